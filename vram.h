@@ -1,0 +1,6316 @@
+/* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
+   public domain or MIT-0, at your choice: see the end of this file
+
+   Do this:
+     #define VRAM_IMPLEMENTATION
+   before you include this file in *one* C or C++ file, to create the implementation.
+
+   Contents (search for the tags)
+     >>ct        compile-time arithmetic: macros, no implementation needed
+     >>types     results, errors, limits
+     >>dtype     stored types
+     >>op        the table of ops: one row each
+     >>graph     a model: built by calls or read from the text form
+     >>step      one step as a stream of events, and the report
+*/
+#ifndef VRAM_H_INCLUDED
+#define VRAM_H_INCLUDED
+
+/* ============================================================================================
+ * >>ct    compile-time arithmetic
+ *
+ * Plain integer macros: no cast, no sizeof, no include. They are valid in #if, _Static_assert,
+ * static_assert, array sizes, enumerators and case labels, in C99..C23 and C++11..C++20, and give
+ * the same figures with 16, 32 and 64 bit int.
+ *
+ *   #define HIDDEN VRAM_LINEAR_PARAMS(784, 128, 1)
+ *   VRAM_STATIC_ASSERT(VRAM_BYTES(F32, HIDDEN) <= VRAM_KIB(512), weights_fit_flash);
+ *   static float weights[HIDDEN];
+ *
+ * Words
+ *   elements   a count of tensor elements (no unit)
+ *   bytes      always 8 bit
+ *   t          a dtype token without prefix: F32, BF16, Q4_K (or a macro that expands to one)
+ *   n, c       batch, channels;  k, s, p, d  kernel size, stride, padding on each side, dilation
+ *   bias, ...  flags are 0 or 1
+ *   nx, ny     elements of a layer's input and of its output
+ *   "saved"    what PyTorch's autograd keeps from forward to backward, beyond parameters and
+ *              buffers. A tensor that two layers keep (relu's y is the next convolution's x) is one
+ *              storage: count it once.
+ *
+ * Every figure is an unsigned 64-bit constant. Macros do not check overflow: a product beyond
+ * 2^64-1 wraps. Guard what comes from outside with VRAM_DIM_OK and VRAM_MUL_OK; the vram_*
+ * functions check everything. An impossible geometry (a kernel larger than the padded input) wraps
+ * to a huge number, which no budget accepts, or fails VRAM_CONV_OK. Arguments must not be negative.
+ * Each argument is expanded once or twice, more often only where a comment says so; nothing is
+ * evaluated in two ways, so arguments with side effects are wrong in any case.
+ * ============================================================================================ */
+
+/* VRAM_U(literal): the literal as an unsigned 64-bit constant. Literals only, no macro, no sum. */
+#define VRAM_U(x) x##ULL
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+/* bytes in binary and decimal units */
+#define VRAM_KIB(x) (VRAM_U(1024) * (x))
+#define VRAM_MIB(x) (VRAM_U(1048576) * (x))
+#define VRAM_GIB(x) (VRAM_U(1073741824) * (x))
+#define VRAM_KB(x) (VRAM_U(1000) * (x))
+#define VRAM_MB(x) (VRAM_U(1000000) * (x))
+#define VRAM_GB(x) (VRAM_U(1000000000) * (x))
+
+/* a / b rounded up; b > 0 (b = 0 does not compile). a + b must stay below 2^64. */
+#define VRAM_CEIL_DIV(a, b) ((VRAM_U(0) + (a) + (b)-VRAM_U(1)) / (b))
+/* x rounded up / down to a multiple of a; a > 0, any value. VRAM_ALIGN_UP expands a three times. */
+#define VRAM_ALIGN_UP(x, a) (VRAM_CEIL_DIV(x, a) * (a))
+#define VRAM_ALIGN_DOWN(x, a) (VRAM_U(1) * (x) / (a) * (a))
+/* Nesting these doubles the text at each level: for a maximum over layers use a chain of
+   enumerators or constants, one line for each layer, never nested calls. */
+#define VRAM_MAX(a, b) ((VRAM_U(0) + (a)) > (b) ? (VRAM_U(0) + (a)) : (VRAM_U(0) + (b)))
+#define VRAM_MIN(a, b) ((VRAM_U(0) + (a)) < (b) ? (VRAM_U(0) + (a)) : (VRAM_U(0) + (b)))
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+/* 1 when x is a size that formulas accept: 1 <= x < 2^32. 0 for a negative x. */
+#define VRAM_DIM_OK(x) ((x)-VRAM_U(1) < VRAM_U(4294967295))
+/* 1 when a * b fits 64 bits */
+#define VRAM_MUL_OK(a, b) ((b) == VRAM_U(0) || (a) <= VRAM_U(18446744073709551615) / (b))
+
+/* VRAM_STATIC_ASSERT(condition, name): does not compile when the condition is 0; name is an
+ * identifier and stands in the compiler's message ("static assertion failed: name", in C99 "size
+ * of array vram__sa_name_LINE is negative"). Allowed at file scope and inside functions, once for
+ * each name on a line. The C99 form cannot become a variable length array: it has linkage. */
+#define VRAM__CAT_(a, b, c) vram__sa_##a##b##c
+#define VRAM__CAT(a, b, c) VRAM__CAT_(a, b, c)
+#if defined(__cplusplus)
+#define VRAM_STATIC_ASSERT(condition, name) static_assert((condition), #name)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define VRAM_STATIC_ASSERT(condition, name) _Static_assert((condition), #name)
+#else
+#define VRAM_STATIC_ASSERT(condition, name)                                                        \
+  extern char VRAM__CAT(name, _, __LINE__)[(condition) ? 1 : -1]
+#endif
+
+/* ---- dtypes ---------------------------------------------------------------------------------
+ * One line for each stored type: elements in a block, bytes of a block, what a row must be a
+ * multiple of, 1 if every row is padded to a byte (else the tensor as a whole is). These figures
+ * are the only copy: the run-time table (>>dtype) reads them from here.
+ *
+ * Sources: the formats' own headers and schemas, compared by tests/compile/check_dtypes.py with
+ * the packages torch, safetensors, onnx, ml_dtypes, tflite and gguf.
+ *   packed across rows, the tensor rounded up to a byte: I4 I2 U4 U2 U1 F4E2M1 F6E2M3 F6E3M2
+ *     (ONNX raw_data and TFLite; safetensors takes only whole bytes, see VRAM_ROW_OK)
+ *   every row rounded up to a byte: QUINT4X2 QUINT2X4 (PyTorch)
+ *   blocks, a row must divide: all ggml types
+ */
+/*                        elements      bytes         row multiple  row padded */
+#define VRAM__DT_F64 VRAM_U(1), VRAM_U(8), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_TF32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0) /* 19 bits used, 32 stored */
+#define VRAM__DT_F16 VRAM_U(1), VRAM_U(2), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_BF16 VRAM_U(1), VRAM_U(2), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F8E4M3FN VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F8E5M2 VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F8E4M3FNUZ VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F8E5M2FNUZ VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F8E8M0FNU VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F6E2M3 VRAM_U(4), VRAM_U(3), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F6E3M2 VRAM_U(4), VRAM_U(3), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_F4E2M1 VRAM_U(2), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_I64 VRAM_U(1), VRAM_U(8), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_I32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_I16 VRAM_U(1), VRAM_U(2), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_I8 VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_I4 VRAM_U(2), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_I2 VRAM_U(4), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U64 VRAM_U(1), VRAM_U(8), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U16 VRAM_U(1), VRAM_U(2), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U8 VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U4 VRAM_U(2), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U2 VRAM_U(4), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_U1 VRAM_U(8), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_BOOL VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_C32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0)  /* two f16 */
+#define VRAM__DT_CB32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0) /* two bf16 */
+#define VRAM__DT_C64 VRAM_U(1), VRAM_U(8), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_C128 VRAM_U(1), VRAM_U(16), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_QINT8 VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_QUINT8 VRAM_U(1), VRAM_U(1), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_QINT32 VRAM_U(1), VRAM_U(4), VRAM_U(1), VRAM_U(0)
+#define VRAM__DT_QUINT4X2 VRAM_U(2), VRAM_U(1), VRAM_U(1), VRAM_U(1)
+#define VRAM__DT_QUINT2X4 VRAM_U(4), VRAM_U(1), VRAM_U(1), VRAM_U(1)
+#define VRAM__DT_Q4_0 VRAM_U(32), VRAM_U(18), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_Q4_1 VRAM_U(32), VRAM_U(20), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_Q5_0 VRAM_U(32), VRAM_U(22), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_Q5_1 VRAM_U(32), VRAM_U(24), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_Q8_0 VRAM_U(32), VRAM_U(34), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_Q8_1 VRAM_U(32), VRAM_U(36), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_Q2_K VRAM_U(256), VRAM_U(84), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_Q3_K VRAM_U(256), VRAM_U(110), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_Q4_K VRAM_U(256), VRAM_U(144), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_Q5_K VRAM_U(256), VRAM_U(176), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_Q6_K VRAM_U(256), VRAM_U(210), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_Q8_K VRAM_U(256), VRAM_U(292), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ2_XXS VRAM_U(256), VRAM_U(66), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ2_XS VRAM_U(256), VRAM_U(74), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ3_XXS VRAM_U(256), VRAM_U(98), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ1_S VRAM_U(256), VRAM_U(50), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ4_NL VRAM_U(32), VRAM_U(18), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_IQ3_S VRAM_U(256), VRAM_U(110), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ2_S VRAM_U(256), VRAM_U(82), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ4_XS VRAM_U(256), VRAM_U(136), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ1_M VRAM_U(256), VRAM_U(56), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_IQ2_NL VRAM_U(32), VRAM_U(10), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_IQ3_NL VRAM_U(32), VRAM_U(14), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_TQ1_0 VRAM_U(256), VRAM_U(54), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_TQ2_0 VRAM_U(256), VRAM_U(66), VRAM_U(256), VRAM_U(0)
+#define VRAM__DT_MXFP4 VRAM_U(32), VRAM_U(17), VRAM_U(32), VRAM_U(0)
+#define VRAM__DT_NVFP4 VRAM_U(64), VRAM_U(36), VRAM_U(64), VRAM_U(0)
+#define VRAM__DT_Q1_0 VRAM_U(128), VRAM_U(18), VRAM_U(128), VRAM_U(0)
+#define VRAM__DT_Q2_0 VRAM_U(64), VRAM_U(18), VRAM_U(64), VRAM_U(0)
+
+#define VRAM__DT(t) VRAM__DT_##t
+#define VRAM__AT0_(a, b, c, d) (a)
+#define VRAM__AT1_(a, b, c, d) (b)
+#define VRAM__AT2_(a, b, c, d) (c)
+#define VRAM__AT3_(a, b, c, d) (d)
+#define VRAM__AT0(list) VRAM__AT0_(list)
+#define VRAM__AT1(list) VRAM__AT1_(list)
+#define VRAM__AT2(list) VRAM__AT2_(list)
+#define VRAM__AT3(list) VRAM__AT3_(list)
+
+/* elements and bytes of one block of dtype t. An unknown t does not compile: "VRAM__AT0_ requires
+   4 arguments" beside the name that was given. */
+#define VRAM_BLOCK_ELEMS(t) VRAM__AT0(VRAM__DT(t))
+#define VRAM_BLOCK_BYTES(t) VRAM__AT1(VRAM__DT(t))
+/* a row of dtype t must be a multiple of this: the block of a ggml type, else 1 */
+#define VRAM_ROW_MULTIPLE(t) VRAM__AT2(VRAM__DT(t))
+/* 1 when a row of n elements ends where a block or a byte ends */
+#define VRAM_ROW_OK(t, n) ((n) % VRAM_BLOCK_ELEMS(t) == VRAM_U(0))
+
+/* VRAM_BYTES(t, n): bytes of n elements of dtype t in one row or one packed tensor; sub-byte types
+ * are rounded up to a whole byte. n that a ggml block does not divide does not compile (division
+ * by zero). n * bytes of a block must stay below 2^64.
+ *   VRAM_BYTES(F32, 10) 40   VRAM_BYTES(I4, 3) 2   VRAM_BYTES(F6E2M3, 5) 4
+ *   VRAM_BYTES(Q4_K, 512) 288 */
+#define VRAM_BYTES(t, n)                                                                           \
+  ((VRAM_BLOCK_BYTES(t) * (n) + VRAM_BLOCK_ELEMS(t) - VRAM_U(1)) /                                 \
+   ((n) % VRAM_ROW_MULTIPLE(t) == VRAM_U(0) ? VRAM_BLOCK_ELEMS(t) : VRAM_U(0)))
+/* Bytes of rows x columns elements: QUINT4X2 and QUINT2X4 pad every row to a byte, a ggml block
+   must divide the columns (else it does not compile), everything else is
+   VRAM_BYTES(t, rows * columns). columns is expanded three times. */
+#define VRAM_ROWS_BYTES(t, rows, columns)                                                          \
+  (VRAM__AT3(VRAM__DT(t)) == VRAM_U(1)                                                             \
+       ? VRAM_U(1) * (rows)*VRAM_CEIL_DIV(columns, VRAM_BLOCK_ELEMS(t))                            \
+       : (VRAM_BLOCK_BYTES(t) * (rows) * (columns) + VRAM_BLOCK_ELEMS(t) - VRAM_U(1)) /            \
+             ((columns) % VRAM_ROW_MULTIPLE(t) == VRAM_U(0) ? VRAM_BLOCK_ELEMS(t) : VRAM_U(0)))
+
+/* ---- shapes: elements ------------------------------------------------------------------------ */
+
+#define VRAM_SHAPE1(a) (VRAM_U(1) * (a))
+#define VRAM_SHAPE2(a, b) (VRAM_U(1) * (a) * (b))
+#define VRAM_SHAPE3(a, b, c) (VRAM_U(1) * (a) * (b) * (c))
+#define VRAM_SHAPE4(a, b, c, d) (VRAM_U(1) * (a) * (b) * (c) * (d))
+#define VRAM_SHAPE5(a, b, c, d, e) (VRAM_U(1) * (a) * (b) * (c) * (d) * (e))
+
+/* ---- one axis of convolutions and pools: size of the output axis ----------------------------- */
+
+/* 1 when the padded input holds the dilated kernel */
+#define VRAM_CONV_OK(in, k, p, d)                                                                  \
+  (VRAM_U(1) * (in) + VRAM_U(2) * (p) > VRAM_U(1) * (d) * ((k)-VRAM_U(1)))
+/* torch.nn.ConvNd: floor((in + 2p - d(k-1) - 1) / s) + 1 */
+#define VRAM_CONV_OUT(in, k, s, p, d)                                                              \
+  ((VRAM_U(1) * (in) + VRAM_U(2) * (p)-VRAM_U(1) * (d) * ((k)-VRAM_U(1)) - VRAM_U(1)) / (s) +      \
+   VRAM_U(1))
+/* "same" padding of TFLite and Keras: ceil(in / s). PyTorch's padding="same" has s = 1. */
+#define VRAM_CONV_OUT_SAME(in, s) VRAM_CEIL_DIV(in, s)
+/* torch.nn.ConvTransposeNd: (in-1)s - 2p + d(k-1) + output_padding + 1 */
+#define VRAM_CONV_TRANSPOSE_OUT(in, k, s, p, output_padding, d)                                    \
+  (((in)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + (output_padding) + VRAM_U(1) -     \
+   VRAM_U(2) * (p))
+/* torch max_pool / avg_pool (d = 1) / lp_pool, ceil_mode=False */
+#define VRAM_POOL_OUT(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
+/* ceil_mode=True: rounded up, and a window must not begin right of the left padding plus the input.
+   Both rules in one quotient: ceil((in + p - max(d(k-1) + 1 - p - s, 0)) / s).
+   k, d: twice; p: three times; s: five times. Needs 2p <= k, as PyTorch does. */
+#define VRAM_POOL_OUT_CEIL(in, k, s, p, d)                                                         \
+  VRAM_CEIL_DIV((VRAM_U(1) * (in) + (p) -                                                          \
+                 (VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) > VRAM_U(1) * (p) + (s)            \
+                      ? VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) - (p) - (s)                  \
+                      : VRAM_U(0))),                                                               \
+                (s))
+
+/* ---- output elements -------------------------------------------------------------------------
+ * Square geometry; for others multiply VRAM_CONV_OUT of each axis with VRAM_SHAPEn. k, s, p, d are
+ * expanded once for each axis. */
+#define VRAM_CONV1D_OUT(n, cout, l, k, s, p, d) VRAM_SHAPE3(n, cout, VRAM_CONV_OUT(l, k, s, p, d))
+#define VRAM_CONV2D_OUT(n, cout, h, w, k, s, p, d)                                                 \
+  VRAM_SHAPE4(n, cout, VRAM_CONV_OUT(h, k, s, p, d), VRAM_CONV_OUT(w, k, s, p, d))
+#define VRAM_CONV3D_OUT(n, cout, z, h, w, k, s, p, d)                                              \
+  VRAM_SHAPE5(n, cout, VRAM_CONV_OUT(z, k, s, p, d), VRAM_CONV_OUT(h, k, s, p, d),                 \
+              VRAM_CONV_OUT(w, k, s, p, d))
+#define VRAM_CONV_TRANSPOSE1D_OUT(n, cout, l, k, s, p, output_padding, d)                          \
+  VRAM_SHAPE3(n, cout, VRAM_CONV_TRANSPOSE_OUT(l, k, s, p, output_padding, d))
+#define VRAM_CONV_TRANSPOSE2D_OUT(n, cout, h, w, k, s, p, output_padding, d)                       \
+  VRAM_SHAPE4(n, cout, VRAM_CONV_TRANSPOSE_OUT(h, k, s, p, output_padding, d),                     \
+              VRAM_CONV_TRANSPOSE_OUT(w, k, s, p, output_padding, d))
+#define VRAM_CONV_TRANSPOSE3D_OUT(n, cout, z, h, w, k, s, p, output_padding, d)                    \
+  VRAM_SHAPE5(n, cout, VRAM_CONV_TRANSPOSE_OUT(z, k, s, p, output_padding, d),                     \
+              VRAM_CONV_TRANSPOSE_OUT(h, k, s, p, output_padding, d),                              \
+              VRAM_CONV_TRANSPOSE_OUT(w, k, s, p, output_padding, d))
+#define VRAM_POOL1D_OUT(n, c, l, k, s, p, d) VRAM_SHAPE3(n, c, VRAM_POOL_OUT(l, k, s, p, d))
+#define VRAM_POOL2D_OUT(n, c, h, w, k, s, p, d)                                                    \
+  VRAM_SHAPE4(n, c, VRAM_POOL_OUT(h, k, s, p, d), VRAM_POOL_OUT(w, k, s, p, d))
+#define VRAM_POOL3D_OUT(n, c, z, h, w, k, s, p, d)                                                 \
+  VRAM_SHAPE5(n, c, VRAM_POOL_OUT(z, k, s, p, d), VRAM_POOL_OUT(h, k, s, p, d),                    \
+              VRAM_POOL_OUT(w, k, s, p, d))
+/* rows: product of all axes but the last */
+#define VRAM_LINEAR_OUT(rows, out) VRAM_SHAPE2(rows, out)
+#define VRAM_BILINEAR_OUT(rows, out) VRAM_SHAPE2(rows, out)
+#define VRAM_EMBEDDING_OUT(tokens, dim) VRAM_SHAPE2(tokens, dim)
+/* lstm, gru, rnn: [batch, seq, directions * hidden]; hidden is proj_size if that is set */
+#define VRAM_RNN_OUT(batch, seq, hidden, directions) VRAM_SHAPE4(batch, seq, directions, hidden)
+/* final hidden state h (lstm's c: the same with hidden in place of proj_size) */
+#define VRAM_RNN_STATE(batch, hidden, layers, directions)                                          \
+  VRAM_SHAPE4(layers, directions, batch, hidden)
+/* attention: [batch, heads, sq, head_dim_v]; scores, where they are materialised (math path) */
+#define VRAM_ATTENTION_OUT(batch, heads, sq, head_dim_v) VRAM_SHAPE4(batch, heads, sq, head_dim_v)
+#define VRAM_ATTENTION_SCORES(batch, heads, sq, sk) VRAM_SHAPE4(batch, heads, sq, sk)
+/* batch/layer/group/instance/rms norm, activations, dropout: as the input. glu: half of it. */
+#define VRAM_GLU_OUT(nx) (VRAM_U(1) * (nx) / VRAM_U(2))
+
+/* ---- parameters: elements -------------------------------------------------------------------- */
+
+/* cout * (cin / groups) * kernel (+ cout); groups divides cin and cout */
+#define VRAM_CONV1D_PARAMS(cin, cout, k, groups, bias)                                             \
+  (VRAM_U(1) * (cout) * (VRAM_U(1) * (cin) / (groups) * (k) + (bias)))
+#define VRAM_CONV2D_PARAMS(cin, cout, kh, kw, groups, bias)                                        \
+  (VRAM_U(1) * (cout) * (VRAM_U(1) * (cin) / (groups) * (kh) * (kw) + (bias)))
+#define VRAM_CONV3D_PARAMS(cin, cout, kz, kh, kw, groups, bias)                                    \
+  (VRAM_U(1) * (cout) * (VRAM_U(1) * (cin) / (groups) * (kz) * (kh) * (kw) + (bias)))
+/* cin * (cout / groups) * kernel (+ cout): the same count as the convolution's */
+#define VRAM_CONV_TRANSPOSE1D_PARAMS(cin, cout, k, groups, bias)                                   \
+  VRAM_CONV1D_PARAMS(cin, cout, k, groups, bias)
+#define VRAM_CONV_TRANSPOSE2D_PARAMS(cin, cout, kh, kw, groups, bias)                              \
+  VRAM_CONV2D_PARAMS(cin, cout, kh, kw, groups, bias)
+#define VRAM_CONV_TRANSPOSE3D_PARAMS(cin, cout, kz, kh, kw, groups, bias)                          \
+  VRAM_CONV3D_PARAMS(cin, cout, kz, kh, kw, groups, bias)
+#define VRAM_LINEAR_PARAMS(in, out, bias) (VRAM_U(1) * (out) * (VRAM_U(1) * (in) + (bias)))
+#define VRAM_BILINEAR_PARAMS(in1, in2, out, bias)                                                  \
+  (VRAM_U(1) * (out) * (VRAM_U(1) * (in1) * (in2) + (bias)))
+#define VRAM_EMBEDDING_PARAMS(num, dim) VRAM_SHAPE2(num, dim)
+#define VRAM_PRELU_PARAMS(num_parameters) VRAM_SHAPE1(num_parameters)
+/* affine: weight and bias of c elements */
+#define VRAM_BATCH_NORM_PARAMS(c, affine) (VRAM_U(2) * (c) * (affine))
+#define VRAM_INSTANCE_NORM_PARAMS(c, affine) (VRAM_U(2) * (c) * (affine))
+#define VRAM_GROUP_NORM_PARAMS(c, affine) (VRAM_U(2) * (c) * (affine))
+/* size: product of normalized_shape */
+#define VRAM_LAYER_NORM_PARAMS(size, affine, bias)                                                 \
+  (VRAM_U(1) * (size) * (affine) * (VRAM_U(1) + (bias)))
+#define VRAM_RMS_NORM_PARAMS(size, affine) (VRAM_U(1) * (size) * (affine))
+/* bytes of buffers: running_mean and running_var of c elements, num_batches_tracked (int64) */
+#define VRAM_BATCH_NORM_BUFFER_BYTES(t, c) (VRAM_BYTES(t, VRAM_U(2) * (c)) + VRAM_U(8))
+
+/* one layer, one direction of a recurrent net with g gates: w_ih [gH, in], w_hh [gH, rec],
+   two biases [gH]; rec = H */
+#define VRAM__RNN_CELL(g, in, hidden, rec, bias)                                                   \
+  (VRAM_U(g) * (hidden) * (VRAM_U(1) * (in) + (rec) + VRAM_U(2) * (bias)))
+#define VRAM__RNN(g, in, hidden, layers, bias, dirs)                                               \
+  ((dirs) * (VRAM__RNN_CELL(g, in, hidden, hidden, bias) +                                         \
+             ((layers)-VRAM_U(1)) *                                                                \
+                 VRAM__RNN_CELL(g, VRAM_U(1) * (hidden) * (dirs), hidden, hidden, bias)))
+/* torch.nn.LSTM / GRU / RNN; directions 1 or 2. hidden is expanded five times. */
+#define VRAM_LSTM_PARAMS(in, hidden, layers, bias, directions)                                     \
+  VRAM__RNN(4, in, hidden, layers, bias, directions)
+#define VRAM_GRU_PARAMS(in, hidden, layers, bias, directions)                                      \
+  VRAM__RNN(3, in, hidden, layers, bias, directions)
+#define VRAM_RNN_PARAMS(in, hidden, layers, bias, directions)                                      \
+  VRAM__RNN(1, in, hidden, layers, bias, directions)
+/* torch.nn.LSTM with proj_size > 0: the recurrent input and every output has proj elements, and
+   each layer and direction has w_hr [proj, hidden] */
+#define VRAM_LSTM_PROJ_PARAMS(in, hidden, proj, layers, bias, directions)                          \
+  ((directions) *                                                                                  \
+   (VRAM__RNN_CELL(4, in, hidden, proj, bias) + VRAM_U(1) * (layers) * (hidden) * (proj) +         \
+    ((layers)-VRAM_U(1)) *                                                                         \
+        VRAM__RNN_CELL(4, VRAM_U(1) * (proj) * (directions), hidden, proj, bias)))
+/* torch.nn.LSTMCell / GRUCell / RNNCell */
+#define VRAM_LSTM_CELL_PARAMS(in, hidden, bias) VRAM__RNN_CELL(4, in, hidden, hidden, bias)
+#define VRAM_GRU_CELL_PARAMS(in, hidden, bias) VRAM__RNN_CELL(3, in, hidden, hidden, bias)
+#define VRAM_RNN_CELL_PARAMS(in, hidden, bias) VRAM__RNN_CELL(1, in, hidden, hidden, bias)
+
+/* torch.nn.MultiheadAttention: q, k, v and output projection, whatever the number of heads */
+#define VRAM_MHA_PARAMS(embed, bias) (VRAM_U(4) * (embed) * (VRAM_U(1) * (embed) + (bias)))
+/* the same with kdim, vdim */
+#define VRAM_MHA_KV_PARAMS(embed, kdim, vdim, bias)                                                \
+  (VRAM_U(1) * (embed) * (VRAM_U(2) * (embed) + (kdim) + (vdim) + VRAM_U(4) * (bias)))
+/* grouped-query attention: wq, wo [hidden, heads * head_dim], wk, wv [hidden, kv_heads * head_dim];
+   qkv_bias: biases of q, k, v but not of the output (Qwen2) */
+#define VRAM_GQA_PARAMS(hidden, heads, kv_heads, head_dim, qkv_bias)                               \
+  (VRAM_U(1) * (head_dim) *                                                                        \
+   (VRAM_U(2) * (hidden) * (VRAM_U(1) * (heads) + (kv_heads)) +                                    \
+    (VRAM_U(1) * (heads) + VRAM_U(2) * (kv_heads)) * (qkv_bias)))
+/* multi-head latent attention (DeepSeek): q without low rank, or with q_lora and its norm;
+   kv_lora with its norm, d_nope + d_rope of a query head, d_v of a value head */
+#define VRAM_MLA_Q_PARAMS(hidden, heads, d_nope, d_rope)                                           \
+  (VRAM_U(1) * (hidden) * (heads) * (VRAM_U(1) * (d_nope) + (d_rope)))
+#define VRAM_MLA_Q_LORA_PARAMS(hidden, heads, q_lora, d_nope, d_rope)                              \
+  (VRAM_U(1) * (q_lora) *                                                                          \
+   (VRAM_U(1) * (hidden) + VRAM_U(1) * (heads) * (VRAM_U(1) * (d_nope) + (d_rope)) + VRAM_U(1)))
+#define VRAM_MLA_KV_PARAMS(hidden, heads, kv_lora, d_nope, d_rope, d_v)                            \
+  (VRAM_U(1) * (kv_lora) *                                                                         \
+       (VRAM_U(1) * (hidden) + VRAM_U(1) * (heads) * (VRAM_U(1) * (d_nope) + (d_v)) + VRAM_U(1)) + \
+   VRAM_U(1) * (hidden) * (d_rope) + VRAM_U(1) * (heads) * (d_v) * (hidden))
+/* feed-forward without biases: gated (SwiGLU: gate, up, down) or plain (up, down) */
+#define VRAM_MLP_PARAMS(hidden, ffn, gated) (VRAM_U(1) * (hidden) * (ffn) * (VRAM_U(2) + (gated)))
+/* mixture of experts: router, experts, shared expert of width shared_ffn (0: none), no biases.
+   Resident parameters, and those that one token uses. */
+#define VRAM_MOE_PARAMS(hidden, experts, ffn, gated, shared_ffn)                                   \
+  (VRAM_U(1) * (hidden) *                                                                          \
+   ((experts) + (VRAM_U(1) * (experts) * (ffn) + (shared_ffn)) * (VRAM_U(2) + (gated))))
+#define VRAM_MOE_ACTIVE_PARAMS(hidden, experts, top_k, ffn, gated, shared_ffn)                     \
+  (VRAM_U(1) * (hidden) *                                                                          \
+   ((experts) + (VRAM_U(1) * (top_k) * (ffn) + (shared_ffn)) * (VRAM_U(2) + (gated))))
+/* Llama-like decoder without biases: embedding, layers (GQA, gated MLP, two RMS norms), last norm,
+   output matrix unless tied = 1. hidden is expanded eight times. */
+#define VRAM_LLAMA_PARAMS(vocab, hidden, layers, ffn, heads, kv_heads, head_dim, tied)             \
+  (VRAM_U(1) * (vocab) * (hidden) * (VRAM_U(2) - (tied)) +                                         \
+   (layers) * (VRAM_GQA_PARAMS(hidden, heads, kv_heads, head_dim, 0) +                             \
+               VRAM_MLP_PARAMS(hidden, ffn, 1) + VRAM_U(2) * (hidden)) +                           \
+   (hidden))
+/* GPT-2-like decoder with biases, tied output matrix: token and position tables, layers (attention,
+   4h MLP, two layer norms), last norm. */
+#define VRAM_GPT2_PARAMS(vocab, context, hidden, layers)                                           \
+  (VRAM_U(1) * (hidden) * (VRAM_U(1) * (vocab) + (context) + VRAM_U(2)) +                          \
+   VRAM_U(1) * (layers) * (hidden) * (VRAM_U(12) * (hidden) + VRAM_U(13)))
+
+/* ---- saved for backward ----------------------------------------------------------------------
+ * PyTorch 2.15 eager on CUDA, measured. One line for each op: how many tensors of the input's size
+ * and dtype it keeps (its inputs), whether it keeps its output, further tensors of the output's
+ * size and dtype, further bytes for each output element (masks 1, int64 indices 8).
+ * _INPLACE: y is x's storage; where a row has a further tensor it is the copy that PyTorch makes of
+ * the overwritten input, so that the in-place form saves no memory.
+ */
+/*                                inputs     output     further    bytes for each output element */
+#define VRAM__SAVES_CONV VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_LINEAR VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_RELU VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_RELU_INPLACE VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_RELU6 VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_RELU6_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_HARDTANH VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_HARDTANH_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_LEAKY_RELU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_LEAKY_RELU_INPLACE VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_RRELU VRAM_U(1), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_PRELU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_ELU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_ELU_INPLACE VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_CELU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_CELU_INPLACE VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SELU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SELU_INPLACE VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_GELU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SILU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SILU_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_MISH VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_MISH_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_SIGMOID VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_TANH VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_HARDSIGMOID VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_HARDSIGMOID_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_HARDSWISH VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_HARDSWISH_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_SOFTPLUS VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SOFTSIGN VRAM_U(1), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_TANHSHRINK VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_SOFTSHRINK VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_HARDSHRINK VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_THRESHOLD VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_LOGSIGMOID VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_GLU VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SOFTMAX VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_LOG_SOFTMAX VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_DROPOUT VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(1)
+#define VRAM__SAVES_DROPOUT_INPLACE VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_ALPHA_DROPOUT VRAM_U(0), VRAM_U(0), VRAM_U(1), VRAM_U(0)
+#define VRAM__SAVES_MAX_POOL VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(8)
+#define VRAM__SAVES_ADAPTIVE_MAX_POOL VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(8)
+#define VRAM__SAVES_AVG_POOL VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_ADAPTIVE_AVG_POOL VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_GLOBAL_AVG_POOL VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0) /* output_size=1 */
+#define VRAM__SAVES_ADD VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SUB VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_MUL VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_DIV VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_MAXIMUM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_MINIMUM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_MUL_SCALAR VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_NEG VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_ABS VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_EXP VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_LOG VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SQRT VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_RSQRT VRAM_U(0), VRAM_U(1), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SQUARE VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SIN VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_COS VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_ERF VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_CLAMP VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_CAT VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_INTERPOLATE VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_PIXEL_SHUFFLE VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_PAD_CONSTANT VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_PAD_REFLECT VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_PAD_REPLICATE VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_SUM VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__SAVES_MEAN VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+
+#define VRAM__SAVES(op) VRAM__SAVES_##op
+/* Does op keep its input (how many of them: 0, 1, 2) and its output (0, 1)? For chains, where one
+   layer's y is the next one's x. op is a token: RELU, MAX_POOL, SILU_INPLACE. */
+#define VRAM_SAVES_INPUT(op) VRAM__AT0(VRAM__SAVES(op))
+#define VRAM_SAVES_OUTPUT(op) VRAM__AT1(VRAM__SAVES(op))
+/* bytes that op keeps besides its inputs and its output; t: dtype of the output, ny its elements */
+#define VRAM_SAVES_EXTRA_BYTES(op, t, ny)                                                          \
+  (VRAM_BYTES(t, VRAM__AT2(VRAM__SAVES(op)) * (ny)) + VRAM__AT3(VRAM__SAVES(op)) * (ny))
+/* everything that op keeps, inputs and output included: bytes of a layer on its own */
+#define VRAM_SAVED_BYTES(op, t, nx, ny)                                                            \
+  (VRAM_BYTES(t, VRAM_SAVES_INPUT(op) * (nx)) +                                                    \
+   VRAM_BYTES(t, (VRAM_SAVES_OUTPUT(op) + VRAM__AT2(VRAM__SAVES(op))) * (ny)) +                    \
+   VRAM__AT3(VRAM__SAVES(op)) * (ny))
+
+/* Ops whose extra tensors have a shape of their own; statistics are fp32 whatever t is. */
+/* x, mean[c], invstd[c] (training) */
+#define VRAM_BATCH_NORM_SAVED_BYTES(t, nx, c) (VRAM_BYTES(t, nx) + VRAM_U(8) * (c))
+/* x, mean[n c], invstd[n c]; with affine the weight, with track_running_stats both running
+   statistics, each repeated n times */
+#define VRAM_INSTANCE_NORM_SAVED_BYTES(t, nx, n, c, affine, track)                                 \
+  (VRAM_BYTES(t, nx) + VRAM_U(4) * (n) * (c) * (VRAM_U(2) + (affine) + VRAM_U(2) * (track)))
+/* x, mean[rows], rstd[rows]; rows = nx / size of normalized_shape */
+#define VRAM_LAYER_NORM_SAVED_BYTES(t, nx, rows) (VRAM_BYTES(t, nx) + VRAM_U(8) * (rows))
+/* x, mean[n, groups], rstd[n, groups] */
+#define VRAM_GROUP_NORM_SAVED_BYTES(t, nx, n, groups)                                              \
+  (VRAM_BYTES(t, nx) + VRAM_U(8) * (n) * (groups))
+/* x, rstd[rows] */
+#define VRAM_RMS_NORM_SAVED_BYTES(t, nx, rows) (VRAM_BYTES(t, nx) + VRAM_U(4) * (rows))
+/* both operands of a product of two activations (matmul, bmm) */
+#define VRAM_MATMUL_SAVED_BYTES(t, na, nb) (VRAM_BYTES(t, na) + VRAM_BYTES(t, nb))
+#define VRAM_BILINEAR_SAVED_BYTES(t, nx1, nx2) VRAM_MATMUL_SAVED_BYTES(t, nx1, nx2)
+/* int64 indices */
+#define VRAM_EMBEDDING_SAVED_BYTES(tokens) (VRAM_U(8) * (tokens))
+/* fp32 log-probabilities, total weight; int64 targets not counted (an input). Autocast with half
+   precision logits: the half log-probabilities as well, 6 bytes for each logit. */
+#define VRAM_CROSS_ENTROPY_SAVED_BYTES(rows, classes) (VRAM_U(4) * (rows) * (classes) + VRAM_U(4))
+#define VRAM_CROSS_ENTROPY_AMP_SAVED_BYTES(rows, classes)                                          \
+  (VRAM_U(6) * (rows) * (classes) + VRAM_U(4))
+/* scaled_dot_product_attention without dropout and mask: q, k, v, output; the fp32 log-sum-exp of a
+   query row; random state. b batch, h heads, hkv key/value heads, sq, sk lengths, e head size. */
+#define VRAM__SDPA_QKVO(b, h, hkv, sq, sk, e)                                                      \
+  (VRAM_U(2) * (b) * (e) * (VRAM_U(1) * (h) * (sq) + VRAM_U(1) * (hkv) * (sk)))
+/* flash: random state 16 bytes and 8 unused. The head size must be a multiple of 8. */
+#define VRAM_SDPA_FLASH_SAVED_BYTES(t, b, h, hkv, sq, sk, e)                                       \
+  (VRAM_BYTES(t, VRAM__SDPA_QKVO(b, h, hkv, sq, sk, e)) + VRAM_U(4) * (b) * (h) * (sq) + VRAM_U(24))
+/* memory-efficient: log-sum-exp rows padded to 32; seed and offset 16 bytes (0 with dropout) */
+#define VRAM_SDPA_EFFICIENT_SAVED_BYTES(t, b, h, hkv, sq, sk, e)                                   \
+  (VRAM_BYTES(t, VRAM__SDPA_QKVO(b, h, hkv, sq, sk, e)) +                                          \
+   VRAM_U(4) * (b) * (h)*VRAM_ALIGN_UP(sq, 32) + VRAM_U(16))
+/* cuDNN: log-sum-exp, seed and offset 16 bytes */
+#define VRAM_SDPA_CUDNN_SAVED_BYTES(t, b, h, hkv, sq, sk, e)                                       \
+  (VRAM_BYTES(t, VRAM__SDPA_QKVO(b, h, hkv, sq, sk, e)) + VRAM_U(4) * (b) * (h) * (sq) + VRAM_U(16))
+/* written out (softmax(q k^T) v): q, k, v and the scores after softmax; with dropout (1) also its
+   byte mask and its output. The output is not kept. h = hkv. */
+#define VRAM_ATTENTION_SAVED_BYTES(t, b, h, sq, sk, e, dropout)                                    \
+  (VRAM_BYTES(t, VRAM_U(1) * (b) * (h) * (e) * (VRAM_U(1) * (sq) + VRAM_U(2) * (sk))) +            \
+   VRAM_BYTES(t, VRAM_U(1) * (b) * (h) * (sq) * (sk) * (VRAM_U(1) + (dropout))) +                  \
+   VRAM_U(1) * (b) * (h) * (sq) * (sk) * (dropout))
+/* torch.nn.MultiheadAttention on itself, no dropout: x, q k v packed, attention's output and its
+   copy for the output projection. need_weights=False with the memory-efficient kernel (fp32);
+   _WEIGHTS: need_weights=True, which writes the scores out and keeps the scaled q. */
+#define VRAM_MHA_SAVED_BYTES(t, batch, seq, embed, heads)                                          \
+  (VRAM_BYTES(t, VRAM_U(6) * (batch) * (seq) * (embed)) +                                          \
+   VRAM_U(4) * (batch) * (heads)*VRAM_ALIGN_UP(seq, 32) + VRAM_U(16))
+#define VRAM_MHA_WEIGHTS_SAVED_BYTES(t, batch, seq, embed, heads)                                  \
+  VRAM_BYTES(t, VRAM_U(1) * (batch) * (seq) * (VRAM_U(6) * (embed) + VRAM_U(1) * (heads) * (seq)))
+/* cuDNN lstm, gru, rnn: x, y, the states that were given or made (states: 2 for lstm, 1 for gru and
+   rnn), and cuDNN's reserve, whose size only cuDNN knows: pass it. */
+#define VRAM_RNN_SAVED_BYTES(t, nx, ny, nh, states, reserve_bytes)                                 \
+  (VRAM_BYTES(t, nx) + VRAM_BYTES(t, ny) + VRAM_BYTES(t, VRAM_U(1) * (nh) * (states)) +            \
+   (reserve_bytes))
+/* lower bound of that reserve: per_step values of every unit and step (lstm 5, gru 4, rnn 1:
+   gates, for lstm the cell). From the algorithm, not measured. */
+#define VRAM_RNN_RESERVE_FLOOR(t, batch, seq, hidden, layers, directions, per_step)                \
+  VRAM_BYTES(t, VRAM_U(1) * (batch) * (seq) * (hidden) * (layers) * (directions) * (per_step))
+/* one transformer layer with 2-byte activations, bytes: s sequence, b batch, h hidden, a heads,
+   4h feed-forward, dropout, attention written out: sbh (34 + 5 a s / h). Korthikanti et al.,
+   arXiv 2205.05198. _FLASH: without the scores. */
+#define VRAM_TRANSFORMER_SAVED_BYTES(s, b, h, a)                                                   \
+  (VRAM_U(1) * (s) * (b) * (VRAM_U(34) * (h) + VRAM_U(5) * (a) * (s)))
+#define VRAM_TRANSFORMER_FLASH_SAVED_BYTES(s, b, h) (VRAM_U(34) * (s) * (b) * (h))
+
+/* ---- optimizer state -------------------------------------------------------------------------
+ * State tensors as large as the parameter, and bytes for each parameter tensor on the device
+ * (torch.optim of PyTorch 2.15, default implementation; the steady step). Values in the dtype of
+ * the parameters. "step" lives in host memory unless fused or capturable.
+ */
+/*                              copies     bytes for each tensor */
+#define VRAM__OPT_SGD VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_SGD_MOMENTUM VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAM_FUSED VRAM_U(2), VRAM_U(4), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAM_AMSGRAD VRAM_U(3), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAM_AMSGRAD_FUSED VRAM_U(3), VRAM_U(4), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAMW VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAMW_FUSED VRAM_U(2), VRAM_U(4), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAMW_AMSGRAD VRAM_U(3), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAMW_AMSGRAD_FUSED VRAM_U(3), VRAM_U(4), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAGRAD VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAGRAD_FUSED VRAM_U(1), VRAM_U(4), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_RMSPROP VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_RMSPROP_MOMENTUM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_RMSPROP_CENTERED VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_RMSPROP_CENTERED_MOMENTUM VRAM_U(3), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADADELTA VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ADAMAX VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_NADAM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_RADAM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_ASGD VRAM_U(1), VRAM_U(12), VRAM_U(0), VRAM_U(0) /* step, eta, mu */
+#define VRAM__OPT_RPROP VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_MUON VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0) /* matrices only */
+#define VRAM__OPT_LION VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_LAMB VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+
+#define VRAM__OPT(o) VRAM__OPT_##o
+/* bytes of optimizer o's state for params elements of dtype t in tensors parameter tensors */
+#define VRAM_OPTIMIZER_BYTES(o, t, params, tensors)                                                \
+  (VRAM_BYTES(t, VRAM__AT0(VRAM__OPT(o)) * (params)) + VRAM__AT1(VRAM__OPT(o)) * (tensors))
+/* torch.optim.Adafactor, elements: a parameter [.., r, c] of n elements keeps n / c and n / r; one
+   of fewer than two axes keeps a copy */
+#define VRAM_ADAFACTOR_ELEMS(n, r, c) (VRAM_U(1) * (n) / (c) + VRAM_U(1) * (n) / (r))
+#define VRAM_ADAFACTOR_MATRIX_ELEMS(rows, columns) (VRAM_U(1) * (rows) + (columns))
+#define VRAM_ADAFACTOR_VECTOR_ELEMS(n) VRAM_SHAPE1(n)
+/* bitsandbytes blockwise 8-bit state of one parameter tensor of n elements, bytes: states copies (2
+   adam, 1 lion, momentum, rmsprop, adagrad) of one byte, an fp32 maximum for each block (256 in new
+   releases, 2048 in old ones); tensors of fewer than 4096 elements stay fp32. The 1 KiB tables
+   (one for each state, shared by all tensors) come on top: VRAM_8BIT_TABLE_BYTES.
+   n is expanded three times. */
+#define VRAM_8BIT_STATE_BYTES(states, n, block)                                                    \
+  (VRAM_U(1) * (states) *                                                                          \
+   (VRAM_U(1) * (n) < VRAM_U(4096) ? VRAM_U(4) * (n)                                               \
+                                   : VRAM_U(1) * (n) + VRAM_U(4) * VRAM_CEIL_DIV(n, block)))
+#define VRAM_ADAM8BIT_BYTES(n, block) VRAM_8BIT_STATE_BYTES(2, n, block)
+#define VRAM_LION8BIT_BYTES(n, block) VRAM_8BIT_STATE_BYTES(1, n, block)
+#define VRAM_8BIT_TABLE_BYTES(states) (VRAM_U(1024) * (states))
+
+/* ---- KV caches: bytes ------------------------------------------------------------------------
+ * context: length as the engine pads it (VRAM_ALIGN_UP(context, 256)), for each of the sequences.
+ * A ggml block must divide the row of one token, else it does not compile. */
+/* keys and values of one width (multi-head, grouped-query) */
+#define VRAM_KV_CACHE_BYTES(t, layers, kv_heads, head_dim, context, sequences)                     \
+  (VRAM_U(2) *                                                                                     \
+   (layers)*VRAM_ROWS_BYTES(t, VRAM_SHAPE2(context, sequences), VRAM_SHAPE2(kv_heads, head_dim)))
+/* keys and values of two dtypes tk, tv and widths dk, dv */
+#define VRAM_KV_CACHE2_BYTES(tk, tv, layers, kv_heads, dk, dv, context, sequences)                 \
+  ((layers) * (VRAM_ROWS_BYTES(tk, VRAM_SHAPE2(context, sequences), VRAM_SHAPE2(kv_heads, dk)) +   \
+               VRAM_ROWS_BYTES(tv, VRAM_SHAPE2(context, sequences), VRAM_SHAPE2(kv_heads, dv))))
+/* latent attention (absorbed): one tensor of kv_lora + d_rope for each token */
+#define VRAM_MLA_CACHE_BYTES(t, layers, kv_lora, d_rope, context, sequences)                       \
+  (VRAM_U(1) *                                                                                     \
+   (layers)*VRAM_ROWS_BYTES(t, VRAM_SHAPE2(context, sequences), VRAM_U(1) * (kv_lora) + (d_rope)))
+/* tokens that pages of block tokens hold */
+#define VRAM_KV_PAGED_TOKENS(tokens, block) VRAM_ALIGN_UP(tokens, block)
+/* state-space (Mamba) state, elements for each layer and sequence: (conv-1)(inner + 2 groups state)
+   and state * inner */
+#define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
+  (((d_conv)-VRAM_U(1)) * (VRAM_U(1) * (d_inner) + VRAM_U(2) * (n_group) * (d_state)) +            \
+   VRAM_U(1) * (d_state) * (d_inner))
+/* >>types =====================================================================================
+   Results, errors, memory. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef VRAM_API
+#ifdef VRAM_STATIC
+#if defined(__GNUC__) || defined(__clang__)
+#define VRAM_API static __attribute__((unused))
+#else
+#define VRAM_API static
+#endif
+#elif defined(__cplusplus)
+#define VRAM_API extern "C"
+#else
+#define VRAM_API extern
+#endif
+#endif
+
+#define VRAM_MAX_AXES 8            /* axes of a tensor */
+#define VRAM_MAX_DIMS 64           /* symbolic dimensions of a model */
+#define VRAM_MAX_NAME 255          /* bytes of a name */
+#define VRAM_MAX_NODES 16777216u   /* nodes of a model, loops written out */
+#define VRAM_MAX_BYTES (INT64_MAX) /* any total, in bytes */
+#define VRAM_MAX_LOOPS 16          /* loops inside one another */
+#define VRAM_OVERFLOW UINT64_MAX   /* what a byte count becomes that does not fit */
+
+#define VRAM_RESULTS(X)                                                                            \
+  X(OK, "ok")                                                                                      \
+  X(ERR_SYNTAX, "the text form is malformed")                                                      \
+  X(ERR_NAME, "a name is unknown or defined twice")                                                \
+  X(ERR_SHAPE, "shapes do not fit")                                                                \
+  X(ERR_VALUE, "a value is out of range")                                                          \
+  X(ERR_LIMIT, "a limit of the library is exceeded")                                               \
+  X(ERR_OVERFLOW, "a size does not fit into 63 bits")                                              \
+  X(ERR_MEMORY, "the caller's memory is too small")                                                \
+  X(ERR_UNSUPPORTED, "not possible with these options")                                            \
+  X(ERR_DTYPE, "no such dtype")                                                                    \
+  X(ERR_BLOCK, "a row that does not divide into blocks")
+
+typedef enum vram_result {
+#define VRAM__X(id, text) VRAM_##id,
+  VRAM_RESULTS(VRAM__X)
+#undef VRAM__X
+      VRAM_RESULT_COUNT
+} vram_result;
+
+/* What went wrong and where. `line` and `column` count from 1; 0: not from a text. */
+typedef struct vram_error {
+  vram_result code;
+  uint32_t line, column;
+  char text[240]; /* one line, without the position; always terminated */
+} vram_error;
+
+VRAM_API const char *vram_result_text(vram_result r);
+/* ============================================================================================
+ * >>dtype    stored types at run time
+ *
+ * Every type that PyTorch, safetensors, ONNX, TFLite and ggml store tensors in (ONNX and TFLite
+ * strings and TFLite's resource and variant excepted). VRAM_DTYPES is the table: the enum, the
+ * names, the ids of the other formats and the tests come from it; elements and bytes of a block
+ * come from the compile-time region, where they stand once.
+ *
+ *   X(token, name, kind, PyTorch name, safetensors name, ONNX id, TFLite id, ggml id, values)
+ *     name     as in the model text and in every output
+ *     NULL/-1  the format does not have the type
+ *     values   values in one element as PyTorch counts elements: 2 for float4_e2m1fn_x2, whose
+ *              shape counts bytes. All functions here count values.
+ *
+ * ONNX ids: TensorProto.DataType (IR version 14). TFLite ids: TensorType of the schema. ggml ids:
+ * enum ggml_type; removed ids (4, 5, 31-33, 36-38) have no row; IQ2_NL and IQ3_NL have a block but
+ * no id. ggml's file types (Q4_K_M, ...) are mixtures, not dtypes.
+ * PyTorch's int1..int7, uint1..uint7 and bits types take a whole byte for each element: with the
+ * prefix "torch." their names mean i8 and u8, without it the packed i4, u4, i2, ...
+ * ============================================================================================ */
+
+/* clang-format off */
+#define VRAM_DTYPES(X)                                                                             \
+  X(F64, "f64", FLOAT, "float64", "F64", 11, 10, 28, 1)                                            \
+  X(F32, "f32", FLOAT, "float32", "F32", 1, 0, 0, 1)                                               \
+  X(TF32, "tf32", FLOAT, NULL, NULL, -1, -1, -1, 1)                                                \
+  X(F16, "f16", FLOAT, "float16", "F16", 10, 1, 1, 1)                                              \
+  X(BF16, "bf16", FLOAT, "bfloat16", "BF16", 16, 18, 30, 1)                                        \
+  X(F8E4M3FN, "f8e4m3fn", FLOAT, "float8_e4m3fn", "F8_E4M3", 17, 21, -1, 1)                        \
+  X(F8E5M2, "f8e5m2", FLOAT, "float8_e5m2", "F8_E5M2", 19, 22, -1, 1)                              \
+  X(F8E4M3FNUZ, "f8e4m3fnuz", FLOAT, "float8_e4m3fnuz", "F8_E4M3FNUZ", 18, -1, -1, 1)              \
+  X(F8E5M2FNUZ, "f8e5m2fnuz", FLOAT, "float8_e5m2fnuz", "F8_E5M2FNUZ", 20, -1, -1, 1)              \
+  X(F8E8M0FNU, "f8e8m0fnu", FLOAT, "float8_e8m0fnu", "F8_E8M0", 24, -1, -1, 1)                     \
+  X(F6E2M3, "f6e2m3", FLOAT, NULL, "F6_E2M3", 27, -1, -1, 1)                                       \
+  X(F6E3M2, "f6e3m2", FLOAT, NULL, "F6_E3M2", 28, -1, -1, 1)                                       \
+  X(F4E2M1, "f4e2m1", FLOAT, "float4_e2m1fn_x2", "F4", 23, -1, -1, 2)                              \
+  X(I64, "i64", INT, "int64", "I64", 7, 4, 27, 1)                                                  \
+  X(I32, "i32", INT, "int32", "I32", 6, 2, 26, 1)                                                  \
+  X(I16, "i16", INT, "int16", "I16", 5, 7, 25, 1)                                                  \
+  X(I8, "i8", INT, "int8", "I8", 3, 9, 24, 1)                                                      \
+  X(I4, "i4", INT, NULL, NULL, 22, 17, -1, 1)                                                      \
+  X(I2, "i2", INT, NULL, NULL, 26, 19, -1, 1)                                                      \
+  X(U64, "u64", INT, "uint64", "U64", 13, 12, -1, 1)                                               \
+  X(U32, "u32", INT, "uint32", "U32", 12, 15, -1, 1)                                               \
+  X(U16, "u16", INT, "uint16", "U16", 4, 16, -1, 1)                                                \
+  X(U8, "u8", INT, "uint8", "U8", 2, 3, -1, 1)                                                     \
+  X(U4, "u4", INT, NULL, NULL, 21, 20, -1, 1)                                                      \
+  X(U2, "u2", INT, NULL, NULL, 25, -1, -1, 1)                                                      \
+  X(U1, "u1", INT, NULL, NULL, -1, -1, -1, 1)                                                      \
+  X(BOOL, "bool", BOOL, "bool", "BOOL", 9, 6, -1, 1)                                               \
+  X(C32, "c32", COMPLEX, "complex32", NULL, -1, -1, -1, 1)                                         \
+  X(CB32, "cb32", COMPLEX, "bcomplex32", NULL, -1, -1, -1, 1)                                      \
+  X(C64, "c64", COMPLEX, "complex64", "C64", 14, 8, -1, 1)                                         \
+  X(C128, "c128", COMPLEX, "complex128", NULL, 15, 11, -1, 1)                                      \
+  X(QINT8, "qint8", QUANT, "qint8", NULL, -1, -1, -1, 1)                                           \
+  X(QUINT8, "quint8", QUANT, "quint8", NULL, -1, -1, -1, 1)                                        \
+  X(QINT32, "qint32", QUANT, "qint32", NULL, -1, -1, -1, 1)                                        \
+  X(QUINT4X2, "quint4x2", QUANT, "quint4x2", NULL, -1, -1, -1, 1)                                  \
+  X(QUINT2X4, "quint2x4", QUANT, "quint2x4", NULL, -1, -1, -1, 1)                                  \
+  X(Q4_0, "q4_0", QUANT, NULL, NULL, -1, -1, 2, 1)                                                 \
+  X(Q4_1, "q4_1", QUANT, NULL, NULL, -1, -1, 3, 1)                                                 \
+  X(Q5_0, "q5_0", QUANT, NULL, NULL, -1, -1, 6, 1)                                                 \
+  X(Q5_1, "q5_1", QUANT, NULL, NULL, -1, -1, 7, 1)                                                 \
+  X(Q8_0, "q8_0", QUANT, NULL, NULL, -1, -1, 8, 1)                                                 \
+  X(Q8_1, "q8_1", QUANT, NULL, NULL, -1, -1, 9, 1)                                                 \
+  X(Q2_K, "q2_k", QUANT, NULL, NULL, -1, -1, 10, 1)                                                \
+  X(Q3_K, "q3_k", QUANT, NULL, NULL, -1, -1, 11, 1)                                                \
+  X(Q4_K, "q4_k", QUANT, NULL, NULL, -1, -1, 12, 1)                                                \
+  X(Q5_K, "q5_k", QUANT, NULL, NULL, -1, -1, 13, 1)                                                \
+  X(Q6_K, "q6_k", QUANT, NULL, NULL, -1, -1, 14, 1)                                                \
+  X(Q8_K, "q8_k", QUANT, NULL, NULL, -1, -1, 15, 1)                                                \
+  X(IQ2_XXS, "iq2_xxs", QUANT, NULL, NULL, -1, -1, 16, 1)                                          \
+  X(IQ2_XS, "iq2_xs", QUANT, NULL, NULL, -1, -1, 17, 1)                                            \
+  X(IQ3_XXS, "iq3_xxs", QUANT, NULL, NULL, -1, -1, 18, 1)                                          \
+  X(IQ1_S, "iq1_s", QUANT, NULL, NULL, -1, -1, 19, 1)                                              \
+  X(IQ4_NL, "iq4_nl", QUANT, NULL, NULL, -1, -1, 20, 1)                                            \
+  X(IQ3_S, "iq3_s", QUANT, NULL, NULL, -1, -1, 21, 1)                                              \
+  X(IQ2_S, "iq2_s", QUANT, NULL, NULL, -1, -1, 22, 1)                                              \
+  X(IQ4_XS, "iq4_xs", QUANT, NULL, NULL, -1, -1, 23, 1)                                            \
+  X(IQ1_M, "iq1_m", QUANT, NULL, NULL, -1, -1, 29, 1)                                              \
+  X(IQ2_NL, "iq2_nl", QUANT, NULL, NULL, -1, -1, -1, 1)                                            \
+  X(IQ3_NL, "iq3_nl", QUANT, NULL, NULL, -1, -1, -1, 1)                                            \
+  X(TQ1_0, "tq1_0", QUANT, NULL, NULL, -1, -1, 34, 1)                                              \
+  X(TQ2_0, "tq2_0", QUANT, NULL, NULL, -1, -1, 35, 1)                                              \
+  X(MXFP4, "mxfp4", QUANT, NULL, NULL, -1, -1, 39, 1)                                              \
+  X(NVFP4, "nvfp4", QUANT, NULL, NULL, -1, -1, 40, 1)                                              \
+  X(Q1_0, "q1_0", QUANT, NULL, NULL, -1, -1, 41, 1)                                                \
+  X(Q2_0, "q2_0", QUANT, NULL, NULL, -1, -1, 42, 1)
+
+/* Further names. Compared without case; "torch.", "TensorProto.", "TensorType." and "GGML_TYPE_" in
+   front of any name are skipped, but a name that is written here in full goes first. */
+#define VRAM_DTYPE_ALIASES(X)                                                                      \
+  X("double", F64)                                                                                 \
+  X("fp64", F64)                                                                                   \
+  X("float", F32)                                                                                  \
+  X("fp32", F32)                                                                                   \
+  X("tensorfloat32", TF32)                                                                         \
+  X("half", F16)                                                                                   \
+  X("fp16", F16)                                                                                   \
+  X("f8e4m3", F8E4M3FN)                                                                            \
+  X("float8_e4m3", F8E4M3FN)                                                                       \
+  X("float8e4m3fn", F8E4M3FN)                                                                      \
+  X("float8e5m2", F8E5M2)                                                                          \
+  X("float8e4m3fnuz", F8E4M3FNUZ)                                                                  \
+  X("float8e5m2fnuz", F8E5M2FNUZ)                                                                  \
+  X("f8e8m0", F8E8M0FNU)                                                                           \
+  X("float8_e8m0", F8E8M0FNU)                                                                      \
+  X("float8e8m0", F8E8M0FNU)                                                                       \
+  X("float6_e2m3fn", F6E2M3)                                                                       \
+  X("float6e2m3", F6E2M3)                                                                          \
+  X("float6_e3m2fn", F6E3M2)                                                                       \
+  X("float6e3m2", F6E3M2)                                                                          \
+  X("float4_e2m1fn", F4E2M1)                                                                       \
+  X("float4e2m1", F4E2M1)                                                                          \
+  X("long", I64)                                                                                   \
+  X("int", I32)                                                                                    \
+  X("short", I16)                                                                                  \
+  X("int4", I4)                                                                                    \
+  X("int2", I2)                                                                                    \
+  X("uint4", U4)                                                                                   \
+  X("uint2", U2)                                                                                   \
+  X("uint1", U1)                                                                                   \
+  X("chalf", C32)                                                                                  \
+  X("cfloat", C64)                                                                                 \
+  X("cdouble", C128)                                                                               \
+  X("torch.int1", I8)                                                                              \
+  X("torch.int2", I8)                                                                              \
+  X("torch.int3", I8)                                                                              \
+  X("torch.int4", I8)                                                                              \
+  X("torch.int5", I8)                                                                              \
+  X("torch.int6", I8)                                                                              \
+  X("torch.int7", I8)                                                                              \
+  X("torch.uint1", U8)                                                                             \
+  X("torch.uint2", U8)                                                                             \
+  X("torch.uint3", U8)                                                                             \
+  X("torch.uint4", U8)                                                                             \
+  X("torch.uint5", U8)                                                                             \
+  X("torch.uint6", U8)                                                                             \
+  X("torch.uint7", U8)                                                                             \
+  X("torch.bit", U8)                                                                               \
+  X("torch.bits8", U8)                                                                             \
+  X("torch.bits1x8", U8)                                                                           \
+  X("torch.bits2x4", U8)                                                                           \
+  X("torch.bits4x2", U8)                                                                           \
+  X("torch.bits16", U16)
+/* clang-format on */
+
+/* VRAM_F32, VRAM_Q4_K, ...; 0 is no dtype: in a struct that configures, the default. */
+typedef enum vram_dtype {
+  VRAM_DTYPE_NONE = 0,
+#define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values) VRAM_##token,
+  VRAM_DTYPES(VRAM__X)
+#undef VRAM__X
+      VRAM_DTYPE_COUNT
+} vram_dtype;
+
+typedef enum vram_dtype_kind {
+  VRAM_KIND_FLOAT,
+  VRAM_KIND_INT, /* signed and unsigned */
+  VRAM_KIND_BOOL,
+  VRAM_KIND_COMPLEX,
+  VRAM_KIND_QUANT /* stored integers or blocks that stand for floats */
+} vram_dtype_kind;
+
+/* One row of the table. Strings are static or NULL, ids -1 where the format lacks the type. */
+typedef struct vram_dtype_info {
+  vram_dtype dtype;
+  const char *name;
+  const char *torch_name;
+  const char *safetensors_name;
+  uint16_t block_elements; /* values in one block ... */
+  uint16_t block_bytes;    /* ... and its bytes */
+  uint16_t row_multiple;   /* a row must be a multiple of this: a ggml block, else 1 */
+  uint8_t row_padded;      /* 1: every row ends on a byte (quint4x2, quint2x4) */
+  uint8_t torch_values;    /* values in one PyTorch element */
+  uint8_t kind;            /* vram_dtype_kind */
+  int16_t onnx_id, tflite_id, ggml_id;
+} vram_dtype_info;
+
+/* The row of dtype; NULL for VRAM_DTYPE_NONE and what is no dtype. Never freed, any thread. */
+VRAM_API const vram_dtype_info *vram_dtype_get_info(vram_dtype dtype);
+
+/* The name ("f32", "q4_k"); "none" for VRAM_DTYPE_NONE, "?" for what is no dtype. Never NULL. */
+VRAM_API const char *vram_dtype_name(vram_dtype dtype);
+
+/* The dtype of a name of any ecosystem: "f32", "torch.float32", "F8_E4M3", "FLOAT", "Q4_K"; case
+   does not matter. VRAM_DTYPE_NONE if there is none, or name is NULL. _n: the first length bytes of
+   text, which need not end in a zero byte. */
+VRAM_API vram_dtype vram_dtype_from_name(const char *name);
+VRAM_API vram_dtype vram_dtype_from_name_n(const char *text, size_t length);
+
+/* The dtype of an id in a file; VRAM_DTYPE_NONE for unknown, removed and string ids. */
+VRAM_API vram_dtype vram_dtype_from_onnx_id(int64_t id);
+VRAM_API vram_dtype vram_dtype_from_tflite_id(int64_t id);
+VRAM_API vram_dtype vram_dtype_from_ggml_id(int64_t id);
+
+/* Bytes of elements values in one row or one packed tensor: exact; sub-byte types are rounded up to
+ * a whole byte at the end of the tensor. 0 elements are 0 bytes. *bytes is VRAM_OVERFLOW after
+ * every error, so that a sum over tensors does not look small. bytes may not be NULL.
+ *   VRAM_ERR_DTYPE      dtype is no dtype
+ *   VRAM_ERR_BLOCK      a ggml block does not divide elements
+ *   VRAM_ERR_OVERFLOW   more than 2^64-2 bytes, or (rows) more than 2^64-1 values */
+VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint64_t *bytes);
+
+/* The same for rows x columns values. A ggml block must divide the columns (no block spans two
+ * rows); quint4x2 and quint2x4 pad every row to a byte; every other sub-byte type packs across rows
+ * and is padded once. A scalar is 1 x 1. */
+VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
+                                           uint64_t *bytes);
+/* >>op ========================================================================================
+   The keys of the text form: name and kind.
+     I integer or size   L list of sizes, one for every axis or one per axis   S shape   B 0 or 1
+     F decimal number    W word    D dtype    N node    Q equation                              */
+/* clang-format off */
+#define VRAM_KEYS(X)                                                                             \
+  X(out_channels, I) X(kernel_size, L) X(stride, L) X(padding, L) X(dilation, L) X(groups, I)    \
+  X(bias, B) X(padding_mode, W) X(output_padding, L) X(out_features, I) X(num_embeddings, I)     \
+  X(embedding_dim, I) X(mode, W) X(equation, Q) X(affine, B) X(track_running_stats, B)           \
+  X(training, B) X(normalized_shape, L) X(elementwise_affine, B) X(num_groups, I) X(size, L)     \
+  X(inplace, B) X(num_parameters, I) X(dim, L) X(dtype, D) X(p, F) X(ceil_mode, B)               \
+  X(return_indices, B) X(norm_type, F) X(output_size, L) X(scale_factor, F)                      \
+  X(upscale_factor, I) X(downscale_factor, I) X(pad, L) X(dropout_p, F) X(is_causal, B)          \
+  X(enable_gqa, B) X(backend, W) X(num_heads, I) X(need_weights, B) X(batch_first, B)            \
+  X(hidden_size, I) X(num_layers, I) X(dropout, F) X(bidirectional, B) X(proj_size, I)           \
+  X(scalar, B) X(rounding_mode, W) X(k, I) X(num_classes, I) X(bins, I) X(keepdim, B)            \
+  X(shape, S) X(start_dim, I) X(end_dim, I) X(dim0, I) X(dim1, I) X(dims, L) X(sizes, L)         \
+  X(start, I) X(end, I) X(step, I) X(index, I) X(length, I) X(split_size_or_sections, L)         \
+  X(chunks, I) X(shifts, L) X(repeats, L) X(reduction, W) X(frozen, B) X(weights, N)             \
+  X(num_experts, I) X(top_k, I) X(intermediate_size, I) X(gated, B)                              \
+  X(shared_intermediate_size, I) X(params, I) X(buffers, I) X(saved, I) X(workspace, I)          \
+  X(approximate, W) X(align_corners, B) X(eps, F) X(momentum, F) X(negative_slope, F)            \
+  X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
+  X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
+  X(padding_idx, I) X(largest, B) X(sorted, B) X(descending, B) X(stable, B) X(correction, I)    \
+  X(unbiased, B) X(ord, F) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
+  X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
+  X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
+  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I)
+
+/* clang-format on */
+
+typedef enum vram__key {
+  VRAM__KEY_NONE,
+#define VRAM__X(name, kind) VRAM__KEY_##name,
+  VRAM_KEYS(VRAM__X)
+#undef VRAM__X
+      VRAM__KEY_COUNT
+} vram__key;
+
+/* The ops. One row each:
+     name, least and most inputs, shape rule, how it runs, autocast list, recipe, keys
+
+   Autocast lists (torch/csrc, autocast_mode.h): `none`, `low` (lower precision), `fp32`, `opt32`
+   (fp32 by the dtype argument: no cast node), `widest` (promote to the widest input).
+   Keys: `!` required. `inplace` stands only where PyTorch has it.
+
+   Recipes. How it runs = `pointwise`: the output is allocated like the inputs, and the recipe says
+   what backward does for each input that wants a gradient, in PyTorch's order (alphabetical in the
+   names of its arguments). Reverse Polish, one letter a step:
+     x w b    the inputs, saved        y   the output, saved       m   the extra output, saved
+     g        gradient of the output   ~   a new tensor like the top (a pointwise kernel)
+     * 3      a new tensor from the top two / three, broadcast     =   hand on, nothing allocated
+   A letter that a gradient needs is what autograd saves; it is saved only when that gradient is
+   wanted. Temporaries go at the end of each gradient.
+     `inplace:` gives the recipe of the in-place form where it differs; `copy:` there says that x is
+   cloned before it is overwritten.
+   How it runs = `lines`: the recipe is written in the text form itself, `x0 x1 ..` the inputs, `y`
+   the output, other names temporaries, `key=@` hands a key on. */
+/* clang-format off */
+#define VRAM_OPS(X)                                                                              \
+  /* convolution */                                                                              \
+  X(conv1d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen weights dtype") \
+  X(conv2d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen weights dtype") \
+  X(conv3d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen weights dtype") \
+  X(conv_transpose1d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
+  X(conv_transpose2d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
+  X(conv_transpose3d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
+  /* linear and embedding */                                                                     \
+  X(linear, 1, 3, linear, linear, low, "", "out_features! bias frozen weights dtype")            \
+  X(embedding, 1, 2, embedding, embedding, none, "", "num_embeddings! embedding_dim! padding_idx frozen weights dtype") \
+  /* products */                                                                                 \
+  X(matmul, 2, 2, matmul, product, low, "", "")                                                   \
+  X(bmm, 2, 2, matmul, product, low, "", "")                                                         \
+  X(mm, 2, 2, matmul, product, low, "", "")                                                           \
+  X(addmm, 3, 3, matmul, product, low, "", "")                                                     \
+  X(baddbmm, 3, 3, matmul, product, low, "", "")                                                 \
+  X(einsum, 1, 8, einsum, einsum, none, "", "equation!")                                         \
+  /* normalisation */                                                                            \
+  X(batch_norm, 1, 3, norm, batch_norm, none, "", "affine track_running_stats training momentum eps frozen weights dtype") \
+  X(instance_norm, 1, 1, norm, batch_norm, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
+  X(layer_norm, 1, 3, norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine bias eps frozen weights dtype") \
+  X(rms_norm, 1, 2, norm, layer_norm, none, "", "normalized_shape! elementwise_affine eps frozen weights dtype") \
+  X(group_norm, 1, 3, norm, layer_norm, fp32, "", "num_groups! affine eps frozen weights dtype") \
+  /* activation */                                                                               \
+  X(relu, 1, 1, same, pointwise, none, "x: g y *", "inplace")                                    \
+  X(relu6, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                    \
+  X(hardtanh, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace min_val max_val") \
+  X(leaky_relu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace negative_slope") \
+  X(elu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace alpha")            \
+  X(celu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace alpha")           \
+  X(selu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace")                 \
+  X(gelu, 1, 1, same, pointwise, none, "x: g x *", "approximate")                                \
+  X(silu, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                     \
+  X(mish, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                     \
+  X(sigmoid, 1, 1, same, pointwise, none, "x: g y *", "inplace")                                 \
+  X(tanh, 1, 1, same, pointwise, none, "x: g y *", "inplace")                                    \
+  X(hardsigmoid, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")              \
+  X(hardswish, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                \
+  X(softplus, 1, 1, same, pointwise, fp32, "x: g x *", "beta threshold")                         \
+  X(softsign, 1, 1, same, lines, none, "abs a x0; add b a scalar=1; div y x0 b", "")             \
+  X(tanhshrink, 1, 1, same, lines, none, "tanh a x0; sub y x0 a", "")                            \
+  X(softshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
+  X(hardshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
+  X(threshold, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace threshold value") \
+  /* softmax */                                                                                  \
+  X(softmax, 1, 1, same, softmax, none, "", "dim! dtype")                                        \
+  X(log_softmax, 1, 1, same, softmax, none, "", "dim! dtype")                                    \
+  X(softmin, 1, 1, same, lines, none, "neg a x0; softmax y a dim=@ dtype=@", "dim! dtype")       \
+  /* dropout */                                                                                  \
+  X(dropout, 1, 1, same, dropout, none, "", "p inplace")                                         \
+  /* pooling */                                                                                  \
+  X(max_pool2d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
+  X(avg_pool2d, 1, 1, pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad divisor_override") \
+  X(adaptive_avg_pool2d, 1, 1, adaptive_pool, adaptive_avg_pool, none, "", "output_size!")       \
+  /* attention */                                                                                \
+  X(scaled_dot_product_attention, 3, 4, sdpa, sdpa, low, "", "dropout_p is_causal enable_gqa backend scale") \
+  /* pointwise */                                                                                \
+  X(add, 1, 2, bcast, pointwise, none, "w: g =; x: g =", "scalar inplace alpha")                 \
+  X(sub, 1, 2, bcast, pointwise, none, "w: g ~; x: g =", "scalar inplace alpha")                 \
+  X(mul, 1, 2, bcast, pointwise, none, "w: g x *; x: g w *", "scalar inplace")                   \
+  X(div, 1, 2, bcast, pointwise, none, "w: g ~ x w * w * *; x: g w *", "scalar inplace rounding_mode") \
+  X(pow, 1, 2, bcast, pointwise, fp32, "x: g x ~ ~ *", "scalar inplace")                         \
+  X(exp, 1, 1, same, pointwise, fp32, "x: g y *", "inplace")                                     \
+  X(log, 1, 1, same, pointwise, fp32, "x: g x *", "inplace")                                     \
+  X(sqrt, 1, 1, same, pointwise, none, "x: g y ~ *", "inplace")                                  \
+  X(rsqrt, 1, 1, same, pointwise, fp32, "x: g ~ y ~ *", "inplace")                               \
+  X(abs, 1, 1, same, pointwise, none, "x: g x ~ *; inplace: copy", "inplace")                    \
+  X(neg, 1, 1, same, pointwise, none, "x: g ~", "inplace")                                       \
+  X(square, 1, 1, same, lines, none, "pow y x0 scalar=1", "")                                    \
+  X(sin, 1, 1, same, pointwise, none, "x: g x ~ *; inplace: copy", "inplace")                    \
+  X(cos, 1, 1, same, pointwise, none, "x: g x ~ ~ *; inplace: copy", "inplace")                  \
+  X(erf, 1, 1, same, pointwise, none, "x: x ~ ~ ~ ~ g *; inplace: copy", "inplace")              \
+  /* reduction */                                                                                \
+  X(sum, 1, 1, reduce, reduce, opt32, "", "dim keepdim dtype")                                   \
+  X(mean, 1, 1, reduce, reduce, none, "", "dim keepdim dtype")                                   \
+  /* shape */                                                                                    \
+  X(reshape, 1, 1, reshape, view, none, "", "shape!")                                            \
+  X(view, 1, 1, reshape, view, none, "", "shape!")                                               \
+  X(flatten, 1, 1, flatten, view, none, "", "start_dim end_dim")                                 \
+  X(unflatten, 1, 1, unflatten, view, none, "", "dim! sizes!")                                   \
+  X(transpose, 1, 1, transpose, permute, none, "", "dim0! dim1!")                                \
+  X(permute, 1, 1, permute, permute, none, "", "dims!")                                          \
+  X(t, 1, 1, t, permute, none, "", "")                                                           \
+  X(squeeze, 1, 1, squeeze, squeeze, none, "", "dim")                                            \
+  X(unsqueeze, 1, 1, unsqueeze, squeeze, none, "", "dim!")                                       \
+  X(expand, 1, 1, expand, expand, none, "", "shape!")                                            \
+  X(slice, 1, 1, slice, slice, none, "", "dim! start end step")                                  \
+  X(narrow, 1, 1, narrow, slice, none, "", "dim! start! length!")                                \
+  X(select, 1, 1, select, slice, none, "", "dim! index!")                                       \
+  X(split, 1, 1, split, split, none, "", "split_size_or_sections! dim")                          \
+  X(chunk, 1, 1, split, split, none, "", "chunks! dim")                                          \
+  X(unbind, 1, 1, unbind, split, none, "", "dim")                                               \
+  X(detach, 1, 1, same, detach, none, "", "")                                                    \
+  X(cat, 1, 65535, cat, cat, widest, "", "dim")                                                  \
+  X(stack, 1, 65535, stack, cat, widest, "", "dim")                                            \
+  X(contiguous, 1, 1, same, contiguous, none, "", "")                                            \
+  X(clone, 1, 1, same, clone, none, "", "")                                                      \
+  X(to, 1, 1, same, to, none, "", "dtype!")                                                      \
+  X(type_as, 2, 2, same, to, none, "", "")                                                       \
+  /* create */                                                                                   \
+  X(zeros, 0, 1, create, create, none, "", "shape! dtype")                                       \
+  X(ones, 0, 1, create, create, none, "", "shape! dtype")                                        \
+  X(full, 0, 1, create, create, none, "", "shape! dtype")                                        \
+  X(arange, 0, 1, create, create, none, "", "shape! dtype")                                      \
+  X(empty, 0, 1, create, create, none, "", "shape! dtype")                                       \
+  X(rand, 0, 1, create, create, none, "", "shape! dtype")                                        \
+  X(randn, 0, 1, create, create, none, "", "shape! dtype")                                       \
+  X(fill, 1, 1, same, fill, none, "", "inplace")                                                 \
+  X(bernoulli, 1, 1, same, fill, none, "", "inplace")                                            \
+  /* loss */                                                                                     \
+  X(cross_entropy, 1, 2, loss, cross_entropy, fp32, "", "reduction label_smoothing ignore_index") \
+  /* parameters */                                                                               \
+  X(parameter, 0, 0, parameter, parameter, none, "", "shape! dtype frozen")                      \
+  X(buffer, 0, 0, parameter, parameter, none, "", "shape! dtype")
+
+/* clang-format on */
+
+typedef enum vram_op {
+#define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys) VRAM_OP_##id,
+  VRAM_OPS(VRAM__X)
+#undef VRAM__X
+      VRAM_OP_COUNT,
+  VRAM__OP_drop = VRAM_OP_COUNT, /* the `drop` line */
+  VRAM__OP_end                   /* closes the lines that an op was written out to */
+} vram_op;
+/* >>graph =====================================================================================
+   A model: nodes in execution order. Built by calls or read from the text form, in the caller's
+   memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
+   of them is the step's affair. */
+
+/* One axis list: sizes and strides in elements; `v` holds ndim sizes, then ndim strides. */
+typedef struct vram__dims {
+  uint64_t numel;
+  uint8_t ndim, flags;
+  int64_t v[2 * VRAM_MAX_AXES];
+} vram__dims;
+
+typedef struct vram_node vram_node;
+typedef struct vram_value vram_value;
+typedef struct vram_param vram_param;
+
+/* A node's keys: [key | count << 8 | kind << 32, values...]..., 0 ends. */
+struct vram_node {
+  vram_node *next;
+  const char *name;                /* of the first output, not terminated */
+  const struct vram__round *round; /* loop rounds around it, NULL: none */
+  vram_value **in;
+  vram_value *out; /* nout values, one after the other */
+  const int64_t *attr;
+  vram_param **param; /* weights, then buffers; NULL where the op has none there */
+  uint32_t nin, nout, nparam;
+  uint32_t index; /* 0, 1, ... in execution order */
+  uint32_t line;  /* of the text, 0: built by calls */
+  uint16_t op;    /* vram_op */
+  uint8_t flags;
+  uint8_t name_len;
+};
+
+/* A value: what a node gives, or an input of the model. */
+struct vram_value {
+  const vram__dims *d;
+  vram_node *node; /* NULL: an input */
+  const char *name;
+  uint32_t index; /* 0, 1, ... */
+  uint32_t last;  /* node index of the last use; UINT32_MAX: lives to the end */
+  uint8_t dtype;  /* vram_dtype in an fp32 run */
+  uint8_t flags;
+  uint8_t name_len;
+};
+
+/* A parameter or buffer. */
+struct vram_param {
+  vram_param *next;
+  const vram__dims *d;
+  vram_node *node;
+  const char *role; /* "weight", "bias", "running_mean", ... */
+  uint32_t index;
+  uint8_t dtype;
+  uint8_t kind; /* VRAM__PARAM, VRAM__FROZEN or VRAM__BUFFER */
+};
+
+typedef struct vram_graph {
+  uint8_t *mem;
+  uint64_t used, cap;
+  const char *name; /* of the model */
+  uint32_t name_len;
+  vram_node *first, *last;
+  vram_param *param_first, *param_last;
+  vram_value **input; /* the model's inputs */
+  uint32_t ninput, nnode, nvalue, nparam, noutput;
+  uint32_t ndim;
+  struct {
+    const char *name;
+    uint32_t len, set;
+    int64_t value;
+  } dim[VRAM_MAX_DIMS];
+  const vram__dims *cache[64];
+  uint32_t max_in;  /* most inputs of one node */
+  vram_value *root; /* the first output: what backward starts from */
+  vram_error error; /* the first error; sticky */
+} vram_graph;
+
+/* A dim's value from outside; name NULL: the first dim of the model (the batch). */
+typedef struct vram_dim {
+  const char *name;
+  int64_t value;
+} vram_dim;
+
+VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
+
+/* Reads the text form into g, which must be fresh from vram_graph_init. */
+VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
+                                uint32_t nset, vram_error *err);
+/* >>step ======================================================================================
+   One step of a model as a stream of events, and the report that counts them. */
+
+#define VRAM_CATEGORIES(X)                                                                         \
+  X(PARAMS, "params")                                                                              \
+  X(BUFFERS, "buffers")                                                                            \
+  X(INPUTS, "inputs")                                                                              \
+  X(ACTIVATIONS, "activations")                                                                    \
+  X(AUTOCAST, "autocast")                                                                          \
+  X(TEMPORARIES, "temporaries")                                                                    \
+  X(WORKSPACE, "workspace")                                                                        \
+  X(GRADIENTS, "gradients")                                                                        \
+  X(OPTIMIZER, "optimizer")                                                                        \
+  X(OTHER, "other")
+
+typedef enum vram_category {
+#define VRAM__X(id, text) VRAM_CATEGORY_##id,
+  VRAM_CATEGORIES(VRAM__X)
+#undef VRAM__X
+      VRAM_CATEGORY_COUNT
+} vram_category;
+
+#define VRAM_PHASES(X)                                                                             \
+  X(ZERO_GRAD, "zero_grad")                                                                        \
+  X(FORWARD, "forward")                                                                            \
+  X(BACKWARD, "backward")                                                                          \
+  X(OPTIMIZER, "optimizer")                                                                        \
+  X(END, "end")
+
+typedef enum vram_phase {
+#define VRAM__X(id, text) VRAM_PHASE_##id,
+  VRAM_PHASES(VRAM__X)
+#undef VRAM__X
+      VRAM_PHASE_COUNT
+} vram_phase;
+
+typedef enum vram_action { VRAM_ALLOC, VRAM_FREE } vram_action;
+
+/* One allocation or free. */
+typedef struct vram_event {
+  vram_action action;
+  vram_phase phase;
+  vram_category category;
+  int64_t id;            /* 0, 1, ... in order of allocation; -1: allocated before the step */
+  uint64_t bytes;        /* requested */
+  const vram_node *node; /* NULL: none */
+} vram_event;
+
+typedef enum vram_optim_impl {
+  VRAM_OPTIM_DEFAULT,
+  VRAM_OPTIM_FOREACH,
+  VRAM_OPTIM_FUSED,
+  VRAM_OPTIM_LOOP
+} vram_optim_impl;
+
+/* All zero: inference in fp32 on a device of compute capability 9.0. */
+typedef struct vram_step_options {
+  int train;     /* 0: forward under no_grad */
+  int optimizer; /* vram_optimizer; with train */
+  vram_optim_impl optim_impl;
+  int first_step;      /* 0: steady step, optimizer state exists */
+  int amp;             /* 0, VRAM_BF16 or VRAM_F16: autocast */
+  int dtype;           /* 0 or the dtype of the whole model (VRAM_BF16, VRAM_F16) */
+  uint32_t accumulate; /* micro-batches, 0 or 1: one */
+  int keep_grads;      /* zero_grad(set_to_none=False) */
+  uint32_t cc;         /* compute capability times ten; 0: 90 */
+  uint32_t sm;         /* multiprocessors; 0: those of the usual device of that cc */
+  void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
+  void *user;
+} vram_step_options;
+
+typedef struct vram_phase_report {
+  uint64_t requested_bytes;      /* at its end */
+  uint64_t requested_peak_bytes; /* highest within it */
+} vram_phase_report;
+
+typedef struct vram_report {
+  uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
+  uint64_t saved_bytes, autocast_cache_bytes, workspace_bytes;
+  vram_phase_report phase[VRAM_PHASE_COUNT];
+  uint64_t peak_requested_bytes;
+  vram_phase peak_phase;
+  const vram_node *peak_node;
+  uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
+  uint64_t events;
+  uint64_t scratch_used;
+} vram_report;
+
+/* Bytes of scratch that vram_step needs for this graph: an upper bound. */
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
+
+VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
+                               uint64_t scratch_bytes, vram_report *report, vram_error *err);
+
+#endif /* VRAM_H_INCLUDED */
+
+#if defined(VRAM_IMPLEMENTATION) && !defined(VRAM_IMPLEMENTATION_INCLUDED)
+#define VRAM_IMPLEMENTATION_INCLUDED
+
+/* >>text (Implementation) ----------------------------------------------------------------------
+   Small helpers that replace libc. */
+
+static void vram__zero(void *p, uint64_t n) {
+  uint8_t *b = (uint8_t *)p;
+  while (n--)
+    *b++ = 0;
+}
+
+static void vram__copy(void *to, const void *from, uint64_t n) {
+  uint8_t *a = (uint8_t *)to;
+  const uint8_t *b = (const uint8_t *)from;
+  while (n--)
+    *a++ = *b++;
+}
+
+static int vram__same(const char *a, uint32_t na, const char *z) {
+  uint32_t i;
+  for (i = 0; i < na; i++)
+    if (z[i] == 0 || z[i] != a[i])
+      return 0;
+  return z[na] == 0;
+}
+
+static void vram__put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < len && *n + 1 < cap; i++)
+    to[(*n)++] = s[i];
+  to[*n] = 0;
+}
+
+static uint32_t vram__len(const char *z) {
+  uint32_t n = 0;
+  while (z[n])
+    n++;
+  return n;
+}
+
+static void vram__puts(char *to, uint32_t cap, uint32_t *n, const char *z) {
+  vram__put(to, cap, n, z, vram__len(z));
+}
+
+static void vram__puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
+  char t[24];
+  uint32_t i = sizeof t;
+  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+  do
+    t[--i] = (char)('0' + (char)(u % 10)), u /= 10;
+  while (u);
+  if (v < 0)
+    t[--i] = '-';
+  vram__put(to, cap, n, t + i, (uint32_t)sizeof t - i);
+}
+
+/* a * b, or VRAM_OVERFLOW. */
+static uint64_t vram__mul(uint64_t a, uint64_t b) {
+  if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
+    return VRAM_OVERFLOW;
+  return a * b;
+}
+
+/* An error's text is put together from pieces; the first error of a graph stays. */
+static void vram__fail(vram_graph *g, vram_result code, const char *what) {
+  uint32_t n = 0;
+  if (g->error.code)
+    return;
+  g->error.code = code;
+  vram__puts(g->error.text, sizeof g->error.text, &n, what);
+}
+
+static void vram__more(vram_graph *g, const char *z) {
+  uint32_t n = vram__len(g->error.text);
+  vram__puts(g->error.text, sizeof g->error.text, &n, z);
+}
+
+static void vram__more_n(vram_graph *g, const char *z, uint32_t len) {
+  uint32_t n = vram__len(g->error.text), i;
+  for (i = 0; i < len && i < 64; i++) {
+    char c = z[i] >= 32 && z[i] < 127 ? z[i] : '?';
+    vram__put(g->error.text, sizeof g->error.text, &n, &c, 1);
+  }
+}
+
+static void vram__more_i(vram_graph *g, int64_t v) {
+  uint32_t n = vram__len(g->error.text);
+  vram__puti(g->error.text, sizeof g->error.text, &n, v);
+}
+
+static void vram__more_dims(vram_graph *g, const vram__dims *d) {
+  uint32_t i;
+  vram__more(g, "[");
+  for (i = 0; i < d->ndim; i++) {
+    if (i)
+      vram__more(g, ",");
+    vram__more_i(g, d->v[i]);
+  }
+  vram__more(g, "]");
+}
+
+/* >>dims (Implementation) ----------------------------------------------------------------------
+   Sizes and strides. Equal ones are usually the same object, so that comparing pointers answers
+   most questions. */
+
+#define VRAM__CONTIG 1u /* contiguous */
+#define VRAM__DENSE 2u  /* non-overlapping and dense, in any order of axes */
+#define VRAM__CL 4u     /* 4-D or 5-D, contiguous in channels-last order */
+
+#define VRAM__SIZE(d) ((d)->v)
+#define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
+
+static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
+  uint64_t at = (*used + 7) & ~(uint64_t)7;
+  if (n > cap || at > cap - n)
+    return NULL;
+  *used = at + n;
+  return mem + at;
+}
+
+static uint64_t vram__dims_bytes(uint32_t ndim) {
+  return offsetof(vram__dims, v) + 2 * (uint64_t)ndim * sizeof(int64_t);
+}
+
+static uint8_t vram__dims_flags(uint32_t n, const int64_t *size, const int64_t *stride) {
+  uint32_t i, j, flags = 0;
+  int64_t z = 1;
+  int ok = 1;
+  uint8_t order[VRAM_MAX_AXES];
+  for (i = n; i-- > 0;) {
+    if (size[i] == 0)
+      return VRAM__CONTIG | VRAM__DENSE;
+    if (size[i] != 1 && stride[i] != z)
+      ok = 0;
+    z *= size[i];
+  }
+  if (ok)
+    flags |= VRAM__CONTIG | VRAM__DENSE;
+  if (!ok) { /* dense: sorted by stride they are contiguous */
+    uint32_t m = 0;
+    for (i = 0; i < n; i++) {
+      if (size[i] == 1)
+        continue;
+      for (j = m; j > 0 && stride[order[j - 1]] > stride[i]; j--)
+        order[j] = order[j - 1];
+      order[j] = (uint8_t)i;
+      m++;
+    }
+    for (z = 1, ok = 1, i = 0; i < m; i++) {
+      if (stride[order[i]] != z)
+        ok = 0;
+      z *= size[order[i]];
+    }
+    if (ok)
+      flags |= VRAM__DENSE;
+  }
+  if (n == 4 || n == 5) {
+    static const uint8_t at[2][5] = {{1, 3, 2, 0, 0}, {1, 4, 3, 2, 0}};
+    for (z = 1, ok = 1, i = 0; i < n; i++) {
+      j = at[n - 4][i];
+      if (size[j] != 1 && stride[j] != z)
+        ok = 0;
+      z *= size[j];
+    }
+    if (ok)
+      flags |= VRAM__CL;
+  }
+  return (uint8_t)flags;
+}
+
+/* The dims object of these sizes and strides (NULL: contiguous); NULL: no memory. */
+static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
+                                        const vram__dims **cache, uint32_t n, const int64_t *size,
+                                        const int64_t *stride) {
+  int64_t own[VRAM_MAX_AXES];
+  uint64_t h = n, numel = 1;
+  uint32_t i;
+  const vram__dims *c;
+  vram__dims *d;
+  if (!stride) {
+    int64_t z = 1;
+    for (i = n; i-- > 0;)
+      own[i] = z, z *= size[i] > 1 ? size[i] : 1;
+    stride = own;
+  }
+  for (i = 0; i < n; i++) {
+    h = (h ^ (uint64_t)size[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    h = (h ^ (uint64_t)stride[i]) * UINT64_C(0xD6E8FEB86659FD93);
+    numel *= (uint64_t)size[i];
+  }
+  h >>= 58;
+  c = cache[h];
+  if (c && c->ndim == n) {
+    for (i = 0; i < n; i++)
+      if (c->v[i] != size[i] || c->v[n + i] != stride[i])
+        break;
+    if (i == n)
+      return c;
+  }
+  d = (vram__dims *)vram__bump(mem, used, cap, vram__dims_bytes(n));
+  if (!d)
+    return NULL;
+  d->numel = numel;
+  d->ndim = (uint8_t)n;
+  d->flags = vram__dims_flags(n, size, stride);
+  for (i = 0; i < n; i++)
+    d->v[i] = size[i], d->v[n + i] = stride[i];
+  cache[h] = d;
+  return d;
+}
+/* ============================================================================================
+ * >>dtype
+ * ============================================================================================ */
+
+static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
+    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, 0, -1, -1, -1},
+#define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values)                 \
+  {VRAM_##token,                                                                                   \
+   name,                                                                                           \
+   torch,                                                                                          \
+   safetensors,                                                                                    \
+   VRAM__AT0(VRAM__DT_##token),                                                                    \
+   VRAM__AT1(VRAM__DT_##token),                                                                    \
+   VRAM__AT2(VRAM__DT_##token),                                                                    \
+   VRAM__AT3(VRAM__DT_##token),                                                                    \
+   values,                                                                                         \
+   VRAM_KIND_##kind,                                                                               \
+   onnx,                                                                                           \
+   tflite,                                                                                         \
+   ggml},
+    VRAM_DTYPES(VRAM__X)
+#undef VRAM__X
+};
+
+typedef struct vram__dtype_alias {
+  const char *name;
+  vram_dtype dtype;
+} vram__dtype_alias;
+
+static const vram__dtype_alias vram__dtype_aliases[] = {
+#define VRAM__X(name, token) {name, VRAM_##token},
+    VRAM_DTYPE_ALIASES(VRAM__X)
+#undef VRAM__X
+};
+
+VRAM_API const vram_dtype_info *vram_dtype_get_info(vram_dtype dtype) {
+  if (dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT)
+    return NULL;
+  return &vram__dtype_rows[dtype];
+}
+
+VRAM_API const char *vram_dtype_name(vram_dtype dtype) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  if (info)
+    return info->name;
+  return dtype == VRAM_DTYPE_NONE ? "none" : "?";
+}
+
+/* ASCII only: no locale */
+static char vram__dtype_lower(char c) {
+  static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
+  unsigned i;
+  for (i = 0; i < 26; i++)
+    if (upper[i] == c)
+      return lower[i];
+  return c;
+}
+
+/* length of name if text (of length bytes) begins with it, else 0 */
+static size_t vram__dtype_prefix(const char *text, size_t length, const char *name) {
+  size_t i;
+  for (i = 0; name[i]; i++)
+    if (i == length || vram__dtype_lower(text[i]) != vram__dtype_lower(name[i]))
+      return 0;
+  return i;
+}
+
+static int vram__dtype_equal(const char *text, size_t length, const char *name) {
+  return name && length && vram__dtype_prefix(text, length, name) == length;
+}
+
+/* by full name: rows first, then aliases */
+static vram_dtype vram__dtype_find(const char *text, size_t length) {
+  size_t i;
+  for (i = 1; i < VRAM_DTYPE_COUNT; i++) {
+    const vram_dtype_info *row = &vram__dtype_rows[i];
+    if (vram__dtype_equal(text, length, row->name) ||
+        vram__dtype_equal(text, length, row->torch_name) ||
+        vram__dtype_equal(text, length, row->safetensors_name))
+      return row->dtype;
+  }
+  for (i = 0; i < sizeof vram__dtype_aliases / sizeof vram__dtype_aliases[0]; i++)
+    if (vram__dtype_equal(text, length, vram__dtype_aliases[i].name))
+      return vram__dtype_aliases[i].dtype;
+  return VRAM_DTYPE_NONE;
+}
+
+VRAM_API vram_dtype vram_dtype_from_name_n(const char *text, size_t length) {
+  static const char *const prefixes[] = {"torch.", "tensorproto.", "tensortype.", "ggml_type_"};
+  size_t i;
+  vram_dtype dtype;
+  if (!text)
+    return VRAM_DTYPE_NONE;
+  dtype = vram__dtype_find(text, length);
+  for (i = 0; dtype == VRAM_DTYPE_NONE && i < sizeof prefixes / sizeof prefixes[0]; i++) {
+    size_t skip = vram__dtype_prefix(text, length, prefixes[i]);
+    if (skip)
+      dtype = vram__dtype_find(text + skip, length - skip);
+  }
+  return dtype;
+}
+
+VRAM_API vram_dtype vram_dtype_from_name(const char *name) {
+  size_t length = 0;
+  if (!name)
+    return VRAM_DTYPE_NONE;
+  while (name[length])
+    length++;
+  return vram_dtype_from_name_n(name, length);
+}
+
+VRAM_API vram_dtype vram_dtype_from_onnx_id(int64_t id) {
+  unsigned i;
+  for (i = 1; i < VRAM_DTYPE_COUNT; i++)
+    if (id >= 0 && vram__dtype_rows[i].onnx_id == id)
+      return vram__dtype_rows[i].dtype;
+  return VRAM_DTYPE_NONE;
+}
+
+VRAM_API vram_dtype vram_dtype_from_tflite_id(int64_t id) {
+  unsigned i;
+  for (i = 1; i < VRAM_DTYPE_COUNT; i++)
+    if (id >= 0 && vram__dtype_rows[i].tflite_id == id)
+      return vram__dtype_rows[i].dtype;
+  return VRAM_DTYPE_NONE;
+}
+
+VRAM_API vram_dtype vram_dtype_from_ggml_id(int64_t id) {
+  unsigned i;
+  for (i = 1; i < VRAM_DTYPE_COUNT; i++)
+    if (id >= 0 && vram__dtype_rows[i].ggml_id == id)
+      return vram__dtype_rows[i].dtype;
+  return VRAM_DTYPE_NONE;
+}
+
+VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint64_t *bytes) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  uint64_t blocks, tail;
+  *bytes = VRAM_OVERFLOW;
+  if (!info)
+    return VRAM_ERR_DTYPE;
+  if (elements % info->row_multiple)
+    return VRAM_ERR_BLOCK;
+  blocks = elements / info->block_elements;
+  tail = elements % info->block_elements * info->block_bytes;
+  tail = tail / info->block_elements + (tail % info->block_elements != 0);
+  if (blocks > (VRAM_OVERFLOW - 1 - tail) / info->block_bytes)
+    return VRAM_ERR_OVERFLOW;
+  *bytes = blocks * info->block_bytes + tail;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
+                                           uint64_t *bytes) {
+  const vram_dtype_info *info = vram_dtype_get_info(dtype);
+  uint64_t row;
+  vram_result result;
+  *bytes = VRAM_OVERFLOW;
+  if (!info)
+    return VRAM_ERR_DTYPE;
+  if (columns % info->row_multiple)
+    return VRAM_ERR_BLOCK;
+  if (rows == 0 || columns == 0) {
+    *bytes = 0;
+    return VRAM_OK;
+  }
+  if (!info->row_padded) {
+    if (columns > UINT64_MAX / rows)
+      return VRAM_ERR_OVERFLOW;
+    return vram_dtype_bytes(dtype, rows * columns, bytes);
+  }
+  result = vram_dtype_bytes(dtype, columns, &row);
+  if (result != VRAM_OK)
+    return result;
+  if (row > (VRAM_OVERFLOW - 1) / rows)
+    return VRAM_ERR_OVERFLOW;
+  *bytes = row * rows;
+  return VRAM_OK;
+}
+/* >>graph (Implementation) --------------------------------------------------------------------- */
+
+#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
+#define VRAM__INNER 2u   /* node: one of the lines that an op was written out to */
+#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u  /* value: named by `output` */
+#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+
+enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
+enum { VRAM__AC_none, VRAM__AC_low, VRAM__AC_fp32, VRAM__AC_opt32, VRAM__AC_widest };
+
+typedef struct vram__round { /* one round of a loop */
+  const struct vram__round *up;
+  uint32_t round;
+} vram__round;
+
+static const struct {
+  const char *name;
+  char kind;
+} vram__key_table[VRAM__KEY_COUNT] = {{"", 0},
+#define VRAM__X(name, kind) {#name, #kind[0]},
+                                      VRAM_KEYS(VRAM__X)
+#undef VRAM__X
+};
+
+static void *vram__take(vram_graph *g, uint64_t n) {
+  void *p = vram__bump(g->mem, &g->used, g->cap, n);
+  if (!p)
+    vram__fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+  return p;
+}
+
+/* The values of a node's key; NULL: it has none. */
+static const int64_t *vram__list(const vram_node *n, uint32_t key, uint32_t *count) {
+  const int64_t *a = n->attr;
+  while (a && *a) {
+    uint32_t c = (uint32_t)(*a >> 8) & 0xffffu;
+    if ((uint32_t)(*a & 0xff) == key) {
+      if (count)
+        *count = c;
+      return a + 1;
+    }
+    a += 1 + c;
+  }
+  if (count)
+    *count = 0;
+  return NULL;
+}
+
+static int64_t vram__int(const vram_node *n, uint32_t key, int64_t def) {
+  const int64_t *v = vram__list(n, key, NULL);
+  return v ? *v : def;
+}
+
+#define VRAM__INT(n, key, def) vram__int(n, VRAM__KEY_##key, def)
+
+/* Decimal numbers are kept in units of 10^-9. */
+#define VRAM__ONE INT64_C(1000000000)
+
+/* Words are kept as up to eight letters of a number (the values of `mode=`, `reduction=`, ...). */
+static int64_t vram__word(const char *s, uint32_t n) {
+  uint64_t w = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    w = w * 131 + (uint8_t)s[i];
+  return (int64_t)(w >> 1);
+}
+#define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
+
+static const vram__dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size) {
+  uint64_t z = 16; /* bytes of the widest element */
+  uint32_t i;
+  const vram__dims *d;
+  for (i = 0; i < n; i++) {
+    if (size[i] < 0) {
+      vram__fail(g, VRAM_ERR_SHAPE, "a size is negative");
+      return NULL;
+    }
+    z = vram__mul(z, (uint64_t)(size[i] ? size[i] : 1));
+  }
+  if (z == VRAM_OVERFLOW) {
+    vram__fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
+    return NULL;
+  }
+  d = vram__dims_get(g->mem, &g->used, g->cap, g->cache, n, size, NULL);
+  if (!d)
+    vram__fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+  return d;
+}
+
+static int vram__out_d(vram_node *n, uint32_t i, const vram__dims *d, uint8_t dtype) {
+  if (!d)
+    return 0;
+  if (i < n->nout)
+    n->out[i].d = d, n->out[i].dtype = dtype;
+  return 1;
+}
+
+static int vram__out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim, const int64_t *size,
+                     uint8_t dtype) {
+  return vram__out_d(n, i, vram__dims_of(g, ndim, size), dtype);
+}
+
+static int vram__bad(vram_graph *g, const vram_node *n, const char *what) {
+  uint32_t i;
+  vram__fail(g, VRAM_ERR_SHAPE, what);
+  for (i = 0; i < n->nin && i < 4; i++) {
+    vram__more(g, i ? ", " : " (found ");
+    vram__more_dims(g, n->in[i]->d);
+  }
+  if (n->nin)
+    vram__more(g, ")");
+  return 0;
+}
+
+/* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
+static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
+                     const int64_t *size, uint8_t dtype, uint8_t kind) {
+  vram_param *p;
+  const int64_t *w = vram__list(n, VRAM__KEY_weights, NULL);
+  const vram__dims *d = vram__dims_of(g, ndim, size);
+  if (!d)
+    return 0;
+  if (w && kind != VRAM__BUFFER) {
+    const vram_node *o = (const vram_node *)(uintptr_t)*w;
+    uint32_t k;
+    for (k = 0; k < o->nparam; k++)
+      if (o->param[k] && o->param[k]->kind != VRAM__BUFFER &&
+          vram__same(role, vram__len(role), o->param[k]->role)) {
+        if (o->param[k]->d != d) {
+          uint32_t a;
+          int same = o->param[k]->d->ndim == d->ndim;
+          for (a = 0; same && a < d->ndim; a++)
+            same = o->param[k]->d->v[a] == d->v[a];
+          if (!same) {
+            vram__fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
+            vram__more(g, role);
+            vram__more(g, " has another shape (found ");
+            vram__more_dims(g, o->param[k]->d);
+            vram__more(g, ", expected ");
+            vram__more_dims(g, d);
+            vram__more(g, ")");
+            return 0;
+          }
+        }
+        n->param[i] = o->param[k];
+        return 1;
+      }
+  }
+  p = (vram_param *)vram__take(g, sizeof *p);
+  if (!p)
+    return 0;
+  vram__zero(p, sizeof *p);
+  p->d = d;
+  p->node = n;
+  p->role = role;
+  p->index = g->nparam++;
+  p->dtype = dtype;
+  p->kind = kind;
+  if (kind == VRAM__PARAM && VRAM__INT(n, frozen, 0))
+    p->kind = VRAM__FROZEN;
+  if (kind != VRAM__BUFFER && vram__list(n, VRAM__KEY_dtype, NULL))
+    p->dtype = (uint8_t)VRAM__INT(n, dtype, dtype);
+  if (g->param_last)
+    g->param_last->next = p;
+  else
+    g->param_first = p;
+  g->param_last = p;
+  n->param[i] = p;
+  return 1;
+}
+
+/* An axis key: the value for each of n axes; one value stands for all. */
+static int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_t naxes, int64_t def,
+                      int64_t least, int64_t *to) {
+  uint32_t c = 0, i;
+  const int64_t *v = vram__list(n, key, &c);
+  for (i = 0; i < naxes; i++)
+    to[i] = v ? (c == 1 ? v[0] : i < c ? v[i] : def) : def;
+  if (v && c != 1 && c != naxes) {
+    vram__fail(g, VRAM_ERR_VALUE, vram__key_table[key].name);
+    vram__more(g, " has ");
+    vram__more_i(g, c);
+    vram__more(g, " values (expected 1 or ");
+    vram__more_i(g, naxes);
+    vram__more(g, ")");
+    return 0;
+  }
+  for (i = 0; i < naxes; i++)
+    if (to[i] < least || to[i] > INT64_C(0x7fffffffffff)) {
+      vram__fail(g, VRAM_ERR_VALUE, vram__key_table[key].name);
+      vram__more(g, " is out of range (found ");
+      vram__more_i(g, to[i]);
+      vram__more(g, ", expected at least ");
+      vram__more_i(g, least);
+      vram__more(g, ")");
+      return 0;
+    }
+  return 1;
+}
+
+/* An axis number, negative ones counted from the end; -1 and an error if there is none. */
+static int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to) {
+  int64_t n = ndim ? ndim : 1;
+  if (a < -n || a >= n) {
+    vram__fail(g, VRAM_ERR_VALUE, "axis out of range (found ");
+    vram__more_i(g, a);
+    vram__more(g, ", expected ");
+    vram__more_i(g, -n);
+    vram__more(g, " to ");
+    vram__more_i(g, n - 1);
+    vram__more(g, ")");
+    return 0;
+  }
+  *to = (uint32_t)(a < 0 ? a + n : a);
+  return 1;
+}
+
+/* ---- shape rules: one function each, named in the op table ---- */
+
+static int vram__shape_same(vram_graph *g, vram_node *n) {
+  uint8_t dt = n->in[0]->dtype;
+  uint32_t i;
+  (void)g;
+  if (n->op == VRAM_OP_type_as)
+    dt = n->in[1]->dtype;
+  else if (vram__list(n, VRAM__KEY_dtype, NULL))
+    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+  for (i = 0; i < n->nout; i++)
+    vram__out_d(n, i, n->in[0]->d, dt);
+  return 1;
+}
+
+/* Broadcasts b onto the shape of n axes in size; 0: does not fit. */
+static int vram__bcast(uint32_t *ndim, int64_t *size, const vram__dims *b) {
+  uint32_t n = *ndim, i;
+  if (b->ndim > n) {
+    uint32_t k = b->ndim - n;
+    for (i = n; i-- > 0;)
+      size[i + k] = size[i];
+    for (i = 0; i < k; i++)
+      size[i] = 1;
+    *ndim = n = b->ndim;
+  }
+  for (i = 0; i < b->ndim; i++) {
+    int64_t *s = size + (n - b->ndim + i), t = b->v[i];
+    if (t == 1 || *s == t)
+      continue;
+    if (*s != 1)
+      return 0;
+    *s = t;
+  }
+  return 1;
+}
+
+static int vram__bcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
+                           int64_t *size) {
+  uint32_t i;
+  *ndim = 0;
+  for (i = first; i < n->nin; i++)
+    if (!vram__bcast(ndim, size, n->in[i]->d))
+      return vram__bad(g, n, "shapes do not broadcast");
+  return 1;
+}
+
+static int vram__is_float(uint8_t dt) { return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT; }
+
+static int vram__is_complex(uint8_t dt) { return vram__dtype_rows[dt].kind == VRAM_KIND_COMPLEX; }
+
+/* c10/core/ScalarType.cpp, promoteTypes: bool < integers < floats < complex. */
+static uint8_t vram__promote2(uint8_t a, uint8_t b) {
+  const uint32_t fa = (uint32_t)vram__is_float(a) + 2 * (uint32_t)vram__is_complex(a);
+  const uint32_t fb = (uint32_t)vram__is_float(b) + 2 * (uint32_t)vram__is_complex(b);
+  uint32_t za, zb;
+  if (a == b)
+    return a;
+  if (fa != fb)
+    return fa > fb ? a : b;
+  if (a == VRAM_BOOL)
+    return b;
+  if (b == VRAM_BOOL)
+    return a;
+  za = vram__dtype_rows[a].block_bytes, zb = vram__dtype_rows[b].block_bytes;
+  if (fa)
+    return za == zb ? (uint8_t)VRAM_F32 : za > zb ? a : b; /* f16 with bf16 gives f32 */
+  if (za == zb)
+    return a == VRAM_U8 ? (uint8_t)VRAM_I16 : b == VRAM_U8 ? (uint8_t)VRAM_I16 : a;
+  return za > zb ? a : b;
+}
+
+/* at::result_type: a tensor without axes counts only where its kind is the higher one. */
+typedef struct vram__promote {
+  uint8_t dim, zero;
+  uint8_t has_dim, has_zero;
+} vram__promote;
+
+static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
+  if (ndim) {
+    p->dim = p->has_dim ? vram__promote2(p->dim, dt) : dt;
+    p->has_dim = 1;
+  } else {
+    p->zero = p->has_zero ? vram__promote2(p->zero, dt) : dt;
+    p->has_zero = 1;
+  }
+}
+
+static uint32_t vram__kind_rank(uint8_t dt) {
+  return dt == VRAM_BOOL ? 0 : vram__is_complex(dt) ? 3 : vram__is_float(dt) ? 2 : 1;
+}
+
+static uint8_t vram__promote_get(const vram__promote *p) {
+  if (!p->has_dim)
+    return p->zero;
+  if (!p->has_zero || vram__kind_rank(p->zero) <= vram__kind_rank(p->dim))
+    return p->dim;
+  return vram__promote2(p->dim, p->zero);
+}
+
+/* The dtype of a pointwise op's result from its inputs' dtypes (0 inputs after dt0: scalar). */
+static uint8_t vram__pointwise_dtype(const vram_node *n, const vram__promote *p) {
+  uint8_t dt = vram__promote_get(p);
+  int real = 0;
+  switch (n->op) {
+  case VRAM_OP_div:
+    real = !vram__list(n, VRAM__KEY_rounding_mode, NULL);
+    break;
+  case VRAM_OP_exp:
+  case VRAM_OP_log:
+  case VRAM_OP_sqrt:
+  case VRAM_OP_rsqrt:
+  case VRAM_OP_sin:
+  case VRAM_OP_cos:
+  case VRAM_OP_erf:
+  case VRAM_OP_sigmoid:
+  case VRAM_OP_tanh:
+    real = 1;
+    break;
+  case VRAM_OP_pow:
+    real = n->nin == 1;
+    break;
+  default:
+    break;
+  }
+  if (real && vram__kind_rank(dt) < 2)
+    dt = VRAM_F32;
+  return dt;
+}
+
+static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim, i;
+  vram__promote p;
+  if (n->nin == 1 && !VRAM__INT(n, scalar, 0))
+    return vram__bad(g, n, "one tensor where two are needed (the other one a number: scalar=1)");
+  if (n->nin == 2 && n->in[0]->d == n->in[1]->d && n->in[0]->dtype == n->in[1]->dtype &&
+      n->op != VRAM_OP_div)
+    return vram__out_d(n, 0, n->in[0]->d, n->in[0]->dtype);
+  if (!vram__bcast_all(g, n, 0, &ndim, size))
+    return 0;
+  vram__zero(&p, sizeof p);
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
+  return vram__out(g, n, 0, ndim, size, vram__pointwise_dtype(n, &p));
+}
+
+static int vram__conv_axes(uint16_t op) {
+  switch (op) {
+  case VRAM_OP_conv1d:
+  case VRAM_OP_conv_transpose1d:
+    return 1;
+  case VRAM_OP_conv3d:
+  case VRAM_OP_conv_transpose3d:
+    return 3;
+  default:
+    return 2;
+  }
+}
+
+static int vram__shape_conv(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t k = (uint32_t)vram__conv_axes(n->op), i, same = 0;
+  int transposed = n->op >= VRAM_OP_conv_transpose1d && n->op <= VRAM_OP_conv_transpose3d;
+  int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
+  int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3], dil[3], opad[3] = {0, 0, 0};
+  if (x->ndim != k + 2 && x->ndim != k + 1)
+    return vram__bad(g, n, "a convolution of another number of axes");
+  if (x->ndim == k + 1)
+    return vram__bad(g, n, "a convolution without a batch axis");
+  in = x->v[1];
+  if (groups < 1 || c < 1 || c % groups || in % groups)
+    return vram__bad(g, n, "channels that groups does not divide");
+  if (!vram__axes(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+    return 0;
+  if (!vram__axes(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+    return 0;
+  if (!vram__axes(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
+    return 0;
+  if (VRAM__INT(n, padding, 0) == -1)
+    same = 1;
+  else if (!vram__axes(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+    return 0;
+  if (transposed && !vram__axes(g, n, VRAM__KEY_output_padding, k, 0, 0, opad))
+    return 0;
+  size[0] = x->v[0];
+  size[1] = c;
+  for (i = 0; i < k; i++) {
+    int64_t reach = dil[i] * (kernel[i] - 1);
+    if (dil[i] > INT64_C(0x7fffffff) || kernel[i] > INT64_C(0x7fffffff))
+      return vram__bad(g, n, "a kernel that large");
+    if (same) {
+      if (stride[i] != 1)
+        return vram__bad(g, n, "padding=same needs stride=1");
+      size[2 + i] = x->v[2 + i];
+    } else if (transposed)
+      size[2 + i] = (x->v[2 + i] - 1) * stride[i] - 2 * pad[i] + reach + opad[i] + 1;
+    else
+      size[2 + i] = x->v[2 + i] + 2 * pad[i] - reach < 1
+                        ? 0
+                        : (x->v[2 + i] + 2 * pad[i] - reach - 1) / stride[i] + 1;
+    if (size[2 + i] < 1)
+      return vram__bad(g, n, "a kernel larger than its padded input");
+  }
+  w[0] = transposed ? in : c;
+  w[1] = (transposed ? c : in) / groups;
+  for (i = 0; i < k; i++)
+    w[2 + i] = kernel[i];
+  if (n->nin == 1) {
+    if (!vram__own(g, n, 0, "weight", k + 2, w, VRAM_F32, VRAM__PARAM))
+      return 0;
+    if (VRAM__INT(n, bias, 1) && !vram__own(g, n, 1, "bias", 1, &c, VRAM_F32, VRAM__PARAM))
+      return 0;
+  } else {
+    for (i = 0; i < k + 2; i++)
+      if (n->in[1]->d->ndim != k + 2 || n->in[1]->d->v[i] != w[i])
+        return vram__bad(g, n, "a weight of another shape");
+  }
+  return vram__out(g, n, 0, k + 2, size, n->in[0]->dtype);
+}
+
+static int vram__shape_linear(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], w[2];
+  uint32_t i;
+  if (!x->ndim)
+    return vram__bad(g, n, "linear of a tensor without axes");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  w[1] = x->v[x->ndim - 1];
+  w[0] = VRAM__INT(n, out_features, 0);
+  if (n->nin > 1) {
+    const vram__dims *d = n->in[1]->d;
+    if (d->ndim != 2 || d->v[1] != w[1])
+      return vram__bad(g, n, "a weight of another shape");
+    if (vram__list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
+      return vram__bad(g, n, "a weight of other out_features");
+    w[0] = d->v[0];
+  } else {
+    if (w[0] < 1)
+      return vram__bad(g, n, "out_features must be at least 1");
+    if (!vram__own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+      return 0;
+    if (VRAM__INT(n, bias, 1) && !vram__own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+      return 0;
+  }
+  size[x->ndim - 1] = w[0];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_embedding(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], w[2];
+  uint32_t i;
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  w[0] = VRAM__INT(n, num_embeddings, 0), w[1] = VRAM__INT(n, embedding_dim, 0);
+  if (n->nin > 1) {
+    if (n->in[1]->d->ndim != 2)
+      return vram__bad(g, n, "an embedding table without two axes");
+    w[0] = n->in[1]->d->v[0], w[1] = n->in[1]->d->v[1];
+  } else {
+    if (w[0] < 1 || w[1] < 1)
+      return vram__bad(g, n, "num_embeddings and embedding_dim must be at least 1");
+    if (!vram__own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+      return 0;
+  }
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  size[x->ndim] = w[1];
+  return vram__out(g, n, 0, x->ndim + 1u, size, n->nin > 1 ? n->in[1]->dtype : n->param[0]->dtype);
+}
+
+static int vram__shape_matmul(vram_graph *g, vram_node *n) {
+  uint32_t first = n->nin - 2, ndim = 0, i;
+  const vram__dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
+  int64_t size[VRAM_MAX_AXES + 2], ka, kb, dims[VRAM_MAX_AXES];
+  static const struct {
+    uint16_t op;
+    uint8_t ndim;
+  } fixed[] = {{VRAM_OP_mm, 2}, {VRAM_OP_addmm, 2}, {VRAM_OP_bmm, 3}, {VRAM_OP_baddbmm, 3}};
+  for (i = 0; i < 4; i++)
+    if (n->op == fixed[i].op && (a->ndim != fixed[i].ndim || b->ndim != fixed[i].ndim ||
+                                 (a->ndim == 3 && a->v[0] != b->v[0])))
+      return vram__bad(g, n, "matrices of another number of axes");
+  if (!a->ndim || !b->ndim)
+    return vram__bad(g, n, "a product of a tensor without axes");
+  ka = a->v[a->ndim - 1];
+  kb = b->v[b->ndim > 1 ? b->ndim - 2 : 0];
+  if (ka != kb)
+    return vram__bad(g, n, "inner sizes differ");
+  for (i = 0; i + 2 < a->ndim; i++)
+    size[ndim++] = a->v[i];
+  if (b->ndim > 2) {
+    vram__dims t = *b;
+    t.ndim = (uint8_t)(b->ndim - 2);
+    if (!vram__bcast(&ndim, size, &t))
+      return vram__bad(g, n, "batches do not broadcast");
+  }
+  if (a->ndim > 1)
+    size[ndim++] = a->v[a->ndim - 2];
+  if (b->ndim > 1)
+    size[ndim++] = b->v[b->ndim - 1];
+  if (n->nin == 3) {
+    for (i = 0; i < ndim; i++)
+      dims[i] = size[i];
+    i = ndim;
+    if (!vram__bcast(&i, dims, n->in[0]->d) || i != ndim)
+      return vram__bad(g, n, "the added tensor does not broadcast");
+  }
+  return vram__out(g, n, 0, ndim, size, n->in[first]->dtype);
+}
+
+static int vram__shape_norm(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t c, size[VRAM_MAX_AXES];
+  uint32_t i, k = 1, own = 1, bias = 1;
+  int64_t zero = 0;
+  if (n->op == VRAM_OP_layer_norm || n->op == VRAM_OP_rms_norm) {
+    const int64_t *v = vram__list(n, VRAM__KEY_normalized_shape, &k);
+    if (!v || k > x->ndim)
+      return vram__bad(g, n, "normalized_shape has more axes than the input");
+    for (i = 0; i < k; i++)
+      if ((size[i] = v[i]) != x->v[x->ndim - k + i])
+        return vram__bad(g, n, "normalized_shape is not the end of the input's shape");
+    own = (uint32_t)VRAM__INT(n, elementwise_affine, 1);
+    bias = n->op == VRAM_OP_layer_norm && VRAM__INT(n, bias, 1);
+  } else {
+    if (x->ndim < 2)
+      return vram__bad(g, n, "a tensor without channels");
+    size[0] = c = x->v[1];
+    own = (uint32_t)VRAM__INT(n, affine, n->op != VRAM_OP_instance_norm);
+    if (n->op == VRAM_OP_group_norm &&
+        (VRAM__INT(n, num_groups, 0) < 1 || c % VRAM__INT(n, num_groups, 1)))
+      return vram__bad(g, n, "channels that num_groups does not divide");
+  }
+  if (n->nin > 1)
+    own = 0;
+  if (own && !vram__own(g, n, 0, "weight", k, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  if (own && bias && !vram__own(g, n, 1, "bias", k, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  if ((n->op == VRAM_OP_batch_norm && VRAM__INT(n, track_running_stats, 1)) ||
+      (n->op == VRAM_OP_instance_norm && VRAM__INT(n, track_running_stats, 0))) {
+    if (!vram__own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER))
+      return 0;
+    if (!vram__own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER))
+      return 0;
+    if (!vram__own(g, n, 4, "num_batches_tracked", 0, &zero, VRAM_I64, VRAM__BUFFER))
+      return 0;
+  }
+  return vram__out_d(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_pool(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t k = 2, i;
+  int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
+  int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
+  if (x->ndim < k + 1 || x->ndim > k + 2)
+    return vram__bad(g, n, "a pooling of another number of axes");
+  if (!vram__axes(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+    return 0;
+  if (vram__list(n, VRAM__KEY_stride, NULL)) {
+    if (!vram__axes(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+      return 0;
+  } else
+    for (i = 0; i < k; i++)
+      stride[i] = kernel[i];
+  if (!vram__axes(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+    return 0;
+  if (!vram__axes(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  for (i = 0; i < k; i++) {
+    int64_t *s = size + (x->ndim - k + i), in = *s, r;
+    if (pad[i] > kernel[i] / 2)
+      return vram__bad(g, n, "padding of more than half the kernel");
+    if (dil[i] > INT64_C(0x7fffffff) || kernel[i] > INT64_C(0x7fffffff))
+      return vram__bad(g, n, "a kernel that large");
+    r = in + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
+    if (r < 0)
+      return vram__bad(g, n, "a kernel larger than its padded input");
+    *s = (r + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
+    if (ceil && (*s - 1) * stride[i] >= in + pad[i])
+      --*s; /* the last window must begin inside */
+  }
+  if (!vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype))
+    return 0;
+  return n->nout < 2 || vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+}
+
+static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t k = 2, i;
+  int64_t size[VRAM_MAX_AXES], to[3];
+  if (x->ndim < k + 1 || x->ndim > k + 2)
+    return vram__bad(g, n, "a pooling of another number of axes");
+  if (!vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  for (i = 0; i < k; i++)
+    size[x->ndim - k + i] = to[i];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+  const vram__dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, r = q->ndim;
+  if (r < 2 || k->ndim != r || v->ndim != r)
+    return vram__bad(g, n, "attention of tensors of different axes");
+  if (q->v[r - 1] != k->v[r - 1])
+    return vram__bad(g, n, "query and key of different width");
+  if (k->v[r - 2] != v->v[r - 2])
+    return vram__bad(g, n, "key and value of different length");
+  for (i = 0; i < r; i++)
+    size[i] = q->v[i];
+  size[r - 1] = v->v[r - 1];
+  return vram__out(g, n, 0, r, size, n->in[0]->dtype);
+}
+
+static int vram__shape_reduce(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t c = 0, i, a, mask = 0, m = 0;
+  int64_t size[VRAM_MAX_AXES];
+  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  int keep = VRAM__INT(n, keepdim, 0) != 0;
+  uint8_t dt = n->in[0]->dtype;
+  for (i = 0; i < c; i++) {
+    if (!vram__axis(g, v[i], x->ndim, &a))
+      return 0;
+    mask |= 1u << a;
+  }
+  if (!v)
+    mask = 0xff;
+  for (i = 0; i < x->ndim; i++)
+    if (!(mask >> i & 1))
+      size[m++] = x->v[i];
+    else if (keep)
+      size[m++] = 1;
+  if (vram__list(n, VRAM__KEY_dtype, NULL))
+    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+  else if (n->op == VRAM_OP_sum && vram__kind_rank(dt) < 2)
+    dt = VRAM_I64;
+  return vram__out(g, n, 0, m, size, dt);
+}
+
+static int vram__shape_reshape(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t c, i, free = VRAM_MAX_AXES;
+  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  int64_t size[VRAM_MAX_AXES];
+  uint64_t z = 1;
+  for (i = 0; i < c; i++) {
+    size[i] = v[i];
+    if (v[i] == -1) {
+      if (free != VRAM_MAX_AXES)
+        return vram__bad(g, n, "more than one -1");
+      free = i;
+    } else if (v[i] < 0 || (z = vram__mul(z, (uint64_t)v[i])) == VRAM_OVERFLOW)
+      return vram__bad(g, n, "a size out of range");
+  }
+  if (free != VRAM_MAX_AXES) {
+    if (!z || x->numel % z)
+      return vram__bad(g, n, "-1 does not divide");
+    size[free] = (int64_t)(x->numel / z);
+    z *= x->numel / z;
+  }
+  if (z != x->numel)
+    return vram__bad(g, n, "a shape of another number of elements");
+  return vram__out(g, n, 0, c, size, n->in[0]->dtype);
+}
+
+static int vram__shape_flatten(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t a, b, i, m = 0;
+  int64_t size[VRAM_MAX_AXES];
+  if (!vram__axis(g, VRAM__INT(n, start_dim, 0), x->ndim, &a))
+    return 0;
+  if (!vram__axis(g, VRAM__INT(n, end_dim, -1), x->ndim, &b))
+    return 0;
+  if (a > b)
+    return vram__bad(g, n, "start_dim is behind end_dim");
+  for (i = 0; i < a; i++)
+    size[m++] = x->v[i];
+  size[m] = 1;
+  for (i = a; i <= b && i < x->ndim; i++)
+    size[m] *= x->v[i];
+  m++;
+  for (i = b + 1; i < x->ndim; i++)
+    size[m++] = x->v[i];
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static int vram__shape_unflatten(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t a, c, i, m = 0, free = 99;
+  int64_t size[2 * VRAM_MAX_AXES], z = 1;
+  const int64_t *v = vram__list(n, VRAM__KEY_sizes, &c);
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (!x->ndim || x->ndim - 1 + c > VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  for (i = 0; i < a; i++)
+    size[m++] = x->v[i];
+  for (i = 0; i < c; i++) {
+    if (v[i] == -1)
+      free = m;
+    else if (v[i] < 1 || v[i] > x->v[a] || z > x->v[a])
+      return vram__bad(g, n, "sizes that do not divide the axis");
+    else
+      z *= v[i];
+    size[m++] = v[i];
+  }
+  if (free != 99) {
+    if (x->v[a] % z)
+      return vram__bad(g, n, "sizes that do not divide the axis");
+    size[free] = x->v[a] / z;
+    z *= size[free];
+  }
+  if (z != x->v[a])
+    return vram__bad(g, n, "sizes that do not make up the axis");
+  for (i = a + 1; i < x->ndim; i++)
+    size[m++] = x->v[i];
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+/* The order of axes that a transposing node asks for. */
+static int vram__order(vram_graph *g, const vram_node *n, uint32_t ndim, uint8_t *to) {
+  uint32_t i, a, b, c, seen = 0;
+  const int64_t *v;
+  for (i = 0; i < ndim; i++)
+    to[i] = (uint8_t)i;
+  if (n->op == VRAM_OP_t) {
+    if (ndim == 2)
+      to[0] = 1, to[1] = 0;
+  } else if (n->op == VRAM_OP_transpose) {
+    if (!vram__axis(g, VRAM__INT(n, dim0, 0), ndim, &a) ||
+        !vram__axis(g, VRAM__INT(n, dim1, 0), ndim, &b))
+      return 0;
+    if (ndim)
+      to[a] = (uint8_t)b, to[b] = (uint8_t)a;
+  } else {
+    v = vram__list(n, VRAM__KEY_dims, &c);
+    if (c != ndim)
+      return vram__bad(g, n, "dims must name every axis once");
+    for (i = 0; i < c; i++) {
+      if (!vram__axis(g, v[i], ndim, &a))
+        return 0;
+      if (seen >> a & 1)
+        return vram__bad(g, n, "dims must name every axis once");
+      seen |= 1u << a;
+      to[i] = (uint8_t)a;
+    }
+  }
+  return 1;
+}
+
+static int vram__shape_permute(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint8_t order[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  if (n->op == VRAM_OP_t && x->ndim > 2)
+    return vram__bad(g, n, "t of more than two axes");
+  if (!vram__order(g, n, x->ndim, order))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[order[i]];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+#define vram__shape_transpose vram__shape_permute
+#define vram__shape_t vram__shape_permute
+
+static int vram__shape_squeeze(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, c, m = 0, mask = 0;
+  int64_t size[VRAM_MAX_AXES];
+  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  for (i = 0; i < c; i++) {
+    if (!vram__axis(g, v[i], x->ndim, &a))
+      return 0;
+    mask |= 1u << a;
+  }
+  if (!v)
+    mask = 0xff;
+  for (i = 0; i < x->ndim; i++)
+    if (x->v[i] != 1 || !(mask >> i & 1))
+      size[m++] = x->v[i];
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, m = 0;
+  int64_t size[VRAM_MAX_AXES];
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim + 1u, &a))
+    return 0;
+  for (i = 0; i <= x->ndim; i++)
+    size[i] = i == a ? 1 : x->v[m++];
+  return vram__out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
+}
+
+static int vram__shape_expand(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t c, i, k;
+  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  int64_t size[VRAM_MAX_AXES];
+  if (c < x->ndim)
+    return vram__bad(g, n, "expand to fewer axes");
+  k = c - x->ndim;
+  for (i = 0; i < c; i++) {
+    int64_t have = i < k ? 1 : x->v[i - k];
+    size[i] = v[i] == -1 && i >= k ? have : v[i];
+    if (size[i] < 0 || (have != 1 && have != size[i]))
+      return vram__bad(g, n, "expand of an axis that is not 1");
+  }
+  return vram__out(g, n, 0, c, size, n->in[0]->dtype);
+}
+
+/* start, step and length of a slice of an axis of size z */
+static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_t *step,
+                           int64_t *len) {
+  int64_t a = VRAM__INT(n, start, 0), b = VRAM__INT(n, end, INT64_MAX);
+  *step = VRAM__INT(n, step, 1);
+  if (n->op == VRAM_OP_narrow)
+    b = (a < 0 ? a + z : a) + VRAM__INT(n, length, 0);
+  if (a < 0)
+    a += z;
+  if (b < 0)
+    b += z;
+  if (a < 0)
+    a = 0;
+  if (a > z)
+    a = z;
+  if (b < a)
+    b = a;
+  if (b > z)
+    b = z;
+  if (*step < 1)
+    *step = 1;
+  *start = a;
+  *len = (b - a + *step - 1) / *step;
+}
+
+static int vram__shape_slice(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a;
+  int64_t size[VRAM_MAX_AXES], start, step, len;
+  if (!x->ndim)
+    return vram__bad(g, n, "a slice of a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (VRAM__INT(n, step, 1) < 1)
+    return vram__bad(g, n, "step must be at least 1");
+  if (VRAM__INT(n, length, 0) < 0 || VRAM__INT(n, length, 0) > x->v[a])
+    return vram__bad(g, n, "length out of range");
+  vram__slice_of(n, x->v[a], &start, &step, &len);
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i == a ? len : x->v[i];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+#define vram__shape_narrow vram__shape_slice
+
+static int vram__shape_select(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, m = 0;
+  int64_t size[VRAM_MAX_AXES], at = VRAM__INT(n, index, 0);
+  if (!x->ndim)
+    return vram__bad(g, n, "select of a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (at < -x->v[a] || at >= x->v[a])
+    return vram__bad(g, n, "index out of range");
+  for (i = 0; i < x->ndim; i++)
+    if (i != a)
+      size[m++] = x->v[i];
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static int vram__shape_split(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, c = 0, k, pieces;
+  int64_t size[VRAM_MAX_AXES], left, per;
+  const int64_t *v = vram__list(n, VRAM__KEY_split_size_or_sections, &c);
+  if (!x->ndim)
+    return vram__bad(g, n, "a split of a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  left = x->v[a];
+  if (!v) {
+    int64_t chunks = VRAM__INT(n, chunks, 1);
+    if (chunks < 1)
+      return vram__bad(g, n, "chunks must be at least 1");
+    per = left / chunks + (left % chunks != 0);
+    c = 1;
+  } else
+    per = v[0];
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  for (pieces = 0; left > 0 || !pieces; pieces++) {
+    int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
+    if (z < 0 || z > left || (!z && left))
+      return vram__bad(g, n, "sections that do not make up the axis");
+    size[a] = z;
+    left -= z;
+    if (pieces < n->nout && !vram__out(g, n, pieces, x->ndim, size, n->in[0]->dtype))
+      return 0;
+    if (pieces >= 65535)
+      return vram__bad(g, n, "too many pieces");
+  }
+  if (c > 1 && pieces != c)
+    return vram__bad(g, n, "sections that do not make up the axis");
+  k = n->nout;
+  if (pieces != k) {
+    vram__fail(g, VRAM_ERR_SHAPE, "other outputs than pieces (found ");
+    vram__more_i(g, k);
+    vram__more(g, " names, expected ");
+    vram__more_i(g, pieces);
+    vram__more(g, ")");
+    return 0;
+  }
+  return 1;
+}
+
+static int vram__shape_unbind(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, m = 0;
+  int64_t size[VRAM_MAX_AXES];
+  if (!x->ndim)
+    return vram__bad(g, n, "unbind of a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (x->v[a] != (int64_t)n->nout)
+    return vram__bad(g, n, "other outputs than the axis has");
+  for (i = 0; i < x->ndim; i++)
+    if (i != a)
+      size[m++] = x->v[i];
+  for (i = 0; i < n->nout; i++)
+    if (!vram__out(g, n, i, m, size, n->in[0]->dtype))
+      return 0;
+  return 1;
+}
+
+static int vram__shape_cat(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, k;
+  int64_t size[VRAM_MAX_AXES];
+  vram__promote p;
+  vram__zero(&p, sizeof p);
+  if (!x->ndim)
+    return vram__bad(g, n, "cat of tensors without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  size[a] = 0;
+  for (k = 0; k < n->nin; k++) {
+    const vram__dims *d = n->in[k]->d;
+    if (d->ndim != x->ndim)
+      return vram__bad(g, n, "cat of tensors of different axes");
+    for (i = 0; i < x->ndim; i++)
+      if (i == a) {
+        if (d->v[i] > INT64_MAX / 2 - size[a])
+          return vram__bad(g, n, "a size out of range");
+        size[a] += d->v[i];
+      } else if (d->v[i] != size[i])
+        return vram__bad(g, n, "cat of tensors of different sizes");
+    vram__promote_add(&p, n->in[k]->dtype, d->ndim);
+  }
+  return vram__out(g, n, 0, x->ndim, size, vram__promote_get(&p));
+}
+
+static int vram__shape_stack(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t i, a, k, m = 0;
+  int64_t size[VRAM_MAX_AXES];
+  vram__promote p;
+  vram__zero(&p, sizeof p);
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim + 1u, &a))
+    return 0;
+  for (k = 0; k < n->nin; k++) {
+    const vram__dims *d = n->in[k]->d;
+    for (i = 0; i < x->ndim; i++)
+      if (d->ndim != x->ndim || d->v[i] != x->v[i])
+        return vram__bad(g, n, "stack of tensors of different sizes");
+    vram__promote_add(&p, n->in[k]->dtype, d->ndim);
+  }
+  for (i = 0; i <= x->ndim; i++)
+    size[i] = i == a ? (int64_t)n->nin : x->v[m++];
+  return vram__out(g, n, 0, x->ndim + 1u, size, vram__promote_get(&p));
+}
+
+static int vram__shape_create(vram_graph *g, vram_node *n) {
+  uint32_t c;
+  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  uint8_t dt = n->nin ? n->in[0]->dtype : (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
+  return vram__out(g, n, 0, c, v, dt);
+}
+
+static int vram__shape_parameter(vram_graph *g, vram_node *n) {
+  uint32_t c;
+  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  uint8_t dt = (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
+  int buffer = n->op == VRAM_OP_buffer;
+  if (!vram__own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
+                 buffer ? VRAM__BUFFER : VRAM__PARAM))
+    return 0;
+  n->out[0].flags |= VRAM__ISPARAM;
+  return vram__out_d(n, 0, n->param[0]->d, n->param[0]->dtype);
+}
+
+static int vram__shape_loss(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  int64_t red = VRAM__INT(n, reduction, 0);
+  if (!x->ndim)
+    return vram__bad(g, n, "a loss of a tensor without axes");
+  if (red == VRAM__WORD("none"))
+    for (i = 0; i < x->ndim; i++)
+      if (i != (x->ndim > 1 ? 1u : 0u))
+        size[m++] = x->v[i];
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static int vram__shape_einsum(vram_graph *g, vram_node *n) { return vram__bad(g, n, "einsum"); }
+
+typedef struct vram__s vram__s;
+typedef struct vram__t vram__t;
+typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
+
+typedef struct vram__op_row {
+  const char *name, *recipe, *keys;
+  vram__shape_fn shape;
+  uint16_t lo, hi;
+  uint8_t autocast, lines;
+} vram__op_row;
+/* >>text form (Implementation) -----------------------------------------------------------------
+   Lines are read in order. A loop's body is read once a round: the reader goes back to its first
+   line. Names live in a hash table whose chains run through the caller's memory. */
+
+typedef struct vram__sym {
+  struct vram__sym *next; /* in its hash chain */
+  const char *name;
+  uint32_t len, hash;
+  uint32_t depth; /* of the loop that it was defined in */
+  vram_value *value;
+  struct vram__sym *shadow; /* what the name meant outside (a carried name, an earlier round) */
+  struct vram__sym *below;  /* defined before this one in the same block */
+} vram__sym;
+
+typedef struct vram__loop {
+  const char *body; /* first line of the block */
+  uint32_t line;
+  int64_t left, round;
+  uint32_t body_line;
+  vram__sym *mark; /* names defined before the block */
+  vram__round *scope;
+  const char *head; /* the `loop` line */
+  uint32_t npair;
+  struct {
+    const char *name;
+    uint32_t len;
+    vram_value *value;
+  } pair[64];
+} vram__loop;
+
+typedef struct vram__parse {
+  vram_graph *g;
+  const char *p, *end; /* the current line */
+  const char *start, *text_end;
+  uint32_t line;
+  vram__sym **table;
+  uint32_t mask;
+  vram__sym *top; /* last defined */
+  vram__loop loop[VRAM_MAX_LOOPS];
+  uint32_t depth;
+  const char *tok;
+  uint32_t len;
+  const vram_dim *set;
+  uint32_t nset;
+  uint8_t *used;
+} vram__parse;
+
+static int vram__perr(vram__parse *q, const char *at, vram_result code, const char *what,
+                      const char *found, uint32_t found_len, const char *expected) {
+  vram_graph *g = q->g;
+  if (!g->error.code) {
+    vram__fail(g, code, what);
+    if (found || expected) {
+      vram__more(g, " (");
+      if (found) {
+        vram__more(g, "found ");
+        if (!found_len)
+          vram__more(g, "nothing");
+        vram__more_n(g, found, found_len);
+        if (expected)
+          vram__more(g, ", ");
+      }
+      if (expected)
+        vram__more(g, "expected "), vram__more(g, expected);
+      vram__more(g, ")");
+    }
+  }
+  if (!g->error.line) {
+    g->error.line = q->line;
+    g->error.column = (uint32_t)(at - q->start) + 1;
+  }
+  return 0;
+}
+
+static int vram__name_start(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static int vram__digit(char c) { return c >= '0' && c <= '9'; }
+static int vram__name_char(char c) {
+  return vram__name_start(c) || vram__digit(c) || c == '.' || c == '/';
+}
+
+/* The next word of the line; 0 at its end. */
+static int vram__token(vram__parse *q) {
+  while (q->p < q->end && (*q->p == ' ' || *q->p == '\t'))
+    q->p++;
+  q->tok = q->p;
+  while (q->p < q->end && *q->p != ' ' && *q->p != '\t')
+    q->p++;
+  q->len = (uint32_t)(q->p - q->tok);
+  return q->len != 0;
+}
+
+static int vram__is_name(const char *s, uint32_t n) {
+  uint32_t i;
+  if (!n || n > VRAM_MAX_NAME || !vram__name_start(s[0]))
+    return 0;
+  for (i = 1; i < n; i++)
+    if (!vram__name_char(s[i]))
+      return 0;
+  return 1;
+}
+
+static uint32_t vram__hash(const char *s, uint32_t n) {
+  uint32_t h = 2166136261u, i;
+  for (i = 0; i < n; i++)
+    h = (h ^ (uint8_t)s[i]) * 16777619u;
+  return h ^ h >> 15;
+}
+
+static vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n) {
+  uint32_t h = vram__hash(s, n), i;
+  vram__sym *y = q->table[h & q->mask];
+  for (; y; y = y->next) {
+    if (y->hash != h || y->len != n)
+      continue;
+    for (i = 0; i < n && y->name[i] == s[i]; i++) {
+    }
+    if (i == n)
+      return y;
+  }
+  return NULL;
+}
+
+static const char *vram__keep(vram_graph *g, const char *s, uint32_t n) {
+  char *t = (char *)vram__take(g, n ? n : 1);
+  if (t)
+    vram__copy(t, s, n);
+  return t;
+}
+
+static int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v, int carried) {
+  vram__sym *old = vram__find(q, s, n), *y;
+  uint32_t h;
+  if (old && !carried && old->depth == q->depth)
+    return vram__perr(q, s, VRAM_ERR_NAME, "a name defined twice", s, n, "a new name");
+  if (old && !carried && old->depth < q->depth)
+    return vram__perr(q, s, VRAM_ERR_NAME, "a name defined outside the loop", s, n, "a new name");
+  y = (vram__sym *)vram__take(q->g, sizeof *y);
+  if (!y)
+    return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  h = vram__hash(s, n);
+  y->name = v && v->name && v->name_len == n && vram__hash(v->name, n) == h
+                ? v->name
+                : vram__keep(q->g, s, n);
+  if (!y->name)
+    return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  y->len = n;
+  y->hash = h;
+  y->depth = q->depth;
+  y->value = v;
+  y->shadow = NULL;
+  y->below = q->top;
+  q->top = y;
+  y->next = q->table[h & q->mask];
+  q->table[h & q->mask] = y;
+  return 1;
+}
+
+/* Forgets the names defined after `mark`. Chains are last in, first out. */
+static void vram__forget(vram__parse *q, vram__sym *mark) {
+  while (q->top != mark) {
+    vram__sym *y = q->top;
+    q->table[y->hash & q->mask] = y->next;
+    q->top = y->below;
+  }
+}
+
+/* size = product of integers and dims with * and exact / ; a leading minus where `neg` */
+static int vram__size(vram__parse *q, const char *s, const char *e, int neg, int64_t *to) {
+  const char *from = s;
+  int minus = 0, divide = 0;
+  uint64_t num = 1;
+  if (neg && s < e && *s == '-')
+    minus = 1, s++;
+  for (;;) {
+    uint64_t v = 0;
+    const char *t = s;
+    if (s < e && vram__digit(*s)) {
+      for (; s < e && vram__digit(*s); s++)
+        if ((v = vram__mul(v, 10)) == VRAM_OVERFLOW ||
+            (v += (uint64_t)(*s - '0')) > (uint64_t)VRAM_MAX_BYTES)
+          return vram__perr(q, t, VRAM_ERR_OVERFLOW, "a number of more than 63 bits", from,
+                            (uint32_t)(e - from), NULL);
+    } else if (s < e && vram__name_start(*s)) {
+      uint32_t i;
+      while (s < e && (vram__name_start(*s) || vram__digit(*s) || *s == '.'))
+        s++;
+      for (i = 0; i < q->g->ndim; i++)
+        if (q->g->dim[i].len == (uint32_t)(s - t)) {
+          uint32_t k = 0;
+          while (k < q->g->dim[i].len && q->g->dim[i].name[k] == t[k])
+            k++;
+          if (k == q->g->dim[i].len)
+            break;
+        }
+      if (i == q->g->ndim)
+        return vram__perr(q, t, VRAM_ERR_NAME, "an unknown dim", t, (uint32_t)(s - t),
+                          "a name of a dim line");
+      v = (uint64_t)q->g->dim[i].value;
+    } else
+      return vram__perr(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
+                        "integers and dims with * and /");
+    if (divide) {
+      if (!v || num % v)
+        return vram__perr(q, t, VRAM_ERR_VALUE, "a division that leaves a rest", from,
+                          (uint32_t)(e - from), "an exact one");
+      num /= v;
+    } else if ((num = vram__mul(num, v)) == VRAM_OVERFLOW)
+      return vram__perr(q, t, VRAM_ERR_OVERFLOW, "a product of more than 63 bits", from,
+                        (uint32_t)(e - from), NULL);
+    if (s == e)
+      break;
+    if (*s != '*' && *s != '/')
+      return vram__perr(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
+                        "integers and dims with * and /");
+    divide = *s++ == '/';
+  }
+  *to = minus ? -(int64_t)num : (int64_t)num;
+  return 1;
+}
+
+/* A list of sizes, with or without brackets, into v[0..cap). */
+static int vram__sizes(vram__parse *q, const char *s, const char *e, uint32_t cap, int64_t *v,
+                       uint32_t *count) {
+  const char *from = s;
+  *count = 0;
+  if (s < e && *s == '[') {
+    if (e[-1] != ']')
+      return vram__perr(q, s, VRAM_ERR_SYNTAX, "a shape that is not closed", s, (uint32_t)(e - s),
+                        "[size,size,...]");
+    s++, e--;
+    if (s == e)
+      return 1;
+  }
+  for (;;) {
+    const char *t = s;
+    while (s < e && *s != ',')
+      s++;
+    if (*count == cap)
+      return vram__perr(q, from, VRAM_ERR_LIMIT, "too many values", from, (uint32_t)(e - from),
+                        NULL);
+    if (!vram__size(q, t, s, 1, v + (*count)++))
+      return 0;
+    if (s == e)
+      return 1;
+    s++;
+  }
+}
+
+/* decimal number in units of 10^-9 */
+static int vram__decimal(vram__parse *q, const char *s, const char *e, int64_t *to) {
+  const char *from = s;
+  int minus = 0, exp = 0, dot = 0, digits = 0, eneg = 0;
+  uint64_t m = 0;
+  if (s < e && (*s == '-' || *s == '+'))
+    minus = *s++ == '-';
+  for (; s < e && (vram__digit(*s) || (*s == '.' && !dot)); s++) {
+    if (*s == '.') {
+      dot = 1;
+      continue;
+    }
+    digits++;
+    if (m > UINT64_C(99999999999999999)) {
+      if (!dot)
+        exp++;
+      continue;
+    }
+    m = m * 10 + (uint64_t)(*s - '0');
+    if (dot)
+      exp--;
+  }
+  if (digits && s < e && (*s == 'e' || *s == 'E')) {
+    int x = 0;
+    s++;
+    if (s < e && (*s == '-' || *s == '+'))
+      eneg = *s++ == '-';
+    if (s == e)
+      digits = 0;
+    for (; s < e && vram__digit(*s); s++)
+      x = x < 1000 ? x * 10 + (*s - '0') : x;
+    exp += eneg ? -x : x;
+  }
+  if (!digits || s != e)
+    return vram__perr(q, from, VRAM_ERR_SYNTAX, "not a number", from, (uint32_t)(e - from),
+                      "a decimal number");
+  exp += 9;
+  while (exp > 0 && m && m < UINT64_C(900000000000000000))
+    m *= 10, exp--;
+  while (exp < 0 && m)
+    m /= 10, exp++;
+  if ((exp > 0 && m) || m > (uint64_t)INT64_MAX)
+    m = (uint64_t)INT64_MAX;
+  *to = minus ? -(int64_t)m : (int64_t)m;
+  return 1;
+}
+
+static int vram__dtype_of(vram__parse *q, const char *s, uint32_t n, int64_t *to) {
+  uint32_t i;
+  for (i = 0; i < VRAM_DTYPE_COUNT; i++)
+    if (vram__same(s, n, vram__dtype_rows[i].name)) {
+      *to = i;
+      return 1;
+    }
+  return vram__perr(q, s, VRAM_ERR_NAME, "an unknown dtype", s, n,
+                    "f32, bf16, i64, ... (vram list dtypes)");
+}
+
+/* Is `name` in the list of keys of an op? 2: and required */
+static int vram__has_key(const char *keys, const char *name) {
+  const char *k = keys;
+  while (*k) {
+    const char *n = name;
+    while (*n && *k == *n)
+      k++, n++;
+    if (!*n && (*k == ' ' || *k == 0 || *k == '!'))
+      return *k == '!' ? 2 : 1;
+    while (*k && *k != ' ')
+      k++;
+    while (*k == ' ')
+      k++;
+  }
+  return 0;
+}
+
+static const vram__op_row vram__op_table[VRAM_OP_COUNT + 2];
+
+/* One `key=value` of op row r into attr at *na. */
+static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
+                           int64_t *attr, uint32_t cap, uint32_t *na) {
+  const char *v = s;
+  uint32_t k, count = 1, i;
+  int64_t *to = attr + *na + 1;
+  while (*v != '=')
+    v++;
+  for (k = 1; k < VRAM__KEY_COUNT; k++)
+    if (vram__same(s, (uint32_t)(v - s), vram__key_table[k].name))
+      break;
+  if (k == VRAM__KEY_COUNT || !vram__has_key(r->keys, vram__key_table[k].name))
+    return vram__perr(q, s, VRAM_ERR_NAME, "the op has no such key", s, (uint32_t)(v - s),
+                      *r->keys ? r->keys : "none");
+  for (i = 0; i < *na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
+    if ((uint32_t)(attr[i] & 0xff) == k)
+      return vram__perr(q, s, VRAM_ERR_NAME, "a key given twice", s, (uint32_t)(v - s), NULL);
+  v++;
+  if (cap - *na < 1 + VRAM_MAX_AXES * 2)
+    return vram__perr(q, s, VRAM_ERR_LIMIT, "too many keys", NULL, 0, NULL);
+  if (v == e)
+    return vram__perr(q, v, VRAM_ERR_SYNTAX, "a key without a value", v, 0, "key=value");
+  switch (vram__key_table[k].kind) {
+  case 'B':
+    if (e - v != 1 || (*v != '0' && *v != '1'))
+      return vram__perr(q, v, VRAM_ERR_VALUE, "not a boolean", v, (uint32_t)(e - v), "0 or 1");
+    *to = *v - '0';
+    break;
+  case 'I':
+    if (!vram__size(q, v, e, 1, to))
+      return 0;
+    break;
+  case 'L':
+  case 'S':
+    if (k == VRAM__KEY_padding && e - v == 4 && v[0] == 's' && v[1] == 'a' && v[2] == 'm' &&
+        v[3] == 'e') {
+      *to = -1;
+      break;
+    }
+    if (k == VRAM__KEY_split_size_or_sections || k == VRAM__KEY_pad) {
+      if (!vram__sizes(q, v, e, cap - *na - 2, to, &count))
+        return 0;
+    } else if (!vram__sizes(q, v, e, VRAM_MAX_AXES, to, &count))
+      return 0;
+    if (!count && vram__key_table[k].kind == 'L' && k != VRAM__KEY_dim)
+      return vram__perr(q, v, VRAM_ERR_VALUE, "an empty list", NULL, 0, "at least one value");
+    break;
+  case 'F':
+    if (!vram__decimal(q, v, e, to))
+      return 0;
+    break;
+  case 'W':
+    *to = vram__word(v, (uint32_t)(e - v));
+    break;
+  case 'D':
+    if (!vram__dtype_of(q, v, (uint32_t)(e - v), to))
+      return 0;
+    break;
+  case 'N': {
+    vram__sym *y = vram__find(q, v, (uint32_t)(e - v));
+    if (!y || !y->value->node)
+      return vram__perr(q, v, VRAM_ERR_NAME, "an unknown node", v, (uint32_t)(e - v),
+                        "a node defined before");
+    *to = (int64_t)(uintptr_t)y->value->node;
+    break;
+  }
+  default: { /* Q: the text itself */
+    const char *t = vram__keep(q->g, v, (uint32_t)(e - v));
+    if (!t)
+      return vram__perr(q, v, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    to[0] = (int64_t)(uintptr_t)t;
+    to[1] = e - v;
+    count = 2;
+  }
+  }
+  attr[*na] = (int64_t)(k | count << 8);
+  *na += 1 + count;
+  return 1;
+}
+
+/* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
+static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
+                             uint32_t nout, const int64_t *attr, uint32_t na) {
+  vram_node *n = (vram_node *)vram__take(g, sizeof *n);
+  uint32_t i;
+  if (!n)
+    return NULL;
+  if (g->nnode >= VRAM_MAX_NODES) {
+    vram__fail(g, VRAM_ERR_LIMIT, "more than 2^24 nodes");
+    return NULL;
+  }
+  vram__zero(n, sizeof *n);
+  n->op = (uint16_t)op;
+  n->nin = nin;
+  n->nout = nout;
+  n->nparam = op < VRAM_OP_COUNT &&
+                      (op <= VRAM_OP_embedding || op == VRAM_OP_parameter || op == VRAM_OP_buffer ||
+                       (op >= VRAM_OP_batch_norm && op <= VRAM_OP_group_norm))
+                  ? 5
+                  : 0;
+  n->in = (vram_value **)vram__take(g, nin * sizeof *n->in);
+  n->out = (vram_value *)vram__take(g, nout * sizeof *n->out);
+  n->param = (vram_param **)vram__take(g, n->nparam * sizeof *n->param);
+  if (!n->in || !n->out || !n->param)
+    return NULL;
+  vram__zero(n->param, n->nparam * sizeof *n->param);
+  vram__zero(n->out, nout * sizeof *n->out);
+  for (i = 0; i < nin; i++)
+    n->in[i] = in[i];
+  if (na) {
+    int64_t *a = (int64_t *)vram__take(g, (na + 1) * sizeof *a);
+    if (!a)
+      return NULL;
+    for (i = 0; i < na; i++)
+      a[i] = attr[i];
+    a[na] = 0;
+    n->attr = a;
+  }
+  n->index = g->nnode++;
+  if (nin > g->max_in)
+    g->max_in = nin;
+  for (i = 0; i < nin; i++)
+    if (in[i]->last < n->index)
+      in[i]->last = n->index; /* UINT32_MAX stays */
+  for (i = 0; i < nout; i++) {
+    n->out[i].node = n;
+    n->out[i].index = g->nvalue++;
+    n->out[i].last = n->index;
+  }
+  if (VRAM__INT(n, inplace, 0))
+    n->flags |= VRAM__INPLACE;
+  if (g->last)
+    g->last->next = n;
+  else
+    g->first = n;
+  g->last = n;
+  return n;
+}
+
+static int vram__check(vram_graph *g, vram_node *n) {
+  const vram__op_row *r = &vram__op_table[n->op];
+  uint32_t i;
+  if (n->nin < r->lo || n->nin > r->hi) {
+    vram__fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
+    vram__more_i(g, n->nin);
+    vram__more(g, ", expected ");
+    vram__more_i(g, r->lo);
+    if (r->hi != r->lo)
+      vram__more(g, " to "), vram__more_i(g, r->hi);
+    vram__more(g, ")");
+    return 0;
+  }
+  if (!r->shape(g, n))
+    return 0;
+  for (i = 0; i < n->nout; i++)
+    if (!n->out[i].d) {
+      vram__fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
+      return 0;
+    }
+  return 1;
+}
+
+/* Adds a node of op `op`; outs[i] become its values. An op whose recipe is written in lines becomes
+   one inner node a line and an end node that lets the temporaries go. */
+static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin, uint32_t nout,
+                      const int64_t *attr, uint32_t na, vram_node **node) {
+  vram_graph *g = q->g;
+  const vram__op_row *r = &vram__op_table[op];
+  const char *p = r->recipe, *name[16];
+  vram_value *val[16], *all[40];
+  uint32_t len[16], nn = 0, i, k;
+  vram_node outer, *m = NULL;
+  if (!r->lines) {
+    *node = m = vram__node(g, op, in, nin, nout, attr, na);
+    return m && vram__check(g, m);
+  }
+  vram__zero(&outer, sizeof outer);
+  {
+    int64_t *a = (int64_t *)vram__take(g, (na + 1) * sizeof *a);
+    if (!a)
+      return 0;
+    for (i = 0; i < na; i++)
+      a[i] = attr[i];
+    a[na] = 0;
+    outer.attr = a;
+  }
+  if (nin < r->lo || nin > r->hi || nout != 1) {
+    vram__fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
+    return 0;
+  }
+  while (*p) {
+    const char *w[16], *e;
+    uint32_t wl[16], nw = 0, nk = 0, ni = 0, o, j, c;
+    int64_t kv[64];
+    vram_value *x[8];
+    while (*p == ' ' || *p == ';')
+      p++;
+    while (*p && *p != ';') {
+      w[nw] = p;
+      while (*p && *p != ' ' && *p != ';')
+        p++;
+      wl[nw] = (uint32_t)(p - w[nw]);
+      nw++;
+      while (*p == ' ')
+        p++;
+    }
+    for (o = 0; !vram__same(w[0], wl[0], vram__op_table[o].name);)
+      o++;
+    for (i = 2; i < nw; i++) {
+      for (e = w[i]; e < w[i] + wl[i] && *e != '=';)
+        e++;
+      if (e == w[i] + wl[i]) {
+        if (w[i][0] == 'x' && wl[i] == 2)
+          x[ni++] = in[w[i][1] - '0'];
+        else
+          for (k = 0; k < nn; k++)
+            if (len[k] == wl[i] && name[k][0] == w[i][0])
+              x[ni++] = val[k];
+      } else if (e[1] == '@') {
+        const int64_t *v;
+        for (k = 1; !vram__same(w[i], (uint32_t)(e - w[i]), vram__key_table[k].name);)
+          k++;
+        v = vram__list(&outer, k, &c);
+        if (v) {
+          kv[nk++] = (int64_t)(k | c << 8);
+          for (j = 0; j < c; j++)
+            kv[nk++] = v[j];
+        }
+      } else if (!vram__key_value(q, &vram__op_table[o], w[i], w[i] + wl[i], kv, 64, &nk))
+        return 0;
+    }
+    if (!vram__emit(q, o, x, ni, 1, kv, nk, &m))
+      return 0;
+    m->flags |= VRAM__INNER;
+    name[nn] = w[1], len[nn] = wl[1], val[nn] = &m->out[0], nn++;
+  }
+  for (k = 0; k < nin; k++)
+    all[k] = in[k];
+  for (i = 0; i < nn; i++)
+    all[k++] = val[i];
+  *node = m;
+  return vram__node(g, VRAM__OP_end, all, k, 0, NULL, 0) != NULL;
+}
+
+static const char *vram__line_end(const char *p, const char *end) {
+  while (p < end && *p != '\n')
+    p++;
+  return p;
+}
+
+static int vram__pairs(vram__parse *q, int next, vram__loop *l);
+
+/* Sets q up for the line that begins at s. */
+static void vram__at_line(vram__parse *q, const char *s) {
+  q->start = q->p = s;
+  q->end = vram__line_end(s, q->text_end);
+  while (s < q->end && *s != '#')
+    s++;
+  q->end = s;
+  while (q->end > q->start && (q->end[-1] == ' ' || q->end[-1] == '\t' || q->end[-1] == '\r'))
+    q->end--;
+}
+
+static vram_value *vram__value_of(vram__parse *q, const char *s, uint32_t n) {
+  vram__sym *y = vram__find(q, s, n);
+  if (!y) {
+    vram__perr(q, s, VRAM_ERR_NAME, "an undefined name", s, n,
+               "an input or the output of a node above");
+    return NULL;
+  }
+  return y->value;
+}
+
+static int vram__input_line(vram__parse *q) {
+  vram_graph *g = q->g;
+  const char *name;
+  uint32_t nlen, c, i;
+  int64_t dt, size[VRAM_MAX_AXES];
+  vram_value *v, **list;
+  if (q->depth)
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "input inside a loop", NULL, 0, NULL);
+  if (!vram__token(q) || !vram__is_name(q->tok, q->len))
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len,
+                      "input NAME DTYPE SHAPE");
+  name = q->tok, nlen = q->len;
+  if (!vram__token(q))
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an input without dtype", q->tok, 0, "a dtype");
+  if (!vram__dtype_of(q, q->tok, q->len, &dt))
+    return 0;
+  if (!vram__token(q) || *q->tok != '[')
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an input without shape", q->tok, q->len,
+                      "[size,size,...]");
+  if (!vram__sizes(q, q->tok, q->tok + q->len, VRAM_MAX_AXES, size, &c))
+    return 0;
+  v = (vram_value *)vram__take(g, sizeof *v);
+  list = (vram_value **)vram__take(g, (g->ninput + 1) * sizeof *list);
+  if (!v || !list)
+    return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  vram__zero(v, sizeof *v);
+  v->d = vram__dims_of(g, c, size);
+  if (!v->d)
+    return vram__perr(q, q->tok, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
+  v->name = vram__keep(g, name, nlen);
+  v->name_len = (uint8_t)nlen;
+  v->index = g->nvalue++;
+  v->last = UINT32_MAX;
+  v->dtype = (uint8_t)dt;
+  while (vram__token(q)) {
+    if (vram__same(q->tok, q->len, "grad=1"))
+      v->flags |= VRAM__GRAD;
+    else if (!vram__same(q->tok, q->len, "grad=0"))
+      return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
+                        "grad=1 or nothing");
+  }
+  if ((v->flags & VRAM__GRAD) && vram__kind_rank(v->dtype) < 2)
+    return vram__perr(q, q->start, VRAM_ERR_VALUE, "grad=1 on an input that is not floating point",
+                      NULL, 0, NULL);
+  for (i = 0; i < g->ninput; i++)
+    list[i] = g->input[i];
+  list[g->ninput++] = v;
+  g->input = list;
+  return v->name && vram__define(q, name, nlen, v, 0);
+}
+
+static int vram__dim_line(vram__parse *q) {
+  vram_graph *g = q->g;
+  while (vram__token(q)) {
+    const char *e = q->tok, *end = q->tok + q->len;
+    uint32_t i;
+    int64_t v;
+    while (e < end && *e != '=')
+      e++;
+    if (!vram__is_name(q->tok, (uint32_t)(e - q->tok)) || e == end || e + 1 == end)
+      return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a dim", q->tok, q->len, "NAME=INTEGER");
+    if (!vram__size(q, e + 1, end, 0, &v))
+      return 0;
+    for (i = 0; i < g->ndim; i++)
+      if (g->dim[i].len == (uint32_t)(e - q->tok)) {
+        uint32_t k = 0;
+        while (k < g->dim[i].len && g->dim[i].name[k] == q->tok[k])
+          k++;
+        if (k == g->dim[i].len)
+          return vram__perr(q, q->tok, VRAM_ERR_NAME, "a dim defined twice", q->tok, g->dim[i].len,
+                            "a new name");
+      }
+    if (g->ndim == VRAM_MAX_DIMS)
+      return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 64 dims", NULL, 0, NULL);
+    for (i = 0; i < q->nset; i++) {
+      const char *z = q->set[i].name;
+      if (z ? vram__same(q->tok, (uint32_t)(e - q->tok), z) : !g->ndim) {
+        v = q->set[i].value;
+        q->used[i] = 1;
+      }
+    }
+    if (v < 0)
+      return vram__perr(q, q->tok, VRAM_ERR_VALUE, "a dim below 0", q->tok, q->len, NULL);
+    g->dim[g->ndim].name = vram__keep(g, q->tok, (uint32_t)(e - q->tok));
+    if (!g->dim[g->ndim].name)
+      return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    g->dim[g->ndim].len = (uint32_t)(e - q->tok);
+    g->dim[g->ndim++].value = v;
+  }
+  return 1;
+}
+
+static int vram__op_line(vram__parse *q) {
+  vram_graph *g = q->g;
+  uint32_t op, nin = 0, nout = 0, na = 0, i;
+  const char *names, *names_end, *s, *at = q->tok;
+  const vram__op_row *r;
+  int64_t attr[1024];
+  vram_value *in[1024];
+  vram_node *n, *before = g->last;
+  for (op = 0; op < VRAM_OP_COUNT; op++)
+    if (vram__op_table[op].name[0] == *at && vram__same(at, q->len, vram__op_table[op].name))
+      break;
+  if (op == VRAM_OP_COUNT)
+    return vram__perr(q, at, VRAM_ERR_NAME, "an unknown op", at, q->len,
+                      "an op of `vram list ops`");
+  r = &vram__op_table[op];
+  if (!vram__token(q))
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a node without a name", q->tok, 0,
+                      "OP NAME INPUTS KEY=VALUE");
+  names = q->tok, names_end = q->tok + q->len;
+  for (s = names; s <= names_end; s++) {
+    const char *t = s;
+    while (s < names_end && *s != ',')
+      s++;
+    if (!vram__is_name(t, (uint32_t)(s - t)))
+      return vram__perr(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
+                        "letters, digits, _ . /, at most 255");
+    nout++;
+  }
+  while (vram__token(q)) {
+    uint32_t k = 0;
+    while (k < q->len && q->tok[k] != '=')
+      k++;
+    if (k < q->len) {
+      if (!vram__key_value(q, r, q->tok, q->tok + q->len, attr, 1000, &na))
+        return 0;
+    } else {
+      if (na)
+        return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an input behind a key", q->tok, q->len,
+                          "KEY=VALUE");
+      if (nin == 1024)
+        return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL, 0, NULL);
+      if (!(in[nin++] = vram__value_of(q, q->tok, q->len)))
+        return 0;
+    }
+  }
+  for (i = 0; i < nin; i++)
+    if (!in[i]->d)
+      return 0;
+  /* required keys: those marked ! ; a weight given as an input stands for them */
+  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
+    const char *k = r->keys;
+    while (*k) {
+      const char *e = k;
+      while (*e && *e != ' ' && *e != '!')
+        e++;
+      if (*e == '!') {
+        uint32_t id = 1, c = 0;
+        while (!vram__same(k, (uint32_t)(e - k), vram__key_table[id].name))
+          id++;
+        for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
+          if ((uint32_t)(attr[i] & 0xff) == id)
+            c = 1;
+        if (!c)
+          return vram__perr(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
+                            vram__key_table[id].name);
+      }
+      while (*e && *e != ' ')
+        e++;
+      while (*e == ' ')
+        e++;
+      k = e;
+    }
+  }
+  if (!vram__emit(q, op, in, nin, nout, attr, na, &n))
+    return vram__perr(q, at, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
+  for (i = 0, s = names; i < nout; i++, s++) {
+    const char *t = s;
+    vram_value *v = &n->out[i];
+    while (s < names_end && *s != ',')
+      s++;
+    v->name = vram__keep(g, t, (uint32_t)(s - t));
+    v->name_len = (uint8_t)(s - t);
+    if (!v->name || !vram__define(q, t, (uint32_t)(s - t), v, 0))
+      return vram__perr(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  }
+  for (before = before ? before->next : g->first; before; before = before->next) {
+    before->name = n->out[0].name;
+    before->name_len = n->out[0].name_len;
+    before->line = q->line;
+    before->round = q->depth ? q->loop[q->depth - 1].scope : NULL;
+  }
+  return 1;
+}
+
+/* `output` and `drop` lines */
+static int vram__names_line(vram__parse *q, int drop) {
+  vram_value *in[1024];
+  uint32_t n = 0;
+  const char *at = q->tok;
+  while (vram__token(q)) {
+    if (n == 1024)
+      return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 names", NULL, 0, NULL);
+    if (!(in[n++] = vram__value_of(q, q->tok, q->len)))
+      return 0;
+  }
+  if (!n)
+    return vram__perr(q, at, VRAM_ERR_SYNTAX, "a line without names", NULL, 0, "at least one");
+  if (drop) {
+    vram_node *m = vram__node(q->g, VRAM__OP_drop, in, n, 0, NULL, 0);
+    if (!m)
+      return vram__perr(q, at, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    m->name = "drop", m->name_len = 4, m->line = q->line;
+    return 1;
+  }
+  if (q->g->noutput)
+    return vram__perr(q, at, VRAM_ERR_SYNTAX, "a second output line", NULL, 0, NULL);
+  q->g->noutput = n;
+  q->g->root = in[0];
+  while (n--)
+    in[n]->flags |= VRAM__OUTPUT, in[n]->last = UINT32_MAX;
+  return 1;
+}
+
+static int vram__begin_round(vram__parse *q, vram__loop *l) {
+  vram__round *r = (vram__round *)vram__take(q->g, sizeof *r);
+  if (!r)
+    return vram__perr(q, q->start, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  r->up = q->depth > 1 ? q->loop[q->depth - 2].scope : NULL;
+  r->round = (uint32_t)l->round;
+  l->scope = r;
+  return 1;
+}
+
+static int vram__loop_line(vram__parse *q) {
+  vram__loop *l;
+  int64_t size;
+  vram_value *v[64];
+  const char *name[64];
+  uint32_t len[64], n = 0, i;
+  const char *at = q->tok;
+  if (!vram__token(q))
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a loop without a count", q->tok, 0,
+                      "loop SIZE NAME=NAME ...");
+  if (!vram__size(q, q->tok, q->tok + q->len, 0, &size))
+    return 0;
+  if (q->depth == VRAM_MAX_LOOPS)
+    return vram__perr(q, at, VRAM_ERR_LIMIT, "more than 16 loops inside one another", NULL, 0,
+                      NULL);
+  while (vram__token(q)) {
+    const char *e = q->tok, *end = q->tok + q->len;
+    while (e < end && *e != '=')
+      e++;
+    if (n == 64)
+      return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 64 carried names", NULL, 0, NULL);
+    if (e == end || !vram__is_name(q->tok, (uint32_t)(e - q->tok)))
+      return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a carried name", q->tok, q->len,
+                        "NAME=NAME");
+    name[n] = q->tok, len[n] = (uint32_t)(e - q->tok);
+    if (!(v[n++] = vram__value_of(q, e + 1, (uint32_t)(end - e - 1))))
+      return 0;
+  }
+  l = &q->loop[q->depth++];
+  l->left = size;
+  l->round = 0;
+  l->line = q->line;
+  l->head = q->start;
+  l->mark = q->top;
+  l->npair = n;
+  for (i = 0; i < n; i++) {
+    l->pair[i].name = name[i], l->pair[i].len = len[i], l->pair[i].value = v[i];
+    if (!vram__define(q, name[i], len[i], v[i], 1))
+      return 0;
+  }
+  l->body = NULL;
+  return vram__begin_round(q, l);
+}
+
+/* `next` ends a round: the carried names take their new values, and the body begins again or the
+   block ends. `*again`: where to go on, NULL: behind this line. */
+static int vram__next_line(vram__parse *q, const char **again) {
+  vram__loop *l;
+  vram_value *v[64];
+  uint32_t i, seen = 0;
+  *again = NULL;
+  if (!q->depth)
+    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "next without loop", NULL, 0, NULL);
+  l = &q->loop[q->depth - 1];
+  for (i = 0; i < l->npair; i++)
+    v[i] = l->pair[i].value;
+  while (vram__token(q)) {
+    const char *e = q->tok, *end = q->tok + q->len;
+    while (e < end && *e != '=')
+      e++;
+    for (i = 0; i < l->npair; i++)
+      if (l->pair[i].len == (uint32_t)(e - q->tok)) {
+        uint32_t k = 0;
+        while (k < l->pair[i].len && l->pair[i].name[k] == q->tok[k])
+          k++;
+        if (k == l->pair[i].len)
+          break;
+      }
+    if (e == end || i == l->npair)
+      return vram__perr(q, q->tok, VRAM_ERR_NAME, "not a carried name of the loop", q->tok,
+                        (uint32_t)(e - q->tok), "NAME=NAME, the first one of the loop line");
+    if (!(v[i] = vram__value_of(q, e + 1, (uint32_t)(end - e - 1))))
+      return 0;
+    seen++;
+  }
+  if (seen < l->npair)
+    return vram__perr(q, q->start, VRAM_ERR_SYNTAX, "a carried name without its next value",
+                      l->pair[0].name, l->pair[0].len, NULL);
+  vram__forget(q, l->mark);
+  l->round++;
+  for (i = 0; i < l->npair; i++)
+    l->pair[i].value = v[i];
+  if (l->round < l->left) {
+    for (i = 0; i < l->npair; i++)
+      if (!vram__define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
+        return 0;
+    *again = l->body;
+    return vram__begin_round(q, l);
+  }
+  q->depth--;
+  for (i = 0; i < l->npair; i++)
+    if (!vram__define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
+      return 0;
+  return 1;
+}
+
+/* Goes behind the `next` that belongs to a loop of no rounds. */
+static const char *vram__skip_block(vram__parse *q, const char *s) {
+  uint32_t depth = 1;
+  while (s < q->text_end) {
+    vram__at_line(q, s);
+    q->line++;
+    if (vram__token(q)) {
+      if (vram__same(q->tok, q->len, "loop"))
+        depth++;
+      if (vram__same(q->tok, q->len, "next") && --depth == 0)
+        return s;
+    }
+    s = vram__line_end(s, q->text_end);
+    if (s < q->text_end)
+      s++;
+  }
+  return NULL;
+}
+
+static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
+  vram_graph *g = q->g;
+  const char *s = text, *again;
+  q->text_end = text + len;
+  q->line = 0;
+  while (s < q->text_end) {
+    const char *c;
+    vram__at_line(q, s);
+    q->line++;
+    for (c = s; c < q->end; c++)
+      if ((uint8_t)*c < 32 ? *c != '\t' && !(*c == '\r' && c + 1 == q->end) : (uint8_t)*c > 126)
+        return vram__perr(q, c, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII", NULL, 0,
+                          "text");
+    if (vram__token(q)) {
+      int ok = 1;
+      again = NULL;
+      if (vram__same(q->tok, q->len, "model")) {
+        if (g->name)
+          ok = vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a second model line", NULL, 0, NULL);
+        else if (!vram__token(q) || q->len > VRAM_MAX_NAME)
+          ok = vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len, "model NAME");
+        else {
+          g->name = vram__keep(g, q->tok, q->len), g->name_len = q->len;
+          if (vram__token(q))
+            ok = vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
+                            "the end of the line");
+        }
+      } else if (vram__same(q->tok, q->len, "dim"))
+        ok = vram__dim_line(q);
+      else if (vram__same(q->tok, q->len, "input"))
+        ok = vram__input_line(q);
+      else if (vram__same(q->tok, q->len, "output"))
+        ok = vram__names_line(q, 0);
+      else if (vram__same(q->tok, q->len, "drop"))
+        ok = vram__names_line(q, 1);
+      else if (vram__same(q->tok, q->len, "loop")) {
+        ok = vram__loop_line(q);
+        if (ok) {
+          vram__loop *l = &q->loop[q->depth - 1];
+          l->body = vram__line_end(s, q->text_end);
+          if (l->body < q->text_end)
+            l->body++;
+          l->body_line = q->line;
+          if (!l->left) {
+            s = vram__skip_block(q, l->body);
+            if (!s)
+              return vram__perr(q, l->head, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
+            q->depth--;
+          }
+        }
+      } else if (vram__same(q->tok, q->len, "next")) {
+        vram__loop *l = q->depth ? &q->loop[q->depth - 1] : NULL;
+        ok = vram__next_line(q, &again);
+        if (ok && again) {
+          s = again;
+          q->line = l->body_line;
+          continue;
+        }
+      } else
+        ok = vram__op_line(q);
+      if (!ok || g->error.code)
+        return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    }
+    s = vram__line_end(s, q->text_end);
+    if (s < q->text_end)
+      s++;
+  }
+  if (q->depth) {
+    q->line = q->loop[q->depth - 1].line;
+    q->start = q->loop[q->depth - 1].head;
+    return vram__perr(q, q->start, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
+  }
+  return 1;
+}
+
+VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
+  uint64_t skip = (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
+  vram__zero(g, sizeof *g);
+  g->mem = (uint8_t *)mem + skip;
+  g->cap = bytes > skip ? bytes - skip : 0;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
+                                uint32_t nset, vram_error *err) {
+  vram__parse q;
+  uint64_t i, lines = 16, size;
+  uint8_t used[VRAM_MAX_DIMS];
+  int ok;
+  vram__zero(&q, sizeof q);
+  vram__zero(used, sizeof used);
+  q.g = g;
+  q.start = text;
+  q.set = set, q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS, q.used = used;
+  for (i = 0; i < len; i++)
+    lines += text[i] == '\n' || text[i] == ',';
+  for (size = 16; size < lines;)
+    size *= 2;
+  q.mask = (uint32_t)size - 1;
+  q.table = (vram__sym **)vram__take(g, size * sizeof *q.table);
+  ok = q.table != NULL;
+  if (ok)
+    vram__zero(q.table, size * sizeof *q.table);
+  ok = ok && vram__lines(&q, text, len);
+  for (i = 0; ok && i < q.nset; i++)
+    if (!used[i]) {
+      vram__fail(g, VRAM_ERR_NAME, "the model has no dim ");
+      vram__more(g, set[i].name ? set[i].name : "(batch)");
+      ok = 0;
+    }
+  if (ok && !g->noutput) {
+    vram_node *n;
+    for (n = g->first; n; n = n->next)
+      if (n->nout)
+        g->root = &n->out[0];
+    if (g->root)
+      g->root->flags |= VRAM__OUTPUT, g->root->last = UINT32_MAX;
+    g->noutput = 1;
+  }
+  if (ok && !g->root) {
+    vram__fail(g, VRAM_ERR_SYNTAX, "a model without nodes");
+    ok = 0;
+  }
+  if (!ok && !g->error.code)
+    vram__fail(g, VRAM_ERR_SYNTAX, "malformed");
+  if (err)
+    *err = g->error;
+  return g->error.code;
+}
+/* >>step (Implementation) ----------------------------------------------------------------------
+   A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,
+   autograd's nodes are records on a tape, backward walks the tape from its end. A storage goes when
+   the last tensor, saved tensor or gradient that refers to it goes, as in PyTorch. */
+
+/* A storage, or one more tensor on it (a view). */
+typedef struct vram__store {
+  uint64_t bytes;
+  uint32_t refs;  /* handles of this tensor */
+  uint32_t srefs; /* tensors on this storage (owner's slot) */
+  uint32_t base;  /* slot of the owner; itself if it owns */
+  uint32_t id;    /* of the event; or the next free slot */
+  const vram_node *node;
+  uint8_t cat;
+} vram__store;
+
+#define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
+
+struct vram__t {
+  const vram__dims *d;
+  uint32_t st;     /* slot, 0: none */
+  uint32_t fn;     /* tape record that made it, or leaf; 0: none */
+  uint8_t dt, out; /* dtype; which output of fn */
+  uint8_t req;     /* requires_grad */
+  uint8_t known;   /* zero-sized storage: st 0 although it is defined */
+};
+
+typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
+  vram__t g;
+  const vram__dims *d;
+  uint8_t dt;
+} vram__slot;
+
+typedef struct vram__edge {
+  uint32_t fn;
+  uint32_t out;
+} vram__edge;
+
+typedef struct vram__fn {
+  const vram_node *node;
+  uint32_t prev; /* record before it on the tape */
+  uint32_t refs; /* tensors and later records that lead here */
+  uint32_t deps; /* gradients still to come */
+  uint16_t kind, nin, nout, nsaved, room;
+  uint8_t done, flag;
+  uint64_t aux;
+} vram__fn;
+
+#define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
+#define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
+#define VRAM__SAVED(f) ((vram__t *)(void *)(VRAM__SLOTS(f) + (f)->nout))
+
+typedef struct vram__leaf {
+  const vram__dims *d;
+  vram__t grad; /* .grad */
+  vram__t in;   /* what has arrived in this backward */
+  vram__t cast; /* autocast's cached copy */
+  uint32_t deps;
+  uint8_t dt;
+} vram__leaf;
+
+typedef struct vram__obj { /* a Python variable's tensor */
+  vram__t t;
+  uint32_t refs;
+} vram__obj;
+
+struct vram__s {
+  const vram_graph *g;
+  const vram_step_options *o;
+  uint8_t *mem;
+  uint64_t used, cap; /* the tape grows up, */
+  vram__store *top;   /* slots grow down: slot i is top - i */
+  uint32_t nstore, free;
+  uint32_t last_fn;
+  vram__obj *obj;
+  uint32_t *name_of; /* value index -> object */
+  vram__t *param;
+  vram__leaf *leaf;
+  uint32_t *leaf_of; /* value index of an input with grad -> leaf + 1 */
+  uint32_t nleaf, nparam_leaf;
+  vram__t *gin; /* gradients for the inputs of the running backward node */
+  const vram__dims *cache[64];
+  const vram__dims *scalar;
+  const vram_node *node;
+  vram_phase phase;
+  uint8_t grad, train, amp, failed, low;
+  uint8_t cat; /* category of what is allocated now */
+  uint32_t cc, sm, threads;
+  uint64_t ws;
+  uint64_t cur, peak, total_peak, next_id, events;
+  uint64_t cats[VRAM_CATEGORY_COUNT], peak_cats[VRAM_CATEGORY_COUNT];
+  const vram_node *peak_node;
+  vram_phase peak_phase;
+  uint8_t fresh; /* the highest point so far is now */
+  vram_report *r;
+};
+
+static void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
+  vram_event e;
+  e.action = a;
+  e.phase = s->phase;
+  e.category = (vram_category)st->cat;
+  e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
+  e.bytes = st->bytes;
+  e.node = a == VRAM_ALLOC ? s->node : st->node;
+  s->o->event(s->o->user, &e);
+}
+
+static void vram__at_peak(vram__s *s) {
+  uint32_t i;
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    s->peak_cats[i] = s->cats[i];
+  s->fresh = 0;
+}
+
+/* A new storage of so many bytes: its slot (0 for no bytes, as PyTorch allocates nothing then). */
+static uint32_t vram__new(vram__s *s, uint64_t bytes) {
+  vram__store *st;
+  uint32_t i;
+  if (s->free) {
+    i = s->free;
+    st = s->top - i;
+    s->free = st->id;
+  } else {
+    i = ++s->nstore;
+    st = s->top - i;
+    if ((uint8_t *)st < s->mem + s->used) {
+      s->failed = VRAM_ERR_MEMORY;
+      s->nstore--;
+      if (!s->nstore)
+        return 0;
+      return 0;
+    }
+  }
+  st->bytes = bytes;
+  st->refs = 1;
+  st->srefs = 1;
+  st->base = i;
+  st->cat = s->cat;
+  st->node = s->node;
+  st->id = UINT32_MAX;
+  if (bytes) {
+    st->id = (uint32_t)s->next_id++;
+    s->events++;
+    if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return i;
+    }
+    s->cur += bytes;
+    s->cats[st->cat] += bytes;
+    if (s->cur > s->peak) {
+      s->peak = s->cur;
+      if (s->cur > s->total_peak) {
+        s->total_peak = s->cur;
+        s->peak_node = s->node;
+        s->peak_phase = s->phase;
+        s->fresh = 1;
+      }
+    }
+    if (s->o->event)
+      vram__emit_event(s, VRAM_ALLOC, st);
+  }
+  return i;
+}
+
+static void vram__drop_store(vram__s *s, uint32_t i) {
+  vram__store *st = s->top - i, *b;
+  uint32_t base;
+  if (--st->refs)
+    return;
+  base = st->base;
+  b = s->top - base;
+  if (base != i) {
+    st->id = s->free;
+    s->free = i;
+  }
+  if (--b->srefs == 0) {
+    if (b->bytes) {
+      if (s->fresh)
+        vram__at_peak(s);
+      s->events++;
+      s->cur -= b->bytes;
+      s->cats[b->cat] -= b->bytes;
+      if (s->o->event)
+        vram__emit_event(s, VRAM_FREE, b);
+    }
+    b->id = s->free;
+    s->free = base;
+  }
+}
+
+/* A workspace that is asked for and given back at once. */
+static void vram__workspace(vram__s *s, uint64_t bytes) {
+  uint8_t cat = s->cat;
+  uint32_t i;
+  if (!bytes)
+    return;
+  s->cat = VRAM_CATEGORY_WORKSPACE;
+  i = vram__new(s, bytes);
+  s->cat = cat;
+  if (i)
+    vram__drop_store(s, i);
+}
+
+/* ---- tensors ---- */
+
+static vram__fn *vram__fn_at(const vram__s *s, uint32_t f) {
+  return (vram__fn *)(void *)(s->mem + (uint64_t)f * 8);
+}
+
+static void vram__fn_gone(vram__s *s, uint32_t f);
+
+static vram__t vram__keep_t(vram__s *s, vram__t t) {
+  if (t.st)
+    (s->top - t.st)->refs++;
+  if (t.fn && !(t.fn & VRAM__LEAF))
+    vram__fn_at(s, t.fn)->refs++;
+  return t;
+}
+
+static void vram__let(vram__s *s, vram__t t) {
+  if (t.fn && !(t.fn & VRAM__LEAF) && --vram__fn_at(s, t.fn)->refs == 0)
+    vram__fn_gone(s, t.fn);
+  if (t.st)
+    vram__drop_store(s, t.st);
+}
+
+static const vram__dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
+                                       const int64_t *stride) {
+  const vram__dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
+  if (!d) {
+    s->failed = VRAM_ERR_MEMORY;
+    return s->scalar;
+  }
+  return d;
+}
+
+static uint32_t vram__size_of(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
+
+static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
+  if (vram__dtype_rows[dt].block_elements == 1)
+    return d->numel * vram__dtype_rows[dt].block_bytes;
+  return (d->numel + vram__dtype_rows[dt].block_elements - 1) /
+         vram__dtype_rows[dt].block_elements * vram__dtype_rows[dt].block_bytes;
+}
+
+static vram__t vram__none(void) {
+  vram__t t;
+  vram__zero(&t, sizeof t);
+  return t;
+}
+
+/* A fresh tensor of dims d, which are dense. */
+static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
+  vram__t t;
+  t.d = d;
+  t.st = vram__new(s, vram__bytes_of(d, dt));
+  t.fn = 0;
+  t.dt = dt;
+  t.out = 0;
+  t.req = 0;
+  t.known = 1;
+  return t;
+}
+
+static const vram__dims *vram__contig(vram__s *s, const vram__dims *d) {
+  return d->flags & VRAM__CONTIG ? d : vram__dims_in(s, d->ndim, d->v, NULL);
+}
+
+/* One more tensor on x's storage. */
+static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
+  vram__t t = x;
+  uint32_t i = s->free;
+  vram__store *st, *b;
+  t.d = d;
+  t.fn = 0;
+  t.out = 0;
+  t.req = 0;
+  if (!x.st)
+    return t;
+  if (i) {
+    st = s->top - i;
+    s->free = st->id;
+  } else {
+    i = ++s->nstore;
+    st = s->top - i;
+    if ((uint8_t *)st < s->mem + s->used) {
+      s->failed = VRAM_ERR_MEMORY;
+      s->nstore--;
+      t.st = 0;
+      return t;
+    }
+  }
+  st->base = (s->top - x.st)->base;
+  st->bytes = 0;
+  st->refs = 1;
+  b = s->top - st->base;
+  b->srefs++;
+  t.st = i;
+  return t;
+}
+
+/* Strides like d's in a dense tensor of the same sizes (at::infer_dense_strides / empty_like). */
+static const vram__dims *vram__dense(vram__s *s, const vram__dims *d) {
+  uint8_t perm[VRAM_MAX_AXES];
+  int64_t stride[VRAM_MAX_AXES], z = 1;
+  const int64_t *st = VRAM__STRIDE(d);
+  int i, j, n = d->ndim;
+  if (d->flags & VRAM__DENSE)
+    return d;
+  for (i = 0; i < n; i++)
+    perm[i] = (uint8_t)(n - 1 - i);
+  for (i = 1; i < n; i++) {
+    int k = i;
+    for (j = i - 1; j >= 0; j--) {
+      int a = perm[j], b = perm[k], c = 0;
+      if (st[a] && st[b])
+        c = st[a] < st[b] ? -1 : st[a] > st[b] ? 1 : d->v[a] > d->v[b] ? 1 : 0;
+      if (c > 0) {
+        uint8_t t = perm[j];
+        perm[j] = perm[k], perm[k] = t;
+        k = j;
+      } else if (c < 0)
+        break;
+    }
+  }
+  for (i = 0; i < n; i++)
+    stride[perm[i]] = z, z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
+  return vram__dims_in(s, (uint32_t)n, d->v, stride);
+}
+
+/* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
+static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint32_t nop) {
+  const vram__dims *a = op[0];
+  uint8_t perm[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES], stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
+  uint32_t k, ndim = a->ndim;
+  int i, j, n, contig = a->flags & VRAM__CONTIG, same = 1;
+  for (k = 1; k < nop; k++) {
+    if (op[k] != a)
+      same = 0;
+    if (!(op[k]->flags & VRAM__CONTIG))
+      contig = 0;
+  }
+  if (same && (a->flags & VRAM__DENSE))
+    return a;
+  if (contig) { /* the widest operand often is the answer */
+    for (k = 0; k < nop; k++)
+      if (op[k]->numel > a->numel || (op[k]->numel == a->numel && op[k]->ndim > a->ndim))
+        a = op[k];
+    for (k = 0; k < nop; k++)
+      if (op[k] != a && op[k]->numel != 1)
+        break;
+    if (k == nop)
+      return a;
+  }
+  for (i = 0; i < (int)ndim; i++)
+    size[i] = op[0]->v[i];
+  for (k = 1; k < nop; k++)
+    vram__bcast(&ndim, size, op[k]);
+  n = (int)ndim;
+  if (contig)
+    return vram__dims_in(s, ndim, size, NULL);
+  for (k = 0; k < nop && k < 3; k++) {
+    int shift = n - op[k]->ndim;
+    for (i = 0; i < n; i++)
+      stride[k][i] = i < shift || (op[k]->v[i - shift] == 1 && size[i] != 1)
+                         ? 0
+                         : VRAM__STRIDE(op[k])[i - shift];
+  }
+  /* all operands of one shape and dense in the same order: that order */
+  for (same = 1, k = 0; k < nop; k++) {
+    if (op[k]->ndim != ndim || !(op[k]->flags & VRAM__DENSE))
+      same = 0;
+    for (i = 0; same && i < n; i++)
+      if (op[k]->v[i] != size[i] || VRAM__STRIDE(op[k])[i] != VRAM__STRIDE(op[0])[i])
+        same = 0;
+  }
+  if (same)
+    return op[0];
+  for (same = 1, k = 0; k < nop; k++) { /* channels-last, strides of single axes aside */
+    if (op[k]->ndim != ndim || !(op[k]->flags & VRAM__CL))
+      same = 0;
+    for (i = 0; same && i < n; i++)
+      same = op[k]->v[i] == size[i];
+  }
+  if (same && n == 4) {
+    out[1] = 1, out[3] = size[1], out[2] = out[3] * size[3], out[0] = out[2] * size[2];
+    return vram__dims_in(s, ndim, size, out);
+  }
+  for (i = 0; i < n; i++)
+    perm[i] = (uint8_t)(n - 1 - i);
+  for (i = 1; i < n; i++) {
+    int m = i;
+    for (j = i - 1; j >= 0; j--) {
+      int x = perm[j], y = perm[m], c = 0;
+      for (k = 0; k < nop && k < 3 && !c; k++) {
+        int64_t p = stride[k][x], q = stride[k][y];
+        if (!p || !q)
+          continue;
+        c = p < q ? -1 : p > q ? 1 : size[x] > size[y] ? 1 : 0;
+      }
+      if (c > 0) {
+        uint8_t t = perm[j];
+        perm[j] = perm[m], perm[m] = t;
+        m = j;
+      } else if (c < 0)
+        break;
+    }
+  }
+  for (i = 0; i < n; i++)
+    out[perm[i]] = z, z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  return vram__dims_in(s, ndim, size, out);
+}
+
+static vram__t vram__ti1(vram__s *s, vram__t a) {
+  return vram__empty(s, vram__dense(s, a.d), a.dt);
+}
+
+static uint8_t vram__result2(vram__t a, vram__t b) {
+  vram__promote p;
+  if (a.dt == b.dt)
+    return a.dt;
+  vram__zero(&p, sizeof p);
+  vram__promote_add(&p, a.dt, a.d->ndim);
+  vram__promote_add(&p, b.dt, b.d->ndim);
+  return vram__promote_get(&p);
+}
+
+static vram__t vram__ti2(vram__s *s, vram__t a, vram__t b) {
+  const vram__dims *op[2];
+  op[0] = a.d, op[1] = b.d;
+  return vram__empty(s, vram__ti(s, op, 2), vram__result2(a, b));
+}
+
+/* A contiguous copy, or the tensor itself; either way one handle more. */
+static vram__t vram__contiguous(vram__s *s, vram__t x) {
+  if (x.d->flags & VRAM__CONTIG) {
+    x.fn = 0;
+    return vram__keep_t(s, x);
+  }
+  return vram__empty(s, vram__contig(s, x.d), x.dt);
+}
+
+/* x.to(dtype): one handle more. */
+static vram__t vram__to(vram__s *s, vram__t x, uint8_t dt) {
+  if (x.dt == dt) {
+    x.fn = 0;
+    return vram__keep_t(s, x);
+  }
+  return vram__empty(s, vram__dense(s, x.d), dt);
+}
+
+/* at::detail::computeStride: the strides of a view of x with these sizes, if there is one. */
+static int vram__view_strides(const vram__dims *x, uint32_t n, const int64_t *size,
+                              int64_t *stride) {
+  int i, v = (int)n - 1, last = x->ndim - 1;
+  int64_t chunk, tensor_numel = 1, view_numel = 1;
+  const int64_t *xs = VRAM__STRIDE(x);
+  if (x->flags & VRAM__CONTIG) {
+    int64_t z = 1;
+    for (i = (int)n - 1; i >= 0; i--)
+      stride[i] = z, z *= size[i] > 1 ? size[i] : 1;
+    return 1;
+  }
+  if (x->ndim == 0) {
+    for (i = 0; i < (int)n; i++)
+      stride[i] = 1;
+    return 1;
+  }
+  chunk = xs[last];
+  for (i = last; i >= 0; i--) {
+    tensor_numel *= x->v[i];
+    if (i == 0 || (x->v[i - 1] != 1 && xs[i - 1] != tensor_numel * chunk)) {
+      while (v >= 0 && (view_numel < tensor_numel || size[v] == 1)) {
+        stride[v] = view_numel * chunk;
+        view_numel *= size[v--];
+      }
+      if (view_numel != tensor_numel)
+        return 0;
+      if (i > 0)
+        chunk = xs[i - 1], tensor_numel = view_numel = 1;
+    }
+  }
+  return v == -1;
+}
+
+/* x.reshape without autograd: a view, or a contiguous copy; one handle more. */
+static vram__t vram__reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size) {
+  int64_t stride[VRAM_MAX_AXES];
+  if (vram__view_strides(x.d, n, size, stride))
+    return vram__alias(s, x, vram__dims_in(s, n, size, stride));
+  return vram__empty(s, vram__dims_in(s, n, size, NULL), x.dt);
+}
+
+/* The dims of x with its axes in this order. */
+static const vram__dims *vram__permuted(vram__s *s, const vram__dims *d, const uint8_t *order) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    size[i] = d->v[order[i]], stride[i] = VRAM__STRIDE(d)[order[i]];
+  return vram__dims_in(s, d->ndim, size, stride);
+}
+
+static const vram__dims *vram__swapped(vram__s *s, const vram__dims *d, uint32_t a, uint32_t b) {
+  uint8_t order[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    order[i] = (uint8_t)i;
+  order[a] = (uint8_t)b, order[b] = (uint8_t)a;
+  return vram__permuted(s, d, order);
+}
+
+/* ---- reductions ---- */
+
+static int64_t vram__pow2(int64_t v, int64_t most) {
+  int64_t p = 1;
+  if (v > most)
+    return most;
+  while (p * 2 <= v)
+    p *= 2;
+  return p;
+}
+
+/* ATen/native/cuda/Reduce.cuh, setReduceConfig: scratch of a reduction of x over the axes of mask,
+   that is split over thread blocks. vec: elements read at once along the input. */
+static void vram__reduce_scratch(vram__s *s, const vram__dims *x, uint32_t mask, uint32_t esize,
+                                 uint32_t acc, uint32_t *buf, uint32_t *sem) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  int64_t O = 1, I = 1, d0, d1, v = 1, M, p0, p1, w, h, step_in = 1, step_out = 1, n, grid, c, lo,
+          hi, target;
+  uint32_t nr = 0, na = 0, i, j, along, nred;
+  int split = 0;
+  *buf = *sem = 0;
+  for (i = 0; i < x->ndim; i++)
+    if (mask >> i & 1)
+      I *= x->v[i];
+    else
+      O *= x->v[i];
+  if (!O || !I || I / 16 < 16)
+    return; /* too few to split */
+  /* reduced axes first, then the others, each by stride; neighbours that go on from another are one
+   */
+  for (j = 0; j < 2; j++) {
+    uint32_t from = na;
+    for (i = x->ndim; i-- > 0;) {
+      uint32_t k;
+      if ((mask >> i & 1) == j || x->v[i] == 1)
+        continue;
+      for (k = na; k > from && stride[k - 1] > VRAM__STRIDE(x)[i]; k--)
+        stride[k] = stride[k - 1], size[k] = size[k - 1];
+      stride[k] = VRAM__STRIDE(x)[i], size[k] = x->v[i];
+      na++;
+    }
+    for (i = from + 1; i < na;) {
+      if (stride[i] == stride[i - 1] * size[i - 1]) {
+        uint32_t k;
+        size[i - 1] *= size[i];
+        for (k = i + 1; k < na; k++)
+          size[k - 1] = size[k], stride[k - 1] = stride[k];
+        na--;
+      } else
+        i++;
+    }
+    if (!j)
+      nr = na;
+  }
+  nred = nr;
+  if (!na)
+    along = 1, d0 = d1 = 1;
+  else {
+    along = nr == na || (nr && stride[0] < stride[nr]);
+    if (along) {
+      d0 = I, d1 = O;
+      if (nr && stride[0] == 1 && d0 >= 128 && nred == 1)
+        d0 /= 4;
+    } else {
+      d0 = O, d1 = I;
+      if (stride[nr] == 1) {
+        for (v = 4; size[nr] % v;)
+          v /= 2;
+        for (i = 0; i < na; i++)
+          if (i != nr)
+            while (stride[i] % v)
+              v /= 2;
+        d0 /= v;
+      }
+    }
+  }
+  (void)esize;
+  M = 512 / v;
+  p0 = vram__pow2(d0, M), p1 = vram__pow2(d1, M);
+  w = p0 < 32 ? p0 : 32;
+  h = p1 < M / w ? p1 : M / w;
+  w = p0 < M / h ? p0 : M / h;
+  if (along)
+    step_in *= w;
+  else
+    step_out *= w;
+  n = (I + step_in - 1) / step_in;
+  if (n >= (16 * h < 256 ? 16 * h : 256))
+    step_in *= h, split = 1;
+  else
+    step_out *= h;
+  grid = (O / v + step_out - 1) / step_out;
+  n = (I + step_in - 1) / step_in;
+  target = (int64_t)s->sm * ((int64_t)s->threads / (w * h));
+  if (!split || n < 256 || grid > target)
+    return;
+  c = (target + grid - 1) / grid;
+  lo = (n + 255) / 256, hi = (n + 15) / 16;
+  if (c < lo)
+    c = lo;
+  else if (c > hi)
+    c = hi;
+  if (c <= 1)
+    return;
+  *buf = vram__new(s, (uint64_t)(acc * O * c) * (along ? 1u : (uint64_t)(w * v)));
+  *sem = vram__new(s, (uint64_t)(4 * grid));
+}
+
+static void vram__scratch_gone(vram__s *s, uint32_t buf, uint32_t sem) {
+  if (sem)
+    vram__drop_store(s, sem);
+  if (buf)
+    vram__drop_store(s, buf);
+}
+
+/* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. */
+static vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, m = 0, buf, sem;
+  vram__t y;
+  for (i = 0; i < x.d->ndim; i++)
+    if (!(mask >> i & 1))
+      size[m++] = x.d->v[i];
+    else if (keepdim)
+      size[m++] = 1;
+  y = vram__empty(s, vram__dims_in(s, m, size, NULL), dt);
+  vram__reduce_scratch(s, x.d, mask, vram__size_of(x.dt),
+                       vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), &buf, &sem);
+  vram__scratch_gone(s, buf, sem);
+  return y;
+}
+
+/* at::sum_to: x reduced to sizes it was broadcast from; one handle more. */
+static vram__t vram__sum_to(vram__s *s, vram__t x, const vram__dims *to) {
+  uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
+  vram__t y, z;
+  for (i = k; i < x.d->ndim; i++)
+    if (to->v[i - k] == 1 && x.d->v[i] != 1)
+      mask |= 1u << i;
+  if (!mask) {
+    x.fn = 0;
+    return vram__keep_t(s, x);
+  }
+  y = vram__sum(s, x, mask, 1, x.dt);
+  if (!k)
+    return y;
+  z = vram__alias(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
+  vram__let(s, y);
+  return z;
+}
+
+/* ---- autograd's records ---- */
+
+static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin,
+                              uint32_t nout, uint32_t room) {
+  uint32_t i;
+  uint64_t n;
+  vram__fn *f;
+  if (!s->grad)
+    return NULL;
+  for (i = 0; i < nin; i++)
+    if (in[i].req)
+      break;
+  if (i == nin)
+    return NULL;
+  n = sizeof *f + nin * sizeof(vram__edge) + nout * sizeof(vram__slot) + room * sizeof(vram__t);
+  f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap, n);
+  if (!f || (uint8_t *)(s->top - s->nstore) < s->mem + s->used) {
+    s->failed = VRAM_ERR_MEMORY;
+    return NULL;
+  }
+  f->node = s->node;
+  f->prev = s->last_fn;
+  f->refs = 0;
+  f->deps = 0;
+  f->kind = (uint16_t)kind;
+  f->nin = (uint16_t)nin;
+  f->nout = (uint16_t)nout;
+  f->nsaved = 0;
+  f->room = (uint16_t)room;
+  f->done = 0;
+  f->flag = 0;
+  f->aux = 0;
+  s->last_fn = (uint32_t)((uint64_t)((uint8_t *)f - s->mem) / 8);
+  for (i = 0; i < nin; i++) {
+    vram__edge *e = VRAM__EDGES(f) + i;
+    e->fn = in[i].req ? in[i].fn : 0;
+    e->out = in[i].out;
+    if (e->fn && !(e->fn & VRAM__LEAF))
+      vram__fn_at(s, e->fn)->refs++;
+  }
+  for (i = 0; i < nout; i++)
+    vram__zero(VRAM__SLOTS(f) + i, sizeof(vram__slot));
+  return f;
+}
+
+static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
+  t.fn = 0;
+  if (t.st)
+    (s->top - t.st)->refs++;
+  VRAM__SAVED(f)[f->nsaved++] = t;
+}
+
+static uint32_t vram__fn_index(const vram__s *s, const vram__fn *f) {
+  return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
+}
+
+/* y is output i of record f. */
+static void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
+  if (!f)
+    return;
+  y->fn = vram__fn_index(s, f);
+  y->out = (uint8_t)i;
+  y->req = 1;
+  f->refs++;
+  VRAM__SLOTS(f)[i].d = y->d;
+  VRAM__SLOTS(f)[i].dt = y->dt;
+}
+
+static void vram__release_saved(vram__s *s, vram__fn *f) {
+  uint32_t i;
+  for (i = 0; i < f->nsaved; i++)
+    if (VRAM__SAVED(f)[i].st)
+      vram__drop_store(s, VRAM__SAVED(f)[i].st);
+  f->nsaved = 0;
+}
+
+/* Nothing leads to f any more: what it saved goes, and records that only it led to. */
+static void vram__fn_gone(vram__s *s, uint32_t first) {
+  uint32_t head = first;
+  vram__fn_at(s, first)->deps = 0;
+  while (head) {
+    vram__fn *f = vram__fn_at(s, head);
+    uint32_t i;
+    head = f->deps;
+    if (f->done)
+      continue;
+    f->done = 1;
+    vram__release_saved(s, f);
+    for (i = 0; i < f->nin; i++) {
+      uint32_t e = VRAM__EDGES(f)[i].fn;
+      if (!e || (e & VRAM__LEAF))
+        continue;
+      if (--vram__fn_at(s, e)->refs == 0) {
+        vram__fn_at(s, e)->deps = head;
+        head = e;
+      }
+    }
+  }
+}
+
+/* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
+#define VRAM__PRIMITIVES(X)                                                                        \
+  X(view) X(permute) X(expand) X(slice) X(clone) X(cast) X(addmm) X(mm) X(bmm) X(nll) X(mean)
+
+enum {
+  VRAM__K_FIRST = VRAM_OP_COUNT - 1,
+#define VRAM__X(name) VRAM__K_##name,
+  VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+      VRAM__K_COUNT
+};
+
+/* View of x with record k. */
+static vram__t vram__view(vram__s *s, vram__t x, const vram__dims *d, uint32_t k, uint64_t aux) {
+  vram__fn *f = vram__record(s, k, &x, 1, 1, 0);
+  vram__t y = vram__alias(s, x, d);
+  if (f)
+    f->aux = aux;
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static vram__t vram__t_clone(vram__s *s, vram__t x, const vram__dims *d) {
+  vram__fn *f = vram__record(s, VRAM__K_clone, &x, 1, 1, 0);
+  vram__t y = vram__empty(s, d, x.dt);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static uint64_t vram__pack_order(uint32_t n, const uint8_t *order) {
+  uint64_t v = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    v |= (uint64_t)order[i] << (8 * i);
+  return v;
+}
+
+static vram__t vram__t_permute(vram__s *s, vram__t x, const uint8_t *order) {
+  return vram__view(s, x, vram__permuted(s, x.d, order), VRAM__K_permute,
+                    vram__pack_order(x.d->ndim, order));
+}
+
+static vram__t vram__t_swap(vram__s *s, vram__t x, uint32_t a, uint32_t b) {
+  uint8_t order[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x.d->ndim; i++)
+    order[i] = (uint8_t)i;
+  order[a] = (uint8_t)b, order[b] = (uint8_t)a;
+  return vram__t_permute(s, x, order);
+}
+
+/* Tensor.reshape with autograd. */
+static vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size) {
+  int64_t stride[VRAM_MAX_AXES];
+  if (vram__view_strides(x.d, n, size, stride))
+    return vram__view(s, x, vram__dims_in(s, n, size, stride), VRAM__K_view, 0);
+  else {
+    vram__t c = vram__t_clone(s, x, vram__contig(s, x.d));
+    vram__t y = vram__view(s, c, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
+    vram__let(s, c);
+    return y;
+  }
+}
+
+/* Tensor.expand with autograd. */
+static vram__t vram__t_expand(vram__s *s, vram__t x, uint32_t n, const int64_t *size) {
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t i, k = n - x.d->ndim;
+  for (i = 0; i < n; i++)
+    if (i < k)
+      stride[i] = 0;
+    else
+      stride[i] = x.d->v[i - k] == 1 && size[i] != 1 ? 0 : VRAM__STRIDE(x.d)[i - k];
+  return vram__view(s, x, vram__dims_in(s, n, size, stride), VRAM__K_expand, 0);
+}
+
+/* x.to(dt) with autograd; x itself where it has that dtype. One handle more. */
+static vram__t vram__t_cast(vram__s *s, vram__t x, uint8_t dt) {
+  vram__fn *f;
+  vram__t y;
+  if (x.dt == dt)
+    return vram__keep_t(s, x);
+  f = vram__record(s, VRAM__K_cast, &x, 1, 1, 0);
+  y = vram__empty(s, vram__dense(s, x.d), dt);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* at::autocast::cached_cast */
+static vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt) {
+  if (!vram__is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
+    return vram__keep_t(s, x);
+  if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
+    vram__leaf *l = s->leaf + (x.fn & ~VRAM__LEAF);
+    if (!l->cast.d) {
+      uint8_t cat = s->cat;
+      s->cat = VRAM_CATEGORY_AUTOCAST;
+      l->cast = vram__t_cast(s, x, dt);
+      s->cat = cat;
+    }
+    return vram__keep_t(s, l->cast);
+  }
+  return vram__t_cast(s, x, dt);
+}
+/* ---- products ---- */
+
+/* Can BLAS read this matrix as it is, or must it be copied? (Blas.cpp, prepare_matrix_for_cublas)
+ */
+static int vram__blas_able(const vram__dims *d) {
+  uint32_t r = d->ndim - 2u;
+  const int64_t *st = VRAM__STRIDE(d) + r, *z = d->v + r;
+  return (st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1)) ||
+         (st[0] == 1 && st[1] >= (z[0] > 1 ? z[0] : 1));
+}
+
+/* a copy for BLAS, or nothing */
+static vram__t vram__blas_copy(vram__s *s, vram__t x) {
+  if (x.d->ndim == 2 ? (x.d->flags & VRAM__DENSE) || vram__blas_able(x.d) : vram__blas_able(x.d))
+    return vram__none();
+  return vram__empty(s, vram__contig(s, x.d), x.dt);
+}
+
+/* a [m,k] x b [k,n] into a fresh [m,n] */
+static vram__t vram__mm(vram__s *s, vram__t a, vram__t b) {
+  int64_t size[2];
+  vram__t y, ca, cb;
+  size[0] = a.d->v[0], size[1] = b.d->v[1];
+  y = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
+  cb = vram__blas_copy(s, b);
+  ca = vram__blas_copy(s, a);
+  vram__workspace(s, s->ws);
+  vram__let(s, cb);
+  vram__let(s, ca);
+  return y;
+}
+
+static vram__t vram__bmm(vram__s *s, vram__t a, vram__t b) {
+  int64_t size[3];
+  vram__t y, ca, cb;
+  size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
+  y = vram__empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
+  cb = vram__blas_copy(s, b);
+  ca = vram__blas_copy(s, a);
+  vram__workspace(s, s->ws);
+  vram__let(s, cb);
+  vram__let(s, ca);
+  return y;
+}
+
+static vram__t vram__turned(vram__s *s,
+                            vram__t x) { /* x with its last two axes swapped, borrowed */
+  x.d = vram__swapped(s, x.d, x.d->ndim - 2u, x.d->ndim - 1u);
+  return x;
+}
+
+/* Is the matrix stored by columns? Then autograd gives its gradient that way. */
+static int vram__by_columns(const vram__dims *d) {
+  return VRAM__STRIDE(d)[0] == 1 && VRAM__STRIDE(d)[1] == d->v[0];
+}
+
+/* FunctionsManual.cpp, mm_mat1_grad and mm_mat2_grad: `d` the operand's dims */
+static vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram__dims *d) {
+  vram__t y;
+  if (!vram__by_columns(d))
+    return vram__mm(s, g, vram__turned(s, b));
+  y = vram__mm(s, b, vram__turned(s, g));
+  return vram__turned(s, y);
+}
+
+static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram__dims *d) {
+  vram__t y;
+  if (!vram__by_columns(d))
+    return vram__mm(s, vram__turned(s, a), g);
+  y = vram__mm(s, vram__turned(s, g), a);
+  return vram__turned(s, y);
+}
+
+/* The sizes that autograd remembers of input i of f, and its dtype. */
+static const vram__dims *vram__in_dims(const vram__s *s, const vram__fn *f, uint32_t i,
+                                       uint8_t *dt) {
+  const vram__edge *e = VRAM__EDGES(f) + i;
+  if (e->fn & VRAM__LEAF) {
+    if (dt)
+      *dt = s->leaf[e->fn & ~VRAM__LEAF].dt;
+    return s->leaf[e->fn & ~VRAM__LEAF].d;
+  }
+  if (dt)
+    *dt = VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].dt;
+  return VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].d;
+}
+
+static int vram__wants(const vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
+
+/* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
+static void vram__save_factors(vram__s *s, vram__fn *f, uint32_t ia, vram__t a, uint32_t ib,
+                               vram__t b) {
+  if (!f)
+    return;
+  if (vram__wants(f, ib))
+    vram__save(s, f, a), f->aux |= 1;
+  if (vram__wants(f, ia))
+    vram__save(s, f, b), f->aux |= 2;
+}
+
+static vram__t vram__factor(const vram__fn *f, uint32_t which) {
+  return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
+}
+
+static vram__t vram__t_mm(vram__s *s, vram__t a, vram__t b) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = a, in[1] = b;
+  f = vram__record(s, VRAM__K_mm, in, 2, 1, 2);
+  vram__save_factors(s, f, 0, a, 1, b);
+  y = vram__mm(s, a, b);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_mm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  if (vram__wants(f, 1))
+    to[1] = vram__mm_grad2(s, g, vram__factor(f, 0), vram__in_dims(s, f, 1, NULL));
+  if (vram__wants(f, 0))
+    to[0] = vram__mm_grad1(s, g, vram__factor(f, 1), vram__in_dims(s, f, 0, NULL));
+}
+
+static vram__t vram__t_bmm(vram__s *s, vram__t a, vram__t b) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = a, in[1] = b;
+  f = vram__record(s, VRAM__K_bmm, in, 2, 1, 2);
+  vram__save_factors(s, f, 0, a, 1, b);
+  y = vram__bmm(s, a, b);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_bmm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  if (vram__wants(f, 1))
+    to[1] = vram__bmm(s, vram__turned(s, vram__factor(f, 0)), g);
+  if (vram__wants(f, 0))
+    to[0] = vram__bmm(s, g, vram__turned(s, vram__factor(f, 1)));
+}
+
+/* bias + a b. The bias of one value a column goes into the product through cuBLASLt. */
+static vram__t vram__t_addmm(vram__s *s, vram__t c, vram__t a, vram__t b) {
+  vram__t in[3], y, ca, cb;
+  vram__fn *f;
+  int64_t size[2];
+  int lt;
+  size[0] = a.d->v[0], size[1] = b.d->v[1];
+  in[0] = c, in[1] = a, in[2] = b;
+  f = vram__record(s, VRAM__K_addmm, in, 3, 1, 2);
+  vram__save_factors(s, f, 1, a, 2, b);
+  lt = (c.d->ndim == 1 || (c.d->ndim == 2 && c.d->v[0] == 1)) && c.d->numel == (uint64_t)size[1] &&
+       (c.d->flags & VRAM__CONTIG) && size[1] > 1 && a.d->v[1] > 1;
+  y = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
+  cb = vram__blas_copy(s, b);
+  ca = vram__blas_copy(s, a);
+  vram__workspace(s, lt ? 1048576 : s->ws);
+  vram__let(s, cb);
+  vram__let(s, ca);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_addmm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  if (vram__wants(f, 1))
+    to[1] = vram__mm_grad1(s, g, vram__factor(f, 1), vram__in_dims(s, f, 1, NULL));
+  if (vram__wants(f, 2))
+    to[2] = vram__mm_grad2(s, g, vram__factor(f, 0), vram__in_dims(s, f, 2, NULL));
+  if (vram__wants(f, 0))
+    g.fn = 0, to[0] = vram__keep_t(s, g);
+}
+
+static void vram__sizes_of(const vram__dims *d, int64_t *to) {
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++)
+    to[i] = d->v[i];
+}
+
+/* LinearAlgebra.cpp, should_fold */
+static int vram__should_fold(vram__t a, vram__t b) {
+  int larger = a.d->ndim >= b.d->ndim;
+  const vram__dims *d = larger ? a.d : b.d;
+  uint32_t other = larger ? b.d->ndim : a.d->ndim, i, n = d->ndim;
+  int64_t st[VRAM_MAX_AXES], z[VRAM_MAX_AXES];
+  if (n < 3 || other > 2)
+    return 0;
+  if (larger ? b.req : a.req)
+    return 1;
+  if (a.d->ndim == 2)
+    return 0;
+  if (!d->numel)
+    return 1;
+  for (i = 0; i < n; i++)
+    st[i] = VRAM__STRIDE(d)[i], z[i] = d->v[i];
+  if (!larger) {
+    int64_t t = st[n - 1];
+    st[n - 1] = st[n - 2], st[n - 2] = t;
+    t = z[n - 1], z[n - 1] = z[n - 2], z[n - 2] = t;
+  }
+  for (i = 0; i + 2 < n; i++)
+    if (st[i] != st[i + 1] * z[i + 1])
+      return 0;
+  return 1;
+}
+
+static vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  for (i = 0; i < x.d->ndim; i++)
+    if (i != axis)
+      size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
+  return vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
+}
+
+static vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, m = 0, n = x.d->ndim;
+  for (i = 0; i <= n; i++)
+    if (i == axis)
+      size[i] = 1, stride[i] = m < n ? x.d->v[m] * VRAM__STRIDE(x.d)[m] : 1;
+    else
+      size[i] = x.d->v[m], stride[i] = VRAM__STRIDE(x.d)[m++];
+  return vram__view(s, x, vram__dims_in(s, n + 1, size, stride), VRAM__K_view, 0);
+}
+
+static vram__t vram__t_contiguous(vram__s *s, vram__t x) {
+  if (x.d->flags & VRAM__CONTIG)
+    return vram__keep_t(s, x);
+  return vram__t_clone(s, x, vram__contig(s, x.d));
+}
+
+/* LinearAlgebra.cpp, _matmul_impl */
+static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
+  uint32_t na = a.d->ndim, nb = b.d->ndim, i, n = 0;
+  int64_t size[VRAM_MAX_AXES], ea[VRAM_MAX_AXES], eb[VRAM_MAX_AXES], batch = 1;
+  vram__t y, p, q, t;
+  if (na == 2 && nb == 2)
+    return vram__t_mm(s, a, b);
+  if (na == 1 && nb >= 1) { /* as a row */
+    t = vram__t_unsqueeze(s, a, 0);
+    y = vram__t_matmul(s, t, b);
+    vram__let(s, t);
+    t = vram__t_squeeze1(s, y, y.d->ndim - 2u);
+    vram__let(s, y);
+    return t;
+  }
+  if (nb == 1) { /* as a column */
+    t = vram__t_unsqueeze(s, b, 1);
+    y = vram__t_matmul(s, a, t);
+    vram__let(s, t);
+    t = vram__t_squeeze1(s, y, y.d->ndim - 1u);
+    vram__let(s, y);
+    return t;
+  }
+  if (vram__should_fold(a, b)) {
+    int turn = nb > na;
+    vram__t big = turn ? vram__t_swap(s, b, nb - 2, nb - 1) : vram__keep_t(s, a);
+    vram__t small = turn ? vram__t_swap(s, a, 0, 1) : vram__keep_t(s, b);
+    int64_t fold[2];
+    fold[0] = 1, fold[1] = big.d->v[big.d->ndim - 1];
+    for (i = 0; i + 1 < big.d->ndim; i++)
+      fold[0] *= size[i] = big.d->v[i];
+    size[i] = small.d->v[1];
+    n = big.d->ndim;
+    p = vram__t_reshape(s, big, 2, fold);
+    q = vram__t_mm(s, p, small);
+    vram__let(s, p);
+    y = vram__view(s, q, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
+    vram__let(s, q);
+    vram__let(s, small);
+    vram__let(s, big);
+    if (turn) {
+      t = vram__t_swap(s, y, n - 2, n - 1);
+      vram__let(s, y);
+      y = vram__t_contiguous(s, t);
+      vram__let(s, t);
+    }
+    return y;
+  }
+  if (na == 3 && nb == 3 && a.d->v[0] != b.d->v[0]) {
+    if (a.d->v[0] == 1 && a.req) {
+      t = vram__t_squeeze1(s, a, 0);
+      y = vram__t_matmul(s, t, b);
+      vram__let(s, t);
+      return y;
+    }
+    if (b.d->v[0] == 1 && b.req) {
+      t = vram__t_squeeze1(s, b, 0);
+      y = vram__t_matmul(s, a, t);
+      vram__let(s, t);
+      return y;
+    }
+  }
+  {
+    vram__dims da = *a.d, db;
+    vram__copy(&db, b.d, vram__dims_bytes(b.d->ndim));
+    n = 0;
+    da.ndim = (uint8_t)(na - 2), db.ndim = (uint8_t)(nb - 2);
+    vram__bcast(&n, size, &da);
+    vram__bcast(&n, size, &db);
+  }
+  for (i = 0; i < n; i++)
+    ea[i] = eb[i] = size[i], batch *= size[i];
+  ea[n] = a.d->v[na - 2], ea[n + 1] = a.d->v[na - 1];
+  eb[n] = b.d->v[nb - 2], eb[n + 1] = b.d->v[nb - 1];
+  size[n] = ea[n], size[n + 1] = eb[n + 1];
+  t = vram__t_expand(s, a, n + 2, ea);
+  ea[n - 1] = batch;
+  p = vram__t_reshape(s, t, 3, ea + n - 1);
+  vram__let(s, t);
+  t = vram__t_expand(s, b, n + 2, eb);
+  eb[n - 1] = batch;
+  q = vram__t_reshape(s, t, 3, eb + n - 1);
+  vram__let(s, t);
+  t = vram__t_bmm(s, p, q);
+  vram__let(s, p);
+  vram__let(s, q);
+  y = vram__view(s, t, vram__dims_in(s, n + 2, size, NULL), VRAM__K_view, 0);
+  vram__let(s, t);
+  return y;
+}
+
+/* ---- how ops run: one function each, named in the op table; x the inputs, then weight, bias ----
+ */
+
+typedef struct vram__args {
+  vram__t *x;
+  vram__t w, b; /* weight and bias; d NULL: none */
+  uint32_t own; /* which of x, w, b are the op's own copies (autocast): bits */
+} vram__args;
+
+/* Inputs and parameters of a node, cast where autocast's list says so, the last one first. */
+static void vram__weights(vram__s *s, const vram_node *n, vram__t *w, vram__t *b) {
+  *w = *b = vram__none();
+  if (n->nin > 1) {
+    *w = s->obj[s->name_of[n->in[1]->index]].t;
+    if (n->nin > 2)
+      *b = s->obj[s->name_of[n->in[2]->index]].t;
+    return;
+  }
+  if (n->param[0])
+    *w = s->param[n->param[0]->index];
+  if (n->param[1])
+    *b = s->param[n->param[1]->index];
+}
+
+/* result of an op from a recipe: see the comment at the table */
+static const char *vram__recipe(uint32_t op, uint32_t flags, int *copy) {
+  const char *p = vram__op_table[op].recipe, *q;
+  *copy = 0;
+  if (!(flags & VRAM__INPLACE))
+    return p;
+  for (q = p; *q; q++)
+    if (*q == ';' && q[1] == ' ' && q[2] == 'i') {
+      q += 11; /* behind "; inplace: " */
+      if (*q == 'c') {
+        *copy = 1;
+        return p;
+      }
+      return q;
+    }
+  return p;
+}
+
+/* Which letters the wanted gradients of a recipe need: x w b y m as bits 0..4. */
+static uint32_t vram__letters(const char *p, const vram__fn *f) {
+  uint32_t need = 0, on = 0;
+  for (; *p; p++) {
+    uint32_t bit = *p == 'x'   ? 0
+                   : *p == 'w' ? 1
+                   : *p == 'b' ? 2
+                   : *p == 'y' ? 3
+                   : *p == 'm' ? 4
+                               : 9;
+    if (*p == 'i')
+      break; /* inplace: */
+    if (bit < 3 && p[1] == ':') {
+      on = bit < f->nin && vram__wants(f, bit);
+      p++;
+    } else if (bit < 9 && on)
+      need |= 1u << bit;
+  }
+  return need;
+}
+
+static void vram__save_letters(vram__s *s, vram__fn *f, const char *p, const vram__t *in,
+                               uint32_t nin, vram__t y, vram__t m) {
+  uint32_t need = vram__letters(p, f), i;
+  f->aux = 0;
+  for (i = 0; i < 5; i++) {
+    vram__t t = i < 3 ? (i < nin ? in[i] : vram__none()) : i == 3 ? y : m;
+    if (!(need >> i & 1) || !t.d)
+      continue;
+    f->aux |= (uint64_t)(f->nsaved + 1u) << (4 * i);
+    vram__save(s, f, t);
+  }
+}
+
+static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t stack[8], own[16], t;
+  uint32_t n = 0, nown = 0, at = 0, on = 0, i;
+  int copy;
+  const char *p = vram__recipe(f->kind, f->kind == f->node->op ? f->node->flags : 0, &copy);
+  for (;; p++) {
+    switch (*p) {
+    case ' ':
+      continue;
+    case 'x':
+    case 'w':
+    case 'b':
+    case 'y':
+    case 'm': {
+      uint32_t bit = *p == 'x' ? 0 : *p == 'w' ? 1 : *p == 'b' ? 2 : *p == 'y' ? 3 : 4, k;
+      if (p[1] == ':') {
+        at = bit;
+        on = bit < f->nin && vram__wants(f, bit);
+        p++;
+        continue;
+      }
+      if (!on)
+        continue;
+      k = (uint32_t)(f->aux >> (4 * bit)) & 15;
+      if (k)
+        stack[n++] = VRAM__SAVED(f)[k - 1];
+      else
+        stack[n] = vram__none(), stack[n].d = s->scalar, stack[n++].dt = 0xff; /* a number */
+      continue;
+    }
+    case 'g':
+      if (on)
+        stack[n++] = VRAM__SLOTS(f)[0].g;
+      continue;
+    case '~':
+      if (!on)
+        continue;
+      t = stack[n - 1];
+      if (t.dt == 0xff)
+        continue;
+      stack[n - 1] = own[nown++] = vram__ti1(s, t);
+      continue;
+    case '*':
+      if (!on)
+        continue;
+      n--;
+      t = stack[n];
+      if (t.dt == 0xff)
+        t.dt = stack[n - 1].dt;
+      if (stack[n - 1].dt == 0xff)
+        stack[n - 1].dt = t.dt;
+      stack[n - 1] = own[nown++] = vram__ti2(s, stack[n - 1], t);
+      continue;
+    case '=':
+      if (on)
+        stack[n - 1].fn = 0, own[nown++] = vram__keep_t(s, stack[n - 1]);
+      continue;
+    default: /* ; or the end */
+      if (on && nown) {
+        to[at] = own[--nown];
+        for (i = 0; i < nown; i++)
+          vram__let(s, own[i]);
+      }
+      n = nown = on = 0;
+      if (!*p || p[2] == 'i')
+        return;
+    }
+  }
+}
+
+static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t i, nin = n->nin, own = 0;
+  int copy;
+  const char *p = vram__recipe(n->op, n->flags, &copy);
+  vram__fn *f;
+  vram__t in[3];
+  const vram__dims *d[3];
+  vram__promote pr;
+  for (i = 0; i < nin; i++)
+    in[i] = x[i];
+  if (s->amp && !(n->flags & VRAM__INPLACE) && vram__op_table[n->op].autocast == VRAM__AC_fp32)
+    for (i = nin; i-- > 0;)
+      if (in[i].dt != VRAM_F32)
+        in[i] = vram__autocast(s, in[i], VRAM_F32), own |= 1u << i;
+  f = vram__record(s, n->op, in, nin, 1, 5);
+  if (n->flags & VRAM__INPLACE) {
+    vram__t c = in[0];
+    if (copy && f && (vram__letters(p, f) & 1)) {
+      c = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
+      in[0] = c;
+    } else
+      copy = 0;
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__keep_t(s, y[0]);
+    if (f)
+      vram__save_letters(s, f, p, in, nin, y[0], vram__none());
+    if (copy)
+      vram__let(s, c);
+    vram__made(s, f, 0, &y[0]);
+  } else {
+    uint8_t dt = in[0].dt;
+    if (nin == 1) {
+      d[0] = vram__dense(s, in[0].d);
+      if (vram__kind_rank(dt) < 2) {
+        vram__zero(&pr, sizeof pr);
+        vram__promote_add(&pr, dt, in[0].d->ndim);
+        dt = vram__pointwise_dtype(n, &pr);
+      }
+    } else {
+      int same = 1;
+      for (i = 0; i < nin; i++) {
+        d[i] = in[i].d;
+        if (in[i].dt != dt)
+          same = 0;
+      }
+      if (!same || vram__kind_rank(dt) < 2) {
+        vram__zero(&pr, sizeof pr);
+        for (i = 0; i < nin; i++)
+          vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
+        dt = vram__pointwise_dtype(n, &pr);
+      }
+      d[0] = vram__ti(s, d, nin);
+    }
+    y[0] = vram__empty(s, d[0], dt);
+    if (f)
+      vram__save_letters(s, f, p, in, nin, y[0], vram__none());
+    vram__made(s, f, 0, &y[0]);
+  }
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__let(s, in[i]);
+}
+
+static vram__t vram__channels_last(vram__s *s, vram__t x, int *copied) {
+  int64_t st[5], z;
+  uint32_t i, n = x.d->ndim;
+  *copied = !(x.d->flags & VRAM__CL);
+  if (!*copied)
+    return x;
+  for (st[1] = 1, z = x.d->v[1], i = n - 1; i >= 2; i--)
+    st[i] = z, z *= x.d->v[i];
+  st[0] = z;
+  return vram__empty(s, vram__dims_in(s, n, x.d->v, st), x.dt);
+}
+
+/* c10/core/MemoryFormat.h, is_channels_last_strides_2d / _3d */
+static int vram__cl_strides(const vram__dims *d) {
+  static const uint8_t order[2][5] = {{1, 3, 2, 0, 0}, {1, 4, 3, 2, 0}};
+  int64_t min = 0;
+  uint32_t i, n = d->ndim;
+  const int64_t *st = VRAM__STRIDE(d);
+  if ((n != 4 && n != 5) || st[1] == 0)
+    return 0;
+  for (i = 0; i < n; i++) {
+    uint32_t a = order[n - 4][i];
+    if (d->v[a] == 0 || st[a] < min)
+      return 0;
+    if (a == 0 && min == st[1])
+      return 0;
+    min = st[a];
+    if (d->v[a] > 1)
+      min *= d->v[a];
+  }
+  return 1;
+}
+
+static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], cx = vram__none(), cw = vram__none();
+  vram__fn *f;
+  int cl, copied, own = 0;
+  uint32_t i;
+  const vram__dims *d = n->out[0].d;
+  a[0] = x[0];
+  vram__weights(s, n, &a[1], &a[2]);
+  if (s->amp) {
+    own = 1;
+    for (i = 3; i-- > 0;)
+      if (a[i].d)
+        a[i] = vram__autocast(s, a[i], s->amp);
+  }
+  f = vram__record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
+  if (f)
+    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
+  cl = vram__cl_strides(a[0].d) || vram__cl_strides(a[1].d);
+  if (cl) {
+    cx = vram__channels_last(s, a[0], &copied);
+    if (!copied)
+      cx = vram__none();
+    cw = vram__channels_last(s, a[1], &copied);
+    if (!copied)
+      cw = vram__none();
+  } else {
+    if (!(a[0].d->flags & VRAM__CONTIG))
+      cx = vram__contiguous(s, a[0]);
+    if (!(a[1].d->flags & VRAM__CONTIG))
+      cw = vram__contiguous(s, a[1]);
+  }
+  if (cl) {
+    int64_t st[5], z;
+    uint32_t k = d->ndim;
+    for (st[1] = 1, z = d->v[1], i = k - 1; i >= 2; i--)
+      st[i] = z, z *= d->v[i];
+    st[0] = z;
+    d = vram__dims_in(s, k, d->v, st);
+  }
+  y[0] = vram__empty(s, d, a[0].dt);
+  vram__let(s, cw);
+  vram__let(s, cx);
+  vram__made(s, f, 0, &y[0]);
+  if (own)
+    for (i = 0; i < 3; i++)
+      vram__let(s, a[i]);
+}
+
+static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c;
+  int cl = vram__cl_strides(x.d) || vram__cl_strides(w.d), copied;
+  if (cl)
+    c = vram__channels_last(s, g, &copied);
+  else
+    c = vram__contiguous(s, g), copied = 1;
+  if (vram__wants(f, 0)) {
+    const vram__dims *d = vram__contig(s, x.d);
+    if (cl) {
+      vram__t t = x;
+      int64_t st[5], z;
+      uint32_t k = d->ndim, i;
+      for (st[1] = 1, z = d->v[1], i = k - 1; i >= 2; i--)
+        st[i] = z, z *= d->v[i];
+      st[0] = z;
+      d = vram__dims_in(s, k, d->v, st);
+      (void)t;
+    }
+    to[0] = vram__empty(s, d, x.dt);
+  }
+  if (vram__wants(f, 1))
+    to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+  if (copied)
+    vram__let(s, c);
+  if (f->nin > 2 && vram__wants(f, 2))
+    to[2] = vram__sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
+}
+
+static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], st[2];
+  vram__fn *f;
+  int64_t c = x[0].d->v[1];
+  int batch = (s->train || !n->param[2]) && VRAM__INT(n, training, 1);
+  uint32_t k;
+  a[0] = x[0];
+  vram__weights(s, n, &a[1], &a[2]);
+  k = a[1].d ? a[2].d ? 3 : 2 : 1;
+  f = vram__record(s, n->op, a, k, 1, 4);
+  y[0] = vram__empty(s, vram__contig(s, x[0].d), x[0].dt);
+  if (batch) {
+    st[0] = vram__empty(s, vram__dims_in(s, 1, &c, NULL), VRAM_F32);
+    st[1] = vram__empty(s, vram__dims_in(s, 1, &c, NULL), VRAM_F32);
+  }
+  if (f) {
+    vram__save(s, f, a[0]);
+    if (a[1].d)
+      vram__save(s, f, a[1]);
+    if (batch)
+      vram__save(s, f, st[0]), vram__save(s, f, st[1]);
+  }
+  if (batch)
+    vram__let(s, st[0]), vram__let(s, st[1]);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_batch_norm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t x = VRAM__SAVED(f)[0];
+  int64_t c = x.d->v[1];
+  uint32_t i;
+  if (vram__wants(f, 0))
+    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+  for (i = 1; i < f->nin; i++) {
+    vram__t t = vram__empty(s, vram__dims_in(s, 1, &c, NULL), VRAM_F32);
+    if (vram__wants(f, i))
+      to[i] = t;
+    else
+      vram__let(s, t);
+  }
+}
+
+static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], wt, p, q;
+  uint32_t i, k = x[0].d->ndim;
+  int64_t fold[2], size[VRAM_MAX_AXES];
+  a[0] = x[0];
+  vram__weights(s, n, &a[1], &a[2]);
+  for (i = 3; i-- > 0;)
+    if (a[i].d)
+      a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
+  if (a[2].d && k == 2) {
+    wt = vram__t_swap(s, a[1], 0, 1);
+    y[0] = vram__t_addmm(s, a[2], a[0], wt);
+    vram__let(s, wt);
+  } else if (a[2].d && (a[0].d->flags & VRAM__CONTIG)) {
+    fold[0] = 1, fold[1] = a[0].d->v[k - 1];
+    for (i = 0; i + 1 < k; i++)
+      fold[0] *= size[i] = a[0].d->v[i];
+    size[i] = a[1].d->v[0];
+    p = vram__t_reshape(s, a[0], 2, fold);
+    wt = vram__t_swap(s, a[1], 0, 1);
+    q = vram__t_addmm(s, a[2], p, wt);
+    vram__let(s, wt);
+    y[0] = vram__view(s, q, vram__dims_in(s, k, size, NULL), VRAM__K_view, 0);
+    vram__let(s, q);
+    vram__let(s, p);
+  } else {
+    wt = vram__t_swap(s, a[1], 0, 1);
+    y[0] = vram__t_matmul(s, a[0], wt);
+    vram__let(s, wt);
+    if (a[2].d) { /* add_ of the bias */
+      vram__t in[2];
+      vram__fn *f;
+      in[0] = y[0], in[1] = a[2];
+      f = vram__record(s, VRAM_OP_add, in, 2, 1, 0);
+      if (f) {
+        uint32_t old = y[0].fn;
+        vram__made(s, f, 0, &y[0]);
+        if (old && !(old & VRAM__LEAF))
+          vram__fn_at(s, old)->refs--;
+      }
+    }
+  }
+  for (i = 0; i < 3; i++)
+    if (a[i].d)
+      vram__let(s, a[i]);
+}
+
+static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3];
+  uint32_t i;
+  for (i = n->nin; i-- > 0;)
+    a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
+  switch (n->op) {
+  case VRAM_OP_bmm:
+    y[0] = vram__t_bmm(s, a[0], a[1]);
+    break;
+  case VRAM_OP_mm:
+    y[0] = vram__t_mm(s, a[0], a[1]);
+    break;
+  case VRAM_OP_addmm:
+    y[0] = vram__t_addmm(s, a[0], a[1], a[2]);
+    break;
+  default:
+    y[0] = vram__t_matmul(s, a[0], a[1]);
+    break;
+  }
+  for (i = 0; i < n->nin; i++)
+    vram__let(s, a[i]);
+}
+
+static void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const vram__dims *d = n->out[0].d;
+  y[0] = x[0].d->flags & VRAM__CONTIG ? vram__view(s, x[0], d, VRAM__K_view, 0)
+                                      : vram__t_reshape(s, x[0], d->ndim, d->v);
+}
+
+static void vram__bw_view(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  to[0] = vram__reshape(s, g, d->ndim, d->v);
+}
+
+static void vram__run_permute(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint8_t order[VRAM_MAX_AXES];
+  vram__order((vram_graph *)0, n, x[0].d->ndim, order);
+  y[0] = vram__t_permute(s, x[0], order);
+}
+
+static void vram__bw_permute(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  uint8_t order[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < g.d->ndim; i++)
+    order[(f->aux >> (8 * i)) & 7] = (uint8_t)i;
+  to[0] = vram__alias(s, g, vram__permuted(s, g.d, order));
+}
+
+static void vram__run_squeeze(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const vram__dims *d = n->out[0].d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t a, i, m = 0;
+  if (n->op == VRAM_OP_unsqueeze) {
+    vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
+    y[0] = vram__t_unsqueeze(s, x[0], a);
+    return;
+  }
+  { /* the axes that stay keep their strides */
+    uint32_t c, mask = 0;
+    const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+    for (i = 0; i < c; i++) {
+      vram__axis((vram_graph *)0, v[i], x[0].d->ndim, &a);
+      mask |= 1u << a;
+    }
+    if (!v)
+      mask = 0xff;
+    for (i = 0; i < x[0].d->ndim; i++)
+      if (x[0].d->v[i] != 1 || !(mask >> i & 1))
+        stride[m++] = VRAM__STRIDE(x[0].d)[i];
+  }
+  y[0] = vram__view(s, x[0], vram__dims_in(s, m, d->v, stride), VRAM__K_view, 0);
+}
+
+static void vram__run_expand(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  y[0] = vram__t_expand(s, x[0], n->out[0].d->ndim, n->out[0].d->v);
+}
+
+static void vram__bw_expand(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__sum_to(s, VRAM__SLOTS(f)[0].g, vram__in_dims(s, f, 0, NULL));
+}
+
+/* slice, narrow and select: the gradient is written into zeros of the input's size */
+static void vram__run_slice(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
+  uint32_t a, i, m = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  if (n->op != VRAM_OP_select)
+    vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
+  for (i = 0; i < x[0].d->ndim; i++) {
+    if (i == a && n->op == VRAM_OP_select)
+      continue;
+    size[m] = x[0].d->v[i], stride[m] = VRAM__STRIDE(x[0].d)[i];
+    if (i == a)
+      size[m] = len, stride[m] *= step;
+    m++;
+  }
+  y[0] = vram__view(s, x[0], vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
+}
+
+static void vram__bw_slice(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+static void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t a, i, j;
+  vram__fn *f;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  f = vram__record(s, n->op, x, 1, n->nout, 0);
+  if (f)
+    f->aux = a;
+  for (i = 0; i < n->nout; i++) {
+    int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+    uint32_t m = 0;
+    for (j = 0; j < x[0].d->ndim; j++) {
+      if (j == a && n->op == VRAM_OP_unbind)
+        continue;
+      size[m] = j == a ? n->out[i].d->v[a] : x[0].d->v[j];
+      stride[m++] = VRAM__STRIDE(x[0].d)[j];
+    }
+    y[i] = vram__alias(s, x[0], vram__dims_in(s, m, size, stride));
+    vram__made(s, f, i, &y[i]);
+  }
+}
+
+static void vram__bw_split(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t zero[64];
+  uint32_t i, k = 0;
+  uint8_t dt = 0;
+  const vram__dims *d = vram__in_dims(s, f, 0, &dt);
+  for (i = 0; i < f->nout; i++) /* zeros stand in for pieces without a gradient */
+    if (!VRAM__SLOTS(f)[i].g.d && k < 64)
+      zero[k++] = vram__empty(s, vram__contig(s, VRAM__SLOTS(f)[i].d), dt);
+  to[0] = vram__empty(s, vram__contig(s, d), dt);
+  while (k)
+    vram__let(s, zero[--k]);
+}
+
+static void vram__run_detach(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)n;
+  y[0] = vram__alias(s, x[0], x[0].d);
+}
+
+static void vram__run_cat(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t i, a;
+  uint8_t dt;
+  vram__promote p;
+  vram__fn *f;
+  vram__zero(&p, sizeof p);
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&p, x[i].dt, x[i].d->ndim);
+  dt = vram__promote_get(&p);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->out[0].d->ndim, &a);
+  for (i = 0; i < n->nin; i++)
+    x[i] = s->amp ? vram__autocast(s, x[i], dt) : vram__keep_t(s, x[i]);
+  f = vram__record(s, n->op, x, n->nin, 1, 0);
+  if (f)
+    f->aux = a;
+  y[0] = vram__empty(s, n->out[0].d, dt);
+  vram__made(s, f, 0, &y[0]);
+  for (i = 0; i < n->nin; i++)
+    vram__let(s, x[i]);
+}
+
+static void vram__bw_cat(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  uint32_t i, j;
+  int stack = f->kind == VRAM_OP_stack;
+  for (i = 0; i < f->nin; i++) { /* pieces of the gradient */
+    int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+    uint32_t m = 0;
+    const vram__dims *d;
+    if (!vram__wants(f, i))
+      continue;
+    d = vram__in_dims(s, f, i, NULL);
+    for (j = 0; j < g.d->ndim; j++) {
+      if (stack && j == f->aux)
+        continue;
+      size[m] = d->v[m];
+      stride[m++] = VRAM__STRIDE(g.d)[j];
+    }
+    to[i] = vram__alias(s, g, vram__dims_in(s, m, size, stride));
+  }
+}
+
+static void vram__run_contiguous(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)n;
+  y[0] = vram__t_contiguous(s, x[0]);
+}
+
+static void vram__run_clone(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)n;
+  y[0] = vram__t_clone(s, x[0], vram__dense(s, x[0].d));
+}
+
+static void vram__bw_clone(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  g.fn = 0;
+  to[0] = vram__keep_t(s, g);
+}
+
+static void vram__run_to(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint8_t dt = n->op == VRAM_OP_to ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
+  if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
+    dt = s->low;
+  y[0] = vram__t_cast(s, x[0], dt);
+}
+
+static void vram__bw_cast(vram__s *s, vram__fn *f, vram__t *to) {
+  uint8_t dt;
+  vram__in_dims(s, f, 0, &dt);
+  to[0] = vram__to(s, VRAM__SLOTS(f)[0].g, dt);
+}
+
+static void vram__run_create(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint8_t dt = n->nin ? x[0].dt : n->out[0].dtype;
+  if (!n->nin && s->low && dt == VRAM_F32)
+    dt = s->low;
+  y[0] = vram__empty(s, n->out[0].d, dt);
+}
+
+static void vram__run_fill(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)n;
+  y[0] = vram__keep_t(s, x[0]);
+}
+
+static void vram__run_parameter(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)x;
+  y[0] = vram__keep_t(s, s->param[n->param[0]->index]);
+}
+
+static void vram__run_embedding(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c, r;
+  const vram__dims *d = n->out[0].d;
+  vram__fn *f = vram__record(s, n->op, &w, 1, 1, 1);
+  if (f)
+    vram__save(s, f, x[0]);
+  c = x[0].d->flags & VRAM__CONTIG ? vram__none() : vram__contiguous(s, x[0]);
+  r = vram__none();
+  y[0] = vram__empty(s, d, w.dt);
+  vram__let(s, r);
+  vram__let(s, c);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
+  uint8_t dt;
+  const vram__dims *d = vram__in_dims(s, f, 0, &dt);
+  to[0] = vram__empty(s, d, dt);
+}
+
+static void vram__run_layer_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], c, st[2];
+  vram__fn *f;
+  uint32_t i, k, na = 1;
+  int64_t rows[VRAM_MAX_AXES];
+  a[0] = x[0];
+  vram__weights(s, n, &a[1], &a[2]);
+  vram__list(n, VRAM__KEY_normalized_shape, &na);
+  for (i = 3; i-- > 0;)
+    if (a[i].d)
+      a[i] = s->amp ? vram__autocast(s, a[i], VRAM_F32) : vram__keep_t(s, a[i]);
+  k = a[2].d ? 3 : a[1].d ? 2 : 1;
+  f = vram__record(s, n->op, a, k, 1, 5);
+  if (f) {
+    vram__save(s, f, a[0]);
+    if (a[1].d)
+      vram__save(s, f, a[1]);
+  }
+  c = vram__contiguous(s, a[0]);
+  y[0] = vram__empty(s, vram__contig(s, a[0].d), a[0].dt);
+  for (i = 0; i < a[0].d->ndim; i++)
+    rows[i] = i < a[0].d->ndim - na ? a[0].d->v[i] : 1;
+  st[0] = vram__empty(s, vram__dims_in(s, a[0].d->ndim, rows, NULL),
+                      a[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32);
+  st[1] = vram__empty(s, vram__dims_in(s, a[0].d->ndim, rows, NULL),
+                      a[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32);
+  vram__let(s, c);
+  if (f)
+    vram__save(s, f, st[0]), vram__save(s, f, st[1]);
+  vram__let(s, st[0]), vram__let(s, st[1]);
+  vram__made(s, f, 0, &y[0]);
+  for (i = 0; i < 3; i++)
+    if (a[i].d)
+      vram__let(s, a[i]);
+}
+
+static void vram__bw_layer_norm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
+  cg = vram__contiguous(s, g);
+  cx = vram__contiguous(s, x);
+  if (vram__wants(f, 0))
+    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+  if (f->nin > 1 && vram__wants(f, 1))
+    to[1] = vram__empty(s, vram__in_dims(s, f, 1, NULL), x.dt);
+  if (f->nin > 2 && vram__wants(f, 2))
+    to[2] = vram__empty(s, vram__in_dims(s, f, 2, NULL), x.dt);
+  vram__let(s, cx);
+  vram__let(s, cg);
+}
+
+static void vram__run_softmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = vram__keep_t(s, x[0]), c;
+  vram__fn *f;
+  uint8_t want = vram__list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
+  uint8_t dt;
+  if (s->low && want == VRAM_F32)
+    want = s->low;
+  if (s->amp && !want && vram__is_float(a.dt) && a.dt != VRAM_F64)
+    want = VRAM_F32;
+  dt = want ? want : a.dt;
+  if (dt != a.dt && !(a.dt == VRAM_F16 && dt == VRAM_F32)) {
+    c = vram__t_cast(s, a, dt);
+    vram__let(s, a);
+    a = c;
+  }
+  f = vram__record(s, n->op, &a, 1, 1, 1);
+  c = vram__contiguous(s, a);
+  y[0] = vram__empty(s, vram__contig(s, a.d), dt);
+  vram__let(s, c);
+  if (f)
+    vram__save(s, f, y[0]);
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, a);
+}
+
+static void vram__bw_softmax(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0], c, t = vram__none();
+  uint8_t dt;
+  vram__in_dims(s, f, 0, &dt);
+  if (f->kind == VRAM_OP_softmax)
+    t = vram__ti2(s, g, y);
+  c = vram__contiguous(s, t.d ? t : g);
+  to[0] = vram__empty(s, vram__contig(s, y.d), dt);
+  vram__let(s, c);
+  if (t.d)
+    vram__let(s, t);
+}
+
+static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
+  vram__fn *f;
+  vram__t m;
+  if (!s->train || p == 0) {
+    y[0] = vram__keep_t(s, x[0]);
+    return;
+  }
+  f = vram__record(s, n->op, x, 1, 1, 1);
+  m = vram__empty(s, vram__dense(s, x[0].d), VRAM_BOOL);
+  y[0] = vram__ti1(s, x[0]);
+  if (f)
+    vram__save(s, f, m);
+  vram__let(s, m);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_dropout(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+}
+
+static void vram__run_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__t c, m;
+  if (f)
+    vram__save(s, f, x[0]);
+  c = vram__contiguous(s, x[0]);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  m = vram__empty(s, n->out[0].d, VRAM_I64);
+  vram__let(s, c);
+  if (f)
+    vram__save(s, f, m);
+  vram__made(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = m;
+  else
+    vram__let(s, m);
+}
+
+static void vram__bw_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, c = vram__contiguous(s, g);
+  to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
+  vram__let(s, c);
+}
+
+static void vram__run_avg_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  vram__t c;
+  if (f)
+    vram__save(s, f, x[0]);
+  c = vram__contiguous(s, x[0]);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__let(s, c);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_avg_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, c = vram__contiguous(s, g);
+  to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
+  vram__let(s, c);
+}
+
+static uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
+  uint32_t c, i, a, mask = 0;
+  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  for (i = 0; i < c; i++) {
+    vram__axis((vram_graph *)0, v[i], ndim, &a);
+    mask |= 1u << a;
+  }
+  return v && c ? mask : ndim ? (1u << ndim) - 1 : 0;
+}
+
+static void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+  uint8_t dt = x[0].dt;
+  if (f)
+    f->aux = mask;
+  if (vram__list(n, VRAM__KEY_dtype, NULL))
+    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+  else if (s->amp && n->op == VRAM_OP_sum && vram__is_float(dt))
+    dt = VRAM_F32;
+  else if (n->op == VRAM_OP_sum && vram__kind_rank(dt) < 2)
+    dt = VRAM_I64;
+  y[0] = vram__sum(s, x[0], mask, VRAM__INT(n, keepdim, 0) != 0, dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* the gradient of a sum is a view of g, that of a mean one more tensor */
+static void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, t;
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  int keep = g.d->ndim == d->ndim;
+  for (i = 0; i < d->ndim; i++) {
+    int red = (int)(f->aux >> i & 1);
+    stride[i] = red ? 0 : VRAM__STRIDE(g.d)[keep ? i : m];
+    if (!red || keep)
+      m++;
+  }
+  t = vram__alias(s, g, vram__dims_in(s, d->ndim, d->v, stride));
+  if (f->kind == VRAM_OP_sum) {
+    to[0] = t;
+    return;
+  }
+  to[0] = vram__ti1(s, t);
+  vram__let(s, t);
+}
+
+static void vram__run_adaptive_avg_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const vram__dims *d = n->out[0].d;
+  uint32_t k = 2, i, mask = 0;
+  for (i = 0; i < k; i++)
+    if (d->v[d->ndim - k + i] == 1)
+      mask |= 1u << (d->ndim - k + i);
+  if (mask == ((1u << k) - 1) << (d->ndim - k)) { /* the mean */
+    vram__fn *f = vram__record(s, VRAM__K_mean, x, 1, 1, 0);
+    if (f)
+      f->aux = mask;
+    y[0] = vram__sum(s, x[0], mask, 1, x[0].dt);
+    vram__made(s, f, 0, &y[0]);
+    return;
+  }
+  vram__run_avg_pool(s, n, x, y);
+}
+
+static void vram__run_cross_entropy(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = s->amp ? vram__autocast(s, x[0], VRAM_F32) : vram__keep_t(s, x[0]), p, w;
+  vram__t t = n->nin > 1 ? x[1] : vram__none();
+  vram__fn *f = vram__record(s, VRAM_OP_log_softmax, &a, 1, 1, 1);
+  p = vram__empty(s, vram__contig(s, a.d), a.dt);
+  if (f)
+    vram__save(s, f, p);
+  vram__made(s, f, 0, &p);
+  vram__let(s, a);
+  f = vram__record(s, VRAM__K_nll, &p, 1, 1, 3);
+  y[0] = vram__empty(s, s->scalar, p.dt);
+  w = vram__empty(s, s->scalar, p.dt);
+  if (f) {
+    vram__save(s, f, p);
+    if (t.d)
+      vram__save(s, f, t);
+    vram__save(s, f, w);
+  }
+  vram__let(s, w);
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, p);
+}
+
+static void vram__bw_nll(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t p = VRAM__SAVED(f)[0];
+  to[0] = vram__empty(s, vram__contig(s, p.d), p.dt);
+}
+
+static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)n;
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+}
+
+static void vram__run_einsum(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+}
+
+/* ops written out to lines run as those; ops made of other autograd nodes have no backward of their
+ * own */
+static void vram__run_lines(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)s, (void)n, (void)x, (void)y;
+}
+
+static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
+#define vram__bw_lines vram__bw_none
+#define vram__bw_linear vram__bw_none
+#define vram__bw_product vram__bw_none
+#define vram__bw_squeeze vram__bw_none
+#define vram__bw_detach vram__bw_none
+#define vram__bw_contiguous vram__bw_none
+#define vram__bw_to vram__bw_none
+#define vram__bw_create vram__bw_none
+#define vram__bw_fill vram__bw_none
+#define vram__bw_parameter vram__bw_none
+#define vram__bw_cross_entropy vram__bw_none
+#define vram__bw_einsum vram__bw_none
+#define vram__bw_sdpa vram__bw_none
+#define vram__bw_adaptive_avg_pool vram__bw_avg_pool
+#define vram__bw_mean vram__bw_reduce
+
+typedef void (*vram__run_fn)(vram__s *, const vram_node *, vram__t *, vram__t *);
+typedef void (*vram__bw_fn)(vram__s *, vram__fn *, vram__t *);
+
+static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
+#define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys)                                          \
+  {#id, recipe, keys,          vram__shape_##shape,                                                \
+   lo,  hi,     VRAM__AC_##ac, #run[0] == 'l' && #run[2] == 'n' && #run[4] == 's'},
+    VRAM_OPS(VRAM__X)
+#undef VRAM__X
+        {"drop", "", "", NULL, 0, 0, VRAM__AC_none, 0},
+    {"end", "", "", NULL, 0, 0, VRAM__AC_none, 0}};
+
+static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
+#define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys) vram__run_##run,
+    VRAM_OPS(VRAM__X)
+#undef VRAM__X
+};
+
+/* by the kind of a record: ops, then primitives */
+static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
+#define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys) vram__bw_##run,
+    VRAM_OPS(VRAM__X)
+#undef VRAM__X
+#define VRAM__X(name) vram__bw_##name,
+        VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+};
+/* ---- the step ---- */
+
+/* InputBuffer::accumulate: one more gradient for an input; takes t. */
+static void vram__arrive(vram__s *s, vram__t *at, vram__t t) {
+  if (!at->d) {
+    *at = t;
+    return;
+  }
+  {
+    vram__store *st = s->top - at->st;
+    if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 &&
+        (at->d->flags & VRAM__DENSE)) {
+      vram__let(s, t);
+      return;
+    }
+  }
+  {
+    vram__t sum = vram__ti2(s, *at, t);
+    vram__let(s, *at);
+    vram__let(s, t);
+    *at = sum;
+  }
+}
+
+/* AccumulateGrad */
+static void vram__accumulate(vram__s *s, vram__leaf *l) {
+  vram__t t = l->in;
+  uint32_t i;
+  int steal;
+  l->in = vram__none();
+  if (!t.d)
+    return;
+  if (l->grad.d) {
+    vram__let(s, t);
+    return;
+  }
+  steal = !t.st || (s->top - t.st)->refs == 1;
+  if (l->d->flags & VRAM__DENSE) {
+    for (i = 0; i < t.d->ndim; i++)
+      if (t.d->v[i] != 1 && VRAM__STRIDE(t.d)[i] != VRAM__STRIDE(l->d)[i])
+        steal = 0;
+  } else if (!(t.d->flags & VRAM__CONTIG))
+    steal = 0;
+  if (steal)
+    l->grad = t;
+  else {
+    l->grad = vram__empty(s, l->d->flags & VRAM__DENSE ? l->d : vram__contig(s, t.d), t.dt);
+    vram__let(s, t);
+  }
+  if (l->grad.st) {
+    vram__store *b = s->top - (s->top - l->grad.st)->base;
+    if (!s->fresh) {
+      s->cats[b->cat] -= b->bytes;
+      b->cat = VRAM_CATEGORY_GRADIENTS;
+      s->cats[b->cat] += b->bytes;
+    }
+  }
+}
+
+/* One gradient goes to where an edge leads. */
+static void vram__deliver(vram__s *s, vram__edge e, vram__t t) {
+  if (e.fn & VRAM__LEAF) {
+    vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    if (t.d)
+      vram__arrive(s, &l->in, t);
+    l->deps--;
+  } else {
+    vram__fn *f = vram__fn_at(s, e.fn);
+    if (t.d)
+      vram__arrive(s, &VRAM__SLOTS(f)[e.out].g, t);
+  }
+}
+
+/* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
+ */
+static void vram__validate(vram__s *s, const vram__fn *f, uint32_t i, vram__t *t) {
+  uint8_t dt;
+  const vram__dims *d = vram__in_dims(s, f, i, &dt);
+  vram__t u;
+  if (t->d != d) {
+    uint32_t k;
+    int same = t->d->ndim == d->ndim;
+    for (k = 0; same && k < d->ndim; k++)
+      same = t->d->v[k] == d->v[k];
+    if (!same) {
+      u = vram__sum_to(s, *t, d);
+      vram__let(s, *t);
+      *t = u;
+    }
+  }
+  if (t->dt != dt) {
+    u = vram__to(s, *t, dt);
+    vram__let(s, *t);
+    *t = u;
+  }
+}
+
+static void vram__backward(vram__s *s, vram__t loss) {
+  uint32_t at, i;
+  vram__fn *f;
+  if (!loss.fn || (loss.fn & VRAM__LEAF))
+    return;
+  /* how many gradients each record waits for */
+  f = vram__fn_at(s, loss.fn);
+  f->flag = 1;
+  for (at = loss.fn; at; at = f->prev) {
+    f = vram__fn_at(s, at);
+    if (!f->flag)
+      continue;
+    for (i = 0; i < f->nin; i++) {
+      uint32_t e = VRAM__EDGES(f)[i].fn;
+      if (!e)
+        continue;
+      if (e & VRAM__LEAF)
+        s->leaf[e & ~VRAM__LEAF].deps++;
+      else
+        vram__fn_at(s, e)->flag = 1;
+    }
+  }
+  /* Records run from the last to the first: each is ready then, and PyTorch's queue prefers the
+     latest one that is ready. Leaves run as soon as their last gradient is there. */
+  {
+    vram__t one = vram__empty(s, loss.d, loss.dt);
+    VRAM__SLOTS(vram__fn_at(s, loss.fn))[loss.out].g = one;
+  }
+  for (at = loss.fn; at && !s->failed; at = f->prev) {
+    int any = 0;
+    uint32_t tape = 0;
+    f = vram__fn_at(s, at);
+    if (!f->flag || f->done)
+      continue;
+    f->done = 1;
+    f->flag = 0;
+    s->node = f->node;
+    (void)tape;
+    for (i = 0; i < f->nout; i++)
+      if (VRAM__SLOTS(f)[i].g.d)
+        any = 1;
+    for (i = 0; i < f->nin; i++)
+      s->gin[i] = vram__none();
+    if (any)
+      vram__bw_table[f->kind](s, f, s->gin);
+    for (i = 0; i < f->nin; i++)
+      if (s->gin[i].d)
+        vram__validate(s, f, i, &s->gin[i]);
+    for (i = 0; i < f->nout; i++)
+      if (VRAM__SLOTS(f)[i].g.d) {
+        vram__let(s, VRAM__SLOTS(f)[i].g);
+        VRAM__SLOTS(f)[i].g = vram__none();
+      }
+    vram__release_saved(s, f);
+    for (i = 0; i < f->nin; i++)
+      if (vram__wants(f, i))
+        vram__deliver(s, VRAM__EDGES(f)[i], s->gin[i]);
+    for (i = 0; i < f->nin; i++) {
+      uint32_t e = VRAM__EDGES(f)[i].fn;
+      if ((e & VRAM__LEAF) && s->leaf[e & ~VRAM__LEAF].deps == 0)
+        vram__accumulate(s, s->leaf + (e & ~VRAM__LEAF));
+    }
+  }
+}
+
+static vram__t vram__existing(vram__s *s, const vram__dims *d, uint8_t dt, uint8_t cat) {
+  vram__t t;
+  void (*event)(void *, const vram_event *) = NULL;
+  uint8_t old = s->cat;
+  uint64_t n = s->events, id = s->next_id;
+  vram_step_options quiet = *s->o;
+  const vram_step_options *o = s->o;
+  quiet.event = event;
+  s->o = &quiet;
+  s->cat = cat;
+  t = vram__empty(s, d, dt);
+  s->o = o;
+  s->cat = old;
+  s->events = n;
+  s->next_id = id;
+  if (t.st)
+    (s->top - t.st)->id = UINT32_MAX;
+  return t;
+}
+
+static void vram__name(vram__s *s, const vram_value *v, vram__t t) {
+  s->name_of[v->index] = v->index;
+  s->obj[v->index].t = t;
+  s->obj[v->index].refs = 1;
+}
+
+static void vram__unname(vram__s *s, const vram_value *v) {
+  vram__obj *o = s->obj + s->name_of[v->index];
+  if (o->refs && --o->refs == 0)
+    vram__let(s, o->t);
+}
+
+static void vram__forward(vram__s *s) {
+  const vram_node *n;
+  vram__t *x = s->gin, *y = s->gin + s->g->max_in + 8;
+  uint32_t i;
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  for (n = s->g->first; n && !s->failed; n = n->next) {
+    s->node = n;
+    if (!s->train && n->op == VRAM_OP_cross_entropy)
+      break;
+    if (n->op < VRAM_OP_COUNT) {
+      for (i = 0; i < n->nin; i++)
+        x[i] = s->obj[s->name_of[n->in[i]->index]].t;
+      vram__run_table[n->op](s, n, x, y);
+      /* an op that hands its input on gives the same Python object one more name */
+      if ((n->flags & VRAM__INPLACE) ||
+          (n->nin && y[0].st && y[0].st == s->obj[s->name_of[n->in[0]->index]].t.st)) {
+        uint32_t r = s->name_of[n->in[0]->index];
+        vram__obj *o = s->obj + r;
+        vram__t old = o->t;
+        o->t = y[0];
+        vram__let(s, old);
+        o->refs++;
+        s->name_of[n->out[0].index] = r;
+        i = 1;
+      } else
+        i = 0;
+      for (; i < n->nout; i++)
+        vram__name(s, &n->out[i], y[i]);
+    }
+    if (n->flags & VRAM__INNER)
+      continue;
+    for (i = 0; i < n->nin; i++)
+      if (n->in[i]->last == n->index) {
+        uint32_t j;
+        for (j = 0; j < i; j++)
+          if (n->in[j] == n->in[i])
+            break;
+        if (j == i)
+          vram__unname(s, n->in[i]);
+      }
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].last == n->index)
+        vram__unname(s, &n->out[i]);
+  }
+}
+
+static void vram__phase(vram__s *s, vram_phase p) {
+  vram_phase_report *r = &s->r->phase[s->phase];
+  r->requested_bytes = s->cur;
+  r->requested_peak_bytes = s->peak;
+  s->phase = p;
+  s->peak = s->cur;
+  s->node = NULL;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = 65536;
+  (void)o;
+  n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
+  n += (uint64_t)g->max_in * 256;
+  return n;
+}
+
+VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
+                               uint64_t scratch_bytes, vram_report *report, vram_error *err) {
+  vram__s step, *s = &step;
+  vram_step_options none;
+  const vram_param *p;
+  uint32_t i;
+  uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  vram__t loss;
+  vram__zero(s, sizeof *s);
+  vram__zero(report, sizeof *report);
+  if (!o) {
+    vram__zero(&none, sizeof none);
+    o = &none;
+  }
+  s->g = g;
+  s->o = o;
+  s->r = report;
+  s->mem = (uint8_t *)scratch + skip;
+  s->cap = scratch_bytes > skip ? (scratch_bytes - skip) & ~(uint64_t)7 : 0;
+  s->used = 8;
+  s->top = (vram__store *)(void *)(s->mem + s->cap - s->cap % 8);
+  s->train = o->train != 0;
+  s->amp = (uint8_t)o->amp;
+  s->low = (uint8_t)o->dtype;
+  s->cc = o->cc ? o->cc : 90;
+  s->sm = o->sm ? o->sm : s->cc >= 90 ? 132 : s->cc == 80 ? 108 : s->cc == 75 ? 40 : 84;
+  s->threads = s->cc == 75 ? 1024 : s->cc == 86 || s->cc == 89 || s->cc == 120 ? 1536 : 2048;
+  s->ws = s->cc >= 90 ? 33554432 : 8519680;
+  for (i = 0; i < 64; i++)
+    s->cache[i] = g->cache[i];
+#define VRAM__TAKE(to, type, count)                                                                \
+  to = (type *)vram__bump(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));             \
+  if (!to)                                                                                         \
+    goto memory;                                                                                   \
+  vram__zero(to, (uint64_t)(count) * sizeof(type))
+  VRAM__TAKE(s->obj, vram__obj, g->nvalue);
+  VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
+  VRAM__TAKE(s->param, vram__t, g->nparam);
+  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput);
+  VRAM__TAKE(s->gin, vram__t, 2 * g->max_in + 4096);
+  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->cache, 0, NULL, NULL);
+  if (!s->scalar)
+    goto memory;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  for (p = g->param_first; p; p = p->next) {
+    uint8_t dt = s->low && p->dtype == VRAM_F32 ? s->low : p->dtype;
+    vram__t t = vram__existing(
+        s, p->d, dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    if (p->kind == VRAM__BUFFER)
+      report->buffers_bytes += vram__bytes_of(p->d, dt);
+    else
+      report->params_bytes += vram__bytes_of(p->d, dt);
+    if (p->kind == VRAM__PARAM) {
+      vram__leaf *l = s->leaf + s->nleaf;
+      t.req = 1;
+      t.fn = VRAM__LEAF | s->nleaf++;
+      l->d = p->d;
+      l->dt = dt;
+    }
+    s->param[p->index] = t;
+  }
+  s->nparam_leaf = s->nleaf;
+  for (i = 0; i < g->ninput; i++) {
+    const vram_value *v = g->input[i];
+    uint8_t dt = s->low && v->dtype == VRAM_F32 ? s->low : v->dtype;
+    vram__t t = vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+    report->inputs_bytes += vram__bytes_of(v->d, dt);
+    if ((v->flags & VRAM__GRAD) && s->train) {
+      vram__leaf *l = s->leaf + s->nleaf;
+      t.req = 1;
+      t.fn = VRAM__LEAF | s->nleaf++;
+      l->d = v->d;
+      l->dt = dt;
+    }
+    vram__name(s, v, t);
+  }
+  s->peak = s->cur;
+  vram__phase(s, VRAM_PHASE_FORWARD);
+  s->grad = s->train;
+  vram__forward(s);
+  loss = s->obj[s->name_of[g->root->index]].t;
+  if (g->root->last == UINT32_MAX || 1)
+    vram__keep_t(s, loss);
+  for (i = 0; i < s->nleaf; i++)
+    if (s->leaf[i].cast.d) {
+      report->autocast_cache_bytes += vram__bytes_of(s->leaf[i].cast.d, s->leaf[i].cast.dt);
+      vram__let(s, s->leaf[i].cast);
+      s->leaf[i].cast = vram__none();
+    }
+  s->grad = 0;
+  vram__phase(s, VRAM_PHASE_BACKWARD);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  if (s->train)
+    vram__backward(s, loss);
+  vram__phase(s, VRAM_PHASE_OPTIMIZER);
+  vram__phase(s, VRAM_PHASE_END);
+  vram__phase(s, VRAM_PHASE_END);
+  report->peak_requested_bytes = s->total_peak;
+  report->peak_node = s->peak_node;
+  report->peak_phase = s->peak_phase;
+  report->events = s->events;
+  report->scratch_used = s->used + s->nstore * (uint64_t)sizeof(vram__store);
+  if (!s->failed)
+    return VRAM_OK;
+  if (s->failed != VRAM_ERR_MEMORY) {
+    if (err)
+      vram__zero(err, sizeof *err), err->code = (vram_result)s->failed;
+    return (vram_result)s->failed;
+  }
+memory:
+  if (err) {
+    vram_graph t;
+    vram__zero(&t.error, sizeof t.error);
+    vram__fail(&t, VRAM_ERR_MEMORY, "the memory given for the step is too small");
+    *err = t.error;
+  }
+  return VRAM_ERR_MEMORY;
+}
+
+#endif /* VRAM_IMPLEMENTATION */
