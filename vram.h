@@ -6190,7 +6190,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   uint64_t n = 65536;
   (void)o;
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)g->max_in * 256;
+  n += ((uint64_t)g->max_in * 2 + 4096) * sizeof(vram__t) + (uint64_t)g->max_in * 256;
   return n;
 }
 
