@@ -1147,9 +1147,9 @@ typedef struct vram_graph {
     int64_t value;
   } dim[VRAM_MAX_DIMS];
   const vram__dims *cache[64];
-  uint32_t max_in;  /* most inputs of one node */
-  vram_value *root; /* the first output: what backward starts from */
-  vram_error error; /* the first error; sticky */
+  uint32_t max_in, max_out; /* most inputs and outputs of one node */
+  vram_value *root;         /* the first output: what backward starts from */
+  vram_error error;         /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -1230,6 +1230,7 @@ typedef struct vram_step_options {
   int keep_grads;      /* zero_grad(set_to_none=False) */
   uint32_t cc;         /* compute capability times ten; 0: 90 */
   uint32_t sm;         /* multiprocessors; 0: those of the usual device of that cc */
+  int grad_scaler;     /* loss scaling; with train and amp = VRAM_F16 it is always on */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
 } vram_step_options;
@@ -3161,6 +3162,8 @@ static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32
   n->index = g->nnode++;
   if (nin > g->max_in)
     g->max_in = nin;
+  if (nout > g->max_out)
+    g->max_out = nout;
   for (i = 0; i < nin; i++)
     if (in[i]->last < n->index)
       in[i]->last = n->index; /* UINT32_MAX stays */
@@ -3289,8 +3292,6 @@ static const char *vram__line_end(const char *p, const char *end) {
     p++;
   return p;
 }
-
-static int vram__pairs(vram__parse *q, int next, vram__loop *l);
 
 /* Sets q up for the line that begins at s. */
 static void vram__at_line(vram__parse *q, const char *s) {
@@ -3728,6 +3729,15 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
   return 1;
 }
 
+VRAM_API const char *vram_result_text(vram_result r) {
+  static const char *const text[VRAM_RESULT_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_RESULTS(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)r < VRAM_RESULT_COUNT ? text[r] : "?";
+}
+
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   uint64_t skip = (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
   vram__zero(g, sizeof *g);
@@ -3795,7 +3805,7 @@ typedef struct vram__store {
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
-  uint8_t cat;
+  uint8_t cat, saved;
 } vram__store;
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
@@ -3840,7 +3850,7 @@ typedef struct vram__leaf {
   vram__t in;   /* what has arrived in this backward */
   vram__t cast; /* autocast's cached copy */
   uint32_t deps;
-  uint8_t dt;
+  uint8_t dt, had;
 } vram__leaf;
 
 typedef struct vram__obj { /* a Python variable's tensor */
@@ -3855,19 +3865,21 @@ struct vram__s {
   uint64_t used, cap; /* the tape grows up, */
   vram__store *top;   /* slots grow down: slot i is top - i */
   uint32_t nstore, free;
-  uint32_t last_fn;
+  uint32_t last_fn, max_fn_in;
   vram__obj *obj;
   uint32_t *name_of; /* value index -> object */
   vram__t *param;
   vram__leaf *leaf;
   uint32_t *leaf_of; /* value index of an input with grad -> leaf + 1 */
   uint32_t nleaf, nparam_leaf;
-  vram__t *gin; /* gradients for the inputs of the running backward node */
+  vram__t *gin;  /* gradients for the inputs of the running backward node */
+  vram__t *args; /* inputs and outputs of the running node */
+  vram__t loss;
   const vram__dims *cache[64];
   const vram__dims *scalar;
   const vram_node *node;
   vram_phase phase;
-  uint8_t grad, train, amp, failed, low;
+  uint8_t grad, train, amp, failed, low, quiet;
   uint8_t cat; /* category of what is allocated now */
   uint32_t cc, sm, threads;
   uint64_t ws;
@@ -3921,11 +3933,12 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   st->srefs = 1;
   st->base = i;
   st->cat = s->cat;
+  st->saved = 0;
   st->node = s->node;
   st->id = UINT32_MAX;
   if (bytes) {
-    st->id = (uint32_t)s->next_id++;
-    s->events++;
+    if (!s->quiet)
+      st->id = (uint32_t)s->next_id++, s->events++;
     if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
       s->failed = VRAM_ERR_OVERFLOW;
       return i;
@@ -4466,6 +4479,8 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
   }
+  if (nin > s->max_fn_in)
+    s->max_fn_in = nin;
   f->node = s->node;
   f->prev = s->last_fn;
   f->refs = 0;
@@ -4493,8 +4508,15 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
 
 static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
   t.fn = 0;
-  if (t.st)
+  if (t.st) {
+    vram__store *b;
     (s->top - t.st)->refs++;
+    b = s->top - (s->top - t.st)->base;
+    if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
+        b->cat != VRAM_CATEGORY_INPUTS)
+      s->r->saved_bytes += b->bytes;
+    b->saved = 1;
+  }
   VRAM__SAVED(f)[f->nsaved++] = t;
 }
 
@@ -4822,12 +4844,6 @@ static void vram__bw_addmm(vram__s *s, vram__fn *f, vram__t *to) {
     to[2] = vram__mm_grad2(s, g, vram__factor(f, 0), vram__in_dims(s, f, 2, NULL));
   if (vram__wants(f, 0))
     g.fn = 0, to[0] = vram__keep_t(s, g);
-}
-
-static void vram__sizes_of(const vram__dims *d, int64_t *to) {
-  uint32_t i;
-  for (i = 0; i < d->ndim; i++)
-    to[i] = d->v[i];
 }
 
 /* LinearAlgebra.cpp, should_fold */
@@ -6099,23 +6115,15 @@ static void vram__backward(vram__s *s, vram__t loss) {
   }
 }
 
+/* What is there before the step: no event, id -1. */
 static vram__t vram__existing(vram__s *s, const vram__dims *d, uint8_t dt, uint8_t cat) {
   vram__t t;
-  void (*event)(void *, const vram_event *) = NULL;
   uint8_t old = s->cat;
-  uint64_t n = s->events, id = s->next_id;
-  vram_step_options quiet = *s->o;
-  const vram_step_options *o = s->o;
-  quiet.event = event;
-  s->o = &quiet;
+  s->quiet = 1;
   s->cat = cat;
   t = vram__empty(s, d, dt);
-  s->o = o;
+  s->quiet = 0;
   s->cat = old;
-  s->events = n;
-  s->next_id = id;
-  if (t.st)
-    (s->top - t.st)->id = UINT32_MAX;
   return t;
 }
 
@@ -6133,7 +6141,7 @@ static void vram__unname(vram__s *s, const vram_value *v) {
 
 static void vram__forward(vram__s *s) {
   const vram_node *n;
-  vram__t *x = s->gin, *y = s->gin + s->g->max_in + 8;
+  vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
   uint32_t i;
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   for (n = s->g->first; n && !s->failed; n = n->next) {
@@ -6177,75 +6185,31 @@ static void vram__forward(vram__s *s) {
   }
 }
 
-static void vram__phase(vram__s *s, vram_phase p) {
+/* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
+static void vram__phase(vram__s *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
   r->requested_bytes = s->cur;
-  r->requested_peak_bytes = s->peak;
-  s->phase = p;
+  if (s->peak > r->requested_peak_bytes)
+    r->requested_peak_bytes = s->peak;
+  s->phase = next;
   s->peak = s->cur;
   s->node = NULL;
 }
 
-VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
-  uint64_t n = 65536;
-  (void)o;
-  n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += ((uint64_t)g->max_in * 2 + 4096) * sizeof(vram__t) + (uint64_t)g->max_in * 256;
-  return n;
+static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
+  return s->low && dt == VRAM_F32 ? s->low : dt;
 }
 
-VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
-                               uint64_t scratch_bytes, vram_report *report, vram_error *err) {
-  vram__s step, *s = &step;
-  vram_step_options none;
+/* Parameters, buffers, inputs, and what a step before this one left. */
+static void vram__before(vram__s *s) {
+  const vram_graph *g = s->g;
   const vram_param *p;
   uint32_t i;
-  uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  vram__t loss;
-  vram__zero(s, sizeof *s);
-  vram__zero(report, sizeof *report);
-  if (!o) {
-    vram__zero(&none, sizeof none);
-    o = &none;
-  }
-  s->g = g;
-  s->o = o;
-  s->r = report;
-  s->mem = (uint8_t *)scratch + skip;
-  s->cap = scratch_bytes > skip ? (scratch_bytes - skip) & ~(uint64_t)7 : 0;
-  s->used = 8;
-  s->top = (vram__store *)(void *)(s->mem + s->cap - s->cap % 8);
-  s->train = o->train != 0;
-  s->amp = (uint8_t)o->amp;
-  s->low = (uint8_t)o->dtype;
-  s->cc = o->cc ? o->cc : 90;
-  s->sm = o->sm ? o->sm : s->cc >= 90 ? 132 : s->cc == 80 ? 108 : s->cc == 75 ? 40 : 84;
-  s->threads = s->cc == 75 ? 1024 : s->cc == 86 || s->cc == 89 || s->cc == 120 ? 1536 : 2048;
-  s->ws = s->cc >= 90 ? 33554432 : 8519680;
-  for (i = 0; i < 64; i++)
-    s->cache[i] = g->cache[i];
-#define VRAM__TAKE(to, type, count)                                                                \
-  to = (type *)vram__bump(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));             \
-  if (!to)                                                                                         \
-    goto memory;                                                                                   \
-  vram__zero(to, (uint64_t)(count) * sizeof(type))
-  VRAM__TAKE(s->obj, vram__obj, g->nvalue);
-  VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  VRAM__TAKE(s->param, vram__t, g->nparam);
-  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput);
-  VRAM__TAKE(s->gin, vram__t, 2 * g->max_in + 4096);
-  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->cache, 0, NULL, NULL);
-  if (!s->scalar)
-    goto memory;
-  s->phase = VRAM_PHASE_ZERO_GRAD;
   for (p = g->param_first; p; p = p->next) {
-    uint8_t dt = s->low && p->dtype == VRAM_F32 ? s->low : p->dtype;
-    vram__t t = vram__existing(
-        s, p->d, dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-    if (p->kind == VRAM__BUFFER)
-      report->buffers_bytes += vram__bytes_of(p->d, dt);
-    else
-      report->params_bytes += vram__bytes_of(p->d, dt);
+    uint8_t dt = vram__run_dtype(s, p->dtype);
+    int buffer = p->kind == VRAM__BUFFER;
+    vram__t t = vram__existing(s, p->d, dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    *(buffer ? &s->r->buffers_bytes : &s->r->params_bytes) += vram__bytes_of(p->d, dt);
     if (p->kind == VRAM__PARAM) {
       vram__leaf *l = s->leaf + s->nleaf;
       t.req = 1;
@@ -6258,9 +6222,9 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s->nparam_leaf = s->nleaf;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    uint8_t dt = s->low && v->dtype == VRAM_F32 ? s->low : v->dtype;
+    uint8_t dt = vram__run_dtype(s, v->dtype);
     vram__t t = vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
-    report->inputs_bytes += vram__bytes_of(v->d, dt);
+    s->r->inputs_bytes += vram__bytes_of(v->d, dt);
     if ((v->flags & VRAM__GRAD) && s->train) {
       vram__leaf *l = s->leaf + s->nleaf;
       t.req = 1;
@@ -6270,47 +6234,198 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     }
     vram__name(s, v, t);
   }
-  s->peak = s->cur;
-  vram__phase(s, VRAM_PHASE_FORWARD);
-  s->grad = s->train;
-  vram__forward(s);
-  loss = s->obj[s->name_of[g->root->index]].t;
-  if (g->root->last == UINT32_MAX || 1)
-    vram__keep_t(s, loss);
+}
+
+/* A steady step begins with the gradients of the step before. `had` says which leaves have one. */
+static void vram__zero_grad(vram__s *s) {
+  uint32_t i;
+  if (!s->train || s->o->first_step)
+    return;
+  for (i = 0; i < s->nleaf; i++)
+    if (s->leaf[i].had)
+      s->leaf[i].grad = vram__existing(s, s->leaf[i].d, s->leaf[i].dt, VRAM_CATEGORY_GRADIENTS);
+  s->peak = s->total_peak = s->cur;
+  for (i = s->nparam_leaf; i < s->nleaf; i++) { /* the caller's inputs lose theirs first */
+    vram__let(s, s->leaf[i].grad);
+    s->leaf[i].grad = vram__none();
+  }
+  for (i = 0; i < s->nparam_leaf && !s->o->keep_grads; i++) {
+    vram__let(s, s->leaf[i].grad);
+    s->leaf[i].grad = vram__none();
+  }
+}
+
+/* After the forward pass: autocast's cache goes with its context, then what only the model held. */
+static void vram__leave_forward(vram__s *s) {
+  const vram_node *n;
+  uint32_t i;
+  s->r->autocast_cache_bytes = 0;
   for (i = 0; i < s->nleaf; i++)
     if (s->leaf[i].cast.d) {
-      report->autocast_cache_bytes += vram__bytes_of(s->leaf[i].cast.d, s->leaf[i].cast.dt);
+      s->r->autocast_cache_bytes += vram__bytes_of(s->leaf[i].cast.d, s->leaf[i].cast.dt);
       vram__let(s, s->leaf[i].cast);
       s->leaf[i].cast = vram__none();
     }
-  s->grad = 0;
-  vram__phase(s, VRAM_PHASE_BACKWARD);
-  s->cat = VRAM_CATEGORY_TEMPORARIES;
-  if (s->train)
-    vram__backward(s, loss);
-  vram__phase(s, VRAM_PHASE_OPTIMIZER);
+  if (s->g->noutput > 1)
+    for (n = s->g->first; n; n = n->next)
+      for (i = 0; i < n->nout; i++)
+        if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->g->root)
+          vram__unname(s, &n->out[i]);
+}
+
+static void vram__micro_batches(vram__s *s) {
+  uint32_t k, count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1, i;
+  uint64_t tape = s->used;
+  vram__t loss = vram__none();
+  for (k = 0; k < count && !s->failed; k++) {
+    vram__t old = loss;
+    s->phase = VRAM_PHASE_FORWARD;
+    s->cat = VRAM_CATEGORY_ACTIVATIONS;
+    s->grad = s->train;
+    if (k)
+      s->r->saved_bytes = 0;
+    vram__forward(s);
+    vram__leave_forward(s);
+    loss = s->obj[s->name_of[s->g->root->index]].t;
+    if (old.d) { /* the variable `loss` takes its new value */
+      old.fn = 0;
+      vram__let(s, old);
+    }
+    s->grad = 0;
+    vram__phase(s, VRAM_PHASE_BACKWARD);
+    s->cat = VRAM_CATEGORY_TEMPORARIES;
+    s->gin = (vram__t *)vram__bump(s->mem, &s->used, s->cap,
+                                   (s->max_fn_in + 1) * (uint64_t)sizeof *s->gin);
+    if (!s->gin)
+      s->failed = VRAM_ERR_MEMORY;
+    else if (s->train)
+      vram__backward(s, loss);
+    vram__phase(s, VRAM_PHASE_FORWARD);
+    if (k + 1 < count) { /* the tape has been played and can go */
+      s->used = tape;
+      s->last_fn = 0;
+      for (i = 0; i < 64; i++)
+        s->cache[i] = s->g->cache[i];
+      for (i = 0; i < s->g->ninput; i++)
+        s->obj[s->g->input[i]->index].refs = 1;
+      loss.d = s->scalar;
+    }
+  }
+  s->loss = loss;
+}
+
+VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
+  uint64_t n = 65536;
+  (void)o;
+  n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
+  n += (uint64_t)(g->max_in + g->max_out) * 256;
+  return n;
+}
+
+static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                  uint64_t scratch_bytes, vram_report *report, vram__s *s,
+                                  int known) {
+  uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  uint32_t i;
+  vram__zero(s, sizeof *s);
+  vram__zero(report, sizeof *report);
+  s->g = g;
+  s->o = o;
+  s->r = report;
+  s->mem = (uint8_t *)scratch + skip;
+  s->cap = scratch_bytes > skip ? (scratch_bytes - skip) & ~(uint64_t)7 : 0;
+  s->used = 8;
+  s->top = (vram__store *)(void *)(s->mem + s->cap);
+  s->train = o->train != 0;
+  s->amp = (uint8_t)o->amp;
+  s->low = (uint8_t)o->dtype;
+  s->cc = o->cc ? o->cc : 90;
+  s->sm = o->sm ? o->sm : s->cc >= 90 ? 132 : s->cc == 80 ? 108 : s->cc == 75 ? 40 : 84;
+  s->threads = s->cc == 75 ? 1024 : s->cc == 86 || s->cc == 89 || s->cc == 120 ? 1536 : 2048;
+  s->ws = s->cc >= 90 ? 33554432 : 8519680;
+  for (i = 0; i < 64; i++)
+    s->cache[i] = g->cache[i];
+#define VRAM__TAKE(to, type, count)                                                                \
+  to = (type *)vram__bump(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));             \
+  if (!to)                                                                                         \
+  return VRAM_ERR_MEMORY
+  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput);
+  for (i = 0; i < g->nparam + g->ninput; i++) {
+    uint8_t had = known ? s->leaf[i].had : 0;
+    vram__zero(&s->leaf[i], sizeof *s->leaf);
+    s->leaf[i].had = had;
+  }
+  VRAM__TAKE(s->obj, vram__obj, g->nvalue);
+  VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
+  VRAM__TAKE(s->param, vram__t, g->nparam);
+  VRAM__TAKE(s->args, vram__t, g->max_in + g->max_out + 16);
+#undef VRAM__TAKE
+  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->cache, 0, NULL, NULL);
+  if (!s->scalar)
+    return VRAM_ERR_MEMORY;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  vram__before(s);
+  s->peak = s->total_peak = s->cur;
+  vram__zero_grad(s);
+  vram__phase(s, VRAM_PHASE_FORWARD);
+  vram__micro_batches(s);
+  s->phase = VRAM_PHASE_OPTIMIZER;
+  for (i = 0; i < s->nleaf; i++)
+    if (s->leaf[i].grad.d) {
+      uint64_t n = vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
+      s->leaf[i].had = 1;
+      if (i < s->nparam_leaf)
+        report->gradients_bytes += n;
+      if (!known && s->train && !o->first_step)
+        report->phase[VRAM_PHASE_ZERO_GRAD].requested_peak_bytes += n;
+    }
   vram__phase(s, VRAM_PHASE_END);
+  if (s->train && s->loss.d) {
+    s->loss.fn = 0;
+    vram__let(s, s->loss);
+  }
   vram__phase(s, VRAM_PHASE_END);
+  if (s->fresh)
+    vram__at_peak(s);
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    report->peak_category_bytes[i] = s->peak_cats[i];
   report->peak_requested_bytes = s->total_peak;
   report->peak_node = s->peak_node;
   report->peak_phase = s->peak_phase;
   report->events = s->events;
   report->scratch_used = s->used + s->nstore * (uint64_t)sizeof(vram__store);
-  if (!s->failed)
-    return VRAM_OK;
-  if (s->failed != VRAM_ERR_MEMORY) {
-    if (err)
-      vram__zero(err, sizeof *err), err->code = (vram_result)s->failed;
-    return (vram_result)s->failed;
+  return (vram_result)s->failed;
+}
+
+VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
+                               uint64_t scratch_bytes, vram_report *report, vram_error *err) {
+  vram__s s;
+  vram_step_options none;
+  vram_result r;
+  if (!o) {
+    vram__zero(&none, sizeof none);
+    o = &none;
   }
-memory:
+  r = VRAM_OK;
+  if (o->train && !o->first_step && (o->event || o->keep_grads)) {
+    /* which leaves get a gradient decides what the step begins with: a step that nobody sees */
+    vram_step_options quiet = *o;
+    quiet.event = NULL;
+    quiet.keep_grads = 0;
+    quiet.accumulate = 1;
+    r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, &s, 0);
+    if (!r)
+      r = vram__run_step(g, o, scratch, scratch_bytes, report, &s, 1);
+  } else
+    r = vram__run_step(g, o, scratch, scratch_bytes, report, &s, 0);
   if (err) {
-    vram_graph t;
-    vram__zero(&t.error, sizeof t.error);
-    vram__fail(&t, VRAM_ERR_MEMORY, "the memory given for the step is too small");
-    *err = t.error;
+    uint32_t n = 0;
+    vram__zero(err, sizeof *err);
+    err->code = r;
+    if (r)
+      vram__puts(err->text, sizeof err->text, &n, vram_result_text(r));
   }
-  return VRAM_ERR_MEMORY;
+  return r;
 }
 
 #endif /* VRAM_IMPLEMENTATION */
