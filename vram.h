@@ -40,10 +40,12 @@
  *
  * Every figure is an unsigned 64-bit constant. Macros do not check overflow: a product beyond
  * 2^64-1 wraps. Guard what comes from outside with VRAM_DIM_OK and VRAM_MUL_OK; the vram_*
- * functions check everything. An impossible geometry (a kernel larger than the padded input) wraps
- * to a huge number, which no budget accepts, or fails VRAM_CONV_OK. Arguments must not be negative.
- * Each argument is expanded once or twice, more often only where a comment says so; nothing is
- * evaluated in two ways, so arguments with side effects are wrong in any case.
+ * functions check everything. Arguments must not be negative. An impossible geometry (a kernel
+ * larger than the padded input) gives 0 or a huge number, and products of that mean nothing:
+ * VRAM_DIM_OK of a size, or VRAM_CONV_OK of its arguments, is 0 then. Assert it.
+ * Each argument is expanded once or twice, by some macros up to six times: the text grows with
+ * every nested call, so name a large expression before it goes into another macro. Arguments must
+ * have no side effects.
  * ============================================================================================ */
 
 /* VRAM_U(literal): the literal as an unsigned 64-bit constant. Literals only, no macro, no sum. */
@@ -61,7 +63,7 @@
 
 /* a / b rounded up; b > 0 (b = 0 does not compile). a + b must stay below 2^64. */
 #define VRAM_CEIL_DIV(a, b) ((VRAM_U(0) + (a) + (b)-VRAM_U(1)) / (b))
-/* x rounded up / down to a multiple of a; a > 0, any value. VRAM_ALIGN_UP expands a three times. */
+/* x rounded up / down to a multiple of a; a > 0, any value. */
 #define VRAM_ALIGN_UP(x, a) (VRAM_CEIL_DIV(x, a) * (a))
 #define VRAM_ALIGN_DOWN(x, a) (VRAM_U(1) * (x) / (a) * (a))
 /* Nesting these doubles the text at each level: for a maximum over layers use a chain of
@@ -76,19 +78,21 @@
 /* 1 when a * b fits 64 bits */
 #define VRAM_MUL_OK(a, b) ((b) == VRAM_U(0) || (a) <= VRAM_U(18446744073709551615) / (b))
 
-/* VRAM_STATIC_ASSERT(condition, name): does not compile when the condition is 0; name is an
- * identifier and stands in the compiler's message ("static assertion failed: name", in C99 "size
- * of array vram__sa_name_LINE is negative"). Allowed at file scope and inside functions, once for
- * each name on a line. The C99 form cannot become a variable length array: it has linkage. */
-#define VRAM__CAT_(a, b, c) vram__sa_##a##b##c
-#define VRAM__CAT(a, b, c) VRAM__CAT_(a, b, c)
+/* VRAM_STATIC_ASSERT(condition, name): does not compile when the condition is 0, nor when it is not
+ * constant; name is an identifier and stands in the compiler's message ("static assertion failed:
+ * sram_budget"; in C99 "negative width in bit-field 'sram_budget_is_violated'"). Allowed at file
+ * scope and inside functions; in C99 once for each name on a line. Declares no object. */
+#define VRAM__TAG_(a, b) vram__sa_##a##_##b
+#define VRAM__TAG(a, b) VRAM__TAG_(a, b)
 #if defined(__cplusplus)
 #define VRAM_STATIC_ASSERT(condition, name) static_assert((condition), #name)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 #define VRAM_STATIC_ASSERT(condition, name) _Static_assert((condition), #name)
 #else
 #define VRAM_STATIC_ASSERT(condition, name)                                                        \
-  extern char VRAM__CAT(name, _, __LINE__)[(condition) ? 1 : -1]
+  struct VRAM__TAG(name, __LINE__) {                                                               \
+    unsigned name##_is_violated : (condition) ? 1 : -1;                                            \
+  }
 #endif
 
 /* ---- dtypes ---------------------------------------------------------------------------------
@@ -199,7 +203,7 @@
    ((n) % VRAM_ROW_MULTIPLE(t) == VRAM_U(0) ? VRAM_BLOCK_ELEMS(t) : VRAM_U(0)))
 /* Bytes of rows x columns elements: QUINT4X2 and QUINT2X4 pad every row to a byte, a ggml block
    must divide the columns (else it does not compile), everything else is
-   VRAM_BYTES(t, rows * columns). columns is expanded three times. */
+   VRAM_BYTES(t, rows * columns). */
 #define VRAM_ROWS_BYTES(t, rows, columns)                                                          \
   (VRAM__AT3(VRAM__DT(t)) == VRAM_U(1)                                                             \
        ? VRAM_U(1) * (rows)*VRAM_CEIL_DIV(columns, VRAM_BLOCK_ELEMS(t))                            \
@@ -216,7 +220,9 @@
 
 /* ---- one axis of convolutions and pools: size of the output axis ----------------------------- */
 
-/* 1 when the padded input holds the dilated kernel */
+/* 1 when the padded input holds the dilated kernel. The sizes below are right only then (except
+   VRAM_POOL_OUT_CEIL, which as PyTorch takes a last window that is not full); otherwise they are 0
+   or beyond 2^32, so that VRAM_DIM_OK(VRAM_CONV_OUT(...)) tells as well. */
 #define VRAM_CONV_OK(in, k, p, d)                                                                  \
   (VRAM_U(1) * (in) + VRAM_U(2) * (p) > VRAM_U(1) * (d) * ((k)-VRAM_U(1)))
 /* torch.nn.ConvNd: floor((in + 2p - d(k-1) - 1) / s) + 1 */
@@ -233,7 +239,7 @@
 #define VRAM_POOL_OUT(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
 /* ceil_mode=True: rounded up, and a window must not begin right of the left padding plus the input.
    Both rules in one quotient: ceil((in + p - max(d(k-1) + 1 - p - s, 0)) / s).
-   k, d: twice; p: three times; s: five times. Needs 2p <= k, as PyTorch does. */
+   Needs 2p <= k, as PyTorch does. */
 #define VRAM_POOL_OUT_CEIL(in, k, s, p, d)                                                         \
   VRAM_CEIL_DIV((VRAM_U(1) * (in) + (p) -                                                          \
                  (VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) > VRAM_U(1) * (p) + (s)            \
@@ -320,7 +326,7 @@
   ((dirs) * (VRAM__RNN_CELL(g, in, hidden, hidden, bias) +                                         \
              ((layers)-VRAM_U(1)) *                                                                \
                  VRAM__RNN_CELL(g, VRAM_U(1) * (hidden) * (dirs), hidden, hidden, bias)))
-/* torch.nn.LSTM / GRU / RNN; directions 1 or 2. hidden is expanded five times. */
+/* torch.nn.LSTM / GRU / RNN; directions 1 or 2. */
 #define VRAM_LSTM_PARAMS(in, hidden, layers, bias, directions)                                     \
   VRAM__RNN(4, in, hidden, layers, bias, directions)
 #define VRAM_GRU_PARAMS(in, hidden, layers, bias, directions)                                      \
@@ -372,7 +378,7 @@
   (VRAM_U(1) * (hidden) *                                                                          \
    ((experts) + (VRAM_U(1) * (top_k) * (ffn) + (shared_ffn)) * (VRAM_U(2) + (gated))))
 /* Llama-like decoder without biases: embedding, layers (GQA, gated MLP, two RMS norms), last norm,
-   output matrix unless tied = 1. hidden is expanded eight times. */
+   output matrix unless tied = 1 */
 #define VRAM_LLAMA_PARAMS(vocab, hidden, layers, ffn, heads, kv_heads, head_dim, tied)             \
   (VRAM_U(1) * (vocab) * (hidden) * (VRAM_U(2) - (tied)) +                                         \
    (layers) * (VRAM_GQA_PARAMS(hidden, heads, kv_heads, head_dim, 0) +                             \
@@ -554,36 +560,40 @@
  * the parameters. "step" lives in host memory unless fused or capturable.
  */
 /*                              copies     bytes for each tensor */
-#define VRAM__OPT_SGD VRAM_U(0), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_SGD_MOMENTUM VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAM_FUSED VRAM_U(2), VRAM_U(4), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAM_AMSGRAD VRAM_U(3), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAM_AMSGRAD_FUSED VRAM_U(3), VRAM_U(4), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAMW VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAMW_FUSED VRAM_U(2), VRAM_U(4), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAMW_AMSGRAD VRAM_U(3), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAMW_AMSGRAD_FUSED VRAM_U(3), VRAM_U(4), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAGRAD VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAGRAD_FUSED VRAM_U(1), VRAM_U(4), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_RMSPROP VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_RMSPROP_MOMENTUM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_RMSPROP_CENTERED VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_RMSPROP_CENTERED_MOMENTUM VRAM_U(3), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADADELTA VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ADAMAX VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_NADAM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_RADAM VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_ASGD VRAM_U(1), VRAM_U(12), VRAM_U(0), VRAM_U(0) /* step, eta, mu */
-#define VRAM__OPT_RPROP VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_MUON VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0) /* matrices only */
-#define VRAM__OPT_LION VRAM_U(1), VRAM_U(0), VRAM_U(0), VRAM_U(0)
-#define VRAM__OPT_LAMB VRAM_U(2), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_SGD VRAM_U(0), VRAM_U(0)
+#define VRAM__OPT_SGD_MOMENTUM VRAM_U(1), VRAM_U(0)
+#define VRAM__OPT_ADAM VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_ADAM_FUSED VRAM_U(2), VRAM_U(4)
+#define VRAM__OPT_ADAM_AMSGRAD VRAM_U(3), VRAM_U(0)
+#define VRAM__OPT_ADAM_AMSGRAD_FUSED VRAM_U(3), VRAM_U(4)
+#define VRAM__OPT_ADAMW VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_ADAMW_FUSED VRAM_U(2), VRAM_U(4)
+#define VRAM__OPT_ADAMW_AMSGRAD VRAM_U(3), VRAM_U(0)
+#define VRAM__OPT_ADAMW_AMSGRAD_FUSED VRAM_U(3), VRAM_U(4)
+#define VRAM__OPT_ADAGRAD VRAM_U(1), VRAM_U(0)
+#define VRAM__OPT_ADAGRAD_FUSED VRAM_U(1), VRAM_U(4)
+#define VRAM__OPT_RMSPROP VRAM_U(1), VRAM_U(0)
+#define VRAM__OPT_RMSPROP_MOMENTUM VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_RMSPROP_CENTERED VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_RMSPROP_CENTERED_MOMENTUM VRAM_U(3), VRAM_U(0)
+#define VRAM__OPT_ADADELTA VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_ADAMAX VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_NADAM VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_RADAM VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_ASGD VRAM_U(1), VRAM_U(12) /* step, eta, mu */
+#define VRAM__OPT_RPROP VRAM_U(2), VRAM_U(0)
+#define VRAM__OPT_MUON VRAM_U(1), VRAM_U(0) /* matrices only */
+#define VRAM__OPT_LION VRAM_U(1), VRAM_U(0)
+#define VRAM__OPT_LAMB VRAM_U(2), VRAM_U(0)
 
 #define VRAM__OPT(o) VRAM__OPT_##o
+#define VRAM__PAIR0_(a, b) (a)
+#define VRAM__PAIR1_(a, b) (b)
+#define VRAM__PAIR0(list) VRAM__PAIR0_(list)
+#define VRAM__PAIR1(list) VRAM__PAIR1_(list)
 /* bytes of optimizer o's state for params elements of dtype t in tensors parameter tensors */
 #define VRAM_OPTIMIZER_BYTES(o, t, params, tensors)                                                \
-  (VRAM_BYTES(t, VRAM__AT0(VRAM__OPT(o)) * (params)) + VRAM__AT1(VRAM__OPT(o)) * (tensors))
+  (VRAM_BYTES(t, VRAM__PAIR0(VRAM__OPT(o)) * (params)) + VRAM__PAIR1(VRAM__OPT(o)) * (tensors))
 /* torch.optim.Adafactor, elements: a parameter [.., r, c] of n elements keeps n / c and n / r; one
    of fewer than two axes keeps a copy */
 #define VRAM_ADAFACTOR_ELEMS(n, r, c) (VRAM_U(1) * (n) / (c) + VRAM_U(1) * (n) / (r))
@@ -592,8 +602,7 @@
 /* bitsandbytes blockwise 8-bit state of one parameter tensor of n elements, bytes: states copies (2
    adam, 1 lion, momentum, rmsprop, adagrad) of one byte, an fp32 maximum for each block (256 in new
    releases, 2048 in old ones); tensors of fewer than 4096 elements stay fp32. The 1 KiB tables
-   (one for each state, shared by all tensors) come on top: VRAM_8BIT_TABLE_BYTES.
-   n is expanded three times. */
+   (one for each state, shared by all tensors) come on top: VRAM_8BIT_TABLE_BYTES. */
 #define VRAM_8BIT_STATE_BYTES(states, n, block)                                                    \
   (VRAM_U(1) * (states) *                                                                          \
    (VRAM_U(1) * (n) < VRAM_U(4096) ? VRAM_U(4) * (n)                                               \
@@ -624,6 +633,9 @@
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
   (((d_conv)-VRAM_U(1)) * (VRAM_U(1) * (d_inner) + VRAM_U(2) * (n_group) * (d_state)) +            \
    VRAM_U(1) * (d_state) * (d_inner))
+
+#ifndef VRAM_MACROS_ONLY /* to have the compile-time region alone, without any include */
+
 /* >>types =====================================================================================
    Results, errors, memory. */
 
@@ -889,6 +901,7 @@ VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint6
  * and is padded once. A scalar is 1 x 1. */
 VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
                                            uint64_t *bytes);
+
 /* >>op ========================================================================================
    The keys of the text form: name and kind.
      I integer or size   L list of sizes, one for every axis or one per axis   S shape   B 0 or 1
@@ -1218,6 +1231,22 @@ typedef enum vram_optim_impl {
   VRAM_OPTIM_LOOP
 } vram_optim_impl;
 
+/* One tensor or workspace that is allocated at the peak. */
+typedef struct vram_live {
+  uint64_t bytes;
+  vram_category category;
+  const vram_node *node; /* that allocated it; NULL: there before the step */
+} vram_live;
+
+/* What one node of the forward pass did. */
+typedef struct vram_node_report {
+  uint64_t params;       /* elements of its own parameters */
+  uint64_t output_bytes; /* of its outputs' storages that are its own (0 for views and in place) */
+  uint64_t saved_bytes;  /* first kept for backward by it */
+  uint64_t live_bytes;   /* requested in all when it has returned */
+  uint8_t dtype;         /* of the first output in this run */
+} vram_node_report;
+
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
 typedef struct vram_step_options {
   int train;     /* 0: forward under no_grad */
@@ -1233,22 +1262,32 @@ typedef struct vram_step_options {
   int grad_scaler;     /* loss scaling; with train and amp = VRAM_F16 it is always on */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
+  vram_node_report *nodes; /* NULL, or one for each node of the graph */
 } vram_step_options;
 
 typedef struct vram_phase_report {
   uint64_t requested_bytes;      /* at its end */
   uint64_t requested_peak_bytes; /* highest within it */
+  uint64_t allocated_bytes;      /* the same in blocks of 512 bytes: at least what the caching */
+  uint64_t allocated_peak_bytes; /* allocator's memory_allocated() says */
 } vram_phase_report;
+
+/* lower <= what a device shows <= upper */
+typedef struct vram_bounds {
+  uint64_t lower, expected, upper;
+} vram_bounds;
 
 typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
   uint64_t saved_bytes, autocast_cache_bytes, workspace_bytes;
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
+  vram_bounds peak_allocated_bytes;
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t events;
+  uint64_t peak_event; /* the how manieth of them reached the peak */
   uint64_t scratch_used;
 } vram_report;
 
@@ -1258,6 +1297,14 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
 
+/* The live set at the peak: plays the step once more up to there. *count becomes the number of
+   entries that there are; at most cap are written. report is what vram_step gave for the same
+   graph and options. */
+VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, const vram_report *report,
+                                    vram_live *list, uint32_t cap, uint32_t *count);
+
+#endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
 
 #if defined(VRAM_IMPLEMENTATION) && !defined(VRAM_IMPLEMENTATION_INCLUDED)
@@ -1651,6 +1698,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   *bytes = row * rows;
   return VRAM_OK;
 }
+
 /* >>graph (Implementation) --------------------------------------------------------------------- */
 
 #define VRAM__INPLACE 1u /* node: the output is the first input's storage */
@@ -3884,6 +3932,11 @@ struct vram__s {
   uint32_t cc, sm, threads;
   uint64_t ws;
   uint64_t cur, peak, total_peak, next_id, events;
+  uint64_t blocks, blocks_peak, large, upper_peak; /* in blocks of the caching allocator */
+  uint64_t stop_at; /* event at which the live set is wanted, 0: none */
+  vram_live *live;
+  uint32_t live_cap, live_count;
+  uint64_t peak_event;
   uint64_t cats[VRAM_CATEGORY_COUNT], peak_cats[VRAM_CATEGORY_COUNT];
   const vram_node *peak_node;
   vram_phase peak_phase;
@@ -3907,6 +3960,27 @@ static void vram__at_peak(vram__s *s) {
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     s->peak_cats[i] = s->cats[i];
   s->fresh = 0;
+}
+
+/* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
+   to 1 MiB more than asked for, because a smaller rest is not split off. */
+#define VRAM__SMALL UINT64_C(1048576)
+
+/* What is allocated now, for vram_step_live. */
+static void vram__live_set(vram__s *s) {
+  uint32_t i;
+  for (i = 1; i <= s->nstore; i++) {
+    const vram__store *st = s->top - i;
+    if (st->base != i || !st->srefs || !st->bytes)
+      continue;
+    if (s->live_count < s->live_cap) {
+      vram_live *l = s->live + s->live_count;
+      l->bytes = st->bytes;
+      l->category = (vram_category)st->cat;
+      l->node = st->node;
+    }
+    s->live_count++;
+  }
 }
 
 /* A new storage of so many bytes: its slot (0 for no bytes, as PyTorch allocates nothing then). */
@@ -3945,17 +4019,29 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
     }
     s->cur += bytes;
     s->cats[st->cat] += bytes;
+    s->blocks += (bytes + 511) & ~(uint64_t)511;
+    if (bytes > VRAM__SMALL)
+      s->large++;
+    if (s->blocks > s->blocks_peak)
+      s->blocks_peak = s->blocks;
+    if (s->blocks + s->large * VRAM__SMALL > s->upper_peak)
+      s->upper_peak = s->blocks + s->large * VRAM__SMALL;
     if (s->cur > s->peak) {
       s->peak = s->cur;
       if (s->cur > s->total_peak) {
         s->total_peak = s->cur;
+        s->peak_event = s->events;
         s->peak_node = s->node;
         s->peak_phase = s->phase;
         s->fresh = 1;
       }
     }
-    if (s->o->event)
-      vram__emit_event(s, VRAM_ALLOC, st);
+    if (!s->quiet) {
+      if (s->o->event)
+        vram__emit_event(s, VRAM_ALLOC, st);
+      if (s->events == s->stop_at)
+        vram__live_set(s);
+    }
   }
   return i;
 }
@@ -3969,6 +4055,8 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
   b = s->top - base;
   if (base != i) {
     st->id = s->free;
+    st->base = i;
+    st->srefs = 0;
     s->free = i;
   }
   if (--b->srefs == 0) {
@@ -3978,6 +4066,9 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
       s->events++;
       s->cur -= b->bytes;
       s->cats[b->cat] -= b->bytes;
+      s->blocks -= (b->bytes + 511) & ~(uint64_t)511;
+      if (b->bytes > VRAM__SMALL)
+        s->large--;
       if (s->o->event)
         vram__emit_event(s, VRAM_FREE, b);
     }
@@ -4513,8 +4604,11 @@ static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
     (s->top - t.st)->refs++;
     b = s->top - (s->top - t.st)->base;
     if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
-        b->cat != VRAM_CATEGORY_INPUTS)
+        b->cat != VRAM_CATEGORY_INPUTS) {
       s->r->saved_bytes += b->bytes;
+      if (s->o->nodes && s->node)
+        s->o->nodes[s->node->index].saved_bytes += b->bytes;
+    }
     b->saved = 1;
   }
   VRAM__SAVED(f)[f->nsaved++] = t;
@@ -6139,6 +6233,24 @@ static void vram__unname(vram__s *s, const vram_value *v) {
     vram__let(s, o->t);
 }
 
+static void vram__report_node(vram__s *s, const vram_node *n) {
+  vram_node_report *r = s->o->nodes + n->index;
+  uint32_t i;
+  r->params = r->output_bytes = 0;
+  r->dtype = 0;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
+      r->params += n->param[i]->d->numel;
+  for (i = 0; i < n->nout; i++) {
+    vram__t t = s->obj[s->name_of[n->out[i].index]].t;
+    if (!i)
+      r->dtype = t.dt;
+    if (t.st && (s->top - t.st)->base == t.st && (s->top - t.st)->node == n)
+      r->output_bytes += (s->top - t.st)->bytes;
+  }
+  r->live_bytes = s->cur;
+}
+
 static void vram__forward(vram__s *s) {
   const vram_node *n;
   vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
@@ -6146,6 +6258,8 @@ static void vram__forward(vram__s *s) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   for (n = s->g->first; n && !s->failed; n = n->next) {
     s->node = n;
+    if (s->o->nodes)
+      vram__zero(s->o->nodes + n->index, sizeof *s->o->nodes);
     if (!s->train && n->op == VRAM_OP_cross_entropy)
       break;
     if (n->op < VRAM_OP_COUNT) {
@@ -6168,6 +6282,8 @@ static void vram__forward(vram__s *s) {
       for (; i < n->nout; i++)
         vram__name(s, &n->out[i], y[i]);
     }
+    if (s->o->nodes)
+      vram__report_node(s, n);
     if (n->flags & VRAM__INNER)
       continue;
     for (i = 0; i < n->nin; i++)
@@ -6189,6 +6305,10 @@ static void vram__forward(vram__s *s) {
 static void vram__phase(vram__s *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
   r->requested_bytes = s->cur;
+  r->allocated_bytes = s->blocks;
+  if (s->blocks_peak > r->allocated_peak_bytes)
+    r->allocated_peak_bytes = s->blocks_peak;
+  s->blocks_peak = s->blocks;
   if (s->peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->peak;
   s->phase = next;
@@ -6324,11 +6444,17 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 
 static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                   uint64_t scratch_bytes, vram_report *report, vram__s *s,
-                                  int known) {
+                                  int known) { /* s->live...: as the caller has set them */
   uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   uint32_t i;
+  vram_live *live = s->live;
+  uint32_t live_cap = s->live_cap;
+  uint64_t stop_at = s->stop_at;
   vram__zero(s, sizeof *s);
   vram__zero(report, sizeof *report);
+  s->live = live;
+  s->live_cap = live_cap;
+  s->stop_at = stop_at;
   s->g = g;
   s->o = o;
   s->r = report;
@@ -6390,11 +6516,38 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     report->peak_category_bytes[i] = s->peak_cats[i];
   report->peak_requested_bytes = s->total_peak;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    if (report->phase[i].allocated_peak_bytes > report->peak_allocated_bytes.lower)
+      report->peak_allocated_bytes.lower = report->phase[i].allocated_peak_bytes;
+  report->peak_allocated_bytes.expected = report->peak_allocated_bytes.lower;
+  report->peak_allocated_bytes.upper = s->upper_peak;
   report->peak_node = s->peak_node;
   report->peak_phase = s->peak_phase;
   report->events = s->events;
+  report->peak_event = s->peak_event;
   report->scratch_used = s->used + s->nstore * (uint64_t)sizeof(vram__store);
   return (vram_result)s->failed;
+}
+
+/* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
+   the beginning, a step that nobody sees finds it out. */
+static vram_result vram__play(const vram_graph *g, const vram_step_options *o, void *scratch,
+                              uint64_t scratch_bytes, vram_report *report, vram__s *s) {
+  vram_step_options quiet;
+  vram_live *live = s->live;
+  uint64_t stop_at = s->stop_at;
+  vram_result r;
+  if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at))
+    return vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+  quiet = *o;
+  quiet.event = NULL;
+  quiet.keep_grads = 0;
+  quiet.accumulate = 1;
+  s->stop_at = 0;
+  r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 0);
+  s->live = live;
+  s->stop_at = stop_at;
+  return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
@@ -6402,22 +6555,11 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   vram__s s;
   vram_step_options none;
   vram_result r;
-  if (!o) {
-    vram__zero(&none, sizeof none);
-    o = &none;
-  }
-  r = VRAM_OK;
-  if (o->train && !o->first_step && (o->event || o->keep_grads)) {
-    /* which leaves get a gradient decides what the step begins with: a step that nobody sees */
-    vram_step_options quiet = *o;
-    quiet.event = NULL;
-    quiet.keep_grads = 0;
-    quiet.accumulate = 1;
-    r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, &s, 0);
-    if (!r)
-      r = vram__run_step(g, o, scratch, scratch_bytes, report, &s, 1);
-  } else
-    r = vram__run_step(g, o, scratch, scratch_bytes, report, &s, 0);
+  vram__zero(&none, sizeof none);
+  s.live = NULL;
+  s.live_cap = 0;
+  s.stop_at = 0;
+  r = vram__play(g, o ? o : &none, scratch, scratch_bytes, report, &s);
   if (err) {
     uint32_t n = 0;
     vram__zero(err, sizeof *err);
@@ -6425,6 +6567,27 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     if (r)
       vram__puts(err->text, sizeof err->text, &n, vram_result_text(r));
   }
+  return r;
+}
+
+VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, const vram_report *report,
+                                    vram_live *list, uint32_t cap, uint32_t *count) {
+  vram__s s;
+  vram_step_options silent;
+  vram_report again;
+  vram_result r;
+  if (o)
+    silent = *o;
+  else
+    vram__zero(&silent, sizeof silent);
+  silent.event = NULL;
+  silent.nodes = NULL;
+  s.live = list;
+  s.live_cap = cap;
+  s.stop_at = report->peak_event;
+  r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s);
+  *count = r ? 0 : s.live_count;
   return r;
 }
 
