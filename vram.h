@@ -2760,7 +2760,7 @@ typedef struct vram__op_row {
   const char *name, *recipe, *keys;
   vram__shape_fn shape;
   uint16_t lo, hi;
-  uint8_t autocast, lines;
+  uint8_t autocast;
 } vram__op_row;
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
@@ -3087,7 +3087,8 @@ static int vram__has_key(const char *keys, const char *name) {
   return 0;
 }
 
-static const vram__op_row vram__op_table[VRAM_OP_COUNT + 2];
+static const vram__op_row *vram__op_at(uint32_t op);
+static int vram__is_lines(uint32_t op);
 
 /* One `key=value` of op row r into attr at *na. */
 static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
@@ -3231,7 +3232,7 @@ static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32
 }
 
 static int vram__check(vram_graph *g, vram_node *n) {
-  const vram__op_row *r = &vram__op_table[n->op];
+  const vram__op_row *r = vram__op_at(n->op);
   uint32_t i;
   if (n->nin < r->lo || n->nin > r->hi) {
     vram__fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
@@ -3258,12 +3259,12 @@ static int vram__check(vram_graph *g, vram_node *n) {
 static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin, uint32_t nout,
                       const int64_t *attr, uint32_t na, vram_node **node) {
   vram_graph *g = q->g;
-  const vram__op_row *r = &vram__op_table[op];
+  const vram__op_row *r = vram__op_at(op);
   const char *p = r->recipe, *name[16];
   vram_value *val[16], *all[40];
   uint32_t len[16], nn = 0, i, k;
   vram_node outer, *m = NULL;
-  if (!r->lines) {
+  if (!vram__is_lines(op)) {
     *node = m = vram__node(g, op, in, nin, nout, attr, na);
     return m && vram__check(g, m);
   }
@@ -3297,7 +3298,7 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
       while (*p == ' ')
         p++;
     }
-    for (o = 0; !vram__same(w[0], wl[0], vram__op_table[o].name);)
+    for (o = 0; !vram__same(w[0], wl[0], vram__op_at(o)->name);)
       o++;
     for (i = 2; i < nw; i++) {
       for (e = w[i]; e < w[i] + wl[i] && *e != '=';)
@@ -3319,7 +3320,7 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
           for (j = 0; j < c; j++)
             kv[nk++] = v[j];
         }
-      } else if (!vram__key_value(q, &vram__op_table[o], w[i], w[i] + wl[i], kv, 64, &nk))
+      } else if (!vram__key_value(q, vram__op_at(o), w[i], w[i] + wl[i], kv, 64, &nk))
         return 0;
     }
     if (!vram__emit(q, o, x, ni, 1, kv, nk, &m))
@@ -3463,12 +3464,12 @@ static int vram__op_line(vram__parse *q) {
   vram_value *in[1024];
   vram_node *n, *before = g->last;
   for (op = 0; op < VRAM_OP_COUNT; op++)
-    if (vram__op_table[op].name[0] == *at && vram__same(at, q->len, vram__op_table[op].name))
+    if (vram__op_at(op)->name[0] == *at && vram__same(at, q->len, vram__op_at(op)->name))
       break;
   if (op == VRAM_OP_COUNT)
     return vram__perr(q, at, VRAM_ERR_NAME, "an unknown op", at, q->len,
                       "an op of `vram list ops`");
-  r = &vram__op_table[op];
+  r = vram__op_at(op);
   if (!vram__token(q))
     return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a node without a name", q->tok, 0,
                       "OP NAME INPUTS KEY=VALUE");
@@ -4614,7 +4615,7 @@ static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
   VRAM__SAVED(f)[f->nsaved++] = t;
 }
 
-static uint32_t vram__fn_index(const vram__s *s, const vram__fn *f) {
+static uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
   return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
 }
 
@@ -4840,7 +4841,7 @@ static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram__dims
 }
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
-static const vram__dims *vram__in_dims(const vram__s *s, const vram__fn *f, uint32_t i,
+static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i,
                                        uint8_t *dt) {
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
@@ -4853,7 +4854,7 @@ static const vram__dims *vram__in_dims(const vram__s *s, const vram__fn *f, uint
   return VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].d;
 }
 
-static int vram__wants(const vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
+static int vram__wants(vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
 
 /* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
 static void vram__save_factors(vram__s *s, vram__fn *f, uint32_t ia, vram__t a, uint32_t ib,
@@ -4866,7 +4867,7 @@ static void vram__save_factors(vram__s *s, vram__fn *f, uint32_t ia, vram__t a, 
     vram__save(s, f, b), f->aux |= 2;
 }
 
-static vram__t vram__factor(const vram__fn *f, uint32_t which) {
+static vram__t vram__factor(vram__fn *f, uint32_t which) {
   return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
 }
 
@@ -5110,7 +5111,7 @@ static void vram__weights(vram__s *s, const vram_node *n, vram__t *w, vram__t *b
 
 /* result of an op from a recipe: see the comment at the table */
 static const char *vram__recipe(uint32_t op, uint32_t flags, int *copy) {
-  const char *p = vram__op_table[op].recipe, *q;
+  const char *p = vram__op_at(op)->recipe, *q;
   *copy = 0;
   if (!(flags & VRAM__INPLACE))
     return p;
@@ -5127,7 +5128,7 @@ static const char *vram__recipe(uint32_t op, uint32_t flags, int *copy) {
 }
 
 /* Which letters the wanted gradients of a recipe need: x w b y m as bits 0..4. */
-static uint32_t vram__letters(const char *p, const vram__fn *f) {
+static uint32_t vram__letters(const char *p, vram__fn *f) {
   uint32_t need = 0, on = 0;
   for (; *p; p++) {
     uint32_t bit = *p == 'x'   ? 0
@@ -5240,7 +5241,7 @@ static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram
   vram__promote pr;
   for (i = 0; i < nin; i++)
     in[i] = x[i];
-  if (s->amp && !(n->flags & VRAM__INPLACE) && vram__op_table[n->op].autocast == VRAM__AC_fp32)
+  if (s->amp && !(n->flags & VRAM__INPLACE) && vram__op_at(n->op)->autocast == VRAM__AC_fp32)
     for (i = nin; i-- > 0;)
       if (in[i].dt != VRAM_F32)
         in[i] = vram__autocast(s, in[i], VRAM_F32), own |= 1u << i;
@@ -6025,18 +6026,21 @@ typedef void (*vram__bw_fn)(vram__s *, vram__fn *, vram__t *);
 
 static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
 #define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys)                                          \
-  {#id, recipe, keys,          vram__shape_##shape,                                                \
-   lo,  hi,     VRAM__AC_##ac, #run[0] == 'l' && #run[2] == 'n' && #run[4] == 's'},
+  {#id, recipe, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac},
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
-        {"drop", "", "", NULL, 0, 0, VRAM__AC_none, 0},
-    {"end", "", "", NULL, 0, 0, VRAM__AC_none, 0}};
+        {"drop", "", "", NULL, 0, 0, VRAM__AC_none},
+    {"end", "", "", NULL, 0, 0, VRAM__AC_none}};
+
+static const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
 
 static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
 #define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys) vram__run_##run,
     VRAM_OPS(VRAM__X)
 #undef VRAM__X
 };
+
+static int vram__is_lines(uint32_t op) { return vram__run_table[op] == vram__run_lines; }
 
 /* by the kind of a record: ops, then primitives */
 static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
@@ -6122,7 +6126,7 @@ static void vram__deliver(vram__s *s, vram__edge e, vram__t t) {
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
  */
-static void vram__validate(vram__s *s, const vram__fn *f, uint32_t i, vram__t *t) {
+static void vram__validate(vram__s *s, vram__fn *f, uint32_t i, vram__t *t) {
   uint8_t dt;
   const vram__dims *d = vram__in_dims(s, f, i, &dt);
   vram__t u;

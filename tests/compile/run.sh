@@ -81,12 +81,13 @@ for cc in gcc clang; do
 done
 for cc in g++ clang++; do
   command -v $cc >/dev/null || continue
-  cell "$cc implementation" $cc -std=c++11 -O2 $CXXFLAGS -Wno-zero-as-null-pointer-constant -I"$include" -c "$work/impl.cc" -o "$work/implcc.o"
+  cell "$cc implementation" $cc -std=c++11 -O2 $CXXFLAGS -Wno-zero-as-null-pointer-constant -Wno-old-style-cast -I"$include" -c "$work/impl.cc" -o "$work/implcc.o"
 done
 if command -v nm >/dev/null && [ -s "$work/impl.o" ]; then
   nm -g --defined-only "$work/impl.o" | awk '{print $3}' | grep -v '^vram_' >"$work/log"
   if [ -s "$work/log" ]; then bad "global symbols without vram_"; else ok; fi
-  nm -u "$work/impl.o" | grep -v _GLOBAL_OFFSET_TABLE_ >"$work/log"
+  # every compiler may call these four, freestanding too
+  nm -u "$work/impl.o" | grep -Ev '_GLOBAL_OFFSET_TABLE_| (memcpy|memmove|memset|memcmp)$' >"$work/log"
   if [ -s "$work/log" ]; then bad "undefined symbols"; else ok; fi
 fi
 
