@@ -3855,17 +3855,23 @@ typedef struct vram__store {
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
   uint8_t cat, saved;
+  uint8_t held; /* this slot is what keeps fn */
+  uint16_t out; /* which output of fn */
+  uint32_t fn;  /* autograd's node that made the tensor, or leaf; 0: none */
+  uint32_t of;  /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver; /* in-place writes (owner's slot); those that a view's fn knows of */
 } vram__store;
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
 struct vram__t {
   const vram__dims *d;
-  uint32_t st;     /* slot, 0: none */
-  uint32_t fn;     /* tape record that made it, or leaf; 0: none */
-  uint8_t dt, out; /* dtype; which output of fn */
-  uint8_t req;     /* requires_grad */
-  uint8_t known;   /* zero-sized storage: st 0 although it is defined */
+  uint32_t st;  /* slot, 0: none */
+  uint32_t fn;  /* tape record that made it, or leaf; 0: none */
+  uint16_t out; /* which output of fn */
+  uint8_t dt;
+  uint8_t req; /* requires_grad */
+  uint8_t off; /* elements before it in its storage, modulo 16 */
 };
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
@@ -4008,7 +4014,8 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   st->srefs = 1;
   st->base = i;
   st->cat = s->cat;
-  st->saved = 0;
+  st->saved = st->held = 0;
+  st->fn = st->of = st->ver = 0;
   st->node = s->node;
   st->id = UINT32_MAX;
   if (bytes) {
@@ -4047,12 +4054,20 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   return i;
 }
 
+static void vram__fn_unref(vram__s *s, uint32_t fn);
+
+/* One handle of a tensor goes. */
 static void vram__drop_store(vram__s *s, uint32_t i) {
   vram__store *st = s->top - i, *b;
-  uint32_t base;
+  uint32_t base, of;
   if (--st->refs)
     return;
+  if (st->held) {
+    st->held = 0;
+    vram__fn_unref(s, st->fn);
+  }
   base = st->base;
+  of = st->of;
   b = s->top - base;
   if (base != i) {
     st->id = s->free;
@@ -4076,6 +4091,8 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
     b->id = s->free;
     s->free = base;
   }
+  if (of)
+    vram__drop_store(s, of);
 }
 
 /* A workspace that is asked for and given back at once. */
@@ -4099,6 +4116,11 @@ static vram__fn *vram__fn_at(const vram__s *s, uint32_t f) {
 
 static void vram__fn_gone(vram__s *s, uint32_t f);
 
+static void vram__fn_unref(vram__s *s, uint32_t fn) {
+  if (fn && !(fn & VRAM__LEAF) && --vram__fn_at(s, fn)->refs == 0)
+    vram__fn_gone(s, fn);
+}
+
 static vram__t vram__keep_t(vram__s *s, vram__t t) {
   if (t.st)
     (s->top - t.st)->refs++;
@@ -4108,8 +4130,7 @@ static vram__t vram__keep_t(vram__s *s, vram__t t) {
 }
 
 static void vram__let(vram__s *s, vram__t t) {
-  if (t.fn && !(t.fn & VRAM__LEAF) && --vram__fn_at(s, t.fn)->refs == 0)
-    vram__fn_gone(s, t.fn);
+  vram__fn_unref(s, t.fn);
   if (t.st)
     vram__drop_store(s, t.st);
 }
@@ -4148,7 +4169,7 @@ static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
   t.dt = dt;
   t.out = 0;
   t.req = 0;
-  t.known = 1;
+  t.off = 0;
   return t;
 }
 
@@ -4156,8 +4177,8 @@ static const vram__dims *vram__contig(vram__s *s, const vram__dims *d) {
   return d->flags & VRAM__CONTIG ? d : vram__dims_in(s, d->ndim, d->v, NULL);
 }
 
-/* One more tensor on x's storage. */
-static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
+/* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
+static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
   vram__t t = x;
   uint32_t i = s->free;
   vram__store *st, *b;
@@ -4183,9 +4204,25 @@ static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
   st->base = (s->top - x.st)->base;
   st->bytes = 0;
   st->refs = 1;
+  st->held = 0;
+  st->fn = st->of = 0;
   b = s->top - st->base;
+  st->ver = b->ver;
   b->srefs++;
   t.st = i;
+  return t;
+}
+
+/* A view of x. It keeps the tensor that it is a view of, also in backward (ViewInfo::base_). */
+static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
+  vram__t t = vram__alias_only(s, x, d);
+  if (t.st) {
+    uint32_t of = (s->top - x.st)->of;
+    if (!of)
+      of = x.st;
+    (s->top - t.st)->of = of;
+    (s->top - of)->refs++;
+  }
   return t;
 }
 
@@ -4411,81 +4448,98 @@ static int64_t vram__pow2(int64_t v, int64_t most) {
   return p;
 }
 
-/* ATen/native/cuda/Reduce.cuh, setReduceConfig: scratch of a reduction of x over the axes of mask,
-   that is split over thread blocks. vec: elements read at once along the input. */
-static void vram__reduce_scratch(vram__s *s, const vram__dims *x, uint32_t mask, uint32_t esize,
-                                 uint32_t acc, uint32_t *buf, uint32_t *sem) {
-  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
-  int64_t O = 1, I = 1, d0, d1, v = 1, M, p0, p1, w, h, step_in = 1, step_out = 1, n, grid, c, lo,
-          hi, target;
-  uint32_t nr = 0, na = 0, i, j, along, nred;
-  int split = 0;
-  *buf = *sem = 0;
-  for (i = 0; i < x->ndim; i++)
-    if (mask >> i & 1)
-      I *= x->v[i];
+/* A reduction as TensorIterator sees it: axes in the order of the kernel, the reduced ones first. */
+typedef struct vram__iter {
+  int64_t size[VRAM_MAX_AXES], in[VRAM_MAX_AXES], out[VRAM_MAX_AXES]; /* sizes, strides */
+  uint32_t n, off;
+} vram__iter;
+
+/* What a reduction of x over the axes of mask iterates (TensorIterator.cpp, reorder_dimensions and
+   coalesce_dimensions with a contiguous result). */
+static void vram__reduce_iter(vram__t x, uint32_t mask, vram__iter *it) {
+  int64_t out[VRAM_MAX_AXES], z = 1;
+  uint8_t perm[VRAM_MAX_AXES];
+  const int64_t *in = VRAM__STRIDE(x.d), *size = x.d->v;
+  int i, j, n = x.d->ndim;
+  uint32_t m = 0;
+  for (i = n - 1; i >= 0; i--) {
+    perm[n - 1 - i] = (uint8_t)i;
+    out[i] = mask >> i & 1 ? 0 : z;
+    if (!(mask >> i & 1))
+      z *= size[i];
+  }
+  for (i = 1; i < n; i++) {
+    int k = i;
+    for (j = i - 1; j >= 0; j--) {
+      int a = perm[j], b = perm[k], c = 0;
+      if (!out[a] != !out[b])
+        c = out[b] ? -1 : 1;
+      else if (out[a])
+        c = out[a] < out[b] ? -1 : out[a] > out[b] ? 1 : size[a] > size[b] ? 1 : 0;
+      if (!c && in[a] && in[b])
+        c = in[a] < in[b] ? -1 : in[a] > in[b] ? 1 : size[a] > size[b] ? 1 : 0;
+      if (c > 0) {
+        perm[j] = (uint8_t)b, perm[k] = (uint8_t)a;
+        k = j;
+      } else if (c < 0)
+        break;
+    }
+  }
+  for (i = 0; i < n; i++) {
+    int a = perm[i];
+    if (m && (it->size[m - 1] == 1 || size[a] == 1 ||
+              (it->size[m - 1] * it->in[m - 1] == in[a] &&
+               it->size[m - 1] * it->out[m - 1] == out[a]))) {
+      if (it->size[m - 1] == 1)
+        it->in[m - 1] = in[a], it->out[m - 1] = out[a];
+      it->size[m - 1] *= size[a];
+      continue;
+    }
+    it->size[m] = size[a], it->in[m] = in[a], it->out[m++] = out[a];
+  }
+  it->n = m;
+  it->off = x.off;
+}
+
+/* ATen/native/cuda/Reduce.cuh, setReduceConfig: what is needed for a moment where the reduction is
+   split over thread blocks. acc: bytes that a thread accumulates in; vt: values that it reads at
+   once. */
+static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, uint32_t vt) {
+  int64_t O = 1, I = 1, d0 = 1, d1 = 1, fast = 1, v = 1, M, p0, p1, w, h, step_in = 1, step_out = 1,
+          n, grid, c, lo, hi, target;
+  uint32_t nr = 0, i, buf, sem;
+  int along = 1, split = 0;
+  for (i = 0; i < it->n; i++)
+    if (it->out[i])
+      O *= it->size[i];
     else
-      O *= x->v[i];
-  if (!O || !I || I / 16 < 16)
-    return; /* too few to split */
-  /* reduced axes first, then the others, each by stride; neighbours that go on from another are one
-   */
-  for (j = 0; j < 2; j++) {
-    uint32_t from = na;
-    for (i = x->ndim; i-- > 0;) {
-      uint32_t k;
-      if ((mask >> i & 1) == j || x->v[i] == 1)
-        continue;
-      for (k = na; k > from && stride[k - 1] > VRAM__STRIDE(x)[i]; k--)
-        stride[k] = stride[k - 1], size[k] = size[k - 1];
-      stride[k] = VRAM__STRIDE(x)[i], size[k] = x->v[i];
-      na++;
-    }
-    for (i = from + 1; i < na;) {
-      if (stride[i] == stride[i - 1] * size[i - 1]) {
-        uint32_t k;
-        size[i - 1] *= size[i];
-        for (k = i + 1; k < na; k++)
-          size[k - 1] = size[k], stride[k - 1] = stride[k];
-        na--;
-      } else
-        i++;
-    }
-    if (!j)
-      nr = na;
+      I *= it->size[i], nr++;
+  if (I < 256)
+    return; /* too few values for one thread to split */
+  if (it->n) {
+    along = nr == it->n || it->in[0] < it->in[nr];
+    d0 = along ? I : O, d1 = along ? O : I;
+    fast = it->in[along ? 0 : nr];
   }
-  nred = nr;
-  if (!na)
-    along = 1, d0 = d1 = 1;
-  else {
-    along = nr == na || (nr && stride[0] < stride[nr]);
-    if (along) {
-      d0 = I, d1 = O;
-      if (nr && stride[0] == 1 && d0 >= 128 && nred == 1)
-        d0 /= 4;
-    } else {
-      d0 = O, d1 = I;
-      if (stride[nr] == 1) {
-        for (v = 4; size[nr] % v;)
-          v /= 2;
-        for (i = 0; i < na; i++)
-          if (i != nr)
-            while (stride[i] % v)
-              v /= 2;
-        d0 /= v;
-      }
+  if (fast == 1) {
+    if (along && d0 >= 128 && nr == 1)
+      d0 /= vt;
+    else if (!along) {
+      for (v = 4; it->off % v || it->size[nr] % v;)
+        v /= 2;
+      for (i = 0; i < it->n; i++)
+        if (i != nr)
+          while (it->in[i] % v)
+            v /= 2;
+      d0 /= v;
     }
   }
-  (void)esize;
   M = 512 / v;
   p0 = vram__pow2(d0, M), p1 = vram__pow2(d1, M);
   w = p0 < 32 ? p0 : 32;
   h = p1 < M / w ? p1 : M / w;
   w = p0 < M / h ? p0 : M / h;
-  if (along)
-    step_in *= w;
-  else
-    step_out *= w;
+  *(along ? &step_in : &step_out) *= w;
   n = (I + step_in - 1) / step_in;
   if (n >= (16 * h < 256 ? 16 * h : 256))
     step_in *= h, split = 1;
@@ -4504,31 +4558,99 @@ static void vram__reduce_scratch(vram__s *s, const vram__dims *x, uint32_t mask,
     c = hi;
   if (c <= 1)
     return;
-  *buf = vram__new(s, (uint64_t)(acc * O * c) * (along ? 1u : (uint64_t)(w * v)));
-  *sem = vram__new(s, (uint64_t)(4 * grid));
+  buf = vram__new(s, (uint64_t)(acc * O * c) * (along ? 1u : (uint64_t)(w * v)));
+  sem = vram__new(s, (uint64_t)(4 * grid));
+  vram__drop_store(s, sem);
+  vram__drop_store(s, buf);
 }
 
-static void vram__scratch_gone(vram__s *s, uint32_t buf, uint32_t sem) {
-  if (sem)
-    vram__drop_store(s, sem);
+/* TensorIteratorBase::can_use_32bit_indexing; else the axis to split. */
+static int vram__iter_small(const vram__iter *it, uint32_t ein, uint32_t eout, uint32_t *axis) {
+  int64_t in = 1, out = 1, numel = 1, most = -1;
+  uint32_t i;
+  for (i = it->n; i-- > 0;) {
+    int64_t a = (it->size[i] - 1) * it->in[i] * ein, b = (it->size[i] - 1) * it->out[i] * eout;
+    numel *= it->size[i];
+    in += a, out += b;
+    if (a > most)
+      most = a, *axis = i;
+    if (b > most)
+      most = b, *axis = i;
+  }
+  return numel <= INT32_MAX && in <= INT32_MAX && out <= INT32_MAX;
+}
+
+/* A reduction beyond 32-bit offsets runs in halves of halves (TensorIteratorBase::split). */
+static void vram__reduce_large(vram__s *s, const vram__iter *it, uint32_t ein, uint32_t eout,
+                               uint32_t acc, uint32_t vt) {
+  vram__iter stack[48];
+  uint32_t n = 1, axis = 0;
+  stack[0] = *it;
+  while (n) {
+    vram__iter *top = &stack[n - 1];
+    if (n < 48 && !vram__iter_small(top, ein, eout, &axis)) {
+      stack[n] = *top;
+      stack[n].size[axis] = top->size[axis] / 2;
+      top->size[axis] -= stack[n].size[axis];
+      top->off = (uint32_t)(top->off + (uint64_t)stack[n].size[axis] * (uint64_t)top->in[axis]) % 16;
+      n++;
+    } else {
+      vram__reduce_split(s, top, acc, vt);
+      n--;
+    }
+  }
+}
+
+/* gpu_reduce_kernel: what a reduction of x over the axes of mask into dtype dt needs for a moment.
+   Other accumulators than a number (Welford's, a value with its index) have 16 bytes or more. */
+static void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uint32_t acc,
+                         uint32_t vt) {
+  vram__iter it;
+  uint32_t ein = vram__size_of(x.dt), eout = vram__size_of(dt), axis = 0, i, buf = 0;
+  if (x.d->numel < 256)
+    return;
+  vram__reduce_iter(x, mask, &it);
+  if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
+    vram__reduce_split(s, &it, acc, vt);
+    return;
+  }
+  if (vram__iter_small(&it, ein, eout, &axis)) {
+    vram__reduce_split(s, &it, acc, vt);
+    return;
+  }
+  if (acc > eout && (acc >= 16 || (x.dt == dt && (dt == VRAM_F16 || dt == VRAM_BF16)))) {
+    int64_t n = 1; /* AccumulationBuffer: halves cannot be added up in the result */
+    for (i = 0; i < it.n; i++)
+      if (it.size[i] * it.out[i] > n)
+        n = it.size[i] * it.out[i];
+    buf = vram__new(s, (uint64_t)n * acc);
+  }
+  if (x.d->numel < UINT64_C(1) << 40) /* no device holds more */
+    vram__reduce_large(s, &it, ein, eout, acc, vt);
   if (buf)
     vram__drop_store(s, buf);
 }
 
-/* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. */
-static vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
+/* The empty result of a reduction of x over the axes of mask. */
+static vram__t vram__reduced(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, m = 0, buf, sem;
-  vram__t y;
+  uint32_t i, m = 0;
   for (i = 0; i < x.d->ndim; i++)
     if (!(mask >> i & 1))
       size[m++] = x.d->v[i];
     else if (keepdim)
       size[m++] = 1;
-  y = vram__empty(s, vram__dims_in(s, m, size, NULL), dt);
-  vram__reduce_scratch(s, x.d, mask, vram__size_of(x.dt),
-                       vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), &buf, &sem);
-  vram__scratch_gone(s, buf, sem);
+  return vram__empty(s, vram__dims_in(s, m, size, NULL), dt);
+}
+
+/* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. Half
+   precision is read as it is, other dtypes are converted first (ReduceOpsUtils.h). */
+static vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
+  vram__t y = vram__reduced(s, x, mask, keepdim, dt), c = vram__none();
+  if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
+    x = c = vram__to(s, x, dt);
+  vram__reduce(s, x, mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
+  vram__let(s, c);
   return y;
 }
 
@@ -4624,9 +4746,11 @@ static void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
   if (!f)
     return;
   y->fn = vram__fn_index(s, f);
-  y->out = (uint8_t)i;
+  y->out = (uint16_t)i;
   y->req = 1;
   f->refs++;
+  if (y->st)
+    (s->top - y->st)->fn = y->fn, (s->top - y->st)->out = y->out;
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
 }
@@ -4685,6 +4809,15 @@ static vram__t vram__view(vram__s *s, vram__t x, const vram__dims *d, uint32_t k
   return y;
 }
 
+/* at::_unsafe_view of x, which goes: for autograd the result is no view. */
+static vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram__dims *d) {
+  vram__fn *f = vram__record(s, VRAM__K_view, &x, 1, 1, 0);
+  vram__t y = vram__alias_only(s, x, d);
+  vram__made(s, f, 0, &y);
+  vram__let(s, x);
+  return y;
+}
+
 static vram__t vram__t_clone(vram__s *s, vram__t x, const vram__dims *d) {
   vram__fn *f = vram__record(s, VRAM__K_clone, &x, 1, 1, 0);
   vram__t y = vram__empty(s, d, x.dt);
@@ -4719,12 +4852,8 @@ static vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t 
   int64_t stride[VRAM_MAX_AXES];
   if (vram__view_strides(x.d, n, size, stride))
     return vram__view(s, x, vram__dims_in(s, n, size, stride), VRAM__K_view, 0);
-  else {
-    vram__t c = vram__t_clone(s, x, vram__contig(s, x.d));
-    vram__t y = vram__view(s, c, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
-    vram__let(s, c);
-    return y;
-  }
+  return vram__unsafe_view(s, vram__t_clone(s, x, vram__contig(s, x.d)),
+                           vram__dims_in(s, n, size, NULL));
 }
 
 /* Tensor.expand with autograd. */
@@ -4824,12 +4953,18 @@ static int vram__by_columns(const vram__dims *d) {
 }
 
 /* FunctionsManual.cpp, mm_mat1_grad and mm_mat2_grad: `d` the operand's dims */
+static vram__t vram__turned_own(vram__s *s, vram__t y) { /* y.t() of a result that nobody else has */
+  vram__t t = vram__alias(s, y, vram__swapped(s, y.d, 0, 1));
+  vram__let(s, y);
+  return t;
+}
+
 static vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram__dims *d) {
   vram__t y;
   if (!vram__by_columns(d))
     return vram__mm(s, g, vram__turned(s, b));
   y = vram__mm(s, b, vram__turned(s, g));
-  return vram__turned(s, y);
+  return vram__turned_own(s, y);
 }
 
 static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram__dims *d) {
@@ -4837,7 +4972,7 @@ static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram__dims
   if (!vram__by_columns(d))
     return vram__mm(s, vram__turned(s, a), g);
   y = vram__mm(s, vram__turned(s, g), a);
-  return vram__turned(s, y);
+  return vram__turned_own(s, y);
 }
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
@@ -5030,8 +5165,7 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
     p = vram__t_reshape(s, big, 2, fold);
     q = vram__t_mm(s, p, small);
     vram__let(s, p);
-    y = vram__view(s, q, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
-    vram__let(s, q);
+    y = vram__unsafe_view(s, q, vram__dims_in(s, n, size, NULL));
     vram__let(s, small);
     vram__let(s, big);
     if (turn) {
@@ -5080,9 +5214,7 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
   t = vram__t_bmm(s, p, q);
   vram__let(s, p);
   vram__let(s, q);
-  y = vram__view(s, t, vram__dims_in(s, n + 2, size, NULL), VRAM__K_view, 0);
-  vram__let(s, t);
-  return y;
+  return vram__unsafe_view(s, t, vram__dims_in(s, n + 2, size, NULL));
 }
 
 /* ---- how ops run: one function each, named in the op table; x the inputs, then weight, bias ----
@@ -5469,8 +5601,7 @@ static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t
     wt = vram__t_swap(s, a[1], 0, 1);
     q = vram__t_addmm(s, a[2], p, wt);
     vram__let(s, wt);
-    y[0] = vram__view(s, q, vram__dims_in(s, k, size, NULL), VRAM__K_view, 0);
-    vram__let(s, q);
+    y[0] = vram__unsafe_view(s, q, vram__dims_in(s, k, size, NULL));
     vram__let(s, p);
   } else {
     wt = vram__t_swap(s, a[1], 0, 1);
@@ -5635,7 +5766,7 @@ static void vram__bw_split(vram__s *s, vram__fn *f, vram__t *to) {
 
 static void vram__run_detach(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   (void)n;
-  y[0] = vram__alias(s, x[0], x[0].d);
+  y[0] = vram__alias_only(s, x[0], x[0].d);
 }
 
 static void vram__run_cat(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
