@@ -973,13 +973,14 @@ typedef enum vram__key {
   /* linear and embedding */                                                                     \
   X(linear, 1, 3, linear, linear, low, "", "out_features! bias frozen weights dtype")            \
   X(embedding, 1, 2, embedding, embedding, none, "", "num_embeddings! embedding_dim! padding_idx frozen weights dtype") \
+  X(bilinear, 2, 2, bilinear, bilinear, none, "", "out_features! bias frozen weights dtype")     \
   /* products */                                                                                 \
   X(matmul, 2, 2, matmul, product, low, "", "")                                                   \
   X(bmm, 2, 2, matmul, product, low, "", "")                                                         \
   X(mm, 2, 2, matmul, product, low, "", "")                                                           \
-  X(addmm, 3, 3, matmul, product, low, "", "")                                                     \
-  X(baddbmm, 3, 3, matmul, product, low, "", "")                                                 \
-  X(einsum, 1, 8, einsum, einsum, none, "", "equation!")                                         \
+  X(addmm, 3, 3, matmul, product, low, "", "alpha beta")                                                     \
+  X(baddbmm, 3, 3, matmul, product, low, "", "alpha beta")                                                 \
+  X(einsum, 1, 64, einsum, einsum, low, "", "equation!")                                         \
   /* normalisation */                                                                            \
   X(batch_norm, 1, 3, norm, batch_norm, none, "", "affine track_running_stats training momentum eps frozen weights dtype") \
   X(instance_norm, 1, 1, norm, batch_norm, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
@@ -2167,6 +2168,36 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
+/* Room for so many parameters and buffers of the node, for ops whose number of them varies. */
+static int vram__params(vram_graph *g, vram_node *n, uint32_t count) {
+  n->param = (vram_param **)vram__take(g, count * sizeof *n->param);
+  if (!n->param)
+    return 0;
+  vram__zero(n->param, count * sizeof *n->param);
+  n->nparam = count;
+  return 1;
+}
+
+static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
+  const vram__dims *a = n->in[0]->d, *b = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES], w[3];
+  uint32_t i, r = a->ndim;
+  if (!r || b->ndim != r)
+    return vram__bad(g, n, "inputs of different numbers of axes");
+  for (i = 0; i + 1 < r; i++)
+    if ((size[i] = a->v[i]) != b->v[i])
+      return vram__bad(g, n, "inputs that differ before their last axis");
+  w[0] = VRAM__INT(n, out_features, 0), w[1] = a->v[r - 1], w[2] = b->v[r - 1];
+  if (w[0] < 1)
+    return vram__bad(g, n, "out_features must be at least 1");
+  if (!vram__params(g, n, 2) || !vram__own(g, n, 0, "weight", 3, w, VRAM_F32, VRAM__PARAM))
+    return 0;
+  if (VRAM__INT(n, bias, 1) && !vram__own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+    return 0;
+  size[r - 1] = w[0];
+  return vram__out(g, n, 0, r, size, n->in[0]->dtype);
+}
+
 static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   const vram__dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
@@ -2750,7 +2781,175 @@ static int vram__shape_loss(vram_graph *g, vram_node *n) {
   return vram__out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-static int vram__shape_einsum(vram_graph *g, vram_node *n) { return vram__bad(g, n, "einsum"); }
+/* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
+#define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
+
+typedef struct vram__labels {
+  const char *text;
+  uint32_t len, nout, n; /* positions of the result, and in all */
+  uint32_t dots;         /* axes of the ellipsis; their first position: */
+  uint32_t dots_at;
+  uint8_t at[52];    /* label -> position + 1 */
+  uint8_t count[60]; /* operands whose axis at this position is not 1 */
+  int64_t size[60];
+} vram__labels;
+
+static int vram__label(char c) {
+  return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
+}
+
+/* The positions of the axes of the operand whose labels begin at *p, which moves behind them and
+   their comma. -1: they do not fit the operand. A position can come twice: a diagonal. */
+static int vram__label_axes(const vram__labels *l, const char **p, uint32_t ndim, uint8_t *to) {
+  const char *q = *p, *end = l->text + l->len;
+  uint32_t letters = 0, m = 0, i;
+  int dots = 0;
+  for (; q < end && *q != ',' && *q != '-'; q++)
+    if (*q == '.')
+      dots = 1;
+    else
+      letters++;
+  if (letters > ndim || (!dots && letters != ndim) || ndim - letters > l->dots)
+    return -1;
+  for (q = *p; q < end && *q != ',' && *q != '-'; q++)
+    if (*q == '.') {
+      for (i = l->dots - (ndim - letters); i < l->dots; i++)
+        to[m++] = (uint8_t)(l->dots_at + i);
+      q += 2;
+    } else
+      to[m++] = (uint8_t)(l->at[vram__label(*q)] - 1);
+  *p = q < end && *q == ',' ? q + 1 : q;
+  return 0;
+}
+
+/* Gives every label its position, and the sizes. 0: an equation that PyTorch rejects (*what). */
+static int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
+  uint32_t c, i, k, letters, used[52], dots_out = 0;
+  const int64_t *v = vram__list(n, VRAM__KEY_equation, &c);
+  const char *p, *end, *arrow = NULL;
+  uint8_t axis[VRAM_MAX_AXES];
+  vram__zero(l, sizeof *l);
+  vram__zero(used, sizeof used);
+  l->text = (const char *)(uintptr_t)v[0];
+  l->len = (uint32_t)v[1];
+  p = l->text, end = p + l->len;
+  *what = "an equation with other signs than letters, commas, ... and ->";
+  for (k = 0; k < n->nin; k++) { /* letters of the operands */
+    int dots = 0;
+    for (letters = 0; p < end && *p != ',' && *p != '-'; p++)
+      if (*p == '.') {
+        if (dots || end - p < 3 || p[1] != '.' || p[2] != '.')
+          return 0;
+        dots = 1;
+        p += 2;
+      } else {
+        if (vram__label(*p) < 0)
+          return 0;
+        used[vram__label(*p)]++;
+        letters++;
+      }
+    if (dots && n->in[k]->d->ndim >= letters && n->in[k]->d->ndim - letters > l->dots)
+      l->dots = n->in[k]->d->ndim - letters;
+    if (k + 1 < n->nin) {
+      *what = "other operands than the equation has";
+      if (p == end || *p != ',')
+        return 0;
+      *what = "an equation with other signs than letters, commas, ... and ->";
+      p++;
+    }
+  }
+  if (p < end && *p == ',') {
+    *what = "other operands than the equation has";
+    return 0;
+  }
+  if (p < end) {
+    if (end - p < 2 || p[1] != '>')
+      return 0;
+    arrow = p + 2;
+  }
+  if (arrow) {
+    for (p = arrow; p < end; p++)
+      if (*p == '.') {
+        if (dots_out || end - p < 3 || p[1] != '.' || p[2] != '.')
+          return 0;
+        p += 2;
+        l->dots_at = l->n, l->n += l->dots, dots_out = 1;
+      } else {
+        int a = vram__label(*p);
+        if (a < 0)
+          return 0;
+        *what = "a label of the result that is there twice or in no operand";
+        if (l->at[a] || !used[a])
+          return 0;
+        *what = "an equation with other signs than letters, commas, ... and ->";
+        l->at[a] = (uint8_t)++l->n;
+      }
+  } else { /* the ellipsis, then every label that is there once, in alphabetical order */
+    l->n = l->dots, dots_out = 1;
+    for (i = 0; i < 52; i++)
+      if (used[i] == 1)
+        l->at[i] = (uint8_t)++l->n;
+  }
+  l->nout = l->n;
+  if (!dots_out)
+    l->dots_at = l->n, l->n += l->dots;
+  for (i = 0; i < 52; i++)
+    if (used[i] && !l->at[i])
+      l->at[i] = (uint8_t)++l->n;
+  for (i = 0; i < l->n; i++)
+    l->size[i] = 1;
+  for (p = l->text, k = 0; k < n->nin; k++) {
+    const vram__dims *d = n->in[k]->d;
+    uint64_t mine = 0;
+    *what = "an operand of another number of axes than its labels";
+    if (vram__label_axes(l, &p, d->ndim, axis))
+      return 0;
+    *what = "sizes that differ for one label";
+    for (i = 0; i < d->ndim; i++) {
+      int64_t *z = l->size + axis[i];
+      if (d->v[i] != 1 && *z != 1 && *z != d->v[i])
+        return 0;
+      if (d->v[i] == 1)
+        continue;
+      *z = d->v[i];
+      if (!(mine >> axis[i] & 1))
+        l->count[axis[i]]++;
+      mine |= UINT64_C(1) << axis[i];
+    }
+  }
+  return 1;
+}
+
+static int vram__shape_einsum(vram_graph *g, vram_node *n) {
+  vram__labels l;
+  const char *what, *p;
+  uint8_t axis[VRAM_MAX_AXES];
+  uint64_t all = 0, mine;
+  uint32_t k, i, wide;
+  vram__promote pr;
+  if (!vram__label_all(&l, n, &what))
+    return vram__bad(g, n, what);
+  vram__zero(&pr, sizeof pr);
+  for (p = l.text, k = 0; k < n->nin; k++) { /* the widest tensor on the way */
+    const vram__dims *d = n->in[k]->d;
+    vram__promote_add(&pr, n->in[k]->dtype, d->ndim);
+    vram__label_axes(&l, &p, d->ndim, axis);
+    for (mine = 0, i = 0; i < d->ndim; i++)
+      if (d->v[i] != 1)
+        mine |= UINT64_C(1) << axis[i];
+    all |= mine;
+    for (wide = 0, i = 0; i < l.n; i++)
+      wide += (uint32_t)(all >> i & 1);
+    if (wide > VRAM_MAX_AXES)
+      return vram__bad(g, n, "an intermediate result of more than 8 axes");
+    for (i = l.nout; k && i < l.n; i++)
+      if ((all >> i & 1) && (l.count[i] == 1 || ((mine >> i & 1) && --l.count[i] == 1)))
+        all &= ~(UINT64_C(1) << i);
+  }
+  if (l.nout > VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  return vram__out(g, n, 0, l.nout, l.size, vram__promote_get(&pr));
+}
 
 typedef struct vram__s vram__s;
 typedef struct vram__t vram__t;
@@ -3841,6 +4040,11 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
     *err = g->error;
   return g->error.code;
 }
+/* >>rules (Implementation) ---------------------------------------------------------------------
+   Constants of PyTorch 2.15 and the libraries that it calls. */
+
+#define VRAM__RULE_CUBLASLT_WORKSPACE 1048576u /* of a product with a bias, Blas.cpp */
+
 /* >>step (Implementation) ----------------------------------------------------------------------
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,
    autograd's nodes are records on a tape, backward walks the tape from its end. A storage goes when
@@ -4448,7 +4652,8 @@ static int64_t vram__pow2(int64_t v, int64_t most) {
   return p;
 }
 
-/* A reduction as TensorIterator sees it: axes in the order of the kernel, the reduced ones first. */
+/* A reduction as TensorIterator sees it: axes in the order of the kernel, the reduced ones first.
+ */
 typedef struct vram__iter {
   int64_t size[VRAM_MAX_AXES], in[VRAM_MAX_AXES], out[VRAM_MAX_AXES]; /* sizes, strides */
   uint32_t n, off;
@@ -4592,7 +4797,8 @@ static void vram__reduce_large(vram__s *s, const vram__iter *it, uint32_t ein, u
       stack[n] = *top;
       stack[n].size[axis] = top->size[axis] / 2;
       top->size[axis] -= stack[n].size[axis];
-      top->off = (uint32_t)(top->off + (uint64_t)stack[n].size[axis] * (uint64_t)top->in[axis]) % 16;
+      top->off =
+          (uint32_t)(top->off + (uint64_t)stack[n].size[axis] * (uint64_t)top->in[axis]) % 16;
       n++;
     } else {
       vram__reduce_split(s, top, acc, vt);
@@ -4789,7 +4995,9 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
 
 /* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
 #define VRAM__PRIMITIVES(X)                                                                        \
-  X(view) X(permute) X(expand) X(slice) X(clone) X(cast) X(addmm) X(mm) X(bmm) X(nll) X(mean)
+  X(view)                                                                                          \
+  X(permute)                                                                                       \
+  X(expand) X(slice) X(clone) X(cast) X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot) X(nll) X(mean)
 
 enum {
   VRAM__K_FIRST = VRAM_OP_COUNT - 1,
@@ -4914,35 +5122,52 @@ static vram__t vram__blas_copy(vram__s *s, vram__t x) {
   return vram__empty(s, vram__contig(s, x.d), x.dt);
 }
 
+/* The copies that BLAS needs, its workspace, and all gone. cuBLAS computes the transposed product,
+   so that the second operand goes first; a batched product of one column stays as it is (Blas.cpp).
+ */
+static void vram__gemm(vram__s *s, vram__t a, vram__t b, uint64_t workspace) {
+  int plain = b.d->ndim == 3 && b.d->v[2] == 1;
+  vram__t p = vram__blas_copy(s, plain ? a : b);
+  vram__t q = vram__blas_copy(s, plain ? b : a);
+  vram__workspace(s, workspace);
+  vram__let(s, p);
+  vram__let(s, q);
+}
+
 /* a [m,k] x b [k,n] into a fresh [m,n] */
 static vram__t vram__mm(vram__s *s, vram__t a, vram__t b) {
   int64_t size[2];
-  vram__t y, ca, cb;
+  vram__t y;
   size[0] = a.d->v[0], size[1] = b.d->v[1];
   y = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  cb = vram__blas_copy(s, b);
-  ca = vram__blas_copy(s, a);
-  vram__workspace(s, s->ws);
-  vram__let(s, cb);
-  vram__let(s, ca);
+  vram__gemm(s, a, b, s->ws);
   return y;
 }
 
 static vram__t vram__bmm(vram__s *s, vram__t a, vram__t b) {
   int64_t size[3];
-  vram__t y, ca, cb;
+  vram__t y;
   size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
   y = vram__empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
-  cb = vram__blas_copy(s, b);
-  ca = vram__blas_copy(s, a);
-  vram__workspace(s, s->ws);
-  vram__let(s, cb);
-  vram__let(s, ca);
+  vram__gemm(s, a, b, s->ws);
   return y;
 }
 
-static vram__t vram__turned(vram__s *s,
-                            vram__t x) { /* x with its last two axes swapped, borrowed */
+/* matrix x vector: a vector of stride 0 is copied, then the matrix if BLAS cannot read it */
+static vram__t vram__mv(vram__s *s, vram__t a, vram__t v) {
+  vram__t y = vram__empty(s, vram__dims_in(s, 1, a.d->v, NULL), a.dt), p = vram__none(), q = p;
+  if (VRAM__STRIDE(v.d)[0] == 0)
+    p = vram__empty(s, vram__contig(s, v.d), v.dt);
+  if (!vram__blas_able(a.d))
+    q = vram__empty(s, vram__contig(s, a.d), a.dt);
+  vram__workspace(s, s->ws);
+  vram__let(s, q);
+  vram__let(s, p);
+  return y;
+}
+
+/* x with its last two axes swapped, borrowed */
+static vram__t vram__turned(vram__s *s, vram__t x) {
   x.d = vram__swapped(s, x.d, x.d->ndim - 2u, x.d->ndim - 1u);
   return x;
 }
@@ -4952,32 +5177,38 @@ static int vram__by_columns(const vram__dims *d) {
   return VRAM__STRIDE(d)[0] == 1 && VRAM__STRIDE(d)[1] == d->v[0];
 }
 
-/* FunctionsManual.cpp, mm_mat1_grad and mm_mat2_grad: `d` the operand's dims */
-static vram__t vram__turned_own(vram__s *s, vram__t y) { /* y.t() of a result that nobody else has */
+/* The transposed view of a product that nobody else holds. */
+static vram__t vram__turn(vram__s *s, vram__t y) {
   vram__t t = vram__alias(s, y, vram__swapped(s, y.d, 0, 1));
   vram__let(s, y);
   return t;
 }
 
+/* FunctionsManual.cpp, mm_mat1_grad and mm_mat2_grad: `d` the operand's dims */
 static vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram__dims *d) {
-  vram__t y;
   if (!vram__by_columns(d))
     return vram__mm(s, g, vram__turned(s, b));
-  y = vram__mm(s, b, vram__turned(s, g));
-  return vram__turned_own(s, y);
+  return vram__turn(s, vram__mm(s, b, vram__turned(s, g)));
 }
 
 static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram__dims *d) {
-  vram__t y;
   if (!vram__by_columns(d))
     return vram__mm(s, vram__turned(s, a), g);
-  y = vram__mm(s, vram__turned(s, g), a);
-  return vram__turned_own(s, y);
+  return vram__turn(s, vram__mm(s, vram__turned(s, g), a));
+}
+
+/* maybe_multiply: a factor that is not 1 costs one more tensor */
+static vram__t vram__scaled(vram__s *s, vram__t t, int is) {
+  vram__t y;
+  if (!is)
+    return t;
+  y = vram__ti1(s, t);
+  vram__let(s, t);
+  return y;
 }
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
-static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i,
-                                       uint8_t *dt) {
+static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i, uint8_t *dt) {
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)
@@ -5044,36 +5275,121 @@ static void vram__bw_bmm(vram__s *s, vram__fn *f, vram__t *to) {
     to[0] = vram__bmm(s, g, vram__turned(s, vram__factor(f, 1)));
 }
 
-/* bias + a b. The bias of one value a column goes into the product through cuBLASLt. */
-static vram__t vram__t_addmm(vram__s *s, vram__t c, vram__t a, vram__t b) {
-  vram__t in[3], y, ca, cb;
+#define VRAM__ALPHA 4u /* aux of a product that adds: alpha is not 1 */
+#define VRAM__BETA 8u
+
+/* Is the added tensor c of a [m,k] x [k,n] product one that cuBLASLt adds itself? One value a
+   column, and in 16 bits also a matrix of the result's shape stored by rows (Blas.cpp; measured).
+ */
+static int vram__lt_bias(vram__t c, int64_t m, int64_t n, int64_t k, uint32_t factors) {
+  const int64_t *st = VRAM__STRIDE(c.d), *z = c.d->v;
+  if (n <= 1 || k <= 1)
+    return 0;
+  if (c.d->ndim == 2 && z[0] == m && z[1] == n && vram__size_of(c.dt) == 2 && st[1] == 1 &&
+      st[0] >= n)
+    return 1;
+  return (c.d->ndim == 1 || (c.d->ndim == 2 && z[0] == 1)) && c.d->numel == (uint64_t)n &&
+         (c.d->flags & VRAM__CONTIG) && !(factors & VRAM__BETA);
+}
+
+/* beta c + alpha a b. What cuBLASLt does not add is first written into the result. */
+static vram__t vram__t_addmm(vram__s *s, vram__t c, vram__t a, vram__t b, uint32_t factors) {
+  vram__t in[3], y;
   vram__fn *f;
   int64_t size[2];
-  int lt;
   size[0] = a.d->v[0], size[1] = b.d->v[1];
   in[0] = c, in[1] = a, in[2] = b;
   f = vram__record(s, VRAM__K_addmm, in, 3, 1, 2);
   vram__save_factors(s, f, 1, a, 2, b);
-  lt = (c.d->ndim == 1 || (c.d->ndim == 2 && c.d->v[0] == 1)) && c.d->numel == (uint64_t)size[1] &&
-       (c.d->flags & VRAM__CONTIG) && size[1] > 1 && a.d->v[1] > 1;
+  if (f)
+    f->aux |= factors;
   y = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  cb = vram__blas_copy(s, b);
-  ca = vram__blas_copy(s, a);
-  vram__workspace(s, lt ? 1048576 : s->ws);
-  vram__let(s, cb);
-  vram__let(s, ca);
+  vram__gemm(s, a, b,
+             vram__lt_bias(c, size[0], size[1], a.d->v[1], factors) ? VRAM__RULE_CUBLASLT_WORKSPACE
+                                                                    : s->ws);
   vram__made(s, f, 0, &y);
   return y;
 }
 
+static vram__t vram__added_grad(vram__s *s, vram__t g, uint64_t aux) {
+  g.fn = 0;
+  return aux & VRAM__BETA ? vram__ti1(s, g) : vram__keep_t(s, g);
+}
+
 static void vram__bw_addmm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
+  int scale = (f->aux & VRAM__ALPHA) != 0;
   if (vram__wants(f, 1))
-    to[1] = vram__mm_grad1(s, g, vram__factor(f, 1), vram__in_dims(s, f, 1, NULL));
+    to[1] = vram__scaled(s, vram__mm_grad1(s, g, vram__factor(f, 1), vram__in_dims(s, f, 1, NULL)),
+                         scale);
   if (vram__wants(f, 2))
-    to[2] = vram__mm_grad2(s, g, vram__factor(f, 0), vram__in_dims(s, f, 2, NULL));
+    to[2] = vram__scaled(s, vram__mm_grad2(s, g, vram__factor(f, 0), vram__in_dims(s, f, 2, NULL)),
+                         scale);
   if (vram__wants(f, 0))
-    g.fn = 0, to[0] = vram__keep_t(s, g);
+    to[0] = vram__added_grad(s, g, f->aux);
+}
+
+static vram__t vram__t_baddbmm(vram__s *s, vram__t c, vram__t a, vram__t b, uint32_t factors) {
+  vram__t in[3], y;
+  vram__fn *f;
+  in[0] = c, in[1] = a, in[2] = b;
+  f = vram__record(s, VRAM__K_baddbmm, in, 3, 1, 2);
+  vram__save_factors(s, f, 1, a, 2, b);
+  if (f)
+    f->aux |= factors;
+  y = vram__bmm(s, a, b);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_baddbmm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  int scale = (f->aux & VRAM__ALPHA) != 0;
+  if (vram__wants(f, 1))
+    to[1] = vram__scaled(s, vram__bmm(s, g, vram__turned(s, vram__factor(f, 1))), scale);
+  if (vram__wants(f, 2))
+    to[2] = vram__scaled(s, vram__bmm(s, vram__turned(s, vram__factor(f, 0)), g), scale);
+  if (vram__wants(f, 0))
+    to[0] = vram__added_grad(s, g, f->aux);
+}
+
+static vram__t vram__t_mv(vram__s *s, vram__t a, vram__t v) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = a, in[1] = v;
+  f = vram__record(s, VRAM__K_mv, in, 2, 1, 2);
+  vram__save_factors(s, f, 0, a, 1, v);
+  y = vram__mv(s, a, v);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_mv(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  if (vram__wants(f, 0)) /* the outer product is a pointwise one */
+    to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), g.dt);
+  if (vram__wants(f, 1))
+    to[1] = vram__mv(s, vram__turned(s, vram__factor(f, 0)), g);
+}
+
+static vram__t vram__t_dot(vram__s *s, vram__t a, vram__t b) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = a, in[1] = b;
+  f = vram__record(s, VRAM__K_dot, in, 2, 1, 2);
+  vram__save_factors(s, f, 0, a, 1, b);
+  y = vram__empty(s, s->scalar, a.dt);
+  vram__workspace(s, s->ws);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_dot(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    if (vram__wants(f, i))
+      to[i] = vram__ti2(s, g, vram__factor(f, !i));
 }
 
 /* LinearAlgebra.cpp, should_fold */
@@ -5132,43 +5448,41 @@ static vram__t vram__t_contiguous(vram__s *s, vram__t x) {
 /* LinearAlgebra.cpp, _matmul_impl */
 static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
   uint32_t na = a.d->ndim, nb = b.d->ndim, i, n = 0;
-  int64_t size[VRAM_MAX_AXES], ea[VRAM_MAX_AXES], eb[VRAM_MAX_AXES], batch = 1;
+  int64_t size[VRAM_MAX_AXES + 2], ea[VRAM_MAX_AXES + 2], eb[VRAM_MAX_AXES + 2], batch = 1;
   vram__t y, p, q, t;
+  if (nb == 1 && na <= 2)
+    return na == 1 ? vram__t_dot(s, a, b) : vram__t_mv(s, a, b);
+  if (na == 1 && nb == 2) { /* as a row */
+    t = vram__t_unsqueeze(s, a, 0);
+    y = vram__t_mm(s, t, b);
+    vram__let(s, t);
+    t = vram__t_squeeze1(s, y, 0);
+    vram__let(s, y);
+    return t;
+  }
   if (na == 2 && nb == 2)
     return vram__t_mm(s, a, b);
-  if (na == 1 && nb >= 1) { /* as a row */
-    t = vram__t_unsqueeze(s, a, 0);
-    y = vram__t_matmul(s, t, b);
-    vram__let(s, t);
-    t = vram__t_squeeze1(s, y, y.d->ndim - 2u);
-    vram__let(s, y);
-    return t;
-  }
-  if (nb == 1) { /* as a column */
-    t = vram__t_unsqueeze(s, b, 1);
-    y = vram__t_matmul(s, a, t);
-    vram__let(s, t);
-    t = vram__t_squeeze1(s, y, y.d->ndim - 1u);
-    vram__let(s, y);
-    return t;
-  }
   if (vram__should_fold(a, b)) {
-    int turn = nb > na;
+    int turn = nb > na, matrix;
     vram__t big = turn ? vram__t_swap(s, b, nb - 2, nb - 1) : vram__keep_t(s, a);
-    vram__t small = turn ? vram__t_swap(s, a, 0, 1) : vram__keep_t(s, b);
+    vram__t small = turn && na == 2 ? vram__t_swap(s, a, 0, 1) : vram__keep_t(s, turn ? a : b);
     int64_t fold[2];
-    fold[0] = 1, fold[1] = big.d->v[big.d->ndim - 1];
-    for (i = 0; i + 1 < big.d->ndim; i++)
-      fold[0] *= size[i] = big.d->v[i];
-    size[i] = small.d->v[1];
+    matrix = small.d->ndim == 2;
     n = big.d->ndim;
+    fold[0] = 1, fold[1] = big.d->v[n - 1];
+    for (i = 0; i + 1 < n; i++)
+      fold[0] *= size[i] = big.d->v[i];
+    if (matrix)
+      size[i] = small.d->v[1];
+    else
+      n--;
     p = vram__t_reshape(s, big, 2, fold);
-    q = vram__t_mm(s, p, small);
+    q = matrix ? vram__t_mm(s, p, small) : vram__t_mv(s, p, small);
     vram__let(s, p);
     y = vram__unsafe_view(s, q, vram__dims_in(s, n, size, NULL));
     vram__let(s, small);
     vram__let(s, big);
-    if (turn) {
+    if (turn && matrix) {
       t = vram__t_swap(s, y, n - 2, n - 1);
       vram__let(s, y);
       y = vram__t_contiguous(s, t);
@@ -5190,31 +5504,39 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
       return y;
     }
   }
-  {
-    vram__dims da = *a.d, db;
-    vram__copy(&db, b.d, vram__dims_bytes(b.d->ndim));
-    n = 0;
-    da.ndim = (uint8_t)(na - 2), db.ndim = (uint8_t)(nb - 2);
+  { /* both expanded to all batches; a vector counts as one row or one column */
+    vram__dims da, db;
+    vram__copy(&da, a.d, vram__dims_bytes(na));
+    vram__copy(&db, b.d, vram__dims_bytes(nb));
+    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0), db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
     vram__bcast(&n, size, &da);
     vram__bcast(&n, size, &db);
   }
   for (i = 0; i < n; i++)
     ea[i] = eb[i] = size[i], batch *= size[i];
-  ea[n] = a.d->v[na - 2], ea[n + 1] = a.d->v[na - 1];
-  eb[n] = b.d->v[nb - 2], eb[n + 1] = b.d->v[nb - 1];
-  size[n] = ea[n], size[n + 1] = eb[n + 1];
+  ea[n] = na > 1 ? a.d->v[na - 2] : 1, ea[n + 1] = a.d->v[na - 1];
+  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0], eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
   t = vram__t_expand(s, a, n + 2, ea);
   ea[n - 1] = batch;
   p = vram__t_reshape(s, t, 3, ea + n - 1);
   vram__let(s, t);
-  t = vram__t_expand(s, b, n + 2, eb);
+  t = vram__t_expand(s, b, nb > 1 ? n + 2 : n + 1, eb);
   eb[n - 1] = batch;
-  q = vram__t_reshape(s, t, 3, eb + n - 1);
+  q = vram__t_reshape(s, t, nb > 1 ? 3 : 2, eb + n - 1);
   vram__let(s, t);
+  if (nb == 1) {
+    t = vram__t_unsqueeze(s, q, 2);
+    vram__let(s, q);
+    q = t;
+  }
   t = vram__t_bmm(s, p, q);
   vram__let(s, p);
   vram__let(s, q);
-  return vram__unsafe_view(s, t, vram__dims_in(s, n + 2, size, NULL));
+  if (na > 1)
+    size[n++] = a.d->v[na - 2];
+  if (nb > 1)
+    size[n++] = b.d->v[nb - 1];
+  return vram__unsafe_view(s, t, vram__dims_in(s, n, size, NULL));
 }
 
 /* ---- how ops run: one function each, named in the op table; x the inputs, then weight, bias ----
@@ -5590,7 +5912,7 @@ static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t
       a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
   if (a[2].d && k == 2) {
     wt = vram__t_swap(s, a[1], 0, 1);
-    y[0] = vram__t_addmm(s, a[2], a[0], wt);
+    y[0] = vram__t_addmm(s, a[2], a[0], wt, 0);
     vram__let(s, wt);
   } else if (a[2].d && (a[0].d->flags & VRAM__CONTIG)) {
     fold[0] = 1, fold[1] = a[0].d->v[k - 1];
@@ -5599,7 +5921,7 @@ static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t
     size[i] = a[1].d->v[0];
     p = vram__t_reshape(s, a[0], 2, fold);
     wt = vram__t_swap(s, a[1], 0, 1);
-    q = vram__t_addmm(s, a[2], p, wt);
+    q = vram__t_addmm(s, a[2], p, wt, 0);
     vram__let(s, wt);
     y[0] = vram__unsafe_view(s, q, vram__dims_in(s, k, size, NULL));
     vram__let(s, p);
@@ -5627,7 +5949,11 @@ static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t
 
 static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3];
-  uint32_t i;
+  uint32_t i, factors = 0;
+  if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
+    factors |= VRAM__ALPHA;
+  if (VRAM__INT(n, beta, VRAM__ONE) != VRAM__ONE)
+    factors |= VRAM__BETA;
   for (i = n->nin; i-- > 0;)
     a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
   switch (n->op) {
@@ -5638,7 +5964,10 @@ static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__
     y[0] = vram__t_mm(s, a[0], a[1]);
     break;
   case VRAM_OP_addmm:
-    y[0] = vram__t_addmm(s, a[0], a[1], a[2]);
+    y[0] = vram__t_addmm(s, a[0], a[1], a[2], factors);
+    break;
+  case VRAM_OP_baddbmm:
+    y[0] = vram__t_baddbmm(s, a[0], a[1], a[2], factors);
     break;
   default:
     y[0] = vram__t_matmul(s, a[0], a[1]);
@@ -6125,8 +6454,343 @@ static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   y[0] = vram__empty(s, n->out[0].d, x[0].dt);
 }
 
+/* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
+ */
+typedef struct vram__operand {
+  vram__t t;
+  uint8_t at[VRAM_MAX_AXES];
+} vram__operand;
+
+static uint64_t vram__places(const vram__operand *o) {
+  uint64_t m = 0;
+  uint32_t i;
+  for (i = 0; i < o->t.d->ndim; i++)
+    m |= UINT64_C(1) << o->at[i];
+  return m;
+}
+
+static int64_t vram__size_at(const vram__operand *o, uint32_t at) {
+  uint32_t i;
+  for (i = 0; i < o->t.d->ndim; i++)
+    if (o->at[i] == at)
+      return o->t.d->v[i];
+  return 1;
+}
+
+/* o.sum over these positions; takes the old tensor */
+static void vram__sum_places(vram__s *s, vram__operand *o, uint64_t places) {
+  uint32_t i, m = 0, mask = 0;
+  vram__fn *f;
+  vram__t y;
+  for (i = 0; i < o->t.d->ndim; i++)
+    if (places >> o->at[i] & 1)
+      mask |= 1u << i;
+    else
+      o->at[m++] = o->at[i];
+  if (!mask)
+    return;
+  f = vram__record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
+  if (f)
+    f->aux = mask;
+  y = vram__sum(s, o->t, mask, 0, o->t.dt);
+  vram__made(s, f, 0, &y);
+  vram__let(s, o->t);
+  o->t = y;
+}
+
+/* o as a view with all these positions as axes, for a product with broadcasting */
+static vram__t vram__spread(vram__s *s, const vram__operand *o, uint64_t places) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, k = 0, m = 0;
+  for (i = 0; i < VRAM__MAX_LABELS && m < VRAM_MAX_AXES; i++)
+    if (places >> i & 1) {
+      if (k < o->t.d->ndim && o->at[k] == i)
+        size[m] = o->t.d->v[k], stride[m++] = VRAM__STRIDE(o->t.d)[k++];
+      else
+        size[m] = 1, stride[m++] = k < o->t.d->ndim ? o->t.d->v[k] * VRAM__STRIDE(o->t.d)[k] : 1;
+    }
+  return vram__view(s, o->t, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
+}
+
+/* o permuted to three groups of positions and each group made one axis */
+static vram__t vram__grouped(vram__s *s, const vram__operand *o, const uint64_t *group) {
+  uint8_t order[VRAM_MAX_AXES];
+  int64_t size[3];
+  uint32_t i, k, m = 0;
+  vram__t p, q;
+  for (k = 0; k < 3; k++)
+    for (size[k] = 1, i = 0; i < o->t.d->ndim; i++)
+      if (group[k] >> o->at[i] & 1)
+        order[m++] = (uint8_t)i, size[k] *= o->t.d->v[i];
+  p = vram__t_permute(s, o->t, order);
+  q = vram__t_reshape(s, p, 3, size);
+  vram__let(s, p);
+  return q;
+}
+
+static vram__t vram__t_mul(vram__s *s, vram__t a, vram__t b) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = a, in[1] = b;
+  f = vram__record(s, VRAM_OP_mul, in, 2, 1, 2);
+  y = vram__ti2(s, a, b);
+  if (f)
+    vram__save_letters(s, f, vram__op_at(VRAM_OP_mul)->recipe, in, 2, y, vram__none());
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* Linear.cpp, sumproduct_pair: the product of a and b summed over the positions `sum` of n; takes
+   both. It is a batched product of (both, only a, sum) and (both, sum, only b), or a pointwise one.
+ */
+static vram__operand vram__pair(vram__s *s, vram__operand a, vram__operand b, uint64_t sum,
+                                uint32_t n) {
+  uint64_t pa, pb, both, la, lb, group[3], m;
+  int64_t size[VRAM_MAX_AXES];
+  uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
+  uint32_t i, j, k = 0;
+  vram__operand y;
+  vram__t p, q;
+  if (!sum) {
+    pa = vram__places(&a) | vram__places(&b);
+    p = vram__spread(s, &a, pa);
+    vram__let(s, a.t);
+    q = vram__spread(s, &b, pa);
+    vram__let(s, b.t);
+    y.t = vram__t_mul(s, p, q);
+    vram__let(s, p);
+    vram__let(s, q);
+    for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
+      if (pa >> i & 1)
+        y.at[k++] = (uint8_t)i;
+    return y;
+  }
+  m = vram__places(&a) ^ vram__places(&b);
+  vram__sum_places(s, &a, m & sum);
+  vram__sum_places(s, &b, m & sum);
+  pa = vram__places(&a), pb = vram__places(&b);
+  both = pa & pb & ~sum, la = pa & ~pb & ~sum, lb = pb & ~pa & ~sum;
+  /* all axes of b in front of those of a: the other way round the result needs no transposing;
+     positions that are 1 in both count as b's */
+  m = ~pa & ~sum & ((UINT64_C(1) << n) - 1);
+  if (la && m && m < (la & (0 - la))) {
+    vram__operand t = a;
+    a = b, b = t;
+    m = la, la = lb, lb = m;
+  }
+  group[0] = both, group[1] = la, group[2] = sum;
+  p = vram__grouped(s, &a, group);
+  group[1] = sum, group[2] = lb;
+  q = vram__grouped(s, &b, group);
+  y.t = vram__t_bmm(s, p, q);
+  group[1] = la;
+  for (j = 0; j < 3; j++)
+    for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
+      if (group[j] >> i & 1) {
+        at[k] = (uint8_t)i;
+        size[k++] = vram__size_at(j < 2 ? &a : &b, i);
+      }
+  vram__let(s, a.t);
+  vram__let(s, b.t);
+  vram__let(s, p);
+  vram__let(s, q);
+  p = vram__view(s, y.t, vram__dims_in(s, k, size, NULL), VRAM__K_view, 0);
+  vram__let(s, y.t);
+  for (m = both | la | lb, j = 0, i = 0; i < n && j < k; i++)
+    if (m >> i & 1) {
+      uint32_t o = 0;
+      while (at[o] != i)
+        o++;
+      y.at[j] = (uint8_t)i;
+      order[j++] = (uint8_t)o;
+    }
+  y.t = vram__t_permute(s, p, order);
+  vram__let(s, p);
+  return y;
+}
+
+/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in order of
+   their positions. Takes x. */
+static vram__operand vram__einsum_operand(vram__s *s, vram__t x, uint8_t *at) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint8_t order[VRAM_MAX_AXES];
+  uint32_t i, j, k, m;
+  vram__operand o;
+  vram__t t;
+  for (j = 1; j < x.d->ndim; j++)
+    for (i = 0; i < j; i++)
+      if (at[i] == at[j]) {
+        for (m = 0, k = 0; k < x.d->ndim; k++)
+          if (k != j)
+            size[m] = x.d->v[k],
+            stride[m++] = VRAM__STRIDE(x.d)[k] + (k == i ? VRAM__STRIDE(x.d)[j] : 0);
+        for (k = j; k < m; k++)
+          at[k] = at[k + 1];
+        t = vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
+        vram__let(s, x);
+        x = t;
+        j--;
+        break;
+      }
+  for (m = 0, i = 0; i < x.d->ndim; i++)
+    if (x.d->v[i] != 1)
+      at[m] = at[i], size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
+  if (m < x.d->ndim) {
+    t = vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
+    vram__let(s, x);
+    x = t;
+  }
+  for (i = 0; i < m; i++) {
+    for (j = i; j > 0 && at[order[j - 1]] > at[i]; j--)
+      order[j] = order[j - 1];
+    order[j] = (uint8_t)i;
+  }
+  for (i = 0; i < m; i++)
+    o.at[i] = at[order[i]];
+  o.t = vram__t_permute(s, x, order);
+  vram__let(s, x);
+  return o;
+}
+
+/* Operands from left to right; a label is summed as soon as no later operand has it. */
 static void vram__run_einsum(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__labels l;
+  const char *what, *p;
+  uint8_t at[VRAM_MAX_AXES];
+  int64_t stride[VRAM_MAX_AXES];
+  uint64_t sum, sa, sb;
+  uint32_t i, k, m;
+  vram__operand a, b;
+  vram__label_all(&l, n, &what);
+  p = l.text;
+  for (k = 0; k < n->nin; k++)
+    x[k] = s->amp ? vram__autocast(s, x[k], s->amp) : vram__keep_t(s, x[k]);
+  vram__label_axes(&l, &p, x[0].d->ndim, at);
+  a = vram__einsum_operand(s, x[0], at);
+  for (k = 1; k < n->nin; k++) {
+    vram__label_axes(&l, &p, x[k].d->ndim, at);
+    b = vram__einsum_operand(s, x[k], at);
+    sum = sa = sb = 0;
+    for (i = l.nout; i < l.n; i++) {
+      int in_a = (int)(vram__places(&a) >> i & 1), in_b = (int)(vram__places(&b) >> i & 1);
+      uint64_t bit = UINT64_C(1) << i;
+      if (in_a && in_b) {
+        if (--l.count[i] == 1)
+          sum |= bit;
+      } else if (l.count[i] == 1)
+        sa |= in_a ? bit : 0, sb |= in_b ? bit : 0;
+    }
+    vram__sum_places(s, &a, sa);
+    vram__sum_places(s, &b, sb);
+    a = vram__pair(s, a, b, sum, l.n);
+  }
+  vram__sum_places(s, &a, ~((UINT64_C(1) << l.nout) - 1));
+  for (m = 0, i = 0; i < l.nout; i++) /* the axes of size 1 come back */
+    if (m < a.t.d->ndim && a.at[m] == i)
+      stride[i] = VRAM__STRIDE(a.t.d)[m++];
+    else
+      stride[i] = m < a.t.d->ndim ? a.t.d->v[m] * VRAM__STRIDE(a.t.d)[m] : 1;
+  if (l.nout == a.t.d->ndim)
+    y[0] = a.t;
+  else {
+    y[0] = vram__view(s, a.t, vram__dims_in(s, l.nout, n->out[0].d->v, stride), VRAM__K_view, 0);
+    vram__let(s, a.t);
+  }
+}
+
+/* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
+   `without`), multiplied and summed over the positions `sum`, one index of position 1 after the
+   other. */
+static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *without,
+                               uint32_t sum) {
+  vram__operand o[3], p;
+  int64_t size[4], stride[4], rounds = 1, full[4];
+  uint32_t i, j, a, m;
+  uint64_t first = sum & without[2] & ~2u, rest = sum & ~without[2] & ~2u, used;
+  vram__t y;
+  for (j = 0; j < 4; j++)
+    full[j] = 1;
+  for (i = 0; i < 3; i++) {
+    for (m = 0, a = 0, j = 0; j < 4; j++) {
+      if (without[i] >> j & 1)
+        continue;
+      if (in[i].d->v[a] != 1)
+        full[j] = in[i].d->v[a];
+      if (in[i].d->v[a] != 1 && j != 1)
+        size[m] = in[i].d->v[a], stride[m] = VRAM__STRIDE(in[i].d)[a], o[i].at[m++] = (uint8_t)j;
+      a++;
+    }
+    o[i].t = in[i];
+    o[i].t.fn = 0, o[i].t.req = 0;
+    o[i].t.d = vram__dims_in(s, m, size, stride);
+  }
+  rounds = full[1];
+  for (m = 0, j = 0; j < 4; j++)
+    if (!(sum >> j & 1))
+      size[m++] = full[j];
+  y = vram__empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
+  for (used = s->used; rounds-- && !s->failed;) {
+    for (i = 0; i < 3; i++)
+      vram__keep_t(s, o[i].t);
+    p = vram__pair(s, o[0], o[1], first, 4);
+    p = vram__pair(s, p, o[2], rest, 4);
+    vram__let(s, p.t);
+    for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
+      if ((const uint8_t *)s->cache[i] >= s->mem + used &&
+          (const uint8_t *)s->cache[i] < s->mem + s->cap)
+        s->cache[i] = NULL;
+    s->used = used;
+  }
+  return y;
+}
+
+/* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
+enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
+
+static void vram__run_bilinear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
+  vram__t in[3], t, add[2];
+  vram__fn *f;
+  int64_t rows[2];
+  uint32_t i, k = x[0].d->ndim;
+  for (i = 0; i < 3; i += 2) {
+    t = x[i / 2];
+    rows[1] = t.d->v[k - 1], rows[0] = rows[1] ? (int64_t)t.d->numel / rows[1] : 0;
+    in[i] = vram__t_reshape(s, t, 2, rows);
+  }
+  in[1] = s->param[n->param[0]->index];
+  f = vram__record(s, n->op, in, 3, 1, 3);
+  for (i = 0; f && i < 3; i++)
+    if (vram__wants(f, (i + 1) % 3) || vram__wants(f, (i + 2) % 3))
+      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i), vram__save(s, f, in[i]);
+  t = vram__trilinear(s, in, without, VRAM__BI_OUT);
+  vram__made(s, f, 0, &t);
+  y[0] = vram__t_reshape(s, t, k, n->out[0].d->v);
+  vram__let(s, t);
+  vram__let(s, in[0]);
+  vram__let(s, in[2]);
+  if (n->param[1]) {
+    add[0] = y[0], add[1] = s->param[n->param[1]->index];
+    f = vram__record(s, VRAM_OP_add, add, 2, 1, 0);
+    y[0] = vram__ti2(s, add[0], add[1]);
+    vram__made(s, f, 0, &y[0]);
+    vram__let(s, add[0]);
+  }
+}
+
+static void vram__bw_bilinear(vram__s *s, vram__fn *f, vram__t *to) {
+  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
+  uint32_t i, k, w[3];
+  vram__t in[3];
+  for (i = 0; i < 3; i++) {
+    if (!vram__wants(f, i))
+      continue;
+    for (k = 0; k < 3; k++) {
+      w[k] = k == i ? (uint32_t)VRAM__BI_OUT : without[k];
+      in[k] = k == i ? VRAM__SLOTS(f)[0].g : VRAM__SAVED(f)[((f->aux >> (4 * k)) & 15) - 1];
+    }
+    to[i] = vram__trilinear(s, in, w, without[i]);
+  }
 }
 
 /* ops written out to lines run as those; ops made of other autograd nodes have no backward of their
