@@ -16,6 +16,8 @@
 #ifndef VRAM_H_INCLUDED
 #define VRAM_H_INCLUDED
 
+#define VRAM_VERSION "0.1.0"
+
 /* ============================================================================================
  * >>ct    compile-time arithmetic
  *
@@ -1094,6 +1096,14 @@ typedef enum vram_op {
    memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
    of them is the step's affair. */
 
+typedef struct vram_op_info {
+  const char *name, *keys, *recipe, *autocast;
+  uint32_t least, most; /* inputs */
+} vram_op_info;
+
+VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
+VRAM_API const char *vram_op_name(uint32_t op);
+
 /* One axis list: sizes and strides in elements; `v` holds ndim sizes, then ndim strides. */
 typedef struct vram__dims {
   uint64_t numel;
@@ -1175,8 +1185,178 @@ typedef struct vram_dim {
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. */
+/* Bytes of memory that vram_parse needs for this text at most (0: text too large). */
+VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                   uint32_t nset);
+
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err);
+/* -----------------------------------------------------------------------------------------------
+   >>optim   what an optimizer allocates and frees in its constructor and in one step
+
+   One row of VRAM_OPTIMIZERS is one optimizer. Its memory behaviour is data: short recipes, played
+   by vram__optim_play. `init` makes the state (once per parameter, in the optimizer's order);
+   `foreach`, `loop` and `fused` are the body of one step and, behind '|', what the function's local
+   variables still hold when it returns. The body runs once per group of equal dtype (foreach; the
+   dtype seen last comes first), once per parameter (loop), or once (fused). Registers live on from
+   one round to the next, as Python's local variables do.
+
+   A recipe acts on its scope, the group or the one parameter:
+     !S    state of size S, for every parameter of the scope; it stays
+     +rS   a temporary of size S for every parameter of the scope, appended to register r (a to z)
+     -r    frees register r, its last one first; nothing if it is empty
+     =rs   frees register r, then r takes what s holds (an assignment: the new value exists first)
+     ^rs   frees all of s but its last one, which goes to the empty register r (the variable of a
+           `for` loop keeps its last value)
+     .S    allocated and freed at once
+     *x    workspace of a matrix product, allocated and freed at once: w cuBLAS; l cuBLASLt, unless
+           the matrix has one row or column; t as l, but cuBLAS where the matrix is used transposed
+     %x    workspace of a reduction (buffer, counters): N over the whole tensor, B the same for a
+           bf16 copy, R over the last axis, C over the last but one, O mean of the row factors
+     (..)  once for each parameter of the scope
+     X[..] only if X: W weight decay, not decoupled (w: without), F first step, L sixth
+           step or later (l: before), C capturable (c: not), D step counter on the device (fused or
+           capturable), 2 two axes or more (1: fewer), B 4096 elements or more (b: fewer), Q before
+           the first 8-bit state
+   Sizes: p as the parameter, e one element of its dtype; P, E the same, but f32 where PyTorch
+     promotes (capturable: no axes, with an f32 scalar); b one byte per element, h two, f four;
+     s one f32, n one bf16, 1 and 8 so many bytes; r, c row and column factors, o their mean;
+     g Gram matrix in bf16; a one f32 per block of elements, k code table of 8-bit states;
+     F f32 copy of a low-precision parameter (nothing for others)
+   ---------------------------------------------------------------------------------------------- */
+
+typedef enum vram_optim_impl { /* the default: what PyTorch picks on CUDA */
+                               VRAM_OPTIM_IMPL_DEFAULT,
+                               VRAM_OPTIM_IMPL_FOREACH,
+                               VRAM_OPTIM_IMPL_LOOP,
+                               VRAM_OPTIM_IMPL_FUSED
+} vram_optim_impl;
+
+/* flags of a row */
+enum {
+  VRAM__OPTIM_CTOR = 1,       /* the constructor makes the state, for all parameters, used or not */
+  VRAM__OPTIM_MATRIX = 2,     /* takes only parameters of two axes; the others are left out */
+  VRAM__OPTIM_SPLIT = 4,      /* foreach: a group is split into matrices and vectors */
+  VRAM__OPTIM_CAPTURE = 8,    /* has the option `capturable` */
+  VRAM__OPTIM_DECOUPLED = 16, /* weight decay is decoupled: no temporaries */
+  VRAM__OPTIM_DERIVED = 32    /* temporaries derived, not measured */
+};
+
+/* Adam: exp_avg_sq.sqrt() -> denom */
+#define VRAM__OPTIM_ADAM "W[+gp-g]C[+xs+ys=ax=by]+xp=dx|-a-b-d"
+#define VRAM__OPTIM_POW "+xs.8+ys-x" /* 1 - beta ** step on the device, left in y */
+#define VRAM__OPTIM_ADAM_LOOP(max)                                                                 \
+  "W[+gp]c[+xp+yp-x=dy]C[" VRAM__OPTIM_POW "=ay" VRAM__OPTIM_POW "=by+xs+ys-x=cy+xs=ex+xs=fx" max  \
+  "+xp+ys+zP-x-y+xs+ys-x-y=dz]W[-g]|-a-b-c-e-f-d"
+#define VRAM__OPTIM_RMS_LOOP "W[+gp]+xp=axW[-g]|-a"
+#define VRAM__OPTIM_WHERE "+xb+ye+zp-y-x-z" /* x.copy_(torch.where(mask, number, x)) */
+#define VRAM__OPTIM_NADAM_LOOP                                                                     \
+  "C[" VRAM__OPTIM_POW "=ay]W[+gp]c[+xp+yp-x=dy]C[+xs+ys.8-x+xs-y+ys-x+xs-y=mx+xs+ys-x+xs.8-y"     \
+  "+ys-x+xs-y+ys-x=ky+xP+yP-x=dy+xP=dx+xs=qx+xs+ys-x+xs+zs-y-x+yP-z=gy+zs+ws+vs-z-w+zP-v]-g-z"     \
+  "|-a-m-k-d-q"
+#define VRAM__OPTIM_RADAM                                                                          \
+  "C[+xs=ax+xs=bx]W[+gp-g]C[+ns+ys-y+ys-y(+x1+ys+rs-y-x)-n(+x1+ys+zs+vs-z-y-x)=uv+xs=ax+xs=bx"     \
+  "-r-a]+xp=dx|-b-u-d"
+#define VRAM__OPTIM_RADAM_LOOP                                                                     \
+  "W[+gp]C[" VRAM__OPTIM_POW "=ay" VRAM__OPTIM_POW "=by]+xP=cx"                                    \
+  "c[l[+xp-x]L[+tp+up+vp+wp-v-u+vp-t-w+tp-v-t]]"                                                   \
+  "C[+xs+ys.8+zs-x-y+xs-z+ys-x=ry+m1+xs+ys+zs-x-y+xs-z+ys+zs-x-y+xs-z+yp+zs+vP-z-y+yP-x-v+xE+zP"   \
+  "-x-m-y=uz+xP+yP-x-y]W[-g]|-a-c-u-b-r"
+#define VRAM__OPTIM_ASGD "+xp-x+xp-xc[(+xs+ys-x+zs-y+xs+vs-x-z)=ev+xs=mx]C[+xs-x+xs=ex]|-m-e"
+#define VRAM__OPTIM_ASGD_LOOP                                                                      \
+  "W[+gp]C[+xs+ys-x-y]+xp-xC[+xs+ys-x+zs-y+xs+ys-x-z-y+xs+ys+zs-x-y+xs+ys-x-z-y]W[-g]|"
+#define VRAM__OPTIM_RPROP                                                                          \
+  "+gp-k(c[.b.b.b]C[" VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE                        \
+  "])(" VRAM__OPTIM_WHERE ")^kg+xp=sx|-k-s"
+#define VRAM__OPTIM_RPROP_LOOP                                                                     \
+  "+xp+yp-x=ayc[.b.b.b]C[" VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE                   \
+  "]+gpc[.b]C[" VRAM__OPTIM_WHERE "].p-g|-a"
+#define VRAM__OPTIM_ADAFACTOR                                                                      \
+  "(+xe%N-x)2[(+xr%R)-x(+xc%C)-x(+xp*w)(+yo%O)-y=vx]1[+xp-x+xp=vx](+xe%N-x)|-v"
+#define VRAM__OPTIM_ADAFACTOR_LOOP                                                                 \
+  "+xe%N-x2[+xr%R=ax+xc%C=bx+xp*w+yo%O-y=vx]1[+xp=qx+xp=vx]+xe%N-x|-a-b-q-v"
+#define VRAM__OPTIM_MUON(t) "+yg*w=ay+yg*l=by+zh*" t "=xz" /* one Newton-Schulz step */
+#define VRAM__OPTIM_MUON_LOOP                                                                      \
+  "+up-k+xh+yn%B+zn-y-z" VRAM__OPTIM_MUON("t") VRAM__OPTIM_MUON("l") VRAM__OPTIM_MUON("l")         \
+      VRAM__OPTIM_MUON("l") VRAM__OPTIM_MUON("l") "-a-b-u=kx|-k"
+#define VRAM__OPTIM_8BIT_1 "B[Q[!k]!b!a]b[!f]"
+#define VRAM__OPTIM_8BIT_2 "B[Q[!k!k]!b!b!a!a]b[!f!f]"
+
+/* X(name, what the state is, default, flags, init, foreach, loop, fused); 0: no such one.
+   Measured: torch.optim of PyTorch 2.15; lion with lion-pytorch 0.2.5 (foreach:
+   timm 1.0.31, one chunk); *_8bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after
+   timm 1.0.31). */
+#define VRAM_OPTIMIZERS(X)                                                                         \
+  X(sgd, "", FOREACH, 0, "", "-gW[+gp]|-g", "-gW[+gp]|-g", "")                                     \
+  X(sgd_momentum, "momentum_buffer", FOREACH, 0, "", "-gW[+gp]F[!p]|-g", "-gW[+gp]F[!p]|-g",       \
+    "F[!p]")                                                                                       \
+  X(sgd_nesterov, "momentum_buffer", FOREACH, 0, "", "-gW[+gp]F[!p]|-g", "-gW[+gp]F[!p]+np=gn|-g", \
+    "F[!p]")                                                                                       \
+  X(adam, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p", VRAM__OPTIM_ADAM,       \
+    VRAM__OPTIM_ADAM_LOOP(""), "")                                                                 \
+  X(adam_amsgrad, "exp_avg exp_avg_sq max_exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE,               \
+    "D[!s]!p!p!p", VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP(".p"), "")                              \
+  X(adamw, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE | VRAM__OPTIM_DECOUPLED,             \
+    "D[!s]!p!p", VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP(""), "")                                  \
+  X(adamw_amsgrad, "exp_avg exp_avg_sq max_exp_avg_sq", FOREACH,                                   \
+    VRAM__OPTIM_CAPTURE | VRAM__OPTIM_DECOUPLED, "D[!s]!p!p!p", VRAM__OPTIM_ADAM,                  \
+    VRAM__OPTIM_ADAM_LOOP(".p"), "")                                                               \
+  X(adagrad, "sum", FOREACH, VRAM__OPTIM_CTOR, "D[!s]!p", "W[+yp]+xp=axw[+yp]=gy|-a-g",            \
+    VRAM__OPTIM_RMS_LOOP, "")                                                                      \
+  X(rmsprop, "square_avg", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p", "-gW[+gp]+xp=ax|-g-a",         \
+    VRAM__OPTIM_RMS_LOOP, 0)                                                                       \
+  X(rmsprop_momentum, "square_avg momentum_buffer", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",     \
+    "-gW[+gp]+xp=ax|-g-a", VRAM__OPTIM_RMS_LOOP, 0)                                                \
+  X(rmsprop_centered, "square_avg grad_avg", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",            \
+    "-gW[+gp]+xp=ax|-g-a", VRAM__OPTIM_RMS_LOOP, 0)                                                \
+  X(rmsprop_centered_momentum, "square_avg momentum_buffer grad_avg", FOREACH,                     \
+    VRAM__OPTIM_CAPTURE, "D[!s]!p!p!p", "-gW[+gp]+xp=ax|-g-a", VRAM__OPTIM_RMS_LOOP, 0)            \
+  X(adadelta, "square_avg acc_delta", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",                   \
+    "-gW[+gp]+xp=ax+xp=bx|-g-a-b", "W[+gp]+xp=ax+xp=bxW[-g]|-a-b", 0)                              \
+  X(adamax, "exp_avg exp_inf", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",                          \
+    "-g+gpC[+xs=bx+xP=dx]|-g-b-d", "W[+gp].pC[+xs.8+ys-x=by+xP=dx]W[-g]|-b-d", 0)                  \
+  X(nadam, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s!s]!p!p",                      \
+    "-gW[+gp]+xp=dxC[+xs+us+vs-x+ys-y+ys=mu-y+ys=kv-y+xP=nx]|-g-d-m-k-n", VRAM__OPTIM_NADAM_LOOP,  \
+    0)                                                                                             \
+  X(radam, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p", VRAM__OPTIM_RADAM,     \
+    VRAM__OPTIM_RADAM_LOOP, 0)                                                                     \
+  X(asgd, "step eta mu ax", FOREACH, VRAM__OPTIM_CAPTURE, "!s+xs!s-x!s!p", VRAM__OPTIM_ASGD,       \
+    VRAM__OPTIM_ASGD_LOOP, 0)                                                                      \
+  X(rprop, "prev step_size", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p", VRAM__OPTIM_RPROP,         \
+    VRAM__OPTIM_RPROP_LOOP, 0)                                                                     \
+  X(adafactor, "row_var col_var or variance", LOOP, VRAM__OPTIM_SPLIT, "2[!r!c]1[!p]",             \
+    VRAM__OPTIM_ADAFACTOR, VRAM__OPTIM_ADAFACTOR_LOOP, 0)                                          \
+  X(muon, "momentum_buffer", LOOP, VRAM__OPTIM_MATRIX, "!p", 0, VRAM__OPTIM_MUON_LOOP, 0)          \
+  X(lion, "exp_avg", LOOP, 0, "", "F[!p]+xp=ax|-a", "F[!p]+xp+yp-x-y", 0)                          \
+  X(lamb, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_DERIVED, "!p!p", "-g+gp+xp=dx+xp=ux|-g-d-u",  \
+    "+gp+xp+yp-x=dy+xp=ux-g|-d-u", "")                                                             \
+  X(adam_8bit, "state1 state2 absmax1 absmax2", LOOP, 0, VRAM__OPTIM_8BIT_2, 0, "", 0)             \
+  X(adamw_8bit, "state1 state2 absmax1 absmax2", LOOP, 0, VRAM__OPTIM_8BIT_2, 0, "", 0)            \
+  X(sgd_momentum_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)                    \
+  X(rmsprop_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)                         \
+  X(adagrad_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)                         \
+  X(lion_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)
+
+typedef enum vram_optimizer {
+#define VRAM__OPTIM_ROW(name, state, def, flags, init, foreach, loop, fused) VRAM_OPTIM_##name,
+  VRAM_OPTIMIZERS(VRAM__OPTIM_ROW)
+#undef VRAM__OPTIM_ROW
+      VRAM_OPTIM_COUNT
+} vram_optimizer;
+
+typedef struct vram_optimizer_info {
+  const char *name;
+  const char *state;           /* the names of its state tensors, as in PyTorch */
+  const char *implementations; /* the first is the default */
+} vram_optimizer_info;
+
+/* The row of an optimizer; 0: there is none. */
+VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *info);
+
+/* The optimizer of a name ("adamw"; a suffix "_wd" asks for L2 weight decay that is added to the
+   gradient), VRAM_OPTIM_COUNT: there is none. *weight_decay, if not NULL, becomes 0 or 1. */
+VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay);
+
 /* >>step ======================================================================================
    One step of a model as a stream of events, and the report that counts them. */
 
@@ -1225,13 +1405,6 @@ typedef struct vram_event {
   const vram_node *node; /* NULL: none */
 } vram_event;
 
-typedef enum vram_optim_impl {
-  VRAM_OPTIM_DEFAULT,
-  VRAM_OPTIM_FOREACH,
-  VRAM_OPTIM_FUSED,
-  VRAM_OPTIM_LOOP
-} vram_optim_impl;
-
 /* One tensor or workspace that is allocated at the peak. */
 typedef struct vram_live {
   uint64_t bytes;
@@ -1248,22 +1421,32 @@ typedef struct vram_node_report {
   uint8_t dtype;         /* of the first output in this run */
 } vram_node_report;
 
+typedef enum vram_rules {
+  VRAM_RULES_TORCH, /* PyTorch eager, 2.15 */
+  VRAM_RULES_IDEAL  /* what a hand-written backward needs */
+} vram_rules;
+
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
 typedef struct vram_step_options {
-  int train;     /* 0: forward under no_grad */
-  int optimizer; /* vram_optimizer; with train */
+  int train; /* 0: forward under no_grad */
+  vram_rules rules;
+  vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
-  int first_step;      /* 0: steady step, optimizer state exists */
-  int amp;             /* 0, VRAM_BF16 or VRAM_F16: autocast */
-  int dtype;           /* 0 or the dtype of the whole model (VRAM_BF16, VRAM_F16) */
-  uint32_t accumulate; /* micro-batches, 0 or 1: one */
-  int keep_grads;      /* zero_grad(set_to_none=False) */
-  uint32_t cc;         /* compute capability times ten; 0: 90 */
-  uint32_t sm;         /* multiprocessors; 0: those of the usual device of that cc */
-  int grad_scaler;     /* loss scaling; with train and amp = VRAM_F16 it is always on */
+  int weight_decay;       /* L2 weight decay that is added to the gradient */
+  int first_step;         /* 0: steady step, optimizer state exists */
+  int amp;                /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  int dtype;              /* 0 or the dtype of the whole model (VRAM_BF16, VRAM_F16) */
+  int master_weights;     /* the optimizer works on fp32 copies of low-precision parameters */
+  uint32_t accumulate;    /* micro-batches, 0 or 1: one */
+  int keep_grads;         /* zero_grad(set_to_none=False) */
+  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
+  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;            /* compute capability times ten; 0: 90 */
+  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
+  uint64_t context_bytes; /* CUDA context and libraries; 0: 512 MiB */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
-  vram_node_report *nodes; /* NULL, or one for each node of the graph */
+  struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
 } vram_step_options;
 
 typedef struct vram_phase_report {
@@ -1280,10 +1463,17 @@ typedef struct vram_bounds {
 
 typedef struct vram_report {
   uint64_t params_bytes, buffers_bytes, inputs_bytes, gradients_bytes, optimizer_bytes;
-  uint64_t saved_bytes, autocast_cache_bytes, workspace_bytes;
+  uint64_t saved_bytes; /* kept for backward: distinct storages that are no parameters, buffers,
+                           inputs */
+  uint64_t autocast_cache_bytes; /* low-precision copies of weights */
+  uint64_t workspace_bytes;      /* the largest one */
+  uint64_t kv_cache_bytes;       /* 0: the text form has no cache */
+  uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
   vram_bounds peak_allocated_bytes;
+  uint64_t peak_reserved_bytes; /* at least: whole segments */
+  vram_bounds device_bytes;
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
@@ -1291,6 +1481,37 @@ typedef struct vram_report {
   uint64_t peak_event; /* the how manieth of them reached the peak */
   uint64_t scratch_used;
 } vram_report;
+
+/* Devices: name, compute capability times ten, multiprocessors, memory in GiB as sold.
+   Sources: NVIDIA's data sheets and the CUDA programming guide. */
+#define VRAM_GPUS(X)                                                                               \
+  X("t4", 75, 40, 16)                                                                              \
+  X("rtx2080ti", 75, 68, 11)                                                                       \
+  X("a10", 86, 72, 24)                                                                             \
+  X("a100-40", 80, 108, 40)                                                                        \
+  X("a100-80", 80, 108, 80)                                                                        \
+  X("rtx3060", 86, 28, 12)                                                                         \
+  X("rtx3080", 86, 68, 10)                                                                         \
+  X("rtx3090", 86, 82, 24)                                                                         \
+  X("a6000", 86, 84, 48)                                                                           \
+  X("rtx4060ti", 89, 34, 16)                                                                       \
+  X("rtx4080", 89, 76, 16)                                                                         \
+  X("rtx4090", 89, 128, 24)                                                                        \
+  X("l4", 89, 58, 24)                                                                              \
+  X("l40s", 89, 142, 48)                                                                           \
+  X("h100-80", 90, 132, 80)                                                                        \
+  X("h200", 90, 132, 141)                                                                          \
+  X("b200", 100, 148, 180)                                                                         \
+  X("rtx5090", 120, 170, 32)
+
+typedef struct vram_gpu {
+  const char *name;
+  uint32_t cc, sm;
+  uint64_t bytes;
+} vram_gpu;
+
+/* Device i, NULL behind the last one. */
+VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
@@ -3994,6 +4215,56 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+/* Goes over the lines once, dims and loop counts alone are read; a node costs at most so much. */
+VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                   uint32_t nset) {
+  uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
+  uint8_t used[VRAM_MAX_DIMS];
+  uint64_t total = 65536, times[VRAM_MAX_LOOPS + 1], lines = 16;
+  uint32_t depth = 0;
+  const char *s = text, *c;
+  vram_graph g;
+  vram__parse q;
+  vram_graph_init(&g, mem, sizeof mem);
+  vram__zero(&q, sizeof q);
+  q.g = &g;
+  q.set = set;
+  q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
+  q.used = used;
+  q.text_end = text + len;
+  times[0] = 1;
+  while (s < q.text_end && !g.error.code) {
+    vram__at_line(&q, s);
+    if (vram__token(&q)) {
+      uint64_t cost = 2048 + 40 * (uint64_t)(q.end - q.start);
+      int64_t count = 1;
+      lines++;
+      if (vram__same(q.tok, q.len, "dim"))
+        vram__dim_line(&q);
+      else if (vram__same(q.tok, q.len, "loop") && depth < VRAM_MAX_LOOPS) {
+        if (vram__token(&q))
+          vram__size(&q, q.tok, q.tok + q.len, 0, &count);
+        times[depth + 1] = vram__mul(times[depth], (uint64_t)(count > 0 ? count : 1));
+        depth++;
+      } else if (vram__same(q.tok, q.len, "next") && depth)
+        depth--;
+      for (c = q.start; c < q.end; c++)
+        if (*c == ',') {
+          cost += 512;
+          lines++;
+        }
+      cost = vram__mul(cost, times[depth]);
+      if (cost > (uint64_t)VRAM_MAX_BYTES - total)
+        return 0;
+      total += cost;
+    }
+    s = vram__line_end(s, q.text_end);
+    if (s < q.text_end)
+      s++;
+  }
+  return total + 32 * lines;
+}
+
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err) {
   vram__parse q;
@@ -4134,6 +4405,10 @@ struct vram__s {
   vram__t *gin;  /* gradients for the inputs of the running backward node */
   vram__t *args; /* inputs and outputs of the running node */
   vram__t loss;
+  struct vram__optim_param *optim;
+  const char *problem; /* why these options are impossible */
+  uint8_t known;       /* leaf.had is known from a step before */
+  uint8_t missing;     /* a trainable parameter got no gradient, so it has no optimizer state */
   const vram__dims *cache[64];
   const vram__dims *scalar;
   const vram_node *node;
@@ -4305,6 +4580,8 @@ static void vram__workspace(vram__s *s, uint64_t bytes) {
   uint32_t i;
   if (!bytes)
     return;
+  if (bytes > s->r->workspace_bytes)
+    s->r->workspace_bytes = bytes;
   s->cat = VRAM_CATEGORY_WORKSPACE;
   i = vram__new(s, bytes);
   s->cat = cat;
@@ -6846,6 +7123,682 @@ static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
         VRAM__PRIMITIVES(VRAM__X)
 #undef VRAM__X
 };
+/* >>optim (Implementation) --------------------------------------------------------------------- */
+
+typedef struct vram__optim_param {
+  uint64_t numel;
+  uint32_t ndim;
+  const int64_t *size;
+  uint8_t dtype;
+  uint64_t grad_handle; /* the caller's; not used here */
+} vram__optim_param;
+
+typedef struct vram__optim_row {
+  const char *name, *state;
+  uint8_t def, flags;
+  const char *init, *body[4]; /* body: by VRAM_OPTIM_IMPL_FOREACH, ... */
+} vram__optim_row;
+
+static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
+#define VRAM__OPTIM_ROW(name, state, def, flags, init, foreach, loop, fused)                       \
+  {#name, state, VRAM_OPTIM_IMPL_##def, flags, init, {0, foreach, loop, fused}},
+    VRAM_OPTIMIZERS(VRAM__OPTIM_ROW)
+#undef VRAM__OPTIM_ROW
+};
+
+/* zero means the default everywhere */
+typedef struct vram__optim_config {
+  uint8_t optim;         /* VRAM_OPTIM_... */
+  uint8_t impl;          /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
+  uint8_t weight_decay;  /* weight_decay != 0 */
+  uint8_t capturable;    /* the option of that name */
+  uint8_t scaler;        /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
+  uint8_t master;        /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t events;        /* 1: vram__optim_alloc and _free for each allocation; needs ids */
+  uint32_t step;         /* number of the step, the first is 1; 0: a late one */
+  uint32_t block;        /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
+  uint32_t sms;          /* multiprocessors; 0: 132 */
+  uint32_t sm_threads;   /* threads that one holds; 0: 2048 */
+  uint64_t blas_bytes;   /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
+  uint64_t blaslt_bytes; /* cuBLASLt workspace; 0: 1 MiB */
+  void *ctx;             /* for vram__optim_alloc and _free */
+  uint32_t *ids;         /* scratch of vram__optim_ids() numbers */
+} vram__optim_config;
+
+/* above the bytes before the call; UINT64_MAX: overflow */
+typedef struct vram__optim_bytes {
+  uint64_t state, peak, end;                      /* as asked for */
+  uint64_t state_blocks, peak_blocks, end_blocks; /* each allocation rounded up to 512 bytes */
+  uint64_t state_large, peak_upper; /* blocks of more than 1 MiB; what blocks take at most */
+} vram__optim_bytes;
+
+static uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
+static void vram__optim_free(void *ctx, uint32_t id);
+
+#define VRAM__OPTIM_NIL 0xffffffffu
+
+typedef struct vram__optim_reg {
+  uint64_t bytes, blocks, large,
+      last;      /* all that it holds (large: of more than 1 MiB), its last one */
+  uint32_t head; /* its last one; linked to the one before */
+} vram__optim_reg;
+
+typedef struct vram__optim_run {
+  const vram__optim_config *c;
+  const vram__optim_param *p;
+  uint32_t n, nodes;
+  uint8_t impl, flags, first, late, filter, dtype, matrix, tables, overflow;
+  uint32_t unused, fresh; /* nodes of c->ids: given back (linked), and the first never used */
+  uint64_t now, peak, state, now_blocks, peak_blocks, state_blocks;
+  uint64_t now_large, state_large, peak_upper; /* each large block may be 1 MiB larger */
+  vram__optim_reg reg[26];
+} vram__optim_run;
+
+static const vram__optim_row *vram__optim_row_of(const vram__optim_config *c) {
+  return &vram__optim_rows[c->optim < VRAM_OPTIM_COUNT ? c->optim : 0];
+}
+
+static uint8_t vram__optim_impl(const vram__optim_config *c) {
+  return c->impl ? c->impl : vram__optim_row_of(c)->def;
+}
+
+/* numbers of c->ids for n parameters */
+static size_t vram__optim_ids(uint32_t n) { return 2 * (10 * (size_t)n + 64); }
+
+/* the row of a name (a suffix _wd asks for weight decay), or -1 */
+static int vram__optim_find(const char *name, size_t len, uint8_t *weight_decay) {
+  int tail;
+  for (tail = 0; tail < 2; tail++) {
+    uint8_t row;
+    if (tail) {
+      if (len < 4 || name[len - 3] != '_' || name[len - 2] != 'w' || name[len - 1] != 'd')
+        break;
+      len -= 3;
+    }
+    for (row = 0; row < VRAM_OPTIM_COUNT; row++) {
+      const char *s = vram__optim_rows[row].name;
+      size_t i = 0;
+      while (i < len && s[i] && s[i] == name[i])
+        i++;
+      if (i == len && !s[i]) {
+        if (tail && weight_decay)
+          *weight_decay = 1;
+        return row;
+      }
+    }
+  }
+  return -1;
+}
+
+/* why this combination does not exist, or 0 */
+static const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
+                                       uint32_t n) {
+  const vram__optim_row *row = vram__optim_row_of(c);
+  uint8_t impl = vram__optim_impl(c);
+  uint32_t i;
+  if (c->optim >= VRAM_OPTIM_COUNT)
+    return "unknown optimizer";
+  if (impl > VRAM_OPTIM_IMPL_FUSED || !row->body[impl])
+    return impl == VRAM_OPTIM_IMPL_FUSED     ? "this optimizer has no fused implementation"
+           : impl == VRAM_OPTIM_IMPL_FOREACH ? "this optimizer has no foreach implementation"
+                                             : "this optimizer has no for-loop implementation";
+  if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURE))
+    return "this optimizer has no option capturable";
+  if (c->scaler && !c->master)
+    for (i = 0; i < n; i++)
+      if (vram__size_of(p[i].dtype) < 4)
+        return "GradScaler cannot unscale gradients of fp16 or bf16";
+  return 0;
+}
+
+static uint64_t vram__optim_add(vram__optim_run *r, uint64_t a, uint64_t b) {
+  if (a + b < a)
+    r->overflow = 1;
+  return a + b;
+}
+
+static uint64_t vram__optim_mul(vram__optim_run *r, uint64_t a, uint64_t b) {
+  if (b && a > UINT64_MAX / b)
+    r->overflow = 1;
+  return a * b;
+}
+
+static uint8_t vram__optim_dtype(const vram__optim_run *r, uint32_t i) {
+  uint8_t d = r->p[i].dtype;
+  return r->c->master && vram__size_of(d) < 4 ? (uint8_t)VRAM_F32 : d;
+}
+
+/* product of the sizes of axes [0, ndim - tail) */
+static uint64_t vram__optim_batch(vram__optim_run *r, const vram__optim_param *p, uint32_t tail) {
+  uint64_t k = 1;
+  uint32_t i;
+  for (i = 0; i + tail < p->ndim; i++)
+    k = vram__optim_mul(r, k, (uint64_t)p->size[i]);
+  return k;
+}
+
+static uint64_t vram__optim_axis(const vram__optim_param *p, uint32_t tail) {
+  return tail <= p->ndim ? (uint64_t)p->size[p->ndim - tail] : 1;
+}
+
+static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
+  const vram__optim_param *p = &r->p[i];
+  uint64_t e = vram__size_of(vram__optim_dtype(r, i)), k, block;
+  switch (code) {
+  case 'p':
+    return vram__optim_mul(r, p->numel, e);
+  case 'P':
+    return r->c->capturable && e < 4 && !p->ndim ? 4 : vram__optim_mul(r, p->numel, e);
+  case 'E':
+    return r->c->capturable && e < 4 && !p->ndim ? 4 : e;
+  case 'b':
+    return p->numel;
+  case 'h':
+    return vram__optim_mul(r, p->numel, 2);
+  case 'f':
+    return vram__optim_mul(r, p->numel, 4);
+  case 'F':
+    return vram__size_of(p->dtype) < 4 ? vram__optim_mul(r, p->numel, 4) : 0;
+  case 'e':
+    return e;
+  case 's':
+    return 4;
+  case 'n':
+    return 2;
+  case '1':
+    return 1;
+  case '8':
+    return 8;
+  case 'k':
+    return 1024;
+  case 'a':
+    block = r->c->block ? r->c->block : 256;
+    return 4 * (p->numel / block + (p->numel % block ? 1 : 0));
+  case 'r':
+    return vram__optim_mul(r, vram__optim_batch(r, p, 1), e);
+  case 'c':
+    return vram__optim_mul(r, vram__optim_mul(r, vram__optim_batch(r, p, 2), e),
+                           vram__optim_axis(p, 1));
+  case 'o':
+    return vram__optim_mul(r, vram__optim_batch(r, p, 2), e);
+  case 'g':
+    k = vram__optim_axis(p, 1) < vram__optim_axis(p, 2) ? vram__optim_axis(p, 1)
+                                                        : vram__optim_axis(p, 2);
+    return vram__optim_mul(r, vram__optim_mul(r, k, k), 2);
+  default:
+    return 0;
+  }
+}
+
+static void vram__optim_grow(vram__optim_run *r, uint64_t bytes, uint64_t blocks) {
+  r->now = vram__optim_add(r, r->now, bytes);
+  r->now_blocks = vram__optim_add(r, r->now_blocks, blocks);
+  r->now_large += bytes > VRAM__SMALL;
+  if (r->now_blocks + r->now_large * VRAM__SMALL > r->peak_upper)
+    r->peak_upper = r->now_blocks + r->now_large * VRAM__SMALL;
+  if (r->now > r->peak)
+    r->peak = r->now;
+  if (r->now_blocks > r->peak_blocks)
+    r->peak_blocks = r->now_blocks;
+}
+
+static uint64_t vram__optim_blocks(uint64_t bytes) {
+  return bytes > UINT64_MAX - 511 ? UINT64_MAX : (bytes + 511) & ~(uint64_t)511;
+}
+
+static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t bytes) {
+  uint64_t blocks = vram__optim_blocks(bytes);
+  if (!bytes)
+    return; /* PyTorch allocates nothing for an empty tensor */
+  vram__optim_grow(r, bytes, blocks);
+  g->bytes += bytes;
+  g->blocks += blocks;
+  g->large += bytes > VRAM__SMALL;
+  g->last = bytes;
+  if (r->c->events) {
+    uint32_t *ids = r->c->ids, node = r->unused;
+    uint32_t id = vram__optim_alloc(r->c->ctx, bytes, 0);
+    if (node != VRAM__OPTIM_NIL)
+      r->unused = ids[2 * node + 1];
+    else if (r->fresh < r->nodes)
+      node = r->fresh++;
+    else {
+      r->overflow = 1; /* not reached: no recipe holds ten lists */
+      return;
+    }
+    ids[2 * node] = id;
+    ids[2 * node + 1] = g->head;
+    g->head = node;
+  }
+}
+
+static void vram__optim_state(vram__optim_run *r, uint64_t bytes) {
+  uint64_t blocks = vram__optim_blocks(bytes);
+  if (!bytes)
+    return;
+  vram__optim_grow(r, bytes, blocks);
+  r->state = vram__optim_add(r, r->state, bytes);
+  r->state_blocks = vram__optim_add(r, r->state_blocks, blocks);
+  r->state_large += bytes > VRAM__SMALL;
+  if (r->c->events)
+    vram__optim_alloc(r->c->ctx, bytes, 1);
+}
+
+/* frees what a register holds, from `node` on */
+static void vram__optim_drop(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
+  uint32_t *ids = r->c->ids;
+  r->now -= g->bytes;
+  r->now_blocks -= g->blocks;
+  r->now_large -= g->large;
+  while (node != VRAM__OPTIM_NIL) {
+    uint32_t before = ids[2 * node + 1];
+    vram__optim_free(r->c->ctx, ids[2 * node]);
+    ids[2 * node + 1] = r->unused;
+    r->unused = node;
+    node = before;
+  }
+  g->bytes = g->blocks = g->large = g->last = 0;
+  g->head = VRAM__OPTIM_NIL;
+}
+
+/* allocated and freed at once: first, then second, and back */
+static void vram__optim_pulse(vram__optim_run *r, uint64_t first, uint64_t second) {
+  vram__optim_reg g;
+  g.bytes = g.blocks = g.large = g.last = 0;
+  g.head = VRAM__OPTIM_NIL;
+  vram__optim_push(r, &g, first);
+  vram__optim_push(r, &g, second);
+  vram__optim_drop(r, &g, g.head);
+}
+
+static uint64_t vram__optim_pow2(uint64_t n) { /* the largest power of two up to n */
+  uint64_t k = 1;
+  while (k <= n / 2)
+    k *= 2;
+  return k;
+}
+
+static uint64_t vram__optim_up(uint64_t a, uint64_t b) { return a / b + (a % b ? 1 : 0); }
+
+/* Workspace of one of PyTorch's CUDA reductions: `inputs` elements to each of `outputs` results. A
+   result that is too much work for one thread block is split over several, each of which leaves its
+   part in a buffer. `row`: 0 where the reduced elements are neighbours, else the length of the last
+   axis, which is kept. Right up to 2 GiB per tensor (PyTorch splits larger ones first). */
+static void vram__optim_reduce(vram__optim_run *r, uint64_t outputs, uint64_t inputs, uint64_t row,
+                               uint64_t bytes) {
+  uint64_t sms = r->c->sms ? r->c->sms : 132;
+  uint64_t sm_threads = r->c->sm_threads ? r->c->sm_threads : 2048;
+  uint64_t vec = 1, d0 = row ? outputs : inputs, d1 = row ? inputs : outputs, most, width, height;
+  uint64_t step_in = 1, step_out = 1, each, grid, parts, size;
+  if (!outputs || !inputs)
+    return;
+  if (row)
+    for (vec = 4; row % vec; vec /= 2) {
+    }
+  if (row)
+    d0 /= vec;
+  else if (d0 >= 128)
+    d0 /= 4;
+  most = 512 / vec;
+  d0 = d0 < most ? vram__optim_pow2(d0) : most;
+  d1 = d1 < most ? vram__optim_pow2(d1) : most;
+  width = d0 < 32 ? d0 : 32;
+  height = d1 < most / width ? d1 : most / width;
+  width = d0 < most / height ? d0 : most / height;
+  if (row)
+    step_out = width;
+  else
+    step_in = width;
+  each = vram__optim_up(inputs, step_in);
+  if (each < (height * 16 < 256 ? height * 16 : 256))
+    return; /* one warp does it */
+  step_in *= height;
+  each = vram__optim_up(inputs, step_in);
+  grid = vram__optim_up(outputs / vec, step_out);
+  sms *= sm_threads / (width * height);
+  if (each < 256 || grid > sms)
+    return;
+  parts = vram__optim_up(sms, grid);
+  if (parts > vram__optim_up(each, 16))
+    parts = vram__optim_up(each, 16);
+  if (parts < vram__optim_up(each, 256))
+    parts = vram__optim_up(each, 256);
+  if (parts < 2)
+    return;
+  size = vram__optim_mul(r, vram__optim_mul(r, outputs, parts), bytes);
+  if (row)
+    size = vram__optim_mul(r, size, width * vec);
+  vram__optim_pulse(r, size, 4 * grid);
+}
+
+static void vram__optim_workspace(vram__optim_run *r, uint32_t i, char op, char code) {
+  const vram__optim_param *p = &r->p[i];
+  uint64_t bytes = vram__size_of(vram__optim_dtype(r, i)) > 4 ? 8 : 4;
+  uint64_t cols = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
+  if (op == '*') {
+    if (code == 'w' || cols == 1 || rows == 1 || (code == 't' && rows > cols))
+      vram__optim_pulse(r, r->c->blas_bytes ? r->c->blas_bytes : 33554432, 0);
+    else
+      vram__optim_pulse(r, r->c->blaslt_bytes ? r->c->blaslt_bytes : 1048576, 0);
+    return;
+  }
+  switch (code) {
+  case 'N':
+    vram__optim_reduce(r, 1, p->numel, 0, bytes);
+    break;
+  case 'B':
+    vram__optim_reduce(r, 1, p->numel, 0, 4);
+    break;
+  case 'R':
+    vram__optim_reduce(r, vram__optim_batch(r, p, 1), cols, 0, bytes);
+    break;
+  case 'C':
+    vram__optim_reduce(r, vram__optim_mul(r, vram__optim_batch(r, p, 2), cols), rows,
+                       cols > 1 ? cols : 0, bytes);
+    break;
+  default:
+    vram__optim_reduce(r, vram__optim_batch(r, p, 2), rows, 0, bytes);
+    break;
+  }
+}
+
+/* does parameter i take part in the current scope? */
+static int vram__optim_match(const vram__optim_run *r, uint32_t i) {
+  if ((r->flags & VRAM__OPTIM_MATRIX) && r->p[i].ndim != 2)
+    return 0;
+  if (!r->filter)
+    return 1;
+  if (vram__optim_dtype(r, i) != r->dtype)
+    return 0;
+  return !(r->flags & VRAM__OPTIM_SPLIT) || (r->p[i].ndim > 1) == r->matrix;
+}
+
+static int vram__optim_if(vram__optim_run *r, char x, uint32_t i) {
+  switch (x) {
+  case 'W':
+  case 'w':
+    return (r->c->weight_decay && !(r->flags & VRAM__OPTIM_DECOUPLED)) == (x == 'W');
+  case 'F':
+    return r->first;
+  case 'L':
+    return r->late;
+  case 'l':
+    return !r->late;
+  case 'C':
+    return r->c->capturable != 0;
+  case 'c':
+    return r->c->capturable == 0;
+  case 'D':
+    return r->c->capturable || r->impl == VRAM_OPTIM_IMPL_FUSED;
+  case '2':
+    return r->p[i].ndim > 1;
+  case '1':
+    return r->p[i].ndim < 2;
+  case 'B':
+    return r->p[i].numel >= 4096;
+  case 'b':
+    return r->p[i].numel < 4096;
+  case 'Q':
+    return !r->tables++;
+  default:
+    return 0;
+  }
+}
+
+/* behind the bracket that closes the one at s */
+static const char *vram__optim_close(const char *s) {
+  int depth = 0;
+  do {
+    if (*s == '[' || *s == '(')
+      depth++;
+    if (*s == ']' || *s == ')')
+      depth--;
+    s++;
+  } while (depth);
+  return s;
+}
+
+/* plays a recipe up to its end, '|' or ')' on the parameters [from, to) that match; `from` does */
+static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, uint32_t to) {
+  while (*s && *s != '|' && *s != ')') {
+    vram__optim_reg *g, *h;
+    uint64_t bytes, blocks;
+    uint32_t i, node;
+    char op = *s++;
+    switch (op) {
+    case ']':
+      break;
+    case '+':
+      g = &r->reg[*s - 'a'];
+      if (r->c->events || to - from == 1) {
+        for (i = from; i < to; i++)
+          if (vram__optim_match(r, i))
+            vram__optim_push(r, g, vram__optim_size(r, i, s[1]));
+      } else { /* a list in one piece */
+        bytes = blocks = 0;
+        for (i = from; i < to; i++)
+          if (vram__optim_match(r, i)) {
+            uint64_t size = vram__optim_size(r, i, s[1]);
+            if (size)
+              g->last = size;
+            bytes = vram__optim_add(r, bytes, size);
+            blocks = vram__optim_add(r, blocks, vram__optim_blocks(size));
+          }
+        vram__optim_grow(r, bytes, blocks);
+        g->bytes += bytes;
+        g->blocks += blocks;
+      }
+      s += 2;
+      break;
+    case '!':
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_state(r, vram__optim_size(r, i, *s));
+      s++;
+      break;
+    case '.':
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_pulse(r, vram__optim_size(r, i, *s), 0);
+      s++;
+      break;
+    case '-':
+      g = &r->reg[*s++ - 'a'];
+      vram__optim_drop(r, g, g->head);
+      break;
+    case '=':
+      g = &r->reg[*s - 'a'];
+      h = &r->reg[s[1] - 'a'];
+      vram__optim_drop(r, g, g->head);
+      *g = *h;
+      h->bytes = h->blocks = h->last = 0;
+      h->head = VRAM__OPTIM_NIL;
+      s += 2;
+      break;
+    case '^':
+      g = &r->reg[*s - 'a'];
+      h = &r->reg[s[1] - 'a'];
+      s += 2;
+      *g = *h;
+      g->bytes = g->last;
+      g->blocks = vram__optim_blocks(g->last);
+      h->bytes -= g->bytes;
+      h->blocks -= g->blocks;
+      node = h->head;
+      if (node != VRAM__OPTIM_NIL) {
+        node = r->c->ids[2 * node + 1];
+        r->c->ids[2 * g->head + 1] = VRAM__OPTIM_NIL;
+      }
+      vram__optim_drop(r, h, node);
+      break;
+    case '*':
+    case '%':
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_workspace(r, i, op, *s);
+      s++;
+      break;
+    case '(':
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_play(r, s, i, i + 1);
+      s = vram__optim_close(s - 1);
+      break;
+    default: /* X[ */
+      s = vram__optim_if(r, op, from) ? s + 1 : vram__optim_close(s);
+      break;
+    }
+  }
+}
+
+/* the body on the scope's groups, or on each parameter, then its end */
+static void vram__optim_body(vram__optim_run *r, const char *body) {
+  uint8_t dtype[16], dtypes = 0, k;
+  uint32_t i;
+  if (r->impl == VRAM_OPTIM_IMPL_FUSED) {
+    vram__optim_play(r, body, 0, r->n);
+  } else if (r->impl == VRAM_OPTIM_IMPL_LOOP) {
+    for (i = 0; i < r->n; i++)
+      if (vram__optim_match(r, i))
+        vram__optim_play(r, body, i, i + 1);
+  } else {
+    for (i = 0; i < r->n; i++) {
+      uint8_t d = vram__optim_dtype(r, i);
+      if (dtypes && d == dtype[dtypes - 1])
+        continue;
+      for (k = 0; k < dtypes && dtype[k] != d; k++) {
+      }
+      if (k == dtypes && k < 16)
+        dtype[dtypes++] = d;
+    }
+    for (k = dtypes; k-- > 0;) {
+      int half, halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1, done = 2;
+      r->dtype = dtype[k];
+      for (half = 0; half < halves; half++) {
+        r->filter = 0;
+        for (i = 0; i < r->n; i++) /* the first of the group */
+          if (vram__optim_dtype(r, i) == r->dtype && (r->p[i].ndim > 1) != done)
+            break;
+        if (i == r->n)
+          continue;
+        r->matrix = r->p[i].ndim > 1;
+        done = r->matrix;
+        r->filter = dtypes > 1 || halves > 1;
+        vram__optim_play(r, body, i, r->n);
+      }
+    }
+    r->filter = 0;
+  }
+  while (*body && *body != '|')
+    body++;
+  if (*body)
+    vram__optim_play(r, body + 1, 0, 1);
+}
+
+static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
+                              const vram__optim_param *p, uint32_t n) {
+  uint8_t k;
+  r->c = c;
+  r->p = p;
+  r->n = n;
+  r->impl = vram__optim_impl(c);
+  r->flags = vram__optim_row_of(c)->flags;
+  r->first = c->step == 1;
+  r->late = c->step == 0 || c->step > 5;
+  r->filter = r->dtype = r->matrix = r->tables = r->overflow = 0;
+  r->now = r->peak = r->state = r->now_blocks = r->peak_blocks = r->state_blocks = 0;
+  r->now_large = r->state_large = r->peak_upper = 0;
+  for (k = 0; k < 26; k++) {
+    r->reg[k].bytes = r->reg[k].blocks = r->reg[k].large = r->reg[k].last = 0;
+    r->reg[k].head = VRAM__OPTIM_NIL;
+  }
+  r->unused = VRAM__OPTIM_NIL;
+  r->fresh = 0;
+  r->nodes = 10 * n + 64;
+}
+
+static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out) {
+  out->state = r->overflow ? UINT64_MAX : r->state;
+  out->peak = r->overflow ? UINT64_MAX : r->peak;
+  out->end = r->overflow ? UINT64_MAX : r->now;
+  out->state_blocks = r->overflow ? UINT64_MAX : r->state_blocks;
+  out->peak_blocks = r->overflow ? UINT64_MAX : r->peak_blocks;
+  out->end_blocks = r->overflow ? UINT64_MAX : r->now_blocks;
+  out->state_large = r->state_large;
+  out->peak_upper = r->overflow ? UINT64_MAX : r->peak_upper;
+}
+
+/* What the constructor allocates: p are all parameters that the optimizer is given, used or not. */
+static void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
+                                  uint32_t n, vram__optim_bytes *out) {
+  const vram__optim_row *row = vram__optim_row_of(c);
+  vram__optim_run r;
+  uint32_t i;
+  vram__optim_begin(&r, c, p, n);
+  if (c->master && n)
+    vram__optim_play(&r, "!F", 0, n);
+  if (row->flags & VRAM__OPTIM_CTOR)
+    for (i = 0; i < n; i++)
+      if (vram__optim_match(&r, i))
+        vram__optim_play(&r, row->init, i, i + 1);
+  vram__optim_finish(&r, out);
+}
+
+/* One step: p are the parameters that have a gradient, in the optimizer's order. Nothing for n = 0.
+   With several parameter groups: one call per group. */
+static void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
+                             vram__optim_bytes *out) {
+  const vram__optim_row *row = vram__optim_row_of(c);
+  vram__optim_run r;
+  uint32_t i;
+  vram__optim_begin(&r, c, p, n);
+  if (n && r.impl <= VRAM_OPTIM_IMPL_FUSED && row->body[r.impl]) {
+    int fused = r.impl == VRAM_OPTIM_IMPL_FUSED;
+    if (c->master)
+      vram__optim_play(&r, "+hF", 0, n); /* gradients in f32 */
+    r.flags = 0;
+    if (c->scaler) /* 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device
+                    */
+      vram__optim_play(&r, fused ? "+xs+ys+os+zs-z-x-y+is+js" : "+x8+y8-x+zs-y+ws+os+xs-x-z-w", 0,
+                       1);
+    r.flags = row->flags;
+    if (r.first && !(row->flags & VRAM__OPTIM_CTOR))
+      for (i = 0; i < n; i++)
+        if (vram__optim_match(&r, i))
+          vram__optim_play(&r, row->init, i, i + 1);
+    vram__optim_body(&r, row->body[r.impl]);
+    vram__optim_play(&r, "-j-i-o-h", 0, 1); /* found_inf's copy goes in scaler.update() */
+  }
+  vram__optim_finish(&r, out);
+}
+
+VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *info) {
+  static const char *const text[8] = {"",      "foreach",       "loop",       "foreach loop",
+                                      "fused", "foreach fused", "loop fused", "foreach loop fused"};
+  const vram__optim_row *r;
+  uint32_t i, has = 0;
+  if (optimizer >= VRAM_OPTIM_COUNT)
+    return 0;
+  r = &vram__optim_rows[optimizer];
+  for (i = VRAM_OPTIM_IMPL_FOREACH; i <= VRAM_OPTIM_IMPL_FUSED; i++)
+    if (r->body[i])
+      has |= 1u << (i - 1);
+  info->name = r->name;
+  info->state = r->state;
+  info->implementations = r->def == VRAM_OPTIM_IMPL_LOOP && has == 3   ? "loop foreach"
+                          : r->def == VRAM_OPTIM_IMPL_LOOP && has == 7 ? "loop foreach fused"
+                                                                       : text[has];
+  return 1;
+}
+
+VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay) {
+  uint8_t wd = 0;
+  int i = vram__optim_find(name, vram__len(name), &wd);
+  if (weight_decay)
+    *weight_decay = wd;
+  return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;
+}
+
 /* ---- the step ---- */
 
 /* InputBuffer::accumulate: one more gradient for an input; takes t. */
@@ -7123,7 +8076,7 @@ static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
 static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
-  uint32_t i;
+  uint32_t i, k;
   for (p = g->param_first; p; p = p->next) {
     uint8_t dt = vram__run_dtype(s, p->dtype);
     int buffer = p->kind == VRAM__BUFFER;
@@ -7144,6 +8097,8 @@ static void vram__before(vram__s *s) {
     uint8_t dt = vram__run_dtype(s, v->dtype);
     vram__t t = vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__bytes_of(v->d, dt);
+    for (k = 0; k < s->o->prefetch && !s->failed; k++)
+      vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train) {
       vram__leaf *l = s->leaf + s->nleaf;
       t.req = 1;
@@ -7233,12 +8188,185 @@ static void vram__micro_batches(vram__s *s) {
   s->loss = loss;
 }
 
+static uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state) {
+  vram__s *s = (vram__s *)ctx;
+  s->cat = is_state ? VRAM_CATEGORY_OPTIMIZER : VRAM_CATEGORY_TEMPORARIES;
+  return vram__new(s, bytes);
+}
+
+static void vram__optim_free(void *ctx, uint32_t id) {
+  if (id)
+    vram__drop_store((vram__s *)ctx, id);
+}
+
+/* Bytes that come and go without single events. */
+static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    return;
+  }
+  s->cur += bytes;
+  s->cats[cat] += bytes;
+  s->blocks += blocks;
+  s->large += large;
+}
+
+static void vram__optim_config_of(const vram__s *s, vram__optim_config *c) {
+  vram__zero(c, sizeof *c);
+  c->optim = (uint8_t)s->o->optimizer;
+  c->impl = (uint8_t)s->o->optim_impl;
+  c->weight_decay = s->o->weight_decay != 0;
+  c->scaler = s->amp == VRAM_F16;
+  c->master = s->o->master_weights != 0;
+  c->sms = s->sm;
+  c->sm_threads = s->threads;
+  c->blas_bytes = s->ws;
+  c->ctx = (void *)(uintptr_t)(const void *)s;
+}
+
+static uint32_t vram__optim_params(vram__s *s, vram__optim_param *p, int with_grad) {
+  uint32_t i, n = 0;
+  for (i = 0; i < s->nparam_leaf; i++) {
+    const vram__leaf *l = s->leaf + i;
+    if (with_grad && !(l->grad.d || l->had))
+      continue;
+    p[n].numel = l->d->numel;
+    p[n].ndim = l->d->ndim;
+    p[n].size = l->d->v;
+    p[n++].dtype = l->dt;
+  }
+  return n;
+}
+
+/* What the optimizer holds before the step: what its constructor made and, in a steady step, the
+   state that the first step made. */
+static void vram__optim_before(vram__s *s) {
+  vram__optim_config c;
+  vram__optim_bytes made, state;
+  uint32_t n;
+  if (!s->train)
+    return;
+  s->optim = (vram__optim_param *)vram__bump(s->mem, &s->used, s->cap,
+                                             (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
+  if (!s->optim) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__optim_config_of(s, &c);
+  n = vram__optim_params(s, s->optim, 0);
+  if (vram__optim_problem(&c, s->optim, n)) {
+    s->failed = VRAM_ERR_UNSUPPORTED;
+    s->problem = vram__optim_problem(&c, s->optim, n);
+    return;
+  }
+  vram__optim_construct(&c, s->optim, n, &made);
+  vram__bulk(s, made.end, made.end_blocks, made.state_large, VRAM_CATEGORY_OPTIMIZER);
+  s->r->optimizer_bytes = made.end;
+  if (s->amp == VRAM_F16 && !s->o->first_step) /* GradScaler: scale and growth tracker */
+    vram__bulk(s, 8, 1024, 0, VRAM_CATEGORY_OTHER);
+  if (s->o->first_step)
+    return;
+  c.step = 1; /* parameters that never get a gradient have no state */
+  n = vram__optim_params(s, s->optim, s->known);
+  vram__optim_step(&c, s->optim, n, &state);
+  vram__bulk(s, state.state, state.state_blocks, state.state_large, VRAM_CATEGORY_OPTIMIZER);
+  s->r->optimizer_bytes += state.state;
+}
+
+static void vram__optim_now(vram__s *s) {
+  vram__optim_config c;
+  vram__optim_bytes b;
+  uint64_t used = s->used;
+  uint32_t n;
+  vram__optim_config_of(s, &c);
+  n = vram__optim_params(s, s->optim, 1);
+  c.step = s->o->first_step ? 1 : 0;
+  if (s->o->event || s->stop_at) {
+    c.events = 1;
+    c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
+                                   vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    if (!c.ids) {
+      s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+    vram__optim_step(&c, s->optim, n, &b);
+    if (s->o->first_step)
+      s->r->optimizer_bytes += b.state;
+    s->used = used;
+    return;
+  }
+  vram__optim_step(&c, s->optim, n, &b);
+  if (b.peak == UINT64_MAX || b.peak > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    return;
+  }
+  if (s->fresh)
+    vram__at_peak(s);
+  if (s->cur + b.peak > s->peak)
+    s->peak = s->cur + b.peak;
+  if (s->peak > s->total_peak) {
+    s->total_peak = s->peak;
+    s->peak_node = NULL;
+    s->peak_phase = VRAM_PHASE_OPTIMIZER;
+    s->cats[VRAM_CATEGORY_OPTIMIZER] += b.end;
+    s->cats[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.end;
+    vram__at_peak(s);
+    s->cats[VRAM_CATEGORY_OPTIMIZER] -= b.end;
+    s->cats[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.end;
+  }
+  if (s->blocks + b.peak_blocks > s->blocks_peak)
+    s->blocks_peak = s->blocks + b.peak_blocks;
+  if (s->blocks + s->large * VRAM__SMALL + b.peak_upper > s->upper_peak)
+    s->upper_peak = s->blocks + s->large * VRAM__SMALL + b.peak_upper;
+  vram__bulk(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
+  if (s->o->first_step)
+    s->r->optimizer_bytes += b.state;
+}
+
+VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
+  static const vram_gpu gpu[] = {
+#define VRAM__X(name, cc, sm, gib) {name, cc, sm, UINT64_C(1073741824) * gib},
+      VRAM_GPUS(VRAM__X)
+#undef VRAM__X
+  };
+  return i < sizeof gpu / sizeof *gpu ? &gpu[i] : NULL;
+}
+
+VRAM_API const char *vram_op_name(uint32_t op) {
+  return op <= VRAM__OP_end ? vram__op_at(op)->name : "?";
+}
+
+VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
+  static const char *const list[] = {"", "low", "fp32", "fp32", "widest"};
+  const vram__op_row *r = vram__op_at((uint32_t)op < VRAM_OP_COUNT ? (uint32_t)op : 0);
+  info->name = r->name;
+  info->keys = r->keys;
+  info->recipe = r->recipe;
+  info->autocast = list[r->autocast];
+  info->least = r->lo;
+  info->most = r->hi;
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   (void)o;
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256;
   return n;
+}
+
+/* Rules of the device: the smallest CUDA context seen (T4), the usual one and the largest with a
+   recent runtime. The caching allocator reserves whole segments, at least what is allocated. */
+#define VRAM__CONTEXT_LOWER UINT64_C(110100480)
+#define VRAM__CONTEXT_USUAL UINT64_C(536870912)
+#define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
+
+static void vram__device_bounds(vram_report *r, uint64_t context) {
+  r->device_bytes.lower = r->peak_reserved_bytes + (context ? context : VRAM__CONTEXT_LOWER);
+  r->device_bytes.expected =
+      r->peak_allocated_bytes.upper + (context ? context : VRAM__CONTEXT_USUAL);
+  r->device_bytes.upper = r->peak_allocated_bytes.upper + r->peak_allocated_bytes.upper / 8 +
+                          (context ? context : VRAM__CONTEXT_UPPER);
 }
 
 static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
@@ -7289,14 +8417,20 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   if (!s->scalar)
     return VRAM_ERR_MEMORY;
   s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->known = known != 0;
   vram__before(s);
+  vram__optim_before(s);
+  if (s->failed)
+    return (vram_result)s->failed;
   s->peak = s->total_peak = s->cur;
   vram__zero_grad(s);
   vram__phase(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
   s->phase = VRAM_PHASE_OPTIMIZER;
   for (i = 0; i < s->nleaf; i++)
-    if (s->leaf[i].grad.d) {
+    if (!s->leaf[i].grad.d)
+      s->missing |= i < s->nparam_leaf && s->train && !o->first_step;
+    else {
       uint64_t n = vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
       s->leaf[i].had = 1;
       if (i < s->nparam_leaf)
@@ -7304,6 +8438,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
       if (!known && s->train && !o->first_step)
         report->phase[VRAM_PHASE_ZERO_GRAD].requested_peak_bytes += n;
     }
+  if (s->train && !s->failed)
+    vram__optim_now(s);
   vram__phase(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     s->loss.fn = 0;
@@ -7320,6 +8456,9 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
       report->peak_allocated_bytes.lower = report->phase[i].allocated_peak_bytes;
   report->peak_allocated_bytes.expected = report->peak_allocated_bytes.lower;
   report->peak_allocated_bytes.upper = s->upper_peak;
+  report->pinned_bytes = vram__mul(report->inputs_bytes, o->pinned);
+  report->peak_reserved_bytes = (report->peak_allocated_bytes.lower + 2097151) / 2097152 * 2097152;
+  vram__device_bounds(report, o->context_bytes);
   report->peak_node = s->peak_node;
   report->peak_phase = s->peak_phase;
   report->events = s->events;
@@ -7336,8 +8475,14 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
   vram_live *live = s->live;
   uint64_t stop_at = s->stop_at;
   vram_result r;
-  if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at))
-    return vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+  if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
+    r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+    if (r || !s->missing)
+      return r;
+    s->live = live;
+    s->stop_at = stop_at;
+    return vram__run_step(g, o, scratch, scratch_bytes, report, s, 1);
+  }
   quiet = *o;
   quiet.event = NULL;
   quiet.keep_grads = 0;
@@ -7364,7 +8509,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     vram__zero(err, sizeof *err);
     err->code = r;
     if (r)
-      vram__puts(err->text, sizeof err->text, &n, vram_result_text(r));
+      vram__puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
   }
   return r;
 }

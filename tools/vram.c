@@ -1,4 +1,5 @@
-/* vram - bytes of neural networks from the command line; see `vram -h` */
+/* vram - bytes of neural networks from the command line; `vram -h` says how */
+#define _POSIX_C_SOURCE 200112L /* isatty, fileno */
 #define VRAM_IMPLEMENTATION
 #define VRAM_STATIC
 #include "../vram.h"
@@ -7,8 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#define IS_TERMINAL(f) isatty(fileno(f))
+#else
+#define IS_TERMINAL(f) 0
+#endif
 
-enum { EXIT_FITS = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_TOO_LARGE = 3 };
+enum { FITS = 0, OTHER = 1, USAGE = 2, TOO_LARGE = 3 };
 
 static const char *const phase_name[] = {
 #define X(id, text) text,
@@ -21,123 +28,724 @@ static const char *const category_name[] = {
 #undef X
 };
 
-static int usage(const char *what, const char *found) {
-  fprintf(stderr, "vram: %s%s%s (vram -h)\n", what, found ? ": " : "", found ? found : "");
-  return EXIT_USAGE;
+static const char help_main[] =
+    "vram - how many bytes a neural network needs on a device\n"
+    "\n"
+    "  vram estimate MODEL   bytes of one inference or training step\n"
+    "  vram list WHAT        ops, dtypes, optimizers, gpus\n"
+    "  vram COMMAND -h       the options of a command\n"
+    "\n"
+    "MODEL is a file in the text form (.vram), or - for standard input.\n"
+    "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 anything else.\n";
+
+static const char help_estimate[] =
+    "vram estimate MODEL [options]     bytes of one step\n"
+    "\n"
+    "what runs\n"
+    "  --infer               forward under no_grad (default)\n"
+    "  --train OPT           one training step with optimizer OPT (vram list optimizers)\n"
+    "  --optim-impl KIND     foreach, fused or loop (default: what PyTorch picks on CUDA)\n"
+    "  --step first|steady   first step, or one whose optimizer state exists (default)\n"
+    "  --accumulate K        K micro-batches before the optimizer's step\n"
+    "  --keep-grads          zero_grad(set_to_none=False)\n"
+    "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"
+    "  --dtype bf16|f16      the whole model in that dtype\n"
+    "  --prefetch N          N more batches of the inputs wait on the device\n"
+    "  --pinned N            N batches wait in pinned host memory\n"
+    "sizes\n"
+    "  --batch N             the first dim of the model\n"
+    "  --dim NAME=N          any dim; may be given more than once\n"
+    "device\n"
+    "  --gpu NAME            its memory as the budget, its compute capability (vram list gpus)\n"
+    "  --budget SIZE         does it fit? (exit status 3: no)\n"
+    "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"
+    "  --context SIZE        what the CUDA context and libraries take (default 512MiB)\n"
+    "  --rules RULES         torch (default), torch-2.15 or ideal\n"
+    "output\n"
+    "  --table, --no-table   a line for every layer (default: no)\n"
+    "  --live                the largest tensors that live at the peak\n"
+    "  --events FILE         every allocation and free in order, as CSV\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --csv                 the layer table as CSV\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "\n"
+    "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes. FILE - is standard "
+    "output.\n";
+
+static const char help_list[] = "vram list ops|dtypes|optimizers|gpus\n";
+
+static int bad(const char *what, const char *found, const char *expected) {
+  fprintf(stderr, "vram: %s", what);
+  if (found)
+    fprintf(stderr, " '%s'", found);
+  if (expected)
+    fprintf(stderr, " (expected %s)", expected);
+  fprintf(stderr, "\n");
+  return USAGE;
 }
 
 /* A whole file, or standard input for "-"; NULL: message printed. */
 static char *read_all(const char *path, size_t *len) {
   FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
-  size_t cap = 1 << 16, n = 0;
+  size_t cap = (size_t)1 << 16, n = 0;
   char *text = NULL;
   if (!f) {
-    fprintf(stderr, "vram: cannot open %s\n", path);
+    bad("cannot open", path, "a file in the text form");
     return NULL;
   }
   for (;;) {
     char *t = (char *)realloc(text, cap);
-    if (!t) break;
+    if (!t)
+      break;
     text = t;
     n += fread(text + n, 1, cap - n, f);
     if (n < cap) {
-      if (f != stdin) fclose(f);
+      int failed = ferror(f);
+      if (f != stdin)
+        fclose(f);
+      if (failed) {
+        free(text);
+        bad("cannot read", path, NULL);
+        return NULL;
+      }
       *len = n;
       return text;
     }
+    if (cap > ((size_t)-1) / 2)
+      break;
     cap *= 2;
   }
   free(text);
-  if (f != stdin) fclose(f);
+  if (f != stdin)
+    fclose(f);
   fprintf(stderr, "vram: out of memory\n");
   return NULL;
 }
 
-static void node_name(const vram_node *n, FILE *f) {
-  const vram__round *r;
-  uint32_t round[VRAM_MAX_LOOPS], k = 0;
-  if (!n) return;
-  fwrite(n->name, 1, n->name_len, f);
-  for (r = n->round; r && k < VRAM_MAX_LOOPS; r = r->up) round[k++] = r->round;
-  while (k) fprintf(f, "[%" PRIu32 "]", round[--k]);
+/* ---- numbers and words ---- */
+
+/* 1: a size like 24GiB, 80e9 is not one */
+static int parse_size(const char *s, uint64_t *to) {
+  static const struct {
+    const char *name;
+    uint64_t factor;
+  } unit[] = {{"", 1},
+              {"B", 1},
+              {"KB", 1000},
+              {"MB", 1000000},
+              {"GB", 1000000000},
+              {"TB", UINT64_C(1000000000000)},
+              {"KiB", 1024},
+              {"MiB", 1048576},
+              {"GiB", 1073741824},
+              {"TiB", UINT64_C(1099511627776)}};
+  uint64_t v = 0, frac = 0, scale = 1;
+  size_t i;
+  if (*s < '0' || *s > '9')
+    return 0;
+  for (; *s >= '0' && *s <= '9'; s++) {
+    if (v > (UINT64_MAX - 9) / 10)
+      return 0;
+    v = v * 10 + (uint64_t)(*s - '0');
+  }
+  if (*s == '.')
+    for (s++; *s >= '0' && *s <= '9'; s++)
+      if (scale < 1000000)
+        frac = frac * 10 + (uint64_t)(*s - '0'), scale *= 10;
+  for (i = 0; i < sizeof unit / sizeof *unit; i++)
+    if (!strcmp(s, unit[i].name)) {
+      if (v && unit[i].factor > (uint64_t)INT64_MAX / v)
+        return 0;
+      *to = v * unit[i].factor + frac * unit[i].factor / scale;
+      return *to <= (uint64_t)INT64_MAX;
+    }
+  return 0;
 }
 
+static int parse_count(const char *s, int64_t least, int64_t most, int64_t *to) {
+  int64_t v = 0;
+  if (!*s)
+    return 0;
+  for (; *s; s++) {
+    if (*s < '0' || *s > '9' || v > (INT64_MAX - 9) / 10)
+      return 0;
+    v = v * 10 + (*s - '0');
+  }
+  *to = v;
+  return v >= least && v <= most;
+}
+
+typedef enum units { IEC, SI, BYTES } units;
+static units unit_kind = IEC;
+
+/* bytes for people; four texts may live at once */
+static const char *human(uint64_t b) {
+  static char text[4][32];
+  static int at;
+  static const char *const name[2][6] = {{"B", "KiB", "MiB", "GiB", "TiB", "PiB"},
+                                         {"B", "KB", "MB", "GB", "TB", "PB"}};
+  char *t = text[at++ & 3];
+  double v = (double)b, step = unit_kind == IEC ? 1024.0 : 1000.0;
+  int u = 0;
+  if (unit_kind == BYTES || b < (unit_kind == IEC ? 1024u : 1000u)) {
+    snprintf(t, 32, "%" PRIu64 "%s", b, unit_kind == BYTES ? "" : " B");
+    return t;
+  }
+  while (v >= step && u < 5)
+    v /= step, u++;
+  snprintf(t, 32,
+           v < 10    ? "%.2f %s"
+           : v < 100 ? "%.1f %s"
+                     : "%.0f %s",
+           v, name[unit_kind == SI][u]);
+  return t;
+}
+
+static const char *bold = "", *dim = "", *plain = "";
+
+static void node_name(const vram_node *n, char *to, size_t cap) {
+  const vram__round *r;
+  uint32_t round[VRAM_MAX_LOOPS], k = 0;
+  size_t len;
+  to[0] = 0;
+  if (!n)
+    return;
+  snprintf(to, cap, "%.*s", (int)n->name_len, n->name);
+  for (r = n->round; r && k < VRAM_MAX_LOOPS; r = r->up)
+    round[k++] = r->round;
+  for (len = strlen(to); k; len = strlen(to))
+    snprintf(to + len, cap - len, "[%" PRIu32 "]", round[--k]);
+}
+
+static void json_text(const char *s) {
+  putchar('"');
+  for (; *s; s++)
+    if (*s == '"' || *s == '\\')
+      printf("\\%c", *s);
+    else if ((unsigned char)*s < 32 || (unsigned char)*s > 126)
+      printf("\\u%04x", (unsigned)(unsigned char)*s);
+    else
+      putchar(*s);
+  putchar('"');
+}
+
+/* ---- estimate ---- */
+
+typedef struct job {
+  const char *model, *events, *optimizer, *gpu;
+  vram_step_options o;
+  vram_dim dims[VRAM_MAX_DIMS];
+  uint32_t ndims;
+  uint64_t budget, context;
+  int has_budget, json, csv, table, live;
+} job;
+
 static void event_line(void *user, const vram_event *e) {
-  FILE *f = (FILE *)user;
-  fprintf(f, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,", phase_name[e->phase],
-          e->action == VRAM_ALLOC ? "alloc" : "free", e->id, e->bytes, category_name[e->category]);
-  node_name(e->node, f);
-  fputc('\n', f);
+  char name[VRAM_MAX_NAME + 32];
+  node_name(e->node, name, sizeof name);
+  fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", phase_name[e->phase],
+          e->action == VRAM_ALLOC ? "alloc" : "free", e->id, e->bytes, category_name[e->category],
+          name);
+}
+
+static const vram_gpu *find_gpu(const char *name) {
+  uint32_t i = 0;
+  while (vram_gpu_at(i) && strcmp(name, vram_gpu_at(i)->name))
+    i++;
+  return vram_gpu_at(i);
+}
+
+/* One option; returns how many arguments it took, 0: error printed. */
+static int option(job *j, const char *a, const char *v) {
+  int64_t n;
+  uint64_t size;
+  if (!strcmp(a, "--infer"))
+    return j->o.train = 0, 1;
+  if (!strcmp(a, "--keep-grads"))
+    return j->o.keep_grads = 1;
+  if (!strcmp(a, "--json"))
+    return j->json = 1;
+  if (!strcmp(a, "--csv"))
+    return j->csv = 1;
+  if (!strcmp(a, "--table"))
+    return j->table = 1;
+  if (!strcmp(a, "--no-table"))
+    return j->table = 0, 1;
+  if (!strcmp(a, "--live"))
+    return j->live = 1;
+  if (strncmp(a, "--", 2) || !strchr("abcdefghijklmnopqrstuvwxyz", a[2]) || !a[2])
+    return bad("unknown option", a, "vram estimate -h"), 0;
+  if (!strcmp(a, "--train") || !strcmp(a, "--optim-impl") || !strcmp(a, "--step") ||
+      !strcmp(a, "--accumulate") || !strcmp(a, "--amp") || !strcmp(a, "--dtype") ||
+      !strcmp(a, "--batch") || !strcmp(a, "--dim") || !strcmp(a, "--budget") ||
+      !strcmp(a, "--gpu") || !strcmp(a, "--cc") || !strcmp(a, "--context") ||
+      !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--units") ||
+      !strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
+    if (!v)
+      return bad("no value behind", a, NULL), 0;
+  } else
+    return bad("unknown option", a, "vram estimate -h"), 0;
+  if (!strcmp(a, "--train")) {
+    j->o.train = 1;
+    j->optimizer = v;
+    j->o.optimizer = vram_optimizer_from_name(v, &j->o.weight_decay);
+    if (j->o.optimizer == VRAM_OPTIM_COUNT)
+      return bad("unknown optimizer", v, "one of vram list optimizers"), 0;
+  } else if (!strcmp(a, "--optim-impl")) {
+    if (!strcmp(v, "foreach"))
+      j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
+    else if (!strcmp(v, "fused"))
+      j->o.optim_impl = VRAM_OPTIM_IMPL_FUSED;
+    else if (!strcmp(v, "loop"))
+      j->o.optim_impl = VRAM_OPTIM_IMPL_LOOP;
+    else
+      return bad("unknown optimizer implementation", v, "foreach, fused or loop"), 0;
+  } else if (!strcmp(a, "--step")) {
+    if (strcmp(v, "first") && strcmp(v, "steady"))
+      return bad("unknown step", v, "first or steady"), 0;
+    j->o.first_step = v[0] == 'f';
+  } else if (!strcmp(a, "--accumulate")) {
+    if (!parse_count(v, 1, 1000000, &n))
+      return bad("not a number of micro-batches", v, "1 or more"), 0;
+    j->o.accumulate = (uint32_t)n;
+  } else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
+    if (!parse_count(v, 0, 1000000, &n))
+      return bad("not a number of batches", v, "0 or more"), 0;
+    *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
+  } else if (!strcmp(a, "--amp") || !strcmp(a, "--dtype")) {
+    vram_dtype d = vram_dtype_from_name(v);
+    if (d != VRAM_BF16 && d != VRAM_F16 && (a[2] == 'a' || d != VRAM_F32))
+      return bad("not a dtype for this", v, a[2] == 'a' ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
+    *(a[2] == 'a' ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
+  } else if (!strcmp(a, "--batch") || !strcmp(a, "--dim")) {
+    const char *e = strchr(v, '=');
+    if (j->ndims == VRAM_MAX_DIMS)
+      return bad("too many dims", v, NULL), 0;
+    if (a[2] == 'd') {
+      char *name;
+      if (!e || e == v)
+        return bad("not a dim", v, "NAME=N"), 0;
+      name = (char *)malloc((size_t)(e - v) + 1); /* lives as long as the program */
+      if (!name)
+        return bad("out of memory", NULL, NULL), 0;
+      memcpy(name, v, (size_t)(e - v));
+      name[e - v] = 0;
+      j->dims[j->ndims].name = name;
+      v = e + 1;
+    }
+    if (!parse_count(v, 0, INT64_MAX - 1, &n))
+      return bad("not a size", v, "an integer"), 0;
+    j->dims[j->ndims++].value = n;
+  } else if (!strcmp(a, "--budget") || !strcmp(a, "--context")) {
+    if (!parse_size(v, &size))
+      return bad("not a size", v, "a number with B KB MB GB KiB MiB GiB"), 0;
+    if (a[2] == 'b')
+      j->budget = size, j->has_budget = 1;
+    else
+      j->context = size;
+  } else if (!strcmp(a, "--gpu")) {
+    const vram_gpu *g = find_gpu(v);
+    if (!g)
+      return bad("unknown GPU", v, "one of vram list gpus"), 0;
+    j->gpu = v;
+    j->o.cc = g->cc;
+    j->o.sm = g->sm;
+    if (!j->has_budget)
+      j->budget = g->bytes, j->has_budget = 1;
+  } else if (!strcmp(a, "--cc")) {
+    uint32_t major, minor;
+    if (sscanf(v, "%" SCNu32 ".%" SCNu32, &major, &minor) != 2 || major < 5 || major > 12 ||
+        minor > 9)
+      return bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
+    j->o.cc = major * 10 + minor;
+  } else if (!strcmp(a, "--rules")) {
+    if (!strcmp(v, "ideal"))
+      j->o.rules = VRAM_RULES_IDEAL;
+    else if (!strcmp(v, "torch") || !strcmp(v, "torch-2.15"))
+      j->o.rules = VRAM_RULES_TORCH;
+    else
+      return bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
+  } else if (!strcmp(a, "--events"))
+    j->events = v;
+  else if (!strcmp(a, "--units")) {
+    if (!strcmp(v, "iec"))
+      unit_kind = IEC;
+    else if (!strcmp(v, "si"))
+      unit_kind = SI;
+    else if (!strcmp(v, "bytes"))
+      unit_kind = BYTES;
+    else
+      return bad("unknown units", v, "iec, si or bytes"), 0;
+  }
+  return 2;
+}
+
+static void mode_text(const job *j, char *to, size_t cap) {
+  size_t n;
+  snprintf(to, cap, "%s", j->o.train ? "train " : "infer ");
+  n = strlen(to);
+  if (j->o.train)
+    snprintf(to + n, cap - n, "%s ", j->optimizer);
+  n = strlen(to);
+  if (j->o.amp)
+    snprintf(to + n, cap - n, "amp %s", vram_dtype_name((vram_dtype)j->o.amp));
+  else
+    snprintf(to + n, cap - n, "%s", j->o.dtype ? vram_dtype_name((vram_dtype)j->o.dtype) : "f32");
+  n = strlen(to);
+  if (j->o.accumulate > 1)
+    snprintf(to + n, cap - n, " accumulate %" PRIu32, j->o.accumulate);
+  n = strlen(to);
+  if (j->o.first_step)
+    snprintf(to + n, cap - n, " first step");
+}
+
+static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char name[VRAM_MAX_NAME + 32], mode[128];
+  int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
+  mode_text(j, mode, sizeof mode);
+  printf("{\"model\":");
+  json_text(name);
+  printf(",\"mode\":");
+  json_text(mode);
+  printf(",\"rules\":\"%s\"", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+#define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
+  NUMBER(params_bytes);
+  NUMBER(buffers_bytes);
+  NUMBER(gradients_bytes);
+  NUMBER(optimizer_bytes);
+  NUMBER(saved_bytes);
+  NUMBER(inputs_bytes);
+  NUMBER(workspace_bytes);
+  NUMBER(autocast_cache_bytes);
+  NUMBER(kv_cache_bytes);
+  NUMBER(pinned_bytes);
+  NUMBER(peak_requested_bytes);
+#undef NUMBER
+#define BOUNDS(key)                                                                                \
+  printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
+         r->key.lower, r->key.expected, r->key.upper)
+  BOUNDS(peak_allocated_bytes);
+  printf(",\"peak_reserved_bytes\":%" PRIu64, r->peak_reserved_bytes);
+  BOUNDS(device_bytes);
+#undef BOUNDS
+  printf(",\"phases\":{");
+  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
+    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
+           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64 "}",
+           i > VRAM_PHASE_FORWARD ? "," : "", phase_name[i], r->phase[i].requested_bytes,
+           r->phase[i].requested_peak_bytes, r->phase[i].allocated_bytes,
+           r->phase[i].allocated_peak_bytes);
+  printf("},\"peak_phase\":\"%s\",\"peak_node\":", phase_name[r->peak_phase]);
+  node_name(r->peak_node, name, sizeof name);
+  json_text(name);
+  printf(",\"peak_categories\":{");
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    printf("%s\"%s\":%" PRIu64, i ? "," : "", category_name[i], r->peak_category_bytes[i]);
+  printf("},\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
+  if (j->has_budget)
+    printf("%" PRIu64 "}\n", j->budget);
+  else
+    printf("null}\n");
+}
+
+static void shape_text(const vram__dims *d, char *to, size_t cap) {
+  uint32_t i;
+  size_t n = 1;
+  snprintf(to, cap, "[");
+  for (i = 0; i < d->ndim && n < cap; i++, n = strlen(to))
+    snprintf(to + n, cap - n, "%s%" PRId64, i ? "," : "", d->v[i]);
+  snprintf(to + n, cap - n, "]");
+}
+
+/* The table of layers; the lines that an op was written out to count as one. */
+static void print_table(const job *j, const vram_graph *g, const vram_node_report *rep) {
+  const vram_node *n, *m;
+  char name[VRAM_MAX_NAME + 32], shape[160];
+  uint64_t params = 0, saved = 0;
+  if (j->csv)
+    printf("name,type,output_shape,dtype,params,output_bytes,saved_bytes,live_bytes\n");
+  else
+    printf("%s%-38s %-18s %-22s %12s %11s %11s %11s%s\n", bold, "layer", "type", "output", "params",
+           "output", "saved", "live", plain);
+  for (n = g->first; n; n = m->next) {
+    vram_node_report t = rep[n->index];
+    const vram_node *last = n;
+    m = n;
+    if (n->op >= VRAM_OP_COUNT)
+      continue;
+    while (m->next && (m->flags & VRAM__INNER)) {
+      m = m->next;
+      if (m->op < VRAM_OP_COUNT)
+        last = m;
+      t.params += rep[m->index].params;
+      t.saved_bytes += rep[m->index].saved_bytes;
+      t.output_bytes = rep[last->index].output_bytes;
+      t.live_bytes = rep[m->index].live_bytes;
+      t.dtype = rep[last->index].dtype;
+    }
+    if (n->op == VRAM_OP_buffer)
+      continue;
+    node_name(n, name, sizeof name);
+    shape_text(last->out[0].d, shape, sizeof shape);
+    params += t.params;
+    saved += t.saved_bytes;
+    if (j->csv)
+      printf("%s,%s,\"%s\",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", name,
+             vram_op_name(n->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
+             t.output_bytes, t.saved_bytes, t.live_bytes);
+    else
+      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s\n", name, vram_op_name(n->op),
+             shape, t.params, human(t.output_bytes), human(t.saved_bytes), human(t.live_bytes));
+  }
+  if (!j->csv)
+    printf("%s%-38s %-18s %-22s %12" PRIu64 " %11s %11s%s\n\n", bold, "total", "", "", params, "",
+           human(saved), plain);
+}
+
+static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char name[VRAM_MAX_NAME + 32], mode[128];
+  int i, k, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  uint32_t d;
+  mode_text(j, mode, sizeof mode);
+  printf("%s%.*s%s  %s", bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)", plain,
+         mode);
+  for (d = 0; d < g->ndim && d < 6; d++)
+    printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
+  printf("  %scc %" PRIu32 ".%" PRIu32 ", %s%s\n\n", dim, (j->o.cc ? j->o.cc : 90) / 10,
+         (j->o.cc ? j->o.cc : 90) % 10,
+         j->o.rules == VRAM_RULES_IDEAL ? "rules ideal" : "rules torch-2.15", plain);
+  node_name(r->peak_node, name, sizeof name);
+  printf("%speak %s%s requested, in %s%s%s\n", bold, human(r->peak_requested_bytes), plain,
+         phase_name[r->peak_phase], *name ? " at " : "", name);
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
+    uint64_t b = r->peak_category_bytes[i];
+    if (!b)
+      continue;
+    printf("  %-12s %11s  %s", category_name[i], human(b), dim);
+    for (k = 0; k < 40; k++)
+      if ((uint64_t)k * (r->peak_requested_bytes / 40 + 1) < b)
+        putchar('#');
+    printf("%s\n", plain);
+  }
+  printf("\nallocated    %11s  at least; at most %s\n", human(r->peak_allocated_bytes.lower),
+         human(r->peak_allocated_bytes.upper));
+  printf("device       %11s  with the CUDA context (%s to %s)\n\n", human(r->device_bytes.expected),
+         human(r->device_bytes.lower), human(r->device_bytes.upper));
+  printf("%s%-12s %11s %11s%s\n", bold, "phase", "end", "peak", plain);
+  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
+    printf("%-12s %11s %11s\n", phase_name[i], human(r->phase[i].requested_bytes),
+           human(r->phase[i].requested_peak_bytes));
+  printf("\nparams %s, buffers %s, inputs %s", human(r->params_bytes), human(r->buffers_bytes),
+         human(r->inputs_bytes));
+  if (j->o.train) {
+    printf("\ngradients %s, optimizer %s, saved for backward %s", human(r->gradients_bytes),
+           human(r->optimizer_bytes), human(r->saved_bytes));
+    if (r->autocast_cache_bytes)
+      printf(" (of it autocast's weights %s)", human(r->autocast_cache_bytes));
+  }
+  if (r->pinned_bytes)
+    printf("\npinned host memory %s", human(r->pinned_bytes));
+  printf("\n");
+  if (j->has_budget)
+    printf("\n%s%s%s a budget of %s%s%s\n", bold, fits ? "fits" : "DOES NOT FIT", plain,
+           human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+}
+
+static int by_bytes(const void *a, const void *b) {
+  uint64_t x = ((const vram_live *)a)->bytes, y = ((const vram_live *)b)->bytes;
+  return (x < y) - (x > y);
+}
+
+static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
+                      const vram_report *r) {
+  uint32_t n = 0, i;
+  vram_live *list;
+  char name[VRAM_MAX_NAME + 32];
+  vram_step_live(g, &j->o, scratch, bytes, r, NULL, 0, &n);
+  list = (vram_live *)malloc((n + 1) * sizeof *list);
+  if (!list)
+    return OTHER;
+  vram_step_live(g, &j->o, scratch, bytes, r, list, n, &n);
+  qsort(list, n, sizeof *list, by_bytes);
+  printf("\n%slive at the peak: %" PRIu32 " tensors, the largest%s\n", bold, n, plain);
+  for (i = 0; i < n && i < 20; i++) {
+    node_name(list[i].node, name, sizeof name);
+    printf("  %11s  %-12s %s\n", human(list[i].bytes), category_name[list[i].category], name);
+  }
+  free(list);
+  return FITS;
 }
 
 static int estimate(int argc, char **argv) {
-  vram_step_options o;
+  job j;
   vram_report r;
   vram_graph g;
   vram_error err;
-  const char *model = NULL, *events = NULL;
-  int i, json = 0;
-  size_t len;
+  int i, fits = 1, status = FITS;
+  size_t len = 0;
   char *text;
-  void *mem, *scratch;
-  uint64_t bytes;
+  void *mem, *scratch = NULL;
+  uint64_t need;
   FILE *ev = NULL;
-  memset(&o, 0, sizeof o);
-  for (i = 0; i < argc; i++) {
-    const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-    if (!strcmp(a, "--infer")) o.train = 0;
-    else if (!strcmp(a, "--train") && v) o.train = 1, i++;
-    else if (!strcmp(a, "--amp") && v) o.amp = (int)vram_dtype_from_name(v), i++;
-    else if (!strcmp(a, "--dtype") && v) o.dtype = (int)vram_dtype_from_name(v), i++;
-    else if (!strcmp(a, "--events") && v) events = v, i++;
-    else if (!strcmp(a, "--json")) json = 1;
-    else if (a[0] == '-' && a[1]) return usage("unknown option", a);
-    else if (model) return usage("a second model", a);
-    else model = a;
+  memset(&j, 0, sizeof j);
+  j.context = (uint64_t)512 << 20;
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+      return fputs(help_estimate, stdout), FITS;
+    if (argv[i][0] == '-' && argv[i][1]) {
+      int n = option(&j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (j.model)
+      return bad("a second model", argv[i], "one");
+    else
+      j.model = argv[i++];
   }
-  if (!model) return usage("no model", NULL);
-  text = read_all(model, &len);
-  if (!text) return EXIT_USAGE;
-  bytes = (uint64_t)1 << 30;
-  mem = malloc((size_t)bytes);
-  vram_graph_init(&g, mem, bytes);
-  if (vram_parse(&g, text, len, NULL, 0, &err)) {
-    fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", model, err.line, err.column, err.text);
-    return EXIT_USAGE;
+  if (!j.model)
+    return bad("no model", NULL, "vram estimate MODEL; vram estimate -h");
+  text = read_all(j.model, &len);
+  if (!text)
+    return USAGE;
+  need = vram_parse_bytes(text, len, j.dims, j.ndims);
+  mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!mem)
+    return fprintf(stderr, "vram: out of memory (the model needs %s)\n", human(need)), OTHER;
+  vram_graph_init(&g, mem, need);
+  if (vram_parse(&g, text, len, j.dims, j.ndims, &err)) {
+    if (err.line)
+      fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", j.model, err.line, err.column, err.text);
+    else
+      fprintf(stderr, "%s: %s\n", j.model, err.text);
+    status = USAGE;
+    goto done;
   }
-  bytes = vram_step_bytes(&g, &o);
-  scratch = malloc((size_t)bytes);
-  if (events) {
-    ev = strcmp(events, "-") ? fopen(events, "w") : stdout;
-    if (!ev) return usage("cannot write", events);
+  j.o.context_bytes = j.context;
+  need = vram_step_bytes(&g, &j.o);
+  scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (j.table || j.csv)
+    j.o.nodes = (vram_node_report *)calloc(g.nnode + 1u, sizeof *j.o.nodes);
+  if (!scratch || ((j.table || j.csv) && !j.o.nodes)) {
+    fprintf(stderr, "vram: out of memory (the step needs %s)\n", human(need));
+    status = OTHER;
+    goto done;
+  }
+  if (j.events) {
+    ev = strcmp(j.events, "-") ? fopen(j.events, "w") : stdout;
+    if (!ev) {
+      status = bad("cannot write", j.events, NULL);
+      goto done;
+    }
     fprintf(ev, "phase,action,id,size,category,node\n");
-    o.event = event_line;
-    o.user = ev;
+    j.o.event = event_line;
+    j.o.user = ev;
   }
-  if (vram_step(&g, &o, scratch, bytes, &r, &err)) {
+  if (vram_step(&g, &j.o, scratch, need, &r, &err)) {
     fprintf(stderr, "vram: %s\n", err.text);
-    return EXIT_OTHER;
+    status = err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
+    goto done;
   }
-  if (ev && ev != stdout) fclose(ev);
-  if (json) {
-    printf("{\"params_bytes\":%" PRIu64 ",\"buffers_bytes\":%" PRIu64 ",\"inputs_bytes\":%" PRIu64
-           ",\"gradients_bytes\":%" PRIu64 ",\"optimizer_bytes\":%" PRIu64 ",\"saved_bytes\":%" PRIu64
-           ",\"autocast_cache_bytes\":%" PRIu64 ",\"phases\":{",
-           r.params_bytes, r.buffers_bytes, r.inputs_bytes, r.gradients_bytes, r.optimizer_bytes,
-           r.saved_bytes, r.autocast_cache_bytes);
-    for (i = VRAM_PHASE_FORWARD; i <= VRAM_PHASE_OPTIMIZER; i++)
-      printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64 "}",
-             i > VRAM_PHASE_FORWARD ? "," : "", phase_name[i], r.phase[i].requested_bytes,
-             r.phase[i].requested_peak_bytes);
-    printf("}}\n");
+  if (ev && ev != stdout && fclose(ev)) {
+    status = bad("cannot write", j.events, NULL);
+    goto done;
   }
+  fits = !j.has_budget || r.device_bytes.expected <= j.budget;
+  status = fits ? FITS : TOO_LARGE;
+  if (j.json)
+    print_json(&j, &g, &r, fits);
+  else if (j.csv)
+    print_table(&j, &g, j.o.nodes);
+  else if (ev != stdout) {
+    if (j.table)
+      print_table(&j, &g, j.o.nodes);
+    print_summary(&j, &g, &r, fits);
+    if (j.live && print_live(&j, &g, scratch, need, &r))
+      status = OTHER;
+  }
+  if (fflush(stdout) || ferror(stdout))
+    status = bad("cannot write", "standard output", NULL);
+done:
+  free(j.o.nodes);
   free(scratch);
   free(mem);
   free(text);
-  return EXIT_FITS;
+  return status;
+}
+
+/* ---- list ---- */
+
+static void print_id(int id, int width) {
+  if (id < 0)
+    printf(" %*s", width, "-");
+  else
+    printf(" %*d", width, id);
+}
+
+static int list(int argc, char **argv) {
+  int i;
+  const char *what = argc == 1 ? argv[0] : NULL;
+  if (argc >= 1 && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
+    return fputs(help_list, stdout), FITS;
+  if (what && !strcmp(what, "ops")) {
+    printf("%s%-30s %-8s %-10s %s%s\n", bold, "op", "inputs", "autocast", "keys (! required)",
+           plain);
+    for (i = 0; i < VRAM_OP_COUNT; i++) {
+      vram_op_info info;
+      char count[24];
+      vram_op_get_info((vram_op)i, &info);
+      if (info.least == info.most)
+        snprintf(count, sizeof count, "%u", info.least);
+      else if (info.most == 65535)
+        snprintf(count, sizeof count, "%u or more", info.least);
+      else
+        snprintf(count, sizeof count, "%u to %u", info.least, info.most);
+      printf("%-30s %-8s %-10s %s\n", info.name, count, info.autocast, info.keys);
+      if (*info.recipe)
+        printf("%s    %s%s\n", dim, info.recipe, plain);
+    }
+  } else if (what && !strcmp(what, "dtypes")) {
+    printf("%s%-12s %10s %10s  %-22s %-14s %5s %6s %5s%s\n", bold, "dtype", "elements", "bytes",
+           "torch", "safetensors", "onnx", "tflite", "ggml", plain);
+    for (i = 1; i < VRAM_DTYPE_COUNT; i++) {
+      const vram_dtype_info *d = vram_dtype_get_info((vram_dtype)i);
+      printf("%-12s %10u %10u  %-22s %-14s", d->name, d->block_elements, d->block_bytes,
+             d->torch_name ? d->torch_name : "-", d->safetensors_name ? d->safetensors_name : "-");
+      print_id(d->onnx_id, 5);
+      print_id(d->tflite_id, 6);
+      print_id(d->ggml_id, 5);
+      printf("\n");
+    }
+  } else if (what && !strcmp(what, "optimizers")) {
+    printf("%s%-28s %-34s %s%s\n", bold, "optimizer", "state",
+           "implementations (the first is the default)", plain);
+    vram_optimizer_info o;
+    for (i = 0; vram_optimizer_get_info((uint32_t)i, &o); i++)
+      printf("%-28s %-34s %s\n", o.name, o.state, o.implementations);
+  } else if (what && !strcmp(what, "gpus")) {
+    printf("%s%-16s %5s %6s %12s%s\n", bold, "gpu", "cc", "SMs", "memory", plain);
+    for (i = 0; vram_gpu_at((uint32_t)i); i++) {
+      const vram_gpu *g = vram_gpu_at((uint32_t)i);
+      printf("%-16s %3u.%u %6u %12s\n", g->name, g->cc / 10, g->cc % 10, g->sm, human(g->bytes));
+    }
+  } else
+    return bad(what ? "nothing to list called" : "what to list", what,
+               "ops, dtypes, optimizers or gpus");
+  return FITS;
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1 && !strcmp(argv[1], "estimate")) return estimate(argc - 2, argv + 2);
-  return usage("vram estimate MODEL", NULL);
+  if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
+    bold = "\033[1m", dim = "\033[2m", plain = "\033[0m";
+  if (argc < 2)
+    return fputs(help_main, stderr), USAGE;
+  if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
+    return fputs(help_main, stdout), FITS;
+  if (!strcmp(argv[1], "--version"))
+    return printf("vram %s\n", VRAM_VERSION), FITS;
+  if (!strcmp(argv[1], "estimate"))
+    return estimate(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "list"))
+    return list(argc - 2, argv + 2);
+  return bad("unknown command", argv[1], "estimate or list; vram -h");
 }
