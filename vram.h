@@ -4324,8 +4324,8 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
 /* A storage, or one more tensor on it (a view). */
 typedef struct vram__store {
   uint64_t bytes;
-  uint32_t refs;  /* handles of this tensor */
-  uint32_t srefs; /* tensors on this storage (owner's slot) */
+  uint32_t refs;  /* handles of this tensor, and views of it */
+  uint32_t srefs; /* tensors on this storage that have handles, and saved ones (owner's slot) */
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
@@ -4334,7 +4334,8 @@ typedef struct vram__store {
   uint16_t out; /* which output of fn */
   uint32_t fn;  /* autograd's node that made the tensor, or leaf; 0: none */
   uint32_t of;  /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver; /* in-place writes (owner's slot); those that a view's fn knows of */
+  uint32_t ver; /* in-place operations on it and its views; those that a view's fn knows of */
+  const vram__dims *d;
 } vram__store;
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
@@ -4365,8 +4366,8 @@ typedef struct vram__fn {
   uint32_t prev; /* record before it on the tape */
   uint32_t refs; /* tensors and later records that lead here */
   uint32_t deps; /* gradients still to come */
-  uint16_t kind, nin, nout, nsaved, room;
-  uint8_t done, flag;
+  uint16_t kind, nin, nout, nsaved;
+  uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
   uint64_t aux;
 } vram__fn;
 
@@ -4535,43 +4536,47 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
 
 static void vram__fn_unref(vram__s *s, uint32_t fn);
 
+/* One tensor or saved tensor less on the storage that slot i owns. */
+static void vram__drop_storage(vram__s *s, uint32_t i) {
+  vram__store *b = s->top - i;
+  if (--b->srefs)
+    return;
+  if (b->bytes) {
+    if (s->fresh)
+      vram__at_peak(s);
+    s->events++;
+    s->cur -= b->bytes;
+    s->cats[b->cat] -= b->bytes;
+    s->blocks -= (b->bytes + 511) & ~(uint64_t)511;
+    if (b->bytes > VRAM__SMALL)
+      s->large--;
+    if (s->o->event)
+      vram__emit_event(s, VRAM_FREE, b);
+  }
+  b->id = s->free;
+  s->free = i;
+}
+
 /* One handle of a tensor goes. */
 static void vram__drop_store(vram__s *s, uint32_t i) {
-  vram__store *st = s->top - i, *b;
-  uint32_t base, of;
-  if (--st->refs)
-    return;
-  if (st->held) {
-    st->held = 0;
-    vram__fn_unref(s, st->fn);
-  }
-  base = st->base;
-  of = st->of;
-  b = s->top - base;
-  if (base != i) {
-    st->id = s->free;
-    st->base = i;
-    st->srefs = 0;
-    s->free = i;
-  }
-  if (--b->srefs == 0) {
-    if (b->bytes) {
-      if (s->fresh)
-        vram__at_peak(s);
-      s->events++;
-      s->cur -= b->bytes;
-      s->cats[b->cat] -= b->bytes;
-      s->blocks -= (b->bytes + 511) & ~(uint64_t)511;
-      if (b->bytes > VRAM__SMALL)
-        s->large--;
-      if (s->o->event)
-        vram__emit_event(s, VRAM_FREE, b);
+  while (i) {
+    vram__store *st = s->top - i;
+    uint32_t base = st->base, of = st->of;
+    if (--st->refs)
+      return;
+    if (st->held) { /* does not come back here: what is saved holds storages, not tensors */
+      st->held = 0;
+      vram__fn_unref(s, st->fn);
     }
-    b->id = s->free;
-    s->free = base;
+    if (base != i) {
+      st->id = s->free;
+      st->base = i;
+      st->srefs = 0;
+      s->free = i;
+    }
+    vram__drop_storage(s, base);
+    i = of;
   }
-  if (of)
-    vram__drop_store(s, of);
 }
 
 /* A workspace that is asked for and given back at once. */
@@ -4603,8 +4608,11 @@ static void vram__fn_unref(vram__s *s, uint32_t fn) {
 }
 
 static vram__t vram__keep_t(vram__s *s, vram__t t) {
-  if (t.st)
-    (s->top - t.st)->refs++;
+  if (t.st) {
+    vram__store *st = s->top - t.st;
+    if (st->refs++ == 0) /* so far it was only saved */
+      (s->top - st->base)->srefs++;
+  }
   if (t.fn && !(t.fn & VRAM__LEAF))
     vram__fn_at(s, t.fn)->refs++;
   return t;
@@ -4646,6 +4654,8 @@ static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
   vram__t t;
   t.d = d;
   t.st = vram__new(s, vram__bytes_of(d, dt));
+  if (t.st)
+    (s->top - t.st)->d = d;
   t.fn = 0;
   t.dt = dt;
   t.out = 0;
@@ -4686,9 +4696,9 @@ static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
   st->bytes = 0;
   st->refs = 1;
   st->held = 0;
-  st->fn = st->of = 0;
+  st->fn = st->of = st->ver = 0;
+  st->d = d;
   b = s->top - st->base;
-  st->ver = b->ver;
   b->srefs++;
   t.st = i;
   return t;
@@ -4702,6 +4712,7 @@ static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
     if (!of)
       of = x.st;
     (s->top - t.st)->of = of;
+    (s->top - t.st)->ver = (s->top - of)->ver;
     (s->top - of)->refs++;
   }
   return t;
@@ -5158,18 +5169,11 @@ static vram__t vram__sum_to(vram__s *s, vram__t x, const vram__dims *to) {
 
 /* ---- autograd's records ---- */
 
-static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin,
-                              uint32_t nout, uint32_t room) {
+static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
+                                  uint32_t room) {
   uint32_t i;
   uint64_t n;
   vram__fn *f;
-  if (!s->grad)
-    return NULL;
-  for (i = 0; i < nin; i++)
-    if (in[i].req)
-      break;
-  if (i == nin)
-    return NULL;
   n = sizeof *f + nin * sizeof(vram__edge) + nout * sizeof(vram__slot) + room * sizeof(vram__t);
   f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap, n);
   if (!f || (uint8_t *)(s->top - s->nstore) < s->mem + s->used) {
@@ -5186,20 +5190,38 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->room = (uint16_t)room;
   f->done = 0;
-  f->flag = 0;
+  f->flag = f->inner = 0;
   f->aux = 0;
   s->last_fn = (uint32_t)((uint64_t)((uint8_t *)f - s->mem) / 8);
-  for (i = 0; i < nin; i++) {
-    vram__edge *e = VRAM__EDGES(f) + i;
-    e->fn = in[i].req ? in[i].fn : 0;
-    e->out = in[i].out;
-    if (e->fn && !(e->fn & VRAM__LEAF))
-      vram__fn_at(s, e->fn)->refs++;
-  }
   for (i = 0; i < nout; i++)
     vram__zero(VRAM__SLOTS(f) + i, sizeof(vram__slot));
+  return f;
+}
+
+static void vram__edge_to(vram__s *s, vram__fn *f, uint32_t i, uint32_t fn, uint32_t out) {
+  vram__edge *e = VRAM__EDGES(f) + i;
+  e->fn = fn;
+  e->out = out;
+  if (fn && !(fn & VRAM__LEAF))
+    vram__fn_at(s, fn)->refs++;
+}
+
+/* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
+static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin,
+                              uint32_t nout, uint32_t room) {
+  uint32_t i;
+  vram__fn *f;
+  if (!s->grad)
+    return NULL;
+  for (i = 0; i < nin; i++)
+    if (in[i].req)
+      break;
+  if (i == nin)
+    return NULL;
+  f = vram__record_raw(s, kind, nin, nout, room);
+  for (i = 0; f && i < nin; i++)
+    vram__edge_to(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
   return f;
 }
 
@@ -5207,8 +5229,9 @@ static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
   t.fn = 0;
   if (t.st) {
     vram__store *b;
-    (s->top - t.st)->refs++;
-    b = s->top - (s->top - t.st)->base;
+    t.st = (s->top - t.st)->base;
+    b = s->top - t.st;
+    b->srefs++;
     if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
         b->cat != VRAM_CATEGORY_INPUTS) {
       s->r->saved_bytes += b->bytes;
@@ -5232,18 +5255,28 @@ static void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
   y->out = (uint16_t)i;
   y->req = 1;
   f->refs++;
-  if (y->st)
-    (s->top - y->st)->fn = y->fn, (s->top - y->st)->out = y->out;
+  if (y->st) {
+    vram__store *st = s->top - y->st;
+    if (st->held) {
+      st->held = 0;
+      vram__fn_unref(s, st->fn);
+    }
+    st->fn = y->fn, st->out = y->out;
+  }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
 }
 
 static void vram__release_saved(vram__s *s, vram__fn *f) {
   uint32_t i;
-  for (i = 0; i < f->nsaved; i++)
-    if (VRAM__SAVED(f)[i].st)
-      vram__drop_store(s, VRAM__SAVED(f)[i].st);
-  f->nsaved = 0;
+  for (;; f = vram__fn_at(s, (uint32_t)f->aux)) {
+    for (i = 0; i < f->nsaved; i++)
+      if (VRAM__SAVED(f)[i].st)
+        vram__drop_storage(s, VRAM__SAVED(f)[i].st);
+    f->nsaved = 0;
+    if (!f->inner)
+      return;
+  }
 }
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to. */
@@ -5258,8 +5291,8 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
       continue;
     f->done = 1;
     vram__release_saved(s, f);
-    for (i = 0; i < f->nin; i++) {
-      uint32_t e = VRAM__EDGES(f)[i].fn;
+    for (i = 0; i <= f->nin; i++) {
+      uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
       if (!e || (e & VRAM__LEAF))
         continue;
       if (--vram__fn_at(s, e)->refs == 0) {
@@ -5271,10 +5304,13 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
 }
 
 /* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
-#define VRAM__PRIMITIVES(X)                                                                        \
-  X(view)                                                                                          \
-  X(permute)                                                                                       \
-  X(expand) X(slice) X(clone) X(cast) X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot) X(nll) X(mean)
+/* clang-format off */
+#define VRAM__PRIMITIVES(X)                                                                      \
+  X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
+  X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
+  X(nll) X(mean)                                                                                 \
+  X(as_strided) X(copy_slices) X(copy)
+/* clang-format on */
 
 enum {
   VRAM__K_FIRST = VRAM_OP_COUNT - 1,
@@ -5301,6 +5337,68 @@ static vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram__dims *d) {
   vram__made(s, f, 0, &y);
   vram__let(s, x);
   return y;
+}
+
+/* ---- in-place operations and views: torch/csrc/autograd/variable.cpp ---- */
+
+/* A view whose base was written to: its history is as_strided of the base. */
+static void vram__look_again(vram__s *s, vram__t *t) {
+  vram__store *st = s->top - t->st;
+  const vram__store *b = s->top - st->of;
+  vram__t base = *t;
+  base.d = b->d, base.fn = b->fn, base.out = b->out, base.req = b->fn != 0;
+  t->fn = t->out = t->req = 0;
+  vram__made(s, vram__record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
+  st->ver = b->ver;
+}
+
+/* t's storage may have been written to through another tensor since t got its history. */
+static void vram__refresh(vram__s *s, vram__t *t) {
+  vram__store *st = s->top - t->st;
+  if (!t->st)
+    return;
+  if (st->of ? st->ver == (s->top - st->of)->ver : st->fn == t->fn || (t->fn & VRAM__LEAF))
+    return;
+  vram__fn_unref(s, t->fn);
+  if (st->of)
+    vram__look_again(s, t);
+  else {
+    t->fn = st->fn, t->out = st->out, t->req = 1;
+    vram__fn_at(s, t->fn)->refs++;
+  }
+}
+
+/* x was overwritten by an operation whose record made y. If x is a view, its base gets that
+   history: a copy_slices around the record (rebase_history). */
+static void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
+  vram__store *st = s->top - x.st, *b = st->of ? s->top - st->of : st;
+  uint32_t old = b->held ? b->fn : 0, i;
+  if (x.fn & VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
+    s->failed = VRAM_ERR_UNSUPPORTED;
+    return;
+  }
+  b->ver++;
+  if (st->of) {
+    vram__fn *f = vram__fn_at(s, y->fn), *c;
+    c = vram__record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
+    if (!c)
+      return;
+    vram__edge_to(s, c, 0, b->fn, b->out);
+    for (i = 1; i < f->nin; i++)
+      vram__edge_to(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
+    c->inner = 1;
+    c->aux = y->fn; /* and with it y's hold on that record */
+    VRAM__SLOTS(c)[0].d = b->d;
+    VRAM__SLOTS(c)[0].dt = x.dt;
+    b->fn = vram__fn_index(s, c);
+    b->out = 0;
+  } else if (st->refs == 2)
+    return; /* x and y: no view to tell */
+  b->held = 1;
+  vram__fn_at(s, b->fn)->refs++;
+  vram__fn_unref(s, old);
+  if (st->of)
+    vram__look_again(s, y);
 }
 
 static vram__t vram__t_clone(vram__s *s, vram__t x, const vram__dims *d) {
@@ -5498,6 +5596,67 @@ static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i
 }
 
 static int vram__wants(vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
+
+/* Bytes from the first to the last element. */
+static uint64_t vram__span(const vram__dims *d, uint8_t dt) {
+  uint64_t n = 1;
+  uint32_t i;
+  if (d->flags & VRAM__DENSE)
+    return vram__bytes_of(d, dt);
+  for (i = 0; i < d->ndim; i++)
+    n += (uint64_t)(d->v[i] - 1) * (uint64_t)VRAM__STRIDE(d)[i];
+  return n * vram__size_of(dt);
+}
+
+/* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
+static vram__t vram__empty_in(vram__s *s, const vram__dims *d, uint8_t dt, uint64_t bytes) {
+  vram__t t = vram__none();
+  t.d = d;
+  t.st = vram__new(s, bytes);
+  if (t.st)
+    (s->top - t.st)->d = d;
+  t.dt = dt;
+  return t;
+}
+
+/* FunctionsManual.cpp, as_strided_backward, where neither side overlaps itself */
+static void vram__bw_as_strided(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
+  to[0] = vram__empty_in(s, d, dt, vram__span(d, dt));
+}
+
+static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to);
+
+/* torch/csrc/autograd/functions/tensor.cpp, CopySlices and CopyBackwards */
+static void vram__bw_copy_slices(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__fn *in = vram__fn_at(s, (uint32_t)f->aux);
+  vram__slot *o = VRAM__SLOTS(in);
+  const vram__dims *d = VRAM__SLOTS(f)[0].d;
+  uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
+  vram__t all = vram__empty_in(s, d, dt, vram__span(d, dt));
+  o->g = vram__empty(s, vram__dense(s, o->d), dt); /* the part that was overwritten */
+  vram__bw_any(s, in, to);
+  vram__let(s, o->g);
+  o->g = vram__none();
+  if (vram__wants(f, 0) && to[0].d) {
+    vram__let(s, to[0]);
+    to[0] = all;
+  } else
+    vram__let(s, all);
+}
+
+static void vram__bw_copy(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  g.fn = 0;
+  if (vram__wants(f, 0)) /* zeros */
+    to[0] = vram__ti1(s, g);
+  if (vram__wants(f, 1)) {
+    uint8_t dt;
+    vram__in_dims(s, f, 1, &dt);
+    to[1] = vram__to(s, g, dt);
+  }
+}
 
 /* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
 static void vram__save_factors(vram__s *s, vram__fn *f, uint32_t ia, vram__t a, uint32_t ib,
@@ -7123,6 +7282,11 @@ static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
         VRAM__PRIMITIVES(VRAM__X)
 #undef VRAM__X
 };
+
+static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__bw_table[f->kind](s, f, to);
+}
+
 /* >>optim (Implementation) --------------------------------------------------------------------- */
 
 typedef struct vram__optim_param {
@@ -8015,8 +8179,12 @@ static void vram__forward(vram__s *s) {
     if (!s->train && n->op == VRAM_OP_cross_entropy)
       break;
     if (n->op < VRAM_OP_COUNT) {
-      for (i = 0; i < n->nin; i++)
-        x[i] = s->obj[s->name_of[n->in[i]->index]].t;
+      for (i = 0; i < n->nin; i++) {
+        vram__t *t = &s->obj[s->name_of[n->in[i]->index]].t;
+        if (s->grad)
+          vram__refresh(s, t);
+        x[i] = *t;
+      }
       vram__run_table[n->op](s, n, x, y);
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) ||
@@ -8024,6 +8192,8 @@ static void vram__forward(vram__s *s) {
         uint32_t r = s->name_of[n->in[0]->index];
         vram__obj *o = s->obj + r;
         vram__t old = o->t;
+        if (y[0].fn && y[0].fn != old.fn)
+          vram__rebase(s, old, &y[0]);
         o->t = y[0];
         vram__let(s, old);
         o->refs++;
@@ -8180,8 +8350,15 @@ static void vram__micro_batches(vram__s *s) {
       s->last_fn = 0;
       for (i = 0; i < 64; i++)
         s->cache[i] = s->g->cache[i];
-      for (i = 0; i < s->g->ninput; i++)
-        s->obj[s->g->input[i]->index].refs = 1;
+      for (i = 0; i < s->g->ninput; i++) {
+        vram__obj *in = &s->obj[s->g->input[i]->index];
+        vram__store *st = s->top - in->t.st;
+        in->refs = 1;
+        if (!(in->t.fn & VRAM__LEAF))
+          in->t.fn = in->t.req = 0;
+        if (in->t.st)
+          st->fn = st->held = 0;
+      }
       loss.d = s->scalar;
     }
   }
