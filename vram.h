@@ -8192,7 +8192,7 @@ static void vram__forward(vram__s *s) {
         uint32_t r = s->name_of[n->in[0]->index];
         vram__obj *o = s->obj + r;
         vram__t old = o->t;
-        if (y[0].fn && y[0].fn != old.fn)
+        if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
           vram__rebase(s, old, &y[0]);
         o->t = y[0];
         vram__let(s, old);
