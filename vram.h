@@ -4403,9 +4403,9 @@ struct vram__s {
   vram__leaf *leaf;
   uint32_t *leaf_of; /* value index of an input with grad -> leaf + 1 */
   uint32_t nleaf, nparam_leaf;
-  vram__t *gin;  /* gradients for the inputs of the running backward node */
-  vram__t *args; /* inputs and outputs of the running node */
-  vram__t loss;
+  vram__t *gin;        /* gradients for the inputs of the running backward node */
+  vram__t *args;       /* inputs and outputs of the running node */
+  vram__t loss, scale; /* the scale of GradScaler */
   struct vram__optim_param *optim;
   const char *problem; /* why these options are impossible */
   uint8_t known;       /* leaf.had is known from a step before */
@@ -5233,7 +5233,7 @@ static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
     b = s->top - t.st;
     b->srefs++;
     if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
-        b->cat != VRAM_CATEGORY_INPUTS) {
+        b->cat != VRAM_CATEGORY_INPUTS && b->cat != VRAM_CATEGORY_OTHER) {
       s->r->saved_bytes += b->bytes;
       if (s->o->nodes && s->node)
         s->o->nodes[s->node->index].saved_bytes += b->bytes;
@@ -5309,7 +5309,7 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean)                                                                                 \
-  X(as_strided) X(copy_slices) X(copy)
+  X(as_strided) X(copy_slices) X(copy) X(scale)
 /* clang-format on */
 
 enum {
@@ -5373,7 +5373,8 @@ static void vram__refresh(vram__s *s, vram__t *t) {
 static void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
   vram__store *st = s->top - x.st, *b = st->of ? s->top - st->of : st;
   uint32_t old = b->held ? b->fn : 0, i;
-  if (x.fn & VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
+  if (x.fn &
+      VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
     s->failed = VRAM_ERR_UNSUPPORTED;
     return;
   }
@@ -7235,6 +7236,10 @@ static void vram__run_lines(vram__s *s, const vram_node *n, vram__t *x, vram__t 
   (void)s, (void)n, (void)x, (void)y;
 }
 
+static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+}
+
 static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
 #define vram__bw_lines vram__bw_none
 #define vram__bw_linear vram__bw_none
@@ -8063,6 +8068,7 @@ static void vram__validate(vram__s *s, vram__fn *f, uint32_t i, vram__t *t) {
 static void vram__backward(vram__s *s, vram__t loss) {
   uint32_t at, i;
   vram__fn *f;
+  vram__t one;
   if (!loss.fn || (loss.fn & VRAM__LEAF))
     return;
   /* how many gradients each record waits for */
@@ -8084,20 +8090,16 @@ static void vram__backward(vram__s *s, vram__t loss) {
   }
   /* Records run from the last to the first: each is ready then, and PyTorch's queue prefers the
      latest one that is ready. Leaves run as soon as their last gradient is there. */
-  {
-    vram__t one = vram__empty(s, loss.d, loss.dt);
-    VRAM__SLOTS(vram__fn_at(s, loss.fn))[loss.out].g = one;
-  }
+  one = vram__empty(s, vram__dense(s, loss.d), loss.dt); /* held by torch.autograd.backward */
+  VRAM__SLOTS(vram__fn_at(s, loss.fn))[loss.out].g = vram__keep_t(s, one);
   for (at = loss.fn; at && !s->failed; at = f->prev) {
     int any = 0;
-    uint32_t tape = 0;
     f = vram__fn_at(s, at);
     if (!f->flag || f->done)
       continue;
     f->done = 1;
     f->flag = 0;
     s->node = f->node;
-    (void)tape;
     for (i = 0; i < f->nout; i++)
       if (VRAM__SLOTS(f)[i].g.d)
         any = 1;
@@ -8123,6 +8125,7 @@ static void vram__backward(vram__s *s, vram__t loss) {
         vram__accumulate(s, s->leaf + (e & ~VRAM__LEAF));
     }
   }
+  vram__let(s, one);
 }
 
 /* What is there before the step: no event, id -1. */
@@ -8317,6 +8320,32 @@ static void vram__leave_forward(vram__s *s) {
           vram__unname(s, &n->out[i]);
 }
 
+/* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
+   with the growth tracker. */
+static void vram__scaled_backward(vram__s *s, vram__t loss) {
+  vram__t in[2], y;
+  vram__fn *f;
+  s->node = s->g->root->node;
+  if (!s->scale.d) {
+    s->cat = VRAM_CATEGORY_OTHER;
+    s->scale = vram__empty(s, s->scalar, VRAM_F32);
+    vram__empty(s, s->scalar, VRAM_I32);
+    s->cat = VRAM_CATEGORY_TEMPORARIES;
+  }
+  in[0] = loss;
+  in[1] = s->scale;
+  s->grad = 1;
+  f = vram__record(s, VRAM__K_scale, in, 2, 1, 1);
+  s->grad = 0;
+  y = vram__ti2(s, loss, s->scale);
+  if (f) {
+    vram__save(s, f, s->scale);
+    vram__made(s, f, 0, &y);
+    vram__backward(s, y);
+  }
+  vram__let(s, y);
+}
+
 static void vram__micro_batches(vram__s *s) {
   uint32_t k, count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1, i;
   uint64_t tape = s->used;
@@ -8342,6 +8371,8 @@ static void vram__micro_batches(vram__s *s) {
                                    (s->max_fn_in + 1) * (uint64_t)sizeof *s->gin);
     if (!s->gin)
       s->failed = VRAM_ERR_MEMORY;
+    else if (s->train && s->amp == VRAM_F16)
+      vram__scaled_backward(s, loss);
     else if (s->train)
       vram__backward(s, loss);
     vram__phase(s, VRAM_PHASE_FORWARD);
@@ -8439,8 +8470,6 @@ static void vram__optim_before(vram__s *s) {
   vram__optim_construct(&c, s->optim, n, &made);
   vram__bulk(s, made.end, made.end_blocks, made.state_large, VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes = made.end;
-  if (s->amp == VRAM_F16 && !s->o->first_step) /* GradScaler: scale and growth tracker */
-    vram__bulk(s, 8, 1024, 0, VRAM_CATEGORY_OTHER);
   if (s->o->first_step)
     return;
   c.step = 1; /* parameters that never get a gradient have no state */
@@ -8597,6 +8626,10 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->known = known != 0;
   vram__before(s);
   vram__optim_before(s);
+  if (s->train && s->amp == VRAM_F16 && !o->first_step) {
+    s->scale = vram__existing(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
+    vram__existing(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
+  }
   if (s->failed)
     return (vram_result)s->failed;
   s->peak = s->total_peak = s->cur;
