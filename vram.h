@@ -985,10 +985,10 @@ typedef enum vram__key {
   X(einsum, 1, 64, einsum, einsum, low, "", "equation!")                                         \
   /* normalisation */                                                                            \
   X(batch_norm, 1, 3, norm, batch_norm, none, "", "affine track_running_stats training momentum eps frozen weights dtype") \
-  X(instance_norm, 1, 1, norm, batch_norm, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
+  X(instance_norm, 1, 1, norm, instance_norm, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
   X(layer_norm, 1, 3, norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine bias eps frozen weights dtype") \
-  X(rms_norm, 1, 2, norm, layer_norm, none, "", "normalized_shape! elementwise_affine eps frozen weights dtype") \
-  X(group_norm, 1, 3, norm, layer_norm, fp32, "", "num_groups! affine eps frozen weights dtype") \
+  X(rms_norm, 1, 2, norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine eps frozen weights dtype") \
+  X(group_norm, 1, 3, norm, group_norm, fp32, "", "num_groups! affine eps frozen weights dtype") \
   /* activation */                                                                               \
   X(relu, 1, 1, same, pointwise, none, "x: g y *", "inplace")                                    \
   X(relu6, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                    \
@@ -1077,6 +1077,7 @@ typedef enum vram__key {
   X(bernoulli, 1, 1, same, fill, none, "", "inplace")                                            \
   /* loss */                                                                                     \
   X(cross_entropy, 1, 2, loss, cross_entropy, fp32, "", "reduction label_smoothing ignore_index") \
+  X(nll_loss, 1, 2, loss, cross_entropy, fp32, "", "reduction ignore_index")                     \
   /* parameters */                                                                               \
   X(parameter, 0, 0, parameter, parameter, none, "", "shape! dtype frozen")                      \
   X(buffer, 0, 0, parameter, parameter, none, "", "shape! dtype")
@@ -5309,7 +5310,8 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean)                                                                                 \
-  X(as_strided) X(copy_slices) X(copy) X(scale)
+  X(as_strided) X(copy_slices) X(copy) X(scale)                                                  \
+  X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)
 /* clang-format on */
 
 enum {
@@ -6296,48 +6298,6 @@ static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
     to[2] = vram__sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
 }
 
-static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], st[2];
-  vram__fn *f;
-  int64_t c = x[0].d->v[1];
-  int batch = (s->train || !n->param[2]) && VRAM__INT(n, training, 1);
-  uint32_t k;
-  a[0] = x[0];
-  vram__weights(s, n, &a[1], &a[2]);
-  k = a[1].d ? a[2].d ? 3 : 2 : 1;
-  f = vram__record(s, n->op, a, k, 1, 4);
-  y[0] = vram__empty(s, vram__contig(s, x[0].d), x[0].dt);
-  if (batch) {
-    st[0] = vram__empty(s, vram__dims_in(s, 1, &c, NULL), VRAM_F32);
-    st[1] = vram__empty(s, vram__dims_in(s, 1, &c, NULL), VRAM_F32);
-  }
-  if (f) {
-    vram__save(s, f, a[0]);
-    if (a[1].d)
-      vram__save(s, f, a[1]);
-    if (batch)
-      vram__save(s, f, st[0]), vram__save(s, f, st[1]);
-  }
-  if (batch)
-    vram__let(s, st[0]), vram__let(s, st[1]);
-  vram__made(s, f, 0, &y[0]);
-}
-
-static void vram__bw_batch_norm(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t x = VRAM__SAVED(f)[0];
-  int64_t c = x.d->v[1];
-  uint32_t i;
-  if (vram__wants(f, 0))
-    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
-  for (i = 1; i < f->nin; i++) {
-    vram__t t = vram__empty(s, vram__dims_in(s, 1, &c, NULL), VRAM_F32);
-    if (vram__wants(f, i))
-      to[i] = t;
-    else
-      vram__let(s, t);
-  }
-}
-
 static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3], wt, p, q;
   uint32_t i, k = x[0].d->ndim;
@@ -6643,94 +6603,6 @@ static void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__empty(s, d, dt);
 }
 
-static void vram__run_layer_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], c, st[2];
-  vram__fn *f;
-  uint32_t i, k, na = 1;
-  int64_t rows[VRAM_MAX_AXES];
-  a[0] = x[0];
-  vram__weights(s, n, &a[1], &a[2]);
-  vram__list(n, VRAM__KEY_normalized_shape, &na);
-  for (i = 3; i-- > 0;)
-    if (a[i].d)
-      a[i] = s->amp ? vram__autocast(s, a[i], VRAM_F32) : vram__keep_t(s, a[i]);
-  k = a[2].d ? 3 : a[1].d ? 2 : 1;
-  f = vram__record(s, n->op, a, k, 1, 5);
-  if (f) {
-    vram__save(s, f, a[0]);
-    if (a[1].d)
-      vram__save(s, f, a[1]);
-  }
-  c = vram__contiguous(s, a[0]);
-  y[0] = vram__empty(s, vram__contig(s, a[0].d), a[0].dt);
-  for (i = 0; i < a[0].d->ndim; i++)
-    rows[i] = i < a[0].d->ndim - na ? a[0].d->v[i] : 1;
-  st[0] = vram__empty(s, vram__dims_in(s, a[0].d->ndim, rows, NULL),
-                      a[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32);
-  st[1] = vram__empty(s, vram__dims_in(s, a[0].d->ndim, rows, NULL),
-                      a[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32);
-  vram__let(s, c);
-  if (f)
-    vram__save(s, f, st[0]), vram__save(s, f, st[1]);
-  vram__let(s, st[0]), vram__let(s, st[1]);
-  vram__made(s, f, 0, &y[0]);
-  for (i = 0; i < 3; i++)
-    if (a[i].d)
-      vram__let(s, a[i]);
-}
-
-static void vram__bw_layer_norm(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
-  cg = vram__contiguous(s, g);
-  cx = vram__contiguous(s, x);
-  if (vram__wants(f, 0))
-    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
-  if (f->nin > 1 && vram__wants(f, 1))
-    to[1] = vram__empty(s, vram__in_dims(s, f, 1, NULL), x.dt);
-  if (f->nin > 2 && vram__wants(f, 2))
-    to[2] = vram__empty(s, vram__in_dims(s, f, 2, NULL), x.dt);
-  vram__let(s, cx);
-  vram__let(s, cg);
-}
-
-static void vram__run_softmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a = vram__keep_t(s, x[0]), c;
-  vram__fn *f;
-  uint8_t want = vram__list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
-  uint8_t dt;
-  if (s->low && want == VRAM_F32)
-    want = s->low;
-  if (s->amp && !want && vram__is_float(a.dt) && a.dt != VRAM_F64)
-    want = VRAM_F32;
-  dt = want ? want : a.dt;
-  if (dt != a.dt && !(a.dt == VRAM_F16 && dt == VRAM_F32)) {
-    c = vram__t_cast(s, a, dt);
-    vram__let(s, a);
-    a = c;
-  }
-  f = vram__record(s, n->op, &a, 1, 1, 1);
-  c = vram__contiguous(s, a);
-  y[0] = vram__empty(s, vram__contig(s, a.d), dt);
-  vram__let(s, c);
-  if (f)
-    vram__save(s, f, y[0]);
-  vram__made(s, f, 0, &y[0]);
-  vram__let(s, a);
-}
-
-static void vram__bw_softmax(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0], c, t = vram__none();
-  uint8_t dt;
-  vram__in_dims(s, f, 0, &dt);
-  if (f->kind == VRAM_OP_softmax)
-    t = vram__ti2(s, g, y);
-  c = vram__contiguous(s, t.d ? t : g);
-  to[0] = vram__empty(s, vram__contig(s, y.d), dt);
-  vram__let(s, c);
-  if (t.d)
-    vram__let(s, t);
-}
-
 static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
   vram__fn *f;
@@ -6858,27 +6730,1224 @@ static void vram__run_adaptive_avg_pool(vram__s *s, const vram_node *n, vram__t 
   vram__run_avg_pool(s, n, x, y);
 }
 
-static void vram__run_cross_entropy(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a = s->amp ? vram__autocast(s, x[0], VRAM_F32) : vram__keep_t(s, x[0]), p, w;
-  vram__t t = n->nin > 1 ? x[1] : vram__none();
-  vram__fn *f = vram__record(s, VRAM_OP_log_softmax, &a, 1, 1, 1);
-  p = vram__empty(s, vram__contig(s, a.d), a.dt);
-  if (f)
-    vram__save(s, f, p);
-  vram__made(s, f, 0, &p);
-  vram__let(s, a);
-  f = vram__record(s, VRAM__K_nll, &p, 1, 1, 3);
-  y[0] = vram__empty(s, s->scalar, p.dt);
-  w = vram__empty(s, s->scalar, p.dt);
-  if (f) {
-    vram__save(s, f, p);
-    if (t.d)
-      vram__save(s, f, t);
-    vram__save(s, f, w);
+/* Another op of the table, as PyTorch's composite functions call it; b.d NULL: a number. */
+static void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y);
+
+static vram__t vram__call(vram__s *s, uint32_t op, vram__t a, vram__t b, const int64_t *attr) {
+  vram_node n;
+  vram__t x[2], y;
+  vram__zero(&n, sizeof n);
+  n.op = (uint16_t)op;
+  n.nin = b.d ? 2 : 1;
+  n.nout = 1;
+  n.attr = attr;
+  x[0] = a, x[1] = b;
+  vram__run_op(s, &n, x, &y);
+  return y;
+}
+
+/* ---- attention (ATen/native/transformers) ---- */
+
+enum { VRAM__SDPA_NONE, VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT, VRAM__SDPA_MATH };
+
+static int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
+static int64_t vram__least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t vram__most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* a * b * c * e, VRAM_OVERFLOW if it does not fit */
+static uint64_t vram__mul4(int64_t a, int64_t b, int64_t c, int64_t e) {
+  return vram__mul(vram__mul((uint64_t)a, (uint64_t)b), vram__mul((uint64_t)c, (uint64_t)e));
+}
+
+/* A storage of so many bytes whose shape nobody asks for. */
+static vram__t vram__raw(vram__s *s, uint64_t bytes) {
+  vram__t t = vram__none();
+  t.d = s->scalar;
+  t.dt = VRAM_U8;
+  t.st = vram__new(s, bytes);
+  return t;
+}
+
+static int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
+
+/* [b,h,len,d], stored as [b,len,h,d] */
+static const vram__dims *vram__bshd(vram__s *s, int64_t b, int64_t h, int64_t len, int64_t d) {
+  int64_t size[4], stride[4];
+  size[0] = b, size[1] = h, size[2] = len, size[3] = d;
+  stride[3] = 1, stride[1] = d, stride[2] = h * d, stride[0] = len * h * d;
+  return vram__dims_in(s, 4, size, stride);
+}
+
+static int vram__is_bshd(vram__s *s, const vram__dims *d) {
+  return (vram__swapped(s, d, 1, 2)->flags & VRAM__CONTIG) != 0;
+}
+
+/* empty_like of the [b,len,h,d] view of d */
+static const vram__dims *vram__like_bshd(vram__s *s, const vram__dims *d) {
+  if (d->flags & VRAM__DENSE)
+    return d;
+  return vram__swapped(s, vram__dense(s, vram__swapped(s, d, 1, 2)), 1, 2);
+}
+
+/* Does this backend take it? sdp_utils.cpp; measured over thousands of cases on seven devices. */
+static int vram__sdpa_fits(const vram__s *s, int backend, const vram__t *a, int64_t p, int causal,
+                           int gqa) {
+  const vram__dims *q = a[0].d, *k = a[1].d, *v = a[2].d, *m = a[3].d;
+  const uint8_t dt = a[0].dt;
+  const int half = vram__is_half(dt), grad = s->grad && (a[0].req || a[1].req || a[2].req);
+  int64_t h, hk, hv, d, dv, sq, sk;
+  uint32_t i;
+  if (backend == VRAM__SDPA_MATH)
+    return 1;
+  if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0])
+    return 0;
+  h = q->v[1], hk = k->v[1], hv = v->v[1];
+  sq = q->v[2], sk = k->v[2], d = q->v[3], dv = v->v[3];
+  if (!sq || !sk || a[1].dt != dt || a[2].dt != dt || !h || !hk || !hv)
+    return 0;
+  for (i = 0; i < 3; i++)
+    if (VRAM__STRIDE(a[i].d)[3] != 1 && (backend == VRAM__SDPA_EFFICIENT || a[i].d->v[3] != 1))
+      return 0;
+  if (m && (!m->ndim || VRAM__STRIDE(m)[m->ndim - 1] != 1))
+    return 0;
+  if (gqa) {
+    if (h % hk || (backend == VRAM__SDPA_CUDNN ? h % hv != 0 : hv != hk))
+      return 0;
+  } else if (!(hk == hv && (hk == h || hk == 1)))
+    return 0;
+  switch (backend) {
+  case VRAM__SDPA_FLASH:
+    if (m || d != dv || d > 256 || s->cc < 80 || !half || (causal && sq != sk))
+      return 0;
+    /* too little shared memory for the backward kernel */
+    return !((s->cc == 86 || s->cc == 89 || s->cc >= 120) && grad) || d <= 192 ||
+           (d > 224 && p == 0);
+  case VRAM__SDPA_CUDNN: {
+    const int64_t most = s->cc / 10 == 9 || s->cc / 10 == 10 ? 256 : 128;
+    if (s->cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
+        d > most || dv > most || sk == 1 || (p && sq == 1) || q->v[0] > 65535 || h > 65535)
+      return 0;
+    if (most == 256 && grad && !(d <= 128 && dv <= 128) && !(d == 192 && dv == 128) &&
+        !(d == 256 && dv == 256))
+      return 0;
+    if (!m)
+      return 1;
+    if (a[3].req || (m->ndim != 2 && m->ndim != 4))
+      return 0;
+    for (i = 0; i < m->ndim; i++) {
+      const int64_t full[4] = {q->v[0], h, sq, sk};
+      if (m->v[i] != 1 && m->v[i] != full[i + 4 - m->ndim])
+        return 0;
+    }
+    return 1;
   }
-  vram__let(s, w);
+  default: {
+    const int64_t align = half ? 8 : s->cc >= 80 ? 4 : 1;
+    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->cc >= 80))
+      return 0;
+    for (i = 0; i < 3 && s->cc >= 80; i++)
+      if (a[i].off % align)
+        return 0;
+    return d % align == 0 && dv % align == 0;
+  }
+  }
+}
+
+static int vram__sdpa_pick(const vram__s *s, const vram__t *a, int64_t p, int causal, int gqa) {
+  static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
+                                  VRAM__SDPA_MATH};
+  /* cuDNN goes first on Hopper and Blackwell, nowhere else unasked */
+  uint32_t i = s->cc / 10 == 9 || s->cc / 10 == 10 ? 0 : 1;
+  while (!vram__sdpa_fits(s, order[i], a, p, causal, gqa))
+    i++;
+  return order[i];
+}
+
+/* attention.cpp, convert_boolean_attn_mask */
+static vram__t vram__float_mask(vram__s *s, vram__t m, uint8_t dt) {
+  vram__t inf = vram__empty(s, s->scalar, dt), zero = vram__empty(s, s->scalar, dt);
+  vram__t y = vram__empty(s, vram__dense(s, m.d), dt);
+  vram__let(s, inf);
+  vram__let(s, zero);
+  return y;
+}
+
+/* constant_pad_nd at the end of the last axis, to `to` elements; in what shape it is stored: d */
+static vram__t vram__t_pad_to(vram__s *s, vram__t x, const vram__dims *d) {
+  vram__fn *f = vram__record(s, VRAM__K_pad_last, &x, 1, 1, 0);
+  vram__t y = vram__empty(s, d, x.dt);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_pad_last(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+/* The first `len` elements of the last axis. */
+static vram__t vram__t_first(vram__s *s, vram__t x, int64_t len) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = x.d->v[i];
+  size[i - 1] = len;
+  return vram__view(s, x, vram__dims_in(s, i, size, VRAM__STRIDE(x.d)), VRAM__K_slice, 0);
+}
+
+/* attention.cpp, preprocess_mask and pad_bias: rows that do not begin at multiples of 8 elements
+   are copied into wider ones, then the mask is expanded. Takes m. */
+static vram__t vram__efficient_mask(vram__s *s, vram__t m, const vram__t *a) {
+  int64_t size[4], len = m.d->v[m.d->ndim - 1];
+  uint32_t i;
+  vram__t t;
+  for (i = 0; i + 1 < m.d->ndim; i++)
+    if (VRAM__STRIDE(m.d)[i] % 8) {
+      vram__dims d = *m.d;
+      d.v[d.ndim - 1] = len + 8 - len % 8;
+      t = vram__t_pad_to(s, m, vram__dims_in(s, d.ndim, d.v, NULL));
+      vram__let(s, m);
+      m = vram__t_first(s, t, len);
+      vram__let(s, t);
+      break;
+    }
+  size[0] = a[0].d->v[0], size[1] = a[0].d->v[1], size[2] = a[0].d->v[2], size[3] = a[1].d->v[2];
+  t = vram__t_expand(s, m, 4, size);
+  vram__let(s, m);
+  return t;
+}
+
+/* What a fused kernel's backward needs besides its tensors: bit 0 a mask was saved, bit 1 dropout
+ */
+static vram__t vram__sdpa_efficient(vram__s *s, vram__t *a, int64_t p) {
+  const vram__dims *q = a[0].d;
+  const int64_t b = q->v[0], h = q->v[1], sq = q->v[2], d = q->v[3], dv = a[2].d->v[3];
+  const uint64_t heads = (uint64_t)(b * h);
+  vram__t seed = vram__none(), off = seed, lse = seed, acc = seed, y;
+  vram__fn *f;
+  if (a[3].d)
+    a[3] = vram__efficient_mask(s, a[3], a);
+  f = vram__record(s, VRAM__K_sdpa_efficient, a, a[3].d ? 4 : 3, 1, 8);
+  if (!p) /* with dropout they are the generator's, on the host */
+    seed = vram__raw(s, 8), off = vram__raw(s, 8);
+  y = vram__empty(s, vram__bshd(s, b, h, sq, dv), a[0].dt);
+  if (f)
+    lse = vram__raw(s, 4 * heads * (uint64_t)vram__round_up(sq, 32));
+  if (vram__is_half(a[0].dt) && vram__most(d, dv) > 128)
+    acc = vram__raw(s, vram__mul4(4, b * h, sq, dv));
+  if (f) {
+    f->aux = (a[3].d ? 1 : 0) | (p ? 2 : 0);
+    if (a[3].d)
+      vram__save(s, f, a[3]);
+    vram__save(s, f, a[1]), vram__save(s, f, a[0]), vram__save(s, f, a[2]);
+    vram__save(s, f, lse), vram__save(s, f, off), vram__save(s, f, seed), vram__save(s, f, y);
+  }
+  vram__let(s, acc);
+  vram__let(s, lse);
+  vram__let(s, off);
+  vram__let(s, seed);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* mem_eff_attention/kernel_backward.h: workspace of the backward kernel by its block sizes */
+static uint64_t vram__efficient_workspace(const vram__s *s, const vram__dims *q, int64_t sk,
+                                          int64_t dv, int half, int dropout) {
+  const int64_t heads = q->v[0] * q->v[1], d = q->v[3], k = vram__most(d, dv);
+  int64_t bi = 128, bj = 64, gq, gkv = 0;
+  int registers = 0; /* the gradients of key and value stay in registers */
+  const int big = s->cc == 80 || s->cc == 90 || s->cc / 10 == 10;
+  if (!half) {
+    if (!big || k <= 64)
+      bi = 64;
+  } else if (k <= 64)
+    bi = 64, registers = 1;
+  else if (k <= 128) {
+    if (big)
+      bj = 128, registers = 1;
+    else if (s->cc == 75)
+      registers = 1;
+    else if ((s->cc == 86 || s->cc == 89) && k <= 96 && !dropout)
+      registers = 1;
+    else
+      bi = 64;
+  }
+  gq = vram__div_up(q->v[2], bi) * vram__div_up(d, bj) * (4 * bi * bj + 16);
+  if (half && !registers) {
+    int64_t split = vram__div_up(sk, bj);
+    if (heads >= 256 && sk <= 2 * bj)
+      split = 1;
+    split = vram__most(1, vram__least(split, heads ? 200 / heads : 1));
+    gkv = 4 * split * bj * (vram__round_up(d, bi) + vram__round_up(dv, bi));
+  }
+  return vram__mul((uint64_t)heads, (uint64_t)vram__round_up(gq + gkv, 16));
+}
+
+/* the gradient of a key or value head that `group` query heads share: a sum over them */
+static void vram__group_sum(vram__s *s, vram__t x, int64_t group) {
+  const vram__dims *d = x.d;
+  int64_t size[5];
+  size[0] = d->v[0], size[1] = d->v[2], size[2] = d->v[1], size[3] = group, size[4] = d->v[3];
+  x.d = vram__dims_in(s, 5, size, NULL);
+  vram__reduce(s, x, 1u << 3, x.dt, 4, 4);
+}
+
+static void vram__drop_unwanted(vram__s *s, vram__fn *f, vram__t *to) {
+  uint32_t i;
+  for (i = 0; i < f->nin; i++)
+    if (to[i].d && !vram__wants(f, i)) {
+      vram__let(s, to[i]);
+      to[i] = vram__none();
+    }
+}
+
+static void vram__bw_sdpa_efficient(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
+  const vram__t k = sv[0], q = sv[1], v = sv[2];
+  const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], sk = k.d->v[2], d = q.d->v[3],
+                dv = v.d->v[3], hk = k.d->v[1];
+  const uint8_t dt = q.dt;
+  const int half = vram__is_half(dt);
+  vram__t cg = vram__none(), ek = cg, ev = cg, delta, ws;
+  if (!vram__is_bshd(s, g.d))
+    cg = vram__empty(s, vram__bshd(s, b, h, sq, dv), dt);
+  to[0] = vram__empty(s, vram__bshd(s, b, h, sq, d), dt);
+  to[1] = vram__empty(s, vram__bshd(s, b, hk, sk, d), dt);
+  to[2] = vram__empty(s, vram__bshd(s, b, hk, sk, dv), dt);
+  if (h != hk) {
+    ek = vram__raw(s, vram__mul4(b * h, sk, d, vram__size_of(dt)));
+    ev = vram__raw(s, vram__mul4(b * h, sk, dv, vram__size_of(dt)));
+  }
+  if (f->nin > 3 && vram__wants(f, 3)) { /* rows padded, a slice of them handed on */
+    int64_t size[4];
+    vram__t t;
+    size[0] = b, size[1] = h, size[2] = sq, size[3] = vram__round_up(sk, 16);
+    t = vram__empty(s, vram__dims_in(s, 4, size, NULL), dt);
+    size[3] = sk;
+    to[3] = vram__alias(s, t, vram__dims_in(s, 4, size, VRAM__STRIDE(t.d)));
+    vram__let(s, t);
+  }
+  if (half)
+    delta = vram__raw(s, vram__mul4(4, b, h, sq));
+  else { /* (g * y).sum(-1), transposed */
+    int64_t size[4];
+    vram__t prod, sum;
+    size[0] = b, size[1] = sq, size[2] = h, size[3] = dv;
+    prod = vram__empty(s, vram__dims_in(s, 4, size, NULL), VRAM_F32);
+    sum = vram__sum(s, prod, 8, 0, VRAM_F32);
+    if (h > 1 && sq > 1) {
+      delta = vram__empty(s, vram__contig(s, vram__swapped(s, sum.d, 1, 2)), VRAM_F32);
+      vram__let(s, sum);
+    } else
+      delta = sum;
+    vram__let(s, prod);
+  }
+  ws = vram__raw(s, vram__efficient_workspace(s, q.d, sk, dv, half, (f->aux & 2) != 0));
+  vram__let(s, delta);
+  vram__let(s, ws);
+  if (h != hk) {
+    vram__group_sum(s, k, h / hk);
+    vram__group_sum(s, v, h / hk);
+    vram__let(s, ev);
+    vram__let(s, ek);
+  }
+  vram__let(s, cg);
+  vram__drop_unwanted(s, f, to);
+}
+
+/* flash_api.cpp, num_splits_heuristic: the fewest splits that fill 85 % of the best */
+static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
+  int64_t most = vram__least(128, vram__least(sm, n)), i, best = 0, best_of = 1;
+  if (blocks * 10 >= sm * 8)
+    return 1;
+    /* efficiency of i splits: waves / ceil(waves), waves = blocks * i / sm; as a fraction */
+#define VRAM__WAVES(i) (blocks * (i))
+#define VRAM__FULL(i) (vram__div_up(blocks * (i), sm) * sm)
+  for (i = 1; i <= most; i++)
+    if ((i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1)) &&
+        VRAM__WAVES(i) * best_of > best * VRAM__FULL(i))
+      best = VRAM__WAVES(i), best_of = VRAM__FULL(i);
+  for (i = 1; i <= most; i++)
+    if ((i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1)) &&
+        VRAM__WAVES(i) * best_of * 100 >= best * VRAM__FULL(i) * 85)
+      return i;
+#undef VRAM__WAVES
+#undef VRAM__FULL
+  return 1;
+}
+
+static int64_t vram__flash_width(int64_t d) {
+  return d <= 128 ? vram__round_up(d, 32) : d <= 192 ? 192 : 256;
+}
+
+static vram__t vram__sdpa_flash(vram__s *s, vram__t *a, int64_t p) {
+  const int64_t d = a[0].d->v[3];
+  int64_t b, h, hk, sq, sk, wide = vram__round_up(d, 8), rows, heads, split;
+  uint32_t i;
+  vram__fn *f;
+  vram__t y, lse, part = vram__none(), parts = part, rng, unused, t;
+  if (d != wide)
+    for (i = 0; i < 3; i++) {
+      int64_t size[4];
+      size[0] = a[i].d->v[0], size[1] = a[i].d->v[1], size[2] = a[i].d->v[2], size[3] = wide;
+      t = vram__t_pad_to(s, a[i], vram__dims_in(s, 4, size, NULL));
+      vram__let(s, a[i]);
+      a[i] = t;
+    }
+  b = a[0].d->v[0], h = a[0].d->v[1], sq = a[0].d->v[2], hk = a[1].d->v[1], sk = a[1].d->v[2];
+  f = vram__record(s, VRAM__K_sdpa_flash, a, 3, 1, 7);
+  rows = sq, heads = h;
+  if (sq == 1 && h > hk && !p) /* the query heads of a group become rows */
+    rows = h / hk, heads = hk;
+  y = vram__empty(s, rows != sq ? vram__bshd(s, b, h, sq, wide) : vram__like_bshd(s, a[0].d),
+                  a[0].dt);
+  lse = vram__raw(s, vram__mul4(4, b, h, sq));
+  split = p ? 1
+            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->sm,
+                                 vram__div_up(sk, wide <= 64    ? 256
+                                                  : wide <= 128 ? 128
+                                                                : 64));
+  if (split > 1) {
+    part = vram__raw(s, vram__mul4(4 * split, b, heads, rows));
+    parts = vram__raw(s, vram__mul4(4 * split, b, heads, rows * vram__flash_width(wide)));
+  }
+  rng = vram__raw(s, 16);
+  unused = vram__raw(s, 8);
+  if (p) {
+    t = vram__raw(s, 16);
+    vram__let(s, rng);
+    rng = t;
+  }
+  if (f) {
+    vram__save(s, f, a[1]), vram__save(s, f, a[0]), vram__save(s, f, a[2]);
+    vram__save(s, f, y), vram__save(s, f, lse), vram__save(s, f, rng), vram__save(s, f, unused);
+  }
+  vram__let(s, parts);
+  vram__let(s, part);
+  vram__let(s, unused);
+  vram__let(s, rng);
+  vram__let(s, lse);
+  vram__made(s, f, 0, &y);
+  if (d != wide) {
+    t = vram__t_first(s, y, d);
+    vram__let(s, y);
+    y = t;
+  }
+  return y;
+}
+
+static void vram__bw_sdpa_flash(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f);
+  const vram__t k = sv[0], q = sv[1], v = sv[2], y = sv[3];
+  const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], d = q.d->v[3], hk = k.d->v[1],
+                rows = vram__round_up(sq, 128);
+  vram__t cg = vram__none(), cy = cg, ek = cg, ev = cg, sums, acc;
+  if (!vram__is_bshd(s, g.d))
+    cg = vram__empty(s, vram__bshd(s, b, h, sq, d), g.dt);
+  if (!vram__is_bshd(s, y.d))
+    cy = vram__empty(s, vram__bshd(s, b, h, sq, d), y.dt);
+  to[0] = vram__empty(s, vram__like_bshd(s, q.d), q.dt);
+  to[1] = vram__empty(s, vram__like_bshd(s, k.d), k.dt);
+  to[2] = vram__empty(s, vram__like_bshd(s, v.d), v.dt);
+  sums = vram__raw(s, vram__mul4(4, b, h, rows));
+  acc = vram__raw(s, vram__mul4(4 * vram__flash_width(d), b, h, rows));
+  if (h != hk) {
+    ek = vram__raw(s, vram__mul4(b * h, k.d->v[2], d, vram__size_of(k.dt)));
+    ev = vram__raw(s, vram__mul4(b * h, k.d->v[2], d, vram__size_of(k.dt)));
+    vram__group_sum(s, k, h / hk);
+    vram__group_sum(s, v, h / hk);
+    vram__let(s, ev);
+    vram__let(s, ek);
+  }
+  vram__let(s, acc);
+  vram__let(s, sums);
+  vram__let(s, cy);
+  vram__let(s, cg);
+  vram__drop_unwanted(s, f, to);
+}
+
+static vram__t vram__sdpa_cudnn(vram__s *s, vram__t *a) {
+  const vram__dims *q = a[0].d, *d = vram__dense(s, q);
+  vram__fn *f = vram__record(s, VRAM__K_sdpa_cudnn, a, 3, 1, 8);
+  vram__t seed = vram__raw(s, 8), off = vram__raw(s, 8), lse = vram__none(), y;
+  if (q->v[3] != a[2].d->v[3]) { /* another width: the axes in the order of the query's strides */
+    int64_t size[4], stride[4], z = 1;
+    uint32_t i, j, order[4];
+    for (i = 0; i < 4; i++) {
+      for (j = i; j > 0 && VRAM__STRIDE(q)[order[j - 1]] > VRAM__STRIDE(q)[i]; j--)
+        order[j] = order[j - 1];
+      order[j] = i;
+      size[i] = i < 3 ? q->v[i] : a[2].d->v[3];
+    }
+    for (i = 0; i < 4; i++)
+      stride[order[i]] = z, z *= size[order[i]];
+    d = vram__dims_in(s, 4, size, stride);
+  }
+  y = vram__empty(s, d, a[0].dt);
+  if (f) {
+    lse = vram__raw(s, vram__mul4(4, q->v[0], q->v[1], q->v[2]));
+    if (a[3].d)
+      vram__save(s, f, a[3]), f->aux = 1;
+    vram__save(s, f, a[1]), vram__save(s, f, a[0]), vram__save(s, f, a[2]);
+    vram__save(s, f, lse), vram__save(s, f, off), vram__save(s, f, seed), vram__save(s, f, y);
+  }
+  vram__let(s, lse);
+  vram__let(s, off);
+  vram__let(s, seed);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_sdpa_cudnn(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
+  const vram__dims *q = sv[1].d;
+  vram__t cg = vram__none(), ws;
+  to[0] = vram__ti1(s, sv[1]);
+  to[1] = vram__ti1(s, sv[0]);
+  to[2] = vram__ti1(s, sv[2]);
+  if (VRAM__STRIDE(g.d)[3] != 1)
+    cg = vram__empty(s, vram__contig(s, g.d), g.dt);
+  ws = vram__raw(s, vram__mul4(q->v[0], q->v[1], q->v[2], 4 * q->v[3] + 4));
+  vram__let(s, ws);
+  vram__let(s, cg);
+  vram__drop_unwanted(s, f, to);
+}
+
+/* _safe_softmax over the last axis: rows that are all -inf become zeros */
+static vram__t vram__t_safe_softmax(vram__s *s, vram__t x) {
+  vram__fn *f = vram__record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
+  vram__t y = vram__empty(s, vram__contig(s, x.d), x.dt), inf, all, zero;
+  inf = vram__empty(s, y.d, VRAM_BOOL);
+  all = vram__reduced(s, inf, 1u << (x.d->ndim - 1), 1, VRAM_BOOL);
+  vram__reduce(s, inf, 1u << (x.d->ndim - 1), VRAM_BOOL, 1, 4);
+  zero = vram__empty(s, s->scalar, x.dt);
+  vram__let(s, zero);
+  vram__let(s, all);
+  vram__let(s, inf);
+  if (f)
+    vram__save(s, f, y);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* y op= b, recorded as the op itself */
+static void vram__t_into(vram__s *s, uint32_t op, vram__t *y, vram__t b) {
+  vram__t in[2];
+  vram__fn *f;
+  uint32_t old = y->fn;
+  in[0] = *y, in[1] = b;
+  f = vram__record(s, op, in, 2, 1, 5);
+  if (!f)
+    return;
+  vram__save_letters(s, f, vram__op_at(op)->recipe, in, 2, *y, vram__none());
+  vram__made(s, f, 0, y);
+  if (old && !(old & VRAM__LEAF))
+    vram__fn_at(s, old)->refs--;
+}
+
+static vram__t vram__heads_repeated(vram__s *s, vram__t x, int64_t h) {
+  const vram__dims *d = x.d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t n = d->ndim, i;
+  vram__t t, u;
+  for (i = 0; i < n - 2; i++)
+    size[i] = d->v[i];
+  size[n - 2] = h / d->v[n - 3];
+  size[n - 1] = d->v[n - 2], size[n] = d->v[n - 1];
+  t = vram__t_unsqueeze(s, x, n - 2);
+  u = vram__t_expand(s, t, n + 1, size);
+  vram__let(s, t);
+  t = vram__t_clone(s, u, vram__contig(s, u.d));
+  vram__let(s, u);
+  size[n - 3] = h;
+  for (i = n - 2; i < n; i++)
+    size[i] = size[i + 1];
+  u = vram__view(s, t, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
+  vram__let(s, t);
+  return u;
+}
+
+/* attention.cpp, _scaled_dot_product_attention_math: ordinary ops; half runs in fp32 */
+static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, int gqa) {
+  const uint8_t dt = a[0].dt;
+  const uint32_t n = a[0].d->ndim;
+  vram__t q = vram__none(), k = q, v = q, m = q, t, att, extra = q;
+  t = vram__is_half(dt) ? vram__t_cast(s, a[0], VRAM_F32) : vram__keep_t(s, a[0]);
+  k = vram__is_half(dt) ? vram__t_cast(s, a[1], VRAM_F32) : vram__keep_t(s, a[1]);
+  v = vram__is_half(dt) ? vram__t_cast(s, a[2], VRAM_F32) : vram__keep_t(s, a[2]);
+  q = vram__call(s, VRAM_OP_mul, t, vram__none(), NULL);
+  vram__let(s, t);
+  if (a[3].d)
+    m = vram__keep_t(s, a[3]);
+  if (causal) {
+    int64_t size[2];
+    vram__t ones;
+    size[0] = a[0].d->v[n - 2], size[1] = a[1].d->v[n - 2];
+    ones = vram__empty(s, vram__dims_in(s, 2, size, NULL), VRAM_BOOL);
+    t = vram__empty(s, ones.d, VRAM_BOOL);
+    vram__let(s, ones);
+    m = vram__float_mask(s, t, q.dt);
+    vram__let(s, t);
+  }
+  if (gqa && n > 2) {
+    int64_t h = a[0].d->v[n - 3];
+    if (k.d->v[n - 3] != h || v.d->v[n - 3] != h) {
+      t = vram__heads_repeated(s, k, h);
+      vram__let(s, k);
+      k = t;
+      t = vram__heads_repeated(s, v, h);
+      vram__let(s, v);
+      v = t;
+    }
+  }
+  t = vram__t_swap(s, k, n - 2, n - 1);
+  vram__let(s, k);
+  k = vram__call(s, VRAM_OP_mul, t, vram__none(), NULL);
+  vram__let(s, t);
+  t = vram__t_matmul(s, q, k);
+  if (m.d)
+    vram__t_into(s, VRAM_OP_add, &t, m);
+  att = vram__t_safe_softmax(s, t);
+  vram__let(s, t);
+  if (p) {
+    int64_t attr[3];
+    attr[0] = VRAM__KEY_p | 1 << 8, attr[1] = p, attr[2] = 0;
+    t = vram__call(s, VRAM_OP_dropout, att, vram__none(), attr);
+    vram__let(s, att);
+    att = t;
+  }
+  if (vram__is_half(dt))
+    extra = vram__empty(s, att.d, dt); /* the second result, which nobody takes */
+  t = vram__t_matmul(s, att, v);
+  if (vram__is_half(dt)) {
+    vram__t u = vram__t_cast(s, t, dt);
+    vram__let(s, t);
+    t = u;
+  }
+  vram__let(s, extra);
+  vram__let(s, att);
+  vram__let(s, m);
+  vram__let(s, v);
+  vram__let(s, k);
+  vram__let(s, q);
+  return t;
+}
+
+static vram__t vram__t_sdpa(vram__s *s, const vram_node *n, vram__t *a, int64_t p, int causal,
+                            int gqa) {
+  int64_t word = VRAM__INT(n, backend, 0);
+  int pick;
+  vram__t y, t;
+  uint32_t i, flat = a[0].d->ndim == 3 && a[1].d->ndim == 3 && a[2].d->ndim == 3;
+  if (flat)
+    for (i = 0; i < 3; i++) {
+      t = vram__t_unsqueeze(s, a[i], 0);
+      vram__let(s, a[i]);
+      a[i] = t;
+    }
+  pick = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+         : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+         : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+         : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                           : VRAM__SDPA_NONE;
+  if (!pick)
+    pick = vram__sdpa_pick(s, a, p, causal, gqa);
+  else if (!vram__sdpa_fits(s, pick, a, p, causal, gqa)) {
+    s->failed = VRAM_ERR_UNSUPPORTED;
+    pick = VRAM__SDPA_MATH;
+  }
+  if (a[3].d && a[3].dt == VRAM_BOOL) {
+    t = vram__float_mask(s, a[3], a[0].dt);
+    vram__let(s, a[3]);
+    a[3] = t;
+  }
+  y = pick == VRAM__SDPA_CUDNN       ? vram__sdpa_cudnn(s, a)
+      : pick == VRAM__SDPA_FLASH     ? vram__sdpa_flash(s, a, p)
+      : pick == VRAM__SDPA_EFFICIENT ? vram__sdpa_efficient(s, a, p)
+                                     : vram__sdpa_math(s, a, p, causal, gqa);
+  if (flat) {
+    t = vram__t_squeeze1(s, y, 0);
+    vram__let(s, y);
+    y = t;
+  }
+  for (i = 0; i < 4; i++)
+    vram__let(s, a[i]);
+  return y;
+}
+
+static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[4];
+  uint32_t i;
+  a[3] = vram__none();
+  for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
+    a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
+  y[0] = vram__t_sdpa(s, n, a, s->train ? VRAM__INT(n, dropout_p, 0) : 0,
+                      VRAM__INT(n, is_causal, 0) != 0, VRAM__INT(n, enable_gqa, 0) != 0);
+}
+
+/* ---- normalisation ---- */
+
+/* c10 suggest_memory_format's layout of these sizes */
+static const vram__dims *vram__cl_dims(vram__s *s, const vram__dims *d) {
+  int64_t st[5], z = d->v[1];
+  uint32_t i;
+  for (st[1] = 1, i = d->ndim - 1u; i >= 2; i--)
+    st[i] = z, z *= d->v[i];
+  st[0] = z;
+  return vram__dims_in(s, d->ndim, d->v, st);
+}
+
+/* x in channels-last order or contiguous; a copy, or nothing */
+static vram__t vram__format_copy(vram__s *s, vram__t x, int cl) {
+  if (x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG))
+    return vram__none();
+  return vram__empty(s, cl ? vram__cl_dims(s, x.d) : vram__contig(s, x.d), x.dt);
+}
+
+/* x's layout as these kernels keep it: channels-last or contiguous */
+static const vram__dims *vram__format(vram__s *s, const vram__dims *d, int cl) {
+  return d->flags & (cl ? VRAM__CL : VRAM__CONTIG) ? d
+         : cl                                      ? vram__cl_dims(s, d)
+                                                   : vram__contig(s, d);
+}
+
+static vram__t vram__vec(vram__s *s, int64_t n, uint8_t dt) {
+  return vram__empty(s, vram__dims_in(s, 1, &n, NULL), dt);
+}
+
+/* Inputs of a norm on autocast's fp32 list, the last one cast first; owned. */
+static void vram__norm_args(vram__s *s, const vram_node *n, vram__t *x, int fp32, vram__t *a) {
+  uint32_t i;
+  a[0] = x[0];
+  vram__weights(s, n, &a[1], &a[2]);
+  for (i = 3; i-- > 0;)
+    if (a[i].d)
+      a[i] = s->amp && fp32 ? vram__autocast(s, a[i], VRAM_F32) : vram__keep_t(s, a[i]);
+}
+
+static void vram__let3(vram__s *s, vram__t *a) {
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    vram__let(s, a[i]);
+}
+
+/* rms_norm as its composite form: channels-last inputs, a weight of another dtype */
+static vram__t vram__rms_composite(vram__s *s, vram__t x, vram__t w, uint32_t naxes) {
+  int64_t attr[16];
+  uint32_t i, n = 0;
+  uint8_t dt = vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
+  vram__t up = vram__t_cast(s, x, dt), t, u;
+  attr[n++] = VRAM__KEY_dim | (int64_t)naxes << 8;
+  for (i = 0; i < naxes; i++)
+    attr[n++] = x.d->ndim - 1 - (int64_t)i;
+  attr[n++] = VRAM__KEY_keepdim | 1 << 8;
+  attr[n++] = 1;
+  attr[n] = 0;
+  t = vram__call(s, VRAM_OP_pow, up, vram__none(), NULL);
+  u = vram__call(s, VRAM_OP_mean, t, vram__none(), attr);
+  vram__let(s, t);
+  vram__t_into(s, VRAM_OP_add, &u, vram__none());
+  t = vram__call(s, VRAM_OP_rsqrt, u, vram__none(), NULL);
+  vram__let(s, u);
+  u = vram__call(s, VRAM_OP_mul, up, t, NULL);
+  vram__let(s, t);
+  vram__let(s, up);
+  if (w.d) {
+    t = vram__call(s, VRAM_OP_mul, u, w, NULL);
+    vram__let(s, u);
+    u = t;
+  }
+  t = vram__t_cast(s, u, x.dt);
+  vram__let(s, u);
+  return t;
+}
+
+/* layer_norm.cu, layer_norm_cuda and _fused_rms_norm_cuda */
+static void vram__run_layer_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], c, st[2];
+  vram__fn *f;
+  uint32_t i, k, na = 1, stats = n->op == VRAM_OP_layer_norm ? 2 : 1;
+  int64_t rows[VRAM_MAX_AXES];
+  uint8_t acc;
+  vram__norm_args(s, n, x, 1, a);
+  vram__list(n, VRAM__KEY_normalized_shape, &na);
+  if (stats == 1 && ((a[1].d && a[1].dt != a[0].dt) || vram__cl_strides(a[0].d))) {
+    y[0] = vram__rms_composite(s, a[0], a[1], na);
+    vram__let3(s, a);
+    return;
+  }
+  k = a[2].d ? 3 : a[1].d ? 2 : 1;
+  f = vram__record(s, n->op, a, k, 1, 4);
+  c = vram__format_copy(s, a[0], 0);
+  y[0] = vram__empty(s, vram__contig(s, a[0].d), a[0].dt);
+  for (i = 0; i < a[0].d->ndim; i++)
+    rows[i] = i < a[0].d->ndim - na ? a[0].d->v[i] : 1;
+  acc = a[0].dt == VRAM_F64 ? (uint8_t)VRAM_F64 : (uint8_t)VRAM_F32;
+  for (i = 0; i < stats; i++)
+    st[i] = vram__empty(s, vram__dims_in(s, a[0].d->ndim, rows, NULL), acc);
+  vram__let(s, c);
+  if (f) {
+    vram__save(s, f, a[0]);
+    for (i = 0; i < stats; i++)
+      vram__save(s, f, st[i]);
+    if (a[1].d)
+      vram__save(s, f, a[1]);
+  }
+  for (i = 0; i < stats; i++)
+    vram__let(s, st[i]);
   vram__made(s, f, 0, &y[0]);
+  vram__let3(s, a);
+}
+
+/* layer_norm_kernel.cu: the sums for weight and bias of very many rows go through partial ones */
+static void vram__partial_sums(vram__s *s, int64_t rows, const vram__dims *wd, uint8_t dt,
+                               vram__t *gw, vram__t *gb) {
+  int64_t size[2], n = (int64_t)wd->numel, parts;
+  vram__t p[2], *to[2], t;
+  uint32_t i;
+  if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->sm / 2)
+    return;
+  parts = vram__least(vram__div_up(rows, 32), 32768 / vram__div_up(n, 32));
+  size[0] = parts, size[1] = n;
+  to[0] = gw, to[1] = gb;
+  for (i = 0; i < 2; i++)
+    p[i] = to[i]->d ? vram__empty(s, vram__dims_in(s, 2, size, NULL), dt) : vram__none();
+  for (i = 0; i < 2; i++)
+    if (p[i].d) {
+      t = vram__empty(s, wd, dt);
+      vram__reduce(s, p[i], 1, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
+      vram__let(s, *to[i]);
+      *to[i] = t;
+    }
+  vram__let(s, p[1]);
+  vram__let(s, p[0]);
+}
+
+static void vram__bw_layer_norm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], none = vram__none(), cg, cx;
+  const vram__dims *wd = NULL;
+  cx = vram__format_copy(s, x, 0);
+  if (vram__wants(f, 0) || f->kind == VRAM_OP_rms_norm)
+    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+  if (f->nin > 1 && vram__wants(f, 1))
+    to[1] = vram__empty(s, wd = vram__contig(s, vram__in_dims(s, f, 1, NULL)), x.dt);
+  if (f->nin > 2 && vram__wants(f, 2))
+    to[2] = vram__empty(s, wd = vram__contig(s, vram__in_dims(s, f, 2, NULL)), x.dt);
+  cg = vram__format_copy(s, g, 0);
+  if (wd)
+    vram__partial_sums(s, (int64_t)(x.d->numel / (wd->numel ? wd->numel : 1)), wd, x.dt, &to[1],
+                       f->nin > 2 ? &to[2] : &none);
+  vram__let(s, cg);
+  vram__let(s, cx);
+  vram__drop_unwanted(s, f, to);
+}
+
+/* group_norm.cpp, native_group_norm. aux: groups */
+static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], st[2], half[2], sc[2], c;
+  vram__fn *f;
+  int64_t groups = VRAM__INT(n, num_groups, 1), size[2], nc[2], hw = 1;
+  uint32_t i;
+  int cl, one;
+  vram__norm_args(s, n, x, 1, a);
+  f = vram__record(s, n->op, a, a[2].d ? 3 : a[1].d ? 2 : 1, 1, 4);
+  cl = vram__cl_strides(a[0].d);
+  c = vram__format_copy(s, a[0], cl);
+  for (i = 2; i < a[0].d->ndim; i++)
+    hw *= a[0].d->v[i];
+  one = hw == 1 && !cl && a[0].d->ndim < 4;
+  size[0] = nc[0] = a[0].d->v[0], size[1] = groups, nc[1] = a[0].d->v[1];
+  y[0] = vram__empty(s, vram__format(s, a[0].d, cl), a[0].dt);
+  for (i = 0; i < 2; i++)
+    st[i] = vram__empty(s, vram__dims_in(s, 2, size, NULL), a[0].dt);
+  for (i = 0; i < 2; i++)
+    half[i] = vram__is_half(a[0].dt) ? vram__empty(s, vram__dims_in(s, 2, size, NULL), VRAM_F32)
+                                     : vram__none();
+  for (i = 0; i < 2; i++)
+    sc[i] = !one && (a[1].d || a[2].d || cl)
+                ? vram__empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32)
+                : vram__none();
+  for (i = 2; i-- > 0;)
+    vram__let(s, sc[i]);
+  for (i = 2; i-- > 0;)
+    vram__let(s, half[i]);
+  if (f) {
+    f->aux = (uint64_t)groups << 1 | (a[1].d != NULL);
+    vram__save(s, f, c.d ? c : a[0]);
+    for (i = 0; i < 2; i++)
+      vram__save(s, f, st[i]);
+    if (a[1].d)
+      vram__save(s, f, a[1]);
+  }
+  vram__let(s, c);
+  for (i = 0; i < 2; i++)
+    vram__let(s, st[i]);
+  vram__made(s, f, 0, &y[0]);
+  vram__let3(s, a);
+}
+
+static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, ds[2], st[2], w = vram__none();
+  int64_t nc[2], ng[2], hw = 1;
+  uint32_t i;
+  int cl = vram__cl_strides(x.d), one, affine = (int)(f->aux & 1);
+  c = vram__format_copy(s, g, cl);
+  for (i = 2; i < x.d->ndim; i++)
+    hw *= x.d->v[i];
+  one = hw == 1 && !cl && x.d->ndim < 4;
+  nc[0] = ng[0] = x.d->v[0], nc[1] = x.d->v[1], ng[1] = (int64_t)(f->aux >> 1);
+  if (vram__wants(f, 0))
+    to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
+  for (i = 1; i < f->nin; i++)
+    if (vram__wants(f, i))
+      to[i] = vram__vec(s, nc[1], x.dt);
+  if (!one)
+    for (i = 0; i < 2; i++)
+      ds[i] = vram__empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32);
+  if (vram__wants(f, 0) || one) {
+    for (i = 0; i < 2; i++)
+      st[i] = vram__empty(s, vram__dims_in(s, 2, ng, NULL), VRAM_F32);
+    if (!one && affine && !cl)
+      w = vram__empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32);
+    vram__let(s, st[1]), vram__let(s, st[0]);
+    vram__let(s, w);
+  }
+  if (!one)
+    vram__let(s, ds[1]), vram__let(s, ds[0]);
+  vram__let(s, c);
+}
+
+/* batch_norm: aux of its record */
+enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_STATS = 4 };
+
+/* Normalization.cu, batch_norm_choose_impl */
+enum { VRAM__BN_CONTIG, VRAM__BN_CL, VRAM__BN_GENERAL };
+
+static int vram__bn_kernel(const vram__dims *d) {
+  if (d->numel > INT32_MAX) /* canUse32BitIndexMath */
+    return VRAM__BN_GENERAL;
+  if (d->flags & VRAM__CONTIG)
+    return VRAM__STRIDE(d)[1] == 1 ? VRAM__BN_CL : VRAM__BN_CONTIG;
+  return d->ndim == 4 && (d->flags & VRAM__CL) ? VRAM__BN_CL : VRAM__BN_GENERAL;
+}
+
+/* batch_norm_use_channels_last_kernels */
+static int vram__bn_cl(const vram__dims *d) {
+  return (d->flags & VRAM__CL) || ((d->flags & VRAM__CONTIG) && VRAM__STRIDE(d)[1] == 1);
+}
+
+/* Normalization.cuh, flexible_launch_configs: partial results of the channels-last kernels that
+   are split over thread blocks, so many values of 4 bytes for each channel, and semaphores */
+static void vram__bn_staging(vram__s *s, const vram__dims *d, int64_t values) {
+  int64_t c = d->v[1], rows = c ? (int64_t)d->numel / c : 0, bx, by, gy;
+  vram__t stage, sem;
+  if (!rows)
+    return;
+  bx = vram__least(vram__pow2(c, 512), 32);
+  by = vram__least(vram__pow2(vram__div_up(rows, 16), 512), 512 / bx);
+  if (bx * by != 512)
+    bx = vram__least(vram__pow2(c, 512), 512 / by);
+  gy = vram__least(vram__div_up(rows, by * 16), 128);
+  if (gy < 8)
+    return;
+  stage = vram__raw(s, vram__mul4(4, values, c, gy));
+  sem = vram__raw(s, 4 * (uint64_t)vram__div_up(c, bx));
+  vram__let(s, stage);
+  vram__let(s, sem);
+}
+
+/* Normalization.cpp, _batch_norm_impl_index. w, b, running mean and variance: d NULL if none */
+static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, vram__t rm,
+                                  vram__t rv, int train) {
+  vram__t in[3], st[2], y, t;
+  vram__fn *f;
+  const int64_t c = x.d->v[1];
+  int cudnn, kernel;
+  uint32_t i;
+  cudnn = w.d && b.d && (x.dt == VRAM_F32 || x.dt == VRAM_F16) && w.dt == VRAM_F32 &&
+          b.dt == VRAM_F32 && x.d->ndim >= 3 && (rm.d ? rv.d != NULL : train) &&
+          x.d->v[0] <= (train ? 880801 : 65535);
+  if (cudnn && !(x.d->flags & VRAM__CONTIG) && !vram__cl_strides(x.d))
+    x = vram__t_clone(s, x, vram__contig(s, x.d));
+  else
+    x = vram__keep_t(s, x);
+  in[0] = x, in[1] = w, in[2] = b;
+  f = vram__record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
+  kernel = vram__bn_kernel(x.d);
+  st[0] = st[1] = vram__none();
+  y = vram__empty(s, cudnn ? vram__format(s, x.d, vram__cl_strides(x.d)) : vram__dense(s, x.d),
+                  x.dt);
+  if (train || !cudnn)
+    st[0] = vram__vec(s, c, VRAM_F32), st[1] = vram__vec(s, c, VRAM_F32);
+  if (!cudnn && train && kernel == VRAM__BN_CL)
+    vram__bn_staging(s, x.d, 4);
+  if (!cudnn && train && kernel == VRAM__BN_GENERAL) {
+    if (vram__is_half(x.dt)) { /* var_mean into fp32 */
+      t = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
+      vram__let(s, t);
+    }
+    if (!w.d) { /* scalars for weight and bias */
+      vram__t one = vram__empty(s, s->scalar, VRAM_F32), zero = vram__empty(s, s->scalar, VRAM_F32);
+      vram__let(s, one);
+      vram__let(s, zero);
+    }
+  }
+  if (f) {
+    f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (train ? VRAM__BN_TRAIN : 0);
+    vram__save(s, f, x);
+    for (i = 0; i < 2; i++)
+      vram__save(s, f, st[i]);
+    if (w.d)
+      vram__save(s, f, w);
+    if (rm.d)
+      vram__save(s, f, rm);
+    if (rv.d)
+      vram__save(s, f, rv);
+  }
+  vram__let(s, st[0]), vram__let(s, st[1]);
+  vram__made(s, f, 0, &y);
+  vram__let(s, x);
+  return y;
+}
+
+static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t w, b, rm = vram__none(), rv = rm;
+  vram__weights(s, n, &w, &b);
+  if (n->param[2])
+    rm = s->param[n->param[2]->index], rv = s->param[n->param[3]->index];
+  y[0] =
+      vram__t_batch_norm(s, x[0], w, b, rm, rv, (s->train || !rm.d) && VRAM__INT(n, training, 1));
+}
+
+/* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
+static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int64_t c = x.d->v[1];
+  const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1, want = vram__wants(f, 0),
+            gw = affine && vram__wants(f, 1), gb = f->nin > 2 && vram__wants(f, 2),
+            reduce = train || gw || gb, xcl = vram__bn_cl(x.d);
+  const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
+  vram__t std = vram__none(), sum[2], t;
+  if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
+    const int cl = vram__cl_strides(x.d);
+    t = vram__format_copy(s, g, cl);
+    to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
+    to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
+    vram__let(s, t);
+    vram__drop_unwanted(s, f, to);
+    return;
+  }
+  if (reduce && want && !xcl && x.d->numel <= INT32_MAX) { /* one kernel for everything */
+    to[0] = vram__ti1(s, x);
+    if (gw)
+      to[1] = vram__vec(s, c, wdt);
+    if (gb)
+      to[2] = vram__vec(s, c, wdt);
+    return;
+  }
+  sum[0] = sum[1] = vram__none();
+  if (f->aux & VRAM__BN_CUDNN) /* cuDNN saves nothing in eval */
+    std = vram__vec(s, c, VRAM_F32);
+  if (reduce) {
+    const int cl = xcl && vram__bn_cl(g.d) && x.d->numel <= INT32_MAX;
+    if (cl || want)
+      sum[0] = vram__vec(s, c, VRAM_F32), sum[1] = vram__vec(s, c, VRAM_F32);
+    if (affine && (cl || gw))
+      to[1] = vram__vec(s, c, wdt);
+    if (f->nin > 2 && (cl || gb))
+      to[2] = vram__vec(s, c, wdt);
+    if (cl)
+      vram__bn_staging(s, x.d, 2);
+  }
+  if (want && train) {
+    const int kernel = vram__bn_kernel(x.d);
+    if ((kernel == VRAM__BN_GENERAL || vram__bn_kernel(g.d) != kernel) && !affine) {
+      t = vram__empty(s, s->scalar, VRAM_F32);
+      to[0] = vram__empty(s, vram__format(s, x.d, vram__cl_strides(x.d)), x.dt);
+      vram__let(s, t);
+    } else
+      to[0] = vram__empty(s, vram__format(s, x.d, vram__cl_strides(x.d)), x.dt);
+  } else if (want)
+    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+  vram__let(s, sum[1]), vram__let(s, sum[0]);
+  vram__let(s, std);
+  vram__drop_unwanted(s, f, to);
+}
+
+/* Normalization.cpp, repeat_if_defined: [C] -> [N*C] */
+static vram__t vram__t_tiled(vram__s *s, vram__t x, int64_t n) {
+  vram__fn *f;
+  vram__t y;
+  if (!x.d)
+    return vram__none();
+  f = vram__record(s, VRAM__K_tiled, &x, 1, 1, 0);
+  y = vram__vec(s, n * (int64_t)x.d->numel, x.dt);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_tiled(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  int64_t size[2];
+  size[1] = (int64_t)vram__in_dims(s, f, 0, NULL)->numel;
+  size[0] = size[1] ? (int64_t)g.d->numel / size[1] : 0;
+  g.d = vram__dims_in(s, 2, size, NULL);
+  to[0] = vram__sum(s, g, 1, 0, g.dt);
+}
+
+/* Normalization.cpp, instance_norm: batch_norm of [1,N*C,...] */
+static void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t w, b, rm = vram__none(), rv = rm, v, t;
+  int64_t size[VRAM_MAX_AXES], nc[2];
+  uint32_t i;
+  int train;
+  vram__weights(s, n, &w, &b);
+  w = vram__t_tiled(s, w, x[0].d->v[0]);
+  b = vram__t_tiled(s, b, x[0].d->v[0]);
+  if (n->param[2]) {
+    rm = vram__t_tiled(s, s->param[n->param[2]->index], x[0].d->v[0]);
+    rv = vram__t_tiled(s, s->param[n->param[3]->index], x[0].d->v[0]);
+  }
+  train = s->train || !rm.d;
+  nc[0] = x[0].d->v[0], nc[1] = x[0].d->v[1];
+  size[0] = 1, size[1] = nc[0] * nc[1];
+  for (i = 2; i < x[0].d->ndim; i++)
+    size[i] = x[0].d->v[i];
+  t = vram__t_contiguous(s, x[0]);
+  v = vram__view(s, t, vram__dims_in(s, x[0].d->ndim, size, NULL), VRAM__K_view, 0);
+  vram__let(s, t);
+  t = vram__t_batch_norm(s, v, w, b, rm, rv, train);
+  for (i = 0; train && rm.d && i < 2; i++) { /* means of the running statistics */
+    vram__t r = i ? rv : rm, m;
+    r.d = vram__dims_in(s, 2, nc, NULL);
+    m = vram__sum(s, r, 1, 0, r.dt);
+    vram__let(s, m);
+  }
+  y[0] = vram__view(s, t, vram__contig(s, x[0].d), VRAM__K_view, 0);
+  vram__let(s, t);
+  vram__let(s, v);
+  vram__let(s, rv);
+  vram__let(s, rm);
+  vram__let(s, b);
+  vram__let(s, w);
+}
+
+/* ---- softmax ---- */
+
+/* SoftMax.cu, host_softmax and host_softmax_backward */
+static vram__t vram__t_softmax(vram__s *s, uint32_t op, vram__t x, uint8_t dt) {
+  vram__fn *f;
+  vram__t y, c, a;
+  if (dt != x.dt && !(x.dt == VRAM_F16 && dt == VRAM_F32))
+    a = vram__t_cast(s, x, dt);
+  else
+    a = vram__keep_t(s, x);
+  f = vram__record(s, op, &a, 1, 1, 1);
+  y = vram__empty(s, vram__contig(s, a.d), dt);
+  c = vram__format_copy(s, a, 0);
+  vram__let(s, c);
+  if (f)
+    vram__save(s, f, y);
+  vram__made(s, f, 0, &y);
+  vram__let(s, a);
+  return y;
+}
+
+static void vram__run_softmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint8_t dt = vram__list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
+  if (s->low && dt == VRAM_F32)
+    dt = s->low;
+  if (!dt)
+    dt = s->amp && vram__is_half(x[0].dt) ? (uint8_t)VRAM_F32 : x[0].dt;
+  y[0] = vram__t_softmax(s, n->op, x[0], dt);
+}
+
+static void vram__bw_softmax(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0], c, t = vram__none();
+  uint8_t dt;
+  vram__in_dims(s, f, 0, &dt);
+  to[0] = vram__empty(s, vram__contig(s, y.d), dt);
+  if (f->kind != VRAM_OP_log_softmax)
+    t = vram__ti2(s, g, y);
+  c = vram__format_copy(s, t.d ? t : g, 0);
+  vram__let(s, c);
+  vram__let(s, t);
+}
+#define vram__bw_safe_softmax vram__bw_softmax
+
+/* ---- losses ---- */
+
+enum { VRAM__RED_NONE, VRAM__RED_MEAN, VRAM__RED_SUM, VRAM__RED_BATCHMEAN };
+
+static int vram__reduction(const vram_node *n) {
+  int64_t w = VRAM__INT(n, reduction, VRAM__WORD("mean"));
+  return w == VRAM__WORD("none")        ? VRAM__RED_NONE
+         : w == VRAM__WORD("sum")       ? VRAM__RED_SUM
+         : w == VRAM__WORD("batchmean") ? VRAM__RED_BATCHMEAN
+                                        : VRAM__RED_MEAN;
+}
+
+/* Loss.cpp, apply_loss_reduction; takes t */
+static vram__t vram__t_reduced(vram__s *s, vram__t t, int red) {
+  vram__t y;
+  if (red == VRAM__RED_NONE)
+    return t;
+  y = vram__call(s, red == VRAM__RED_MEAN ? VRAM_OP_mean : VRAM_OP_sum, t, vram__none(), NULL);
+  vram__let(s, t);
+  if (red == VRAM__RED_BATCHMEAN) {
+    t = y;
+    y = vram__call(s, VRAM_OP_div, t, vram__none(), NULL);
+    vram__let(s, t);
+  }
+  return y;
+}
+
+/* nll_loss_nd: rows of two axes or images; others are viewed as images of one line */
+static vram__t vram__t_nll(vram__s *s, vram__t x, vram__t target, int red) {
+  vram__t p = vram__keep_t(s, x), t, y, w;
+  const vram__dims *d = x.d, *out = s->scalar;
+  vram__fn *f;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, m = 0, n = d->ndim, image = n > 2;
+  if (image && n != 4) {
+    size[0] = d->v[0], size[1] = d->v[1], size[2] = size[3] = 1;
+    for (i = 2; i < n; i++)
+      size[3] *= d->v[i];
+    vram__let(s, p);
+    p = vram__t_reshape(s, x, 4, size);
+  }
+  if (s->amp) {
+    t = vram__autocast(s, p, VRAM_F32);
+    vram__let(s, p);
+    p = t;
+  }
+  if (red == VRAM__RED_NONE) {
+    for (i = 0; i < p.d->ndim; i++)
+      if (i != 1 && n > 1)
+        size[m++] = p.d->v[i];
+    out = vram__dims_in(s, m, size, NULL);
+  }
+  f = vram__record(s, VRAM__K_nll, &p, 1, 1, 3);
+  if (image)
+    w = vram__empty(s, s->scalar, p.dt), y = vram__empty(s, out, p.dt);
+  else
+    y = vram__empty(s, out, p.dt), w = vram__empty(s, s->scalar, p.dt);
+  t = vram__format_copy(s, p, 0);
+  vram__let(s, t);
+  if (f)
+    vram__save(s, f, p), vram__save(s, f, target), vram__save(s, f, w);
+  vram__let(s, w);
+  vram__made(s, f, 0, &y);
   vram__let(s, p);
+  if (image && n != 4 && red == VRAM__RED_NONE) {
+    for (i = 0, m = 0; i < n; i++)
+      if (i != 1)
+        size[m++] = d->v[i];
+    t = vram__view(s, y, vram__dims_in(s, m, size, NULL), VRAM__K_view, 0);
+    vram__let(s, y);
+    y = t;
+  }
+  return y;
 }
 
 static void vram__bw_nll(vram__s *s, vram__fn *f, vram__t *to) {
@@ -6886,9 +7955,27 @@ static void vram__bw_nll(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__empty(s, vram__contig(s, p.d), p.dt);
 }
 
-static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  (void)n;
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+/* Class numbers for x, if the model does not give any. */
+static vram__t vram__classes(vram__s *s, const vram__dims *d) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  for (i = 0; i < d->ndim; i++)
+    if (i != (d->ndim > 1))
+      size[m++] = d->v[i];
+  return vram__empty(s, vram__dims_in(s, m, size, NULL), VRAM_I64);
+}
+
+/* LossNLL.cpp, cross_entropy_loss */
+static void vram__run_cross_entropy(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t t = n->nin > 1 ? vram__keep_t(s, x[1]) : vram__classes(s, x[0].d), p;
+  int red = vram__reduction(n);
+  if (n->op == VRAM_OP_cross_entropy)
+    p = vram__t_softmax(s, VRAM_OP_log_softmax, x[0], x[0].dt);
+  else
+    p = vram__keep_t(s, x[0]);
+  y[0] = vram__t_nll(s, p, t, red);
+  vram__let(s, p);
+  vram__let(s, t);
 }
 
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
@@ -7254,6 +8341,8 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_cross_entropy vram__bw_none
 #define vram__bw_einsum vram__bw_none
 #define vram__bw_sdpa vram__bw_none
+#define vram__bw_batch_norm vram__bw_none
+#define vram__bw_instance_norm vram__bw_none
 #define vram__bw_adaptive_avg_pool vram__bw_avg_pool
 #define vram__bw_mean vram__bw_reduce
 
@@ -7268,6 +8357,7 @@ static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
         {"drop", "", "", NULL, 0, 0, VRAM__AC_none},
     {"end", "", "", NULL, 0, 0, VRAM__AC_none}};
 
+
 static const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
 
 static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
@@ -7276,6 +8366,9 @@ static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
 #undef VRAM__X
 };
 
+static void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__run_table[n->op](s, n, x, y);
+}
 static int vram__is_lines(uint32_t op) { return vram__run_table[op] == vram__run_lines; }
 
 /* by the kind of a record: ops, then primitives */
