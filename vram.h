@@ -7271,12 +7271,12 @@ static vram__t vram__heads_repeated(vram__s *s, vram__t x, int64_t h) {
 static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, int gqa) {
   const uint8_t dt = a[0].dt;
   const uint32_t n = a[0].d->ndim;
-  vram__t q = vram__none(), k = q, v = q, m = q, t, att, extra = q;
-  t = vram__is_half(dt) ? vram__t_cast(s, a[0], VRAM_F32) : vram__keep_t(s, a[0]);
-  k = vram__is_half(dt) ? vram__t_cast(s, a[1], VRAM_F32) : vram__keep_t(s, a[1]);
-  v = vram__is_half(dt) ? vram__t_cast(s, a[2], VRAM_F32) : vram__keep_t(s, a[2]);
-  q = vram__call(s, VRAM_OP_mul, t, vram__none(), NULL);
-  vram__let(s, t);
+  vram__t x[3], q, k, v, m = vram__none(), t, u, att, extra = m;
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    x[i] = vram__is_half(dt) ? vram__t_cast(s, a[i], VRAM_F32) : vram__keep_t(s, a[i]);
+  q = vram__call(s, VRAM_OP_mul, x[0], vram__none(), NULL);
+  k = vram__keep_t(s, x[1]), v = vram__keep_t(s, x[2]);
   if (a[3].d)
     m = vram__keep_t(s, a[3]);
   if (causal) {
@@ -7300,11 +7300,11 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
       v = t;
     }
   }
-  t = vram__t_swap(s, k, n - 2, n - 1);
-  vram__let(s, k);
-  k = vram__call(s, VRAM_OP_mul, t, vram__none(), NULL);
-  vram__let(s, t);
-  t = vram__t_matmul(s, q, k);
+  att = vram__t_swap(s, k, n - 2, n - 1);
+  u = vram__call(s, VRAM_OP_mul, att, vram__none(), NULL);
+  vram__let(s, att);
+  t = vram__t_matmul(s, q, u);
+  vram__let(s, u);
   if (m.d)
     vram__t_into(s, VRAM_OP_add, &t, m);
   att = vram__t_safe_softmax(s, t);
@@ -7320,7 +7320,7 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
     extra = vram__empty(s, att.d, dt); /* the second result, which nobody takes */
   t = vram__t_matmul(s, att, v);
   if (vram__is_half(dt)) {
-    vram__t u = vram__t_cast(s, t, dt);
+    u = vram__t_cast(s, t, dt);
     vram__let(s, t);
     t = u;
   }
@@ -7330,6 +7330,8 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
   vram__let(s, v);
   vram__let(s, k);
   vram__let(s, q);
+  for (i = 0; i < 3; i++)
+    vram__let(s, x[i]);
   return t;
 }
 
@@ -7340,7 +7342,9 @@ static vram__t vram__t_sdpa(vram__s *s, const vram_node *n, vram__t *a, int64_t 
   vram__t y, t;
   uint32_t i, flat = a[0].d->ndim == 3 && a[1].d->ndim == 3 && a[2].d->ndim == 3;
   if (flat)
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 4; i++) {
+      if (!a[i].d || a[i].d->ndim != 3)
+        continue;
       t = vram__t_unsqueeze(s, a[i], 0);
       vram__let(s, a[i]);
       a[i] = t;
@@ -8356,7 +8360,6 @@ static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
 #undef VRAM__X
         {"drop", "", "", NULL, 0, 0, VRAM__AC_none},
     {"end", "", "", NULL, 0, 0, VRAM__AC_none}};
-
 
 static const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
 
