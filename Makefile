@@ -1,6 +1,95 @@
-CC ?= cc
+# make          builds ./vram and prints the estimate of a ResNet-50 training step
+# make test     everything that guards a change; ends with `N passed, N failed`
+# make help     the rest
 CFLAGS ?= -O2
-WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+TRUTH ?= ../shared/data/truth
+
+all: vram
+	./vram estimate examples/models/resnet50.vram --train adamw
 
 vram: tools/vram.c vram.h
-	$(CC) $(WARN) $(CFLAGS) -o $@ tools/vram.c
+	$(CC) -std=c99 -Wall -Wextra $(CFLAGS) -o $@ tools/vram.c
+
+help:
+	@echo "make           build ./vram (needs a C99 compiler, nothing else) and estimate ResNet-50"
+	@echo "make check     the library's tests with one compiler (under 30 s)"
+	@echo "make test      what CI runs: compilers, standards, sanitizers, analysis, fuzzing (minutes)"
+	@echo "make test-all  the same with everything that is installed, longer fuzzing"
+	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
+	@echo "make bench     speed and size"
+	@echo "make coverage  lines and branches of vram.h that the tests reach"
+	@echo "make format    clang-format everything"
+	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
+	@echo "make clean"
+
+# ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
+
+CHECK = units text
+TEST = $(CHECK) units-gcc-asan units-clang-asan units-clang-integer compile static fuzz
+TEST_ALL = $(TEST) units-msan units-valgrind units-clang units-i686 units-powerpc units-s390x
+
+check:
+	@+$(MAKE) -s --no-print-directory -j$(JOBS) $(CHECK:%=part-%)
+	@sh tests/sum.sh $(CHECK)
+test:
+	@+$(MAKE) -s --no-print-directory -j$(JOBS) $(TEST:%=part-%)
+	@sh tests/sum.sh $(TEST)
+test-all:
+	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 $(TEST_ALL:%=part-%)
+	@sh tests/sum.sh $(TEST_ALL)
+
+FUZZ_SECONDS ?= 20
+export FUZZ_SECONDS
+
+part-units: vram
+part-%:
+	@mkdir -p build/part
+	@+MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; tail -n 1 build/part/$*.log
+
+# One build of the test programs: make units B=DIR UCC=COMPILER UFLAGS=... RUN=PREFIX
+UNITS = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+CASES = $(wildcard tests/cases/*.csv)
+B = build/plain
+UCC = $(CC)
+UFLAGS = -O2
+RUN =
+UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+ARGS_test_step = tests/golden $(CASES)
+
+units: $(UNITS:%=$(B)/%.log)
+$(B)/impl.o: tests/impl.c vram.h
+	@mkdir -p $(B)
+	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
+$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h $(B)/impl.o
+	@$(UCC) $(UNIT_WARN) $(UFLAGS) $< $(B)/impl.o -o $@
+# a program that ends without its last line has crashed
+$(B)/%.log: $(B)/% FORCE
+	@$(RUN) $< $(ARGS_$*) >$@ 2>&1; case $$? in 0|1) ;; *) \
+	  echo "crashed or stopped by a sanitizer: status $$?" >>$@; echo "$*: 0 passed, 1 failed" >>$@;; esac
+FORCE:
+
+known: build/plain/test_step
+	build/plain/test_step tests/golden --known $(CASES) >build/known.txt
+	cp build/known.txt tests/golden/known.txt
+
+truth: vram
+	python3 tools/truth.py $(TRUTH)
+
+build/bench: tests/bench.c vram.h
+	@mkdir -p build
+	$(CC) -std=c99 -O2 -o $@ tests/bench.c
+bench: vram build/bench
+	sh tests/bench.sh
+
+coverage:
+	@+MAKE="$(MAKE)" sh tests/coverage.sh
+
+format:
+	clang-format -i vram.h tools/*.c tests/*.c tests/*.h tests/*/*.c
+
+clean:
+	rm -rf build vram
+
+.PHONY: all help check test test-all units known truth bench coverage format clean FORCE
+.SECONDARY:

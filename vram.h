@@ -9454,8 +9454,11 @@ static void vram__micro_batches(vram__s *s) {
     if (k)
       s->r->saved_bytes = 0;
     vram__forward(s);
+    if (s->failed)
+      return;
     vram__leave_forward(s);
-    loss = s->obj[s->name_of[s->g->root->index]].t;
+    if (s->train) /* inference leaves a loss out */
+      loss = s->obj[s->name_of[s->g->root->index]].t;
     if (old.d) { /* the variable `loss` takes its new value */
       old.fn = 0;
       vram__let(s, old);

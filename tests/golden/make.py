@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Writes streams.txt and texts/ from measured files, never from vram's own output.
+usage: make.py TRUTH_DIR        (a folder with models/, ops/, random/, events/; see the head of streams.txt)
+
+A row of streams.txt: name, mode, phase, allocations, hash, end, peak, saved
+  allocations, hash   of the phase's allocation sizes in order: FNV-1a 64 over 8 little-endian bytes each; - where the order was not measured
+  end, peak           requested bytes at the end of the phase and the highest within it; - where not measured
+  saved               bytes kept for backward at the end of forward (rows of phase forward); else -
+Mode: infer, or train_WHAT_OPTIMIZER of the steady step, .first of the first step."""
+import glob, json, os, re, sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODELS = """tv_resnet18 tv_resnet50 tv_mobilenet_v2 tv_densenet121 tv_efficientnet_b0 tv_swin_t tv_vit_b_16 tv_convnext_tiny nn_unet
+nn_lstm2 nn_lenet5 nn_mlp_dropout nn_linear5000x10 nn_dcgan_g hf_gpt2 hf_bert_base hf_llama_small hf_t5_small timm_mixer_b16_224""".split()
+SAVED = {"train_fp32": "saved_fp32", "train_amp_bf16": "saved_amp_bf16", "train_amp_fp16": "saved_amp_fp16"}
+HEAD = """# Measured allocation streams. Written by make.py from the measured files; do not edit.
+# Source: PyTorch 2.15.0+cu132 (host code; kernels and cuDNN workspaces empty), device of compute capability 9.0 with 132 multiprocessors;
+# torchvision 0.29.2, timm 1.0.31, transformers 5.23.0. Texts: ops/ and random/ as they were run, models/ exported through torch.export.
+# name mode phase allocations hash end peak saved
+"""
+
+
+def fnv(sizes):
+    h = 0xCBF29CE484222325
+    for s in sizes:
+        for b in s.to_bytes(8, "little"):
+            h = (h ^ b) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{h:016x}"
+
+
+def streams(path):
+    phases = {}
+    for line in open(path).read().splitlines()[1:]:
+        w = line.split(",")
+        if w[1] == "alloc":
+            phases.setdefault(w[0], []).append(int(w[3]))
+    return phases
+
+
+def short(text):
+    """The same model with short names and no comments: nothing of it goes into a byte count."""
+    names, out = {}, []
+    new = lambda n: names.setdefault(n, f"v{len(names)}")
+    for line in text.splitlines():
+        w = line.split("#")[0].split()
+        if not w or w[0] in ("model", "dim"):
+            out += [" ".join(w)] if w else []
+            continue
+        done = [w[0]]
+        for t in w[1:]:
+            key, eq, value = t.partition("=")
+            if w[0] in ("loop", "next") and eq:
+                t = new(key) + "=" + new(value)
+            elif eq:
+                t = key + "=" + new(value) if key == "weights" else t
+            elif w[0] == "input" and len(done) > 1 or w[0] == "loop":
+                pass
+            else:
+                t = ",".join(new(n) for n in t.split(","))
+            done.append(t)
+        out.append(" ".join(done))
+    return "\n".join(out) + "\n"
+
+
+def lines(text):
+    keep = []
+    for line in text.splitlines():
+        line = re.sub(r"#.*", "", line).rstrip()
+        if line and not re.match(r"(model|input target|cross_entropy|mse_loss|output)\b", line):
+            keep.append(line)
+    return keep
+
+
+def rows(name, data, events, infer):
+    out = []
+    if infer:
+        after = data["infer"].get("after_forward") or data["infer"]["after"]
+        out.append([name, "infer", "forward", "-", "-", after["requested_bytes"], after["requested_bytes_peak"], "-"])
+    for mode in sorted(data):
+        if not mode.startswith("train_") or "steady" not in data[mode] or "nocudnn" in mode:
+            continue
+        path = events + "." + mode + ".csv"
+        order = streams(path) if os.path.exists(path) else None
+        saved = data.get(SAVED.get(re.sub("_(sgd|adamw)$", "", mode)), {}).get("saved_bytes", "-")
+        for step, phases in (("", ("forward", "backward", "optimizer")), (".first", ("optimizer",))):
+            for phase in phases:
+                p = data[mode]["steady" if not step else "first"].get(phase)
+                if not p:
+                    continue
+                sizes = order.get(phase, []) if order is not None and not step else None
+                out.append([name, mode + step, phase, "-" if sizes is None else len(sizes), "-" if sizes is None else fnv(sizes),
+                            p["requested_bytes"], p["requested_bytes_peak"], saved if phase == "forward" else "-"])
+    return out
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    truth, table = sys.argv[1], []
+    for folder in ("ops", "random"):
+        os.makedirs(os.path.join(HERE, folder), exist_ok=True)
+        for path in sorted(glob.glob(os.path.join(truth, folder, "*.vram"))):
+            name = folder + "/" + os.path.basename(path)[:-5]
+            text = "\n".join(line.rstrip() for line in open(path).read().strip().splitlines()) + "\n"
+            open(os.path.join(HERE, name + ".vram"), "w").write(text)
+            table += rows(name, json.load(open(path[:-5] + ".json")), path[:-5], True)
+    os.makedirs(os.path.join(HERE, "models"), exist_ok=True)
+    for model in MODELS:
+        path = os.path.join(truth, "models", model)
+        text, data = open(path + ".vram").read(), json.load(open(path + ".json"))
+        batch = re.search(r"^dim \w+=(\d+)", text, re.M).group(1)
+        open(os.path.join(HERE, "models", model + ".vram"), "w").write(short(text))
+        same = lines(text) == lines(open(path + ".eval.vram").read())
+        data = data["batches"][batch]
+        if os.path.exists(path + ".more.json"):
+            data.update(json.load(open(path + ".more.json")))
+        table += rows("models/" + model, data, os.path.join(truth, "events", model), same)
+    with open(os.path.join(HERE, "streams.txt"), "w") as f:
+        f.write(HEAD)
+        for row in table:
+            f.write(" ".join(map(str, row)) + "\n")
+
+
+main()

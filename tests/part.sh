@@ -1,0 +1,69 @@
+#!/bin/sh
+# One part of the tests: part.sh NAME. Prints failures, `SKIP what: why`, and at last
+# `NAME: N passed, N failed[, N skipped]`.
+part=$1
+passed=0 failed=0 skipped=0
+cd "$(dirname "$0")/.." || exit 1
+
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAIL $1"; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $part: $1"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+add() { # adds the counts of lines `...: N passed, N failed` in a file
+  counts=$(sed -n 's/.*: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p' "$1" |
+    awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }')
+  passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+}
+
+units() { # units DIR RUN_PREFIX COMPILER FLAGS...: the test programs in one build
+  dir=build/$1 run=$2 cc=$3
+  shift 3
+  have "$cc" || { skip "no $cc"; return; }
+  if ! "$MAKE" -s --no-print-directory units B="$dir" RUN="$run" UCC="$cc" UFLAGS="$*"; then
+    bad "$part does not build"
+    return
+  fi
+  for log in "$dir"/test_*.log; do
+    grep -v ' passed, ' "$log"
+    add "$log"
+  done
+}
+
+runs_static() { # runs_static COMPILER RUN_PREFIX: a program of that machine can be built and run
+  mkdir -p build
+  echo 'int main(void) { return 0; }' >"build/probe-$1.c"
+  "$1" -static "build/probe-$1.c" -o "build/probe-$1" 2>/dev/null && $2 "./build/probe-$1"
+}
+
+MAKE=${MAKE:-make}
+SANITIZE="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all"
+case $part in
+units) units plain "" "${CC:-cc}" -O2 ;;
+units-clang) units clang "" clang -O2 ;;
+units-gcc-asan) units gcc-asan "" gcc $SANITIZE -fsanitize=address,undefined ;;
+units-clang-asan) units clang-asan "" clang $SANITIZE -fsanitize=address,undefined ;;
+units-clang-integer)
+  units clang-integer "" clang $SANITIZE \
+    -fsanitize=undefined,integer,implicit-conversion,nullability ;;
+units-msan) units msan "" clang $SANITIZE -fsanitize=memory -fsanitize-memory-track-origins ;;
+units-valgrind)
+  if have valgrind; then
+    units valgrind "valgrind -q --error-exitcode=9 --leak-check=full" "${CC:-cc}" -O1 -g
+  else skip "no valgrind"; fi ;;
+units-i686 | units-powerpc | units-s390x)
+  machine=${part#units-} run=
+  [ "$machine" = powerpc ] && run=qemu-ppc
+  [ "$machine" = s390x ] && run=qemu-s390x
+  if ! have "$machine-linux-gnu-gcc"; then skip "no $machine-linux-gnu-gcc"
+  elif ! runs_static "$machine-linux-gnu-gcc" "$run"; then skip "cannot run programs of $machine (qemu-user)"
+  else units "$machine" "$run" "$machine-linux-gnu-gcc" -O2 -static; fi ;;
+compile)
+  sh tests/compile/run.sh >build/part/compile.out 2>&1
+  grep -v '^compile: ' build/part/compile.out
+  add build/part/compile.out ;;
+text | static | fuzz | link)
+  . "tests/part_$part.sh" ;;
+*) bad "no such part" ;;
+esac
+echo "$part: $passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
+[ "$failed" = 0 ]

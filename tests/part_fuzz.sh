@@ -1,0 +1,2 @@
+: # sourced by part.sh
+skip "nothing yet"

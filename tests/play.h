@@ -1,0 +1,194 @@
+/* Reads texts, plays steps, counts their events independently of the library. */
+#ifndef PLAY_H
+#define PLAY_H
+
+#include "../vram.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+#define PLAY_UNUSED __attribute__((unused))
+
+/* A whole file, terminated; NULL: message printed. */
+static PLAY_UNUSED char *play_file(const char *path, size_t *len) {
+  FILE *f = fopen(path, "rb");
+  size_t cap = 1 << 16, n = 0, got;
+  char *text = (char *)malloc(cap);
+  if (!f || !text) {
+    printf("cannot read %s\n", path);
+    free(text);
+    if (f)
+      fclose(f);
+    return NULL;
+  }
+  while ((got = fread(text + n, 1, cap - n - 1, f)) > 0) {
+    n += got;
+    if (cap - n < 2)
+      text = (char *)realloc(text, cap *= 2);
+    if (!text)
+      abort();
+  }
+  fclose(f);
+  text[n] = 0;
+  if (len)
+    *len = n;
+  return text;
+}
+
+/* One recorded event; the node is not kept. */
+typedef struct play_event {
+  uint64_t bytes;
+  int64_t id;
+  uint8_t action, phase, category;
+} play_event;
+
+typedef struct play {
+  vram_graph graph;
+  vram_report report;
+  vram_error error;
+  void *mem, *scratch;
+  uint64_t scratch_bytes;
+  play_event *event;
+  size_t count, cap;
+} play;
+
+static PLAY_UNUSED void play_end(play *p) {
+  free(p->mem);
+  free(p->scratch);
+  free(p->event);
+  memset(p, 0, sizeof *p);
+}
+
+static void play_record(void *user, const vram_event *e) {
+  play *p = (play *)user;
+  play_event *to;
+  if (p->count == p->cap) {
+    p->cap = p->cap ? 2 * p->cap : 1024;
+    p->event = (play_event *)realloc(p->event, p->cap * sizeof *p->event);
+    if (!p->event)
+      abort();
+  }
+  to = p->event + p->count++;
+  to->bytes = e->bytes;
+  to->id = e->id;
+  to->action = (uint8_t)e->action;
+  to->phase = (uint8_t)e->phase;
+  to->category = (uint8_t)e->category;
+}
+
+/* Memory for a text of this length that any of our test texts fits into. */
+static uint64_t play_room(size_t len) { return 65536 + 64 * (uint64_t)len; }
+
+static PLAY_UNUSED vram_result play_parse(play *p, const char *text, size_t len,
+                                          const vram_dim *set, uint32_t nset) {
+  uint64_t bytes = play_room(len);
+  vram_result r;
+  for (;;) {
+    free(p->mem);
+    p->mem = malloc((size_t)bytes);
+    if (!p->mem)
+      abort();
+    vram_graph_init(&p->graph, p->mem, bytes);
+    r = vram_parse(&p->graph, text, len, set, nset, &p->error);
+    if (r != VRAM_ERR_MEMORY || bytes > (uint64_t)1 << 30)
+      return r;
+    bytes *= 4;
+  }
+}
+
+/* One step with its events recorded. */
+static PLAY_UNUSED vram_result play_step(play *p, const vram_step_options *options) {
+  vram_step_options o = *options;
+  uint64_t bytes = vram_step_bytes(&p->graph, &o);
+  if (bytes > p->scratch_bytes) {
+    free(p->scratch);
+    p->scratch = malloc((size_t)bytes);
+    if (!p->scratch)
+      abort();
+    p->scratch_bytes = bytes;
+  }
+  p->count = 0;
+  o.event = play_record;
+  o.user = p;
+  return vram_step(&p->graph, &o, p->scratch, p->scratch_bytes, &p->report, &p->error);
+}
+
+static uint64_t play_fnv(uint64_t hash, uint64_t value) {
+  int i;
+  for (i = 0; i < 8; i++, value >>= 8)
+    hash = (hash ^ (value & 255)) * UINT64_C(0x100000001b3);
+  return hash;
+}
+#define PLAY_FNV UINT64_C(0xcbf29ce484222325)
+
+/* What the events of a phase say. */
+typedef struct play_phase {
+  uint64_t allocations, hash;
+  int64_t end, peak; /* bytes, against the beginning of the step */
+} play_phase;
+
+static PLAY_UNUSED void play_count(const play *p, play_phase phase[VRAM_PHASE_COUNT]) {
+  int64_t now = 0;
+  size_t i = 0;
+  int k;
+  for (k = 0; k < VRAM_PHASE_COUNT; k++) {
+    phase[k].allocations = 0;
+    phase[k].hash = PLAY_FNV;
+    phase[k].peak = now;
+    for (; i < p->count && p->event[i].phase == k; i++) {
+      const play_event *e = p->event + i;
+      if (e->action == VRAM_ALLOC) {
+        now += (int64_t)e->bytes;
+        phase[k].allocations++;
+        phase[k].hash = play_fnv(phase[k].hash, e->bytes);
+        if (now > phase[k].peak)
+          phase[k].peak = now;
+      } else
+        now -= (int64_t)e->bytes;
+    }
+    phase[k].end = now;
+  }
+}
+
+/* Options from a mode's name: infer, train_[amp_]TYPE_OPTIMIZER[_fused|_forloop|_foreach
+   |_keepgrads|_accumulateN][.first]. 0: a word that is not known. */
+static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
+  char word[64];
+  int amp = 0;
+  memset(o, 0, sizeof *o);
+  if (!strcmp(mode, "infer"))
+    return 1;
+  if (strncmp(mode, "train_", 6))
+    return 0;
+  o->train = 1;
+  mode += 6;
+  while (*mode) {
+    size_t n = strcspn(mode, "_.");
+    if (n >= sizeof word)
+      return 0;
+    memcpy(word, mode, n);
+    word[n] = 0;
+    if (!strcmp(word, "amp"))
+      amp = 1;
+    else if (!strcmp(word, "bf16") || !strcmp(word, "fp16"))
+      *(amp ? &o->amp : &o->dtype) = word[0] == 'b' ? VRAM_BF16 : VRAM_F16;
+    else if (!strcmp(word, "fused"))
+      o->optim_impl = VRAM_OPTIM_FUSED;
+    else if (!strcmp(word, "forloop"))
+      o->optim_impl = VRAM_OPTIM_LOOP;
+    else if (!strcmp(word, "foreach"))
+      o->optim_impl = VRAM_OPTIM_FOREACH;
+    else if (!strcmp(word, "keepgrads"))
+      o->keep_grads = 1;
+    else if (!strncmp(word, "accumulate", 10))
+      o->accumulate = (uint32_t)atoi(word + 10);
+    else if (!strcmp(word, "first"))
+      o->first_step = 1;
+    else if (strcmp(word, "fp32") && strcmp(word, "sgd") && strcmp(word, "adamw"))
+      return 0;
+    mode += n + (mode[n] != 0);
+  }
+  return 1;
+}
+
+#endif
