@@ -173,19 +173,24 @@ static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
     else if (!strcmp(word, "bf16") || !strcmp(word, "fp16"))
       *(amp ? &o->amp : &o->dtype) = word[0] == 'b' ? VRAM_BF16 : VRAM_F16;
     else if (!strcmp(word, "fused"))
-      o->optim_impl = VRAM_OPTIM_FUSED;
+      o->optim_impl = VRAM_OPTIM_IMPL_FUSED;
     else if (!strcmp(word, "forloop"))
-      o->optim_impl = VRAM_OPTIM_LOOP;
+      o->optim_impl = VRAM_OPTIM_IMPL_LOOP;
     else if (!strcmp(word, "foreach"))
-      o->optim_impl = VRAM_OPTIM_FOREACH;
+      o->optim_impl = VRAM_OPTIM_IMPL_FOREACH;
     else if (!strcmp(word, "keepgrads"))
       o->keep_grads = 1;
     else if (!strncmp(word, "accumulate", 10))
       o->accumulate = (uint32_t)atoi(word + 10);
     else if (!strcmp(word, "first"))
       o->first_step = 1;
-    else if (strcmp(word, "fp32") && strcmp(word, "sgd") && strcmp(word, "adamw"))
-      return 0;
+    else if (!strcmp(word, "sgd")) /* measured with momentum */
+      o->optimizer = vram_optimizer_from_name("sgd_momentum", &o->weight_decay);
+    else if (strcmp(word, "fp32")) {
+      o->optimizer = vram_optimizer_from_name(word, &o->weight_decay);
+      if (o->optimizer == VRAM_OPTIM_COUNT)
+        return 0;
+    }
     mode += n + (mode[n] != 0);
   }
   return 1;

@@ -10,9 +10,10 @@
 static unsigned long test_passed, test_failed;
 static char test_where[300]; /* what the checks are about now; printed with a failure */
 
+#define TEST_UNUSED __attribute__((unused))
 #define TEST_SHOWN 15 /* failures that are printed in full */
 
-static int test_result(int ok, const char *file, int line) {
+static TEST_UNUSED int test_result(int ok, const char *file, int line) {
   if (ok) {
     test_passed++;
     return 1;
@@ -21,23 +22,24 @@ static int test_result(int ok, const char *file, int line) {
     printf("%s:%d: %s%s", file, line, test_where, *test_where ? ": " : "");
   return 0;
 }
-static int test_shown(void) { return test_failed <= TEST_SHOWN; }
+static TEST_UNUSED int test_shown(void) { return test_failed <= TEST_SHOWN; }
 
-static int test_true(int ok, const char *what, const char *file, int line) {
+static TEST_UNUSED int test_true(int ok, const char *what, const char *file, int line) {
   if (!test_result(ok, file, line) && test_shown())
     printf("%s\n", what);
   return ok;
 }
 
-static int test_equal(uint64_t got, uint64_t want, const char *what, const char *file, int line) {
+static TEST_UNUSED int test_equal(uint64_t got, uint64_t want, const char *what, const char *file,
+                                  int line) {
   int ok = got == want;
   if (!test_result(ok, file, line) && test_shown())
     printf("%s is %llu, wanted %llu\n", what, (unsigned long long)got, (unsigned long long)want);
   return ok;
 }
 
-static int test_text(const char *got, const char *want, const char *what, const char *file,
-                     int line) {
+static TEST_UNUSED int test_text(const char *got, const char *want, const char *what,
+                                 const char *file, int line) {
   int ok = got && strcmp(got, want) == 0;
   if (!test_result(ok, file, line) && test_shown())
     printf("%s is\n    \"%s\", wanted\n    \"%s\"\n", what, got ? got : "(null)", want);
@@ -50,7 +52,7 @@ static int test_text(const char *got, const char *want, const char *what, const 
 #define EQUAL(got, want) test_equal((uint64_t)(got), (uint64_t)(want), #got, __FILE__, __LINE__)
 #define TEXT(got, want) test_text(got, want, #got, __FILE__, __LINE__)
 
-static int test_done(const char *name) {
+static TEST_UNUSED int test_done(const char *name) {
   if (test_failed > TEST_SHOWN)
     printf("%s: %lu more failures are not shown\n", name, test_failed - TEST_SHOWN);
   printf("%s: %lu passed, %lu failed\n", name, test_passed, test_failed);
