@@ -4608,12 +4608,15 @@ static void vram__fn_unref(vram__s *s, uint32_t fn) {
     vram__fn_gone(s, fn);
 }
 
+static void vram__keep_store(vram__s *s, uint32_t i) {
+  vram__store *st = s->top - i;
+  if (st->refs++ == 0) /* so far it was only saved */
+    (s->top - st->base)->srefs++;
+}
+
 static vram__t vram__keep_t(vram__s *s, vram__t t) {
-  if (t.st) {
-    vram__store *st = s->top - t.st;
-    if (st->refs++ == 0) /* so far it was only saved */
-      (s->top - st->base)->srefs++;
-  }
+  if (t.st)
+    vram__keep_store(s, t.st);
   if (t.fn && !(t.fn & VRAM__LEAF))
     vram__fn_at(s, t.fn)->refs++;
   return t;
@@ -4714,7 +4717,7 @@ static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
       of = x.st;
     (s->top - t.st)->of = of;
     (s->top - t.st)->ver = (s->top - of)->ver;
-    (s->top - of)->refs++;
+    vram__keep_store(s, of);
   }
   return t;
 }
