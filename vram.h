@@ -8445,9 +8445,13 @@ static void vram__optim_free(void *ctx, uint32_t id);
 
 #define VRAM__OPTIM_NIL 0xffffffffu
 
+typedef struct vram__optim_sum { /* of a list of tensors */
+  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
+  uint64_t last;                 /* bytes of its last one */
+} vram__optim_sum;
+
 typedef struct vram__optim_reg {
-  uint64_t bytes, blocks, large,
-      last;      /* all that it holds (large: of more than 1 MiB), its last one */
+  vram__optim_sum sum;
   uint32_t head; /* its last one; linked to the one before */
 } vram__optim_reg;
 
@@ -8459,6 +8463,8 @@ typedef struct vram__optim_run {
   uint32_t unused, fresh; /* nodes of c->ids: given back (linked), and the first never used */
   uint64_t now, peak, state, now_blocks, peak_blocks, state_blocks;
   uint64_t now_large, state_large, peak_upper; /* each large block may be 1 MiB larger */
+  vram__optim_sum all;                         /* of a list like all parameters, once it is known */
+  uint8_t has_all;
   vram__optim_reg reg[26];
 } vram__optim_run;
 
@@ -8598,31 +8604,55 @@ static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
   }
 }
 
-static void vram__optim_grow(vram__optim_run *r, uint64_t bytes, uint64_t blocks) {
-  r->now = vram__optim_add(r, r->now, bytes);
-  r->now_blocks = vram__optim_add(r, r->now_blocks, blocks);
-  r->now_large += bytes > VRAM__SMALL;
-  if (r->now_blocks + r->now_large * VRAM__SMALL > r->peak_upper)
-    r->peak_upper = r->now_blocks + r->now_large * VRAM__SMALL;
-  if (r->now > r->peak)
-    r->peak = r->now;
-  if (r->now_blocks > r->peak_blocks)
-    r->peak_blocks = r->now_blocks;
-}
-
 static uint64_t vram__optim_blocks(uint64_t bytes) {
   return bytes > UINT64_MAX - 511 ? UINT64_MAX : (bytes + 511) & ~(uint64_t)511;
 }
 
-static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t bytes) {
-  uint64_t blocks = vram__optim_blocks(bytes);
+/* One tensor more in a list; PyTorch allocates nothing for an empty one. */
+static void vram__optim_one(vram__optim_run *r, vram__optim_sum *t, uint64_t bytes) {
   if (!bytes)
-    return; /* PyTorch allocates nothing for an empty tensor */
-  vram__optim_grow(r, bytes, blocks);
-  g->bytes += bytes;
-  g->blocks += blocks;
-  g->large += bytes > VRAM__SMALL;
-  g->last = bytes;
+    return;
+  t->bytes = vram__optim_add(r, t->bytes, bytes);
+  t->blocks = vram__optim_add(r, t->blocks, vram__optim_blocks(bytes));
+  t->large += bytes > VRAM__SMALL;
+  t->last = bytes;
+}
+
+static void vram__optim_grow(vram__optim_run *r, const vram__optim_sum *t) {
+  r->now = vram__optim_add(r, r->now, t->bytes);
+  r->now_blocks = vram__optim_add(r, r->now_blocks, t->blocks);
+  r->now_large += t->large;
+  if (r->now > r->peak)
+    r->peak = r->now;
+  if (r->now_blocks > r->peak_blocks)
+    r->peak_blocks = r->now_blocks;
+  if (r->now_blocks + r->now_large * VRAM__SMALL > r->peak_upper)
+    r->peak_upper = r->now_blocks + r->now_large * VRAM__SMALL;
+}
+
+static void vram__optim_shrink(vram__optim_run *r, const vram__optim_sum *t) {
+  r->now -= t->bytes;
+  r->now_blocks -= t->blocks;
+  r->now_large -= t->large;
+}
+
+static void vram__optim_into(vram__optim_run *r, vram__optim_sum *to, const vram__optim_sum *t) {
+  if (!t->bytes)
+    return;
+  to->bytes = vram__optim_add(r, to->bytes, t->bytes);
+  to->blocks = vram__optim_add(r, to->blocks, t->blocks);
+  to->large += t->large;
+  to->last = t->last;
+}
+
+static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t bytes) {
+  vram__optim_sum t;
+  if (!bytes)
+    return;
+  t.bytes = t.blocks = t.large = t.last = 0;
+  vram__optim_one(r, &t, bytes);
+  vram__optim_grow(r, &t);
+  vram__optim_into(r, &g->sum, &t);
   if (r->c->events) {
     uint32_t *ids = r->c->ids, node = r->unused;
     uint32_t id = vram__optim_alloc(r->c->ctx, bytes, 0);
@@ -8640,24 +8670,50 @@ static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t by
   }
 }
 
-static void vram__optim_state(vram__optim_run *r, uint64_t bytes) {
-  uint64_t blocks = vram__optim_blocks(bytes);
-  if (!bytes)
+static int vram__optim_match(const vram__optim_run *r, uint32_t i);
+
+/* The list of this size code over parameters [from, to). Most lists are like the parameters. */
+static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint32_t to,
+                             vram__optim_sum *t) {
+  int all = code == 'p' && !r->filter && !r->flags && from == 0 && to == r->n;
+  uint32_t i;
+  if (all && r->has_all) {
+    *t = r->all;
     return;
-  vram__optim_grow(r, bytes, blocks);
-  r->state = vram__optim_add(r, r->state, bytes);
-  r->state_blocks = vram__optim_add(r, r->state_blocks, blocks);
-  r->state_large += bytes > VRAM__SMALL;
+  }
+  t->bytes = t->blocks = t->large = t->last = 0;
+  for (i = from; i < to; i++)
+    if (vram__optim_match(r, i))
+      vram__optim_one(r, t, vram__optim_size(r, i, code));
+  if (all) {
+    r->all = *t;
+    r->has_all = 1;
+  }
+}
+
+static void vram__optim_state(vram__optim_run *r, char code, uint32_t from, uint32_t to) {
+  vram__optim_sum t;
+  uint32_t i;
+  vram__optim_list(r, code, from, to, &t);
+  vram__optim_grow(r, &t);
+  r->state = vram__optim_add(r, r->state, t.bytes);
+  r->state_blocks = vram__optim_add(r, r->state_blocks, t.blocks);
+  r->state_large += t.large;
   if (r->c->events)
-    vram__optim_alloc(r->c->ctx, bytes, 1);
+    for (i = from; i < to; i++)
+      if (vram__optim_match(r, i) && vram__optim_size(r, i, code))
+        vram__optim_alloc(r->c->ctx, vram__optim_size(r, i, code), 1);
+}
+
+static void vram__optim_clear(vram__optim_reg *g) {
+  g->sum.bytes = g->sum.blocks = g->sum.large = g->sum.last = 0;
+  g->head = VRAM__OPTIM_NIL;
 }
 
 /* frees what a register holds, from `node` on */
 static void vram__optim_drop(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
   uint32_t *ids = r->c->ids;
-  r->now -= g->bytes;
-  r->now_blocks -= g->blocks;
-  r->now_large -= g->large;
+  vram__optim_shrink(r, &g->sum);
   while (node != VRAM__OPTIM_NIL) {
     uint32_t before = ids[2 * node + 1];
     vram__optim_free(r->c->ctx, ids[2 * node]);
@@ -8665,15 +8721,13 @@ static void vram__optim_drop(vram__optim_run *r, vram__optim_reg *g, uint32_t no
     r->unused = node;
     node = before;
   }
-  g->bytes = g->blocks = g->large = g->last = 0;
-  g->head = VRAM__OPTIM_NIL;
+  vram__optim_clear(g);
 }
 
 /* allocated and freed at once: first, then second, and back */
 static void vram__optim_pulse(vram__optim_run *r, uint64_t first, uint64_t second) {
   vram__optim_reg g;
-  g.bytes = g.blocks = g.large = g.last = 0;
-  g.head = VRAM__OPTIM_NIL;
+  vram__optim_clear(&g);
   vram__optim_push(r, &g, first);
   vram__optim_push(r, &g, second);
   vram__optim_drop(r, &g, g.head);
@@ -8830,7 +8884,7 @@ static const char *vram__optim_close(const char *s) {
 static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, uint32_t to) {
   while (*s && *s != '|' && *s != ')') {
     vram__optim_reg *g, *h;
-    uint64_t bytes, blocks;
+    vram__optim_sum t;
     uint32_t i, node;
     char op = *s++;
     switch (op) {
@@ -8843,25 +8897,14 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
           if (vram__optim_match(r, i))
             vram__optim_push(r, g, vram__optim_size(r, i, s[1]));
       } else { /* a list in one piece */
-        bytes = blocks = 0;
-        for (i = from; i < to; i++)
-          if (vram__optim_match(r, i)) {
-            uint64_t size = vram__optim_size(r, i, s[1]);
-            if (size)
-              g->last = size;
-            bytes = vram__optim_add(r, bytes, size);
-            blocks = vram__optim_add(r, blocks, vram__optim_blocks(size));
-          }
-        vram__optim_grow(r, bytes, blocks);
-        g->bytes += bytes;
-        g->blocks += blocks;
+        vram__optim_list(r, s[1], from, to, &t);
+        vram__optim_grow(r, &t);
+        vram__optim_into(r, &g->sum, &t);
       }
       s += 2;
       break;
     case '!':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_state(r, vram__optim_size(r, i, *s));
+      vram__optim_state(r, *s, from, to);
       s++;
       break;
     case '.':
@@ -8879,19 +8922,20 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
       h = &r->reg[s[1] - 'a'];
       vram__optim_drop(r, g, g->head);
       *g = *h;
-      h->bytes = h->blocks = h->last = 0;
-      h->head = VRAM__OPTIM_NIL;
+      vram__optim_clear(h);
       s += 2;
       break;
     case '^':
       g = &r->reg[*s - 'a'];
       h = &r->reg[s[1] - 'a'];
       s += 2;
-      *g = *h;
-      g->bytes = g->last;
-      g->blocks = vram__optim_blocks(g->last);
-      h->bytes -= g->bytes;
-      h->blocks -= g->blocks;
+      t.bytes = t.blocks = t.large = t.last = 0;
+      vram__optim_one(r, &t, h->sum.last);
+      g->sum = t;
+      g->head = h->head;
+      h->sum.bytes -= t.bytes;
+      h->sum.blocks -= t.blocks;
+      h->sum.large -= t.large;
       node = h->head;
       if (node != VRAM__OPTIM_NIL) {
         node = r->c->ids[2 * node + 1];
@@ -8976,10 +9020,9 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
   r->filter = r->dtype = r->matrix = r->tables = r->overflow = 0;
   r->now = r->peak = r->state = r->now_blocks = r->peak_blocks = r->state_blocks = 0;
   r->now_large = r->state_large = r->peak_upper = 0;
-  for (k = 0; k < 26; k++) {
-    r->reg[k].bytes = r->reg[k].blocks = r->reg[k].large = r->reg[k].last = 0;
-    r->reg[k].head = VRAM__OPTIM_NIL;
-  }
+  for (k = 0; k < 26; k++)
+    vram__optim_clear(&r->reg[k]);
+  r->has_all = 0;
   r->unused = VRAM__OPTIM_NIL;
   r->fresh = 0;
   r->nodes = 10 * n + 64;
@@ -9005,10 +9048,33 @@ static void vram__optim_construct(const vram__optim_config *c, const vram__optim
   vram__optim_begin(&r, c, p, n);
   if (c->master && n)
     vram__optim_play(&r, "!F", 0, n);
-  if (row->flags & VRAM__OPTIM_CTOR)
+  if ((row->flags & VRAM__OPTIM_CTOR) && n)
     for (i = 0; i < n; i++)
       if (vram__optim_match(&r, i))
         vram__optim_play(&r, row->init, i, i + 1);
+  vram__optim_finish(&r, out);
+}
+
+/* What the first step adds to the state of these parameters, which have a gradient. */
+static void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
+                             vram__optim_bytes *out) {
+  const vram__optim_row *row = vram__optim_row_of(c);
+  const char *q;
+  vram__optim_run r;
+  uint32_t i;
+  int single = 0; /* the recipe asks about single parameters */
+  vram__optim_begin(&r, c, p, n);
+  for (q = row->init; *q; q++)
+    if (q[1] == '[' && *q != 'C' && *q != 'c' && *q != 'D')
+      single = 1;
+  if (n && !(row->flags & VRAM__OPTIM_CTOR)) {
+    if (!single && !(row->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)))
+      vram__optim_play(&r, row->init, 0, n);
+    else
+      for (i = 0; i < n; i++)
+        if (vram__optim_match(&r, i))
+          vram__optim_play(&r, row->init, i, i + 1);
+  }
   vram__optim_finish(&r, out);
 }
 
@@ -9574,9 +9640,13 @@ static void vram__optim_before(vram__s *s) {
   s->r->optimizer_bytes = made.end;
   if (s->o->first_step)
     return;
-  c.step = 1; /* parameters that never get a gradient have no state */
-  n = vram__optim_params(s, s->optim, s->known);
-  vram__optim_step(&c, s->optim, n, &state);
+  if (s->known) /* parameters that never get a gradient have no state */
+    n = vram__optim_params(s, s->optim, 1);
+  vram__optim_kept(&c, s->optim, n, &state);
+  if (!*vram__optim_row_of(&c)->init) { /* the step's body makes it */
+    c.step = 1;
+    vram__optim_step(&c, s->optim, n, &state);
+  }
   vram__bulk(s, state.state, state.state_blocks, state.state_large, VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes += state.state;
 }
