@@ -1183,7 +1183,30 @@ typedef struct vram_dim {
   int64_t value;
 } vram_dim;
 
+/* A new graph in the caller's memory, which must outlive it. Building and reading take from it;
+   when it is used up they fail with VRAM_ERR_MEMORY. */
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
+
+/* Building by calls. The first error stays in g->error and makes every later call return NULL.
+     vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
+     vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
+     ... c->out[0] ...                                                                          */
+
+/* An input of the model; grad: it wants a gradient. */
+VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
+                                const int64_t *size, int grad);
+
+/* A node: names of its outputs ("y", or "values,indices"), its inputs, and its keys as in the text
+   form (NULL: none; `weights=` names a node that is there). Names are labels, not looked up. */
+VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
+                               uint32_t nin, const char *keys);
+
+/* What the caller keeps after the forward pass; backward starts from the first. Without it: the
+   last node. */
+VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* These values live until here although nothing uses them any more. */
+VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. */
 /* Bytes of memory that vram_parse needs for this text at most (0: text too large). */
@@ -1555,6 +1578,13 @@ static int vram__same(const char *a, uint32_t na, const char *z) {
     if (z[i] == 0 || z[i] != a[i])
       return 0;
   return z[na] == 0;
+}
+
+static int vram__same_n(const char *a, const char *b, uint32_t n) {
+  while (n--)
+    if (*a++ != *b++)
+      return 0;
+  return 1;
 }
 
 static void vram__put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len) {
@@ -3257,6 +3287,13 @@ static int vram__perr(vram__parse *q, const char *at, vram_result code, const ch
   return 0;
 }
 
+static vram_node *vram__perr_null(vram__parse *q, const char *at, vram_result code,
+                                  const char *what, const char *found, uint32_t found_len,
+                                  const char *expected) {
+  vram__perr(q, at, code, what, found, found_len, expected);
+  return NULL;
+}
+
 static int vram__name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -3295,7 +3332,7 @@ static uint32_t vram__hash(const char *s, uint32_t n) {
 
 static vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n) {
   uint32_t h = vram__hash(s, n), i;
-  vram__sym *y = q->table[h & q->mask];
+  vram__sym *y = q->table ? q->table[h & q->mask] : NULL;
   for (; y; y = y->next) {
     if (y->hash != h || y->len != n)
       continue;
@@ -3571,10 +3608,15 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
     break;
   case 'N': {
     vram__sym *y = vram__find(q, v, (uint32_t)(e - v));
-    if (!y || !y->value->node)
+    const vram_node *m = y ? y->value->node : NULL, *o;
+    if (!q->table) /* built by calls: the latest node of that name */
+      for (o = q->g->first; o; o = o->next)
+        if (o->name_len == (uint32_t)(e - v) && vram__same_n(o->name, v, o->name_len))
+          m = o;
+    if (!m)
       return vram__perr(q, v, VRAM_ERR_NAME, "an unknown node", v, (uint32_t)(e - v),
                         "a node defined before");
-    *to = (int64_t)(uintptr_t)y->value->node;
+    *to = (int64_t)(uintptr_t)m;
     break;
   }
   default: { /* Q: the text itself */
@@ -3642,6 +3684,8 @@ static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32
     n->out[i].index = g->nvalue++;
     n->out[i].last = n->index;
   }
+  if (nout && !g->noutput)
+    g->root = &n->out[0];
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE;
   if (g->last)
@@ -3784,12 +3828,35 @@ static vram_value *vram__value_of(vram__parse *q, const char *s, uint32_t n) {
   return y->value;
 }
 
+static vram_value *vram__new_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
+                                   uint32_t ndim, const int64_t *size) {
+  vram_value *v = (vram_value *)vram__take(g, sizeof *v);
+  vram_value **list = (vram_value **)vram__take(g, (g->ninput + 1) * sizeof *list);
+  uint32_t i;
+  if (!v || !list)
+    return NULL;
+  vram__zero(v, sizeof *v);
+  v->d = vram__dims_of(g, ndim, size);
+  v->name = vram__keep(g, name, len);
+  if (!v->d || !v->name)
+    return NULL;
+  v->name_len = (uint8_t)len;
+  v->index = g->nvalue++;
+  v->last = UINT32_MAX;
+  v->dtype = dtype;
+  for (i = 0; i < g->ninput; i++)
+    list[i] = g->input[i];
+  list[g->ninput++] = v;
+  g->input = list;
+  return v;
+}
+
 static int vram__input_line(vram__parse *q) {
   vram_graph *g = q->g;
   const char *name;
-  uint32_t nlen, c, i;
+  uint32_t nlen, c;
   int64_t dt, size[VRAM_MAX_AXES];
-  vram_value *v, **list;
+  vram_value *v;
   if (q->depth)
     return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "input inside a loop", NULL, 0, NULL);
   if (!vram__token(q) || !vram__is_name(q->tok, q->len))
@@ -3805,19 +3872,9 @@ static int vram__input_line(vram__parse *q) {
                       "[size,size,...]");
   if (!vram__sizes(q, q->tok, q->tok + q->len, VRAM_MAX_AXES, size, &c))
     return 0;
-  v = (vram_value *)vram__take(g, sizeof *v);
-  list = (vram_value **)vram__take(g, (g->ninput + 1) * sizeof *list);
-  if (!v || !list)
-    return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  vram__zero(v, sizeof *v);
-  v->d = vram__dims_of(g, c, size);
-  if (!v->d)
+  v = vram__new_input(g, name, nlen, (uint8_t)dt, c, size);
+  if (!v)
     return vram__perr(q, q->tok, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
-  v->name = vram__keep(g, name, nlen);
-  v->name_len = (uint8_t)nlen;
-  v->index = g->nvalue++;
-  v->last = UINT32_MAX;
-  v->dtype = (uint8_t)dt;
   while (vram__token(q)) {
     if (vram__same(q->tok, q->len, "grad=1"))
       v->flags |= VRAM__GRAD;
@@ -3828,11 +3885,7 @@ static int vram__input_line(vram__parse *q) {
   if ((v->flags & VRAM__GRAD) && vram__kind_rank(v->dtype) < 2)
     return vram__perr(q, q->start, VRAM_ERR_VALUE, "grad=1 on an input that is not floating point",
                       NULL, 0, NULL);
-  for (i = 0; i < g->ninput; i++)
-    list[i] = g->input[i];
-  list[g->ninput++] = v;
-  g->input = list;
-  return v->name && vram__define(q, name, nlen, v, 0);
+  return vram__define(q, name, nlen, v, 0);
 }
 
 static int vram__dim_line(vram__parse *q) {
@@ -3876,14 +3929,78 @@ static int vram__dim_line(vram__parse *q) {
   return 1;
 }
 
-static int vram__op_line(vram__parse *q) {
+/* A node of op `op` with these names, inputs and keys; at: where errors point to. */
+static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, const char *names_end,
+                            vram_value **in, uint32_t nin, const int64_t *attr, uint32_t na,
+                            const char *at) {
   vram_graph *g = q->g;
-  uint32_t op, nin = 0, nout = 0, na = 0, i;
-  const char *names, *names_end, *s, *at = q->tok;
+  const vram__op_row *r = vram__op_at(op);
+  vram_node *n, *before = g->last;
+  uint32_t i, nout = 0;
+  const char *s;
+  for (s = names; s <= names_end; s++) {
+    const char *t = s;
+    while (s < names_end && *s != ',')
+      s++;
+    if (!vram__is_name(t, (uint32_t)(s - t))) {
+      vram__perr(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
+                 "letters, digits, _ . /, at most 255");
+      return NULL;
+    }
+    nout++;
+  }
+  /* required keys: those marked ! ; a weight given as an input stands for them */
+  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
+    const char *k = r->keys;
+    while (*k) {
+      const char *e = k;
+      while (*e && *e != ' ' && *e != '!')
+        e++;
+      if (*e == '!') {
+        uint32_t id = 1, c = 0;
+        while (!vram__same(k, (uint32_t)(e - k), vram__key_table[id].name))
+          id++;
+        for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
+          if ((uint32_t)(attr[i] & 0xff) == id)
+            c = 1;
+        if (!c)
+          return vram__perr_null(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
+                                 vram__key_table[id].name);
+      }
+      while (*e && *e != ' ')
+        e++;
+      while (*e == ' ')
+        e++;
+      k = e;
+    }
+  }
+  if (!vram__emit(q, op, in, nin, nout, attr, na, &n))
+    return vram__perr_null(q, at, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
+  for (i = 0, s = names; i < nout; i++, s++) {
+    const char *t = s;
+    vram_value *v = &n->out[i];
+    while (s < names_end && *s != ',')
+      s++;
+    v->name = vram__keep(g, t, (uint32_t)(s - t));
+    v->name_len = (uint8_t)(s - t);
+    if (!v->name || (q->table && !vram__define(q, t, (uint32_t)(s - t), v, 0)))
+      return vram__perr_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  }
+  for (before = before ? before->next : g->first; before; before = before->next) {
+    before->name = n->out[0].name;
+    before->name_len = n->out[0].name_len;
+    before->line = q->line;
+    before->round = q->depth ? q->loop[q->depth - 1].scope : NULL;
+  }
+  return n;
+}
+
+static int vram__op_line(vram__parse *q) {
+  uint32_t op, nin = 0, na = 0, i;
+  const char *names, *names_end, *at = q->tok;
   const vram__op_row *r;
   int64_t attr[1024];
   vram_value *in[1024];
-  vram_node *n, *before = g->last;
   for (op = 0; op < VRAM_OP_COUNT; op++)
     if (vram__op_at(op)->name[0] == *at && vram__same(at, q->len, vram__op_at(op)->name))
       break;
@@ -3895,15 +4012,6 @@ static int vram__op_line(vram__parse *q) {
     return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a node without a name", q->tok, 0,
                       "OP NAME INPUTS KEY=VALUE");
   names = q->tok, names_end = q->tok + q->len;
-  for (s = names; s <= names_end; s++) {
-    const char *t = s;
-    while (s < names_end && *s != ',')
-      s++;
-    if (!vram__is_name(t, (uint32_t)(s - t)))
-      return vram__perr(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
-                        "letters, digits, _ . /, at most 255");
-    nout++;
-  }
   while (vram__token(q)) {
     uint32_t k = 0;
     while (k < q->len && q->tok[k] != '=')
@@ -3924,50 +4032,7 @@ static int vram__op_line(vram__parse *q) {
   for (i = 0; i < nin; i++)
     if (!in[i]->d)
       return 0;
-  /* required keys: those marked ! ; a weight given as an input stands for them */
-  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
-    const char *k = r->keys;
-    while (*k) {
-      const char *e = k;
-      while (*e && *e != ' ' && *e != '!')
-        e++;
-      if (*e == '!') {
-        uint32_t id = 1, c = 0;
-        while (!vram__same(k, (uint32_t)(e - k), vram__key_table[id].name))
-          id++;
-        for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
-          if ((uint32_t)(attr[i] & 0xff) == id)
-            c = 1;
-        if (!c)
-          return vram__perr(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
-                            vram__key_table[id].name);
-      }
-      while (*e && *e != ' ')
-        e++;
-      while (*e == ' ')
-        e++;
-      k = e;
-    }
-  }
-  if (!vram__emit(q, op, in, nin, nout, attr, na, &n))
-    return vram__perr(q, at, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
-  for (i = 0, s = names; i < nout; i++, s++) {
-    const char *t = s;
-    vram_value *v = &n->out[i];
-    while (s < names_end && *s != ',')
-      s++;
-    v->name = vram__keep(g, t, (uint32_t)(s - t));
-    v->name_len = (uint8_t)(s - t);
-    if (!v->name || !vram__define(q, t, (uint32_t)(s - t), v, 0))
-      return vram__perr(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  }
-  for (before = before ? before->next : g->first; before; before = before->next) {
-    before->name = n->out[0].name;
-    before->name_len = n->out[0].name_len;
-    before->line = q->line;
-    before->round = q->depth ? q->loop[q->depth - 1].scope : NULL;
-  }
-  return 1;
+  return vram__add(q, op, names, names_end, in, nin, attr, na, at) != NULL;
 }
 
 /* `output` and `drop` lines */
@@ -4216,6 +4281,88 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
+VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
+                                const int64_t *size, int grad) {
+  vram_value *v;
+  if (g->error.code)
+    return NULL;
+  if (!vram__is_name(name, vram__len(name)) || dtype <= VRAM_DTYPE_NONE ||
+      dtype >= VRAM_DTYPE_COUNT || ndim > VRAM_MAX_AXES) {
+    vram__fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
+    return NULL;
+  }
+  v = vram__new_input(g, name, vram__len(name), (uint8_t)dtype, ndim, size);
+  if (v && grad && vram__kind_rank(v->dtype) < 2) {
+    vram__fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
+    return NULL;
+  }
+  if (v && grad)
+    v->flags |= VRAM__GRAD;
+  return v;
+}
+
+VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
+                               uint32_t nin, const char *keys) {
+  vram__parse q;
+  int64_t attr[1024];
+  vram_value *x[1024];
+  uint32_t na = 0, i;
+  if (g->error.code)
+    return NULL;
+  vram__zero(&q, sizeof q);
+  q.g = g;
+  q.start = q.p = keys ? keys : "";
+  q.end = q.text_end = q.start + vram__len(q.start);
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024) {
+    vram__fail(g, VRAM_ERR_VALUE, "an unknown op, or more than 1024 inputs");
+    return NULL;
+  }
+  for (i = 0; i < nin; i++) {
+    x[i] = in[i];
+    if (!x[i]) {
+      vram__fail(g, VRAM_ERR_VALUE, "an input that is NULL");
+      return NULL;
+    }
+  }
+  while (vram__token(&q)) {
+    uint32_t k = 0;
+    while (k < q.len && q.tok[k] != '=')
+      k++;
+    if (k == q.len)
+      return vram__perr_null(&q, q.tok, VRAM_ERR_SYNTAX, "not a key", q.tok, q.len, "KEY=VALUE");
+    if (!vram__key_value(&q, vram__op_at(op), q.tok, q.tok + q.len, attr, 1000, &na))
+      return NULL;
+  }
+  return vram__add(&q, op, names, names + vram__len(names), x, nin, attr, na, q.start);
+}
+
+VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n) {
+  if (!g->error.code && (g->noutput || !n))
+    vram__fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
+  if (g->error.code)
+    return g->error.code;
+  g->root = v[0];
+  g->noutput = n;
+  while (n--)
+    v[n]->flags |= VRAM__OUTPUT, v[n]->last = UINT32_MAX;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  vram_value *in[64];
+  vram_node *m;
+  uint32_t i;
+  while (n && !g->error.code) {
+    for (i = 0; i < n && i < 64; i++)
+      in[i] = v[i];
+    m = vram__node(g, VRAM__OP_drop, in, i, 0, NULL, 0);
+    if (m)
+      m->name = "drop", m->name_len = 4;
+    v += i, n -= i;
+  }
+  return g->error.code;
+}
+
 /* Goes over the lines once, dims and loop counts alone are read; a node costs at most so much. */
 VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                    uint32_t nset) {
@@ -4293,15 +4440,6 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
       vram__more(g, set[i].name ? set[i].name : "(batch)");
       ok = 0;
     }
-  if (ok && !g->noutput) {
-    vram_node *n;
-    for (n = g->first; n; n = n->next)
-      if (n->nout)
-        g->root = &n->out[0];
-    if (g->root)
-      g->root->flags |= VRAM__OUTPUT, g->root->last = UINT32_MAX;
-    g->noutput = 1;
-  }
   if (ok && !g->root) {
     vram__fail(g, VRAM_ERR_SYNTAX, "a model without nodes");
     ok = 0;
@@ -9312,6 +9450,8 @@ static void vram__name(vram__s *s, const vram_value *v, vram__t t) {
 }
 
 static void vram__unname(vram__s *s, const vram_value *v) {
+  if (v == s->g->root)
+    return; /* the caller's */
   vram__obj *o = s->obj + s->name_of[v->index];
   if (o->refs && --o->refs == 0)
     vram__let(s, o->t);
@@ -9539,7 +9679,7 @@ static void vram__micro_batches(vram__s *s) {
                                    (s->max_fn_in + 1) * (uint64_t)sizeof *s->gin);
     if (!s->gin)
       s->failed = VRAM_ERR_MEMORY;
-    else if (s->train && s->amp == VRAM_F16)
+    else if (s->scaler)
       vram__scaled_backward(s, loss);
     else if (s->train)
       vram__backward(s, loss);
@@ -9592,7 +9732,7 @@ static void vram__optim_config_of(const vram__s *s, vram__optim_config *c) {
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
   c->weight_decay = s->o->weight_decay != 0;
-  c->scaler = s->amp == VRAM_F16;
+  c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
   c->sms = s->sm;
   c->sm_threads = s->threads;
@@ -9798,7 +9938,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->known = known != 0;
   vram__before(s);
   vram__optim_before(s);
-  if (s->train && s->amp == VRAM_F16 && !o->first_step) {
+  s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* no optimizer, no GradScaler */
+  if (s->scaler && !o->first_step) {
     s->scale = vram__existing(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__existing(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
