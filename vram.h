@@ -4547,6 +4547,7 @@ struct vram__s {
   vram__t loss, scale; /* the scale of GradScaler */
   struct vram__optim_param *optim;
   const char *problem; /* why these options are impossible */
+  uint8_t scaler;      /* GradScaler takes part */
   uint8_t known;       /* leaf.had is known from a step before */
   uint8_t missing;     /* a trainable parameter got no gradient, so it has no optimizer state */
   const vram__dims *cache[64];
@@ -9937,8 +9938,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->known = known != 0;
   vram__before(s);
+  s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* it goes with an optimizer */
   vram__optim_before(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* no optimizer, no GradScaler */
   if (s->scaler && !o->first_step) {
     s->scale = vram__existing(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__existing(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
