@@ -1010,16 +1010,47 @@ typedef enum vram__key {
   X(softshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
   X(hardshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
   X(threshold, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace threshold value") \
+  X(logsigmoid, 1, 1, same, pointwise, none, "x: g x *", "")                                     \
+  X(glu, 1, 1, glu, glu, none, "", "dim")                                                        \
+  X(prelu, 1, 2, prelu, prelu, low, "", "num_parameters frozen weights dtype")                   \
+  X(rrelu, 1, 1, same, rrelu, none, "", "lower upper inplace")                                   \
   /* softmax */                                                                                  \
   X(softmax, 1, 1, same, softmax, none, "", "dim! dtype")                                        \
   X(log_softmax, 1, 1, same, softmax, none, "", "dim! dtype")                                    \
   X(softmin, 1, 1, same, lines, none, "neg a x0; softmax y a dim=@ dtype=@", "dim! dtype")       \
   /* dropout */                                                                                  \
   X(dropout, 1, 1, same, dropout, none, "", "p inplace")                                         \
+  X(dropout1d, 1, 1, same, dropout, none, "", "p inplace")                                       \
+  X(dropout2d, 1, 1, same, dropout, none, "", "p inplace")                                       \
+  X(dropout3d, 1, 1, same, dropout, none, "", "p inplace")                                       \
+  X(alpha_dropout, 1, 1, same, dropout, none, "", "p inplace")                                   \
+  X(feature_alpha_dropout, 1, 1, same, dropout, none, "", "p inplace")                           \
   /* pooling */                                                                                  \
+  X(max_pool1d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
   X(max_pool2d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
+  X(max_pool3d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
+  X(avg_pool1d, 1, 1, pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad") \
   X(avg_pool2d, 1, 1, pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad divisor_override") \
+  X(avg_pool3d, 1, 1, pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad divisor_override") \
+  X(adaptive_avg_pool1d, 1, 1, adaptive_pool, adaptive_avg_pool, none, "", "output_size!")       \
   X(adaptive_avg_pool2d, 1, 1, adaptive_pool, adaptive_avg_pool, none, "", "output_size!")       \
+  X(adaptive_avg_pool3d, 1, 1, adaptive_pool, adaptive_avg_pool, none, "", "output_size!")       \
+  X(adaptive_max_pool1d, 1, 1, adaptive_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
+  X(adaptive_max_pool2d, 1, 1, adaptive_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
+  X(adaptive_max_pool3d, 1, 1, adaptive_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
+  X(fractional_max_pool2d, 1, 1, fractional_pool, fractional_max_pool, none, "", "kernel_size! output_size output_ratio return_indices") \
+  X(fractional_max_pool3d, 1, 1, fractional_pool, fractional_max_pool, none, "", "kernel_size! output_size output_ratio return_indices") \
+  X(max_unpool1d, 2, 2, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
+  X(max_unpool2d, 2, 2, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
+  X(max_unpool3d, 2, 2, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
+  /* resampling */                                                                               \
+  X(interpolate, 1, 1, interpolate, interpolate, none, "", "size scale_factor mode align_corners antialias") \
+  X(pixel_shuffle, 1, 1, pixel, pixel, none, "", "upscale_factor!")                              \
+  X(pixel_unshuffle, 1, 1, pixel, pixel, none, "", "downscale_factor!")                          \
+  X(grid_sample, 2, 2, grid_sample, grid_sample, widest, "", "mode padding_mode align_corners")  \
+  X(pad, 1, 1, pad, pad, none, "", "pad! mode value")                                            \
+  X(unfold, 1, 1, fold, fold, none, "", "kernel_size! dilation padding stride")                  \
+  X(fold, 1, 1, fold, fold, none, "", "output_size! kernel_size! dilation padding stride")       \
   /* attention */                                                                                \
   X(scaled_dot_product_attention, 3, 4, sdpa, sdpa, low, "", "dropout_p is_causal enable_gqa backend scale") \
   /* pointwise */                                                                                \
@@ -2317,62 +2348,80 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   return vram__out(g, n, 0, ndim, size, vram__pointwise_dtype(n, &p));
 }
 
-static int vram__conv_axes(uint16_t op) {
-  switch (op) {
-  case VRAM_OP_conv1d:
-  case VRAM_OP_conv_transpose1d:
-    return 1;
-  case VRAM_OP_conv3d:
-  case VRAM_OP_conv_transpose3d:
-    return 3;
-  default:
-    return 2;
-  }
+static const char *vram__op_name(uint32_t op);
+
+/* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
+static uint32_t vram__spatial(uint32_t op) {
+  const char *z = vram__op_name(op);
+  return (uint32_t)(z[vram__len(z) - 2] - '0');
+}
+
+static int vram__is_transposed(uint32_t op) {
+  return op >= VRAM_OP_conv_transpose1d && op <= VRAM_OP_conv_transpose3d;
+}
+
+/* A key with a value for each of k axes, small enough that sizes made of it cannot overflow. */
+static int vram__window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k, int64_t def,
+                        int64_t least, int64_t *to) {
+  uint32_t i;
+  if (!vram__axes(g, n, key, k, def, least, to))
+    return 0;
+  for (i = 0; i < k; i++)
+    if (to[i] > INT32_MAX)
+      return vram__bad(g, n, "a window beyond 31 bits");
+  return 1;
 }
 
 static int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram__dims *x = n->in[0]->d;
-  uint32_t k = (uint32_t)vram__conv_axes(n->op), i, same = 0;
-  int transposed = n->op >= VRAM_OP_conv_transpose1d && n->op <= VRAM_OP_conv_transpose3d;
+  uint32_t k = vram__spatial(n->op), i, same = 0, lead;
+  int transposed = vram__is_transposed(n->op);
   int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
-  int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3], dil[3], opad[3] = {0, 0, 0};
+  int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3] = {0, 0, 0}, dil[3],
+                                                           opad[3] = {0, 0, 0};
+  int64_t word = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
   if (x->ndim != k + 2 && x->ndim != k + 1)
     return vram__bad(g, n, "a convolution of another number of axes");
-  if (x->ndim == k + 1)
-    return vram__bad(g, n, "a convolution without a batch axis");
-  in = x->v[1];
+  lead = x->ndim - k; /* 1: no batch axis */
+  in = x->v[lead - 1];
   if (groups < 1 || c < 1 || c % groups || in % groups)
     return vram__bad(g, n, "channels that groups does not divide");
-  if (!vram__axes(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (word != VRAM__WORD("zeros") && word != VRAM__WORD("reflect") &&
+      word != VRAM__WORD("replicate") && word != VRAM__WORD("circular"))
+    return vram__bad(g, n, "padding_mode must be zeros, reflect, replicate or circular");
+  if (!vram__window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel) ||
+      !vram__window(g, n, VRAM__KEY_stride, k, 1, 1, stride) ||
+      !vram__window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
     return 0;
-  if (!vram__axes(g, n, VRAM__KEY_stride, k, 1, 1, stride))
-    return 0;
-  if (!vram__axes(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
-    return 0;
-  if (VRAM__INT(n, padding, 0) == -1)
+  if (VRAM__INT(n, padding, 0) == -1 && !transposed)
     same = 1;
-  else if (!vram__axes(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+  else if (!vram__window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
     return 0;
-  if (transposed && !vram__axes(g, n, VRAM__KEY_output_padding, k, 0, 0, opad))
+  if (transposed && !vram__window(g, n, VRAM__KEY_output_padding, k, 0, 0, opad))
     return 0;
-  size[0] = x->v[0];
-  size[1] = c;
+  for (i = 0; i < lead; i++)
+    size[i] = x->v[i];
+  size[lead - 1] = c;
   for (i = 0; i < k; i++) {
-    int64_t reach = dil[i] * (kernel[i] - 1);
-    if (dil[i] > INT64_C(0x7fffffff) || kernel[i] > INT64_C(0x7fffffff))
-      return vram__bad(g, n, "a kernel that large");
-    if (same) {
-      if (stride[i] != 1)
-        return vram__bad(g, n, "padding=same needs stride=1");
-      size[2 + i] = x->v[2 + i];
-    } else if (transposed)
-      size[2 + i] = (x->v[2 + i] - 1) * stride[i] - 2 * pad[i] + reach + opad[i] + 1;
-    else
-      size[2 + i] = x->v[2 + i] + 2 * pad[i] - reach < 1
-                        ? 0
-                        : (x->v[2 + i] + 2 * pad[i] - reach - 1) / stride[i] + 1;
-    if (size[2 + i] < 1)
+    int64_t reach = dil[i] * (kernel[i] - 1), z = x->v[lead + i], p = same ? reach : 2 * pad[i];
+    if (same && stride[i] != 1)
+      return vram__bad(g, n, "padding=same needs stride=1");
+    if (word == VRAM__WORD("reflect") && (same ? reach - reach / 2 : pad[i]) >= z)
+      return vram__bad(g, n, "reflected padding as large as the input");
+    if (word == VRAM__WORD("circular") && (same ? reach - reach / 2 : pad[i]) > z)
+      return vram__bad(g, n, "circular padding larger than the input");
+    if (transposed) {
+      uint64_t most = vram__mul((uint64_t)(z ? z - 1 : 0), (uint64_t)stride[i]);
+      if (opad[i] >= stride[i] && opad[i] >= dil[i])
+        return vram__bad(g, n, "output_padding must be smaller than stride or dilation");
+      if (most > (uint64_t)INT64_MAX / 4)
+        return vram__bad(g, n, "a result beyond 63 bits");
+      z = (int64_t)most - p + reach + opad[i] + 1;
+    } else
+      z = z + p - reach < 1 ? 0 : (z + p - reach - 1) / stride[i] + 1;
+    if (z < 1)
       return vram__bad(g, n, "a kernel larger than its padded input");
+    size[lead + i] = z;
   }
   w[0] = transposed ? in : c;
   w[1] = (transposed ? c : in) / groups;
@@ -2387,8 +2436,10 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
     for (i = 0; i < k + 2; i++)
       if (n->in[1]->d->ndim != k + 2 || n->in[1]->d->v[i] != w[i])
         return vram__bad(g, n, "a weight of another shape");
+    if (n->nin > 2 && (n->in[2]->d->ndim != 1 || n->in[2]->d->v[0] != c))
+      return vram__bad(g, n, "a bias of another shape");
   }
-  return vram__out(g, n, 0, k + 2, size, n->in[0]->dtype);
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 static int vram__shape_linear(vram_graph *g, vram_node *n) {
@@ -2554,58 +2605,302 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
   return vram__out_d(n, 0, x, n->in[0]->dtype);
 }
 
+/* The input of a pooling has k axes behind channels, and a batch or none: how many lead them. */
+static uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k) {
+  const vram__dims *x = n->in[0]->d;
+  if (x->ndim == k + 1 || x->ndim == k + 2)
+    return x->ndim - k;
+  vram__bad(g, n, "a tensor of another number of axes");
+  return 0;
+}
+
 static int vram__shape_pool(vram_graph *g, vram_node *n) {
   const vram__dims *x = n->in[0]->d;
-  uint32_t k = 2, i;
+  uint32_t k = vram__spatial(n->op), i, lead = vram__lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
   int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
-  if (x->ndim < k + 1 || x->ndim > k + 2)
-    return vram__bad(g, n, "a pooling of another number of axes");
-  if (!vram__axes(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
     return 0;
-  if (vram__list(n, VRAM__KEY_stride, NULL)) {
-    if (!vram__axes(g, n, VRAM__KEY_stride, k, 1, 1, stride))
-      return 0;
-  } else
-    for (i = 0; i < k; i++)
-      stride[i] = kernel[i];
-  if (!vram__axes(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+  for (i = 0; i < k; i++)
+    stride[i] = kernel[i];
+  if (vram__list(n, VRAM__KEY_stride, NULL) &&
+      !vram__window(g, n, VRAM__KEY_stride, k, 1, 1, stride))
     return 0;
-  if (!vram__axes(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
+  if (!vram__window(g, n, VRAM__KEY_padding, k, 0, 0, pad) ||
+      !vram__window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
     return 0;
-  for (i = 0; i < x->ndim; i++)
+  for (i = 0; i < lead; i++)
     size[i] = x->v[i];
   for (i = 0; i < k; i++) {
-    int64_t *s = size + (x->ndim - k + i), in = *s, r;
+    int64_t in = x->v[lead + i], r, *to = size + lead + i;
     if (pad[i] > kernel[i] / 2)
       return vram__bad(g, n, "padding of more than half the kernel");
-    if (dil[i] > INT64_C(0x7fffffff) || kernel[i] > INT64_C(0x7fffffff))
-      return vram__bad(g, n, "a kernel that large");
     r = in + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
-    if (r < 0)
+    if (r < 0 && !(ceil && r > -stride[i]))
       return vram__bad(g, n, "a kernel larger than its padded input");
-    *s = (r + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
-    if (ceil && (*s - 1) * stride[i] >= in + pad[i])
-      --*s; /* the last window must begin inside */
+    *to = (r + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
+    if (ceil && (*to - 1) * stride[i] >= in + pad[i])
+      --*to; /* the last window must begin inside */
+    if (*to < 1)
+      return vram__bad(g, n, "a kernel larger than its padded input");
   }
-  if (!vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype))
-    return 0;
-  return n->nout < 2 || vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
+         vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+}
+
+/* The input's leading axes, then k sizes that a key gives. */
+static int vram__resize(vram_graph *g, vram_node *n, uint32_t k, const int64_t *to) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i < x->ndim - k ? x->v[i] : to[i - (x->ndim - k)];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
+         vram__out_d(n, 1, n->out[0].d, VRAM_I64);
 }
 
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
+  uint32_t k = vram__spatial(n->op);
+  int64_t to[3];
+  return vram__lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
+         vram__resize(g, n, k, to);
+}
+
+/* in * factor, rounded down; factor in units of 10^-9; -1: too large */
+static int64_t vram__times(int64_t in, int64_t factor) {
+  int64_t whole = factor / VRAM__ONE, part = factor % VRAM__ONE, z;
+  if (factor < 0 || in > INT64_C(0xffffffff) || whole > INT32_MAX)
+    return -1;
+  z = in * whole;
+  return z + in * part / VRAM__ONE;
+}
+
+static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   const vram__dims *x = n->in[0]->d;
-  uint32_t k = 2, i;
-  int64_t size[VRAM_MAX_AXES], to[3];
-  if (x->ndim < k + 1 || x->ndim > k + 2)
-    return vram__bad(g, n, "a pooling of another number of axes");
-  if (!vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
+  uint32_t k = vram__spatial(n->op), i, lead = vram__lead(g, n, k);
+  int64_t to[3], kernel[3];
+  int by_size = vram__list(n, VRAM__KEY_output_size, NULL) != NULL;
+  if (!lead || !vram__window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+    return 0;
+  if (by_size == (vram__list(n, VRAM__KEY_output_ratio, NULL) != NULL))
+    return vram__bad(g, n, "one of output_size and output_ratio is needed");
+  if (by_size && !vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
+    return 0;
+  for (i = 0; i < k; i++) {
+    int64_t in = x->v[lead + i];
+    if (!by_size)
+      to[i] = vram__times(in, VRAM__INT(n, output_ratio, 0));
+    if (to[i] < 1 || to[i] + kernel[i] - 1 > in)
+      return vram__bad(g, n, "a kernel and a result larger than the input");
+  }
+  return vram__resize(g, n, k, to);
+}
+
+static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t k = vram__spatial(n->op), i, lead = vram__lead(g, n, k);
+  int64_t to[3], kernel[3], stride[3], pad[3];
+  if (!lead || !vram__window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
     return 0;
   for (i = 0; i < x->ndim; i++)
-    size[i] = x->v[i];
+    if (n->in[1]->d->ndim != x->ndim || n->in[1]->d->v[i] != x->v[i])
+      return vram__bad(g, n, "indices of another shape");
   for (i = 0; i < k; i++)
-    size[x->ndim - k + i] = to[i];
+    stride[i] = kernel[i];
+  if (vram__list(n, VRAM__KEY_stride, NULL) &&
+      !vram__window(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+    return 0;
+  if (!vram__window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+    return 0;
+  for (i = 0; i < k; i++) {
+    uint64_t most = vram__mul((uint64_t)x->v[lead + i], (uint64_t)stride[i]);
+    if (most > (uint64_t)INT64_MAX / 4)
+      return vram__bad(g, n, "a result beyond 63 bits");
+    to[i] = (int64_t)most - stride[i] - 2 * pad[i] + kernel[i];
+  }
+  if (vram__list(n, VRAM__KEY_output_size, NULL)) {
+    int64_t def[3];
+    for (i = 0; i < k; i++)
+      def[i] = to[i];
+    if (!vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to))
+      return 0;
+    for (i = 0; i < k; i++)
+      if (to[i] <= def[i] - stride[i] || to[i] >= def[i] + stride[i])
+        return vram__bad(g, n, "an output_size that does not fit the windows");
+  }
+  for (i = 0; i < k; i++)
+    if (to[i] < 1)
+      return vram__bad(g, n, "a result without elements");
+  return vram__resize(g, n, k, to);
+}
+
+static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
+  static const struct {
+    const char *name;
+    uint8_t least, most, aa;
+  } modes[] = {{"nearest", 3, 5, 0},   {"nearest-exact", 3, 5, 0}, {"linear", 3, 3, 0},
+               {"bilinear", 4, 4, 1},  {"bicubic", 4, 4, 1},       {"trilinear", 5, 5, 0},
+               {"area", 3, 5, 0}};
+  const vram__dims *x = n->in[0]->d;
+  uint32_t k = x->ndim - 2u, i, c;
+  int64_t to[3], word = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  const int64_t *v = vram__list(n, VRAM__KEY_scale_factor, &c);
+  if (x->ndim < 3 || x->ndim > 5)
+    return vram__bad(g, n, "interpolate of a tensor that has not 3, 4 or 5 axes");
+  for (i = 0; i < 7; i++)
+    if (word == vram__word(modes[i].name, vram__len(modes[i].name)))
+      break;
+  if (i == 7)
+    return vram__bad(g, n, "an unknown mode (nearest, nearest-exact, linear, bilinear, bicubic, "
+                           "trilinear, area)");
+  if (x->ndim < modes[i].least || x->ndim > modes[i].most)
+    return vram__bad(g, n, "a mode for another number of axes");
+  if (VRAM__INT(n, antialias, 0) && !modes[i].aa)
+    return vram__bad(g, n, "antialias needs mode bilinear or bicubic");
+  if (!v == !vram__list(n, VRAM__KEY_size, NULL))
+    return vram__bad(g, n, "one of size and scale_factor is needed");
+  if (!v)
+    return vram__axes(g, n, VRAM__KEY_size, k, 1, 1, to) && vram__resize(g, n, k, to);
+  if (c != 1 && c != k)
+    return vram__bad(g, n, "scale_factor has another number of axes");
+  for (i = 0; i < k; i++) {
+    to[i] = vram__times(x->v[2 + i], v[c == 1 ? 0 : i]);
+    if (to[i] < 1)
+      return vram__bad(g, n, "a result without elements, or one beyond 63 bits");
+  }
+  return vram__resize(g, n, k, to);
+}
+
+static int vram__shape_pixel(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int up = n->op == VRAM_OP_pixel_shuffle;
+  int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
+  if (x->ndim < 3)
+    return vram__bad(g, n, "a tensor of fewer than 3 axes");
+  to[0] = x->v[x->ndim - 3], to[1] = x->v[x->ndim - 2], to[2] = x->v[x->ndim - 1];
+  if (r < 1 || r > 65535 || (up ? to[0] % (r * r) : to[1] % r || to[2] % r))
+    return vram__bad(g, n, "sizes that the factor does not divide");
+  if (up ? to[1] > INT64_MAX / r || to[2] > INT64_MAX / r : to[0] > INT64_MAX / (r * r))
+    return vram__bad(g, n, "a result beyond 63 bits");
+  if (up)
+    to[0] /= r * r, to[1] *= r, to[2] *= r;
+  else
+    to[0] *= r * r, to[1] /= r, to[2] /= r;
+  return vram__resize(g, n, 3, to);
+}
+
+static int vram__shape_pad(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t c, i;
+  const int64_t *v = vram__list(n, VRAM__KEY_pad, &c);
+  int64_t word = VRAM__INT(n, mode, VRAM__WORD("constant")), size[VRAM_MAX_AXES];
+  if (word != VRAM__WORD("constant") && word != VRAM__WORD("reflect") &&
+      word != VRAM__WORD("replicate") && word != VRAM__WORD("circular"))
+    return vram__bad(g, n, "mode must be constant, reflect, replicate or circular");
+  if (c % 2 || c / 2 > x->ndim)
+    return vram__bad(g, n, "pad needs two values for an axis, and not more axes than the input");
+  if (word != VRAM__WORD("constant") &&
+      (c / 2 > 3 || (x->ndim != c / 2 + 2 && (x->ndim != c / 2 + 1))))
+    return vram__bad(g, n, "a mode for another number of axes");
+  if (word == VRAM__WORD("circular") && x->ndim != c / 2 + 2)
+    return vram__bad(g, n, "circular padding needs a batch axis");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  for (i = 0; i < c; i++) {
+    uint32_t a = x->ndim - 1u - i / 2;
+    if (v[i] > INT32_MAX || v[i] < -INT64_C(0x7fffffff))
+      return vram__bad(g, n, "a pad beyond 31 bits");
+    if (word == VRAM__WORD("reflect") && v[i] >= x->v[a])
+      return vram__bad(g, n, "reflected padding as large as the input");
+    if (word == VRAM__WORD("circular") && v[i] > x->v[a])
+      return vram__bad(g, n, "circular padding larger than the input");
+    size[a] += v[i];
+  }
+  for (i = 0; i < x->ndim; i++)
+    if (size[i] < (word == VRAM__WORD("constant") ? 0 : 1))
+      return vram__bad(g, n, "a pad that leaves nothing");
   return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
+static int vram__shape_fold(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int back = n->op == VRAM_OP_fold;
+  uint32_t i, lead = vram__lead(g, n, back ? 1 : 2);
+  int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
+  if (!lead || !vram__window(g, n, VRAM__KEY_kernel_size, 2, 1, 1, kernel) ||
+      !vram__window(g, n, VRAM__KEY_stride, 2, 1, 1, stride) ||
+      !vram__window(g, n, VRAM__KEY_padding, 2, 0, 0, pad) ||
+      !vram__window(g, n, VRAM__KEY_dilation, 2, 1, 1, dil))
+    return 0;
+  if (back && !vram__window(g, n, VRAM__KEY_output_size, 2, 1, 1, hw))
+    return 0;
+  if (kernel[0] > 65535 || kernel[1] > 65535)
+    return vram__bad(g, n, "a window beyond 16 bits");
+  area = kernel[0] * kernel[1];
+  for (i = 0; i < 2; i++) {
+    int64_t r;
+    if (!back)
+      hw[i] = x->v[lead + i];
+    r = hw[i] + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
+    if (r < 0)
+      return vram__bad(g, n, "a kernel larger than its padded input");
+    if (windows > INT64_MAX / (r / stride[i] + 1))
+      return vram__bad(g, n, "a result beyond 63 bits");
+    windows *= r / stride[i] + 1;
+  }
+  size[0] = x->v[0];
+  if (back) {
+    if (x->v[lead] != windows || x->v[lead - 1] % area)
+      return vram__bad(g, n, "windows that do not make up output_size");
+    size[lead - 1] = x->v[lead - 1] / area;
+    size[lead] = hw[0], size[lead + 1] = hw[1];
+    return vram__out(g, n, 0, lead + 2, size, n->in[0]->dtype);
+  }
+  if (x->v[lead - 1] > INT64_MAX / area)
+    return vram__bad(g, n, "a result beyond 63 bits");
+  size[lead - 1] = x->v[lead - 1] * area;
+  size[lead] = windows;
+  return vram__out(g, n, 0, lead + 1, size, n->in[0]->dtype);
+}
+
+static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d, *d = n->in[1]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, k = x->ndim - 2u;
+  if (x->ndim < 4 || x->ndim > 5 || d->ndim != x->ndim || d->v[0] != x->v[0] ||
+      d->v[d->ndim - 1] != k)
+    return vram__bad(g, n, "grid_sample needs [N,C,H,W] and [N,h,w,2], or an axis more and 3");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i < 2 ? x->v[i] : d->v[i - 1];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_glu(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a, i;
+  if (!x->ndim || !vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+    return x->ndim ? 0 : vram__bad(g, n, "glu of a tensor without axes");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (size[a] % 2)
+    return vram__bad(g, n, "an axis that cannot be halved");
+  size[a] /= 2;
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+static int vram__shape_prelu(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t c = VRAM__INT(n, num_parameters, 1);
+  if (n->nin > 1)
+    c = (int64_t)n->in[1]->d->numel;
+  if (c < 1 || (c != 1 && (x->ndim < 2 || x->v[1] != c)))
+    return vram__bad(g, n, "num_parameters must be 1 or the number of channels");
+  if (n->nin == 1 && (!vram__params(g, n, 2) ||
+                      !vram__own(g, n, 0, "weight", 1, &c, VRAM_F32, VRAM__PARAM)))
+    return 0;
+  return vram__out_d(n, 0, x, n->in[0]->dtype);
 }
 
 static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
@@ -3587,6 +3882,10 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
       *to = -1;
       break;
     }
+    if (k == VRAM__KEY_padding && vram__same(v, (uint32_t)(e - v), "valid")) {
+      *to = 0;
+      break;
+    }
     if (k == VRAM__KEY_split_size_or_sections || k == VRAM__KEY_pad) {
       if (!vram__sizes(q, v, e, cap - *na - 2, to, &count))
         return 0;
@@ -3596,8 +3895,16 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
       return vram__perr(q, v, VRAM_ERR_VALUE, "an empty list", NULL, 0, "at least one value");
     break;
   case 'F':
-    if (!vram__decimal(q, v, e, to))
-      return 0;
+    for (count = 0;; v += i + 1) { /* a list where a key is one for each axis */
+      for (i = 0; v + i < e && v[i] != ','; i++)
+        ;
+      if (count == (k == VRAM__KEY_scale_factor ? 3 : 1))
+        return vram__perr(q, v, VRAM_ERR_VALUE, "too many values", NULL, 0, NULL);
+      if (!vram__decimal(q, v, v + i, to + count++))
+        return 0;
+      if (v + i == e)
+        break;
+    }
     break;
   case 'W':
     *to = vram__word(v, (uint32_t)(e - v));
@@ -5452,7 +5759,7 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean)                                                                                 \
-  X(as_strided) X(copy_slices) X(copy) X(scale)                                                  \
+  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale)                                                  \
   X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)
 /* clang-format on */
 
@@ -6330,20 +6637,10 @@ static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram
       vram__let(s, in[i]);
 }
 
-static vram__t vram__channels_last(vram__s *s, vram__t x, int *copied) {
-  int64_t st[5], z;
-  uint32_t i, n = x.d->ndim;
-  *copied = !(x.d->flags & VRAM__CL);
-  if (!*copied)
-    return x;
-  for (st[1] = 1, z = x.d->v[1], i = n - 1; i >= 2; i--)
-    st[i] = z, z *= x.d->v[i];
-  st[0] = z;
-  return vram__empty(s, vram__dims_in(s, n, x.d->v, st), x.dt);
-}
+/* ---- memory formats ---- */
 
-/* c10/core/MemoryFormat.h, is_channels_last_strides_2d / _3d */
-static int vram__cl_strides(const vram__dims *d) {
+/* c10/core/MemoryFormat.h, is_channels_last_strides_2d / _3d: Tensor::suggest_memory_format */
+static int vram__suggests_cl(const vram__dims *d) {
   static const uint8_t order[2][5] = {{1, 3, 2, 0, 0}, {1, 4, 3, 2, 0}};
   int64_t min = 0;
   uint32_t i, n = d->ndim;
@@ -6352,9 +6649,7 @@ static int vram__cl_strides(const vram__dims *d) {
     return 0;
   for (i = 0; i < n; i++) {
     uint32_t a = order[n - 4][i];
-    if (d->v[a] == 0 || st[a] < min)
-      return 0;
-    if (a == 0 && min == st[1])
+    if (d->v[a] == 0 || st[a] < min || (a == 0 && min == st[1]))
       return 0;
     min = st[a];
     if (d->v[a] > 1)
@@ -6363,81 +6658,894 @@ static int vram__cl_strides(const vram__dims *d) {
   return 1;
 }
 
-static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], cx = vram__none(), cw = vram__none();
+/* The sizes of d, channels last or contiguous. */
+static const vram__dims *vram__formatted(vram__s *s, const vram__dims *d, int cl) {
+  int64_t st[5], z;
+  uint32_t i;
+  if (!cl || d->ndim < 4 || d->ndim > 5)
+    return vram__contig(s, d);
+  for (st[1] = 1, z = d->v[1], i = d->ndim - 1u; i >= 2; i--)
+    st[i] = z, z *= d->v[i];
+  st[0] = z;
+  return vram__dims_in(s, d->ndim, d->v, st);
+}
+
+/* x.contiguous(format): a copy, or x itself; a handle more either way */
+static vram__t vram__in_format(vram__s *s, vram__t x, int cl) {
+  if (x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG)) {
+    x.fn = 0;
+    return vram__keep_t(s, x);
+  }
+  return vram__empty(s, vram__formatted(s, x.d, cl), x.dt);
+}
+
+/* The dims of d with one more axis of size 1 (unsqueeze), and without an axis (squeeze). */
+static const vram__dims *vram__with_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  for (i = 0; i <= d->ndim; i++)
+    if (i == axis) {
+      size[i] = 1;
+      stride[i] = m < d->ndim ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
+    } else
+      size[i] = d->v[m], stride[i] = VRAM__STRIDE(d)[m++];
+  return vram__dims_in(s, d->ndim + 1u, size, stride);
+}
+
+static const vram__dims *vram__without_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  for (i = 0; i < d->ndim; i++)
+    if (i != axis)
+      size[m] = d->v[i], stride[m++] = VRAM__STRIDE(d)[i];
+  return vram__dims_in(s, m, size, stride);
+}
+
+/* ---- padding ---- */
+
+enum { VRAM__PAD_CONSTANT, VRAM__PAD_REFLECT, VRAM__PAD_REPLICATE, VRAM__PAD_CIRCULAR };
+
+static uint32_t vram__pad_mode(int64_t word) {
+  return word == VRAM__WORD("reflect")     ? VRAM__PAD_REFLECT
+         : word == VRAM__WORD("replicate") ? VRAM__PAD_REPLICATE
+         : word == VRAM__WORD("circular")  ? VRAM__PAD_CIRCULAR
+                                           : VRAM__PAD_CONSTANT;
+}
+
+/* x[start:start + size] along an axis, with autograd */
+static vram__t vram__t_narrow(vram__s *s, vram__t x, uint32_t axis, int64_t size) {
+  int64_t z[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x.d->ndim; i++)
+    z[i] = x.d->v[i];
+  z[axis] = size;
+  return vram__view(s, x, vram__dims_in(s, x.d->ndim, z, VRAM__STRIDE(x.d)), VRAM__K_slice, 0);
+}
+
+/* a.copy_(b) where a is a view of *base; takes both */
+static void vram__t_copy(vram__s *s, vram__t a, vram__t b, vram__t *base) {
+  vram__t in[2], y = a;
   vram__fn *f;
-  int cl, copied, own = 0;
+  in[0] = a, in[1] = b;
+  f = vram__record(s, VRAM__K_copy, in, 2, 1, 0);
+  if (f) {
+    y.fn = 0;
+    vram__keep_t(s, y);
+    vram__made(s, f, 0, &y);
+    vram__rebase(s, a, &y);
+    vram__let(s, a);
+    a = y;
+    vram__refresh(s, base);
+  }
+  vram__let(s, a);
+  vram__let(s, b);
+}
+
+/* PadNd.cpp, _pad_circular: the middle, then the two ends of each axis, the last axis first */
+static vram__t vram__pad_circular(vram__s *s, vram__t x, const vram__dims *d, const int64_t *pad,
+                                  uint32_t k) {
+  vram__t y = vram__empty(s, d, x.dt), to = vram__keep_t(s, y), from = vram__keep_t(s, x), t;
+  uint32_t i;
+  for (i = 0; i < k; i++) {
+    uint32_t a = d->ndim - 1u - i;
+    int64_t l = pad[2 * i], r = pad[2 * i + 1];
+    t = vram__t_narrow(s, to, a, d->v[a] - (l > 0 ? l : 0) - (r > 0 ? r : 0));
+    vram__let(s, to);
+    to = t;
+    t = vram__t_narrow(s, from, a, x.d->v[a] + (l < 0 ? l : 0) + (r < 0 ? r : 0));
+    vram__let(s, from);
+    from = t;
+  }
+  vram__t_copy(s, to, from, &y);
+  for (i = 0; i < 2 * k; i++)
+    if (pad[i] > 0) {
+      uint32_t a = d->ndim - 1u - i / 2;
+      to = vram__t_narrow(s, y, a, pad[i]);
+      from = vram__t_narrow(s, y, a, pad[i]);
+      vram__t_copy(s, to, from, &y);
+    }
+  return y;
+}
+
+/* F.pad: pairs of pads from the last axis on, k of them */
+static vram__t vram__t_pad(vram__s *s, vram__t x, const int64_t *pad, uint32_t k, uint32_t mode) {
+  int64_t size[VRAM_MAX_AXES], part[VRAM_MAX_AXES];
+  uint32_t i, grows = 0, shrinks = 0, n = x.d->ndim;
+  const vram__dims *d;
+  vram__fn *f;
+  vram__t y, c;
+  for (i = 0; i < n; i++)
+    size[i] = part[i] = x.d->v[i];
+  for (i = 0; i < 2 * k; i++) {
+    uint32_t a = n - 1 - i / 2;
+    size[a] += pad[i];
+    if (pad[i] > 0)
+      grows = 1;
+    else
+      part[a] += pad[i];
+    if (pad[i] < 0)
+      shrinks = 1;
+  }
+  d = vram__dims_in(s, n, size, NULL);
+  if (mode == VRAM__PAD_CIRCULAR)
+    return vram__pad_circular(s, x, d, pad, k);
+  f = vram__record(s, VRAM_OP_pad, &x, 1, 1, 1);
+  if (f) {
+    f->aux = mode | shrinks << 4 | k << 8;
+    if (mode != VRAM__PAD_CONSTANT)
+      vram__save(s, f, x);
+  }
+  if (mode == VRAM__PAD_CONSTANT) {
+    if (grows)
+      d = vram__formatted(s, d, vram__suggests_cl(x.d));
+    else
+      d = vram__dense(s, vram__dims_in(s, n, part, VRAM__STRIDE(x.d)));
+  }
+  y = vram__empty(s, d, x.dt);
+  if (mode == VRAM__PAD_REFLECT) {
+    c = vram__contiguous(s, x);
+    vram__let(s, c);
+  }
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__run_pad(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t c;
+  const int64_t *v = vram__list(n, VRAM__KEY_pad, &c);
+  y[0] = vram__t_pad(s, x[0], v, c / 2, vram__pad_mode(VRAM__INT(n, mode, 0)));
+}
+
+static void vram__bw_pad(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  if ((f->aux & 15) != VRAM__PAD_CONSTANT)
+    d = vram__contig(s, d);
+  else if (f->aux >> 4 & 15)
+    d = vram__formatted(s, d, vram__suggests_cl(g.d));
+  else
+    d = vram__dense(s, vram__dims_in(s, d->ndim, d->v, VRAM__STRIDE(g.d)));
+  to[0] = vram__empty(s, d, g.dt);
+}
+
+/* ---- convolutions: aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp ---- */
+
+/* ConvUtils.h, cudnn_conv_suggest_memory_format: 1 = channels last */
+static int vram__conv_cl(vram__t a, vram__t b) {
+  return a.dt != VRAM_F64 && b.dt != VRAM_F64 &&
+         (vram__suggests_cl(a.d) || vram__suggests_cl(b.d));
+}
+
+/* Is it a depthwise convolution that PyTorch runs with kernels of its own, not with cuDNN?
+   (ConvParams::use_cudnn_depthwise, check_cudnn_depthwise_workload_with_filter) */
+static int vram__conv_native(const vram_node *n, vram__t x, vram__t w, int cl) {
+  int64_t stride[3], dil[3], width, k, c;
+  uint32_t axes = x.d->ndim - 2u;
+  c = x.d->v[1];
+  if (VRAM__INT(n, groups, 1) != c || c < 2 || w.d->v[0] % c || cl || axes != 2 ||
+      vram__is_transposed(n->op))
+    return 0;
+  if (x.dt != VRAM_F16 || c < 32)
+    return 1;
+  axes = vram__spatial(n->op); /* a 1-D convolution runs with a height of 1 */
+  vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
+  vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
+  if (axes == 1)
+    stride[1] = stride[0], dil[1] = dil[0], stride[0] = dil[0] = 1;
+  if ((stride[0] != stride[1] && x.d->v[2] != 1) || dil[0] != 1 || dil[1] != 1)
+    return 1;
+  if (x.d->v[2] == 1 && stride[1] == 1)
+    return 0;
+  width = x.d->v[3], k = w.d->v[3];
+  if (w.d->v[2] != k || (k != 1 && k != 3 && k != 5) || width < 7)
+    return 1;
+  if (stride[1] != 2)
+    return stride[1] != 1;
+  if (x.d->v[0] == 1)
+    return k == 1 && width > 28;
+  if (k == 1)
+    return x.d->v[0] > 16 || c < 128 || width > 7;
+  return c < 512 && (c < 256 || width < 28);
+}
+
+/* the dims of t with an axis of height 1: how 1-D convolutions run */
+static vram__t vram__as_2d(vram__s *s, vram__t t) {
+  if (t.d->ndim == 3)
+    t.d = vram__with_axis(s, t.d, 2);
+  return t;
+}
+
+/* What F.conv does with padding before it convolves: padding_mode of the module, and the odd part
+   of padding=same, which goes to the right. One handle more. */
+static vram__t vram__conv_pad(vram__s *s, const vram_node *n, vram__t x, vram__t w) {
+  int64_t pad[6], p[3], dil[3];
+  uint32_t i, k = vram__spatial(n->op), any = 0;
+  uint32_t mode = vram__pad_mode(VRAM__INT(n, padding_mode, 0));
+  int same = VRAM__INT(n, padding, 0) == -1;
+  if (!same && mode == VRAM__PAD_CONSTANT)
+    return vram__keep_t(s, x);
+  vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, k, 1, 1, dil);
+  if (!same)
+    vram__axes((vram_graph *)0, n, VRAM__KEY_padding, k, 0, 0, p);
+  for (i = 0; i < k; i++) {
+    int64_t total = dil[i] * (w.d->v[w.d->ndim - k + i] - 1), *to = pad + 2 * (k - 1 - i);
+    if (mode != VRAM__PAD_CONSTANT)
+      to[0] = same ? total / 2 : p[i], to[1] = same ? total - total / 2 : p[i];
+    else
+      to[0] = 0, to[1] = total % 2;
+    if (to[1])
+      any = 1;
+  }
+  if (!any && mode == VRAM__PAD_CONSTANT)
+    return vram__keep_t(s, x);
+  return vram__t_pad(s, x, pad, k, mode);
+}
+
+static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], c, cx, cw, p = vram__none();
+  vram__fn *f;
+  int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
   uint32_t i;
   const vram__dims *d = n->out[0].d;
-  a[0] = x[0];
   vram__weights(s, n, &a[1], &a[2]);
-  if (s->amp) {
-    own = 1;
-    for (i = 3; i-- > 0;)
-      if (a[i].d)
-        a[i] = vram__autocast(s, a[i], s->amp);
-  }
+  if (!batched) {
+    c = vram__t_unsqueeze(s, x[0], 0);
+    d = vram__with_axis(s, d, 0);
+  } else
+    c = vram__keep_t(s, x[0]);
+  p = vram__conv_pad(s, n, c, a[1]);
+  vram__let(s, c);
+  a[0] = p;
+  for (i = 3; i-- > 0;)
+    if (a[i].d)
+      a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
   f = vram__record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
   if (f)
     vram__save(s, f, a[0]), vram__save(s, f, a[1]);
-  cl = vram__cl_strides(a[0].d) || vram__cl_strides(a[1].d);
-  if (cl) {
-    cx = vram__channels_last(s, a[0], &copied);
-    if (!copied)
-      cx = vram__none();
-    cw = vram__channels_last(s, a[1], &copied);
-    if (!copied)
-      cw = vram__none();
-  } else {
-    if (!(a[0].d->flags & VRAM__CONTIG))
-      cx = vram__contiguous(s, a[0]);
-    if (!(a[1].d->flags & VRAM__CONTIG))
-      cw = vram__contiguous(s, a[1]);
-  }
-  if (cl) {
-    int64_t st[5], z;
-    uint32_t k = d->ndim;
-    for (st[1] = 1, z = d->v[1], i = k - 1; i >= 2; i--)
-      st[i] = z, z *= d->v[i];
-    st[0] = z;
-    d = vram__dims_in(s, k, d->v, st);
-  }
+  c = a[0].d->ndim == 3 ? vram__contiguous(s, a[0]) : vram__none();
+  cx = vram__as_2d(s, c.d ? c : a[0]);
+  cw = vram__as_2d(s, a[1]);
+  cl = vram__conv_cl(cx, cw);
+  cx = vram__in_format(s, cx, cl);
+  if (d->ndim == 3)
+    d = vram__without_axis(s, vram__formatted(s, vram__with_axis(s, d, 2), cl), 2);
+  else
+    d = vram__formatted(s, d, cl);
   y[0] = vram__empty(s, d, a[0].dt);
+  cw = vram__in_format(s, cw, cl);
   vram__let(s, cw);
   vram__let(s, cx);
+  vram__let(s, c);
   vram__made(s, f, 0, &y[0]);
-  if (own)
-    for (i = 0; i < 3; i++)
-      vram__let(s, a[i]);
+  for (i = 0; i < 3; i++)
+    vram__let(s, a[i]);
+  vram__let(s, p);
+  if (!batched) {
+    c = vram__t_squeeze1(s, y[0], 0);
+    vram__let(s, y[0]);
+    y[0] = c;
+  }
+}
+
+/* cudnn_convolution_forward and _backward_input: the result, then copies of the operands */
+static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram__dims *d) {
+  int cl = vram__conv_cl(a, w);
+  vram__t y = vram__empty(s, vram__formatted(s, d, cl), a.dt), cw, ca;
+  cw = vram__in_format(s, w, cl);
+  ca = vram__in_format(s, a, cl);
+  vram__let(s, ca);
+  vram__let(s, cw);
+  return y;
+}
+
+/* cudnn_convolution_backward_weight */
+static vram__t vram__conv_weight(vram__s *s, vram__t x, vram__t g, const vram__dims *d) {
+  int cl = vram__conv_cl(x, g);
+  vram__t cg = vram__in_format(s, g, cl), cx = vram__in_format(s, x, cl), y;
+  y = vram__empty(s, vram__formatted(s, d, cl), g.dt);
+  vram__let(s, cx);
+  vram__let(s, cg);
+  return y;
 }
 
 static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c;
-  int cl = vram__cl_strides(x.d) || vram__cl_strides(w.d), copied;
-  if (cl)
-    c = vram__channels_last(s, g, &copied);
-  else
-    c = vram__contiguous(s, g), copied = 1;
-  if (vram__wants(f, 0)) {
-    const vram__dims *d = vram__contig(s, x.d);
-    if (cl) {
-      vram__t t = x;
-      int64_t st[5], z;
-      uint32_t k = d->ndim, i;
-      for (st[1] = 1, z = d->v[1], i = k - 1; i >= 2; i--)
-        st[i] = z, z *= d->v[i];
-      st[0] = z;
-      d = vram__dims_in(s, k, d->v, st);
-      (void)t;
-    }
-    to[0] = vram__empty(s, d, x.dt);
+  vram__t g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi;
+  int cl, want0 = vram__wants(f, 0), want1 = vram__wants(f, 1), flat = x.d->ndim == 3;
+  int transposed = vram__is_transposed(f->node->op);
+  c = flat ? vram__contiguous(s, x) : vram__none();
+  x = vram__as_2d(s, flat ? c : x);
+  w = vram__as_2d(s, w);
+  g = vram__as_2d(s, g0);
+  cl = vram__conv_cl(x, w);
+  if (vram__conv_native(f->node, x, w, cl)) {
+    xi = vram__contiguous(s, x);
+    gi = vram__contiguous(s, g);
+    if (want1)
+      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+    vram__let(s, xi);
+    if (want0)
+      to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+    vram__let(s, gi);
+  } else if (want0 || want1) {
+    xi = vram__none();
+    if (want1)
+      x = xi = vram__in_format(s, x, cl);
+    gi = vram__none();
+    if (transposed)
+      g = gi = vram__in_format(s, g, vram__suggests_cl(x.d));
+    else if (vram__suggests_cl(g.d) != vram__suggests_cl(x.d))
+      g = gi = vram__empty(s, vram__formatted(s, g.d, vram__suggests_cl(x.d)), g.dt);
+    if (want0)
+      to[0] = vram__conv_product(s, g, w, x.d);
+    if (want1)
+      to[1] = transposed ? vram__conv_weight(s, g, x, w.d) : vram__conv_weight(s, x, g, w.d);
+    vram__let(s, gi);
+    vram__let(s, xi);
   }
-  if (vram__wants(f, 1))
-    to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
-  if (copied)
-    vram__let(s, c);
+  if (flat && want0)
+    to[0].d = vram__without_axis(s, to[0].d, 2);
+  if (flat && want1)
+    to[1].d = vram__without_axis(s, to[1].d, 2);
   if (f->nin > 2 && vram__wants(f, 2))
-    to[2] = vram__sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
+    to[2] = vram__sum(s, g0, ((1u << g0.d->ndim) - 1) & ~2u, 0, g0.dt);
+  vram__let(s, c);
+}
+
+/* ---- dropout: aten/src/ATen/native/Dropout.cpp ---- */
+
+/* x * noise, in place or not: what all dropouts but the fused one come to; takes noise */
+static vram__t vram__t_noise(vram__s *s, vram__t x, vram__t noise, int inplace) {
+  vram__fn *f = vram__record(s, VRAM__K_noise, &x, 1, 1, 1);
+  vram__t y = x;
+  if (inplace) {
+    y.fn = 0;
+    vram__keep_t(s, y);
+  } else
+    y = vram__ti2(s, x, noise);
+  if (f)
+    vram__save(s, f, noise);
+  vram__made(s, f, 0, &y);
+  vram__let(s, noise);
+  return y;
+}
+
+static void vram__bw_noise(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+}
+
+/* one number for each channel: sizes [N, C, 1, ...] */
+static vram__t vram__channel_noise(vram__s *s, vram__t x) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = i < 2 ? x.d->v[i] : 1;
+  return vram__empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
+}
+
+static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
+  int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = 0, feature = 0;
+  uint32_t axes = 0;
+  vram__fn *f;
+  vram__t m, b, c;
+  if (!s->train || p == 0 || !x[0].d->numel) {
+    y[0] = vram__keep_t(s, x[0]);
+    return;
+  }
+  switch (n->op) {
+  case VRAM_OP_alpha_dropout:
+    alpha = 1;
+    break;
+  case VRAM_OP_feature_alpha_dropout:
+    alpha = feature = 1;
+    break;
+  case VRAM_OP_dropout:
+    break;
+  case VRAM_OP_dropout1d:
+    axes = 1, feature = 1;
+    break;
+  case VRAM_OP_dropout3d:
+    axes = 3, feature = 1;
+    break;
+  default:
+    feature = 1;
+  }
+  if (n->op == VRAM_OP_dropout && !inplace && p < VRAM__ONE) { /* native_dropout */
+    f = vram__record(s, n->op, x, 1, 1, 1);
+    m = vram__empty(s, vram__dense(s, x[0].d), VRAM_BOOL);
+    y[0] = vram__ti1(s, x[0]);
+    if (f)
+      vram__save(s, f, m);
+    vram__let(s, m);
+    vram__made(s, f, 0, &y[0]);
+    return;
+  }
+  c = axes && x[0].d->ndim == axes + 1 && !inplace ? vram__t_unsqueeze(s, x[0], 0)
+                                                   : vram__keep_t(s, x[0]);
+  if (p >= VRAM__ONE) {
+    y[0] = vram__t_noise(s, c, vram__empty(s, s->scalar, c.dt), inplace);
+    alpha = 0;
+  } else {
+    m = feature ? vram__channel_noise(s, c) : vram__ti1(s, c);
+    b = alpha ? vram__ti1(s, m) : vram__none();
+    y[0] = vram__t_noise(s, c, m, inplace);
+    if (alpha && inplace && y[0].fn) /* add_ of b */
+      vram__rebase(s, c, &y[0]);
+    if (alpha) {
+      vram__fn *add = vram__record(s, VRAM__K_clone, &y[0], 1, 1, 0);
+      uint32_t old = y[0].fn;
+      vram__made(s, add, 0, &y[0]);
+      if (add)
+        vram__fn_unref(s, old);
+    }
+    vram__let(s, b);
+  }
+  if (c.d->ndim != x[0].d->ndim) {
+    m = vram__t_squeeze1(s, y[0], 0);
+    vram__let(s, y[0]);
+    y[0] = m;
+  }
+  vram__let(s, c);
+}
+
+static void vram__bw_dropout(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+}
+
+/* ---- pooling ---- */
+
+/* op(x) where the 1-D form runs the 2-D one on x.unsqueeze(-2): x as that one sees it, and the
+   results back; vram__unflat takes y. */
+static vram__t vram__flat(vram__s *s, const vram_node *n, vram__t x) {
+  if (vram__spatial(n->op) == 1)
+    return vram__t_unsqueeze(s, x, x.d->ndim - 1u);
+  return vram__keep_t(s, x);
+}
+
+static vram__t vram__unflat(vram__s *s, const vram_node *n, vram__t y) {
+  vram__t z;
+  if (y.d->ndim == n->out[0].d->ndim)
+    return y;
+  z = vram__t_squeeze1(s, y, y.d->ndim - 2u);
+  vram__let(s, y);
+  return z;
+}
+
+/* the dims of output i as the 2-D form sees them */
+static const vram__dims *vram__pool_dims(vram__s *s, const vram_node *n, uint32_t ndim) {
+  const vram__dims *d = n->out[0].d;
+  return d->ndim == ndim ? d : vram__with_axis(s, d, d->ndim - 1u);
+}
+
+/* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu */
+static void vram__run_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = vram__flat(s, n, x[0]), c, m;
+  const vram__dims *d = vram__pool_dims(s, n, a.d->ndim);
+  vram__fn *f = vram__record(s, n->op, &a, 1, 1, 2);
+  int cl = vram__suggests_cl(a.d);
+  if (f)
+    vram__save(s, f, a);
+  d = vram__formatted(s, d, cl);
+  y[0] = vram__empty(s, d, a.dt);
+  m = vram__empty(s, d, VRAM_I64);
+  c = vram__in_format(s, a, cl);
+  vram__let(s, c);
+  if (f)
+    vram__save(s, f, m);
+  vram__made(s, f, 0, &y[0]);
+  y[0] = vram__unflat(s, n, y[0]);
+  if (n->nout > 1)
+    y[1] = vram__unflat(s, n, m);
+  else
+    vram__let(s, m);
+  vram__let(s, a);
+}
+
+static void vram__bw_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
+  int cl = vram__suggests_cl(x.d);
+  to[0] = vram__empty(s, vram__formatted(s, x.d, cl), g.dt);
+  cg = vram__in_format(s, g, cl);
+  cx = vram__in_format(s, x, cl);
+  vram__let(s, cx);
+  vram__let(s, cg);
+}
+
+/* AveragePool2d.cu; AveragePool3d.cu knows no channels-last */
+static void vram__run_avg_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = vram__flat(s, n, x[0]), c;
+  vram__fn *f = vram__record(s, n->op, &a, 1, 1, 1);
+  int cl = n->op != VRAM_OP_avg_pool3d && vram__suggests_cl(a.d);
+  if (f)
+    vram__save(s, f, a);
+  y[0] = vram__empty(s, vram__formatted(s, vram__pool_dims(s, n, a.d->ndim), cl), a.dt);
+  c = vram__in_format(s, a, cl);
+  vram__let(s, c);
+  vram__made(s, f, 0, &y[0]);
+  y[0] = vram__unflat(s, n, y[0]);
+  vram__let(s, a);
+}
+
+static void vram__bw_avg_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
+  int cl = f->kind != VRAM_OP_avg_pool3d && vram__suggests_cl(x.d);
+  to[0] = vram__empty(s, vram__formatted(s, x.d, cl), g.dt);
+  cx = f->kind == VRAM_OP_avg_pool3d ? vram__none() : vram__in_format(s, x, cl);
+  cg = vram__in_format(s, g, cl);
+  vram__let(s, cg);
+  vram__let(s, cx);
+}
+
+/* AdaptiveAveragePooling.cpp: to sizes of 1 it is a mean, else a kernel */
+static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, uint32_t k) {
+  uint32_t i, mask = 0, n = d->ndim;
+  vram__fn *f;
+  vram__t y, c;
+  int cl = vram__suggests_cl(x.d);
+  for (i = n - k; i < n; i++)
+    if (d->v[i] == 1)
+      mask |= 1u << i;
+  if (mask == ((1u << k) - 1) << (n - k)) {
+    f = vram__record(s, VRAM__K_mean, &x, 1, 1, 0);
+    if (f)
+      f->aux = mask;
+    y = vram__sum(s, x, mask, 1, x.dt);
+    vram__made(s, f, 0, &y);
+    if (cl && s->grad) { /* as_strided_ in place */
+      uint32_t old = y.fn;
+      f = vram__record(s, VRAM__K_as_strided, &y, 1, 1, 0);
+      vram__made(s, f, 0, &y);
+      if (f)
+        vram__fn_unref(s, old);
+    }
+    return y;
+  }
+  f = vram__record(s, VRAM_OP_adaptive_avg_pool2d, &x, 1, 1, 1);
+  if (f)
+    vram__save(s, f, x);
+  cl = cl && k == 2;
+  c = cl ? vram__none() : vram__contiguous(s, x);
+  y = vram__empty(s, vram__formatted(s, d, cl), x.dt);
+  vram__let(s, c);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__run_adaptive_avg_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = vram__flat(s, n, x[0]);
+  y[0] = vram__t_adaptive_avg(s, a, vram__pool_dims(s, n, a.d->ndim),
+                              n->op == VRAM_OP_adaptive_avg_pool3d ? 3 : 2);
+  y[0] = vram__unflat(s, n, y[0]);
+  vram__let(s, a);
+}
+
+static void vram__bw_adaptive_avg_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c;
+  int cl = x.d->ndim == 4 && vram__suggests_cl(x.d);
+  to[0] = vram__empty(s, vram__formatted(s, x.d, cl), g.dt);
+  c = cl ? vram__none() : vram__contiguous(s, g);
+  vram__let(s, c);
+}
+
+/* AdaptiveMaxPooling2d.cu, AdaptiveMaxPooling3d.cu: the kernels know no channels-last */
+static void vram__run_adaptive_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = vram__flat(s, n, x[0]), c, m, t = vram__none(), u = vram__none();
+  vram__fn *f = vram__record(s, n->op, &a, 1, 1, 2);
+  int cl = n->op != VRAM_OP_adaptive_max_pool3d && vram__suggests_cl(a.d);
+  const vram__dims *d = vram__formatted(s, vram__pool_dims(s, n, a.d->ndim), cl);
+  if (f)
+    vram__save(s, f, a);
+  y[0] = vram__empty(s, d, a.dt);
+  m = vram__empty(s, d, VRAM_I64);
+  if (!(d->flags & VRAM__CONTIG)) {
+    t = vram__contiguous(s, y[0]);
+    u = vram__contiguous(s, m);
+  }
+  c = vram__contiguous(s, a);
+  vram__let(s, c);
+  vram__let(s, u);
+  vram__let(s, t);
+  if (f)
+    vram__save(s, f, m);
+  vram__made(s, f, 0, &y[0]);
+  y[0] = vram__unflat(s, n, y[0]);
+  if (n->nout > 1)
+    y[1] = vram__unflat(s, n, m);
+  else
+    vram__let(s, m);
+  vram__let(s, a);
+}
+
+static void vram__bw_adaptive_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cm, cx;
+  int cl = x.d->ndim == 4 && vram__suggests_cl(x.d);
+  to[0] = vram__empty(s, vram__formatted(s, x.d, cl), g.dt);
+  cg = vram__contiguous(s, g);
+  cm = vram__contiguous(s, VRAM__SAVED(f)[1]);
+  cx = vram__contiguous(s, to[0]);
+  vram__let(s, cx);
+  vram__let(s, cm);
+  vram__let(s, cg);
+}
+
+/* FractionalMaxPool2d.cpp: random samples [N, C, axes] first */
+static void vram__run_fractional_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t k = n->op == VRAM_OP_fractional_max_pool2d ? 2 : 3;
+  int64_t size[3];
+  vram__t r, m;
+  vram__fn *f;
+  size[0] = x[0].d->ndim == k + 2 ? x[0].d->v[0] : 1;
+  size[1] = x[0].d->v[x[0].d->ndim - k - 1];
+  size[2] = k;
+  r = vram__empty(s, vram__dims_in(s, 3, size, NULL), x[0].dt);
+  f = vram__record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  m = vram__empty(s, n->out[0].d, VRAM_I64);
+  if (f)
+    vram__save(s, f, x[0]), vram__save(s, f, m);
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, r);
+  if (n->nout > 1)
+    y[1] = m;
+  else
+    vram__let(s, m);
+}
+
+static void vram__bw_fractional_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
+}
+
+static void vram__run_max_unpool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = vram__flat(s, n, x[0]), i = x[1], c;
+  vram__fn *f = vram__record(s, n->op, &a, 1, 1, 1);
+  if (f)
+    vram__save(s, f, i);
+  c = vram__contiguous(s, a);
+  y[0] = vram__empty(s, vram__pool_dims(s, n, a.d->ndim), a.dt);
+  vram__let(s, c);
+  vram__made(s, f, 0, &y[0]);
+  y[0] = vram__unflat(s, n, y[0]);
+  vram__let(s, a);
+}
+
+static void vram__bw_max_unpool(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+/* ---- resampling ---- */
+
+enum {
+  VRAM__UP_NEAREST,
+  VRAM__UP_LINEAR, /* linear, bilinear, trilinear */
+  VRAM__UP_BICUBIC,
+  VRAM__UP_AREA,
+  VRAM__UP_AA
+};
+
+static uint32_t vram__up_mode(const vram_node *n) {
+  int64_t w = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  if (VRAM__INT(n, antialias, 0))
+    return VRAM__UP_AA;
+  return w == VRAM__WORD("nearest") || w == VRAM__WORD("nearest-exact") ? VRAM__UP_NEAREST
+         : w == VRAM__WORD("area")                                     ? VRAM__UP_AREA
+         : w == VRAM__WORD("bicubic")                                  ? VRAM__UP_BICUBIC
+                                                                       : VRAM__UP_LINEAR;
+}
+
+static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mode = vram__up_mode(n), k = x[0].d->ndim - 2u;
+  const vram__dims *d = n->out[0].d;
+  int cl = vram__suggests_cl(x[0].d);
+  vram__t a, c, t = vram__none();
+  vram__fn *f;
+  if (mode == VRAM__UP_AREA) {
+    a = x[0];
+    if (k == 1)
+      a = vram__t_unsqueeze(s, a, 2), d = vram__with_axis(s, d, 2);
+    y[0] = vram__t_adaptive_avg(s, a, d, k == 3 ? 3 : 2);
+    if (k == 1) {
+      vram__let(s, a);
+      c = vram__t_squeeze1(s, y[0], 2);
+      vram__let(s, y[0]);
+      y[0] = c;
+    }
+    return;
+  }
+  f = vram__record(s, n->op, x, 1, 1, 0);
+  if (f)
+    f->aux = mode;
+  y[0] = vram__empty(s, vram__formatted(s, d, cl), x[0].dt);
+  if (mode == VRAM__UP_NEAREST) {
+    int native = cl && k == 2 && x[0].d->v[1] >= 4;
+    if (cl && !native)
+      t = vram__contiguous(s, y[0]);
+    c = vram__in_format(s, x[0], native);
+    vram__let(s, c);
+    vram__let(s, t);
+  }
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_interpolate(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, c, t = vram__none();
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  int cl = vram__suggests_cl(g.d), native = cl && d->ndim == 4 && d->v[1] >= 4;
+  if (f->aux == VRAM__UP_BICUBIC || (f->aux == VRAM__UP_NEAREST && d->ndim == 5))
+    cl = native = 0;
+  to[0] = vram__empty(s, vram__formatted(s, d, cl), g.dt);
+  if (cl && !native)
+    t = vram__contiguous(s, to[0]);
+  c = vram__in_format(s, g, native);
+  vram__let(s, c);
+  vram__let(s, t);
+}
+
+/* PixelShuffle.cpp: views and a contiguous clone */
+static void vram__run_pixel(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_pixel(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+/* GridSampler.cpp; the grid's gradient is made whether it is wanted or not */
+static void vram__run_grid_sample(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[2];
+  vram__fn *f;
+  uint32_t i;
+  uint8_t dt = x[0].dt;
+  if (s->amp) /* autocast: the widest */
+    dt = vram__promote2(x[0].dt, x[1].dt);
+  for (i = 0; i < 2; i++)
+    a[i] = s->amp ? vram__autocast(s, x[i], dt) : vram__keep_t(s, x[i]);
+  f = vram__record(s, n->op, a, 2, 1, 2);
+  if (f)
+    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
+  y[0] = vram__empty(s, n->out[0].d, a[0].dt);
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, a[0]);
+  vram__let(s, a[1]);
+}
+
+static void vram__bw_grid_sample(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
+  if (vram__wants(f, 0))
+    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+  t = vram__empty(s, vram__contig(s, grid.d), grid.dt);
+  if (vram__wants(f, 1))
+    to[1] = t;
+  else
+    vram__let(s, t);
+}
+
+/* Im2Col.cu, Col2Im.cu: the result begins as a tensor like x and is resized; a storage never
+   shrinks. */
+static vram__t vram__resized(vram__s *s, vram__t x, const vram__dims *d) {
+  vram__t y = vram__empty(s, vram__dense(s, x.d), x.dt), c = vram__contiguous(s, x), z;
+  uint64_t have = vram__bytes_of(x.d, x.dt), need = vram__bytes_of(d, x.dt);
+  if (need > have) {
+    z = vram__empty(s, d, x.dt);
+    vram__let(s, y);
+    y = z;
+  } else
+    y.d = d;
+  vram__let(s, c);
+  return y;
+}
+
+static void vram__run_fold(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__resized(s, x[0], n->out[0].d);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_fold(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] =
+      vram__resized(s, VRAM__SLOTS(f)[0].g, vram__contig(s, vram__in_dims(s, f, 0, NULL)));
+}
+
+/* ---- activations with more than a pointwise kernel ---- */
+
+static void vram__run_glu(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  const vram__dims *half[2];
+  half[0] = half[1] = vram__dims_in(s, x[0].d->ndim, n->out[0].d->v, VRAM__STRIDE(x[0].d));
+  if (f)
+    vram__save(s, f, x[0]);
+  y[0] = vram__empty(s, vram__ti(s, half, 2), x[0].dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_glu(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[0].g.dt);
+}
+
+/* PReLU: the weight as [1, C, 1, ...] */
+static void vram__run_prelu(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[2], b, w;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, k = x[0].d->ndim;
+  vram__fn *f;
+  vram__weights(s, n, &a[1], &b);
+  a[0] = x[0];
+  for (i = 2; i-- > 0;)
+    a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
+  if (a[1].d->ndim != k) {
+    for (i = 0; i < k; i++)
+      size[i] = 1;
+    if (k > 1)
+      size[1] = (int64_t)a[1].d->numel;
+    w = vram__t_reshape(s, a[1], k, size);
+    vram__let(s, a[1]);
+    a[1] = w;
+  }
+  f = vram__record(s, n->op, a, 2, 1, 2);
+  if (f)
+    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
+  y[0] = vram__ti2(s, a[0], a[1]);
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, a[0]);
+  vram__let(s, a[1]);
+}
+
+static void vram__bw_prelu(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__dims *d[3];
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
+  d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
+  t = vram__empty(s, vram__ti(s, d, 3), x.dt);
+  u = vram__empty(s, t.d, x.dt);
+  if (vram__wants(f, 0))
+    to[0] = t;
+  else
+    vram__let(s, t);
+  if (vram__wants(f, 1))
+    to[1] = u;
+  else
+    vram__let(s, u);
+}
+
+/* RReLU: the noise is there in evaluation too */
+static void vram__run_rrelu(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__t noise = vram__ti1(s, x[0]);
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__keep_t(s, y[0]);
+  } else
+    y[0] = vram__ti1(s, x[0]);
+  if (f)
+    vram__save(s, f, n->flags & VRAM__INPLACE ? y[0] : x[0]), vram__save(s, f, noise);
+  vram__let(s, noise);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_rrelu(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[1]);
 }
 
 static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -6745,68 +7853,6 @@ static void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__empty(s, d, dt);
 }
 
-static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
-  vram__fn *f;
-  vram__t m;
-  if (!s->train || p == 0) {
-    y[0] = vram__keep_t(s, x[0]);
-    return;
-  }
-  f = vram__record(s, n->op, x, 1, 1, 1);
-  m = vram__empty(s, vram__dense(s, x[0].d), VRAM_BOOL);
-  y[0] = vram__ti1(s, x[0]);
-  if (f)
-    vram__save(s, f, m);
-  vram__let(s, m);
-  vram__made(s, f, 0, &y[0]);
-}
-
-static void vram__bw_dropout(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
-}
-
-static void vram__run_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
-  vram__t c, m;
-  if (f)
-    vram__save(s, f, x[0]);
-  c = vram__contiguous(s, x[0]);
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
-  m = vram__empty(s, n->out[0].d, VRAM_I64);
-  vram__let(s, c);
-  if (f)
-    vram__save(s, f, m);
-  vram__made(s, f, 0, &y[0]);
-  if (n->nout > 1)
-    y[1] = m;
-  else
-    vram__let(s, m);
-}
-
-static void vram__bw_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, c = vram__contiguous(s, g);
-  to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
-  vram__let(s, c);
-}
-
-static void vram__run_avg_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
-  vram__t c;
-  if (f)
-    vram__save(s, f, x[0]);
-  c = vram__contiguous(s, x[0]);
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
-  vram__let(s, c);
-  vram__made(s, f, 0, &y[0]);
-}
-
-static void vram__bw_avg_pool(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, c = vram__contiguous(s, g);
-  to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
-  vram__let(s, c);
-}
-
 static uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
   uint32_t c, i, a, mask = 0;
   const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
@@ -6853,23 +7899,6 @@ static void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
   }
   to[0] = vram__ti1(s, t);
   vram__let(s, t);
-}
-
-static void vram__run_adaptive_avg_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const vram__dims *d = n->out[0].d;
-  uint32_t k = 2, i, mask = 0;
-  for (i = 0; i < k; i++)
-    if (d->v[d->ndim - k + i] == 1)
-      mask |= 1u << (d->ndim - k + i);
-  if (mask == ((1u << k) - 1) << (d->ndim - k)) { /* the mean */
-    vram__fn *f = vram__record(s, VRAM__K_mean, x, 1, 1, 0);
-    if (f)
-      f->aux = mask;
-    y[0] = vram__sum(s, x[0], mask, 1, x[0].dt);
-    vram__made(s, f, 0, &y[0]);
-    return;
-  }
-  vram__run_avg_pool(s, n, x, y);
 }
 
 /* Another op of the table, as PyTorch's composite functions call it; b.d NULL: a number. */
@@ -7617,7 +8646,7 @@ static void vram__run_layer_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   uint8_t acc;
   vram__norm_args(s, n, x, 1, a);
   vram__list(n, VRAM__KEY_normalized_shape, &na);
-  if (stats == 1 && ((a[1].d && a[1].dt != a[0].dt) || vram__cl_strides(a[0].d))) {
+  if (stats == 1 && ((a[1].d && a[1].dt != a[0].dt) || vram__suggests_cl(a[0].d))) {
     y[0] = vram__rms_composite(s, a[0], a[1], na);
     vram__let3(s, a);
     return;
@@ -7697,7 +8726,7 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   int cl, one;
   vram__norm_args(s, n, x, 1, a);
   f = vram__record(s, n->op, a, a[2].d ? 3 : a[1].d ? 2 : 1, 1, 4);
-  cl = vram__cl_strides(a[0].d);
+  cl = vram__suggests_cl(a[0].d);
   c = vram__format_copy(s, a[0], cl);
   for (i = 2; i < a[0].d->ndim; i++)
     hw *= a[0].d->v[i];
@@ -7736,7 +8765,7 @@ static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, ds[2], st[2], w = vram__none();
   int64_t nc[2], ng[2], hw = 1;
   uint32_t i;
-  int cl = vram__cl_strides(x.d), one, affine = (int)(f->aux & 1);
+  int cl = vram__suggests_cl(x.d), one, affine = (int)(f->aux & 1);
   c = vram__format_copy(s, g, cl);
   for (i = 2; i < x.d->ndim; i++)
     hw *= x.d->v[i];
@@ -7813,7 +8842,7 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
   cudnn = w.d && b.d && (x.dt == VRAM_F32 || x.dt == VRAM_F16) && w.dt == VRAM_F32 &&
           b.dt == VRAM_F32 && x.d->ndim >= 3 && (rm.d ? rv.d != NULL : train) &&
           x.d->v[0] <= (train ? 880801 : 65535);
-  if (cudnn && !(x.d->flags & VRAM__CONTIG) && !vram__cl_strides(x.d))
+  if (cudnn && !(x.d->flags & VRAM__CONTIG) && !vram__suggests_cl(x.d))
     x = vram__t_clone(s, x, vram__contig(s, x.d));
   else
     x = vram__keep_t(s, x);
@@ -7821,7 +8850,7 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
   f = vram__record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
   kernel = vram__bn_kernel(x.d);
   st[0] = st[1] = vram__none();
-  y = vram__empty(s, cudnn ? vram__format(s, x.d, vram__cl_strides(x.d)) : vram__dense(s, x.d),
+  y = vram__empty(s, cudnn ? vram__format(s, x.d, vram__suggests_cl(x.d)) : vram__dense(s, x.d),
                   x.dt);
   if (train || !cudnn)
     st[0] = vram__vec(s, c, VRAM_F32), st[1] = vram__vec(s, c, VRAM_F32);
@@ -7875,7 +8904,7 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
   const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
   vram__t std = vram__none(), sum[2], t;
   if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
-    const int cl = vram__cl_strides(x.d);
+    const int cl = vram__suggests_cl(x.d);
     t = vram__format_copy(s, g, cl);
     to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
     to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
@@ -7909,10 +8938,10 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
     const int kernel = vram__bn_kernel(x.d);
     if ((kernel == VRAM__BN_GENERAL || vram__bn_kernel(g.d) != kernel) && !affine) {
       t = vram__empty(s, s->scalar, VRAM_F32);
-      to[0] = vram__empty(s, vram__format(s, x.d, vram__cl_strides(x.d)), x.dt);
+      to[0] = vram__empty(s, vram__format(s, x.d, vram__suggests_cl(x.d)), x.dt);
       vram__let(s, t);
     } else
-      to[0] = vram__empty(s, vram__format(s, x.d, vram__cl_strides(x.d)), x.dt);
+      to[0] = vram__empty(s, vram__format(s, x.d, vram__suggests_cl(x.d)), x.dt);
   } else if (want)
     to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
   vram__let(s, sum[1]), vram__let(s, sum[0]);
@@ -8489,7 +9518,6 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_sdpa vram__bw_none
 #define vram__bw_batch_norm vram__bw_none
 #define vram__bw_instance_norm vram__bw_none
-#define vram__bw_adaptive_avg_pool vram__bw_avg_pool
 #define vram__bw_mean vram__bw_reduce
 
 typedef void (*vram__run_fn)(vram__s *, const vram_node *, vram__t *, vram__t *);
@@ -8504,6 +9532,8 @@ static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
     {"end", "", "", NULL, 0, 0, VRAM__AC_none}};
 
 static const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
+
+static const char *vram__op_name(uint32_t op) { return vram__op_table[op].name; }
 
 static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
 #define VRAM__X(id, lo, hi, shape, run, ac, recipe, keys) vram__run_##run,
