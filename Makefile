@@ -26,7 +26,7 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text
-TEST = $(CHECK) units-gcc-asan units-clang-asan units-clang-integer compile static fuzz
+TEST = $(CHECK) units-gcc-asan units-clang-asan units-clang-integer compile link static fuzz
 TEST_ALL = $(TEST) units-msan units-valgrind units-clang units-i686 units-powerpc units-s390x
 
 check:

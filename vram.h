@@ -658,6 +658,44 @@
 #endif
 #endif
 
+/* vram_step_options o = VRAM_ZERO_INIT; every field has its default, in C and in C++ */
+#ifdef __cplusplus
+#define VRAM_ZERO_INIT                                                                             \
+  {}
+#else
+#define VRAM_ZERO_INIT                                                                             \
+  { 0 }
+#endif
+
+/* A prefix for every function, so that copies of different versions live in one program: with
+     #define VRAM_NAMESPACE mylib_
+   before every include, vram_parse is written as ever and linked as mylib_vram_parse. */
+#ifdef VRAM_NAMESPACE
+#define VRAM__JOIN_(a, b) a##b
+#define VRAM__JOIN(a, b) VRAM__JOIN_(a, b)
+#define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
+#define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
+#define vram_dtype_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_name)
+#define vram_dtype_from_name_n VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_name_n)
+#define vram_dtype_from_onnx_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_onnx_id)
+#define vram_dtype_from_tflite_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_tflite_id)
+#define vram_dtype_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_get_info)
+#define vram_dtype_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_name)
+#define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
+#define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
+#define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
+#define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
+#define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
+#define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
+#define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
+#define vram_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parse)
+#define vram_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parse_bytes)
+#define vram_result_text VRAM__JOIN(VRAM_NAMESPACE, vram_result_text)
+#define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
+#define vram_step_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_step_bytes)
+#define vram_step_live VRAM__JOIN(VRAM_NAMESPACE, vram_step_live)
+#endif
+
 #define VRAM_MAX_AXES 8            /* axes of a tensor */
 #define VRAM_MAX_DIMS 64           /* symbolic dimensions of a model */
 #define VRAM_MAX_NAME 255          /* bytes of a name */
@@ -11090,3 +11128,36 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
 }
 
 #endif /* VRAM_IMPLEMENTATION */
+
+/* ============================================================================================
+ * Licence: choose whichever of the two you prefer.
+ *
+ * A. Public domain (www.unlicense.org)
+ * This is free and unencumbered software released into the public domain.
+ * Anyone is free to copy, modify, publish, use, compile, sell, or distribute this software, either
+ * in source code form or as a compiled binary, for any purpose, commercial or non-commercial, and
+ * by any means.
+ * In jurisdictions that recognize copyright laws, the author or authors of this software dedicate
+ * any and all copyright interest in the software to the public domain. We make this dedication for
+ * the benefit of the public at large and to the detriment of our heirs and successors. We intend
+ * this dedication to be an overt act of relinquishment in perpetuity of all present and future
+ * rights to this software under copyright law.
+ * THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+ * NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+ * NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+ * LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
+ * CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+ *
+ * B. MIT-0 (MIT No Attribution)
+ * Copyright (c) 2026 the vram.h authors
+ * Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+ * associated documentation files (the "Software"), to deal in the Software without restriction,
+ * including without limitation the rights to use, copy, modify, merge, publish, distribute,
+ * sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+ * furnished to do so.
+ * THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+ * NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+ * NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
+ * DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+ * OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+ * ============================================================================================ */

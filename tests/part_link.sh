@@ -1,0 +1,103 @@
+# Translation units, standards, symbols: sourced by part.sh.
+work=build/link
+mkdir -p $work
+WARN="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef
+-Wvla -Wcast-qual -Wcast-align -Wredundant-decls -Wdouble-promotion -Wfloat-equal -Wformat=2
+-Wwrite-strings -Werror"
+CWARN="$WARN -Wstrict-prototypes -Wmissing-prototypes"
+cell() { # cell NAME COMMAND...
+  name=$1
+  shift
+  if "$@" >$work/log 2>&1; then ok; else
+    bad "$name"
+    head -15 $work/log
+  fi
+}
+refuse() { # refuse NAME COMMAND...: must fail
+  name=$1
+  shift
+  if "$@" >$work/log 2>&1; then bad "$name"; else ok; fi
+}
+takes() { echo 'int x;' >$work/probe.c && "$@" -fsyntax-only $work/probe.c >/dev/null 2>&1; }
+src=tests/link
+
+# A. every standard: the implementation, a user of it, linked and run
+for cc in gcc clang g++ clang++; do
+  have $cc || { skip "no $cc"; continue; }
+  case $cc in
+  *++) list="c++11 c++14 c++17 c++20" lang="-x c++" warn=$WARN ;;
+  *) list="c99 c11 c17 gnu99 $(takes $cc -std=c23 && echo c23 || echo c2x)" lang= warn=$CWARN ;;
+  esac
+  user=$warn
+  case $cc in
+  g++) user="$warn -Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant" ;;
+  clang++) user="$warn -Wold-style-cast -Wzero-as-null-pointer-constant" ;;
+  esac
+  for std in $list; do
+    o=$work/$cc-$std
+    cell "$cc -std=$std implementation" $cc -std=$std -O0 $warn -I. $lang -c $src/impl.c -o $o-impl.o
+    cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_a $lang -c $src/use.c -o $o-a.o
+    cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_b $lang -c $src/use.c -o $o-b.o
+    cell "$cc -std=$std main" $cc -std=$std -c $lang $src/main.c -o $o-main.o
+    cell "$cc -std=$std link" $cc $o-main.o $o-a.o $o-b.o $o-impl.o -o $o
+    cell "$cc -std=$std run" ./$o
+  done
+  cell "$cc hostile macros" $cc $warn -I. -fsyntax-only $lang $src/hostile.c
+done
+
+# B. kinds of build: static copies, renamed copies, C beside C++, freestanding, sizes of optimisation
+gcc=gcc; have gcc || gcc=${CC:-cc}
+build() { # build NAME FLAGS FILE...
+  name=$1 flags=$2
+  shift 2
+  cell "$name" $gcc -std=c99 $CWARN -I. $flags "$@"
+}
+printf '#define VRAM_IMPLEMENTATION\n#include "use.c"\n' >$work/copy.c
+for f in a b; do
+  build "static copy $f" "-DVRAM_STATIC -I$src -DFUNCTION=use_$f -c" $work/copy.c -o $work/static-$f.o
+  build "renamed copy $f" "-DVRAM_NAMESPACE=copy_${f}_ -I$src -DFUNCTION=use_$f -c" $work/copy.c -o $work/renamed-$f.o
+  build "plain copy $f" "-I$src -DFUNCTION=use_$f -c" $work/copy.c -o $work/plain-$f.o
+done
+for kind in static renamed; do
+  cell "two $kind copies link" $gcc $src/main.c $work/$kind-a.o $work/$kind-b.o -o $work/two-$kind
+  cell "two $kind copies run" ./$work/two-$kind
+done
+refuse "two plain copies must not link" $gcc $src/main.c $work/plain-a.o $work/plain-b.o -o $work/two-plain
+if have g++; then
+  cell "C user, C++ implementation" g++ $work/g++-c++11-main.o $work/gcc-c99-a.o $work/g++-c++11-b.o $work/g++-c++11-impl.o -o $work/mixed
+  cell "C user, C++ implementation, run" ./$work/mixed
+  cell "C++ user, C implementation" g++ $work/g++-c++11-main.o $work/gcc-c99-a.o $work/g++-c++11-b.o $work/gcc-c99-impl.o -o $work/mixed
+  cell "C++ user, C implementation, run" ./$work/mixed
+  printf 'extern "C" {\n#include "vram.h"\n}\n' >$work/externc.cc
+  cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
+fi
+for opt in -O1 -O2 -O3 -Os; do
+  for cc in gcc clang; do
+    have $cc && cell "$cc $opt" $cc -std=c99 $opt -ffreestanding $CWARN -I. -c $src/impl.c -o $work/$cc$opt.o
+  done
+done
+
+# C. symbols
+nm -g --defined-only $work/gcc-O2.o | awk '{ print $3 }' >$work/symbols
+if grep -v '^vram_[a-z]' $work/symbols; then bad "symbols without vram_"; else ok; fi
+if nm -g --defined-only $work/static-a.o | awk '{ print $3 }' | grep -vx use_a; then
+  bad "VRAM_STATIC leaves global symbols"
+else ok; fi
+if nm -g --defined-only $work/renamed-a.o | awk '{ print $3 }' | grep -Ev '^(copy_a_vram_[a-z].*|use_a)$'; then
+  bad "functions that VRAM_NAMESPACE does not rename (add them to its list)"
+else ok; fi
+# a compiler may call these four, freestanding too
+for o in $work/*-O?.o; do
+  if nm -u $o | grep -Ev '_GLOBAL_OFFSET_TABLE_| (memcpy|memmove|memset|memcmp)$'; then
+    bad "$o needs symbols"
+  else ok; fi
+done
+# writable data: there is no global state
+if nm $work/gcc-O2.o | grep -E ' [bBdDcC] ' | grep -v '\.data\.rel\.ro'; then
+  bad "global state"
+else ok; fi
+
+# D. the cost of the declarations: preprocessed lines, system headers included
+lines=$(printf '#include "vram.h"\n' | $gcc -std=c99 -I. -E -P -x c - | wc -l)
+if [ "$lines" -le 2500 ]; then ok; else bad "declarations preprocess to $lines lines"; fi
+echo "declarations: $lines preprocessed lines"
