@@ -5486,20 +5486,20 @@ static void vram__reduce_iter(vram__t x, uint32_t mask, vram__iter *it) {
    split over thread blocks. acc: bytes that a thread accumulates in; vt: values that it reads at
    once. */
 static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, uint32_t vt) {
-  int64_t O = 1, I = 1, d0 = 1, d1 = 1, fast = 1, v = 1, M, p0, p1, w, h, step_in = 1, step_out = 1,
-          n, grid, c, lo, hi, target;
+  int64_t out = 1, in = 1, d0 = 1, d1 = 1, fast = 1, v = 1, M, p0, p1, w, h, step_in = 1,
+          step_out = 1, n, grid, c, lo, hi, target;
   uint32_t nr = 0, i, buf, sem;
   int along = 1, split = 0;
   for (i = 0; i < it->n; i++)
     if (it->out[i])
-      O *= it->size[i];
+      out *= it->size[i];
     else
-      I *= it->size[i], nr++;
-  if (I < 256)
+      in *= it->size[i], nr++;
+  if (in < 256)
     return; /* too few values for one thread to split */
   if (it->n) {
     along = nr == it->n || it->in[0] < it->in[nr];
-    d0 = along ? I : O, d1 = along ? O : I;
+    d0 = along ? in : out, d1 = along ? out : in;
     fast = it->in[along ? 0 : nr];
   }
   if (fast == 1) {
@@ -5521,13 +5521,13 @@ static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, u
   h = p1 < M / w ? p1 : M / w;
   w = p0 < M / h ? p0 : M / h;
   *(along ? &step_in : &step_out) *= w;
-  n = (I + step_in - 1) / step_in;
+  n = (in + step_in - 1) / step_in;
   if (n >= (16 * h < 256 ? 16 * h : 256))
     step_in *= h, split = 1;
   else
     step_out *= h;
-  grid = (O / v + step_out - 1) / step_out;
-  n = (I + step_in - 1) / step_in;
+  grid = (out / v + step_out - 1) / step_out;
+  n = (in + step_in - 1) / step_in;
   target = (int64_t)s->sm * ((int64_t)s->threads / (w * h));
   if (!split || n < 256 || grid > target)
     return;
@@ -5539,7 +5539,7 @@ static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, u
     c = hi;
   if (c <= 1)
     return;
-  buf = vram__new(s, (uint64_t)(acc * O * c) * (along ? 1u : (uint64_t)(w * v)));
+  buf = vram__new(s, (uint64_t)(acc * out * c) * (along ? 1u : (uint64_t)(w * v)));
   sem = vram__new(s, (uint64_t)(4 * grid));
   vram__drop_store(s, sem);
   vram__drop_store(s, buf);
@@ -9098,21 +9098,6 @@ static int vram__reduction(const vram_node *n) {
          : w == VRAM__WORD("sum")       ? VRAM__RED_SUM
          : w == VRAM__WORD("batchmean") ? VRAM__RED_BATCHMEAN
                                         : VRAM__RED_MEAN;
-}
-
-/* Loss.cpp, apply_loss_reduction; takes t */
-static vram__t vram__t_reduced(vram__s *s, vram__t t, int red) {
-  vram__t y;
-  if (red == VRAM__RED_NONE)
-    return t;
-  y = vram__call(s, red == VRAM__RED_MEAN ? VRAM_OP_mean : VRAM_OP_sum, t, vram__none(), NULL);
-  vram__let(s, t);
-  if (red == VRAM__RED_BATCHMEAN) {
-    t = y;
-    y = vram__call(s, VRAM_OP_div, t, vram__none(), NULL);
-    vram__let(s, t);
-  }
-  return y;
 }
 
 /* nll_loss_nd: rows of two axes or images; others are viewed as images of one line */
