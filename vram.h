@@ -684,6 +684,10 @@
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
+#define vram_drop VRAM__JOIN(VRAM_NAMESPACE, vram_drop)
+#define vram_output VRAM__JOIN(VRAM_NAMESPACE, vram_output)
+#define vram_apply VRAM__JOIN(VRAM_NAMESPACE, vram_apply)
+#define vram_input VRAM__JOIN(VRAM_NAMESPACE, vram_input)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -6391,22 +6395,22 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
   if (vram__should_fold(a, b)) {
     int turn = nb > na, matrix;
     vram__t big = turn ? vram__t_swap(s, b, nb - 2, nb - 1) : vram__keep_t(s, a);
-    vram__t small = turn && na == 2 ? vram__t_swap(s, a, 0, 1) : vram__keep_t(s, turn ? a : b);
+    vram__t second = turn && na == 2 ? vram__t_swap(s, a, 0, 1) : vram__keep_t(s, turn ? a : b);
     int64_t fold[2];
-    matrix = small.d->ndim == 2;
+    matrix = second.d->ndim == 2;
     n = big.d->ndim;
     fold[0] = 1, fold[1] = big.d->v[n - 1];
     for (i = 0; i + 1 < n; i++)
       fold[0] *= size[i] = big.d->v[i];
     if (matrix)
-      size[i] = small.d->v[1];
+      size[i] = second.d->v[1];
     else
       n--;
     p = vram__t_reshape(s, big, 2, fold);
-    q = matrix ? vram__t_mm(s, p, small) : vram__t_mv(s, p, small);
+    q = matrix ? vram__t_mm(s, p, second) : vram__t_mv(s, p, second);
     vram__let(s, p);
     y = vram__unsafe_view(s, q, vram__dims_in(s, n, size, NULL));
-    vram__let(s, small);
+    vram__let(s, second);
     vram__let(s, big);
     if (turn && matrix) {
       t = vram__t_swap(s, y, n - 2, n - 1);

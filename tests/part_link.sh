@@ -71,9 +71,12 @@ if have g++; then
   printf 'extern "C" {\n#include "vram.h"\n}\n' >$work/externc.cc
   cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
 fi
+# at -O3 gcc 12 guesses at array bounds through several inlined calls: those warnings stay off there
 for opt in -O1 -O2 -O3 -Os; do
   for cc in gcc clang; do
-    have $cc && cell "$cc $opt" $cc -std=c99 $opt -ffreestanding $CWARN -I. -c $src/impl.c -o $work/$cc$opt.o
+    guess=
+    [ $cc$opt = gcc-O3 ] && guess="-Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized"
+    have $cc && cell "$cc $opt" $cc -std=c99 $opt -ffreestanding -fno-pie $CWARN $guess -I. -c $src/impl.c -o $work/$cc$opt.o
   done
 done
 
@@ -93,11 +96,11 @@ for o in $work/*-O?.o; do
   else ok; fi
 done
 # writable data: there is no global state
-if nm $work/gcc-O2.o | grep -E ' [bBdDcC] ' | grep -v '\.data\.rel\.ro'; then
+if nm $work/gcc-O2.o | grep -E ' [bBdDcC] '; then
   bad "global state"
 else ok; fi
 
 # D. the cost of the declarations: preprocessed lines, system headers included
 lines=$(printf '#include "vram.h"\n' | $gcc -std=c99 -I. -E -P -x c - | wc -l)
-if [ "$lines" -le 2500 ]; then ok; else bad "declarations preprocess to $lines lines"; fi
+if [ "$lines" -le 800 ]; then ok; else bad "declarations preprocess to $lines lines"; fi
 echo "declarations: $lines preprocessed lines"

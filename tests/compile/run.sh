@@ -105,7 +105,9 @@ if command -v clang >/dev/null; then
       cell "$target golden" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
       cell "$target golden c11" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
       cell "$target golden c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/golden.cc" -o "$work/t.o"
-      cell "$target implementation" clang --target=$target -ffreestanding -std=c99 -Wall -Wextra -Wpedantic -Werror -Os -I"$include" -c "$work/impl.c" -o "$work/t.o"
+      # clang 14 cannot generate code for functions of this size on avr
+      [ $target = avr ] && only=-fsyntax-only || only=
+      cell "$target implementation" clang $only --target=$target -ffreestanding -std=c99 -Wall -Wextra -Wpedantic -Werror -Os -I"$include" -c "$work/impl.c" -o "$work/t.o"
     else
       skip "clang --target=$target"
     fi

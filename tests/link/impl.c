@@ -2,4 +2,3 @@
 #include "vram.h"
 #define VRAM_IMPLEMENTATION
 #include "vram.h"
-#include "vram.h"
