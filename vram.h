@@ -2780,8 +2780,8 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   static const struct {
     const char *name;
     uint8_t least, most, aa;
-  } modes[] = {{"nearest", 3, 5, 0},   {"nearest-exact", 3, 5, 0}, {"linear", 3, 3, 0},
-               {"bilinear", 4, 4, 1},  {"bicubic", 4, 4, 1},       {"trilinear", 5, 5, 0},
+  } modes[] = {{"nearest", 3, 5, 0},  {"nearest-exact", 3, 5, 0}, {"linear", 3, 3, 0},
+               {"bilinear", 4, 4, 1}, {"bicubic", 4, 4, 1},       {"trilinear", 5, 5, 0},
                {"area", 3, 5, 0}};
   const vram__dims *x = n->in[0]->d;
   uint32_t k = x->ndim - 2u, i, c;
@@ -2793,8 +2793,9 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
     if (word == vram__word(modes[i].name, vram__len(modes[i].name)))
       break;
   if (i == 7)
-    return vram__bad(g, n, "an unknown mode (nearest, nearest-exact, linear, bilinear, bicubic, "
-                           "trilinear, area)");
+    return vram__bad(g, n,
+                     "an unknown mode (nearest, nearest-exact, linear, bilinear, bicubic, "
+                     "trilinear, area)");
   if (x->ndim < modes[i].least || x->ndim > modes[i].most)
     return vram__bad(g, n, "a mode for another number of axes");
   if (VRAM__INT(n, antialias, 0) && !modes[i].aa)
@@ -2939,8 +2940,8 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
     c = (int64_t)n->in[1]->d->numel;
   if (c < 1 || (c != 1 && (x->ndim < 2 || x->v[1] != c)))
     return vram__bad(g, n, "num_parameters must be 1 or the number of channels");
-  if (n->nin == 1 && (!vram__params(g, n, 2) ||
-                      !vram__own(g, n, 0, "weight", 1, &c, VRAM_F32, VRAM__PARAM)))
+  if (n->nin == 1 &&
+      (!vram__params(g, n, 2) || !vram__own(g, n, 0, "weight", 1, &c, VRAM_F32, VRAM__PARAM)))
     return 0;
   return vram__out_d(n, 0, x, n->in[0]->dtype);
 }
@@ -6874,8 +6875,7 @@ static void vram__bw_pad(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* ConvUtils.h, cudnn_conv_suggest_memory_format: 1 = channels last */
 static int vram__conv_cl(vram__t a, vram__t b) {
-  return a.dt != VRAM_F64 && b.dt != VRAM_F64 &&
-         (vram__suggests_cl(a.d) || vram__suggests_cl(b.d));
+  return a.dt != VRAM_F64 && b.dt != VRAM_F64 && (vram__suggests_cl(a.d) || vram__suggests_cl(b.d));
 }
 
 /* Is it a depthwise convolution that PyTorch runs with kernels of its own, not with cuDNN?
@@ -7390,9 +7390,9 @@ static uint32_t vram__up_mode(const vram_node *n) {
   if (VRAM__INT(n, antialias, 0))
     return VRAM__UP_AA;
   return w == VRAM__WORD("nearest") || w == VRAM__WORD("nearest-exact") ? VRAM__UP_NEAREST
-         : w == VRAM__WORD("area")                                     ? VRAM__UP_AREA
-         : w == VRAM__WORD("bicubic")                                  ? VRAM__UP_BICUBIC
-                                                                       : VRAM__UP_LINEAR;
+         : w == VRAM__WORD("area")                                      ? VRAM__UP_AREA
+         : w == VRAM__WORD("bicubic")                                   ? VRAM__UP_BICUBIC
+                                                                        : VRAM__UP_LINEAR;
 }
 
 static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -7506,8 +7506,7 @@ static void vram__run_fold(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 }
 
 static void vram__bw_fold(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] =
-      vram__resized(s, VRAM__SLOTS(f)[0].g, vram__contig(s, vram__in_dims(s, f, 0, NULL)));
+  to[0] = vram__resized(s, VRAM__SLOTS(f)[0].g, vram__contig(s, vram__in_dims(s, f, 0, NULL)));
 }
 
 /* ---- activations with more than a pointwise kernel ---- */
