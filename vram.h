@@ -1739,9 +1739,10 @@ static void vram__more_dims(vram_graph *g, const vram__dims *d) {
    Sizes and strides. Equal ones are usually the same object, so that comparing pointers answers
    most questions. */
 
-#define VRAM__CONTIG 1u /* contiguous */
-#define VRAM__DENSE 2u  /* non-overlapping and dense, in any order of axes */
-#define VRAM__CL 4u     /* 4-D or 5-D, contiguous in channels-last order */
+#define VRAM__CONTIG 1u     /* contiguous */
+#define VRAM__DENSE 2u      /* non-overlapping and dense, in any order of axes */
+#define VRAM__CL_STRIDES 8u /* strides as channels-last has them (c10 is_channels_last_strides) */
+#define VRAM__CL 4u         /* 4-D or 5-D, contiguous in channels-last order */
 
 #define VRAM__SIZE(d) ((d)->v)
 #define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
@@ -1756,6 +1757,24 @@ static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) 
 
 static uint64_t vram__dims_bytes(uint32_t ndim) {
   return offsetof(vram__dims, v) + 2 * (uint64_t)ndim * sizeof(int64_t);
+}
+
+/* c10/core/MemoryFormat.h, is_channels_last_strides_2d and _3d */
+static int vram__like_channels_last(uint32_t n, const int64_t *size, const int64_t *stride) {
+  static const uint8_t order[2][5] = {{1, 3, 2, 0, 0}, {1, 4, 3, 2, 0}};
+  int64_t min = 0;
+  uint32_t i;
+  if ((n != 4 && n != 5) || stride[1] == 0)
+    return 0;
+  for (i = 0; i < n; i++) {
+    uint32_t a = order[n - 4][i];
+    if (size[a] == 0 || stride[a] < min || (a == 0 && min == stride[1]))
+      return 0;
+    min = stride[a];
+    if (size[a] > 1)
+      min *= size[a];
+  }
+  return 1;
 }
 
 static uint8_t vram__dims_flags(uint32_t n, const int64_t *size, const int64_t *stride) {
@@ -1801,6 +1820,8 @@ static uint8_t vram__dims_flags(uint32_t n, const int64_t *size, const int64_t *
     if (ok)
       flags |= VRAM__CL;
   }
+  if (vram__like_channels_last(n, size, stride))
+    flags |= VRAM__CL_STRIDES;
   return (uint8_t)flags;
 }
 
@@ -4878,6 +4899,11 @@ typedef struct vram__obj { /* a Python variable's tensor */
   uint32_t refs;
 } vram__obj;
 
+typedef struct vram__optim_sum { /* of a list of tensors */
+  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
+  uint64_t last;                 /* bytes of its last one */
+} vram__optim_sum;
+
 struct vram__s {
   const vram_graph *g;
   const vram_step_options *o;
@@ -4896,10 +4922,12 @@ struct vram__s {
   vram__t *args;       /* inputs and outputs of the running node */
   vram__t loss, scale; /* the scale of GradScaler */
   struct vram__optim_param *optim;
-  const char *problem; /* why these options are impossible */
-  uint8_t scaler;      /* GradScaler takes part */
-  uint8_t known;       /* leaf.had is known from a step before */
-  uint8_t missing;     /* a trainable parameter got no gradient, so it has no optimizer state */
+  const char *problem;       /* why these options are impossible */
+  uint64_t optim_held;       /* optimizer state from before the step */
+  vram__optim_sum optim_all; /* a list like all trainable parameters */
+  uint8_t scaler;            /* GradScaler takes part */
+  uint8_t known;             /* leaf.had is known from a step before */
+  uint8_t missing; /* a trainable parameter got no gradient, so it has no optimizer state */
   const vram__dims *cache[64];
   const vram__dims *scalar;
   const vram_node *node;
@@ -4943,21 +4971,33 @@ static void vram__at_peak(vram__s *s) {
    to 1 MiB more than asked for, because a smaller rest is not split off. */
 #define VRAM__SMALL UINT64_C(1048576)
 
+static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
+  if (bytes && s->live_count < s->live_cap) {
+    vram_live *l = s->live + s->live_count;
+    l->bytes = bytes;
+    l->category = (vram_category)cat;
+    l->node = node;
+  }
+  s->live_count += bytes != 0;
+}
+
+static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt);
+
 /* What is allocated now, for vram_step_live. */
 static void vram__live_set(vram__s *s) {
+  const vram_param *p;
   uint32_t i;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->node->op != VRAM_OP_parameter && p->node->op != VRAM_OP_buffer)
+      vram__live_one(s, vram__bytes_of(p->d, s->param[p->index].dt),
+                     p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
+                     p->node);
   for (i = 1; i <= s->nstore; i++) {
     const vram__store *st = s->top - i;
-    if (st->base != i || !st->srefs || !st->bytes)
-      continue;
-    if (s->live_count < s->live_cap) {
-      vram_live *l = s->live + s->live_count;
-      l->bytes = st->bytes;
-      l->category = (vram_category)st->cat;
-      l->node = st->node;
-    }
-    s->live_count++;
+    if (st->base == i && st->srefs)
+      vram__live_one(s, st->bytes, st->cat, st->node);
   }
+  vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
 
 /* A new storage of so many bytes: its slot (0 for no bytes, as PyTorch allocates nothing then). */
@@ -6682,24 +6722,8 @@ static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram
 
 /* ---- memory formats ---- */
 
-/* c10/core/MemoryFormat.h, is_channels_last_strides_2d / _3d: Tensor::suggest_memory_format */
-static int vram__suggests_cl(const vram__dims *d) {
-  static const uint8_t order[2][5] = {{1, 3, 2, 0, 0}, {1, 4, 3, 2, 0}};
-  int64_t min = 0;
-  uint32_t i, n = d->ndim;
-  const int64_t *st = VRAM__STRIDE(d);
-  if ((n != 4 && n != 5) || st[1] == 0)
-    return 0;
-  for (i = 0; i < n; i++) {
-    uint32_t a = order[n - 4][i];
-    if (d->v[a] == 0 || st[a] < min || (a == 0 && min == st[1]))
-      return 0;
-    min = st[a];
-    if (d->v[a] > 1)
-      min *= d->v[a];
-  }
-  return 1;
-}
+/* Tensor::suggest_memory_format: channels last? */
+static int vram__suggests_cl(const vram__dims *d) { return d->flags & VRAM__CL_STRIDES; }
 
 /* The sizes of d, channels last or contiguous. */
 static const vram__dims *vram__formatted(vram__s *s, const vram__dims *d, int cl) {
@@ -9626,6 +9650,7 @@ typedef struct vram__optim_config {
   uint64_t blaslt_bytes; /* cuBLASLt workspace; 0: 1 MiB */
   void *ctx;             /* for vram__optim_alloc and _free */
   uint32_t *ids;         /* scratch of vram__optim_ids() numbers */
+  const vram__optim_sum *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
 
 /* above the bytes before the call; UINT64_MAX: overflow */
@@ -9639,11 +9664,6 @@ static uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
 static void vram__optim_free(void *ctx, uint32_t id);
 
 #define VRAM__OPTIM_NIL 0xffffffffu
-
-typedef struct vram__optim_sum { /* of a list of tensors */
-  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
-  uint64_t last;                 /* bytes of its last one */
-} vram__optim_sum;
 
 typedef struct vram__optim_reg {
   vram__optim_sum sum;
@@ -10217,7 +10237,9 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
   r->now_large = r->state_large = r->peak_upper = 0;
   for (k = 0; k < 26; k++)
     vram__optim_clear(&r->reg[k]);
-  r->has_all = 0;
+  r->has_all = c->all != NULL;
+  if (c->all)
+    r->all = *c->all;
   r->unused = VRAM__OPTIM_NIL;
   r->fresh = 0;
   r->nodes = 10 * n + 64;
@@ -10607,25 +10629,50 @@ static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
   return s->low && dt == VRAM_F32 ? s->low : dt;
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. */
+static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat);
+
+/* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
+   value of the graph and stays to the end: all weights share one slot, and so do all buffers. */
 static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
+  uint64_t bytes[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0};
+  vram__t all[2];
   uint32_t i, k;
+  const int64_t none = 0;
+  const vram__dims *nothing = vram__dims_in(s, 1, &none, NULL);
+  all[0] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_PARAMS);
+  all[1] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_BUFFERS);
   for (p = g->param_first; p; p = p->next) {
-    uint8_t dt = vram__run_dtype(s, p->dtype);
     int buffer = p->kind == VRAM__BUFFER;
-    vram__t t = vram__existing(s, p->d, dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-    *(buffer ? &s->r->buffers_bytes : &s->r->params_bytes) += vram__bytes_of(p->d, dt);
+    vram__t t = all[buffer];
+    uint64_t n;
+    t.d = p->d;
+    t.dt = vram__run_dtype(s, p->dtype);
+    n = vram__bytes_of(p->d, t.dt);
+    if (bytes[buffer] > (uint64_t)VRAM_MAX_BYTES - n) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return;
+    }
+    if (p->node->op == VRAM_OP_parameter || p->node->op == VRAM_OP_buffer)
+      t = vram__existing(s, p->d, t.dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    else {
+      blocks[buffer] += (n + 511) & ~(uint64_t)511;
+      large[buffer] += n > VRAM__SMALL;
+      bytes[buffer] += n;
+    }
+    *(buffer ? &s->r->buffers_bytes : &s->r->params_bytes) += n;
     if (p->kind == VRAM__PARAM) {
       vram__leaf *l = s->leaf + s->nleaf;
       t.req = 1;
       t.fn = VRAM__LEAF | s->nleaf++;
       l->d = p->d;
-      l->dt = dt;
+      l->dt = t.dt;
     }
     s->param[p->index] = t;
   }
+  vram__bulk(s, bytes[0], blocks[0], large[0], VRAM_CATEGORY_PARAMS);
+  vram__bulk(s, bytes[1], blocks[1], large[1], VRAM_CATEGORY_BUFFERS);
   s->nparam_leaf = s->nleaf;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
@@ -10819,6 +10866,16 @@ static void vram__optim_before(vram__s *s) {
   uint32_t n;
   if (!s->train)
     return;
+  s->optim_all.bytes = s->optim_all.blocks = s->optim_all.large = s->optim_all.last = 0;
+  for (n = 0; n < s->nparam_leaf; n++) {
+    uint64_t size = vram__bytes_of(s->leaf[n].d, s->leaf[n].dt);
+    if (size) {
+      s->optim_all.bytes += size; /* no more than vram__before has added up */
+      s->optim_all.blocks += (size + 511) & ~(uint64_t)511;
+      s->optim_all.large += size > VRAM__SMALL;
+      s->optim_all.last = size;
+    }
+  }
   s->optim = (vram__optim_param *)vram__bump(s->mem, &s->used, s->cap,
                                              (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
   if (!s->optim) {
@@ -10839,6 +10896,7 @@ static void vram__optim_before(vram__s *s) {
     return;
   if (s->known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
+  c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   if (!*vram__optim_row_of(&c)->init) { /* the step's body makes it */
     c.step = 1;
@@ -10846,6 +10904,7 @@ static void vram__optim_before(vram__s *s) {
   }
   vram__bulk(s, state.state, state.state_blocks, state.state_large, VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes += state.state;
+  s->optim_held = s->r->optimizer_bytes;
 }
 
 static void vram__optim_now(vram__s *s) {
@@ -10856,6 +10915,7 @@ static void vram__optim_now(vram__s *s) {
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 1);
   c.step = s->o->first_step ? 1 : 0;
+  c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
   if (s->o->event || s->stop_at) {
     c.events = 1;
     c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
