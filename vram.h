@@ -4930,6 +4930,7 @@ struct vram__s {
   uint8_t missing; /* a trainable parameter got no gradient, so it has no optimizer state */
   const vram__dims *cache[64];
   const vram__dims *scalar;
+  const vram__dims *vec; /* the last one of one axis that vram__vec made */
   const vram_node *node;
   vram_phase phase;
   uint8_t grad, train, amp, failed, low, quiet;
@@ -5178,7 +5179,10 @@ static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
 
 static vram__t vram__none(void) {
   vram__t t;
-  vram__zero(&t, sizeof t);
+  t.d = NULL;
+  t.st = t.fn = 0;
+  t.out = 0;
+  t.dt = t.req = t.off = 0;
   return t;
 }
 
@@ -5728,7 +5732,7 @@ static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint3
   f->aux = 0;
   s->last_fn = (uint32_t)((uint64_t)((uint8_t *)f - s->mem) / 8);
   for (i = 0; i < nout; i++)
-    vram__zero(VRAM__SLOTS(f) + i, sizeof(vram__slot));
+    VRAM__SLOTS(f)[i].g = vram__none();
   return f;
 }
 
@@ -8652,7 +8656,9 @@ static const vram__dims *vram__format(vram__s *s, const vram__dims *d, int cl) {
 }
 
 static vram__t vram__vec(vram__s *s, int64_t n, uint8_t dt) {
-  return vram__empty(s, vram__dims_in(s, 1, &n, NULL), dt);
+  if (!s->vec || s->vec->v[0] != n)
+    s->vec = vram__dims_in(s, 1, &n, NULL);
+  return vram__empty(s, s->vec, dt);
 }
 
 /* Inputs of a norm on autocast's fp32 list, the last one cast first; owned. */
@@ -9890,7 +9896,8 @@ static int vram__optim_match(const vram__optim_run *r, uint32_t i);
 /* The list of this size code over parameters [from, to). Most lists are like the parameters. */
 static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint32_t to,
                              vram__optim_sum *t) {
-  int all = code == 'p' && !r->filter && !r->flags && from == 0 && to == r->n;
+  int all = code == 'p' && !r->filter && !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)) &&
+            from == 0 && to == r->n;
   uint32_t i;
   if (all && r->has_all) {
     *t = r->all;
@@ -10387,7 +10394,8 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
     return;
   }
   steal = !t.st || (s->top - t.st)->refs == 1;
-  if (l->d->flags & VRAM__DENSE) {
+  if (t.d == l->d && (t.d->flags & VRAM__DENSE)) {
+  } else if (l->d->flags & VRAM__DENSE) {
     for (i = 0; i < t.d->ndim; i++)
       if (t.d->v[i] != 1 && VRAM__STRIDE(t.d)[i] != VRAM__STRIDE(l->d)[i])
         steal = 0;
@@ -10793,6 +10801,7 @@ static void vram__micro_batches(vram__s *s) {
       s->last_fn = 0;
       for (i = 0; i < 64; i++)
         s->cache[i] = s->g->cache[i];
+      s->vec = NULL;
       for (i = 0; i < s->g->ninput; i++) {
         vram__obj *in = &s->obj[s->g->input[i]->index];
         vram__store *st = s->top - in->t.st;
