@@ -1004,7 +1004,8 @@ typedef enum vram__key {
      `inplace:` gives the recipe of the in-place form where it differs; `copy:` there says that x is
    cloned before it is overwritten.
    How it runs = `lines`: the recipe is written in the text form itself, `x0 x1 ..` the inputs, `y`
-   the output, other names temporaries, `key=@` hands a key on. */
+   the output, other names temporaries, `key=@` hands a key on. Temporaries live until the op
+   returns, or until a `drop`. */
 /* clang-format off */
 #define VRAM_OPS(X)                                                                              \
   /* convolution */                                                                              \
@@ -1047,7 +1048,7 @@ typedef enum vram__key {
   X(hardsigmoid, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")              \
   X(hardswish, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                \
   X(softplus, 1, 1, same, pointwise, fp32, "x: g x *", "beta threshold")                         \
-  X(softsign, 1, 1, same, lines, none, "abs a x0; add b a scalar=1; div y x0 b", "")             \
+  X(softsign, 1, 1, same, lines, none, "abs a x0; add b a scalar=1; drop a; div y x0 b", "")             \
   X(tanhshrink, 1, 1, same, lines, none, "tanh a x0; sub y x0 a", "")                            \
   X(softshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
   X(hardshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
@@ -1191,7 +1192,7 @@ typedef struct vram_param vram_param;
 
 /* A node's keys: [key | count << 8 | kind << 32, values...]..., 0 ends. */
 struct vram_node {
-  vram_node *next;
+  vram_node *next, *prev;
   const char *name;                /* of the first output, not terminated */
   const struct vram__round *round; /* loop rounds around it, NULL: none */
   vram_value **in;
@@ -2049,6 +2050,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 /* >>graph (Implementation) --------------------------------------------------------------------- */
 
 #define VRAM__INPLACE 1u /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u    /* node: a loss */
 #define VRAM__INNER 2u   /* node: one of the lines that an op was written out to */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
@@ -4059,6 +4061,7 @@ static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32
     g->root = &n->out[0];
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE;
+  n->prev = g->last;
   if (g->last)
     g->last->next = n;
   else
@@ -4133,6 +4136,15 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
       nw++;
       while (*p == ' ')
         p++;
+    }
+    if (vram__same(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
+      for (k = 0; k < nn && !(len[k] == wl[1] && name[k][0] == w[1][0]);)
+        k++;
+      if (!vram__node(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
+        return 0;
+      nn--;
+      name[k] = name[nn], len[k] = len[nn], val[k] = val[nn];
+      continue;
     }
     for (o = 0; !vram__same(w[0], wl[0], vram__op_at(o)->name);)
       o++;
@@ -4358,6 +4370,8 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
       return vram__perr_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   }
   for (before = before ? before->next : g->first; before; before = before->next) {
+    if (r->shape == vram__shape_loss)
+      before->flags |= VRAM__LOSS;
     before->name = n->out[0].name;
     before->name_len = n->out[0].name_len;
     before->line = q->line;
@@ -4918,9 +4932,11 @@ struct vram__s {
   vram__leaf *leaf;
   uint32_t *leaf_of; /* value index of an input with grad -> leaf + 1 */
   uint32_t nleaf, nparam_leaf;
-  vram__t *gin;        /* gradients for the inputs of the running backward node */
-  vram__t *args;       /* inputs and outputs of the running node */
-  vram__t loss, scale; /* the scale of GradScaler */
+  vram__t *gin;           /* gradients for the inputs of the running backward node */
+  vram__t *args;          /* inputs and outputs of the running node */
+  vram__t loss, scale;    /* the scale of GradScaler */
+  const vram_value *root; /* what backward starts from, or the caller keeps */
+  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   const char *problem;       /* why these options are impossible */
   uint64_t optim_held;       /* optimizer state from before the step */
@@ -10537,11 +10553,48 @@ static void vram__name(vram__s *s, const vram_value *v, vram__t t) {
 }
 
 static void vram__unname(vram__s *s, const vram_value *v) {
-  if (v == s->g->root)
+  if (v == s->root)
     return; /* the caller's */
   vram__obj *o = s->obj + s->name_of[v->index];
   if (o->refs && --o->refs == 0)
     vram__let(s, o->t);
+}
+
+/* Inference leaves out a loss that `output` does not name, and what nothing but its targets needs.
+   What the loss was made of is then what the caller keeps. */
+static void vram__leave_out(vram__s *s) {
+  enum { USED = 1, TARGET = 2 };
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint8_t *value;
+  uint32_t i;
+  for (n = g->first; n && !(n->flags & VRAM__LOSS);)
+    n = n->next;
+  if (s->train || !n)
+    return;
+  s->skip = (uint8_t *)vram__bump(s->mem, &s->used, s->cap, g->nnode);
+  value = (uint8_t *)vram__bump(s->mem, &s->used, s->cap, g->nvalue);
+  if (!s->skip || !value) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  vram__zero(value, g->nvalue);
+  for (n = g->last; n; n = n->prev) {
+    int used = n->nout == 0, target = 0, skip;
+    for (i = 0; i < n->nout; i++) {
+      used |= (n->out[i].flags & VRAM__OUTPUT) || (value[n->out[i].index] & USED);
+      target |= value[n->out[i].index] & TARGET;
+    }
+    skip = n->nout && !used && ((n->flags & VRAM__LOSS) || target);
+    s->skip[n->index] = (uint8_t)skip;
+    if (skip && s->root->node == n && n->nin)
+      s->root = n->in[0];
+    for (i = 0; i < n->nin && n->nout; i++)
+      value[n->in[i]->index] |= skip ? (i || target ? TARGET : 0) : USED;
+  }
+  for (n = g->first; n; n = n->next) /* the end of lines that were left out */
+    if (n->op == VRAM__OP_end)
+      s->skip[n->index] = n->prev && s->skip[n->prev->index];
 }
 
 static void vram__report_node(vram__s *s, const vram_node *n) {
@@ -10571,8 +10624,8 @@ static void vram__forward(vram__s *s) {
     s->node = n;
     if (s->o->nodes)
       vram__zero(s->o->nodes + n->index, sizeof *s->o->nodes);
-    if (!s->train && n->op == VRAM_OP_cross_entropy)
-      break;
+    if (s->skip && s->skip[n->index])
+      continue;
     if (n->op < VRAM_OP_COUNT) {
       for (i = 0; i < n->nin; i++) {
         vram__t *t = &s->obj[s->name_of[n->in[i]->index]].t;
@@ -10733,7 +10786,7 @@ static void vram__leave_forward(vram__s *s) {
   if (s->g->noutput > 1)
     for (n = s->g->first; n; n = n->next)
       for (i = 0; i < n->nout; i++)
-        if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->g->root)
+        if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
           vram__unname(s, &n->out[i]);
 }
 
@@ -10742,7 +10795,7 @@ static void vram__leave_forward(vram__s *s) {
 static void vram__scaled_backward(vram__s *s, vram__t loss) {
   vram__t in[2], y;
   vram__fn *f;
-  s->node = s->g->root->node;
+  s->node = s->root->node;
   if (!s->scale.d) {
     s->cat = VRAM_CATEGORY_OTHER;
     s->scale = vram__empty(s, s->scalar, VRAM_F32);
@@ -10778,8 +10831,7 @@ static void vram__micro_batches(vram__s *s) {
     if (s->failed)
       return;
     vram__leave_forward(s);
-    if (s->train) /* inference leaves a loss out */
-      loss = s->obj[s->name_of[s->g->root->index]].t;
+    loss = s->obj[s->name_of[s->root->index]].t;
     if (old.d) { /* the variable `loss` takes its new value */
       old.fn = 0;
       vram__let(s, old);
@@ -11062,6 +11114,10 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
     return VRAM_ERR_MEMORY;
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->known = known != 0;
+  s->root = g->root;
+  vram__leave_out(s);
+  if (s->failed)
+    return (vram_result)s->failed;
   vram__before(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* it goes with an optimizer */
   vram__optim_before(s);
