@@ -5880,6 +5880,7 @@ static vram__t vram__view(vram__s *s, vram__t x, const vram__dims *d, uint32_t k
   vram__t y = vram__alias(s, x, d);
   if (f)
     f->aux = aux;
+  y.req = x.req; /* under no_grad too: matmul asks for it */
   vram__made(s, f, 0, &y);
   return y;
 }
@@ -6028,6 +6029,7 @@ static vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt) {
       uint8_t cat = s->cat;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       l->cast = vram__t_cast(s, x, dt);
+      l->cast.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->cat = cat;
     }
     return vram__keep_t(s, l->cast);
