@@ -997,10 +997,15 @@ typedef enum vram__key {
    what backward does for each input that wants a gradient, in PyTorch's order (alphabetical in the
    names of its arguments). Reverse Polish, one letter a step:
      x w b    the inputs, saved        y   the output, saved       m   the extra output, saved
-     g        gradient of the output   ~   a new tensor like the top (a pointwise kernel)
-     * 3      a new tensor from the top two / three, broadcast     =   hand on, nothing allocated
-   A letter that a gradient needs is what autograd saves; it is saved only when that gradient is
-   wanted. Temporaries go at the end of each gradient.
+     g        gradient of the output   =   hand on, nothing allocated
+     ~ %      a new tensor like the top: a kernel of it alone, of it and a number
+     * 3      a new tensor from the top two / three, broadcast
+     ? !      bools: the top two compared, the top compared with a number
+     0        a number that is a tensor of g's dtype       '   the top is not needed
+     /        temporaries below the top go now, not at the end of this gradient
+   An input that only one gradient needs is saved if that gradient is wanted, one that several need
+   always (gen_variable_type.py, guard_for). The second input may be a number: then its letter
+   is one, and nothing is saved or allocated for it.
      `inplace:` gives the recipe of the in-place form where it differs; `copy:` there says that x is
    cloned before it is overwritten.
    How it runs = `lines`: the recipe is written in the text form itself, `x0 x1 ..` the inputs, `y`
@@ -1101,20 +1106,49 @@ typedef enum vram__key {
   X(sub, 1, 2, bcast, pointwise, none, "w: g ~; x: g =", "scalar inplace alpha")                 \
   X(mul, 1, 2, bcast, pointwise, none, "w: g x *; x: g w *", "scalar inplace")                   \
   X(div, 1, 2, bcast, pointwise, none, "w: g ~ x w * w * *; x: g w *", "scalar inplace rounding_mode") \
-  X(pow, 1, 2, bcast, pointwise, fp32, "x: g x ~ ~ *", "scalar inplace")                         \
+  X(floor_divide, 1, 2, bcast, pointwise, none, "", "scalar inplace")                            \
+  X(pow, 1, 2, bcast, pointwise, fp32, "x: g x ~ % *", "scalar inplace")                         \
+  X(maximum, 2, 2, bcast, pointwise, none, "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3", "") \
+  X(minimum, 2, 2, bcast, pointwise, none, "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3", "") \
+  X(where, 2, 3, bcast, where, none, "", "scalar")                                               \
+  X(masked_fill, 2, 3, bcast, masked_fill, none, "", "inplace scalar")                           \
+  X(lerp, 2, 3, bcast, pointwise, none, "w: g %; x: g %", "scalar inplace")                      \
+  X(addcmul, 3, 3, bcast, pointwise, widest, "x: g =; w: g b % *; b: g w % *", "inplace")        \
   X(exp, 1, 1, same, pointwise, fp32, "x: g y *", "inplace")                                     \
-  X(log, 1, 1, same, pointwise, fp32, "x: g x *", "inplace")                                     \
-  X(sqrt, 1, 1, same, pointwise, none, "x: g y ~ *", "inplace")                                  \
-  X(rsqrt, 1, 1, same, pointwise, fp32, "x: g ~ y ~ *", "inplace")                               \
+  X(log, 1, 1, same, pointwise, fp32, "x: g x *; inplace: copy", "inplace")                      \
+  X(sqrt, 1, 1, same, pointwise, none, "x: g y % *", "inplace")                                  \
+  X(rsqrt, 1, 1, same, pointwise, fp32, "x: g % y ~ *", "inplace")                               \
   X(abs, 1, 1, same, pointwise, none, "x: g x ~ *; inplace: copy", "inplace")                    \
   X(neg, 1, 1, same, pointwise, none, "x: g ~", "inplace")                                       \
-  X(square, 1, 1, same, lines, none, "pow y x0 scalar=1", "")                                    \
+  X(square, 1, 1, same, pointwise, fp32, "x: g x ~ % *; inplace: copy", "inplace")               \
   X(sin, 1, 1, same, pointwise, none, "x: g x ~ *; inplace: copy", "inplace")                    \
   X(cos, 1, 1, same, pointwise, none, "x: g x ~ ~ *; inplace: copy", "inplace")                  \
-  X(erf, 1, 1, same, pointwise, none, "x: x ~ ~ ~ ~ g *; inplace: copy", "inplace")              \
+  X(erf, 1, 1, same, pointwise, none, "x: x ~ ~ ~ % g *; inplace: copy", "inplace")              \
+  X(sign, 1, 1, same, pointwise, none, "x: g ~", "inplace")                                      \
+  X(round, 1, 1, same, pointwise, none, "x: g ~", "inplace")                                     \
+  X(clamp, 1, 1, same, pointwise, none, "x: 0 x ! g 3; inplace: copy", "min max inplace")        \
+  /* comparison */                                                                               \
+  X(eq, 1, 2, bcast, compare, none, "", "scalar")                                                \
+  X(ne, 1, 2, bcast, compare, none, "", "scalar")                                                \
+  X(lt, 1, 2, bcast, compare, none, "", "scalar")                                                \
+  X(le, 1, 2, bcast, compare, none, "", "scalar")                                                \
+  X(gt, 1, 2, bcast, compare, none, "", "scalar")                                                \
+  X(ge, 1, 2, bcast, compare, none, "", "scalar")                                                \
+  X(logical_and, 2, 2, bcast, compare, none, "", "")                                             \
+  X(logical_or, 2, 2, bcast, compare, none, "", "")                                              \
+  X(logical_not, 1, 1, bcast, compare, none, "", "")                                             \
   /* reduction */                                                                                \
   X(sum, 1, 1, reduce, reduce, opt32, "", "dim keepdim dtype")                                   \
   X(mean, 1, 1, reduce, reduce, none, "", "dim keepdim dtype")                                   \
+  X(amax, 1, 1, reduce, extreme, none, "", "dim keepdim")                                        \
+  X(amin, 1, 1, reduce, extreme, none, "", "dim keepdim")                                        \
+  X(max, 1, 1, reduce, extreme, none, "", "dim keepdim")                                         \
+  X(min, 1, 1, reduce, extreme, none, "", "dim keepdim")                                         \
+  X(prod, 1, 1, reduce, prod, opt32, "", "dim keepdim dtype")                                    \
+  X(var, 1, 1, reduce, var, none, "", "dim keepdim correction unbiased")                         \
+  X(std, 1, 1, reduce, var, none, "", "dim keepdim correction unbiased")                         \
+  X(norm, 1, 1, reduce, vector_norm, opt32, "", "dim keepdim dtype")                             \
+  X(logsumexp, 1, 1, reduce, logsumexp, fp32, "", "dim! keepdim")                                \
   /* shape */                                                                                    \
   X(reshape, 1, 1, reshape, view, none, "", "shape!")                                            \
   X(view, 1, 1, reshape, view, none, "", "shape!")                                               \
@@ -1133,8 +1167,13 @@ typedef enum vram__key {
   X(chunk, 1, 1, split, split, none, "", "chunks! dim")                                          \
   X(unbind, 1, 1, unbind, split, none, "", "dim")                                               \
   X(detach, 1, 1, same, detach, none, "", "")                                                    \
-  X(cat, 1, 65535, cat, cat, widest, "", "dim")                                                  \
-  X(stack, 1, 65535, stack, cat, widest, "", "dim")                                            \
+  X(cat, 1, 65535, cat, cat, none, "", "dim")                                                    \
+  X(stack, 1, 65535, stack, cat, none, "", "dim")                                                \
+  X(roll, 1, 1, roll, roll, none, "", "shifts! dims")                                            \
+  X(flip, 1, 1, roll, flip, none, "", "dims!")                                                   \
+  X(repeat, 1, 1, repeat, repeat, none, "", "repeats!")                                          \
+  X(tile, 1, 1, repeat, repeat, none, "", "dims!")                                               \
+  X(repeat_interleave, 1, 1, repeat_interleave, repeat_interleave, none, "", "repeats! dim")     \
   X(contiguous, 1, 1, same, contiguous, none, "", "")                                            \
   X(clone, 1, 1, same, clone, none, "", "")                                                      \
   X(to, 1, 1, same, to, none, "", "dtype!")                                                      \
@@ -1744,9 +1783,13 @@ static void vram__more_dims(vram_graph *g, const vram__dims *d) {
 #define VRAM__DENSE 2u      /* non-overlapping and dense, in any order of axes */
 #define VRAM__CL_STRIDES 8u /* strides as channels-last has them (c10 is_channels_last_strides) */
 #define VRAM__CL 4u         /* 4-D or 5-D, contiguous in channels-last order */
+#define VRAM__PLAIN 16u     /* contiguous, and axes of size 1 have the usual strides too */
 
 #define VRAM__SIZE(d) ((d)->v)
 #define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
+
+/* Tensor::suggest_memory_format: channels last? */
+static int vram__suggests_cl(const vram__dims *d) { return d->flags & VRAM__CL_STRIDES; }
 
 static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
   uint64_t at = (*used + 7) & ~(uint64_t)7;
@@ -1779,15 +1822,18 @@ static int vram__like_channels_last(uint32_t n, const int64_t *size, const int64
 }
 
 static uint8_t vram__dims_flags(uint32_t n, const int64_t *size, const int64_t *stride) {
-  uint32_t i, j, flags = 0;
+  uint32_t i, j, flags = VRAM__PLAIN;
   int64_t z = 1;
   int ok = 1;
   uint8_t order[VRAM_MAX_AXES];
   for (i = n; i-- > 0;) {
     if (size[i] == 0)
       return VRAM__CONTIG | VRAM__DENSE;
-    if (size[i] != 1 && stride[i] != z)
-      ok = 0;
+    if (stride[i] != z) {
+      flags = 0;
+      if (size[i] != 1)
+        ok = 0;
+    }
     z *= size[i];
   }
   if (ok)
@@ -2268,6 +2314,16 @@ static int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to) {
 
 /* ---- shape rules: one function each, named in the op table ---- */
 
+/* at::result_type: a tensor without axes counts only where its kind is the higher one. */
+typedef struct vram__promote {
+  uint8_t dim, zero;
+  uint8_t has_dim, has_zero;
+} vram__promote;
+
+static uint32_t vram__kind_rank(uint8_t dt);
+static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
+static uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p);
+
 static int vram__shape_same(vram_graph *g, vram_node *n) {
   uint8_t dt = n->in[0]->dtype;
   uint32_t i;
@@ -2276,6 +2332,12 @@ static int vram__shape_same(vram_graph *g, vram_node *n) {
     dt = n->in[1]->dtype;
   else if (vram__list(n, VRAM__KEY_dtype, NULL))
     dt = (uint8_t)VRAM__INT(n, dtype, dt);
+  if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
+    vram__promote p;
+    vram__zero(&p, sizeof p);
+    vram__promote_add(&p, dt, n->in[0]->d->ndim);
+    dt = vram__result_dtype(n->op, 2, &p);
+  }
   for (i = 0; i < n->nout; i++)
     vram__out_d(n, i, n->in[0]->d, dt);
   return 1;
@@ -2338,12 +2400,6 @@ static uint8_t vram__promote2(uint8_t a, uint8_t b) {
   return za > zb ? a : b;
 }
 
-/* at::result_type: a tensor without axes counts only where its kind is the higher one. */
-typedef struct vram__promote {
-  uint8_t dim, zero;
-  uint8_t has_dim, has_zero;
-} vram__promote;
-
 static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
   if (ndim) {
     p->dim = p->has_dim ? vram__promote2(p->dim, dt) : dt;
@@ -2366,14 +2422,21 @@ static uint8_t vram__promote_get(const vram__promote *p) {
   return vram__promote2(p->dim, p->zero);
 }
 
-/* The dtype of a pointwise op's result from its inputs' dtypes (0 inputs after dt0: scalar). */
-static uint8_t vram__pointwise_dtype(const vram_node *n, const vram__promote *p) {
+/* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
+static uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p) {
   uint8_t dt = vram__promote_get(p);
-  int real = 0;
-  switch (n->op) {
+  switch (op) {
+  case VRAM_OP_eq:
+  case VRAM_OP_ne:
+  case VRAM_OP_lt:
+  case VRAM_OP_le:
+  case VRAM_OP_gt:
+  case VRAM_OP_ge:
+  case VRAM_OP_logical_and:
+  case VRAM_OP_logical_or:
+  case VRAM_OP_logical_not:
+    return VRAM_BOOL;
   case VRAM_OP_div:
-    real = !vram__list(n, VRAM__KEY_rounding_mode, NULL);
-    break;
   case VRAM_OP_exp:
   case VRAM_OP_log:
   case VRAM_OP_sqrt:
@@ -2383,34 +2446,89 @@ static uint8_t vram__pointwise_dtype(const vram_node *n, const vram__promote *p)
   case VRAM_OP_erf:
   case VRAM_OP_sigmoid:
   case VRAM_OP_tanh:
-    real = 1;
-    break;
+    return vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
   case VRAM_OP_pow:
-    real = n->nin == 1;
-    break;
+    return nin == 1 && vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
+  case VRAM_OP_add:
+  case VRAM_OP_sub:
+  case VRAM_OP_mul:
+  case VRAM_OP_floor_divide:
+  case VRAM_OP_square:
+    return nin == 1 && dt == VRAM_BOOL ? (uint8_t)VRAM_I64 : dt;
   default:
-    break;
+    return dt;
   }
-  if (real && vram__kind_rank(dt) < 2)
-    dt = VRAM_F32;
-  return dt;
+}
+
+/* Inputs of an op that promotes: all, but for a condition or mask. */
+static uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count) {
+  vram__promote p;
+  uint32_t i;
+  vram__zero(&p, sizeof p);
+  for (i = first; i < first + count; i++)
+    vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
+  return vram__result_dtype(n->op, n->nin, &p);
 }
 
 static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i;
-  vram__promote p;
-  if (n->nin == 1 && !VRAM__INT(n, scalar, 0))
-    return vram__bad(g, n, "one tensor where two are needed (the other one a number: scalar=1)");
-  if (n->nin == 2 && n->in[0]->d == n->in[1]->d && n->in[0]->dtype == n->in[1]->dtype &&
-      n->op != VRAM_OP_div)
-    return vram__out_d(n, 0, n->in[0]->d, n->in[0]->dtype);
+  uint32_t ndim, i, first = 0, count = n->nin;
+  const vram__dims *x = n->in[0]->d;
+  int number = VRAM__INT(n, scalar, 0) != 0, rounded = vram__list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
+  uint8_t dt = n->in[0]->dtype;
+  switch (n->op) {
+  case VRAM_OP_where:
+    if (dt != VRAM_BOOL && dt != VRAM_U8)
+      return vram__bad(g, n, "the condition is not bool");
+    first = 1, count--;
+    break;
+  case VRAM_OP_masked_fill:
+    if (n->in[1]->dtype != VRAM_BOOL)
+      return vram__bad(g, n, "the mask is not bool");
+    if (n->nin > 2 && n->in[2]->d->ndim)
+      return vram__bad(g, n, "the value is not a number");
+    count = 1;
+    break;
+  case VRAM_OP_lerp:
+    for (i = 1; i < n->nin; i++)
+      if (n->in[i]->dtype != dt)
+        return vram__bad(g, n, "lerp of different dtypes");
+    break;
+  case VRAM_OP_logical_not:
+    break;
+  case VRAM_OP_sub:
+    for (i = 0; i < n->nin; i++)
+      if (n->in[i]->dtype == VRAM_BOOL && n->nin > 1)
+        return vram__bad(g, n, "sub of a bool tensor");
+    /* fall through */
+  default:
+    if (n->nin == 1 && !number)
+      return vram__bad(g, n,
+                       "one tensor where two are needed (the other one a number: scalar=1)");
+  }
+  dt = vram__promote_all(n, first, count);
+  if (rounded && n->op == VRAM_OP_div) {
+    vram__promote p;
+    vram__zero(&p, sizeof p);
+    for (i = 0; i < n->nin; i++)
+      vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
+    dt = vram__promote_get(&p);
+  }
+  if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
+    return vram__out_d(n, 0, x, n->flags & VRAM__INPLACE ? n->in[0]->dtype : dt);
   if (!vram__bcast_all(g, n, 0, &ndim, size))
     return 0;
-  vram__zero(&p, sizeof p);
-  for (i = 0; i < n->nin; i++)
-    vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
-  return vram__out(g, n, 0, ndim, size, vram__pointwise_dtype(n, &p));
+  if (n->flags & VRAM__INPLACE) {
+    if (ndim != x->ndim)
+      return vram__bad(g, n, "in place, but the result has another shape");
+    for (i = 0; i < ndim; i++)
+      if (size[i] != x->v[i])
+        return vram__bad(g, n, "in place, but the result has another shape");
+    if (vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
+      return vram__bad(g, n, "in place, but the result has a higher dtype");
+    dt = n->in[0]->dtype;
+  }
+  return vram__out(g, n, 0, ndim, size, dt);
 }
 
 static const char *vram__op_name(uint32_t op);
@@ -3004,11 +3122,102 @@ static int vram__shape_reduce(vram_graph *g, vram_node *n) {
       size[m++] = x->v[i];
     else if (keep)
       size[m++] = 1;
+  switch (n->op) {
+  case VRAM_OP_sum:
+  case VRAM_OP_prod:
+    dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_I64 : dt;
+    break;
+  case VRAM_OP_amax:
+  case VRAM_OP_amin:
+    break;
+  case VRAM_OP_max:
+  case VRAM_OP_min:
+    if (c > 1)
+      return vram__bad(g, n, "max and min of more than one axis");
+    if (n->nout > (v ? 2u : 1u))
+      return vram__bad(g, n, "two outputs need dim=");
+    if (n->nout > 1 && !vram__out(g, n, 1, m, size, VRAM_I64))
+      return 0;
+    break;
+  case VRAM_OP_logsumexp:
+    dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
+    break;
+  default:
+    if (vram__kind_rank(dt) < 2 && !vram__list(n, VRAM__KEY_dtype, NULL))
+      return vram__bad(g, n, "this reduction needs a floating-point tensor");
+  }
+  if (n->op == VRAM_OP_prod && c > 1)
+    return vram__bad(g, n, "prod of more than one axis");
   if (vram__list(n, VRAM__KEY_dtype, NULL))
     dt = (uint8_t)VRAM__INT(n, dtype, dt);
-  else if (n->op == VRAM_OP_sum && vram__kind_rank(dt) < 2)
-    dt = VRAM_I64;
   return vram__out(g, n, 0, m, size, dt);
+}
+
+/* roll and flip: the axes must be there */
+static int vram__shape_roll(vram_graph *g, vram_node *n) {
+  uint32_t c, k, i, a;
+  const int64_t *v = vram__list(n, VRAM__KEY_dims, &c);
+  if (n->op == VRAM_OP_roll) {
+    vram__list(n, VRAM__KEY_shifts, &k);
+    if (v ? k != c : k != 1)
+      return vram__bad(g, n, "as many shifts as dims are needed");
+  }
+  for (i = 0; i < c; i++)
+    if (!vram__axis(g, v[i], n->in[0]->d->ndim, &a))
+      return 0;
+  return vram__out_d(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* How often each axis of the result repeats x (axes that x lacks come first). */
+static uint32_t vram__repeats(const vram_node *n, uint32_t ndim, int64_t *to) {
+  uint32_t c, i, k;
+  const int64_t *v =
+      vram__list(n, n->op == VRAM_OP_tile ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
+  k = c > ndim ? c : ndim;
+  for (i = 0; i < k && i < VRAM_MAX_AXES; i++)
+    to[i] = i < k - c ? 1 : v[i - (k - c)];
+  return k;
+}
+
+static int vram__shape_repeat(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
+  uint32_t c, i, k = vram__repeats(n, x->ndim, r);
+  vram__list(n, VRAM__KEY_repeats, &c);
+  if (n->op == VRAM_OP_repeat && c < x->ndim)
+    return vram__bad(g, n, "fewer repeats than axes");
+  if (k > VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  for (i = 0; i < k; i++) {
+    uint64_t z = i < k - x->ndim ? 1 : (uint64_t)x->v[i - (k - x->ndim)];
+    if (r[i] < 0 || (z = vram__mul(z, (uint64_t)r[i])) == VRAM_OVERFLOW)
+      return vram__bad(g, n, "repeats out of range");
+    size[i] = (int64_t)z;
+  }
+  return vram__out(g, n, 0, k, size, n->in[0]->dtype);
+}
+
+static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], r = vram__int(n, VRAM__KEY_repeats, 1);
+  uint32_t c, i, a = 0, ndim = x->ndim;
+  uint64_t z;
+  vram__list(n, VRAM__KEY_repeats, &c);
+  if (c != 1 || r < 0)
+    return vram__bad(g, n, "repeats must be one number");
+  if (vram__list(n, VRAM__KEY_dim, NULL)) {
+    if (!x->ndim || x->ndim >= VRAM_MAX_AXES)
+      return vram__bad(g, n, "repeat_interleave of a tensor without axes or of 8");
+    if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+      return 0;
+    for (i = 0; i < ndim; i++)
+      size[i] = x->v[i];
+  } else
+    ndim = 1, size[0] = (int64_t)x->numel;
+  if ((z = vram__mul((uint64_t)size[a], (uint64_t)r)) == VRAM_OVERFLOW)
+    return vram__bad(g, n, "repeats out of range");
+  size[a] = (int64_t)z;
+  return vram__out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
@@ -5043,6 +5252,7 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   st->cat = s->cat;
   st->saved = st->held = 0;
   st->fn = st->of = st->ver = 0;
+  st->d = NULL;
   st->node = s->node;
   st->id = UINT32_MAX;
   if (bytes) {
@@ -5184,6 +5394,11 @@ static const vram__dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *si
   return d;
 }
 
+/* fp32 of the text in a run of another dtype */
+static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
+  return s->low && dt == VRAM_F32 ? s->low : dt;
+}
+
 static uint32_t vram__size_of(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
 
 static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
@@ -5214,6 +5429,8 @@ static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
   t.out = 0;
   t.req = 0;
   t.off = 0;
+  if (t.st)
+    (s->top - t.st)->d = d;
   return t;
 }
 
@@ -5265,20 +5482,18 @@ static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
     if (!of)
       of = x.st;
     (s->top - t.st)->of = of;
-    (s->top - t.st)->ver = (s->top - of)->ver;
+    (s->top - t.st)->ver = (s->top - (s->top - of)->base)->ver;
     vram__keep_store(s, of);
   }
   return t;
 }
 
-/* Strides like d's in a dense tensor of the same sizes (at::infer_dense_strides / empty_like). */
-static const vram__dims *vram__dense(vram__s *s, const vram__dims *d) {
+/* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides). */
+static const vram__dims *vram__sorted(vram__s *s, const vram__dims *d) {
   uint8_t perm[VRAM_MAX_AXES];
   int64_t stride[VRAM_MAX_AXES], z = 1;
   const int64_t *st = VRAM__STRIDE(d);
   int i, j, n = d->ndim;
-  if (d->flags & VRAM__DENSE)
-    return d;
   for (i = 0; i < n; i++)
     perm[i] = (uint8_t)(n - 1 - i);
   for (i = 1; i < n; i++) {
@@ -5300,22 +5515,52 @@ static const vram__dims *vram__dense(vram__s *s, const vram__dims *d) {
   return vram__dims_in(s, (uint32_t)n, d->v, stride);
 }
 
+/* empty_like: d's own strides if it is dense. */
+static const vram__dims *vram__dense(vram__s *s, const vram__dims *d) {
+  return d->flags & VRAM__DENSE ? d : vram__sorted(s, d);
+}
+
+/* Channels-last strides for d's sizes (4 or 5 axes). */
+static const vram__dims *vram__as_cl(vram__s *s, const vram__dims *d) {
+  int64_t st[5], z;
+  uint32_t i, n = d->ndim;
+  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--)
+    st[i] = z, z *= d->v[i] > 1 ? d->v[i] : 1;
+  st[0] = z;
+  return vram__dims_in(s, n, d->v, st);
+}
+
+/* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
+static const vram__dims *vram__unary(vram__s *s, const vram__dims *d) {
+  if (d->flags & VRAM__PLAIN)
+    return d;
+  if (d->flags & VRAM__CONTIG)
+    return vram__dims_in(s, d->ndim, d->v, NULL);
+  if (d->ndim == 4 && (d->flags & VRAM__CL))
+    return vram__as_cl(s, d);
+  return vram__dense(s, d);
+}
+
+/* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
+static const vram__dims *vram__with_number(vram__s *s, const vram__dims *d) {
+  return d->flags & VRAM__PLAIN ? d : vram__sorted(s, d);
+}
+
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
 static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint32_t nop) {
   const vram__dims *a = op[0];
   uint8_t perm[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES], stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
-  uint32_t k, ndim = a->ndim;
-  int i, j, n, contig = a->flags & VRAM__CONTIG, same = 1;
+  uint32_t k, ndim = a->ndim, all = a->flags;
+  int i, j, n, same = 1;
   for (k = 1; k < nop; k++) {
     if (op[k] != a)
       same = 0;
-    if (!(op[k]->flags & VRAM__CONTIG))
-      contig = 0;
+    all &= op[k]->flags;
   }
-  if (same && (a->flags & VRAM__DENSE))
-    return a;
-  if (contig) { /* the widest operand often is the answer */
+  if (same)
+    return vram__unary(s, a);
+  if (all & VRAM__PLAIN) { /* the widest operand often is the answer */
     for (k = 0; k < nop; k++)
       if (op[k]->numel > a->numel || (op[k]->numel == a->numel && op[k]->ndim > a->ndim))
         a = op[k];
@@ -5330,34 +5575,31 @@ static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint3
   for (k = 1; k < nop; k++)
     vram__bcast(&ndim, size, op[k]);
   n = (int)ndim;
-  if (contig)
+  if (all & VRAM__PLAIN)
     return vram__dims_in(s, ndim, size, NULL);
+  for (same = 1, k = 0; k < nop; k++) { /* fast set-up: all of one shape */
+    if (op[k]->ndim != ndim)
+      same = 0;
+    for (i = 0; same && i < n; i++)
+      same = op[k]->v[i] == size[i];
+  }
+  if (same && (all & VRAM__CONTIG))
+    return vram__dims_in(s, ndim, size, NULL);
+  if (same && n == 4 && (all & VRAM__CL))
+    return vram__as_cl(s, op[0]);
+  if (same && (all & VRAM__DENSE)) {
+    for (k = 1; k < nop; k++)
+      for (i = 0; same && i < n; i++)
+        same = VRAM__STRIDE(op[k])[i] == VRAM__STRIDE(op[0])[i];
+    if (same)
+      return op[0];
+  }
   for (k = 0; k < nop && k < 3; k++) {
     int shift = n - op[k]->ndim;
     for (i = 0; i < n; i++)
       stride[k][i] = i < shift || (op[k]->v[i - shift] == 1 && size[i] != 1)
                          ? 0
                          : VRAM__STRIDE(op[k])[i - shift];
-  }
-  /* all operands of one shape and dense in the same order: that order */
-  for (same = 1, k = 0; k < nop; k++) {
-    if (op[k]->ndim != ndim || !(op[k]->flags & VRAM__DENSE))
-      same = 0;
-    for (i = 0; same && i < n; i++)
-      if (op[k]->v[i] != size[i] || VRAM__STRIDE(op[k])[i] != VRAM__STRIDE(op[0])[i])
-        same = 0;
-  }
-  if (same)
-    return op[0];
-  for (same = 1, k = 0; k < nop; k++) { /* channels-last, strides of single axes aside */
-    if (op[k]->ndim != ndim || !(op[k]->flags & VRAM__CL))
-      same = 0;
-    for (i = 0; same && i < n; i++)
-      same = op[k]->v[i] == size[i];
-  }
-  if (same && n == 4) {
-    out[1] = 1, out[3] = size[1], out[2] = out[3] * size[3], out[0] = out[2] * size[2];
-    return vram__dims_in(s, ndim, size, out);
   }
   for (i = 0; i < n; i++)
     perm[i] = (uint8_t)(n - 1 - i);
@@ -5385,7 +5627,11 @@ static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint3
 }
 
 static vram__t vram__ti1(vram__s *s, vram__t a) {
-  return vram__empty(s, vram__dense(s, a.d), a.dt);
+  return vram__empty(s, vram__unary(s, a.d), a.dt);
+}
+
+static vram__t vram__ti_number(vram__s *s, vram__t a) {
+  return vram__empty(s, vram__with_number(s, a.d), a.dt);
 }
 
 static uint8_t vram__result2(vram__t a, vram__t b) {
@@ -5842,7 +6088,6 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
     head = f->deps;
     if (f->done)
       continue;
-    f->done = 1;
     vram__release_saved(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
@@ -5866,10 +6111,25 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)
 /* clang-format on */
 
+/* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
+#define VRAM__VARIANTS(X)                                                                          \
+  X(add_alpha, "w: g %; x: g =")                                                                   \
+  X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
+  X(div_rounded, "w: g ~ x ' w '; x: g ~ w '")                                                     \
+  X(pow_tensor, "w: g w ! x ! ? / y x ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                      \
+  X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
+  X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
+  X(zeros_like, "x: g ~")
+
 enum {
   VRAM__K_FIRST = VRAM_OP_COUNT - 1,
 #define VRAM__X(name) VRAM__K_##name,
   VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+      VRAM__K_VARIANTS, /* the first of them */
+  VRAM__K_BEFORE = VRAM__K_VARIANTS - 1,
+#define VRAM__X(name, recipe) VRAM__K_##name,
+  VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
       VRAM__K_COUNT
 };
@@ -5904,7 +6164,7 @@ static void vram__look_again(vram__s *s, vram__t *t) {
   base.d = b->d, base.fn = b->fn, base.out = b->out, base.req = b->fn != 0;
   t->fn = t->out = t->req = 0;
   vram__made(s, vram__record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
-  st->ver = b->ver;
+  st->ver = (s->top - st->base)->ver;
 }
 
 /* t's storage may have been written to through another tensor since t got its history. */
@@ -5912,7 +6172,7 @@ static void vram__refresh(vram__s *s, vram__t *t) {
   vram__store *st = s->top - t->st;
   if (!t->st)
     return;
-  if (st->of ? st->ver == (s->top - st->of)->ver : st->fn == t->fn || (t->fn & VRAM__LEAF))
+  if (st->of ? st->ver == (s->top - st->base)->ver : st->fn == t->fn || (t->fn & VRAM__LEAF))
     return;
   vram__fn_unref(s, t->fn);
   if (st->of)
@@ -5933,7 +6193,6 @@ static void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
     s->failed = VRAM_ERR_UNSUPPORTED;
     return;
   }
-  b->ver++;
   if (st->of) {
     vram__fn *f = vram__fn_at(s, y->fn), *c;
     c = vram__record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
@@ -5995,16 +6254,23 @@ static vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t 
                            vram__dims_in(s, n, size, NULL));
 }
 
+/* at::inferExpandGeometry: x's dims expanded to n sizes. */
+static const vram__dims *vram__expanded(vram__s *s, const vram__dims *x, uint32_t n,
+                                        const int64_t *size) {
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t i, k = n - x->ndim;
+  for (i = n; i-- > 0;) {
+    int64_t z = i < k ? 1 : x->v[i - k];
+    stride[i] = i >= k ? VRAM__STRIDE(x)[i - k] : i + 1 < n ? size[i + 1] * stride[i + 1] : 1;
+    if (z != size[i])
+      stride[i] = 0;
+  }
+  return vram__dims_in(s, n, size, stride);
+}
+
 /* Tensor.expand with autograd. */
 static vram__t vram__t_expand(vram__s *s, vram__t x, uint32_t n, const int64_t *size) {
-  int64_t stride[VRAM_MAX_AXES];
-  uint32_t i, k = n - x.d->ndim;
-  for (i = 0; i < n; i++)
-    if (i < k)
-      stride[i] = 0;
-    else
-      stride[i] = x.d->v[i - k] == 1 && size[i] != 1 ? 0 : VRAM__STRIDE(x.d)[i - k];
-  return vram__view(s, x, vram__dims_in(s, n, size, stride), VRAM__K_expand, 0);
+  return vram__view(s, x, vram__expanded(s, x.d, n, size), VRAM__K_expand, 0);
 }
 
 /* x.to(dt) with autograd; x itself where it has that dtype. One handle more. */
@@ -6176,11 +6442,22 @@ static vram__t vram__empty_in(vram__s *s, const vram__dims *d, uint8_t dt, uint6
   return t;
 }
 
-/* FunctionsManual.cpp, as_strided_backward, where neither side overlaps itself */
+/* FunctionsManual.cpp, as_strided_backward, where the input does not overlap itself: expanded axes
+   are summed, then the gradient is written into a storage of zeros; the result is a view of it */
 static void vram__bw_as_strided(vram__s *s, vram__fn *f, vram__t *to) {
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
-  uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
-  to[0] = vram__empty_in(s, d, dt, vram__span(d, dt));
+  vram__t g = VRAM__SLOTS(f)[0].g, t = vram__none(), whole;
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
+  uint32_t i;
+  for (i = out->ndim; i-- > 0;)
+    if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
+      vram__t sum = vram__sum(s, t.d ? t : g, 1u << i, 1, g.dt);
+      vram__let(s, t);
+      t = sum;
+    }
+  whole = vram__empty_in(s, d, g.dt, vram__span(d, g.dt));
+  to[0] = vram__alias(s, whole, d);
+  vram__let(s, whole);
+  vram__let(s, t);
 }
 
 static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to);
@@ -6421,15 +6698,29 @@ static vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis) {
   return vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
 }
 
-static vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis) {
-  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
-  uint32_t i, m = 0, n = x.d->ndim;
+static const vram__dims *vram__unsqueezed(vram__s *s, const vram__dims *d, uint32_t axis) {
+  int64_t size[VRAM_MAX_AXES + 1], stride[VRAM_MAX_AXES + 1];
+  uint32_t i, m = 0, n = d->ndim;
   for (i = 0; i <= n; i++)
     if (i == axis)
-      size[i] = 1, stride[i] = m < n ? x.d->v[m] * VRAM__STRIDE(x.d)[m] : 1;
+      size[i] = 1, stride[i] = m < n ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
     else
-      size[i] = x.d->v[m], stride[i] = VRAM__STRIDE(x.d)[m++];
-  return vram__view(s, x, vram__dims_in(s, n + 1, size, stride), VRAM__K_view, 0);
+      size[i] = d->v[m], stride[i] = VRAM__STRIDE(d)[m++];
+  return vram__dims_in(s, n + 1, size, stride);
+}
+
+static vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis) {
+  return vram__view(s, x, vram__unsqueezed(s, x.d, axis), VRAM__K_view, 0);
+}
+
+/* unsqueeze_multiple: the reduced axes of mask are back in t, which is borrowed */
+static vram__t vram__kept(vram__s *s, vram__t t, const vram__dims *x, uint32_t mask) {
+  uint32_t i;
+  if (t.d->ndim != x->ndim)
+    for (i = 0; i < x->ndim; i++)
+      if (mask >> i & 1)
+        t.d = vram__unsqueezed(s, t.d, i);
+  return t;
 }
 
 static vram__t vram__t_contiguous(vram__s *s, vram__t x) {
@@ -6556,11 +6847,19 @@ static void vram__weights(vram__s *s, const vram_node *n, vram__t *w, vram__t *b
     *b = s->param[n->param[1]->index];
 }
 
-/* result of an op from a recipe: see the comment at the table */
-static const char *vram__recipe(uint32_t op, uint32_t flags, int *copy) {
-  const char *p = vram__op_at(op)->recipe, *q;
+/* ---- pointwise ops: see the comment at the table ---- */
+
+static const char *vram__recipe(uint32_t kind, int inplace, int *copy) {
+  static const char *const variant[] = {
+#define VRAM__X(name, recipe) recipe,
+      VRAM__VARIANTS(VRAM__X)
+#undef VRAM__X
+  };
+  const char *p = kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe
+                                       : variant[kind - VRAM__K_VARIANTS],
+             *q;
   *copy = 0;
-  if (!(flags & VRAM__INPLACE))
+  if (!inplace)
     return p;
   for (q = p; *q; q++)
     if (*q == ';' && q[1] == ' ' && q[2] == 'i') {
@@ -6574,25 +6873,27 @@ static const char *vram__recipe(uint32_t op, uint32_t flags, int *copy) {
   return p;
 }
 
-/* Which letters the wanted gradients of a recipe need: x w b y m as bits 0..4. */
+static uint32_t vram__letter(char c) {
+  return c == 'x' ? 0 : c == 'w' ? 1 : c == 'b' ? 2 : c == 'y' ? 3 : c == 'm' ? 4 : 9;
+}
+
+/* Which letters f saves: x w b y m as bits 0..4. */
 static uint32_t vram__letters(const char *p, vram__fn *f) {
-  uint32_t need = 0, on = 0;
-  for (; *p; p++) {
-    uint32_t bit = *p == 'x'   ? 0
-                   : *p == 'w' ? 1
-                   : *p == 'b' ? 2
-                   : *p == 'y' ? 3
-                   : *p == 'm' ? 4
-                               : 9;
-    if (*p == 'i')
-      break; /* inplace: */
-    if (bit < 3 && p[1] == ':') {
+  uint32_t need = 0, seen = 0, here = 0, on = 0;
+  for (;; p++) {
+    uint32_t bit = vram__letter(*p);
+    if (!*p || *p == ';' || *p == 'i') { /* the end of one gradient */
+      need |= (on ? here : 0) | (seen & here) | (here & 24);
+      seen |= here;
+      here = on = 0;
+      if (*p != ';')
+        return need;
+    } else if (bit < 3 && p[1] == ':') {
       on = bit < f->nin && vram__wants(f, bit);
       p++;
-    } else if (bit < 9 && on)
-      need |= 1u << bit;
+    } else if (bit < 9)
+      here |= 1u << bit;
   }
-  return need;
 }
 
 static void vram__save_letters(vram__s *s, vram__fn *f, const char *p, const vram__t *in,
@@ -6608,144 +6909,326 @@ static void vram__save_letters(vram__s *s, vram__fn *f, const char *p, const vra
   }
 }
 
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63)
+
 static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t stack[8], own[16], t;
-  uint32_t n = 0, nown = 0, at = 0, on = 0, i;
+  vram__t stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
+  uint32_t n = 0, nown = 0, at = 0, on = 0, k;
+  const vram__dims *d[3];
   int copy;
-  const char *p = vram__recipe(f->kind, f->kind == f->node->op ? f->node->flags : 0, &copy);
+  const char *p = vram__recipe(f->kind, (f->aux & VRAM__AUX_INPLACE) != 0, &copy);
   for (;; p++) {
-    switch (*p) {
-    case ' ':
-      continue;
-    case 'x':
-    case 'w':
-    case 'b':
-    case 'y':
-    case 'm': {
-      uint32_t bit = *p == 'x' ? 0 : *p == 'w' ? 1 : *p == 'b' ? 2 : *p == 'y' ? 3 : 4, k;
-      if (p[1] == ':') {
-        at = bit;
-        on = bit < f->nin && vram__wants(f, bit);
-        p++;
-        continue;
-      }
-      if (!on)
-        continue;
-      k = (uint32_t)(f->aux >> (4 * bit)) & 15;
-      if (k)
-        stack[n++] = VRAM__SAVED(f)[k - 1];
-      else
-        stack[n] = vram__none(), stack[n].d = s->scalar, stack[n++].dt = 0xff; /* a number */
+    uint32_t bit = vram__letter(*p);
+    if (bit < 3 && p[1] == ':') {
+      at = bit;
+      on = bit < f->nin && vram__wants(f, bit);
+      p++;
       continue;
     }
-    case 'g':
-      if (on)
-        stack[n++] = VRAM__SLOTS(f)[0].g;
-      continue;
-    case '~':
-      if (!on)
-        continue;
-      t = stack[n - 1];
-      if (t.dt == 0xff)
-        continue;
-      stack[n - 1] = own[nown++] = vram__ti1(s, t);
-      continue;
-    case '*':
-      if (!on)
-        continue;
-      n--;
-      t = stack[n];
-      if (t.dt == 0xff)
-        t.dt = stack[n - 1].dt;
-      if (stack[n - 1].dt == 0xff)
-        stack[n - 1].dt = t.dt;
-      stack[n - 1] = own[nown++] = vram__ti2(s, stack[n - 1], t);
-      continue;
-    case '=':
-      if (on)
-        stack[n - 1].fn = 0, own[nown++] = vram__keep_t(s, stack[n - 1]);
-      continue;
-    default: /* ; or the end */
+    if (*p == ';' || !*p) {
       if (on && nown) {
         to[at] = own[--nown];
-        for (i = 0; i < nown; i++)
-          vram__let(s, own[i]);
+        while (nown)
+          vram__let(s, own[--nown]);
       }
       n = nown = on = 0;
       if (!*p || p[2] == 'i')
         return;
     }
+    if (!on)
+      continue;
+    switch (*p) {
+    case 'x':
+    case 'w':
+    case 'b':
+    case 'y':
+    case 'm':
+      k = (uint32_t)(f->aux >> (4 * bit)) & 15;
+      if (k)
+        stack[n++] = VRAM__SAVED(f)[k - 1];
+      else
+        stack[n] = vram__none(), stack[n++].dt = 0xff; /* a number */
+      continue;
+    case 'g':
+      stack[n++] = g;
+      continue;
+    case '0':
+      stack[n++] = own[nown++] = vram__empty(s, s->scalar, g.dt);
+      continue;
+    case '~':
+    case '%':
+    case '!':
+      if (stack[n - 1].dt == 0xff)
+        continue;
+      t = stack[n - 1];
+      t.d = *p == '~' ? vram__unary(s, t.d) : vram__with_number(s, t.d);
+      stack[n - 1] = own[nown++] = vram__empty(s, t.d, *p == '!' ? (uint8_t)VRAM_BOOL : t.dt);
+      continue;
+    case '*':
+    case '?':
+      t = stack[--n];
+      if (t.dt == 0xff || stack[n - 1].dt == 0xff)
+        t = vram__ti_number(s, t.dt == 0xff ? stack[n - 1] : t);
+      else if (*p == '*')
+        t = vram__ti2(s, stack[n - 1], t);
+      else {
+        d[0] = stack[n - 1].d, d[1] = t.d;
+        t = vram__empty(s, vram__ti(s, d, 2), VRAM_BOOL);
+      }
+      stack[n - 1] = own[nown++] = t;
+      continue;
+    case '3': {
+      vram__t *a = stack + (n -= 2) - 1;
+      d[0] = a[0].d, d[1] = a[1].d, d[2] = a[2].d;
+      *a = own[nown++] = vram__empty(s, vram__ti(s, d, 3), vram__result2(a[1], a[2]));
+      continue;
+    }
+    case '=':
+      t = stack[n - 1];
+      t.fn = 0;
+      own[nown++] = vram__keep_t(s, t);
+      continue;
+    case '\'':
+      n--;
+      continue;
+    case '/':
+      while (nown > 1) {
+        vram__let(s, own[nown - 2]);
+        own[nown - 2] = own[nown - 1];
+        nown--;
+      }
+      continue;
+    default:
+      continue;
+    }
   }
 }
 
-static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  uint32_t i, nin = n->nin, own = 0;
+/* A pointwise op with autograd; nin 1: of one tensor, or of one and a number. */
+static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin) {
   int copy;
-  const char *p = vram__recipe(n->op, n->flags, &copy);
-  vram__fn *f;
-  vram__t in[3];
+  const char *p = vram__recipe(kind, 0, &copy);
+  vram__fn *f = *p ? vram__record(s, kind, in, nin, 1, 5) : NULL;
   const vram__dims *d[3];
-  vram__promote pr;
-  for (i = 0; i < nin; i++)
-    in[i] = x[i];
-  if (s->amp && !(n->flags & VRAM__INPLACE) && vram__op_at(n->op)->autocast == VRAM__AC_fp32)
-    for (i = nin; i-- > 0;)
-      if (in[i].dt != VRAM_F32)
-        in[i] = vram__autocast(s, in[i], VRAM_F32), own |= 1u << i;
-  f = vram__record(s, n->op, in, nin, 1, 5);
-  if (n->flags & VRAM__INPLACE) {
-    vram__t c = in[0];
-    if (copy && f && (vram__letters(p, f) & 1)) {
-      c = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
-      in[0] = c;
-    } else
-      copy = 0;
-    y[0] = x[0];
-    y[0].fn = 0;
-    vram__keep_t(s, y[0]);
-    if (f)
-      vram__save_letters(s, f, p, in, nin, y[0], vram__none());
-    if (copy)
-      vram__let(s, c);
-    vram__made(s, f, 0, &y[0]);
-  } else {
-    uint8_t dt = in[0].dt;
-    if (nin == 1) {
-      d[0] = vram__dense(s, in[0].d);
-      if (vram__kind_rank(dt) < 2) {
-        vram__zero(&pr, sizeof pr);
-        vram__promote_add(&pr, dt, in[0].d->ndim);
-        dt = vram__pointwise_dtype(n, &pr);
-      }
-    } else {
-      int same = 1;
-      for (i = 0; i < nin; i++) {
-        d[i] = in[i].d;
-        if (in[i].dt != dt)
-          same = 0;
-      }
-      if (!same || vram__kind_rank(dt) < 2) {
-        vram__zero(&pr, sizeof pr);
-        for (i = 0; i < nin; i++)
-          vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
-        dt = vram__pointwise_dtype(n, &pr);
-      }
-      d[0] = vram__ti(s, d, nin);
-    }
-    y[0] = vram__empty(s, d[0], dt);
-    if (f)
-      vram__save_letters(s, f, p, in, nin, y[0], vram__none());
-    vram__made(s, f, 0, &y[0]);
+  uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
+  uint8_t dt = in[0].dt;
+  int same = vram__kind_rank(dt) >= 2;
+  vram__t y;
+  for (i = 0; i < nin; i++) {
+    d[i] = in[i].d;
+    if (in[i].dt != dt)
+      same = 0;
   }
+  if (!same) {
+    vram__promote pr;
+    vram__zero(&pr, sizeof pr);
+    for (i = 0; i < nin; i++)
+      vram__promote_add(&pr, in[i].dt, in[i].d->ndim);
+    dt = vram__result_dtype(op, nin, &pr);
+    if (vram__kind_rank(in[0].dt) < 2 && dt == VRAM_F32)
+      dt = s->low ? s->low : dt; /* the default dtype */
+  }
+  switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
+  case VRAM_OP_add:
+  case VRAM_OP_sub:
+  case VRAM_OP_mul:
+  case VRAM_OP_div:
+  case VRAM_OP_floor_divide:
+    d[0] = vram__with_number(s, d[0]);
+    break;
+  default:
+    d[0] = vram__ti(s, d, nin);
+  }
+  y = vram__empty(s, d[0], dt);
+  if (f)
+    vram__save_letters(s, f, p, in, nin, y, vram__none());
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* The op and its arguments choose the recipe. */
+static uint32_t vram__pointwise_kind(const vram_node *n) {
+  switch (n->op) {
+  case VRAM_OP_add:
+  case VRAM_OP_sub:
+    if (n->nin > 1 && VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
+      return n->op == VRAM_OP_add ? (uint32_t)VRAM__K_add_alpha : (uint32_t)VRAM__K_sub_alpha;
+    break;
+  case VRAM_OP_div:
+    if (vram__list(n, VRAM__KEY_rounding_mode, NULL))
+      return VRAM__K_div_rounded;
+    break;
+  case VRAM_OP_pow:
+    if (n->nin > 1)
+      return VRAM__K_pow_tensor;
+    break;
+  case VRAM_OP_lerp:
+    if (n->nin > 2)
+      return VRAM__K_lerp_tensor;
+    break;
+  case VRAM_OP_clamp:
+    if (vram__list(n, VRAM__KEY_min, NULL) && vram__list(n, VRAM__KEY_max, NULL))
+      return VRAM__K_clamp_both;
+    break;
+  default:
+    break;
+  }
+  return n->op;
+}
+
+static vram__t vram__pointwise_inplace(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin) {
+  int copy;
+  const char *p = vram__recipe(kind, 1, &copy);
+  vram__fn *f = *p ? vram__record(s, kind, in, nin, 1, 5) : NULL;
+  vram__t old[3], y = in[0];
+  uint32_t i;
+  y.fn = 0;
+  vram__keep_t(s, y);
+  if (f) {
+    uint32_t need = vram__letters(p, f);
+    vram__t c = vram__none();
+    for (i = 0; i < nin; i++)
+      old[i] = in[i];
+    if (need & 1) /* what is overwritten is cloned before */
+      old[0] = c = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
+    vram__save_letters(s, f, p, old, nin, y, vram__none());
+    vram__let(s, c);
+    f->aux |= VRAM__AUX_INPLACE;
+  }
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* Autocast of an op on the `fp32` or the `widest` list: in[i] become handles of their own where
+   bits of the result say so. */
+static uint32_t vram__autocast_list(vram__s *s, uint32_t list, vram__t *in, uint32_t nin) {
+  uint32_t i, own = 0;
+  uint8_t to = list == VRAM__AC_fp32 ? (uint8_t)VRAM_F32 : s->amp;
+  if (!s->amp || (list != VRAM__AC_fp32 && list != VRAM__AC_widest))
+    return 0;
+  if (list == VRAM__AC_widest)
+    for (i = 0; i < nin; i++)
+      if (in[i].dt == VRAM_F32)
+        to = VRAM_F32;
+  for (i = nin; i-- > 0;)
+    if (in[i].dt != to)
+      in[i] = vram__autocast(s, in[i], to), own |= 1u << i;
+  return own;
+}
+
+static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t i, own = 0, kind = vram__pointwise_kind(n);
+  vram__t in[3];
+  for (i = 0; i < n->nin; i++)
+    in[i] = x[i];
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = vram__pointwise_inplace(s, kind, in, n->nin);
+    return;
+  }
+  if (s->amp)
+    own = vram__autocast_list(s, vram__op_at(n->op)->autocast, in, n->nin);
+  y[0] = vram__t_pointwise(s, kind, in, n->nin);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
       vram__let(s, in[i]);
 }
 
-/* ---- memory formats ---- */
+/* Comparisons have no gradient. */
+static void vram__run_compare(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const vram__dims *d[2];
+  d[0] = x[0].d, d[1] = n->nin > 1 ? x[1].d : NULL;
+  y[0] = vram__empty(s,
+                     n->nin > 1                     ? vram__ti(s, d, 2)
+                     : n->op == VRAM_OP_logical_not ? vram__unary(s, d[0])
+                                                    : vram__with_number(s, d[0]),
+                     VRAM_BOOL);
+}
 
-/* Tensor::suggest_memory_format: channels last? */
-static int vram__suggests_cl(const vram__dims *d) { return d->flags & VRAM__CL_STRIDES; }
+/* TensorCompare.cpp, where: operands of another dtype than the result are converted first; a number
+   becomes a tensor. */
+static void vram__run_where(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a = x[1], b, ca = vram__none(), cb = vram__none(), number = vram__none();
+  const vram__dims *d[3];
+  vram__fn *f;
+  uint8_t dt;
+  if (n->nin < 3)
+    b = number = vram__empty(s, s->scalar, a.dt);
+  else
+    b = x[2];
+  {
+    vram__t in[2];
+    in[0] = a, in[1] = b;
+    f = vram__record(s, n->op, in, 2, 1, 1);
+  }
+  if (f)
+    vram__save(s, f, x[0]);
+  dt = vram__result2(a, b);
+  if (a.dt != dt)
+    a = ca = vram__to(s, a, dt);
+  if (b.dt != dt)
+    b = cb = vram__to(s, b, dt);
+  d[0] = x[0].d, d[1] = a.d, d[2] = b.d;
+  y[0] = vram__empty(s, vram__ti(s, d, 3), dt);
+  vram__let(s, cb);
+  vram__let(s, ca);
+  vram__let(s, number);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_where(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, c = VRAM__SAVED(f)[0];
+  const vram__dims *d[3];
+  uint32_t i;
+  for (i = 2; i-- > 0;) {
+    vram__t zero;
+    if (!vram__wants(f, i))
+      continue;
+    zero = vram__empty(s, s->scalar, g.dt);
+    d[0] = c.d, d[1] = i ? zero.d : g.d, d[2] = i ? g.d : zero.d;
+    to[i] = vram__empty(s, vram__ti(s, d, 3), g.dt);
+    vram__let(s, zero);
+  }
+}
+
+/* Indexing.cpp, masked_fill: a contiguous copy of x, expanded to the mask's shape */
+static vram__t vram__masked(vram__s *s, vram__t x, const vram__dims *mask) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, ndim = x.d->ndim;
+  for (i = 0; i < ndim; i++)
+    size[i] = x.d->v[i];
+  vram__bcast(&ndim, size, mask);
+  return vram__empty(s, vram__dims_in(s, ndim, size, NULL), x.dt);
+}
+
+static void vram__run_masked_fill(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t in[2];
+  vram__fn *f;
+  in[0] = x[0];
+  if (n->nin > 2)
+    in[1] = x[2];
+  f = vram__record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
+  if (f)
+    vram__save(s, f, x[1]);
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__keep_t(s, y[0]);
+    vram__made(s, f, 0, &y[0]);
+    return;
+  }
+  y[0] = vram__masked(s, x[0], x[1].d);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_masked_fill(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  if (vram__wants(f, 0))
+    to[0] = vram__masked(s, g, VRAM__SAVED(f)[0].d);
+  if (f->nin > 1 && vram__wants(f, 1))
+    to[1] = vram__empty(s, s->scalar, g.dt);
+}
+
+/* ---- memory formats ---- */
 
 /* The sizes of d, channels last or contiguous. */
 static const vram__dims *vram__formatted(vram__s *s, const vram__dims *d, int cl) {
@@ -6768,19 +7251,7 @@ static vram__t vram__in_format(vram__s *s, vram__t x, int cl) {
   return vram__empty(s, vram__formatted(s, x.d, cl), x.dt);
 }
 
-/* The dims of d with one more axis of size 1 (unsqueeze), and without an axis (squeeze). */
-static const vram__dims *vram__with_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
-  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
-  uint32_t i, m = 0;
-  for (i = 0; i <= d->ndim; i++)
-    if (i == axis) {
-      size[i] = 1;
-      stride[i] = m < d->ndim ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
-    } else
-      size[i] = d->v[m], stride[i] = VRAM__STRIDE(d)[m++];
-  return vram__dims_in(s, d->ndim + 1u, size, stride);
-}
-
+/* The dims of d without an axis (squeeze). */
 static const vram__dims *vram__without_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i, m = 0;
@@ -6959,7 +7430,7 @@ static int vram__conv_native(const vram_node *n, vram__t x, vram__t w, int cl) {
 /* the dims of t with an axis of height 1: how 1-D convolutions run */
 static vram__t vram__as_2d(vram__s *s, vram__t t) {
   if (t.d->ndim == 3)
-    t.d = vram__with_axis(s, t.d, 2);
+    t.d = vram__unsqueezed(s, t.d, 2);
   return t;
 }
 
@@ -6998,7 +7469,7 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   vram__weights(s, n, &a[1], &a[2]);
   if (!batched) {
     c = vram__t_unsqueeze(s, x[0], 0);
-    d = vram__with_axis(s, d, 0);
+    d = vram__unsqueezed(s, d, 0);
   } else
     c = vram__keep_t(s, x[0]);
   p = vram__conv_pad(s, n, c, a[1]);
@@ -7016,7 +7487,7 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   cl = vram__conv_cl(cx, cw);
   cx = vram__in_format(s, cx, cl);
   if (d->ndim == 3)
-    d = vram__without_axis(s, vram__formatted(s, vram__with_axis(s, d, 2), cl), 2);
+    d = vram__without_axis(s, vram__formatted(s, vram__unsqueezed(s, d, 2), cl), 2);
   else
     d = vram__formatted(s, d, cl);
   y[0] = vram__empty(s, d, a[0].dt);
@@ -7222,7 +7693,7 @@ static vram__t vram__unflat(vram__s *s, const vram_node *n, vram__t y) {
 /* the dims of output i as the 2-D form sees them */
 static const vram__dims *vram__pool_dims(vram__s *s, const vram_node *n, uint32_t ndim) {
   const vram__dims *d = n->out[0].d;
-  return d->ndim == ndim ? d : vram__with_axis(s, d, d->ndim - 1u);
+  return d->ndim == ndim ? d : vram__unsqueezed(s, d, d->ndim - 1u);
 }
 
 /* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu */
@@ -7450,7 +7921,7 @@ static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vr
   if (mode == VRAM__UP_AREA) {
     a = x[0];
     if (k == 1)
-      a = vram__t_unsqueeze(s, a, 2), d = vram__with_axis(s, d, 2);
+      a = vram__t_unsqueeze(s, a, 2), d = vram__unsqueezed(s, d, 2);
     y[0] = vram__t_adaptive_avg(s, a, d, k == 3 ? 3 : 2);
     if (k == 1) {
       vram__let(s, a);
@@ -7771,6 +8242,11 @@ static void vram__bw_expand(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__sum_to(s, VRAM__SLOTS(f)[0].g, vram__in_dims(s, f, 0, NULL));
 }
 
+/* Where a view begins that leaves out the first `start` along an axis. */
+static uint8_t vram__at(vram__t x, uint32_t axis, int64_t start) {
+  return (uint8_t)((x.off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis]) % 16);
+}
+
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
 static void vram__run_slice(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
@@ -7786,7 +8262,13 @@ static void vram__run_slice(vram__s *s, const vram_node *n, vram__t *x, vram__t 
       size[m] = len, stride[m] *= step;
     m++;
   }
+  if (n->op == VRAM_OP_select) {
+    start = VRAM__INT(n, index, 0);
+    if (start < 0)
+      start += x[0].d->v[a];
+  }
   y[0] = vram__view(s, x[0], vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
+  y[0].off = vram__at(x[0], a, start);
 }
 
 static void vram__bw_slice(vram__s *s, vram__fn *f, vram__t *to) {
@@ -7795,6 +8277,7 @@ static void vram__bw_slice(vram__s *s, vram__fn *f, vram__t *to) {
 
 static void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   uint32_t a, i, j;
+  int64_t at = 0;
   vram__fn *f;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   f = vram__record(s, n->op, x, 1, n->nout, 0);
@@ -7810,21 +8293,45 @@ static void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__t 
       stride[m++] = VRAM__STRIDE(x[0].d)[j];
     }
     y[i] = vram__alias(s, x[0], vram__dims_in(s, m, size, stride));
+    y[i].off = vram__at(x[0], a, at);
+    at += n->op == VRAM_OP_unbind ? 1 : n->out[i].d->v[a];
     vram__made(s, f, i, &y[i]);
   }
 }
 
+/* The result of at::cat: channels-last if all pieces are stored so. d: contiguous dims. */
+static const vram__dims *vram__cat_dims(vram__s *s, const vram__dims *d, int cl) {
+  return cl && (d->ndim == 4 || d->ndim == 5) ? vram__as_cl(s, d) : d;
+}
+
+/* split: cat of the pieces, zeros stand in for those without a gradient; unbind: stack of them,
+   one zero expanded for each */
 static void vram__bw_split(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t zero[64];
-  uint32_t i, k = 0;
+  uint32_t i;
   uint8_t dt = 0;
-  const vram__dims *d = vram__in_dims(s, f, 0, &dt);
-  for (i = 0; i < f->nout; i++) /* zeros stand in for pieces without a gradient */
-    if (!VRAM__SLOTS(f)[i].g.d && k < 64)
-      zero[k++] = vram__empty(s, vram__contig(s, VRAM__SLOTS(f)[i].d), dt);
-  to[0] = vram__empty(s, vram__contig(s, d), dt);
-  while (k)
-    vram__let(s, zero[--k]);
+  int cl = 1;
+  vram__slot *slot = VRAM__SLOTS(f);
+  const vram__dims *d = vram__contig(s, vram__in_dims(s, f, 0, &dt)), *p;
+  for (i = 0; i < f->nout; i++)
+    if (!slot[i].g.d) {
+      p = f->kind == VRAM_OP_unbind ? s->scalar : vram__contig(s, slot[i].d);
+      slot[i].g = vram__empty(s, p, dt);
+      slot[i].g.req = 2; /* ours */
+      if (f->kind == VRAM_OP_unbind)
+        slot[i].g.d = vram__expanded(s, p, slot[i].d->ndim, slot[i].d->v);
+    }
+  for (i = 0; cl && i < f->nout; i++) {
+    p = slot[i].g.d;
+    if (f->kind == VRAM_OP_unbind)
+      p = vram__unsqueezed(s, p, (uint32_t)f->aux);
+    cl = vram__suggests_cl(p);
+  }
+  to[0] = vram__empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
+  for (i = 0; i < f->nout; i++)
+    if (slot[i].g.req == 2) {
+      vram__let(s, slot[i].g);
+      slot[i].g = vram__none();
+    }
 }
 
 static void vram__run_detach(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -7834,45 +8341,163 @@ static void vram__run_detach(vram__s *s, const vram_node *n, vram__t *x, vram__t
 
 static void vram__run_cat(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   uint32_t i, a;
-  uint8_t dt;
+  int cl = 1;
   vram__promote p;
   vram__fn *f;
   vram__zero(&p, sizeof p);
-  for (i = 0; i < n->nin; i++)
-    vram__promote_add(&p, x[i].dt, x[i].d->ndim);
-  dt = vram__promote_get(&p);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->out[0].d->ndim, &a);
   for (i = 0; i < n->nin; i++)
-    x[i] = s->amp ? vram__autocast(s, x[i], dt) : vram__keep_t(s, x[i]);
+    vram__promote_add(&p, x[i].dt, x[i].d->ndim);
+  for (i = 0; cl && i < n->nin; i++)
+    cl = n->out[0].d->ndim > 3 &&
+         vram__suggests_cl(n->op == VRAM_OP_stack ? vram__unsqueezed(s, x[i].d, a) : x[i].d);
   f = vram__record(s, n->op, x, n->nin, 1, 0);
-  if (f)
+  if (f) {
     f->aux = a;
-  y[0] = vram__empty(s, n->out[0].d, dt);
+    for (i = 0; i < n->nin; i++)
+      if (!vram__wants(f, i)) /* where the next piece begins */
+        VRAM__EDGES(f)[i].out = n->op == VRAM_OP_cat ? (uint32_t)x[i].d->v[a] : 0;
+  }
+  y[0] = vram__empty(s, vram__cat_dims(s, n->out[0].d, cl), vram__promote_get(&p));
   vram__made(s, f, 0, &y[0]);
-  for (i = 0; i < n->nin; i++)
-    vram__let(s, x[i]);
 }
 
+/* the gradients are views of g */
 static void vram__bw_cat(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
-  uint32_t i, j;
+  uint32_t i, j, a = (uint32_t)f->aux;
   int stack = f->kind == VRAM_OP_stack;
-  for (i = 0; i < f->nin; i++) { /* pieces of the gradient */
+  int64_t at = 0;
+  for (i = 0; i < f->nin; i++) {
     int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
     uint32_t m = 0;
     const vram__dims *d;
-    if (!vram__wants(f, i))
+    if (!vram__wants(f, i)) {
+      at += VRAM__EDGES(f)[i].out;
       continue;
+    }
     d = vram__in_dims(s, f, i, NULL);
     for (j = 0; j < g.d->ndim; j++) {
-      if (stack && j == f->aux)
+      if (stack && j == a)
         continue;
       size[m] = d->v[m];
       stride[m++] = VRAM__STRIDE(g.d)[j];
     }
     to[i] = vram__alias(s, g, vram__dims_in(s, m, size, stride));
+    to[i].off = vram__at(g, a, stack ? (int64_t)i : at);
+    at += stack ? 0 : d->v[a];
   }
 }
+
+/* roll_cuda: one axis after the other, each a contiguous tensor */
+static vram__t vram__rolled(vram__s *s, vram__t x, uint32_t times) {
+  vram__t t = vram__none(), c, y;
+  vram__t mid[2 * VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < times; i++) {
+    c = t.d ? t : x;
+    c = c.d->flags & VRAM__CONTIG ? vram__none() : vram__contiguous(s, c);
+    y = vram__empty(s, vram__dims_in(s, x.d->ndim, x.d->v, NULL), x.dt);
+    vram__let(s, c);
+    if (t.d)
+      mid[i - 1] = t;
+    t = y;
+  }
+  for (i = times - 1; i-- > 0;)
+    vram__let(s, mid[i]);
+  return t;
+}
+
+static void vram__run_roll(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t c;
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+  vram__list(n, VRAM__KEY_dims, &c);
+  if (!c)
+    c = 1;
+  if (f)
+    f->aux = c;
+  y[0] = vram__rolled(s, x[0], c);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_roll(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__rolled(s, VRAM__SLOTS(f)[0].g, (uint32_t)f->aux);
+}
+
+static void vram__run_flip(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__empty(s, vram__dense(s, x[0].d), x[0].dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_flip(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  to[0] = vram__empty(s, vram__dense(s, g.d), g.dt);
+}
+
+static void vram__run_repeat(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, VRAM_OP_repeat, x, 1, 1, 0);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* repeat_backward: new axes are summed one by one, the others in one go */
+static void vram__bw_repeat(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, t;
+  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  int64_t size[2 * VRAM_MAX_AXES];
+  uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
+  g.fn = 0;
+  t = vram__keep_t(s, g);
+  for (i = 0; i < k; i++) {
+    vram__t sum = vram__sum(s, t, 1, 0, t.dt);
+    vram__let(s, t);
+    t = sum;
+  }
+  for (i = 0; i < d->ndim; i++) {
+    int64_t r = d->v[i] ? t.d->v[i] / d->v[i] : 1;
+    if (r != 1)
+      mask |= 1u << m, size[m++] = r;
+    size[m++] = d->v[i];
+  }
+  if (m > VRAM_MAX_AXES) {
+    vram__let(s, t);
+    t = vram__empty(s, vram__contig(s, d), g.dt);
+  } else if (mask) {
+    vram__t u = vram__reshape(s, t, m, size), sum;
+    sum = vram__sum(s, u, mask, 0, t.dt);
+    vram__let(s, u);
+    vram__let(s, t);
+    t = sum;
+  }
+  to[0] = t;
+}
+
+/* TensorFactories: unsqueeze, expand, clone, flatten */
+static void vram__run_repeat_interleave(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t a = 0, i, ndim;
+  vram__t t, u;
+  if (vram__list(n, VRAM__KEY_dim, NULL)) {
+    vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+    t = vram__keep_t(s, x[0]);
+  } else {
+    size[0] = (int64_t)x[0].d->numel;
+    t = vram__t_reshape(s, x[0], 1, size);
+  }
+  ndim = t.d->ndim;
+  u = vram__t_unsqueeze(s, t, a + 1);
+  vram__let(s, t);
+  for (i = 0; i <= ndim; i++)
+    size[i] = i == a + 1 ? vram__int(n, VRAM__KEY_repeats, 1) : u.d->v[i];
+  t = vram__t_expand(s, u, ndim + 1, size);
+  vram__let(s, u);
+  u = vram__t_clone(s, t, vram__dims_in(s, ndim + 1, size, NULL));
+  vram__let(s, t);
+  y[0] = vram__view(s, u, n->out[0].d, VRAM__K_view, 0);
+  vram__let(s, u);
+}
+#define vram__bw_repeat_interleave vram__bw_none
 
 static void vram__run_contiguous(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   (void)n;
@@ -7911,8 +8536,8 @@ static void vram__run_create(vram__s *s, const vram_node *n, vram__t *x, vram__t
 }
 
 static void vram__run_fill(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  y[0] = vram__pointwise_inplace(s, VRAM__K_zeros_like, x, 1);
   (void)n;
-  y[0] = vram__keep_t(s, x[0]);
 }
 
 static void vram__run_parameter(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -7950,19 +8575,34 @@ static uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
   return v && c ? mask : ndim ? (1u << ndim) - 1 : 0;
 }
 
+/* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
+static uint8_t vram__opt_dtype(const vram__s *s, const vram_node *n, uint8_t dt) {
+  if (vram__list(n, VRAM__KEY_dtype, NULL))
+    return vram__run_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
+  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AC_opt32 && vram__is_float(dt) &&
+      dt != VRAM_F64)
+    return VRAM_F32;
+  return 0;
+}
+
+static int vram__keepdim(const vram_node *n) { return VRAM__INT(n, keepdim, 0) != 0; }
+
+/* Half precision is read as it is for a result in fp32; other dtypes are converted before. */
+static vram__t vram__reduced_as(vram__s *s, vram__t x, uint8_t dt) {
+  return x.dt == dt || (dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16))
+             ? vram__none()
+             : vram__to(s, x, dt);
+}
+
 static void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
-  uint8_t dt = x[0].dt;
+  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
+  vram__fn *f = dt && !vram__is_float(dt) ? NULL : vram__record(s, n->op, x, 1, 1, 0);
   if (f)
     f->aux = mask;
-  if (vram__list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
-  else if (s->amp && n->op == VRAM_OP_sum && vram__is_float(dt))
-    dt = VRAM_F32;
-  else if (n->op == VRAM_OP_sum && vram__kind_rank(dt) < 2)
-    dt = VRAM_I64;
-  y[0] = vram__sum(s, x[0], mask, VRAM__INT(n, keepdim, 0) != 0, dt);
+  if (!dt)
+    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+  y[0] = vram__sum(s, x[0], mask, vram__keepdim(n), dt);
   vram__made(s, f, 0, &y[0]);
 }
 
@@ -7970,22 +8610,248 @@ static void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t
 static void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, t;
   const vram__dims *d = vram__in_dims(s, f, 0, NULL);
-  int64_t stride[VRAM_MAX_AXES];
-  uint32_t i, m = 0;
-  int keep = g.d->ndim == d->ndim;
-  for (i = 0; i < d->ndim; i++) {
-    int red = (int)(f->aux >> i & 1);
-    stride[i] = red ? 0 : VRAM__STRIDE(g.d)[keep ? i : m];
-    if (!red || keep)
-      m++;
-  }
-  t = vram__alias(s, g, vram__dims_in(s, d->ndim, d->v, stride));
+  t = vram__kept(s, g, d, (uint32_t)f->aux);
+  t = vram__alias(s, g, vram__expanded(s, t.d, d->ndim, d->v));
   if (f->kind == VRAM_OP_sum) {
     to[0] = t;
     return;
   }
-  to[0] = vram__ti1(s, t);
+  to[0] = vram__ti_number(s, t);
   vram__let(s, t);
+}
+
+static vram__t vram__compared(vram__s *s, vram__t a, vram__t b) {
+  const vram__dims *d[2];
+  d[0] = a.d, d[1] = b.d;
+  return vram__empty(s, vram__ti(s, d, 2), VRAM_BOOL);
+}
+
+/* amax, amin; max, min of an axis (with indices) or of all */
+static void vram__run_extreme(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  int pair = (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__list(n, VRAM__KEY_dim, NULL);
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__t i = vram__none();
+  y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), x[0].dt);
+  if (pair) {
+    i = vram__reduced(s, x[0], mask, vram__keepdim(n), VRAM_I64);
+    vram__reduce(s, x[0], mask, x[0].dt, 16, 4);
+  } else
+    vram__reduce(s, x[0], mask, x[0].dt, vram__size_of(x[0].dt), 4);
+  if (f) {
+    f->aux = mask;
+    if (pair)
+      vram__save(s, f, i);
+    else
+      vram__save(s, f, x[0]), vram__save(s, f, y[0]);
+  }
+  vram__made(s, f, 0, &y[0]);
+  if (n->nout > 1)
+    y[1] = i;
+  else
+    vram__let(s, i);
+}
+
+static void vram__bw_extreme(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, m, q, count, t;
+  uint32_t mask = (uint32_t)f->aux, all = x.d->ndim ? (1u << x.d->ndim) - 1 : 0;
+  if (f->nsaved == 1) { /* value_selecting_reduction_backward */
+    const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+    to[0] = vram__empty(s, vram__contig(s, d), g.dt);
+    return;
+  }
+  y = vram__kept(s, VRAM__SAVED(f)[1], x.d, mask);
+  g = vram__kept(s, g, x.d, mask);
+  if (f->kind == VRAM_OP_max || f->kind == VRAM_OP_min) { /* evenly_distribute_backward */
+    vram__t nan = vram__compared(s, x, x), one = vram__compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
+    m = vram__compared(s, x, VRAM__SAVED(f)[1]);
+    count = vram__sum(s, nan, all, 0, VRAM_I64);
+    q = vram__ti2(s, VRAM__SLOTS(f)[0].g, count);
+    to[0] = vram__ti2(s, nan, q);
+    vram__let(s, q);
+    vram__let(s, count);
+    vram__let(s, m);
+    vram__let(s, one);
+    vram__let(s, nan);
+    return;
+  }
+  m = vram__compared(s, y, x); /* scale_grad_by_count */
+  count = vram__sum(s, m, mask, 1, VRAM_I64);
+  q = vram__ti2(s, g, count);
+  t = vram__ti2(s, q, m);
+  vram__let(s, q);
+  vram__let(s, count);
+  vram__let(s, m);
+  to[0] = t;
+}
+
+/* Nonzero.cu: what finding the nonzero ones of so many elements needs for a moment */
+static void vram__nonzero(vram__s *s, uint64_t numel) {
+  uint32_t count = vram__new(s, 4);
+  uint64_t tiles = (numel + 4223) / 4224 + 32;
+  vram__workspace(s, numel <= 4096 ? 1 : 21503);
+  vram__workspace(s, 511 + (8 * tiles + 255) / 256 * 256);
+  vram__drop_store(s, count);
+}
+
+static void vram__run_prod(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__t c, a = x[0];
+  if (!dt)
+    dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+  y[0] = vram__reduced(s, a, mask, vram__keepdim(n), dt);
+  c = vram__reduced_as(s, a, dt);
+  vram__reduce(s, c.d ? c : a, mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
+  vram__let(s, c);
+  if (f) {
+    f->aux = mask | (vram__list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+    vram__save(s, f, a);
+    vram__save(s, f, y[0]);
+  }
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* prod_backward where no value is zero */
+static void vram__bw_prod(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = vram__to(s, VRAM__SAVED(f)[0], g.dt), y = VRAM__SAVED(f)[1],
+          m, count, q;
+  uint32_t mask = (uint32_t)f->aux & 255;
+  if (!x.d->ndim) {
+    to[0] = vram__ti1(s, g);
+    vram__let(s, x);
+    return;
+  }
+  m = vram__empty(s, vram__with_number(s, x.d), VRAM_BOOL);
+  if (f->aux & 256) {
+    g = vram__kept(s, g, x.d, mask);
+    y = vram__kept(s, y, x.d, mask);
+    count = vram__sum(s, m, mask, 1, VRAM_I64);
+    vram__let(s, vram__sum(s, count, (1u << x.d->ndim) - 1, 0, VRAM_I64));
+    q = vram__ti2(s, y, x);
+    to[0] = vram__ti2(s, g, q);
+    vram__let(s, q);
+    vram__let(s, count);
+    vram__let(s, m);
+  } else {
+    vram__nonzero(s, x.d->numel);
+    vram__let(s, m);
+    q = vram__ti2(s, y, x);
+    to[0] = vram__ti2(s, g, q);
+    vram__let(s, q);
+  }
+  vram__let(s, x);
+}
+
+static void vram__run_var(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), x[0].dt);
+  /* WelfordData: mean, m2, int32 n, nf */
+  vram__reduce(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  if (f) {
+    f->aux = mask;
+    vram__save(s, f, x[0]);
+    if (n->op == VRAM_OP_std)
+      vram__save(s, f, y[0]);
+  }
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_var(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__none(), mean, d, c;
+  uint32_t mask = (uint32_t)f->aux;
+  if (f->kind == VRAM_OP_std) { /* std_backward */
+    vram__t y = VRAM__SAVED(f)[1], a = vram__ti_number(s, y), m;
+    own = vram__ti2(s, g, a);
+    m = vram__empty(s, vram__with_number(s, y.d), VRAM_BOOL);
+    vram__let(s, m);
+    vram__let(s, a);
+    g = own;
+  }
+  g = vram__kept(s, g, x.d, mask);
+  mean = vram__sum(s, x, mask, 1, x.dt);
+  d = vram__ti2(s, x, mean);
+  c = vram__ti_number(s, g);
+  to[0] = vram__ti2(s, c, d);
+  vram__let(s, c);
+  vram__let(s, d);
+  vram__let(s, mean);
+  vram__let(s, own);
+}
+
+/* torch.linalg.vector_norm with ord 2 */
+static void vram__run_vector_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__t c;
+  if (!dt)
+    dt = x[0].dt;
+  y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), dt);
+  c = vram__reduced_as(s, x[0], dt);
+  vram__reduce(s, c.d ? c : x[0], mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
+  vram__let(s, c);
+  if (f) {
+    f->aux = mask;
+    vram__save(s, f, x[0]);
+    vram__save(s, f, y[0]);
+  }
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* norm_backward */
+static void vram__bw_vector_norm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
+  y = vram__kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
+  g = vram__kept(s, g, x.d, (uint32_t)f->aux);
+  q = vram__ti2(s, x, y);
+  m = vram__empty(s, vram__with_number(s, y.d), VRAM_BOOL);
+  to[0] = vram__ti2(s, g, q);
+  vram__let(s, m);
+  vram__let(s, q);
+}
+
+/* ReduceOps.cpp, logsumexp_out_impl */
+static void vram__run_logsumexp(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__t a = s->amp ? vram__autocast(s, x[0], VRAM_F32) : vram__keep_t(s, x[0]), max, e, m;
+  vram__fn *f;
+  if (vram__kind_rank(a.dt) < 2) {
+    e = a;
+    a = vram__to(s, e, vram__run_dtype(s, VRAM_F32));
+    vram__let(s, e);
+  }
+  f = vram__record(s, n->op, &a, 1, 1, 2);
+  max = vram__reduced(s, a, mask, 1, a.dt);
+  vram__reduce(s, a, mask, a.dt, vram__size_of(a.dt), 4);
+  e = vram__ti1(s, max);
+  m = vram__empty(s, max.d, VRAM_BOOL);
+  vram__let(s, m);
+  vram__let(s, e);
+  e = vram__ti2(s, a, max);
+  y[0] = vram__sum(s, e, mask, vram__keepdim(n), a.dt);
+  vram__let(s, e);
+  vram__let(s, max);
+  if (f) {
+    f->aux = mask;
+    vram__save(s, f, a);
+    vram__save(s, f, y[0]);
+  }
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, a);
+}
+
+static void vram__bw_logsumexp(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, d, e;
+  y = vram__kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
+  g = vram__kept(s, g, x.d, (uint32_t)f->aux);
+  d = vram__ti2(s, x, y);
+  e = vram__ti1(s, d);
+  to[0] = vram__ti2(s, g, e);
+  vram__let(s, e);
+  vram__let(s, d);
 }
 
 /* Another op of the table, as PyTorch's composite functions call it; b.d NULL: a number. */
@@ -9302,15 +10168,9 @@ static vram__t vram__grouped(vram__s *s, const vram__operand *o, const uint64_t 
 }
 
 static vram__t vram__t_mul(vram__s *s, vram__t a, vram__t b) {
-  vram__t in[2], y;
-  vram__fn *f;
+  vram__t in[2];
   in[0] = a, in[1] = b;
-  f = vram__record(s, VRAM_OP_mul, in, 2, 1, 2);
-  y = vram__ti2(s, a, b);
-  if (f)
-    vram__save_letters(s, f, vram__op_at(VRAM_OP_mul)->recipe, in, 2, y, vram__none());
-  vram__made(s, f, 0, &y);
-  return y;
+  return vram__t_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
 /* Linear.cpp, sumproduct_pair: the product of a and b summed over the positions `sum` of n; takes
@@ -9578,6 +10438,7 @@ static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
 
 static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
 #define vram__bw_lines vram__bw_none
+#define vram__bw_compare vram__bw_none
 #define vram__bw_linear vram__bw_none
 #define vram__bw_product vram__bw_none
 #define vram__bw_squeeze vram__bw_none
@@ -9627,6 +10488,9 @@ static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
 #undef VRAM__X
 #define VRAM__X(name) vram__bw_##name,
         VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+#define VRAM__X(name, recipe) vram__bw_pointwise,
+            VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
 };
 
@@ -10642,6 +11506,8 @@ static void vram__forward(vram__s *s) {
         uint32_t r = s->name_of[n->in[0]->index];
         vram__obj *o = s->obj + r;
         vram__t old = o->t;
+        if (y[0].st && (n->flags & VRAM__INPLACE))
+          (s->top - (s->top - y[0].st)->base)->ver++;
         if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
           vram__rebase(s, old, &y[0]);
         o->t = y[0];
@@ -10688,10 +11554,6 @@ static void vram__phase(vram__s *s, vram_phase next) {
   s->node = NULL;
 }
 
-static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
-  return s->low && dt == VRAM_F32 ? s->low : dt;
-}
-
 static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat);
 
 /* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
@@ -10729,6 +11591,8 @@ static void vram__before(vram__s *s) {
       vram__leaf *l = s->leaf + s->nleaf;
       t.req = 1;
       t.fn = VRAM__LEAF | s->nleaf++;
+      if (t.st)
+        (s->top - t.st)->fn = t.fn;
       l->d = p->d;
       l->dt = t.dt;
     }
@@ -10748,6 +11612,8 @@ static void vram__before(vram__s *s) {
       vram__leaf *l = s->leaf + s->nleaf;
       t.req = 1;
       t.fn = VRAM__LEAF | s->nleaf++;
+      if (t.st)
+        (s->top - t.st)->fn = t.fn;
       l->d = v->d;
       l->dt = dt;
     }
@@ -10833,6 +11699,8 @@ static void vram__micro_batches(vram__s *s) {
     if (s->failed)
       return;
     vram__leave_forward(s);
+    if (s->grad)
+      vram__refresh(s, &s->obj[s->name_of[s->root->index]].t);
     loss = s->obj[s->name_of[s->root->index]].t;
     if (old.d) { /* the variable `loss` takes its new value */
       old.fn = 0;
