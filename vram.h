@@ -2474,7 +2474,8 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim, i, first = 0, count = n->nin;
   const vram__dims *x = n->in[0]->d;
-  int number = VRAM__INT(n, scalar, 0) != 0, rounded = vram__list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
+  int number = VRAM__INT(n, scalar, 0) != 0,
+      rounded = vram__list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
   uint8_t dt = n->in[0]->dtype;
   switch (n->op) {
   case VRAM_OP_where:
@@ -2503,8 +2504,7 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
     /* fall through */
   default:
     if (n->nin == 1 && !number)
-      return vram__bad(g, n,
-                       "one tensor where two are needed (the other one a number: scalar=1)");
+      return vram__bad(g, n, "one tensor where two are needed (the other one a number: scalar=1)");
   }
   dt = vram__promote_all(n, first, count);
   if (rounded && n->op == VRAM_OP_div) {
@@ -3171,8 +3171,7 @@ static int vram__shape_roll(vram_graph *g, vram_node *n) {
 /* How often each axis of the result repeats x (axes that x lacks come first). */
 static uint32_t vram__repeats(const vram_node *n, uint32_t ndim, int64_t *to) {
   uint32_t c, i, k;
-  const int64_t *v =
-      vram__list(n, n->op == VRAM_OP_tile ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
+  const int64_t *v = vram__list(n, n->op == VRAM_OP_tile ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
   k = c > ndim ? c : ndim;
   for (i = 0; i < k && i < VRAM_MAX_AXES; i++)
     to[i] = i < k - c ? 1 : v[i - (k - c)];
@@ -5488,7 +5487,8 @@ static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
   return t;
 }
 
-/* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides). */
+/* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides).
+ */
 static const vram__dims *vram__sorted(vram__s *s, const vram__dims *d) {
   uint8_t perm[VRAM_MAX_AXES];
   int64_t stride[VRAM_MAX_AXES], z = 1;
@@ -8663,7 +8663,8 @@ static void vram__bw_extreme(vram__s *s, vram__fn *f, vram__t *to) {
   y = vram__kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__kept(s, g, x.d, mask);
   if (f->kind == VRAM_OP_max || f->kind == VRAM_OP_min) { /* evenly_distribute_backward */
-    vram__t nan = vram__compared(s, x, x), one = vram__compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
+    vram__t nan = vram__compared(s, x, x),
+            one = vram__compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
     m = vram__compared(s, x, VRAM__SAVED(f)[1]);
     count = vram__sum(s, nan, all, 0, VRAM_I64);
     q = vram__ti2(s, VRAM__SLOTS(f)[0].g, count);
