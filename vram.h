@@ -9658,7 +9658,7 @@ static void vram__bw_layer_norm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], none = vram__none(), cg, cx;
   const vram__dims *wd = NULL;
   cx = vram__format_copy(s, x, 0);
-  if (vram__wants(f, 0) || f->kind == VRAM_OP_rms_norm)
+  if (vram__wants(f, 0))
     to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
   if (f->nin > 1 && vram__wants(f, 1))
     to[1] = vram__empty(s, wd = vram__contig(s, vram__in_dims(s, f, 1, NULL)), x.dt);
@@ -9682,8 +9682,7 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   int cl, one;
   vram__norm_args(s, n, x, 1, a);
   f = vram__record(s, n->op, a, a[2].d ? 3 : a[1].d ? 2 : 1, 1, 4);
-  cl = vram__suggests_cl(a[0].d);
-  c = vram__format_copy(s, a[0], cl);
+  cl = (a[0].d->flags & VRAM__CL) != 0;
   for (i = 2; i < a[0].d->ndim; i++)
     hw *= a[0].d->v[i];
   one = hw == 1 && !cl && a[0].d->ndim < 4;
@@ -9691,6 +9690,7 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   y[0] = vram__empty(s, vram__format(s, a[0].d, cl), a[0].dt);
   for (i = 0; i < 2; i++)
     st[i] = vram__empty(s, vram__dims_in(s, 2, size, NULL), a[0].dt);
+  c = vram__format_copy(s, a[0], cl);
   for (i = 0; i < 2; i++)
     half[i] = vram__is_half(a[0].dt) ? vram__empty(s, vram__dims_in(s, 2, size, NULL), VRAM_F32)
                                      : vram__none();
@@ -9704,7 +9704,7 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
     vram__let(s, half[i]);
   if (f) {
     f->aux = (uint64_t)groups << 1 | (a[1].d != NULL);
-    vram__save(s, f, c.d ? c : a[0]);
+    vram__save(s, f, a[0]);
     for (i = 0; i < 2; i++)
       vram__save(s, f, st[i]);
     if (a[1].d)
@@ -9718,11 +9718,12 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
 }
 
 static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, ds[2], st[2], w = vram__none();
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, cx, ds[2], st[2], w = vram__none();
   int64_t nc[2], ng[2], hw = 1;
   uint32_t i;
-  int cl = vram__suggests_cl(x.d), one, affine = (int)(f->aux & 1);
+  int cl = (x.d->flags & VRAM__CL) != 0, one, affine = (int)(f->aux & 1);
   c = vram__format_copy(s, g, cl);
+  cx = vram__format_copy(s, x, cl);
   for (i = 2; i < x.d->ndim; i++)
     hw *= x.d->v[i];
   one = hw == 1 && !cl && x.d->ndim < 4;
@@ -9745,6 +9746,7 @@ static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
   }
   if (!one)
     vram__let(s, ds[1]), vram__let(s, ds[0]);
+  vram__let(s, cx);
   vram__let(s, c);
 }
 
@@ -9812,8 +9814,8 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
     st[0] = vram__vec(s, c, VRAM_F32), st[1] = vram__vec(s, c, VRAM_F32);
   if (!cudnn && train && kernel == VRAM__BN_CL)
     vram__bn_staging(s, x.d, 4);
-  if (!cudnn && train && kernel == VRAM__BN_GENERAL) {
-    if (vram__is_half(x.dt)) { /* var_mean into fp32 */
+  if (!cudnn && kernel == VRAM__BN_GENERAL) {
+    if (train && x.dt == VRAM_BF16) { /* var_mean into fp32; halves it reads as they are */
       t = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
       vram__let(s, t);
     }
@@ -9850,6 +9852,16 @@ static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vra
       vram__t_batch_norm(s, x[0], w, b, rm, rv, (s->train || !rm.d) && VRAM__INT(n, training, 1));
 }
 
+/* x.reshape({N, C, -1}): a copy, or nothing */
+static vram__t vram__bn_copy(vram__s *s, vram__t x) {
+  int64_t size[3], stride[3];
+  size[0] = x.d->v[0], size[1] = x.d->v[1];
+  size[2] = size[0] && size[1] ? (int64_t)x.d->numel / (size[0] * size[1]) : 0;
+  if (vram__view_strides(x.d, 3, size, stride))
+    return vram__none();
+  return vram__empty(s, vram__contig(s, x.d), x.dt);
+}
+
 /* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
 static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
@@ -9858,7 +9870,7 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
             gw = affine && vram__wants(f, 1), gb = f->nin > 2 && vram__wants(f, 2),
             reduce = train || gw || gb, xcl = vram__bn_cl(x.d);
   const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
-  vram__t std = vram__none(), sum[2], t;
+  vram__t std = vram__none(), sum[2], cx = std, cg = std, t;
   if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
     const int cl = vram__suggests_cl(x.d);
     t = vram__format_copy(s, g, cl);
@@ -9869,11 +9881,14 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
     return;
   }
   if (reduce && want && !xcl && x.d->numel <= INT32_MAX) { /* one kernel for everything */
-    to[0] = vram__ti1(s, x);
+    cx = vram__bn_copy(s, x);
+    cg = vram__bn_copy(s, g);
+    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
     if (gw)
       to[1] = vram__vec(s, c, wdt);
     if (gb)
       to[2] = vram__vec(s, c, wdt);
+    vram__let(s, cg), vram__let(s, cx);
     return;
   }
   sum[0] = sum[1] = vram__none();
@@ -9881,6 +9896,8 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
     std = vram__vec(s, c, VRAM_F32);
   if (reduce) {
     const int cl = xcl && vram__bn_cl(g.d) && x.d->numel <= INT32_MAX;
+    if (!cl)
+      cx = vram__bn_copy(s, x), cg = vram__bn_copy(s, g);
     if (cl || want)
       sum[0] = vram__vec(s, c, VRAM_F32), sum[1] = vram__vec(s, c, VRAM_F32);
     if (affine && (cl || gw))
@@ -9889,6 +9906,7 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
       to[2] = vram__vec(s, c, wdt);
     if (cl)
       vram__bn_staging(s, x.d, 2);
+    vram__let(s, cg), vram__let(s, cx);
   }
   if (want && train) {
     const int kernel = vram__bn_kernel(x.d);
