@@ -1560,7 +1560,9 @@ typedef struct vram_node_report {
 
 typedef enum vram_rules {
   VRAM_RULES_TORCH, /* PyTorch eager, 2.15 */
-  VRAM_RULES_IDEAL  /* what a hand-written backward needs */
+  VRAM_RULES_IDEAL  /* a hand-written program: keeps what the formulas need and no dropout masks,
+                       writes  pointwise gradients over the ones that arrive, no workspaces, no
+                       copies  for  layout, fused optimizer */
 } vram_rules;
 
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
@@ -5150,6 +5152,8 @@ struct vram__s {
   uint64_t optim_held;       /* optimizer state from before the step */
   vram__optim_sum optim_all; /* a list like all trainable parameters */
   uint8_t scaler;            /* GradScaler takes part */
+  uint8_t ideal;             /* VRAM_RULES_IDEAL */
+  uint8_t registers;         /* results stay in registers: nothing is allocated */
   uint8_t known;             /* leaf.had is known from a step before */
   uint8_t missing; /* a trainable parameter got no gradient, so it has no optimizer state */
   const vram__dims *cache[64];
@@ -5339,7 +5343,7 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
 static void vram__workspace(vram__s *s, uint64_t bytes) {
   uint8_t cat = s->cat;
   uint32_t i;
-  if (!bytes)
+  if (!bytes || s->ideal)
     return;
   if (bytes > s->r->workspace_bytes)
     s->r->workspace_bytes = bytes;
@@ -5420,7 +5424,7 @@ static vram__t vram__none(void) {
 static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
   vram__t t;
   t.d = d;
-  t.st = vram__new(s, vram__bytes_of(d, dt));
+  t.st = s->registers ? 0 : vram__new(s, vram__bytes_of(d, dt));
   if (t.st)
     (s->top - t.st)->d = d;
   t.fn = 0;
@@ -5428,8 +5432,6 @@ static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
   t.out = 0;
   t.req = 0;
   t.off = 0;
-  if (t.st)
-    (s->top - t.st)->d = d;
   return t;
 }
 
@@ -5652,7 +5654,8 @@ static vram__t vram__ti2(vram__s *s, vram__t a, vram__t b) {
 
 /* A contiguous copy, or the tensor itself; either way one handle more. */
 static vram__t vram__contiguous(vram__s *s, vram__t x) {
-  if (x.d->flags & VRAM__CONTIG) {
+  if ((x.d->flags & VRAM__CONTIG) || s->ideal) {
+    x.d = vram__contig(s, x.d);
     x.fn = 0;
     return vram__keep_t(s, x);
   }
@@ -5707,6 +5710,8 @@ static vram__t vram__reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *s
   int64_t stride[VRAM_MAX_AXES];
   if (vram__view_strides(x.d, n, size, stride))
     return vram__alias(s, x, vram__dims_in(s, n, size, stride));
+  if (s->ideal)
+    return vram__alias(s, x, vram__dims_in(s, n, size, NULL));
   return vram__empty(s, vram__dims_in(s, n, size, NULL), x.dt);
 }
 
@@ -5900,6 +5905,8 @@ static void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uint3
                          uint32_t vt) {
   vram__iter it;
   uint32_t ein = vram__size_of(x.dt), eout = vram__size_of(dt), axis = 0, i, buf = 0;
+  if (s->ideal)
+    return;
   if (x.d->numel < 256)
     return;
   vram__reduce_iter(x, mask, &it);
@@ -6250,6 +6257,8 @@ static vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t 
   int64_t stride[VRAM_MAX_AXES];
   if (vram__view_strides(x.d, n, size, stride))
     return vram__view(s, x, vram__dims_in(s, n, size, stride), VRAM__K_view, 0);
+  if (s->ideal)
+    return vram__view(s, x, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
   return vram__unsafe_view(s, vram__t_clone(s, x, vram__contig(s, x.d)),
                            vram__dims_in(s, n, size, NULL));
 }
@@ -6315,7 +6324,8 @@ static int vram__blas_able(const vram__dims *d) {
 
 /* a copy for BLAS, or nothing */
 static vram__t vram__blas_copy(vram__s *s, vram__t x) {
-  if (x.d->ndim == 2 ? (x.d->flags & VRAM__DENSE) || vram__blas_able(x.d) : vram__blas_able(x.d))
+  if (s->ideal || x.d->ndim == 2 ? (x.d->flags & VRAM__DENSE) || vram__blas_able(x.d)
+                                 : vram__blas_able(x.d))
     return vram__none();
   return vram__empty(s, vram__contig(s, x.d), x.dt);
 }
@@ -6726,6 +6736,8 @@ static vram__t vram__kept(vram__s *s, vram__t t, const vram__dims *x, uint32_t m
 static vram__t vram__t_contiguous(vram__s *s, vram__t x) {
   if (x.d->flags & VRAM__CONTIG)
     return vram__keep_t(s, x);
+  if (s->ideal)
+    return vram__view(s, x, vram__contig(s, x.d), VRAM__K_view, 0);
   return vram__t_clone(s, x, vram__contig(s, x.d));
 }
 
@@ -6911,6 +6923,16 @@ static void vram__save_letters(vram__s *s, vram__fn *f, const char *p, const vra
 
 #define VRAM__AUX_INPLACE (UINT64_C(1) << 63)
 
+/* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
+static vram__t vram__over(vram__s *s, vram__t t, const vram__dims *d, uint8_t dt) {
+  if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
+      (s->top - (s->top - t.st)->base)->srefs == 1) {
+    t.fn = 0;
+    return vram__keep_t(s, t);
+  }
+  return vram__empty(s, vram__dense(s, d), dt);
+}
+
 static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
   uint32_t n = 0, nown = 0, at = 0, on = 0, k;
@@ -6930,13 +6952,18 @@ static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
         to[at] = own[--nown];
         while (nown)
           vram__let(s, own[--nown]);
+        s->registers = 0;
+        if (s->ideal && !to[at].st) /* one kernel, which writes over g where it can */
+          to[at] = vram__over(s, g, to[at].d, to[at].dt);
       }
       n = nown = on = 0;
+      s->registers = 0;
       if (!*p || p[2] == 'i')
         return;
     }
     if (!on)
       continue;
+    s->registers = s->ideal;
     switch (*p) {
     case 'x':
     case 'w':
@@ -7244,7 +7271,8 @@ static const vram__dims *vram__formatted(vram__s *s, const vram__dims *d, int cl
 
 /* x.contiguous(format): a copy, or x itself; a handle more either way */
 static vram__t vram__in_format(vram__s *s, vram__t x, int cl) {
-  if (x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG)) {
+  if ((x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG)) || s->ideal) {
+    x.d = vram__formatted(s, x.d, cl);
     x.fn = 0;
     return vram__keep_t(s, x);
   }
@@ -7631,6 +7659,11 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
   }
   if (n->op == VRAM_OP_dropout && !inplace && p < VRAM__ONE) { /* native_dropout */
     f = vram__record(s, n->op, x, 1, 1, 1);
+    if (s->ideal) { /* a counter-based generator makes the same mask again */
+      y[0] = vram__ti1(s, x[0]);
+      vram__made(s, f, 0, &y[0]);
+      return;
+    }
     m = vram__empty(s, vram__dense(s, x[0].d), VRAM_BOOL);
     y[0] = vram__ti1(s, x[0]);
     if (f)
@@ -7668,6 +7701,11 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
 }
 
 static void vram__bw_dropout(vram__s *s, vram__fn *f, vram__t *to) {
+  if (s->ideal && !f->nsaved) {
+    vram__t g = VRAM__SLOTS(f)[0].g;
+    to[0] = vram__over(s, g, g.d, g.dt);
+    return;
+  }
   to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
 }
 
@@ -11785,6 +11823,8 @@ static void vram__optim_config_of(const vram__s *s, vram__optim_config *c) {
   vram__zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
+  if (s->ideal)
+    c->impl = VRAM_OPTIM_IMPL_LOOP; /* no step counters on the device */
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
@@ -11862,6 +11902,8 @@ static void vram__optim_now(vram__s *s) {
   vram__optim_bytes b;
   uint64_t used = s->used;
   uint32_t n;
+  if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
+    return;
   vram__optim_config_of(s, &c);
   n = vram__optim_params(s, s->optim, 1);
   c.step = s->o->first_step ? 1 : 0;
@@ -11975,6 +12017,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->used = 8;
   s->top = (vram__store *)(void *)(s->mem + s->cap);
   s->train = o->train != 0;
+  s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
   s->low = (uint8_t)o->dtype;
   s->cc = o->cc ? o->cc : 90;
