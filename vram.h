@@ -974,7 +974,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(unbiased, B) X(ord, F) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
-  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I)
+  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)
 
 /* clang-format on */
 
@@ -1022,7 +1022,8 @@ typedef enum vram__key {
   X(conv_transpose3d, 1, 3, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
   /* linear and embedding */                                                                     \
   X(linear, 1, 3, linear, linear, low, "", "out_features! bias frozen weights dtype")            \
-  X(embedding, 1, 2, embedding, embedding, none, "", "num_embeddings! embedding_dim! padding_idx frozen weights dtype") \
+  X(embedding, 1, 2, embedding, embedding, none, "", "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype") \
+  X(embedding_bag, 1, 3, embedding_bag, embedding_bag, none, "", "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype") \
   X(bilinear, 2, 2, bilinear, bilinear, none, "", "out_features! bias frozen weights dtype")     \
   /* products */                                                                                 \
   X(matmul, 2, 2, matmul, product, low, "", "")                                                   \
@@ -1031,6 +1032,22 @@ typedef enum vram__key {
   X(addmm, 3, 3, matmul, product, low, "", "alpha beta")                                                     \
   X(baddbmm, 3, 3, matmul, product, low, "", "alpha beta")                                                 \
   X(einsum, 1, 64, einsum, einsum, low, "", "equation!")                                         \
+  X(grouped_mm, 3, 3, grouped_mm, grouped_mm, none, "", "")                                      \
+  /* index */                                                                                    \
+  X(gather, 2, 2, gather, gather, none, "", "dim!")                                              \
+  X(index_select, 2, 2, index_select, gather, none, "", "dim!")                                  \
+  X(index, 2, 9, index, index, none, "", "dim")                                                  \
+  X(index_put, 3, 10, index_put, index_put, none, "", "inplace accumulate")                      \
+  X(scatter, 2, 3, scatter, scatter, none, "", "dim! scalar inplace")                            \
+  X(masked_select, 2, 2, masked_select, masked_select, none, "", "")                             \
+  X(topk, 1, 1, topk, topk, none, "", "k! dim largest sorted")                                   \
+  X(sort, 1, 1, topk, sort, none, "", "dim descending stable")                                   \
+  X(argmax, 1, 1, argmax, argmax, none, "", "dim keepdim")                                       \
+  X(argmin, 1, 1, argmax, argmax, none, "", "dim keepdim")                                       \
+  X(one_hot, 1, 1, one_hot, one_hot, none, "", "num_classes!")                                   \
+  X(cumsum, 1, 1, cumsum, cumsum, opt32, "", "dim! dtype")                                       \
+  X(histc, 1, 1, histc, histc, none, "", "bins min max")                                         \
+  X(diff, 1, 2, diff, diff, none, "", "dim")                                                     \
   /* normalisation */                                                                            \
   X(batch_norm, 1, 3, norm, batch_norm, none, "", "affine track_running_stats training momentum eps frozen weights dtype") \
   X(instance_norm, 1, 1, norm, instance_norm, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
@@ -1286,6 +1303,7 @@ typedef struct vram_graph {
   } dim[VRAM_MAX_DIMS];
   const vram__dims *cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
+  uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   vram_value *root;         /* the first output: what backward starts from */
   vram_error error;         /* the first error; sticky */
 } vram_graph;
@@ -2746,6 +2764,8 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
     if (!vram__bcast(&i, dims, n->in[0]->d) || i != ndim)
       return vram__bad(g, n, "the added tensor does not broadcast");
   }
+  if (ndim > 2)
+    g->extra += 2048;
   return vram__out(g, n, 0, ndim, size, n->in[first]->dtype);
 }
 
@@ -3198,6 +3218,263 @@ static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   return vram__out(g, n, 0, k, size, n->in[0]->dtype);
 }
 
+/* Is input i of the node a list of integers? Else an error. */
+static int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
+  uint8_t dt = n->in[i]->dtype;
+  if (dt == VRAM_I64 || dt == VRAM_I32)
+    return 1;
+  return vram__bad(g, n, "an index that is not i64 or i32");
+}
+
+/* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
+   stand behind them. */
+static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d, *w = NULL, *o = NULL;
+  int64_t size[2], z[2];
+  uint32_t i;
+  uint8_t dt;
+  for (i = 1; i < n->nin; i++)
+    if (n->in[i]->d->ndim == 2)
+      w = n->in[i]->d;
+    else if (n->in[i]->d->ndim == 1)
+      o = n->in[i]->d;
+  if (n->nin != 1u + (w != NULL) + (o != NULL) || (x->ndim != 2 && !(x->ndim == 1 && o)) ||
+      (x->ndim == 2 && o))
+    return vram__bad(g, n, "inputs other than [bags,indices], or [indices] and [offsets]");
+  if (!vram__index_dtype(g, n, 0))
+    return 0;
+  z[0] = VRAM__INT(n, num_embeddings, 0), z[1] = VRAM__INT(n, embedding_dim, 0);
+  if (z[0] < 1 || z[1] < 1)
+    return vram__bad(g, n, "num_embeddings and embedding_dim must be at least 1");
+  if (w ? w->v[0] != z[0] || w->v[1] != z[1]
+        : !vram__params(g, n, 1) || !vram__own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
+    return w ? vram__bad(g, n, "a table of another shape") : 0;
+  dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
+  if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
+    return vram__bad(g, n, "offsets behind the table");
+  size[0] = x->ndim == 2 ? x->v[0] : o->v[0], size[1] = z[1];
+  return vram__out(g, n, 0, 2, size, dt);
+}
+
+static int vram__shape_gather(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d, *d = n->in[1]->d;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
+  if (n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_I32)
+    return vram__bad(g, n, "an index that is not i64 or i32");
+  if (d->ndim != x->ndim)
+    return vram__bad(g, n, "an index of another number of axes");
+  for (i = 0; i < d->ndim; i++)
+    if (i != a && d->v[i] > x->v[i])
+      return vram__bad(g, n, "an index that is larger than the tensor");
+  return vram__out_d(n, 0, d, n->in[0]->dtype);
+}
+
+static int vram__shape_scatter(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d, *d = n->in[1]->d;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
+    return 0;
+  if (n->nin > 2 && VRAM__INT(n, scalar, 0))
+    return vram__bad(g, n, "a source beside a number");
+  if (d->ndim != x->ndim)
+    return vram__bad(g, n, "an index of another number of axes");
+  for (i = 0; i < d->ndim; i++)
+    if (i != a && d->v[i] > x->v[i])
+      return vram__bad(g, n, "an index that is larger than the tensor");
+  if (n->nin > 2) {
+    if (n->in[2]->dtype != n->in[0]->dtype || n->in[2]->d->ndim != d->ndim)
+      return vram__bad(g, n, "a source of another dtype or number of axes");
+    for (i = 0; i < d->ndim; i++)
+      if (n->in[2]->d->v[i] < d->v[i])
+        return vram__bad(g, n, "an index that is larger than the source");
+  }
+  return vram__out_d(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_index_select(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
+    return 0;
+  if (n->in[1]->d->ndim > 1)
+    return vram__bad(g, n, "an index of more than one axis");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = i == a ? (int64_t)n->in[1]->d->numel : x->v[i];
+  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+}
+
+/* The sizes of x[.., i, j, ..]: `count` index tensors from input 1 on stand for the axes from `dim`
+   on; a mask of several axes stands for as many. A mask counts as all its elements: what it selects
+   depends on the data, this is the upper bound. */
+static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, uint32_t *ndim,
+                             int64_t *size) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t idx[VRAM_MAX_AXES];
+  uint32_t i, a = 0, m = 0, k = 0, used = count;
+  const vram__dims *d = n->in[1]->d;
+  if (!x->ndim || !vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return vram__bad(g, n, "an index into a tensor without axes");
+  if (n->in[1]->dtype == VRAM_BOOL || n->in[1]->dtype == VRAM_U8) {
+    if (count != 1)
+      return vram__bad(g, n, "a mask beside another index");
+    used = d->ndim;
+    for (i = 0; i < d->ndim; i++)
+      if (a + i >= x->ndim || d->v[i] != x->v[a + i])
+        return vram__bad(g, n, "a mask of another shape");
+    idx[m++] = (int64_t)d->numel;
+  } else
+    for (i = 1; i <= count; i++) {
+      if (!vram__index_dtype(g, n, i))
+        return 0;
+      if (!vram__bcast(&m, idx, n->in[i]->d))
+        return vram__bad(g, n, "index tensors that do not broadcast");
+    }
+  if (a + used > x->ndim)
+    return vram__bad(g, n, "more index tensors than axes");
+  if (x->ndim - used + m > VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  for (i = 0; i < a; i++)
+    size[k++] = x->v[i];
+  for (i = 0; i < m; i++)
+    size[k++] = idx[i];
+  for (i = a + used; i < x->ndim; i++)
+    size[k++] = x->v[i];
+  *ndim = k;
+  return 1;
+}
+
+static int vram__shape_index(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t k;
+  if (!vram__index_sizes(g, n, n->nin - 1, &k, size))
+    return 0;
+  g->extra += (uint64_t)n->nin * 256;
+  return vram__out(g, n, 0, k, size, n->in[0]->dtype);
+}
+
+static int vram__shape_index_put(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t k, m;
+  if (!vram__index_sizes(g, n, n->nin - 2, &k, size))
+    return 0;
+  m = k;
+  if (!vram__bcast(&k, size, n->in[n->nin - 1]->d) || k != m)
+    return vram__bad(g, n, "values that do not broadcast to what is written");
+  if (n->in[n->nin - 1]->dtype != n->in[0]->dtype)
+    return vram__bad(g, n, "values of another dtype");
+  g->extra += (uint64_t)n->nin * 512;
+  return vram__out_d(n, 0, n->in[0]->d, n->in[0]->dtype);
+}
+
+/* What a mask selects depends on the data: all elements, the upper bound. */
+static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES], z = 1;
+  uint32_t k, i;
+  if (n->in[1]->dtype != VRAM_BOOL)
+    return vram__bad(g, n, "a mask that is not bool");
+  if (!vram__bcast_all(g, n, 0, &k, size))
+    return 0;
+  for (i = 0; i < k; i++)
+    if ((uint64_t)(z = (int64_t)vram__mul((uint64_t)z, (uint64_t)size[i])) == VRAM_OVERFLOW)
+      return vram__bad(g, n, "a size out of range");
+  return vram__out(g, n, 0, 1, &z, n->in[0]->dtype);
+}
+
+static int vram__shape_topk(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], k;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (n->op == VRAM_OP_topk) {
+    k = VRAM__INT(n, k, 0);
+    if (k < 0 || k > (x->ndim ? x->v[a] : 1))
+      return vram__bad(g, n, "k is larger than the axis");
+    if (x->ndim)
+      size[a] = k;
+  }
+  if (!vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype))
+    return 0;
+  return n->nout < 2 || vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+}
+
+static int vram__shape_argmax(vram_graph *g, vram_node *n) {
+  if (!vram__shape_reduce(g, n))
+    return 0;
+  n->out[0].dtype = VRAM_I64;
+  return 1;
+}
+
+static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES + 1];
+  uint32_t i;
+  if (n->in[0]->dtype != VRAM_I64)
+    return vram__bad(g, n, "one_hot of another dtype than i64");
+  if (x->ndim >= VRAM_MAX_AXES)
+    return vram__bad(g, n, "more than 8 axes");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  size[i] = VRAM__INT(n, num_classes, 0);
+  if (size[i] < 1)
+    return vram__bad(g, n, "num_classes must be at least 1");
+  return vram__out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
+}
+
+static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
+  uint32_t a;
+  uint8_t dt = n->in[0]->dtype;
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
+    return 0;
+  if (vram__list(n, VRAM__KEY_dtype, NULL))
+    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+  else if (vram__kind_rank(dt) < 2)
+    dt = VRAM_I64;
+  return vram__out_d(n, 0, n->in[0]->d, dt);
+}
+
+static int vram__shape_histc(vram_graph *g, vram_node *n) {
+  int64_t bins = VRAM__INT(n, bins, 100);
+  if (bins < 1)
+    return vram__bad(g, n, "bins must be at least 1");
+  return vram__out(g, n, 0, 1, &bins, n->in[0]->dtype);
+}
+
+static int vram__shape_diff(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, a;
+  vram__promote p;
+  if (!x->ndim)
+    return vram__bad(g, n, "diff of a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+    return 0;
+  vram__zero(&p, sizeof p);
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&p, n->in[i]->dtype, x->ndim);
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (n->nin > 1) {
+    const vram__dims *d = n->in[1]->d;
+    if (d->ndim != x->ndim)
+      return vram__bad(g, n, "diff with a prefix of other axes");
+    for (i = 0; i < x->ndim; i++)
+      if (i != a && d->v[i] != x->v[i])
+        return vram__bad(g, n, "diff with a prefix of other sizes");
+    if (d->v[a] > INT64_MAX / 2 - size[a])
+      return vram__bad(g, n, "a size out of range");
+    size[a] += d->v[a];
+  }
+  if (size[a])
+    size[a]--;
+  return vram__out(g, n, 0, x->ndim, size, vram__promote_get(&p));
+}
+
 static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
   const vram__dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r = vram__int(n, VRAM__KEY_repeats, 1);
@@ -3219,6 +3496,30 @@ static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, "repeats out of range");
   size[a] = (int64_t)z;
   return vram__out(g, n, 0, ndim, size, n->in[0]->dtype);
+}
+
+/* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
+   operand, the inner size or nothing split. */
+static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
+  const vram__dims *a = n->in[0]->d, *b = n->in[1]->d, *o = n->in[2]->d;
+  int64_t size[3];
+  uint32_t m = 0;
+  if (a->ndim < 2 || a->ndim > 3 || b->ndim < 2 || b->ndim > 3)
+    return vram__bad(g, n, "operands of other than two or three axes");
+  if (o->ndim != 1 || n->in[2]->dtype != VRAM_I32)
+    return vram__bad(g, n, "offsets that are no list of i32");
+  if (a->v[a->ndim - 1] != b->v[b->ndim - 2])
+    return vram__bad(g, n, "inner sizes differ");
+  if ((a->ndim == 3 && b->ndim == 3 && a->v[0] != b->v[0]) ||
+      (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0]))
+    return vram__bad(g, n, "other offsets than groups");
+  if (n->in[0]->dtype != n->in[1]->dtype || !vram__is_float(n->in[0]->dtype))
+    return vram__bad(g, n, "operands of different dtypes");
+  if (a->ndim == b->ndim)
+    size[m++] = a->ndim == 3 ? a->v[0] : o->v[0];
+  size[m++] = a->v[a->ndim - 2];
+  size[m++] = b->v[b->ndim - 1];
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
@@ -3771,6 +4072,7 @@ static int vram__shape_einsum(vram_graph *g, vram_node *n) {
   }
   if (l.nout > VRAM_MAX_AXES)
     return vram__bad(g, n, "more than 8 axes");
+  g->extra += (uint64_t)n->nin * 4096;
   return vram__out(g, n, 0, l.nout, l.size, vram__promote_get(&pr));
 }
 
@@ -5049,6 +5351,45 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
    Constants of PyTorch 2.15 and the libraries that it calls. */
 
 #define VRAM__RULE_CUBLASLT_WORKSPACE 1048576u /* of a product with a bias, Blas.cpp */
+
+/* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
+   sum of parts that are rounded up to 256 bytes, and 255 to align the first. */
+#define VRAM__CUB_PARTS UINT64_C(511)      /* alignment and one small part */
+#define VRAM__CUB_SORT_PASS UINT64_C(2048) /* radix sort: histograms of 8 bits */
+#define VRAM__CUB_SORT_TILE UINT64_C(1024) /* and look-back of one tile */
+#define VRAM__CUB_SPINE UINT64_C(11264)    /* counters of the older radix sort beside its digits */
+#define VRAM__CUB_SCAN_PAD 32u             /* tiles of look-back before the first */
+/* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8 bytes with values of 8, keys of 4
+   with values of 4, numbers of segments with values of 8; 0: the older sort. Devices of
+   cc 7.5; 8.x; 9.0 and newer */
+static const uint16_t vram__cub_sort_tile[3][6] = {{0, 0, 2816, 2816, 11776, 2816},
+                                                   {0, 0, 3072, 3840, 6528, 3840},
+                                                   {3456, 5632, 5376, 4608, 6528, 5760}};
+/* pairs that one block sorts without storage: keys and values of 8 bytes, of 4 */
+#define VRAM__CUB_ONE_TILE_8 2304u
+#define VRAM__CUB_ONE_TILE_4 4864u
+/* values in one tile of unique_by_key with keys of 8 and of 4 bytes, and of a selection: devices of
+   cc 7.5, 8.6 and 8.9; 8.0; 9.0 and newer */
+static const uint16_t vram__cub_select_tile[3][3] = {
+    {160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}};
+/* values in one tile of a scan by keys of 8 and of 4 bytes, devices as above */
+static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920}, {1232, 2016}};
+/* values in one tile of a scan of 2, 4 and 8 bytes */
+#define VRAM__CUB_SCAN_TILE_2 3840u
+#define VRAM__CUB_SCAN_TILE_4 1920u
+#define VRAM__CUB_SCAN_TILE_8 896u
+#define VRAM__CUB_ONE_REDUCE 4096u /* values that one block reduces without storage */
+
+#define VRAM__RULE_EMBEDDING_SORTED 3072u /* Embedding.cu: more indices than this are sorted */
+#define VRAM__RULE_SMALL_SORT 4096        /* Sort.cu: rows up to this are sorted in place */
+#define VRAM__RULE_SEGMENTS 128           /* Sort.cu: so many rows are sorted as segments */
+#define VRAM__RULE_LARGE_ROW 1000000      /* Sort.cu: rows from this on one after the other */
+/* CUTLASS workspace of a grouped product, bytes a multiprocessor (cc 9.0; 10.0, where larger tiles
+   take 5888) */
+#define VRAM__RULE_GROUPED_SM90 512u
+#define VRAM__RULE_GROUPED_SM100 5376u
+#define VRAM__RULE_TOPK_BLOCKS                                                                     \
+  UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
 
 /* >>step (Implementation) ----------------------------------------------------------------------
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,
@@ -8583,26 +8924,6 @@ static void vram__run_parameter(vram__s *s, const vram_node *n, vram__t *x, vram
   y[0] = vram__keep_t(s, s->param[n->param[0]->index]);
 }
 
-static void vram__run_embedding(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c, r;
-  const vram__dims *d = n->out[0].d;
-  vram__fn *f = vram__record(s, n->op, &w, 1, 1, 1);
-  if (f)
-    vram__save(s, f, x[0]);
-  c = x[0].d->flags & VRAM__CONTIG ? vram__none() : vram__contiguous(s, x[0]);
-  r = vram__none();
-  y[0] = vram__empty(s, d, w.dt);
-  vram__let(s, r);
-  vram__let(s, c);
-  vram__made(s, f, 0, &y[0]);
-}
-
-static void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
-  uint8_t dt;
-  const vram__dims *d = vram__in_dims(s, f, 0, &dt);
-  to[0] = vram__empty(s, d, dt);
-}
-
 static uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
   uint32_t c, i, a, mask = 0;
   const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
@@ -8724,15 +9045,6 @@ static void vram__bw_extreme(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = t;
 }
 
-/* Nonzero.cu: what finding the nonzero ones of so many elements needs for a moment */
-static void vram__nonzero(vram__s *s, uint64_t numel) {
-  uint32_t count = vram__new(s, 4);
-  uint64_t tiles = (numel + 4223) / 4224 + 32;
-  vram__workspace(s, numel <= 4096 ? 1 : 21503);
-  vram__workspace(s, 511 + (8 * tiles + 255) / 256 * 256);
-  vram__drop_store(s, count);
-}
-
 static void vram__run_prod(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
@@ -8750,6 +9062,86 @@ static void vram__run_prod(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     vram__save(s, f, y[0]);
   }
   vram__made(s, f, 0, &y[0]);
+}
+
+/* ---- cub ---- */
+
+static uint64_t vram__up256(uint64_t n) { return (n + 255) & ~UINT64_C(255); }
+static uint64_t vram__tiles(uint64_t n, uint64_t tile) { return (n + tile - 1) / tile; }
+
+/* Bytes of scratch that are asked for and given back at once; that stay for a while. */
+static void vram__brief(vram__s *s, uint64_t bytes) {
+  uint32_t i = vram__new(s, bytes);
+  if (i)
+    vram__drop_store(s, i);
+}
+
+static void vram__raw_gone(vram__s *s, uint32_t i) {
+  if (i)
+    vram__drop_store(s, i);
+}
+
+/* cub::DeviceRadixSort::SortPairs of n keys and values of so many bytes over `bits` of the key; key
+   0: numbers of segments */
+static uint64_t vram__cub_sort(const vram__s *s, uint64_t n, uint32_t key, uint32_t value,
+                               uint32_t bits) {
+  uint32_t passes = (bits + 7) / 8;
+  uint64_t tile = vram__cub_sort_tile[s->cc < 80   ? 0
+                                      : s->cc < 90 ? 1
+                                                   : 2][key == 0     ? 5
+                                                        : value == 4 ? 4
+                                                        : key == 1   ? 0
+                                                        : key == 2   ? 1
+                                                        : key == 4   ? 2
+                                                                     : 3];
+  uint64_t second = vram__up256(n * key) + vram__up256(n * value);
+  if (n <= (value == 4 ? VRAM__CUB_ONE_TILE_4 : VRAM__CUB_ONE_TILE_8) && key)
+    return 1;
+  if (!tile)
+    return 255 + second +
+           4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->sm * (s->threads / 256) +
+                VRAM__CUB_SPINE);
+  return VRAM__CUB_PARTS + VRAM__CUB_SORT_PASS * passes +
+         VRAM__CUB_SORT_TILE * vram__tiles(n, tile) + (passes > 1 ? second : 0);
+}
+
+/* kind 0, 1: unique_by_key with keys of 8, of 4 bytes; 2: a selection */
+static uint64_t vram__cub_select(const vram__s *s, uint64_t n, uint32_t kind) {
+  uint64_t tile = vram__cub_select_tile[s->cc >= 90 ? 2 : s->cc == 80 ? 1 : 0][kind];
+  return VRAM__CUB_PARTS + (kind < 2 ? 256 : 0) +
+         vram__up256(8 * (vram__tiles(n, tile) + VRAM__CUB_SCAN_PAD));
+}
+
+static uint64_t vram__cub_scan(uint64_t n, uint32_t esize) {
+  uint64_t t = vram__tiles(n, esize == 8   ? VRAM__CUB_SCAN_TILE_8
+                              : esize == 4 ? VRAM__CUB_SCAN_TILE_4
+                                           : VRAM__CUB_SCAN_TILE_2) +
+               VRAM__CUB_SCAN_PAD;
+  if (esize == 2)
+    return VRAM__CUB_PARTS + vram__up256(4 * t) + 512 * vram__tiles(t, 128);
+  return VRAM__CUB_PARTS + vram__up256((esize == 8 ? 16 : 8) * t);
+}
+
+/* cub::DeviceScan::InclusiveSumByKey with keys of so many bytes */
+static uint64_t vram__cub_by_key(const vram__s *s, uint64_t n, uint32_t key) {
+  uint64_t t = vram__tiles(n, vram__cub_by_key_tile[s->cc >= 90   ? 2
+                                                    : s->cc == 80 ? 1
+                                                                  : 0][key == 4]);
+  return VRAM__CUB_PARTS + vram__up256(8 * (t + VRAM__CUB_SCAN_PAD)) +
+         vram__up256(key / 2 * (t + 2));
+}
+
+/* The positions where a mask of n elements is set, `ndim` numbers each: all of them, as an upper
+   bound; ndim 0: none. Gives their storage (Nonzero.cu). */
+static uint32_t vram__nonzero(vram__s *s, uint64_t n, uint32_t ndim) {
+  uint32_t count = vram__new(s, 4), out;
+  vram__brief(s, n <= VRAM__CUB_ONE_REDUCE
+                     ? 1
+                     : 255 + vram__up256(UINT64_C(20) * s->sm * (s->threads / 256)));
+  out = vram__new(s, vram__mul(vram__mul(n, ndim), 8));
+  vram__brief(s, vram__cub_select(s, n, 2));
+  vram__raw_gone(s, count);
+  return out;
 }
 
 /* prod_backward where no value is zero */
@@ -8774,7 +9166,7 @@ static void vram__bw_prod(vram__s *s, vram__fn *f, vram__t *to) {
     vram__let(s, count);
     vram__let(s, m);
   } else {
-    vram__nonzero(s, x.d->numel);
+    vram__nonzero(s, x.d->numel, 0);
     vram__let(s, m);
     q = vram__ti2(s, y, x);
     to[0] = vram__ti2(s, g, q);
@@ -10483,6 +10875,711 @@ static void vram__bw_bilinear(vram__s *s, vram__fn *f, vram__t *to) {
   }
 }
 
+/* ---- indexing ---- */
+
+/* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
+   `fuse`: the partial sums of few rows are added up without a tensor of them. */
+static vram__t vram__sorted_rows(vram__s *s, uint64_t n, uint32_t ie, const vram__dims *w,
+                                 uint8_t dt, int by_freq, int fuse) {
+  uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
+           parts = n / 10 + seg, warps = vram__tiles(cols, 32) * 32,
+           grid = vram__tiles(seg * warps, warps < 1024 ? warps : 1024);
+  uint32_t bits = 1, kind = ie == 8 ? 0 : 1, t[10], count = 0, i;
+  vram__t y;
+  while (rows >> bits)
+    bits++;
+  fuse = fuse && grid < UINT64_C(4) * s->sm && parts > 4 * grid;
+  t[0] = vram__new(s, n * ie); /* sorted indices, their places, the range that gives those */
+  t[1] = vram__new(s, n * ie);
+  t[2] = vram__new(s, n * ie);
+  vram__brief(s, vram__cub_sort(s, n, ie, ie, bits));
+  vram__raw_gone(s, t[2]);
+  if (by_freq) { /* how often each index comes: two scans by key */
+    count = vram__new(s, n * ie);
+    vram__brief(s, vram__cub_by_key(s, n, ie));
+    vram__brief(s, vram__cub_by_key(s, n, ie));
+  }
+  y = vram__empty(s, vram__contig(s, w), dt);
+  t[2] = vram__new(s, n * ie); /* where the segments of equal indices begin, and how many */
+  t[3] = vram__new(s, 8);
+  i = vram__new(s, n * ie);
+  vram__brief(s, vram__cub_select(s, n, kind));
+  vram__raw_gone(s, i);
+  t[4] = vram__new(s, seg * ie); /* the segments' parts, and where they begin */
+  t[5] = vram__new(s, seg * ie);
+  vram__brief(s, vram__cub_scan(seg, ie));
+  t[6] = vram__new(s, 8);
+  t[7] = vram__new(s, parts * ie);
+  t[8] =
+      vram__new(s, fuse ? parts * ie : vram__mul(vram__mul(parts, cols), dt == VRAM_F64 ? 8 : 4));
+  if (fuse && vram__size_of(dt) < 4)
+    vram__brief(s, rows * cols * 4);
+  for (i = 9; i-- > 2;)
+    vram__raw_gone(s, t[i]);
+  vram__raw_gone(s, count);
+  vram__raw_gone(s, t[1]);
+  vram__raw_gone(s, t[0]);
+  return y;
+}
+
+static void vram__run_embedding(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__none();
+  vram__fn *f = vram__record(s, n->op, &w, 1, 1, 1);
+  if (f)
+    vram__save(s, f, x[0]);
+  if (!(x[0].d->flags & VRAM__CONTIG))
+    c = vram__contiguous(s, x[0]);
+  y[0] = vram__empty(s, n->out[0].d, w.dt);
+  vram__let(s, c);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* embedding_dense_backward: few indices are added one by one */
+static void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t i = vram__contiguous(s, VRAM__SAVED(f)[0]);
+  vram__t g = vram__contiguous(s, VRAM__SLOTS(f)[0].g);
+  uint8_t dt;
+  const vram__dims *w = vram__in_dims(s, f, 0, &dt);
+  int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
+  if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
+    to[0] = vram__empty(s, vram__contig(s, w), dt);
+  else
+    to[0] = vram__sorted_rows(s, i.d->numel, vram__size_of(i.dt), w, dt, by_freq, 1);
+  vram__let(s, g);
+  vram__let(s, i);
+}
+
+static int vram__bag_is_max(const vram_node *n) {
+  return VRAM__INT(n, mode, 0) == VRAM__WORD("max");
+}
+
+/* EmbeddingBag.cpp, promoteIndicesAndOffsets: a copy of the one whose dtype is the narrower */
+static vram__t vram__bag_wide(vram__s *s, vram__t i, vram__t offsets) {
+  if (i.dt == offsets.dt)
+    return vram__none();
+  return vram__to(s, i.dt == VRAM_I64 ? offsets : i, VRAM_I64);
+}
+
+/* EmbeddingBag.cu. Rows of indices are bags of one length: their offsets are made. */
+static void vram__run_embedding_bag(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__bag_is_max(n);
+  vram__t w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag, wide,
+          idx = vram__none();
+  int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
+  uint8_t it = x[0].dt;
+  vram__fn *f = vram__record(s, n->op, &w, 1, 1, 5);
+  offsets = given ? vram__keep_t(s, x[1]) : vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
+  wide = vram__bag_wide(s, x[0], offsets);
+  if (wide.d)
+    it = VRAM_I64;
+  size = vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
+  bag = vram__empty(s, vram__dims_in(s, 1, &all, NULL), it);
+  y[0] = vram__empty(s, n->out[0].d, w.dt);
+  if (max)
+    idx = vram__empty(s, n->out[0].d, it);
+  if (f) {
+    vram__save(s, f, x[0]);
+    vram__save(s, f, offsets);
+    vram__save(s, f, bag);
+    vram__save(s, f, size);
+    if (max)
+      vram__save(s, f, idx);
+  }
+  vram__let(s, idx);
+  vram__let(s, bag);
+  vram__let(s, size);
+  vram__let(s, wide);
+  vram__let(s, offsets);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_embedding_bag(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t i = VRAM__SAVED(f)[0], wide = vram__bag_wide(s, i, VRAM__SAVED(f)[1]),
+          g = vram__contiguous(s, VRAM__SLOTS(f)[0].g);
+  uint8_t dt;
+  const vram__dims *w = vram__in_dims(s, f, 0, &dt);
+  if (vram__bag_is_max(f->node))
+    to[0] = vram__empty(s, vram__contig(s, w), dt);
+  else
+    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__size_of(i.dt), w, dt, 0, 0);
+  vram__let(s, g);
+  vram__let(s, wide);
+}
+
+/* gather and index_select: backward adds into zeros */
+static void vram__run_gather(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  if (f)
+    vram__save(s, f, x[1]);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_gather(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+static void vram__run_scatter(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t in[2];
+  vram__fn *f;
+  in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__none();
+  f = vram__record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
+  if (f)
+    vram__save(s, f, x[1]);
+  if (n->flags & VRAM__INPLACE)
+    y[0] = x[0], y[0].fn = 0, vram__keep_t(s, y[0]);
+  else
+    y[0] = vram__empty(s, vram__contig(s, x[0].d), x[0].dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* g with what was written set to zero, and what of g was written */
+static void vram__bw_scatter(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  if (vram__wants(f, 0))
+    to[0] = vram__empty(s, vram__contig(s, g.d), g.dt);
+  if (f->nin > 1 && vram__wants(f, 1))
+    to[1] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
+}
+
+/* Index tensors of x[.., i, j, ..]: i64 and broadcast to dims d. The tensors that the op makes of
+   them go in vram__index_gone. */
+typedef struct vram__index {
+  vram__t t[VRAM_MAX_AXES];
+  uint32_t n, own; /* bits: t[i] is a tensor of the op's own */
+  uint32_t mask;   /* storage of the positions that a mask selects */
+  const vram__dims *d;
+} vram__index;
+
+static void vram__index_begin(vram__s *s, const vram__t *idx, uint32_t count, vram__index *x) {
+  int64_t size[VRAM_MAX_AXES] = {0};
+  uint32_t i, k = 0;
+  x->n = count;
+  x->own = x->mask = 0;
+  if (idx[0].dt == VRAM_BOOL || idx[0].dt == VRAM_U8) {
+    int64_t all = (int64_t)idx[0].d->numel;
+    vram__t c = vram__contiguous(s, idx[0]);
+    x->n = idx[0].d->ndim;
+    x->d = vram__dims_in(s, 1, &all, NULL);
+    x->mask = vram__nonzero(s, idx[0].d->numel, x->n);
+    vram__let(s, c);
+    for (i = 0; i < x->n; i++)
+      x->t[i] = vram__none(), x->t[i].d = x->d, x->t[i].dt = VRAM_I64;
+    return;
+  }
+  for (i = 0; i < count; i++)
+    vram__bcast(&k, size, idx[i].d);
+  x->d = vram__dims_in(s, k, size, NULL);
+  for (i = 0; i < count; i++) {
+    x->t[i] = idx[i];
+    if (idx[i].dt != VRAM_I64)
+      x->t[i] = vram__to(s, idx[i], VRAM_I64), x->own |= 1u << i;
+    if (x->t[i].d->ndim == k && x->t[i].d->numel == x->d->numel)
+      continue;
+    { /* expanded */
+      const vram__dims *d = x->t[i].d;
+      int64_t stride[VRAM_MAX_AXES];
+      uint32_t a, lead = k - d->ndim;
+      for (a = 0; a < k; a++)
+        stride[a] =
+            a < lead || (d->v[a - lead] == 1 && size[a] != 1) ? 0 : VRAM__STRIDE(d)[a - lead];
+      x->t[i].d = vram__dims_in(s, k, size, stride);
+    }
+  }
+}
+
+static void vram__index_gone(vram__s *s, vram__index *x, int last_first) {
+  uint32_t i, k;
+  for (k = 0; k < x->n; k++) {
+    i = last_first ? x->n - 1 - k : k;
+    if (x->own >> i & 1)
+      vram__let(s, x->t[i]);
+  }
+  vram__raw_gone(s, x->mask);
+}
+
+/* x[.., idx, ..] with the first index tensor at axis `dim`: the kernel wants all index tensors in
+   the same strides (TensorAdvancedIndexing.cpp, AdvancedIndex) */
+static vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32_t count,
+                             uint32_t dim) {
+  vram__index ix;
+  int64_t size[VRAM_MAX_AXES], st[2][VRAM_MAX_AXES];
+  const vram__dims *op[2], *d;
+  uint32_t i, a, m = 0;
+  vram__t y;
+  int same = 1;
+  vram__index_begin(s, idx, count, &ix);
+  for (i = 1; i < ix.n; i++)
+    for (a = 0; a < ix.d->ndim; a++)
+      if (VRAM__STRIDE(ix.t[i].d)[a] != VRAM__STRIDE(ix.t[0].d)[a])
+        same = 0;
+  for (i = 0; !same && i < ix.n; i++)
+    if (!(ix.t[i].d->flags & VRAM__CONTIG)) {
+      ix.t[i] = vram__empty(s, ix.d, VRAM_I64);
+      ix.own |= 1u << i;
+    }
+  for (a = 0; a < x.d->ndim; a++) {
+    if (a == dim)
+      for (i = 0; i < ix.d->ndim; i++)
+        size[m] = ix.d->v[i], st[0][m] = 0, st[1][m++] = VRAM__STRIDE(ix.t[0].d)[i];
+    if (a < dim || a >= dim + ix.n)
+      size[m] = x.d->v[a], st[0][m] = VRAM__STRIDE(x.d)[a], st[1][m++] = 0;
+  }
+  if ((x.d->flags & VRAM__CONTIG) && (ix.t[0].d->flags & VRAM__CONTIG))
+    d = vram__dims_in(s, m, size, NULL);
+  else {
+    op[0] = vram__dims_in(s, m, size, st[0]);
+    op[1] = vram__dims_in(s, m, size, st[1]);
+    d = vram__ti(s, op, 2);
+  }
+  y = vram__empty(s, d, x.dt);
+  vram__index_gone(s, &ix, 1);
+  return y;
+}
+
+/* Indexing.cu, index_put_with_sort_kernel: adds `value` into a tensor of the sizes of self
+   (contiguous) at these places: linear indices, sorted. check: that they are in range. */
+static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, const vram__t *idx,
+                            uint32_t count, uint32_t dim, int check) {
+  vram__index ix;
+  vram__t lin = vram__none(), w, t[3], c = vram__none();
+  uint32_t i, bits = 1;
+  uint64_t slice = 1, key, n;
+  vram__index_begin(s, idx, count, &ix);
+  n = ix.d->numel;
+  for (i = dim + ix.n; i < self->ndim; i++)
+    slice *= (uint64_t)self->v[i];
+  for (i = 0; i < ix.n; i++) {
+    if (check) { /* the largest and the smallest index come to the host */
+      const vram__t one = vram__empty(s, s->scalar, VRAM_I64);
+      vram__t two;
+      w = ix.t[i];
+      vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
+      two = vram__empty(s, s->scalar, VRAM_I64);
+      vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
+      vram__brief(s, 1);
+      vram__brief(s, 1);
+      vram__let(s, one);
+      vram__let(s, two);
+    }
+    w = vram__ti1(s, ix.t[i]);
+    t[0] = vram__ti1(s, w);
+    vram__let(s, w);
+    if (i)
+      vram__let(s, t[0]);
+    else
+      lin = t[0];
+  }
+  vram__index_gone(s, &ix, 0);
+  if (!(value.d->flags & VRAM__CONTIG))
+    c = vram__contiguous(s, value);
+  if (n && slice) {
+    if (!(lin.d->flags & VRAM__CONTIG)) {
+      w = vram__contiguous(s, lin);
+      vram__let(s, lin);
+      lin = w;
+    }
+    key = self->numel ? (self->numel - 1) / slice : 0;
+    while (key >> bits)
+      bits++;
+    for (i = 0; i < 3; i++)
+      t[i] = vram__empty(s, ix.d, VRAM_I64);
+    vram__brief(s, vram__cub_sort(s, n, 8, 8, bits));
+    for (i = 3; i-- > 0;)
+      vram__let(s, t[i]);
+  }
+  vram__let(s, c);
+  vram__let(s, lin);
+}
+
+static uint32_t vram__index_dim(const vram_node *n) {
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a);
+  return a;
+}
+
+static void vram__run_index(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, n->nin - 1);
+  uint32_t i;
+  for (i = 1; f && i < n->nin; i++)
+    vram__save(s, f, x[i]);
+  y[0] = vram__indexed(s, x[0], x + 1, n->nin - 1, vram__index_dim(n));
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_index(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), g.dt);
+  vram__index_add(s, to[0].d, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(f->node), 0);
+}
+
+static void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t in[2], v;
+  vram__fn *f;
+  uint32_t i, count = n->nin - 2;
+  in[0] = x[0], in[1] = x[n->nin - 1];
+  f = vram__record(s, n->op, in, 2, 1, count);
+  for (i = 0; f && i < count; i++)
+    vram__save(s, f, x[1 + i]);
+  if (n->flags & VRAM__INPLACE)
+    y[0] = x[0], y[0].fn = 0, vram__keep_t(s, y[0]);
+  else
+    y[0] = vram__empty(s, vram__dense(s, x[0].d), x[0].dt);
+  if (VRAM__INT(n, accumulate, 0)) {
+    int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+    uint32_t k = 0, lead;
+    v = in[1];
+    vram__index_sizes((vram_graph *)0, n, count, &k, size);
+    for (lead = k - v.d->ndim, i = 0; i < k; i++)
+      stride[i] =
+          i < lead || (v.d->v[i - lead] == 1 && size[i] != 1) ? 0 : VRAM__STRIDE(v.d)[i - lead];
+    v.d = vram__dims_in(s, k, size, stride);
+    vram__index_add(s, x[0].d, v, x + 1, count, 0, 1);
+  } else { /* the indices as the kernel wants them; the values broadcast in it */
+    vram__index ix;
+    vram__index_begin(s, x + 1, count, &ix);
+    vram__index_gone(s, &ix, 1);
+  }
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* What was overwritten gets no gradient; the values get g at their places. */
+static void vram__bw_index_put(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, zero;
+  const vram_node *n = f->node;
+  if (vram__wants(f, 0) && VRAM__INT(n, accumulate, 0))
+    g.fn = 0, to[0] = vram__keep_t(s, g);
+  else if (vram__wants(f, 0)) {
+    zero = vram__empty(s, n->in[n->nin - 1]->d, g.dt);
+    to[0] = vram__empty(s, vram__dense(s, g.d), g.dt);
+    vram__let(s, zero);
+  }
+  if (vram__wants(f, 1))
+    to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, 0);
+}
+
+/* masked_select is nonzero and index; what it selects is bounded by all elements. */
+static void vram__run_masked_select(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__t copy = vram__none();
+  uint32_t nz, k = x[0].d->ndim > x[1].d->ndim ? x[0].d->ndim : x[1].d->ndim;
+  if (f)
+    vram__save(s, f, x[0]), vram__save(s, f, x[1]);
+  if (x[1].d->numel != n->out[0].d->numel || !(x[1].d->flags & VRAM__CONTIG))
+    copy = vram__empty(s, n->out[0].d, VRAM_BOOL);
+  nz = vram__nonzero(s, n->out[0].d->numel, k ? k : 1);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__raw_gone(s, nz);
+  vram__let(s, copy);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* masked_scatter into zeros */
+static void vram__bw_masked_select(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t k = 0;
+  const vram__dims *d;
+  copy = c = vram__none();
+  vram__bcast(&k, size, x.d);
+  vram__bcast(&k, size, m.d);
+  d = vram__dims_in(s, k, size, NULL);
+  to[0] = vram__empty(s, d, g.dt);
+  sum = vram__empty(s, d, VRAM_I64);
+  if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
+    copy = vram__empty(s, d, VRAM_BOOL);
+  vram__brief(s, vram__cub_scan(d->numel, 8));
+  if (!(g.d->flags & VRAM__CONTIG))
+    c = vram__contiguous(s, g);
+  vram__let(s, c);
+  vram__let(s, copy);
+  vram__let(s, sum);
+}
+
+/* Sort.cu: what sorting x (dims xd, e bytes a value) along an axis into results of dims d needs.
+   Short rows are sorted in place, long ones by cub. */
+static void vram__sort_rows(vram__s *s, const vram__dims *xd, const vram__dims *d, uint32_t a,
+                            uint32_t e) {
+  uint32_t i, own[3] = {0, 0, 0}, t[3];
+  uint64_t z = d->ndim ? (uint64_t)d->v[a] : 1, all = d->numel, r = z ? all / z : 0;
+  if (!all)
+    return;
+  if (z <= VRAM__RULE_SMALL_SORT) {
+    vram__brief(s, 8 * z); /* the numbers 0, 1, .. */
+    return;
+  }
+  if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1) {
+    /* a copy with the axis innermost, and results like it */
+    int64_t stride[VRAM_MAX_AXES], w = (int64_t)z;
+    uint8_t order[VRAM_MAX_AXES];
+    uint32_t j;
+    for (i = 0; i < d->ndim; i++) {
+      for (j = i; j > 0 && VRAM__STRIDE(d)[order[j - 1]] > VRAM__STRIDE(d)[i]; j--)
+        order[j] = order[j - 1];
+      order[j] = (uint8_t)i;
+    }
+    stride[a] = 1;
+    for (i = 0; i < d->ndim; i++)
+      if (order[i] != a)
+        stride[order[i]] = w, w *= d->v[order[i]];
+    own[0] = vram__new(s, all * e);
+    for (i = 0; i < d->ndim; i++)
+      if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
+        break;
+    if (i < d->ndim)
+      own[1] = vram__new(s, all * e), own[2] = vram__new(s, all * 8);
+  }
+  if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
+    t[0] = vram__new(s, 8 * z);
+    for (; r-- && !s->failed;)
+      vram__brief(s, vram__cub_sort(s, z, e, 8, 8 * e));
+    vram__raw_gone(s, t[0]);
+  } else if (r < VRAM__RULE_SEGMENTS) { /* all rows at once, then back into their segments */
+    t[0] = vram__new(s, 8 * all);
+    t[1] = vram__new(s, 8 * all);
+    t[2] = vram__new(s, e * all);
+    vram__brief(s, vram__cub_sort(s, all, e, 8, 8 * e));
+    vram__raw_gone(s, t[2]);
+    vram__brief(s, vram__cub_sort(s, all, 0, 8, 8));
+    vram__raw_gone(s, t[1]);
+    vram__raw_gone(s, t[0]);
+  } else {
+    t[0] = vram__new(s, 8 * all);
+    vram__brief(s, 255 + vram__up256(e * all) + vram__up256(8 * all));
+    vram__raw_gone(s, t[0]);
+  }
+  for (i = 3; i-- > 0;)
+    vram__raw_gone(s, own[i]);
+}
+
+static void vram__run_sort(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  const vram__dims *d = vram__dense(s, x[0].d);
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
+  y[0] = vram__empty(s, d, x[0].dt);
+  y[1] = vram__empty(s, d, VRAM_I64);
+  vram__sort_rows(s, x[0].d, d, a, vram__size_of(x[0].dt));
+  if (f)
+    vram__save(s, f, y[1]);
+  vram__made(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__let(s, y[1]);
+}
+
+/* TensorTopK.cu, should_use_multi_block: are r rows of n values split over thread blocks? */
+static int vram__topk_split(uint64_t r, uint64_t n) {
+  return (r <= 20 && n >= 20000) || (r <= 40 && n >= 10000) || (r <= 80 && n >= 8000) ||
+         (r < 200 && n >= 5000) || (r < 800 && n >= 3000) || (r <= 4000 && n >= 800) ||
+         (r > 4000 && n >= 400);
+}
+
+static void vram__run_topk(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  vram__t c;
+  uint32_t a = 0, i, t[7];
+  uint64_t z, r, b, each;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
+  z = x[0].d->ndim ? (uint64_t)x[0].d->v[a] : 1;
+  r = z ? x[0].d->numel / z : 0;
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  y[1] = vram__empty(s, n->out[0].d, VRAM_I64);
+  c = vram__contiguous(s, x[0]);
+  if (r && vram__topk_split(r, z)) {
+    each = vram__tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
+    each = each < 4 ? 4 : each > 64 ? 64 : each;
+    b = r * vram__tiles(z, 256 * each);
+    t[0] = vram__new(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+    t[1] = vram__new(s, 8 * r);
+    t[2] = vram__new(s, 8 * r);
+    t[3] = vram__new(s, 512 * b);
+    t[4] = vram__new(s, 1024 * r);
+    t[5] = vram__new(s, 4 * b);
+    t[6] = vram__new(s, 4 * b);
+    vram__brief(s, vram__cub_by_key(s, b, 4));
+    vram__brief(s, vram__cub_by_key(s, b, 4));
+    for (i = 7; i-- > 0;)
+      vram__raw_gone(s, t[i]);
+  }
+  vram__let(s, c);
+  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim && y[0].d->v[a] > VRAM__RULE_SMALL_SORT) {
+    t[0] = vram__new(s, 8 * y[0].d->numel);
+    t[1] = vram__new(s, vram__bytes_of(y[0].d, y[0].dt));
+    vram__sort_rows(s, y[0].d, y[0].d, a, vram__size_of(y[0].dt));
+    vram__brief(s, 8 * y[0].d->numel);
+    vram__raw_gone(s, t[1]);
+    vram__raw_gone(s, t[0]);
+  }
+  if (f)
+    vram__save(s, f, y[1]);
+  vram__made(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__let(s, y[1]);
+}
+
+/* topk, sort: the gradient is written into zeros at the places of the values */
+static void vram__bw_topk(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+/* argmax and argmin: a thread keeps value and index, 16 bytes */
+static void vram__run_argmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  int all = !vram__list(n, VRAM__KEY_dim, NULL);
+  vram__t c;
+  y[0] = vram__reduced(s, x[0], mask, VRAM__INT(n, keepdim, 0) != 0, VRAM_I64);
+  c = all ? vram__contiguous(s, x[0]) : vram__keep_t(s, x[0]);
+  vram__reduce(s, c, mask, VRAM_I64, 16, 4);
+  vram__let(s, c);
+}
+
+static void vram__run_one_hot(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  (void)x;
+  y[0] = vram__empty(s, n->out[0].d, VRAM_I64);
+}
+
+/* A running sum along an axis: cub's for one row alone. */
+static vram__t vram__scan(vram__s *s, vram__t x, uint32_t axis, uint8_t dt) {
+  vram__t y = vram__empty(s, vram__contig(s, x.d), dt), a = vram__to(s, x, dt),
+          c = vram__contiguous(s, a);
+  if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
+    vram__brief(s, vram__cub_scan(x.d->numel, vram__size_of(dt)));
+  vram__let(s, c);
+  vram__let(s, a);
+  return y;
+}
+
+static void vram__run_cumsum(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+  uint32_t a = 0;
+  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
+  if (!dt)
+    dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+  if (f)
+    f->aux = a;
+  y[0] = vram__scan(s, x[0], a, dt);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* cumsum_backward: flip, cumsum, flip */
+static void vram__bw_cumsum(vram__s *s, vram__fn *f, vram__t *to) {
+  uint8_t dt;
+  const vram__dims *d = vram__in_dims(s, f, 0, &dt);
+  vram__t g = vram__to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
+  if (d->numel <= 1 || d->v[f->aux] == 1) {
+    to[0] = g;
+    return;
+  }
+  a = vram__ti1(s, g);
+  b = vram__scan(s, a, (uint32_t)f->aux, dt);
+  to[0] = vram__ti1(s, b);
+  vram__let(s, b);
+  vram__let(s, a);
+  vram__let(s, g);
+}
+
+/* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
+static void vram__run_histc(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const int64_t *lo = vram__list(n, VRAM__KEY_min, NULL), *hi = vram__list(n, VRAM__KEY_max, NULL);
+  vram__t a, b;
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  if (!lo || !hi || *lo != *hi)
+    return;
+  a = vram__empty(s, s->scalar, x[0].dt);
+  b = vram__empty(s, s->scalar, x[0].dt);
+  vram__let(s, b);
+  vram__let(s, a);
+}
+
+static void vram__run_diff(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t in[2], all = vram__none();
+  vram__fn *f;
+  uint32_t a = 0;
+  int64_t len;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
+  if (n->nin > 1) { /* the prefix in front of x */
+    int64_t size[VRAM_MAX_AXES];
+    uint32_t i;
+    in[0] = x[1], in[1] = x[0];
+    f = vram__record(s, VRAM_OP_cat, in, 2, 1, 0);
+    if (f)
+      f->aux = a;
+    for (i = 0; i < x[0].d->ndim; i++)
+      size[i] = x[0].d->v[i] + (i == a ? x[1].d->v[i] : 0);
+    all = vram__empty(s, vram__dims_in(s, i, size, NULL), vram__result2(x[0], x[1]));
+    vram__made(s, f, 0, &all);
+  } else
+    all = vram__keep_t(s, x[0]);
+  len = n->out[0].d->v[a];
+  in[1] = vram__t_narrow(s, all, a, len);
+  in[0] = vram__t_narrow(s, all, a, len);
+  f = vram__record(s, VRAM_OP_sub, in, 2, 1, 0);
+  y[0] = vram__ti2(s, in[0], in[1]);
+  vram__made(s, f, 0, &y[0]);
+  vram__let(s, in[0]);
+  vram__let(s, in[1]);
+  vram__let(s, all);
+}
+
+/* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
+   of pointers, three of strides, the sizes), or one product a group where there is none. The
+   offsets are data: every group is counted as not empty. */
+static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t groups) {
+  uint32_t list, work;
+  if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
+    uint64_t g = (uint64_t)groups;
+    list = vram__new(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * 8 * g + 3 * 4 * g);
+    work = vram__new(s, (uint64_t)s->sm *
+                            (s->cc == 90 ? VRAM__RULE_GROUPED_SM90 : VRAM__RULE_GROUPED_SM100));
+    vram__raw_gone(s, work);
+    vram__raw_gone(s, list);
+    return;
+  }
+  if (a.d->ndim == 3 && b.d->ndim == 3)
+    groups = 1; /* bmm */
+  for (; groups-- > 0 && !s->failed;)
+    vram__workspace(s, s->ws);
+}
+
+static void vram__run_grouped_mm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 2, 1, 3);
+  vram__save_factors(s, f, 0, x[0], 1, x[1]);
+  if (f) {
+    vram__save(s, f, x[2]);
+    f->aux |= (uint64_t)(x[0].d->ndim == 3   ? x[0].d->v[0]
+                         : x[1].d->ndim == 3 ? x[1].d->v[0]
+                                             : x[2].d->v[0])
+              << 2;
+  }
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  vram__group_products(s, x[0], x[1],
+                       x[0].d->ndim == 3   ? x[0].d->v[0]
+                       : x[1].d->ndim == 3 ? x[1].d->v[0]
+                                           : x[2].d->v[0]);
+  vram__made(s, f, 0, &y[0]);
+}
+
+/* the gradient of an operand that is stored by columns is stored so, too */
+static void vram__bw_grouped_mm(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, o;
+  uint32_t i;
+  for (i = 2; i-- > 0;) {
+    const vram__dims *d;
+    const int64_t *st;
+    if (!vram__wants(f, i))
+      continue;
+    d = vram__in_dims(s, f, i, NULL);
+    st = VRAM__STRIDE(d) + d->ndim - 2;
+    o = vram__factor(f, !i);
+    if (st[0] == 1 && st[1] == d->v[d->ndim - 2])
+      to[i] = vram__empty(s, vram__dense(s, d), g.dt);
+    else
+      to[i] = vram__empty(s, vram__contig(s, d), g.dt);
+    vram__group_products(s, g, o, (int64_t)(f->aux >> 2));
+  }
+}
+
 /* ops written out to lines run as those; ops made of other autograd nodes have no backward of their
  * own */
 static void vram__run_lines(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -10496,6 +11593,12 @@ static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
 static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
 #define vram__bw_lines vram__bw_none
 #define vram__bw_compare vram__bw_none
+#define vram__bw_index_select vram__bw_gather
+#define vram__bw_argmax vram__bw_none
+#define vram__bw_one_hot vram__bw_none
+#define vram__bw_histc vram__bw_none
+#define vram__bw_diff vram__bw_none
+#define vram__bw_sort vram__bw_topk
 #define vram__bw_linear vram__bw_none
 #define vram__bw_product vram__bw_none
 #define vram__bw_squeeze vram__bw_none
@@ -11978,7 +13081,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   uint64_t n = 65536;
   (void)o;
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
-  n += (uint64_t)(g->max_in + g->max_out) * 256;
+  n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
   return n;
 }
 
