@@ -1055,7 +1055,7 @@ typedef enum vram__key {
   X(rms_norm, 1, 2, norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine eps frozen weights dtype") \
   X(group_norm, 1, 3, norm, group_norm, fp32, "", "num_groups! affine eps frozen weights dtype") \
   /* activation */                                                                               \
-  X(relu, 1, 1, same, pointwise, none, "x: g y *", "inplace")                                    \
+  X(relu, 1, 1, same, pointwise, none, "x: y g *", "inplace")                                    \
   X(relu6, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                    \
   X(hardtanh, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace min_val max_val") \
   X(leaky_relu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace negative_slope") \
