@@ -5680,6 +5680,18 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
   }
 }
 
+/* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
+   in. cuDNN's kernels that run channels-last convert what is stored otherwise, and those that split
+   a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
+   cuDNN: conversion of tensor formats, deterministic split-k). */
+static void vram__may_need(vram__s *s, uint64_t elements) {
+  uint64_t n = s->blocks + s->large * VRAM__SMALL + VRAM__SMALL + 4 * elements; /* below 2^64 */
+  if (n > (uint64_t)VRAM_MAX_BYTES)
+    n = (uint64_t)VRAM_MAX_BYTES;
+  if (!s->ideal && n > s->upper_peak)
+    s->upper_peak = n;
+}
+
 /* A workspace that is asked for and given back at once. */
 static void vram__workspace(vram__s *s, uint64_t bytes) {
   uint8_t cat = s->cat;
@@ -7861,6 +7873,7 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     d = vram__formatted(s, d, cl);
   y[0] = vram__empty(s, d, a[0].dt);
   cw = vram__in_format(s, cw, cl);
+  vram__may_need(s, cx.d->numel + cw.d->numel + d->numel);
   vram__let(s, cw);
   vram__let(s, cx);
   vram__let(s, c);
@@ -7881,6 +7894,7 @@ static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram__
   vram__t y = vram__empty(s, vram__formatted(s, d, cl), a.dt), cw, ca;
   cw = vram__in_format(s, w, cl);
   ca = vram__in_format(s, a, cl);
+  vram__may_need(s, ca.d->numel + cw.d->numel + d->numel);
   vram__let(s, ca);
   vram__let(s, cw);
   return y;
@@ -7891,6 +7905,7 @@ static vram__t vram__conv_weight(vram__s *s, vram__t x, vram__t g, const vram__d
   int cl = vram__conv_cl(x, g);
   vram__t cg = vram__in_format(s, g, cl), cx = vram__in_format(s, x, cl), y;
   y = vram__empty(s, vram__formatted(s, d, cl), g.dt);
+  vram__may_need(s, cx.d->numel + cg.d->numel + d->numel);
   vram__let(s, cx);
   vram__let(s, cg);
   return y;
@@ -9763,6 +9778,7 @@ static void vram__bw_sdpa_cudnn(vram__s *s, vram__fn *f, vram__t *to) {
   if (VRAM__STRIDE(g.d)[3] != 1)
     cg = vram__empty(s, vram__contig(s, g.d), g.dt);
   ws = vram__raw(s, vram__mul4(q->v[0], q->v[1], q->v[2], 4 * q->v[3] + 4));
+  vram__may_need(s, q->numel + sv[0].d->numel + sv[2].d->numel);
   vram__let(s, ws);
   vram__let(s, cg);
   vram__drop_unwanted(s, f, to);
