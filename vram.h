@@ -13108,11 +13108,11 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 #define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
 
 static void vram__device_bounds(vram_report *r, uint64_t context) {
+  const uint64_t segment = 2097152, most = r->peak_allocated_bytes.upper;
+  const uint64_t usual = (most + segment - 1) / segment * segment;
   r->device_bytes.lower = r->peak_reserved_bytes + (context ? context : VRAM__CONTEXT_LOWER);
-  r->device_bytes.expected =
-      r->peak_allocated_bytes.upper + (context ? context : VRAM__CONTEXT_USUAL);
-  r->device_bytes.upper = r->peak_allocated_bytes.upper + r->peak_allocated_bytes.upper / 8 +
-                          (context ? context : VRAM__CONTEXT_UPPER);
+  r->device_bytes.expected = usual + (context ? context : VRAM__CONTEXT_USUAL);
+  r->device_bytes.upper = usual + usual / 8 + (context ? context : VRAM__CONTEXT_UPPER);
 }
 
 static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,

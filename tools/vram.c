@@ -589,7 +589,6 @@ static int estimate(int argc, char **argv) {
   uint64_t need;
   FILE *ev = NULL;
   memset(&j, 0, sizeof j);
-  j.context = (uint64_t)512 << 20;
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
       return fputs(help_estimate, stdout), FITS;
