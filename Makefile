@@ -55,6 +55,7 @@ UCC = $(CC)
 UFLAGS = -O2
 RUN =
 UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+ARGS_test_graph = tests/errors.txt
 ARGS_test_step = tests/golden $(CASES)
 
 units: $(UNITS:%=$(B)/%.log)
