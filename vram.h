@@ -2262,6 +2262,10 @@ static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, 
         n->param[i] = o->param[k];
         return 1;
       }
+    if (!i) {
+      vram__fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
+      return 0;
+    }
   }
   p = (vram_param *)vram__take(g, sizeof *p);
   if (!p)
@@ -2345,9 +2349,13 @@ static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
 static uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p);
 
 static int vram__shape_same(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
   uint8_t dt = n->in[0]->dtype;
-  uint32_t i;
-  (void)g;
+  uint32_t i, c = 0, a;
+  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  for (i = 0; v && i < c; i++)
+    if (!vram__axis(g, v[i], x->ndim ? x->ndim : 1, &a))
+      return 0;
   if (n->op == VRAM_OP_type_as)
     dt = n->in[1]->dtype;
   else if (vram__list(n, VRAM__KEY_dtype, NULL))
@@ -2358,8 +2366,7 @@ static int vram__shape_same(vram_graph *g, vram_node *n) {
     vram__promote_add(&p, dt, n->in[0]->d->ndim);
     dt = vram__result_dtype(n->op, 2, &p);
   }
-  for (i = 0; i < n->nout; i++)
-    vram__out_d(n, i, n->in[0]->d, dt);
+  vram__out_d(n, 0, x, dt);
   return 1;
 }
 
@@ -3135,6 +3142,8 @@ static int vram__shape_reduce(vram_graph *g, vram_node *n) {
   for (i = 0; i < c; i++) {
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
+    if (mask >> a & 1)
+      return vram__bad(g, n, "an axis that is named twice");
     mask |= 1u << a;
   }
   if (!v)
@@ -3719,7 +3728,7 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
   if (*step < 1)
     *step = 1;
   *start = a;
-  *len = (b - a + *step - 1) / *step;
+  *len = (b - a) / *step + ((b - a) % *step != 0);
 }
 
 static int vram__shape_slice(vram_graph *g, vram_node *n) {
@@ -3732,8 +3741,12 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__bad(g, n, "step must be at least 1");
-  if (VRAM__INT(n, length, 0) < 0 || VRAM__INT(n, length, 0) > x->v[a])
-    return vram__bad(g, n, "length out of range");
+  if (n->op == VRAM_OP_narrow) {
+    start = VRAM__INT(n, start, 0), len = VRAM__INT(n, length, 0);
+    if (start < -x->v[a] || start > x->v[a] || len < 0 ||
+        len > x->v[a] - (start < 0 ? start + x->v[a] : start))
+      return vram__bad(g, n, "start and length beyond the axis");
+  }
   vram__slice_of(n, x->v[a], &start, &step, &len);
   for (i = 0; i < x->ndim; i++)
     size[i] = i == a ? len : x->v[i];
@@ -4130,6 +4143,7 @@ typedef struct vram__parse {
   uint32_t len;
   const vram_dim *set;
   uint32_t nset;
+  uint32_t rounds; /* of all loops so far */
   uint8_t *used;
 } vram__parse;
 
@@ -4155,7 +4169,7 @@ static int vram__perr(vram__parse *q, const char *at, vram_result code, const ch
   }
   if (!g->error.line) {
     g->error.line = q->line;
-    g->error.column = (uint32_t)(at - q->start) + 1;
+    g->error.column = at >= q->start && at <= q->text_end ? (uint32_t)(at - q->start) + 1 : 1;
   }
   return 0;
 }
@@ -4965,6 +4979,8 @@ static int vram__begin_round(vram__parse *q, vram__loop *l) {
   vram__round *r = (vram__round *)vram__take(q->g, sizeof *r);
   if (!r)
     return vram__perr(q, q->start, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  if (++q->rounds > VRAM_MAX_NODES)
+    return vram__perr(q, q->start, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", NULL, 0, NULL);
   r->up = q->depth > 1 ? q->loop[q->depth - 2].scope : NULL;
   r->round = (uint32_t)l->round;
   l->scope = r;
@@ -4983,6 +4999,9 @@ static int vram__loop_line(vram__parse *q) {
                       "loop SIZE NAME=NAME ...");
   if (!vram__size(q, q->tok, q->tok + q->len, 0, &size))
     return 0;
+  if (size > VRAM_MAX_NODES)
+    return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", q->tok, q->len,
+                      NULL);
   if (q->depth == VRAM_MAX_LOOPS)
     return vram__perr(q, at, VRAM_ERR_LIMIT, "more than 16 loops inside one another", NULL, 0,
                       NULL);
@@ -5131,8 +5150,10 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
           l->body_line = q->line;
           if (!l->left) {
             s = vram__skip_block(q, l->body);
-            if (!s)
+            if (!s) {
+              q->line = l->line, q->start = l->head;
               return vram__perr(q, l->head, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
+            }
             q->depth--;
           }
         }
