@@ -56,6 +56,9 @@ UFLAGS = -O2
 RUN =
 UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 ARGS_test_graph = tests/errors.txt
+MEMORY = models/nn_lenet5 models/nn_mlp_dropout ops/attention_by_hand ops/mha_block ops/einsum ops/split
+ARGS_test_memory = $(MEMORY:%=tests/golden/%.vram)
+ARGS_test_limits = $(MEMORY:%=tests/golden/%.vram)
 ARGS_test_step = tests/golden $(CASES)
 
 units: $(UNITS:%=$(B)/%.log)

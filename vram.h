@@ -5194,8 +5194,10 @@ VRAM_API const char *vram_result_text(vram_result r) {
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   uint64_t skip = (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
   vram__zero(g, sizeof *g);
-  g->mem = (uint8_t *)mem + skip;
-  g->cap = bytes > skip ? bytes - skip : 0;
+  if (mem && bytes > skip) {
+    g->mem = (uint8_t *)mem + skip;
+    g->cap = bytes - skip;
+  }
   return VRAM_OK;
 }
 
@@ -5490,12 +5492,16 @@ typedef struct vram__optim_sum { /* of a list of tensors */
   uint64_t last;                 /* bytes of its last one */
 } vram__optim_sum;
 
+#define VRAM__SPARE 64 /* more than one operation needs at a time */
+
 struct vram__s {
   const vram_graph *g;
   const vram_step_options *o;
   uint8_t *mem;
-  uint64_t used, cap; /* the tape grows up, */
-  vram__store *top;   /* slots grow down: slot i is top - i */
+  uint64_t used, cap; /* the tape grows up to there, */
+  vram__store *top;   /* slots grow down: slot i is top - i; slot 0 stands for none */
+  vram__dims *spare;  /* when the memory is used up */
+  uint32_t nspare;
   uint32_t nstore, free;
   uint32_t last_fn, max_fn_in;
   vram__obj *obj;
@@ -5591,6 +5597,16 @@ static void vram__live_set(vram__s *s) {
   vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
 
+/* One more slot; 0: the scratch memory is used up. */
+static uint32_t vram__slot_new(vram__s *s) {
+  if (s->used + sizeof(vram__store) > s->cap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  s->cap -= sizeof(vram__store);
+  return ++s->nstore;
+}
+
 /* A new storage of so many bytes: its slot (0 for no bytes, as PyTorch allocates nothing then). */
 static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   vram__store *st;
@@ -5600,15 +5616,10 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
     st = s->top - i;
     s->free = st->id;
   } else {
-    i = ++s->nstore;
-    st = s->top - i;
-    if ((uint8_t *)st < s->mem + s->used) {
-      s->failed = VRAM_ERR_MEMORY;
-      s->nstore--;
-      if (!s->nstore)
-        return 0;
+    i = vram__slot_new(s);
+    if (!i)
       return 0;
-    }
+    st = s->top - i;
   }
   st->bytes = bytes;
   st->refs = 1;
@@ -5764,9 +5775,11 @@ static void vram__let(vram__s *s, vram__t t) {
 static const vram__dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
                                        const int64_t *stride) {
   const vram__dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
-  if (!d) {
+  if (!d) { /* what is left of this operation works with spare ones */
+    uint64_t used = 0;
     s->failed = VRAM_ERR_MEMORY;
-    return s->scalar;
+    d = vram__dims_get((uint8_t *)(s->spare + s->nspare++ % VRAM__SPARE), &used, sizeof *s->spare,
+                       s->cache, n, size, stride);
   }
   return d;
 }
@@ -5828,14 +5841,10 @@ static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
     st = s->top - i;
     s->free = st->id;
   } else {
-    i = ++s->nstore;
-    st = s->top - i;
-    if ((uint8_t *)st < s->mem + s->used) {
-      s->failed = VRAM_ERR_MEMORY;
-      s->nstore--;
-      t.st = 0;
+    i = t.st = vram__slot_new(s);
+    if (!i)
       return t;
-    }
+    st = s->top - i;
   }
   st->base = (s->top - x.st)->base;
   st->bytes = 0;
@@ -6356,7 +6365,7 @@ static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint3
   vram__fn *f;
   n = sizeof *f + nin * sizeof(vram__edge) + nout * sizeof(vram__slot) + room * sizeof(vram__t);
   f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap, n);
-  if (!f || (uint8_t *)(s->top - s->nstore) < s->mem + s->used) {
+  if (!f) {
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
   }
@@ -13152,10 +13161,18 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->g = g;
   s->o = o;
   s->r = report;
+  if (!scratch || scratch_bytes < skip + 64)
+    return VRAM_ERR_MEMORY;
   s->mem = (uint8_t *)scratch + skip;
-  s->cap = scratch_bytes > skip ? (scratch_bytes - skip) & ~(uint64_t)7 : 0;
+  s->cap = (scratch_bytes - skip) & ~(uint64_t)7;
   s->used = 8;
+  if (s->cap < sizeof *s->top + sizeof *s->spare * VRAM__SPARE)
+    return VRAM_ERR_MEMORY;
+  s->cap -= sizeof *s->spare * VRAM__SPARE;
+  s->spare = (vram__dims *)(void *)(s->mem + s->cap);
+  s->cap -= sizeof *s->top;
   s->top = (vram__store *)(void *)(s->mem + s->cap);
+  vram__zero(s->top, sizeof *s->top);
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
@@ -13240,7 +13257,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   report->peak_phase = s->peak_phase;
   report->events = s->events;
   report->peak_event = s->peak_event;
-  report->scratch_used = s->used + s->nstore * (uint64_t)sizeof(vram__store);
+  report->scratch_used = skip + s->used + (s->nstore + (uint64_t)1) * sizeof(vram__store) +
+                         sizeof *s->spare * VRAM__SPARE;
   return (vram_result)s->failed;
 }
 

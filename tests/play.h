@@ -76,30 +76,28 @@ static void play_record(void *user, const vram_event *e) {
   to->category = (uint8_t)e->category;
 }
 
-/* Memory for a text of this length that any of our test texts fits into. */
-static uint64_t play_room(size_t len) { return 65536 + 64 * (uint64_t)len; }
-
+/* In as much memory as vram_parse_bytes asks for, which must be enough. */
 static PLAY_UNUSED vram_result play_parse(play *p, const char *text, size_t len,
                                           const vram_dim *set, uint32_t nset) {
-  uint64_t bytes = play_room(len);
+  uint64_t bytes = vram_parse_bytes(text, len, set, nset), most = (uint64_t)1 << 28;
   vram_result r;
-  for (;;) {
-    free(p->mem);
-    p->mem = malloc((size_t)bytes);
-    if (!p->mem)
-      abort();
-    vram_graph_init(&p->graph, p->mem, bytes);
-    r = vram_parse(&p->graph, text, len, set, nset, &p->error);
-    if (r != VRAM_ERR_MEMORY || bytes > (uint64_t)1 << 30)
-      return r;
-    bytes *= 4;
-  }
+  int whole = bytes && bytes <= most;
+  free(p->mem);
+  p->mem = malloc((size_t)(whole ? bytes : most));
+  if (!p->mem)
+    abort();
+  vram_graph_init(&p->graph, p->mem, whole ? bytes : most);
+  r = vram_parse(&p->graph, text, len, set, nset, &p->error);
+  if (whole && r == VRAM_ERR_MEMORY)
+    CHECK(!"vram_parse_bytes is enough");
+  return r;
 }
 
 /* One step with its events recorded. */
 static PLAY_UNUSED vram_result play_step(play *p, const vram_step_options *options) {
   vram_step_options o = *options;
   uint64_t bytes = vram_step_bytes(&p->graph, &o);
+  vram_result r;
   if (bytes > p->scratch_bytes) {
     free(p->scratch);
     p->scratch = malloc((size_t)bytes);
@@ -110,7 +108,10 @@ static PLAY_UNUSED vram_result play_step(play *p, const vram_step_options *optio
   p->count = 0;
   o.event = play_record;
   o.user = p;
-  return vram_step(&p->graph, &o, p->scratch, p->scratch_bytes, &p->report, &p->error);
+  r = vram_step(&p->graph, &o, p->scratch, bytes, &p->report, &p->error);
+  if (r == VRAM_ERR_MEMORY)
+    CHECK(!"vram_step_bytes is enough");
+  return r;
 }
 
 static uint64_t play_fnv(uint64_t hash, uint64_t value) {
@@ -148,6 +149,20 @@ static PLAY_UNUSED void play_count(const play *p, play_phase phase[VRAM_PHASE_CO
     }
     phase[k].end = now;
   }
+}
+
+/* Of everything that the events say. */
+static PLAY_UNUSED uint64_t play_hash(const play *p) {
+  play_phase phase[VRAM_PHASE_COUNT];
+  uint64_t hash = PLAY_FNV;
+  size_t i;
+  play_count(p, phase);
+  for (i = 0; i < p->count; i++) {
+    hash = play_fnv(hash, p->event[i].bytes);
+    hash = play_fnv(hash, (uint64_t)p->event[i].id);
+    hash = play_fnv(hash, p->event[i].action * 16u + p->event[i].phase);
+  }
+  return play_fnv(hash, p->report.peak_requested_bytes);
 }
 
 /* Options from a mode's name: infer, train_[amp_]TYPE_OPTIMIZER[_fused|_forloop|_foreach
