@@ -21,6 +21,7 @@ help:
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
+	@echo "make errors    write the messages of now into tests/errors.txt (look at the difference)"
 	@echo "make clean"
 
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
@@ -77,6 +78,11 @@ known: build/plain/test_step
 	build/plain/test_step tests/golden --known $(CASES) >build/known.txt
 	cp build/known.txt tests/golden/known.txt
 
+# what tests/errors.txt must say: look at the difference before it is committed
+errors: build/plain/test_graph
+	build/plain/test_graph tests/errors.txt --write >build/errors.txt
+	cp build/errors.txt tests/errors.txt
+
 truth: vram
 	python3 tools/truth.py $(TRUTH)
 
@@ -95,5 +101,5 @@ format:
 clean:
 	rm -rf build vram
 
-.PHONY: all help check test test-all units known truth bench coverage format clean FORCE
+.PHONY: all help check test test-all units known errors truth bench coverage format clean FORCE
 .SECONDARY:
