@@ -1082,6 +1082,7 @@ typedef enum vram__key {
   /* softmax */                                                                                  \
   X(softmax, 1, 1, same, softmax, none, "", "dim! dtype")                                        \
   X(log_softmax, 1, 1, same, softmax, none, "", "dim! dtype")                                    \
+  X(gumbel_softmax, 1, 1, same, gumbel_softmax, none, "", "tau hard dim eps")                      \
   X(softmin, 1, 1, same, lines, none, "neg a x0; softmax y a dim=@ dtype=@", "dim! dtype")       \
   /* dropout */                                                                                  \
   X(dropout, 1, 1, same, dropout, none, "", "p inplace")                                         \
@@ -1208,6 +1209,16 @@ typedef enum vram__key {
   /* loss */                                                                                     \
   X(cross_entropy, 1, 2, loss, cross_entropy, fp32, "", "reduction label_smoothing ignore_index") \
   X(nll_loss, 1, 2, loss, cross_entropy, fp32, "", "reduction ignore_index")                     \
+  X(mse_loss, 1, 2, loss, loss, fp32, "", "reduction")                                           \
+  X(l1_loss, 1, 2, loss, loss, fp32, "", "reduction")                                            \
+  X(smooth_l1_loss, 1, 2, loss, loss, fp32, "", "reduction beta")                                \
+  X(huber_loss, 1, 2, loss, loss, fp32, "", "reduction delta")                                   \
+  X(binary_cross_entropy, 1, 2, loss, loss, none, "", "reduction")                               \
+  X(binary_cross_entropy_with_logits, 1, 2, loss, loss, fp32, "", "reduction")                   \
+  X(kl_div, 1, 2, loss, loss, fp32, "", "reduction log_target")                                  \
+  X(ctc_loss, 1, 2, loss, ctc_loss, none, "", "reduction blank zero_infinity")                   \
+  X(cosine_embedding_loss, 1, 3, loss, cosine, fp32, "", "reduction margin")                     \
+  X(triplet_margin_loss, 1, 3, loss, triplet, fp32, "", "reduction margin p eps swap")           \
   /* parameters */                                                                               \
   X(parameter, 0, 0, parameter, parameter, none, "", "shape! dtype frozen")                      \
   X(buffer, 0, 0, parameter, parameter, none, "", "shape! dtype")
@@ -3904,18 +3915,93 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   return vram__out_d(n, 0, n->param[0]->d, n->param[0]->dtype);
 }
 
+/* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
+   by element, cosine_embedding_loss and triplet_margin_loss along the last axis. */
 static int vram__shape_loss(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t i, m = 0;
-  int64_t red = VRAM__INT(n, reduction, 0);
-  if (!x->ndim)
-    return vram__bad(g, n, "a loss of a tensor without axes");
-  if (red == VRAM__WORD("none"))
+  const vram__dims *x = n->in[0]->d, *t = n->nin > 1 ? n->in[1]->d : NULL;
+  int64_t size[VRAM_MAX_AXES], red = VRAM__INT(n, reduction, VRAM__WORD("mean"));
+  uint32_t i, m = 0, k;
+  const int none = red == VRAM__WORD("none"),
+            last = n->op == VRAM_OP_cosine_embedding_loss || n->op == VRAM_OP_triplet_margin_loss;
+  uint8_t dt = n->in[0]->dtype;
+  if (!none && red != VRAM__WORD("mean") && red != VRAM__WORD("sum") &&
+      !(red == VRAM__WORD("batchmean") && n->op == VRAM_OP_kl_div))
+    return vram__bad(g, n, "reduction must be none, mean or sum");
+  if (vram__kind_rank(dt) != 2)
+    return vram__bad(g, n, "a loss of a tensor that is not floating point");
+  for (i = 0; i < n->nin; i++)
+    if (!n->in[i]->d->numel)
+      return vram__bad(g, n, "a loss of an empty tensor");
+  switch (n->op) {
+  case VRAM_OP_cross_entropy:
+  case VRAM_OP_nll_loss:
+    if (!x->ndim)
+      return vram__bad(g, n, "a loss of a tensor without axes");
+    k = x->ndim > 1;
     for (i = 0; i < x->ndim; i++)
-      if (i != (x->ndim > 1 ? 1u : 0u))
+      if (i != k)
         size[m++] = x->v[i];
-  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+    if (t && vram__is_float(n->in[1]->dtype)) { /* probabilities */
+      for (i = 0; i < x->ndim && t->ndim == x->ndim && t->v[i] == x->v[i];)
+        i++;
+      if (n->op == VRAM_OP_nll_loss || i < x->ndim)
+        return vram__bad(g, n, "a target of another shape");
+    } else if (t) {
+      for (i = 0; i < m && t->ndim == m && t->v[i] == size[i];)
+        i++;
+      if (t->ndim != m || i < m)
+        return vram__bad(g, n, "a target of another shape");
+      if (n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_U8)
+        return vram__bad(g, n, "a target of class numbers must be i64");
+    }
+    break;
+  case VRAM_OP_ctc_loss:
+    if (x->ndim != 2 && x->ndim != 3)
+      return vram__bad(g, n, "log-probabilities must be [T,N,C] or [T,C]");
+    if (x->ndim == 3)
+      size[m++] = x->v[1];
+    if (t && (t->ndim < 1 || t->ndim > 2 || (t->ndim == 2 && (!m || t->v[0] != size[0]))))
+      return vram__bad(g, n, "targets must be [N,S] or [S]");
+    if (t && n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_I32)
+      return vram__bad(g, n, "targets must be i64");
+    k = t ? (uint32_t)(t->ndim == 2) : 0;
+    if (vram__mul(vram__mul((uint64_t)x->v[0], m ? (uint64_t)size[0] : 1),
+                  vram__mul(16, 2 * (t ? (uint64_t)t->v[k] : (uint64_t)x->v[0]) + 1)) ==
+        VRAM_OVERFLOW) {
+      vram__fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
+      return 0;
+    }
+    break;
+  case VRAM_OP_binary_cross_entropy:
+  case VRAM_OP_binary_cross_entropy_with_logits:
+    for (i = 0; t && i < x->ndim && t->ndim == x->ndim && t->v[i] == x->v[i];)
+      i++;
+    if (t && (t->ndim != x->ndim || i < x->ndim))
+      return vram__bad(g, n, "a target of another shape");
+    for (; m < x->ndim; m++)
+      size[m] = x->v[m];
+    break;
+  default:
+    if (last && !x->ndim)
+      return vram__bad(g, n, "a loss of a tensor without axes");
+    k = n->op == VRAM_OP_cosine_embedding_loss ? 2 : n->nin;
+    for (i = 0; i < n->nin && i < k; i++)
+      if (!vram__bcast(&m, size, n->in[i]->d))
+        return vram__bad(g, n, "shapes do not broadcast");
+    if (last)
+      m--;
+    if (n->op == VRAM_OP_cosine_embedding_loss) {
+      t = n->nin > 2 ? n->in[2]->d : NULL;
+      if (m > 1 || (t && (t->ndim != m || (m && t->v[0] != size[0]))))
+        return vram__bad(g, n, "cosine_embedding_loss takes [N,D], [N,D] and [N]");
+    }
+    if (!vram__dims_of(g, m + (uint32_t)last, size)) /* the broadcast shape must fit as well */
+      return 0;
+  }
+  if (n->op != VRAM_OP_cross_entropy && n->op != VRAM_OP_nll_loss && n->op != VRAM_OP_ctc_loss)
+    for (i = 1; i < n->nin && i < (n->op == VRAM_OP_cosine_embedding_loss ? 2 : 3); i++)
+      dt = vram__promote2(dt, n->in[i]->dtype);
+  return vram__out(g, n, 0, none ? m : 0, size, dt);
 }
 
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
@@ -6498,7 +6584,8 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean)                                                                                 \
   X(as_strided) X(copy_slices) X(copy) X(noise) X(scale)                                                  \
-  X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)
+  X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)           \
+  X(xlogx) X(zeroed) X(where_zero) X(clamp_min) X(norm_last) X(smaller) X(ctc)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
@@ -10524,7 +10611,9 @@ static vram__t vram__t_nll(vram__s *s, vram__t x, vram__t target, int red) {
     for (i = 2; i < n; i++)
       size[3] *= d->v[i];
     vram__let(s, p);
-    p = vram__t_reshape(s, x, 4, size);
+    t = vram__t_contiguous(s, x);
+    p = vram__view(s, t, vram__dims_in(s, 4, size, NULL), VRAM__K_view, 0);
+    vram__let(s, t);
   }
   if (s->amp) {
     t = vram__autocast(s, p, VRAM_F32);
@@ -10561,8 +10650,444 @@ static vram__t vram__t_nll(vram__s *s, vram__t x, vram__t target, int red) {
 }
 
 static void vram__bw_nll(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t p = VRAM__SAVED(f)[0];
+  vram__t p = VRAM__SAVED(f)[0], c;
   to[0] = vram__empty(s, vram__contig(s, p.d), p.dt);
+  c = vram__format_copy(s, p, 0);
+  vram__let(s, c);
+}
+
+/* Loss.cpp, apply_loss_reduction; takes t */
+static vram__t vram__t_reduced(vram__s *s, vram__t t, int red) {
+  vram__t y;
+  if (red == VRAM__RED_NONE)
+    return t;
+  y = vram__call(s, red == VRAM__RED_MEAN ? VRAM_OP_mean : VRAM_OP_sum, t, vram__none(), NULL);
+  vram__let(s, t);
+  if (red == VRAM__RED_BATCHMEAN) {
+    t = y;
+    y = vram__call(s, VRAM_OP_div, t, vram__none(), NULL);
+    vram__let(s, t);
+  }
+  return y;
+}
+
+/* A target of the op's own: zeros like x. Inputs of a loss, expanded to each other as
+   torch.broadcast_tensors does, on autocast's fp32 list: the last one cast first. Owned. */
+static void vram__loss_args(vram__s *s, const vram_node *n, vram__t *x, uint32_t count, int expand,
+                            vram__t *a) {
+  uint32_t i, k;
+  for (i = 0; i < count; i++)
+    a[i] = i < n->nin ? vram__keep_t(s, x[i]) : vram__empty(s, vram__dense(s, x[0].d), x[0].dt);
+  for (k = 0; expand && k < count; k++) {
+    int64_t size[VRAM_MAX_AXES];
+    uint32_t nd = 0, j;
+    vram__t t;
+    for (i = 0; i < count; i++)
+      vram__bcast(&nd, size, a[i].d);
+    for (j = 0; a[k].d->ndim == nd && j < nd && a[k].d->v[j] == size[j];)
+      j++;
+    if (j == nd)
+      continue;
+    t = vram__t_expand(s, a[k], nd, size);
+    vram__let(s, a[k]);
+    a[k] = t;
+  }
+  for (i = count; s->amp && i-- > 0;) {
+    vram__t t = vram__autocast(s, a[i], VRAM_F32);
+    vram__let(s, a[i]);
+    a[i] = t;
+  }
+}
+
+/* where(cond, x, 0): saves the condition; its gradient makes a zero for the other branch */
+static vram__t vram__t_where(vram__s *s, vram__t cond, vram__t x) {
+  vram__fn *f = vram__record(s, VRAM__K_where_zero, &x, 1, 1, 1);
+  vram__t y = vram__ti1(s, x);
+  if (f)
+    vram__save(s, f, cond);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_where_zero(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, zero = vram__empty(s, s->scalar, g.dt);
+  to[0] = vram__ti2(s, g, VRAM__SAVED(f)[0]);
+  to[0].dt = g.dt;
+  vram__let(s, zero);
+}
+
+/* clamp_min(x, number): where(x > number, g, 0) */
+static vram__t vram__t_clamp_min(vram__s *s, vram__t x) {
+  vram__fn *f = vram__record(s, VRAM__K_clamp_min, &x, 1, 1, 1);
+  vram__t y = vram__ti1(s, x);
+  if (f)
+    vram__save(s, f, x);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_clamp_min(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, zero = vram__empty(s, s->scalar, g.dt);
+  vram__t mask = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[0].d), VRAM_BOOL);
+  to[0] = vram__ti1(s, g);
+  vram__let(s, mask);
+  vram__let(s, zero);
+}
+
+/* The 2-norm along the last axis. */
+static vram__t vram__t_norm_last(vram__s *s, vram__t x) {
+  vram__fn *f = vram__record(s, VRAM__K_norm_last, &x, 1, 1, 2);
+  vram__t y = vram__sum(s, x, x.d->ndim ? 1u << (x.d->ndim - 1) : 0, 0, x.dt);
+  if (f)
+    vram__save(s, f, x), vram__save(s, f, y);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_norm_last(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t x = VRAM__SAVED(f)[0], t = vram__ti1(s, x);
+  vram__t mask = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[1].d), VRAM_BOOL);
+  to[0] = vram__ti1(s, x);
+  vram__let(s, mask);
+  vram__let(s, t);
+}
+
+/* Distance.cpp, pairwise_distance */
+static vram__t vram__t_distance(vram__s *s, vram__t a, vram__t b) {
+  vram__t t = vram__call(s, VRAM_OP_sub, a, b, NULL), u, y;
+  u = vram__call(s, VRAM_OP_add, t, vram__none(), NULL);
+  y = vram__t_norm_last(s, u);
+  vram__let(s, t);
+  vram__let(s, u);
+  return y;
+}
+
+static vram__t vram__t_smaller(vram__s *s, vram__t a, vram__t b) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = a, in[1] = b;
+  f = vram__record(s, VRAM__K_smaller, in, 2, 1, 2);
+  y = vram__ti2(s, a, b);
+  if (f)
+    vram__save(s, f, a), vram__save(s, f, b);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_smaller(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g, m[2], half;
+  uint32_t i;
+  for (i = 2; i-- > 0;) {
+    if (!vram__wants(f, i))
+      continue;
+    m[0] = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[i].d), VRAM_BOOL);
+    half = vram__ti1(s, g);
+    m[1] = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[i].d), VRAM_BOOL);
+    to[i] = vram__ti1(s, g);
+    vram__let(s, m[1]);
+    vram__let(s, half);
+    vram__let(s, m[0]);
+  }
+}
+
+/* Loss.cpp, triplet_margin_loss */
+static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], pos, neg, t, u;
+  const uint8_t amp = s->amp;
+  uint32_t i;
+  vram__loss_args(s, n, x, 3, 0, a);
+  s->amp = 0;
+  pos = vram__t_distance(s, a[0], a[1]);
+  neg = vram__t_distance(s, a[0], a[2]);
+  if (VRAM__INT(n, swap, 0)) {
+    t = vram__t_distance(s, a[1], a[2]);
+    u = vram__t_smaller(s, neg, t);
+    vram__let(s, neg);
+    vram__let(s, t);
+    neg = u;
+  }
+  t = vram__call(s, VRAM_OP_add, pos, vram__none(), NULL);
+  u = vram__call(s, VRAM_OP_sub, t, neg, NULL);
+  y[0] = vram__t_clamp_min(s, u);
+  vram__let(s, u);
+  vram__let(s, t);
+  y[0] = vram__t_reduced(s, y[0], vram__reduction(n));
+  vram__let(s, neg);
+  vram__let(s, pos);
+  s->amp = amp;
+  for (i = 3; i-- > 0;)
+    vram__let(s, a[i]);
+}
+
+/* Loss.cpp, cosine_embedding_loss */
+static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3], m[3], cos, zeros, pos, neg, t, u, b[2], w[2];
+  const uint8_t amp = s->amp;
+  const uint32_t nd = x[0].d->ndim;
+  vram__fn *f;
+  int64_t attr[3];
+  uint32_t i;
+  vram__loss_args(s, n, x, 2, 0, a);
+  if (n->nin > 2) {
+    a[2] = s->amp ? vram__autocast(s, x[2], VRAM_F32) : vram__keep_t(s, x[2]);
+  } else
+    a[2] = vram__empty(s, vram__dims_in(s, nd - 1, x[0].d->v, NULL), x[0].dt);
+  s->amp = 0;
+  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = (int64_t)nd - 1, attr[2] = 0;
+  for (i = 0; i < 3; i++) { /* a.b, a.a, b.b */
+    t = vram__call(s, VRAM_OP_mul, a[i == 2], a[i != 1], NULL);
+    m[i] = vram__call(s, VRAM_OP_sum, t, vram__none(), attr);
+    if (i) {
+      u = vram__call(s, VRAM_OP_add, m[i], vram__none(), NULL);
+      vram__let(s, m[i]);
+      m[i] = u;
+    }
+    vram__let(s, t);
+  }
+  t = vram__call(s, VRAM_OP_mul, m[1], m[2], NULL); /* sqrt_ in place */
+  u = t;
+  f = vram__record(s, VRAM_OP_sqrt, &t, 1, 1, 5);
+  if (f) {
+    uint32_t old = t.fn;
+    vram__save_letters(s, f, vram__op_at(VRAM_OP_sqrt)->recipe, &t, 1, t, vram__none());
+    vram__made(s, f, 0, &u);
+    if (old && !(old & VRAM__LEAF))
+      vram__fn_at(s, old)->refs--;
+  }
+  t = u;
+  cos = vram__call(s, VRAM_OP_div, m[0], t, NULL);
+  zeros = vram__ti1(s, cos);
+  pos = vram__ti1(s, cos); /* ones, cos subtracted in place */
+  vram__t_into(s, VRAM_OP_sub, &pos, cos);
+  u = vram__call(s, VRAM_OP_sub, cos, vram__none(), NULL);
+  neg = vram__t_clamp_min(s, u); /* in place in PyTorch, behind a copy of u: two storages too */
+  for (i = 0; i < 2; i++) {
+    b[i] = vram__empty(s, vram__dense(s, a[2].d), VRAM_BOOL);
+    w[i] = vram__t_where(s, b[i], i ? neg : pos);
+    vram__let(s, b[i]);
+  }
+  y[0] = vram__call(s, VRAM_OP_add, w[0], w[1], NULL);
+  y[0] = vram__t_reduced(s, y[0], vram__reduction(n));
+  vram__let(s, w[1]), vram__let(s, w[0]);
+  vram__let(s, neg), vram__let(s, u);
+  vram__let(s, pos);
+  vram__let(s, zeros);
+  vram__let(s, cos);
+  vram__let(s, t);
+  for (i = 3; i-- > 0;)
+    vram__let(s, m[i]);
+  s->amp = amp;
+  for (i = 3; i-- > 0;)
+    vram__let(s, a[i]);
+}
+
+/* xlogy(x, x) */
+static vram__t vram__t_xlogx(vram__s *s, vram__t x) {
+  vram__t in[2], y;
+  vram__fn *f;
+  in[0] = in[1] = x;
+  f = vram__record(s, VRAM__K_xlogx, in, 2, 1, 1);
+  y = vram__ti1(s, x);
+  if (f)
+    vram__save(s, f, x);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+static void vram__bw_xlogx(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  vram__t t = vram__ti2(s, g, x), m[3];
+  uint32_t i;
+  to[1] = vram__ti2(s, t, x);
+  vram__let(s, t);
+  t = vram__ti2(s, g, x);
+  for (i = 0; i < 3; i++) /* x == 0, x <= 0, both */
+    m[i] = vram__empty(s, vram__dense(s, x.d), VRAM_BOOL);
+  to[0] = vram__ti1(s, t);
+  while (i-- > 0)
+    vram__let(s, m[i]);
+  vram__let(s, t);
+}
+
+static vram__t vram__sum_all(vram__s *s, vram__t x) {
+  return vram__sum(s, x, x.d->ndim ? (1u << x.d->ndim) - 1 : 0, 0, x.dt);
+}
+
+/* Loss.cpp, PointwiseOps: losses of two tensors */
+static void vram__run_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const int red = vram__reduction(n), none = red == VRAM__RED_NONE;
+  const uint8_t amp = s->amp;
+  const vram__dims *d[2];
+  vram__t a[2], t, u, v;
+  vram__fn *f;
+  vram__loss_args(s, n, x, 2,
+                  n->op != VRAM_OP_kl_div && n->op != VRAM_OP_binary_cross_entropy &&
+                      n->op != VRAM_OP_binary_cross_entropy_with_logits,
+                  a);
+  s->amp = 0; /* inside, autocast is off */
+  switch (n->op) {
+  case VRAM_OP_l1_loss:
+    t = vram__call(s, VRAM_OP_sub, a[0], a[1], NULL);
+    u = vram__call(s, VRAM_OP_abs, t, vram__none(), NULL);
+    vram__let(s, t);
+    y[0] = vram__t_reduced(s, u, red);
+    break;
+  case VRAM_OP_kl_div:
+    if (VRAM__INT(n, log_target, 0)) {
+      t = vram__call(s, VRAM_OP_sub, a[1], a[0], NULL);
+      u = vram__call(s, VRAM_OP_exp, a[1], vram__none(), NULL);
+      v = vram__call(s, VRAM_OP_mul, u, t, NULL);
+    } else {
+      t = vram__call(s, VRAM_OP_mul, a[1], a[0], NULL);
+      u = vram__t_xlogx(s, a[1]);
+      v = vram__call(s, VRAM_OP_sub, u, t, NULL);
+    }
+    vram__let(s, u);
+    vram__let(s, t);
+    y[0] = vram__t_reduced(s, v, red);
+    break;
+  default: /* one kernel for all elements; some reductions leave the scalar in its storage */
+    if (amp && n->op == VRAM_OP_binary_cross_entropy) {
+      s->problem = "binary_cross_entropy does not run under autocast (expected "
+                   "binary_cross_entropy_with_logits)";
+      s->failed = VRAM_ERR_UNSUPPORTED;
+    }
+    f = vram__record(s, n->op, a, 2, 1, 2);
+    d[0] = a[0].d, d[1] = a[1].d;
+    t = vram__empty(s, vram__ti(s, d, 2),
+                    n->op == VRAM_OP_binary_cross_entropy_with_logits ? a[0].dt
+                                                                      : vram__result2(a[0], a[1]));
+    switch (n->op) {
+    case VRAM_OP_binary_cross_entropy_with_logits:
+      u = vram__empty(s, t.d, vram__result2(a[0], a[1]));
+      v = none ? vram__keep_t(s, u) : vram__sum_all(s, u);
+      vram__let(s, u);
+      vram__let(s, t);
+      t = v;
+      break;
+    case VRAM_OP_huber_loss:
+      if (none)
+        break;
+      u = vram__sum_all(s, t);
+      vram__let(s, t);
+      t = u;
+      break;
+    case VRAM_OP_binary_cross_entropy:
+      if (none)
+        break;
+      u = vram__sum_all(s, t);
+      vram__let(s, u);
+      t.d = s->scalar;
+      break;
+    default:
+      if (none)
+        break;
+      u = vram__empty(s, t.d, t.dt);
+      vram__reduce(s, u, u.d->ndim ? (1u << u.d->ndim) - 1 : 0, u.dt,
+                   vram__size_of(u.dt) < 4 ? 4 : vram__size_of(u.dt), 4);
+      vram__let(s, u);
+      t.d = s->scalar;
+    }
+    if (f)
+      vram__save(s, f, a[0]), vram__save(s, f, a[1]);
+    vram__made(s, f, 0, &t);
+    y[0] = t;
+  }
+  s->amp = amp;
+  vram__let(s, a[1]);
+  vram__let(s, a[0]);
+}
+
+static void vram__bw_loss(vram__s *s, vram__fn *f, vram__t *to) {
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    const vram__t x = VRAM__SAVED(f)[i];
+    vram__t t = vram__none();
+    if (!vram__wants(f, i))
+      continue;
+    if (f->kind == VRAM_OP_binary_cross_entropy_with_logits && i)
+      t = vram__ti1(s, VRAM__SAVED(f)[0]); /* -input, times the gradient */
+    if (f->kind == VRAM_OP_binary_cross_entropy ||
+        f->kind == VRAM_OP_binary_cross_entropy_with_logits)
+      to[i] = vram__ti1(s, x);
+    else
+      to[i] = vram__empty(s, vram__contig(s, x.d), x.dt);
+    vram__let(s, t);
+  }
+}
+
+/* y becomes zero where a mask says so, in place; takes the mask */
+static void vram__t_zeroed(vram__s *s, vram__t *y, vram__t mask) {
+  vram__fn *f = vram__record(s, VRAM__K_zeroed, y, 1, 1, 1);
+  uint32_t old = y->fn;
+  if (f) {
+    vram__save(s, f, mask);
+    vram__made(s, f, 0, y);
+    if (old && !(old & VRAM__LEAF))
+      vram__fn_at(s, old)->refs--;
+  }
+  vram__let(s, mask);
+}
+
+static void vram__bw_zeroed(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti1(s, VRAM__SLOTS(f)[0].g);
+}
+
+/* LossNLL.cpp, cross_entropy_loss_label_smoothing: what is added to the loss y of log-softmax p */
+static vram__t vram__t_smoothed(vram__s *s, vram__t p, vram__t target, vram__t y, int red) {
+  int64_t attr[3];
+  vram__t smooth, mask, t, u = vram__none(), r, count, a;
+  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = p.d->ndim > 1, attr[2] = 0;
+  t = vram__call(s, VRAM_OP_sum, p, vram__none(), attr);
+  smooth = vram__call(s, VRAM_OP_neg, t, vram__none(), NULL);
+  vram__let(s, t);
+  mask = vram__empty(s, vram__dense(s, target.d), VRAM_BOOL);
+  vram__t_zeroed(s, &smooth, vram__keep_t(s, mask));
+  if (red == VRAM__RED_MEAN) {
+    t = vram__ti1(s, mask);
+    count = vram__sum(s, t, t.d->ndim ? (1u << t.d->ndim) - 1 : 0, 0, VRAM_I64);
+    u = vram__call(s, VRAM_OP_sum, smooth, vram__none(), NULL);
+    r = vram__call(s, VRAM_OP_div, u, count, NULL);
+    vram__let(s, u);
+    vram__let(s, count);
+    vram__let(s, t);
+  } else
+    r = red == VRAM__RED_SUM ? vram__call(s, VRAM_OP_sum, smooth, vram__none(), NULL)
+                             : vram__keep_t(s, smooth);
+  t = vram__call(s, VRAM_OP_mul, r, vram__none(), NULL);
+  u = vram__call(s, VRAM_OP_mul, y, vram__none(), NULL);
+  a = vram__call(s, VRAM_OP_add, u, t, NULL);
+  vram__let(s, u);
+  vram__let(s, t);
+  vram__let(s, r);
+  vram__let(s, mask);
+  vram__let(s, smooth);
+  return a;
+}
+
+/* LossNLL.cpp, cross_entropy_loss_prob_target */
+static vram__t vram__t_prob_loss(vram__s *s, vram__t p, vram__t target, int smoothing, int red) {
+  int64_t attr[3];
+  vram__t t = vram__keep_t(s, target), u, sum, neg;
+  if (smoothing) {
+    vram__let(s, t);
+    u = vram__call(s, VRAM_OP_mul, target, vram__none(), NULL);
+    t = vram__call(s, VRAM_OP_add, u, vram__none(), NULL);
+    vram__let(s, u);
+  }
+  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = p.d->ndim > 1, attr[2] = 0;
+  u = vram__call(s, VRAM_OP_mul, p, t, NULL);
+  sum = vram__call(s, VRAM_OP_sum, u, vram__none(), red == VRAM__RED_NONE ? attr : NULL);
+  neg = vram__call(s, VRAM_OP_neg, sum, vram__none(), NULL);
+  if (red == VRAM__RED_MEAN) {
+    vram__t d = vram__call(s, VRAM_OP_div, neg, vram__none(), NULL);
+    vram__let(s, neg);
+    neg = d;
+  }
+  vram__let(s, sum);
+  vram__let(s, u);
+  vram__let(s, t);
+  return neg;
 }
 
 /* Class numbers for x, if the model does not give any. */
@@ -10575,17 +11100,128 @@ static vram__t vram__classes(vram__s *s, const vram__dims *d) {
   return vram__empty(s, vram__dims_in(s, m, size, NULL), VRAM_I64);
 }
 
-/* LossNLL.cpp, cross_entropy_loss */
+/* LossNLL.cpp, cross_entropy_loss and nll_loss */
 static void vram__run_cross_entropy(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t t = n->nin > 1 ? vram__keep_t(s, x[1]) : vram__classes(s, x[0].d), p;
-  int red = vram__reduction(n);
+  vram__t t = n->nin > 1 ? vram__keep_t(s, x[1]) : vram__classes(s, x[0].d), p, u;
+  const int red = vram__reduction(n), smoothing = VRAM__INT(n, label_smoothing, 0) > 0;
   if (n->op == VRAM_OP_cross_entropy)
     p = vram__t_softmax(s, VRAM_OP_log_softmax, x[0], x[0].dt);
   else
     p = vram__keep_t(s, x[0]);
-  y[0] = vram__t_nll(s, p, t, red);
+  if (vram__is_float(t.dt))
+    y[0] = vram__t_prob_loss(s, p, t, smoothing, red);
+  else {
+    y[0] = vram__t_nll(s, p, t, red);
+    if (smoothing && n->op == VRAM_OP_cross_entropy) {
+      u = vram__t_smoothed(s, p, t, y[0], red);
+      vram__let(s, y[0]);
+      y[0] = u;
+    }
+  }
   vram__let(s, p);
   vram__let(s, t);
+}
+
+/* LossCTC.cu. Lengths are on the host, all as long as the tensors allow. */
+static void vram__run_ctc_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const vram__dims *d = x[0].d;
+  const int64_t batch = d->ndim > 2 ? d->v[1] : 1, steps = d->v[0];
+  const int red = vram__reduction(n);
+  const uint64_t lengths = vram__mul(8, (uint64_t)batch);
+  int64_t size[2], most;
+  vram__t target, h[3], alpha, t, u;
+  vram__fn *f;
+  uint32_t i;
+  size[0] = batch, size[1] = steps;
+  target = n->nin > 1 ? vram__keep_t(s, x[1])
+                      : vram__empty(s, vram__dims_in(s, 2, size, NULL), VRAM_I64);
+  most = target.d->ndim > 1 ? target.d->v[1]
+                            : vram__div_up((int64_t)target.d->numel, batch ? batch : 1);
+  f = vram__record(s, VRAM__K_ctc, x, 1, 1, 4);
+  for (i = 0; i < 3; i++)
+    h[i] = vram__raw(s, lengths);
+  alpha = vram__raw(s, vram__mul4(batch, steps, 2 * most + 1, vram__size_of(x[0].dt)));
+  y[0] = vram__empty(s, d->ndim > 2 ? vram__dims_in(s, 1, &batch, NULL) : s->scalar, x[0].dt);
+  vram__let(s, h[1]), vram__let(s, h[0]), vram__let(s, h[2]);
+  if (f) {
+    f->aux = alpha.st ? (s->top - alpha.st)->bytes : 0;
+    vram__save(s, f, x[0]), vram__save(s, f, y[0]), vram__save(s, f, alpha);
+    vram__save(s, f, target);
+  }
+  vram__let(s, alpha);
+  vram__let(s, target);
+  vram__made(s, f, 0, &y[0]);
+  if (VRAM__INT(n, zero_infinity, 0)) {
+    u = vram__empty(s, s->scalar, y[0].dt);
+    h[0] = vram__empty(s, y[0].d, VRAM_BOOL);
+    t = vram__t_where(s, h[0], y[0]);
+    vram__let(s, h[0]);
+    vram__let(s, u);
+    vram__let(s, y[0]);
+    y[0] = t;
+  }
+  if (red == VRAM__RED_MEAN) {
+    t = vram__empty(s, y[0].d, y[0].dt); /* the lengths of the targets, and at least 1 */
+    u = vram__ti1(s, t);
+    vram__let(s, t);
+    t = vram__call(s, VRAM_OP_div, y[0], u, NULL);
+    vram__let(s, u);
+    vram__let(s, y[0]);
+    y[0] = t;
+  }
+  y[0] = vram__t_reduced(s, y[0], red);
+}
+
+static void vram__bw_ctc(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t x = VRAM__SAVED(f)[0];
+  const uint64_t lengths = vram__mul(8, x.d->ndim > 2 ? (uint64_t)x.d->v[1] : 1);
+  vram__t h[3], beta;
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    h[i] = vram__raw(s, lengths);
+  beta = vram__raw(s, f->aux);
+  to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+  vram__let(s, beta);
+  vram__let(s, h[1]), vram__let(s, h[0]), vram__let(s, h[2]);
+}
+
+/* torch.nn.functional.gumbel_softmax */
+static void vram__run_gumbel_softmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t t, u, g, soft;
+  t = vram__empty(s, vram__contig(s, x[0].d), x[0].dt);
+  u = vram__call(s, VRAM_OP_log, t, vram__none(), NULL);
+  vram__let(s, t);
+  g = vram__call(s, VRAM_OP_neg, u, vram__none(), NULL);
+  vram__let(s, u);
+  t = vram__call(s, VRAM_OP_add, x[0], g, NULL);
+  u = vram__call(s, VRAM_OP_div, t, vram__none(), NULL);
+  vram__let(s, t);
+  vram__let(s, g);
+  soft = vram__t_softmax(s, VRAM_OP_softmax, u,
+                         s->amp && vram__is_half(u.dt) ? (uint8_t)VRAM_F32 : u.dt);
+  if (!VRAM__INT(n, hard, 0))
+    y[0] = soft;
+  else { /* the largest of each row, as a one, minus soft without its gradient, plus soft */
+    int64_t size[VRAM_MAX_AXES];
+    uint32_t i, a = 0;
+    vram__t max, index, one;
+    vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
+    for (i = 0; i < x[0].d->ndim; i++)
+      size[i] = i == a ? 1 : x[0].d->v[i];
+    max = vram__empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
+    index = vram__empty(s, max.d, VRAM_I64);
+    vram__let(s, max);
+    one = vram__empty(s, vram__contig(s, x[0].d), x[0].dt);
+    t = soft;
+    t.req = 0, t.fn = 0;
+    t = vram__call(s, VRAM_OP_sub, one, t, NULL);
+    y[0] = vram__call(s, VRAM_OP_add, t, soft, NULL);
+    vram__let(s, t);
+    vram__let(s, index);
+    vram__let(s, one);
+    vram__let(s, soft);
+  }
+  vram__let(s, u);
 }
 
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
@@ -11655,6 +12291,10 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_fill vram__bw_none
 #define vram__bw_parameter vram__bw_none
 #define vram__bw_cross_entropy vram__bw_none
+#define vram__bw_ctc_loss vram__bw_none
+#define vram__bw_cosine vram__bw_none
+#define vram__bw_triplet vram__bw_none
+#define vram__bw_gumbel_softmax vram__bw_none
 #define vram__bw_einsum vram__bw_none
 #define vram__bw_sdpa vram__bw_none
 #define vram__bw_batch_norm vram__bw_none
