@@ -10068,13 +10068,17 @@ static vram__t vram__t_sdpa(vram__s *s, const vram_node *n, vram__t *a, int64_t 
 }
 
 static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[4];
+  vram__t a[4], held[4];
   uint32_t i;
   a[3] = vram__none();
-  for (i = n->nin; i-- > 0;) /* autocast casts the last argument first */
+  for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
     a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
+    held[i] = vram__keep_t(s, a[i]);
+  }
   y[0] = vram__t_sdpa(s, n, a, s->train ? VRAM__INT(n, dropout_p, 0) : 0,
                       VRAM__INT(n, is_causal, 0) != 0, VRAM__INT(n, enable_gqa, 0) != 0);
+  for (i = 0; i < n->nin; i++)
+    vram__let(s, held[i]);
 }
 
 /* ---- normalisation ---- */
