@@ -8442,19 +8442,21 @@ static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vr
     }
     return;
   }
-  f = vram__record(s, n->op, x, 1, 1, 0);
+  a = s->amp ? vram__autocast(s, x[0], VRAM_F32) : vram__keep_t(s, x[0]); /* fp32 list */
+  f = vram__record(s, n->op, &a, 1, 1, 0);
   if (f)
     f->aux = mode;
-  y[0] = vram__empty(s, vram__formatted(s, d, cl), x[0].dt);
+  y[0] = vram__empty(s, vram__formatted(s, d, cl), a.dt);
   if (mode == VRAM__UP_NEAREST) {
     int native = cl && k == 2 && x[0].d->v[1] >= 4;
     if (cl && !native)
       t = vram__contiguous(s, y[0]);
-    c = vram__in_format(s, x[0], native);
+    c = vram__in_format(s, a, native);
     vram__let(s, c);
     vram__let(s, t);
   }
   vram__made(s, f, 0, &y[0]);
+  vram__let(s, a);
 }
 
 static void vram__bw_interpolate(vram__s *s, vram__fn *f, vram__t *to) {
