@@ -1594,6 +1594,11 @@ typedef enum vram_rules {
                        copies  for  layout, fused optimizer */
 } vram_rules;
 
+/* Nodes from first to last, in execution order. */
+typedef struct vram_range {
+  const vram_node *first, *last;
+} vram_range;
+
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
 typedef struct vram_step_options {
   int train; /* 0: forward under no_grad */
@@ -1607,6 +1612,12 @@ typedef struct vram_step_options {
   int master_weights;     /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;    /* micro-batches, 0 or 1: one */
   int keep_grads;         /* zero_grad(set_to_none=False) */
+  uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
+                                   segments; a function is what lies between two points where one
+                                   value is handed on, the last line is the loss */
+  const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
+  uint32_t ncheckpoint;         /* execution order; their inputs are what they use from outside */
+  int reentrant;                /* use_reentrant=True */
   uint32_t prefetch;      /* further batches of the inputs that wait on the device */
   uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;            /* compute capability times ten; 0: 90 */
@@ -1680,6 +1691,12 @@ typedef struct vram_gpu {
 
 /* Device i, NULL behind the last one. */
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
+
+/* Reads "A..B,C..D": names of nodes (of any output). A range is from an A to the next B; a name
+   inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]". *count becomes
+   the number of ranges; at most cap are written. */
+VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
+                                 uint32_t cap, uint32_t *count, vram_error *err);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
@@ -5519,6 +5536,7 @@ typedef struct vram__store {
   uint32_t fn;  /* autograd's node that made the tensor, or leaf; 0: none */
   uint32_t of;  /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver; /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t writes; /* in-place operations on the storage (owner's slot) */
   const vram__dims *d;
 } vram__store;
 
@@ -5549,7 +5567,9 @@ typedef struct vram__fn {
   const vram_node *node;
   uint32_t prev; /* record before it on the tape */
   uint32_t refs; /* tensors and later records that lead here */
-  uint32_t deps; /* gradients still to come */
+  uint32_t deps; /* the next allocation's id when it was made; the next one to go */
+  uint32_t next; /* of a checkpointed call: the next record that saves */
+  uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t kind, nin, nout, nsaved;
   uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
   uint64_t aux;
@@ -5562,9 +5582,12 @@ typedef struct vram__fn {
 typedef struct vram__leaf {
   const vram__dims *d;
   vram__t grad; /* .grad */
-  vram__t in;   /* what has arrived in this backward */
   vram__t cast; /* autocast's cached copy */
-  uint32_t deps;
+  struct {
+    vram__t in; /* what has arrived in this backward, or the one inside it */
+    uint32_t deps;
+  } task[2];
+  uint32_t next_cast; /* next leaf with a cached copy, + 1 */
   uint8_t dt, had;
 } vram__leaf;
 
@@ -5580,6 +5603,28 @@ typedef struct vram__optim_sum { /* of a list of tensors */
 
 #define VRAM__SPARE 64 /* more than one operation needs at a time */
 
+typedef struct vram__range { /* nodes that are checkpointed */
+  const vram_node *first, *last;
+  const vram_node *hold; /* the output is held until this one has run, too */
+  const vram_value **arg, **out; /* what it uses from outside, what is used outside */
+  uint32_t narg, nout;
+} vram__range;
+
+/* A call of checkpoint() without reentrance (_CheckpointFrame). Its records save nothing until the
+   first of them runs backward; then the nodes run once more. */
+typedef struct vram__frame {
+  const vram__range *range;
+  vram__t *arg;     /* what went in */
+  uint32_t *writes; /* in-place operations on those at that time */
+  uint32_t alive;   /* records that have not released what they save, and the call itself */
+  uint32_t saves;   /* tensors saved */
+  uint32_t first, tail; /* records that save */
+  uint32_t final;       /* record that saved last: recomputation ends there, */
+  uint32_t before;      /* after so many, */
+  uint8_t late;         /* and what it saved it had allocated itself */
+  uint8_t done;         /* recomputed */
+} vram__frame;
+
 struct vram__s {
   const vram_graph *g;
   const vram_step_options *o;
@@ -5590,6 +5635,20 @@ struct vram__s {
   uint32_t nspare;
   uint32_t nstore, free;
   uint32_t last_fn, max_fn_in;
+  uint32_t gone;       /* records that are about to go */
+  uint8_t going;
+  uint32_t casts;      /* leaves with a cached copy */
+  vram__range *range;  /* what is checkpointed, in order */
+  uint32_t nrange;
+  vram__frame *frame;  /* the checkpointed call that runs, */
+  uint8_t again;       /* in its recomputation: */
+  uint8_t mute;        /* it has all it needs, nothing is allocated any more */
+  uint32_t count;      /* tensors saved so far */
+  uint32_t cursor;     /* record of the call whose saved tensors come next */
+  uint32_t full;       /* record that saved the last of them */
+  uint32_t depth;      /* backward inside backward */
+  uint64_t most_used;
+  uint32_t most_args; /* of one range */
   vram__obj *obj;
   uint32_t *name_of; /* value index -> object */
   vram__t *param;
@@ -5603,6 +5662,7 @@ struct vram__s {
   uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   const char *problem;       /* why these options are impossible */
+  const vram_node *problem_node;
   uint64_t optim_held;       /* optimizer state from before the step */
   vram__optim_sum optim_all; /* a list like all trainable parameters */
   uint8_t scaler;            /* GradScaler takes part */
@@ -5697,6 +5757,8 @@ static uint32_t vram__slot_new(vram__s *s) {
 static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   vram__store *st;
   uint32_t i;
+  if (s->mute)
+    return 0;
   if (s->free) {
     i = s->free;
     st = s->top - i;
@@ -5713,7 +5775,7 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   st->base = i;
   st->cat = s->cat;
   st->saved = st->held = 0;
-  st->fn = st->of = st->ver = 0;
+  st->fn = st->of = st->ver = st->writes = 0;
   st->d = NULL;
   st->node = s->node;
   st->id = UINT32_MAX;
@@ -6442,6 +6504,78 @@ static vram__t vram__sum_to(vram__s *s, vram__t x, const vram__dims *to) {
   return z;
 }
 
+/* ---- checkpoint() without reentrance: what its records save (torch/utils/checkpoint.py) ---- */
+
+static uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
+  return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
+}
+
+static vram__frame *vram__frame_at(const vram__s *s, uint32_t f) {
+  return (vram__frame *)(void *)(s->mem + (uint64_t)f * 8);
+}
+
+/* One thing less that holds the call; the last one lets its inputs go. */
+static void vram__frame_less(vram__s *s, vram__frame *c) {
+  uint32_t i;
+  if (--c->alive == 0)
+    for (i = 0; i < c->range->narg; i++)
+      vram__let(s, c->arg[i]);
+}
+
+/* f saves t. In forward nothing is kept (pack_hook); in the recomputation t goes to the record that
+   f repeats, if that still waits for it. */
+static void vram__pack(vram__s *s, vram__fn *f, vram__t *t) {
+  vram__frame *c = s->frame;
+  uint32_t me = vram__fn_index(s, f);
+  if (!s->again) {
+    const vram__store *b = s->top - t->st;
+    if (!f->frame) {
+      f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
+      c->alive++;
+      if (c->tail)
+        vram__fn_at(s, c->tail)->next = me;
+      else
+        c->first = me;
+      c->tail = me;
+    }
+    if (c->final != me) {
+      c->final = me;
+      c->before = c->saves;
+      c->late = 0;
+    }
+    if (t->st && b->id != UINT32_MAX && b->id >= f->deps)
+      c->late = 1;
+    c->saves++;
+    t->st = 0;
+    return;
+  }
+  if (!f->next) {
+    f->next = s->cursor;
+    s->cursor = vram__fn_at(s, s->cursor)->next;
+  }
+  if (t->st) {
+    vram__fn *o = vram__fn_at(s, f->next);
+    if (f->nsaved < o->nsaved) {
+      VRAM__SAVED(o)[f->nsaved].st = t->st;
+      (s->top - t->st)->srefs++;
+    }
+  }
+  if (++s->count == c->saves) {
+    s->full = me;
+    if (!c->late || VRAM__SLOTS(f)[0].d)
+      s->mute = 1;
+  }
+}
+
+/* Recomputation ends with the last tensor saved (_StopRecomputationError). Autograd saves inputs
+   before the operation runs: if the last record saves only those, it allocates nothing. */
+static void vram__early_stop(vram__s *s, const vram__fn *f) {
+  const vram__frame *c = s->frame;
+  const vram__fn *o = vram__fn_at(s, c->final);
+  if (s->count == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+    s->mute = 1;
+}
+
 /* ---- autograd's records ---- */
 
 static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
@@ -6460,7 +6594,8 @@ static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint3
   f->node = s->node;
   f->prev = s->last_fn;
   f->refs = 0;
-  f->deps = 0;
+  f->deps = (uint32_t)s->next_id;
+  f->next = f->frame = 0;
   f->kind = (uint16_t)kind;
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
@@ -6497,29 +6632,35 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
   f = vram__record_raw(s, kind, nin, nout, room);
   for (i = 0; f && i < nin; i++)
     vram__edge_to(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
+  if (f && s->again)
+    vram__early_stop(s, f);
   return f;
+}
+
+/* The first time that this storage is kept for backward? */
+static void vram__count_saved(vram__s *s, vram__store *b) {
+  if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
+      b->cat != VRAM_CATEGORY_INPUTS && b->cat != VRAM_CATEGORY_OTHER &&
+      s->phase == VRAM_PHASE_FORWARD) {
+    s->r->saved_bytes += b->bytes;
+    if (s->o->nodes && s->node)
+      s->o->nodes[s->node->index].saved_bytes += b->bytes;
+  }
+  b->saved = 1;
 }
 
 static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
   t.fn = 0;
-  if (t.st) {
-    vram__store *b;
+  if (t.st)
     t.st = (s->top - t.st)->base;
-    b = s->top - t.st;
+  if (s->frame)
+    vram__pack(s, f, &t);
+  if (t.st) {
+    vram__store *b = s->top - t.st;
     b->srefs++;
-    if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
-        b->cat != VRAM_CATEGORY_INPUTS && b->cat != VRAM_CATEGORY_OTHER) {
-      s->r->saved_bytes += b->bytes;
-      if (s->o->nodes && s->node)
-        s->o->nodes[s->node->index].saved_bytes += b->bytes;
-    }
-    b->saved = 1;
+    vram__count_saved(s, b);
   }
   VRAM__SAVED(f)[f->nsaved++] = t;
-}
-
-static uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
-  return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
 }
 
 /* y is output i of record f. */
@@ -6540,15 +6681,20 @@ static void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
+  if (s->full == y->fn && s->again)
+    s->mute = 1;
 }
 
 static void vram__release_saved(vram__s *s, vram__fn *f) {
-  uint32_t i;
+  uint32_t i, n;
   for (;; f = vram__fn_at(s, (uint32_t)f->aux)) {
     for (i = 0; i < f->nsaved; i++)
       if (VRAM__SAVED(f)[i].st)
         vram__drop_storage(s, VRAM__SAVED(f)[i].st);
+    n = f->nsaved;
     f->nsaved = 0;
+    if (n && f->frame)
+      vram__frame_less(s, vram__frame_at(s, f->frame));
     if (!f->inner)
       return;
   }
@@ -6556,12 +6702,15 @@ static void vram__release_saved(vram__s *s, vram__fn *f) {
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to. */
 static void vram__fn_gone(vram__s *s, uint32_t first) {
-  uint32_t head = first;
-  vram__fn_at(s, first)->deps = 0;
-  while (head) {
-    vram__fn *f = vram__fn_at(s, head);
+  vram__fn_at(s, first)->deps = s->gone;
+  s->gone = first;
+  if (s->going)
+    return; /* what a record holds leads here again: no recursion */
+  s->going = 1;
+  while (s->gone) {
+    vram__fn *f = vram__fn_at(s, s->gone);
     uint32_t i;
-    head = f->deps;
+    s->gone = f->deps;
     if (f->done)
       continue;
     vram__release_saved(s, f);
@@ -6570,11 +6719,12 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
       if (!e || (e & VRAM__LEAF))
         continue;
       if (--vram__fn_at(s, e)->refs == 0) {
-        vram__fn_at(s, e)->deps = head;
-        head = e;
+        vram__fn_at(s, e)->deps = s->gone;
+        s->gone = e;
       }
     }
   }
+  s->going = 0;
 }
 
 /* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
@@ -6583,7 +6733,7 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean)                                                                                 \
-  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale)                                                  \
+  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint)                           \
   X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)           \
   X(xlogx) X(zeroed) X(where_zero) X(clamp_min) X(norm_last) X(smaller) X(ctc)
 /* clang-format on */
@@ -6771,16 +6921,34 @@ static vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt) {
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
     vram__leaf *l = s->leaf + (x.fn & ~VRAM__LEAF);
     if (!l->cast.d) {
-      uint8_t cat = s->cat;
+      uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
+      s->grad = s->train;
       l->cast = vram__t_cast(s, x, dt);
       l->cast.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
+      s->grad = grad;
+      l->next_cast = s->casts;
+      s->casts = (uint32_t)(l - s->leaf) + 1;
       s->cat = cat;
     }
     return vram__keep_t(s, l->cast);
   }
   return vram__t_cast(s, x, dt);
 }
+
+/* Autocast's context ends, and with it the cache. Gives the bytes that were in it. */
+static uint64_t vram__leave_autocast(vram__s *s) {
+  uint64_t n = 0;
+  while (s->casts) {
+    vram__leaf *l = s->leaf + s->casts - 1;
+    s->casts = l->next_cast;
+    n += vram__bytes_of(l->cast.d, l->cast.dt);
+    vram__let(s, l->cast);
+    l->cast = vram__none();
+  }
+  return n;
+}
+
 /* ---- products ---- */
 
 /* Can BLAS read this matrix as it is, or must it be copied? (Blas.cpp, prepare_matrix_for_cublas)
@@ -12278,6 +12446,8 @@ static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
 }
 
+static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to);
+
 static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
 #define vram__bw_lines vram__bw_none
 #define vram__bw_compare vram__bw_none
@@ -12346,8 +12516,24 @@ static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
 #undef VRAM__X
 };
 
+static void vram__recompute(vram__s *s, vram__frame *c);
+
+/* A checkpointed call is recomputed when the first of its tensors is wanted. */
+static void vram__unpack(vram__s *s, vram__fn *f) {
+  if (f->frame && f->nsaved && !vram__frame_at(s, f->frame)->done)
+    vram__recompute(s, vram__frame_at(s, f->frame));
+}
+
+/* Recomputed tensors go when the record has run, not when it is released. */
 static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to) {
+  uint32_t i;
+  vram__unpack(s, f);
   vram__bw_table[f->kind](s, f, to);
+  for (i = 0; f->frame && i < f->nsaved; i++)
+    if (VRAM__SAVED(f)[i].st) {
+      vram__drop_storage(s, VRAM__SAVED(f)[i].st);
+      VRAM__SAVED(f)[i].st = 0;
+    }
 }
 
 /* >>optim (Implementation) --------------------------------------------------------------------- */
@@ -13117,10 +13303,10 @@ static void vram__arrive(vram__s *s, vram__t *at, vram__t t) {
 
 /* AccumulateGrad */
 static void vram__accumulate(vram__s *s, vram__leaf *l) {
-  vram__t t = l->in;
+  vram__t t = l->task[s->depth].in;
   uint32_t i;
   int steal;
-  l->in = vram__none();
+  l->task[s->depth].in = vram__none();
   if (!t.d)
     return;
   if (l->grad.d) {
@@ -13141,6 +13327,8 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
     l->grad = vram__empty(s, l->d->flags & VRAM__DENSE ? l->d : vram__contig(s, t.d), t.dt);
     vram__let(s, t);
   }
+  if (l->d->flags & VRAM__DENSE)
+    l->grad.d = l->d; /* t's own may go with the tape */
   if (l->grad.st) {
     vram__store *b = s->top - (s->top - l->grad.st)->base;
     if (!s->fresh) {
@@ -13156,8 +13344,8 @@ static void vram__deliver(vram__s *s, vram__edge e, vram__t t) {
   if (e.fn & VRAM__LEAF) {
     vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
     if (t.d)
-      vram__arrive(s, &l->in, t);
-    l->deps--;
+      vram__arrive(s, &l->task[s->depth].in, t);
+    l->task[s->depth].deps--;
   } else {
     vram__fn *f = vram__fn_at(s, e.fn);
     if (t.d)
@@ -13189,16 +13377,12 @@ static void vram__validate(vram__s *s, vram__fn *f, uint32_t i, vram__t *t) {
   }
 }
 
-static void vram__backward(vram__s *s, vram__t loss) {
+/* Flags what the flagged records from `from` back to `end` lead to, and tells leaves how many
+   gradients will come. */
+static void vram__expect(vram__s *s, uint32_t from, uint32_t end) {
   uint32_t at, i;
   vram__fn *f;
-  vram__t one;
-  if (!loss.fn || (loss.fn & VRAM__LEAF))
-    return;
-  /* how many gradients each record waits for */
-  f = vram__fn_at(s, loss.fn);
-  f->flag = 1;
-  for (at = loss.fn; at; at = f->prev) {
+  for (at = from; at != end; at = f->prev) {
     f = vram__fn_at(s, at);
     if (!f->flag)
       continue;
@@ -13207,16 +13391,19 @@ static void vram__backward(vram__s *s, vram__t loss) {
       if (!e)
         continue;
       if (e & VRAM__LEAF)
-        s->leaf[e & ~VRAM__LEAF].deps++;
+        s->leaf[e & ~VRAM__LEAF].task[s->depth].deps++;
       else
         vram__fn_at(s, e)->flag = 1;
     }
   }
-  /* Records run from the last to the first: each is ready then, and PyTorch's queue prefers the
-     latest one that is ready. Leaves run as soon as their last gradient is there. */
-  one = vram__empty(s, vram__dense(s, loss.d), loss.dt); /* held by torch.autograd.backward */
-  VRAM__SLOTS(vram__fn_at(s, loss.fn))[loss.out].g = vram__keep_t(s, one);
-  for (at = loss.fn; at && !s->failed; at = f->prev) {
+}
+
+/* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
+   one that is ready. Leaves run as soon as their last gradient is there. */
+static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
+  uint32_t at, i;
+  vram__fn *f;
+  for (at = from; at != end && !s->failed; at = f->prev) {
     int any = 0;
     f = vram__fn_at(s, at);
     if (!f->flag || f->done)
@@ -13230,7 +13417,9 @@ static void vram__backward(vram__s *s, vram__t loss) {
     for (i = 0; i < f->nin; i++)
       s->gin[i] = vram__none();
     if (any)
-      vram__bw_table[f->kind](s, f, s->gin);
+      vram__bw_any(s, f, s->gin);
+    else
+      vram__unpack(s, f);
     for (i = 0; i < f->nin; i++)
       if (s->gin[i].d)
         vram__validate(s, f, i, &s->gin[i]);
@@ -13245,10 +13434,21 @@ static void vram__backward(vram__s *s, vram__t loss) {
         vram__deliver(s, VRAM__EDGES(f)[i], s->gin[i]);
     for (i = 0; i < f->nin; i++) {
       uint32_t e = VRAM__EDGES(f)[i].fn;
-      if ((e & VRAM__LEAF) && s->leaf[e & ~VRAM__LEAF].deps == 0)
+      if ((e & VRAM__LEAF) && s->leaf[e & ~VRAM__LEAF].task[s->depth].deps == 0)
         vram__accumulate(s, s->leaf + (e & ~VRAM__LEAF));
     }
   }
+}
+
+static void vram__backward(vram__s *s, vram__t loss) {
+  vram__t one;
+  if (!loss.fn || (loss.fn & VRAM__LEAF))
+    return;
+  vram__fn_at(s, loss.fn)->flag = 1;
+  one = vram__empty(s, vram__dense(s, loss.d), loss.dt); /* held by torch.autograd.backward */
+  VRAM__SLOTS(vram__fn_at(s, loss.fn))[loss.out].g = vram__keep_t(s, one);
+  vram__expect(s, loss.fn, 0);
+  vram__walk(s, loss.fn, 0);
   vram__let(s, one);
 }
 
@@ -13333,15 +13533,20 @@ static void vram__report_node(vram__s *s, const vram_node *n) {
   r->live_bytes = s->cur;
 }
 
-static void vram__forward(vram__s *s) {
-  const vram_node *n;
+/* Does n write to its first input? */
+static int vram__writes(const vram_node *n) {
+  return (n->flags & VRAM__INPLACE) || n->op == VRAM_OP_fill || n->op == VRAM_OP_bernoulli;
+}
+
+/* Runs the nodes from n up to `end`; gives the node where it stopped. */
+static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_node *end) {
   vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
+  vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
   uint32_t i;
-  s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  for (n = s->g->first; n && !s->failed; n = n->next) {
+  for (; n != end && !s->failed && !s->mute; n = n->next) {
     s->node = n;
-    if (s->o->nodes)
-      vram__zero(s->o->nodes + n->index, sizeof *s->o->nodes);
+    if (report)
+      vram__zero(report + n->index, sizeof *report);
     if (s->skip && s->skip[n->index])
       continue;
     if (n->op < VRAM_OP_COUNT) {
@@ -13362,6 +13567,8 @@ static void vram__forward(vram__s *s) {
           (s->top - (s->top - y[0].st)->base)->ver++;
         if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
           vram__rebase(s, old, &y[0]);
+        if (y[0].st && vram__writes(n))
+          (s->top - (s->top - y[0].st)->base)->writes++;
         o->t = y[0];
         vram__let(s, old);
         o->refs++;
@@ -13372,7 +13579,7 @@ static void vram__forward(vram__s *s) {
       for (; i < n->nout; i++)
         vram__name(s, &n->out[i], y[i]);
     }
-    if (s->o->nodes)
+    if (report)
       vram__report_node(s, n);
     if (n->flags & VRAM__INNER)
       continue;
@@ -13388,6 +13595,464 @@ static void vram__forward(vram__s *s) {
     for (i = 0; i < n->nout; i++)
       if (n->out[i].last == n->index)
         vram__unname(s, &n->out[i]);
+  }
+  return n;
+}
+
+/* ---- checkpointing: torch/utils/checkpoint.py ---- */
+
+static uint32_t vram__writes_to(const vram__s *s, vram__t t) {
+  return t.st ? (s->top - (s->top - t.st)->base)->writes : 0;
+}
+
+static void vram__no_step(vram__s *s, vram_result code, const vram_node *n, const char *what) {
+  s->failed = (uint8_t)code;
+  s->problem = what;
+  s->problem_node = n;
+}
+
+/* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
+static int vram__untouched(vram__s *s, const vram__range *r, vram__t t, uint32_t writes) {
+  if (vram__writes_to(s, t) == writes)
+    return 1;
+  vram__no_step(s, VRAM_ERR_UNSUPPORTED, r->first,
+                "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
+                "recompute it");
+  return 0;
+}
+
+/* The tape before something is played for a moment. Afterwards nothing leads to what came behind
+   it, so that the memory can be used again. */
+typedef struct vram__mark {
+  const vram__dims *cache[64];
+  uint64_t used;
+  uint32_t last_fn;
+  const vram_node *node;
+  vram__obj *old;
+} vram__mark;
+
+static void vram__reset_tape(vram__s *s, const vram__mark *m) {
+  if (s->used > s->most_used)
+    s->most_used = s->used;
+  vram__copy(s->cache, m->cache, sizeof m->cache);
+  s->used = m->used;
+  s->last_fn = m->last_fn;
+  s->node = m->node;
+}
+
+/* Runs the call's nodes once more on these inputs, with gradients, in an autocast context of its
+   own; r->out[i] becomes out[i] if that is wanted. The inputs go in as the caller's handles. */
+static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vram__t *out,
+                        vram__mark *m) {
+  const vram_node *n, *end = r->last->next;
+  uint8_t cat = s->cat;
+  uint32_t i;
+  for (n = r->first; n != end; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      s->obj[n->out[i].index].refs = 0;
+  for (i = 0; i < r->narg; i++) {
+    m->old[i] = s->obj[r->arg[i]->index];
+    vram__name(s, r->arg[i], vram__keep_t(s, arg[i]));
+  }
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  s->grad = 1;
+  end = vram__nodes(s, r->first, end);
+  for (i = 0; out && i < r->nout && !s->failed; i++) {
+    vram__t *t = &s->obj[s->name_of[r->out[i]->index]].t;
+    vram__refresh(s, t);
+    out[i] = vram__keep_t(s, *t);
+  }
+  s->grad = 0;
+  s->mute = 0;
+  s->cat = cat;
+  vram__leave_autocast(s);
+  for (n = r->first; n != end && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      vram__obj *o = s->obj + n->out[i].index;
+      if (o->refs)
+        vram__let(s, o->t);
+      o->refs = 0;
+    }
+  for (i = 0; i < r->narg && !s->failed; i++) {
+    vram__obj *o = s->obj + r->arg[i]->index;
+    if (o->refs)
+      vram__let(s, o->t);
+    *o = m->old[i];
+  }
+}
+
+static int vram__mark_tape(vram__s *s, const vram__range *r, vram__mark *m) {
+  vram__copy(m->cache, s->cache, sizeof m->cache);
+  m->used = s->used;
+  m->last_fn = s->last_fn;
+  m->node = s->node;
+  m->old = (vram__obj *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *m->old);
+  if (!m->old)
+    s->failed = VRAM_ERR_MEMORY;
+  return m->old != NULL;
+}
+
+/* unpack_hook of the first tensor that is wanted: every record of the call gets its own back. */
+static void vram__recompute(vram__s *s, vram__frame *c) {
+  const vram__range *r = c->range;
+  vram__mark m;
+  uint32_t i;
+  c->done = 1;
+  for (i = 0; i < r->narg; i++)
+    if (!vram__untouched(s, r, c->arg[i], c->writes[i]))
+      return;
+  if (!vram__mark_tape(s, r, &m))
+    return;
+  s->frame = c;
+  s->again = 1;
+  s->count = s->full = 0;
+  s->cursor = c->first;
+  vram__again(s, r, c->arg, NULL, &m);
+  s->frame = NULL;
+  s->again = 0;
+  vram__reset_tape(s, &m);
+}
+
+/* CheckpointFunction.backward: the call runs on detached inputs, then a backward of its own, whose
+   gradients of those inputs are handed on. */
+static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__range *r = &s->range[(uint32_t)f->aux];
+  const uint32_t *writes =
+      (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  vram__t *in, *out, *gin = s->gin;
+  vram__dims *keep;
+  vram__mark m;
+  uint32_t i, roots = 0;
+  for (i = 0; i < r->narg; i++)
+    if (!vram__untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
+      return;
+  for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__empty(s, vram__contig(s, o->d), o->dt);
+  }
+  keep = (vram__dims *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *keep);
+  if (!vram__mark_tape(s, r, &m))
+    return;
+  in = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *in);
+  out = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->nout * (uint64_t)sizeof *out);
+  if (!keep || !in || !out) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < r->narg; i++) {
+    vram__leaf *l = s->leaf + s->nleaf + i;
+    vram__zero(l, sizeof *l);
+    l->d = VRAM__SAVED(f)[i].d;
+    l->dt = VRAM__SAVED(f)[i].dt;
+    in[i] = vram__alias_only(s, VRAM__SAVED(f)[i], l->d);
+    if (vram__wants(f, i))
+      in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
+  }
+  vram__again(s, r, in, out, &m);
+  s->gin = (vram__t *)vram__bump(s->mem, &s->used, s->cap,
+                                 (s->max_fn_in + 1) * (uint64_t)sizeof *s->gin);
+  if (!s->gin)
+    s->failed = VRAM_ERR_MEMORY;
+  s->depth = 1;
+  for (i = 0; i < r->nout && !s->failed; i++) {
+    roots += out[i].req;
+    if (out[i].req && !(out[i].fn & VRAM__LEAF))
+      vram__fn_at(s, out[i].fn)->flag = 1;
+  }
+  if (!roots && !s->failed)
+    vram__no_step(s, VRAM_ERR_UNSUPPORTED, r->first,
+                  "no output of a checkpointed part requires a gradient: PyTorch stops with an "
+                  "error in the reentrant form");
+  if (s->failed)
+    return;
+  vram__expect(s, s->last_fn, m.last_fn);
+  for (i = 0; i < r->nout; i++)
+    if (out[i].req) {
+      vram__edge e;
+      e.fn = out[i].fn, e.out = out[i].out;
+      if (e.fn & VRAM__LEAF)
+        s->leaf[e.fn & ~VRAM__LEAF].task[1].deps++;
+      vram__deliver(s, e, vram__keep_t(s, VRAM__SLOTS(f)[i].g));
+      if ((e.fn & VRAM__LEAF) && !s->leaf[e.fn & ~VRAM__LEAF].task[1].deps)
+        vram__accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
+    }
+  vram__walk(s, s->last_fn, m.last_fn);
+  s->depth = 0;
+  s->gin = gin;
+  for (i = 0; i < r->nout; i++)
+    vram__let(s, out[i]);
+  for (i = 0; i < r->narg; i++) {
+    vram__let(s, in[i]);
+    if (!vram__wants(f, i))
+      continue;
+    to[i] = s->leaf[s->nleaf + i].grad;
+    if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
+      vram__copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
+      to[i].d = keep + i;
+    }
+  }
+  vram__reset_tape(s, &m);
+}
+
+static int vram__captured(const vram_value *v) { /* parameters and buffers are no arguments */
+  return v->node && (v->node->op == VRAM_OP_parameter || v->node->op == VRAM_OP_buffer);
+}
+
+/* One call of checkpoint() in the forward pass. */
+static void vram__checkpointed(vram__s *s, const vram__range *r) {
+  const vram_node *n;
+  vram__frame *c = (vram__frame *)vram__bump(s->mem, &s->used, s->cap, sizeof *c);
+  vram__fn *f = NULL;
+  uint32_t i, k;
+  if (c) {
+    vram__zero(c, sizeof *c);
+    c->arg = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *c->arg);
+    c->writes =
+        (uint32_t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *c->writes);
+  }
+  if (!c || !c->arg || !c->writes) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  c->range = r;
+  c->alive = 1;
+  for (i = 0; i < r->narg; i++) {
+    vram__t *t = &s->obj[s->name_of[r->arg[i]->index]].t;
+    vram__refresh(s, t);
+    c->arg[i] = vram__keep_t(s, *t);
+    c->writes[i] = vram__writes_to(s, *t);
+  }
+  s->node = r->first;
+  if (s->o->reentrant) {
+    f = vram__record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+    for (i = 0; f && i < r->narg; i++)
+      vram__save(s, f, c->arg[i]);
+    if (f)
+      f->aux = (uint64_t)(r - s->range) |
+               (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
+    s->grad = 0;
+  } else
+    s->frame = c;
+  vram__nodes(s, r->first, r->last->next);
+  s->frame = NULL;
+  s->grad = 1;
+  if (s->failed)
+    return;
+  for (i = 0; i < r->nout && f; i++) {
+    const vram_value *v = r->out[i];
+    vram__t *t = &s->obj[s->name_of[v->index]].t;
+    for (k = 0; k < r->narg; k++)
+      if (s->name_of[v->index] == s->name_of[r->arg[k]->index]) { /* an input comes out: a view */
+        vram__t y = vram__alias(s, *t, t->d);
+        vram__unname(s, v);
+        vram__name(s, v, y);
+        t = &s->obj[v->index].t;
+        break;
+      }
+    VRAM__SLOTS(f)[i].d = t->d;
+    VRAM__SLOTS(f)[i].dt = t->dt;
+    if (vram__kind_rank(t->dt) >= 2 && !t->req)
+      vram__made(s, f, i, t);
+  }
+  if (c->saves) /* its inputs are kept for backward */
+    for (i = 0; i < r->narg; i++)
+      if (c->arg[i].st)
+        vram__count_saved(s, s->top - (s->top - c->arg[i].st)->base);
+  for (n = r->first; n != r->last->next; n = n->next) /* what only a later `drop` names ends here */
+    for (i = 0; i < n->nout; i++) {
+      const vram_value *v = &n->out[i];
+      if (v->last <= r->last->index || vram__captured(v))
+        continue;
+      for (k = 0; k < r->nout && r->out[k] != v;)
+        k++;
+      if (k == r->nout) {
+        vram__unname(s, v);
+        s->name_of[v->index] = s->g->nvalue; /* nobody's object */
+      }
+    }
+  vram__frame_less(s, c);
+}
+
+static void vram__forward(vram__s *s) {
+  const vram_node *n = s->g->first;
+  uint32_t i;
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  for (i = 0; i < s->nrange && !s->failed; i++) {
+    const vram__range *r = &s->range[i];
+    vram__nodes(s, n, r->first);
+    if (s->failed)
+      return;
+    vram__checkpointed(s, r);
+    n = r->last->next;
+    if (r->hold && !s->failed) {
+      vram__obj *o = s->obj + s->name_of[r->out[0]->index];
+      o->refs++;
+      vram__nodes(s, n, r->hold->next);
+      n = r->hold->next;
+      if (o->refs && --o->refs == 0)
+        vram__let(s, o->t);
+    }
+  }
+  vram__nodes(s, n, NULL);
+}
+
+/* The last node of the line that n begins. */
+static const vram_node *vram__line_end_of(const vram_node *n) {
+  while (n->next && n->next->name == n->name && n->op != VRAM__OP_drop)
+    n = n->next;
+  return n;
+}
+
+/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
+   one value is handed on. All segments but the last are checkpointed, that one's input is a local
+   variable until it has run. */
+static void vram__segments(vram__s *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n, *from, *end;
+  uint32_t *last = s->name_of; /* by value: the node that uses it last */
+  uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
+  int pass;
+  for (i = 0; i < g->nvalue; i++)
+    last[i] = 0;
+  for (n = g->first; n; n = n->next) {
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
+      if (last[n->in[i]->index] != UINT32_MAX)
+        last[n->in[i]->index] = n->index;
+    for (i = 0; i < n->nout; i++)
+      if (n->out[i].flags & VRAM__OUTPUT)
+        last[n->out[i].index] = UINT32_MAX;
+  }
+  s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
+  if (!s->range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (pass = 0; pass < 2; pass++) {
+    functions = live = 0;
+    for (from = n = g->first; n && n->name != g->root->node->name; n = end->next) {
+      end = vram__line_end_of(n);
+      if (n->op == VRAM__OP_drop)
+        continue;
+      for (; n != end->next; n = n->next) {
+        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+          const vram_value *v = n->in[i];
+          for (j = 0; j < i && n->in[j] != v;)
+            j++;
+          live -= j == i && v->node && !vram__captured(v) && last[v->index] == n->index;
+        }
+        for (i = 0; i < n->nout; i++)
+          live += !vram__captured(&n->out[i]) && last[n->out[i].index] > n->index;
+      }
+      if (live != 1)
+        continue;
+      functions++;
+      if (!pass)
+        continue;
+      if (s->nrange == k)
+        s->range[k - 1].hold = end;
+      else if (functions % size == 0) {
+        s->range[s->nrange].first = from;
+        s->range[s->nrange].last = end;
+        s->range[s->nrange++].hold = NULL;
+        from = end->next;
+      }
+    }
+    size = functions / (k + 1);
+    if (!size) {
+      vram__no_step(s, VRAM_ERR_VALUE, NULL, "more checkpoint segments than the chain has functions");
+      return;
+    }
+  }
+}
+
+/* The caller's ranges, whole lines. */
+static void vram__ranges(vram__s *s) {
+  const vram_node *n, *end;
+  uint32_t i, count = s->o->ncheckpoint;
+  s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
+  if (!s->range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0, n = s->g->first; i < count && n; n = end->next) {
+    const vram_range *r = s->o->checkpoint + i;
+    vram__range *to = s->range + i;
+    end = vram__line_end_of(n);
+    if (s->nrange == i && n->index <= r->first->index && r->first->index <= end->index)
+      to->first = n, to->hold = NULL, s->nrange++;
+    if (s->nrange > i && n->index <= r->last->index && r->last->index <= end->index)
+      to->last = end, i++;
+  }
+  if (i < count)
+    vram__no_step(s, VRAM_ERR_VALUE, s->o->checkpoint[i].first,
+                  "checkpointed ranges must follow each other: one ends before it begins, overlaps "
+                  "the one before it or lies inside it");
+}
+
+/* What goes into every range and what comes out. */
+static void vram__plan_ranges(vram__s *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  vram__range *r;
+  uint32_t i, k, at = 0, in = 0, OUT = 0x80000000u;
+  if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
+    return;
+  if (s->o->checkpoint_segments && s->o->ncheckpoint)
+    vram__no_step(s, VRAM_ERR_VALUE, NULL, "checkpointed segments and ranges exclude each other");
+  else if (s->o->ncheckpoint)
+    vram__ranges(s);
+  else
+    vram__segments(s);
+  for (i = 0; i < g->nvalue; i++)
+    s->name_of[i] = s->obj[i].refs = 0; /* range that made it, range that it goes into */
+  for (n = g->first; n && !s->failed; n = n->next) {
+    if (at < s->nrange && s->range[at].first == n) {
+      in = ++at;
+      r = &s->range[in - 1];
+      r->narg = r->nout = 0;
+      r->arg = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    }
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      uint32_t made = s->name_of[v->index] & ~OUT;
+      if (made == in || vram__captured(v))
+        continue;
+      if (made)
+        s->name_of[v->index] |= OUT;
+      if (in && s->obj[v->index].refs != in) {
+        s->obj[v->index].refs = in;
+        r = &s->range[in - 1];
+        if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->arg))
+          s->failed = VRAM_ERR_MEMORY;
+        else
+          r->arg[r->narg++] = v;
+        if (s->failed || r->narg > 65535)
+          break;
+      }
+    }
+    for (i = 0; i < n->nout; i++)
+      s->name_of[n->out[i].index] = in && (n->out[i].flags & VRAM__OUTPUT) ? in | OUT : in;
+    if (in && s->range[in - 1].last == n) {
+      if (s->range[in - 1].narg > s->most_args)
+        s->most_args = s->range[in - 1].narg;
+      in = 0;
+    }
+  }
+  for (k = 0; k < s->nrange && !s->failed; k++) {
+    r = &s->range[k];
+    r->out = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    for (n = r->first; n != r->last->next && !s->failed; n = n->next)
+      for (i = 0; i < n->nout; i++)
+        if (s->name_of[n->out[i].index] & OUT) {
+          if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->out)) {
+            s->failed = VRAM_ERR_MEMORY;
+            break;
+          }
+          r->out[r->nout++] = &n->out[i];
+        }
+    if (r->narg > 65535 || r->nout > 65535)
+      vram__no_step(s, VRAM_ERR_LIMIT, r->first, "a checkpointed part with more than 65535 inputs or outputs");
   }
 }
 
@@ -13496,13 +14161,7 @@ static void vram__zero_grad(vram__s *s) {
 static void vram__leave_forward(vram__s *s) {
   const vram_node *n;
   uint32_t i;
-  s->r->autocast_cache_bytes = 0;
-  for (i = 0; i < s->nleaf; i++)
-    if (s->leaf[i].cast.d) {
-      s->r->autocast_cache_bytes += vram__bytes_of(s->leaf[i].cast.d, s->leaf[i].cast.dt);
-      vram__let(s, s->leaf[i].cast);
-      s->leaf[i].cast = vram__none();
-    }
+  s->r->autocast_cache_bytes = vram__leave_autocast(s);
   if (s->g->noutput > 1)
     for (n = s->g->first; n; n = n->next)
       for (i = 0; i < n->nout; i++)
@@ -13769,9 +14428,133 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   info->most = r->hi;
 }
 
+/* ---- vram_ranges ---- */
+
+/* Is n, the first node of its line, the one that name[..len] means? Rounds stand behind the name,
+   the outermost first. */
+static int vram__is_named(const vram_node *n, const char *name, uint32_t len) {
+  const vram_node *end = vram__line_end_of(n), *m;
+  const vram__round *q;
+  uint32_t depth = 0, rounds = 0, i, k, bare = 0;
+  while (bare < len && name[bare] != '[')
+    bare++;
+  for (m = n;; m = m->next) {
+    for (i = 0; i < m->nout; i++) {
+      const vram_value *v = &m->out[i];
+      for (k = 0; v->name && k < bare && k < v->name_len && v->name[k] == name[k];)
+        k++;
+      if (v->name && k == bare && k == v->name_len)
+        break;
+    }
+    if (i < m->nout)
+      break;
+    if (m == end)
+      return 0;
+  }
+  for (q = n->round; q; q = q->up)
+    depth++;
+  for (k = bare; k < len; k++)
+    rounds += name[k] == '[';
+  if (!rounds)
+    return 1;
+  if (rounds != depth)
+    return 0;
+  for (q = n->round; q; q = q->up) { /* from the innermost */
+    uint32_t value = 0, at, open = 0;
+    for (at = bare; at < len && open < rounds; at++)
+      if (name[at] == '[')
+        if (++open == rounds)
+          break;
+    for (at++; at < len && name[at] >= '0' && name[at] <= '9' && value < 100000000; at++)
+      value = value * 10 + (uint32_t)(name[at] - '0');
+    if (value != q->round)
+      return 0;
+    rounds--;
+  }
+  return 1;
+}
+
+static vram_result vram__range_error(vram_error *err, const char *what, const char *name,
+                                     uint32_t len) {
+  uint32_t n = 0;
+  if (!err)
+    return VRAM_ERR_NAME;
+  vram__zero(err, sizeof *err);
+  err->code = VRAM_ERR_NAME;
+  vram__puts(err->text, sizeof err->text, &n, what);
+  vram__put(err->text, sizeof err->text, &n, name, len < 64 ? len : 64);
+  return VRAM_ERR_NAME;
+}
+
+VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
+                                 uint32_t cap, uint32_t *count, vram_error *err) {
+  const vram_node *n, *first = NULL;
+  const char *p, *dots = NULL, *end = NULL, *open = NULL; /* A..B: open, dots, end */
+  *count = 0;
+  for (p = text;; p = end + 1) { /* every name is one */
+    int found = 0;
+    for (dots = p; *dots && *dots != ',' && !(dots[0] == '.' && dots[1] == '.');)
+      dots++;
+    for (end = dots; *end && *end != ',';)
+      end++;
+    if (dots == p || end < dots + 3)
+      return vram__range_error(err, "a range is A..B, names of nodes: found ", p, (uint32_t)(end - p));
+    for (n = g->first; n; n = vram__line_end_of(n)->next)
+      found |= vram__is_named(n, p, (uint32_t)(dots - p)) |
+               vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2)) << 1;
+    if (found != 3)
+      return found & 1 ? vram__range_error(err, "no node has the name ", dots + 2,
+                                           (uint32_t)(end - dots - 2))
+                       : vram__range_error(err, "no node has the name ", p, (uint32_t)(dots - p));
+    if (!*end)
+      break;
+  }
+  for (n = g->first; n; n = vram__line_end_of(n)->next) {
+    for (p = text;; p = end + 1) {
+      for (dots = p; dots[0] != '.' || dots[1] != '.';)
+        dots++;
+      for (end = dots; *end && *end != ',';)
+        end++;
+      if (vram__is_named(n, p, (uint32_t)(dots - p))) {
+        if (first)
+          return vram__range_error(err, "a range begins inside another one: ", p,
+                                   (uint32_t)(end - p));
+        first = n;
+        open = p;
+      }
+      if (!*end)
+        break;
+    }
+    if (!first)
+      continue;
+    for (dots = open; dots[0] != '.' || dots[1] != '.';)
+      dots++;
+    for (end = dots; *end && *end != ',';)
+      end++;
+    if (vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2))) {
+      if (*count < cap)
+        list[*count].first = first, list[*count].last = n;
+      ++*count;
+      first = NULL;
+    }
+  }
+  if (first)
+    return vram__range_error(err, "a range whose end does not come after its beginning: ", open,
+                             (uint32_t)(end - open));
+  if (err)
+    vram__zero(err, sizeof *err);
+  return VRAM_OK;
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
-  (void)o;
+  const vram_node *m;
+  if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
+    /* ranges, what goes in and out, the recomputed part of the tape */
+    n += ((uint64_t)o->checkpoint_segments + o->ncheckpoint) * 256 + (uint64_t)g->nnode * 1200;
+    for (m = g->first; m; m = m->next)
+      n += (uint64_t)m->nin * 512 + (uint64_t)m->nout * 64;
+  }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
   return n;
@@ -13833,14 +14616,18 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   to = (type *)vram__bump(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));             \
   if (!to)                                                                                         \
   return VRAM_ERR_MEMORY
-  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput);
-  for (i = 0; i < g->nparam + g->ninput; i++) {
+  VRAM__TAKE(s->obj, vram__obj, g->nvalue + 1);
+  VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
+  vram__plan_ranges(s);
+  if (s->failed)
+    return (vram_result)s->failed;
+  s->obj[g->nvalue].refs = 0;
+  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput + s->most_args);
+  for (i = 0; i < g->nparam + g->ninput; i++) { /* at the same address in both runs */
     uint8_t had = known ? s->leaf[i].had : 0;
     vram__zero(&s->leaf[i], sizeof *s->leaf);
     s->leaf[i].had = had;
   }
-  VRAM__TAKE(s->obj, vram__obj, g->nvalue);
-  VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   VRAM__TAKE(s->param, vram__t, g->nparam);
   VRAM__TAKE(s->args, vram__t, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -13903,7 +14690,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   report->peak_phase = s->peak_phase;
   report->events = s->events;
   report->peak_event = s->peak_event;
-  report->scratch_used = skip + s->used + (s->nstore + (uint64_t)1) * sizeof(vram__store) +
+  report->scratch_used = skip + (s->used > s->most_used ? s->used : s->most_used) +
+                         (s->nstore + (uint64_t)1) * sizeof(vram__store) +
                          sizeof *s->spare * VRAM__SPARE;
   return (vram_result)s->failed;
 }
@@ -13951,6 +14739,12 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
     err->code = r;
     if (r)
       vram__puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
+    if (r && s.problem_node) {
+      vram__puts(err->text, sizeof err->text, &n, " (node ");
+      vram__put(err->text, sizeof err->text, &n, s.problem_node->name, s.problem_node->name_len);
+      vram__puts(err->text, sizeof err->text, &n, ")");
+      err->line = s.problem_node->line;
+    }
   }
   return r;
 }

@@ -25,8 +25,13 @@ def mode_options(mode):
     return o
 
 
+def own_options(vram):
+    """what stands in a comment `# options: ...` of the text"""
+    return next((line.split(":", 1)[1].split() for line in open(vram) if line.startswith("# options:")), [])
+
+
 def compare(vram, csv, mode, around):
-    p = subprocess.run([TOOL, "estimate", vram, "--events", "-"] + mode_options(mode), capture_output=True, text=True)
+    p = subprocess.run([TOOL, "estimate", vram, "--events", "-"] + mode_options(mode) + own_options(vram), capture_output=True, text=True)
     if p.returncode:
         return "err", [(p.stderr.strip().split("\n") or ["crash"])[-1] or f"exit {p.returncode}"]
     ours, truth = load(p.stdout.split("\n"), 5), load(open(csv), 4)

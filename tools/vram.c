@@ -50,6 +50,11 @@ static const char help_estimate[] =
     "  --keep-grads          zero_grad(set_to_none=False)\n"
     "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"
     "  --dtype bf16|f16      the whole model in that dtype\n"
+    "  --checkpoint K        torch.utils.checkpoint.checkpoint_sequential with K segments\n"
+    "  --checkpoint-nodes A..B,C..D\n"
+    "                        torch.utils.checkpoint around the nodes from A to B, C to D; a name\n"
+    "                        inside loops is meant in every round (in one: name[3])\n"
+    "  --reentrant           checkpoint(use_reentrant=True)\n"
     "  --prefetch N          N more batches of the inputs wait on the device\n"
     "  --pinned N            N batches wait in pinned host memory\n"
     "sizes\n"
@@ -232,7 +237,7 @@ static void json_text(const char *s) {
 /* ---- estimate ---- */
 
 typedef struct job {
-  const char *model, *events, *optimizer, *gpu;
+  const char *model, *events, *optimizer, *gpu, *checkpoint;
   vram_step_options o;
   vram_dim dims[VRAM_MAX_DIMS];
   uint32_t ndims;
@@ -263,6 +268,8 @@ static int option(job *j, const char *a, const char *v) {
     return j->o.train = 0, 1;
   if (!strcmp(a, "--keep-grads"))
     return j->o.keep_grads = 1;
+  if (!strcmp(a, "--reentrant"))
+    return j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
   if (!strcmp(a, "--csv"))
@@ -280,7 +287,8 @@ static int option(job *j, const char *a, const char *v) {
       !strcmp(a, "--batch") || !strcmp(a, "--dim") || !strcmp(a, "--budget") ||
       !strcmp(a, "--gpu") || !strcmp(a, "--cc") || !strcmp(a, "--context") ||
       !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--units") ||
-      !strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
+      !strcmp(a, "--prefetch") || !strcmp(a, "--pinned") || !strcmp(a, "--checkpoint") ||
+      !strcmp(a, "--checkpoint-nodes")) {
     if (!v)
       return bad("no value behind", a, NULL), 0;
   } else
@@ -308,7 +316,13 @@ static int option(job *j, const char *a, const char *v) {
     if (!parse_count(v, 1, 1000000, &n))
       return bad("not a number of micro-batches", v, "1 or more"), 0;
     j->o.accumulate = (uint32_t)n;
-  } else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
+  } else if (!strcmp(a, "--checkpoint")) {
+    if (!parse_count(v, 1, 1000000, &n))
+      return bad("not a number of segments", v, "1 or more"), 0;
+    j->o.checkpoint_segments = (uint32_t)n;
+  } else if (!strcmp(a, "--checkpoint-nodes"))
+    j->checkpoint = v;
+  else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
     if (!parse_count(v, 0, 1000000, &n))
       return bad("not a number of batches", v, "0 or more"), 0;
     *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
@@ -394,6 +408,11 @@ static void mode_text(const job *j, char *to, size_t cap) {
   n = strlen(to);
   if (j->o.accumulate > 1)
     snprintf(to + n, cap - n, " accumulate %" PRIu32, j->o.accumulate);
+  n = strlen(to);
+  if (j->o.train && (j->o.checkpoint_segments > 1 || j->o.ncheckpoint))
+    snprintf(to + n, cap - n, " checkpoint %" PRIu32 "%s",
+             j->o.ncheckpoint ? j->o.ncheckpoint : j->o.checkpoint_segments,
+             j->o.reentrant ? " reentrant" : "");
   n = strlen(to);
   if (j->o.first_step)
     snprintf(to + n, cap - n, " first step");
@@ -621,6 +640,20 @@ static int estimate(int argc, char **argv) {
     goto done;
   }
   j.o.context_bytes = j.context;
+  if (j.checkpoint) {
+    vram_range *list;
+    uint32_t n;
+    vram_result bad_range = vram_ranges(&g, j.checkpoint, NULL, 0, &n, &err);
+    list = (vram_range *)malloc((n + 1) * sizeof *list);
+    if (bad_range || !list) {
+      fprintf(stderr, "vram: %s\n", list ? err.text : "out of memory");
+      free(list);
+      status = USAGE;
+      goto done;
+    }
+    vram_ranges(&g, j.checkpoint, list, n, &j.o.ncheckpoint, &err);
+    j.o.checkpoint = list;
+  }
   need = vram_step_bytes(&g, &j.o);
   scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (j.table || j.csv)
@@ -666,6 +699,7 @@ static int estimate(int argc, char **argv) {
     status = bad("cannot write", "standard output", NULL);
 done:
   free(j.o.nodes);
+  free((void *)(size_t)j.o.checkpoint);
   free(scratch);
   free(mem);
   free(text);
