@@ -13852,8 +13852,10 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
       }
     VRAM__SLOTS(f)[i].d = t->d;
     VRAM__SLOTS(f)[i].dt = t->dt;
-    if (vram__kind_rank(t->dt) >= 2 && !t->req)
+    if (vram__kind_rank(t->dt) >= 2 && t->fn != vram__fn_index(s, f)) {
+      vram__fn_unref(s, t->fn);
       vram__made(s, f, i, t);
+    }
   }
   if (c->saves) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
