@@ -13624,7 +13624,7 @@ static int vram__untouched(vram__s *s, const vram__range *r, vram__t t, uint32_t
 /* The tape before something is played for a moment. Afterwards nothing leads to what came behind
    it, so that the memory can be used again. */
 typedef struct vram__mark {
-  const vram__dims *cache[64];
+  const vram__dims *cache[64], *vec;
   uint64_t used;
   uint32_t last_fn;
   const vram_node *node;
@@ -13635,6 +13635,7 @@ static void vram__reset_tape(vram__s *s, const vram__mark *m) {
   if (s->used > s->most_used)
     s->most_used = s->used;
   vram__copy(s->cache, m->cache, sizeof m->cache);
+  s->vec = m->vec;
   s->used = m->used;
   s->last_fn = m->last_fn;
   s->node = m->node;
@@ -13683,6 +13684,7 @@ static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vr
 
 static int vram__mark_tape(vram__s *s, const vram__range *r, vram__mark *m) {
   vram__copy(m->cache, s->cache, sizeof m->cache);
+  m->vec = s->vec;
   m->used = s->used;
   m->last_fn = s->last_fn;
   m->node = s->node;
@@ -13922,7 +13924,7 @@ static void vram__segments(vram__s *s) {
       if (last[n->in[i]->index] != UINT32_MAX)
         last[n->in[i]->index] = n->index;
     for (i = 0; i < n->nout; i++)
-      if (n->out[i].flags & VRAM__OUTPUT)
+      if ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root)
         last[n->out[i].index] = UINT32_MAX;
   }
   s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
@@ -14034,7 +14036,8 @@ static void vram__plan_ranges(vram__s *s) {
       }
     }
     for (i = 0; i < n->nout; i++)
-      s->name_of[n->out[i].index] = in && (n->out[i].flags & VRAM__OUTPUT) ? in | OUT : in;
+      s->name_of[n->out[i].index] =
+          in && ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root) ? in | OUT : in;
     if (in && s->range[in - 1].last == n) {
       if (s->range[in - 1].narg > s->most_args)
         s->most_args = s->range[in - 1].narg;
