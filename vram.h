@@ -1605,24 +1605,24 @@ typedef struct vram_step_options {
   vram_rules rules;
   vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
-  int weight_decay;       /* L2 weight decay that is added to the gradient */
-  int first_step;         /* 0: steady step, optimizer state exists */
-  int amp;                /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  int dtype;              /* 0 or the dtype of the whole model (VRAM_BF16, VRAM_F16) */
-  int master_weights;     /* the optimizer works on fp32 copies of low-precision parameters */
-  uint32_t accumulate;    /* micro-batches, 0 or 1: one */
-  int keep_grads;         /* zero_grad(set_to_none=False) */
+  int weight_decay;             /* L2 weight decay that is added to the gradient */
+  int first_step;               /* 0: steady step, optimizer state exists */
+  int amp;                      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  int dtype;                    /* 0 or the dtype of the whole model (VRAM_BF16, VRAM_F16) */
+  int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
+  uint32_t accumulate;          /* micro-batches, 0 or 1: one */
+  int keep_grads;               /* zero_grad(set_to_none=False) */
   uint32_t checkpoint_segments; /* torch.utils.checkpoint.checkpoint_sequential with so many
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
   uint32_t ncheckpoint;         /* execution order; their inputs are what they use from outside */
   int reentrant;                /* use_reentrant=True */
-  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
-  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;            /* compute capability times ten; 0: 90 */
-  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
-  uint64_t context_bytes; /* CUDA context and libraries; 0: 512 MiB */
+  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
+  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;                  /* compute capability times ten; 0: 90 */
+  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: 512 MiB */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -5531,11 +5531,11 @@ typedef struct vram__store {
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
   uint8_t cat, saved;
-  uint8_t held; /* this slot is what keeps fn */
-  uint16_t out; /* which output of fn */
-  uint32_t fn;  /* autograd's node that made the tensor, or leaf; 0: none */
-  uint32_t of;  /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver; /* in-place operations on it and its views; those that a view's fn knows of */
+  uint8_t held;    /* this slot is what keeps fn */
+  uint16_t out;    /* which output of fn */
+  uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
+  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
   uint32_t writes; /* in-place operations on the storage (owner's slot) */
   const vram__dims *d;
 } vram__store;
@@ -5565,10 +5565,10 @@ typedef struct vram__edge {
 
 typedef struct vram__fn {
   const vram_node *node;
-  uint32_t prev; /* record before it on the tape */
-  uint32_t refs; /* tensors and later records that lead here */
-  uint32_t deps; /* the next allocation's id when it was made; the next one to go */
-  uint32_t next; /* of a checkpointed call: the next record that saves */
+  uint32_t prev;  /* record before it on the tape */
+  uint32_t refs;  /* tensors and later records that lead here */
+  uint32_t deps;  /* the next allocation's id when it was made; the next one to go */
+  uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
   uint16_t kind, nin, nout, nsaved;
   uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
@@ -5605,7 +5605,7 @@ typedef struct vram__optim_sum { /* of a list of tensors */
 
 typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *first, *last;
-  const vram_node *hold; /* the output is held until this one has run, too */
+  const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
 } vram__range;
@@ -5614,10 +5614,10 @@ typedef struct vram__range { /* nodes that are checkpointed */
    first of them runs backward; then the nodes run once more. */
 typedef struct vram__frame {
   const vram__range *range;
-  vram__t *arg;     /* what went in */
-  uint32_t *writes; /* in-place operations on those at that time */
-  uint32_t alive;   /* records that have not released what they save, and the call itself */
-  uint32_t saves;   /* tensors saved */
+  vram__t *arg;         /* what went in */
+  uint32_t *writes;     /* in-place operations on those at that time */
+  uint32_t alive;       /* records that have not released what they save, and the call itself */
+  uint32_t saves;       /* tensors saved */
   uint32_t first, tail; /* records that save */
   uint32_t final;       /* record that saved last: recomputation ends there, */
   uint32_t before;      /* after so many, */
@@ -5635,18 +5635,18 @@ struct vram__s {
   uint32_t nspare;
   uint32_t nstore, free;
   uint32_t last_fn, max_fn_in;
-  uint32_t gone;       /* records that are about to go */
+  uint32_t gone; /* records that are about to go */
   uint8_t going;
-  uint32_t casts;      /* leaves with a cached copy */
-  vram__range *range;  /* what is checkpointed, in order */
+  uint32_t casts;     /* leaves with a cached copy */
+  vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
-  vram__frame *frame;  /* the checkpointed call that runs, */
-  uint8_t again;       /* in its recomputation: */
-  uint8_t mute;        /* it has all it needs, nothing is allocated any more */
-  uint32_t count;      /* tensors saved so far */
-  uint32_t cursor;     /* record of the call whose saved tensors come next */
-  uint32_t full;       /* record that saved the last of them */
-  uint32_t depth;      /* backward inside backward */
+  vram__frame *frame; /* the checkpointed call that runs, */
+  uint8_t again;      /* in its recomputation: */
+  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
+  uint32_t count;     /* tensors saved so far */
+  uint32_t cursor;    /* record of the call whose saved tensors come next */
+  uint32_t full;      /* record that saved the last of them */
+  uint32_t depth;     /* backward inside backward */
   uint64_t most_used;
   uint32_t most_args; /* of one range */
   vram__obj *obj;
@@ -5661,7 +5661,7 @@ struct vram__s {
   const vram_value *root; /* what backward starts from, or the caller keeps */
   uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
-  const char *problem;       /* why these options are impossible */
+  const char *problem; /* why these options are impossible */
   const vram_node *problem_node;
   uint64_t optim_held;       /* optimizer state from before the step */
   vram__optim_sum optim_all; /* a list like all trainable parameters */
@@ -13719,8 +13719,7 @@ static void vram__recompute(vram__s *s, vram__frame *c) {
    gradients of those inputs are handed on. */
 static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__range *r = &s->range[(uint32_t)f->aux];
-  const uint32_t *writes =
-      (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
   vram__t *in, *out, *gin = s->gin;
   vram__dims *keep;
   vram__mark m;
@@ -13964,7 +13963,8 @@ static void vram__segments(vram__s *s) {
     }
     size = functions / (k + 1);
     if (!size) {
-      vram__no_step(s, VRAM_ERR_VALUE, NULL, "more checkpoint segments than the chain has functions");
+      vram__no_step(s, VRAM_ERR_VALUE, NULL,
+                    "more checkpoint segments than the chain has functions");
       return;
     }
   }
@@ -13974,7 +13974,8 @@ static void vram__segments(vram__s *s) {
 static void vram__ranges(vram__s *s) {
   const vram_node *n, *end;
   uint32_t i, count = s->o->ncheckpoint;
-  s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
+  s->range =
+      (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
   if (!s->range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -14057,7 +14058,8 @@ static void vram__plan_ranges(vram__s *s) {
           r->out[r->nout++] = &n->out[i];
         }
     if (r->narg > 65535 || r->nout > 65535)
-      vram__no_step(s, VRAM_ERR_LIMIT, r->first, "a checkpointed part with more than 65535 inputs or outputs");
+      vram__no_step(s, VRAM_ERR_LIMIT, r->first,
+                    "a checkpointed part with more than 65535 inputs or outputs");
   }
 }
 
@@ -14503,7 +14505,8 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
     for (end = dots; *end && *end != ',';)
       end++;
     if (dots == p || end < dots + 3)
-      return vram__range_error(err, "a range is A..B, names of nodes: found ", p, (uint32_t)(end - p));
+      return vram__range_error(err, "a range is A..B, names of nodes: found ", p,
+                               (uint32_t)(end - p));
     for (n = g->first; n; n = vram__line_end_of(n)->next)
       found |= vram__is_named(n, p, (uint32_t)(dots - p)) |
                vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2)) << 1;
