@@ -6783,11 +6783,29 @@ static vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram__dims *d) {
 
 /* ---- in-place operations and views: torch/csrc/autograd/variable.cpp ---- */
 
+static void vram__no_step(vram__s *s, vram_result code, const vram_node *n, const char *what) {
+  s->failed = (uint8_t)code;
+  s->problem = what;
+  s->problem_node = n;
+}
+
+/* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION). */
+static int vram__view_of_checkpoint(vram__s *s, uint32_t fn) {
+  if (!fn || (fn & VRAM__LEAF) || vram__fn_at(s, fn)->kind != VRAM__K_checkpoint)
+    return 0;
+  vram__no_step(s, VRAM_ERR_UNSUPPORTED, s->node,
+                "an output of a reentrant checkpoint is a view that is overwritten in place: PyTorch "
+                "stops with an error");
+  return 1;
+}
+
 /* A view whose base was written to: its history is as_strided of the base. */
 static void vram__look_again(vram__s *s, vram__t *t) {
   vram__store *st = s->top - t->st;
   const vram__store *b = s->top - st->of;
   vram__t base = *t;
+  if (vram__view_of_checkpoint(s, t->fn))
+    return;
   base.d = b->d, base.fn = b->fn, base.out = b->out, base.req = b->fn != 0;
   t->fn = t->out = t->req = 0;
   vram__made(s, vram__record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
@@ -6822,6 +6840,8 @@ static void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
   }
   if (st->of) {
     vram__fn *f = vram__fn_at(s, y->fn), *c;
+    if (vram__view_of_checkpoint(s, x.fn))
+      return;
     c = vram__record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
     if (!c)
       return;
@@ -13279,26 +13299,20 @@ VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_d
 
 /* ---- the step ---- */
 
-/* InputBuffer::accumulate: one more gradient for an input; takes t. */
-static void vram__arrive(vram__s *s, vram__t *at, vram__t t) {
+/* InputBuffer::add: one more gradient for an input; the first is taken, others stay the caller's. */
+static void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
+  const vram__store *st = s->top - at->st;
+  vram__t sum;
   if (!at->d) {
-    *at = t;
+    *at = *t;
+    t->d = NULL;
     return;
   }
-  {
-    vram__store *st = s->top - at->st;
-    if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 &&
-        (at->d->flags & VRAM__DENSE)) {
-      vram__let(s, t);
-      return;
-    }
-  }
-  {
-    vram__t sum = vram__ti2(s, *at, t);
-    vram__let(s, *at);
-    vram__let(s, t);
-    *at = sum;
-  }
+  if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && (at->d->flags & VRAM__DENSE))
+    return; /* added in place */
+  sum = vram__ti2(s, *at, *t);
+  vram__let(s, *at);
+  *at = sum;
 }
 
 /* AccumulateGrad */
@@ -13340,15 +13354,15 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
 }
 
 /* One gradient goes to where an edge leads. */
-static void vram__deliver(vram__s *s, vram__edge e, vram__t t) {
+static void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
   if (e.fn & VRAM__LEAF) {
     vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
-    if (t.d)
+    if (t->d)
       vram__arrive(s, &l->task[s->depth].in, t);
     l->task[s->depth].deps--;
   } else {
     vram__fn *f = vram__fn_at(s, e.fn);
-    if (t.d)
+    if (t->d)
       vram__arrive(s, &VRAM__SLOTS(f)[e.out].g, t);
   }
 }
@@ -13431,7 +13445,10 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
     vram__release_saved(s, f);
     for (i = 0; i < f->nin; i++)
       if (vram__wants(f, i))
-        vram__deliver(s, VRAM__EDGES(f)[i], s->gin[i]);
+        vram__deliver(s, VRAM__EDGES(f)[i], &s->gin[i]);
+    for (i = 0; i < f->nin; i++) /* those that were added to others live up to here */
+      if (s->gin[i].d)
+        vram__let(s, s->gin[i]);
     for (i = 0; i < f->nin; i++) {
       uint32_t e = VRAM__EDGES(f)[i].fn;
       if ((e & VRAM__LEAF) && s->leaf[e & ~VRAM__LEAF].task[s->depth].deps == 0)
@@ -13535,6 +13552,9 @@ static void vram__report_node(vram__s *s, const vram_node *n) {
 
 /* Does n write to its first input? */
 static int vram__writes(const vram_node *n) {
+  if (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout &&
+      !VRAM__INT(n, p, VRAM__ONE / 2))
+    return 0;
   return (n->flags & VRAM__INPLACE) || n->op == VRAM_OP_fill || n->op == VRAM_OP_bernoulli;
 }
 
@@ -13603,12 +13623,6 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
 
 static uint32_t vram__writes_to(const vram__s *s, vram__t t) {
   return t.st ? (s->top - (s->top - t.st)->base)->writes : 0;
-}
-
-static void vram__no_step(vram__s *s, vram_result code, const vram_node *n, const char *what) {
-  s->failed = (uint8_t)code;
-  s->problem = what;
-  s->problem_node = n;
 }
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
@@ -13771,10 +13785,14 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
   for (i = 0; i < r->nout; i++)
     if (out[i].req) {
       vram__edge e;
+      vram__t g;
       e.fn = out[i].fn, e.out = out[i].out;
       if (e.fn & VRAM__LEAF)
         s->leaf[e.fn & ~VRAM__LEAF].task[1].deps++;
-      vram__deliver(s, e, vram__keep_t(s, VRAM__SLOTS(f)[i].g));
+      g = vram__keep_t(s, VRAM__SLOTS(f)[i].g);
+      vram__deliver(s, e, &g);
+      if (g.d)
+        vram__let(s, g);
       if ((e.fn & VRAM__LEAF) && !s->leaf[e.fn & ~VRAM__LEAF].task[1].deps)
         vram__accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
     }

@@ -211,4 +211,45 @@ static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
   return 1;
 }
 
+/* Options of the command that stand in a comment of the text: `# options: --checkpoint 3`. Ranges
+   of nodes go to `ranges`. 0: an option that is not known. */
+static PLAY_UNUSED int play_options(const char *text, const vram_graph *g, vram_step_options *o,
+                                    vram_range *ranges, uint32_t cap) {
+  const char *at = strstr(text, "# options:");
+  char word[256], value[256];
+  vram_error e;
+  int n;
+  if (!at)
+    return 1;
+  for (at += 10; *at == ' ';) {
+    if (sscanf(at, " %255[^ \n]%n", word, &n) != 1)
+      return 0;
+    at += n;
+    if (!strcmp(word, "--reentrant")) {
+      o->reentrant = 1;
+      continue;
+    }
+    if (!strcmp(word, "--keep-grads")) {
+      o->keep_grads = 1;
+      continue;
+    }
+    if (sscanf(at, " %255[^ \n]%n", value, &n) != 1)
+      return 0;
+    at += n;
+    if (!strcmp(word, "--checkpoint"))
+      o->checkpoint_segments = (uint32_t)atoi(value);
+    else if (!strcmp(word, "--accumulate"))
+      o->accumulate = (uint32_t)atoi(value);
+    else if (!strcmp(word, "--dtype"))
+      o->dtype = (int)vram_dtype_from_name(value);
+    else if (!strcmp(word, "--checkpoint-nodes")) {
+      o->checkpoint = ranges;
+      if (vram_ranges(g, value, ranges, cap, &o->ncheckpoint, &e) || o->ncheckpoint > cap)
+        return 0;
+    } else
+      return 0;
+  }
+  return 1;
+}
+
 #endif

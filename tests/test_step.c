@@ -154,6 +154,7 @@ static void one_case(const char *csv, int write_known) {
   play p, want;
   play_phase a[VRAM_PHASE_COUNT], b[VRAM_PHASE_COUNT];
   vram_step_options o;
+  vram_range ranges[64];
   int k, failed;
   memset(&p, 0, sizeof p);
   memset(&want, 0, sizeof want);
@@ -168,7 +169,9 @@ static void one_case(const char *csv, int write_known) {
   text = play_file(csv, NULL);
   if (!NEED(model && text && play_mode(mode, &o)))
     goto end;
-  failed = play_parse(&p, model, len, NULL, 0) || play_step(&p, &o);
+  failed = play_parse(&p, model, len, NULL, 0);
+  if (!failed && NEED(play_options(model, &p.graph, &o, ranges, sizeof ranges / sizeof *ranges)))
+    failed = play_step(&p, &o) != VRAM_OK;
   at = text;
   for (; *at; at += strcspn(at, "\n"), at += *at == '\n') {
     char phase[16], action[16];
