@@ -6789,13 +6789,15 @@ static void vram__no_step(vram__s *s, vram_result code, const vram_node *n, cons
   s->problem_node = n;
 }
 
-/* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION). */
+/* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION).
+ */
 static int vram__view_of_checkpoint(vram__s *s, uint32_t fn) {
   if (!fn || (fn & VRAM__LEAF) || vram__fn_at(s, fn)->kind != VRAM__K_checkpoint)
     return 0;
-  vram__no_step(s, VRAM_ERR_UNSUPPORTED, s->node,
-                "an output of a reentrant checkpoint is a view that is overwritten in place: PyTorch "
-                "stops with an error");
+  vram__no_step(
+      s, VRAM_ERR_UNSUPPORTED, s->node,
+      "an output of a reentrant checkpoint is a view that is overwritten in place: PyTorch "
+      "stops with an error");
   return 1;
 }
 
@@ -13299,7 +13301,8 @@ VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_d
 
 /* ---- the step ---- */
 
-/* InputBuffer::add: one more gradient for an input; the first is taken, others stay the caller's. */
+/* InputBuffer::add: one more gradient for an input; the first is taken, others stay the caller's.
+ */
 static void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
   const vram__store *st = s->top - at->st;
   vram__t sum;
