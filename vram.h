@@ -10267,7 +10267,7 @@ static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
     held[i] = vram__keep_t(s, a[i]);
   }
-  y[0] = vram__t_sdpa(s, n, a, s->train ? VRAM__INT(n, dropout_p, 0) : 0,
+  y[0] = vram__t_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0),
                       VRAM__INT(n, is_causal, 0) != 0, VRAM__INT(n, enable_gqa, 0) != 0);
   for (i = 0; i < n->nin; i++)
     vram__let(s, held[i]);
@@ -11125,8 +11125,8 @@ static void vram__run_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   case VRAM_OP_l1_loss:
     t = vram__call(s, VRAM_OP_sub, a[0], a[1], NULL);
     u = vram__call(s, VRAM_OP_abs, t, vram__none(), NULL);
+    y[0] = vram__t_reduced(s, u, red); /* one C++ expression: temporaries go at its end */
     vram__let(s, t);
-    y[0] = vram__t_reduced(s, u, red);
     break;
   case VRAM_OP_kl_div:
     if (VRAM__INT(n, log_target, 0)) {
