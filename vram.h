@@ -1002,6 +1002,7 @@ typedef enum vram__key {
      * 3      a new tensor from the top two / three, broadcast
      ? !      bools: the top two compared, the top compared with a number
      0        a number that is a tensor of g's dtype       '   the top is not needed
+     z        zeros like g in the dtype of that input      >   the top in the output's dtype
      /        temporaries below the top go now, not at the end of this gradient
    An input that only one gradient needs is saved if that gradient is wanted, one that several need
    always (gen_variable_type.py, guard_for). The second input may be a number: then its letter
@@ -6208,7 +6209,7 @@ static int vram__view_strides(const vram__dims *x, uint32_t n, const int64_t *si
   int i, v = (int)n - 1, last = x->ndim - 1;
   int64_t chunk, tensor_numel = 1, view_numel = 1;
   const int64_t *xs = VRAM__STRIDE(x);
-  if (x->flags & VRAM__CONTIG) {
+  if (x->flags & VRAM__PLAIN) {
     int64_t z = 1;
     for (i = (int)n - 1; i >= 0; i--)
       stride[i] = z, z *= size[i] > 1 ? size[i] : 1;
@@ -6489,6 +6490,8 @@ static vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint
 static vram__t vram__sum_to(vram__s *s, vram__t x, const vram__dims *to) {
   uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
   vram__t y, z;
+  if (!to->ndim) /* summed also if it has no axes itself */
+    return vram__sum(s, x, mask, 0, x.dt);
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
@@ -6742,8 +6745,8 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
 #define VRAM__VARIANTS(X)                                                                          \
   X(add_alpha, "w: g %; x: g =")                                                                   \
   X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
-  X(div_rounded, "w: g ~ x ' w '; x: g ~ w '")                                                     \
-  X(pow_tensor, "w: g w ! x ! ? / y x ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                      \
+  X(div_rounded, "w: x ' w ' z; x: w ' z")                                                         \
+  X(pow_tensor, "w: g w ! x ! ? / y x > ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                    \
   X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
   X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
   X(zeros_like, "x: g ~")
@@ -6912,7 +6915,9 @@ static const vram__dims *vram__expanded(vram__s *s, const vram__dims *x, uint32_
   uint32_t i, k = n - x->ndim;
   for (i = n; i-- > 0;) {
     int64_t z = i < k ? 1 : x->v[i - k];
-    stride[i] = i >= k ? VRAM__STRIDE(x)[i - k] : i + 1 < n ? size[i + 1] * stride[i + 1] : 1;
+    stride[i] = i >= k                 ? VRAM__STRIDE(x)[i - k]
+                : i + 1 < n && x->ndim ? size[i + 1] * stride[i + 1]
+                                       : 0;
     if (z != size[i])
       stride[i] = 0;
   }
@@ -7642,6 +7647,16 @@ static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
     case '0':
       stack[n++] = own[nown++] = vram__empty(s, s->scalar, g.dt);
       continue;
+    case 'z':
+      t = g;
+      vram__in_dims(s, f, at, &t.dt);
+      stack[n++] = own[nown++] = vram__ti1(s, t);
+      continue;
+    case '>':
+      t = stack[n - 1];
+      if (t.dt != VRAM__SLOTS(f)[0].dt)
+        stack[n - 1] = own[nown++] = vram__to(s, t, VRAM__SLOTS(f)[0].dt);
+      continue;
     case '~':
     case '%':
     case '!':
@@ -7700,7 +7715,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   uint8_t dt = in[0].dt;
   int same = vram__kind_rank(dt) >= 2;
-  vram__t y;
+  vram__t y, cast = vram__none();
   for (i = 0; i < nin; i++) {
     d[i] = in[i].d;
     if (in[i].dt != dt)
@@ -7716,6 +7731,11 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
       dt = s->low ? s->low : dt; /* the default dtype */
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
+  case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
+    d[0] = vram__unary(s, d[0]);
+    if (dt != in[0].dt)
+      cast = vram__to(s, in[0], dt);
+    break;
   case VRAM_OP_add:
   case VRAM_OP_sub:
   case VRAM_OP_mul:
@@ -7727,6 +7747,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
     d[0] = vram__ti(s, d, nin);
   }
   y = vram__empty(s, d[0], dt);
+  vram__let(s, cast);
   if (f)
     vram__save_letters(s, f, p, in, nin, y, vram__none());
   vram__made(s, f, 0, &y);
@@ -8887,8 +8908,11 @@ static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__
 
 static void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   const vram__dims *d = n->out[0].d;
-  y[0] = x[0].d->flags & VRAM__CONTIG ? vram__view(s, x[0], d, VRAM__K_view, 0)
-                                      : vram__t_reshape(s, x[0], d->ndim, d->v);
+  if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
+    y[0] = vram__keep_t(s, x[0]);
+  else
+    y[0] = x[0].d->flags & VRAM__PLAIN ? vram__view(s, x[0], d, VRAM__K_view, 0)
+                                       : vram__t_reshape(s, x[0], d->ndim, d->v);
 }
 
 static void vram__bw_view(vram__s *s, vram__fn *f, vram__t *to) {
@@ -9282,7 +9306,7 @@ static void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t
   uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
   vram__fn *f = dt && !vram__is_float(dt) ? NULL : vram__record(s, n->op, x, 1, 1, 0);
   if (f)
-    f->aux = mask;
+    f->aux = mask | (vram__list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
   if (!dt)
     dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
   y[0] = vram__sum(s, x[0], mask, vram__keepdim(n), dt);
@@ -9293,7 +9317,7 @@ static void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t
 static void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, t;
   const vram__dims *d = vram__in_dims(s, f, 0, NULL);
-  t = vram__kept(s, g, d, (uint32_t)f->aux);
+  t = f->aux & 256 ? vram__kept(s, g, d, (uint32_t)f->aux) : g;
   t = vram__alias(s, g, vram__expanded(s, t.d, d->ndim, d->v));
   if (f->kind == VRAM_OP_sum) {
     to[0] = t;
@@ -13334,7 +13358,7 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
   if (t.d == l->d && (t.d->flags & VRAM__DENSE)) {
   } else if (l->d->flags & VRAM__DENSE) {
     for (i = 0; i < t.d->ndim; i++)
-      if (t.d->v[i] != 1 && VRAM__STRIDE(t.d)[i] != VRAM__STRIDE(l->d)[i])
+      if (t.d->v[i] != 1 ? VRAM__STRIDE(t.d)[i] != VRAM__STRIDE(l->d)[i] : !VRAM__STRIDE(t.d)[i])
         steal = 0;
   } else if (!(t.d->flags & VRAM__CONTIG))
     steal = 0;

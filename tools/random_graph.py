@@ -18,6 +18,9 @@ FLOATS = ("f32", "bf16", "f16", "f64")
 
 
 class Value:
+    """leaf: its storage is an input's or a parameter's, not to be written in place (it would carry history into the next step, or be rejected); multi: a piece of split,
+    or something else that PyTorch does not let be written"""
+
     def __init__(self, name, shape, dtype, leaf=False, contiguous=True, multi=False, grad=False):
         self.name, self.shape, self.dtype, self.leaf, self.contiguous, self.multi, self.grad = name, list(shape), dtype, leaf, contiguous, multi, grad
 
@@ -75,7 +78,7 @@ class Graph:
             grad = dtype in FLOATS and r.random() < 0.85
             name = f"x{i}"
             self.lines.append(f"input {name} {dtype} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
-            self.v.append(Value(name, shape, dtype, leaf=grad, grad=grad))
+            self.v.append(Value(name, shape, dtype, leaf=True, grad=grad))
 
     # ---- one op; False: did not fit
     def unary(self, op):
@@ -91,7 +94,7 @@ class Graph:
             keys += self.r.choice([" min=0", " min=0 max=3"])
         y = self.put(op, [x], x.shape, dtype, keys.strip(), contiguous=x.contiguous)
         if inplace:
-            x.leaf = y.leaf = False
+            y.multi = x.multi
         return True
 
     def bcast(self, *shapes):
@@ -150,7 +153,7 @@ class Graph:
         keys = ""
         if op in ("add", "sub") and r.random() < 0.15 and x.float() and w.float():
             keys = "alpha=2"
-        inplace = op not in ("maximum", "minimum") and x.float() and not x.leaf and not x.multi and shape == x.shape and r.random() < 0.25
+        inplace = op not in ("maximum", "minimum") and x is not w and x.float() and not x.leaf and not x.multi and shape == x.shape and r.random() < 0.25
         if inplace:
             keys += " inplace=1"
             dtype = x.dtype
@@ -213,10 +216,18 @@ class Graph:
         return True
 
     def view(self, op):
-        r = self.r
         x = self.pick(lambda v: len(v.shape) > 0 or op in ("unsqueeze", "expand", "detach", "reshape"))
         if not x:
             return False
+        count = len(self.v)
+        done = self.view_of(x, op)
+        for v in self.v[count:]:
+            v.leaf |= x.leaf
+            v.multi |= x.multi
+        return done
+
+    def view_of(self, x, op):
+        r = self.r
         n, s = len(x.shape), list(x.shape)
         if op == "transpose":
             a, b = r.randrange(n), r.randrange(n)
@@ -517,11 +528,11 @@ def conv(g):
     n, c, h = r.choice([1, 2, 4]), r.choice([1, 3, 4, 8]), r.choice([7, 8, 14, 16, 20])
     grad = r.random() < 0.5
     g.lines.append(f"input x0 f32 [{n},{c},{h},{h}]" + (" grad=1" if grad else ""))
-    x = Value("x0", [n, c, h, h], "f32", leaf=grad, grad=grad)
+    x = Value("x0", [n, c, h, h], "f32", leaf=True, grad=grad)
     g.v.append(x)
     if r.random() < 0.3:
         g.lines[-1] = f"input x0 f32 [{n},{h},{h},{c}]" + (" grad=1" if grad else "")
-        x = g.put("permute", [x], [n, c, h, h], "f32", "dims=0,3,1,2")
+        x = g.put("permute", [x], [n, c, h, h], "f32", "dims=0,3,1,2", leaf=True)
     keep = []
     for _ in range(g.budget):
         c, h, w = x.shape[1:]
