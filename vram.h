@@ -10291,8 +10291,8 @@ static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
     held[i] = vram__keep_t(s, a[i]);
   }
-  y[0] = vram__t_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0),
-                      VRAM__INT(n, is_causal, 0) != 0, VRAM__INT(n, enable_gqa, 0) != 0);
+  y[0] = vram__t_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0), VRAM__INT(n, is_causal, 0) != 0,
+                      VRAM__INT(n, enable_gqa, 0) != 0);
   for (i = 0; i < n->nin; i++)
     vram__let(s, held[i]);
 }
