@@ -10350,30 +10350,30 @@ static vram__t vram__rms_composite(vram__s *s, vram__t x, vram__t w, uint32_t na
   int64_t attr[16];
   uint32_t i, n = 0;
   uint8_t dt = vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
-  vram__t up = vram__t_cast(s, x, dt), t, u;
+  vram__t up = vram__t_cast(s, x, dt), pow, t, u;
   attr[n++] = VRAM__KEY_dim | (int64_t)naxes << 8;
   for (i = 0; i < naxes; i++)
     attr[n++] = x.d->ndim - 1 - (int64_t)i;
   attr[n++] = VRAM__KEY_keepdim | 1 << 8;
   attr[n++] = 1;
   attr[n] = 0;
-  t = vram__call(s, VRAM_OP_pow, up, vram__none(), NULL);
-  u = vram__call(s, VRAM_OP_mean, t, vram__none(), attr);
-  vram__let(s, t);
+  pow = vram__call(s, VRAM_OP_pow, up, vram__none(), NULL);
+  u = vram__call(s, VRAM_OP_mean, pow, vram__none(), attr);
   vram__t_into(s, VRAM_OP_add, &u, vram__none());
   t = vram__call(s, VRAM_OP_rsqrt, u, vram__none(), NULL);
   vram__let(s, u);
+  vram__let(s, pow);
   u = vram__call(s, VRAM_OP_mul, up, t, NULL);
-  vram__let(s, t);
-  vram__let(s, up);
   if (w.d) {
-    t = vram__call(s, VRAM_OP_mul, u, w, NULL);
+    vram__t v = vram__call(s, VRAM_OP_mul, u, w, NULL);
     vram__let(s, u);
-    u = t;
+    u = v;
   }
-  t = vram__t_cast(s, u, x.dt);
+  vram__let(s, up);
+  up = vram__t_cast(s, u, x.dt);
   vram__let(s, u);
-  return t;
+  vram__let(s, t);
+  return up;
 }
 
 /* layer_norm.cu, layer_norm_cuda and _fused_rms_norm_cuda */
@@ -10851,8 +10851,10 @@ static vram__t vram__t_nll(vram__s *s, vram__t x, vram__t target, int red) {
     w = vram__empty(s, s->scalar, p.dt), y = vram__empty(s, out, p.dt);
   else
     y = vram__empty(s, out, p.dt), w = vram__empty(s, s->scalar, p.dt);
-  t = vram__format_copy(s, p, 0);
-  vram__let(s, t);
+  if (!image || red != VRAM__RED_NONE) {
+    t = vram__format_copy(s, p, 0);
+    vram__let(s, t);
+  }
   if (f)
     vram__save(s, f, p), vram__save(s, f, target), vram__save(s, f, w);
   vram__let(s, w);
@@ -10936,12 +10938,21 @@ static void vram__bw_where_zero(vram__s *s, vram__fn *f, vram__t *to) {
   vram__let(s, zero);
 }
 
-/* clamp_min(x, number): where(x > number, g, 0) */
-static vram__t vram__t_clamp_min(vram__s *s, vram__t x) {
+/* clamp_min(x, number): where(x > number, g, 0). In place it saves a copy of x, made before. */
+static vram__t vram__t_clamp_min(vram__s *s, vram__t x, int inplace) {
   vram__fn *f = vram__record(s, VRAM__K_clamp_min, &x, 1, 1, 1);
-  vram__t y = vram__ti1(s, x);
+  vram__t y = vram__none();
+  if (f || !inplace)
+    y = vram__ti1(s, x);
   if (f)
-    vram__save(s, f, x);
+    vram__save(s, f, inplace ? y : x);
+  if (inplace) {
+    vram__let(s, y);
+    y = vram__keep_t(s, x);
+    y.fn = 0; /* the handle on x's record goes with x */
+    if (x.fn && !(x.fn & VRAM__LEAF))
+      vram__fn_at(s, x.fn)->refs--;
+  }
   vram__made(s, f, 0, &y);
   return y;
 }
@@ -11028,7 +11039,7 @@ static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__
   }
   t = vram__call(s, VRAM_OP_add, pos, vram__none(), NULL);
   u = vram__call(s, VRAM_OP_sub, t, neg, NULL);
-  y[0] = vram__t_clamp_min(s, u);
+  y[0] = vram__t_clamp_min(s, u, 0);
   vram__let(s, u);
   vram__let(s, t);
   y[0] = vram__t_reduced(s, y[0], vram__reduction(n));
@@ -11080,7 +11091,7 @@ static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t
   pos = vram__ti1(s, cos); /* ones, cos subtracted in place */
   vram__t_into(s, VRAM_OP_sub, &pos, cos);
   u = vram__call(s, VRAM_OP_sub, cos, vram__none(), NULL);
-  neg = vram__t_clamp_min(s, u); /* in place in PyTorch, behind a copy of u: two storages too */
+  neg = vram__t_clamp_min(s, u, 1);
   for (i = 0; i < 2; i++) {
     b[i] = vram__empty(s, vram__dense(s, a[2].d), VRAM_BOOL);
     w[i] = vram__t_where(s, b[i], i ? neg : pos);
@@ -11175,8 +11186,9 @@ static void vram__run_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     f = vram__record(s, n->op, a, 2, 1, 2);
     d[0] = a[0].d, d[1] = a[1].d;
     t = vram__empty(s, vram__ti(s, d, 2),
-                    n->op == VRAM_OP_binary_cross_entropy_with_logits ? a[0].dt
-                                                                      : vram__result2(a[0], a[1]));
+                    n->op == VRAM_OP_binary_cross_entropy_with_logits || n->op == VRAM_OP_huber_loss
+                        ? a[0].dt
+                        : vram__result2(a[0], a[1]));
     switch (n->op) {
     case VRAM_OP_binary_cross_entropy_with_logits:
       u = vram__empty(s, t.d, vram__result2(a[0], a[1]));
