@@ -70,8 +70,11 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $< $(B)/impl.o -o $@
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
-	@$(RUN) $< $(ARGS_$*) >$@ 2>&1; case $$? in 0|1) ;; *) \
-	  echo "crashed or stopped by a sanitizer: status $$?" >>$@; echo "$*: 0 passed, 1 failed" >>$@;; esac
+	@$(RUN) $< $(ARGS_$*) >$@ 2>&1; status=$$?; \
+	if [ $$status -gt 1 ] || ! tail -n 1 $@ | grep -q '^$*: [0-9]* passed, [0-9]* failed$$'; then \
+	  echo "crashed or stopped by a sanitizer: status $$status" >>$@; \
+	  echo "$*: 0 passed, 1 failed" >>$@; \
+	fi
 FORCE:
 
 known: build/plain/test_step

@@ -13183,7 +13183,7 @@ static void vram__optim_body(vram__optim_run *r, const char *body) {
       if (k == dtypes && k < 16)
         dtype[dtypes++] = d;
     }
-    for (k = dtypes; k-- > 0;) {
+    for (k = dtypes; k && k--;) {
       int half, halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1, done = 2;
       r->dtype = dtype[k];
       for (half = 0; half < halves; half++) {

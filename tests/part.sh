@@ -44,7 +44,8 @@ units-gcc-asan) units gcc-asan "" gcc $SANITIZE -fsanitize=address,undefined ;;
 units-clang-asan) units clang-asan "" clang $SANITIZE -fsanitize=address,undefined ;;
 units-clang-integer)
   units clang-integer "" clang $SANITIZE \
-    -fsanitize=undefined,integer,implicit-conversion,nullability ;;
+    -fsanitize=undefined,integer,implicit-conversion,nullability \
+    -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;
 units-msan) units msan "" clang $SANITIZE -fsanitize=memory -fsanitize-memory-track-origins ;;
 units-valgrind)
   if have valgrind; then

@@ -89,7 +89,7 @@ static PLAY_UNUSED vram_result play_parse(play *p, const char *text, size_t len,
   vram_graph_init(&p->graph, p->mem, whole ? bytes : most);
   r = vram_parse(&p->graph, text, len, set, nset, &p->error);
   if (whole && r == VRAM_ERR_MEMORY)
-    CHECK(!"vram_parse_bytes is enough");
+    FAIL("vram_parse_bytes is enough");
   return r;
 }
 
@@ -110,7 +110,7 @@ static PLAY_UNUSED vram_result play_step(play *p, const vram_step_options *optio
   o.user = p;
   r = vram_step(&p->graph, &o, p->scratch, bytes, &p->report, &p->error);
   if (r == VRAM_ERR_MEMORY)
-    CHECK(!"vram_step_bytes is enough");
+    FAIL("vram_step_bytes is enough");
   return r;
 }
 

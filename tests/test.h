@@ -49,6 +49,7 @@ static TEST_UNUSED int test_text(const char *got, const char *want, const char *
 #define CHECK(ok) test_true((ok) != 0, #ok, __FILE__, __LINE__)
 /* a precondition: counts only when it fails */
 #define NEED(ok) ((ok) ? 1 : test_true(0, #ok, __FILE__, __LINE__))
+#define FAIL(what) test_true(0, what, __FILE__, __LINE__)
 #define EQUAL(got, want) test_equal((uint64_t)(got), (uint64_t)(want), #got, __FILE__, __LINE__)
 #define TEXT(got, want) test_text(got, want, #got, __FILE__, __LINE__)
 

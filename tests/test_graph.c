@@ -84,9 +84,9 @@ static void errors(const char *path, int write) {
         snprintf(test_where, sizeof test_where, "%s:%u", path, line);
         TEXT(got, want);
         if (r && (r != p.error.code || r != p.graph.error.code))
-          CHECK(!"the codes agree");
+          FAIL("the codes agree");
         if (strlen(p.error.text) + 1 >= sizeof p.error.text)
-          CHECK(!"the message fits");
+          FAIL("the message fits");
       }
       free(text);
       play_end(&p);

@@ -62,12 +62,12 @@ static void graphs(const char *text, size_t len) {
       r = vram_parse(&g, text, len, NULL, 0, &e);
       clean = block_clean(&b, shift);
       if (!clean)
-        CHECK(!"nothing is written beside the graph's memory");
+        FAIL("nothing is written beside the graph's memory");
       if (r == VRAM_OK ? size < need || g.nnode != nnode
                        : r != VRAM_ERR_MEMORY || e.code != r || !e.text[0] || size >= need + 8) {
         printf("  %lu of %lu bytes, shift %lu: %s\n", (unsigned long)size, (unsigned long)need,
                (unsigned long)shift, e.text);
-        CHECK(!"too small a graph is VRAM_ERR_MEMORY");
+        FAIL("too small a graph is VRAM_ERR_MEMORY");
       } else
         test_passed++;
       free(b.base);
@@ -102,13 +102,13 @@ static void steps(const char *text, size_t len, const char *mode) {
     p.count = 0;
     r = vram_step(&p.graph, &o, b.at, size, &p.report, &p.error);
     if (!block_clean(&b, shift))
-      CHECK(!"nothing is written beside the scratch memory");
+      FAIL("nothing is written beside the scratch memory");
     if (r == VRAM_OK
             ? play_hash(&p) != want || size < need
             : r != VRAM_ERR_MEMORY || p.error.code != r || !p.error.text[0] || size >= need + 16) {
       printf("  %s: %lu of %lu bytes: %s\n", mode, (unsigned long)size, (unsigned long)need,
              p.error.text);
-      CHECK(!"too small a scratch is VRAM_ERR_MEMORY");
+      FAIL("too small a scratch is VRAM_ERR_MEMORY");
     } else
       test_passed++;
     free(b.base);
