@@ -60,13 +60,14 @@ ARGS_test_graph = tests/errors.txt
 MEMORY = models/nn_lenet5 models/nn_mlp_dropout ops/attention_by_hand ops/mha_block ops/einsum ops/split
 ARGS_test_memory = $(MEMORY:%=tests/golden/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/golden/%.vram)
+ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
 ARGS_test_step = tests/golden $(CASES)
 
 units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c vram.h
 	@mkdir -p $(B)
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
-$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h $(B)/impl.o
+$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $< $(B)/impl.o -o $@
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE

@@ -1658,7 +1658,8 @@ typedef struct vram_report {
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t events;
-  uint64_t peak_event; /* the how manieth of them reached the peak */
+  uint64_t peak_event; /* the how manieth of them reached the peak; 0: before the first;
+                          UINT64_MAX: one of the optimizer's */
   uint64_t scratch_used;
 } vram_report;
 
@@ -5682,7 +5683,7 @@ struct vram__s {
   uint64_t ws;
   uint64_t cur, peak, total_peak, next_id, events;
   uint64_t blocks, blocks_peak, large, upper_peak; /* in blocks of the caching allocator */
-  uint64_t stop_at; /* event at which the live set is wanted, 0: none */
+  uint64_t stop_at; /* 1 + the event at which the live set is wanted, 0: none */
   vram_live *live;
   uint32_t live_cap, live_count;
   uint64_t peak_event;
@@ -5809,7 +5810,7 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
     if (!s->quiet) {
       if (s->o->event)
         vram__emit_event(s, VRAM_ALLOC, st);
-      if (s->events == s->stop_at)
+      if (s->events + 1 == s->stop_at)
         vram__live_set(s);
     }
   }
@@ -13384,11 +13385,11 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
     l->grad.d = l->d; /* t's own may go with the tape */
   if (l->grad.st) {
     vram__store *b = s->top - (s->top - l->grad.st)->base;
-    if (!s->fresh) {
-      s->cats[b->cat] -= b->bytes;
-      b->cat = VRAM_CATEGORY_GRADIENTS;
-      s->cats[b->cat] += b->bytes;
-    }
+    if (s->fresh)
+      vram__at_peak(s);
+    s->cats[b->cat] -= b->bytes;
+    b->cat = VRAM_CATEGORY_GRADIENTS;
+    s->cats[b->cat] += b->bytes;
   }
 }
 
@@ -14202,7 +14203,8 @@ static void vram__before(vram__s *s) {
   }
 }
 
-/* A steady step begins with the gradients of the step before. `had` says which leaves have one. */
+/* A steady step begins with the gradients of the step before. `had` says which leaves have one.
+   Where nobody has said so yet, vram__had_gradients puts them in afterwards. */
 static void vram__zero_grad(vram__s *s) {
   uint32_t i;
   if (!s->train || s->o->first_step)
@@ -14211,6 +14213,12 @@ static void vram__zero_grad(vram__s *s) {
     if (s->leaf[i].had)
       s->leaf[i].grad = vram__existing(s, s->leaf[i].d, s->leaf[i].dt, VRAM_CATEGORY_GRADIENTS);
   s->peak = s->total_peak = s->cur;
+  s->blocks_peak = s->blocks;
+  if (s->blocks + s->large * VRAM__SMALL > s->upper_peak)
+    s->upper_peak = s->blocks + s->large * VRAM__SMALL;
+  s->fresh = 1;
+  if (s->stop_at == 1)
+    vram__live_set(s);
   for (i = s->nparam_leaf; i < s->nleaf; i++) { /* the caller's inputs lose theirs first */
     vram__let(s, s->leaf[i].grad);
     s->leaf[i].grad = vram__none();
@@ -14452,6 +14460,7 @@ static void vram__optim_now(vram__s *s) {
   if (s->peak > s->total_peak) {
     s->total_peak = s->peak;
     s->peak_node = NULL;
+    s->peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
     s->peak_phase = VRAM_PHASE_OPTIMIZER;
     s->cats[VRAM_CATEGORY_OPTIMIZER] += b.end;
     s->cats[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.end;
@@ -14639,6 +14648,46 @@ static void vram__device_bounds(vram_report *r, uint64_t context) {
   r->device_bytes.upper = usual + usual / 8 + (context ? context : VRAM__CONTEXT_UPPER);
 }
 
+/* What the gradients of the step before mean for a step that did not know of them: bytes, the peak
+   at the beginning, and one event for each. */
+static void vram__had_gradients(vram__s *s, const uint64_t *before, uint64_t blocks,
+                                uint64_t large) {
+  vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
+  uint64_t bytes = 0, frees = 0;
+  uint32_t i;
+  for (i = 0; i < s->nleaf; i++) {
+    uint64_t n = s->leaf[i].had ? vram__bytes_of(s->leaf[i].d, s->leaf[i].dt) : 0;
+    if (n > (uint64_t)VRAM_MAX_BYTES - bytes) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return;
+    }
+    bytes += n;
+    frees += n != 0;
+    blocks += (n + 511) & ~(uint64_t)511;
+    large += n > VRAM__SMALL;
+  }
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    return;
+  }
+  s->events += frees;
+  s->peak_event += frees;
+  z->requested_peak_bytes += bytes;
+  z->allocated_peak_bytes = blocks;
+  if (blocks + large * VRAM__SMALL > s->upper_peak)
+    s->upper_peak = blocks + large * VRAM__SMALL;
+  if (z->requested_peak_bytes < s->total_peak)
+    return;
+  s->total_peak = z->requested_peak_bytes;
+  s->peak_event = 0;
+  s->peak_node = NULL;
+  s->peak_phase = VRAM_PHASE_ZERO_GRAD;
+  s->fresh = 0;
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    s->peak_cats[i] = before[i];
+  s->peak_cats[VRAM_CATEGORY_GRADIENTS] += bytes;
+}
+
 static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                   uint64_t scratch_bytes, vram_report *report, vram__s *s,
                                   int known) { /* s->live...: as the caller has set them */
@@ -14646,7 +14695,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   uint32_t i;
   vram_live *live = s->live;
   uint32_t live_cap = s->live_cap;
-  uint64_t stop_at = s->stop_at;
+  uint64_t stop_at = s->stop_at, before[VRAM_CATEGORY_COUNT], before_blocks, before_large;
   vram__zero(s, sizeof *s);
   vram__zero(report, sizeof *report);
   s->live = live;
@@ -14715,6 +14764,12 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   if (s->failed)
     return (vram_result)s->failed;
   s->peak = s->total_peak = s->cur;
+  vram__at_peak(s);
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    before[i] = s->cats[i];
+  before_blocks = s->blocks, before_large = s->large;
+  if (s->stop_at == 1 && (!s->train || o->first_step))
+    vram__live_set(s);
   vram__zero_grad(s);
   vram__phase(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
@@ -14723,13 +14778,12 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
     if (!s->leaf[i].grad.d)
       s->missing |= i < s->nparam_leaf && s->train && !o->first_step;
     else {
-      uint64_t n = vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
       s->leaf[i].had = 1;
       if (i < s->nparam_leaf)
-        report->gradients_bytes += n;
-      if (!known && s->train && !o->first_step)
-        report->phase[VRAM_PHASE_ZERO_GRAD].requested_peak_bytes += n;
+        report->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
     }
+  if (!known && s->train && !o->first_step && !s->failed)
+    vram__had_gradients(s, before, before_blocks, before_large);
   if (s->train && !s->failed)
     vram__optim_now(s);
   vram__phase(s, VRAM_PHASE_END);
@@ -14829,7 +14883,14 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.nodes = NULL;
   s.live = list;
   s.live_cap = cap;
-  s.stop_at = report->peak_event;
+  s.stop_at = report->peak_event + 1;
+  if (!s.stop_at) { /* which event of the optimizer it was shows only where each is played */
+    s.stop_at = UINT64_MAX;
+    r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s);
+    s.live = list;
+    s.live_cap = cap;
+    s.stop_at = again.peak_event + 1;
+  }
   r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s);
   *count = r ? 0 : s.live_count;
   return r;

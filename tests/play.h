@@ -122,7 +122,8 @@ static uint64_t play_fnv(uint64_t hash, uint64_t value) {
 }
 #define PLAY_FNV UINT64_C(0xcbf29ce484222325)
 
-/* What the events of a phase say. */
+/* What the events of a phase say: with several micro-batches the end of the last one, the highest
+   peak, and the allocations of all. */
 typedef struct play_phase {
   uint64_t allocations, hash;
   int64_t end, peak; /* bytes, against the beginning of the step */
@@ -130,25 +131,35 @@ typedef struct play_phase {
 
 static PLAY_UNUSED void play_count(const play *p, play_phase phase[VRAM_PHASE_COUNT]) {
   int64_t now = 0;
-  size_t i = 0;
-  int k;
+  size_t i;
+  int k, last = 0;
   for (k = 0; k < VRAM_PHASE_COUNT; k++) {
     phase[k].allocations = 0;
     phase[k].hash = PLAY_FNV;
-    phase[k].peak = now;
-    for (; i < p->count && p->event[i].phase == k; i++) {
-      const play_event *e = p->event + i;
-      if (e->action == VRAM_ALLOC) {
-        now += (int64_t)e->bytes;
-        phase[k].allocations++;
-        phase[k].hash = play_fnv(phase[k].hash, e->bytes);
-        if (now > phase[k].peak)
-          phase[k].peak = now;
-      } else
-        now -= (int64_t)e->bytes;
-    }
-    phase[k].end = now;
+    phase[k].peak = phase[k].end = INT64_MIN;
   }
+  phase[0].peak = 0;
+  for (i = 0; i <= p->count; i++) {
+    int next = i < p->count ? p->event[i].phase : VRAM_PHASE_END;
+    int forth = next > last ? 1 : next < last ? -1 : 0;
+    for (; last != next; last += forth) { /* phases without events are there too */
+      if (forth > 0 || last == VRAM_PHASE_BACKWARD)
+        phase[last].end = now;
+      if (now > phase[last + forth].peak)
+        phase[last + forth].peak = now;
+    }
+    if (i == p->count)
+      break;
+    if (p->event[i].action == VRAM_ALLOC) {
+      now += (int64_t)p->event[i].bytes;
+      phase[last].allocations++;
+      phase[last].hash = play_fnv(phase[last].hash, p->event[i].bytes);
+      if (now > phase[last].peak)
+        phase[last].peak = now;
+    } else
+      now -= (int64_t)p->event[i].bytes;
+  }
+  phase[VRAM_PHASE_END].end = now;
 }
 
 /* Of everything that the events say. */
