@@ -7365,13 +7365,21 @@ static int vram__should_fold(vram__t a, vram__t b) {
   return 1;
 }
 
-static vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis) {
+/* The axes of mask that are 1 go. */
+static vram__t vram__t_squeeze(vram__s *s, vram__t x, uint32_t mask) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < x.d->ndim; i++)
-    if (i != axis)
+    if (x.d->v[i] != 1 || !(mask >> i & 1)) {
+      mask &= ~(1u << i);
       size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
-  return vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
+    }
+  return vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM_OP_squeeze,
+                    mask & ((1u << x.d->ndim) - 1));
+}
+
+static vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis) {
+  return vram__t_squeeze(s, x, 1u << axis);
 }
 
 static const vram__dims *vram__unsqueezed(vram__s *s, const vram__dims *d, uint32_t axis) {
@@ -7386,7 +7394,17 @@ static const vram__dims *vram__unsqueezed(vram__s *s, const vram__dims *d, uint3
 }
 
 static vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis) {
-  return vram__view(s, x, vram__unsqueezed(s, x.d, axis), VRAM__K_view, 0);
+  return vram__view(s, x, vram__unsqueezed(s, x.d, axis), VRAM_OP_unsqueeze, axis);
+}
+
+/* The dims of d without an axis (squeeze). */
+static const vram__dims *vram__without_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  for (i = 0; i < d->ndim; i++)
+    if (i != axis)
+      size[m] = d->v[i], stride[m++] = VRAM__STRIDE(d)[i];
+  return vram__dims_in(s, m, size, stride);
 }
 
 /* unsqueeze_multiple: the reduced axes of mask are back in t, which is borrowed */
@@ -7682,7 +7700,8 @@ static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
       continue;
     case '3': {
       vram__t *a = stack + (n -= 2) - 1;
-      d[0] = a[0].d, d[1] = a[1].d, d[2] = a[2].d;
+      k = a[2].dt == VRAM_BOOL ? 2 : a[1].dt == VRAM_BOOL ? 1 : 0; /* at::where: condition first */
+      d[0] = a[k].d, d[1] = a[k ? 0 : 1].d, d[2] = a[k == 2 ? 1 : 2].d;
       *a = own[nown++] = vram__empty(s, vram__ti(s, d, 3), vram__result2(a[1], a[2]));
       continue;
     }
@@ -7959,16 +7978,6 @@ static vram__t vram__in_format(vram__s *s, vram__t x, int cl) {
     return vram__keep_t(s, x);
   }
   return vram__empty(s, vram__formatted(s, x.d, cl), x.dt);
-}
-
-/* The dims of d without an axis (squeeze). */
-static const vram__dims *vram__without_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
-  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
-  uint32_t i, m = 0;
-  for (i = 0; i < d->ndim; i++)
-    if (i != axis)
-      size[m] = d->v[i], stride[m++] = VRAM__STRIDE(d)[i];
-  return vram__dims_in(s, m, size, stride);
 }
 
 /* ---- padding ---- */
@@ -8391,7 +8400,10 @@ static void vram__bw_dropout(vram__s *s, vram__fn *f, vram__t *to) {
     to[0] = vram__over(s, g, g.d, g.dt);
     return;
   }
-  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+  { /* Dropout.cu: empty_like in the format that the gradient suggests */
+    vram__t g = VRAM__SLOTS(f)[0].g;
+    to[0] = vram__empty(s, vram__formatted(s, g.d, vram__suggests_cl(g.d)), g.dt);
+  }
 }
 
 /* ---- pooling ---- */
@@ -8937,29 +8949,35 @@ static void vram__bw_permute(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__alias(s, g, vram__permuted(s, g.d, order));
 }
 
+static uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
+
 static void vram__run_squeeze(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const vram__dims *d = n->out[0].d;
-  int64_t stride[VRAM_MAX_AXES];
-  uint32_t a, i, m = 0;
+  uint32_t a;
   if (n->op == VRAM_OP_unsqueeze) {
     vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
     y[0] = vram__t_unsqueeze(s, x[0], a);
     return;
   }
-  { /* the axes that stay keep their strides */
-    uint32_t c, mask = 0;
-    const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
-    for (i = 0; i < c; i++) {
-      vram__axis((vram_graph *)0, v[i], x[0].d->ndim, &a);
-      mask |= 1u << a;
-    }
-    if (!v)
-      mask = 0xff;
-    for (i = 0; i < x[0].d->ndim; i++)
-      if (x[0].d->v[i] != 1 || !(mask >> i & 1))
-        stride[m++] = VRAM__STRIDE(x[0].d)[i];
-  }
-  y[0] = vram__view(s, x[0], vram__dims_in(s, m, d->v, stride), VRAM__K_view, 0);
+  y[0] = vram__t_squeeze(
+      s, x[0], vram__list(n, VRAM__KEY_dim, NULL) ? vram__dim_mask(n, x[0].d->ndim) : 0xff);
+}
+
+/* squeeze: unsqueeze_to, g itself where nothing was squeezed; unsqueeze: squeeze */
+static void vram__bw_squeeze(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  const vram__dims *d = g.d;
+  uint32_t i;
+  g.fn = 0;
+  if (f->kind == VRAM_OP_unsqueeze)
+    d = vram__without_axis(s, d, (uint32_t)f->aux);
+  else if (!f->aux) {
+    to[0] = vram__keep_t(s, g);
+    return;
+  } else
+    for (i = 0; i < VRAM_MAX_AXES; i++)
+      if (f->aux >> i & 1)
+        d = vram__unsqueezed(s, d, i);
+  to[0] = vram__alias(s, g, d);
 }
 
 static void vram__run_expand(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -9499,8 +9517,9 @@ static void vram__bw_prod(vram__s *s, vram__fn *f, vram__t *to) {
           m, count, q;
   uint32_t mask = (uint32_t)f->aux & 255;
   if (!x.d->ndim) {
-    to[0] = vram__ti1(s, g);
     vram__let(s, x);
+    g.fn = 0;
+    to[0] = vram__keep_t(s, g);
     return;
   }
   m = vram__empty(s, vram__with_number(s, x.d), VRAM_BOOL);
@@ -12518,7 +12537,6 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_sort vram__bw_topk
 #define vram__bw_linear vram__bw_none
 #define vram__bw_product vram__bw_none
-#define vram__bw_squeeze vram__bw_none
 #define vram__bw_detach vram__bw_none
 #define vram__bw_contiguous vram__bw_none
 #define vram__bw_to vram__bw_none
