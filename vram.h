@@ -10196,6 +10196,7 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
   const uint8_t dt = a[0].dt;
   const uint32_t n = a[0].d->ndim;
   vram__t x[3], q, k, v, m = vram__none(), t, u, att, extra = m;
+  uint8_t train;
   uint32_t i;
   for (i = 0; i < 3; i++)
     x[i] = vram__is_half(dt) ? vram__t_cast(s, a[i], VRAM_F32) : vram__keep_t(s, a[i]);
@@ -10236,7 +10237,9 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
   if (p) {
     int64_t attr[3];
     attr[0] = VRAM__KEY_p | 1 << 8, attr[1] = p, attr[2] = 0;
+    train = s->train, s->train = 1; /* at::dropout(attn, p, true) */
     t = vram__call(s, VRAM_OP_dropout, att, vram__none(), attr);
+    s->train = train;
     vram__let(s, att);
     att = t;
   }
@@ -14739,7 +14742,15 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->amp = (uint8_t)o->amp;
   s->low = (uint8_t)o->dtype;
   s->cc = o->cc ? o->cc : 90;
-  s->sm = o->sm ? o->sm : s->cc >= 90 ? 132 : s->cc == 80 ? 108 : s->cc == 75 ? 40 : 84;
+  s->sm = o->sm         ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
+          : s->cc == 75 ? 40
+          : s->cc < 80  ? 80
+          : s->cc == 80 ? 108
+          : s->cc < 89  ? 82
+          : s->cc == 89 ? 128
+          : s->cc == 90 ? 132
+          : s->cc < 120 ? 148
+                        : 170;
   s->threads = s->cc == 75 ? 1024 : s->cc == 86 || s->cc == 89 || s->cc == 120 ? 1536 : 2048;
   s->ws = s->cc >= 90 ? 33554432 : 8519680;
   for (i = 0; i < 64; i++)
