@@ -1049,6 +1049,13 @@ typedef enum vram__key {
   X(cumsum, 1, 1, cumsum, cumsum, opt32, "", "dim! dtype")                                       \
   X(histc, 1, 1, histc, histc, none, "", "bins min max")                                         \
   X(diff, 1, 2, diff, diff, none, "", "dim")                                                     \
+  /* recurrent */                                                                                \
+  X(lstm, 1, 3, rnn, rnn, none, "", "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights dtype") \
+  X(gru, 1, 2, rnn, rnn, none, "", "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype") \
+  X(rnn, 1, 2, rnn, rnn, none, "", "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen weights dtype") \
+  X(lstm_cell, 1, 3, rnn_cell, rnn_cell, none, "", "hidden_size! bias frozen weights dtype")      \
+  X(gru_cell, 1, 2, rnn_cell, rnn_cell, none, "", "hidden_size! bias frozen weights dtype")       \
+  X(rnn_cell, 1, 2, rnn_cell, rnn_cell, none, "", "hidden_size! bias nonlinearity frozen weights dtype") \
   /* normalisation */                                                                            \
   X(batch_norm, 1, 3, norm, batch_norm, none, "", "affine track_running_stats training momentum eps frozen weights dtype") \
   X(instance_norm, 1, 1, norm, instance_norm, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
@@ -1316,8 +1323,10 @@ typedef struct vram_graph {
   const vram__dims *cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
-  vram_value *root;         /* the first output: what backward starts from */
-  vram_error error;         /* the first error; sticky */
+  uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
+  uint32_t rnn_dropout; /* recurrent nets with dropout */
+  vram_value *root;     /* the first output: what backward starts from */
+  vram_error error;     /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -3537,6 +3546,180 @@ static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
   return vram__out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
+static const char *vram__keep(vram_graph *g, const char *s, uint32_t n);
+
+/* What nn.LSTM, nn.GRU and nn.RNN are made of. */
+typedef struct vram__rnn {
+  int64_t T, B, I, H, P; /* steps, batch, input, hidden units, units that go on (proj_size or H) */
+  int64_t L, D, gates;   /* layers, directions */
+  int lstm, bias, proj, first; /* first: the batch is the first axis */
+  uint32_t params;             /* of one layer and direction */
+} vram__rnn;
+
+static void vram__rnn_of(const vram_node *n, const vram__dims *x, vram__rnn *r) {
+  int batch = x->ndim == 3;
+  r->lstm = n->op == VRAM_OP_lstm;
+  r->gates = r->lstm ? 4 : n->op == VRAM_OP_gru ? 3 : 1;
+  r->first = batch && VRAM__INT(n, batch_first, 0);
+  r->T = x->v[r->first];
+  r->B = batch ? x->v[!r->first] : 1;
+  r->I = x->v[x->ndim - 1u];
+  r->H = VRAM__INT(n, hidden_size, 0);
+  r->P = VRAM__INT(n, proj_size, 0);
+  r->proj = r->P > 0;
+  if (!r->proj)
+    r->P = r->H;
+  r->L = VRAM__INT(n, num_layers, 1);
+  r->D = VRAM__INT(n, bidirectional, 0) ? 2 : 1;
+  r->bias = VRAM__INT(n, bias, 1) != 0;
+  r->params = 2u + 2u * (uint32_t)r->bias + (uint32_t)r->proj;
+}
+
+/* Elements of the flat weights: cuDNN's has room for both biases in any case. */
+static uint64_t vram__rnn_flat(const vram__rnn *r) {
+  uint64_t g = (uint64_t)(r->gates * r->H), n = 0;
+  n = g * (uint64_t)(r->I + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0);
+  n += (uint64_t)(r->L - 1) *
+       (g * (uint64_t)(r->P * r->D + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0));
+  return n * (uint64_t)r->D;
+}
+
+/* "weight_ih_l0", "bias_hh_l1_reverse": the name of a parameter as torch.nn gives it */
+static const char *vram__rnn_role(vram_graph *g, const char *what, int64_t layer, int reverse) {
+  char t[64];
+  uint32_t k = 0;
+  t[0] = 0;
+  vram__puts(t, sizeof t, &k, what);
+  if (layer >= 0) {
+    vram__puts(t, sizeof t, &k, "_l");
+    vram__puti(t, sizeof t, &k, layer);
+    if (reverse)
+      vram__puts(t, sizeof t, &k, "_reverse");
+  }
+  return vram__keep(g, t, k + 1);
+}
+
+/* The parameters of one layer and direction (layer -1: a cell) from slot `at` on. */
+static int vram__rnn_own(vram_graph *g, vram_node *n, uint32_t at, const vram__rnn *r,
+                         int64_t layer, int reverse, int64_t in) {
+  static const char *const name[5] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"};
+  int64_t size[2];
+  uint32_t k;
+  for (k = 0; k < 5; k++) {
+    const char *role;
+    if ((k == 2 || k == 3) && !r->bias)
+      continue;
+    if (k == 4 && !r->proj)
+      continue;
+    role = vram__rnn_role(g, name[k], layer, reverse);
+    size[0] = k < 4 ? r->gates * r->H : r->P;
+    size[1] = k == 0 ? in : k == 1 ? r->P : r->H;
+    if (!role ||
+        !vram__own(g, n, at++, role, k == 2 || k == 3 ? 1 : 2, size, VRAM_F32, VRAM__PARAM))
+      return 0;
+  }
+  return 1;
+}
+
+/* Input i, the state before the first step, has these sizes. */
+static int vram__rnn_state(vram_graph *g, const vram_node *n, uint32_t i, uint32_t ndim,
+                           const int64_t *size) {
+  const vram__dims *d;
+  uint32_t a;
+  if (i >= n->nin)
+    return 1;
+  d = n->in[i]->d;
+  for (a = 0; a < ndim; a++)
+    if (d->ndim != ndim || d->v[a] != size[a])
+      return vram__bad(g, n, "a state of another shape");
+  return 1;
+}
+
+#define VRAM__MAX_UNITS INT64_C(0x7fffffff)
+#define VRAM__MAX_RNN_LAYERS 4096
+
+static int vram__shape_rnn(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  vram__rnn r;
+  int64_t size[3], layer;
+  uint32_t m, k, at = 0;
+  uint8_t dt = n->in[0]->dtype;
+  if (x->ndim != 2 && x->ndim != 3)
+    return vram__bad(g, n, "an input of other than two or three axes");
+  vram__rnn_of(n, x, &r);
+  if (r.H < 1 || r.H > VRAM__MAX_UNITS)
+    return vram__bad(g, n, "hidden_size must be at least 1");
+  if (VRAM__INT(n, proj_size, 0) < 0 || (r.proj && r.P >= r.H))
+    return vram__bad(g, n, "proj_size must be smaller than hidden_size");
+  if (r.L < 1 || r.L > VRAM__MAX_RNN_LAYERS)
+    return vram__bad(g, n, "num_layers must be 1 to 4096");
+  if (r.T < 1 || r.I < 1 || r.I > VRAM__MAX_UNITS)
+    return vram__bad(g, n, "a sequence of no steps or no values");
+  if (n->nin == 2 && r.lstm)
+    return vram__bad(g, n, "lstm with a hidden state and no cell state");
+  if (VRAM__INT(n, dropout, 0) < 0 || VRAM__INT(n, dropout, 0) > VRAM__ONE)
+    return vram__bad(g, n, "dropout must be 0 to 1");
+  if (!vram__params(g, n, (uint32_t)(r.L * r.D) * r.params))
+    return 0;
+  for (layer = 0; layer < r.L; layer++)
+    for (k = 0; k < (uint32_t)r.D; k++, at += r.params)
+      if (!vram__rnn_own(g, n, at, &r, layer, k == 1, layer ? r.P * r.D : r.I))
+        return 0;
+  if (!r.bias && !vram__list(n, VRAM__KEY_weights, NULL))
+    g->flat_pad += (uint64_t)(2 * r.gates * r.H * r.L * r.D);
+  if (VRAM__INT(n, dropout, 0))
+    g->rnn_dropout++;
+  g->extra += (uint64_t)n->nparam * 512 + 4096;
+  m = 0;
+  size[m++] = r.L * r.D;
+  if (x->ndim == 3)
+    size[m++] = r.B;
+  size[m++] = r.P;
+  if (!vram__rnn_state(g, n, 1, m, size))
+    return 0;
+  if (n->nout > 1 && !vram__out(g, n, 1, m, size, dt))
+    return 0;
+  size[m - 1] = r.H;
+  if (!vram__rnn_state(g, n, 2, m, size))
+    return 0;
+  if (n->nout > 2 && r.lstm && !vram__out(g, n, 2, m, size, dt))
+    return 0;
+  for (m = 0; m + 1 < x->ndim; m++)
+    size[m] = x->v[m];
+  size[m] = r.P * r.D;
+  return vram__out(g, n, 0, m + 1, size, dt);
+}
+
+static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  vram__rnn r;
+  int64_t size[2];
+  uint32_t m = 0;
+  if (x->ndim != 1 && x->ndim != 2)
+    return vram__bad(g, n, "an input of other than one or two axes");
+  vram__zero(&r, sizeof r);
+  r.I = x->v[x->ndim - 1];
+  r.H = r.P = VRAM__INT(n, hidden_size, 0);
+  r.gates = n->op == VRAM_OP_lstm_cell ? 4 : n->op == VRAM_OP_gru_cell ? 3 : 1;
+  r.bias = VRAM__INT(n, bias, 1) != 0;
+  r.params = r.bias ? 4 : 2;
+  if (r.H < 1 || r.H > VRAM__MAX_UNITS)
+    return vram__bad(g, n, "hidden_size must be at least 1");
+  if (n->op == VRAM_OP_lstm_cell && n->nin == 2)
+    return vram__bad(g, n, "lstm_cell with a hidden state and no cell state");
+  if (!vram__params(g, n, r.params) || !vram__rnn_own(g, n, 0, &r, -1, 0, r.I))
+    return 0;
+  if (x->ndim == 2)
+    size[m++] = x->v[0];
+  size[m++] = r.H;
+  g->extra += 4096;
+  if (!vram__rnn_state(g, n, 1, m, size) || !vram__rnn_state(g, n, 2, m, size))
+    return 0;
+  if (n->nout > 1 && n->op == VRAM_OP_lstm_cell && !vram__out(g, n, 1, m, size, n->in[0]->dtype))
+    return 0;
+  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
    operand, the inner size or nothing split. */
 static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
@@ -5478,6 +5661,15 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
 /* >>rules (Implementation) ---------------------------------------------------------------------
    Constants of PyTorch 2.15 and the libraries that it calls. */
 
+/* cuDNN's recurrent nets. What cuDNN asks for is known at run time only (cudnnGetRNNTempSpaceSizes,
+   cudnnDropoutGetStatesSize): these are guesses. Values of every step and unit: the workspace has
+   the gates; the reserve has what backward needs at least, the gates, the cell state and the hidden
+   state of every layer, one more for the gru; a real cuDNN may take more. */
+#define VRAM__RNN_RESERVE_LSTM 6u
+#define VRAM__RNN_RESERVE_GRU 5u
+#define VRAM__RNN_RESERVE_RNN 2u
+#define VRAM__RNN_DROPOUT_STATE 4194304u /* a state for every thread of the device */
+
 #define VRAM__RULE_CUBLASLT_WORKSPACE 1048576u /* of a product with a bias, Blas.cpp */
 
 /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
@@ -5629,6 +5821,7 @@ typedef struct vram__frame {
 
 struct vram__s {
   const vram_graph *g;
+  vram__t rnn_dropout; /* cuDNN's random numbers, one for the process */
   const vram_step_options *o;
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -6736,7 +6929,7 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
 #define VRAM__PRIMITIVES(X)                                                                      \
   X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
-  X(nll) X(mean)                                                                                 \
+  X(nll) X(mean) X(lstm_gates) X(gru_gates)                                                      \
   X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint)                           \
   X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)           \
   X(xlogx) X(zeroed) X(where_zero) X(clamp_min) X(norm_last) X(smaller) X(ctc)
@@ -7030,9 +7223,9 @@ static vram__t vram__bmm(vram__s *s, vram__t a, vram__t b) {
 /* matrix x vector: a vector of stride 0 is copied, then the matrix if BLAS cannot read it */
 static vram__t vram__mv(vram__s *s, vram__t a, vram__t v) {
   vram__t y = vram__empty(s, vram__dims_in(s, 1, a.d->v, NULL), a.dt), p = vram__none(), q = p;
-  if (VRAM__STRIDE(v.d)[0] == 0)
+  if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
     p = vram__empty(s, vram__contig(s, v.d), v.dt);
-  if (!vram__blas_able(a.d))
+  if (!vram__blas_able(a.d) && !s->ideal)
     q = vram__empty(s, vram__contig(s, a.d), a.dt);
   vram__workspace(s, s->ws);
   vram__let(s, q);
@@ -8843,6 +9036,20 @@ static void vram__bw_rrelu(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[1]);
 }
 
+/* y.add_(b) */
+static void vram__t_add_(vram__s *s, vram__t *y, vram__t b) {
+  vram__t in[2];
+  vram__fn *f;
+  in[0] = *y, in[1] = b;
+  f = vram__record(s, VRAM_OP_add, in, 2, 1, 0);
+  if (f) {
+    uint32_t old = y->fn;
+    vram__made(s, f, 0, y);
+    if (old && !(old & VRAM__LEAF))
+      vram__fn_at(s, old)->refs--;
+  }
+}
+
 static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3], wt, p, q;
   uint32_t i, k = x[0].d->ndim;
@@ -8871,18 +9078,8 @@ static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t
     wt = vram__t_swap(s, a[1], 0, 1);
     y[0] = vram__t_matmul(s, a[0], wt);
     vram__let(s, wt);
-    if (a[2].d) { /* add_ of the bias */
-      vram__t in[2];
-      vram__fn *f;
-      in[0] = y[0], in[1] = a[2];
-      f = vram__record(s, VRAM_OP_add, in, 2, 1, 0);
-      if (f) {
-        uint32_t old = y[0].fn;
-        vram__made(s, f, 0, &y[0]);
-        if (old && !(old & VRAM__LEAF))
-          vram__fn_at(s, old)->refs--;
-      }
-    }
+    if (a[2].d)
+      vram__t_add_(s, &y[0], a[2]);
   }
   for (i = 0; i < 3; i++)
     if (a[i].d)
@@ -9436,14 +9633,17 @@ static void vram__run_prod(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 static uint64_t vram__up256(uint64_t n) { return (n + 255) & ~UINT64_C(255); }
 static uint64_t vram__tiles(uint64_t n, uint64_t tile) { return (n + tile - 1) / tile; }
 
-/* Bytes of scratch that are asked for and given back at once; that stay for a while. */
-static void vram__brief(vram__s *s, uint64_t bytes) {
-  uint32_t i = vram__new(s, bytes);
-  if (i)
-    vram__drop_store(s, i);
+/* Scratch that stays for a while: its storage. */
+static uint32_t vram__held(vram__s *s, uint64_t bytes) {
+  uint8_t cat = s->cat;
+  uint32_t i;
+  s->cat = VRAM_CATEGORY_WORKSPACE;
+  i = s->ideal ? 0 : vram__new(s, bytes);
+  s->cat = cat;
+  return i;
 }
 
-static void vram__raw_gone(vram__s *s, uint32_t i) {
+static void vram__held_gone(vram__s *s, uint32_t i) {
   if (i)
     vram__drop_store(s, i);
 }
@@ -9501,13 +9701,13 @@ static uint64_t vram__cub_by_key(const vram__s *s, uint64_t n, uint32_t key) {
 /* The positions where a mask of n elements is set, `ndim` numbers each: all of them, as an upper
    bound; ndim 0: none. Gives their storage (Nonzero.cu). */
 static uint32_t vram__nonzero(vram__s *s, uint64_t n, uint32_t ndim) {
-  uint32_t count = vram__new(s, 4), out;
-  vram__brief(s, n <= VRAM__CUB_ONE_REDUCE
-                     ? 1
-                     : 255 + vram__up256(UINT64_C(20) * s->sm * (s->threads / 256)));
-  out = vram__new(s, vram__mul(vram__mul(n, ndim), 8));
-  vram__brief(s, vram__cub_select(s, n, 2));
-  vram__raw_gone(s, count);
+  uint32_t count = vram__held(s, 4), out;
+  vram__workspace(s, n <= VRAM__CUB_ONE_REDUCE
+                         ? 1
+                         : 255 + vram__up256(UINT64_C(20) * s->sm * (s->threads / 256)));
+  out = vram__held(s, vram__mul(vram__mul(n, ndim), 8));
+  vram__workspace(s, vram__cub_select(s, n, 2));
+  vram__held_gone(s, count);
   return out;
 }
 
@@ -11826,36 +12026,36 @@ static vram__t vram__sorted_rows(vram__s *s, uint64_t n, uint32_t ie, const vram
   while (rows >> bits)
     bits++;
   fuse = fuse && grid < UINT64_C(4) * s->sm && parts > 4 * grid;
-  t[0] = vram__new(s, n * ie); /* sorted indices, their places, the range that gives those */
-  t[1] = vram__new(s, n * ie);
-  t[2] = vram__new(s, n * ie);
-  vram__brief(s, vram__cub_sort(s, n, ie, ie, bits));
-  vram__raw_gone(s, t[2]);
+  t[0] = vram__held(s, n * ie); /* sorted indices, their places, the range that gives those */
+  t[1] = vram__held(s, n * ie);
+  t[2] = vram__held(s, n * ie);
+  vram__workspace(s, vram__cub_sort(s, n, ie, ie, bits));
+  vram__held_gone(s, t[2]);
   if (by_freq) { /* how often each index comes: two scans by key */
-    count = vram__new(s, n * ie);
-    vram__brief(s, vram__cub_by_key(s, n, ie));
-    vram__brief(s, vram__cub_by_key(s, n, ie));
+    count = vram__held(s, n * ie);
+    vram__workspace(s, vram__cub_by_key(s, n, ie));
+    vram__workspace(s, vram__cub_by_key(s, n, ie));
   }
   y = vram__empty(s, vram__contig(s, w), dt);
-  t[2] = vram__new(s, n * ie); /* where the segments of equal indices begin, and how many */
-  t[3] = vram__new(s, 8);
-  i = vram__new(s, n * ie);
-  vram__brief(s, vram__cub_select(s, n, kind));
-  vram__raw_gone(s, i);
-  t[4] = vram__new(s, seg * ie); /* the segments' parts, and where they begin */
-  t[5] = vram__new(s, seg * ie);
-  vram__brief(s, vram__cub_scan(seg, ie));
-  t[6] = vram__new(s, 8);
-  t[7] = vram__new(s, parts * ie);
+  t[2] = vram__held(s, n * ie); /* where the segments of equal indices begin, and how many */
+  t[3] = vram__held(s, 8);
+  i = vram__held(s, n * ie);
+  vram__workspace(s, vram__cub_select(s, n, kind));
+  vram__held_gone(s, i);
+  t[4] = vram__held(s, seg * ie); /* the segments' parts, and where they begin */
+  t[5] = vram__held(s, seg * ie);
+  vram__workspace(s, vram__cub_scan(seg, ie));
+  t[6] = vram__held(s, 8);
+  t[7] = vram__held(s, parts * ie);
   t[8] =
-      vram__new(s, fuse ? parts * ie : vram__mul(vram__mul(parts, cols), dt == VRAM_F64 ? 8 : 4));
+      vram__held(s, fuse ? parts * ie : vram__mul(vram__mul(parts, cols), dt == VRAM_F64 ? 8 : 4));
   if (fuse && vram__size_of(dt) < 4)
-    vram__brief(s, rows * cols * 4);
+    vram__workspace(s, rows * cols * 4);
   for (i = 9; i-- > 2;)
-    vram__raw_gone(s, t[i]);
-  vram__raw_gone(s, count);
-  vram__raw_gone(s, t[1]);
-  vram__raw_gone(s, t[0]);
+    vram__held_gone(s, t[i]);
+  vram__held_gone(s, count);
+  vram__held_gone(s, t[1]);
+  vram__held_gone(s, t[0]);
   return y;
 }
 
@@ -12032,7 +12232,7 @@ static void vram__index_gone(vram__s *s, vram__index *x, int last_first) {
     if (x->own >> i & 1)
       vram__let(s, x->t[i]);
   }
-  vram__raw_gone(s, x->mask);
+  vram__held_gone(s, x->mask);
 }
 
 /* x[.., idx, ..] with the first index tensor at axis `dim`: the kernel wants all index tensors in
@@ -12050,7 +12250,7 @@ static vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32_t
     for (a = 0; a < ix.d->ndim; a++)
       if (VRAM__STRIDE(ix.t[i].d)[a] != VRAM__STRIDE(ix.t[0].d)[a])
         same = 0;
-  for (i = 0; !same && i < ix.n; i++)
+  for (i = 0; !same && !s->ideal && i < ix.n; i++)
     if (!(ix.t[i].d->flags & VRAM__CONTIG)) {
       ix.t[i] = vram__empty(s, ix.d, VRAM_I64);
       ix.own |= 1u << i;
@@ -12082,6 +12282,8 @@ static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, c
   vram__t lin = vram__none(), w, t[3], c = vram__none();
   uint32_t i, bits = 1;
   uint64_t slice = 1, key, n;
+  if (s->ideal)
+    return;
   vram__index_begin(s, idx, count, &ix);
   n = ix.d->numel;
   for (i = dim + ix.n; i < self->ndim; i++)
@@ -12094,8 +12296,8 @@ static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, c
       vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
       two = vram__empty(s, s->scalar, VRAM_I64);
       vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      vram__brief(s, 1);
-      vram__brief(s, 1);
+      vram__workspace(s, 1);
+      vram__workspace(s, 1);
       vram__let(s, one);
       vram__let(s, two);
     }
@@ -12121,7 +12323,7 @@ static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, c
       bits++;
     for (i = 0; i < 3; i++)
       t[i] = vram__empty(s, ix.d, VRAM_I64);
-    vram__brief(s, vram__cub_sort(s, n, 8, 8, bits));
+    vram__workspace(s, vram__cub_sort(s, n, 8, 8, bits));
     for (i = 3; i-- > 0;)
       vram__let(s, t[i]);
   }
@@ -12206,7 +12408,7 @@ static void vram__run_masked_select(vram__s *s, const vram_node *n, vram__t *x, 
     copy = vram__empty(s, n->out[0].d, VRAM_BOOL);
   nz = vram__nonzero(s, n->out[0].d->numel, k ? k : 1);
   y[0] = vram__empty(s, n->out[0].d, x[0].dt);
-  vram__raw_gone(s, nz);
+  vram__held_gone(s, nz);
   vram__let(s, copy);
   vram__made(s, f, 0, &y[0]);
 }
@@ -12225,7 +12427,7 @@ static void vram__bw_masked_select(vram__s *s, vram__fn *f, vram__t *to) {
   sum = vram__empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__empty(s, d, VRAM_BOOL);
-  vram__brief(s, vram__cub_scan(d->numel, 8));
+  vram__workspace(s, vram__cub_scan(d->numel, 8));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__contiguous(s, g);
   vram__let(s, c);
@@ -12242,7 +12444,7 @@ static void vram__sort_rows(vram__s *s, const vram__dims *xd, const vram__dims *
   if (!all)
     return;
   if (z <= VRAM__RULE_SMALL_SORT) {
-    vram__brief(s, 8 * z); /* the numbers 0, 1, .. */
+    vram__workspace(s, 8 * z); /* the numbers 0, 1, .. */
     return;
   }
   if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1) {
@@ -12259,34 +12461,34 @@ static void vram__sort_rows(vram__s *s, const vram__dims *xd, const vram__dims *
     for (i = 0; i < d->ndim; i++)
       if (order[i] != a)
         stride[order[i]] = w, w *= d->v[order[i]];
-    own[0] = vram__new(s, all * e);
+    own[0] = vram__held(s, all * e);
     for (i = 0; i < d->ndim; i++)
       if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
         break;
     if (i < d->ndim)
-      own[1] = vram__new(s, all * e), own[2] = vram__new(s, all * 8);
+      own[1] = vram__held(s, all * e), own[2] = vram__held(s, all * 8);
   }
   if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
-    t[0] = vram__new(s, 8 * z);
+    t[0] = vram__held(s, 8 * z);
     for (; r-- && !s->failed;)
-      vram__brief(s, vram__cub_sort(s, z, e, 8, 8 * e));
-    vram__raw_gone(s, t[0]);
+      vram__workspace(s, vram__cub_sort(s, z, e, 8, 8 * e));
+    vram__held_gone(s, t[0]);
   } else if (r < VRAM__RULE_SEGMENTS) { /* all rows at once, then back into their segments */
-    t[0] = vram__new(s, 8 * all);
-    t[1] = vram__new(s, 8 * all);
-    t[2] = vram__new(s, e * all);
-    vram__brief(s, vram__cub_sort(s, all, e, 8, 8 * e));
-    vram__raw_gone(s, t[2]);
-    vram__brief(s, vram__cub_sort(s, all, 0, 8, 8));
-    vram__raw_gone(s, t[1]);
-    vram__raw_gone(s, t[0]);
+    t[0] = vram__held(s, 8 * all);
+    t[1] = vram__held(s, 8 * all);
+    t[2] = vram__held(s, e * all);
+    vram__workspace(s, vram__cub_sort(s, all, e, 8, 8 * e));
+    vram__held_gone(s, t[2]);
+    vram__workspace(s, vram__cub_sort(s, all, 0, 8, 8));
+    vram__held_gone(s, t[1]);
+    vram__held_gone(s, t[0]);
   } else {
-    t[0] = vram__new(s, 8 * all);
-    vram__brief(s, 255 + vram__up256(e * all) + vram__up256(8 * all));
-    vram__raw_gone(s, t[0]);
+    t[0] = vram__held(s, 8 * all);
+    vram__workspace(s, 255 + vram__up256(e * all) + vram__up256(8 * all));
+    vram__held_gone(s, t[0]);
   }
   for (i = 3; i-- > 0;)
-    vram__raw_gone(s, own[i]);
+    vram__held_gone(s, own[i]);
 }
 
 static void vram__run_sort(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -12326,26 +12528,26 @@ static void vram__run_topk(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     each = vram__tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
     each = each < 4 ? 4 : each > 64 ? 64 : each;
     b = r * vram__tiles(z, 256 * each);
-    t[0] = vram__new(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
-    t[1] = vram__new(s, 8 * r);
-    t[2] = vram__new(s, 8 * r);
-    t[3] = vram__new(s, 512 * b);
-    t[4] = vram__new(s, 1024 * r);
-    t[5] = vram__new(s, 4 * b);
-    t[6] = vram__new(s, 4 * b);
-    vram__brief(s, vram__cub_by_key(s, b, 4));
-    vram__brief(s, vram__cub_by_key(s, b, 4));
+    t[0] = vram__held(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+    t[1] = vram__held(s, 8 * r);
+    t[2] = vram__held(s, 8 * r);
+    t[3] = vram__held(s, 512 * b);
+    t[4] = vram__held(s, 1024 * r);
+    t[5] = vram__held(s, 4 * b);
+    t[6] = vram__held(s, 4 * b);
+    vram__workspace(s, vram__cub_by_key(s, b, 4));
+    vram__workspace(s, vram__cub_by_key(s, b, 4));
     for (i = 7; i-- > 0;)
-      vram__raw_gone(s, t[i]);
+      vram__held_gone(s, t[i]);
   }
   vram__let(s, c);
   if (VRAM__INT(n, sorted, 1) && x[0].d->ndim && y[0].d->v[a] > VRAM__RULE_SMALL_SORT) {
-    t[0] = vram__new(s, 8 * y[0].d->numel);
-    t[1] = vram__new(s, vram__bytes_of(y[0].d, y[0].dt));
+    t[0] = vram__held(s, 8 * y[0].d->numel);
+    t[1] = vram__held(s, vram__bytes_of(y[0].d, y[0].dt));
     vram__sort_rows(s, y[0].d, y[0].d, a, vram__size_of(y[0].dt));
-    vram__brief(s, 8 * y[0].d->numel);
-    vram__raw_gone(s, t[1]);
-    vram__raw_gone(s, t[0]);
+    vram__workspace(s, 8 * y[0].d->numel);
+    vram__held_gone(s, t[1]);
+    vram__held_gone(s, t[0]);
   }
   if (f)
     vram__save(s, f, y[1]);
@@ -12380,7 +12582,7 @@ static vram__t vram__scan(vram__s *s, vram__t x, uint32_t axis, uint8_t dt) {
   vram__t y = vram__empty(s, vram__contig(s, x.d), dt), a = vram__to(s, x, dt),
           c = vram__contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__brief(s, vram__cub_scan(x.d->numel, vram__size_of(dt)));
+    vram__workspace(s, vram__cub_scan(x.d->numel, vram__size_of(dt)));
   vram__let(s, c);
   vram__let(s, a);
   return y;
@@ -12466,11 +12668,11 @@ static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t group
   uint32_t list, work;
   if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
     uint64_t g = (uint64_t)groups;
-    list = vram__new(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * 8 * g + 3 * 4 * g);
-    work = vram__new(s, (uint64_t)s->sm *
-                            (s->cc == 90 ? VRAM__RULE_GROUPED_SM90 : VRAM__RULE_GROUPED_SM100));
-    vram__raw_gone(s, work);
-    vram__raw_gone(s, list);
+    list = vram__held(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * 8 * g + 3 * 4 * g);
+    work = vram__held(s, (uint64_t)s->sm *
+                             (s->cc == 90 ? VRAM__RULE_GROUPED_SM90 : VRAM__RULE_GROUPED_SM100));
+    vram__held_gone(s, work);
+    vram__held_gone(s, list);
     return;
   }
   if (a.d->ndim == 3 && b.d->ndim == 3)
@@ -12517,6 +12719,376 @@ static void vram__bw_grouped_mm(vram__s *s, vram__fn *f, vram__t *to) {
   }
 }
 
+/* ---- recurrent ---- */
+
+static const vram__dims *vram__rnn_state_dims(vram__s *s) {
+  int64_t bytes = VRAM__RNN_DROPOUT_STATE;
+  return vram__dims_in(s, 1, &bytes, NULL);
+}
+
+/* Bytes of the workspace and, with reserve, of what one step keeps for backward: guesses, see the
+   rules */
+static uint64_t vram__rnn_bytes(const vram__rnn *r, uint8_t dt, int reserve) {
+  uint64_t n = vram__mul(vram__mul((uint64_t)r->T, (uint64_t)r->B),
+                         vram__mul((uint64_t)(r->H * r->D), vram__size_of(dt)));
+  if (!reserve)
+    return vram__mul(n, (uint64_t)r->gates);
+  return vram__mul(vram__mul(n, (uint64_t)r->L), r->lstm         ? VRAM__RNN_RESERVE_LSTM
+                                                 : r->gates == 3 ? VRAM__RNN_RESERVE_GRU
+                                                                 : VRAM__RNN_RESERVE_RNN);
+}
+
+/* dims of y: [T,B,D*P], by steps in memory also where the batch is the first axis */
+static const vram__dims *vram__rnn_out(vram__s *s, const vram__rnn *r) {
+  int64_t size[3];
+  const vram__dims *d;
+  size[0] = r->T, size[1] = r->B, size[2] = r->D * r->P;
+  d = vram__dims_in(s, 3, size, NULL);
+  return r->first ? vram__swapped(s, d, 0, 1) : d;
+}
+
+/* RNN.cpp, _cudnn_rnn. Under autocast everything runs in f16, from weights that are copied into a
+   new flat buffer; bf16 weights are no flat buffer to begin with. */
+static void vram__run_rnn(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__rnn r;
+  vram__t in[3], own[2], out[3], flat = vram__none(), *w, c = vram__none(), t, reserve = c;
+  const vram__dims *state[2];
+  vram__fn *f = NULL;
+  int64_t size[3], *dims = size;
+  uint32_t i, k, wants = 0, states;
+  uint8_t dt = x[0].dt, cat = s->cat;
+  int flat2 = x[0].d->ndim == 2, drop = s->train && VRAM__INT(n, dropout, 0) != 0;
+  vram__rnn_of(n, x[0].d, &r);
+  states = r.lstm ? 2 : 1;
+  own[0] = own[1] = vram__none();
+  size[0] = r.L * r.D, size[1] = r.B, size[2] = r.P;
+  state[0] = vram__dims_in(s, 3, dims, NULL);
+  size[2] = r.H;
+  state[1] = vram__dims_in(s, 3, dims, NULL);
+  in[0] = flat2 ? vram__t_unsqueeze(s, x[0], 1) : vram__keep_t(s, x[0]);
+  in[1] = in[2] = vram__none();
+  for (i = 0; i < states; i++) /* zeros where the caller gives no state */
+    if (n->nin == 1)
+      own[i] = vram__empty(s, state[i], dt), in[1 + i] = vram__keep_t(s, own[i]);
+    else
+      in[1 + i] = flat2 ? vram__t_unsqueeze(s, x[1 + i], 1) : vram__keep_t(s, x[1 + i]);
+  if (drop && !s->rnn_dropout.d) { /* made by the first call, from a random seed */
+    vram__workspace(s, 8);
+    s->cat = VRAM_CATEGORY_WORKSPACE;
+    s->rnn_dropout = vram__empty(s, vram__rnn_state_dims(s), VRAM_U8);
+    s->cat = cat;
+  }
+  w = (vram__t *)vram__bump(s->mem, &s->used, s->cap, n->nparam * (uint64_t)sizeof *w);
+  if (!w) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  size[0] = (int64_t)vram__rnn_flat(&r);
+  for (i = 0; i < n->nparam; i++)
+    w[i] = s->param[n->param[i]->index];
+  if (s->amp) {
+    dt = VRAM_F16;
+    s->cat = VRAM_CATEGORY_AUTOCAST;
+    flat = vram__empty(s, vram__dims_in(s, 1, size, NULL), dt);
+    s->cat = cat;
+    for (i = 0; i < n->nparam; i++) { /* copied one by one */
+      vram__fn *g = vram__record(s, VRAM__K_cast, &w[i], 1, 1, 0);
+      w[i] = vram__alias_only(s, flat, w[i].d);
+      w[i].dt = dt;
+      vram__made(s, g, 0, &w[i]);
+    }
+    for (k = 3; k-- > 0;) { /* cell state, state, input */
+      i = k == 2 ? 2 : k == 1 ? 1 : 0;
+      if (!in[i].d)
+        continue;
+      t = vram__t_cast(s, in[i], dt);
+      vram__let(s, in[i]);
+      in[i] = t;
+    }
+  }
+  for (i = 0; i < 3; i++)
+    wants |= in[i].d && in[i].req;
+  for (i = 0; i < n->nparam; i++)
+    wants |= w[i].req;
+  if (s->grad && wants)
+    f = vram__record_raw(s, n->op, 3 + n->nparam, 3, 7);
+  if (f) {
+    for (i = 0; i < 3; i++)
+      vram__edge_to(s, f, i, in[i].d && in[i].req ? in[i].fn : 0, in[i].d ? in[i].out : 0);
+    for (i = 0; i < n->nparam; i++)
+      vram__edge_to(s, f, 3 + i, w[i].req ? w[i].fn : 0, w[i].out);
+  }
+  t = in[0];
+  if (r.first)
+    t.d = vram__swapped(s, t.d, 0, 1);
+  if (!(t.d->flags & VRAM__CONTIG))
+    c = vram__contiguous(s, t);
+  out[0] = vram__empty(s, vram__rnn_out(s, &r), dt);
+  out[1] = vram__empty(s, state[0], dt);
+  out[2] = r.lstm ? vram__empty(s, state[1], dt) : vram__none();
+  if (!s->amp && w[0].dt == VRAM_BF16)
+    flat = vram__empty(s, vram__dims_in(s, 1, size, NULL), dt);
+  k = vram__held(s, vram__rnn_bytes(&r, dt, 0));
+  if (s->train) {
+    size[0] = (int64_t)vram__rnn_bytes(&r, VRAM_U8, 1);
+    reserve.d = vram__dims_in(s, 1, size, NULL);
+    reserve.dt = dt;
+    reserve.st = vram__new(s, vram__rnn_bytes(&r, dt, 1));
+  }
+  vram__held_gone(s, k);
+  vram__let(s, c);
+  if (f) {
+    f->aux = (uint64_t)(in[2].d != NULL) | (uint64_t)(flat.d != NULL) << 1;
+    if (in[2].d)
+      vram__save(s, f, in[2]);
+    vram__save(s, f, in[1]);
+    vram__save(s, f, in[0]);
+    vram__save(s, f, out[0]);
+    vram__save(s, f, reserve);
+    if (drop)
+      vram__save(s, f, s->rnn_dropout);
+    if (flat.d)
+      vram__save(s, f, flat);
+  }
+  for (i = 0; i < 3; i++)
+    if (out[i].d)
+      vram__made(s, f, i, &out[i]);
+  for (i = 0; i < 3; i++)
+    vram__let(s, in[i]);
+  vram__let(s, reserve);
+  if (s->amp)
+    for (i = 0; i < n->nparam; i++)
+      vram__let(s, w[i]);
+  vram__let(s, flat);
+  for (i = 0; i < 2; i++)
+    vram__let(s, own[i]);
+  for (i = 3; i-- > 0;) {
+    if (flat2 && out[i].d) {
+      t = vram__t_squeeze1(s, out[i], 1);
+      vram__let(s, out[i]);
+      out[i] = t;
+    }
+    if (i < n->nout)
+      y[i] = out[i];
+    else
+      vram__let(s, out[i]);
+  }
+}
+
+static void vram__bw_rnn(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__rnn r;
+  const vram_node *n = f->node;
+  const vram__t *saved = VRAM__SAVED(f) + (f->aux & 1);
+  vram__t cx = f->aux & 1 ? VRAM__SAVED(f)[0] : vram__none(), hx = saved[0], x = saved[1], g[3],
+          zero[3], dense[3], c = vram__none(), d[3], flat;
+  uint32_t i, wants = 0, work;
+  uint8_t dt = x.dt;
+  uint64_t ws;
+  int64_t size = 0;
+  vram__rnn_of(n, x.d, &r);
+  ws = vram__rnn_bytes(&r, dt, 0);
+  for (i = 0; i < 3; i++) { /* zeros stand in for outputs that nothing came back for */
+    g[i] = VRAM__SLOTS(f)[i].g;
+    zero[i] = dense[i] = vram__none();
+    if (!g[i].d && (i < 2 || cx.d))
+      g[i] = zero[i] = vram__empty(s, i == 0 ? vram__rnn_out(s, &r) : i == 1 ? hx.d : cx.d, dt);
+  }
+  if (r.first)
+    x.d = vram__swapped(s, x.d, 0, 1), g[0].d = vram__swapped(s, g[0].d, 0, 1);
+  if (!(x.d->flags & VRAM__CONTIG))
+    c = vram__contiguous(s, x);
+  if (!(g[0].d->flags & VRAM__CONTIG))
+    dense[0] = vram__contiguous(s, g[0]);
+  d[0] = vram__empty(s, vram__contig(s, x.d), dt);
+  if (r.first)
+    d[0].d = vram__swapped(s, d[0].d, 0, 1);
+  for (i = 1; i < 3; i++)
+    if (g[i].d && !(g[i].d->flags & VRAM__CONTIG))
+      dense[i] = vram__contiguous(s, g[i]);
+  d[1] = vram__empty(s, hx.d, dt);
+  d[2] = cx.d ? vram__empty(s, cx.d, dt) : vram__none();
+  vram__workspace(s, ws);
+  for (i = 3; i-- > 0;)
+    vram__let(s, dense[i]);
+  vram__let(s, c);
+  for (i = 3; i < f->nin; i++)
+    wants |= (uint32_t)vram__wants(f, i);
+  if (wants) { /* gradients of the parameters are views of one buffer like the weights */
+    c = vram__none();
+    if (!(x.d->flags & VRAM__CONTIG))
+      c = vram__contiguous(s, x);
+    size = (int64_t)vram__rnn_flat(&r);
+    flat = vram__empty(s, vram__dims_in(s, 1, &size, NULL), dt);
+    work = vram__held(s, ws);
+    for (i = 3; i < f->nin; i++)
+      if (vram__wants(f, i)) {
+        const vram__dims *w = n->param[i - 3]->d;
+        to[i] = r.bias ? vram__alias(s, flat, w) : vram__empty(s, w, dt);
+      }
+    vram__held_gone(s, work);
+    vram__let(s, flat);
+    vram__let(s, c);
+  }
+  for (i = 3; i-- > 0;)
+    vram__let(s, zero[i]);
+  for (i = 0; i < 3; i++)
+    if (d[i].d && vram__wants(f, i))
+      to[i] = d[i];
+    else
+      vram__let(s, d[i]);
+}
+
+/* Weights of a cell: w_ih w_hh b_ih b_hh */
+static void vram__cell_weights(const vram__s *s, const vram_node *n, vram__t *w) {
+  uint32_t i;
+  for (i = 0; i < 4; i++)
+    w[i] = i < n->nparam ? s->param[n->param[i]->index] : vram__none();
+}
+
+/* x w^T (+ b), of matrices */
+static vram__t vram__t_linear2(vram__s *s, vram__t x, vram__t w, vram__t b) {
+  vram__t wt = vram__t_swap(s, w, 0, 1),
+          y = b.d ? vram__t_addmm(s, b, x, wt, 0) : vram__t_mm(s, x, wt);
+  vram__let(s, wt);
+  return y;
+}
+
+/* RNN.cpp, RNN.cu: lstm_cell and gru_cell add two products in one kernel of their own, rnn_cell
+   adds and applies its function */
+static void vram__run_rnn_cell(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t w[4], in[3], hx, zero = vram__none(), a, b, ws, f_in[5], t;
+  vram__fn *f;
+  int64_t H = VRAM__INT(n, hidden_size, 0), size[2];
+  int lstm = n->op == VRAM_OP_lstm_cell, gru = n->op == VRAM_OP_gru_cell, one = x[0].d->ndim == 1;
+  uint32_t i;
+  vram__cell_weights(s, n, w);
+  in[0] = one ? vram__t_unsqueeze(s, x[0], 0) : vram__keep_t(s, x[0]);
+  size[0] = in[0].d->v[0], size[1] = H;
+  in[1] = in[2] = vram__none();
+  if (n->nin == 1) {
+    zero = vram__empty(s, vram__dims_in(s, 2, size, NULL), x[0].dt);
+    in[1] = vram__keep_t(s, zero);
+    if (lstm)
+      in[2] = vram__keep_t(s, zero);
+  } else
+    for (i = 1; i < n->nin; i++)
+      in[i] = one ? vram__t_unsqueeze(s, x[i], 0) : vram__keep_t(s, x[i]);
+  for (i = 4; i-- > 0;)
+    if (w[i].d)
+      w[i] = s->amp ? vram__autocast(s, w[i], s->amp) : vram__keep_t(s, w[i]);
+  for (i = 1; s->amp && i <= 3; i++) { /* state, cell state, input */
+    uint32_t k = i % 3;
+    if (!in[k].d)
+      continue;
+    t = vram__autocast(s, in[k], s->amp);
+    vram__let(s, in[k]);
+    in[k] = t;
+  }
+  hx = in[1];
+  if (lstm || gru) {
+    a = vram__t_linear2(s, in[0], w[0], vram__none());
+    b = vram__t_linear2(s, hx, w[1], vram__none());
+    f_in[0] = a, f_in[1] = b, f_in[2] = lstm ? in[2] : hx;
+    f_in[3] = w[2].d ? w[2] : a, f_in[4] = w[2].d ? w[3] : a;
+    f = vram__record(s, lstm ? VRAM__K_lstm_gates : VRAM__K_gru_gates, f_in, w[2].d ? 5 : 3,
+                     lstm ? 2 : 1, 7);
+    size[1] = H * (lstm ? 4 : 5);
+    ws = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
+    size[1] = H;
+    y[0] = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
+    if (lstm)
+      y[1] = vram__empty(s, y[0].d, a.dt);
+    if (f) {
+      if (lstm)
+        vram__save(s, f, in[2]);
+      if (w[2].d)
+        vram__save(s, f, w[3]);
+      vram__save(s, f, b);
+      if (gru)
+        vram__save(s, f, hx);
+      if (w[2].d)
+        vram__save(s, f, w[2]);
+      vram__save(s, f, a);
+      if (lstm)
+        vram__save(s, f, y[1]);
+      vram__save(s, f, ws);
+    }
+    vram__let(s, ws);
+    vram__made(s, f, 0, &y[0]);
+    if (lstm)
+      vram__made(s, f, 1, &y[1]);
+    vram__let(s, b);
+    vram__let(s, a);
+  } else {
+    uint32_t kind =
+        VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu") ? VRAM_OP_relu : VRAM_OP_tanh;
+    a = vram__t_linear2(s, hx, w[1], w[3]);
+    b = vram__t_linear2(s, in[0], w[0], w[2]);
+    vram__t_add_(s, &a, b);
+    f = vram__record(s, kind, &a, 1, 1, 1);
+    y[0] = vram__ti1(s, a);
+    if (f)
+      vram__save_letters(s, f, vram__op_at(kind)->recipe, &a, 1, y[0], vram__none());
+    vram__made(s, f, 0, &y[0]);
+    vram__let(s, b);
+    vram__let(s, a);
+  }
+  for (i = 0; i < 3; i++)
+    vram__let(s, in[i]);
+  for (i = 0; i < 4; i++)
+    vram__let(s, w[i]);
+  vram__let(s, zero);
+  for (i = 0; i < (lstm ? 2u : 1u); i++) {
+    if (one) {
+      t = vram__t_squeeze1(s, y[i], 0);
+      vram__let(s, y[i]);
+      y[i] = t;
+    }
+    if (i >= n->nout)
+      vram__let(s, y[i]);
+  }
+}
+
+/* _thnn_fused_lstm_cell_backward_impl: one gradient for both products, one for both biases */
+static void vram__bw_lstm_gates(vram__s *s, vram__fn *f, vram__t *to) {
+  vram__t cx = VRAM__SAVED(f)[0], g, c, b = vram__none();
+  uint32_t i;
+  int64_t size[2];
+  size[0] = cx.d->v[0], size[1] = 4 * cx.d->v[1];
+  g = vram__empty(s, vram__dims_in(s, 2, size, NULL), cx.dt);
+  c = vram__empty(s, vram__contig(s, cx.d), cx.dt);
+  if (f->nin > 3)
+    b = vram__sum(s, g, 1, 0, cx.dt);
+  if (vram__wants(f, 2))
+    to[2] = c;
+  else
+    vram__let(s, c);
+  for (i = 0; i < f->nin; i++)
+    if (i != 2 && vram__wants(f, i))
+      to[i] = vram__keep_t(s, i < 2 ? g : b);
+  vram__let(s, b);
+  vram__let(s, g);
+}
+
+static void vram__bw_gru_gates(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__dims *d = VRAM__SLOTS(f)[0].d;
+  vram__t t[5];
+  uint32_t i;
+  uint8_t dt = VRAM__SLOTS(f)[0].dt;
+  int64_t size[2];
+  size[0] = d->v[0], size[1] = 3 * d->v[1];
+  for (i = 0; i < 2; i++)
+    t[i] = vram__empty(s, vram__dims_in(s, 2, size, NULL), dt);
+  t[2] = vram__empty(s, d, dt);
+  for (i = 3; i < f->nin; i++)
+    t[i] = vram__sum(s, t[i - 3], 1, 0, dt);
+  for (i = 0; i < f->nin; i++)
+    if (vram__wants(f, i))
+      to[i] = t[i];
+    else
+      vram__let(s, t[i]);
+}
+
 /* ops written out to lines run as those; ops made of other autograd nodes have no backward of their
  * own */
 static void vram__run_lines(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -12531,6 +13103,7 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to);
 
 static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
 #define vram__bw_lines vram__bw_none
+#define vram__bw_rnn_cell vram__bw_none
 #define vram__bw_compare vram__bw_none
 #define vram__bw_index_select vram__bw_gather
 #define vram__bw_argmax vram__bw_none
@@ -14203,6 +14776,13 @@ static void vram__before(vram__s *s) {
   }
   vram__bulk(s, bytes[0], blocks[0], large[0], VRAM_CATEGORY_PARAMS);
   vram__bulk(s, bytes[1], blocks[1], large[1], VRAM_CATEGORY_BUFFERS);
+  if (g->flat_pad && vram__run_dtype(s, VRAM_F32) != VRAM_BF16) {
+    int64_t pad = (int64_t)g->flat_pad;
+    vram__existing(s, vram__dims_in(s, 1, &pad, NULL), vram__run_dtype(s, VRAM_F32),
+                   VRAM_CATEGORY_PARAMS);
+  }
+  if (g->rnn_dropout && s->train && !s->o->first_step)
+    s->rnn_dropout = vram__existing(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   s->nparam_leaf = s->nleaf;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
@@ -14297,8 +14877,11 @@ static void vram__micro_batches(vram__s *s) {
     s->phase = VRAM_PHASE_FORWARD;
     s->cat = VRAM_CATEGORY_ACTIVATIONS;
     s->grad = s->train;
-    if (k)
+    if (k) {
       s->r->saved_bytes = 0;
+      if (s->rnn_dropout.st)
+        (s->top - s->rnn_dropout.st)->saved = 0;
+    }
     vram__forward(s);
     if (s->failed)
       return;
