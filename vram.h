@@ -5819,6 +5819,10 @@ typedef struct vram__frame {
   uint8_t done;         /* recomputed */
 } vram__frame;
 
+typedef struct vram__cats { /* bytes by category */
+  uint64_t of[VRAM_CATEGORY_COUNT];
+} vram__cats;
+
 struct vram__s {
   const vram_graph *g;
   vram__t rnn_dropout; /* cuDNN's random numbers, one for the process */
@@ -5870,17 +5874,19 @@ struct vram__s {
   const vram__dims *vec; /* the last one of one axis that vram__vec made */
   const vram_node *node;
   vram_phase phase;
-  uint8_t grad, train, amp, failed, low, quiet;
+  uint8_t grad, train, amp, failed, low;
+  uint8_t watched; /* single events matter: somebody listens, or the live set is wanted */
   uint8_t cat; /* category of what is allocated now */
   uint32_t cc, sm, threads;
   uint64_t ws;
   uint64_t cur, peak, total_peak, next_id, events;
-  uint64_t blocks, blocks_peak, large, upper_peak; /* in blocks of the caching allocator */
-  uint64_t stop_at; /* 1 + the event at which the live set is wanted, 0: none */
+  uint64_t blocks, blocks_peak; /* in blocks of the caching allocator, */
+  uint64_t upper, upper_peak;   /* and what they take at most */
+  uint64_t stop_at;             /* 1 + the event at which the live set is wanted, 0: none */
   vram_live *live;
   uint32_t live_cap, live_count;
   uint64_t peak_event;
-  uint64_t cats[VRAM_CATEGORY_COUNT], peak_cats[VRAM_CATEGORY_COUNT];
+  vram__cats cats, peak_cats;
   const vram_node *peak_node;
   vram_phase peak_phase;
   uint8_t fresh; /* the highest point so far is now */
@@ -5899,15 +5905,18 @@ static void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
 }
 
 static void vram__at_peak(vram__s *s) {
-  uint32_t i;
-  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    s->peak_cats[i] = s->cats[i];
+  s->peak_cats = s->cats;
   s->fresh = 0;
 }
 
 /* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
    to 1 MiB more than asked for, because a smaller rest is not split off. */
 #define VRAM__SMALL UINT64_C(1048576)
+
+static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+static uint64_t vram__blocks_most(uint64_t bytes) {
+  return vram__blocks(bytes) + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+}
 
 static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
   if (bytes && s->live_count < s->live_cap) {
@@ -5938,8 +5947,59 @@ static void vram__live_set(vram__s *s) {
   vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
 
-/* One more slot; 0: the scratch memory is used up. */
+static void vram__watch(vram__s *s, vram_action a, const vram__store *st) {
+  if (s->o->event)
+    vram__emit_event(s, a, st);
+  if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
+    vram__live_set(s);
+}
+
+/* What vram__s counts: so many bytes more. */
+static void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
+  s->cur += bytes;
+  s->cats.of[cat] += bytes;
+  s->blocks += vram__blocks(bytes);
+  s->upper += vram__blocks_most(bytes);
+  if (s->blocks > s->blocks_peak)
+    s->blocks_peak = s->blocks;
+  if (s->upper > s->upper_peak)
+    s->upper_peak = s->upper;
+  if (s->cur > s->peak) {
+    s->peak = s->cur;
+    if (s->cur > s->total_peak) {
+      s->total_peak = s->cur;
+      s->peak_event = s->events;
+      s->peak_node = s->node;
+      s->peak_phase = s->phase;
+      s->fresh = 1;
+    }
+  }
+}
+
+static void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
+  if (s->fresh)
+    vram__at_peak(s);
+  s->cur -= bytes;
+  s->cats.of[cat] -= bytes;
+  s->blocks -= vram__blocks(bytes);
+  s->upper -= vram__blocks_most(bytes);
+}
+
+/* So many bytes can be added up, or the step fails. */
+static int vram__countable(vram__s *s, uint64_t bytes) {
+  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->cur)
+    return 1;
+  s->failed = VRAM_ERR_OVERFLOW;
+  return 0;
+}
+
+/* A slot that nobody uses; 0: the scratch memory is used up. */
 static uint32_t vram__slot_new(vram__s *s) {
+  const uint32_t i = s->free;
+  if (i) {
+    s->free = (s->top - i)->id;
+    return i;
+  }
   if (s->used + sizeof(vram__store) > s->cap) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
@@ -5948,64 +6008,29 @@ static uint32_t vram__slot_new(vram__s *s) {
   return ++s->nstore;
 }
 
-/* A new storage of so many bytes: its slot (0 for no bytes, as PyTorch allocates nothing then). */
+/* A new storage of so many bytes: its slot (no bytes: PyTorch allocates nothing). */
 static uint32_t vram__new(vram__s *s, uint64_t bytes) {
-  vram__store *st;
-  uint32_t i;
-  if (s->mute)
+  const uint32_t i = s->mute ? 0 : vram__slot_new(s);
+  vram__store *st = s->top - i;
+  if (!i)
     return 0;
-  if (s->free) {
-    i = s->free;
-    st = s->top - i;
-    s->free = st->id;
-  } else {
-    i = vram__slot_new(s);
-    if (!i)
-      return 0;
-    st = s->top - i;
-  }
+  if (!vram__countable(s, bytes))
+    bytes = 0;
   st->bytes = bytes;
-  st->refs = 1;
-  st->srefs = 1;
+  st->refs = st->srefs = 1;
   st->base = i;
+  st->node = s->node;
   st->cat = s->cat;
   st->saved = st->held = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = NULL;
-  st->node = s->node;
   st->id = UINT32_MAX;
   if (bytes) {
-    if (!s->quiet)
-      st->id = (uint32_t)s->next_id++, s->events++;
-    if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
-      s->failed = VRAM_ERR_OVERFLOW;
-      return i;
-    }
-    s->cur += bytes;
-    s->cats[st->cat] += bytes;
-    s->blocks += (bytes + 511) & ~(uint64_t)511;
-    if (bytes > VRAM__SMALL)
-      s->large++;
-    if (s->blocks > s->blocks_peak)
-      s->blocks_peak = s->blocks;
-    if (s->blocks + s->large * VRAM__SMALL > s->upper_peak)
-      s->upper_peak = s->blocks + s->large * VRAM__SMALL;
-    if (s->cur > s->peak) {
-      s->peak = s->cur;
-      if (s->cur > s->total_peak) {
-        s->total_peak = s->cur;
-        s->peak_event = s->events;
-        s->peak_node = s->node;
-        s->peak_phase = s->phase;
-        s->fresh = 1;
-      }
-    }
-    if (!s->quiet) {
-      if (s->o->event)
-        vram__emit_event(s, VRAM_ALLOC, st);
-      if (s->events + 1 == s->stop_at)
-        vram__live_set(s);
-    }
+    st->id = (uint32_t)s->next_id++;
+    s->events++;
+    vram__grow(s, bytes, st->cat);
+    if (s->watched)
+      vram__watch(s, VRAM_ALLOC, st);
   }
   return i;
 }
@@ -6018,16 +6043,10 @@ static void vram__drop_storage(vram__s *s, uint32_t i) {
   if (--b->srefs)
     return;
   if (b->bytes) {
-    if (s->fresh)
-      vram__at_peak(s);
     s->events++;
-    s->cur -= b->bytes;
-    s->cats[b->cat] -= b->bytes;
-    s->blocks -= (b->bytes + 511) & ~(uint64_t)511;
-    if (b->bytes > VRAM__SMALL)
-      s->large--;
-    if (s->o->event)
-      vram__emit_event(s, VRAM_FREE, b);
+    vram__shrink(s, b->bytes, b->cat);
+    if (s->watched)
+      vram__watch(s, VRAM_FREE, b);
   }
   b->id = s->free;
   s->free = i;
@@ -6060,26 +6079,35 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 static void vram__may_need(vram__s *s, uint64_t elements) {
-  uint64_t n = s->blocks + s->large * VRAM__SMALL + VRAM__SMALL + 4 * elements; /* below 2^64 */
+  uint64_t n = s->upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->upper_peak)
     s->upper_peak = n;
 }
 
-/* A workspace that is asked for and given back at once. */
+/* Bytes that are asked for and given back at once. */
+static void vram__brief(vram__s *s, uint64_t bytes) {
+  if (s->watched)
+    vram__drop_store(s, vram__new(s, bytes));
+  else if (bytes && !s->mute && vram__countable(s, bytes)) {
+    s->next_id++;
+    s->events++;
+    vram__grow(s, bytes, s->cat);
+    s->events++;
+    vram__shrink(s, bytes, s->cat);
+  }
+}
+
 static void vram__workspace(vram__s *s, uint64_t bytes) {
-  uint8_t cat = s->cat;
-  uint32_t i;
-  if (!bytes || s->ideal)
+  const uint8_t cat = s->cat;
+  if (s->ideal)
     return;
   if (bytes > s->r->workspace_bytes)
     s->r->workspace_bytes = bytes;
   s->cat = VRAM_CATEGORY_WORKSPACE;
-  i = vram__new(s, bytes);
+  vram__brief(s, bytes);
   s->cat = cat;
-  if (i)
-    vram__drop_store(s, i);
 }
 
 /* ---- tensors ---- */
@@ -6172,23 +6200,16 @@ static const vram__dims *vram__contig(vram__s *s, const vram__dims *d) {
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
 static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
   vram__t t = x;
-  uint32_t i = s->free;
   vram__store *st, *b;
   t.d = d;
   t.fn = 0;
   t.out = 0;
   t.req = 0;
-  if (!x.st)
+  if (x.st)
+    t.st = vram__slot_new(s);
+  if (!t.st)
     return t;
-  if (i) {
-    st = s->top - i;
-    s->free = st->id;
-  } else {
-    i = t.st = vram__slot_new(s);
-    if (!i)
-      return t;
-    st = s->top - i;
-  }
+  st = s->top - t.st;
   st->base = (s->top - x.st)->base;
   st->bytes = 0;
   st->refs = 1;
@@ -6197,7 +6218,6 @@ static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
   st->d = d;
   b = s->top - st->base;
   b->srefs++;
-  t.st = i;
   return t;
 }
 
@@ -13981,9 +14001,9 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
     vram__store *b = s->top - (s->top - l->grad.st)->base;
     if (s->fresh)
       vram__at_peak(s);
-    s->cats[b->cat] -= b->bytes;
+    s->cats.of[b->cat] -= b->bytes;
     b->cat = VRAM_CATEGORY_GRADIENTS;
-    s->cats[b->cat] += b->bytes;
+    s->cats.of[b->cat] += b->bytes;
   }
 }
 
@@ -14105,12 +14125,16 @@ static void vram__backward(vram__s *s, vram__t loss) {
 
 /* What is there before the step: no event, id -1. */
 static vram__t vram__existing(vram__s *s, const vram__dims *d, uint8_t dt, uint8_t cat) {
+  const uint64_t events = s->events, next_id = s->next_id, peak_event = s->peak_event;
+  const uint8_t old = s->cat, watched = s->watched;
   vram__t t;
-  uint8_t old = s->cat;
-  s->quiet = 1;
+  s->watched = 0;
   s->cat = cat;
   t = vram__empty(s, d, dt);
-  s->quiet = 0;
+  if (t.st)
+    (s->top - t.st)->id = UINT32_MAX;
+  s->events = events, s->next_id = next_id, s->peak_event = peak_event;
+  s->watched = watched;
   s->cat = old;
   return t;
 }
@@ -14815,8 +14839,8 @@ static void vram__zero_grad(vram__s *s) {
       s->leaf[i].grad = vram__existing(s, s->leaf[i].d, s->leaf[i].dt, VRAM_CATEGORY_GRADIENTS);
   s->peak = s->total_peak = s->cur;
   s->blocks_peak = s->blocks;
-  if (s->blocks + s->large * VRAM__SMALL > s->upper_peak)
-    s->upper_peak = s->blocks + s->large * VRAM__SMALL;
+  if (s->upper > s->upper_peak)
+    s->upper_peak = s->upper;
   s->fresh = 1;
   if (s->stop_at == 1)
     vram__live_set(s);
@@ -14944,9 +14968,9 @@ static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t lar
     return;
   }
   s->cur += bytes;
-  s->cats[cat] += bytes;
+  s->cats.of[cat] += bytes;
   s->blocks += blocks;
-  s->large += large;
+  s->upper += blocks + large * VRAM__SMALL;
 }
 
 static void vram__optim_config_of(const vram__s *s, vram__optim_config *c) {
@@ -15038,7 +15062,7 @@ static void vram__optim_now(vram__s *s) {
   n = vram__optim_params(s, s->optim, 1);
   c.step = s->o->first_step ? 1 : 0;
   c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
-  if (s->o->event || s->stop_at) {
+  if (s->watched) {
     c.events = 1;
     c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
                                    vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
@@ -15066,16 +15090,16 @@ static void vram__optim_now(vram__s *s) {
     s->peak_node = NULL;
     s->peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
     s->peak_phase = VRAM_PHASE_OPTIMIZER;
-    s->cats[VRAM_CATEGORY_OPTIMIZER] += b.end;
-    s->cats[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.end;
+    s->cats.of[VRAM_CATEGORY_OPTIMIZER] += b.end;
+    s->cats.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.end;
     vram__at_peak(s);
-    s->cats[VRAM_CATEGORY_OPTIMIZER] -= b.end;
-    s->cats[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.end;
+    s->cats.of[VRAM_CATEGORY_OPTIMIZER] -= b.end;
+    s->cats.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.end;
   }
   if (s->blocks + b.peak_blocks > s->blocks_peak)
     s->blocks_peak = s->blocks + b.peak_blocks;
-  if (s->blocks + s->large * VRAM__SMALL + b.peak_upper > s->upper_peak)
-    s->upper_peak = s->blocks + s->large * VRAM__SMALL + b.peak_upper;
+  if (s->upper + b.peak_upper > s->upper_peak)
+    s->upper_peak = s->upper + b.peak_upper;
   vram__bulk(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
   if (s->o->first_step)
     s->r->optimizer_bytes += b.state;
@@ -15254,8 +15278,8 @@ static void vram__device_bounds(vram_report *r, uint64_t context) {
 
 /* What the gradients of the step before mean for a step that did not know of them: bytes, the peak
    at the beginning, and one event for each. */
-static void vram__had_gradients(vram__s *s, const uint64_t *before, uint64_t blocks,
-                                uint64_t large) {
+static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
+                                uint64_t upper) {
   vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
   uint64_t bytes = 0, frees = 0;
   uint32_t i;
@@ -15267,8 +15291,8 @@ static void vram__had_gradients(vram__s *s, const uint64_t *before, uint64_t blo
     }
     bytes += n;
     frees += n != 0;
-    blocks += (n + 511) & ~(uint64_t)511;
-    large += n > VRAM__SMALL;
+    blocks += vram__blocks(n);
+    upper += vram__blocks_most(n);
   }
   if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
     s->failed = VRAM_ERR_OVERFLOW;
@@ -15278,8 +15302,8 @@ static void vram__had_gradients(vram__s *s, const uint64_t *before, uint64_t blo
   s->peak_event += frees;
   z->requested_peak_bytes += bytes;
   z->allocated_peak_bytes = blocks;
-  if (blocks + large * VRAM__SMALL > s->upper_peak)
-    s->upper_peak = blocks + large * VRAM__SMALL;
+  if (upper > s->upper_peak)
+    s->upper_peak = upper;
   if (z->requested_peak_bytes < s->total_peak)
     return;
   s->total_peak = z->requested_peak_bytes;
@@ -15287,9 +15311,8 @@ static void vram__had_gradients(vram__s *s, const uint64_t *before, uint64_t blo
   s->peak_node = NULL;
   s->peak_phase = VRAM_PHASE_ZERO_GRAD;
   s->fresh = 0;
-  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    s->peak_cats[i] = before[i];
-  s->peak_cats[VRAM_CATEGORY_GRADIENTS] += bytes;
+  s->peak_cats = *before;
+  s->peak_cats.of[VRAM_CATEGORY_GRADIENTS] += bytes;
 }
 
 static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
@@ -15299,7 +15322,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   uint32_t i;
   vram_live *live = s->live;
   uint32_t live_cap = s->live_cap;
-  uint64_t stop_at = s->stop_at, before[VRAM_CATEGORY_COUNT], before_blocks, before_large;
+  uint64_t stop_at = s->stop_at, before_blocks, before_upper;
+  vram__cats before;
   vram__zero(s, sizeof *s);
   vram__zero(report, sizeof *report);
   s->live = live;
@@ -15320,6 +15344,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->cap -= sizeof *s->top;
   s->top = (vram__store *)(void *)(s->mem + s->cap);
   vram__zero(s->top, sizeof *s->top);
+  s->watched = o->event || stop_at;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
@@ -15377,9 +15402,8 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
     return (vram_result)s->failed;
   s->peak = s->total_peak = s->cur;
   vram__at_peak(s);
-  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    before[i] = s->cats[i];
-  before_blocks = s->blocks, before_large = s->large;
+  before = s->cats;
+  before_blocks = s->blocks, before_upper = s->upper;
   if (s->stop_at == 1 && (!s->train || o->first_step))
     vram__live_set(s);
   vram__zero_grad(s);
@@ -15395,7 +15419,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
         report->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
     }
   if (!known && s->train && !o->first_step && !s->failed)
-    vram__had_gradients(s, before, before_blocks, before_large);
+    vram__had_gradients(s, &before, before_blocks, before_upper);
   if (s->train && !s->failed)
     vram__optim_now(s);
   vram__phase(s, VRAM_PHASE_END);
@@ -15407,7 +15431,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   if (s->fresh)
     vram__at_peak(s);
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    report->peak_category_bytes[i] = s->peak_cats[i];
+    report->peak_category_bytes[i] = s->peak_cats.of[i];
   report->peak_requested_bytes = s->total_peak;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
     if (report->phase[i].allocated_peak_bytes > report->peak_allocated_bytes.lower)
