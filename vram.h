@@ -9579,6 +9579,10 @@ static void vram__run_extreme(vram__s *s, const vram_node *n, vram__t *x, vram__
   if (pair) {
     i = vram__reduced(s, x[0], mask, vram__keepdim(n), VRAM_I64);
     vram__reduce(s, x[0], mask, x[0].dt, 16, 4);
+  } else if (n->op == VRAM_OP_max || n->op == VRAM_OP_min) { /* ReduceAllOps.cpp: contiguous */
+    vram__t c = vram__contiguous(s, x[0]);
+    vram__reduce(s, c, mask, x[0].dt, vram__size_of(x[0].dt), 4);
+    vram__let(s, c);
   } else
     vram__reduce(s, x[0], mask, x[0].dt, vram__size_of(x[0].dt), 4);
   if (f) {
@@ -9810,7 +9814,11 @@ static void vram__run_vector_norm(vram__s *s, const vram_node *n, vram__t *x, vr
     dt = x[0].dt;
   y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), dt);
   c = vram__reduced_as(s, x[0], dt);
-  vram__reduce(s, c.d ? c : x[0], mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
+  if (y[0].d->numel == x[0].d->numel) { /* LinearAlgebra.cpp: abs, in the result's dtype */
+    if (!c.d && x[0].dt != dt)
+      c = vram__to(s, x[0], dt);
+  } else
+    vram__reduce(s, c.d ? c : x[0], mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
   vram__let(s, c);
   if (f) {
     f->aux = mask;
