@@ -5876,7 +5876,7 @@ struct vram__s {
   vram_phase phase;
   uint8_t grad, train, amp, failed, low;
   uint8_t watched; /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t cat; /* category of what is allocated now */
+  uint8_t cat;     /* category of what is allocated now */
   uint32_t cc, sm, threads;
   uint64_t ws;
   uint64_t cur, peak, total_peak, next_id, events;
