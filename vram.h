@@ -14769,7 +14769,7 @@ static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t lar
 static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
-  uint64_t bytes[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0};
+  uint64_t bytes[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0}, flat = 0;
   vram__t all[2];
   uint32_t i, k;
   const int64_t none = 0;
@@ -14790,9 +14790,17 @@ static void vram__before(vram__s *s) {
     if (p->node->op == VRAM_OP_parameter || p->node->op == VRAM_OP_buffer)
       t = vram__existing(s, p->d, t.dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
     else {
+      bytes[buffer] += n;
+      if (p->node->op >= VRAM_OP_lstm && p->node->op <= VRAM_OP_rnn) { /* one flat buffer a node */
+        flat += n;
+        if (p->next && p->next->node == p->node)
+          n = 0;
+        else
+          n = flat, flat = 0;
+      }
       blocks[buffer] += (n + 511) & ~(uint64_t)511;
       large[buffer] += n > VRAM__SMALL;
-      bytes[buffer] += n;
+      n = vram__bytes_of(p->d, t.dt);
     }
     *(buffer ? &s->r->buffers_bytes : &s->r->params_bytes) += n;
     if (p->kind == VRAM__PARAM) {
