@@ -57,9 +57,10 @@ UFLAGS = -O2
 RUN =
 UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 ARGS_test_graph = tests/errors.txt
-MEMORY = models/nn_lenet5 models/nn_mlp_dropout ops/attention_by_hand ops/mha_block ops/einsum ops/split
-ARGS_test_memory = $(MEMORY:%=tests/golden/%.vram)
-ARGS_test_limits = $(MEMORY:%=tests/golden/%.vram)
+MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_block golden/ops/einsum \
+  golden/ops/split cases/checkpoint_tied cases/checkpoint_transformer_re
+ARGS_test_memory = $(MEMORY:%=tests/%.vram)
+ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
 ARGS_test_step = tests/golden $(CASES)
 

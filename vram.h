@@ -14400,7 +14400,7 @@ static void vram__recompute(vram__s *s, vram__frame *c) {
 static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__range *r = &s->range[(uint32_t)f->aux];
   const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
-  vram__t *in, *out, *gin = s->gin;
+  vram__t *in, *out, *own, *gin = s->gin;
   vram__dims *keep;
   vram__mark m;
   uint32_t i, roots = 0;
@@ -14431,9 +14431,8 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
       in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
   }
   vram__again(s, r, in, out, &m);
-  s->gin = (vram__t *)vram__bump(s->mem, &s->used, s->cap,
-                                 (s->max_fn_in + 1) * (uint64_t)sizeof *s->gin);
-  if (!s->gin)
+  own = (vram__t *)vram__bump(s->mem, &s->used, s->cap, (s->max_fn_in + 1) * (uint64_t)sizeof *own);
+  if (!own)
     s->failed = VRAM_ERR_MEMORY;
   s->depth = 1;
   for (i = 0; i < r->nout && !s->failed; i++) {
@@ -14447,6 +14446,7 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
                   "error in the reentrant form");
   if (s->failed)
     return;
+  s->gin = own;
   vram__expect(s, s->last_fn, m.last_fn);
   for (i = 0; i < r->nout; i++)
     if (out[i].req) {

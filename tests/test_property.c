@@ -14,6 +14,7 @@ static const char *const modes[] = {"infer",
 static void one_text(const char *path) {
   size_t len = 0, k;
   char *text = play_file(path, &len);
+  vram_range ranges[64];
   play p, q;
   int grown = 0;
   memset(&p, 0, sizeof p);
@@ -34,7 +35,7 @@ static void one_text(const char *path) {
   for (k = 0; k < sizeof modes / sizeof *modes; k++) {
     vram_step_options o;
     snprintf(test_where, sizeof test_where, "%s %s", path, modes[k]);
-    if (!NEED(play_mode(modes[k], &o)))
+    if (!NEED(play_mode(modes[k], &o)) || !NEED(play_options(text, &p.graph, &o, ranges, 64)))
       break;
     if (play_step(&p, &o))
       continue;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes streams.txt and texts/ from measured files, never from vram's own output.
+"""Writes streams.txt and the texts from measured files, never from vram's own output.
 usage: make.py TRUTH_DIR        (a folder with models/, ops/, random/, events/; see the head of streams.txt)
 
 A row of streams.txt: name, mode, phase, allocations, hash, end, peak, saved
@@ -10,6 +10,7 @@ Mode: infer, or train_WHAT_OPTIMIZER of the steady step, .first of the first ste
 import glob, json, os, re, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+EVAL = "tv_resnet18 tv_mobilenet_v2 tv_efficientnet_b0 nn_unet nn_lenet5 nn_dcgan_g nn_lstm2 hf_llama_small timm_mixer_b16_224".split()
 MODELS = """tv_resnet18 tv_resnet50 tv_mobilenet_v2 tv_densenet121 tv_efficientnet_b0 tv_swin_t tv_vit_b_16 tv_convnext_tiny nn_unet
 nn_lstm2 nn_lenet5 nn_mlp_dropout nn_linear5000x10 nn_dcgan_g hf_gpt2 hf_bert_base hf_llama_small hf_t5_small timm_mixer_b16_224""".split()
 SAVED = {"train_fp32": "saved_fp32", "train_amp_bf16": "saved_amp_bf16", "train_amp_fp16": "saved_amp_fp16"}
@@ -62,15 +63,6 @@ def short(text):
     return "\n".join(out) + "\n"
 
 
-def lines(text):
-    keep = []
-    for line in text.splitlines():
-        line = re.sub(r"#.*", "", line).rstrip()
-        if line and not re.match(r"(model|input target|cross_entropy|mse_loss|output)\b", line):
-            keep.append(line)
-    return keep
-
-
 def rows(name, data, events, infer):
     out = []
     if infer:
@@ -110,11 +102,13 @@ def main():
         text, data = open(path + ".vram").read(), json.load(open(path + ".json"))
         batch = re.search(r"^dim \w+=(\d+)", text, re.M).group(1)
         open(os.path.join(HERE, "models", model + ".vram"), "w").write(short(text))
-        same = lines(text) == lines(open(path + ".eval.vram").read())
         data = data["batches"][batch]
         if os.path.exists(path + ".more.json"):
             data.update(json.load(open(path + ".more.json")))
-        table += rows("models/" + model, data, os.path.join(truth, "events", model), same)
+        table += rows("models/" + model, data, os.path.join(truth, "events", model), False)
+        if model in EVAL:
+            open(os.path.join(HERE, "models", model + ".eval.vram"), "w").write(short(open(path + ".eval.vram").read()))
+            table += rows("models/" + model + ".eval", {"infer": data["infer"]}, "", True)
     with open(os.path.join(HERE, "streams.txt"), "w") as f:
         f.write(HEAD)
         for row in table:
