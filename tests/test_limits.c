@@ -217,7 +217,7 @@ static void spelling(const char *path) {
         add(&t, variant == 0 ? "\r\n" : variant == 1 ? " \t # end\n\n# line\n" : "\n", 1);
       else if (whole[i] == ' ')
         add(&t, variant == 2 ? " \t  " : " ", 1);
-      else if (whole[i] != '#')
+      else
         add(&t, one, 1);
     }
     if (variant == 3 && t.len && t.at[t.len - 1] == '\n')
