@@ -14572,7 +14572,7 @@ static void vram__forward(vram__s *s) {
       return;
     vram__checkpointed(s, r);
     n = r->last->next;
-    if (r->hold && !s->failed) {
+    if (r->hold && r->nout && !s->failed) {
       vram__obj *o = s->obj + s->name_of[r->out[0]->index];
       o->refs++;
       vram__nodes(s, n, r->hold->next);
