@@ -10716,15 +10716,16 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   int cl, one;
   vram__norm_args(s, n, x, 1, a);
   f = vram__record(s, n->op, a, a[2].d ? 3 : a[1].d ? 2 : 1, 1, 4);
-  cl = (a[0].d->flags & VRAM__CL) != 0;
+  cl = vram__suggests_cl(a[0].d);
   for (i = 2; i < a[0].d->ndim; i++)
     hw *= a[0].d->v[i];
-  one = hw == 1 && !cl && a[0].d->ndim < 4;
   size[0] = nc[0] = a[0].d->v[0], size[1] = groups, nc[1] = a[0].d->v[1];
   y[0] = vram__empty(s, vram__format(s, a[0].d, cl), a[0].dt);
   for (i = 0; i < 2; i++)
     st[i] = vram__empty(s, vram__dims_in(s, 2, size, NULL), a[0].dt);
   c = vram__format_copy(s, a[0], cl);
+  cl = ((c.d ? c : a[0]).d->flags & VRAM__CL) != 0; /* also if all axes behind C are 1 */
+  one = hw == 1 && !cl && a[0].d->ndim < 4;
   for (i = 0; i < 2; i++)
     half[i] = vram__is_half(a[0].dt) ? vram__empty(s, vram__dims_in(s, 2, size, NULL), VRAM_F32)
                                      : vram__none();
@@ -10753,17 +10754,20 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
 
 static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, cx, ds[2], st[2], w = vram__none();
+  const vram__dims *dx;
   int64_t nc[2], ng[2], hw = 1;
   uint32_t i;
-  int cl = (x.d->flags & VRAM__CL) != 0, one, affine = (int)(f->aux & 1);
+  int cl = vram__suggests_cl(x.d), one, affine = (int)(f->aux & 1);
   c = vram__format_copy(s, g, cl);
   cx = vram__format_copy(s, x, cl);
+  dx = vram__format(s, x.d, cl);
+  cl = ((cx.d ? cx : x).d->flags & VRAM__CL) != 0;
   for (i = 2; i < x.d->ndim; i++)
     hw *= x.d->v[i];
   one = hw == 1 && !cl && x.d->ndim < 4;
   nc[0] = ng[0] = x.d->v[0], nc[1] = x.d->v[1], ng[1] = (int64_t)(f->aux >> 1);
   if (vram__wants(f, 0))
-    to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
+    to[0] = vram__empty(s, dx, x.dt);
   for (i = 1; i < f->nin; i++)
     if (vram__wants(f, i))
       to[i] = vram__vec(s, nc[1], x.dt);
@@ -10826,7 +10830,7 @@ static void vram__bn_staging(vram__s *s, const vram__dims *d, int64_t values) {
 /* Normalization.cpp, _batch_norm_impl_index. w, b, running mean and variance: d NULL if none */
 static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, vram__t rm,
                                   vram__t rv, int train) {
-  vram__t in[3], st[2], y, t;
+  vram__t in[3], st[2], y;
   vram__fn *f;
   const int64_t c = x.d->v[1];
   int cudnn, kernel;
@@ -10849,9 +10853,12 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
   if (!cudnn && train && kernel == VRAM__BN_CL)
     vram__bn_staging(s, x.d, 4);
   if (!cudnn && kernel == VRAM__BN_GENERAL) {
-    if (train && x.dt == VRAM_BF16) { /* var_mean into fp32; halves it reads as they are */
-      t = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
-      vram__let(s, t);
+    if (train) { /* var_mean, into fp32: halves it reads as they are */
+      vram__t c = vram__none();
+      if (x.dt == VRAM_BF16)
+        c = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
+      vram__reduce(s, c.d ? c : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+      vram__let(s, c);
     }
     if (!w.d) { /* scalars for weight and bias */
       vram__t one = vram__empty(s, s->scalar, VRAM_F32), zero = vram__empty(s, s->scalar, VRAM_F32);
@@ -11488,11 +11495,12 @@ static void vram__bw_loss(vram__s *s, vram__fn *f, vram__t *to) {
     vram__t t = vram__none();
     if (!vram__wants(f, i))
       continue;
-    if (f->kind == VRAM_OP_binary_cross_entropy_with_logits && i)
+    if (f->kind == VRAM_OP_binary_cross_entropy_with_logits && i) {
       t = vram__ti1(s, VRAM__SAVED(f)[0]); /* -input, times the gradient */
-    if (f->kind == VRAM_OP_binary_cross_entropy ||
-        f->kind == VRAM_OP_binary_cross_entropy_with_logits)
-      to[i] = vram__ti1(s, x);
+      to[i] = vram__ti2(s, t, VRAM__SLOTS(f)[0].g);
+    } else if (f->kind == VRAM_OP_binary_cross_entropy ||
+               f->kind == VRAM_OP_binary_cross_entropy_with_logits)
+      to[i] = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[0].d), x.dt);
     else
       to[i] = vram__empty(s, vram__contig(s, x.d), x.dt);
     vram__let(s, t);
