@@ -6951,8 +6951,8 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean) X(lstm_gates) X(gru_gates)                                                      \
   X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint)                           \
-  X(pad_last) X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn) X(tiled)           \
-  X(xlogx) X(zeroed) X(where_zero) X(clamp_min) X(norm_last) X(smaller) X(ctc)
+  X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn)           \
+  X(xlogx) X(ctc)
 /* clang-format on */
 
 /* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
@@ -9884,17 +9884,36 @@ static void vram__bw_logsumexp(vram__s *s, vram__fn *f, vram__t *to) {
 /* Another op of the table, as PyTorch's composite functions call it; b.d NULL: a number. */
 static void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y);
 
-static vram__t vram__call(vram__s *s, uint32_t op, vram__t a, vram__t b, const int64_t *attr) {
+static vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram__t *in,
+                            uint32_t nin, const int64_t *attr) {
   vram_node n;
-  vram__t x[2], y;
+  vram__t x[3], y;
+  uint32_t i;
   vram__zero(&n, sizeof n);
   n.op = (uint16_t)op;
-  n.nin = b.d ? 2 : 1;
+  n.flags = (uint8_t)flags;
+  n.nin = nin;
   n.nout = 1;
   n.attr = attr;
-  x[0] = a, x[1] = b;
+  for (i = 0; i < nin; i++)
+    x[i] = in[i];
   vram__run_op(s, &n, x, &y);
   return y;
+}
+
+static vram__t vram__call(vram__s *s, uint32_t op, vram__t a, vram__t b, const int64_t *attr) {
+  vram__t in[2];
+  in[0] = a, in[1] = b;
+  return vram__call_n(s, op, 0, in, b.d ? 2 : 1, attr);
+}
+
+/* The same in place. */
+static void vram__call_in_place(vram__s *s, uint32_t op, vram__t *a, vram__t b) {
+  vram__t in[2], y;
+  in[0] = *a, in[1] = b;
+  y = vram__call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL);
+  vram__let(s, *a);
+  *a = y;
 }
 
 /* ---- attention (ATen/native/transformers) ---- */
@@ -10024,18 +10043,6 @@ static vram__t vram__float_mask(vram__s *s, vram__t m, uint8_t dt) {
   return y;
 }
 
-/* constant_pad_nd at the end of the last axis, to `to` elements; in what shape it is stored: d */
-static vram__t vram__t_pad_to(vram__s *s, vram__t x, const vram__dims *d) {
-  vram__fn *f = vram__record(s, VRAM__K_pad_last, &x, 1, 1, 0);
-  vram__t y = vram__empty(s, d, x.dt);
-  vram__made(s, f, 0, &y);
-  return y;
-}
-
-static void vram__bw_pad_last(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
-}
-
 /* The first `len` elements of the last axis. */
 static vram__t vram__t_first(vram__s *s, vram__t x, int64_t len) {
   int64_t size[VRAM_MAX_AXES];
@@ -10049,14 +10056,13 @@ static vram__t vram__t_first(vram__s *s, vram__t x, int64_t len) {
 /* attention.cpp, preprocess_mask and pad_bias: rows that do not begin at multiples of 8 elements
    are copied into wider ones, then the mask is expanded. Takes m. */
 static vram__t vram__efficient_mask(vram__s *s, vram__t m, const vram__t *a) {
-  int64_t size[4], len = m.d->v[m.d->ndim - 1];
+  int64_t size[4], len = m.d->v[m.d->ndim - 1], pad[2] = {0, 0};
   uint32_t i;
   vram__t t;
   for (i = 0; i + 1 < m.d->ndim; i++)
     if (VRAM__STRIDE(m.d)[i] % 8) {
-      vram__dims d = *m.d;
-      d.v[d.ndim - 1] = len + 8 - len % 8;
-      t = vram__t_pad_to(s, m, vram__dims_in(s, d.ndim, d.v, NULL));
+      pad[1] = 8 - len % 8;
+      t = vram__t_pad(s, m, pad, 1, VRAM__PAD_CONSTANT);
       vram__let(s, m);
       m = vram__t_first(s, t, len);
       vram__let(s, t);
@@ -10233,18 +10239,16 @@ static int64_t vram__flash_width(int64_t d) {
 
 static vram__t vram__sdpa_flash(vram__s *s, vram__t *a, int64_t p) {
   const int64_t d = a[0].d->v[3];
-  int64_t b, h, hk, sq, sk, wide = vram__round_up(d, 8), rows, heads, split;
+  int64_t b, h, hk, sq, sk, wide = vram__round_up(d, 8), rows, heads, split, pad[2] = {0, 0};
   uint32_t i;
   vram__fn *f;
   vram__t y, lse, part = vram__none(), parts = part, rng, unused, t;
-  if (d != wide)
-    for (i = 0; i < 3; i++) {
-      int64_t size[4];
-      size[0] = a[i].d->v[0], size[1] = a[i].d->v[1], size[2] = a[i].d->v[2], size[3] = wide;
-      t = vram__t_pad_to(s, a[i], vram__dims_in(s, 4, size, NULL));
-      vram__let(s, a[i]);
-      a[i] = t;
-    }
+  pad[1] = wide - d;
+  for (i = 0; i < 3 && d != wide; i++) {
+    t = vram__t_pad(s, a[i], pad, 1, VRAM__PAD_CONSTANT);
+    vram__let(s, a[i]);
+    a[i] = t;
+  }
   b = a[0].d->v[0], h = a[0].d->v[1], sq = a[0].d->v[2], hk = a[1].d->v[1], sk = a[1].d->v[2];
   f = vram__record(s, VRAM__K_sdpa_flash, a, 3, 1, 7);
   rows = sq, heads = h;
@@ -10382,21 +10386,6 @@ static vram__t vram__t_safe_softmax(vram__s *s, vram__t x) {
   return y;
 }
 
-/* y op= b, recorded as the op itself */
-static void vram__t_into(vram__s *s, uint32_t op, vram__t *y, vram__t b) {
-  vram__t in[2];
-  vram__fn *f;
-  uint32_t old = y->fn;
-  in[0] = *y, in[1] = b;
-  f = vram__record(s, op, in, 2, 1, 5);
-  if (!f)
-    return;
-  vram__save_letters(s, f, vram__op_at(op)->recipe, in, 2, *y, vram__none());
-  vram__made(s, f, 0, y);
-  if (old && !(old & VRAM__LEAF))
-    vram__fn_at(s, old)->refs--;
-}
-
 static vram__t vram__heads_repeated(vram__s *s, vram__t x, int64_t h) {
   const vram__dims *d = x.d;
   int64_t size[VRAM_MAX_AXES];
@@ -10459,7 +10448,7 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
   t = vram__t_matmul(s, q, u);
   vram__let(s, u);
   if (m.d)
-    vram__t_into(s, VRAM_OP_add, &t, m);
+    vram__call_in_place(s, VRAM_OP_add, &t, m);
   att = vram__t_safe_softmax(s, t);
   vram__let(s, t);
   if (p) {
@@ -10610,7 +10599,7 @@ static vram__t vram__rms_composite(vram__s *s, vram__t x, vram__t w, uint32_t na
   attr[n] = 0;
   pow = vram__call(s, VRAM_OP_pow, up, vram__none(), NULL);
   u = vram__call(s, VRAM_OP_mean, pow, vram__none(), attr);
-  vram__t_into(s, VRAM_OP_add, &u, vram__none());
+  vram__call_in_place(s, VRAM_OP_add, &u, vram__none());
   t = vram__call(s, VRAM_OP_rsqrt, u, vram__none(), NULL);
   vram__let(s, u);
   vram__let(s, pow);
@@ -10970,19 +10959,10 @@ static vram__t vram__t_tiled(vram__s *s, vram__t x, int64_t n) {
   vram__t y;
   if (!x.d)
     return vram__none();
-  f = vram__record(s, VRAM__K_tiled, &x, 1, 1, 0);
+  f = vram__record(s, VRAM_OP_repeat, &x, 1, 1, 0);
   y = vram__vec(s, n * (int64_t)x.d->numel, x.dt);
   vram__made(s, f, 0, &y);
   return y;
-}
-
-static void vram__bw_tiled(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
-  int64_t size[2];
-  size[1] = (int64_t)vram__in_dims(s, f, 0, NULL)->numel;
-  size[0] = size[1] ? (int64_t)g.d->numel / size[1] : 0;
-  g.d = vram__dims_in(s, 2, size, NULL);
-  to[0] = vram__sum(s, g, 1, 0, g.dt);
 }
 
 /* Normalization.cpp, instance_norm: batch_norm of [1,N*C,...] */
@@ -11179,104 +11159,15 @@ static void vram__loss_args(vram__s *s, const vram_node *n, vram__t *x, uint32_t
   }
 }
 
-/* where(cond, x, 0): saves the condition; its gradient makes a zero for the other branch */
-static vram__t vram__t_where(vram__s *s, vram__t cond, vram__t x) {
-  vram__fn *f = vram__record(s, VRAM__K_where_zero, &x, 1, 1, 1);
-  vram__t y = vram__ti1(s, x);
-  if (f)
-    vram__save(s, f, cond);
-  vram__made(s, f, 0, &y);
-  return y;
-}
-
-static void vram__bw_where_zero(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, zero = vram__empty(s, s->scalar, g.dt);
-  to[0] = vram__ti2(s, g, VRAM__SAVED(f)[0]);
-  to[0].dt = g.dt;
-  vram__let(s, zero);
-}
-
-/* clamp_min(x, number): where(x > number, g, 0). In place it saves a copy of x, made before. */
-static vram__t vram__t_clamp_min(vram__s *s, vram__t x, int inplace) {
-  vram__fn *f = vram__record(s, VRAM__K_clamp_min, &x, 1, 1, 1);
-  vram__t y = vram__none();
-  if (f || !inplace)
-    y = vram__ti1(s, x);
-  if (f)
-    vram__save(s, f, inplace ? y : x);
-  if (inplace) {
-    vram__let(s, y);
-    y = vram__keep_t(s, x);
-    y.fn = 0; /* the handle on x's record goes with x */
-    if (x.fn && !(x.fn & VRAM__LEAF))
-      vram__fn_at(s, x.fn)->refs--;
-  }
-  vram__made(s, f, 0, &y);
-  return y;
-}
-
-static void vram__bw_clamp_min(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, zero = vram__empty(s, s->scalar, g.dt);
-  vram__t mask = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[0].d), VRAM_BOOL);
-  to[0] = vram__ti1(s, g);
-  vram__let(s, mask);
-  vram__let(s, zero);
-}
-
-/* The 2-norm along the last axis. */
-static vram__t vram__t_norm_last(vram__s *s, vram__t x) {
-  vram__fn *f = vram__record(s, VRAM__K_norm_last, &x, 1, 1, 2);
-  vram__t y = vram__sum(s, x, x.d->ndim ? 1u << (x.d->ndim - 1) : 0, 0, x.dt);
-  if (f)
-    vram__save(s, f, x), vram__save(s, f, y);
-  vram__made(s, f, 0, &y);
-  return y;
-}
-
-static void vram__bw_norm_last(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t x = VRAM__SAVED(f)[0], t = vram__ti1(s, x);
-  vram__t mask = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[1].d), VRAM_BOOL);
-  to[0] = vram__ti1(s, x);
-  vram__let(s, mask);
-  vram__let(s, t);
-}
-
 /* Distance.cpp, pairwise_distance */
 static vram__t vram__t_distance(vram__s *s, vram__t a, vram__t b) {
+  static const int64_t last[] = {VRAM__KEY_dim | 1 << 8, -1, 0};
   vram__t t = vram__call(s, VRAM_OP_sub, a, b, NULL), u, y;
   u = vram__call(s, VRAM_OP_add, t, vram__none(), NULL);
-  y = vram__t_norm_last(s, u);
+  y = vram__call(s, VRAM_OP_norm, u, vram__none(), last);
   vram__let(s, t);
   vram__let(s, u);
   return y;
-}
-
-static vram__t vram__t_smaller(vram__s *s, vram__t a, vram__t b) {
-  vram__t in[2], y;
-  vram__fn *f;
-  in[0] = a, in[1] = b;
-  f = vram__record(s, VRAM__K_smaller, in, 2, 1, 2);
-  y = vram__ti2(s, a, b);
-  if (f)
-    vram__save(s, f, a), vram__save(s, f, b);
-  vram__made(s, f, 0, &y);
-  return y;
-}
-
-static void vram__bw_smaller(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, m[2], half;
-  uint32_t i;
-  for (i = 2; i-- > 0;) {
-    if (!vram__wants(f, i))
-      continue;
-    m[0] = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[i].d), VRAM_BOOL);
-    half = vram__ti1(s, g);
-    m[1] = vram__empty(s, vram__dense(s, VRAM__SAVED(f)[i].d), VRAM_BOOL);
-    to[i] = vram__ti1(s, g);
-    vram__let(s, m[1]);
-    vram__let(s, half);
-    vram__let(s, m[0]);
-  }
 }
 
 /* Loss.cpp, triplet_margin_loss */
@@ -11290,14 +11181,14 @@ static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__
   neg = vram__t_distance(s, a[0], a[2]);
   if (VRAM__INT(n, swap, 0)) {
     t = vram__t_distance(s, a[1], a[2]);
-    u = vram__t_smaller(s, neg, t);
+    u = vram__call(s, VRAM_OP_minimum, neg, t, NULL);
     vram__let(s, neg);
     vram__let(s, t);
     neg = u;
   }
   t = vram__call(s, VRAM_OP_add, pos, vram__none(), NULL);
   u = vram__call(s, VRAM_OP_sub, t, neg, NULL);
-  y[0] = vram__t_clamp_min(s, u, 0);
+  y[0] = vram__call(s, VRAM_OP_clamp, u, vram__none(), NULL);
   vram__let(s, u);
   vram__let(s, t);
   y[0] = vram__t_reduced(s, y[0], vram__reduction(n));
@@ -11310,10 +11201,9 @@ static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__
 
 /* Loss.cpp, cosine_embedding_loss */
 static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], m[3], cos, zeros, pos, neg, t, u, b[2], w[2];
+  vram__t a[3], m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
   const uint8_t amp = s->amp;
   const uint32_t nd = x[0].d->ndim;
-  vram__fn *f;
   int64_t attr[3];
   uint32_t i;
   vram__loss_args(s, n, x, 2, 0, a);
@@ -11333,32 +11223,24 @@ static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t
     }
     vram__let(s, t);
   }
-  t = vram__call(s, VRAM_OP_mul, m[1], m[2], NULL); /* sqrt_ in place */
-  u = t;
-  f = vram__record(s, VRAM_OP_sqrt, &t, 1, 1, 5);
-  if (f) {
-    uint32_t old = t.fn;
-    vram__save_letters(s, f, vram__op_at(VRAM_OP_sqrt)->recipe, &t, 1, t, vram__none());
-    vram__made(s, f, 0, &u);
-    if (old && !(old & VRAM__LEAF))
-      vram__fn_at(s, old)->refs--;
-  }
-  t = u;
+  t = vram__call(s, VRAM_OP_mul, m[1], m[2], NULL);
+  vram__call_in_place(s, VRAM_OP_sqrt, &t, vram__none());
   cos = vram__call(s, VRAM_OP_div, m[0], t, NULL);
   zeros = vram__ti1(s, cos);
   pos = vram__ti1(s, cos); /* ones, cos subtracted in place */
-  vram__t_into(s, VRAM_OP_sub, &pos, cos);
-  u = vram__call(s, VRAM_OP_sub, cos, vram__none(), NULL);
-  neg = vram__t_clamp_min(s, u, 1);
-  for (i = 0; i < 2; i++) {
-    b[i] = vram__empty(s, vram__dense(s, a[2].d), VRAM_BOOL);
-    w[i] = vram__t_where(s, b[i], i ? neg : pos);
-    vram__let(s, b[i]);
+  vram__call_in_place(s, VRAM_OP_sub, &pos, cos);
+  neg = vram__call(s, VRAM_OP_sub, cos, vram__none(), NULL);
+  vram__call_in_place(s, VRAM_OP_clamp, &neg, vram__none());
+  for (i = 0; i < 2; i++) { /* where(target == 1 or -1, pos or neg, zeros) */
+    b[0] = vram__empty(s, vram__dense(s, a[2].d), VRAM_BOOL);
+    b[1] = i ? neg : pos, b[2] = zeros;
+    w[i] = vram__call_n(s, VRAM_OP_where, 0, b, 3, NULL);
+    vram__let(s, b[0]);
   }
   y[0] = vram__call(s, VRAM_OP_add, w[0], w[1], NULL);
   y[0] = vram__t_reduced(s, y[0], vram__reduction(n));
   vram__let(s, w[1]), vram__let(s, w[0]);
-  vram__let(s, neg), vram__let(s, u);
+  vram__let(s, neg);
   vram__let(s, pos);
   vram__let(s, zeros);
   vram__let(s, cos);
@@ -11507,23 +11389,6 @@ static void vram__bw_loss(vram__s *s, vram__fn *f, vram__t *to) {
   }
 }
 
-/* y becomes zero where a mask says so, in place; takes the mask */
-static void vram__t_zeroed(vram__s *s, vram__t *y, vram__t mask) {
-  vram__fn *f = vram__record(s, VRAM__K_zeroed, y, 1, 1, 1);
-  uint32_t old = y->fn;
-  if (f) {
-    vram__save(s, f, mask);
-    vram__made(s, f, 0, y);
-    if (old && !(old & VRAM__LEAF))
-      vram__fn_at(s, old)->refs--;
-  }
-  vram__let(s, mask);
-}
-
-static void vram__bw_zeroed(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__ti1(s, VRAM__SLOTS(f)[0].g);
-}
-
 /* LossNLL.cpp, cross_entropy_loss_label_smoothing: what is added to the loss y of log-softmax p */
 static vram__t vram__t_smoothed(vram__s *s, vram__t p, vram__t target, vram__t y, int red) {
   int64_t attr[3];
@@ -11533,7 +11398,7 @@ static vram__t vram__t_smoothed(vram__s *s, vram__t p, vram__t target, vram__t y
   smooth = vram__call(s, VRAM_OP_neg, t, vram__none(), NULL);
   vram__let(s, t);
   mask = vram__empty(s, vram__dense(s, target.d), VRAM_BOOL);
-  vram__t_zeroed(s, &smooth, vram__keep_t(s, mask));
+  vram__call_in_place(s, VRAM_OP_masked_fill, &smooth, mask);
   if (red == VRAM__RED_MEAN) {
     t = vram__ti1(s, mask);
     count = vram__sum(s, t, t.d->ndim ? (1u << t.d->ndim) - 1 : 0, 0, VRAM_I64);
@@ -11645,7 +11510,8 @@ static void vram__run_ctc_loss(vram__s *s, const vram_node *n, vram__t *x, vram_
   if (VRAM__INT(n, zero_infinity, 0)) {
     u = vram__empty(s, s->scalar, y[0].dt);
     h[0] = vram__empty(s, y[0].d, VRAM_BOOL);
-    t = vram__t_where(s, h[0], y[0]);
+    h[1] = u, h[2] = y[0];
+    t = vram__call_n(s, VRAM_OP_where, 0, h, 3, NULL);
     vram__let(s, h[0]);
     vram__let(s, u);
     vram__let(s, y[0]);
