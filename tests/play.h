@@ -251,6 +251,9 @@ static PLAY_UNUSED int play_options(const char *text, const vram_graph *g, vram_
       o->checkpoint_segments = (uint32_t)atoi(value);
     else if (!strcmp(word, "--accumulate"))
       o->accumulate = (uint32_t)atoi(value);
+    else if (!strcmp(word, "--cc"))
+      o->cc =
+          (uint32_t)(atoi(value) * 10 + (strchr(value, '.') ? atoi(strchr(value, '.') + 1) : 0));
     else if (!strcmp(word, "--dtype"))
       o->dtype = (int)vram_dtype_from_name(value);
     else if (!strcmp(word, "--checkpoint-nodes")) {
