@@ -1065,6 +1065,7 @@ typedef enum vram__key {
   X(layer_norm, 1, 3, norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine bias eps frozen weights dtype") \
   X(rms_norm, 1, 2, norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine eps frozen weights dtype") \
   X(group_norm, 1, 3, norm, group_norm, fp32, "", "num_groups! affine eps frozen weights dtype") \
+  X(local_response_norm, 1, 1, lrn, lrn, none, "", "size! alpha beta k")                         \
   /* activation */                                                                               \
   X(relu, 1, 1, same, pointwise, none, "x: y g *", "inplace")                                    \
   X(relu6, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                    \
@@ -2823,6 +2824,8 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
   int64_t c, size[VRAM_MAX_AXES];
   uint32_t i, k = 1, own = 1, bias = 1;
   int64_t zero = 0;
+  if (vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__bad(g, n, "a norm of a tensor that is not floating point");
   if (n->op == VRAM_OP_layer_norm || n->op == VRAM_OP_rms_norm) {
     const int64_t *v = vram__list(n, VRAM__KEY_normalized_shape, &k);
     if (!v || k > x->ndim)
@@ -2833,8 +2836,8 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
     own = (uint32_t)VRAM__INT(n, elementwise_affine, 1);
     bias = n->op == VRAM_OP_layer_norm && VRAM__INT(n, bias, 1);
   } else {
-    if (x->ndim < 2)
-      return vram__bad(g, n, "a tensor without channels");
+    if (x->ndim < (n->op == VRAM_OP_instance_norm ? 3u : 2u))
+      return vram__bad(g, n, "a tensor of too few axes");
     size[0] = c = x->v[1];
     own = (uint32_t)VRAM__INT(n, affine, n->op != VRAM_OP_instance_norm);
     if (n->op == VRAM_OP_group_norm &&
@@ -2843,6 +2846,14 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
   }
   if (n->nin > 1)
     own = 0;
+  for (i = 1; i < n->nin; i++) {
+    const vram__dims *w = n->in[i]->d;
+    uint32_t j = 0;
+    while (j < k && w->ndim == k && w->v[j] == size[j])
+      j++;
+    if (w->ndim != k || j < k)
+      return vram__bad(g, n, "a weight of another shape");
+  }
   if (own && !vram__own(g, n, 0, "weight", k, size, VRAM_F32, VRAM__PARAM))
     return 0;
   if (own && bias && !vram__own(g, n, 1, "bias", k, size, VRAM_F32, VRAM__PARAM))
@@ -2856,6 +2867,23 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
     if (!vram__own(g, n, 4, "num_batches_tracked", 0, &zero, VRAM_I64, VRAM__BUFFER))
       return 0;
   }
+  return vram__out_d(n, 0, x, n->in[0]->dtype);
+}
+
+static int vram__shape_lrn(vram_graph *g, vram_node *n) {
+  const vram__dims *x = n->in[0]->d;
+  uint32_t c;
+  const int64_t *v = vram__list(n, VRAM__KEY_size, &c);
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  if (x->ndim < 3 || !x->numel || vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__bad(g, n, "local_response_norm takes [N,C,...] of floating point");
+  if (c != 1 || *v < 1 || *v > INT32_MAX)
+    return vram__bad(g, n, "size must be one number of at least 1");
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i] + (i == 1 ? *v - 1 : 0);
+  if (!vram__dims_of(g, i, size)) /* the padded squares must fit as well */
+    return 0;
   return vram__out_d(n, 0, x, n->in[0]->dtype);
 }
 
@@ -10226,12 +10254,14 @@ static void vram__bw_logsumexp(vram__s *s, vram__fn *f, vram__t *to) {
   vram__let(s, d);
 }
 
-/* Another op of the table, as PyTorch's composite functions call it; b.d NULL: a number. */
+/* Another op of the table, as PyTorch's composite functions call it. b.d NULL: a number; out: the
+   result's sizes, for ops that take them from the graph. */
 static void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y);
 
 static vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram__t *in,
-                            uint32_t nin, const int64_t *attr) {
+                            uint32_t nin, const int64_t *attr, const vram__dims *out) {
   vram_node n;
+  vram_value v;
   vram__t x[3], y;
   uint32_t i;
   vram__zero(&n, sizeof n);
@@ -10240,6 +10270,9 @@ static vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram_
   n.nin = nin;
   n.nout = 1;
   n.attr = attr;
+  n.out = &v;
+  vram__zero(&v, sizeof v);
+  v.d = out;
   for (i = 0; i < nin; i++)
     x[i] = in[i];
   vram__run_op(s, &n, x, &y);
@@ -10249,14 +10282,14 @@ static vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram_
 static vram__t vram__call(vram__s *s, uint32_t op, vram__t a, vram__t b, const int64_t *attr) {
   vram__t in[2];
   in[0] = a, in[1] = b;
-  return vram__call_n(s, op, 0, in, b.d ? 2 : 1, attr);
+  return vram__call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
 }
 
 /* The same in place. */
 static void vram__call_in_place(vram__s *s, uint32_t op, vram__t *a, vram__t b) {
   vram__t in[2], y;
   in[0] = *a, in[1] = b;
-  y = vram__call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL);
+  y = vram__call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
   vram__let(s, *a);
   *a = y;
 }
@@ -11174,11 +11207,11 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
     vram__bn_staging(s, x.d, 4);
   if (!cudnn && kernel == VRAM__BN_GENERAL) {
     if (train) { /* var_mean, into fp32: halves it reads as they are */
-      vram__t c = vram__none();
+      vram__t up = vram__none();
       if (x.dt == VRAM_BF16)
-        c = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
-      vram__reduce(s, c.d ? c : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
-      vram__let(s, c);
+        up = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
+      vram__reduce(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+      vram__let(s, up);
     }
     if (!w.d) { /* scalars for weight and bias */
       vram__t one = vram__empty(s, s->scalar, VRAM_F32), zero = vram__empty(s, s->scalar, VRAM_F32);
@@ -11331,6 +11364,51 @@ static void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x, 
   vram__let(s, rm);
   vram__let(s, b);
   vram__let(s, w);
+}
+
+/* torch.nn.functional.local_response_norm: x / (alpha * mean of x^2 over channels + k)^beta */
+static void vram__run_lrn(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const int64_t size = *vram__list(n, VRAM__KEY_size, NULL);
+  const vram__dims *d = x[0].d;
+  const uint32_t flat = d->ndim == 3, k = flat ? 2 : 3;
+  int64_t pad[6] = {0, 0, 0, 0, 0, 0}, v[5], attr[8];
+  uint32_t i, m = 0;
+  vram__t t, u;
+  t = vram__call(s, VRAM_OP_mul, x[0], x[0], NULL);
+  v[0] = d->v[0], v[1] = 1, v[2] = d->v[1], v[3] = d->v[2], v[4] = 1;
+  for (i = 3; i < d->ndim; i++)
+    v[4] *= d->v[i]; /* [N,1,C,H,the rest] */
+  u = flat ? vram__t_unsqueeze(s, t, 1) : vram__t_reshape(s, t, 5, v);
+  vram__let(s, t);
+  pad[2 * k - 2] = size / 2, pad[2 * k - 1] = (size - 1) / 2;
+  t = vram__t_pad(s, u, pad, k, VRAM__PAD_CONSTANT);
+  attr[m++] = VRAM__KEY_kernel_size | (int64_t)k << 8;
+  for (i = 0; i < k; i++)
+    attr[m++] = i ? 1 : size;
+  attr[m++] = VRAM__KEY_stride | 1 << 8;
+  attr[m++] = 1;
+  attr[m] = 0;
+  {
+    const vram__dims *out = vram__contig(s, u.d);
+    vram__let(s, u);
+    u = vram__call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, 0, &t, 1, attr, out);
+  }
+  vram__let(s, t);
+  t = vram__t_squeeze1(s, u, 1);
+  vram__let(s, u);
+  if (!flat) {
+    u = vram__view(s, t, vram__contig(s, d), VRAM__K_view, 0);
+    vram__let(s, t);
+    t = u;
+  }
+  u = vram__call(s, VRAM_OP_mul, t, vram__none(), NULL);
+  y[0] = vram__call(s, VRAM_OP_add, u, vram__none(), NULL);
+  vram__let(s, u);
+  u = vram__call(s, VRAM_OP_pow, y[0], vram__none(), NULL);
+  vram__let(s, y[0]);
+  vram__let(s, t);
+  y[0] = vram__call(s, VRAM_OP_div, x[0], u, NULL);
+  vram__let(s, u);
 }
 
 /* ---- softmax ---- */
@@ -11565,7 +11643,7 @@ static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t
   for (i = 0; i < 2; i++) { /* where(target == 1 or -1, pos or neg, zeros) */
     b[0] = vram__empty(s, vram__dense(s, a[2].d), VRAM_BOOL);
     b[1] = i ? neg : pos, b[2] = zeros;
-    w[i] = vram__call_n(s, VRAM_OP_where, 0, b, 3, NULL);
+    w[i] = vram__call_n(s, VRAM_OP_where, 0, b, 3, NULL, NULL);
     vram__let(s, b[0]);
   }
   y[0] = vram__call(s, VRAM_OP_add, w[0], w[1], NULL);
@@ -11842,7 +11920,7 @@ static void vram__run_ctc_loss(vram__s *s, const vram_node *n, vram__t *x, vram_
     u = vram__empty(s, s->scalar, y[0].dt);
     h[0] = vram__empty(s, y[0].d, VRAM_BOOL);
     h[1] = u, h[2] = y[0];
-    t = vram__call_n(s, VRAM_OP_where, 0, h, 3, NULL);
+    t = vram__call_n(s, VRAM_OP_where, 0, h, 3, NULL, NULL);
     vram__let(s, h[0]);
     vram__let(s, u);
     vram__let(s, y[0]);
@@ -13575,6 +13653,7 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_cosine vram__bw_none
 #define vram__bw_triplet vram__bw_none
 #define vram__bw_gumbel_softmax vram__bw_none
+#define vram__bw_lrn vram__bw_none
 #define vram__bw_einsum vram__bw_none
 #define vram__bw_sdpa vram__bw_none
 #define vram__bw_batch_norm vram__bw_none
