@@ -13711,6 +13711,8 @@ static void vram__unpack(vram__s *s, vram__fn *f) {
 static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to) {
   uint32_t i;
   vram__unpack(s, f);
+  if (s->failed)
+    return;
   vram__bw_table[f->kind](s, f, to);
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
@@ -14598,6 +14600,8 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
       vram__bw_any(s, f, s->gin);
     else
       vram__unpack(s, f);
+    if (s->failed)
+      return;
     for (i = 0; i < f->nin; i++)
       if (s->gin[i].d)
         vram__validate(s, f, i, &s->gin[i]);
@@ -15093,6 +15097,8 @@ static const vram_node *vram__line_end_of(const vram_node *n) {
   return n;
 }
 
+#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
+
 /* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
    one value is handed on. All segments but the last are checkpointed, that one's input is a local
    variable until it has run. */
@@ -15101,7 +15107,12 @@ static void vram__segments(vram__s *s) {
   const vram_node *n, *from, *end;
   uint32_t *last = s->name_of; /* by value: the node that uses it last */
   uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
+  const char *loss = g->root->node ? g->root->node->name : NULL;
   int pass;
+  if (k >= g->nnode) {
+    vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+    return;
+  }
   for (i = 0; i < g->nvalue; i++)
     last[i] = 0;
   for (n = g->first; n; n = n->next) {
@@ -15119,7 +15130,7 @@ static void vram__segments(vram__s *s) {
   }
   for (pass = 0; pass < 2; pass++) {
     functions = live = 0;
-    for (from = n = g->first; n && n->name != g->root->node->name; n = end->next) {
+    for (from = n = g->first; n && n->name != loss; n = end->next) {
       end = vram__line_end_of(n);
       if (n->op == VRAM__OP_drop)
         continue;
@@ -15149,8 +15160,7 @@ static void vram__segments(vram__s *s) {
     }
     size = functions / (k + 1);
     if (!size) {
-      vram__no_step(s, VRAM_ERR_VALUE, NULL,
-                    "more checkpoint segments than the chain has functions");
+      vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
       return;
     }
   }
@@ -15160,6 +15170,8 @@ static void vram__segments(vram__s *s) {
 static void vram__ranges(vram__s *s) {
   const vram_node *n, *end;
   uint32_t i, count = s->o->ncheckpoint;
+  if (count > s->g->nnode)
+    count = s->g->nnode + 1; /* too many: one of them is wrong */
   s->range =
       (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
   if (!s->range) {
@@ -15169,6 +15181,8 @@ static void vram__ranges(vram__s *s) {
   for (i = 0, n = s->g->first; i < count && n; n = end->next) {
     const vram_range *r = s->o->checkpoint + i;
     vram__range *to = s->range + i;
+    if (!r->first || !r->last)
+      break;
     end = vram__line_end_of(n);
     if (s->nrange == i && n->index <= r->first->index && r->first->index <= end->index)
       to->first = n, to->hold = NULL, s->nrange++;
@@ -15176,9 +15190,10 @@ static void vram__ranges(vram__s *s) {
       to->last = end, i++;
   }
   if (i < count)
-    vram__no_step(s, VRAM_ERR_VALUE, s->o->checkpoint[i].first,
-                  "checkpointed ranges must follow each other: one ends before it begins, overlaps "
-                  "the one before it or lies inside it");
+    vram__no_step(
+        s, VRAM_ERR_VALUE, s->o->checkpoint[i].first,
+        "a checkpointed range that ends before it begins, or begins before the range before "
+        "it ends (they do not nest)");
 }
 
 /* What goes into every range and what comes out. */
@@ -15693,52 +15708,56 @@ static int vram__is_named(const vram_node *n, const char *name, uint32_t len) {
   return 1;
 }
 
-static vram_result vram__range_error(vram_error *err, const char *what, const char *name,
-                                     uint32_t len) {
-  uint32_t n = 0;
-  if (!err)
-    return VRAM_ERR_NAME;
-  vram__zero(err, sizeof *err);
-  err->code = VRAM_ERR_NAME;
-  vram__puts(err->text, sizeof err->text, &n, what);
-  vram__put(err->text, sizeof err->text, &n, name, len < 64 ? len : 64);
-  return VRAM_ERR_NAME;
+static vram_result vram__range_error(vram_error *err, vram_result code, const char *what,
+                                     const char *name, const char *end) {
+  uint32_t n = 0, len = (uint32_t)(end - name);
+  if (err) {
+    vram__zero(err, sizeof *err);
+    err->code = code;
+    vram__puts(err->text, sizeof err->text, &n, what);
+    vram__put(err->text, sizeof err->text, &n, name, len < 64 ? len : 64);
+  }
+  return code;
+}
+
+/* The end of the range at p; *dots: its two dots, or the end. */
+static const char *vram__range_end(const char *p, const char **dots) {
+  const char *end;
+  for (*dots = p; **dots && **dots != ',' && !((*dots)[0] == '.' && (*dots)[1] == '.');)
+    ++*dots;
+  for (end = *dots; *end && *end != ',';)
+    end++;
+  return end;
 }
 
 VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
                                  uint32_t cap, uint32_t *count, vram_error *err) {
   const vram_node *n, *first = NULL;
-  const char *p, *dots = NULL, *end = NULL, *open = NULL; /* A..B: open, dots, end */
+  const char *p, *dots, *end, *open = NULL;
   *count = 0;
   for (p = text;; p = end + 1) { /* every name is one */
     int found = 0;
-    for (dots = p; *dots && *dots != ',' && !(dots[0] == '.' && dots[1] == '.');)
-      dots++;
-    for (end = dots; *end && *end != ',';)
-      end++;
+    end = vram__range_end(p, &dots);
     if (dots == p || end < dots + 3)
-      return vram__range_error(err, "a range is A..B, names of nodes: found ", p,
-                               (uint32_t)(end - p));
+      return vram__range_error(err, VRAM_ERR_SYNTAX, "a range is A..B, names of nodes, found: ", p,
+                               end);
     for (n = g->first; n; n = vram__line_end_of(n)->next)
       found |= vram__is_named(n, p, (uint32_t)(dots - p)) |
                vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2)) << 1;
-    if (found != 3)
-      return found & 1 ? vram__range_error(err, "no node has the name ", dots + 2,
-                                           (uint32_t)(end - dots - 2))
-                       : vram__range_error(err, "no node has the name ", p, (uint32_t)(dots - p));
+    if (!(found & 1))
+      return vram__range_error(err, VRAM_ERR_NAME, "no node has the name ", p, dots);
+    if (!(found & 2))
+      return vram__range_error(err, VRAM_ERR_NAME, "no node has the name ", dots + 2, end);
     if (!*end)
       break;
   }
   for (n = g->first; n; n = vram__line_end_of(n)->next) {
     for (p = text;; p = end + 1) {
-      for (dots = p; dots[0] != '.' || dots[1] != '.';)
-        dots++;
-      for (end = dots; *end && *end != ',';)
-        end++;
+      end = vram__range_end(p, &dots);
       if (vram__is_named(n, p, (uint32_t)(dots - p))) {
         if (first)
-          return vram__range_error(err, "a range begins inside another one: ", p,
-                                   (uint32_t)(end - p));
+          return vram__range_error(err, VRAM_ERR_VALUE, "a range begins inside another one: ", p,
+                                   end);
         first = n;
         open = p;
       }
@@ -15747,20 +15766,18 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
     }
     if (!first)
       continue;
-    for (dots = open; dots[0] != '.' || dots[1] != '.';)
-      dots++;
-    for (end = dots; *end && *end != ',';)
-      end++;
-    if (vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2))) {
-      if (*count < cap)
-        list[*count].first = first, list[*count].last = n;
-      ++*count;
-      first = NULL;
-    }
+    end = vram__range_end(open, &dots);
+    if (!vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2)))
+      continue;
+    if (*count < cap)
+      list[*count].first = first, list[*count].last = n;
+    ++*count;
+    first = NULL;
   }
   if (first)
-    return vram__range_error(err, "a range whose end does not come after its beginning: ", open,
-                             (uint32_t)(end - open));
+    return vram__range_error(err, VRAM_ERR_VALUE,
+                             "a range whose end is not behind its beginning: ", open,
+                             vram__range_end(open, &dots));
   if (err)
     vram__zero(err, sizeof *err);
   return VRAM_OK;
@@ -15771,7 +15788,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
     /* ranges, what goes in and out, the recomputed part of the tape */
-    n += ((uint64_t)o->checkpoint_segments + o->ncheckpoint) * 256 + (uint64_t)g->nnode * 1200;
+    uint32_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
+    n += (uint64_t)(ranges < g->nnode ? ranges : g->nnode) * 256 + (uint64_t)g->nnode * 1200;
     for (m = g->first; m; m = m->next)
       n += (uint64_t)m->nin * 512 + (uint64_t)m->nout * 64;
   }

@@ -1,0 +1,198 @@
+/* Checkpointing: what the options accept, what they refuse, what holds for every split. The
+   measured streams are cases of test_step. */
+#include "play.h"
+
+static void chain(char *text, size_t cap, int layers) {
+  size_t n = (size_t)snprintf(text, cap, "input x f32 [8,16]\n");
+  int i;
+  for (i = 0; i < layers; i++)
+    n += (size_t)snprintf(text + n, cap - n, "linear f%d %s%d out_features=16\ntanh t%d f%d\n", i,
+                          i ? "t" : "x", i ? i - 1 : 0, i, i);
+  snprintf(text + n, cap - n, "mean loss t%d\n", layers - 1);
+  if (layers)
+    memmove(strstr(text, "f0 x0") + 4, strstr(text, "f0 x0") + 5,
+            strlen(strstr(text, "f0 x0")) - 4);
+}
+
+static void parse(play *p, const char *text) {
+  memset(p, 0, sizeof *p);
+  NEED(play_parse(p, text, strlen(text), NULL, 0) == VRAM_OK);
+}
+
+static void train(vram_step_options *o) {
+  memset(o, 0, sizeof *o);
+  o->train = 1;
+}
+
+/* What the step says to these options. */
+static void refuse(const char *text, const char *nodes, uint32_t segments, int reentrant,
+                   const char *why) {
+  play p;
+  vram_step_options o;
+  vram_range r[8];
+  vram_error e;
+  vram_result result = VRAM_OK;
+  parse(&p, text);
+  train(&o);
+  o.checkpoint_segments = segments;
+  o.reentrant = reentrant;
+  o.checkpoint = r;
+  memset(&e, 0, sizeof e);
+  if (nodes)
+    result = vram_ranges(&p.graph, nodes, r, 8, &o.ncheckpoint, &e);
+  if (!result) {
+    result = play_step(&p, &o);
+    e = p.error;
+  }
+  CHECK(result != VRAM_OK);
+  EQUAL(e.code, result);
+  TEXT(e.text, why);
+  play_end(&p);
+}
+
+static void errors(void) {
+  static const char plain[] = "input x f32 [4,8]\nlinear a x out_features=8\ntanh b a\n"
+                              "linear c b out_features=8\ntanh d c\nmean loss d\n";
+  static const char loop[] = "input x f32 [4,8]\nloop 2 h=x\nlinear a h out_features=8\n"
+                             "tanh b a\nnext h=b\nmean loss h\n";
+  static const char begin[] = "input x f32 [4,8]\nlinear a x out_features=8\nrelu b a inplace=1\n"
+                              "linear c b out_features=8\nmean loss c\n";
+  static const char after[] = "input x f32 [4,8]\nlinear a x out_features=8\ntanh b a\n"
+                              "add c a b inplace=1\nlinear d c out_features=8\nmean loss d\n";
+  static const char view[] = "input x f32 [4,8]\nlinear a x out_features=8\ntanh b a\n"
+                             "reshape c b shape=[32]\nrelu d c inplace=1\nmean loss d\n";
+  static const char stopped[] = "input x f32 [4,8]\nlinear a x out_features=8\ndetach b a\n"
+                                "linear c a out_features=8\nadd d b c\nmean loss d\n";
+  refuse(plain, "a", 0, 0, "a range is A..B, names of nodes, found: a");
+  refuse(plain, "a..", 0, 0, "a range is A..B, names of nodes, found: a..");
+  refuse(plain, "..a", 0, 0, "a range is A..B, names of nodes, found: ..a");
+  refuse(plain, "a..b,", 0, 0, "a range is A..B, names of nodes, found: ");
+  refuse(plain, "q..b", 0, 0, "no node has the name q");
+  refuse(plain, "a..b,c..q", 0, 0, "no node has the name q");
+  refuse(plain, "x..b", 0, 0, "no node has the name x");
+  refuse(plain, "b..a", 0, 0, "a range whose end is not behind its beginning: b..a");
+  refuse(plain, "a..c,b..d", 0, 0, "a range begins inside another one: b..d");
+  refuse(plain, "a..d,b..c", 0, 0, "a range begins inside another one: b..c");
+  refuse(plain, "a..b,b..c", 0, 0, "a range begins inside another one: b..c");
+  refuse(plain, "a[0]..b", 0, 0, "no node has the name a[0]");
+  refuse(loop, "a[2]..b[2]", 0, 0, "no node has the name a[2]");
+  refuse(loop, "a[0][0]..b", 0, 0, "no node has the name a[0][0]");
+  refuse(loop, "a..loss", 0, 0, "a range begins inside another one: a..loss");
+  refuse(plain, NULL, 5, 0, "more checkpoint segments than the chain has functions");
+  refuse(plain, NULL, UINT32_MAX, 1, "more checkpoint segments than the chain has functions");
+  refuse(plain, "a..b", 2, 0, "checkpointed segments and ranges exclude each other");
+  refuse(begin, "b..c", 0, 0,
+         "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
+         "recompute it (node b)");
+  refuse(begin, "b..c", 0, 1,
+         "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
+         "recompute it (node b)");
+  refuse(after, "b..b", 0, 0,
+         "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
+         "recompute it (node b)");
+  refuse(view, "b..c", 0, 1,
+         "an output of a reentrant checkpoint is a view that is overwritten in place: PyTorch "
+         "stops with an error (node d)");
+  refuse(stopped, "b..b", 0, 1,
+         "no output of a checkpointed part requires a gradient: PyTorch stops with an error in "
+         "the reentrant form (node b)");
+}
+
+static void node_errors(void) {
+  play p;
+  vram_step_options o;
+  vram_range r[2];
+  const vram_node *n[6];
+  int i, k;
+  parse(&p, "input x f32 [4,8]\nlinear a x out_features=8\ntanh b a\nlinear c b out_features=8\n"
+            "tanh d c\nmean loss d\n");
+  n[0] = p.graph.first;
+  for (i = 1; i < 5; i++)
+    n[i] = n[i - 1]->next;
+  n[5] = NULL;
+  train(&o);
+  o.checkpoint = r;
+  for (i = 0; i < 6; i++) /* every pair: accepted if in order */
+    for (k = 0; k < 6; k++) {
+      r[0].first = n[i], r[0].last = n[k];
+      o.ncheckpoint = 1;
+      EQUAL(play_step(&p, &o), i < 5 && k < 5 && i <= k ? VRAM_OK : VRAM_ERR_VALUE);
+      r[1].first = n[2], r[1].last = n[3];
+      o.ncheckpoint = 2;
+      EQUAL(play_step(&p, &o), i < 5 && k < 2 && i <= k ? VRAM_OK : VRAM_ERR_VALUE);
+    }
+  o.ncheckpoint = UINT32_MAX;
+  EQUAL(play_step(&p, &o), VRAM_ERR_VALUE);
+  o.train = 0; /* under no_grad nothing is checkpointed */
+  EQUAL(play_step(&p, &o), VRAM_OK);
+  play_end(&p);
+}
+
+static void names(void) {
+  play p;
+  vram_range r[8];
+  uint32_t count;
+  vram_error e;
+  parse(&p, "input x f32 [4,8]\nlinear s x out_features=8\nloop 3 h=s\nlinear a h out_features=8\n"
+            "softsign b a\nloop 2 q=b\nexp c q\nnext q=c\nnext h=q\nmean loss h\n");
+  EQUAL(vram_ranges(&p.graph, "a..b", r, 8, &count, &e), VRAM_OK);
+  EQUAL(count, 3);
+  CHECK(r[0].first->index < r[1].first->index && r[1].first->index < r[2].first->index);
+  EQUAL(vram_ranges(&p.graph, "a..b", r, 1, &count, NULL), VRAM_OK);
+  EQUAL(count, 3);
+  EQUAL(vram_ranges(&p.graph, "a[1]..b[1],c[2][0]..c[2][1],s..s", r, 8, &count, &e), VRAM_OK);
+  EQUAL(count, 3);
+  EQUAL(r[0].first->index, 0);
+  EQUAL(vram_ranges(&p.graph, "c..c", r, 8, &count, &e), VRAM_OK);
+  EQUAL(count, 6);
+  play_end(&p);
+}
+
+/* Any number of segments: everything is freed but gradients; what is kept and the scratch do not
+   grow with the number of recomputed parts. */
+static void segments(void) {
+  static char text[1 << 16];
+  play p, plain;
+  vram_step_options o;
+  play_phase a[VRAM_PHASE_COUNT], b[VRAM_PHASE_COUNT];
+  uint64_t scratch[2] = {0, 0};
+  uint32_t k;
+  int form;
+  chain(text, sizeof text, 96);
+  parse(&p, text);
+  parse(&plain, text);
+  train(&o);
+  EQUAL(play_step(&plain, &o), VRAM_OK);
+  play_count(&plain, a);
+  for (form = 0; form < 2; form++)
+    for (k = 1; k <= 192; k = k < 8 ? k + 1 : k * 2) {
+      o.checkpoint_segments = k;
+      o.reentrant = form;
+      snprintf(test_where, sizeof test_where, "%u segments, form %d", (unsigned)k, form);
+      if (!NEED(play_step(&p, &o) == VRAM_OK))
+        break;
+      play_count(&p, b);
+      if (!form) {
+        EQUAL(b[VRAM_PHASE_BACKWARD].end, a[VRAM_PHASE_BACKWARD].end);
+        EQUAL(b[VRAM_PHASE_END].end, a[VRAM_PHASE_END].end);
+        if (k <= 64) /* more than one function each */
+          CHECK(p.report.saved_bytes <= plain.report.saved_bytes);
+      }
+      CHECK(p.report.scratch_used <= vram_step_bytes(&p.graph, &o));
+      if (k == 2)
+        scratch[form] = p.report.scratch_used;
+      if (k > 2)
+        CHECK(p.report.scratch_used < scratch[form] + 256 * k);
+    }
+  *test_where = 0;
+  play_end(&p);
+  play_end(&plain);
+}
+
+int main(void) {
+  errors();
+  node_errors();
+  names();
+  segments();
+  return test_done("test_checkpoint");
+}
