@@ -996,7 +996,7 @@ typedef enum vram__key {
    Recipes. How it runs = `pointwise`: the output is allocated like the inputs, and the recipe says
    what backward does for each input that wants a gradient, in PyTorch's order (alphabetical in the
    names of its arguments). Reverse Polish, one letter a step:
-     x w b    the inputs, saved        y   the output, saved       m   the extra output, saved
+     x w b    the inputs, saved        y   the output, saved       m   an empty extra output, saved
      g        gradient of the output   =   hand on, nothing allocated
      ~ %      a new tensor like the top: a kernel of it alone, of it and a number
      * 3      a new tensor from the top two / three, broadcast
@@ -1087,7 +1087,7 @@ typedef enum vram__key {
   X(softshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
   X(hardshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
   X(threshold, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace threshold value") \
-  X(logsigmoid, 1, 1, same, pointwise, none, "x: g x *", "")                                     \
+  X(logsigmoid, 1, 1, same, pointwise, none, "x: m ' g x *", "")                                     \
   X(glu, 1, 1, glu, glu, none, "", "dim")                                                        \
   X(prelu, 1, 2, prelu, prelu, low, "", "num_parameters frozen weights dtype")                   \
   X(rrelu, 1, 1, same, rrelu, none, "", "lower upper inplace")                                   \
@@ -6871,8 +6871,8 @@ static void vram__pack(vram__s *s, vram__fn *f, vram__t *t) {
       c->before = c->saves;
       c->late = 0;
     }
-    if (t->st && b->id != UINT32_MAX && b->id >= f->deps)
-      c->late = 1;
+    if (t->st ? b->id != UINT32_MAX && b->id >= f->deps : t->d && !t->d->numel)
+      c->late = 1; /* an output of the operation */
     c->saves++;
     t->st = 0;
     return;
@@ -7917,8 +7917,13 @@ static uint32_t vram__letters(const char *p, vram__fn *f) {
 }
 
 static void vram__save_letters(vram__s *s, vram__fn *f, const char *p, const vram__t *in,
-                               uint32_t nin, vram__t y, vram__t m) {
+                               uint32_t nin, vram__t y) {
   uint32_t need = vram__letters(p, f), i;
+  int64_t zero = 0;
+  vram__t m = y;
+  m.st = 0;
+  if (need & 16)
+    m.d = vram__dims_in(s, 1, &zero, NULL);
   f->aux = 0;
   for (i = 0; i < 5; i++) {
     vram__t t = i < 3 ? (i < nin ? in[i] : vram__none()) : i == 3 ? y : m;
@@ -8093,7 +8098,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
   y = vram__empty(s, d[0], dt);
   vram__let(s, cast);
   if (f)
-    vram__save_letters(s, f, p, in, nin, y, vram__none());
+    vram__save_letters(s, f, p, in, nin, y);
   vram__made(s, f, 0, &y);
   return y;
 }
@@ -8143,7 +8148,7 @@ static vram__t vram__pointwise_inplace(vram__s *s, uint32_t kind, const vram__t 
       old[i] = in[i];
     if (need & 1) /* what is overwritten is cloned before */
       old[0] = c = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
-    vram__save_letters(s, f, p, old, nin, y, vram__none());
+    vram__save_letters(s, f, p, old, nin, y);
     vram__let(s, c);
     f->aux |= VRAM__AUX_INPLACE;
   }
@@ -9411,8 +9416,8 @@ static void vram__bw_prelu(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* RReLU: the noise is there in evaluation too */
 static void vram__run_rrelu(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
   vram__t noise = vram__ti1(s, x[0]);
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
   if (n->flags & VRAM__INPLACE) {
     y[0] = x[0];
     y[0].fn = 0;
@@ -13347,7 +13352,7 @@ static void vram__run_rnn_cell(vram__s *s, const vram_node *n, vram__t *x, vram_
     f = vram__record(s, kind, &a, 1, 1, 1);
     y[0] = vram__ti1(s, a);
     if (f)
-      vram__save_letters(s, f, vram__op_at(kind)->recipe, &a, 1, y[0], vram__none());
+      vram__save_letters(s, f, vram__op_at(kind)->recipe, &a, 1, y[0]);
     vram__made(s, f, 0, &y[0]);
     vram__let(s, b);
     vram__let(s, a);
@@ -15092,7 +15097,7 @@ static void vram__forward(vram__s *s) {
 
 /* The last node of the line that n begins. */
 static const vram_node *vram__line_end_of(const vram_node *n) {
-  while (n->next && n->next->name == n->name && n->op != VRAM__OP_drop)
+  while (n->next && n->next->name == n->name)
     n = n->next;
   return n;
 }
