@@ -8443,36 +8443,35 @@ static int vram__conv_cl(vram__t a, vram__t b) {
   return a.dt != VRAM_F64 && b.dt != VRAM_F64 && (vram__suggests_cl(a.d) || vram__suggests_cl(b.d));
 }
 
-/* Is it a depthwise convolution that PyTorch runs with kernels of its own, not with cuDNN?
-   (ConvParams::use_cudnn_depthwise, check_cudnn_depthwise_workload_with_filter) */
+/* Is it a depthwise convolution that PyTorch runs with kernels of its own, not with cuDNN? 2 or 3:
+   its axes (ConvParams::use_cudnn_depthwise, check_cudnn_depthwise_workload_with_filter). */
 static int vram__conv_native(const vram_node *n, vram__t x, vram__t w, int cl) {
   int64_t stride[3], dil[3], width, k, c;
   uint32_t axes = x.d->ndim - 2u;
   c = x.d->v[1];
-  if (VRAM__INT(n, groups, 1) != c || c < 2 || w.d->v[0] % c || cl || axes != 2 ||
-      vram__is_transposed(n->op))
+  if (VRAM__INT(n, groups, 1) != c || c < 2 || w.d->v[0] % c || cl || vram__is_transposed(n->op))
     return 0;
-  if (x.dt != VRAM_F16 || c < 32)
-    return 1;
+  if (x.dt != VRAM_F16 || c < 32 || axes == 3)
+    return (int)axes;
   axes = vram__spatial(n->op); /* a 1-D convolution runs with a height of 1 */
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
   if (axes == 1)
     stride[1] = stride[0], dil[1] = dil[0], stride[0] = dil[0] = 1;
   if ((stride[0] != stride[1] && x.d->v[2] != 1) || dil[0] != 1 || dil[1] != 1)
-    return 1;
+    return 2;
   if (x.d->v[2] == 1 && stride[1] == 1)
     return 0;
   width = x.d->v[3], k = w.d->v[3];
   if (w.d->v[2] != k || (k != 1 && k != 3 && k != 5) || width < 7)
-    return 1;
+    return 2;
   if (stride[1] != 2)
-    return stride[1] != 1;
+    return stride[1] == 1 ? 0 : 2;
   if (x.d->v[0] == 1)
-    return k == 1 && width > 28;
+    return k == 1 && width > 28 ? 2 : 0;
   if (k == 1)
-    return x.d->v[0] > 16 || c < 128 || width > 7;
-  return c < 512 && (c < 256 || width < 28);
+    return x.d->v[0] > 16 || c < 128 || width > 7 ? 2 : 0;
+  return c < 512 && (c < 256 || width < 28) ? 2 : 0;
 }
 
 /* the dims of t with an axis of height 1: how 1-D convolutions run */
@@ -8760,7 +8759,7 @@ static void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t x,
 }
 
 static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], c, cx, cw, p = vram__none();
+  vram__t a[3], c, cx, cw, cf, p = vram__none();
   vram__fn *f;
   int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
   uint32_t i;
@@ -8795,9 +8794,14 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
       d = vram__without_axis(s, vram__formatted(s, vram__unsqueezed(s, d, 2), cl), 2);
     else
       d = vram__formatted(s, d, cl);
+    if (vram__conv_native(n, cx, cw, cl) == 2)
+      cw = vram__in_format(s, cw, 0);
+    else
+      vram__keep_t(s, cw);
     y[0] = vram__empty(s, d, a[0].dt);
-    cw = vram__in_format(s, cw, cl);
+    cf = vram__in_format(s, cw, cl);
     vram__may_need(s, cx.d->numel + cw.d->numel + d->numel);
+    vram__let(s, cf);
     vram__let(s, cw);
     vram__let(s, cx);
   }
@@ -8837,8 +8841,9 @@ static vram__t vram__conv_weight(vram__s *s, vram__t x, vram__t g, const vram__d
 }
 
 static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi;
-  int cl, want0 = vram__wants(f, 0), want1 = vram__wants(f, 1), flat = x.d->ndim == 3;
+  vram__t g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi, wi,
+          held = vram__none();
+  int cl, native, want0 = vram__wants(f, 0), want1 = vram__wants(f, 1), flat = x.d->ndim == 3;
   int transposed = vram__is_transposed(f->node->op), want2 = f->nin > 2 && vram__wants(f, 2);
   vram__slow slow;
   c = flat ? vram__contiguous(s, x) : vram__none();
@@ -8846,17 +8851,33 @@ static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
   w = vram__as_2d(s, w);
   g = vram__as_2d(s, g0);
   cl = vram__conv_cl(x, w);
+  native = want0 || want1 ? vram__conv_native(f->node, x, w, cl) : 0;
   if (vram__slow_of(s, f->node, x, w, g.d, &slow)) {
     vram__slow_bw(s, &slow, g, x, w, (uint32_t)(want0 | want1 << 1 | want2 << 2), to);
     want2 = 0;
-  } else if (vram__conv_native(f->node, x, w, cl)) {
-    xi = vram__contiguous(s, x);
-    gi = vram__contiguous(s, g);
-    if (want1)
-      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
-    vram__let(s, xi);
+  } else if (native == 3) { /* DepthwiseConv3d.cu */
     if (want0)
       to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+    if (want1)
+      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+    gi = vram__contiguous(s, g);
+    xi = vram__contiguous(s, x);
+    wi = vram__contiguous(s, w);
+    vram__let(s, wi);
+    vram__let(s, xi);
+    held = gi; /* the bias's gradient is made in there too */
+  } else if (native) { /* DepthwiseConv2d.cu */
+    gi = vram__contiguous(s, g);
+    if (want1) {
+      xi = vram__contiguous(s, x);
+      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+      vram__let(s, xi);
+    }
+    if (want0) {
+      wi = vram__contiguous(s, w);
+      to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+      vram__let(s, wi);
+    }
     vram__let(s, gi);
   } else if (want0 || want1) {
     xi = vram__none();
@@ -8880,6 +8901,7 @@ static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
     to[1].d = vram__without_axis(s, to[1].d, 2);
   if (want2)
     to[2] = vram__sum(s, g0, ((1u << g0.d->ndim) - 1) & ~2u, 0, g0.dt);
+  vram__let(s, held);
   vram__let(s, c);
 }
 
