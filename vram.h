@@ -1116,6 +1116,9 @@ typedef enum vram__key {
   X(adaptive_max_pool1d, 1, 1, adaptive_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
   X(adaptive_max_pool2d, 1, 1, adaptive_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
   X(adaptive_max_pool3d, 1, 1, adaptive_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
+  X(lp_pool1d, 1, 1, same, lines, none, "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1", "norm_type! kernel_size! stride ceil_mode") \
+  X(lp_pool2d, 1, 1, same, lines, none, "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1", "norm_type! kernel_size! stride ceil_mode") \
+  X(lp_pool3d, 1, 1, same, lines, none, "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1", "norm_type! kernel_size! stride ceil_mode") \
   X(fractional_max_pool2d, 1, 1, fractional_pool, fractional_max_pool, none, "", "kernel_size! output_size output_ratio return_indices") \
   X(fractional_max_pool3d, 1, 1, fractional_pool, fractional_max_pool, none, "", "kernel_size! output_size output_ratio return_indices") \
   X(max_unpool1d, 2, 2, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
@@ -5049,12 +5052,14 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
         p++;
     }
     if (vram__same(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
-      for (k = 0; k < nn && !(len[k] == wl[1] && name[k][0] == w[1][0]);)
-        k++;
-      if (!vram__node(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
-        return 0;
-      nn--;
-      name[k] = name[nn], len[k] = len[nn], val[k] = val[nn];
+      for (i = 1; i < nw; i++) {
+        for (k = 0; k < nn && !(len[k] == wl[i] && name[k][0] == w[i][0]);)
+          k++;
+        if (!vram__node(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
+          return 0;
+        nn--;
+        name[k] = name[nn], len[k] = len[nn], val[k] = val[nn];
+      }
       continue;
     }
     for (o = 0; !vram__same(w[0], wl[0], vram__op_at(o)->name);)
@@ -9072,10 +9077,10 @@ static void vram__bw_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
   int cl = vram__suggests_cl(x.d);
   to[0] = vram__empty(s, vram__formatted(s, x.d, cl), g.dt);
+  cx = f->kind == VRAM_OP_max_pool3d ? vram__none() : vram__in_format(s, x, cl);
   cg = vram__in_format(s, g, cl);
-  cx = vram__in_format(s, x, cl);
-  vram__let(s, cx);
   vram__let(s, cg);
+  vram__let(s, cx);
 }
 
 /* AveragePool2d.cu; AveragePool3d.cu knows no channels-last */
@@ -9131,7 +9136,7 @@ static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, 
   if (f)
     vram__save(s, f, x);
   cl = cl && k == 2;
-  c = cl ? vram__none() : vram__contiguous(s, x);
+  c = cl || n == k + 1 ? vram__none() : vram__contiguous(s, x); /* one sample: by its strides */
   y = vram__empty(s, vram__formatted(s, d, cl), x.dt);
   vram__let(s, c);
   vram__made(s, f, 0, &y);
@@ -9168,7 +9173,8 @@ static void vram__run_adaptive_max_pool(vram__s *s, const vram_node *n, vram__t 
     t = vram__contiguous(s, y[0]);
     u = vram__contiguous(s, m);
   }
-  c = vram__contiguous(s, a);
+  c = a.d->ndim == (n->op == VRAM_OP_adaptive_max_pool3d ? 4 : 3) ? vram__none()
+                                                                  : vram__contiguous(s, a);
   vram__let(s, c);
   vram__let(s, u);
   vram__let(s, t);
@@ -9219,17 +9225,22 @@ static void vram__run_fractional_max_pool(vram__s *s, const vram_node *n, vram__
 }
 
 static void vram__bw_fractional_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
+  vram__t g = VRAM__SLOTS(f)[0].g, c = vram__none();
+  if (f->kind == VRAM_OP_fractional_max_pool2d)
+    c = vram__contiguous(s, g);
   to[0] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
+  vram__let(s, c);
 }
 
 static void vram__run_max_unpool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a = vram__flat(s, n, x[0]), i = x[1], c;
+  vram__t a = vram__flat(s, n, x[0]), c, i;
   vram__fn *f = vram__record(s, n->op, &a, 1, 1, 1);
   if (f)
-    vram__save(s, f, i);
+    vram__save(s, f, x[1]);
   c = vram__contiguous(s, a);
+  i = vram__contiguous(s, x[1]);
   y[0] = vram__empty(s, vram__pool_dims(s, n, a.d->ndim), a.dt);
+  vram__let(s, i);
   vram__let(s, c);
   vram__made(s, f, 0, &y[0]);
   y[0] = vram__unflat(s, n, y[0]);
