@@ -8870,7 +8870,7 @@ static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
     wi = vram__contiguous(s, w);
     vram__let(s, wi);
     vram__let(s, xi);
-    held = gi; /* the bias's gradient is made in there too */
+    held = gi;         /* the bias's gradient is made in there too */
   } else if (native) { /* DepthwiseConv2d.cu */
     gi = vram__contiguous(s, g);
     if (want1) {
