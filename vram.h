@@ -6309,8 +6309,9 @@ static vram__t vram__raw(vram__s *s, uint64_t bytes) {
   return t;
 }
 
+/* The dims of a fresh contiguous tensor of d's sizes. */
 static const vram__dims *vram__contig(vram__s *s, const vram__dims *d) {
-  return d->flags & VRAM__CONTIG ? d : vram__dims_in(s, d->ndim, d->v, NULL);
+  return d->flags & VRAM__PLAIN ? d : vram__dims_in(s, d->ndim, d->v, NULL);
 }
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
@@ -8977,7 +8978,7 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
       return;
     }
     m = vram__empty(s, vram__dense(s, x[0].d), VRAM_BOOL);
-    y[0] = vram__ti1(s, x[0]);
+    y[0] = vram__empty(s, vram__dense(s, x[0].d), x[0].dt);
     if (f)
       vram__save(s, f, m);
     vram__let(s, m);
@@ -9113,7 +9114,7 @@ static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, 
   uint32_t i, mask = 0, n = d->ndim;
   vram__fn *f;
   vram__t y, c;
-  int cl = vram__suggests_cl(x.d);
+  int cl = vram__suggests_cl(x.d) && k == 2;
   for (i = n - k; i < n; i++)
     if (d->v[i] == 1)
       mask |= 1u << i;
@@ -9123,9 +9124,10 @@ static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, 
       f->aux = mask;
     y = vram__sum(s, x, mask, 1, x.dt);
     vram__made(s, f, 0, &y);
-    if (cl && s->grad) { /* as_strided_ in place */
+    if (cl) { /* as_strided_ in place */
       uint32_t old = y.fn;
       f = vram__record(s, VRAM__K_as_strided, &y, 1, 1, 0);
+      y.d = vram__as_cl(s, y.d);
       vram__made(s, f, 0, &y);
       if (f)
         vram__fn_unref(s, old);
@@ -9135,7 +9137,6 @@ static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, 
   f = vram__record(s, VRAM_OP_adaptive_avg_pool2d, &x, 1, 1, 1);
   if (f)
     vram__save(s, f, x);
-  cl = cl && k == 2;
   c = cl || n == k + 1 ? vram__none() : vram__contiguous(s, x); /* one sample: by its strides */
   y = vram__empty(s, vram__formatted(s, d, cl), x.dt);
   vram__let(s, c);
