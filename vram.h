@@ -3584,8 +3584,9 @@ static const char *vram__keep(vram_graph *g, const char *s, uint32_t n);
 
 /* What nn.LSTM, nn.GRU and nn.RNN are made of. */
 typedef struct vram__rnn {
-  int64_t T, B, I, H, P; /* steps, batch, input, hidden units, units that go on (proj_size or H) */
-  int64_t L, D, gates;   /* layers, directions */
+  int64_t T, B, width, H,
+      P;               /* steps, batch, input, hidden units, units that go on (proj_size or H) */
+  int64_t L, D, gates; /* layers, directions */
   int lstm, bias, proj, first; /* first: the batch is the first axis */
   uint32_t params;             /* of one layer and direction */
 } vram__rnn;
@@ -3597,7 +3598,7 @@ static void vram__rnn_of(const vram_node *n, const vram__dims *x, vram__rnn *r) 
   r->first = batch && VRAM__INT(n, batch_first, 0);
   r->T = x->v[r->first];
   r->B = batch ? x->v[!r->first] : 1;
-  r->I = x->v[x->ndim - 1u];
+  r->width = x->v[x->ndim - 1u];
   r->H = VRAM__INT(n, hidden_size, 0);
   r->P = VRAM__INT(n, proj_size, 0);
   r->proj = r->P > 0;
@@ -3612,7 +3613,7 @@ static void vram__rnn_of(const vram_node *n, const vram__dims *x, vram__rnn *r) 
 /* Elements of the flat weights: cuDNN's has room for both biases in any case. */
 static uint64_t vram__rnn_flat(const vram__rnn *r) {
   uint64_t g = (uint64_t)(r->gates * r->H), n = 0;
-  n = g * (uint64_t)(r->I + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0);
+  n = g * (uint64_t)(r->width + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0);
   n += (uint64_t)(r->L - 1) *
        (g * (uint64_t)(r->P * r->D + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0));
   return n * (uint64_t)r->D;
@@ -3687,7 +3688,7 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, "proj_size must be smaller than hidden_size");
   if (r.L < 1 || r.L > VRAM__MAX_RNN_LAYERS)
     return vram__bad(g, n, "num_layers must be 1 to 4096");
-  if (r.T < 1 || r.I < 1 || r.I > VRAM__MAX_UNITS)
+  if (r.T < 1 || r.width < 1 || r.width > VRAM__MAX_UNITS)
     return vram__bad(g, n, "a sequence of no steps or no values");
   if (n->nin == 2 && r.lstm)
     return vram__bad(g, n, "lstm with a hidden state and no cell state");
@@ -3697,7 +3698,7 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
     return 0;
   for (layer = 0; layer < r.L; layer++)
     for (k = 0; k < (uint32_t)r.D; k++, at += r.params)
-      if (!vram__rnn_own(g, n, at, &r, layer, k == 1, layer ? r.P * r.D : r.I))
+      if (!vram__rnn_own(g, n, at, &r, layer, k == 1, layer ? r.P * r.D : r.width))
         return 0;
   if (!r.bias && !vram__list(n, VRAM__KEY_weights, NULL))
     g->flat_pad += (uint64_t)(2 * r.gates * r.H * r.L * r.D);
@@ -3732,7 +3733,7 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   if (x->ndim != 1 && x->ndim != 2)
     return vram__bad(g, n, "an input of other than one or two axes");
   vram__zero(&r, sizeof r);
-  r.I = x->v[x->ndim - 1];
+  r.width = x->v[x->ndim - 1];
   r.H = r.P = VRAM__INT(n, hidden_size, 0);
   r.gates = n->op == VRAM_OP_lstm_cell ? 4 : n->op == VRAM_OP_gru_cell ? 3 : 1;
   r.bias = VRAM__INT(n, bias, 1) != 0;
@@ -3741,7 +3742,7 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, "hidden_size must be at least 1");
   if (n->op == VRAM_OP_lstm_cell && n->nin == 2)
     return vram__bad(g, n, "lstm_cell with a hidden state and no cell state");
-  if (!vram__params(g, n, r.params) || !vram__rnn_own(g, n, 0, &r, -1, 0, r.I))
+  if (!vram__params(g, n, r.params) || !vram__rnn_own(g, n, 0, &r, -1, 0, r.width))
     return 0;
   if (x->ndim == 2)
     size[m++] = x->v[0];
@@ -3801,7 +3802,7 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   uint32_t c, i;
   const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
   int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
+  uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__bad(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__params(g, n, 2))
@@ -5042,6 +5043,7 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
     vram_value *x[8];
     while (*p == ' ' || *p == ';')
       p++;
+    w[0] = p, wl[0] = 0;
     while (*p && *p != ';') {
       w[nw] = p;
       while (*p && *p != ' ' && *p != ';')

@@ -167,7 +167,7 @@ static void one_case(const char *csv, int write_known) {
   text = play_file(csv, NULL);
   if (!NEED(model && text && play_mode(mode, &o)))
     goto end;
-  failed = play_parse(&p, model, len, NULL, 0);
+  failed = (int)play_parse(&p, model, len, NULL, 0);
   if (!failed && NEED(play_options(model, &p.graph, &o, ranges, sizeof ranges / sizeof *ranges)))
     failed = play_step(&p, &o) != VRAM_OK;
   at = text;
