@@ -694,6 +694,7 @@
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
 #define vram_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parse)
 #define vram_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parse_bytes)
+#define vram_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_ranges)
 #define vram_result_text VRAM__JOIN(VRAM_NAMESPACE, vram_result_text)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
 #define vram_step_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_step_bytes)
@@ -1734,6 +1735,13 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
 
 #if defined(VRAM_IMPLEMENTATION) && !defined(VRAM_IMPLEMENTATION_INCLUDED)
 #define VRAM_IMPLEMENTATION_INCLUDED
+
+/* a function that is seldom called: out of the way of those that are */
+#if defined(__GNUC__) || defined(__clang__)
+#define VRAM__RARE static __attribute__((noinline, cold))
+#else
+#define VRAM__RARE static
+#endif
 
 /* >>text (Implementation) ----------------------------------------------------------------------
    Small helpers that replace libc. */
@@ -6051,7 +6059,7 @@ static void vram__live_set(vram__s *s) {
   vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
 
-static void vram__watch(vram__s *s, vram_action a, const vram__store *st) {
+VRAM__RARE void vram__watch(vram__s *s, vram_action a, const vram__store *st) {
   if (s->o->event)
     vram__emit_event(s, a, st);
   if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
@@ -6059,7 +6067,7 @@ static void vram__watch(vram__s *s, vram_action a, const vram__store *st) {
 }
 
 /* What vram__s counts: so many bytes more. */
-static void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
+static inline void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
   s->cur += bytes;
   s->cats.of[cat] += bytes;
   s->blocks += vram__blocks(bytes);
@@ -6080,7 +6088,7 @@ static void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
   }
 }
 
-static void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
+static inline void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
   if (s->fresh)
     vram__at_peak(s);
   s->cur -= bytes;
@@ -6090,7 +6098,7 @@ static void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
 }
 
 /* So many bytes can be added up, or the step fails. */
-static int vram__countable(vram__s *s, uint64_t bytes) {
+static inline int vram__countable(vram__s *s, uint64_t bytes) {
   if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->cur)
     return 1;
   s->failed = VRAM_ERR_OVERFLOW;
@@ -6098,7 +6106,7 @@ static int vram__countable(vram__s *s, uint64_t bytes) {
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
-static uint32_t vram__slot_new(vram__s *s) {
+static inline uint32_t vram__slot_new(vram__s *s) {
   const uint32_t i = s->free;
   if (i) {
     s->free = (s->top - i)->id;
@@ -6141,11 +6149,9 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
 
 static void vram__fn_unref(vram__s *s, uint32_t fn);
 
-/* One tensor or saved tensor less on the storage that slot i owns. */
-static void vram__drop_storage(vram__s *s, uint32_t i) {
+/* Slot i and the storage that it owns go. */
+static void vram__storage_gone(vram__s *s, uint32_t i) {
   vram__store *b = s->top - i;
-  if (--b->srefs)
-    return;
   if (b->bytes) {
     s->events++;
     vram__shrink(s, b->bytes, b->cat);
@@ -6156,13 +6162,17 @@ static void vram__drop_storage(vram__s *s, uint32_t i) {
   s->free = i;
 }
 
-/* One handle of a tensor goes. */
-static void vram__drop_store(vram__s *s, uint32_t i) {
-  while (i) {
-    vram__store *st = s->top - i;
-    uint32_t base = st->base, of = st->of;
-    if (--st->refs)
-      return;
+/* One tensor or saved tensor less on the storage that slot i owns. */
+static inline void vram__drop_storage(vram__s *s, uint32_t i) {
+  if (--(s->top - i)->srefs == 0)
+    vram__storage_gone(s, i);
+}
+
+/* The last handle of a tensor goes, and with it views that only it held. */
+static void vram__tensor_gone(vram__s *s, uint32_t i) {
+  vram__store *st = s->top - i;
+  for (;;) {
+    const uint32_t base = st->base, of = st->of;
     if (st->held) { /* does not come back here: what is saved holds storages, not tensors */
       st->held = 0;
       vram__fn_unref(s, st->fn);
@@ -6175,7 +6185,16 @@ static void vram__drop_store(vram__s *s, uint32_t i) {
     }
     vram__drop_storage(s, base);
     i = of;
+    st = s->top - i;
+    if (!i || --st->refs)
+      return;
   }
+}
+
+/* One handle of a tensor goes. */
+static inline void vram__drop_store(vram__s *s, uint32_t i) {
+  if (i && --(s->top - i)->refs == 0)
+    vram__tensor_gone(s, i);
 }
 
 /* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
@@ -6851,20 +6870,20 @@ static vram__frame *vram__frame_at(const vram__s *s, uint32_t f) {
 }
 
 /* One thing less that holds the call; the last one lets its inputs go. */
-static void vram__frame_less(vram__s *s, vram__frame *c) {
+VRAM__RARE void vram__frame_less(vram__s *s, vram__frame *c) {
   uint32_t i;
   if (--c->alive == 0)
     for (i = 0; i < c->range->narg; i++)
       vram__let(s, c->arg[i]);
 }
 
-/* f saves t. In forward nothing is kept (pack_hook); in the recomputation t goes to the record that
-   f repeats, if that still waits for it. */
-static void vram__pack(vram__s *s, vram__fn *f, vram__t *t) {
+/* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
+   the record that f repeats, if that still waits for it. Returns the storage that f itself keeps. */
+VRAM__RARE uint32_t vram__pack(vram__s *s, vram__fn *f, const vram__dims *d, uint32_t st) {
   vram__frame *c = s->frame;
   uint32_t me = vram__fn_index(s, f);
   if (!s->again) {
-    const vram__store *b = s->top - t->st;
+    const vram__store *b = s->top - st;
     if (!f->frame) {
       f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
       c->alive++;
@@ -6879,21 +6898,20 @@ static void vram__pack(vram__s *s, vram__fn *f, vram__t *t) {
       c->before = c->saves;
       c->late = 0;
     }
-    if (t->st ? b->id != UINT32_MAX && b->id >= f->deps : t->d && !t->d->numel)
+    if (st ? b->id != UINT32_MAX && b->id >= f->deps : d && !d->numel)
       c->late = 1; /* an output of the operation */
     c->saves++;
-    t->st = 0;
-    return;
+    return 0;
   }
   if (!f->next) {
     f->next = s->cursor;
     s->cursor = vram__fn_at(s, s->cursor)->next;
   }
-  if (t->st) {
+  if (st) {
     vram__fn *o = vram__fn_at(s, f->next);
     if (f->nsaved < o->nsaved) {
-      VRAM__SAVED(o)[f->nsaved].st = t->st;
-      (s->top - t->st)->srefs++;
+      VRAM__SAVED(o)[f->nsaved].st = st;
+      (s->top - st)->srefs++;
     }
   }
   if (++s->count == c->saves) {
@@ -6901,11 +6919,12 @@ static void vram__pack(vram__s *s, vram__fn *f, vram__t *t) {
     if (!c->late || VRAM__SLOTS(f)[0].d)
       s->mute = 1;
   }
+  return st;
 }
 
 /* Recomputation ends with the last tensor saved (_StopRecomputationError). Autograd saves inputs
    before the operation runs: if the last record saves only those, it allocates nothing. */
-static void vram__early_stop(vram__s *s, const vram__fn *f) {
+VRAM__RARE void vram__early_stop(vram__s *s, const vram__fn *f) {
   const vram__frame *c = s->frame;
   const vram__fn *o = vram__fn_at(s, c->final);
   if (s->count == c->before && !c->late && f->node == o->node && f->kind == o->kind)
@@ -6929,19 +6948,17 @@ static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint3
     s->max_fn_in = nin;
   f->node = s->node;
   f->prev = s->last_fn;
-  f->refs = 0;
+  f->refs = f->next = f->frame = 0;
   f->deps = (uint32_t)s->next_id;
-  f->next = f->frame = 0;
   f->kind = (uint16_t)kind;
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
-  f->done = 0;
-  f->flag = f->inner = 0;
+  f->done = f->flag = f->inner = 0;
   f->aux = 0;
   s->last_fn = (uint32_t)((uint64_t)((uint8_t *)f - s->mem) / 8);
   for (i = 0; i < nout; i++)
-    VRAM__SLOTS(f)[i].g = vram__none();
+    VRAM__SLOTS(f)[i].g.d = VRAM__SLOTS(f)[i].d = NULL;
   return f;
 }
 
@@ -6973,30 +6990,34 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
   return f;
 }
 
-/* The first time that this storage is kept for backward? */
-static void vram__count_saved(vram__s *s, vram__store *b) {
-  if (!b->saved && b->cat != VRAM_CATEGORY_PARAMS && b->cat != VRAM_CATEGORY_BUFFERS &&
-      b->cat != VRAM_CATEGORY_INPUTS && b->cat != VRAM_CATEGORY_OTHER &&
-      s->phase == VRAM_PHASE_FORWARD) {
-    s->r->saved_bytes += b->bytes;
-    if (s->o->nodes && s->node)
-      s->o->nodes[s->node->index].saved_bytes += b->bytes;
-  }
+/* Is this the first time that the storage is kept for backward? */
+static inline void vram__count_saved(vram__s *s, vram__store *b) {
+  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
+                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+  if (b->saved)
+    return;
   b->saved = 1;
+  if ((own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
+    return;
+  s->r->saved_bytes += b->bytes;
+  if (s->o->nodes && s->node)
+    s->o->nodes[s->node->index].saved_bytes += b->bytes;
 }
 
 static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
-  t.fn = 0;
-  if (t.st)
-    t.st = (s->top - t.st)->base;
+  vram__t *to = VRAM__SAVED(f) + f->nsaved;
+  uint32_t st = t.st ? (s->top - t.st)->base : 0;
   if (s->frame)
-    vram__pack(s, f, &t);
-  if (t.st) {
-    vram__store *b = s->top - t.st;
+    st = vram__pack(s, f, t.d, st);
+  if (st) {
+    vram__store *b = s->top - st;
     b->srefs++;
     vram__count_saved(s, b);
   }
-  VRAM__SAVED(f)[f->nsaved++] = t;
+  f->nsaved++;
+  to->d = t.d;
+  to->st = st, to->fn = 0;
+  to->out = 0, to->dt = t.dt, to->req = t.req, to->off = t.off;
 }
 
 /* y is output i of record f. */
