@@ -1946,7 +1946,16 @@ static uint8_t vram__dims_flags(uint32_t n, const int64_t *size, const int64_t *
   return (uint8_t)flags;
 }
 
-/* The dims object of these sizes and strides (NULL: contiguous); NULL: no memory. */
+/* 1 if a tensor of these sizes has at most 2^63-1 bytes in every dtype; a size of 0 counts as 1. */
+static int vram__dims_fit(uint32_t n, const int64_t *size) {
+  uint64_t z = 16;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    z = vram__mul(z, size[i] > 1 ? (uint64_t)size[i] : 1);
+  return z != VRAM_OVERFLOW;
+}
+
+/* The dims object of these sizes and strides (NULL: contiguous); NULL: no memory, or too large. */
 static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
                                         const vram__dims **cache, uint32_t n, const int64_t *size,
                                         const int64_t *stride) {
@@ -1956,9 +1965,9 @@ static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t c
   const vram__dims *c;
   vram__dims *d;
   if (!stride) {
-    int64_t z = 1;
+    uint64_t z = 1;
     for (i = n; i-- > 0;)
-      own[i] = z, z *= size[i] > 1 ? size[i] : 1;
+      own[i] = (int64_t)z, z *= size[i] > 1 ? (uint64_t)size[i] : 1;
     stride = own;
   }
   for (i = 0; i < n; i++) {
@@ -1975,6 +1984,8 @@ static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t c
     if (i == n)
       return c;
   }
+  if (!vram__dims_fit(n, size))
+    return NULL;
   d = (vram__dims *)vram__bump(mem, used, cap, vram__dims_bytes(n));
   if (!d)
     return NULL;
@@ -6154,6 +6165,8 @@ static void vram__storage_gone(vram__s *s, uint32_t i) {
   vram__store *b = s->top - i;
   if (b->bytes) {
     s->events++;
+    if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
+      s->r->saved_bytes -= b->bytes;
     vram__shrink(s, b->bytes, b->cat);
     if (s->watched)
       vram__watch(s, VRAM_FREE, b);
@@ -6270,10 +6283,15 @@ static const vram__dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *si
                                        const int64_t *stride) {
   const vram__dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
   if (!d) { /* what is left of this operation works with spare ones */
-    uint64_t used = 0;
-    s->failed = VRAM_ERR_MEMORY;
-    d = vram__dims_get((uint8_t *)(s->spare + s->nspare++ % VRAM__SPARE), &used, sizeof *s->spare,
-                       s->cache, n, size, stride);
+    uint64_t own = 0;
+    int64_t one[VRAM_MAX_AXES];
+    uint32_t i;
+    int fits = vram__dims_fit(n, size);
+    for (i = 0; i < n; i++)
+      one[i] = size[i] != 0;
+    s->failed = fits ? VRAM_ERR_MEMORY : VRAM_ERR_OVERFLOW;
+    d = vram__dims_get((uint8_t *)(s->spare + s->nspare++ % VRAM__SPARE), &own, sizeof *s->spare,
+                       s->cache, n, fits ? size : one, fits ? stride : NULL);
   }
   return d;
 }
@@ -6577,7 +6595,7 @@ static int vram__view_strides(const vram__dims *x, uint32_t n, const int64_t *si
     tensor_numel *= x->v[i];
     if (i == 0 || (x->v[i - 1] != 1 && xs[i - 1] != tensor_numel * chunk)) {
       while (v >= 0 && (view_numel < tensor_numel || size[v] == 1)) {
-        stride[v] = view_numel * chunk;
+        stride[v] = (int64_t)((uint64_t)view_numel * (uint64_t)chunk);
         view_numel *= size[v--];
       }
       if (view_numel != tensor_numel)
@@ -6878,7 +6896,8 @@ VRAM__RARE void vram__frame_less(vram__s *s, vram__frame *c) {
 }
 
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
-   the record that f repeats, if that still waits for it. Returns the storage that f itself keeps. */
+   the record that f repeats, if that still waits for it. Returns the storage that f itself keeps.
+ */
 VRAM__RARE uint32_t vram__pack(vram__s *s, vram__fn *f, const vram__dims *d, uint32_t st) {
   vram__frame *c = s->frame;
   uint32_t me = vram__fn_index(s, f);
@@ -6996,9 +7015,9 @@ static inline void vram__count_saved(vram__s *s, vram__store *b) {
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
   if (b->saved)
     return;
-  b->saved = 1;
   if ((own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
     return;
+  b->saved = 1;
   s->r->saved_bytes += b->bytes;
   if (s->o->nodes && s->node)
     s->o->nodes[s->node->index].saved_bytes += b->bytes;
@@ -7194,7 +7213,9 @@ static void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
   uint32_t old = b->held ? b->fn : 0, i;
   if (x.fn &
       VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
-    s->failed = VRAM_ERR_UNSUPPORTED;
+    vram__no_step(s, VRAM_ERR_UNSUPPORTED, s->node,
+                  "a parameter or input that needs a gradient is overwritten in place: PyTorch "
+                  "refuses");
     return;
   }
   if (st->of) {
@@ -10927,7 +10948,8 @@ static vram__t vram__t_sdpa(vram__s *s, const vram_node *n, vram__t *a, int64_t 
   if (!pick)
     pick = vram__sdpa_pick(s, a, p, causal, gqa);
   else if (!vram__sdpa_fits(s, pick, a, p, causal, gqa)) {
-    s->failed = VRAM_ERR_UNSUPPORTED;
+    vram__no_step(s, VRAM_ERR_UNSUPPORTED, s->node,
+                  "this attention backend does not take these tensors");
     pick = VRAM__SDPA_MATH;
   }
   if (a[3].d && a[3].dt == VRAM_BOOL) {
