@@ -1135,6 +1135,7 @@ typedef enum vram__key {
   X(fold, 1, 1, fold, fold, none, "", "output_size! kernel_size! dilation padding stride")       \
   /* attention */                                                                                \
   X(scaled_dot_product_attention, 3, 4, sdpa, sdpa, low, "", "dropout_p is_causal enable_gqa backend scale") \
+  X(multi_head_attention, 3, 4, mha, mha, none, "", "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim frozen weights dtype") \
   /* pointwise */                                                                                \
   X(add, 1, 2, bcast, pointwise, none, "w: g =; x: g =", "scalar inplace alpha")                 \
   X(sub, 1, 2, bcast, pointwise, none, "w: g ~; x: g =", "scalar inplace alpha")                 \
@@ -2457,6 +2458,17 @@ static int vram__bcast(uint32_t *ndim, int64_t *size, const vram__dims *b) {
   return 1;
 }
 
+/* The same for n sizes. */
+static int vram__bcast_lead(uint32_t *ndim, int64_t *size, uint32_t n, const int64_t *from) {
+  vram__dims d;
+  uint32_t i;
+  vram__zero(&d, sizeof d);
+  d.ndim = (uint8_t)n;
+  for (i = 0; i < n; i++)
+    d.v[i] = from[i];
+  return vram__bcast(ndim, size, &d);
+}
+
 static int vram__bcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
                            int64_t *size) {
   uint32_t i;
@@ -3208,20 +3220,152 @@ static int vram__shape_prelu(vram_graph *g, vram_node *n) {
   return vram__out_d(n, 0, x, n->in[0]->dtype);
 }
 
+/* Everything that attention allocates in bytes, kernels' workspaces included, must fit. */
+static int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
+                          int64_t width) {
+  uint64_t a = (uint64_t)rows + 256, b = (uint64_t)keys + 256, d = (uint64_t)width + 512;
+  uint64_t most = a > b ? a : b;
+  if (vram__mul(vram__mul(heads, 64), vram__mul(a > d && b > d ? a < b ? a : b : d, most)) !=
+      VRAM_OVERFLOW)
+    return 1;
+  vram__fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
+  return 0;
+}
+
+/* attention.cpp, validate_sdpa_input */
 static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram__dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t i, r = q->ndim;
+  int64_t size[VRAM_MAX_AXES], all[VRAM_MAX_AXES];
+  uint32_t i, j, r = q->ndim, m = 0;
+  const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  uint64_t heads = 1;
   if (r < 2 || k->ndim != r || v->ndim != r)
     return vram__bad(g, n, "attention of tensors of different axes");
   if (q->v[r - 1] != k->v[r - 1])
     return vram__bad(g, n, "query and key of different width");
   if (k->v[r - 2] != v->v[r - 2])
     return vram__bad(g, n, "key and value of different length");
-  for (i = 0; i < r; i++)
-    size[i] = q->v[i];
-  size[r - 1] = v->v[r - 1];
+  for (i = 0; i < 3; i++)
+    if (vram__kind_rank(n->in[i]->dtype) != 2)
+      return vram__bad(g, n, "attention of tensors that are not floating point");
+  if (gqa && (r < 3 || k->v[r - 3] < 1 || v->v[r - 3] < 1 || q->v[r - 3] % k->v[r - 3] ||
+              q->v[r - 3] % v->v[r - 3]))
+    return vram__bad(g, n, "heads of key and value must divide those of the query");
+  for (i = 0; i < 3; i++) { /* what stands in front broadcasts */
+    int64_t lead[VRAM_MAX_AXES];
+    for (j = 0; j + 2 < r; j++)
+      lead[j] = gqa && j == r - 3 ? q->v[j] : n->in[i]->d->v[j];
+    if (!vram__bcast_lead(&m, size, r - 2, lead))
+      return vram__bad(g, n, "query, key and value of different batch or heads");
+  }
+  for (i = 0; i < m; i++)
+    heads = vram__mul(heads, (uint64_t)(size[i] ? size[i] : 1));
+  size[m] = q->v[r - 2], size[m + 1] = v->v[r - 1];
+  if (n->nin > 3) {
+    const vram__dims *mask = n->in[3]->d;
+    if (VRAM__INT(n, is_causal, 0))
+      return vram__bad(g, n, "is_causal=1 together with a mask");
+    if (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2)
+      return vram__bad(g, n, "a mask must be of bool or floating point");
+    for (i = 0; i < m; i++)
+      all[i] = size[i];
+    all[m] = q->v[r - 2], all[m + 1] = k->v[r - 2];
+    for (i = 0; i < mask->ndim && mask->ndim <= r; i++)
+      if (mask->v[i] != 1 && mask->v[i] != all[r - mask->ndim + i])
+        break;
+    if (!mask->ndim || mask->ndim > r || i < mask->ndim)
+      return vram__bad(g, n, "a mask that does not broadcast to [.., queries, keys]");
+  }
+  if (!vram__att_fits(g, heads, q->v[r - 2], k->v[r - 2],
+                      q->v[r - 1] > v->v[r - 1] ? q->v[r - 1] : v->v[r - 1]))
+    return 0;
   return vram__out(g, n, 0, r, size, n->in[0]->dtype);
+}
+
+/* The slots of torch.nn.MultiheadAttention's parameters. */
+enum {
+  VRAM__MHA_IN,   /* of query, key and value together, or of the query */
+  VRAM__MHA_BIAS, /* of all three */
+  VRAM__MHA_OUT,
+  VRAM__MHA_OUT_BIAS,
+  VRAM__MHA_KEY,
+  VRAM__MHA_VALUE,
+  VRAM__MHA_BIAS_K,
+  VRAM__MHA_BIAS_V,
+  VRAM__MHA_PARAMS
+};
+
+/* torch.nn.MultiheadAttention: query, key, value, a mask; outputs: the result, the weights. The
+   parameters stand in the order in which the module registers them. */
+static int vram__shape_mha(vram_graph *g, vram_node *n) {
+  const vram__dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d,
+                   *m = n->nin > 3 ? n->in[3]->d : NULL;
+  const int batched = q->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0);
+  const int64_t h = VRAM__INT(n, num_heads, 0);
+  int64_t E, L, S, B, kd, vd, size[VRAM_MAX_AXES];
+  uint32_t i;
+  if ((!batched && q->ndim != 2) || k->ndim != q->ndim || v->ndim != q->ndim)
+    return vram__bad(g, n, "query, key and value must have two or three axes");
+  E = q->v[q->ndim - 1u];
+  kd = VRAM__INT(n, kdim, E), vd = VRAM__INT(n, vdim, E);
+  L = q->v[first ? 1 : 0], S = k->v[first ? 1 : 0];
+  B = batched ? q->v[first ? 0 : 1] : 1;
+  if (E < 1 || h < 1 || E % h)
+    return vram__bad(g, n, "num_heads must divide the width of the query");
+  if (k->v[q->ndim - 1u] != kd || v->v[q->ndim - 1u] != vd)
+    return vram__bad(g, n, "key or value of another width (kdim=, vdim=)");
+  for (i = 0; i + 1u < q->ndim; i++)
+    if (k->v[i] != v->v[i] || (batched && i == (first ? 0u : 1u) && k->v[i] != q->v[i]))
+      return vram__bad(g, n, "query, key and value of different batch or length");
+  if (n->in[1]->dtype != n->in[0]->dtype || n->in[2]->dtype != n->in[0]->dtype ||
+      vram__kind_rank(n->in[0]->dtype) != 2)
+    return vram__bad(g, n, "query, key and value must be of one floating point dtype");
+  if (n->nout > 1 && !VRAM__INT(n, need_weights, 1))
+    return vram__bad(g, n, "need_weights=0 gives no second output");
+  if (m) {
+    int fits = m->ndim == 2 ? m->v[0] == L && m->v[1] == S
+                            : m->ndim == 3 && m->v[0] == B * h && m->v[1] == L && m->v[2] == S;
+    if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
+      return vram__bad(g, n, "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
+  }
+  if (!vram__params(g, n, VRAM__MHA_PARAMS))
+    return 0;
+  size[0] = kd == E && vd == E ? 3 * E : E, size[1] = E;
+  if (!vram__own(g, n, VRAM__MHA_IN, kd == E && vd == E ? "in_proj_weight" : "q_proj_weight", 2,
+                 size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  size[0] = E, size[1] = kd;
+  if ((kd != E || vd != E) &&
+      !vram__own(g, n, VRAM__MHA_KEY, "k_proj_weight", 2, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  size[1] = vd;
+  if ((kd != E || vd != E) &&
+      !vram__own(g, n, VRAM__MHA_VALUE, "v_proj_weight", 2, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  size[0] = 3 * E;
+  if (VRAM__INT(n, bias, 1) &&
+      !vram__own(g, n, VRAM__MHA_BIAS, "in_proj_bias", 1, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  size[0] = size[1] = 1, size[2] = E;
+  for (i = 0; i < 2 && VRAM__INT(n, add_bias_kv, 0); i++)
+    if (!vram__own(g, n, VRAM__MHA_BIAS_K + i, i ? "bias_v" : "bias_k", 3, size, VRAM_F32,
+                   VRAM__PARAM))
+      return 0;
+  size[0] = size[1] = E;
+  if (!vram__own(g, n, VRAM__MHA_OUT, "out_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  if (VRAM__INT(n, bias, 1) &&
+      !vram__own(g, n, VRAM__MHA_OUT_BIAS, "out_proj.bias", 1, size, VRAM_F32, VRAM__PARAM))
+    return 0;
+  S += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
+  if (!vram__att_fits(g, (uint64_t)(B * h), L, S, E))
+    return 0;
+  if (n->nout > 1) {
+    size[0] = B, size[1] = L, size[2] = S;
+    if (!vram__out(g, n, 1, batched ? 3 : 2, size + !batched, n->in[0]->dtype))
+      return 0;
+  }
+  return vram__out_d(n, 0, q, n->in[0]->dtype);
 }
 
 static int vram__shape_reduce(vram_graph *g, vram_node *n) {
@@ -5904,6 +6048,8 @@ typedef struct vram__leaf {
     vram__t in; /* what has arrived in this backward, or the one inside it */
     uint32_t deps;
   } task[2];
+  uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
+  uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
   uint32_t next_cast; /* next leaf with a cached copy, + 1 */
   uint8_t dt, had;
 } vram__leaf;
@@ -5949,6 +6095,7 @@ typedef struct vram__cats { /* bytes by category */
 struct vram__s {
   const vram_graph *g;
   vram__t rnn_dropout; /* cuDNN's random numbers, one for the process */
+  uint8_t rnn_reset;   /* made anew by the next call: the generator's state was set */
   const vram_step_options *o;
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
@@ -9526,18 +9673,18 @@ static void vram__t_add_(vram__s *s, vram__t *y, vram__t b) {
   }
 }
 
-static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], wt, p, q;
-  uint32_t i, k = x[0].d->ndim;
+/* Linear.cpp, linear; b.d NULL: without bias */
+static vram__t vram__t_linear(vram__s *s, vram__t x, vram__t w, vram__t b) {
+  vram__t a[3], wt, p, q, y;
+  uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
-  a[0] = x[0];
-  vram__weights(s, n, &a[1], &a[2]);
+  a[0] = x, a[1] = w, a[2] = b;
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
   if (a[2].d && k == 2) {
     wt = vram__t_swap(s, a[1], 0, 1);
-    y[0] = vram__t_addmm(s, a[2], a[0], wt, 0);
+    y = vram__t_addmm(s, a[2], a[0], wt, 0);
     vram__let(s, wt);
   } else if (a[2].d && (a[0].d->flags & VRAM__CONTIG)) {
     fold[0] = 1, fold[1] = a[0].d->v[k - 1];
@@ -9548,18 +9695,25 @@ static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t
     wt = vram__t_swap(s, a[1], 0, 1);
     q = vram__t_addmm(s, a[2], p, wt, 0);
     vram__let(s, wt);
-    y[0] = vram__unsafe_view(s, q, vram__dims_in(s, k, size, NULL));
+    y = vram__unsafe_view(s, q, vram__dims_in(s, k, size, NULL));
     vram__let(s, p);
   } else {
     wt = vram__t_swap(s, a[1], 0, 1);
-    y[0] = vram__t_matmul(s, a[0], wt);
+    y = vram__t_matmul(s, a[0], wt);
     vram__let(s, wt);
     if (a[2].d)
-      vram__t_add_(s, &y[0], a[2]);
+      vram__t_add_(s, &y, a[2]);
   }
   for (i = 0; i < 3; i++)
     if (a[i].d)
       vram__let(s, a[i]);
+  return y;
+}
+
+static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t w, b;
+  vram__weights(s, n, &w, &b);
+  y[0] = vram__t_linear(s, x[0], w, b);
 }
 
 static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -9714,6 +9868,7 @@ static void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__t 
     y[i] = vram__alias(s, x[0], vram__dims_in(s, m, size, stride));
     y[i].off = vram__at(x[0], a, at);
     at += n->op == VRAM_OP_unbind ? 1 : n->out[i].d->v[a];
+    y[i].req = x[0].req; /* as vram__view */
     vram__made(s, f, i, &y[i]);
   }
 }
@@ -11538,6 +11693,370 @@ static void vram__bw_softmax(vram__s *s, vram__fn *f, vram__t *to) {
 }
 #define vram__bw_safe_softmax vram__bw_softmax
 
+/* ---- torch.nn.MultiheadAttention ---- */
+
+static vram__t vram__mha_param(const vram__s *s, const vram_node *n, uint32_t i) {
+  return n->param[i] ? s->param[n->param[i]->index] : vram__none();
+}
+
+/* x.split along its first axis into pieces of these sizes */
+static void vram__t_split(vram__s *s, vram__t x, uint32_t count, const int64_t *sizes, vram__t *y) {
+  static const int64_t attr[] = {VRAM__KEY_dim | 1 << 8, 0, 0};
+  vram_node n;
+  vram_value v[3];
+  uint32_t i;
+  int64_t d[VRAM_MAX_AXES];
+  for (i = 0; i < x.d->ndim; i++)
+    d[i] = x.d->v[i];
+  vram__zero(&n, sizeof n);
+  vram__zero(v, sizeof v);
+  n.op = VRAM_OP_split;
+  n.nin = 1, n.nout = count;
+  n.attr = attr;
+  n.out = v;
+  for (i = 0; i < count; i++) {
+    d[0] = sizes[i];
+    v[i].d = vram__dims_in(s, x.d->ndim, d, NULL);
+  }
+  vram__run_op(s, &n, &x, y);
+}
+
+/* x[i] */
+static vram__t vram__t_select(vram__s *s, vram__t x, int64_t i) {
+  int64_t attr[5];
+  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = 0;
+  attr[2] = VRAM__KEY_index | 1 << 8, attr[3] = i, attr[4] = 0;
+  return vram__call_n(s, VRAM_OP_select, 0, &x, 1, attr, NULL);
+}
+
+/* torch.cat of two along an axis; takes both */
+static vram__t vram__t_cat2(vram__s *s, vram__t a, vram__t b, uint32_t axis) {
+  vram__t in[2], y;
+  int64_t size[VRAM_MAX_AXES], attr[3];
+  uint32_t i;
+  in[0] = a, in[1] = b;
+  for (i = 0; i < a.d->ndim; i++)
+    size[i] = a.d->v[i] + (i == axis ? b.d->v[i] : 0);
+  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = axis, attr[2] = 0;
+  y = vram__call_n(s, VRAM_OP_cat, 0, in, 2, attr, vram__dims_in(s, i, size, NULL));
+  vram__let(s, b);
+  vram__let(s, a);
+  return y;
+}
+
+/* linear(x, w, b) and the parts of its last axis in front: [parts, ..., E] */
+static vram__t vram__mha_packed(vram__s *s, vram__t x, vram__t w, vram__t b, int64_t parts) {
+  vram__t p = vram__t_linear(s, x, w, b), t, u;
+  const uint32_t n = p.d->ndim;
+  uint8_t order[VRAM_MAX_AXES];
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    size[i] = p.d->v[i];
+  size[n - 1] = parts, size[n] = p.d->v[n - 1] / parts;
+  t = vram__view(s, p, vram__dims_in(s, n + 1, size, NULL), VRAM__K_view, 0);
+  vram__let(s, p);
+  order[0] = (uint8_t)(n - 1);
+  for (i = 1; i < n; i++)
+    order[i] = (uint8_t)(i - 1);
+  order[n] = (uint8_t)n;
+  u = vram__t_permute(s, t, order);
+  vram__let(s, t);
+  t = vram__t_contiguous(s, u);
+  vram__let(s, u);
+  return t;
+}
+
+/* [L,B,E] as heads: [B*h,L,D]. Takes x. */
+static vram__t vram__mha_heads(vram__s *s, vram__t x, int64_t h) {
+  int64_t size[3];
+  vram__t t, y;
+  size[0] = x.d->v[0], size[1] = x.d->v[1] * h, size[2] = x.d->v[2] / h;
+  t = vram__t_reshape(s, x, 3, size);
+  vram__let(s, x);
+  y = vram__t_swap(s, t, 0, 1);
+  vram__let(s, t);
+  return y;
+}
+
+/* native/transformers/cuda/attention.cu, native_multi_head_attention: what eager inference of
+   self-attention takes where it can (batch first, an even number of heads, biases, no autocast) */
+static void vram__mha_native(vram__s *s, const vram_node *n, vram__t x, vram__t mask, vram__t *y) {
+  const int64_t B = x.d->v[0], L = x.d->v[1], E = x.d->v[2], h = VRAM__INT(n, num_heads, 1);
+  const int weights = VRAM__INT(n, need_weights, 1) != 0;
+  vram__t a[4], t, u, att, in[3];
+  int64_t size[4], part[3];
+  uint32_t i;
+  in[0] = vram__mha_param(s, n, VRAM__MHA_IN), in[1] = vram__mha_param(s, n, VRAM__MHA_BIAS);
+  for (i = 0; i < 3; i++) { /* which backend would take query, key and value as they are? */
+    a[i] = x;
+    a[i].d = vram__bshd(s, B, h, L, E / h);
+  }
+  a[3] = vram__none();
+  i = (uint32_t)vram__sdpa_pick(s, a, 0, 0, 0);
+  if (!weights && !mask.d && (i == VRAM__SDPA_FLASH || i == VRAM__SDPA_EFFICIENT)) {
+    t = vram__t_linear(s, x, in[0], in[1]);
+    for (i = 0; i < 3; i++) { /* chunks of the last axis as heads */
+      int64_t stride[4];
+      size[0] = B, size[1] = h, size[2] = L, size[3] = E / h;
+      stride[0] = L * 3 * E, stride[1] = E / h, stride[2] = 3 * E, stride[3] = 1;
+      a[i] = vram__alias(s, t, vram__dims_in(s, 4, size, stride));
+      a[i].off = (uint8_t)(((int64_t)i * E) & 15);
+    }
+    y[0] = vram__t_sdpa(s, n, a, 0, 0, 0);
+    u = vram__t_swap(s, y[0], 1, 2);
+    vram__let(s, y[0]);
+    size[1] = L, size[2] = E;
+    y[0] = vram__t_reshape(s, u, 3, size);
+    vram__let(s, u);
+    u = vram__t_linear(s, y[0], vram__mha_param(s, n, VRAM__MHA_OUT),
+                       vram__mha_param(s, n, VRAM__MHA_OUT_BIAS));
+    vram__let(s, y[0]);
+    vram__let(s, t);
+    y[0] = u;
+    return;
+  }
+  t = vram__t_linear(s, x, in[0], vram__none());
+  part[0] = 3 * B * h, part[1] = L, part[2] = E / h; /* biases added, heads in front */
+  u = vram__empty(s, vram__dims_in(s, 3, part, NULL), t.dt);
+  vram__let(s, t);
+  size[0] = B * h, size[1] = size[2] = L;
+  att = vram__empty(s, vram__dims_in(s, 3, size, NULL), u.dt);
+  vram__workspace(s, s->ws);
+  if (mask.d) { /* _masked_softmax */
+    vram__t m = vram__empty(s, att.d, VRAM_BOOL);
+    t = vram__empty(s, att.d, att.dt);
+    vram__let(s, att);
+    vram__let(s, m);
+    att = t;
+  }
+  vram__workspace(s, s->ws); /* into the storage of the query */
+  if (!weights) {
+    vram__let(s, att);
+    att = vram__none();
+  }
+  size[0] = B * L, size[1] = E;
+  t = L == 1 ? vram__alias(s, u, vram__dims_in(s, 2, size, NULL)) /* the heads lie together */
+             : vram__empty(s, vram__dims_in(s, 2, size, NULL), u.dt);
+  y[0] = vram__t_linear(s, t, vram__mha_param(s, n, VRAM__MHA_OUT),
+                        vram__mha_param(s, n, VRAM__MHA_OUT_BIAS));
+  vram__let(s, t);
+  size[0] = B, size[1] = L, size[2] = E;
+  t = vram__view(s, y[0], vram__dims_in(s, 3, size, NULL), VRAM__K_view, 0);
+  vram__let(s, y[0]);
+  y[0] = t;
+  if (weights) {
+    size[0] = B, size[1] = h, size[2] = size[3] = L;
+    att.d = vram__dims_in(s, 4, size, NULL);
+    y[1] = vram__sum(s, att, 2, 0, att.dt);
+    vram__let(s, att);
+  }
+  vram__let(s, u);
+}
+
+static vram__t vram__mha_sdpa(vram__s *s, const vram_node *n, const vram__t *in, vram__t mask,
+                              int64_t B, int64_t h, int64_t p) {
+  vram__t a[4], t;
+  int64_t size[4];
+  uint32_t i;
+  a[3] = mask;
+  if (mask.d && mask.d->v[0] == 1)
+    a[3] = vram__t_unsqueeze(s, mask, 0);
+  else if (mask.d) {
+    size[0] = B, size[1] = h, size[2] = mask.d->v[1], size[3] = mask.d->v[2];
+    a[3] = vram__t_reshape(s, mask, 4, size);
+  }
+  for (i = 0; i < 3; i++) {
+    size[0] = B, size[1] = h, size[2] = in[i].d->v[1], size[3] = in[i].d->v[2];
+    a[i] = vram__t_reshape(s, in[i], 4, size);
+  }
+  for (i = 4; s->amp && i-- > 0;)
+    if (a[i].d) {
+      t = vram__autocast(s, a[i], s->amp);
+      vram__let(s, a[i]);
+      a[i] = t;
+    }
+  return vram__t_sdpa(s, n, a, p, 0, 0);
+}
+
+/* torch.nn.functional.multi_head_attention_forward */
+static void vram__run_mha(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  const int64_t h = VRAM__INT(n, num_heads, 1), p = s->train ? VRAM__INT(n, dropout, 0) : 0;
+  const int batched = x[0].d->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0),
+            weights = VRAM__INT(n, need_weights, 1) != 0;
+  const int same_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index],
+            same = same_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
+  const vram__t w = vram__mha_param(s, n, VRAM__MHA_IN), b = vram__mha_param(s, n, VRAM__MHA_BIAS);
+  vram__t in[3], v[3], mask = vram__none(), given, q = mask, t, u, pw[3], pb[3];
+  int64_t L, S, B, E, part[3], size[4], row[2] = {0, 1};
+  uint32_t i, k;
+  y[1] = vram__none();
+  if (n->nin > 3) { /* F._canonical_mask: a bool mask as numbers */
+    mask = x[3].dt == VRAM_BOOL ? vram__empty(s, vram__dense(s, x[3].d), x[0].dt)
+                                : vram__keep_t(s, x[3]);
+  }
+  if (!s->grad && !s->train && !s->amp && first && same && h % 2 == 0 && b.d && w.d &&
+      b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
+      !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
+      !(n->nin > 3 && vram__is_float(x[3].dt))) {
+    vram__mha_native(s, n, x[0], mask, y);
+    vram__let(s, mask);
+    if (n->nout < 2) {
+      vram__let(s, y[1]);
+      y[1] = vram__none();
+    }
+    return;
+  }
+  given = vram__keep_t(s, mask); /* the module's forward holds it while that is padded */
+  for (i = 0; i < 3; i++)
+    if (batched && ((i == 1 && same) || (i == 2 && same_kv)))
+      in[i] = vram__keep_t(s, in[i - 1]);
+    else if (!batched)
+      in[i] = vram__t_unsqueeze(s, x[i], 1);
+    else
+      in[i] = first ? vram__t_swap(s, x[i], 0, 1) : vram__keep_t(s, x[i]);
+  L = in[0].d->v[0], B = in[0].d->v[1], E = in[0].d->v[2], S = in[1].d->v[0];
+  if (batched && same && !n->param[VRAM__MHA_KEY]) {
+    t = vram__mha_packed(s, in[0], w, b, 3);
+    for (i = 0; i < 3; i++)
+      v[i] = vram__t_select(s, t, i);
+    vram__let(s, t);
+  } else if (batched && same_kv && !n->param[VRAM__MHA_KEY]) {
+    part[0] = E, part[1] = 2 * E;
+    vram__t_split(s, w, 2, part, pw);
+    pb[0] = pb[1] = vram__none();
+    if (b.d)
+      vram__t_split(s, b, 2, part, pb);
+    v[0] = vram__t_linear(s, in[0], pw[0], pb[0]);
+    t = vram__mha_packed(s, in[1], pw[1], pb[1], 2);
+    v[1] = vram__t_select(s, t, 0), v[2] = vram__t_select(s, t, 1);
+    vram__let(s, t);
+    for (i = 0; i < 2; i++)
+      vram__let(s, pw[i]), vram__let(s, pb[i]);
+  } else {
+    part[0] = part[1] = part[2] = E;
+    if (n->param[VRAM__MHA_KEY]) {
+      pw[0] = vram__keep_t(s, w);
+      pw[1] = vram__keep_t(s, vram__mha_param(s, n, VRAM__MHA_KEY));
+      pw[2] = vram__keep_t(s, vram__mha_param(s, n, VRAM__MHA_VALUE));
+    } else
+      vram__t_split(s, w, 3, part, pw);
+    pb[0] = pb[1] = pb[2] = vram__none();
+    if (b.d)
+      vram__t_split(s, b, 3, part, pb);
+    for (i = 0; i < 3; i++)
+      v[i] = vram__t_linear(s, in[i], pw[i], pb[i]);
+    for (i = 0; i < 3; i++)
+      vram__let(s, pw[i]), vram__let(s, pb[i]);
+  }
+  if (mask.d && mask.d->ndim == 2) {
+    t = vram__t_unsqueeze(s, mask, 0);
+    vram__let(s, mask);
+    mask = t;
+  }
+  for (k = 0; k < 2; k++) { /* bias_k and bias_v, then zeros, behind key and value */
+    if (k ? !VRAM__INT(n, add_zero_attn, 0) : !n->param[VRAM__MHA_BIAS_K]) {
+      for (i = 0; i < 3 && !k; i++)
+        v[i] = vram__mha_heads(s, v[i], h);
+      continue;
+    }
+    for (i = 1; i < 3; i++) {
+      if (k) {
+        size[0] = B * h, size[1] = 1, size[2] = E / h;
+        t = vram__empty(s, vram__dims_in(s, 3, size, NULL), v[i].dt);
+      } else {
+        u = vram__mha_param(s, n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
+        size[0] = 1, size[1] = B, size[2] = E;
+        t = vram__call_n(s, VRAM_OP_repeat, 0, &u, 1, NULL, vram__dims_in(s, 3, size, NULL));
+      }
+      v[i] = vram__t_cat2(s, v[i], t, k);
+    }
+    if (mask.d) {
+      t = vram__t_pad(s, mask, row, 1, VRAM__PAD_CONSTANT);
+      vram__let(s, mask);
+      mask = t;
+    }
+    S++;
+    for (i = 0; i < 3 && !k; i++)
+      v[i] = vram__mha_heads(s, v[i], h);
+  }
+  if (weights) {
+    vram__t f[3];
+    q = v[0]; /* the variable q lives on */
+    t = vram__call(s, VRAM_OP_mul, q, vram__none(), NULL);
+    u = vram__t_swap(s, v[1], 1, 2);
+    vram__let(s, v[1]);
+    f[0] = mask, f[1] = t, f[2] = u;
+    v[0] = mask.d ? vram__call_n(s, VRAM_OP_baddbmm, 0, f, 3, NULL, NULL)
+                  : vram__call_n(s, VRAM_OP_bmm, 0, f + 1, 2, NULL, NULL);
+    vram__let(s, u);
+    vram__let(s, t);
+    t = vram__t_softmax(s, VRAM_OP_softmax, v[0],
+                        s->amp && vram__is_half(v[0].dt) ? (uint8_t)VRAM_F32 : v[0].dt);
+    vram__let(s, v[0]);
+    if (p) {
+      int64_t attr[3];
+      attr[0] = VRAM__KEY_p | 1 << 8, attr[1] = p, attr[2] = 0;
+      u = vram__call(s, VRAM_OP_dropout, t, vram__none(), attr);
+      vram__let(s, t);
+      t = u;
+    }
+    f[0] = t, f[1] = v[2];
+    u = vram__call_n(s, VRAM_OP_bmm, 0, f, 2, NULL, NULL);
+    vram__let(s, v[2]);
+    y[1] = t;
+    t = vram__t_swap(s, u, 0, 1);
+  } else {
+    static const uint8_t order[] = {2, 0, 1, 3};
+    u = vram__mha_sdpa(s, n, v, mask, B, h, p);
+    for (i = 0; i < 3; i++)
+      vram__let(s, v[i]);
+    t = vram__t_permute(s, u, order);
+  }
+  vram__let(s, u);
+  size[0] = L * B, size[1] = E;
+  u = vram__t_reshape(s, t, 2, size);
+  vram__let(s, t);
+  t = vram__t_linear(s, u, vram__mha_param(s, n, VRAM__MHA_OUT),
+                     vram__mha_param(s, n, VRAM__MHA_OUT_BIAS));
+  vram__let(s, u);
+  size[0] = L, size[1] = B, size[2] = E;
+  y[0] = vram__view(s, t, vram__dims_in(s, 3, size, NULL), VRAM__K_view, 0);
+  vram__let(s, t);
+  if (weights) { /* averaged over the heads */
+    static const int64_t mean[] = {VRAM__KEY_dim | 1 << 8, 1, 0};
+    size[0] = B, size[1] = h, size[2] = L, size[3] = S;
+    t = vram__view(s, y[1], vram__dims_in(s, 4, size, NULL), VRAM__K_view, 0);
+    vram__let(s, y[1]);
+    y[1] = vram__call(s, VRAM_OP_mean, t, vram__none(), mean);
+    vram__let(s, t);
+  }
+  vram__let(s, given);
+  vram__let(s, mask);
+  vram__let(s, q);
+  for (i = 0; i < 3; i++)
+    vram__let(s, in[i]);
+  if (!batched) {
+    t = vram__t_squeeze1(s, y[0], 1);
+    vram__let(s, y[0]);
+    y[0] = t;
+    if (weights) {
+      t = vram__t_squeeze1(s, y[1], 0);
+      vram__let(s, y[1]);
+      y[1] = t;
+    }
+  }
+  if (first) {
+    t = vram__t_swap(s, y[0], 0, 1);
+    vram__let(s, y[0]);
+    y[0] = t;
+  }
+  if (n->nout < 2) {
+    vram__let(s, y[1]);
+    y[1] = vram__none();
+  }
+}
+
 /* ---- losses ---- */
 
 enum { VRAM__RED_NONE, VRAM__RED_MEAN, VRAM__RED_SUM, VRAM__RED_BATCHMEAN };
@@ -13175,10 +13694,14 @@ static void vram__run_rnn(vram__s *s, const vram_node *n, vram__t *x, vram__t *y
       own[i] = vram__empty(s, state[i], dt), in[1 + i] = vram__keep_t(s, own[i]);
     else
       in[1 + i] = flat2 ? vram__t_unsqueeze(s, x[1 + i], 1) : vram__keep_t(s, x[1 + i]);
-  if (drop && !s->rnn_dropout.d) { /* made by the first call, from a random seed */
+  /* RNN.cpp, get_dropout_state: made by the first call, from a random seed */
+  if (drop && (!s->rnn_dropout.d || s->rnn_reset)) {
+    vram__t old = s->rnn_dropout;
     vram__workspace(s, 8);
     s->cat = VRAM_CATEGORY_WORKSPACE;
     s->rnn_dropout = vram__empty(s, vram__rnn_state_dims(s), VRAM_U8);
+    s->rnn_reset = 0;
+    vram__let(s, old);
     s->cat = cat;
   }
   w = (vram__t *)vram__bump(s->mem, &s->used, s->cap, n->nparam * (uint64_t)sizeof *w);
@@ -13737,6 +14260,7 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_cosine vram__bw_none
 #define vram__bw_triplet vram__bw_none
 #define vram__bw_gumbel_softmax vram__bw_none
+#define vram__bw_mha vram__bw_none
 #define vram__bw_lrn vram__bw_none
 #define vram__bw_einsum vram__bw_none
 #define vram__bw_sdpa vram__bw_none
@@ -14585,15 +15109,18 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
         steal = 0;
   } else if (!(t.d->flags & VRAM__CONTIG))
     steal = 0;
-  if (steal)
+  if (steal && t.st && (s->top - t.st)->of) { /* new_grad.detach() is no view */
+    l->grad = vram__alias_only(s, t, t.d);
+    vram__let(s, t);
+  } else if (steal)
     l->grad = t;
   else {
     l->grad = vram__empty(s, l->d->flags & VRAM__DENSE ? l->d : vram__contig(s, t.d), t.dt);
     vram__let(s, t);
   }
   if (l->d->flags & VRAM__DENSE)
-    l->grad.d = l->d; /* t's own may go with the tape */
-  if (l->grad.st) {
+    l->grad.d = l->d;                         /* t's own may go with the tape */
+  if (l->grad.st && l < s->leaf + s->nleaf) { /* no input of a call inside backward */
     vram__store *b = s->top - (s->top - l->grad.st)->base;
     if (s->fresh)
       vram__at_peak(s);
@@ -14927,7 +15454,9 @@ static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vr
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
+  s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
   end = vram__nodes(s, r->first, end);
+  s->rnn_reset |= r->narg != 0; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
     vram__t *t = &s->obj[s->name_of[r->out[i]->index]].t;
     vram__refresh(s, t);
@@ -15451,9 +15980,19 @@ static void vram__zero_grad(vram__s *s) {
   uint32_t i;
   if (!s->train || s->o->first_step)
     return;
-  for (i = 0; i < s->nleaf; i++)
-    if (s->leaf[i].had)
-      s->leaf[i].grad = vram__existing(s, s->leaf[i].d, s->leaf[i].dt, VRAM_CATEGORY_GRADIENTS);
+  for (i = 0; i < s->nleaf; i++) {
+    vram__leaf *l = &s->leaf[i];
+    int64_t size = (int64_t)l->had_bytes;
+    if (l->had && l->had_with)
+      l->grad = vram__alias_only(s, s->leaf[l->had_with - 1].grad, l->d);
+    else if (l->had && l->had_bytes == vram__bytes_of(l->d, l->dt))
+      l->grad = vram__existing(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
+    else if (l->had) {
+      l->grad =
+          vram__existing(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, VRAM_CATEGORY_GRADIENTS);
+      l->grad.d = l->d, l->grad.dt = l->dt;
+    }
+  }
   s->peak = s->total_peak = s->cur;
   s->blocks_peak = s->blocks;
   if (s->upper > s->upper_peak)
@@ -15909,7 +16448,7 @@ static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t b
   uint64_t bytes = 0, frees = 0;
   uint32_t i;
   for (i = 0; i < s->nleaf; i++) {
-    uint64_t n = s->leaf[i].had ? vram__bytes_of(s->leaf[i].d, s->leaf[i].dt) : 0;
+    uint64_t n = s->leaf[i].had && !s->leaf[i].had_with ? s->leaf[i].had_bytes : 0;
     if (n > (uint64_t)VRAM_MAX_BYTES - bytes) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
@@ -15940,9 +16479,28 @@ static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t b
   s->peak_cats.of[VRAM_CATEGORY_GRADIENTS] += bytes;
 }
 
-static vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                  uint64_t scratch_bytes, vram_report *report, vram__s *s,
-                                  int known) { /* s->live...: as the caller has set them */
+/* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
+   others be views of the same: `writes`, which backward is through with, leads to the first. */
+static void vram__had(vram__s *s, uint32_t i) {
+  vram__leaf *l = &s->leaf[i], *first;
+  vram__store *b;
+  l->had = 1;
+  l->had_bytes = l->had_with = 0;
+  if (!l->grad.st)
+    return;
+  b = s->top - (s->top - l->grad.st)->base;
+  l->had_bytes = b->bytes;
+  first = b->writes && b->writes <= i ? &s->leaf[b->writes - 1] : NULL;
+  if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
+    l->had_with = b->writes;
+  else
+    b->writes = i + 1;
+}
+
+static vram_result
+vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
+               uint64_t scratch_bytes, vram_report *report, vram__s *s,
+               int known) { /* 2: rnn_reset, too; s->live...: as the caller has set them */
   uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   uint32_t i;
   vram_live *live = s->live;
@@ -16000,9 +16558,10 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
   s->obj[g->nvalue].refs = 0;
   VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput + s->most_args);
   for (i = 0; i < g->nparam + g->ninput; i++) { /* at the same address in both runs */
-    uint8_t had = known ? s->leaf[i].had : 0;
+    vram__leaf l = s->leaf[i];
     vram__zero(&s->leaf[i], sizeof *s->leaf);
-    s->leaf[i].had = had;
+    if (known)
+      s->leaf[i].had = l.had, s->leaf[i].had_bytes = l.had_bytes, s->leaf[i].had_with = l.had_with;
   }
   VRAM__TAKE(s->param, vram__t, g->nparam);
   VRAM__TAKE(s->args, vram__t, g->max_in + g->max_out + 16);
@@ -16012,6 +16571,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
     return VRAM_ERR_MEMORY;
   s->phase = VRAM_PHASE_ZERO_GRAD;
   s->known = known != 0;
+  s->rnn_reset = known > 1;
   s->root = g->root;
   vram__leave_out(s);
   if (s->failed)
@@ -16039,7 +16599,7 @@ static vram_result vram__run_step(const vram_graph *g, const vram_step_options *
     if (!s->leaf[i].grad.d)
       s->missing |= i < s->nparam_leaf && s->train && !o->first_step;
     else {
-      s->leaf[i].had = 1;
+      vram__had(s, i);
       if (i < s->nparam_leaf)
         report->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
     }
@@ -16090,7 +16650,7 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
       return r;
     s->live = live;
     s->stop_at = stop_at;
-    return vram__run_step(g, o, scratch, scratch_bytes, report, s, 1);
+    return vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
   }
   quiet = *o;
   quiet.event = NULL;
@@ -16100,7 +16660,7 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
   r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 0);
   s->live = live;
   s->stop_at = stop_at;
-  return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1);
+  return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
