@@ -9305,7 +9305,7 @@ static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, 
   uint32_t i, mask = 0, n = d->ndim;
   vram__fn *f;
   vram__t y, c;
-  int cl = vram__suggests_cl(x.d) && k == 2;
+  int cl = vram__suggests_cl(x.d);
   for (i = n - k; i < n; i++)
     if (d->v[i] == 1)
       mask |= 1u << i;
@@ -9325,6 +9325,7 @@ static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, 
     }
     return y;
   }
+  cl = cl && k == 2; /* AdaptiveAveragePooling3d.cu knows no channels-last */
   f = vram__record(s, VRAM_OP_adaptive_avg_pool2d, &x, 1, 1, 1);
   if (f)
     vram__save(s, f, x);
@@ -9450,7 +9451,8 @@ enum {
   VRAM__UP_LINEAR, /* linear, bilinear, trilinear */
   VRAM__UP_BICUBIC,
   VRAM__UP_AREA,
-  VRAM__UP_AA
+  VRAM__UP_AA,  /* with antialias=1 */
+  VRAM__UP_COPY /* to the size that it has */
 };
 
 static uint32_t vram__up_mode(const vram_node *n) {
@@ -9487,13 +9489,20 @@ static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vr
   if (f)
     f->aux = mode;
   y[0] = vram__empty(s, vram__formatted(s, d, cl), a.dt);
-  if (mode == VRAM__UP_NEAREST) {
-    int native = cl && k == 2 && x[0].d->v[1] >= 4;
+  if (k == 2 && (mode == VRAM__UP_NEAREST || mode == VRAM__UP_LINEAR) && a.d->v[2] == d->v[2] &&
+      a.d->v[3] == d->v[3]) { /* UpSampleNearest2d.cu, UpSampleBilinear2d.cu: copy_ */
+    if (f)
+      f->aux = VRAM__UP_COPY;
+  } else if (mode == VRAM__UP_NEAREST || mode == VRAM__UP_AA) {
+    int native = cl && k == 2 && mode == VRAM__UP_NEAREST && x[0].d->v[1] >= 4;
     if (cl && !native)
       t = vram__contiguous(s, y[0]);
     c = vram__in_format(s, a, native);
     vram__let(s, c);
     vram__let(s, t);
+  } else if (mode == VRAM__UP_LINEAR && k == 2 && cl && x[0].d->v[1] >= 16) {
+    c = vram__in_format(s, a, 1); /* UpSampleBilinear2d.cu: fewer channels are read by strides */
+    vram__let(s, c);
   }
   vram__made(s, f, 0, &y[0]);
   vram__let(s, a);
@@ -9503,12 +9512,20 @@ static void vram__bw_interpolate(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, c, t = vram__none();
   const vram__dims *d = vram__in_dims(s, f, 0, NULL);
   int cl = vram__suggests_cl(g.d), native = cl && d->ndim == 4 && d->v[1] >= 4;
-  if (f->aux == VRAM__UP_BICUBIC || (f->aux == VRAM__UP_NEAREST && d->ndim == 5))
+  if (f->aux == VRAM__UP_BICUBIC || f->aux == VRAM__UP_AA ||
+      (f->aux == VRAM__UP_NEAREST && d->ndim == 5))
     cl = native = 0;
   to[0] = vram__empty(s, vram__formatted(s, d, cl), g.dt);
-  if (cl && !native)
+  if (f->aux == VRAM__UP_COPY)
+    return;
+  if (cl && !native && d->ndim == 4)
     t = vram__contiguous(s, to[0]);
   c = vram__in_format(s, g, native);
+  if (cl && d->ndim == 5) { /* UpSampleTrilinear3d.cu: the other way round */
+    t = vram__contiguous(s, to[0]);
+    vram__let(s, t);
+    t = vram__none();
+  }
   vram__let(s, c);
   vram__let(s, t);
 }
