@@ -2184,6 +2184,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 #define VRAM__INPLACE 1u /* node: the output is the first input's storage */
 #define VRAM__LOSS 4u    /* node: a loss */
 #define VRAM__INNER 2u   /* node: one of the lines that an op was written out to */
+#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
@@ -2710,6 +2711,8 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
       return vram__bad(g, n, "a kernel larger than its padded input");
     size[lead + i] = z;
   }
+  if (!transposed && !same && groups == 1 && word == VRAM__WORD("zeros") && n->nin == 1 && k > 1)
+    n->flags |= VRAM__USUAL;
   w[0] = transposed ? in : c;
   w[1] = (transposed ? c : in) / groups;
   for (i = 0; i < k; i++)
@@ -6088,6 +6091,40 @@ typedef struct vram__frame {
   uint8_t done;         /* recomputed */
 } vram__frame;
 
+/* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
+/* clang-format off */
+#define VRAM__PRIMITIVES(X)                                                                      \
+  X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
+  X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
+  X(nll) X(mean) X(lstm_gates) X(gru_gates) X(index_add)                                                      \
+  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint)                           \
+  X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn)           \
+  X(xlogx) X(ctc)
+/* clang-format on */
+
+/* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
+#define VRAM__VARIANTS(X)                                                                          \
+  X(add_alpha, "w: g %; x: g =")                                                                   \
+  X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
+  X(div_rounded, "w: x ' w ' z; x: w ' z")                                                         \
+  X(pow_tensor, "w: g w ! x ! ? / y x > ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                    \
+  X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
+  X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
+  X(zeros_like, "x: g ~")
+
+enum {
+  VRAM__K_FIRST = VRAM_OP_COUNT - 1,
+#define VRAM__X(name) VRAM__K_##name,
+  VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+      VRAM__K_VARIANTS, /* the first of them */
+  VRAM__K_BEFORE = VRAM__K_VARIANTS - 1,
+#define VRAM__X(name, recipe) VRAM__K_##name,
+  VRAM__VARIANTS(VRAM__X)
+#undef VRAM__X
+      VRAM__K_COUNT
+};
+
 typedef struct vram__cats { /* bytes by category */
   uint64_t of[VRAM_CATEGORY_COUNT];
 } vram__cats;
@@ -6139,6 +6176,7 @@ struct vram__s {
   uint8_t registers;         /* results stay in registers: nothing is allocated */
   uint8_t known;             /* leaf.had is known from a step before */
   uint8_t missing; /* a trainable parameter got no gradient, so it has no optimizer state */
+  uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram__dims *cache[64];
   const vram__dims *scalar;
   const vram__dims *vec; /* the last one of one axis that vram__vec made */
@@ -6328,8 +6366,8 @@ static inline void vram__drop_storage(vram__s *s, uint32_t i) {
     vram__storage_gone(s, i);
 }
 
-/* The last handle of a tensor goes, and with it views that only it held. */
-static void vram__tensor_gone(vram__s *s, uint32_t i) {
+/* The same of a tensor that is a view or keeps a record; what it is a view of may go with it. */
+VRAM__RARE void vram__view_gone(vram__s *s, uint32_t i) {
   vram__store *st = s->top - i;
   for (;;) {
     const uint32_t base = st->base, of = st->of;
@@ -6349,6 +6387,15 @@ static void vram__tensor_gone(vram__s *s, uint32_t i) {
     if (!i || --st->refs)
       return;
   }
+}
+
+/* The last handle of a tensor goes. */
+static void vram__tensor_gone(vram__s *s, uint32_t i) {
+  const vram__store *st = s->top - i;
+  if (st->base == i && !st->of && !st->held)
+    vram__drop_storage(s, i);
+  else
+    vram__view_gone(s, i);
 }
 
 /* One handle of a tensor goes. */
@@ -6401,8 +6448,11 @@ static vram__fn *vram__fn_at(const vram__s *s, uint32_t f) {
 
 static void vram__fn_gone(vram__s *s, uint32_t f);
 
-static void vram__fn_unref(vram__s *s, uint32_t fn) {
-  if (fn && !(fn & VRAM__LEAF) && --vram__fn_at(s, fn)->refs == 0)
+/* Is it a record, neither nothing nor a leaf? */
+static inline int vram__is_fn(uint32_t fn) { return fn - 1 < VRAM__LEAF - 1; }
+
+static inline void vram__fn_unref(vram__s *s, uint32_t fn) {
+  if (vram__is_fn(fn) && --vram__fn_at(s, fn)->refs == 0)
     vram__fn_gone(s, fn);
 }
 
@@ -6415,15 +6465,15 @@ static void vram__keep_store(vram__s *s, uint32_t i) {
 static vram__t vram__keep_t(vram__s *s, vram__t t) {
   if (t.st)
     vram__keep_store(s, t.st);
-  if (t.fn && !(t.fn & VRAM__LEAF))
+  if (vram__is_fn(t.fn))
     vram__fn_at(s, t.fn)->refs++;
   return t;
 }
 
 static void vram__let(vram__s *s, vram__t t) {
-  vram__fn_unref(s, t.fn);
-  if (t.st)
-    vram__drop_store(s, t.st);
+  if (vram__is_fn(t.fn) && --vram__fn_at(s, t.fn)->refs == 0)
+    vram__fn_gone(s, t.fn);
+  vram__drop_store(s, t.st);
 }
 
 static const vram__dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
@@ -7156,13 +7206,11 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
   return f;
 }
 
-/* Is this the first time that the storage is kept for backward? */
-static inline void vram__count_saved(vram__s *s, vram__store *b) {
+/* A storage is kept for backward, perhaps for the first time. */
+static void vram__count_saved(vram__s *s, vram__store *b) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
-  if (b->saved)
-    return;
-  if ((own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
+  if (b->saved || (own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
     return;
   b->saved = 1;
   s->r->saved_bytes += b->bytes;
@@ -7175,15 +7223,16 @@ static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
   uint32_t st = t.st ? (s->top - t.st)->base : 0;
   if (s->frame)
     st = vram__pack(s, f, t.d, st);
-  if (st) {
-    vram__store *b = s->top - st;
-    b->srefs++;
-    vram__count_saved(s, b);
-  }
   f->nsaved++;
   to->d = t.d;
   to->st = st, to->fn = 0;
   to->out = 0, to->dt = t.dt, to->req = t.req, to->off = t.off;
+  if (st) {
+    vram__store *b = s->top - st;
+    b->srefs++;
+    if (!b->saved)
+      vram__count_saved(s, b);
+  }
 }
 
 /* y is output i of record f. */
@@ -7250,40 +7299,6 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
   s->going = 0;
 }
 
-/* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
-/* clang-format off */
-#define VRAM__PRIMITIVES(X)                                                                      \
-  X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
-  X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
-  X(nll) X(mean) X(lstm_gates) X(gru_gates) X(index_add)                                                      \
-  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint)                           \
-  X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn)           \
-  X(xlogx) X(ctc)
-/* clang-format on */
-
-/* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
-#define VRAM__VARIANTS(X)                                                                          \
-  X(add_alpha, "w: g %; x: g =")                                                                   \
-  X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
-  X(div_rounded, "w: x ' w ' z; x: w ' z")                                                         \
-  X(pow_tensor, "w: g w ! x ! ? / y x > ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                    \
-  X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
-  X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
-  X(zeros_like, "x: g ~")
-
-enum {
-  VRAM__K_FIRST = VRAM_OP_COUNT - 1,
-#define VRAM__X(name) VRAM__K_##name,
-  VRAM__PRIMITIVES(VRAM__X)
-#undef VRAM__X
-      VRAM__K_VARIANTS, /* the first of them */
-  VRAM__K_BEFORE = VRAM__K_VARIANTS - 1,
-#define VRAM__X(name, recipe) VRAM__K_##name,
-  VRAM__VARIANTS(VRAM__X)
-#undef VRAM__X
-      VRAM__K_COUNT
-};
-
 /* View of x with record k. */
 static vram__t vram__view(vram__s *s, vram__t x, const vram__dims *d, uint32_t k, uint64_t aux) {
   vram__fn *f = vram__record(s, k, &x, 1, 1, 0);
@@ -7337,13 +7352,9 @@ static void vram__look_again(vram__s *s, vram__t *t) {
   st->ver = (s->top - st->base)->ver;
 }
 
-/* t's storage may have been written to through another tensor since t got its history. */
-static void vram__refresh(vram__s *s, vram__t *t) {
+/* t's storage was written to through another tensor: t gets its history. */
+VRAM__RARE void vram__new_history(vram__s *s, vram__t *t) {
   vram__store *st = s->top - t->st;
-  if (!t->st)
-    return;
-  if (st->of ? st->ver == (s->top - st->base)->ver : st->fn == t->fn || (t->fn & VRAM__LEAF))
-    return;
   vram__fn_unref(s, t->fn);
   if (st->of)
     vram__look_again(s, t);
@@ -7351,6 +7362,14 @@ static void vram__refresh(vram__s *s, vram__t *t) {
     t->fn = st->fn, t->out = st->out, t->req = 1;
     vram__fn_at(s, t->fn)->refs++;
   }
+}
+
+/* t's storage may have been written to through another tensor since t got its history. */
+static inline void vram__refresh(vram__s *s, vram__t *t) {
+  const vram__store *st = s->top - t->st;
+  if (t->st &&
+      (st->of ? st->ver != (s->top - st->base)->ver : st->fn != t->fn && !(t->fn & VRAM__LEAF)))
+    vram__new_history(s, t);
 }
 
 /* x was overwritten by an operation whose record made y. If x is a view, its base gets that
@@ -8066,7 +8085,7 @@ static void vram__weights(vram__s *s, const vram_node *n, vram__t *w, vram__t *b
 
 /* ---- pointwise ops: see the comment at the table ---- */
 
-static const char *vram__recipe(uint32_t kind, int inplace, int *copy) {
+static const char *vram__recipe(uint32_t kind, int inplace) {
   static const char *const variant[] = {
 #define VRAM__X(name, recipe) recipe,
       VRAM__VARIANTS(VRAM__X)
@@ -8075,59 +8094,108 @@ static const char *vram__recipe(uint32_t kind, int inplace, int *copy) {
   const char *p = kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe
                                        : variant[kind - VRAM__K_VARIANTS],
              *q;
-  *copy = 0;
-  if (!inplace)
-    return p;
-  for (q = p; *q; q++)
+  for (q = p; inplace && *q; q++)
     if (*q == ';' && q[1] == ' ' && q[2] == 'i') {
       q += 11; /* behind "; inplace: " */
-      if (*q == 'c') {
-        *copy = 1;
-        return p;
-      }
-      return q;
+      return *q == 'c' ? p : q;
     }
   return p;
 }
 
 static uint32_t vram__letter(char c) {
-  return c == 'x' ? 0 : c == 'w' ? 1 : c == 'b' ? 2 : c == 'y' ? 3 : c == 'm' ? 4 : 9;
-}
-
-/* Which letters f saves: x w b y m as bits 0..4. */
-static uint32_t vram__letters(const char *p, vram__fn *f) {
-  uint32_t need = 0, seen = 0, here = 0, on = 0;
-  for (;; p++) {
-    uint32_t bit = vram__letter(*p);
-    if (!*p || *p == ';' || *p == 'i') { /* the end of one gradient */
-      need |= (on ? here : 0) | (seen & here) | (here & 24);
-      seen |= here;
-      here = on = 0;
-      if (*p != ';')
-        return need;
-    } else if (bit < 3 && p[1] == ':') {
-      on = bit < f->nin && vram__wants(f, bit);
-      p++;
-    } else if (bit < 9)
-      here |= 1u << bit;
+  switch (c) {
+  case 'x':
+    return 0;
+  case 'w':
+    return 1;
+  case 'b':
+    return 2;
+  case 'y':
+    return 3;
+  case 'm':
+    return 4;
+  default:
+    return 9;
   }
 }
 
-static void vram__save_letters(vram__s *s, vram__fn *f, const char *p, const vram__t *in,
+/* A recipe in short. Bits 5i..5i+4: the letters that the gradient of input i needs (x w b y
+   m), 15..19: those that are saved in any case. */
+#define VRAM__PLAN_KNOWN 0x100000u
+#define VRAM__PLAN_GRADIENT 0x200000u /* there is one */
+#define VRAM__PLAN_PASS 0x400000u     /* each gradient is g itself */
+#define VRAM__PLAN_PRODUCT 0x800000u  /* of one input: g times letter 24..26, */
+#define VRAM__PLAN_SWAP 0x8000000u    /* which comes first */
+
+VRAM__RARE uint32_t vram__plan_of(uint32_t kind, int inplace) {
+  const char *p = vram__recipe(kind, inplace), *from = p;
+  uint32_t plan = VRAM__PLAN_KNOWN, here = 0, seen = 0, at = 0, n = 0, pass = 1, parts = 0;
+  if (*p)
+    plan |= VRAM__PLAN_GRADIENT;
+  for (; *p; p++) {
+    uint32_t bit = vram__letter(*p);
+    if (bit < 3 && p[1] == ':') {
+      at = bit;
+      p++;
+    } else if (bit < 9)
+      here |= 1u << bit;
+    else if (*p == '*' || *p == 'g' || *p == '=')
+      n++;
+    else if (*p != ' ' && *p != ';')
+      n += 100;
+    if (p[1] == ';' || !p[1]) { /* the end of one gradient */
+      plan |= here << 5 * at | ((seen & here) | (here & 24)) << 15;
+      pass &= !here && n == 2;
+      parts++;
+      seen |= here;
+      if (p[1] && p[3] == 'i')
+        break;
+      if (p[1])
+        n = here = 0;
+    }
+  }
+  if (pass)
+    plan |= VRAM__PLAN_PASS;
+  else if (parts == 1 && n == 2 && !at && (here == 1 || here == 8)) {
+    plan |= VRAM__PLAN_PRODUCT | (here == 8 ? 3u : 0u) << 24;
+    plan |= from[3] == 'g' ? 0 : VRAM__PLAN_SWAP;
+  }
+  return plan;
+}
+
+static inline uint32_t vram__plan(vram__s *s, uint32_t kind, int inplace) {
+  uint32_t *plan = &s->plan[kind][inplace];
+  if (!*plan)
+    *plan = vram__plan_of(kind, inplace);
+  return *plan;
+}
+
+/* Which letters f saves: x w b y m as bits 0..4. */
+static uint32_t vram__letters(uint32_t plan, vram__fn *f) {
+  uint32_t need = plan >> 15, i;
+  for (i = 0; i < f->nin; i++)
+    if (vram__wants(f, i))
+      need |= plan >> 5 * i;
+  return need & 31;
+}
+
+static void vram__save_letters(vram__s *s, vram__fn *f, uint32_t need, const vram__t *in,
                                uint32_t nin, vram__t y) {
-  uint32_t need = vram__letters(p, f), i;
-  int64_t zero = 0;
-  vram__t m = y;
-  m.st = 0;
-  if (need & 16)
-    m.d = vram__dims_in(s, 1, &zero, NULL);
+  uint32_t i;
+  vram__t m;
   f->aux = 0;
-  for (i = 0; i < 5; i++) {
-    vram__t t = i < 3 ? (i < nin ? in[i] : vram__none()) : i == 3 ? y : m;
-    if (!(need >> i & 1) || !t.d)
+  for (i = 0; need >> i; i++) {
+    const vram__t *t = i < 3 ? in + i : i == 3 ? &y : &m;
+    if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;
+    if (i == 4) {
+      const int64_t zero = 0;
+      m = y;
+      m.st = 0;
+      m.d = vram__dims_in(s, 1, &zero, NULL);
+    }
     f->aux |= (uint64_t)(f->nsaved + 1u) << (4 * i);
-    vram__save(s, f, t);
+    vram__save(s, f, *t);
   }
 }
 
@@ -8143,12 +8211,11 @@ static vram__t vram__over(vram__s *s, vram__t t, const vram__dims *d, uint8_t dt
   return vram__empty(s, vram__dense(s, d), dt);
 }
 
-static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
+static void vram__bw_recipe(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
   uint32_t n = 0, nown = 0, at = 0, on = 0, k;
   const vram__dims *d[3];
-  int copy;
-  const char *p = vram__recipe(f->kind, (f->aux & VRAM__AUX_INPLACE) != 0, &copy);
+  const char *p = vram__recipe(f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   for (;; p++) {
     uint32_t bit = vram__letter(*p);
     if (bit < 3 && p[1] == ':') {
@@ -8252,11 +8319,28 @@ static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
   }
 }
 
+static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
+  const uint32_t plan = vram__plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
+  const vram__t *g = &VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
+    const vram__t *t = VRAM__SAVED(f); /* the only one */
+    to[0] = plan & VRAM__PLAN_SWAP ? vram__ti2(s, *t, *g) : vram__ti2(s, *g, *t);
+  } else if (plan & VRAM__PLAN_PASS) {
+    for (i = f->nin; i-- > 0;)
+      if (vram__wants(f, i)) {
+        to[i] = *g;
+        to[i].fn = 0;
+        vram__keep_store(s, g->st);
+      }
+  } else
+    vram__bw_recipe(s, f, to);
+}
+
 /* A pointwise op with autograd; nin 1: of one tensor, or of one and a number. */
 static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin) {
-  int copy;
-  const char *p = vram__recipe(kind, 0, &copy);
-  vram__fn *f = *p ? vram__record(s, kind, in, nin, 1, 5) : NULL;
+  const uint32_t plan = vram__plan(s, kind, 0);
+  vram__fn *f = plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, 5) : NULL;
   const vram__dims *d[3];
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   uint8_t dt = in[0].dt;
@@ -8295,7 +8379,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
   y = vram__empty(s, d[0], dt);
   vram__let(s, cast);
   if (f)
-    vram__save_letters(s, f, p, in, nin, y);
+    vram__save_letters(s, f, vram__letters(plan, f), in, nin, y);
   vram__made(s, f, 0, &y);
   return y;
 }
@@ -8331,21 +8415,20 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
 }
 
 static vram__t vram__pointwise_inplace(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin) {
-  int copy;
-  const char *p = vram__recipe(kind, 1, &copy);
-  vram__fn *f = *p ? vram__record(s, kind, in, nin, 1, 5) : NULL;
+  const uint32_t plan = vram__plan(s, kind, 1);
+  vram__fn *f = plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, 5) : NULL;
   vram__t old[3], y = in[0];
   uint32_t i;
   y.fn = 0;
   vram__keep_t(s, y);
   if (f) {
-    uint32_t need = vram__letters(p, f);
+    const uint32_t need = vram__letters(plan, f);
     vram__t c = vram__none();
     for (i = 0; i < nin; i++)
       old[i] = in[i];
     if (need & 1) /* what is overwritten is cloned before */
       old[0] = c = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
-    vram__save_letters(s, f, p, old, nin, y);
+    vram__save_letters(s, f, need, old, nin, y);
     vram__let(s, c);
     f->aux |= VRAM__AUX_INPLACE;
   }
@@ -8955,6 +9038,31 @@ static void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t x,
   vram__let(s, cx);
 }
 
+/* Contiguous, and not like channels last either: most convolutions take no copies. */
+static int vram__usual_conv(const vram__s *s, const vram_node *n, const vram__t *x) {
+  return (n->flags & VRAM__USUAL) && x->d->ndim == n->param[0]->d->ndim && s->cc >= 80 &&
+         (x->d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN;
+}
+
+static void vram__run_usual_conv(vram__s *s, const vram_node *n, const vram__t *x, vram__t *y) {
+  vram__t a[3];
+  vram__fn *f;
+  uint32_t i;
+  a[0] = *x;
+  vram__weights(s, n, &a[1], &a[2]);
+  for (i = s->amp ? 3 : 0; i-- > 0;)
+    if (a[i].d)
+      a[i] = vram__autocast(s, a[i], s->amp);
+  f = vram__record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
+  if (f)
+    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
+  y[0] = vram__empty(s, n->out[0].d, a[0].dt);
+  vram__may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
+  vram__made(s, f, 0, &y[0]);
+  for (i = 0; s->amp && i < 3; i++)
+    vram__let(s, a[i]);
+}
+
 static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3], c, cx, cw, cf, p = vram__none();
   vram__fn *f;
@@ -8962,6 +9070,10 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   uint32_t i;
   const vram__dims *d = n->out[0].d;
   vram__slow slow;
+  if (vram__usual_conv(s, n, x) && !vram__suggests_cl(n->param[0]->d)) {
+    vram__run_usual_conv(s, n, x, y);
+    return;
+  }
   vram__weights(s, n, &a[1], &a[2]);
   if (!batched) {
     c = vram__t_unsqueeze(s, x[0], 0);
@@ -9043,6 +9155,21 @@ static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
   int cl, native, want0 = vram__wants(f, 0), want1 = vram__wants(f, 1), flat = x.d->ndim == 3;
   int transposed = vram__is_transposed(f->node->op), want2 = f->nin > 2 && vram__wants(f, 2);
   vram__slow slow;
+  if (vram__usual_conv(s, f->node, &x) && !vram__suggests_cl(w.d) &&
+      (g0.d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN) {
+    const uint64_t numel = x.d->numel + w.d->numel + g0.d->numel;
+    if (want0) {
+      to[0] = vram__empty(s, x.d, g0.dt);
+      vram__may_need(s, numel);
+    }
+    if (want1) {
+      to[1] = vram__empty(s, w.d, g0.dt);
+      vram__may_need(s, numel);
+    }
+    if (want2)
+      to[2] = vram__sum(s, g0, ((1u << g0.d->ndim) - 1) & ~2u, 0, g0.dt);
+    return;
+  }
   c = flat ? vram__contiguous(s, x) : vram__none();
   x = vram__as_2d(s, flat ? c : x);
   w = vram__as_2d(s, w);
@@ -13971,7 +14098,7 @@ static void vram__run_rnn_cell(vram__s *s, const vram_node *n, vram__t *x, vram_
     f = vram__record(s, kind, &a, 1, 1, 1);
     y[0] = vram__ti1(s, a);
     if (f)
-      vram__save_letters(s, f, vram__op_at(kind)->recipe, &a, 1, y[0]);
+      vram__save_letters(s, f, vram__letters(vram__plan(s, kind, 0), f), &a, 1, y[0]);
     vram__made(s, f, 0, &y[0]);
     vram__let(s, b);
     vram__let(s, a);
@@ -15147,25 +15274,20 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
   }
 }
 
-/* One gradient goes to where an edge leads. */
-static void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
+/* One gradient, or none, goes to where an edge leads. */
+static inline void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
   if (e.fn & VRAM__LEAF) {
     vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
     if (t->d)
       vram__arrive(s, &l->task[s->depth].in, t);
     l->task[s->depth].deps--;
-  } else {
-    vram__fn *f = vram__fn_at(s, e.fn);
-    if (t->d)
-      vram__arrive(s, &VRAM__SLOTS(f)[e.out].g, t);
-  }
+  } else if (t->d)
+    vram__arrive(s, &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g, t);
 }
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
  */
-static void vram__validate(vram__s *s, vram__fn *f, uint32_t i, vram__t *t) {
-  uint8_t dt;
-  const vram__dims *d = vram__in_dims(s, f, i, &dt);
+static void vram__validate(vram__s *s, vram__t *t, const vram__dims *d, uint8_t dt) {
   vram__t u;
   if (t->d != d) {
     uint32_t k;
@@ -15209,47 +15331,62 @@ static void vram__expect(vram__s *s, uint32_t from, uint32_t end) {
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
+  vram__t *const gin = s->gin;
   uint32_t at, i;
   vram__fn *f;
   for (at = from; at != end && !s->failed; at = f->prev) {
+    vram__edge *edge;
+    vram__slot *slot;
     int any = 0;
     f = vram__fn_at(s, at);
     if (!f->flag || f->done)
       continue;
+    edge = VRAM__EDGES(f), slot = VRAM__SLOTS(f);
     f->done = 1;
     f->flag = 0;
     s->node = f->node;
     for (i = 0; i < f->nout; i++)
-      if (VRAM__SLOTS(f)[i].g.d)
-        any = 1;
+      any |= slot[i].g.d != NULL;
     for (i = 0; i < f->nin; i++)
-      s->gin[i] = vram__none();
+      gin[i].d = NULL;
     if (any)
-      vram__bw_any(s, f, s->gin);
+      vram__bw_any(s, f, gin);
     else
       vram__unpack(s, f);
     if (s->failed)
       return;
     for (i = 0; i < f->nin; i++)
-      if (s->gin[i].d)
-        vram__validate(s, f, i, &s->gin[i]);
-    for (i = 0; i < f->nout; i++)
-      if (VRAM__SLOTS(f)[i].g.d) {
-        vram__let(s, VRAM__SLOTS(f)[i].g);
-        VRAM__SLOTS(f)[i].g = vram__none();
+      if (gin[i].d) {
+        const uint32_t e = edge[i].fn;
+        if (e & VRAM__LEAF) {
+          const vram__leaf *l = s->leaf + (e & ~VRAM__LEAF);
+          if (gin[i].d != l->d || gin[i].dt != l->dt)
+            vram__validate(s, gin + i, l->d, l->dt);
+        } else {
+          const vram__slot *o = VRAM__SLOTS(vram__fn_at(s, e)) + edge[i].out;
+          if (gin[i].d != o->d || gin[i].dt != o->dt)
+            vram__validate(s, gin + i, o->d, o->dt);
+        }
       }
-    vram__release_saved(s, f);
+    for (i = 0; i < f->nout; i++)
+      if (slot[i].g.d) {
+        vram__let(s, slot[i].g);
+        slot[i].g.d = NULL;
+      }
+    if (f->nsaved || f->inner)
+      vram__release_saved(s, f);
     for (i = 0; i < f->nin; i++)
-      if (vram__wants(f, i))
-        vram__deliver(s, VRAM__EDGES(f)[i], &s->gin[i]);
+      if (edge[i].fn)
+        vram__deliver(s, edge[i], gin + i);
     for (i = 0; i < f->nin; i++) /* those that were added to others live up to here */
-      if (s->gin[i].d)
-        vram__let(s, s->gin[i]);
-    for (i = 0; i < f->nin; i++) {
-      uint32_t e = VRAM__EDGES(f)[i].fn;
-      if ((e & VRAM__LEAF) && s->leaf[e & ~VRAM__LEAF].task[s->depth].deps == 0)
-        vram__accumulate(s, s->leaf + (e & ~VRAM__LEAF));
-    }
+      if (gin[i].d)
+        vram__let(s, gin[i]);
+    for (i = 0; i < f->nin; i++)
+      if (edge[i].fn & VRAM__LEAF) {
+        vram__leaf *l = s->leaf + (edge[i].fn & ~VRAM__LEAF);
+        if (l->task[s->depth].deps == 0)
+          vram__accumulate(s, l);
+      }
   }
 }
 
@@ -15923,6 +16060,8 @@ static void vram__before(vram__s *s) {
   const vram__dims *nothing = vram__dims_in(s, 1, &none, NULL);
   all[0] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_PARAMS);
   all[1] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_BUFFERS);
+  for (i = 0; i < 2; i++) /* nor are they ever counted as saved */
+    (s->top - all[i].st)->saved = 1;
   for (p = g->param_first; p; p = p->next) {
     int buffer = p->kind == VRAM__BUFFER;
     vram__t t = all[buffer];
