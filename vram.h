@@ -2022,6 +2022,14 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
 #undef VRAM__X
 };
 
+/* bytes of one element; 0: it comes in blocks */
+static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
+#define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values)                 \
+  (uint8_t)(VRAM__AT0(VRAM__DT_##token) == 1 ? VRAM__AT1(VRAM__DT_##token) : 0),
+                                                           VRAM_DTYPES(VRAM__X)
+#undef VRAM__X
+};
+
 typedef struct vram__dtype_alias {
   const char *name;
   vram_dtype dtype;
@@ -6064,7 +6072,8 @@ typedef struct vram__obj { /* a Python variable's tensor */
 
 typedef struct vram__optim_sum { /* of a list of tensors */
   uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
-  uint64_t last;                 /* bytes of its last one */
+  uint64_t last;                 /* bytes of its last one, */
+  uint32_t count;                /* and how many there are; without those of no bytes */
 } vram__optim_sum;
 
 #define VRAM__SPARE 64 /* more than one operation needs at a time */
@@ -6169,13 +6178,15 @@ struct vram__s {
   struct vram__optim_param *optim;
   const char *problem; /* why these options are impossible */
   const vram_node *problem_node;
-  uint64_t optim_held;       /* optimizer state from before the step */
-  vram__optim_sum optim_all; /* a list like all trainable parameters */
-  uint8_t scaler;            /* GradScaler takes part */
-  uint8_t ideal;             /* VRAM_RULES_IDEAL */
-  uint8_t registers;         /* results stay in registers: nothing is allocated */
-  uint8_t known;             /* leaf.had is known from a step before */
-  uint8_t missing; /* a trainable parameter got no gradient, so it has no optimizer state */
+  uint64_t optim_held;             /* optimizer state from before the step */
+  vram__optim_sum optim_all;       /* a list like all trainable parameters */
+  vram__optim_sum had;             /* the storages of all gradients */
+  uint8_t scaler;                  /* GradScaler takes part */
+  uint8_t ideal;                   /* VRAM_RULES_IDEAL */
+  uint8_t registers;               /* results stay in registers: nothing is allocated */
+  uint8_t known;                   /* leaf.had is known from a step before */
+  uint8_t all_had;                 /* every trainable parameter got a gradient, */
+  uint8_t missing;                 /* or one did not, so it has no optimizer state */
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram__dims *cache[64];
   const vram__dims *scalar;
@@ -6318,12 +6329,22 @@ static inline uint32_t vram__slot_new(vram__s *s) {
 
 /* A new storage of so many bytes: its slot (no bytes: PyTorch allocates nothing). */
 static uint32_t vram__new(vram__s *s, uint64_t bytes) {
-  const uint32_t i = s->mute ? 0 : vram__slot_new(s);
+  uint32_t i = s->free;
   vram__store *st = s->top - i;
-  if (!i)
+  if (s->mute)
     return 0;
-  if (!vram__countable(s, bytes))
+  if (i)
+    s->free = st->id;
+  else {
+    i = vram__slot_new(s);
+    if (!i)
+      return 0;
+    st = s->top - i;
+  }
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+    s->failed = VRAM_ERR_OVERFLOW;
     bytes = 0;
+  }
   st->bytes = bytes;
   st->refs = st->srefs = 1;
   st->base = i;
@@ -6336,7 +6357,7 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   if (bytes) {
     st->id = (uint32_t)s->next_id++;
     s->events++;
-    vram__grow(s, bytes, st->cat);
+    vram__grow(s, bytes, s->cat);
     if (s->watched)
       vram__watch(s, VRAM_ALLOC, st);
   }
@@ -6501,8 +6522,8 @@ static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
 static uint32_t vram__size_of(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
 
 static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
-  if (vram__dtype_rows[dt].block_elements == 1)
-    return d->numel * vram__dtype_rows[dt].block_bytes;
+  if (vram__item_bytes[dt])
+    return d->numel * vram__item_bytes[dt];
   return (d->numel + vram__dtype_rows[dt].block_elements - 1) /
          vram__dtype_rows[dt].block_elements * vram__dtype_rows[dt].block_bytes;
 }
@@ -7151,11 +7172,10 @@ VRAM__RARE void vram__early_stop(vram__s *s, const vram__fn *f) {
 
 static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
                                   uint32_t room) {
-  uint32_t i;
-  uint64_t n;
-  vram__fn *f;
-  n = sizeof *f + nin * sizeof(vram__edge) + nout * sizeof(vram__slot) + room * sizeof(vram__t);
-  f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap, n);
+  vram__slot *slot, *end;
+  vram__fn *f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap,
+                                       sizeof *f + nin * sizeof(vram__edge) +
+                                           nout * sizeof(vram__slot) + room * sizeof(vram__t));
   if (!f) {
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
@@ -7172,17 +7192,17 @@ static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint3
   f->nsaved = 0;
   f->done = f->flag = f->inner = 0;
   f->aux = 0;
-  s->last_fn = (uint32_t)((uint64_t)((uint8_t *)f - s->mem) / 8);
-  for (i = 0; i < nout; i++)
-    VRAM__SLOTS(f)[i].g.d = VRAM__SLOTS(f)[i].d = NULL;
+  s->last_fn = vram__fn_index(s, f);
+  for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
+    slot->g.d = slot->d = NULL;
   return f;
 }
 
-static void vram__edge_to(vram__s *s, vram__fn *f, uint32_t i, uint32_t fn, uint32_t out) {
+static inline void vram__edge_to(vram__s *s, vram__fn *f, uint32_t i, uint32_t fn, uint32_t out) {
   vram__edge *e = VRAM__EDGES(f) + i;
   e->fn = fn;
   e->out = out;
-  if (fn && !(fn & VRAM__LEAF))
+  if (vram__is_fn(fn))
     vram__fn_at(s, fn)->refs++;
 }
 
@@ -7218,21 +7238,28 @@ static void vram__count_saved(vram__s *s, vram__store *b) {
     s->o->nodes[s->node->index].saved_bytes += b->bytes;
 }
 
-static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
-  vram__t *to = VRAM__SAVED(f) + f->nsaved;
-  uint32_t st = t.st ? (s->top - t.st)->base : 0;
-  if (s->frame)
-    st = vram__pack(s, f, t.d, st);
-  f->nsaved++;
-  to->d = t.d;
-  to->st = st, to->fn = 0;
-  to->out = 0, to->dt = t.dt, to->req = t.req, to->off = t.off;
+static void vram__save_on(vram__s *s, vram__fn *f, const vram__t *t, uint32_t st) {
+  vram__t *to = VRAM__SAVED(f) + f->nsaved++;
+  *to = *t;
+  to->st = st, to->fn = 0, to->out = 0;
   if (st) {
     vram__store *b = s->top - st;
     b->srefs++;
     if (!b->saved)
       vram__count_saved(s, b);
   }
+}
+
+VRAM__RARE void vram__save_packed(vram__s *s, vram__fn *f, const vram__t *t) {
+  vram__save_on(s, f, t, vram__pack(s, f, t->d, t->st ? (s->top - t->st)->base : 0));
+}
+
+/* f keeps t for backward. */
+static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
+  if (s->frame)
+    vram__save_packed(s, f, &t);
+  else
+    vram__save_on(s, f, &t, t.st ? (s->top - t.st)->base : 0);
 }
 
 /* y is output i of record f. */
@@ -7258,13 +7285,12 @@ static void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
 }
 
 static void vram__release_saved(vram__s *s, vram__fn *f) {
-  uint32_t i, n;
   for (;; f = vram__fn_at(s, (uint32_t)f->aux)) {
-    for (i = 0; i < f->nsaved; i++)
-      if (VRAM__SAVED(f)[i].st)
-        vram__drop_storage(s, VRAM__SAVED(f)[i].st);
-    n = f->nsaved;
-    f->nsaved = 0;
+    const vram__t *t = VRAM__SAVED(f);
+    const uint32_t n = f->nsaved;
+    for (; f->nsaved; f->nsaved--, t++)
+      if (t->st)
+        vram__drop_storage(s, t->st);
     if (n && f->frame)
       vram__frame_less(s, vram__frame_at(s, f->frame));
     if (!f->inner)
@@ -15233,45 +15259,46 @@ static void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
   *at = sum;
 }
 
+/* Can t become l's gradient as it is? (AccumulateGrad::accumulateGrad: nobody else has it, and its
+   strides are the leaf's.) */
+static int vram__takes_over(const vram__s *s, const vram__leaf *l, const vram__t *t) {
+  uint32_t i;
+  if (t->st && (s->top - t->st)->refs != 1)
+    return 0;
+  if (!(l->d->flags & VRAM__DENSE))
+    return (t->d->flags & VRAM__CONTIG) != 0;
+  for (i = 0; t->d != l->d && i < t->d->ndim; i++)
+    if (t->d->v[i] != 1 ? VRAM__STRIDE(t->d)[i] != VRAM__STRIDE(l->d)[i] : !VRAM__STRIDE(t->d)[i])
+      return 0;
+  return 1;
+}
+
 /* AccumulateGrad */
 static void vram__accumulate(vram__s *s, vram__leaf *l) {
-  vram__t t = l->task[s->depth].in;
-  uint32_t i;
-  int steal;
-  l->task[s->depth].in = vram__none();
-  if (!t.d)
-    return;
-  if (l->grad.d) {
-    vram__let(s, t);
-    return;
+  vram__t *t = &l->task[s->depth].in;
+  if (t->d && l->grad.d)
+    vram__let(s, *t);
+  else if (t->d) {
+    if (!vram__takes_over(s, l, t)) {
+      l->grad = vram__empty(s, l->d->flags & VRAM__DENSE ? l->d : vram__contig(s, t->d), t->dt);
+      vram__let(s, *t);
+    } else if (t->st && (s->top - t->st)->of) { /* new_grad.detach() is no view */
+      l->grad = vram__alias_only(s, *t, t->d);
+      vram__let(s, *t);
+    } else
+      l->grad = *t;
+    if (l->d->flags & VRAM__DENSE)
+      l->grad.d = l->d;                         /* t's own may go with the tape */
+    if (l->grad.st && l < s->leaf + s->nleaf) { /* no input of a call inside backward */
+      vram__store *b = s->top - (s->top - l->grad.st)->base;
+      if (s->fresh)
+        vram__at_peak(s);
+      s->cats.of[b->cat] -= b->bytes;
+      b->cat = VRAM_CATEGORY_GRADIENTS;
+      s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
+    }
   }
-  steal = !t.st || (s->top - t.st)->refs == 1;
-  if (t.d == l->d && (t.d->flags & VRAM__DENSE)) {
-  } else if (l->d->flags & VRAM__DENSE) {
-    for (i = 0; i < t.d->ndim; i++)
-      if (t.d->v[i] != 1 ? VRAM__STRIDE(t.d)[i] != VRAM__STRIDE(l->d)[i] : !VRAM__STRIDE(t.d)[i])
-        steal = 0;
-  } else if (!(t.d->flags & VRAM__CONTIG))
-    steal = 0;
-  if (steal && t.st && (s->top - t.st)->of) { /* new_grad.detach() is no view */
-    l->grad = vram__alias_only(s, t, t.d);
-    vram__let(s, t);
-  } else if (steal)
-    l->grad = t;
-  else {
-    l->grad = vram__empty(s, l->d->flags & VRAM__DENSE ? l->d : vram__contig(s, t.d), t.dt);
-    vram__let(s, t);
-  }
-  if (l->d->flags & VRAM__DENSE)
-    l->grad.d = l->d;                         /* t's own may go with the tape */
-  if (l->grad.st && l < s->leaf + s->nleaf) { /* no input of a call inside backward */
-    vram__store *b = s->top - (s->top - l->grad.st)->base;
-    if (s->fresh)
-      vram__at_peak(s);
-    s->cats.of[b->cat] -= b->bytes;
-    b->cat = VRAM_CATEGORY_GRADIENTS;
-    s->cats.of[b->cat] += b->bytes;
-  }
+  t->d = NULL;
 }
 
 /* One gradient, or none, goes to where an edge leads. */
@@ -15328,6 +15355,19 @@ static void vram__expect(vram__s *s, uint32_t from, uint32_t end) {
   }
 }
 
+/* Where backward puts the gradients for the inputs of one record; between two records all are none.
+ */
+static vram__t *vram__room_for_inputs(vram__s *s) {
+  uint32_t i;
+  vram__t *t =
+      (vram__t *)vram__bump(s->mem, &s->used, s->cap, (s->max_fn_in + 1) * (uint64_t)sizeof *t);
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  for (i = 0; t && i <= s->max_fn_in; i++)
+    t[i].d = NULL;
+  return t;
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
@@ -15337,7 +15377,8 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
   for (at = from; at != end && !s->failed; at = f->prev) {
     vram__edge *edge;
     vram__slot *slot;
-    int any = 0;
+    uint32_t leaves = 0;
+    int any = 0, left = 0;
     f = vram__fn_at(s, at);
     if (!f->flag || f->done)
       continue;
@@ -15347,8 +15388,6 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
     s->node = f->node;
     for (i = 0; i < f->nout; i++)
       any |= slot[i].g.d != NULL;
-    for (i = 0; i < f->nin; i++)
-      gin[i].d = NULL;
     if (any)
       vram__bw_any(s, f, gin);
     else
@@ -15376,12 +15415,17 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
     if (f->nsaved || f->inner)
       vram__release_saved(s, f);
     for (i = 0; i < f->nin; i++)
-      if (edge[i].fn)
+      if (edge[i].fn) {
         vram__deliver(s, edge[i], gin + i);
-    for (i = 0; i < f->nin; i++) /* those that were added to others live up to here */
-      if (gin[i].d)
+        leaves |= edge[i].fn & VRAM__LEAF;
+        left |= gin[i].d != NULL;
+      }
+    for (i = 0; left && i < f->nin; i++) /* those that were added to others live up to here */
+      if (gin[i].d) {
         vram__let(s, gin[i]);
-    for (i = 0; i < f->nin; i++)
+        gin[i].d = NULL;
+      }
+    for (i = 0; leaves && i < f->nin; i++)
       if (edge[i].fn & VRAM__LEAF) {
         vram__leaf *l = s->leaf + (edge[i].fn & ~VRAM__LEAF);
         if (l->task[s->depth].deps == 0)
@@ -15704,9 +15748,7 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
       in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
   }
   vram__again(s, r, in, out, &m);
-  own = (vram__t *)vram__bump(s->mem, &s->used, s->cap, (s->max_fn_in + 1) * (uint64_t)sizeof *own);
-  if (!own)
-    s->failed = VRAM_ERR_MEMORY;
+  own = vram__room_for_inputs(s);
   s->depth = 1;
   for (i = 0; i < r->nout && !s->failed; i++) {
     roots += out[i].req;
@@ -16048,14 +16090,29 @@ static void vram__phase(vram__s *s, vram_phase next) {
 
 static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat);
 
+/* t, which wants a gradient, becomes the next leaf. */
+static void vram__new_leaf(vram__s *s, vram__t *t) {
+  vram__leaf *l = s->leaf + s->nleaf;
+  l->d = t->d;
+  l->dt = t->dt;
+  l->grad = l->cast = l->task[0].in = l->task[1].in = vram__none();
+  l->task[0].deps = l->task[1].deps = 0;
+  if (!s->known)
+    l->had = 0, l->had_bytes = 0, l->had_with = 0;
+  t->req = 1;
+  t->fn = VRAM__LEAF | s->nleaf++;
+  if (t->st)
+    (s->top - t->st)->fn = t->fn;
+}
+
 /* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
    value of the graph and stays to the end: all weights share one slot, and so do all buffers. */
 static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
-  uint64_t bytes[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0}, flat = 0;
+  uint64_t sum[2] = {0, 0}, alone[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0}, flat = 0;
   vram__t all[2];
-  uint32_t i, k;
+  uint32_t i, k, op;
   const int64_t none = 0;
   const vram__dims *nothing = vram__dims_in(s, 1, &none, NULL);
   all[0] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_PARAMS);
@@ -16063,45 +16120,45 @@ static void vram__before(vram__s *s) {
   for (i = 0; i < 2; i++) /* nor are they ever counted as saved */
     (s->top - all[i].st)->saved = 1;
   for (p = g->param_first; p; p = p->next) {
-    int buffer = p->kind == VRAM__BUFFER;
-    vram__t t = all[buffer];
+    const int buffer = p->kind == VRAM__BUFFER;
+    vram__t *t = s->param + p->index;
     uint64_t n;
-    t.d = p->d;
-    t.dt = vram__run_dtype(s, p->dtype);
-    n = vram__bytes_of(p->d, t.dt);
-    if (bytes[buffer] > (uint64_t)VRAM_MAX_BYTES - n) {
+    t->d = p->d;
+    t->st = all[buffer].st, t->fn = 0;
+    t->out = 0, t->dt = vram__run_dtype(s, p->dtype), t->req = t->off = 0;
+    n = vram__bytes_of(p->d, t->dt);
+    op = p->node->op;
+    sum[buffer] += n;
+    if (sum[buffer] > (uint64_t)VRAM_MAX_BYTES) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
     }
-    if (p->node->op == VRAM_OP_parameter || p->node->op == VRAM_OP_buffer)
-      t = vram__existing(s, p->d, t.dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-    else {
-      bytes[buffer] += n;
-      if (p->node->op >= VRAM_OP_lstm && p->node->op <= VRAM_OP_rnn) { /* one flat buffer a node */
+    if (op == VRAM_OP_parameter || op == VRAM_OP_buffer) {
+      *t = vram__existing(s, p->d, t->dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+      alone[buffer] += n;
+    } else {
+      uint64_t block = n;
+      if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn) { /* one flat buffer a node */
         flat += n;
-        if (p->next && p->next->node == p->node)
-          n = 0;
-        else
-          n = flat, flat = 0;
+        block = 0;
+        if (!p->next || p->next->node != p->node)
+          block = flat, flat = 0;
       }
-      blocks[buffer] += (n + 511) & ~(uint64_t)511;
-      large[buffer] += n > VRAM__SMALL;
-      n = vram__bytes_of(p->d, t.dt);
+      blocks[buffer] += vram__blocks(block);
+      large[buffer] += block > VRAM__SMALL;
     }
-    *(buffer ? &s->r->buffers_bytes : &s->r->params_bytes) += n;
     if (p->kind == VRAM__PARAM) {
-      vram__leaf *l = s->leaf + s->nleaf;
-      t.req = 1;
-      t.fn = VRAM__LEAF | s->nleaf++;
-      if (t.st)
-        (s->top - t.st)->fn = t.fn;
-      l->d = p->d;
-      l->dt = t.dt;
+      vram__new_leaf(s, t);
+      s->optim_all.bytes += n;
+      s->optim_all.blocks += vram__blocks(n);
+      s->optim_all.large += n > VRAM__SMALL;
+      s->optim_all.count += n != 0;
+      s->optim_all.last = n ? n : s->optim_all.last;
     }
-    s->param[p->index] = t;
   }
-  vram__bulk(s, bytes[0], blocks[0], large[0], VRAM_CATEGORY_PARAMS);
-  vram__bulk(s, bytes[1], blocks[1], large[1], VRAM_CATEGORY_BUFFERS);
+  s->r->params_bytes = sum[0], s->r->buffers_bytes = sum[1];
+  vram__bulk(s, sum[0] - alone[0], blocks[0], large[0], VRAM_CATEGORY_PARAMS);
+  vram__bulk(s, sum[1] - alone[1], blocks[1], large[1], VRAM_CATEGORY_BUFFERS);
   if (g->flat_pad && vram__run_dtype(s, VRAM_F32) != VRAM_BF16) {
     int64_t pad = (int64_t)g->flat_pad;
     vram__existing(s, vram__dims_in(s, 1, &pad, NULL), vram__run_dtype(s, VRAM_F32),
@@ -16118,13 +16175,7 @@ static void vram__before(vram__s *s) {
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train) {
-      vram__leaf *l = s->leaf + s->nleaf;
-      t.req = 1;
-      t.fn = VRAM__LEAF | s->nleaf++;
-      if (t.st)
-        (s->top - t.st)->fn = t.fn;
-      l->d = v->d;
-      l->dt = dt;
+      vram__new_leaf(s, &t);
     }
     vram__name(s, v, t);
   }
@@ -16136,7 +16187,7 @@ static void vram__zero_grad(vram__s *s) {
   uint32_t i;
   if (!s->train || s->o->first_step)
     return;
-  for (i = 0; i < s->nleaf; i++) {
+  for (i = 0; s->known && i < s->nleaf; i++) {
     vram__leaf *l = &s->leaf[i];
     int64_t size = (int64_t)l->had_bytes;
     if (l->had && l->had_with)
@@ -16156,6 +16207,8 @@ static void vram__zero_grad(vram__s *s) {
   s->fresh = 1;
   if (s->stop_at == 1)
     vram__live_set(s);
+  if (!s->known)
+    return;
   for (i = s->nparam_leaf; i < s->nleaf; i++) { /* the caller's inputs lose theirs first */
     vram__let(s, s->leaf[i].grad);
     s->leaf[i].grad = vram__none();
@@ -16232,11 +16285,10 @@ static void vram__micro_batches(vram__s *s) {
     s->grad = 0;
     vram__phase(s, VRAM_PHASE_BACKWARD);
     s->cat = VRAM_CATEGORY_TEMPORARIES;
-    s->gin = (vram__t *)vram__bump(s->mem, &s->used, s->cap,
-                                   (s->max_fn_in + 1) * (uint64_t)sizeof *s->gin);
-    if (!s->gin)
-      s->failed = VRAM_ERR_MEMORY;
-    else if (s->scaler)
+    s->gin = vram__room_for_inputs(s);
+    if (s->failed)
+      return;
+    if (s->scaler)
       vram__scaled_backward(s, loss);
     else if (s->train)
       vram__backward(s, loss);
@@ -16322,16 +16374,6 @@ static void vram__optim_before(vram__s *s) {
   uint32_t n;
   if (!s->train)
     return;
-  s->optim_all.bytes = s->optim_all.blocks = s->optim_all.large = s->optim_all.last = 0;
-  for (n = 0; n < s->nparam_leaf; n++) {
-    uint64_t size = vram__bytes_of(s->leaf[n].d, s->leaf[n].dt);
-    if (size) {
-      s->optim_all.bytes += size; /* no more than vram__before has added up */
-      s->optim_all.blocks += (size + 511) & ~(uint64_t)511;
-      s->optim_all.large += size > VRAM__SMALL;
-      s->optim_all.last = size;
-    }
-  }
   s->optim = (vram__optim_param *)vram__bump(s->mem, &s->used, s->cap,
                                              (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
   if (!s->optim) {
@@ -16371,7 +16413,7 @@ static void vram__optim_now(vram__s *s) {
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = vram__optim_params(s, s->optim, 1);
+  n = s->all_had ? s->nparam_leaf : vram__optim_params(s, s->optim, 1);
   c.step = s->o->first_step ? 1 : 0;
   c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
   if (s->watched) {
@@ -16596,30 +16638,18 @@ static void vram__device_bounds(vram_report *r, uint64_t context) {
   r->device_bytes.upper = usual + usual / 8 + (context ? context : VRAM__CONTEXT_UPPER);
 }
 
-/* What the gradients of the step before mean for a step that did not know of them: bytes, the peak
-   at the beginning, and one event for each. */
 static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
                                 uint64_t upper) {
   vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
-  uint64_t bytes = 0, frees = 0;
-  uint32_t i;
-  for (i = 0; i < s->nleaf; i++) {
-    uint64_t n = s->leaf[i].had && !s->leaf[i].had_with ? s->leaf[i].had_bytes : 0;
-    if (n > (uint64_t)VRAM_MAX_BYTES - bytes) {
-      s->failed = VRAM_ERR_OVERFLOW;
-      return;
-    }
-    bytes += n;
-    frees += n != 0;
-    blocks += vram__blocks(n);
-    upper += vram__blocks_most(n);
-  }
+  const uint64_t bytes = s->had.bytes;
   if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  s->events += frees;
-  s->peak_event += frees;
+  blocks += s->had.blocks;
+  upper += s->had.blocks + s->had.large * VRAM__SMALL;
+  s->events += s->had.count;
+  s->peak_event += s->had.count;
   z->requested_peak_bytes += bytes;
   z->allocated_peak_bytes = blocks;
   if (upper > s->upper_peak)
@@ -16651,6 +16681,35 @@ static void vram__had(vram__s *s, uint32_t i) {
     l->had_with = b->writes;
   else
     b->writes = i + 1;
+}
+
+/* Which leaves have a gradient after backward, and what those take. */
+static void vram__count_gradients(vram__s *s) {
+  uint32_t i, had = 0;
+  for (i = 0; i < s->nleaf; i++) {
+    const vram__leaf *l = s->leaf + i;
+    if (!l->grad.d)
+      continue;
+    had += i < s->nparam_leaf;
+    vram__had(s, i);
+    if (!l->had_bytes || l->had_with)
+      continue;
+    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->had.bytes) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return;
+    }
+    s->had.bytes += l->had_bytes;
+    s->had.blocks += vram__blocks(l->had_bytes);
+    s->had.large += l->had_bytes > VRAM__SMALL;
+    s->had.count++;
+  }
+  s->all_had = had == s->nparam_leaf;
+  s->missing = !s->all_had && s->train && !s->o->first_step;
+  for (i = 0; !s->all_had && i < s->nparam_leaf; i++)
+    if (s->leaf[i].grad.d)
+      s->r->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
+  if (s->all_had)
+    s->r->gradients_bytes = s->optim_all.bytes;
 }
 
 static vram_result
@@ -16712,13 +16771,8 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   if (s->failed)
     return (vram_result)s->failed;
   s->obj[g->nvalue].refs = 0;
-  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput + s->most_args);
-  for (i = 0; i < g->nparam + g->ninput; i++) { /* at the same address in both runs */
-    vram__leaf l = s->leaf[i];
-    vram__zero(&s->leaf[i], sizeof *s->leaf);
-    if (known)
-      s->leaf[i].had = l.had, s->leaf[i].had_bytes = l.had_bytes, s->leaf[i].had_with = l.had_with;
-  }
+  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput + s->most_args); /* where they were, if
+                                                                            `known` */
   VRAM__TAKE(s->param, vram__t, g->nparam);
   VRAM__TAKE(s->args, vram__t, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
@@ -16751,14 +16805,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   vram__phase(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
   s->phase = VRAM_PHASE_OPTIMIZER;
-  for (i = 0; i < s->nleaf; i++)
-    if (!s->leaf[i].grad.d)
-      s->missing |= i < s->nparam_leaf && s->train && !o->first_step;
-    else {
-      vram__had(s, i);
-      if (i < s->nparam_leaf)
-        report->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
-    }
+  vram__count_gradients(s);
   if (!known && s->train && !o->first_step && !s->failed)
     vram__had_gradients(s, &before, before_blocks, before_upper);
   if (s->train && !s->failed)
