@@ -1829,7 +1829,9 @@ static void vram__more(vram_graph *g, const char *z) {
 static void vram__more_n(vram_graph *g, const char *z, uint32_t len) {
   uint32_t n = vram__len(g->error.text), i;
   for (i = 0; i < len && i < 64; i++) {
-    char c = z[i] >= 32 && z[i] < 127 ? z[i] : '?';
+    char c = '?';
+    if (z[i] >= 32 && z[i] < 127)
+      c = z[i];
     vram__put(g->error.text, sizeof g->error.text, &n, &c, 1);
   }
 }
@@ -1864,7 +1866,7 @@ static void vram__more_dims(vram_graph *g, const vram__dims *d) {
 #define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
 
 /* Tensor::suggest_memory_format: channels last? */
-static int vram__suggests_cl(const vram__dims *d) { return d->flags & VRAM__CL_STRIDES; }
+static int vram__suggests_cl(const vram__dims *d) { return (d->flags & VRAM__CL_STRIDES) != 0; }
 
 static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
   uint64_t at = (*used + 7) & ~(uint64_t)7;
@@ -8662,7 +8664,7 @@ static vram__t vram__pad_circular(vram__s *s, vram__t x, const vram__dims *d, co
   uint32_t i;
   for (i = 0; i < k; i++) {
     uint32_t a = d->ndim - 1u - i;
-    int64_t l = pad[2 * i], r = pad[2 * i + 1];
+    int64_t l = pad[2 * (size_t)i], r = pad[2 * (size_t)i + 1];
     t = vram__t_narrow(s, to, a, d->v[a] - (l > 0 ? l : 0) - (r > 0 ? r : 0));
     vram__let(s, to);
     to = t;
@@ -8800,7 +8802,7 @@ static vram__t vram__conv_pad(vram__s *s, const vram_node *n, vram__t x, vram__t
   if (!same)
     vram__axes((vram_graph *)0, n, VRAM__KEY_padding, k, 0, 0, p);
   for (i = 0; i < k; i++) {
-    int64_t total = dil[i] * (w.d->v[w.d->ndim - k + i] - 1), *to = pad + 2 * (k - 1 - i);
+    int64_t total = dil[i] * (w.d->v[w.d->ndim - k + i] - 1), *to = pad + 2 * (size_t)(k - 1 - i);
     if (mode != VRAM__PAD_CONSTANT)
       to[0] = same ? total / 2 : p[i], to[1] = same ? total - total / 2 : p[i];
     else
@@ -9090,7 +9092,7 @@ static void vram__run_usual_conv(vram__s *s, const vram_node *n, const vram__t *
 }
 
 static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], c, cx, cw, cf, p = vram__none();
+  vram__t a[3], c, cx, cw, cf, p;
   vram__fn *f;
   int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
   uint32_t i;
@@ -9333,7 +9335,6 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
                                                    : vram__keep_t(s, x[0]);
   if (p >= VRAM__ONE) {
     y[0] = vram__t_noise(s, c, vram__empty(s, s->scalar, c.dt), inplace);
-    alpha = 0;
   } else {
     m = feature ? vram__channel_noise(s, c) : vram__ti1(s, c);
     b = alpha ? vram__ti1(s, m) : vram__none();
@@ -10894,9 +10895,7 @@ static uint64_t vram__efficient_workspace(const vram__s *s, const vram__dims *q,
   else if (k <= 128) {
     if (big)
       bj = 128, registers = 1;
-    else if (s->cc == 75)
-      registers = 1;
-    else if ((s->cc == 86 || s->cc == 89) && k <= 96 && !dropout)
+    else if (s->cc == 75 || ((s->cc == 86 || s->cc == 89) && k <= 96 && !dropout))
       registers = 1;
     else
       bi = 64;
@@ -11068,7 +11067,7 @@ static void vram__bw_sdpa_flash(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__t k = sv[0], q = sv[1], v = sv[2], y = sv[3];
   const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], d = q.d->v[3], hk = k.d->v[1],
                 rows = vram__round_up(sq, 128);
-  vram__t cg = vram__none(), cy = cg, ek = cg, ev = cg, sums, acc;
+  vram__t cg = vram__none(), cy = cg, ek, ev, sums, acc;
   if (!vram__is_bshd(s, g.d))
     cg = vram__empty(s, vram__bshd(s, b, h, sq, d), g.dt);
   if (!vram__is_bshd(s, y.d))
@@ -12574,7 +12573,7 @@ static void vram__bw_loss(vram__s *s, vram__fn *f, vram__t *to) {
 /* LossNLL.cpp, cross_entropy_loss_label_smoothing: what is added to the loss y of log-softmax p */
 static vram__t vram__t_smoothed(vram__s *s, vram__t p, vram__t target, vram__t y, int red) {
   int64_t attr[3];
-  vram__t smooth, mask, t, u = vram__none(), r, count, a;
+  vram__t smooth, mask, t, u, r, count, a;
   attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = p.d->ndim > 1, attr[2] = 0;
   t = vram__call(s, VRAM_OP_sum, p, vram__none(), attr);
   smooth = vram__call(s, VRAM_OP_neg, t, vram__none(), NULL);
@@ -13720,7 +13719,7 @@ static void vram__run_histc(vram__s *s, const vram_node *n, vram__t *x, vram__t 
 }
 
 static void vram__run_diff(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t in[2], all = vram__none();
+  vram__t in[2], all;
   vram__fn *f;
   uint32_t a = 0;
   int64_t len;
@@ -13756,7 +13755,7 @@ static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t group
   uint32_t list, work;
   if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
     uint64_t g = (uint64_t)groups;
-    list = vram__held(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * 8 * g + 3 * 4 * g);
+    list = vram__held(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * (8 * g) + 3 * (4 * g));
     work = vram__held(s, (uint64_t)s->sm *
                              (s->cc == 90 ? VRAM__RULE_GROUPED_SM90 : VRAM__RULE_GROUPED_SM100));
     vram__held_gone(s, work);
@@ -13980,7 +13979,7 @@ static void vram__bw_rnn(vram__s *s, vram__fn *f, vram__t *to) {
   uint32_t i, wants = 0, work;
   uint8_t dt = x.dt;
   uint64_t ws;
-  int64_t size = 0;
+  int64_t size;
   vram__rnn_of(n, x.d, &r);
   ws = vram__rnn_bytes(&r, dt, 0);
   for (i = 0; i < 3; i++) { /* zeros stand in for outputs that nothing came back for */
@@ -14235,7 +14234,7 @@ static vram__t vram__t_gated(vram__s *s, vram__t x, int gated) {
 
 /* The shared expert: a feed-forward of its own for every token */
 static vram__t vram__moe_shared(vram__s *s, vram__t x, const vram__t *w) {
-  vram__t a = vram__none(), b = vram__t_linear2(s, x, w[1], vram__none()), t;
+  vram__t a, b = vram__t_linear2(s, x, w[1], vram__none()), t;
   if (w[0].d) {
     t = vram__t_linear2(s, x, w[0], vram__none());
     a = vram__t_pointwise(s, VRAM_OP_silu, &t, 1);
@@ -14587,7 +14586,7 @@ static size_t vram__optim_ids(uint32_t n) { return 2 * (10 * (size_t)n + 64); }
 static int vram__optim_find(const char *name, size_t len, uint8_t *weight_decay) {
   int tail;
   for (tail = 0; tail < 2; tail++) {
-    uint8_t row;
+    int row;
     if (tail) {
       if (len < 4 || name[len - 3] != '_' || name[len - 2] != 'w' || name[len - 1] != 'd')
         break;
@@ -14691,7 +14690,7 @@ static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
     return 1024;
   case 'a':
     block = r->c->block ? r->c->block : 256;
-    return 4 * (p->numel / block + (p->numel % block ? 1 : 0));
+    return 4 * (p->numel / block + (p->numel % block != 0));
   case 'r':
     return vram__optim_mul(r, vram__optim_batch(r, p, 1), e);
   case 'c':
@@ -14758,18 +14757,18 @@ static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t by
   vram__optim_grow(r, &t);
   vram__optim_into(r, &g->sum, &t);
   if (r->c->events) {
-    uint32_t *ids = r->c->ids, node = r->unused;
-    uint32_t id = vram__optim_alloc(r->c->ctx, bytes, 0);
+    uint32_t *pair, id = vram__optim_alloc(r->c->ctx, bytes, 0), node = r->unused;
     if (node != VRAM__OPTIM_NIL)
-      r->unused = ids[2 * node + 1];
+      r->unused = r->c->ids[2 * (size_t)node + 1];
     else if (r->fresh < r->nodes)
       node = r->fresh++;
     else {
       r->overflow = 1; /* not reached: no recipe holds ten lists */
       return;
     }
-    ids[2 * node] = id;
-    ids[2 * node + 1] = g->head;
+    pair = r->c->ids + 2 * (size_t)node;
+    pair[0] = id;
+    pair[1] = g->head;
     g->head = node;
   }
 }
@@ -14817,12 +14816,11 @@ static void vram__optim_clear(vram__optim_reg *g) {
 
 /* frees what a register holds, from `node` on */
 static void vram__optim_drop(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
-  uint32_t *ids = r->c->ids;
   vram__optim_shrink(r, &g->sum);
   while (node != VRAM__OPTIM_NIL) {
-    uint32_t before = ids[2 * node + 1];
-    vram__optim_free(r->c->ctx, ids[2 * node]);
-    ids[2 * node + 1] = r->unused;
+    uint32_t *pair = r->c->ids + 2 * (size_t)node, before = pair[1];
+    vram__optim_free(r->c->ctx, pair[0]);
+    pair[1] = r->unused;
     r->unused = node;
     node = before;
   }
@@ -14845,7 +14843,7 @@ static uint64_t vram__optim_pow2(uint64_t n) { /* the largest power of two up to
   return k;
 }
 
-static uint64_t vram__optim_up(uint64_t a, uint64_t b) { return a / b + (a % b ? 1 : 0); }
+static uint64_t vram__optim_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 /* Workspace of one of PyTorch's CUDA reductions: `inputs` elements to each of `outputs` results. A
    result that is too much work for one thread block is split over several, each of which leaves its
@@ -14859,12 +14857,11 @@ static void vram__optim_reduce(vram__optim_run *r, uint64_t outputs, uint64_t in
   uint64_t step_in = 1, step_out = 1, each, grid, parts, size;
   if (!outputs || !inputs)
     return;
-  if (row)
+  if (row) {
     for (vec = 4; row % vec; vec /= 2) {
     }
-  if (row)
     d0 /= vec;
-  else if (d0 >= 128)
+  } else if (d0 >= 128)
     d0 /= 4;
   most = 512 / vec;
   d0 = d0 < most ? vram__optim_pow2(d0) : most;
@@ -15043,8 +15040,8 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
       h->sum.large -= t.large;
       node = h->head;
       if (node != VRAM__OPTIM_NIL) {
-        node = r->c->ids[2 * node + 1];
-        r->c->ids[2 * g->head + 1] = VRAM__OPTIM_NIL;
+        node = r->c->ids[2 * (size_t)node + 1];
+        r->c->ids[2 * (size_t)g->head + 1] = VRAM__OPTIM_NIL;
       }
       vram__optim_drop(r, h, node);
       break;
@@ -15515,7 +15512,7 @@ static void vram__leave_out(vram__s *s) {
 
 static void vram__report_node(vram__s *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
-  uint32_t i;
+  uint32_t i, own = 0;
   r->params = r->output_bytes = 0;
   r->dtype = 0;
   for (i = 0; i < n->nparam; i++)
@@ -15525,8 +15522,12 @@ static void vram__report_node(vram__s *s, const vram_node *n) {
     vram__t t = s->obj[s->name_of[n->out[i].index]].t;
     if (!i)
       r->dtype = t.dt;
-    if (t.st && (s->top - t.st)->base == t.st && (s->top - t.st)->node == n)
-      r->output_bytes += (s->top - t.st)->bytes;
+    if (t.st) { /* a view of what the node made is its own too, once */
+      t.st = (s->top - t.st)->base;
+      if (t.st != own && (s->top - t.st)->node == n)
+        r->output_bytes += (s->top - t.st)->bytes;
+      own = t.st;
+    }
   }
   r->live_bytes = s->cur;
 }
@@ -16461,7 +16462,7 @@ static void vram__optim_now(vram__s *s) {
 
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
   static const vram_gpu gpu[] = {
-#define VRAM__X(name, cc, sm, gib) {name, cc, sm, UINT64_C(1073741824) * gib},
+#define VRAM__X(name, cc, sm, gib) {name, cc, sm, UINT64_C(1073741824) * (gib)},
       VRAM_GPUS(VRAM__X)
 #undef VRAM__X
   };
@@ -16763,7 +16764,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
     s->cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
   to = (type *)vram__bump(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));             \
-  if (!to)                                                                                         \
+  if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
   VRAM__TAKE(s->obj, vram__obj, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
@@ -16796,6 +16797,8 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   if (s->failed)
     return (vram_result)s->failed;
   s->peak = s->total_peak = s->cur;
+  s->blocks_peak = s->blocks;
+  s->upper_peak = s->upper;
   vram__at_peak(s);
   before = s->cats;
   before_blocks = s->blocks, before_upper = s->upper;
@@ -16908,15 +16911,18 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   s.live = list;
   s.live_cap = cap;
   s.stop_at = report->peak_event + 1;
+  *count = 0;
   if (!s.stop_at) { /* which event of the optimizer it was shows only where each is played */
     s.stop_at = UINT64_MAX;
-    r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s);
+    if ((r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)
+      return r;
     s.live = list;
     s.live_cap = cap;
     s.stop_at = again.peak_event + 1;
   }
   r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s);
-  *count = r ? 0 : s.live_count;
+  if (r == VRAM_OK)
+    *count = s.live_count;
   return r;
 }
 

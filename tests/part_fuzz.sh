@@ -1,2 +1,39 @@
-: # sourced by part.sh
-skip "nothing yet"
+# libFuzzer on the parser and on random graphs, FUZZ_SECONDS each: sourced by part.sh.
+# The corpus under tests/fuzz/corpus holds what once failed.
+work=build/fuzz
+seconds=${FUZZ_SECONDS:-20}
+mkdir -p $work/seeds
+for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*.vram; do
+  cp "$f" "$work/seeds/$(echo "$f" | tr / _)"
+done
+sh tests/fuzz/dict.sh >$work/dict
+fuzz() { # fuzz NAME OPTIONS...
+  name=$1
+  shift
+  if ! clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
+    -fsanitize=fuzzer,address,undefined "tests/fuzz/$name.c" -o "$work/$name" >$work/log 2>&1; then
+    bad "fuzz/$name.c does not build"
+    head -15 $work/log
+    return
+  fi
+  mkdir -p "$work/$name-corpus"
+  if "$work/$name" -runs=0 "tests/fuzz/corpus/$name" >$work/log 2>&1; then ok; else
+    bad "$name: what once failed fails again"
+    grep -E -A12 'fuzz/|ERROR|runtime error' $work/log | head -40
+    return
+  fi
+  if "$work/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2000 \
+    -artifact_prefix="$work/$name-" "$@" >$work/log 2>&1; then ok; else
+    bad "$name (keep the input under tests/fuzz/corpus/$name)"
+    grep -E -A12 'fuzz/|ERROR|runtime error|Test unit' $work/log | head -40
+  fi
+  echo "$name: $(sed -n 's/^Done \([0-9]* runs in [0-9]* second\).*/\1s/p' $work/log)"
+}
+echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' >$work/probe.c
+if ! have clang; then skip "no clang: nothing is fuzzed"
+elif ! clang -fsanitize=fuzzer,address $work/probe.c -o $work/probe 2>/dev/null; then
+  skip "clang has no libFuzzer or sanitizers here: nothing is fuzzed"
+else
+  fuzz parse -dict=$work/dict -max_len=4096 $work/parse-corpus $work/seeds
+  fuzz graph -max_len=256 $work/graph-corpus
+fi

@@ -1,2 +1,53 @@
-: # sourced by part.sh
-skip "nothing yet"
+# Static analysis, no finding is let through: sourced by part.sh. LONG=1 adds clang's analyser on
+# every path of vram.h (minutes).
+work=build/static
+mkdir -p $work
+finds() { # finds NAME COMMAND...: fails, or says something about a line
+  name=$1
+  shift
+  if "$@" >$work/log 2>&1 && ! grep -Eq '(warning|error):' $work/log; then ok; else
+    bad "$name"
+    grep -E -A3 '(warning|error):' $work/log | head -30
+  fi
+}
+sources="tests/impl.c tools/vram.c tests/bench.c $(ls tests/test_*.c tests/fuzz/*.c tests/link/*.c tests/compile/*.c)"
+if have clang-tidy; then # what is left out and why: .clang-tidy
+  for f in $sources; do
+    finds "clang-tidy $f" clang-tidy --quiet "$f" -- -std=c99 -I.
+  done
+else skip "no clang-tidy"; fi
+
+# cppcheck 2.10 cannot expand the tables of vram.h: it reads what the preprocessor made. Left out:
+#   variableScope                variables stand at the head of a function
+#   constParameter               functions of one table have one type
+#   knownConditionTrueFalse, uninitvar, ctuuninitvar, nullPointer, ctunullpointer
+#                                it loses values that loops set; MSan and ASan look at that
+#   shadowFunction, shadowVariable   the tool and all of vram.h are one file
+#   memleakOnRealloc             tests end when there is no memory
+if ! have cppcheck; then skip "no cppcheck"
+elif ! have gcc; then skip "no gcc: cppcheck needs its preprocessor"
+else
+  leave=
+  for id in variableScope constParameter knownConditionTrueFalse uninitvar ctuuninitvar nullPointer \
+    ctunullpointer shadowFunction shadowVariable memleakOnRealloc; do
+    leave="$leave --suppress=$id"
+  done
+  for f in tests/impl.c tools/vram.c tests/bench.c tests/test_*.c tests/fuzz/*.c; do
+    gcc -std=c99 -E "$f" | sed -E 's/^# ([0-9]+ "[^"]*").*/#line \1/' >$work/expanded.c
+    finds "cppcheck $f" cppcheck --std=c99 --enable=warning,style,performance,portability --quiet \
+      --error-exitcode=1 $leave --template='{file}:{line}:{column}: error: {message} [{id}]' $work/expanded.c
+  done
+fi
+
+# the tool holds all of vram.h; the analyser does not follow the loops that set values
+if have gcc && [ "$(gcc -dumpversion | cut -d. -f1)" -ge 12 ]; then
+  finds "gcc -fanalyzer" gcc -std=c99 -fanalyzer -Wno-analyzer-use-of-uninitialized-value \
+    -c tools/vram.c -o $work/analyzed.o
+else skip "no gcc 12 or newer: gcc -fanalyzer"; fi
+
+if [ -z "$LONG" ]; then skip "clang --analyze on every path of vram.h takes minutes (make test-all)"
+elif have clang; then
+  finds "clang --analyze" clang --analyze -Xclang -analyzer-output=text -std=c99 -x c \
+    -DVRAM_IMPLEMENTATION -Xclang -analyzer-disable-checker -Xclang \
+    core.NullDereference,core.uninitialized,core.CallAndMessage,core.UndefinedBinaryOperatorResult vram.h
+else skip "no clang"; fi

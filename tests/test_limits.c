@@ -171,7 +171,7 @@ static void damaged(const char *path) {
     if (!r) {
       vram_step_options o;
       memset(&o, 0, sizeof o);
-      o.train = i & 1;
+      o.train = (int)(i & 1);
       play_step(&p, &o);
     }
     test_passed++;
@@ -243,7 +243,7 @@ static void junk(void) {
     size_t n = 0, len;
     for (; n < sizeof bytes; n++) {
       x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-      bytes[n] = i & 1 ? (char)(x >> 32) : " \n=,[]#-x09dimploopnext"[x % 23];
+      bytes[n] = (char)(i & 1 ? x >> 32 : (uint8_t) " \n=,[]#-x09dimploopnext"[x % 23]);
     }
     len = (size_t)(x % sizeof bytes);
     play_parse(&p, bytes, len, NULL, 0);

@@ -3,7 +3,7 @@
    usage: test_memory TEXT... */
 #include "play.h"
 
-#define GUARD 64
+#define GUARD (size_t)64
 #define FILL 0xA5
 
 /* `bytes` bytes at an address that is `shift` beyond a multiple of 16, between guards. */

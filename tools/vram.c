@@ -627,7 +627,7 @@ static int estimate(int argc, char **argv) {
   if (!text)
     return USAGE;
   need = vram_parse_bytes(text, len, j.dims, j.ndims);
-  mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  mem = need && need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!mem)
     return fprintf(stderr, "vram: out of memory (the model needs %s)\n", human(need)), OTHER;
   vram_graph_init(&g, mem, need);

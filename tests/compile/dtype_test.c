@@ -50,11 +50,11 @@ static void table(void) {
     }                                                                                              \
     if (r && r->safetensors_name)                                                                  \
       CHECK(vram_dtype_from_name(r->safetensors_name) == VRAM_##token);                            \
-    if (onnx >= 0)                                                                                 \
+    if ((onnx) >= 0)                                                                               \
       CHECK(vram_dtype_from_onnx_id(onnx) == VRAM_##token);                                        \
-    if (tflite >= 0)                                                                               \
+    if ((tflite) >= 0)                                                                             \
       CHECK(vram_dtype_from_tflite_id(tflite) == VRAM_##token);                                    \
-    if (ggml >= 0)                                                                                 \
+    if ((ggml) >= 0)                                                                               \
       CHECK(vram_dtype_from_ggml_id(ggml) == VRAM_##token);                                        \
   }
   VRAM_DTYPES(X)
