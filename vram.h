@@ -6235,9 +6235,6 @@ static void vram__at_peak(vram__s *s) {
 #define VRAM__SMALL UINT64_C(1048576)
 
 static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
-static uint64_t vram__blocks_most(uint64_t bytes) {
-  return vram__blocks(bytes) + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
-}
 
 static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
   if (bytes && s->live_count < s->live_cap) {
@@ -6277,10 +6274,11 @@ VRAM__RARE void vram__watch(vram__s *s, vram_action a, const vram__store *st) {
 
 /* What vram__s counts: so many bytes more. */
 static inline void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
+  const uint64_t block = vram__blocks(bytes);
   s->cur += bytes;
   s->cats.of[cat] += bytes;
-  s->blocks += vram__blocks(bytes);
-  s->upper += vram__blocks_most(bytes);
+  s->blocks += block;
+  s->upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
   if (s->blocks > s->blocks_peak)
     s->blocks_peak = s->blocks;
   if (s->upper > s->upper_peak)
@@ -6298,12 +6296,13 @@ static inline void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
 }
 
 static inline void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
+  const uint64_t block = vram__blocks(bytes);
   if (s->fresh)
     vram__at_peak(s);
   s->cur -= bytes;
   s->cats.of[cat] -= bytes;
-  s->blocks -= vram__blocks(bytes);
-  s->upper -= vram__blocks_most(bytes);
+  s->blocks -= block;
+  s->upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
 }
 
 /* So many bytes can be added up, or the step fails. */
@@ -6329,8 +6328,9 @@ static inline uint32_t vram__slot_new(vram__s *s) {
   return ++s->nstore;
 }
 
-/* A new storage of so many bytes: its slot (no bytes: PyTorch allocates nothing). */
-static uint32_t vram__new(vram__s *s, uint64_t bytes) {
+/* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
+   nothing). */
+static uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram__dims *d) {
   uint32_t i = s->free;
   vram__store *st = s->top - i;
   if (s->mute)
@@ -6354,7 +6354,7 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   st->cat = s->cat;
   st->saved = st->held = 0;
   st->fn = st->of = st->ver = st->writes = 0;
-  st->d = NULL;
+  st->d = d;
   st->id = UINT32_MAX;
   if (bytes) {
     st->id = (uint32_t)s->next_id++;
@@ -6365,6 +6365,9 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) {
   }
   return i;
 }
+
+/* One whose shape nobody asks for. */
+static uint32_t vram__new(vram__s *s, uint64_t bytes) { return vram__new_of(s, bytes, NULL); }
 
 static void vram__fn_unref(vram__s *s, uint32_t fn);
 
@@ -6543,14 +6546,11 @@ static vram__t vram__none(void) {
 static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
   vram__t t;
   t.d = d;
-  t.st = s->registers ? 0 : vram__new(s, vram__bytes_of(d, dt));
-  if (t.st)
-    (s->top - t.st)->d = d;
+  t.st = s->registers ? 0 : vram__new_of(s, vram__bytes_of(d, dt), d);
   t.fn = 0;
-  t.dt = dt;
   t.out = 0;
-  t.req = 0;
-  t.off = 0;
+  t.dt = dt;
+  t.req = t.off = 0;
   return t;
 }
 
@@ -11588,6 +11588,11 @@ static void vram__bn_staging(vram__s *s, const vram__dims *d, int64_t values) {
   vram__let(s, sem);
 }
 
+/* A contiguous input, a weight whose dims the statistics can have: nearly always. */
+static int vram__usual_bn(const vram__dims *x, const vram__dims *w) {
+  return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
+}
+
 /* Normalization.cpp, _batch_norm_impl_index. w, b, running mean and variance: d NULL if none */
 static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, vram__t rm,
                                   vram__t rv, int train) {
@@ -11599,11 +11604,26 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
   cudnn = w.d && b.d && (x.dt == VRAM_F32 || x.dt == VRAM_F16) && w.dt == VRAM_F32 &&
           b.dt == VRAM_F32 && x.d->ndim >= 3 && (rm.d ? rv.d != NULL : train) &&
           x.d->v[0] <= (train ? 880801 : 65535);
+  in[0] = x, in[1] = w, in[2] = b;
+  if (cudnn && train && rm.d && vram__usual_bn(x.d, w.d)) { /* as below, without its questions */
+    f = vram__record(s, VRAM__K_bn, in, 3, 1, 6);
+    y = vram__empty(s, x.d, x.dt);
+    st[0] = vram__empty(s, w.d, VRAM_F32), st[1] = vram__empty(s, w.d, VRAM_F32);
+    if (f) {
+      f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
+      vram__save(s, f, x);
+      vram__save(s, f, st[0]), vram__save(s, f, st[1]);
+      vram__save(s, f, w);
+      vram__save(s, f, rm), vram__save(s, f, rv);
+    }
+    vram__let(s, st[0]), vram__let(s, st[1]);
+    vram__made(s, f, 0, &y);
+    return y;
+  }
   if (cudnn && !(x.d->flags & VRAM__CONTIG) && !vram__suggests_cl(x.d))
-    x = vram__t_clone(s, x, vram__contig(s, x.d));
+    in[0] = x = vram__t_clone(s, x, vram__contig(s, x.d));
   else
     x = vram__keep_t(s, x);
-  in[0] = x, in[1] = w, in[2] = b;
   f = vram__record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
   kernel = vram__bn_kernel(x.d);
   st[0] = st[1] = vram__none();
@@ -11672,16 +11692,24 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
             gw = affine && vram__wants(f, 1), gb = f->nin > 2 && vram__wants(f, 2),
             reduce = train || gw || gb, xcl = vram__bn_cl(x.d);
   const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
-  vram__t std = vram__none(), sum[2], cx = std, cg = std, t;
+  vram__t std, sum[2], cx, cg, t;
   if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
+    const vram__dims *wd = VRAM__SAVED(f)[3].d;
     const int cl = vram__suggests_cl(x.d);
-    t = vram__format_copy(s, g, cl);
-    to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
-    to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
-    vram__let(s, t);
-    vram__drop_unwanted(s, f, to);
+    if (vram__usual_bn(x.d, wd) && (g.d->flags & VRAM__CONTIG)) {
+      to[0] = vram__empty(s, x.d, x.dt);
+      to[1] = vram__empty(s, wd, wdt), to[2] = vram__empty(s, wd, wdt);
+    } else {
+      t = vram__format_copy(s, g, cl);
+      to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
+      to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
+      vram__let(s, t);
+    }
+    if (!want || !gw || !gb)
+      vram__drop_unwanted(s, f, to);
     return;
   }
+  std = cx = cg = vram__none();
   if (reduce && want && !xcl && x.d->numel <= INT32_MAX) { /* one kernel for everything */
     cx = vram__bn_copy(s, x);
     cg = vram__bn_copy(s, g);
@@ -15459,16 +15487,16 @@ static vram__t vram__existing(vram__s *s, const vram__dims *d, uint8_t dt, uint8
   return t;
 }
 
-static void vram__name(vram__s *s, const vram_value *v, vram__t t) {
+static inline void vram__name(vram__s *s, const vram_value *v, vram__t t) {
   s->name_of[v->index] = v->index;
   s->obj[v->index].t = t;
   s->obj[v->index].refs = 1;
 }
 
-static void vram__unname(vram__s *s, const vram_value *v) {
+static inline void vram__unname(vram__s *s, const vram_value *v) {
+  vram__obj *o = s->obj + s->name_of[v->index];
   if (v == s->root)
     return; /* the caller's */
-  vram__obj *o = s->obj + s->name_of[v->index];
   if (o->refs && --o->refs == 0)
     vram__let(s, o->t);
 }
