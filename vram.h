@@ -8742,6 +8742,10 @@ static void vram__bw_pad(vram__s *s, vram__fn *f, vram__t *to) {
   else
     d = vram__dense(s, vram__dims_in(s, d->ndim, d->v, VRAM__STRIDE(g.d)));
   to[0] = vram__empty(s, d, g.dt);
+  if ((f->aux & 15) == VRAM__PAD_REFLECT && f->aux >> 8 < 3) { /* of fewer than 3 axes */
+    vram__t c = vram__contiguous(s, g);
+    vram__let(s, c);
+  }
 }
 
 /* ---- convolutions: aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp ---- */
@@ -9929,7 +9933,12 @@ static void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 static void vram__bw_view(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
   const vram__dims *d = vram__in_dims(s, f, 0, NULL);
-  to[0] = vram__reshape(s, g, d->ndim, d->v);
+  int64_t stride[VRAM_MAX_AXES];
+  if (f->aux && vram__view_strides(g.d, d->ndim, d->v, stride)) {
+    stride[d->ndim - 1u] = 1;
+    to[0] = vram__alias(s, g, vram__dims_in(s, d->ndim, d->v, stride));
+  } else
+    to[0] = vram__reshape(s, g, d->ndim, d->v);
 }
 
 static void vram__run_permute(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -12795,6 +12804,8 @@ static void vram__run_gumbel_softmax(vram__s *s, const vram_node *n, vram__t *x,
 typedef struct vram__operand {
   vram__t t;
   uint8_t at[VRAM_MAX_AXES];
+  int64_t
+      one[VRAM__MAX_LABELS]; /* strides of positions of size 1: BLAS looks at the last of them */
 } vram__operand;
 
 static uint64_t vram__places(const vram__operand *o) {
@@ -12813,8 +12824,26 @@ static int64_t vram__size_at(const vram__operand *o, uint32_t at) {
   return 1;
 }
 
-/* o.sum over these positions; takes the old tensor */
-static void vram__sum_places(vram__s *s, vram__operand *o, uint64_t places) {
+static int vram__top_bit(uint64_t m) {
+  int i = -1;
+  for (; m; m >>= 1)
+    i++;
+  return i;
+}
+
+/* o is contiguous, its positions in the order of these groups: the strides of those of size 1 */
+static void vram__ones(vram__operand *o, const uint64_t *group, uint32_t groups) {
+  int64_t z = 1;
+  uint32_t g, i;
+  for (g = groups; g-- > 0;)
+    for (i = VRAM__MAX_LABELS; i-- > 0;)
+      if (group[g] >> i & 1)
+        o->one[i] = z, z *= vram__size_at(o, i);
+}
+
+/* o.sum over these positions of n; takes the old tensor */
+static void vram__sum_places(vram__s *s, vram__operand *o, uint64_t places, uint32_t n) {
+  uint64_t all = (UINT64_C(1) << n) - 1;
   uint32_t i, m = 0, mask = 0;
   vram__fn *f;
   vram__t y;
@@ -12832,6 +12861,7 @@ static void vram__sum_places(vram__s *s, vram__operand *o, uint64_t places) {
   vram__made(s, f, 0, &y);
   vram__let(s, o->t);
   o->t = y;
+  vram__ones(o, &all, 1);
 }
 
 /* o as a view with all these positions as axes, for a product with broadcasting */
@@ -12848,10 +12878,11 @@ static vram__t vram__spread(vram__s *s, const vram__operand *o, uint64_t places)
   return vram__view(s, o->t, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
 }
 
-/* o permuted to three groups of positions and each group made one axis */
-static vram__t vram__grouped(vram__s *s, const vram__operand *o, const uint64_t *group) {
+/* o permuted to three groups of positions and each group made one axis; `last`: the position that
+   comes last of all, also if it is of size 1 */
+static vram__t vram__grouped(vram__s *s, const vram__operand *o, const uint64_t *group, int last) {
   uint8_t order[VRAM_MAX_AXES];
-  int64_t size[3];
+  int64_t size[3], stride[VRAM_MAX_AXES];
   uint32_t i, k, m = 0;
   vram__t p, q;
   for (k = 0; k < 3; k++)
@@ -12859,7 +12890,12 @@ static vram__t vram__grouped(vram__s *s, const vram__operand *o, const uint64_t 
       if (group[k] >> o->at[i] & 1)
         order[m++] = (uint8_t)i, size[k] *= o->t.d->v[i];
   p = vram__t_permute(s, o->t, order);
-  q = vram__t_reshape(s, p, 3, size);
+  if (size[2] == 1 && last >= 0 && vram__size_at(o, (uint32_t)last) == 1 && !s->ideal &&
+      vram__view_strides(p.d, 3, size, stride)) { /* computeStride takes the last axis' stride */
+    stride[2] = o->one[last];
+    q = vram__view(s, p, vram__dims_in(s, 3, size, stride), VRAM__K_view, 0);
+  } else
+    q = vram__t_reshape(s, p, 3, size);
   vram__let(s, p);
   return q;
 }
@@ -12874,8 +12910,9 @@ static vram__t vram__t_mul(vram__s *s, vram__t a, vram__t b) {
    both. It is a batched product of (both, only a, sum) and (both, sum, only b), or a pointwise one.
  */
 static vram__operand vram__pair(vram__s *s, vram__operand a, vram__operand b, uint64_t sum,
-                                uint32_t n) {
-  uint64_t pa, pb, both, la, lb, group[3], m;
+                                uint32_t n, int nout) {
+  uint64_t pa, pb, both, la, lb, group[4], m, all = (UINT64_C(1) << n) - 1;
+  int last[2];
   int64_t size[VRAM_MAX_AXES];
   uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
   uint32_t i, j, k = 0;
@@ -12893,25 +12930,29 @@ static vram__operand vram__pair(vram__s *s, vram__operand a, vram__operand b, ui
     for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
       if (pa >> i & 1)
         y.at[k++] = (uint8_t)i;
+    vram__ones(&y, &all, 1);
     return y;
   }
   m = vram__places(&a) ^ vram__places(&b);
-  vram__sum_places(s, &a, m & sum);
-  vram__sum_places(s, &b, m & sum);
+  vram__sum_places(s, &a, m & sum, n);
+  vram__sum_places(s, &b, m & sum, n);
   pa = vram__places(&a), pb = vram__places(&b);
   both = pa & pb & ~sum, la = pa & ~pb & ~sum, lb = pb & ~pa & ~sum;
-  /* all axes of b in front of those of a: the other way round the result needs no transposing;
-     positions that are 1 in both count as b's */
-  m = ~pa & ~sum & ((UINT64_C(1) << n) - 1);
-  if (la && m && m < (la & (0 - la))) {
+  /* positions that are 1 in both count as b's; if all of b's are in front of those of a, the other
+     way round the result needs no transposing */
+  pa = la, pb = all & ~sum & ~both & ~la;
+  if (la && pb && pb < (la & (0 - la))) {
     vram__operand t = a;
     a = b, b = t;
     m = la, la = lb, lb = m;
+    m = pa, pa = pb, pb = m;
   }
+  last[0] = vram__top_bit(pb ? pb : sum ? sum : pa ? pa : both);
+  last[1] = vram__top_bit(pa ? pa : pb ? pb : sum ? sum : both);
   group[0] = both, group[1] = la, group[2] = sum;
-  p = vram__grouped(s, &a, group);
+  p = vram__grouped(s, &a, group, last[0]);
   group[1] = sum, group[2] = lb;
-  q = vram__grouped(s, &b, group);
+  q = vram__grouped(s, &b, group, last[1]);
   y.t = vram__t_bmm(s, p, q);
   group[1] = la;
   for (j = 0; j < 3; j++)
@@ -12924,7 +12965,8 @@ static vram__operand vram__pair(vram__s *s, vram__operand a, vram__operand b, ui
   vram__let(s, b.t);
   vram__let(s, p);
   vram__let(s, q);
-  p = vram__view(s, y.t, vram__dims_in(s, k, size, NULL), VRAM__K_view, 0);
+  /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
+  p = vram__view(s, y.t, vram__dims_in(s, k, size, NULL), VRAM__K_view, !lb && last[0] >= nout);
   vram__let(s, y.t);
   for (m = both | la | lb, j = 0, i = 0; i < n && j < k; i++)
     if (m >> i & 1) {
@@ -12936,17 +12978,27 @@ static vram__operand vram__pair(vram__s *s, vram__operand a, vram__operand b, ui
     }
   y.t = vram__t_permute(s, p, order);
   vram__let(s, p);
+  group[0] = both, group[1] = pa, group[2] = sum, group[3] = pb;
+  vram__ones(&y, group, 4);
   return y;
 }
 
 /* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in order of
    their positions. Takes x. */
-static vram__operand vram__einsum_operand(vram__s *s, vram__t x, uint8_t *at) {
+static vram__operand vram__einsum_operand(vram__s *s, vram__t x, uint8_t *at,
+                                          const vram__labels *l) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint8_t order[VRAM_MAX_AXES];
   uint32_t i, j, k, m;
   vram__operand o;
   vram__t t;
+  for (i = 0; i < VRAM__MAX_LABELS; i++)
+    o.one[i] = 1;
+  for (i = 0; i < x.d->ndim;
+       i++) /* axes that the ellipsis lacks here stand in front of its others */
+    if (at[i] >= l->dots_at && at[i] < l->dots_at + l->dots)
+      for (j = l->dots_at; j < at[i]; j++)
+        o.one[j] = x.d->v[i] * VRAM__STRIDE(x.d)[i], i = x.d->ndim - 1;
   for (j = 1; j < x.d->ndim; j++)
     for (i = 0; i < j; i++)
       if (at[i] == at[j]) {
@@ -12963,7 +13015,9 @@ static vram__operand vram__einsum_operand(vram__s *s, vram__t x, uint8_t *at) {
         break;
       }
   for (m = 0, i = 0; i < x.d->ndim; i++)
-    if (x.d->v[i] != 1)
+    if (x.d->v[i] == 1)
+      o.one[at[i]] = VRAM__STRIDE(x.d)[i];
+    else
       at[m] = at[i], size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
   if (m < x.d->ndim) {
     t = vram__view(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
@@ -12995,11 +13049,11 @@ static void vram__run_einsum(vram__s *s, const vram_node *n, vram__t *x, vram__t
   p = l.text;
   for (k = 0; k < n->nin; k++)
     x[k] = s->amp ? vram__autocast(s, x[k], s->amp) : vram__keep_t(s, x[k]);
-  vram__label_axes(&l, &p, x[0].d->ndim, at);
-  a = vram__einsum_operand(s, x[0], at);
+  vram__label_axes(&l, &p, x[0].d->ndim, at); /* autocast's list of casts stays until the end */
+  a = vram__einsum_operand(s, vram__keep_t(s, x[0]), at, &l);
   for (k = 1; k < n->nin; k++) {
     vram__label_axes(&l, &p, x[k].d->ndim, at);
-    b = vram__einsum_operand(s, x[k], at);
+    b = vram__einsum_operand(s, vram__keep_t(s, x[k]), at, &l);
     sum = sa = sb = 0;
     for (i = l.nout; i < l.n; i++) {
       int in_a = (int)(vram__places(&a) >> i & 1), in_b = (int)(vram__places(&b) >> i & 1);
@@ -13010,11 +13064,11 @@ static void vram__run_einsum(vram__s *s, const vram_node *n, vram__t *x, vram__t
       } else if (l.count[i] == 1)
         sa |= in_a ? bit : 0, sb |= in_b ? bit : 0;
     }
-    vram__sum_places(s, &a, sa);
-    vram__sum_places(s, &b, sb);
-    a = vram__pair(s, a, b, sum, l.n);
+    vram__sum_places(s, &a, sa, l.n);
+    vram__sum_places(s, &b, sb, l.n);
+    a = vram__pair(s, a, b, sum, l.n, (int)l.nout);
   }
-  vram__sum_places(s, &a, ~((UINT64_C(1) << l.nout) - 1));
+  vram__sum_places(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
   for (m = 0, i = 0; i < l.nout; i++) /* the axes of size 1 come back */
     if (m < a.t.d->ndim && a.at[m] == i)
       stride[i] = VRAM__STRIDE(a.t.d)[m++];
@@ -13026,6 +13080,8 @@ static void vram__run_einsum(vram__s *s, const vram_node *n, vram__t *x, vram__t
     y[0] = vram__view(s, a.t, vram__dims_in(s, l.nout, n->out[0].d->v, stride), VRAM__K_view, 0);
     vram__let(s, a.t);
   }
+  for (k = 0; k < n->nin; k++)
+    vram__let(s, x[k]);
 }
 
 /* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
@@ -13042,8 +13098,11 @@ static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *wi
     full[j] = 1;
   for (i = 0; i < 3; i++) {
     for (m = 0, a = 0, j = 0; j < 4; j++) {
-      if (without[i] >> j & 1)
+      if (without[i] >> j & 1) {
+        o[i].one[j] = a < in[i].d->ndim ? in[i].d->v[a] * VRAM__STRIDE(in[i].d)[a] : 1;
         continue;
+      }
+      o[i].one[j] = VRAM__STRIDE(in[i].d)[a];
       if (in[i].d->v[a] != 1)
         full[j] = in[i].d->v[a];
       if (in[i].d->v[a] != 1 && j != 1)
@@ -13062,8 +13121,8 @@ static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *wi
   for (used = s->used; rounds-- && !s->failed;) {
     for (i = 0; i < 3; i++)
       vram__keep_t(s, o[i].t);
-    p = vram__pair(s, o[0], o[1], first, 4);
-    p = vram__pair(s, p, o[2], rest, 4);
+    p = vram__pair(s, o[0], o[1], first, 4, 4);
+    p = vram__pair(s, p, o[2], rest, 4, 4);
     vram__let(s, p.t);
     for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
       if ((const uint8_t *)s->cache[i] >= s->mem + used &&
@@ -13212,12 +13271,13 @@ static vram__t vram__bag_wide(vram__s *s, vram__t i, vram__t offsets) {
 static void vram__run_embedding_bag(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__bag_is_max(n);
   vram__t w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag, wide,
-          idx = vram__none();
+          in, idx = vram__none();
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
   uint8_t it = x[0].dt;
   vram__fn *f = vram__record(s, n->op, &w, 1, 1, 5);
   offsets = given ? vram__keep_t(s, x[1]) : vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
-  wide = vram__bag_wide(s, x[0], offsets);
+  in = x[0].d->ndim == 2 ? vram__t_reshape(s, x[0], 1, &all) : vram__keep_t(s, x[0]);
+  wide = vram__bag_wide(s, in, offsets);
   if (wide.d)
     it = VRAM_I64;
   size = vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
@@ -13226,7 +13286,7 @@ static void vram__run_embedding_bag(vram__s *s, const vram_node *n, vram__t *x, 
   if (max)
     idx = vram__empty(s, n->out[0].d, it);
   if (f) {
-    vram__save(s, f, x[0]);
+    vram__save(s, f, in);
     vram__save(s, f, offsets);
     vram__save(s, f, bag);
     vram__save(s, f, size);
@@ -13237,6 +13297,7 @@ static void vram__run_embedding_bag(vram__s *s, const vram_node *n, vram__t *x, 
   vram__let(s, bag);
   vram__let(s, size);
   vram__let(s, wide);
+  vram__let(s, in);
   vram__let(s, offsets);
   vram__made(s, f, 0, &y[0]);
 }
@@ -13299,7 +13360,8 @@ typedef struct vram__index {
   const vram__dims *d;
 } vram__index;
 
-static void vram__index_begin(vram__s *s, const vram__t *idx, uint32_t count, vram__index *x) {
+static void vram__index_begin(vram__s *s, const vram__t *idx, uint32_t count, vram__index *x,
+                              int late) {
   int64_t size[VRAM_MAX_AXES] = {0};
   uint32_t i, k = 0;
   x->n = count;
@@ -13320,20 +13382,14 @@ static void vram__index_begin(vram__s *s, const vram__t *idx, uint32_t count, vr
   x->d = vram__dims_in(s, k, size, NULL);
   for (i = 0; i < count; i++) {
     x->t[i] = idx[i];
-    if (idx[i].dt != VRAM_I64)
+    if (!late && idx[i].dt != VRAM_I64)
       x->t[i] = vram__to(s, idx[i], VRAM_I64), x->own |= 1u << i;
-    if (x->t[i].d->ndim == k && x->t[i].d->numel == x->d->numel)
-      continue;
-    { /* expanded */
-      const vram__dims *d = x->t[i].d;
-      int64_t stride[VRAM_MAX_AXES];
-      uint32_t a, lead = k - d->ndim;
-      for (a = 0; a < k; a++)
-        stride[a] =
-            a < lead || (d->v[a - lead] == 1 && size[a] != 1) ? 0 : VRAM__STRIDE(d)[a - lead];
-      x->t[i].d = vram__dims_in(s, k, size, stride);
-    }
+    if (x->t[i].d->ndim != k || x->t[i].d->numel != x->d->numel)
+      x->t[i].d = vram__expanded(s, x->t[i].d, k, size);
   }
+  for (i = 0; late && i < count; i++)
+    if (idx[i].dt != VRAM_I64)
+      x->t[i] = vram__to(s, x->t[i], VRAM_I64), x->own |= 1u << i;
 }
 
 static void vram__index_gone(vram__s *s, vram__index *x, int last_first) {
@@ -13356,7 +13412,7 @@ static vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32_t
   uint32_t i, a, m = 0;
   vram__t y;
   int same = 1;
-  vram__index_begin(s, idx, count, &ix);
+  vram__index_begin(s, idx, count, &ix, 1);
   for (i = 1; i < ix.n; i++)
     for (a = 0; a < ix.d->ndim; a++)
       if (VRAM__STRIDE(ix.t[i].d)[a] != VRAM__STRIDE(ix.t[0].d)[a])
@@ -13395,7 +13451,7 @@ static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, c
   uint64_t slice = 1, key, n;
   if (s->ideal)
     return;
-  vram__index_begin(s, idx, count, &ix);
+  vram__index_begin(s, idx, count, &ix, 0);
   n = ix.d->numel;
   for (i = dim + ix.n; i < self->ndim; i++)
     slice *= (uint64_t)self->v[i];
@@ -13406,6 +13462,8 @@ static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, c
       w = ix.t[i];
       vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
       two = vram__empty(s, s->scalar, VRAM_I64);
+      t[0] = vram__contiguous(s, w);
+      vram__let(s, t[0]);
       vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
       vram__workspace(s, 1);
       vram__workspace(s, 1);
@@ -13464,7 +13522,7 @@ static void vram__bw_index(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 static void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t in[2], v;
+  vram__t in[2], v, c;
   vram__fn *f;
   uint32_t i, count = n->nin - 2;
   in[0] = x[0], in[1] = x[n->nin - 1];
@@ -13484,11 +13542,13 @@ static void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram
       stride[i] =
           i < lead || (v.d->v[i - lead] == 1 && size[i] != 1) ? 0 : VRAM__STRIDE(v.d)[i - lead];
     v.d = vram__dims_in(s, k, size, stride);
+    c = vram__contiguous(s, y[0]);
     vram__index_add(s, x[0].d, v, x + 1, count, 0, 1);
+    vram__let(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
-    vram__index_begin(s, x + 1, count, &ix);
-    vram__index_gone(s, &ix, 1);
+    vram__index_begin(s, x + 1, count, &ix, 1);
+    vram__index_gone(s, &ix, 0);
   }
   vram__made(s, f, 0, &y[0]);
 }
@@ -13497,11 +13557,14 @@ static void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram
 static void vram__bw_index_put(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
+  vram__index ix;
   if (vram__wants(f, 0) && VRAM__INT(n, accumulate, 0))
     g.fn = 0, to[0] = vram__keep_t(s, g);
   else if (vram__wants(f, 0)) {
     zero = vram__empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__empty(s, vram__dense(s, g.d), g.dt);
+    vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
+    vram__index_gone(s, &ix, 0);
     vram__let(s, zero);
   }
   if (vram__wants(f, 1))
@@ -13619,9 +13682,13 @@ static void vram__run_sort(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 
 /* TensorTopK.cu, should_use_multi_block: are r rows of n values split over thread blocks? */
 static int vram__topk_split(uint64_t r, uint64_t n) {
-  return (r <= 20 && n >= 20000) || (r <= 40 && n >= 10000) || (r <= 80 && n >= 8000) ||
-         (r < 200 && n >= 5000) || (r < 800 && n >= 3000) || (r <= 4000 && n >= 800) ||
-         (r > 4000 && n >= 400);
+  return n >= (r <= 20     ? 20000u
+               : r <= 40   ? 10000u
+               : r <= 80   ? 8000u
+               : r < 200   ? 5000u
+               : r < 800   ? 3000u
+               : r <= 4000 ? 800u
+                           : 400u);
 }
 
 /* What topk of x along axis a needs for a moment. */
@@ -14014,7 +14081,11 @@ static void vram__bw_rnn(vram__s *s, vram__fn *f, vram__t *to) {
     g[i] = VRAM__SLOTS(f)[i].g;
     zero[i] = dense[i] = vram__none();
     if (!g[i].d && (i < 2 || cx.d))
-      g[i] = zero[i] = vram__empty(s, i == 0 ? vram__rnn_out(s, &r) : i == 1 ? hx.d : cx.d, dt);
+      g[i] = zero[i] = vram__empty(s,
+                                   i == 0   ? vram__contig(s, vram__rnn_out(s, &r))
+                                   : i == 1 ? hx.d
+                                            : cx.d,
+                                   dt);
   }
   if (r.first)
     x.d = vram__swapped(s, x.d, 0, 1), g[0].d = vram__swapped(s, g[0].d, 0, 1);

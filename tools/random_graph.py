@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes random graphs in the text form, to be measured with real PyTorch and compared (tools/events_diff.py).
-usage: random_graph.py [-o DIR] [--count N] [--seed S] [--style free|conv|transformer] [--nodes N] [--ops NAME,NAME,...]
-Graph number i of a style depends only on the style, --nodes, --ops and the seed S + i: DIR/STYLE_SEED.vram.
+usage: random_graph.py [-o DIR] [--count N] [--seed S] [--style free|conv|transformer] [--nodes N] [--ops NAME,NAME,...] [--inplace P]
+Graph number i of a style depends only on the style, --nodes, --ops, --inplace and the seed S + i: DIR/STYLE_SEED.vram.
 Not every graph runs: an in-place operation may overwrite what backward needs, or write a leaf. Those that PyTorch rejects are to be discarded."""
 import argparse, math, os, random
 
@@ -32,8 +32,8 @@ class Value:
 
 
 class Graph:
-    def __init__(self, rng, nodes, ops):
-        self.r, self.lines, self.v, self.n, self.budget, self.ops = rng, [], [], 0, nodes, ops
+    def __init__(self, rng, nodes, ops, over):
+        self.r, self.lines, self.v, self.n, self.budget, self.ops, self.over = rng, [], [], 0, nodes, ops, over
 
     def name(self):
         self.n += 1
@@ -87,7 +87,7 @@ class Graph:
             return False
         if op == "softplus" and not x.float() or x.dtype == "bool" and op not in ("exp", "sin", "sqrt"):
             return False
-        inplace = op in UNARY_INPLACE and x.float() and not x.leaf and not x.multi and self.r.random() < 0.25
+        inplace = op in UNARY_INPLACE and x.float() and not x.leaf and not x.multi and self.r.random() < self.over
         dtype = x.dtype if x.float() or op in INT_UNARY else "f32"
         keys = "inplace=1" if inplace else ""
         if op == "clamp" and self.r.random() < 0.5:
@@ -141,7 +141,7 @@ class Graph:
             x = self.pick(lambda v: v.dtype != "bool")
             if not x:
                 return False
-            inplace = x.float() and not x.leaf and not x.multi and r.random() < 0.3
+            inplace = x.float() and not x.leaf and not x.multi and r.random() < self.over
             self.put(op, [x], x.shape, x.dtype if x.float() or op not in ("div", "pow") else "f32", "scalar=1" + (" inplace=1" if inplace else ""), contiguous=x.contiguous)
             return True
         x, w, shape = self.pair(lambda v: v.dtype != "bool")
@@ -153,7 +153,7 @@ class Graph:
         keys = ""
         if op in ("add", "sub") and r.random() < 0.15 and x.float() and w.float():
             keys = "alpha=2"
-        inplace = op not in ("maximum", "minimum") and x is not w and x.float() and not x.leaf and not x.multi and shape == x.shape and r.random() < 0.25
+        inplace = op not in ("maximum", "minimum") and x is not w and x.float() and not x.leaf and not x.multi and shape == x.shape and r.random() < self.over
         if inplace:
             keys += " inplace=1"
             dtype = x.dtype
@@ -406,7 +406,7 @@ class Graph:
                 return False
             shape = self.bcast(x.shape, m.shape)
             if op == "masked_fill":
-                inplace = shape == x.shape and not x.leaf and not x.multi and r.random() < 0.3
+                inplace = shape == x.shape and not x.leaf and not x.multi and r.random() < self.over
                 self.put(op, [x, m], shape, x.dtype, "inplace=1" if inplace else "")
                 return True
             w = self.pick(lambda v: v.float() and self.bcast(v.shape, shape) is not None)
@@ -594,7 +594,7 @@ def conv(g):
         elif op == "up" and h < 30 and w < 30:
             x = g.put("interpolate", [x], [n, c, 2 * h, 2 * w], "f32", "scale_factor=2 mode=" + r.choice(["nearest", "bilinear"]))
         elif op == "shuffle" and c % 2 == 0:
-            t = g.put("view" if x.contiguous and r.random() < 0 else "reshape", [x], [n, 2, c // 2, h, w], "f32", f"shape=[{n},2,{c // 2},{h},{w}]")
+            t = g.put("reshape", [x], [n, 2, c // 2, h, w], "f32", f"shape=[{n},2,{c // 2},{h},{w}]")
             t = g.put("transpose", [t], [n, c // 2, 2, h, w], "f32", "dim0=1 dim1=2")
             x = g.put("reshape", [t], [n, c, h, w], "f32", f"shape=[{n},{c},{h},{w}]")
         if r.random() < 0.2:
@@ -638,7 +638,7 @@ def transformer(g):
                 parts = [g.put("linear", [h], [b, t, d], "f32", f"out_features={d} bias={bias}", grad=True) for _ in range(3)]
             for i in range(3):
                 if len(parts[i].shape) == 3:
-                    v = g.put(r.choice(["view", "reshape"]) if False else "reshape", [parts[i]], [b, t, heads, hd], "f32", f"shape=[{b},{t},{heads},{hd}]")
+                    v = g.put("reshape", [parts[i]], [b, t, heads, hd], "f32", f"shape=[{b},{t},{heads},{hd}]")
                     parts[i] = g.put("transpose", [v], [b, heads, t, hd], "f32", "dim0=1 dim1=2")
             if r.random() < 0.4 and hd % 2 == 0:  # rotary
                 c = g.put("rand", [], [t, hd], "f32", f"shape=[{t},{hd}]", grad=False)
@@ -676,10 +676,11 @@ def transformer(g):
             act = r.choice(["gelu", "relu", "silu"])
             if r.random() < 0.5:
                 u = g.put("linear", [h], [b, t, f], "f32", f"out_features={f} bias={bias}", grad=True)
-                a = g.put(act, [u], u.shape, "f32", inplace() if act != "gelu" else "")
+                over = inplace() if act != "gelu" else ""
+                a = g.put(act, [u], u.shape, "f32", over)
                 if r.random() < 0.5:
                     w = g.put("linear", [h], [b, t, f], "f32", f"out_features={f} bias={bias}", grad=True)
-                    a = g.put("mul", [a, w], a.shape, "f32", inplace())
+                    a = g.put("mul", [a, w], a.shape, "f32", "" if over or act == "relu" else inplace())
             else:
                 u = g.put("linear", [h], [b, t, 2 * f], "f32", f"out_features={2 * f} bias={bias}", grad=True)
                 p, q = g.name(), g.name()
@@ -695,13 +696,14 @@ def transformer(g):
         if r.random() < 0.2:
             s = g.put("parameter", [], [d], "f32", f"shape=[{d}]", grad=True)
             o = g.put("mul", [o, s], o.shape, "f32")
-        x = g.put("add", r.choice([[x, o], [o, x]]), x.shape, "f32", inplace())
+        o, p = r.choice([(x, o), (o, x)])  # a norm saves x
+        x = g.put("add", [o, p], x.shape, "f32", "" if o is x else inplace())
     x = g.put(norm, [x], x.shape, "f32", f"normalized_shape={d}", grad=True)
     if r.random() < 0.5:
         x = g.put("select", [x], [b, d], "f32", "dim=1 index=0")
     elif r.random() < 0.5:
         x = g.put("mean", [x], [b, d], "f32", "dim=1")
-    x = g.put("linear", [x], x.shape[:-1] + [50], "f32", "out_features=50 bias=0" + (" weights=e" if False else ""), grad=True)
+    x = g.put("linear", [x], x.shape[:-1] + [50], "f32", "out_features=50 bias=0" + r.choice(["", " weights=e"]), grad=True)
     x = g.put("mean", [x], [], "f32")
     g.lines.append(f"output {x.name}")
     return True
@@ -715,14 +717,15 @@ def main():
     a.add_argument("--style", choices=["free", "conv", "transformer"], default="free")
     a.add_argument("--nodes", type=int, default=0)
     a.add_argument("--ops", default="")
+    a.add_argument("--inplace", type=float, default=0.25)
     a = a.parse_args()
     os.makedirs(a.o, exist_ok=True)
     for i in range(a.count):
         seed = a.seed + i
-        rng = random.Random(f"{a.style} {a.nodes} {a.ops} {seed}")
+        rng = random.Random(f"{a.style} {a.nodes} {a.ops} {a.inplace} {seed}")
         while True:
             nodes = a.nodes or rng.choice([2, 3, 4, 6, 8, 12, 16, 24])
-            g = Graph(rng, nodes, [x for x in a.ops.split(",") if x])
+            g = Graph(rng, nodes, [x for x in a.ops.split(",") if x], a.inplace)
             if {"free": Graph.free, "conv": conv, "transformer": transformer}[a.style](g):
                 break
         name = f"{a.style}_{seed}"
