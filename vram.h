@@ -16951,7 +16951,7 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
   vram_result r;
   if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
     r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || !s->missing)
+    if (r || o->first_step || (!s->missing && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
     s->live = live;
     s->stop_at = stop_at;
