@@ -10612,7 +10612,8 @@ static void vram__run_vector_norm(vram__s *s, const vram_node *n, vram__t *x, vr
     vram__reduce(s, c.d ? c : x[0], mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
   vram__let(s, c);
   if (f) {
-    f->aux = mask;
+    f->aux =
+        vram__list(n, VRAM__KEY_dim, NULL) ? mask : 0; /* no dim: a scalar, no axes to put back */
     vram__save(s, f, x[0]);
     vram__save(s, f, y[0]);
   }
