@@ -27,8 +27,9 @@ help:
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
 CHECK = units text
-TEST = $(CHECK) units-gcc-asan units-clang-asan units-clang-integer compile link static fuzz
-TEST_ALL = $(TEST) units-msan units-valgrind units-clang units-i686 units-powerpc units-s390x
+TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
+  units-i686 units-powerpc units-s390x compile link coverage
+TEST_ALL = $(TEST) units-valgrind
 
 check:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) $(CHECK:%=part-%)
@@ -37,11 +38,11 @@ test:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) $(TEST:%=part-%)
 	@sh tests/sum.sh $(TEST)
 test-all:
-	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 $(TEST_ALL:%=part-%)
+	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
 FUZZ_SECONDS ?= 20
-export FUZZ_SECONDS
+export FUZZ_SECONDS LONG
 
 part-units: vram
 part-%:

@@ -62,6 +62,9 @@ compile)
   sh tests/compile/run.sh >build/part/compile.out 2>&1
   grep -v '^compile: ' build/part/compile.out
   add build/part/compile.out ;;
+coverage)
+  if sh tests/coverage.sh >build/part/coverage.out 2>&1; then ok; else bad coverage; fi
+  cat build/part/coverage.out ;;
 text | static | fuzz | link)
   . "tests/part_$part.sh" ;;
 *) bad "no such part" ;;

@@ -95,8 +95,8 @@ static PLAY_UNUSED void property_again(play *p, const vram_step_options *options
   EQUAL(p->report.optimizer_bytes, first.optimizer_bytes);
   EQUAL(p->report.gradients_bytes, first.gradients_bytes);
   EQUAL(p->report.peak_requested_bytes, first.peak_requested_bytes);
-  live =
-      (vram_live *)malloc((first.events + p->graph.nparam + p->graph.ninput + 64) * sizeof *live);
+  live = (vram_live *)malloc(((size_t)first.events + p->graph.nparam + p->graph.ninput + 64) *
+                             sizeof *live);
   if (!live)
     abort();
   if (NEED(vram_step_live(&p->graph, &o, p->scratch, p->scratch_bytes, &p->report, live,

@@ -45,7 +45,7 @@ def package(name):
     try:
         return __import__(name)
     except ImportError:
-        print("SKIP", name)
+        print(f"SKIP {name}: the Python package is not installed")
         return None
 
 

@@ -14,7 +14,7 @@ CXXFLAGS="$COMMON -Wold-style-cast -Wzero-as-null-pointer-constant"
 
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAIL $1"; [ -s "$work/log" ] && head -20 "$work/log"; }
-skip() { skipped=$((skipped + 1)); echo "SKIP $1"; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $1: not installed"; }
 cell() { # cell NAME COMMAND...
   name=$1; shift
   if "$@" >"$work/log" 2>&1; then ok; else bad "$name"; fi
@@ -153,7 +153,7 @@ python=${PYTHON:-python3}
 if command -v gcc >/dev/null && command -v "$python" >/dev/null; then
   cell "argument_use.py" "$python" "$here/argument_use.py" "$include"
 else
-  skip argument_use.py
+  skip "gcc or Python for argument_use.py"
 fi
 
 # F. second sources of the dtype figures
