@@ -1,10 +1,14 @@
-/* Speed and size, medians of many runs: make bench
-   usage: bench MODEL.vram [ROUNDS] */
+/* Speed and working memory of parser and step, medians: make bench
+   usage: bench MODEL.vram [bf16]    one training step with AdamW, in microseconds
+          bench chain NODES loop|text   linear and relu in turn, from a loop or written out, in
+                                        nanoseconds a node
+   Prints: nodes, parse, step, bytes of graph a node, bytes of scratch a node. */
 #define _POSIX_C_SOURCE 199309L
 #define VRAM_IMPLEMENTATION
 #define VRAM_STATIC
 #include "../vram.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,47 +25,103 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+static void *take(uint64_t bytes) {
+  void *p = bytes && bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  if (!p) {
+    fprintf(stderr, "bench: no memory\n");
+    exit(1);
+  }
+  return p;
+}
+
+static char *file(const char *path, size_t *len) {
+  size_t cap = (size_t)1 << 24;
+  char *text = (char *)take(cap);
+  FILE *f = fopen(path, "rb");
+  if (!f) {
+    fprintf(stderr, "bench: cannot read %s\n", path);
+    exit(1);
+  }
+  *len = fread(text, 1, cap, f);
+  fclose(f);
+  return text;
+}
+
+static char *chain(unsigned long nodes, int loop, size_t *len) {
+  size_t cap = (size_t)256 + (loop ? 0 : (size_t)nodes * 40);
+  char *text = (char *)take(cap);
+  unsigned long i;
+  size_t n = (size_t)snprintf(text, cap, "input x f32 [8,16]\n");
+  if (loop)
+    n += (size_t)snprintf(text + n, cap - n,
+                          "loop %lu h=x\nlinear f h out_features=16\nrelu r f\nnext h=r\n"
+                          "mean loss h\n",
+                          nodes / 2);
+  else {
+    for (i = 0; i < nodes / 2; i++)
+      n +=
+          (size_t)snprintf(text + n, cap - n, "linear f%lu %s%lu out_features=16\nrelu r%lu f%lu\n",
+                           i, i ? "r" : "x", i ? i - 1 : 0, i, i);
+    /* the input has no number */
+    if (nodes >= 2) {
+      char *at = strstr(text, "f0 x0") + 4;
+      memmove(at, at + 1, (size_t)(text + n - at));
+      n--;
+    }
+    n += (size_t)snprintf(text + n, cap - n, "mean loss r%lu\n", nodes / 2 - 1);
+  }
+  *len = n;
+  return text;
+}
+
 int main(int argc, char **argv) {
-  FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
-  size_t cap = (size_t)1 << 28, n;
-  char *text = (char *)malloc(cap);
-  int rounds = argc > 2 ? atoi(argv[2]) : 201, i;
-  double *tp = (double *)malloc(sizeof(double) * (size_t)rounds),
-         *ts = (double *)malloc(sizeof(double) * (size_t)rounds);
-  uint64_t mb = (uint64_t)4 << 30, sb;
-  void *mem = malloc(mb), *scratch;
+  int is_chain = argc > 3 && !strcmp(argv[1], "chain"), rounds = is_chain ? 5 : 201, i;
+  double parse[201], step[201], per = 1.0;
+  size_t len;
+  char *text;
+  uint64_t need, want;
+  void *mem, *scratch;
   vram_graph g;
   vram_error e;
   vram_report r;
   vram_step_options o;
-  if (!f)
+  if (argc < 2)
     return 2;
-  n = fread(text, 1, cap, f);
+  text =
+      is_chain ? chain(strtoul(argv[2], NULL, 10), argv[3][0] == 'l', &len) : file(argv[1], &len);
   memset(&o, 0, sizeof o);
   o.train = 1;
-  if (argc > 3)
-    o.amp = VRAM_BF16;
+  o.optimizer = VRAM_OPTIM_adamw;
+  o.amp = argc == 3 ? VRAM_BF16 : 0;
+  need = vram_parse_bytes(text, len, NULL, 0);
+  mem = take(need);
   for (i = 0; i < rounds; i++) {
     double t = now();
-    vram_graph_init(&g, mem, mb);
-    if (vram_parse(&g, text, n, NULL, 0, &e))
-      return printf("%u: %s\n", e.line, e.text), 1;
-    tp[i] = now() - t;
+    vram_graph_init(&g, mem, need);
+    if (vram_parse(&g, text, len, NULL, 0, &e)) {
+      fprintf(stderr, "bench: %" PRIu32 ": %s\n", e.line, e.text);
+      return 1;
+    }
+    parse[i] = now() - t;
   }
-  sb = vram_step_bytes(&g, &o);
-  scratch = malloc(sb);
+  want = vram_step_bytes(&g, &o);
+  scratch = take(want);
   for (i = 0; i < rounds; i++) {
     double t = now();
-    if (vram_step(&g, &o, scratch, sb, &r, &e))
-      return printf("%s\n", e.text), 1;
-    ts[i] = now() - t;
+    if (vram_step(&g, &o, scratch, want, &r, &e)) {
+      fprintf(stderr, "bench: %s\n", e.text);
+      return 1;
+    }
+    step[i] = now() - t;
   }
-  qsort(tp, (size_t)rounds, sizeof *tp, by_value);
-  qsort(ts, (size_t)rounds, sizeof *ts, by_value);
-  printf("%s: %u nodes, parse %.1f us (%.0f ns a node, %.0f B a node), step %.1f us (%.0f ns a "
-         "node), %llu events, %.0f B scratch a node of %.0f\n",
-         argv[1], g.nnode, tp[rounds / 2], tp[rounds / 2] * 1e3 / g.nnode, (double)g.used / g.nnode,
-         ts[rounds / 2], ts[rounds / 2] * 1e3 / g.nnode, (unsigned long long)r.events,
-         (double)r.scratch_used / g.nnode, (double)sb / g.nnode);
+  qsort(parse, (size_t)rounds, sizeof *parse, by_value);
+  qsort(step, (size_t)rounds, sizeof *step, by_value);
+  if (is_chain)
+    per = g.nnode / 1e3;
+  printf("%" PRIu32 " %.2f %.2f %.0f %.0f\n", g.nnode, parse[rounds / 2] / per,
+         step[rounds / 2] / per, (double)g.used / g.nnode, (double)r.scratch_used / g.nnode);
+  free(scratch);
+  free(mem);
+  free(text);
   return 0;
 }

@@ -1,0 +1,60 @@
+#!/bin/sh
+# A table of speed and size: what, figure, target, figure / target. PYTHON=... names a Python with
+# torch for the comparison with other tools.
+cd "$(dirname "$0")/.." || exit 1
+work=build/bench-out
+mkdir -p $work
+cc=${CC:-cc}
+row() { # row WHAT FIGURE UNIT TARGET (0: none)
+  awk -v what="$1" -v figure="$2" -v unit="$3" -v target="$4" 'BEGIN {
+    text = target > 0 ? sprintf("%12g  %8.2f", target, figure / target) : ""
+    printf "%-52s %12.5g %-5s %s\n", what, figure, unit, text }'
+}
+field() { echo "$line" | cut -d' ' -f"$1"; }
+run() { line=$(build/bench "$@") || exit 1; }
+median_seconds() { # median_seconds COMMAND...: of five runs
+  for i in 1 2 3 4 5; do
+    from=$(date +%s.%N)
+    "$@" || exit 1
+    echo "$from $(date +%s.%N)"
+  done | awk '{ print $2 - $1 }' | sort -n | sed -n 3p
+}
+printf '%-52s %12s %-5s %12s  %8s\n' what figure unit target ratio
+
+run examples/models/resnet50.vram
+step=$(field 3) parse=$(field 2)
+row "ResNet-50: step, AdamW" "$step" us 50
+row "ResNet-50: parse" "$parse" us 100
+run examples/models/resnet50.vram bf16
+row "ResNet-50: step, AdamW, autocast bf16" "$(field 3)" us 60
+
+for n in 1000 10000 100000 1000000; do
+  run chain $n loop
+  [ $n = 1000 ] && step0=$(field 3) parse0=$(field 2)
+  row "chain of $n nodes from a loop: step a node" "$(field 3)" ns 0
+  row "chain of $n nodes from a loop: parse a node" "$(field 2)" ns 0
+done
+row "step a node at 10^6 / at 10^3 nodes" "$(echo "$(field 3) $step0" | awk '{ print $1 / $2 }')" x 4
+row "parse a node at 10^6 / at 10^3 nodes" "$(echo "$(field 2) $parse0" | awk '{ print $1 / $2 }')" x 4
+run chain 1000000 text
+row "chain of 1000000 nodes, written out: parse a node" "$(field 2)" ns 0
+row "graph a node" "$(field 4)" B 512
+row "scratch of a step a node" "$(field 5)" B 1024
+
+printf '#include "vram.h"\n' >$work/declarations.c
+: >$work/empty.c
+all=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c)
+none=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/empty.c)
+row "declarations: preprocess and parse" "$(echo "$all $none" | awk '{ print ($1 - $2) * 1000 }')" ms 30
+row "implementation: $cc -O2" "$(median_seconds $cc -std=c99 -O2 -c tests/impl.c -o $work/impl.o)" s 10
+$cc -std=c99 -Os -c tests/impl.c -o $work/impl.o && size $work/impl.o 2>/dev/null | awk 'NR == 2 { print $1 }' >$work/size
+[ -s $work/size ] && row "implementation: code and tables at -Os" "$(awk '{ print $1 / 1024 }' $work/size)" KiB 0
+
+${PYTHON:-python3} tests/bench_torch.py >$work/torch 2>$work/torch.err ||
+  echo "SKIP torch: ${PYTHON:-python3} does not run tests/bench_torch.py: $(tail -n 1 $work/torch.err)"
+while read -r tool seconds rest; do
+  case $tool in
+  SKIP) echo "SKIP $seconds $rest" ;;
+  *) row "$tool / parse and step" "$(echo "$seconds $step $parse" | awk '{ print $1 * 1e6 / ($2 + $3) }')" x 100 ;;
+  esac
+done <$work/torch
