@@ -8185,7 +8185,7 @@ VRAM__RARE uint32_t vram__plan_of(uint32_t kind, int inplace) {
   if (pass)
     plan |= VRAM__PLAN_PASS;
   else if (parts == 1 && n == 2 && !at && (here == 1 || here == 8)) {
-    plan |= VRAM__PLAN_PRODUCT | (here == 8 ? 3u : 0u) << 24;
+    plan |= VRAM__PLAN_PRODUCT | (uint32_t)(here == 8 ? 3 : 0) << 24;
     plan |= from[3] == 'g' ? 0 : VRAM__PLAN_SWAP;
   }
   return plan;
