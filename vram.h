@@ -3410,6 +3410,13 @@ static int vram__shape_reduce(vram_graph *g, vram_node *n) {
   case VRAM_OP_amax:
   case VRAM_OP_amin:
     break;
+  case VRAM_OP_argmax:
+  case VRAM_OP_argmin:
+    if (c > 1)
+      return vram__bad(g, n, "argmax and argmin of more than one axis");
+    if (dt == VRAM_BOOL)
+      return vram__bad(g, n, "argmax and argmin of bool");
+    break;
   case VRAM_OP_max:
   case VRAM_OP_min:
     if (c > 1)
@@ -4324,12 +4331,17 @@ static int vram__shape_unbind(vram_graph *g, vram_node *n) {
   return 1;
 }
 
+/* TensorShape.h, cat_should_skip_tensor: an empty list is left out whatever the others are */
+static int vram__cat_skips(const vram__dims *d) { return d->ndim == 1 && !d->v[0]; }
+
 static int vram__shape_cat(vram_graph *g, vram_node *n) {
   const vram__dims *x = n->in[0]->d;
   uint32_t i, a, k;
   int64_t size[VRAM_MAX_AXES];
   vram__promote p;
   vram__zero(&p, sizeof p);
+  for (k = 1; k < n->nin && vram__cat_skips(x); k++)
+    x = n->in[k]->d;
   if (!x->ndim)
     return vram__bad(g, n, "cat of tensors without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
@@ -4339,6 +4351,9 @@ static int vram__shape_cat(vram_graph *g, vram_node *n) {
   size[a] = 0;
   for (k = 0; k < n->nin; k++) {
     const vram__dims *d = n->in[k]->d;
+    vram__promote_add(&p, n->in[k]->dtype, d->ndim);
+    if (vram__cat_skips(d))
+      continue;
     if (d->ndim != x->ndim)
       return vram__bad(g, n, "cat of tensors of different axes");
     for (i = 0; i < x->ndim; i++)
@@ -4348,7 +4363,6 @@ static int vram__shape_cat(vram_graph *g, vram_node *n) {
         size[a] += d->v[i];
       } else if (d->v[i] != size[i])
         return vram__bad(g, n, "cat of tensors of different sizes");
-    vram__promote_add(&p, n->in[k]->dtype, d->ndim);
   }
   return vram__out(g, n, 0, x->ndim, size, vram__promote_get(&p));
 }
@@ -10110,7 +10124,8 @@ static void vram__run_cat(vram__s *s, const vram_node *n, vram__t *x, vram__t *y
     f->aux = a;
     for (i = 0; i < n->nin; i++)
       if (!vram__wants(f, i)) /* where the next piece begins */
-        VRAM__EDGES(f)[i].out = n->op == VRAM_OP_cat ? (uint32_t)x[i].d->v[a] : 0;
+        VRAM__EDGES(f)
+        [i].out = n->op == VRAM_OP_cat && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
   }
   y[0] = vram__empty(s, vram__cat_dims(s, n->out[0].d, cl), vram__promote_get(&p));
   vram__made(s, f, 0, &y[0]);
@@ -10131,6 +10146,10 @@ static void vram__bw_cat(vram__s *s, vram__fn *f, vram__t *to) {
       continue;
     }
     d = vram__in_dims(s, f, i, NULL);
+    if (!stack && vram__cat_skips(d)) {
+      to[i] = vram__empty(s, d, g.dt);
+      continue;
+    }
     for (j = 0; j < g.d->ndim; j++) {
       if (stack && j == a)
         continue;
