@@ -10125,7 +10125,7 @@ static void vram__run_cat(vram__s *s, const vram_node *n, vram__t *x, vram__t *y
     for (i = 0; i < n->nin; i++)
       if (!vram__wants(f, i)) /* where the next piece begins */
         VRAM__EDGES(f)
-        [i].out = n->op == VRAM_OP_cat && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
+    [i].out = n->op == VRAM_OP_cat && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
   }
   y[0] = vram__empty(s, vram__cat_dims(s, n->out[0].d, cl), vram__promote_get(&p));
   vram__made(s, f, 0, &y[0]);
