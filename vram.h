@@ -1744,6 +1744,19 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
 #define VRAM__RARE static
 #endif
 
+/* What does not run for every node of every step is compiled for a short build: it is most of the
+   code and takes little of the time. */
+#if defined(__OPTIMIZE__) && defined(__clang__)
+#define VRAM__SELDOM_BEGIN _Pragma("clang optimize off")
+#define VRAM__SELDOM_END _Pragma("clang optimize on")
+#elif defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__OPTIMIZE_SIZE__)
+#define VRAM__SELDOM_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
+#define VRAM__SELDOM_END _Pragma("GCC pop_options")
+#else
+#define VRAM__SELDOM_BEGIN
+#define VRAM__SELDOM_END
+#endif
+
 /* >>text (Implementation) ----------------------------------------------------------------------
    Small helpers that replace libc. */
 
@@ -2000,6 +2013,8 @@ static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t c
   cache[h] = d;
   return d;
 }
+VRAM__SELDOM_BEGIN
+
 /* ============================================================================================
  * >>dtype
  * ============================================================================================ */
@@ -4672,6 +4687,8 @@ typedef struct vram__s vram__s;
 typedef struct vram__t vram__t;
 typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
 
+VRAM__SELDOM_END
+
 typedef struct vram__op_row {
   const char *name, *recipe, *keys;
   vram__shape_fn shape;
@@ -5110,6 +5127,8 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
   *na += 1 + count;
   return 1;
 }
+
+VRAM__SELDOM_BEGIN
 
 /* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
 static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
@@ -6005,6 +6024,8 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_TOPK_BLOCKS                                                                     \
   UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
 
+VRAM__SELDOM_END
+
 /* >>step (Implementation) ----------------------------------------------------------------------
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,
    autograd's nodes are records on a tape, backward walks the tape from its end. A storage goes when
@@ -6869,6 +6890,8 @@ static const vram__dims *vram__swapped(vram__s *s, const vram__dims *d, uint32_t
   return vram__permuted(s, d, order);
 }
 
+VRAM__SELDOM_BEGIN
+
 /* ---- reductions ---- */
 
 static int64_t vram__pow2(int64_t v, int64_t most) {
@@ -7184,6 +7207,8 @@ VRAM__RARE void vram__early_stop(vram__s *s, const vram__fn *f) {
     s->mute = 1;
 }
 
+VRAM__SELDOM_END
+
 /* ---- autograd's records ---- */
 
 static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
@@ -7360,6 +7385,8 @@ static vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram__dims *d) {
   vram__let(s, x);
   return y;
 }
+
+VRAM__SELDOM_BEGIN
 
 /* ---- in-place operations and views: torch/csrc/autograd/variable.cpp ---- */
 
@@ -8101,6 +8128,8 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
   return vram__unsafe_view(s, t, vram__dims_in(s, n, size, NULL));
 }
 
+VRAM__SELDOM_END
+
 /* ---- how ops run: one function each, named in the op table; x the inputs, then weight, bias ----
  */
 
@@ -8164,10 +8193,11 @@ static uint32_t vram__letter(char c) {
 /* A recipe in short. Bits 5i..5i+4: the letters that the gradient of input i needs (x w b y
    m), 15..19: those that are saved in any case. */
 #define VRAM__PLAN_KNOWN 0x100000u
-#define VRAM__PLAN_GRADIENT 0x200000u /* there is one */
-#define VRAM__PLAN_PASS 0x400000u     /* each gradient is g itself */
-#define VRAM__PLAN_PRODUCT 0x800000u  /* of one input: g times letter 24..26, */
-#define VRAM__PLAN_SWAP 0x8000000u    /* which comes first */
+#define VRAM__PLAN_GRADIENT 0x200000u        /* there is one */
+#define VRAM__PLAN_PASS 0x400000u            /* each gradient is g itself */
+#define VRAM__PLAN_PRODUCT 0x800000u         /* of one input: g times letter 24..26, */
+#define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
+#define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many letters there are */
 
 VRAM__RARE uint32_t vram__plan_of(uint32_t kind, int inplace) {
   const char *p = vram__recipe(kind, inplace), *from = p;
@@ -8202,6 +8232,8 @@ VRAM__RARE uint32_t vram__plan_of(uint32_t kind, int inplace) {
     plan |= VRAM__PLAN_PRODUCT | (uint32_t)(here == 8 ? 3 : 0) << 24;
     plan |= from[3] == 'g' ? 0 : VRAM__PLAN_SWAP;
   }
+  for (n = 0; n < 5; n++)
+    plan += (seen >> n & 1) << 28;
   return plan;
 }
 
@@ -8252,6 +8284,8 @@ static vram__t vram__over(vram__s *s, vram__t t, const vram__dims *d, uint8_t dt
   }
   return vram__empty(s, vram__dense(s, d), dt);
 }
+
+VRAM__SELDOM_BEGIN
 
 static void vram__bw_recipe(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
@@ -8361,6 +8395,8 @@ static void vram__bw_recipe(vram__s *s, vram__fn *f, vram__t *to) {
   }
 }
 
+VRAM__SELDOM_END
+
 static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
   const uint32_t plan = vram__plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   const vram__t *g = &VRAM__SLOTS(f)[0].g;
@@ -8382,7 +8418,8 @@ static void vram__bw_pointwise(vram__s *s, vram__fn *f, vram__t *to) {
 /* A pointwise op with autograd; nin 1: of one tensor, or of one and a number. */
 static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin) {
   const uint32_t plan = vram__plan(s, kind, 0);
-  vram__fn *f = plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, 5) : NULL;
+  vram__fn *f =
+      plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan)) : NULL;
   const vram__dims *d[3];
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   uint8_t dt = in[0].dt;
@@ -8458,7 +8495,8 @@ static uint32_t vram__pointwise_kind(const vram_node *n) {
 
 static vram__t vram__pointwise_inplace(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin) {
   const uint32_t plan = vram__plan(s, kind, 1);
-  vram__fn *f = plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, 5) : NULL;
+  vram__fn *f =
+      plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan)) : NULL;
   vram__t old[3], y = in[0];
   uint32_t i;
   y.fn = 0;
@@ -8511,6 +8549,8 @@ static void vram__run_pointwise(vram__s *s, const vram_node *n, vram__t *x, vram
     if (own & 1)
       vram__let(s, in[i]);
 }
+
+VRAM__SELDOM_BEGIN
 
 /* Comparisons have no gradient. */
 static void vram__run_compare(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
@@ -9084,6 +9124,8 @@ static void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t x,
   vram__let(s, cx);
 }
 
+VRAM__SELDOM_END
+
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__usual_conv(const vram__s *s, const vram_node *n, const vram__t *x) {
   return (n->flags & VRAM__USUAL) && x->d->ndim == n->param[0]->d->ndim && s->cc >= 80 &&
@@ -9171,6 +9213,8 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     y[0] = c;
   }
 }
+
+VRAM__SELDOM_BEGIN
 
 /* cudnn_convolution_forward and _backward_input: the result, then copies of the operands */
 static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram__dims *d) {
@@ -11617,6 +11661,8 @@ static void vram__bn_staging(vram__s *s, const vram__dims *d, int64_t values) {
   vram__let(s, sem);
 }
 
+VRAM__SELDOM_END
+
 /* A contiguous input, a weight whose dims the statistics can have: nearly always. */
 static int vram__usual_bn(const vram__dims *x, const vram__dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
@@ -11781,6 +11827,8 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
   vram__let(s, std);
   vram__drop_unwanted(s, f, to);
 }
+
+VRAM__SELDOM_BEGIN
 
 /* Normalization.cpp, repeat_if_defined: [C] -> [N*C] */
 static vram__t vram__t_tiled(vram__s *s, vram__t x, int64_t n) {
@@ -15356,6 +15404,8 @@ VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_d
   return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;
 }
 
+VRAM__SELDOM_END
+
 /* ---- the step ---- */
 
 /* InputBuffer::add: one more gradient for an input; the first is taken, others stay the caller's.
@@ -15719,6 +15769,8 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
   }
   return n;
 }
+
+VRAM__SELDOM_BEGIN
 
 /* ---- checkpointing: torch/utils/checkpoint.py ---- */
 
@@ -16210,6 +16262,8 @@ static void vram__phase(vram__s *s, vram_phase next) {
 
 static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat);
 
+VRAM__SELDOM_END
+
 /* t, which wants a gradient, becomes the next leaf. */
 static void vram__new_leaf(vram__s *s, vram__t *t) {
   vram__leaf *l = s->leaf + s->nleaf;
@@ -16579,6 +16633,8 @@ static void vram__optim_now(vram__s *s) {
     s->r->optimizer_bytes += b.state;
 }
 
+VRAM__SELDOM_BEGIN
+
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
   static const vram_gpu gpu[] = {
 #define VRAM__X(name, cc, sm, gib) {name, cc, sm, UINT64_C(1073741824) * (gib)},
@@ -16784,6 +16840,8 @@ static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t b
   s->peak_cats = *before;
   s->peak_cats.of[VRAM_CATEGORY_GRADIENTS] += bytes;
 }
+
+VRAM__SELDOM_END
 
 /* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
    others be views of the same: `writes`, which backward is through with, leads to the first. */
