@@ -5,13 +5,37 @@
      #define VRAM_IMPLEMENTATION
    before you include this file in *one* C or C++ file, to create the implementation.
 
-   Contents (search for the tags)
+   A model in the text form, and what a step of it takes (memory is the caller's, nothing else is
+   allocated; there is no global state, so any thread may call on its own graph):
+     vram_graph g;
+     vram_report r;
+     vram_error e;
+     vram_step_options o = VRAM_ZERO_INIT;
+     uint64_t n = vram_parse_bytes(text, len, NULL, 0);
+     vram_graph_init(&g, malloc(n), n);
+     if (vram_parse(&g, text, len, NULL, 0, &e)) ...        e.line, e.column, e.text
+     o.train = 1;
+     n = vram_step_bytes(&g, &o);
+     if (vram_step(&g, &o, malloc(n), n, &r, &e)) ...       e.text
+     r.params_bytes, r.saved_bytes, r.peak_requested_bytes, ...
+
+   Before the first include:
+     VRAM_STATIC          the implementation is private to this file
+     VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
+     VRAM_MACROS_ONLY     nothing but >>ct
+
+   Contents (search for the tags; each has its declarations here and its implementation below, in
+   the same order)
      >>ct        compile-time arithmetic: macros, no implementation needed
      >>types     results, errors, limits
      >>dtype     stored types
      >>op        the table of ops: one row each
      >>graph     a model: built by calls or read from the text form
+     >>optim     the table of optimizers: one row each
      >>step      one step as a stream of events, and the report
+   and in the implementation only
+     >>text      what replaces libc        >>dims    sizes and strides
+     >>rules     constants of PyTorch and the libraries that it calls
 */
 #ifndef VRAM_H_INCLUDED
 #define VRAM_H_INCLUDED
@@ -736,7 +760,9 @@ typedef struct vram_error {
   char text[240]; /* one line, without the position; always terminated */
 } vram_error;
 
+/* What a result means, in a few words. Never NULL. */
 VRAM_API const char *vram_result_text(vram_result r);
+
 /* ============================================================================================
  * >>dtype    stored types at run time
  *
@@ -1255,15 +1281,19 @@ typedef enum vram_op {
    memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
    of them is the step's affair. */
 
+/* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
   const char *name, *keys, *recipe, *autocast;
   uint32_t least, most; /* inputs */
 } vram_op_info;
 
+/* All zero for what is no op. */
 VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
+
+/* The name ("conv2d"); "?" for what is no op. Never NULL. */
 VRAM_API const char *vram_op_name(uint32_t op);
 
-/* One axis list: sizes and strides in elements; `v` holds ndim sizes, then ndim strides. */
+/* Sizes and strides in elements; `v` holds ndim sizes, then ndim strides. */
 typedef struct vram__dims {
   uint64_t numel;
   uint8_t ndim, flags;
@@ -1369,13 +1399,16 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* Reads the text form into g, which must be fresh from vram_graph_init. */
 /* Bytes of memory that vram_parse needs for this text at most (0: text too large). */
 VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                    uint32_t nset);
 
+/* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
+   the place of the text's. The text is not needed afterwards. Errors: every vram_result; *err, if
+   not NULL, says where and what, and nothing of g may be used then. */
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err);
+
 /* -----------------------------------------------------------------------------------------------
    >>optim   what an optimizer allocates and frees in its constructor and in one step
 
@@ -1609,8 +1642,8 @@ typedef struct vram_node_report {
 typedef enum vram_rules {
   VRAM_RULES_TORCH, /* PyTorch eager, 2.15 */
   VRAM_RULES_IDEAL  /* a hand-written program: keeps what the formulas need and no dropout masks,
-                       writes  pointwise gradients over the ones that arrive, no workspaces, no
-                       copies  for  layout, fused optimizer */
+                       writes pointwise gradients over the ones that arrive, no workspaces, no
+                       copies for layout, fused optimizer */
 } vram_rules;
 
 /* Nodes from first to last, in execution order. */
@@ -1676,9 +1709,9 @@ typedef struct vram_report {
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t events;
-  uint64_t peak_event; /* the how manieth of them reached the peak; 0: before the first;
-                          UINT64_MAX: one of the optimizer's */
-  uint64_t scratch_used;
+  uint64_t peak_event;   /* the how manieth of them reached the peak; 0: before the first;
+                            UINT64_MAX: one of the optimizer's */
+  uint64_t scratch_used; /* bytes */
 } vram_report;
 
 /* Devices: name, compute capability times ten, multiprocessors, memory in GiB as sold.
@@ -1718,9 +1751,15 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
                                  uint32_t cap, uint32_t *count, vram_error *err);
 
-/* Bytes of scratch that vram_step needs for this graph: an upper bound. */
+/* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
+   says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
 
+/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report is filled
+   in; events go to o->event as they come. o NULL: all zero. *err, if not NULL, says what went
+   wrong: VRAM_ERR_MEMORY       scratch is too small VRAM_ERR_OVERFLOW     more than VRAM_MAX_BYTES
+   in all VRAM_ERR_UNSUPPORTED  PyTorch refuses such a step, too: the text says why VRAM_ERR_VALUE,
+   VRAM_ERR_LIMIT  options that exclude each other, or are out of range */
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
 
@@ -16650,7 +16689,11 @@ VRAM_API const char *vram_op_name(uint32_t op) {
 
 VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   static const char *const list[] = {"", "low", "fp32", "fp32", "widest"};
-  const vram__op_row *r = vram__op_at((uint32_t)op < VRAM_OP_COUNT ? (uint32_t)op : 0);
+  const vram__op_row *r;
+  vram__zero(info, sizeof *info);
+  if ((uint32_t)op >= VRAM_OP_COUNT)
+    return;
+  r = vram__op_at((uint32_t)op);
   info->name = r->name;
   info->keys = r->keys;
   info->recipe = r->recipe;
