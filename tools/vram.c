@@ -89,15 +89,18 @@ static int bad(const char *what, const char *found, const char *expected) {
   return USAGE;
 }
 
-/* A whole file, or standard input for "-"; NULL: message printed. */
-static char *read_all(const char *path, size_t *len) {
+static int out_of_memory(void) {
+  fprintf(stderr, "vram: out of memory\n");
+  return OTHER;
+}
+
+/* A whole file, or standard input for "-"; not FITS: message printed. */
+static int read_all(const char *path, char **to, size_t *len) {
   FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
   size_t cap = (size_t)1 << 16, n = 0;
   char *text = NULL;
-  if (!f) {
-    bad("cannot open", path, "a file in the text form");
-    return NULL;
-  }
+  if (!f)
+    return bad("cannot open", path, "a file in the text form");
   for (;;) {
     char *t = (char *)realloc(text, cap);
     if (!t)
@@ -110,11 +113,11 @@ static char *read_all(const char *path, size_t *len) {
         fclose(f);
       if (failed) {
         free(text);
-        bad("cannot read", path, NULL);
-        return NULL;
+        return bad("cannot read", path, NULL);
       }
+      *to = text;
       *len = n;
-      return text;
+      return FITS;
     }
     if (cap > ((size_t)-1) / 2)
       break;
@@ -123,8 +126,7 @@ static char *read_all(const char *path, size_t *len) {
   free(text);
   if (f != stdin)
     fclose(f);
-  fprintf(stderr, "vram: out of memory\n");
-  return NULL;
+  return out_of_memory();
 }
 
 /* ---- numbers and words ---- */
@@ -261,7 +263,7 @@ static const vram_gpu *find_gpu(const char *name) {
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int option(job *j, const char *a, const char *v) {
+static int option(job *j, const char *a, char *v) {
   int64_t n;
   uint64_t size;
   if (!strcmp(a, "--infer"))
@@ -332,19 +334,14 @@ static int option(job *j, const char *a, const char *v) {
       return bad("not a dtype for this", v, a[2] == 'a' ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
     *(a[2] == 'a' ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
   } else if (!strcmp(a, "--batch") || !strcmp(a, "--dim")) {
-    const char *e = strchr(v, '=');
+    char *e = strchr(v, '=');
     if (j->ndims == VRAM_MAX_DIMS)
       return bad("too many dims", v, NULL), 0;
     if (a[2] == 'd') {
-      char *name;
       if (!e || e == v)
         return bad("not a dim", v, "NAME=N"), 0;
-      name = (char *)malloc((size_t)(e - v) + 1); /* lives as long as the program */
-      if (!name)
-        return bad("out of memory", NULL, NULL), 0;
-      memcpy(name, v, (size_t)(e - v));
-      name[e - v] = 0;
-      j->dims[j->ndims].name = name;
+      *e = 0; /* the name ends here */
+      j->dims[j->ndims].name = v;
       v = e + 1;
     }
     if (!parse_count(v, 0, INT64_MAX - 1, &n))
@@ -582,9 +579,9 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
   vram_live *list;
   char name[VRAM_MAX_NAME + 32];
   vram_step_live(g, &j->o, scratch, bytes, r, NULL, 0, &n);
-  list = (vram_live *)malloc((n + 1) * sizeof *list);
+  list = (vram_live *)malloc(((size_t)n + 1) * sizeof *list);
   if (!list)
-    return OTHER;
+    return out_of_memory();
   vram_step_live(g, &j->o, scratch, bytes, r, list, n, &n);
   qsort(list, n, sizeof *list, by_bytes);
   printf("\n%slive at the peak: %" PRIu32 " tensors, the largest%s\n", bold, n, plain);
@@ -603,8 +600,8 @@ static int estimate(int argc, char **argv) {
   vram_error err;
   int i, fits = 1, status = FITS;
   size_t len = 0;
-  char *text;
-  void *mem, *scratch = NULL;
+  char *text = NULL;
+  void *mem = NULL, *scratch = NULL;
   uint64_t need;
   FILE *ev = NULL;
   memset(&j, 0, sizeof j);
@@ -623,13 +620,20 @@ static int estimate(int argc, char **argv) {
   }
   if (!j.model)
     return bad("no model", NULL, "vram estimate MODEL; vram estimate -h");
-  text = read_all(j.model, &len);
-  if (!text)
-    return USAGE;
+  status = read_all(j.model, &text, &len);
+  if (status)
+    goto done;
   need = vram_parse_bytes(text, len, j.dims, j.ndims);
-  mem = need && need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-  if (!mem)
-    return fprintf(stderr, "vram: out of memory (the model needs %s)\n", human(need)), OTHER;
+  if (!need) {
+    status = bad("a model that is too large:", j.model, NULL);
+    goto done;
+  }
+  mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!mem) {
+    fprintf(stderr, "vram: out of memory (the model needs %s)\n", human(need));
+    status = OTHER;
+    goto done;
+  }
   vram_graph_init(&g, mem, need);
   if (vram_parse(&g, text, len, j.dims, j.ndims, &err)) {
     if (err.line)
@@ -644,11 +648,14 @@ static int estimate(int argc, char **argv) {
     vram_range *list;
     uint32_t n;
     vram_result bad_range = vram_ranges(&g, j.checkpoint, NULL, 0, &n, &err);
-    list = (vram_range *)malloc((n + 1) * sizeof *list);
-    if (bad_range || !list) {
-      fprintf(stderr, "vram: %s\n", list ? err.text : "out of memory");
-      free(list);
+    if (bad_range) {
+      fprintf(stderr, "vram: %s\n", err.text);
       status = USAGE;
+      goto done;
+    }
+    list = (vram_range *)malloc(((size_t)n + 1) * sizeof *list);
+    if (!list) {
+      status = out_of_memory();
       goto done;
     }
     vram_ranges(&g, j.checkpoint, list, n, &j.o.ncheckpoint, &err);

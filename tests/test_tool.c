@@ -1,0 +1,270 @@
+/* The command: options, exit status, one line for bad input, memory that runs out at every place.
+   Run in the project's folder. */
+#define _POSIX_C_SOURCE 200112L
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static long alloc_left = -1, alloc_live; /* calls until one fails, -1: none does */
+
+static int alloc_ok(void) {
+  if (alloc_left < 0)
+    return 1;
+  return alloc_left-- > 0;
+}
+static void *alloc_new(size_t n) {
+  void *p = alloc_ok() ? malloc(n) : NULL;
+  alloc_live += p != NULL;
+  return p;
+}
+static void *alloc_zero(size_t n, size_t each) {
+  void *p = alloc_ok() ? calloc(n, each) : NULL;
+  alloc_live += p != NULL;
+  return p;
+}
+static void *alloc_more(void *old, size_t n) {
+  void *p = alloc_ok() ? realloc(old, n) : NULL;
+  alloc_live += p && !old;
+  return p;
+}
+static void alloc_gone(void *p) {
+  alloc_live -= p != NULL;
+  free(p);
+}
+#define malloc alloc_new
+#define calloc alloc_zero
+#define realloc alloc_more
+#define free alloc_gone
+#define main tool
+#include "../tools/vram.c"
+#undef main
+#undef free
+
+static char out[1 << 20], err[4096];
+static size_t out_len;
+
+static size_t slurp(FILE *f, char *to, size_t cap) {
+  size_t n;
+  rewind(f);
+  n = fread(to, 1, cap - 1, f);
+  to[n] = 0;
+  fclose(f);
+  return n;
+}
+
+/* Runs the command with these words, split at spaces, and this standard input. */
+static int command(const char *words, const char *input, size_t len) {
+  char line[600], *argv[40];
+  int argc = 0, status, keep[3], i;
+  FILE *f[3];
+  char *w;
+  snprintf(line, sizeof line, "vram %s", words);
+  for (w = strtok(line, " "); w && argc < 39; w = strtok(NULL, " "))
+    argv[argc++] = w;
+  argv[argc] = NULL;
+  fflush(stdout);
+  for (i = 0; i < 3; i++) {
+    f[i] = tmpfile();
+    if (!f[i])
+      exit(1);
+    if (!i && len)
+      fwrite(input, 1, len, f[i]);
+    rewind(f[i]);
+    keep[i] = dup(i);
+    dup2(fileno(f[i]), i);
+  }
+  rewind(stdin);
+  unit_kind = IEC;
+  status = tool(argc, argv);
+  fflush(stdout);
+  fflush(stderr);
+  clearerr(stdout);
+  for (i = 0; i < 3; i++) {
+    dup2(keep[i], i);
+    close(keep[i]);
+  }
+  fclose(f[0]);
+  out_len = slurp(f[1], out, sizeof out);
+  slurp(f[2], err, sizeof err);
+  return status;
+}
+
+static unsigned lines(const char *s) {
+  unsigned n = 0;
+  for (; *s; s++)
+    n += *s == '\n';
+  return n;
+}
+
+#define MODEL "examples/models/resnet50.vram "
+static const char small[] = "model m\ndim N=2\ninput x f32 [N,8]\nlinear a x out_features=8\n"
+                            "linear b a out_features=4\ncross_entropy loss b\n";
+
+static void right(void) {
+  static const struct {
+    const char *words, *begins;
+    int status;
+  } rows[] = {
+      {"-h", "vram - how many bytes", 0},
+      {"--version", "vram 0.", 0},
+      {"estimate -h", "vram estimate MODEL", 0},
+      {"list -h", "vram list", 0},
+      {"list ops", "op ", 0},
+      {"list dtypes", "dtype ", 0},
+      {"list optimizers", "optimizer ", 0},
+      {"list gpus", "gpu ", 0},
+      {"estimate -", "m  infer f32  N=2", 0},
+      {"estimate - --batch 7 --train adamw --amp bf16", "m  train adamw amp bf16  N=7", 0},
+      {"estimate - --dim N=7 --train sgd --step first", "m  train sgd f32 first step  N=7", 0},
+      {"estimate - --train adam --optim-impl fused --accumulate 3 --keep-grads", "m  train adam",
+       0},
+      {"estimate - --train adam --optim-impl loop --dtype bf16", "m  train adam bf16", 0},
+      {"estimate - --train adam --optim-impl foreach --dtype f32", "m  train adam f32", 0},
+      {"estimate - --train sgd --checkpoint 2", "m  train sgd f32 checkpoint 2", 0},
+      {"estimate - --train sgd --checkpoint-nodes a..b --reentrant", "m  train sgd", 0},
+      {"estimate - --prefetch 2 --pinned 1 --cc 8.0 --context 1GiB", "m  infer", 0},
+      {"estimate - --rules ideal --units si", "m  infer", 0},
+      {"estimate - --rules torch-2.15 --units bytes", "m  infer", 0},
+      {"estimate - --gpu t4", "m  infer", 0},
+      {"estimate - --budget 1.5GiB --infer --units iec", "m  infer", 0},
+      {"estimate - --budget 1KB", "m  infer", TOO_LARGE},
+      {"estimate - --gpu a100-80 --budget 80MB --json", "{\"model\":\"m\"", TOO_LARGE},
+      {"estimate - --json", "{\"model\":\"m\"", 0},
+      {"estimate - --train adamw --csv", "name,type,output_shape", 0},
+      {"estimate - --train adamw --events -", "phase,action,id,size", 0},
+      {"estimate - --train adamw --table --live", "layer ", 0},
+      {"estimate - --no-table", "m  infer", 0},
+      {"estimate " MODEL "--train adamw --live --table", "layer ", 0},
+  };
+  size_t i;
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(test_where, sizeof test_where, "vram %s", rows[i].words);
+    EQUAL(command(rows[i].words, small, sizeof small - 1), rows[i].status);
+    TEXT(err, "");
+    if (!CHECK(!strncmp(out, rows[i].begins, strlen(rows[i].begins))))
+      printf("  %.60s\n", out);
+  }
+  *test_where = 0;
+}
+
+/* Status 2, one line on standard error, nothing on standard output. */
+static void wrong(const char *words, const char *input, size_t len, const char *want) {
+  char shown[200];
+  snprintf(test_where, sizeof test_where, "vram %s", words);
+  EQUAL(command(words, input, len), USAGE);
+  EQUAL(out_len, 0);
+  EQUAL(lines(err), 1);
+  snprintf(shown, sizeof shown, "%.*s", (int)strcspn(err, "\n"), err);
+  TEXT(shown, want);
+  *test_where = 0;
+}
+
+static void options(void) {
+  static const char *const rows[][2] = {
+      {"what", "vram: unknown command 'what' (expected estimate or list; vram -h)"},
+      {"list", "vram: what to list (expected ops, dtypes, optimizers or gpus)"},
+      {"list all", "vram: nothing to list called 'all' (expected ops, dtypes, optimizers or gpus)"},
+      {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
+      {"estimate - -", "vram: a second model '-' (expected one)"},
+      {"estimate no/such/file",
+       "vram: cannot open 'no/such/file' (expected a file in the text form)"},
+      {"estimate tests", "vram: cannot read 'tests'"},
+      {"estimate - --what", "vram: unknown option '--what' (expected vram estimate -h)"},
+      {"estimate - -x", "vram: unknown option '-x' (expected vram estimate -h)"},
+      {"estimate - --batch", "vram: no value behind '--batch'"},
+      {"estimate - --batch x", "vram: not a size 'x' (expected an integer)"},
+      {"estimate - --batch -1", "vram: not a size '-1' (expected an integer)"},
+      {"estimate - --batch 99999999999999999999",
+       "vram: not a size '99999999999999999999' (expected an integer)"},
+      {"estimate - --batch 2000000000000000000", "-:3:13: a tensor of more than 2^63-1 bytes"},
+      {"estimate - --dim N", "vram: not a dim 'N' (expected NAME=N)"},
+      {"estimate - --dim =3", "vram: not a dim '=3' (expected NAME=N)"},
+      {"estimate - --dim K=3", "-: the model has no dim K"},
+      {"estimate - --train what",
+       "vram: unknown optimizer 'what' (expected one of vram list optimizers)"},
+      {"estimate - --optim-impl x",
+       "vram: unknown optimizer implementation 'x' (expected foreach, fused or loop)"},
+      {"estimate - --train rprop --optim-impl fused",
+       "vram: this optimizer has no fused implementation"},
+      {"estimate - --step last", "vram: unknown step 'last' (expected first or steady)"},
+      {"estimate - --accumulate 0", "vram: not a number of micro-batches '0' (expected 1 or more)"},
+      {"estimate - --accumulate 4294967297",
+       "vram: not a number of micro-batches '4294967297' (expected 1 or more)"},
+      {"estimate - --checkpoint 0", "vram: not a number of segments '0' (expected 1 or more)"},
+      {"estimate - --train sgd --checkpoint-nodes a..q", "vram: no node has the name q"},
+      {"estimate - --prefetch x", "vram: not a number of batches 'x' (expected 0 or more)"},
+      {"estimate - --pinned -1", "vram: not a number of batches '-1' (expected 0 or more)"},
+      {"estimate - --amp f32", "vram: not a dtype for this 'f32' (expected bf16 or fp16)"},
+      {"estimate - --dtype i8", "vram: not a dtype for this 'i8' (expected bf16, f16 or f32)"},
+      {"estimate - --budget 1XB",
+       "vram: not a size '1XB' (expected a number with B KB MB GB KiB MiB GiB)"},
+      {"estimate - --budget 99999999999999TiB",
+       "vram: not a size '99999999999999TiB' (expected a number with B KB MB GB KiB MiB GiB)"},
+      {"estimate - --budget 99999999999999999999",
+       "vram: not a size '99999999999999999999' (expected a number with B KB MB GB KiB MiB GiB)"},
+      {"estimate - --context -1",
+       "vram: not a size '-1' (expected a number with B KB MB GB KiB MiB GiB)"},
+      {"estimate - --gpu x", "vram: unknown GPU 'x' (expected one of vram list gpus)"},
+      {"estimate - --cc 3.0", "vram: not a compute capability '3.0' (expected 7.5, 8.0, 9.0, ...)"},
+      {"estimate - --cc 8", "vram: not a compute capability '8' (expected 7.5, 8.0, 9.0, ...)"},
+      {"estimate - --rules x", "vram: unknown rules 'x' (expected torch, torch-2.15 or ideal)"},
+      {"estimate - --units x", "vram: unknown units 'x' (expected iec, si or bytes)"},
+      {"estimate - --events no/such/file", "vram: cannot write 'no/such/file'"},
+      {"estimate tests/errors.txt",
+       "tests/errors.txt:1:1: an unknown op (found Texts, expected an op of `vram list ops`)"},
+  };
+  char many[300];
+  size_t i, n = (size_t)snprintf(many, sizeof many, "estimate -");
+  for (i = 0; i < sizeof rows / sizeof *rows; i++)
+    wrong(rows[i][0], small, sizeof small - 1, rows[i][1]);
+  for (i = 0; i < 36; i++)
+    n += (size_t)snprintf(many + n, sizeof many - n, " --json");
+  EQUAL(command(many, small, sizeof small - 1), 0);
+}
+
+static void bad_input(void) {
+  static const char binary[] = "\177ELF\2\1\1\0\0\0\n\0\0\1", bom[] = "\357\273\277model m\n";
+  static const char late[] = "input x f32 [2]\nrelu y x\nnope z y\n";
+  wrong("estimate -", "", 0, "-: a model without nodes");
+  wrong("estimate - --json", late, sizeof late - 1,
+        "-:3:1: an unknown op (found nope, expected an op of `vram list ops`)");
+  wrong("estimate -", binary, sizeof binary - 1,
+        "-:1:1: a byte that is not printable ASCII (expected text)");
+  wrong("estimate -", bom, sizeof bom - 1,
+        "-:1:1: a byte that is not printable ASCII (expected text)");
+}
+
+/* Memory that runs out at every place: status 1, one line, nothing leaked. */
+static void no_memory(void) {
+  static const char *const rows[] = {
+      "estimate - --train adamw", "estimate - --train sgd --table --live",
+      "estimate - --train sgd --checkpoint-nodes a..b --csv", "estimate - --dim N=3"};
+  size_t i;
+  long k;
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int status = OTHER;
+    for (k = 0; k < 30 && status; k++) {
+      long live = alloc_live;
+      alloc_left = k;
+      snprintf(test_where, sizeof test_where, "vram %s, allocation %ld fails", rows[i], k);
+      status = command(rows[i], small, sizeof small - 1);
+      alloc_left = -1;
+      EQUAL(alloc_live, live);
+      CHECK(status == OTHER || status == FITS);
+      EQUAL(lines(err), status != FITS);
+      CHECK(!status || strstr(err, "out of memory"));
+    }
+    EQUAL(status, FITS);
+  }
+  *test_where = 0;
+}
+
+int main(void) {
+  EQUAL(command("", "", 0), USAGE);
+  right();
+  options();
+  bad_input();
+  no_memory();
+  return test_done("test_tool");
+}
