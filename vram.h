@@ -1097,7 +1097,7 @@ typedef enum vram__key {
   X(relu, 1, 1, same, pointwise, none, "x: y g *", "inplace")                                    \
   X(relu6, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace")                    \
   X(hardtanh, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace min_val max_val") \
-  X(leaky_relu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace negative_slope") \
+  X(leaky_relu, 1, 1, same, pointwise, none, "x: x g *; inplace: x: y g *", "inplace negative_slope") \
   X(elu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace alpha")            \
   X(celu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace alpha")           \
   X(selu, 1, 1, same, pointwise, none, "x: g x *; inplace: x: g y *", "inplace")                 \
@@ -1113,7 +1113,7 @@ typedef enum vram__key {
   X(tanhshrink, 1, 1, same, lines, none, "tanh a x0; sub y x0 a", "")                            \
   X(softshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
   X(hardshrink, 1, 1, same, pointwise, none, "x: g x *", "lambd")                                \
-  X(threshold, 1, 1, same, pointwise, none, "x: g x *; inplace: copy", "inplace threshold value") \
+  X(threshold, 1, 1, same, pointwise, none, "x: x g *; inplace: copy", "inplace threshold value") \
   X(logsigmoid, 1, 1, same, pointwise, none, "x: m ' g x *", "")                                     \
   X(glu, 1, 1, glu, glu, none, "", "dim")                                                        \
   X(prelu, 1, 2, prelu, prelu, low, "", "num_parameters frozen weights dtype")                   \
@@ -6763,7 +6763,7 @@ static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint3
       if (op[k]->numel > a->numel || (op[k]->numel == a->numel && op[k]->ndim > a->ndim))
         a = op[k];
     for (k = 0; k < nop; k++)
-      if (op[k] != a && op[k]->numel != 1)
+      if (op[k] != a && (op[k]->numel != 1 || op[k]->ndim > a->ndim))
         break;
     if (k == nop)
       return a;
@@ -9912,15 +9912,22 @@ static void vram__bw_prelu(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 /* RReLU: the noise is there in evaluation too */
+/* native/cuda/RreluWithNoise.cu: contiguous noise and result, the input as a contiguous copy; in
+   place on a tensor that is not contiguous the result, too */
 static void vram__run_rrelu(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t noise = vram__ti1(s, x[0]);
+  vram__t noise = vram__empty(s, vram__contig(s, x[0].d), x[0].dt), a, b = vram__none();
   vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
   if (n->flags & VRAM__INPLACE) {
     y[0] = x[0];
     y[0].fn = 0;
     vram__keep_t(s, y[0]);
   } else
-    y[0] = vram__ti1(s, x[0]);
+    y[0] = vram__empty(s, noise.d, x[0].dt);
+  a = vram__contiguous(s, x[0]);
+  if (n->flags & VRAM__INPLACE)
+    b = vram__contiguous(s, y[0]);
+  vram__let(s, b);
+  vram__let(s, a);
   if (f)
     vram__save(s, f, n->flags & VRAM__INPLACE ? y[0] : x[0]), vram__save(s, f, noise);
   vram__let(s, noise);
@@ -9928,7 +9935,7 @@ static void vram__run_rrelu(vram__s *s, const vram_node *n, vram__t *x, vram__t 
 }
 
 static void vram__bw_rrelu(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[1]);
+  to[0] = vram__ti2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
 }
 
 /* y.add_(b) */
@@ -13424,7 +13431,10 @@ static void vram__bw_embedding_bag(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* gather and index_select: backward adds into zeros */
 static void vram__run_gather(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  int gather = n->op == VRAM_OP_gather; /* gather_backward gets the tensor itself */
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  if (f && gather)
+    vram__save(s, f, x[0]);
   if (f)
     vram__save(s, f, x[1]);
   y[0] = vram__empty(s, n->out[0].d, x[0].dt);
