@@ -12190,7 +12190,7 @@ static vram__t vram__mha_sdpa(vram__s *s, const vram_node *n, const vram__t *in,
     size[0] = B, size[1] = h, size[2] = in[i].d->v[1], size[3] = in[i].d->v[2];
     a[i] = vram__t_reshape(s, in[i], 4, size);
   }
-  for (i = 4; s->amp && i-- > 0;)
+  for (i = s->amp ? 4 : 0; i-- > 0;)
     if (a[i].d) {
       t = vram__autocast(s, a[i], s->amp);
       vram__let(s, a[i]);

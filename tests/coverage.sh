@@ -14,6 +14,7 @@ flags="-O1 -fprofile-instr-generate -fcoverage-mapping"
 echo 'int main(void) { return 0; }' >$work/probe.c
 clang $flags $work/probe.c -o $work/probe 2>/dev/null || { echo "SKIP coverage: clang has no profile runtime here"; exit 0; }
 ${MAKE:-make} -s --no-print-directory units B=$work UCC=clang UFLAGS="$flags" || exit 1
+clang -std=c99 $flags -I. tests/compile/dtype_test.c -o $work/test_dtype && $work/test_dtype >$work/test_dtype.log || exit 1
 llvm-profdata merge -o $work/profile $work/*.profraw || exit 1
 objects=
 for log in $work/test_*.log; do objects="$objects ${objects:+-object} ${log%.log}"; done

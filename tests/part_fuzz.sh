@@ -19,13 +19,13 @@ fuzz() { # fuzz NAME OPTIONS...
   mkdir -p "$work/$name-corpus"
   if "$work/$name" -runs=0 "tests/fuzz/corpus/$name" >$work/log 2>&1; then ok; else
     bad "$name: what once failed fails again"
-    grep -E -A12 'fuzz/|ERROR|runtime error' $work/log | head -40
+    grep -Ev '^(#[0-9]|INFO)|NEW_FUNC' $work/log | head -40
     return
   fi
   if "$work/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2000 \
     -artifact_prefix="$work/$name-" "$@" >$work/log 2>&1; then ok; else
     bad "$name (keep the input under tests/fuzz/corpus/$name)"
-    grep -E -A12 'fuzz/|ERROR|runtime error|Test unit' $work/log | head -40
+    grep -Ev '^(#[0-9]|INFO)|NEW_FUNC' $work/log | head -40
   fi
   echo "$name: $(sed -n 's/^Done \([0-9]* runs in [0-9]* second\).*/\1s/p' $work/log)"
 }

@@ -96,9 +96,11 @@ static int out_of_memory(void) {
 
 /* A whole file, or standard input for "-"; not FITS: message printed. */
 static int read_all(const char *path, char **to, size_t *len) {
-  FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+  FILE *opened = strcmp(path, "-") ? fopen(path, "rb") : NULL, *f = opened;
   size_t cap = (size_t)1 << 16, n = 0;
   char *text = NULL;
+  if (!strcmp(path, "-"))
+    f = stdin;
   if (!f)
     return bad("cannot open", path, "a file in the text form");
   for (;;) {
@@ -109,8 +111,8 @@ static int read_all(const char *path, char **to, size_t *len) {
     n += fread(text + n, 1, cap - n, f);
     if (n < cap) {
       int failed = ferror(f);
-      if (f != stdin)
-        fclose(f);
+      if (opened)
+        fclose(opened);
       if (failed) {
         free(text);
         return bad("cannot read", path, NULL);
@@ -124,8 +126,8 @@ static int read_all(const char *path, char **to, size_t *len) {
     cap *= 2;
   }
   free(text);
-  if (f != stdin)
-    fclose(f);
+  if (opened)
+    fclose(opened);
   return out_of_memory();
 }
 

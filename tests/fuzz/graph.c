@@ -463,7 +463,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   r = play_parse(&p, m.text, m.len, NULL, 0);
   if (r) {
     MUST(r == VRAM_ERR_OVERFLOW); /* the text is right */
-    MUST(biggest > most / 64 || m.params > most / 64);
+    MUST(biggest > most / 64 || m.params > most / 64 || m.scores > most / 64);
     play_end(&p);
     return 0;
   }
