@@ -6080,6 +6080,7 @@ typedef struct vram__store {
   const vram_node *node;
   uint8_t cat, saved;
   uint8_t held;    /* this slot is what keeps fn */
+  uint8_t shown;   /* stands for a view of itself, which would hold the storage once more */
   uint16_t out;    /* which output of fn */
   uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
@@ -6426,7 +6427,7 @@ static uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram__dims *d) {
   st->base = i;
   st->node = s->node;
   st->cat = s->cat;
-  st->saved = st->held = 0;
+  st->saved = st->held = st->shown = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
   st->id = UINT32_MAX;
@@ -9952,6 +9953,99 @@ static void vram__t_add_(vram__s *s, vram__t *y, vram__t b) {
   }
 }
 
+VRAM__SELDOM_END
+
+/* Plain matrices of more than one row and column each: BLAS takes them as they are, and the views
+   that F.linear and its backward make of them come to nothing. */
+static int vram__usual_linear(const vram__s *s, const vram__t *x, const vram__t *w,
+                              const vram__t *b) {
+  return (x->d->flags & w->d->flags & VRAM__PLAIN) && w->req && w->d->ndim == 2 && w->d->v[0] > 1 &&
+         w->d->v[1] > 1 && x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal &&
+         !s->nrange &&
+         (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
+}
+
+/* in: bias, x, weight; out: dims of the result */
+static vram__t vram__linear(vram__s *s, const vram__t *in, const vram__dims *out) {
+  const uint32_t x = in[0].d != NULL;
+  vram__fn *f = vram__record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
+  vram__t y;
+  vram__save_factors(s, f, x, in[1], x + 1, in[2]);
+  y = vram__empty(s, out, in[1].dt);
+  vram__workspace(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->ws);
+  vram__made(s, f, 0, &y);
+  return y;
+}
+
+/* g is no plain matrix: ViewBackward, AddmmBackward, TBackward */
+static void vram__bw_linear_view(vram__s *s, vram__fn *f, vram__t *to) {
+  const uint32_t x = f->nin - 2u;
+  vram__t *g = &VRAM__SLOTS(f)[0].g, t;
+  const vram__dims *d;
+  uint32_t i;
+  const int64_t n = g->d->v[g->d->ndim - 1];
+  int64_t fold[2];
+  fold[0] = (int64_t)g->d->numel / n, fold[1] = n;
+  if (g->d->ndim > 2) {
+    t = vram__reshape(s, *g, 2, fold);
+    vram__let(s, *g);
+    *g = t;
+  }
+  for (i = 0; i < 2; i++) {
+    const uint32_t k = x + (i == x);
+    if (!vram__wants(f, k))
+      continue;
+    d = vram__in_dims(s, f, k, NULL);
+    if (k == x)
+      t = vram__mm(s, *g, vram__factor(f, 1));
+    else {
+      t = vram__factor(f, 0);
+      fold[1] = d->v[1];
+      t.d = vram__dims_in(s, 2, fold, NULL);
+      t = vram__mm(s, vram__turned(s, *g), t);
+    }
+    to[k] = k > x || d->ndim > 2 ? vram__alias(s, t, d) : vram__keep_t(s, t);
+    vram__let(s, t);
+  }
+  if (x && vram__wants(f, 0)) {
+    t = vram__sum(s, *g, 1, 0, g->dt);
+    to[0] = vram__alias(s, t, t.d);
+    vram__let(s, t);
+  }
+}
+
+static void vram__bw_linear(vram__s *s, vram__fn *f, vram__t *to) {
+  const uint32_t x = f->nin - 2u;
+  vram__t g = VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  if (!(g.d->flags & VRAM__PLAIN)) {
+    vram__bw_linear_view(s, f, to);
+    return;
+  }
+  for (i = 0; i < 2;
+       i++) { /* AddmmBackward begins with the first factor, MmBackward with the second */
+    const uint32_t k = x + (i == x);
+    if (vram__wants(f, k)) {
+      to[k] = vram__empty(s, vram__in_dims(s, f, k, NULL), g.dt);
+      if (to[k].st)
+        (s->top - to[k].st)->shown = k > x || g.d->ndim > 2;
+      vram__workspace(s, s->ws);
+    }
+  }
+  if (x && vram__wants(f, 0)) {
+    if (g.d->ndim > 2) {
+      int64_t fold[2];
+      fold[1] = g.d->v[g.d->ndim - 1], fold[0] = (int64_t)g.d->numel / fold[1];
+      g.d = vram__dims_in(s, 2, fold, NULL);
+    }
+    to[0] = vram__sum(s, g, 1, 0, g.dt);
+    if (to[0].st)
+      (s->top - to[0].st)->shown = 1;
+  }
+}
+
+VRAM__SELDOM_BEGIN
+
 /* Linear.cpp, linear; b.d NULL: without bias */
 static vram__t vram__t_linear(vram__s *s, vram__t x, vram__t w, vram__t b) {
   vram__t a[3], wt, p, q, y;
@@ -9961,7 +10055,14 @@ static vram__t vram__t_linear(vram__s *s, vram__t x, vram__t w, vram__t b) {
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
-  if (a[2].d && k == 2) {
+  if (vram__usual_linear(s, &a[0], &a[1], &a[2])) {
+    vram__t in[3];
+    in[0] = a[2], in[1] = a[0], in[2] = a[1];
+    for (i = 0; i + 1 < k; i++)
+      size[i] = a[0].d->v[i];
+    size[i] = a[1].d->v[0];
+    y = vram__linear(s, in, vram__dims_in(s, k, size, NULL));
+  } else if (a[2].d && k == 2) {
     wt = vram__t_swap(s, a[1], 0, 1);
     y = vram__t_addmm(s, a[2], a[0], wt, 0);
     vram__let(s, wt);
@@ -14632,7 +14733,6 @@ static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void
 #define vram__bw_histc vram__bw_none
 #define vram__bw_diff vram__bw_none
 #define vram__bw_sort vram__bw_topk
-#define vram__bw_linear vram__bw_none
 #define vram__bw_product vram__bw_none
 #define vram__bw_detach vram__bw_none
 #define vram__bw_contiguous vram__bw_none
@@ -15467,7 +15567,8 @@ static void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
     t->d = NULL;
     return;
   }
-  if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && (at->d->flags & VRAM__DENSE))
+  if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && !st->shown &&
+      (at->d->flags & VRAM__DENSE))
     return; /* added in place */
   sum = vram__ti2(s, *at, *t);
   vram__let(s, *at);
@@ -15503,7 +15604,9 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
     } else
       l->grad = *t;
     if (l->d->flags & VRAM__DENSE)
-      l->grad.d = l->d;                         /* t's own may go with the tape */
+      l->grad.d = l->d; /* t's own may go with the tape */
+    if (l->grad.st)
+      (s->top - l->grad.st)->shown = 0;         /* detached, it is no view */
     if (l->grad.st && l < s->leaf + s->nleaf) { /* no input of a call inside backward */
       vram__store *b = s->top - (s->top - l->grad.st)->base;
       if (s->fresh)
