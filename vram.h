@@ -1125,11 +1125,11 @@ typedef enum vram__key {
   X(softmin, 1, 1, same, lines, none, "neg a x0; softmax y a dim=@ dtype=@", "dim! dtype")       \
   /* dropout */                                                                                  \
   X(dropout, 1, 1, same, dropout, none, "", "p inplace")                                         \
-  X(dropout1d, 1, 1, same, dropout, none, "", "p inplace")                                       \
-  X(dropout2d, 1, 1, same, dropout, none, "", "p inplace")                                       \
-  X(dropout3d, 1, 1, same, dropout, none, "", "p inplace")                                       \
+  X(dropout1d, 1, 1, dropout, dropout, none, "", "p inplace")                                       \
+  X(dropout2d, 1, 1, dropout, dropout, none, "", "p inplace")                                       \
+  X(dropout3d, 1, 1, dropout, dropout, none, "", "p inplace")                                       \
   X(alpha_dropout, 1, 1, same, dropout, none, "", "p inplace")                                   \
-  X(feature_alpha_dropout, 1, 1, same, dropout, none, "", "p inplace")                           \
+  X(feature_alpha_dropout, 1, 1, dropout, dropout, none, "", "p inplace")                           \
   /* pooling */                                                                                  \
   X(max_pool1d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
   X(max_pool2d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
@@ -3588,6 +3588,16 @@ static int vram__shape_gather(vram_graph *g, vram_node *n) {
     if (i != a && d->v[i] > x->v[i])
       return vram__bad(g, n, "an index that is larger than the tensor");
   return vram__out_d(n, 0, d, n->in[0]->dtype);
+}
+
+/* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
+static int vram__shape_dropout(vram_graph *g, vram_node *n) {
+  uint32_t k = n->in[0]->d->ndim;
+  if (n->op == VRAM_OP_dropout1d && k != 2 && k != 3)
+    return vram__bad(g, n, "dropout1d of a tensor that has not two or three axes");
+  if (k + (n->op == VRAM_OP_dropout3d && k != 5) < 2)
+    return vram__bad(g, n, "dropout of channels of a tensor without channels");
+  return vram__shape_same(g, n);
 }
 
 static int vram__shape_scatter(vram_graph *g, vram_node *n) {
@@ -7650,8 +7660,11 @@ static vram__t vram__blas_copy(vram__s *s, vram__t x) {
  */
 static void vram__gemm(vram__s *s, vram__t a, vram__t b, uint64_t workspace) {
   int plain = b.d->ndim == 3 && b.d->v[2] == 1;
-  vram__t p = vram__blas_copy(s, plain ? a : b);
-  vram__t q = vram__blas_copy(s, plain ? b : a);
+  vram__t p, q;
+  if (!a.d->numel || !b.d->numel) /* cuBLAS is not called */
+    return;
+  p = vram__blas_copy(s, plain ? a : b);
+  q = vram__blas_copy(s, plain ? b : a);
   vram__workspace(s, workspace);
   vram__let(s, p);
   vram__let(s, q);
@@ -9381,12 +9394,12 @@ static void vram__bw_noise(vram__s *s, vram__fn *f, vram__t *to) {
   to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
 }
 
-/* one number for each channel: sizes [N, C, 1, ...] */
-static vram__t vram__channel_noise(vram__s *s, vram__t x) {
+/* one number for each channel: sizes [N, C, 1, ...], with 1 kept axis [C, 1, ...] */
+static vram__t vram__channel_noise(vram__s *s, vram__t x, uint32_t kept) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
-    size[i] = i < 2 ? x.d->v[i] : 1;
+    size[i] = i < kept ? x.d->v[i] : 1;
   return vram__empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
 }
 
@@ -9433,12 +9446,14 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
     vram__made(s, f, 0, &y[0]);
     return;
   }
-  c = axes && x[0].d->ndim == axes + 1 && !inplace ? vram__t_unsqueeze(s, x[0], 0)
+  c = axes && x[0].d->ndim != axes + 2 && !inplace ? vram__t_unsqueeze(s, x[0], 0)
                                                    : vram__keep_t(s, x[0]);
   if (p >= VRAM__ONE) {
     y[0] = vram__t_noise(s, c, vram__empty(s, s->scalar, c.dt), inplace);
   } else {
-    m = feature ? vram__channel_noise(s, c) : vram__ti1(s, c);
+    /* in place unsqueeze_ and squeeze_ stand around it */
+    m = feature ? vram__channel_noise(s, c, axes && c.d->ndim != axes + 2 ? 1 : 2)
+                : vram__ti1(s, c);
     b = alpha ? vram__ti1(s, m) : vram__none();
     y[0] = vram__t_noise(s, c, m, inplace);
     if (alpha && inplace && y[0].fn) /* add_ of b */
@@ -13742,15 +13757,17 @@ static void vram__bw_index(vram__s *s, vram__fn *f, vram__t *to) {
 static void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t in[2], v, c;
   vram__fn *f;
-  uint32_t i, count = n->nin - 2;
+  uint32_t i, count = n->nin - 2, own = 0;
   in[0] = x[0], in[1] = x[n->nin - 1];
+  if (!(n->flags & VRAM__INPLACE))
+    own = vram__autocast_list(s, VRAM__AC_widest, in, 2);
   f = vram__record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save(s, f, x[1 + i]);
   if (n->flags & VRAM__INPLACE)
     y[0] = x[0], y[0].fn = 0, vram__keep_t(s, y[0]);
   else
-    y[0] = vram__empty(s, vram__dense(s, x[0].d), x[0].dt);
+    y[0] = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
     uint32_t k = 0, lead;
@@ -13769,6 +13786,9 @@ static void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram
     vram__index_gone(s, &ix, 0);
   }
   vram__made(s, f, 0, &y[0]);
+  for (i = 0; own; i++, own >>= 1)
+    if (own & 1)
+      vram__let(s, in[i]);
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes random graphs in the text form, to be measured with real PyTorch and compared (tools/events_diff.py).
-usage: random_graph.py [-o DIR] [--count N] [--seed S] [--style free|conv|transformer] [--nodes N] [--ops NAME,NAME,...] [--inplace P]
+usage: random_graph.py [-o DIR] [--count N] [--seed S] [--style free|conv|transformer|wide] [--nodes N] [--ops NAME,NAME,...] [--inplace P]
 Graph number i of a style depends only on the style, --nodes, --ops, --inplace and the seed S + i: DIR/STYLE_SEED.vram.
+The style wide draws every op with every key; whether a line fits, and the shape of its result, is what ./vram says (VRAM: another tool).
 Not every graph runs: an in-place operation may overwrite what backward needs, or write a leaf. Those that PyTorch rejects are to be discarded."""
-import argparse, math, os, random
+import argparse, csv, io, math, os, random, subprocess
 
 UNARY = "exp log sqrt rsqrt abs neg square sin cos erf sign round clamp sigmoid tanh relu silu gelu leaky_relu elu softplus hardswish mish".split()
 UNARY_INPLACE = set("exp log sqrt rsqrt abs neg square sin cos erf sign round clamp sigmoid tanh relu silu leaky_relu elu hardswish mish".split())
@@ -709,12 +710,457 @@ def transformer(g):
     return True
 
 
+TOOL = os.environ.get("VRAM", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vram"))
+ACT = "relu relu6 hardtanh leaky_relu elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus softsign tanhshrink softshrink hardshrink threshold logsigmoid rrelu".split()
+NO_INPLACE = "gelu softplus softsign tanhshrink softshrink hardshrink logsigmoid".split()
+LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits binary_cross_entropy kl_div".split()
+
+
+class Wide:
+    """Proposes lines and lets the tool say what they give."""
+
+    def __init__(self, g):
+        self.g, self.r = g, g.r
+
+    def add(self, op, outs, ins, keys="", **kw):
+        """the results of one more line; None: it does not fit"""
+        g, names = self.g, [self.g.name() for _ in range(outs)]
+        keys = " ".join(f"{k}={v}" for k, v in keys.items()) if isinstance(keys, dict) else keys
+        line = " ".join([op, ",".join(names)] + [v.name for v in ins] + ([keys] if keys else []))
+        p = subprocess.run([TOOL, "estimate", "-", "--csv", "--cc", "9.0"], input="\n".join(g.lines + [line]) + "\n", capture_output=True, text=True)
+        rows = {row[0]: row for row in csv.reader(io.StringIO(p.stdout)) if len(row) > 3}
+        if p.returncode or any(n not in rows for n in names):
+            return None
+        g.lines.append(line)
+        made = []
+        for n in names:
+            shape, dtype = [int(z) for z in rows[n][2].strip("[]").split(",") if z], rows[n][3]
+            grad = kw.get("grad", any(v.grad for v in ins) or int(rows[names[0]][4]) > 0 and "frozen=1" not in keys) and dtype in FLOATS
+            made.append(Value(n, shape, dtype, leaf=kw.get("leaf", False), multi=outs > 1, grad=grad))
+        if math.prod(made[0].shape) > 500_000:
+            g.lines.pop()
+            return None
+        g.v += made
+        return made
+
+    def one(self, op, ins, keys="", **kw):
+        y = self.add(op, 1, ins, keys, **kw)
+        return y and y[0]
+
+    def shaped(self, op, shape, keys="", **kw):
+        return self.one(op, [], f"shape=[{','.join(map(str, shape))}] {keys}".strip(), **kw)
+
+    def param(self, shape):
+        kind = self.r.choice(["parameter", "parameter", "parameter frozen", "rand"])
+        if kind == "rand":
+            return self.shaped("rand", shape, grad=False)
+        return self.shaped("parameter", shape, "frozen=1" if "frozen" in kind else "", leaf=True, grad="frozen" not in kind)
+
+    def ints(self, shape):
+        return self.shaped(self.r.choice(["zeros", "zeros", "full"]), shape, "dtype=i64", grad=False)
+
+    def x(self, least=0, most=9, ok=lambda v: True):
+        return self.g.pick(lambda v: v.float() and least <= len(v.shape) <= most and ok(v))
+
+    def keys(self, **choices):
+        """each key sometimes"""
+        return {k: self.r.choice(v) for k, v in choices.items() if self.r.random() < 0.4}
+
+    def axes(self, n, values):
+        return self.r.choice(values) if self.r.random() < 0.7 else ",".join(str(self.r.choice(values)) for _ in range(n))
+
+    def inplace(self, x):
+        return {"inplace": 1} if x.float() and not x.leaf and not x.multi and self.r.random() < self.g.over else {}
+
+    def conv(self):
+        r, n = self.r, self.r.choice([1, 2, 2, 3])
+        x = self.x(n + 1, n + 2)
+        if not x:
+            return
+        c = x.shape[-n - 1]
+        turned = r.random() < 0.3
+        groups = r.choice([k for k in range(1, c + 1) if c % k == 0] or [1]) if r.random() < 0.4 else 1
+        o = groups * r.choice([1, 2, 3, 8])
+        k = {"out_channels": o, "kernel_size": self.axes(n, [1, 2, 3])}
+        k.update(self.keys(stride=[1, 2, self.axes(n, [1, 2])], padding=[0, 1, self.axes(n, [0, 1])], dilation=[1, 2], bias=[0, 1], frozen=[0, 1]))
+        if groups > 1:
+            k["groups"] = groups
+        if turned:
+            k.update(self.keys(output_padding=[0, 1]))
+        elif r.random() < 0.2:
+            k["padding_mode"] = r.choice(["reflect", "replicate", "circular"])
+        elif r.random() < 0.1:
+            k["padding"], k["stride"] = "same", 1
+        op = f"conv_transpose{n}d" if turned else f"conv{n}d"
+        if r.random() < 0.15:
+            w = [c, o // groups] if turned else [o, c // groups]
+            size = k["kernel_size"] if isinstance(k["kernel_size"], str) else ",".join([str(k["kernel_size"])] * n)
+            w = self.param(w + [int(z) for z in size.split(",")])
+            b = self.param([o])
+            k.pop("frozen", None)
+            k.pop("bias", None)
+            return w and b and self.one(op, r.choice([[x, w], [x, w, b]]), k)
+        return self.one(op, [x], k)
+
+    def linear(self):
+        r, x = self.r, self.x(1)
+        if not x:
+            return
+        o = r.choice([1, 2, 4, 5, 8, x.shape[-1] or 1])
+        kind = r.random()
+        if kind < 0.15:
+            w, b = self.param([o, x.shape[-1]]), self.param([o])
+            return w and b and self.one("linear", r.choice([[x, w], [x, w, b]]), {"out_features": o})
+        if kind < 0.25:
+            y = self.g.pick(lambda v: v.float() and v.shape[:-1] == x.shape[:-1] and v.shape)
+            return self.one("bilinear", [x, y or x], {"out_features": o, **self.keys(bias=[0, 1], frozen=[0, 1])})
+        k = {"out_features": o, **self.keys(bias=[0, 1], frozen=[0, 1])}
+        old = [line.split()[1] for line in self.g.lines if line.startswith("linear") and f"out_features={o} " in line + " "]
+        if old and r.random() < 0.3:
+            k["weights"] = r.choice(old)
+        return self.one("linear", [x], k)
+
+    def table(self):
+        r = self.r
+        i = self.g.pick(lambda v: v.dtype in ("i64", "i32")) if r.random() < 0.3 else self.ints([r.choice([1, 2, 5]) for _ in range(r.choice([1, 2, 2]))])
+        if not i:
+            return
+        k = {"num_embeddings": r.choice([10, 300, 4000]), "embedding_dim": r.choice([1, 4, 7, 16]), **self.keys(frozen=[0, 1], padding_idx=[0])}
+        if r.random() < 0.4:
+            return self.one("embedding_bag", [i] if len(i.shape) == 2 else [i, self.ints([2])], {**k, "mode": r.choice(["sum", "mean", "max"])})
+        return self.one("embedding", [i], k)
+
+    def product(self):
+        r, x = self.r, self.x(1, 4)
+        if not x:
+            return
+        n, op = x.shape[-1], r.choice("matmul matmul matmul mm bmm addmm baddbmm einsum einsum".split())
+        if op == "einsum":
+            names = "abcdefgh"[:len(x.shape)]
+            other = [c for c in names if r.random() < 0.6]
+            sizes = dict(zip(names, x.shape))
+            for c in "ij":
+                if r.random() < 0.5:
+                    other.append(c)
+                    sizes[c] = r.choice([1, 2, 3, 5])
+            r.shuffle(other)
+            w = self.param([sizes[c] for c in other])
+            out = [c for c in sizes if r.random() < 0.6]
+            r.shuffle(out)
+            ins = [(names, x), ("".join(other), w)]
+            r.shuffle(ins)
+            return w and self.one(op, [v for _, v in ins], {"equation": ",".join(c for c, _ in ins) + "->" + "".join(out)})
+        o = r.choice([1, 2, 4, 5])
+        if op == "matmul":
+            lead = r.choice([[], x.shape[:-2], [3] + x.shape[:-2], x.shape[-3:-2]])
+            w = r.choice([[n], lead + [n, o], [n, o]])
+            if r.random() < 0.3 and len(x.shape) > 1:
+                y = self.one("transpose", [x], "dim0=-1 dim1=-2")
+                return y and self.one(op, r.choice([[x, y], [y, x]]))
+            if r.random() < 0.3:
+                w = self.param(r.choice([[o, x.shape[-2] if len(x.shape) > 1 else n], [3, o, x.shape[-2] if len(x.shape) > 1 else n]]))
+                return w and self.one(op, [w, x])
+            w = self.param(w)
+            return w and self.one(op, [x, w])
+        if op in ("mm", "addmm") and len(x.shape) == 2:
+            w, c = self.param([n, o]), self.param(r.choice([[o], [x.shape[0], o], [1, o], [x.shape[0], 1]]))
+        elif op in ("bmm", "baddbmm") and len(x.shape) == 3:
+            w, c = self.param([x.shape[0], n, o]), self.param(r.choice([[o], [x.shape[0], x.shape[1], o], [1, 1, o], [x.shape[1], o]]))
+        else:
+            return
+        return w and c and self.one(op, [c, x, w] if op.startswith(("add", "badd")) else [x, w])
+
+    def norm(self):
+        r, op = self.r, self.r.choice("batch_norm batch_norm instance_norm layer_norm layer_norm rms_norm group_norm local_response_norm".split())
+        x = self.x(1 if op in ("layer_norm", "rms_norm") else 2)
+        if not x:
+            return
+        c = x.shape[1] if len(x.shape) > 1 else 1
+        if op in ("batch_norm", "instance_norm"):
+            k = self.keys(affine=[0, 1], track_running_stats=[0, 1], frozen=[0, 1], **({"training": [0]} if op == "batch_norm" else {}))
+            return self.one(op, [x], k)
+        if op in ("layer_norm", "rms_norm"):
+            n = r.randint(1, min(2, len(x.shape)))
+            size = ",".join(map(str, x.shape[-n:]))
+            if r.random() < 0.2:
+                w, b = self.param(x.shape[-n:]), self.param(x.shape[-n:])
+                return w and b and self.one(op, [x, w, b] if op == "layer_norm" and r.random() < 0.5 else [x, w], {"normalized_shape": size})
+            return self.one(op, [x], {"normalized_shape": size, **self.keys(elementwise_affine=[0, 1], frozen=[0, 1], **({"bias": [0, 1]} if op == "layer_norm" else {}))})
+        if op == "group_norm":
+            return self.one(op, [x], {"num_groups": r.choice([k for k in range(1, c + 1) if c % k == 0] or [1]), **self.keys(affine=[0, 1], frozen=[0, 1])})
+        return self.one(op, [x], {"size": r.choice([1, 2, 3, 5])})
+
+    def activation(self):
+        r, x = self.r, self.x()
+        if not x:
+            return
+        op = r.choice(ACT + ["prelu", "glu", "softmax", "log_softmax", "softmin", "gumbel_softmax"])
+        n = len(x.shape)
+        if op == "prelu":
+            return self.one(op, [x], self.keys(num_parameters=[1, x.shape[1] if n > 1 else 1], frozen=[0, 1]))
+        if op in ("glu", "softmax", "log_softmax", "softmin", "gumbel_softmax"):
+            k = {"dim": r.randrange(-n, n) if n else 0}
+            if op.endswith(("softmax", "softmin")) and op != "gumbel_softmax":
+                k.update(self.keys(dtype=["f32", "bf16", "f64"]) if r.random() < 0.3 else {})
+            if op == "gumbel_softmax":
+                k.update(self.keys(hard=[0, 1]))
+            return self.one(op, [x], k)
+        return self.one(op, [x], {} if op in NO_INPLACE else self.inplace(x))
+
+    def dropout(self):
+        r, x = self.r, self.x()
+        op = r.choice("dropout dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split())
+        return x and self.one(op, [x], {"p": r.choice(["0.1", "0.5", "0"]), **self.inplace(x)})
+
+    def pool(self):
+        r, n = self.r, self.r.choice([1, 2, 2, 3])
+        x = self.x(n + 1, n + 2)
+        if not x:
+            return
+        op = r.choice(["max_pool", "max_pool", "avg_pool", "lp_pool", "adaptive_avg_pool", "adaptive_max_pool", "fractional_max_pool"])
+        if op.startswith("adaptive"):
+            return self.add(f"{op}{n}d", r.choice([1, 2]) if "max" in op else 1, [x], {"output_size": self.axes(n, [1, 1, 2, 3])})
+        if op == "fractional_max_pool":
+            return n > 1 and self.add(f"{op}{n}d", r.choice([1, 2]), [x], {"kernel_size": self.axes(n, [1, 2]), "output_size": self.axes(n, [1, 2])})
+        k = {"kernel_size": self.axes(n, [1, 2, 3]), **self.keys(stride=[1, 2, 3], ceil_mode=[0, 1])}
+        if op != "lp_pool":
+            k.update(self.keys(padding=[0, 1]))
+        if op != "max_pool":
+            return self.one(f"{op}{n}d", [x], k)
+        y = self.add(f"{op}{n}d", r.choice([1, 1, 2]), [x], {**k, **self.keys(dilation=[1, 2])})
+        if y and len(y) == 2 and r.random() < 0.7:
+            self.one(f"max_unpool{n}d", y, {"kernel_size": k["kernel_size"], **{a: k[a] for a in ("stride", "padding") if a in k}, "output_size": ",".join(map(str, x.shape[-n:]))})
+        return y
+
+    def resample(self):
+        r, x = self.r, self.x(2, 5)
+        if not x:
+            return
+        op, n = r.choice("interpolate interpolate pixel_shuffle pixel_unshuffle grid_sample pad pad fold unfold".split()), len(x.shape)
+        if op == "interpolate":
+            mode = r.choice({3: ["nearest", "linear", "area"], 4: ["nearest", "bilinear", "bicubic", "area"], 5: ["nearest", "trilinear", "area"]}.get(n, ["nearest"]))
+            k = {"mode": mode, **({"scale_factor": 2} if r.random() < 0.6 else {"size": self.axes(n - 2, [1, 2, 3, 5])})}
+            return self.one(op, [x], {**k, **({"align_corners": 1} if "linear" in mode or mode == "bicubic" else {})} if r.random() < 0.3 else k)
+        if op in ("pixel_shuffle", "pixel_unshuffle"):
+            return self.one(op, [x], {"upscale_factor" if op == "pixel_shuffle" else "downscale_factor": 2})
+        if op == "grid_sample":
+            y = self.param([x.shape[0]] + [r.choice([1, 2, 3]) for _ in range(n - 2)] + [n - 2]) if n > 3 else None
+            return y and self.one(op, [x, y], self.keys(mode=["nearest", "bilinear"]))
+        if op == "pad":
+            m, k = r.choice(["constant", "constant", "reflect", "replicate", "circular"]), r.randint(1, max(1, n - 2))
+            p = [r.choice([0, 1, 1, 2] + ([-1] if m == "constant" else [])) for _ in range(2 * k)]
+            return self.one(op, [x], {"pad": ",".join(map(str, p)), **({} if m == "constant" else {"mode": m})})
+        if op == "unfold":
+            return self.one(op, [x], {"kernel_size": self.axes(2, [1, 2]), **self.keys(padding=[0, 1], stride=[1, 2], dilation=[1, 2])})
+        y = self.one("unfold", [x], "kernel_size=2") if n == 4 else None
+        return y and self.one("fold", [y], {"output_size": f"{x.shape[2]},{x.shape[3]}", "kernel_size": 2})
+
+    def attention(self):
+        r, x = self.r, self.x(2, 4)
+        if not x:
+            return
+        if r.random() < 0.5:
+            same = [v for v in self.g.v if v.float() and v.shape == x.shape and v.dtype == x.dtype]
+            q = [x] + [r.choice(same) for _ in range(2)]
+            k = self.keys(dropout_p=["0.1"], is_causal=[0, 1])
+            if r.random() < 0.15:
+                k["backend"] = r.choice(["math", "efficient"])
+            if r.random() < 0.2 and "is_causal" not in k:
+                m = self.param([x.shape[-2], x.shape[-2]])
+                q = q + [m] if m else q
+            return self.one("scaled_dot_product_attention", q, k)
+        h = r.choice([k for k in range(1, 9) if x.shape[-1] and x.shape[-1] % k == 0] or [1])
+        k = {"num_heads": h, **self.keys(bias=[0, 1], need_weights=[0, 1], batch_first=[0, 1], add_zero_attn=[0, 1], add_bias_kv=[0, 1], dropout=["0.1"], frozen=[0, 1])}
+        return self.add("multi_head_attention", 2 if r.random() < 0.3 and k.get("need_weights", 1) else 1, [x] * 3, k)
+
+    def recurrent(self):
+        r = self.r
+        op = r.choice("lstm gru rnn lstm_cell gru_cell rnn_cell".split())
+        x = self.x(1, 2) if op.endswith("cell") else self.x(2, 3)
+        if not x:
+            return
+        k = {"hidden_size": r.choice([3, 4, 8]), **self.keys(bias=[0, 1], frozen=[0, 1])}
+        if op.endswith("cell"):
+            return self.add(op, 2 if op == "lstm_cell" else 1, [x], k)
+        k.update(self.keys(num_layers=[1, 2], batch_first=[0, 1], bidirectional=[0, 1], dropout=["0.2"]))
+        return self.add(op, 3 if op == "lstm" else 2, [x], k)
+
+    def pointwise(self):
+        r, x = self.r, self.g.pick(lambda v: v.dtype != "bool")
+        op = r.choice(BINARY + ["floor_divide", "div_mode", "lerp", "addcmul", "where", "masked_fill", "unary", "unary", "compare", "logical"])
+        if not x:
+            return
+        if op == "unary":
+            return self.one(r.choice(UNARY), [x], self.inplace(x))
+        others = [v for v in self.g.v if self.g.bcast(x.shape, v.shape) is not None]
+        w = r.choice(others)
+        if op == "compare":
+            return self.one(r.choice(COMPARE), [x], "scalar=1") if r.random() < 0.4 else self.one(r.choice(COMPARE), [x, w])
+        bools = [v for v in others if v.dtype == "bool"]
+        if op == "logical":
+            return bools and self.one("logical_not", [r.choice(bools)])
+        if op in ("where", "masked_fill"):
+            m = r.choice(bools) if bools else None
+            if op == "masked_fill":
+                return m and self.one(op, [x, m], self.inplace(x))
+            return m and self.one(op, r.choice([[m, x, w], [m, x]]))
+        if op in ("lerp", "addcmul"):
+            c = r.choice(others)
+            if op == "lerp" and r.random() < 0.5:
+                return self.one(op, [x, w], {"scalar": 1, **self.inplace(x)})
+            return self.one(op, [x, w, c], self.inplace(x))
+        k = self.inplace(x)
+        if op == "div_mode":
+            op, k = "div", {**k, "rounding_mode": r.choice(["floor", "trunc"])}
+        if op in ("add", "sub") and r.random() < 0.15:
+            k["alpha"] = 2
+            return self.one(op, [x, w], k)
+        return self.one(op, [x], {"scalar": 1, **k}) if r.random() < 0.3 and op not in ("maximum", "minimum") else self.one(op, [x, w], k)
+
+    def index(self):
+        r, x = self.r, self.g.pick(lambda v: v.shape and v.dtype != "bool")
+        if not x:
+            return
+        n, op = len(x.shape), r.choice("gather index_select index index scatter topk sort argmax one_hot cumsum histc index_put diff".split())
+        d = r.randrange(n)
+        if op == "gather":
+            i = self.ints([r.choice([1, 2, 5]) if a == d else z for a, z in enumerate(x.shape)])
+            return i and self.one(op, [x, i], {"dim": d})
+        if op == "index_select":
+            i = self.ints([r.choice([1, 2, 5])])
+            return i and self.one(op, [x, i], {"dim": d})
+        if op == "index":
+            i = [self.ints(r.choice([[3], [2, 2], [1], [4]])) for _ in range(1 if n - d < 2 or r.random() < 0.6 else 2)]
+            return all(i) and self.one(op, [x] + i, {"dim": d} if d else {})
+        if op == "index_put":
+            i = self.ints(r.choice([[3], [2, 2]]))
+            v = i and self.param(r.choice([i.shape + x.shape[1:], x.shape[1:], [1]]))
+            return v and self.one(op, [x, i, v], {**self.inplace(x), **self.keys(accumulate=[0, 1])})
+        if op == "scatter":
+            i = self.ints([min(z, 2) for z in x.shape])
+            return i and self.one(op, [x, i, x] if r.random() < 0.6 else [x, i], {"dim": d, **self.inplace(x)})
+        if op == "topk":
+            return self.add(op, 2, [x], {"k": r.randint(1, max(1, x.shape[d])), "dim": d, **self.keys(largest=[0, 1], sorted=[0, 1])})
+        if op == "sort":
+            return self.add(op, 2, [x], {"dim": d, **self.keys(descending=[0, 1], stable=[0, 1])})
+        if op == "argmax":
+            return self.one(op, [x], {"dim": d, **self.keys(keepdim=[0, 1])})
+        if op == "one_hot":
+            i = self.ints([2, 3])
+            return i and self.one(op, [i], {"num_classes": r.choice([2, 7])})
+        if op == "histc":
+            return x.float() and self.one(op, [x], {"bins": r.choice([4, 10])}, grad=False)
+        return self.one(op, [x], {"dim": d})
+
+    def reduction(self):
+        r, x = self.r, self.g.pick(lambda v: True)
+        op, n = r.choice(REDUCE), len(x.shape)
+        if op in ("max", "min") and n and r.random() < 0.7:
+            return self.add(op, 2, [x], {"dim": r.randrange(-n, n), **self.keys(keepdim=[0, 1])})
+        k = {}
+        if n and r.random() < 0.8:
+            k = {"dim": ",".join(map(str, r.sample(range(n), 1 if op in ("max", "min", "prod") else r.randint(1, n)))), **self.keys(keepdim=[0, 1])}
+        elif op == "logsumexp":
+            return
+        if op in ("sum", "mean", "prod") and r.random() < 0.15:
+            k["dtype"] = r.choice(["f32", "f64", "bf16"])
+        return self.one(op, [x], k)
+
+    def create(self):
+        r, x = self.r, self.x()
+        op = r.choice("zeros ones full arange empty rand randn fill bernoulli parameter buffer detach to type_as".split())
+        if not x:
+            return
+        if op in ("fill", "bernoulli"):
+            return not x.leaf and not x.multi and self.one(op, [x], "inplace=1")
+        if op in ("parameter", "buffer"):
+            return self.shaped(op, x.shape, leaf=True, grad=op == "parameter")
+        if op == "detach":
+            y = self.one(op, [x], grad=False)
+            return y
+        if op == "to":
+            return self.one(op, [x], {"dtype": r.choice(FLOATS)}, leaf=x.leaf)
+        if op == "type_as":
+            w = self.x()
+            return self.one(op, [x, w], leaf=x.leaf, grad=x.grad)
+        if op == "arange":
+            return self.shaped(op, [r.choice([1, 4, 7])], grad=False)
+        return self.shaped(op, x.shape, grad=False)
+
+    def loop(self):
+        """a block that runs several times: layers that keep the shape"""
+        r, g, x = self.r, self.g, self.x(2, 3, lambda v: v.shape[-1] in range(1, 65))
+        if not x or x.dtype != "f32":
+            return
+        h, a, b, y, n = g.name(), g.name(), g.name(), g.name(), r.choice([0, 1, 2, 3])
+        old, d = list(g.lines), x.shape[-1]
+        g.lines += [f"loop {n} {h}={x.name}", r.choice([f"layer_norm {a} {h} normalized_shape={d}", f"linear {a} {h} out_features={d}"])]
+        g.lines += [r.choice([f"linear {b} {a} out_features={d}", f"gelu {b} {a}", f"relu {b} {a} inplace=1"]), f"next {h}={b}"]
+        if self.one(r.choice(["sin", "relu"]), [Value(h, x.shape, "f32", grad=True)], grad=x.grad or n > 0):
+            return True
+        g.lines = old
+
+    def loss(self):
+        r, x = self.r, self.x(1)
+        if not x or not x.grad:
+            return
+        op, g, y = r.choice(LOSS + ["cross_entropy"]), self.g, self.g.name()
+        k = f" reduction={r.choice(['mean', 'sum'])}" if r.random() < 0.5 else ""
+        others = [v for v in g.v if v.float() and v.shape == x.shape and not v.grad and v.dtype == x.dtype]
+        ins = [x] + ([r.choice(others)] if others and op != "cross_entropy" and r.random() < 0.5 else [])
+        g.lines.append(f"{op} {y} {' '.join(v.name for v in ins)}{k}")
+        p = subprocess.run([TOOL, "estimate", "-", "--train", "sgd", "--no-table"], input="\n".join(g.lines) + "\n", capture_output=True, text=True)
+        if p.returncode:
+            g.lines.pop()
+            return
+        g.v.append(Value(y, [], "f32" if x.dtype != "f64" else "f64", grad=True))
+        return True
+
+    def view(self):
+        g, r = self.g, self.r
+        if not (g.view(r.choice(VIEWS)) if r.random() < 0.65 else g.copy(r.choice(COPIES))):
+            return
+        p = subprocess.run([TOOL, "estimate", "-", "--csv"], input="\n".join(g.lines) + "\n", capture_output=True, text=True)
+        return p.returncode == 0
+
+
+def wide(g):
+    """every op with every key, drawn on what there is"""
+    r, w = g.r, Wide(g)
+    for i in range(r.choice([1, 1, 2, 3])):
+        rank = r.choice([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
+        shape = [r.choice([1, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16]) for _ in range(rank)]
+        if rank and r.random() < 0.03:
+            shape[r.randrange(rank)] = 0
+        dtype = "f32" if i == 0 else r.choices(["f32", "bf16", "f16", "f64", "i64", "bool"], [60, 12, 6, 6, 10, 6])[0]
+        grad = dtype in FLOATS and r.random() < 0.7
+        g.lines.append(f"input x{i} {dtype} [{','.join(map(str, shape))}]" + (" grad=1" if grad else ""))
+        g.v.append(Value(f"x{i}", shape, dtype, leaf=True, grad=grad))
+    draw = [w.conv, w.linear, w.table, w.product, w.norm, w.activation, w.activation, w.dropout, w.pool, w.resample, w.attention, w.recurrent, w.pointwise, w.pointwise, w.index, w.index, w.reduction, w.create, w.loop, w.view, w.view]
+    k = 0
+    for _ in range(20 * g.budget):
+        if k >= g.budget:
+            break
+        count, lines = len(g.v), len(g.lines)
+        try:
+            ok = r.choice(draw)()
+        except (ValueError, IndexError):  # nothing to choose from
+            ok = None
+        if ok:
+            k += 1
+        else:
+            del g.v[count:], g.lines[lines:]
+    if r.random() < 0.3:
+        w.loss()
+    return g.finish()
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("-o", default=".")
     a.add_argument("--count", type=int, default=1)
     a.add_argument("--seed", type=int, default=1)
-    a.add_argument("--style", choices=["free", "conv", "transformer"], default="free")
+    a.add_argument("--style", choices=["free", "conv", "transformer", "wide"], default="free")
     a.add_argument("--nodes", type=int, default=0)
     a.add_argument("--ops", default="")
     a.add_argument("--inplace", type=float, default=0.25)
@@ -726,7 +1172,7 @@ def main():
         while True:
             nodes = a.nodes or rng.choice([2, 3, 4, 6, 8, 12, 16, 24])
             g = Graph(rng, nodes, [x for x in a.ops.split(",") if x], a.inplace)
-            if {"free": Graph.free, "conv": conv, "transformer": transformer}[a.style](g):
+            if {"free": Graph.free, "conv": conv, "transformer": transformer, "wide": wide}[a.style](g):
                 break
         name = f"{a.style}_{seed}"
         with open(os.path.join(a.o, name + ".vram"), "w") as f:
