@@ -9452,7 +9452,7 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
     y[0] = vram__t_noise(s, c, vram__empty(s, s->scalar, c.dt), inplace);
   } else {
     /* in place unsqueeze_ and squeeze_ stand around it */
-    m = feature ? vram__channel_noise(s, c, axes && c.d->ndim != axes + 2 ? 1 : 2)
+    m = feature ? vram__channel_noise(s, c, inplace && axes && c.d->ndim != axes + 2 ? 1 : 2)
                 : vram__ti1(s, c);
     b = alpha ? vram__ti1(s, m) : vram__none();
     y[0] = vram__t_noise(s, c, m, inplace);
