@@ -7807,7 +7807,7 @@ static void vram__bw_copy_slices(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__dims *d = VRAM__SLOTS(f)[0].d;
   uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
   vram__t all = vram__empty_in(s, d, dt, vram__span(d, dt));
-  o->g = vram__empty(s, vram__dense(s, o->d), dt); /* the part that was overwritten */
+  o->g = vram__empty(s, vram__contig(s, o->d), dt); /* a contiguous clone of the part overwritten */
   vram__bw_any(s, in, to);
   vram__let(s, o->g);
   o->g = vram__none();
@@ -11857,8 +11857,8 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
     vram__made(s, f, 0, &y);
     return y;
   }
-  if (cudnn && !(x.d->flags & VRAM__CONTIG) && !vram__suggests_cl(x.d))
-    in[0] = x = vram__t_clone(s, x, vram__contig(s, x.d));
+  if (cudnn && !(x.d->flags & (vram__suggests_cl(x.d) ? VRAM__CL : VRAM__CONTIG)))
+    in[0] = x = vram__t_clone(s, x, vram__format(s, x.d, vram__suggests_cl(x.d)));
   else
     x = vram__keep_t(s, x);
   f = vram__record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
