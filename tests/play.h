@@ -177,7 +177,7 @@ static PLAY_UNUSED uint64_t play_hash(const play *p) {
 }
 
 /* Options from a mode's name: infer, train_[amp_]TYPE_OPTIMIZER[_fused|_forloop|_foreach
-   |_keepgrads|_accumulateN][.first]. 0: a word that is not known. */
+   |_keepgrads|_accumulateN|_ideal][.first]. 0: a word that is not known. */
 static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
   char word[64];
   int amp = 0;
@@ -210,6 +210,8 @@ static PLAY_UNUSED int play_mode(const char *mode, vram_step_options *o) {
       o->accumulate = (uint32_t)atoi(word + 10);
     else if (!strcmp(word, "first"))
       o->first_step = 1;
+    else if (!strcmp(word, "ideal"))
+      o->rules = VRAM_RULES_IDEAL;
     else if (!strcmp(word, "sgd")) /* measured with momentum */
       o->optimizer = vram_optimizer_from_name("sgd_momentum", &o->weight_decay);
     else if (strcmp(word, "fp32")) {

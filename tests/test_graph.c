@@ -98,6 +98,97 @@ static void errors(const char *path, int write) {
   free(file);
 }
 
+/* Building by calls: the first error stays, later calls give NULL. */
+static void calls(void) {
+  static uint64_t mem[8192];
+  static vram_value *many[1025];
+  static const char *const rows[][3] = {
+      /* op's keys, names, message; the input is x f32 [4,6] */
+      {"out_features=3 bias", "y", "not a key (found bias, expected KEY=VALUE)"},
+      {"out_features=", "y", "a key without a value (found nothing, expected key=value)"},
+      {"", "y", "a required key is missing (expected out_features)"},
+      {"out_features=3", "1y",
+       "not a name (found 1y, expected letters, digits, _ . /, at most 255)"},
+      {"out_features=3", "y,z", "the op has fewer outputs than names"},
+      {"out_features=3 weights=q", "y",
+       "an unknown node (found q, expected a node defined before)"},
+  };
+  const int64_t size[2] = {4, 6}, negative[1] = {-1};
+  vram_graph g;
+  vram_value *x, *y[70];
+  vram_node *n;
+  vram_report r;
+  vram_error e;
+  vram_step_options o;
+  size_t i;
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    vram_graph_init(&g, mem, sizeof mem);
+    x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+    snprintf(test_where, sizeof test_where, "%s", rows[i][0]);
+    CHECK(!vram_apply(&g, VRAM_OP_linear, rows[i][1], &x, 1, rows[i][0]));
+    TEXT(g.error.text, rows[i][2]);
+    CHECK(g.error.code != VRAM_OK);
+    CHECK(!vram_input(&g, "z", VRAM_F32, 2, size, 0));
+    CHECK(!vram_apply(&g, VRAM_OP_relu, "z", &x, 1, NULL));
+    EQUAL(vram_output(&g, &x, 1), g.error.code);
+    EQUAL(vram_drop(&g, &x, 1), g.error.code);
+    TEXT(g.error.text, rows[i][2]);
+  }
+  *test_where = 0;
+#define FRESH() vram_graph_init(&g, mem, sizeof mem)
+#define FAILS(call, message)                                                                       \
+  do {                                                                                             \
+    FRESH();                                                                                       \
+    x = vram_input(&g, "x", VRAM_F32, 2, size, 0);                                                 \
+    CHECK(!(call));                                                                                \
+    TEXT(g.error.text, message);                                                                   \
+  } while (0)
+  FAILS(vram_input(&g, "", VRAM_F32, 2, size, 0),
+        "an input without a proper name, dtype or number of axes");
+  FAILS(vram_input(&g, "y", VRAM_DTYPE_NONE, 2, size, 0),
+        "an input without a proper name, dtype or number of axes");
+  FAILS(vram_input(&g, "y", VRAM_DTYPE_COUNT, 2, size, 0),
+        "an input without a proper name, dtype or number of axes");
+  FAILS(vram_input(&g, "y", VRAM_F32, 9, size, 0),
+        "an input without a proper name, dtype or number of axes");
+  FAILS(vram_input(&g, "y", VRAM_F32, 1, negative, 0), "a size is negative");
+  FAILS(vram_input(&g, "y", VRAM_I64, 2, size, 1),
+        "a gradient for an input that is not floating point");
+  FAILS(vram_apply(&g, VRAM_OP_COUNT, "y", &x, 1, NULL), "an unknown op, or more than 1024 inputs");
+  FAILS(vram_apply(&g, VRAM_OP_cat, "y", many, 1025, NULL),
+        "an unknown op, or more than 1024 inputs");
+  FAILS(vram_apply(&g, VRAM_OP_cat, "y", many, 3, NULL), "an input that is NULL");
+  FAILS(vram_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
+        "wrong number of inputs (found 0, expected 1)");
+  FRESH();
+  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+  EQUAL(vram_output(&g, &x, 0), VRAM_ERR_VALUE);
+  TEXT(g.error.text, "no output");
+  FRESH();
+  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+  EQUAL(vram_output(&g, &x, 1), VRAM_OK);
+  EQUAL(vram_output(&g, &x, 1), VRAM_ERR_VALUE);
+  TEXT(g.error.text, "outputs named twice");
+  /* many values are let go with one call; what is kept stays */
+  FRESH();
+  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+  for (i = 0; i < 70; i++) {
+    n = vram_apply(&g, VRAM_OP_relu, "y", &x, 1, NULL);
+    y[i] = n ? n->out : NULL;
+  }
+  EQUAL(vram_drop(&g, y, 70), VRAM_OK);
+  EQUAL(vram_output(&g, &x, 1), VRAM_OK);
+  memset(&o, 0, sizeof o);
+  {
+    uint64_t bytes = vram_step_bytes(&g, &o);
+    void *scratch = malloc((size_t)bytes);
+    EQUAL(vram_step(&g, &o, scratch, bytes, &r, &e), VRAM_OK);
+    EQUAL(r.peak_requested_bytes, 71 * 96);
+    EQUAL(r.phase[VRAM_PHASE_FORWARD].requested_bytes, 96);
+    free(scratch);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc < 2)
     return 2;
@@ -106,5 +197,6 @@ int main(int argc, char **argv) {
     return 0;
   }
   errors(argv[1], 0);
+  calls();
   return test_done("test_graph");
 }

@@ -9,7 +9,8 @@ static const char *const modes[] = {"infer",
                                     "train_amp_fp16_adamw",
                                     "train_bf16_adamw_fused",
                                     "train_fp32_adamw_accumulate3",
-                                    "train_fp32_adamw_keepgrads"};
+                                    "train_fp32_adamw_keepgrads",
+                                    "train_fp32_adamw_ideal"};
 
 static void one_text(const char *path) {
   size_t len = 0, k;
