@@ -11546,28 +11546,16 @@ static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 
 /* ---- normalisation ---- */
 
-/* c10 suggest_memory_format's layout of these sizes */
-static const vram__dims *vram__cl_dims(vram__s *s, const vram__dims *d) {
-  int64_t st[5], z = d->v[1];
-  uint32_t i;
-  for (st[1] = 1, i = d->ndim - 1u; i >= 2; i--)
-    st[i] = z, z *= d->v[i];
-  st[0] = z;
-  return vram__dims_in(s, d->ndim, d->v, st);
-}
-
 /* x in channels-last order or contiguous; a copy, or nothing */
 static vram__t vram__format_copy(vram__s *s, vram__t x, int cl) {
   if (x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG))
     return vram__none();
-  return vram__empty(s, cl ? vram__cl_dims(s, x.d) : vram__contig(s, x.d), x.dt);
+  return vram__empty(s, vram__formatted(s, x.d, cl), x.dt);
 }
 
 /* x's layout as these kernels keep it: channels-last or contiguous */
 static const vram__dims *vram__format(vram__s *s, const vram__dims *d, int cl) {
-  return d->flags & (cl ? VRAM__CL : VRAM__CONTIG) ? d
-         : cl                                      ? vram__cl_dims(s, d)
-                                                   : vram__contig(s, d);
+  return d->flags & (cl ? VRAM__CL : VRAM__CONTIG) ? d : vram__formatted(s, d, cl);
 }
 
 static vram__t vram__vec(vram__s *s, int64_t n, uint8_t dt) {
