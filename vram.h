@@ -9177,44 +9177,14 @@ static void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t x,
   vram__let(s, cx);
 }
 
-VRAM__SELDOM_END
-
-/* Contiguous, and not like channels last either: most convolutions take no copies. */
-static int vram__usual_conv(const vram__s *s, const vram_node *n, const vram__t *x) {
-  return (n->flags & VRAM__USUAL) && x->d->ndim == n->param[0]->d->ndim && s->cc >= 80 &&
-         (x->d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN;
-}
-
-static void vram__run_usual_conv(vram__s *s, const vram_node *n, const vram__t *x, vram__t *y) {
-  vram__t a[3];
-  vram__fn *f;
-  uint32_t i;
-  a[0] = *x;
-  vram__weights(s, n, &a[1], &a[2]);
-  for (i = s->amp ? 3 : 0; i-- > 0;)
-    if (a[i].d)
-      a[i] = vram__autocast(s, a[i], s->amp);
-  f = vram__record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
-  if (f)
-    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
-  y[0] = vram__empty(s, n->out[0].d, a[0].dt);
-  vram__may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
-  vram__made(s, f, 0, &y[0]);
-  for (i = 0; s->amp && i < 3; i++)
-    vram__let(s, a[i]);
-}
-
-static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+/* Any convolution. */
+static void vram__run_any_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3], c, cx, cw, cf, p;
   vram__fn *f;
   int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
   uint32_t i;
   const vram__dims *d = n->out[0].d;
   vram__slow slow;
-  if (vram__usual_conv(s, n, x) && !vram__suggests_cl(n->param[0]->d)) {
-    vram__run_usual_conv(s, n, x, y);
-    return;
-  }
   vram__weights(s, n, &a[1], &a[2]);
   if (!batched) {
     c = vram__t_unsqueeze(s, x[0], 0);
@@ -9267,8 +9237,6 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   }
 }
 
-VRAM__SELDOM_BEGIN
-
 /* cudnn_convolution_forward and _backward_input: the result, then copies of the operands */
 static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram__dims *d) {
   int cl = vram__conv_cl(a, w);
@@ -9292,27 +9260,12 @@ static vram__t vram__conv_weight(vram__s *s, vram__t x, vram__t g, const vram__d
   return y;
 }
 
-static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
+static void vram__bw_any_conv(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi, wi,
           held = vram__none();
   int cl, native, want0 = vram__wants(f, 0), want1 = vram__wants(f, 1), flat = x.d->ndim == 3;
   int transposed = vram__is_transposed(f->node->op), want2 = f->nin > 2 && vram__wants(f, 2);
   vram__slow slow;
-  if (vram__usual_conv(s, f->node, &x) && !vram__suggests_cl(w.d) &&
-      (g0.d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN) {
-    const uint64_t numel = x.d->numel + w.d->numel + g0.d->numel;
-    if (want0) {
-      to[0] = vram__empty(s, x.d, g0.dt);
-      vram__may_need(s, numel);
-    }
-    if (want1) {
-      to[1] = vram__empty(s, w.d, g0.dt);
-      vram__may_need(s, numel);
-    }
-    if (want2)
-      to[2] = vram__sum(s, g0, ((1u << g0.d->ndim) - 1) & ~2u, 0, g0.dt);
-    return;
-  }
   c = flat ? vram__contiguous(s, x) : vram__none();
   x = vram__as_2d(s, flat ? c : x);
   w = vram__as_2d(s, w);
@@ -9371,6 +9324,61 @@ static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
   vram__let(s, held);
   vram__let(s, c);
 }
+
+VRAM__SELDOM_END
+
+/* Contiguous, and not like channels last either: most convolutions take no copies. */
+static int vram__usual_conv(const vram__s *s, const vram_node *n, const vram__dims *x) {
+  return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->cc >= 80 &&
+         (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
+         !vram__suggests_cl(n->param[0]->d);
+}
+
+static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t a[3];
+  vram__fn *f;
+  uint32_t i;
+  if (!vram__usual_conv(s, n, x->d)) {
+    vram__run_any_conv(s, n, x, y);
+    return;
+  }
+  a[0] = *x;
+  vram__weights(s, n, &a[1], &a[2]);
+  for (i = s->amp ? 3 : 0; i-- > 0;)
+    if (a[i].d)
+      a[i] = vram__autocast(s, a[i], s->amp);
+  f = vram__record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
+  if (f)
+    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
+  y[0] = vram__empty(s, n->out[0].d, a[0].dt);
+  vram__may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
+  vram__made(s, f, 0, &y[0]);
+  for (i = 0; s->amp && i < 3; i++)
+    vram__let(s, a[i]);
+}
+
+static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
+  const vram__t *g = &VRAM__SLOTS(f)[0].g;
+  const uint64_t numel = x->numel + w->numel + g->d->numel;
+  if (!vram__usual_conv(s, f->node, x) || vram__suggests_cl(w) ||
+      (g->d->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) != VRAM__PLAIN) {
+    vram__bw_any_conv(s, f, to);
+    return;
+  }
+  if (vram__wants(f, 0)) {
+    to[0] = vram__empty(s, x, g->dt);
+    vram__may_need(s, numel);
+  }
+  if (vram__wants(f, 1)) {
+    to[1] = vram__empty(s, w, g->dt);
+    vram__may_need(s, numel);
+  }
+  if (f->nin > 2 && vram__wants(f, 2))
+    to[2] = vram__sum(s, *g, ((1u << g->d->ndim) - 1) & ~2u, 0, g->dt);
+}
+
+VRAM__SELDOM_BEGIN
 
 /* ---- dropout: aten/src/ATen/native/Dropout.cpp ---- */
 
@@ -11811,11 +11819,10 @@ static void vram__bn_staging(vram__s *s, const vram__dims *d, int64_t values) {
   vram__let(s, sem);
 }
 
-VRAM__SELDOM_END
-
-/* A contiguous input, a weight whose dims the statistics can have: nearly always. */
-static int vram__usual_bn(const vram__dims *x, const vram__dims *w) {
-  return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
+/* Does cuDNN take them? (use_cudnn in Normalization.cpp; in evaluation fewer samples) */
+static int vram__cudnn_bn(const vram__t *x, const vram__t *w, const vram__t *b) {
+  return (x->dt == VRAM_F32 || x->dt == VRAM_F16) && w->dt == VRAM_F32 && b->dt == VRAM_F32 &&
+         x->d->ndim >= 3 && x->d->v[0] <= 880801;
 }
 
 /* Normalization.cpp, _batch_norm_impl_index. w, b, running mean and variance: d NULL if none */
@@ -11826,25 +11833,9 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
   const int64_t c = x.d->v[1];
   int cudnn, kernel;
   uint32_t i;
-  cudnn = w.d && b.d && (x.dt == VRAM_F32 || x.dt == VRAM_F16) && w.dt == VRAM_F32 &&
-          b.dt == VRAM_F32 && x.d->ndim >= 3 && (rm.d ? rv.d != NULL : train) &&
-          x.d->v[0] <= (train ? 880801 : 65535);
+  cudnn = w.d && b.d && (rm.d ? rv.d != NULL : train) && vram__cudnn_bn(&x, &w, &b) &&
+          (train || x.d->v[0] <= 65535);
   in[0] = x, in[1] = w, in[2] = b;
-  if (cudnn && train && rm.d && vram__usual_bn(x.d, w.d)) { /* as below, without its questions */
-    f = vram__record(s, VRAM__K_bn, in, 3, 1, 6);
-    y = vram__empty(s, x.d, x.dt);
-    st[0] = vram__empty(s, w.d, VRAM_F32), st[1] = vram__empty(s, w.d, VRAM_F32);
-    if (f) {
-      f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
-      vram__save(s, f, x);
-      vram__save(s, f, st[0]), vram__save(s, f, st[1]);
-      vram__save(s, f, w);
-      vram__save(s, f, rm), vram__save(s, f, rv);
-    }
-    vram__let(s, st[0]), vram__let(s, st[1]);
-    vram__made(s, f, 0, &y);
-    return y;
-  }
   if (cudnn && !(x.d->flags & (vram__suggests_cl(x.d) ? VRAM__CL : VRAM__CONTIG)))
     in[0] = x = vram__t_clone(s, x, vram__format(s, x.d, vram__suggests_cl(x.d)));
   else
@@ -11890,15 +11881,6 @@ static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, v
   return y;
 }
 
-static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t w, b, rm = vram__none(), rv = rm;
-  vram__weights(s, n, &w, &b);
-  if (n->param[2])
-    rm = s->param[n->param[2]->index], rv = s->param[n->param[3]->index];
-  y[0] =
-      vram__t_batch_norm(s, x[0], w, b, rm, rv, (s->train || !rm.d) && VRAM__INT(n, training, 1));
-}
-
 /* x.reshape({N, C, -1}): a copy, or nothing */
 static vram__t vram__bn_copy(vram__s *s, vram__t x) {
   int64_t size[3], stride[3];
@@ -11910,7 +11892,7 @@ static vram__t vram__bn_copy(vram__s *s, vram__t x) {
 }
 
 /* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
-static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
+static void vram__bw_any_bn(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
   const int64_t c = x.d->v[1];
   const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1, want = vram__wants(f, 0),
@@ -11919,19 +11901,12 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
   const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
   vram__t std, sum[2], cx, cg, t;
   if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
-    const vram__dims *wd = VRAM__SAVED(f)[3].d;
     const int cl = vram__suggests_cl(x.d);
-    if (vram__usual_bn(x.d, wd) && (g.d->flags & VRAM__CONTIG)) {
-      to[0] = vram__empty(s, x.d, x.dt);
-      to[1] = vram__empty(s, wd, wdt), to[2] = vram__empty(s, wd, wdt);
-    } else {
-      t = vram__format_copy(s, g, cl);
-      to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
-      to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
-      vram__let(s, t);
-    }
-    if (!want || !gw || !gb)
-      vram__drop_unwanted(s, f, to);
+    t = vram__format_copy(s, g, cl);
+    to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
+    to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
+    vram__let(s, t);
+    vram__drop_unwanted(s, f, to);
     return;
   }
   std = cx = cg = vram__none();
@@ -11975,6 +11950,53 @@ static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
     to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
   vram__let(s, sum[1]), vram__let(s, sum[0]);
   vram__let(s, std);
+  vram__drop_unwanted(s, f, to);
+}
+
+VRAM__SELDOM_END
+
+/* A contiguous input, a weight whose dims the statistics can have: nearly always. */
+static int vram__usual_bn(const vram__dims *x, const vram__dims *w) {
+  return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
+}
+
+static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__t in[3], st[2], rm = vram__none(), rv = rm;
+  vram__fn *f;
+  int train;
+  in[0] = x[0];
+  vram__weights(s, n, &in[1], &in[2]);
+  if (n->param[2])
+    rm = s->param[n->param[2]->index], rv = s->param[n->param[3]->index];
+  train = (s->train || !rm.d) && VRAM__INT(n, training, 1);
+  if (!train || !rm.d || !in[2].d || !vram__usual_bn(x->d, in[1].d) ||
+      !vram__cudnn_bn(x, &in[1], &in[2])) {
+    y[0] = vram__t_batch_norm(s, in[0], in[1], in[2], rm, rv, train);
+    return;
+  }
+  f = vram__record(s, VRAM__K_bn, in, 3, 1, 6);
+  y[0] = vram__empty(s, x->d, x->dt);
+  st[0] = vram__empty(s, in[1].d, VRAM_F32), st[1] = vram__empty(s, in[1].d, VRAM_F32);
+  if (f) {
+    f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
+    vram__save(s, f, in[0]);
+    vram__save(s, f, st[0]), vram__save(s, f, st[1]);
+    vram__save(s, f, in[1]);
+    vram__save(s, f, rm), vram__save(s, f, rv);
+  }
+  vram__let(s, st[0]), vram__let(s, st[1]);
+  vram__made(s, f, 0, &y[0]);
+}
+
+static void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__t *x = VRAM__SAVED(f), *w = x + 3;
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__usual_bn(x->d, w->d) ||
+      !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
+    vram__bw_any_bn(s, f, to);
+    return;
+  }
+  to[0] = vram__empty(s, x->d, x->dt);
+  to[1] = vram__empty(s, w->d, w->dt), to[2] = vram__empty(s, w->d, w->dt);
   vram__drop_unwanted(s, f, to);
 }
 
