@@ -6095,7 +6095,8 @@ typedef struct vram__store {
   uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
   uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
-  uint32_t writes; /* in-place operations on the storage (owner's slot) */
+  uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
+                      before it, + 1 */
   const vram__dims *d;
 } vram__store;
 
@@ -6243,6 +6244,7 @@ struct vram__s {
   vram__range *range; /* what is checkpointed, in order */
   uint32_t nrange;
   vram__frame *frame; /* the checkpointed call that runs, */
+  uint8_t stale;      /* something that may be saved was overwritten in place */
   uint8_t again;      /* in its recomputation: */
   uint8_t mute;       /* it has all it needs, nothing is allocated any more */
   uint32_t count;     /* tensors saved so far */
@@ -14831,8 +14833,26 @@ static void vram__unpack(vram__s *s, vram__fn *f) {
 }
 
 /* Recomputed tensors go when the record has run, not when it is released. */
+/* SavedVariable::unpack: has what f saved been overwritten since? */
+static int vram__is_stale(vram__s *s, vram__fn *f) {
+  const uint32_t at = vram__fn_index(s, f);
+  uint32_t i;
+  if (f->frame || f->kind == VRAM__K_checkpoint) /* look themselves */
+    return 0;
+  for (i = 0; i < f->nsaved; i++)
+    if (VRAM__SAVED(f)[i].st && (s->top - VRAM__SAVED(f)[i].st)->writes > at) {
+      vram__no_step(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "what backward needs was overwritten in place: PyTorch stops with an error "
+                    "(modified by an inplace operation)");
+      return 1;
+    }
+  return 0;
+}
+
 static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to) {
   uint32_t i;
+  if (s->stale && vram__is_stale(s, f))
+    return;
   vram__unpack(s, f);
   if (s->failed)
     return;
@@ -15891,11 +15911,20 @@ static int vram__writes(const vram_node *n) {
   return (n->flags & VRAM__INPLACE) || n->op == VRAM_OP_fill || n->op == VRAM_OP_bernoulli;
 }
 
+/* The storage of b was written to by an operation that came after this record. */
+static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest) {
+  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
+                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+  b->writes = newest + 1;
+  if (b->saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
+    s->stale = 1;
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_node *end) {
   vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
-  uint32_t i;
+  uint32_t i, newest;
   for (; n != end && !s->failed && !s->mute; n = n->next) {
     s->node = n;
     if (report)
@@ -15909,6 +15938,7 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
           vram__refresh(s, t);
         x[i] = *t;
       }
+      newest = s->last_fn;
       vram__run_table[n->op](s, n, x, y);
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) ||
@@ -15921,7 +15951,7 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
         if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
           vram__rebase(s, old, &y[0]);
         if (y[0].st && vram__writes(n))
-          (s->top - (s->top - y[0].st)->base)->writes++;
+          vram__overwritten(s, s->top - (s->top - y[0].st)->base, newest);
         o->t = y[0];
         vram__let(s, old);
         o->refs++;
@@ -16662,8 +16692,11 @@ static void vram__micro_batches(vram__s *s) {
         if (!(in->t.fn & VRAM__LEAF))
           in->t.fn = in->t.req = 0;
         if (in->t.st)
-          st->fn = st->held = 0;
+          st->fn = st->held = 0, st->writes = 0;
       }
+      for (i = 0; i < s->g->nparam; i++)
+        if (s->param[i].st)
+          (s->top - s->param[i].st)->writes = 0;
       loss.d = s->scalar;
     }
   }

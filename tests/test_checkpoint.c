@@ -99,6 +99,41 @@ static void errors(void) {
          "the reentrant form (node b)");
 }
 
+/* Without checkpointing: in-place operations on what backward needs, and those that may be. */
+static void overwritten(void) {
+  static const char why[] = "what backward needs was overwritten in place: PyTorch stops with an "
+                            "error (modified by an inplace operation) (node b)";
+  static const char *const bad[] = {
+      "input x f32 [4] grad=1\nsin a x\nexp b a\nadd c b scalar=1 inplace=1\nmean l c\n",
+      "input x f32 [4] grad=1\nsin a x\nsin b a\nrelu c a inplace=1\nadd d b c\nmean l d\n",
+      "input x f32 [4] grad=1\ninput z f32 [4]\nmul b x z\nadd c z scalar=1 inplace=1\n"
+      "mean l b\n",
+      "input x f32 [4] grad=1\nsin a x\nrelu b a inplace=1\nexp c b inplace=1\nadd d c x\n"
+      "mean l d\n",
+      "input x f32 [4,2] grad=1\nsin a x\nexp b a\nselect v b dim=1 index=0\n"
+      "mul w v scalar=1 inplace=1\nmean l b\n"};
+  static const char *const good[] = {
+      "input x f32 [4] grad=1\nsin a x\nadd b a scalar=1\nadd c b scalar=1 inplace=1\nmean l c\n",
+      "input x f32 [4] grad=1\nsin a x\nrelu b a inplace=1\nadd d b x\nmean l d\n",
+      "input x f32 [4] grad=1\nexp b x\nadd c b scalar=1 inplace=1\nmean l x\n",
+      "input x f32 [4] grad=1\ninput z f32 [4]\nadd c z scalar=1 inplace=1\nmul b x z\n"
+      "mean l b\n"};
+  play p;
+  vram_step_options o;
+  size_t i;
+  for (i = 0; i < sizeof bad / sizeof *bad; i++)
+    refuse(bad[i], NULL, 0, 0, why);
+  for (i = 0; i < sizeof good / sizeof *good; i++) {
+    parse(&p, good[i]);
+    train(&o);
+    o.accumulate = 3;
+    snprintf(test_where, sizeof test_where, "text %u", (unsigned)i);
+    EQUAL(play_step(&p, &o), VRAM_OK);
+    play_end(&p);
+  }
+  test_where[0] = 0;
+}
+
 static void node_errors(void) {
   play p;
   vram_step_options o;
@@ -192,6 +227,7 @@ static void segments(void) {
 
 int main(void) {
   errors();
+  overwritten();
   node_errors();
   names();
   segments();
