@@ -16567,6 +16567,8 @@ static void vram__before(vram__s *s) {
   }
 }
 
+VRAM__SELDOM_BEGIN
+
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
    Where nobody has said so yet, vram__had_gradients puts them in afterwards. */
 static void vram__zero_grad(vram__s *s) {
@@ -16848,8 +16850,6 @@ static void vram__optim_now(vram__s *s) {
     s->r->optimizer_bytes += b.state;
 }
 
-VRAM__SELDOM_BEGIN
-
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
   static const vram_gpu gpu[] = {
 #define VRAM__X(name, cc, sm, gib) {name, cc, sm, UINT64_C(1073741824) * (gib)},
@@ -17109,6 +17109,8 @@ static void vram__count_gradients(vram__s *s) {
     s->r->gradients_bytes = s->optim_all.bytes;
 }
 
+VRAM__SELDOM_BEGIN
+
 static vram_result
 vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                uint64_t scratch_bytes, vram_report *report, vram__s *s,
@@ -17321,6 +17323,8 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
     *count = s.live_count;
   return r;
 }
+
+VRAM__SELDOM_END
 
 #endif /* VRAM_IMPLEMENTATION */
 
