@@ -28,7 +28,7 @@ help:
 
 CHECK = units text
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x compile link coverage
+  units-i686 units-powerpc units-s390x truth compile link coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -44,7 +44,7 @@ test-all:
 FUZZ_SECONDS ?= 20
 export FUZZ_SECONDS LONG
 
-part-units: vram
+part-units part-truth: vram
 part-%:
 	@mkdir -p build/part
 	@+MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; tail -n 1 build/part/$*.log
@@ -92,7 +92,8 @@ errors: build/plain/test_graph
 	cp build/errors.txt tests/errors.txt
 
 truth: vram
-	python3 tools/truth.py $(TRUTH)
+	python3 tools/truth.py --all $(TRUTH)
+	python3 tools/events_diff.py $(TRUTH)
 
 build/bench: tests/bench.c vram.h
 	@mkdir -p build

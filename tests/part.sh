@@ -62,6 +62,18 @@ compile)
   sh tests/compile/run.sh >build/part/compile.out 2>&1
   grep -v '^compile: ' build/part/compile.out
   add build/part/compile.out ;;
+truth)
+  truth=${TRUTH:-../shared/data/truth}
+  if ! have python3; then skip "no python3"
+  elif [ ! -d "$truth" ]; then skip "no measured data at $truth (its figures are in tests/golden)"
+  else
+    for tool in "truth.py" "events_diff.py"; do
+      python3 tools/$tool "$truth" >build/part/$tool.out 2>&1
+      grep -v 'known: ' build/part/$tool.out
+      grep -q ' passed, ' build/part/$tool.out || bad "$tool stopped"
+      add build/part/$tool.out
+    done
+  fi ;;
 coverage)
   if sh tests/coverage.sh >build/part/coverage.out 2>&1; then ok; else bad coverage; fi
   cat build/part/coverage.out ;;

@@ -73,6 +73,8 @@ def main():
         if kind != "same":
             print(os.path.basename(csv)[:-4], *notes, sep="\n  " if around else " | ")
     print(dict(count))
+    print(f"events: {count['same']} passed, {sum(count.values()) - count['same']} failed")
+    return int(count["same"] != sum(count.values()))
 
 
-main()
+sys.exit(main())
