@@ -3,8 +3,10 @@
 #ifndef TEST_H
 #define TEST_H
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static unsigned long test_passed, test_failed;
@@ -45,6 +47,28 @@ static TEST_UNUSED int test_text(const char *got, const char *want, const char *
     printf("%s is\n    \"%s\", wanted\n    \"%s\"\n", what, got ? got : "(null)", want);
   return ok;
 }
+
+/* A crash names what the checks were about; sanitizers have reports of their own. */
+#if defined(__has_feature)
+#define TEST_HAS(x) __has_feature(x)
+#else
+#define TEST_HAS(x) 0
+#endif
+#if !defined(__SANITIZE_ADDRESS__) && !TEST_HAS(address_sanitizer) && !TEST_HAS(memory_sanitizer)
+/* NOLINTBEGIN(bugprone-signal-handler,cert-sig30-c): the program ends here */
+static void test_crash(int number) {
+  printf("%s: signal %d\n", test_where, number);
+  fflush(stdout);
+  _Exit(2);
+}
+/* NOLINTEND(bugprone-signal-handler,cert-sig30-c) */
+__attribute__((constructor)) static void test_begin(void) {
+  signal(SIGSEGV, test_crash);
+  signal(SIGABRT, test_crash);
+  signal(SIGFPE, test_crash);
+  signal(SIGILL, test_crash);
+}
+#endif
 
 #define CHECK(ok) test_true((ok) != 0, #ok, __FILE__, __LINE__)
 /* a precondition: counts only when it fails */
