@@ -18,12 +18,26 @@ clang -std=c99 $flags -I. tests/compile/dtype_test.c -o $work/test_dtype && $wor
 llvm-profdata merge -o $work/profile $work/*.profraw || exit 1
 objects=
 for log in $work/test_*.log; do objects="$objects ${objects:+-object} ${log%.log}"; done
-llvm-cov report $objects -instr-profile=$work/profile >$work/report || exit 1
-awk '$1 ~ /vram.h$/ {
-  printf "coverage of vram.h: %s of %d lines, %s of %d branches, %s of %d functions\n", $10, $8, $13, $11, $7, $5
-}' $work/report
-if [ "$1" = LINES ]; then
-  llvm-cov show $objects -instr-profile=$work/profile | awk -F'|' '
-    /^[^ ].*:$/ { on = /vram.h:$/ }
-    on && $2 ~ /^ *0$/ { print "vram.h:" $1 + 0 ":" $3 }'
-fi
+llvm-cov show $objects -instr-profile=$work/profile -show-branches=count >$work/shown || exit 1
+# every line and every outcome of a condition once, though several programs hold vram.h
+awk -F'|' -v show="$1" '
+  /^[^ ].*:$/ { on = /vram.h:$/; next }
+  !on { next }
+  match($0, /Branch \([0-9]+:[0-9]+\)/) {
+    at = substr($0, RSTART, RLENGTH)
+    if (/Folded/) next
+    all[at] = 1
+    if (!/True: 0,/) yes[at] = 1
+    if (!/False: 0\]/) no[at] = 1
+    next
+  }
+  $2 ~ /^ *[0-9.]+[kMG]?$/ {
+    if (!($1 in line)) { lines++; line[$1] = $3 }
+    if ($2 !~ /^ *0$/ && !($1 in ran)) { reached++; ran[$1] = 1 }
+  }
+  END {
+    for (at in all) { branches += 2; taken += (at in yes) + (at in no) }
+    printf "coverage of vram.h: %.1f %% of %d lines, %.1f %% of %d branches\n",
+      100 * reached / lines, lines, 100 * taken / branches, branches
+    if (show == "LINES") for (l in line) if (!(l in ran)) print "vram.h:" l + 0 ":" line[l] | "sort -t: -k2n"
+  }' $work/shown

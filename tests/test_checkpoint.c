@@ -116,8 +116,8 @@ static void overwritten(void) {
       "input x f32 [4] grad=1\nsin a x\nadd b a scalar=1\nadd c b scalar=1 inplace=1\nmean l c\n",
       "input x f32 [4] grad=1\nsin a x\nrelu b a inplace=1\nadd d b x\nmean l d\n",
       "input x f32 [4] grad=1\nexp b x\nadd c b scalar=1 inplace=1\nmean l x\n",
-      "input x f32 [4] grad=1\ninput z f32 [4]\nadd c z scalar=1 inplace=1\nmul b x z\n"
-      "mean l b\n"};
+      ("input x f32 [4] grad=1\ninput z f32 [4]\nadd c z scalar=1 inplace=1\nmul b x z\n"
+       "mean l b\n")};
   play p;
   vram_step_options o;
   size_t i;
