@@ -16607,12 +16607,13 @@ static void vram__zero_grad(vram__s *s) {
   }
 }
 
-/* After the forward pass: autocast's cache goes with its context, then what only the model held. */
+/* After the forward pass: autocast's cache goes with its context; a training loop lets go of what
+   is not the loss, inference wanted all of it. */
 static void vram__leave_forward(vram__s *s) {
   const vram_node *n;
   uint32_t i;
   s->r->autocast_cache_bytes = vram__leave_autocast(s);
-  if (s->g->noutput > 1)
+  if (s->train && s->g->noutput > 1)
     for (n = s->g->first; n; n = n->next)
       for (i = 0; i < n->nout; i++)
         if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
