@@ -15911,12 +15911,12 @@ static int vram__writes(const vram_node *n) {
   return (n->flags & VRAM__INPLACE) || n->op == VRAM_OP_fill || n->op == VRAM_OP_bernoulli;
 }
 
-/* The storage of b was written to by an operation that came after this record. */
-static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest) {
+/* b was written to by an operation that came after this record; saved: b was saved before it. */
+static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest, uint8_t saved) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
   b->writes = newest + 1;
-  if (b->saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
+  if (saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
     s->stale = 1;
 }
 
@@ -15925,6 +15925,7 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
   vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
   uint32_t i, newest;
+  uint8_t saved;
   for (; n != end && !s->failed && !s->mute; n = n->next) {
     s->node = n;
     if (report)
@@ -15939,6 +15940,7 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
         x[i] = *t;
       }
       newest = s->last_fn;
+      saved = n->nin && x[0].st ? (s->top - (s->top - x[0].st)->base)->saved : 0;
       vram__run_table[n->op](s, n, x, y);
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) ||
@@ -15951,7 +15953,7 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
         if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
           vram__rebase(s, old, &y[0]);
         if (y[0].st && vram__writes(n))
-          vram__overwritten(s, s->top - (s->top - y[0].st)->base, newest);
+          vram__overwritten(s, s->top - (s->top - y[0].st)->base, newest, saved);
         o->t = y[0];
         vram__let(s, old);
         o->refs++;
