@@ -8938,6 +8938,20 @@ typedef struct vram__slow {
   uint64_t columns; /* bytes of the columns of one sample and group */
 } vram__slow;
 
+/* ConvParams::is_output_padding_big: not for cuDNN */
+static int vram__pads_output_much(const vram_node *n) {
+  int64_t stride[3], more[3];
+  uint32_t i, axes = vram__spatial(n->op);
+  if (!vram__is_transposed(n->op))
+    return 0;
+  vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
+  vram__axes((vram_graph *)0, n, VRAM__KEY_output_padding, axes, 0, 0, more);
+  for (i = 0; i < axes; i++)
+    if (more[i] >= stride[i])
+      return 1;
+  return 0;
+}
+
 /* cuDNN takes bf16 from compute capability 8.0 on. Below, all but depthwise convolutions multiply
    columns of one sample after the other (ConvParams::use_cudnn). y: dims of the result. */
 static int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__t w,
@@ -8945,7 +8959,7 @@ static int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__spatial(n->op);
   const vram__dims *area;
-  if (x.dt != VRAM_BF16 || s->cc >= 80 || s->ideal || !x.d->numel)
+  if (s->ideal || !x.d->numel || ((x.dt != VRAM_BF16 || s->cc >= 80) && !vram__pads_output_much(n)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -8969,7 +8983,7 @@ static int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__
   area = k->transposed ? x.d : y;
   k->columns = vram__mul4((int64_t)(w.d->numel / (uint64_t)w.d->v[0]), area->v[2],
                           area->ndim > 3 ? area->v[3] : 1, area->ndim > 4 ? area->v[4] : 1);
-  k->columns = vram__mul(k->columns, 2);
+  k->columns = vram__mul(k->columns, vram__size_of(x.dt));
   return 1;
 }
 
@@ -8998,7 +9012,7 @@ static vram__t vram__slow_forward(vram__s *s, const vram__slow *k, vram__t x, in
   if (!k->plain || k->transposed || k->dilated)
     columns = vram__raw(s, k->columns);
   if (bias && k->transposed) { /* the bias is a product with ones */
-    ones = vram__raw(s, 2 * d->numel / (uint64_t)(d->v[0] * d->v[1]));
+    ones = vram__raw(s, vram__size_of(x.dt) * d->numel / (uint64_t)(d->v[0] * d->v[1]));
     vram__slow_products(s, k, 2);
   } else
     vram__slow_products(s, k, 1);
@@ -9184,19 +9198,25 @@ static void vram__run_any_conv(vram__s *s, const vram_node *n, vram__t *x, vram_
   vram__t a[3], c, cx, cw, cf, p;
   vram__fn *f;
   int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
-  uint32_t i;
+  uint32_t i, done = 3; /* from there on cast */
   const vram__dims *d = n->out[0].d;
   vram__slow slow;
   vram__weights(s, n, &a[1], &a[2]);
-  if (!batched) {
-    c = vram__t_unsqueeze(s, x[0], 0);
+  if (!batched) { /* autocast comes before the batch axis, the module's padding before both */
+    const int early = s->amp && vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
+    for (done = early ? 1 : 3, i = 3; i-- > done;)
+      if (a[i].d)
+        a[i] = vram__autocast(s, a[i], s->amp);
+    p = early ? vram__autocast(s, x[0], s->amp) : vram__keep_t(s, x[0]);
+    c = vram__t_unsqueeze(s, p, 0);
+    vram__let(s, p);
     d = vram__unsqueezed(s, d, 0);
   } else
     c = vram__keep_t(s, x[0]);
   p = vram__conv_pad(s, n, c, a[1]);
   vram__let(s, c);
   a[0] = p;
-  for (i = 3; i-- > 0;)
+  for (i = done; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast(s, a[i], s->amp) : vram__keep_t(s, a[i]);
   f = vram__record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
@@ -9419,8 +9439,16 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
   uint32_t axes = 0;
   vram__fn *f;
   vram__t m, b, c;
+  if (n->op == VRAM_OP_dropout1d || n->op == VRAM_OP_dropout3d)
+    axes = n->op == VRAM_OP_dropout1d ? 1 : 3;
   if (!s->train || p == 0 || !x[0].d->numel) {
-    y[0] = vram__keep_t(s, x[0]);
+    if (!axes || inplace || x[0].d->ndim == axes + 2) {
+      y[0] = vram__keep_t(s, x[0]);
+      return;
+    }
+    c = vram__t_unsqueeze(s, x[0], 0);
+    y[0] = vram__t_squeeze1(s, c, 0);
+    vram__let(s, c);
     return;
   }
   switch (n->op) {
@@ -9431,12 +9459,6 @@ static void vram__run_dropout(vram__s *s, const vram_node *n, vram__t *x, vram__
     alpha = feature = 1;
     break;
   case VRAM_OP_dropout:
-    break;
-  case VRAM_OP_dropout1d:
-    axes = 1, feature = 1;
-    break;
-  case VRAM_OP_dropout3d:
-    axes = 3, feature = 1;
     break;
   default:
     feature = 1;
@@ -13380,16 +13402,22 @@ enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM_
 
 static void vram__run_bilinear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  vram__t in[3], t, add[2];
+  vram__t in[3], t, add[2], a[4];
+  const uint8_t amp = s->amp;
   vram__fn *f;
   int64_t rows[2];
-  uint32_t i, k = x[0].d->ndim;
+  uint32_t i, own, k = x[0].d->ndim, count = n->param[1] ? 4 : 3;
+  a[0] = x[0], a[1] = x[1];
+  for (i = 2; i < count; i++)
+    a[i] = s->param[n->param[i - 2]->index];
+  own = vram__autocast_list(s, VRAM__AC_widest, a, count);
+  s->amp = 0; /* nothing is cast inside */
   for (i = 0; i < 3; i += 2) {
-    t = x[i / 2];
+    t = a[i / 2];
     rows[1] = t.d->v[k - 1], rows[0] = rows[1] ? (int64_t)t.d->numel / rows[1] : 0;
     in[i] = vram__t_reshape(s, t, 2, rows);
   }
-  in[1] = s->param[n->param[0]->index];
+  in[1] = a[2];
   f = vram__record(s, n->op, in, 3, 1, 3);
   for (i = 0; f && i < 3; i++)
     if (vram__wants(f, (i + 1) % 3) || vram__wants(f, (i + 2) % 3))
@@ -13401,12 +13429,16 @@ static void vram__run_bilinear(vram__s *s, const vram_node *n, vram__t *x, vram_
   vram__let(s, in[0]);
   vram__let(s, in[2]);
   if (n->param[1]) {
-    add[0] = y[0], add[1] = s->param[n->param[1]->index];
+    add[0] = y[0], add[1] = a[3];
     f = vram__record(s, VRAM_OP_add, add, 2, 1, 0);
     y[0] = vram__ti2(s, add[0], add[1]);
     vram__made(s, f, 0, &y[0]);
     vram__let(s, add[0]);
   }
+  s->amp = amp;
+  for (i = 0; i < count; i++)
+    if (own >> i & 1)
+      vram__let(s, a[i]);
 }
 
 static void vram__bw_bilinear(vram__s *s, vram__fn *f, vram__t *to) {

@@ -713,7 +713,7 @@ def transformer(g):
 TOOL = os.environ.get("VRAM", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vram"))
 ACT = "relu relu6 hardtanh leaky_relu elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus softsign tanhshrink softshrink hardshrink threshold logsigmoid rrelu".split()
 NO_INPLACE = "gelu softplus softsign tanhshrink softshrink hardshrink logsigmoid".split()
-LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits binary_cross_entropy kl_div".split()
+LOSS = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div".split()
 
 
 class Wide:
@@ -759,8 +759,8 @@ class Wide:
     def ints(self, shape):
         return self.shaped(self.r.choice(["zeros", "zeros", "full"]), shape, "dtype=i64", grad=False)
 
-    def x(self, least=0, most=9, ok=lambda v: True):
-        return self.g.pick(lambda v: v.float() and least <= len(v.shape) <= most and ok(v))
+    def x(self, least=0, most=9, ok=lambda v: True, dtypes=("f32",)):
+        return self.g.pick(lambda v: v.dtype in dtypes and least <= len(v.shape) <= most and ok(v))
 
     def keys(self, **choices):
         """each key sometimes"""
@@ -877,7 +877,9 @@ class Wide:
             return
         c = x.shape[1] if len(x.shape) > 1 else 1
         if op in ("batch_norm", "instance_norm"):
-            k = self.keys(affine=[0, 1], track_running_stats=[0, 1], frozen=[0, 1], **({"training": [0]} if op == "batch_norm" else {}))
+            k = self.keys(affine=[0, 1], track_running_stats=[0, 1], frozen=[0, 1])
+            if op == "batch_norm" and k.get("track_running_stats", 1) and r.random() < 0.1:
+                k["training"] = 0
             return self.one(op, [x], k)
         if op in ("layer_norm", "rms_norm"):
             n = r.randint(1, min(2, len(x.shape)))
@@ -891,7 +893,7 @@ class Wide:
         return self.one(op, [x], {"size": r.choice([1, 2, 3, 5])})
 
     def activation(self):
-        r, x = self.r, self.x()
+        r, x = self.r, self.x(dtypes=FLOATS)
         if not x:
             return
         op = r.choice(ACT + ["prelu", "glu", "softmax", "log_softmax", "softmin", "gumbel_softmax"])
@@ -908,13 +910,13 @@ class Wide:
         return self.one(op, [x], {} if op in NO_INPLACE else self.inplace(x))
 
     def dropout(self):
-        r, x = self.r, self.x()
+        r, x = self.r, self.x(dtypes=FLOATS)
         op = r.choice("dropout dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split())
         return x and self.one(op, [x], {"p": r.choice(["0.1", "0.5", "0"]), **self.inplace(x)})
 
     def pool(self):
         r, n = self.r, self.r.choice([1, 2, 2, 3])
-        x = self.x(n + 1, n + 2)
+        x = self.x(n + 1, n + 2, dtypes=FLOATS)
         if not x:
             return
         op = r.choice(["max_pool", "max_pool", "avg_pool", "lp_pool", "adaptive_avg_pool", "adaptive_max_pool", "fractional_max_pool"])
@@ -991,7 +993,9 @@ class Wide:
         if not x:
             return
         if op == "unary":
-            return self.one(r.choice(UNARY), [x], self.inplace(x))
+            return self.one(r.choice(UNARY if x.float() else INT_UNARY), [x], self.inplace(x))
+        if op == "floor_divide" and x.grad:
+            return
         others = [v for v in self.g.v if self.g.bcast(x.shape, v.shape) is not None]
         w = r.choice(others)
         if op == "compare":
@@ -1032,13 +1036,14 @@ class Wide:
         if op == "index":
             i = [self.ints(r.choice([[3], [2, 2], [1], [4]])) for _ in range(1 if n - d < 2 or r.random() < 0.6 else 2)]
             return all(i) and self.one(op, [x] + i, {"dim": d} if d else {})
-        if op == "index_put":
+        if op == "index_put" and x.dtype == "f32":
             i = self.ints(r.choice([[3], [2, 2]]))
             v = i and self.param(r.choice([i.shape + x.shape[1:], x.shape[1:], [1]]))
             return v and self.one(op, [x, i, v], {**self.inplace(x), **self.keys(accumulate=[0, 1])})
         if op == "scatter":
-            i = self.ints([min(z, 2) for z in x.shape])
-            return i and self.one(op, [x, i, x] if r.random() < 0.6 else [x, i], {"dim": d, **self.inplace(x)})
+            full = r.random() < 0.5  # backward to a source wants an index of its shape
+            i = self.ints(x.shape if full else [min(z, 2) for z in x.shape])
+            return i and self.one(op, [x, i, x] if full else [x, i], {"dim": d, **self.inplace(x)})
         if op == "topk":
             return self.add(op, 2, [x], {"k": r.randint(1, max(1, x.shape[d])), "dim": d, **self.keys(largest=[0, 1], sorted=[0, 1])})
         if op == "sort":
@@ -1048,8 +1053,8 @@ class Wide:
         if op == "one_hot":
             i = self.ints([2, 3])
             return i and self.one(op, [i], {"num_classes": r.choice([2, 7])})
-        if op == "histc":
-            return x.float() and self.one(op, [x], {"bins": r.choice([4, 10])}, grad=False)
+        if op in ("histc", "index_put"):
+            return x.dtype == "f32" and op == "histc" and self.one(op, [x], {"bins": r.choice([4, 10])}, grad=False)
         return self.one(op, [x], {"dim": d})
 
     def reduction(self):
@@ -1067,7 +1072,7 @@ class Wide:
         return self.one(op, [x], k)
 
     def create(self):
-        r, x = self.r, self.x()
+        r, x = self.r, self.x(dtypes=FLOATS)
         op = r.choice("zeros ones full arange empty rand randn fill bernoulli parameter buffer detach to type_as".split())
         if not x:
             return
@@ -1081,7 +1086,7 @@ class Wide:
         if op == "to":
             return self.one(op, [x], {"dtype": r.choice(FLOATS)}, leaf=x.leaf)
         if op == "type_as":
-            w = self.x()
+            w = self.x(dtypes=FLOATS)
             return self.one(op, [x, w], leaf=x.leaf, grad=x.grad)
         if op == "arange":
             return self.shaped(op, [r.choice([1, 4, 7])], grad=False)
