@@ -2683,6 +2683,8 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
       vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
     dt = vram__promote_get(&p);
   }
+  if ((n->flags & VRAM__INPLACE) && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
+    return vram__bad(g, n, "in place, but the result has a higher dtype");
   if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
     return vram__out_d(n, 0, x, n->flags & VRAM__INPLACE ? n->in[0]->dtype : dt);
   if (!vram__bcast_all(g, n, 0, &ndim, size))
@@ -2693,8 +2695,6 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
     for (i = 0; i < ndim; i++)
       if (size[i] != x->v[i])
         return vram__bad(g, n, "in place, but the result has another shape");
-    if (vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
-      return vram__bad(g, n, "in place, but the result has a higher dtype");
     dt = n->in[0]->dtype;
   }
   return vram__out(g, n, 0, ndim, size, dt);
