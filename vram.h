@@ -1755,11 +1755,13 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
 
-/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report is filled
-   in; events go to o->event as they come. o NULL: all zero. *err, if not NULL, says what went
-   wrong: VRAM_ERR_MEMORY       scratch is too small VRAM_ERR_OVERFLOW     more than VRAM_MAX_BYTES
-   in all VRAM_ERR_UNSUPPORTED  PyTorch refuses such a step, too: the text says why VRAM_ERR_VALUE,
-   VRAM_ERR_LIMIT  options that exclude each other, or are out of range */
+/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report becomes what
+   it took; events go to o->event as they come. o NULL: all zero. *err, if not NULL, says why not:
+     VRAM_ERR_MEMORY       scratch is too small
+     VRAM_ERR_OVERFLOW     more than VRAM_MAX_BYTES in all
+     VRAM_ERR_UNSUPPORTED  PyTorch refuses such a step, too: the text says why
+     VRAM_ERR_VALUE        options that exclude each other, or are out of range
+     VRAM_ERR_LIMIT        a limit of the library */
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
 
@@ -6139,14 +6141,15 @@ typedef struct vram__fn {
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
 #define VRAM__SAVED(f) ((vram__t *)(void *)(VRAM__SLOTS(f) + (f)->nout))
 
+typedef struct vram__task { /* gradients that arrive at a leaf in one backward */
+  vram__t in;
+  uint32_t deps; /* how many are still to come */
+} vram__task;
+
 typedef struct vram__leaf {
   const vram__dims *d;
   vram__t grad; /* .grad */
-  vram__t cast; /* autocast's cached copy */
-  struct {
-    vram__t in; /* what has arrived in this backward, or the one inside it */
-    uint32_t deps;
-  } task[2];
+  vram__task task;
   uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
   uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
   uint32_t next_cast; /* next leaf with a cached copy, + 1 */
@@ -6257,7 +6260,8 @@ struct vram__s {
   uint32_t *name_of; /* value index -> object */
   vram__t *param;
   vram__leaf *leaf;
-  uint32_t *leaf_of; /* value index of an input with grad -> leaf + 1 */
+  vram__t *cast;     /* of each leaf autocast's cached copy; NULL: no autocast */
+  vram__task *inner; /* of each leaf in the backward inside backward; NULL: there is none */
   uint32_t nleaf, nparam_leaf;
   vram__t *gin;           /* gradients for the inputs of the running backward node */
   vram__t *args;          /* inputs and outputs of the running node */
@@ -7609,18 +7613,19 @@ static vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt) {
     return vram__keep_t(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
     vram__leaf *l = s->leaf + (x.fn & ~VRAM__LEAF);
-    if (!l->cast.d) {
+    vram__t *c = s->cast + (l - s->leaf);
+    if (!c->d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       s->grad = s->train;
-      l->cast = vram__t_cast(s, x, dt);
-      l->cast.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
+      *c = vram__t_cast(s, x, dt);
+      c->req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->grad = grad;
       l->next_cast = s->casts;
       s->casts = (uint32_t)(l - s->leaf) + 1;
       s->cat = cat;
     }
-    return vram__keep_t(s, l->cast);
+    return vram__keep_t(s, *c);
   }
   return vram__t_cast(s, x, dt);
 }
@@ -7629,11 +7634,11 @@ static vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt) {
 static uint64_t vram__leave_autocast(vram__s *s) {
   uint64_t n = 0;
   while (s->casts) {
-    vram__leaf *l = s->leaf + s->casts - 1;
-    s->casts = l->next_cast;
-    n += vram__bytes_of(l->cast.d, l->cast.dt);
-    vram__let(s, l->cast);
-    l->cast = vram__none();
+    vram__t *c = s->cast + s->casts - 1;
+    s->casts = s->leaf[s->casts - 1].next_cast;
+    n += vram__bytes_of(c->d, c->dt);
+    vram__let(s, *c);
+    *c = vram__none();
   }
   return n;
 }
@@ -15639,6 +15644,21 @@ VRAM__SELDOM_END
 
 /* ---- the step ---- */
 
+/* Where gradients for this leaf arrive now. */
+static inline vram__task *vram__task_of(const vram__s *s, vram__leaf *l) {
+  return s->depth ? s->inner + (l - s->leaf) : &l->task;
+}
+
+/* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
+static inline void vram__clear_leaf(vram__s *s, uint32_t i) {
+  if (s->cast)
+    s->cast[i] = vram__none();
+  if (s->inner) {
+    s->inner[i].in = vram__none();
+    s->inner[i].deps = 0;
+  }
+}
+
 /* InputBuffer::add: one more gradient for an input; the first is taken, others stay the caller's.
  */
 static void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
@@ -15673,7 +15693,7 @@ static int vram__takes_over(const vram__s *s, const vram__leaf *l, const vram__t
 
 /* AccumulateGrad */
 static void vram__accumulate(vram__s *s, vram__leaf *l) {
-  vram__t *t = &l->task[s->depth].in;
+  vram__t *t = &vram__task_of(s, l)->in;
   if (t->d && l->grad.d)
     vram__let(s, *t);
   else if (t->d) {
@@ -15706,8 +15726,8 @@ static inline void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
   if (e.fn & VRAM__LEAF) {
     vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
     if (t->d)
-      vram__arrive(s, &l->task[s->depth].in, t);
-    l->task[s->depth].deps--;
+      vram__arrive(s, &vram__task_of(s, l)->in, t);
+    vram__task_of(s, l)->deps--;
   } else if (t->d)
     vram__arrive(s, &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g, t);
 }
@@ -15748,7 +15768,7 @@ static void vram__expect(vram__s *s, uint32_t from, uint32_t end) {
       if (!e)
         continue;
       if (e & VRAM__LEAF)
-        s->leaf[e & ~VRAM__LEAF].task[s->depth].deps++;
+        vram__task_of(s, s->leaf + (e & ~VRAM__LEAF))->deps++;
       else
         vram__fn_at(s, e)->flag = 1;
     }
@@ -15828,7 +15848,7 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
     for (i = 0; leaves && i < f->nin; i++)
       if (edge[i].fn & VRAM__LEAF) {
         vram__leaf *l = s->leaf + (edge[i].fn & ~VRAM__LEAF);
-        if (l->task[s->depth].deps == 0)
+        if (vram__task_of(s, l)->deps == 0)
           vram__accumulate(s, l);
       }
   }
@@ -16159,6 +16179,7 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
   for (i = 0; i < r->narg; i++) {
     vram__leaf *l = s->leaf + s->nleaf + i;
     vram__zero(l, sizeof *l);
+    vram__clear_leaf(s, s->nleaf + i);
     l->d = VRAM__SAVED(f)[i].d;
     l->dt = VRAM__SAVED(f)[i].dt;
     in[i] = vram__alias_only(s, VRAM__SAVED(f)[i], l->d);
@@ -16187,12 +16208,12 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
       vram__t g;
       e.fn = out[i].fn, e.out = out[i].out;
       if (e.fn & VRAM__LEAF)
-        s->leaf[e.fn & ~VRAM__LEAF].task[1].deps++;
+        s->inner[e.fn & ~VRAM__LEAF].deps++;
       g = vram__keep_t(s, VRAM__SLOTS(f)[i].g);
       vram__deliver(s, e, &g);
       if (g.d)
         vram__let(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->leaf[e.fn & ~VRAM__LEAF].task[1].deps)
+      if ((e.fn & VRAM__LEAF) && !s->inner[e.fn & ~VRAM__LEAF].deps)
         vram__accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
     }
   vram__walk(s, s->last_fn, m.last_fn);
@@ -16515,8 +16536,9 @@ static void vram__new_leaf(vram__s *s, vram__t *t) {
   vram__leaf *l = s->leaf + s->nleaf;
   l->d = t->d;
   l->dt = t->dt;
-  l->grad = l->cast = l->task[0].in = l->task[1].in = vram__none();
-  l->task[0].deps = l->task[1].deps = 0;
+  l->grad = l->task.in = vram__none();
+  l->task.deps = 0;
+  vram__clear_leaf(s, s->nleaf);
   if (!s->known)
     l->had = 0, l->had_bytes = 0, l->had_with = 0;
   t->req = 1;
@@ -17151,6 +17173,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                uint64_t scratch_bytes, vram_report *report, vram__s *s,
                int known) { /* 2: rnn_reset, too; s->live...: as the caller has set them */
   uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  uint64_t leaves;
   uint32_t i;
   vram_live *live = s->live;
   uint32_t live_cap = s->live_cap;
@@ -17205,8 +17228,14 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   if (s->failed)
     return (vram_result)s->failed;
   s->obj[g->nvalue].refs = 0;
-  VRAM__TAKE(s->leaf, vram__leaf, g->nparam + g->ninput + s->most_args); /* where they were, if
-                                                                            `known` */
+  leaves = (uint64_t)g->nparam + g->ninput + s->most_args;
+  VRAM__TAKE(s->leaf, vram__leaf, leaves); /* where they were, if `known` */
+  if (s->amp) {
+    VRAM__TAKE(s->cast, vram__t, leaves);
+  }
+  if (s->nrange && o->reentrant) {
+    VRAM__TAKE(s->inner, vram__task, leaves);
+  }
   VRAM__TAKE(s->param, vram__t, g->nparam);
   VRAM__TAKE(s->args, vram__t, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
