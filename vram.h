@@ -7852,13 +7852,16 @@ static vram__t vram__factor(vram__fn *f, uint32_t which) {
   return VRAM__SAVED(f)[which && (f->aux & 1) ? 1 : 0];
 }
 
-static vram__t vram__t_mm(vram__s *s, vram__t a, vram__t b) {
+/* A product with autograd: of matrices, of batches of them, of a matrix and a vector. */
+static vram__t vram__t_product(vram__s *s, uint32_t kind, vram__t a, vram__t b) {
   vram__t in[2], y;
   vram__fn *f;
   in[0] = a, in[1] = b;
-  f = vram__record(s, VRAM__K_mm, in, 2, 1, 2);
+  f = vram__record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
-  y = vram__mm(s, a, b);
+  y = kind == VRAM__K_mm    ? vram__mm(s, a, b)
+      : kind == VRAM__K_bmm ? vram__bmm(s, a, b)
+                            : vram__mv(s, a, b);
   vram__made(s, f, 0, &y);
   return y;
 }
@@ -7869,17 +7872,6 @@ static void vram__bw_mm(vram__s *s, vram__fn *f, vram__t *to) {
     to[1] = vram__mm_grad2(s, g, vram__factor(f, 0), vram__in_dims(s, f, 1, NULL));
   if (vram__wants(f, 0))
     to[0] = vram__mm_grad1(s, g, vram__factor(f, 1), vram__in_dims(s, f, 0, NULL));
-}
-
-static vram__t vram__t_bmm(vram__s *s, vram__t a, vram__t b) {
-  vram__t in[2], y;
-  vram__fn *f;
-  in[0] = a, in[1] = b;
-  f = vram__record(s, VRAM__K_bmm, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, b);
-  y = vram__bmm(s, a, b);
-  vram__made(s, f, 0, &y);
-  return y;
 }
 
 static void vram__bw_bmm(vram__s *s, vram__fn *f, vram__t *to) {
@@ -7966,17 +7958,6 @@ static void vram__bw_baddbmm(vram__s *s, vram__fn *f, vram__t *to) {
     to[2] = vram__scaled(s, vram__bmm(s, vram__turned(s, vram__factor(f, 0)), g), scale);
   if (vram__wants(f, 0))
     to[0] = vram__added_grad(s, g, f->aux);
-}
-
-static vram__t vram__t_mv(vram__s *s, vram__t a, vram__t v) {
-  vram__t in[2], y;
-  vram__fn *f;
-  in[0] = a, in[1] = v;
-  f = vram__record(s, VRAM__K_mv, in, 2, 1, 2);
-  vram__save_factors(s, f, 0, a, 1, v);
-  y = vram__mv(s, a, v);
-  vram__made(s, f, 0, &y);
-  return y;
 }
 
 static void vram__bw_mv(vram__s *s, vram__fn *f, vram__t *to) {
@@ -8100,17 +8081,17 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
   int64_t size[VRAM_MAX_AXES + 2], ea[VRAM_MAX_AXES + 2], eb[VRAM_MAX_AXES + 2], batch = 1;
   vram__t y, p, q, t;
   if (nb == 1 && na <= 2)
-    return na == 1 ? vram__t_dot(s, a, b) : vram__t_mv(s, a, b);
+    return na == 1 ? vram__t_dot(s, a, b) : vram__t_product(s, VRAM__K_mv, a, b);
   if (na == 1 && nb == 2) { /* as a row */
     t = vram__t_unsqueeze(s, a, 0);
-    y = vram__t_mm(s, t, b);
+    y = vram__t_product(s, VRAM__K_mm, t, b);
     vram__let(s, t);
     t = vram__t_squeeze1(s, y, 0);
     vram__let(s, y);
     return t;
   }
   if (na == 2 && nb == 2)
-    return vram__t_mm(s, a, b);
+    return vram__t_product(s, VRAM__K_mm, a, b);
   if (vram__should_fold(a, b)) {
     int turn = nb > na, matrix;
     vram__t big = turn ? vram__t_swap(s, b, nb - 2, nb - 1) : vram__keep_t(s, a);
@@ -8126,7 +8107,8 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
     else
       n--;
     p = vram__t_reshape(s, big, 2, fold);
-    q = matrix ? vram__t_mm(s, p, second) : vram__t_mv(s, p, second);
+    q = matrix ? vram__t_product(s, VRAM__K_mm, p, second)
+               : vram__t_product(s, VRAM__K_mv, p, second);
     vram__let(s, p);
     y = vram__unsafe_view(s, q, vram__dims_in(s, n, size, NULL));
     vram__let(s, second);
@@ -8178,7 +8160,7 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
     vram__let(s, q);
     q = t;
   }
-  t = vram__t_bmm(s, p, q);
+  t = vram__t_product(s, VRAM__K_bmm, p, q);
   vram__let(s, p);
   vram__let(s, q);
   if (na > 1)
@@ -10159,10 +10141,10 @@ static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__
     a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
   switch (n->op) {
   case VRAM_OP_bmm:
-    y[0] = vram__t_bmm(s, a[0], a[1]);
+    y[0] = vram__t_product(s, VRAM__K_bmm, a[0], a[1]);
     break;
   case VRAM_OP_mm:
-    y[0] = vram__t_mm(s, a[0], a[1]);
+    y[0] = vram__t_product(s, VRAM__K_mm, a[0], a[1]);
     break;
   case VRAM_OP_addmm:
     y[0] = vram__t_addmm(s, a[0], a[1], a[2], factors);
@@ -13222,7 +13204,7 @@ static vram__operand vram__pair(vram__s *s, vram__operand a, vram__operand b, ui
   p = vram__grouped(s, &a, group, last[0]);
   group[1] = sum, group[2] = lb;
   q = vram__grouped(s, &b, group, last[1]);
-  y.t = vram__t_bmm(s, p, q);
+  y.t = vram__t_product(s, VRAM__K_bmm, p, q);
   group[1] = la;
   for (j = 0; j < 3; j++)
     for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
@@ -14429,7 +14411,7 @@ static void vram__cell_weights(const vram__s *s, const vram_node *n, vram__t *w)
 /* x w^T (+ b), of matrices */
 static vram__t vram__t_linear2(vram__s *s, vram__t x, vram__t w, vram__t b) {
   vram__t wt = vram__t_swap(s, w, 0, 1),
-          y = b.d ? vram__t_addmm(s, b, x, wt, 0) : vram__t_mm(s, x, wt);
+          y = b.d ? vram__t_addmm(s, b, x, wt, 0) : vram__t_product(s, VRAM__K_mm, x, wt);
   vram__let(s, wt);
   return y;
 }
