@@ -12601,12 +12601,15 @@ static vram__t vram__t_reduced(vram__s *s, vram__t t, int red) {
 }
 
 /* A target of the op's own: zeros like x. Inputs of a loss, expanded to each other as
-   torch.broadcast_tensors does, on autocast's fp32 list: the last one cast first. Owned. */
+   torch.broadcast_tensors does, on autocast's fp32 list: the last one cast first. Owned; behind
+   them what the Python function's variables hold of the op's own targets. */
 static void vram__loss_args(vram__s *s, const vram_node *n, vram__t *x, uint32_t count, int expand,
                             vram__t *a) {
   uint32_t i, k;
   for (i = 0; i < count; i++)
     a[i] = i < n->nin ? vram__keep_t(s, x[i]) : vram__empty(s, vram__dense(s, x[0].d), x[0].dt);
+  for (i = 0; i < count; i++)
+    a[count + i] = i < n->nin ? vram__none() : vram__keep_t(s, a[i]);
   for (k = 0; expand && k < count; k++) {
     int64_t size[VRAM_MAX_AXES];
     uint32_t nd = 0, j;
@@ -12641,7 +12644,7 @@ static vram__t vram__t_distance(vram__s *s, vram__t a, vram__t b) {
 
 /* Loss.cpp, triplet_margin_loss */
 static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], pos, neg, t, u;
+  vram__t a[6], pos, neg, t, u;
   const uint8_t amp = s->amp;
   uint32_t i;
   vram__loss_args(s, n, x, 3, 0, a);
@@ -12664,18 +12667,19 @@ static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__
   vram__let(s, neg);
   vram__let(s, pos);
   s->amp = amp;
-  for (i = 3; i-- > 0;)
+  for (i = 6; i-- > 0;)
     vram__let(s, a[i]);
 }
 
 /* Loss.cpp, cosine_embedding_loss */
 static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[3], m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
+  vram__t a[4], held, m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
   const uint8_t amp = s->amp;
   const uint32_t nd = x[0].d->ndim;
   int64_t attr[3];
   uint32_t i;
   vram__loss_args(s, n, x, 2, 0, a);
+  held = a[3]; /* the first input is no target */
   if (n->nin > 2) {
     a[2] = s->amp ? vram__autocast(s, x[2], VRAM_F32) : vram__keep_t(s, x[2]);
   } else
@@ -12719,6 +12723,7 @@ static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t
   s->amp = amp;
   for (i = 3; i-- > 0;)
     vram__let(s, a[i]);
+  vram__let(s, held);
 }
 
 /* xlogy(x, x) */
@@ -12758,7 +12763,8 @@ static void vram__run_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *
   const int red = vram__reduction(n), none = red == VRAM__RED_NONE;
   const uint8_t amp = s->amp;
   const vram__dims *d[2];
-  vram__t a[2], t, u, v;
+  vram__t a[4], t, u, v;
+  uint32_t i;
   vram__fn *f;
   vram__loss_args(s, n, x, 2,
                   n->op != VRAM_OP_kl_div && n->op != VRAM_OP_binary_cross_entropy &&
@@ -12835,8 +12841,8 @@ static void vram__run_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     y[0] = t;
   }
   s->amp = amp;
-  vram__let(s, a[1]);
-  vram__let(s, a[0]);
+  for (i = 4; i-- > 0;)
+    vram__let(s, a[i]);
 }
 
 static void vram__bw_loss(vram__s *s, vram__fn *f, vram__t *to) {
