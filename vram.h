@@ -12673,17 +12673,21 @@ static void vram__run_triplet(vram__s *s, const vram_node *n, vram__t *x, vram__
 
 /* Loss.cpp, cosine_embedding_loss */
 static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[4], held, m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
+  vram__t a[3], held[3], m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
   const uint8_t amp = s->amp;
   const uint32_t nd = x[0].d->ndim;
   int64_t attr[3];
   uint32_t i;
-  vram__loss_args(s, n, x, 2, 0, a);
-  held = a[3]; /* the first input is no target */
-  if (n->nin > 2) {
-    a[2] = s->amp ? vram__autocast(s, x[2], VRAM_F32) : vram__keep_t(s, x[2]);
-  } else
-    a[2] = vram__empty(s, vram__dims_in(s, nd - 1, x[0].d->v, NULL), x[0].dt);
+  for (i = 0; i < 3; i++) { /* inputs or targets of the op's own, which the caller holds */
+    a[i] = i < n->nin ? vram__keep_t(s, x[i])
+           : i == 1   ? vram__empty(s, vram__dense(s, x[0].d), x[0].dt)
+                      : vram__empty(s, vram__dims_in(s, nd - 1, x[0].d->v, NULL), x[0].dt);
+    held[i] = vram__keep_t(s, a[i]);
+  }
+  for (i = 3; s->amp && i-- > 0;) {
+    vram__let(s, a[i]);
+    a[i] = vram__autocast(s, held[i], VRAM_F32);
+  }
   s->amp = 0;
   attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = (int64_t)nd - 1, attr[2] = 0;
   for (i = 0; i < 3; i++) { /* a.b, a.a, b.b */
@@ -12722,8 +12726,7 @@ static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t
     vram__let(s, m[i]);
   s->amp = amp;
   for (i = 3; i-- > 0;)
-    vram__let(s, a[i]);
-  vram__let(s, held);
+    vram__let(s, a[i]), vram__let(s, held[i]);
 }
 
 /* xlogy(x, x) */
