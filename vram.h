@@ -6013,7 +6013,9 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
       ok = 0;
     }
   if (ok && !g->root) {
-    vram__fail(g, VRAM_ERR_SYNTAX, "a model without nodes");
+    vram__fail(g, VRAM_ERR_SYNTAX, "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
+    g->error.line = q.line ? q.line : 1;
+    g->error.column = 1;
     ok = 0;
   }
   if (!ok && !g->error.code)

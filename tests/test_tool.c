@@ -226,7 +226,7 @@ static void options(void) {
 static void bad_input(void) {
   static const char binary[] = "\177ELF\2\1\1\0\0\0\n\0\0\1", bom[] = "\357\273\277model m\n";
   static const char late[] = "input x f32 [2]\nrelu y x\nnope z y\n";
-  wrong("estimate -", "", 0, "-: a model without nodes");
+  wrong("estimate -", "", 0, "-:1:1: a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   wrong("estimate - --json", late, sizeof late - 1,
         "-:3:1: an unknown op (found nope, expected an op of `vram list ops`)");
   wrong("estimate -", binary, sizeof binary - 1,
