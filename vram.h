@@ -13620,10 +13620,21 @@ static void vram__run_scatter(vram__s *s, const vram_node *n, vram__t *x, vram__
 /* g with what was written set to zero, and what of g was written */
 static void vram__bw_scatter(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
+  const vram__dims *index = VRAM__SAVED(f)[0].d;
   if (vram__wants(f, 0))
     to[0] = vram__empty(s, vram__contig(s, g.d), g.dt);
-  if (f->nin > 1 && vram__wants(f, 1))
-    to[1] = vram__empty(s, vram__contig(s, VRAM__SAVED(f)[0].d), g.dt);
+  if (f->nin > 1 && vram__wants(f, 1)) {
+    const vram__dims *source = vram__in_dims(s, f, 1, NULL);
+    uint32_t i;
+    for (i = 0; i < index->ndim; i++)
+      if (index->v[i] != source->v[i]) {
+        vram__no_step(s, VRAM_ERR_UNSUPPORTED, f->node,
+                      "scatter of a source that is larger than the index: PyTorch gives its "
+                      "gradient a wrong shape and stops with an error");
+        return;
+      }
+    to[1] = vram__empty(s, vram__contig(s, index), g.dt);
+  }
 }
 
 /* Index tensors of x[.., i, j, ..]: i64 and broadcast to dims d. The tensors that the op makes of

@@ -123,6 +123,10 @@ static void overwritten(void) {
   size_t i;
   for (i = 0; i < sizeof bad / sizeof *bad; i++)
     refuse(bad[i], NULL, 0, 0, why);
+  refuse("input x f32 [4,3] grad=1\ninput i i64 [2,3]\nsin a x\nscatter b a i a dim=0\nmean l b\n",
+         NULL, 0, 0,
+         "scatter of a source that is larger than the index: PyTorch gives its gradient a wrong "
+         "shape and stops with an error (node b)");
   for (i = 0; i < sizeof good / sizeof *good; i++) {
     parse(&p, good[i]);
     train(&o);
