@@ -17,7 +17,7 @@ help:
 	@echo "make test      what CI runs: compilers, standards, sanitizers, analysis, fuzzing (minutes)"
 	@echo "make test-all  the same with everything that is installed, longer fuzzing"
 	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
-	@echo "make bench     speed and size"
+	@echo "make bench     speed and size (PYTHON=...: a Python with torch, to compare)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
