@@ -140,7 +140,7 @@ static void calls(void) {
   do {                                                                                             \
     FRESH();                                                                                       \
     x = vram_input(&g, "x", VRAM_F32, 2, size, 0);                                                 \
-    CHECK(!(call));                                                                                \
+    CHECK(x && !(call));                                                                           \
     TEXT(g.error.text, message);                                                                   \
   } while (0)
   FAILS(vram_input(&g, "", VRAM_F32, 2, size, 0),

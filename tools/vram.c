@@ -96,13 +96,15 @@ static int out_of_memory(void) {
 
 /* A whole file, or standard input for "-"; not FITS: message printed. */
 static int read_all(const char *path, char **to, size_t *len) {
-  FILE *opened = strcmp(path, "-") ? fopen(path, "rb") : NULL, *f = opened;
+  FILE *f = stdin, *opened = NULL;
   size_t cap = (size_t)1 << 16, n = 0;
   char *text = NULL;
-  if (!strcmp(path, "-"))
-    f = stdin;
-  if (!f)
-    return bad("cannot open", path, "a file in the text form");
+  if (strcmp(path, "-")) {
+    opened = fopen(path, "rb");
+    if (!opened)
+      return bad("cannot open", path, "a file in the text form");
+    f = opened;
+  }
   for (;;) {
     char *t = (char *)realloc(text, cap);
     if (!t)
@@ -749,8 +751,8 @@ static int list(int argc, char **argv) {
   } else if (what && !strcmp(what, "dtypes")) {
     printf("%s%-12s %10s %10s  %-22s %-14s %5s %6s %5s%s\n", bold, "dtype", "elements", "bytes",
            "torch", "safetensors", "onnx", "tflite", "ggml", plain);
-    for (i = 1; i < VRAM_DTYPE_COUNT; i++) {
-      const vram_dtype_info *d = vram_dtype_get_info((vram_dtype)i);
+    const vram_dtype_info *d;
+    for (i = 1; (d = vram_dtype_get_info((vram_dtype)i)) != NULL; i++) {
       printf("%-12s %10u %10u  %-22s %-14s", d->name, d->block_elements, d->block_bytes,
              d->torch_name ? d->torch_name : "-", d->safetensors_name ? d->safetensors_name : "-");
       print_id(d->onnx_id, 5);
@@ -766,10 +768,9 @@ static int list(int argc, char **argv) {
       printf("%-28s %-34s %s\n", o.name, o.state, o.implementations);
   } else if (what && !strcmp(what, "gpus")) {
     printf("%s%-16s %5s %6s %12s%s\n", bold, "gpu", "cc", "SMs", "memory", plain);
-    for (i = 0; vram_gpu_at((uint32_t)i); i++) {
-      const vram_gpu *g = vram_gpu_at((uint32_t)i);
+    const vram_gpu *g;
+    for (i = 0; (g = vram_gpu_at((uint32_t)i)) != NULL; i++)
       printf("%-16s %3u.%u %6u %12s\n", g->name, g->cc / 10, g->cc % 10, g->sm, human(g->bytes));
-    }
   } else
     return bad(what ? "nothing to list called" : "what to list", what,
                "ops, dtypes, optimizers or gpus");
