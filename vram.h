@@ -12686,10 +12686,11 @@ static void vram__run_cosine(vram__s *s, const vram_node *n, vram__t *x, vram__t
                       : vram__empty(s, vram__dims_in(s, nd - 1, x[0].d->v, NULL), x[0].dt);
     held[i] = vram__keep_t(s, a[i]);
   }
-  for (i = 3; s->amp && i-- > 0;) {
-    vram__let(s, a[i]);
-    a[i] = vram__autocast(s, held[i], VRAM_F32);
-  }
+  if (s->amp)
+    for (i = 3; i-- > 0;) {
+      vram__let(s, a[i]);
+      a[i] = vram__autocast(s, held[i], VRAM_F32);
+    }
   s->amp = 0;
   attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = (int64_t)nd - 1, attr[2] = 0;
   for (i = 0; i < 3; i++) { /* a.b, a.a, b.b */

@@ -149,5 +149,6 @@ for name, s in sources.items():
         print("one source:", name)
 for e in errors:
     print("ERROR", e)
-print("dtypes:", len(rows), "rows,", ", ".join(f"{k} {v}" for k, v in sorted(checks.items())), "checks,", len(errors), "errors")
+by_source = ", ".join(f"{k} {v}" for k, v in sorted(checks.items())) or "no"
+print("dtypes:", len(rows), "rows,", by_source, "checks,", len(errors), "errors")
 sys.exit(bool(errors))
