@@ -14137,7 +14137,8 @@ static void vram__run_diff(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 
 /* One grouped product into y: a CUTLASS kernel with its list of problems (GroupMM.cu: three lists
    of pointers, three of strides, the sizes), or one product a group where there is none. The
-   offsets are data: every group is counted as not empty. */
+   offsets are data: whether a group has rows, and its product a workspace, only the upper bound
+   can say. */
 static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t groups) {
   uint32_t list, work;
   if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
@@ -14150,9 +14151,9 @@ static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t group
     return;
   }
   if (a.d->ndim == 3 && b.d->ndim == 3)
-    groups = 1; /* bmm */
-  for (; groups-- > 0 && !s->failed;)
-    vram__workspace(s, s->ws);
+    vram__workspace(s, s->ws); /* bmm */
+  else if (groups)
+    vram__may_need(s, s->ws / 4);
 }
 
 static vram__t vram__t_grouped(vram__s *s, vram__t a, vram__t b, vram__t offsets,
