@@ -1781,8 +1781,10 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
 /* a function that is seldom called: out of the way of those that are */
 #if defined(__GNUC__) || defined(__clang__)
 #define VRAM__RARE static __attribute__((noinline, cold))
+#define VRAM__PART static inline __attribute__((always_inline)) /* of its few callers */
 #else
 #define VRAM__RARE static
+#define VRAM__PART static inline
 #endif
 
 /* What does not run for every node of every step is compiled for a short build: it is most of the
@@ -6139,6 +6141,8 @@ typedef struct vram__fn {
   uint64_t aux;
 } vram__fn;
 
+#define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
+
 #define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
 #define VRAM__SAVED(f) ((vram__t *)(void *)(VRAM__SLOTS(f) + (f)->nout))
@@ -6423,7 +6427,7 @@ static inline uint32_t vram__slot_new(vram__s *s) {
 
 /* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
    nothing). */
-static uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram__dims *d) {
+VRAM__PART uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram__dims *d) {
   uint32_t i = s->free;
   vram__store *st = s->top - i;
   if (s->mute)
@@ -6465,7 +6469,7 @@ static uint32_t vram__new(vram__s *s, uint64_t bytes) { return vram__new_of(s, b
 static void vram__fn_unref(vram__s *s, uint32_t fn);
 
 /* Slot i and the storage that it owns go. */
-static void vram__storage_gone(vram__s *s, uint32_t i) {
+VRAM__PART void vram__storage_gone(vram__s *s, uint32_t i) {
   vram__store *b = s->top - i;
   if (b->bytes) {
     s->events++;
@@ -7194,7 +7198,7 @@ static vram__t vram__sum_to(vram__s *s, vram__t x, const vram__dims *to) {
 
 /* ---- checkpoint() without reentrance: what its records save (torch/utils/checkpoint.py) ---- */
 
-static uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
+static inline uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
   return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
 }
 
@@ -7269,8 +7273,8 @@ VRAM__SELDOM_END
 
 /* ---- autograd's records ---- */
 
-static vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
-                                  uint32_t room) {
+VRAM__PART vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
+                                         uint32_t room) {
   vram__slot *slot, *end;
   vram__fn *f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap,
                                        sizeof *f + nin * sizeof(vram__edge) +
@@ -7353,12 +7357,25 @@ VRAM__RARE void vram__save_packed(vram__s *s, vram__fn *f, const vram__t *t) {
   vram__save_on(s, f, t, vram__pack(s, f, t->d, t->st ? (s->top - t->st)->base : 0));
 }
 
-/* f keeps t for backward. */
+/* f keeps t for backward. What a module owns lives to the end anyway. */
 static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
   if (s->frame)
     vram__save_packed(s, f, &t);
   else
-    vram__save_on(s, f, &t, t.st ? (s->top - t.st)->base : 0);
+    vram__save_on(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
+}
+
+/* f keeps t, which is fresh; the caller's handle goes. */
+static void vram__save_last(vram__s *s, vram__fn *f, vram__t t) {
+  if (f && !s->frame && t.st) {
+    vram__store *st = s->top - t.st;
+    st->refs = 0, st->srefs = 0;
+    vram__save_on(s, f, &t, t.st);
+    return;
+  }
+  if (f)
+    vram__save(s, f, t);
+  vram__let(s, t);
 }
 
 /* y is output i of record f. */
@@ -7379,7 +7396,7 @@ static void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
-  if (s->full == y->fn && s->again)
+  if (s->again && s->full == y->fn)
     s->mute = 1;
 }
 
@@ -7765,7 +7782,7 @@ static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i
   return VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].d;
 }
 
-static int vram__wants(vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
+static inline int vram__wants(const vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
 
 /* Bytes from the first to the last element. */
 static uint64_t vram__span(const vram__dims *d, uint8_t dt) {
@@ -8541,19 +8558,21 @@ static vram__t vram__pointwise_inplace(vram__s *s, uint32_t kind, const vram__t 
   const uint32_t plan = vram__plan(s, kind, 1);
   vram__fn *f =
       plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan)) : NULL;
-  vram__t old[3], y = in[0];
-  uint32_t i;
+  vram__t y = in[0];
   y.fn = 0;
   vram__keep_t(s, y);
   if (f) {
     const uint32_t need = vram__letters(plan, f);
-    vram__t c = vram__none();
-    for (i = 0; i < nin; i++)
-      old[i] = in[i];
-    if (need & 1) /* what is overwritten is cloned before */
-      old[0] = c = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
-    vram__save_letters(s, f, need, old, nin, y);
-    vram__let(s, c);
+    if (need & 1) { /* what is overwritten is cloned before */
+      vram__t old[3];
+      uint32_t i;
+      for (i = 1; i < nin; i++)
+        old[i] = in[i];
+      old[0] = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
+      vram__save_letters(s, f, need, old, nin, y);
+      vram__let(s, old[0]);
+    } else
+      vram__save_letters(s, f, need, in, nin, y);
     f->aux |= VRAM__AUX_INPLACE;
   }
   vram__made(s, f, 0, &y);
@@ -11993,11 +12012,13 @@ static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   if (f) {
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save(s, f, in[0]);
-    vram__save(s, f, st[0]), vram__save(s, f, st[1]);
-    vram__save(s, f, in[1]);
-    vram__save(s, f, rm), vram__save(s, f, rv);
   }
-  vram__let(s, st[0]), vram__let(s, st[1]);
+  vram__save_last(s, f, st[0]), vram__save_last(s, f, st[1]);
+  if (f) {
+    vram__save(s, f, in[1]);
+    if (s->frame) /* where it counts how many there are */
+      vram__save(s, f, rm), vram__save(s, f, rv);
+  }
   vram__made(s, f, 0, &y[0]);
 }
 
@@ -15049,7 +15070,7 @@ static uint64_t vram__optim_mul(vram__optim_run *r, uint64_t a, uint64_t b) {
   return a * b;
 }
 
-static uint8_t vram__optim_dtype(const vram__optim_run *r, uint32_t i) {
+static inline uint8_t vram__optim_dtype(const vram__optim_run *r, uint32_t i) {
   uint8_t d = r->p[i].dtype;
   return r->c->master && vram__size_of(d) < 4 ? (uint8_t)VRAM_F32 : d;
 }
@@ -15665,22 +15686,26 @@ static inline void vram__clear_leaf(vram__s *s, uint32_t i) {
   }
 }
 
-/* InputBuffer::add: one more gradient for an input; the first is taken, others stay the caller's.
- */
-static void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
+/* InputBuffer::add: one more gradient for an input, which stays the caller's */
+static void vram__one_more(vram__s *s, vram__t *at, const vram__t *t) {
   const vram__store *st = s->top - at->st;
   vram__t sum;
-  if (!at->d) {
-    *at = *t;
-    t->d = NULL;
-    return;
-  }
   if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
   sum = vram__ti2(s, *at, *t);
   vram__let(s, *at);
   *at = sum;
+}
+
+/* A gradient for an input; the first is taken. */
+static inline void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
+  if (at->d)
+    vram__one_more(s, at, t);
+  else {
+    *at = *t;
+    t->d = NULL;
+  }
 }
 
 /* Can t become l's gradient as it is? (AccumulateGrad::accumulateGrad: nobody else has it, and its
@@ -15982,7 +16007,7 @@ static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest, uint8
 static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_node *end) {
   vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
-  uint32_t i, newest;
+  uint32_t i, first, newest;
   uint8_t saved;
   for (; n != end && !s->failed && !s->mute; n = n->next) {
     s->node = n;
@@ -15998,11 +16023,11 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
         x[i] = *t;
       }
       newest = s->last_fn;
-      saved = n->nin && x[0].st ? (s->top - (s->top - x[0].st)->base)->saved : 0;
+      first = n->nin ? x[0].st : 0;
+      saved = first ? (s->top - (s->top - first)->base)->saved : 0;
       vram__run_table[n->op](s, n, x, y);
       /* an op that hands its input on gives the same Python object one more name */
-      if ((n->flags & VRAM__INPLACE) ||
-          (n->nin && y[0].st && y[0].st == s->obj[s->name_of[n->in[0]->index]].t.st)) {
+      if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
         uint32_t r = s->name_of[n->in[0]->index];
         vram__obj *o = s->obj + r;
         vram__t old = o->t;
@@ -16538,7 +16563,7 @@ static void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t lar
 VRAM__SELDOM_END
 
 /* t, which wants a gradient, becomes the next leaf. */
-static void vram__new_leaf(vram__s *s, vram__t *t) {
+VRAM__PART void vram__new_leaf(vram__s *s, vram__t *t) {
   vram__leaf *l = s->leaf + s->nleaf;
   l->d = t->d;
   l->dt = t->dt;
@@ -16559,22 +16584,20 @@ static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
   uint64_t sum[2] = {0, 0}, alone[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0}, flat = 0;
-  vram__t all[2];
   uint32_t i, k, op;
   const int64_t none = 0;
   const vram__dims *nothing = vram__dims_in(s, 1, &none, NULL);
-  all[0] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_PARAMS);
-  all[1] = vram__existing(s, nothing, VRAM_F32, VRAM_CATEGORY_BUFFERS);
-  for (i = 0; i < 2; i++) /* nor are they ever counted as saved */
-    (s->top - all[i].st)->saved = 1;
+  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
+    vram__existing(s, nothing, VRAM_F32, i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   for (p = g->param_first; p; p = p->next) {
     const int buffer = p->kind == VRAM__BUFFER;
     vram__t *t = s->param + p->index;
-    uint64_t n;
+    uint64_t n, block;
     t->d = p->d;
-    t->st = all[buffer].st, t->fn = 0;
+    t->st = VRAM__OWN - !buffer, t->fn = 0;
     t->out = 0, t->dt = vram__run_dtype(s, p->dtype), t->req = t->off = 0;
     n = vram__bytes_of(p->d, t->dt);
+    block = vram__blocks(n);
     op = p->node->op;
     sum[buffer] += n;
     if (sum[buffer] > (uint64_t)VRAM_MAX_BYTES) {
@@ -16584,24 +16607,24 @@ static void vram__before(vram__s *s) {
     if (op == VRAM_OP_parameter || op == VRAM_OP_buffer) {
       *t = vram__existing(s, p->d, t->dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
       alone[buffer] += n;
-    } else {
-      uint64_t block = n;
-      if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn) { /* one flat buffer a node */
-        flat += n;
-        block = 0;
-        if (!p->next || p->next->node != p->node)
-          block = flat, flat = 0;
+    } else if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn) { /* one flat buffer a node */
+      flat += n;
+      if (!p->next || p->next->node != p->node) {
+        blocks[buffer] += vram__blocks(flat);
+        large[buffer] += flat > VRAM__SMALL;
+        flat = 0;
       }
-      blocks[buffer] += vram__blocks(block);
-      large[buffer] += block > VRAM__SMALL;
+    } else {
+      blocks[buffer] += block;
+      large[buffer] += n > VRAM__SMALL;
     }
     if (p->kind == VRAM__PARAM) {
       vram__new_leaf(s, t);
       s->optim_all.bytes += n;
-      s->optim_all.blocks += vram__blocks(n);
+      s->optim_all.blocks += block;
       s->optim_all.large += n > VRAM__SMALL;
-      s->optim_all.count += n != 0;
-      s->optim_all.last = n ? n : s->optim_all.last;
+      if (n)
+        s->optim_all.count++, s->optim_all.last = n;
     }
   }
   s->r->params_bytes = sum[0], s->r->buffers_bytes = sum[1];
