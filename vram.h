@@ -1344,6 +1344,20 @@ struct vram_param {
   uint8_t kind; /* VRAM__PARAM, VRAM__FROZEN or VRAM__BUFFER */
 };
 
+typedef struct vram__total {     /* of a list of tensors */
+  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
+  uint64_t last;                 /* bytes of its last one, */
+  uint32_t count;                /* and how many there are; without those of no bytes */
+} vram__total;
+
+typedef struct vram__owned { /* what modules own */
+  vram__total all[2];        /* parameters, buffers; without those that are a value of the graph */
+  vram__total trainable;
+  uint64_t params_bytes, buffers_bytes; /* all of them; more than VRAM_MAX_BYTES: too many */
+  uint64_t flat;                        /* weights of a recurrent node, which are one tensor */
+  const vram_node *flat_node;
+} vram__owned;
+
 typedef struct vram_graph {
   uint8_t *mem;
   uint64_t used, cap;
@@ -1363,6 +1377,7 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
+  vram__owned owned;
   uint32_t rnn_dropout; /* recurrent nets with dropout */
   vram_value *root;     /* the first output: what backward starts from */
   vram_error error;     /* the first error; sticky */
@@ -2056,7 +2071,6 @@ static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t c
   cache[h] = d;
   return d;
 }
-VRAM__SELDOM_BEGIN
 
 /* ============================================================================================
  * >>dtype
@@ -2089,6 +2103,29 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
                                                            VRAM_DTYPES(VRAM__X)
 #undef VRAM__X
 };
+
+/* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
+   to 1 MiB more than asked for, because a smaller rest is not split off. */
+#define VRAM__SMALL UINT64_C(1048576)
+static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+
+static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
+  if (vram__item_bytes[dt])
+    return d->numel * vram__item_bytes[dt];
+  return (d->numel + vram__dtype_rows[dt].block_elements - 1) /
+         vram__dtype_rows[dt].block_elements * vram__dtype_rows[dt].block_bytes;
+}
+
+/* One more tensor of so many bytes in a list. */
+static inline void vram__total_add(vram__total *t, uint64_t bytes) {
+  t->bytes += bytes;
+  t->blocks += vram__blocks(bytes);
+  t->large += bytes > VRAM__SMALL;
+  if (bytes)
+    t->count++, t->last = bytes;
+}
+
+VRAM__SELDOM_BEGIN
 
 typedef struct vram__dtype_alias {
   const char *name;
@@ -2364,6 +2401,31 @@ static int vram__bad(vram_graph *g, const vram_node *n, const char *what) {
   return 0;
 }
 
+/* The recurrent node whose weights came last is complete. */
+static void vram__owned_flat(vram__owned *o) {
+  if (o->flat)
+    vram__total_add(&o->all[0], o->flat);
+  o->flat = 0;
+}
+
+/* p takes so many bytes. */
+static void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
+  const int buffer = p->kind == VRAM__BUFFER;
+  uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
+  const uint32_t op = p->node->op;
+  if (*sum > (uint64_t)VRAM_MAX_BYTES)
+    return;
+  *sum += bytes;
+  if (o->flat_node != p->node)
+    vram__owned_flat(o);
+  if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn)
+    o->flat += bytes, o->flat_node = p->node;
+  else if (op != VRAM_OP_parameter && op != VRAM_OP_buffer)
+    vram__total_add(&o->all[buffer], bytes);
+  if (p->kind == VRAM__PARAM)
+    vram__total_add(&o->trainable, bytes);
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
                      const int64_t *size, uint8_t dtype, uint8_t kind) {
@@ -2421,6 +2483,7 @@ static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, 
   else
     g->param_first = p;
   g->param_last = p;
+  vram__owned_add(&g->owned, p, vram__bytes_of(p->d, p->dtype));
   n->param[i] = p;
   return 1;
 }
@@ -6167,12 +6230,6 @@ typedef struct vram__obj { /* a Python variable's tensor */
   uint32_t refs;
 } vram__obj;
 
-typedef struct vram__optim_sum { /* of a list of tensors */
-  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
-  uint64_t last;                 /* bytes of its last one, */
-  uint32_t count;                /* and how many there are; without those of no bytes */
-} vram__optim_sum;
-
 #define VRAM__SPARE 64 /* more than one operation needs at a time */
 
 typedef struct vram__range { /* nodes that are checkpointed */
@@ -6278,8 +6335,8 @@ struct vram__s {
   const char *problem; /* why these options are impossible */
   const vram_node *problem_node;
   uint64_t optim_held;             /* optimizer state from before the step */
-  vram__optim_sum optim_all;       /* a list like all trainable parameters */
-  vram__optim_sum had;             /* the storages of all gradients */
+  vram__total optim_all;           /* a list like all trainable parameters */
+  vram__total had;                 /* the storages of all gradients */
   uint8_t scaler;                  /* GradScaler takes part */
   uint8_t ideal;                   /* VRAM_RULES_IDEAL */
   uint8_t registers;               /* results stay in registers: nothing is allocated */
@@ -6327,12 +6384,6 @@ static void vram__at_peak(vram__s *s) {
   s->fresh = 0;
 }
 
-/* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
-   to 1 MiB more than asked for, because a smaller rest is not split off. */
-#define VRAM__SMALL UINT64_C(1048576)
-
-static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
-
 static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
   if (bytes && s->live_count < s->live_cap) {
     vram_live *l = s->live + s->live_count;
@@ -6342,8 +6393,6 @@ static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_n
   }
   s->live_count += bytes != 0;
 }
-
-static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt);
 
 /* What is allocated now, for vram_step_live. */
 static void vram__live_set(vram__s *s) {
@@ -6623,13 +6672,6 @@ static uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
 
 static uint32_t vram__size_of(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
 
-static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
-  if (vram__item_bytes[dt])
-    return d->numel * vram__item_bytes[dt];
-  return (d->numel + vram__dtype_rows[dt].block_elements - 1) /
-         vram__dtype_rows[dt].block_elements * vram__dtype_rows[dt].block_bytes;
-}
-
 static vram__t vram__none(void) {
   vram__t t;
   t.d = NULL;
@@ -6715,7 +6757,7 @@ static const vram__dims *vram__sorted(vram__s *s, const vram__dims *d) {
   int64_t stride[VRAM_MAX_AXES], z = 1;
   const int64_t *st = VRAM__STRIDE(d);
   int i, j, n = d->ndim;
-  for (i = 0; i < n; i++)
+  for (i = 0; i < VRAM_MAX_AXES; i++)
     perm[i] = (uint8_t)(n - 1 - i);
   for (i = 1; i < n; i++) {
     int k = i;
@@ -6822,7 +6864,7 @@ static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint3
                          ? 0
                          : VRAM__STRIDE(op[k])[i - shift];
   }
-  for (i = 0; i < n; i++)
+  for (i = 0; i < VRAM_MAX_AXES; i++)
     perm[i] = (uint8_t)(n - 1 - i);
   for (i = 1; i < n; i++) {
     int m = i;
@@ -7274,7 +7316,7 @@ VRAM__SELDOM_END
 /* ---- autograd's records ---- */
 
 VRAM__PART vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
-                                         uint32_t room) {
+                                      uint32_t room) {
   vram__slot *slot, *end;
   vram__fn *f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap,
                                        sizeof *f + nin * sizeof(vram__edge) +
@@ -14953,22 +14995,22 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
 
 /* zero means the default everywhere */
 typedef struct vram__optim_config {
-  uint8_t optim;         /* VRAM_OPTIM_... */
-  uint8_t impl;          /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
-  uint8_t weight_decay;  /* weight_decay != 0 */
-  uint8_t capturable;    /* the option of that name */
-  uint8_t scaler;        /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
-  uint8_t master;        /* f32 copies of low-precision parameters; the optimizer works on them */
-  uint8_t events;        /* 1: vram__optim_alloc and _free for each allocation; needs ids */
-  uint32_t step;         /* number of the step, the first is 1; 0: a late one */
-  uint32_t block;        /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
-  uint32_t sms;          /* multiprocessors; 0: 132 */
-  uint32_t sm_threads;   /* threads that one holds; 0: 2048 */
-  uint64_t blas_bytes;   /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
-  uint64_t blaslt_bytes; /* cuBLASLt workspace; 0: 1 MiB */
-  void *ctx;             /* for vram__optim_alloc and _free */
-  uint32_t *ids;         /* scratch of vram__optim_ids() numbers */
-  const vram__optim_sum *all; /* a list like all parameters, if the caller has added it up */
+  uint8_t optim;          /* VRAM_OPTIM_... */
+  uint8_t impl;           /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
+  uint8_t weight_decay;   /* weight_decay != 0 */
+  uint8_t capturable;     /* the option of that name */
+  uint8_t scaler;         /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
+  uint8_t master;         /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t events;         /* 1: vram__optim_alloc and _free for each allocation; needs ids */
+  uint32_t step;          /* number of the step, the first is 1; 0: a late one */
+  uint32_t block;         /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
+  uint32_t sms;           /* multiprocessors; 0: 132 */
+  uint32_t sm_threads;    /* threads that one holds; 0: 2048 */
+  uint64_t blas_bytes;    /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
+  uint64_t blaslt_bytes;  /* cuBLASLt workspace; 0: 1 MiB */
+  void *ctx;              /* for vram__optim_alloc and _free */
+  uint32_t *ids;          /* scratch of vram__optim_ids() numbers */
+  const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
 
 /* above the bytes before the call; UINT64_MAX: overflow */
@@ -14984,7 +15026,7 @@ static void vram__optim_free(void *ctx, uint32_t id);
 #define VRAM__OPTIM_NIL 0xffffffffu
 
 typedef struct vram__optim_reg {
-  vram__optim_sum sum;
+  vram__total sum;
   uint32_t head; /* its last one; linked to the one before */
 } vram__optim_reg;
 
@@ -14996,7 +15038,7 @@ typedef struct vram__optim_run {
   uint32_t unused, fresh; /* nodes of c->ids: given back (linked), and the first never used */
   uint64_t now, peak, state, now_blocks, peak_blocks, state_blocks;
   uint64_t now_large, state_large, peak_upper; /* each large block may be 1 MiB larger */
-  vram__optim_sum all;                         /* of a list like all parameters, once it is known */
+  vram__total all;                             /* of a list like all parameters, once it is known */
   uint8_t has_all;
   vram__optim_reg reg[26];
 } vram__optim_run;
@@ -15142,7 +15184,7 @@ static uint64_t vram__optim_blocks(uint64_t bytes) {
 }
 
 /* One tensor more in a list; PyTorch allocates nothing for an empty one. */
-static void vram__optim_one(vram__optim_run *r, vram__optim_sum *t, uint64_t bytes) {
+static void vram__optim_one(vram__optim_run *r, vram__total *t, uint64_t bytes) {
   if (!bytes)
     return;
   t->bytes = vram__optim_add(r, t->bytes, bytes);
@@ -15151,7 +15193,7 @@ static void vram__optim_one(vram__optim_run *r, vram__optim_sum *t, uint64_t byt
   t->last = bytes;
 }
 
-static void vram__optim_grow(vram__optim_run *r, const vram__optim_sum *t) {
+static void vram__optim_grow(vram__optim_run *r, const vram__total *t) {
   r->now = vram__optim_add(r, r->now, t->bytes);
   r->now_blocks = vram__optim_add(r, r->now_blocks, t->blocks);
   r->now_large += t->large;
@@ -15163,13 +15205,13 @@ static void vram__optim_grow(vram__optim_run *r, const vram__optim_sum *t) {
     r->peak_upper = r->now_blocks + r->now_large * VRAM__SMALL;
 }
 
-static void vram__optim_shrink(vram__optim_run *r, const vram__optim_sum *t) {
+static void vram__optim_shrink(vram__optim_run *r, const vram__total *t) {
   r->now -= t->bytes;
   r->now_blocks -= t->blocks;
   r->now_large -= t->large;
 }
 
-static void vram__optim_into(vram__optim_run *r, vram__optim_sum *to, const vram__optim_sum *t) {
+static void vram__optim_into(vram__optim_run *r, vram__total *to, const vram__total *t) {
   if (!t->bytes)
     return;
   to->bytes = vram__optim_add(r, to->bytes, t->bytes);
@@ -15179,7 +15221,7 @@ static void vram__optim_into(vram__optim_run *r, vram__optim_sum *to, const vram
 }
 
 static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t bytes) {
-  vram__optim_sum t;
+  vram__total t;
   if (!bytes)
     return;
   t.bytes = t.blocks = t.large = t.last = 0;
@@ -15207,7 +15249,7 @@ static int vram__optim_match(const vram__optim_run *r, uint32_t i);
 
 /* The list of this size code over parameters [from, to). Most lists are like the parameters. */
 static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint32_t to,
-                             vram__optim_sum *t) {
+                             vram__total *t) {
   int all = code == 'p' && !r->filter && !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)) &&
             from == 0 && to == r->n;
   uint32_t i;
@@ -15226,7 +15268,7 @@ static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint3
 }
 
 static void vram__optim_state(vram__optim_run *r, char code, uint32_t from, uint32_t to) {
-  vram__optim_sum t;
+  vram__total t;
   uint32_t i;
   vram__optim_list(r, code, from, to, &t);
   vram__optim_grow(r, &t);
@@ -15416,7 +15458,7 @@ static const char *vram__optim_close(const char *s) {
 static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, uint32_t to) {
   while (*s && *s != '|' && *s != ')') {
     vram__optim_reg *g, *h;
-    vram__optim_sum t;
+    vram__total t;
     uint32_t i, node;
     char op = *s++;
     switch (op) {
@@ -16583,53 +16625,39 @@ VRAM__PART void vram__new_leaf(vram__s *s, vram__t *t) {
 static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
-  uint64_t sum[2] = {0, 0}, alone[2] = {0, 0}, blocks[2] = {0, 0}, large[2] = {0, 0}, flat = 0;
-  uint32_t i, k, op;
   const int64_t none = 0;
   const vram__dims *nothing = vram__dims_in(s, 1, &none, NULL);
+  vram__owned o = g->owned;
+  uint32_t i, k;
   for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
     vram__existing(s, nothing, VRAM_F32, i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  for (p = g->param_first; p; p = p->next) {
-    const int buffer = p->kind == VRAM__BUFFER;
-    vram__t *t = s->param + p->index;
-    uint64_t n, block;
-    t->d = p->d;
-    t->st = VRAM__OWN - !buffer, t->fn = 0;
-    t->out = 0, t->dt = vram__run_dtype(s, p->dtype), t->req = t->off = 0;
-    n = vram__bytes_of(p->d, t->dt);
-    block = vram__blocks(n);
-    op = p->node->op;
-    sum[buffer] += n;
-    if (sum[buffer] > (uint64_t)VRAM_MAX_BYTES) {
-      s->failed = VRAM_ERR_OVERFLOW;
-      return;
-    }
-    if (op == VRAM_OP_parameter || op == VRAM_OP_buffer) {
-      *t = vram__existing(s, p->d, t->dt, buffer ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-      alone[buffer] += n;
-    } else if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn) { /* one flat buffer a node */
-      flat += n;
-      if (!p->next || p->next->node != p->node) {
-        blocks[buffer] += vram__blocks(flat);
-        large[buffer] += flat > VRAM__SMALL;
-        flat = 0;
-      }
-    } else {
-      blocks[buffer] += block;
-      large[buffer] += n > VRAM__SMALL;
-    }
-    if (p->kind == VRAM__PARAM) {
-      vram__new_leaf(s, t);
-      s->optim_all.bytes += n;
-      s->optim_all.blocks += block;
-      s->optim_all.large += n > VRAM__SMALL;
-      if (n)
-        s->optim_all.count++, s->optim_all.last = n;
-    }
+  if (s->low) {
+    vram__zero(&o, sizeof o);
+    for (p = g->param_first; p; p = p->next)
+      vram__owned_add(&o, p, vram__bytes_of(p->d, vram__run_dtype(s, p->dtype)));
   }
-  s->r->params_bytes = sum[0], s->r->buffers_bytes = sum[1];
-  vram__bulk(s, sum[0] - alone[0], blocks[0], large[0], VRAM_CATEGORY_PARAMS);
-  vram__bulk(s, sum[1] - alone[1], blocks[1], large[1], VRAM_CATEGORY_BUFFERS);
+  vram__owned_flat(&o);
+  if (o.params_bytes > (uint64_t)VRAM_MAX_BYTES || o.buffers_bytes > (uint64_t)VRAM_MAX_BYTES) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    return;
+  }
+  for (p = g->param_first; p; p = p->next) {
+    vram__t *t = s->param + p->index;
+    t->d = p->d;
+    t->st = p->kind == VRAM__BUFFER ? 2 : 1, t->fn = 0;
+    t->out = 0, t->dt = vram__run_dtype(s, p->dtype), t->req = t->off = 0;
+    if (p->node->op == VRAM_OP_parameter)
+      *t = vram__existing(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
+    else if (p->node->op == VRAM_OP_buffer)
+      *t = vram__existing(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
+    if (p->kind == VRAM__PARAM)
+      vram__new_leaf(s, t);
+  }
+  s->optim_all = o.trainable;
+  s->r->params_bytes = o.params_bytes, s->r->buffers_bytes = o.buffers_bytes;
+  for (i = 0; i < VRAM__OWN; i++)
+    vram__bulk(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
+               i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (g->flat_pad && vram__run_dtype(s, VRAM_F32) != VRAM_BF16) {
     int64_t pad = (int64_t)g->flat_pad;
     vram__existing(s, vram__dims_in(s, 1, &pad, NULL), vram__run_dtype(s, VRAM_F32),
@@ -17181,10 +17209,7 @@ static void vram__count_gradients(vram__s *s) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
     }
-    s->had.bytes += l->had_bytes;
-    s->had.blocks += vram__blocks(l->had_bytes);
-    s->had.large += l->had_bytes > VRAM__SMALL;
-    s->had.count++;
+    vram__total_add(&s->had, l->had_bytes);
   }
   s->all_had = had == s->nparam_leaf;
   s->missing = !s->all_had && s->train && !s->o->first_step;
