@@ -6909,6 +6909,8 @@ static uint8_t vram__result2(vram__t a, vram__t b) {
 
 static vram__t vram__ti2(vram__s *s, vram__t a, vram__t b) {
   const vram__dims *op[2];
+  if (a.d == b.d && a.dt == b.dt && (a.d->flags & VRAM__PLAIN))
+    return vram__empty(s, a.d, a.dt);
   op[0] = a.d, op[1] = b.d;
   return vram__empty(s, vram__ti(s, op, 2), vram__result2(a, b));
 }
@@ -8361,7 +8363,7 @@ static void vram__save_letters(vram__s *s, vram__fn *f, uint32_t need, const vra
   uint32_t i;
   vram__t m;
   f->aux = 0;
-  for (i = 0; need >> i; i++) {
+  for (i = need & 7 ? 0 : 3; need >> i; i++) {
     const vram__t *t = i < 3 ? in + i : i == 3 ? &y : &m;
     if (!(need >> i & 1) || (i < 3 && i >= nin))
       continue;
@@ -8526,7 +8528,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
   const vram__dims *d[3];
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   uint8_t dt = in[0].dt;
-  int same = vram__kind_rank(dt) >= 2;
+  int same = dt == VRAM_F32 || vram__kind_rank(dt) >= 2;
   vram__t y, cast = vram__none();
   for (i = 0; i < nin; i++) {
     d[i] = in[i].d;
@@ -10135,7 +10137,8 @@ static void vram__bw_linear(vram__s *s, vram__fn *f, vram__t *to) {
       fold[1] = g.d->v[g.d->ndim - 1], fold[0] = (int64_t)g.d->numel / fold[1];
       g.d = vram__dims_in(s, 2, fold, NULL);
     }
-    to[0] = vram__sum(s, g, 1, 0, g.dt);
+    to[0] = vram__empty(s, vram__in_dims(s, f, 0, NULL), g.dt);
+    vram__reduce(s, g, 1, g.dt, g.dt == VRAM_F64 ? 8 : 4, 4);
     if (to[0].st)
       (s->top - to[0].st)->shown = 1;
   }
@@ -10187,11 +10190,19 @@ static vram__t vram__t_linear(vram__s *s, vram__t x, vram__t w, vram__t b) {
   return y;
 }
 
+VRAM__SELDOM_END
+
 static void vram__run_linear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t w, b;
-  vram__weights(s, n, &w, &b);
-  y[0] = vram__t_linear(s, x[0], w, b);
+  vram__t in[3]; /* bias, input, weight */
+  in[1] = x[0];
+  vram__weights(s, n, &in[2], &in[0]);
+  if (!s->amp && vram__usual_linear(s, &in[1], &in[2], &in[0]))
+    y[0] = vram__linear(s, in, n->out[0].d);
+  else
+    y[0] = vram__t_linear(s, in[1], in[2], in[0]);
 }
+
+VRAM__SELDOM_BEGIN
 
 static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3];
