@@ -709,6 +709,7 @@
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_drop VRAM__JOIN(VRAM_NAMESPACE, vram_drop)
+#define vram_out VRAM__JOIN(VRAM_NAMESPACE, vram_out)
 #define vram_output VRAM__JOIN(VRAM_NAMESPACE, vram_output)
 #define vram_apply VRAM__JOIN(VRAM_NAMESPACE, vram_apply)
 #define vram_input VRAM__JOIN(VRAM_NAMESPACE, vram_input)
@@ -1396,7 +1397,10 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 /* Building by calls. The first error stays in g->error and makes every later call return NULL.
      vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
      vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
-     ... c->out[0] ...                                                                          */
+     x = vram_out(c, 0); ...                                                                    */
+
+/* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
+VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
 
 /* An input of the model; grad: it wants a gradient. */
 VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
@@ -1666,6 +1670,8 @@ typedef struct vram_range {
   const vram_node *first, *last;
 } vram_range;
 
+#define VRAM_NO_CONTEXT UINT64_MAX /* vram_step_options.context_bytes: count none */
+
 /* All zero: inference in fp32 on a device of compute capability 9.0. */
 typedef struct vram_step_options {
   int train; /* 0: forward under no_grad */
@@ -1675,7 +1681,7 @@ typedef struct vram_step_options {
   int weight_decay;             /* L2 weight decay that is added to the gradient */
   int first_step;               /* 0: steady step, optimizer state exists */
   int amp;                      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  int dtype;                    /* 0 or the dtype of the whole model (VRAM_BF16, VRAM_F16) */
+  int dtype;                    /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
   int keep_grads;               /* zero_grad(set_to_none=False) */
@@ -1689,7 +1695,7 @@ typedef struct vram_step_options {
   uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
   uint32_t cc;                  /* compute capability times ten; 0: 90 */
   uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
-  uint64_t context_bytes;       /* CUDA context and libraries; 0: 512 MiB */
+  uint64_t context_bytes;       /* CUDA context and libraries; 0: not known, usually 512 MiB */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -1881,6 +1887,11 @@ static uint64_t vram__mul(uint64_t a, uint64_t b) {
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;
+}
+
+/* a + b, or VRAM_OVERFLOW. */
+static uint64_t vram__plus(uint64_t a, uint64_t b) {
+  return a > VRAM_OVERFLOW - b ? VRAM_OVERFLOW : a + b;
 }
 
 /* An error's text is put together from pieces; the first error of a graph stays. */
@@ -2109,11 +2120,15 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #define VRAM__SMALL UINT64_C(1048576)
 static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
 
+VRAM__RARE uint64_t vram__packed_bytes(const vram__dims *d, uint8_t dt) {
+  const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
+  uint64_t bytes;
+  vram_dtype_rows_bytes((vram_dtype)dt, row ? d->numel / row : 0, row, &bytes);
+  return bytes;
+}
+
 static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
-  if (vram__item_bytes[dt])
-    return d->numel * vram__item_bytes[dt];
-  return (d->numel + vram__dtype_rows[dt].block_elements - 1) /
-         vram__dtype_rows[dt].block_elements * vram__dtype_rows[dt].block_bytes;
+  return vram__item_bytes[dt] ? d->numel * vram__item_bytes[dt] : vram__packed_bytes(d, dt);
 }
 
 /* One more tensor of so many bytes in a list. */
@@ -2426,6 +2441,23 @@ static void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes)
     vram__total_add(&o->trainable, bytes);
 }
 
+static uint32_t vram__kind_rank(uint8_t dt);
+
+/* 1: a row of such a tensor ends where a block of its dtype ends. */
+static int vram__whole_blocks(vram_graph *g, const vram__dims *d, uint8_t dtype) {
+  const int64_t row = d->ndim ? d->v[d->ndim - 1] : 1, each = vram__dtype_rows[dtype].row_multiple;
+  if (row % each == 0)
+    return 1;
+  vram__fail(g, VRAM_ERR_BLOCK, "a row that does not divide into blocks of ");
+  vram__more(g, vram__dtype_rows[dtype].name);
+  vram__more(g, " (found ");
+  vram__more_i(g, row);
+  vram__more(g, ", expected a multiple of ");
+  vram__more_i(g, each);
+  vram__more(g, ")");
+  return 0;
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
                      const int64_t *size, uint8_t dtype, uint8_t kind) {
@@ -2474,10 +2506,17 @@ static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, 
   p->index = g->nparam++;
   p->dtype = dtype;
   p->kind = kind;
-  if (kind == VRAM__PARAM && VRAM__INT(n, frozen, 0))
+  /* block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own */
+  if (kind != VRAM__BUFFER && vram__list(n, VRAM__KEY_dtype, NULL)) {
+    uint8_t other = (uint8_t)VRAM__INT(n, dtype, dtype);
+    if (ndim > 1 || vram__dtype_rows[other].row_multiple == 1)
+      p->dtype = other;
+  }
+  /* only floating point and complex tensors can want a gradient */
+  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
-  if (kind != VRAM__BUFFER && vram__list(n, VRAM__KEY_dtype, NULL))
-    p->dtype = (uint8_t)VRAM__INT(n, dtype, dtype);
+  if (!vram__whole_blocks(g, d, p->dtype))
+    return 0;
   if (g->param_last)
     g->param_last->next = p;
   else
@@ -2542,7 +2581,6 @@ typedef struct vram__promote {
   uint8_t has_dim, has_zero;
 } vram__promote;
 
-static uint32_t vram__kind_rank(uint8_t dt);
 static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
 static uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p);
 
@@ -5118,13 +5156,14 @@ static int vram__decimal(vram__parse *q, const char *s, const char *e, int64_t *
 
 static int vram__dtype_of(vram__parse *q, const char *s, uint32_t n, int64_t *to) {
   uint32_t i;
-  for (i = 0; i < VRAM_DTYPE_COUNT; i++)
+  for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
     if (vram__same(s, n, vram__dtype_rows[i].name)) {
       *to = i;
       return 1;
     }
-  return vram__perr(q, s, VRAM_ERR_NAME, "an unknown dtype", s, n,
-                    "f32, bf16, i64, ... (vram list dtypes)");
+  *to = vram_dtype_from_name_n(s, n); /* float32, f8e4m3, Q4_K, ... */
+  return *to != VRAM_DTYPE_NONE || vram__perr(q, s, VRAM_ERR_NAME, "an unknown dtype", s, n,
+                                              "f32, bf16, i64, ... (vram list dtypes)");
 }
 
 /* Is `name` in the list of keys of an op? 2: and required */
@@ -5457,20 +5496,22 @@ static vram_value *vram__value_of(vram__parse *q, const char *s, uint32_t n) {
 static vram_value *vram__new_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
                                    uint32_t ndim, const int64_t *size) {
   vram_value *v = (vram_value *)vram__take(g, sizeof *v);
-  vram_value **list = (vram_value **)vram__take(g, (g->ninput + 1) * sizeof *list);
+  vram_value **list = g->input;
   uint32_t i;
+  if (!(g->ninput & (g->ninput - 1))) /* full: twice as long */
+    list = (vram_value **)vram__take(g, (g->ninput ? 2 * (uint64_t)g->ninput : 1) * sizeof *list);
   if (!v || !list)
     return NULL;
   vram__zero(v, sizeof *v);
   v->d = vram__dims_of(g, ndim, size);
   v->name = vram__keep(g, name, len);
-  if (!v->d || !v->name)
+  if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)len;
   v->index = g->nvalue++;
   v->last = UINT32_MAX;
   v->dtype = dtype;
-  for (i = 0; i < g->ninput; i++)
+  for (i = 0; list != g->input && i < g->ninput; i++)
     list[i] = g->input[i];
   list[g->ninput++] = v;
   g->input = list;
@@ -5707,6 +5748,7 @@ static int vram__begin_round(vram__parse *q, vram__loop *l) {
 static int vram__loop_line(vram__parse *q) {
   vram__loop *l;
   int64_t size;
+  uint64_t rounds;
   vram_value *v[64];
   const char *name[64];
   uint32_t len[64], n = 0, i;
@@ -5716,7 +5758,10 @@ static int vram__loop_line(vram__parse *q) {
                       "loop SIZE NAME=NAME ...");
   if (!vram__size(q, q->tok, q->tok + q->len, 0, &size))
     return 0;
-  if (size > VRAM_MAX_NODES)
+  rounds = (uint64_t)size;
+  for (i = 0; i < q->depth; i++)
+    rounds = vram__mul(rounds, (uint64_t)q->loop[i].left);
+  if (rounds > VRAM_MAX_NODES)
     return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", q->tok, q->len,
                       NULL);
   if (q->depth == VRAM_MAX_LOOPS)
@@ -5923,7 +5968,7 @@ VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtyp
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!vram__is_name(name, vram__len(name)) || dtype <= VRAM_DTYPE_NONE ||
+  if (!name || !vram__is_name(name, vram__len(name)) || dtype <= VRAM_DTYPE_NONE ||
       dtype >= VRAM_DTYPE_COUNT || ndim > VRAM_MAX_AXES) {
     vram__fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
@@ -5950,8 +5995,9 @@ VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vra
   q.g = g;
   q.start = q.p = keys ? keys : "";
   q.end = q.text_end = q.start + vram__len(q.start);
-  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024) {
-    vram__fail(g, VRAM_ERR_VALUE, "an unknown op, or more than 1024 inputs");
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+    vram__fail(g, VRAM_ERR_VALUE,
+               names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
     return NULL;
   }
   for (i = 0; i < nin; i++) {
@@ -5973,9 +6019,17 @@ VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vra
   return vram__add(&q, op, names, names + vram__len(names), x, nin, attr, na, q.start);
 }
 
+VRAM_API vram_value *vram_out(vram_node *n, uint32_t i) {
+  return n && i < n->nout ? n->out + i : NULL;
+}
+
 VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
   if (!g->error.code && (g->noutput || !n))
     vram__fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__fail(g, VRAM_ERR_VALUE, "an output that is NULL");
   if (g->error.code)
     return g->error.code;
   g->root = v[0];
@@ -5991,7 +6045,10 @@ VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) 
   uint32_t i;
   while (n && !g->error.code) {
     for (i = 0; i < n && i < 64; i++)
-      in[i] = v[i];
+      if (!(in[i] = v[i]))
+        vram__fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+    if (g->error.code)
+      break;
     m = vram__node(g, VRAM__OP_drop, in, i, 0, NULL, 0);
     if (m)
       m->name = "drop", m->name_len = 4;
@@ -6005,8 +6062,8 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
                                    uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 65536, times[VRAM_MAX_LOOPS + 1], lines = 16;
-  uint32_t depth = 0;
+  uint64_t total = 65536, times[VRAM_MAX_LOOPS + 1], lines = 16, depth = 0;
+  uint64_t skipped = 0; /* depth of a loop of no rounds around the line, 0: none */
   const char *s = text, *c;
   vram_graph g;
   vram__parse q;
@@ -6024,21 +6081,30 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
       uint64_t cost = 2048 + 40 * (uint64_t)(q.end - q.start);
       int64_t count = 1;
       lines++;
-      if (vram__same(q.tok, q.len, "dim"))
-        vram__dim_line(&q);
-      else if (vram__same(q.tok, q.len, "loop") && depth < VRAM_MAX_LOOPS) {
-        if (vram__token(&q))
-          vram__size(&q, q.tok, q.tok + q.len, 0, &count);
-        times[depth + 1] = vram__mul(times[depth], (uint64_t)(count > 0 ? count : 1));
+      if (vram__same(q.tok, q.len, "next") && depth) {
+        if (depth-- == skipped)
+          skipped = 0;
+      } else if (vram__same(q.tok, q.len, "loop")) {
         depth++;
-      } else if (vram__same(q.tok, q.len, "next") && depth)
-        depth--;
-      for (c = q.start; c < q.end; c++)
+        if (!skipped) {
+          if (depth > VRAM_MAX_LOOPS)
+            break; /* here vram_parse stops, too */
+          if (vram__token(&q))
+            vram__size(&q, q.tok, q.tok + q.len, 0, &count);
+          times[depth] = vram__mul(times[depth - 1], (uint64_t)count);
+          if (times[depth] > VRAM_MAX_NODES)
+            break;
+          if (!count)
+            skipped = depth;
+        }
+      } else if (vram__same(q.tok, q.len, "dim") && !skipped)
+        vram__dim_line(&q);
+      for (c = q.start; c < q.end && !skipped; c++)
         if (*c == ',') {
           cost += 512;
           lines++;
         }
-      cost = vram__mul(cost, times[depth]);
+      cost = skipped ? 0 : vram__mul(cost, times[depth]);
       if (cost > (uint64_t)VRAM_MAX_BYTES - total)
         return 0;
       total += cost;
@@ -17136,6 +17202,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
+  if (o)
+    n = vram__plus(n, vram__mul((uint64_t)o->prefetch * g->ninput, sizeof(vram__store)));
   for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
     if (m->op <= VRAM_OP_conv_transpose3d) {    /* the first rows */
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
@@ -17153,9 +17221,12 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 static void vram__device_bounds(vram_report *r, uint64_t context) {
   const uint64_t segment = 2097152, most = r->peak_allocated_bytes.upper;
   const uint64_t usual = (most + segment - 1) / segment * segment;
-  r->device_bytes.lower = r->peak_reserved_bytes + (context ? context : VRAM__CONTEXT_LOWER);
-  r->device_bytes.expected = usual + (context ? context : VRAM__CONTEXT_USUAL);
-  r->device_bytes.upper = usual + usual / 8 + (context ? context : VRAM__CONTEXT_UPPER);
+  uint64_t c[3] = {VRAM__CONTEXT_LOWER, VRAM__CONTEXT_USUAL, VRAM__CONTEXT_UPPER};
+  if (context)
+    c[0] = c[1] = c[2] = context == VRAM_NO_CONTEXT ? 0 : context;
+  r->device_bytes.lower = vram__plus(r->peak_reserved_bytes, c[0]);
+  r->device_bytes.expected = vram__plus(usual, c[1]);
+  r->device_bytes.upper = vram__plus(usual + usual / 8, c[2]);
 }
 
 static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
@@ -17268,7 +17339,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
-  s->low = (uint8_t)o->dtype;
+  s->low = (uint8_t)(o->dtype == VRAM_F32 ? 0 : o->dtype);
   s->cc = o->cc ? o->cc : 90;
   s->sm = o->sm         ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
           : s->cc == 75 ? 40
@@ -17396,16 +17467,47 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
   return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
+/* What no step can begin with, or NULL. */
+static const char *vram__misuse(const vram_graph *g, const vram_step_options *o, vram_result *why) {
+  *why = g->error.code ? g->error.code : VRAM_ERR_VALUE;
+  if (g->error.code)
+    return g->error.text;
+  if (!g->root)
+    return "a model without nodes";
+  if ((uint32_t)o->rules > VRAM_RULES_IDEAL)
+    return "unknown rules";
+  if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)
+    return "unknown optimizer";
+  if ((uint32_t)o->optim_impl > VRAM_OPTIM_IMPL_FUSED)
+    return "unknown optimizer implementation";
+  if (o->amp && o->amp != VRAM_BF16 && o->amp != VRAM_F16)
+    return "amp is neither bf16 nor f16";
+  if (o->dtype && o->dtype != VRAM_F32 && o->dtype != VRAM_BF16 && o->dtype != VRAM_F16)
+    return "the model's dtype is neither f32 nor bf16 nor f16";
+  if (o->cc && (o->cc < 50 || o->cc > 129))
+    return "a compute capability out of range (expected 50 to 129: times ten)";
+  if (o->ncheckpoint && !o->checkpoint)
+    return "ncheckpoint without checkpoint";
+  return NULL;
+}
+
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err) {
   vram__s s;
   vram_step_options none;
   vram_result r;
   vram__zero(&none, sizeof none);
+  if (!o)
+    o = &none;
   s.live = NULL;
   s.live_cap = 0;
   s.stop_at = 0;
-  r = vram__play(g, o ? o : &none, scratch, scratch_bytes, report, &s);
+  s.problem_node = NULL;
+  s.problem = vram__misuse(g, o, &r);
+  if (s.problem)
+    vram__zero(report, sizeof *report);
+  else
+    r = vram__play(g, o, scratch, scratch_bytes, report, &s);
   if (err) {
     uint32_t n = 0;
     vram__zero(err, sizeof *err);
@@ -17429,16 +17531,18 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   vram_step_options silent;
   vram_report again;
   vram_result r;
+  *count = 0;
   if (o)
     silent = *o;
   else
     vram__zero(&silent, sizeof silent);
   silent.event = NULL;
   silent.nodes = NULL;
+  if (vram__misuse(g, &silent, &r))
+    return r;
   s.live = list;
   s.live_cap = cap;
   s.stop_at = report->peak_event + 1;
-  *count = 0;
   if (!s.stop_at) { /* which event of the optimizer it was shows only where each is played */
     s.stop_at = UINT64_MAX;
     if ((r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)

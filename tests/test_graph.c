@@ -158,6 +158,13 @@ static void calls(void) {
   FAILS(vram_apply(&g, VRAM_OP_cat, "y", many, 1025, NULL),
         "an unknown op, or more than 1024 inputs");
   FAILS(vram_apply(&g, VRAM_OP_cat, "y", many, 3, NULL), "an input that is NULL");
+  FAILS(vram_input(&g, NULL, VRAM_F32, 2, size, 0),
+        "an input without a proper name, dtype or number of axes");
+  FAILS(vram_input(&g, "y", VRAM_Q4_0, 2, size, 0),
+        "a row that does not divide into blocks of q4_0 (found 6, expected a multiple of 32)");
+  FAILS(vram_apply(&g, VRAM_OP_relu, NULL, &x, 1, NULL), "a node without a name");
+  FAILS(vram_output(&g, many, 1) == VRAM_OK, "an output that is NULL");
+  FAILS(vram_drop(&g, many, 1) == VRAM_OK, "a dropped value that is NULL");
   FAILS(vram_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
         "wrong number of inputs (found 0, expected 1)");
   FRESH();
@@ -174,8 +181,10 @@ static void calls(void) {
   x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
   for (i = 0; i < 70; i++) {
     n = vram_apply(&g, VRAM_OP_relu, "y", &x, 1, NULL);
-    y[i] = n ? n->out : NULL;
+    y[i] = vram_out(n, 0);
+    CHECK(y[i] && !vram_out(n, 1));
   }
+  CHECK(!vram_out(NULL, 0));
   EQUAL(vram_drop(&g, y, 70), VRAM_OK);
   EQUAL(vram_output(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);
@@ -189,6 +198,108 @@ static void calls(void) {
   }
 }
 
+/* Steps that cannot begin: the code, the text, an empty report. */
+static void misuse(void) {
+  static uint64_t mem[8192], scratch[16384];
+  const int64_t size[2] = {4, 6};
+  vram_graph g;
+  vram_value *x;
+  vram_report r;
+  vram_error e;
+  vram_step_options o, from[10];
+  static const char *const text[] = {"unknown rules",
+                                     "unknown optimizer",
+                                     "unknown optimizer implementation",
+                                     "amp is neither bf16 nor f16",
+                                     "the model's dtype is neither f32 nor bf16 nor f16",
+                                     "a compute capability out of range (expected 50 to 129: times "
+                                     "ten)",
+                                     "a compute capability out of range (expected 50 to 129: times "
+                                     "ten)",
+                                     "ncheckpoint without checkpoint"};
+  uint32_t count = 7;
+  size_t i;
+  memset(&o, 0, sizeof o);
+  memset(from, 0, sizeof from);
+  from[0].rules = (vram_rules)2;
+  from[1].optimizer = VRAM_OPTIM_COUNT;
+  from[2].optim_impl = (vram_optim_impl)4;
+  from[3].amp = VRAM_F32;
+  from[4].dtype = VRAM_Q4_K;
+  from[5].cc = 9;
+  from[6].cc = 130;
+  from[7].ncheckpoint = 1;
+  vram_graph_init(&g, mem, sizeof mem);
+  EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), VRAM_ERR_VALUE);
+  TEXT(e.text, "a model without nodes");
+  EQUAL(vram_step_live(&g, &o, scratch, sizeof scratch, &r, NULL, 0, &count), VRAM_ERR_VALUE);
+  EQUAL(count, 0);
+  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+  x = vram_out(vram_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=2"), 0);
+  for (i = 0; i < sizeof text / sizeof *text; i++) {
+    from[i].train = 1;
+    memset(&r, 1, sizeof r);
+    EQUAL(vram_step(&g, from + i, scratch, sizeof scratch, &r, &e), VRAM_ERR_VALUE);
+    TEXT(e.text, text[i]);
+    EQUAL(e.code, VRAM_ERR_VALUE);
+    EQUAL(r.peak_requested_bytes, 0);
+  }
+  o.dtype = VRAM_F32;
+  o.context_bytes = VRAM_NO_CONTEXT;
+  EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), VRAM_OK);
+  EQUAL(r.device_bytes.lower, r.peak_reserved_bytes);
+  o.context_bytes = UINT64_MAX - 1;
+  EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), VRAM_OK);
+  EQUAL(r.device_bytes.upper, VRAM_OVERFLOW);
+  CHECK(!vram_apply(&g, VRAM_OP_relu, "z", &x, 1, "k=1"));
+  EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), g.error.code);
+  TEXT(e.text, g.error.text);
+}
+
+/* Bytes of parameters, buffers and inputs, gradients of a text. */
+static void bytes(const char *text, uint64_t params, uint64_t inputs, uint64_t gradients) {
+  play p;
+  vram_step_options o;
+  vram_report r;
+  vram_error e;
+  memset(&p, 0, sizeof p);
+  memset(&o, 0, sizeof o);
+  o.train = 1;
+  snprintf(test_where, sizeof test_where, "%.200s", text);
+  if (NEED(play_parse(&p, text, strlen(text), NULL, 0) == VRAM_OK)) {
+    uint64_t need = vram_step_bytes(&p.graph, &o);
+    void *scratch = malloc((size_t)need);
+    EQUAL(vram_step(&p.graph, &o, scratch, need, &r, &e), VRAM_OK);
+    EQUAL(r.params_bytes, params);
+    EQUAL(r.inputs_bytes, inputs);
+    EQUAL(r.gradients_bytes, gradients);
+    free(scratch);
+  }
+  play_end(&p);
+  *test_where = 0;
+}
+
+/* Dtypes of less than a byte and blocks; integers want no gradient; many inputs. */
+static void stored(void) {
+  enum { INPUTS = 20000 };
+  char *many = (char *)malloc(INPUTS * 24), *at = many;
+  int i;
+  bytes("input x quint4x2 [3,5]\ninput z f32 [2]\nlinear y z out_features=2\nsum s y\n", 24, 17,
+        24);
+  bytes("input x f32 [2,256]\nlinear y x out_features=4 dtype=q4_k\nmean l y\n", 4 * 144 + 16, 2048,
+        16);
+  bytes("input x f32 [2,4]\nlinear y x out_features=4 dtype=i8 bias=0\nmean l y\n", 16, 32, 0);
+  bytes("input x f32 [2,4]\nlinear y x out_features=4 dtype=Float16 bias=0\nmean l y\n", 32, 32,
+        32);
+  for (i = 0; many && i < INPUTS; i++)
+    at += sprintf(at, "input x%d f32 [2]\n", i);
+  if (NEED(many != NULL)) {
+    sprintf(at, "sum s x0\n");
+    bytes(many, 0, 8 * INPUTS, 0);
+  }
+  free(many);
+}
+
 int main(int argc, char **argv) {
   if (argc < 2)
     return 2;
@@ -198,5 +309,7 @@ int main(int argc, char **argv) {
   }
   errors(argv[1], 0);
   calls();
+  misuse();
+  stored();
   return test_done("test_graph");
 }

@@ -53,6 +53,8 @@ static size_t slurp(FILE *f, char *to, size_t cap) {
   return n;
 }
 
+static const char *out_path; /* where standard output goes, NULL: to `out` */
+
 /* Runs the command with these words, split at spaces, and this standard input. */
 static int command(const char *words, const char *input, size_t len) {
   char line[600], *argv[40];
@@ -65,7 +67,7 @@ static int command(const char *words, const char *input, size_t len) {
   argv[argc] = NULL;
   fflush(stdout);
   for (i = 0; i < 3; i++) {
-    f[i] = tmpfile();
+    f[i] = i == 1 && out_path ? fopen(out_path, "w") : tmpfile();
     if (!f[i])
       exit(1);
     if (!i && len)
@@ -85,7 +87,10 @@ static int command(const char *words, const char *input, size_t len) {
     close(keep[i]);
   }
   fclose(f[0]);
-  out_len = slurp(f[1], out, sizeof out);
+  if (out_path)
+    fclose(f[1]);
+  else
+    out_len = slurp(f[1], out, sizeof out);
   slurp(f[2], err, sizeof err);
   return status;
 }
@@ -114,6 +119,7 @@ static void right(void) {
       {"list dtypes", "dtype ", 0},
       {"list optimizers", "optimizer ", 0},
       {"list gpus", "gpu ", 0},
+      {"list ops -h", "vram list", 0},
       {"estimate -", "m  infer f32  N=2", 0},
       {"estimate - --batch 7 --train adamw --amp bf16", "m  train adamw amp bf16  N=7", 0},
       {"estimate - --dim N=7 --train sgd --step first", "m  train sgd f32 first step  N=7", 0},
@@ -127,6 +133,12 @@ static void right(void) {
       {"estimate - --rules ideal --units si", "m  infer", 0},
       {"estimate - --rules torch-2.15 --units bytes", "m  infer", 0},
       {"estimate - --gpu t4", "m  infer", 0},
+      {"estimate - --gpu RTX4090 --context 0", "m  infer", 0},
+      {"estimate - --step steady --accumulate 1 --infer", "m  infer f32  N=2", 0},
+      {"estimate - --train adamw --dtype bf16 --master-weights",
+       "m  train adamw bf16 master-weights  N=2", 0},
+      {"estimate - --amp bf16 --dtype bf16", "m  infer bf16 amp bf16  N=2", 0},
+      {"estimate - --prefetch 100000", "m  infer", 0},
       {"estimate - --budget 1.5GiB --infer --units iec", "m  infer", 0},
       {"estimate - --budget 1KB", "m  infer", TOO_LARGE},
       {"estimate - --gpu a100-80 --budget 80MB --json", "{\"model\":\"m\"", TOO_LARGE},
@@ -167,16 +179,18 @@ static void options(void) {
       {"list all", "vram: nothing to list called 'all' (expected ops, dtypes, optimizers or gpus)"},
       {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
       {"estimate - -", "vram: a second model '-' (expected one)"},
-      {"estimate no/such/file",
-       "vram: cannot open 'no/such/file' (expected a file in the text form)"},
-      {"estimate tests", "vram: cannot read 'tests'"},
+      {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
+      {"estimate tests", "vram: cannot read 'tests': Is a directory"},
+      {"list ops dtypes",
+       "vram: one thing to list at a time (expected ops, dtypes, optimizers or gpus)"},
       {"estimate - --what", "vram: unknown option '--what' (expected vram estimate -h)"},
       {"estimate - -x", "vram: unknown option '-x' (expected vram estimate -h)"},
       {"estimate - --batch", "vram: no value behind '--batch'"},
-      {"estimate - --batch x", "vram: not a size 'x' (expected an integer)"},
-      {"estimate - --batch -1", "vram: not a size '-1' (expected an integer)"},
-      {"estimate - --batch 99999999999999999999",
-       "vram: not a size '99999999999999999999' (expected an integer)"},
+      {"estimate - --batch x", "vram: not a size 'x' (expected an integer from 0 to 2^63-1)"},
+      {"estimate - --batch -1", "vram: not a size '-1' (expected an integer from 0 to 2^63-1)"},
+      {"estimate - --batch 9223372036854775808",
+       "vram: not a size '9223372036854775808' (expected an integer from 0 to 2^63-1)"},
+      {"estimate - --batch 9223372036854775807", "-:3:13: a tensor of more than 2^63-1 bytes"},
       {"estimate - --batch 2000000000000000000", "-:3:13: a tensor of more than 2^63-1 bytes"},
       {"estimate - --dim N", "vram: not a dim 'N' (expected NAME=N)"},
       {"estimate - --dim =3", "vram: not a dim '=3' (expected NAME=N)"},
@@ -210,7 +224,27 @@ static void options(void) {
       {"estimate - --cc 8", "vram: not a compute capability '8' (expected 7.5, 8.0, 9.0, ...)"},
       {"estimate - --rules x", "vram: unknown rules 'x' (expected torch, torch-2.15 or ideal)"},
       {"estimate - --units x", "vram: unknown units 'x' (expected iec, si or bytes)"},
-      {"estimate - --events no/such/file", "vram: cannot write 'no/such/file'"},
+      {"estimate - --cc 8.0x",
+       "vram: not a compute capability '8.0x' (expected 7.5, 8.0, 9.0, ...)"},
+      {"estimate - --cc 13.0",
+       "vram: not a compute capability '13.0' (expected 7.5, 8.0, 9.0, ...)"},
+      {"estimate - --events --json", "vram: no value behind '--events'"},
+      {"estimate - --checkpoint 2", "vram: an option of training without --train: '--checkpoint'"},
+      {"estimate - --checkpoint-nodes a..b --infer",
+       "vram: an option of training without --train: '--checkpoint-nodes'"},
+      {"estimate - --step first", "vram: an option of training without --train: '--step'"},
+      {"estimate - --accumulate 2", "vram: an option of training without --train: '--accumulate'"},
+      {"estimate - --keep-grads", "vram: an option of training without --train: '--keep-grads'"},
+      {"estimate - --optim-impl loop",
+       "vram: an option of training without --train: '--optim-impl'"},
+      {"estimate - --train sgd --reentrant",
+       "vram: no checkpoint for '--reentrant' (expected --checkpoint or --checkpoint-nodes)"},
+      {"estimate - --train sgd --master-weights",
+       "vram: no low-precision parameters for '--master-weights' (expected --dtype)"},
+      {"estimate - --json --csv",
+       "vram: standard output takes one of --json, --csv and --events -"},
+      {"estimate - --json --events -",
+       "vram: standard output takes one of --json, --csv and --events -"},
       {"estimate tests/errors.txt",
        "tests/errors.txt:1:1: an unknown op (found Texts, expected an op of `vram list ops`)"},
   };
@@ -233,6 +267,39 @@ static void bad_input(void) {
         "-:1:1: a byte that is not printable ASCII (expected text)");
   wrong("estimate -", bom, sizeof bom - 1,
         "-:1:1: a byte that is not printable ASCII (expected text)");
+}
+
+/* What cannot be written: status 1, one line that says why. */
+static void no_output(void) {
+  static const char *const rows[] = {"estimate -",       "estimate - --json",
+                                     "estimate - --csv", "estimate - --events -",
+                                     "list ops",         "-h"};
+  size_t i;
+  FILE *full = fopen("/dev/full", "w");
+  EQUAL(command("estimate - --events no/such/file", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write 'no/such/file': No such file or directory\n");
+  if (!full)
+    return;
+  fclose(full);
+  EQUAL(command("estimate - --events /dev/full", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
+  out_path = "/dev/full";
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(test_where, sizeof test_where, "vram %s >/dev/full", rows[i]);
+    EQUAL(command(rows[i], small, sizeof small - 1), OTHER);
+    TEXT(err, "vram: cannot write 'standard output': No space left on device\n");
+  }
+  *test_where = 0;
+  out_path = NULL;
+}
+
+/* Nothing is written of a step that fails half-way: an overwritten tensor that backward needs. */
+static void no_half(void) {
+  static const char stale[] = "input x f32 [2,8]\nlinear a x out_features=8\nsigmoid b a\n"
+                              "mul c b scalar=1 inplace=1\nmean l c\n";
+  EQUAL(command("estimate - --train sgd --events -", stale, sizeof stale - 1), USAGE);
+  EQUAL(out_len, 0);
+  EQUAL(lines(err), 1);
 }
 
 /* Memory that runs out at every place: status 1, one line, nothing leaked. */
@@ -265,6 +332,8 @@ int main(void) {
   right();
   options();
   bad_input();
+  no_output();
+  no_half();
   no_memory();
   return test_done("test_tool");
 }

@@ -4,6 +4,7 @@
 #define VRAM_STATIC
 #include "../vram.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ static const char help_estimate[] =
     "  --keep-grads          zero_grad(set_to_none=False)\n"
     "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"
     "  --dtype bf16|f16      the whole model in that dtype\n"
+    "  --master-weights      with --dtype: the optimizer works on fp32 copies of the parameters\n"
     "  --checkpoint K        torch.utils.checkpoint.checkpoint_sequential with K segments\n"
     "  --checkpoint-nodes A..B,C..D\n"
     "                        torch.utils.checkpoint around the nodes from A to B, C to D; a name\n"
@@ -64,7 +66,8 @@ static const char help_estimate[] =
     "  --gpu NAME            its memory as the budget, its compute capability (vram list gpus)\n"
     "  --budget SIZE         does it fit? (exit status 3: no)\n"
     "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"
-    "  --context SIZE        what the CUDA context and libraries take (default 512MiB)\n"
+    "  --context SIZE        what the CUDA context and libraries take (default: 105MiB to\n"
+    "                        1GiB, 512MiB expected)\n"
     "  --rules RULES         torch (default), torch-2.15 or ideal\n"
     "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
@@ -89,6 +92,13 @@ static int bad(const char *what, const char *found, const char *expected) {
   return USAGE;
 }
 
+/* What the system says about a file: 'path': reason. */
+static int cannot(const char *what, const char *path, int status) {
+  fprintf(stderr, "vram: cannot %s '%s'%s%s\n", what, path, errno ? ": " : "",
+          errno ? strerror(errno) : "");
+  return status;
+}
+
 static int out_of_memory(void) {
   fprintf(stderr, "vram: out of memory\n");
   return OTHER;
@@ -99,10 +109,11 @@ static int read_all(const char *path, char **to, size_t *len) {
   FILE *f = stdin, *opened = NULL;
   size_t cap = (size_t)1 << 16, n = 0;
   char *text = NULL;
+  errno = 0;
   if (strcmp(path, "-")) {
     opened = fopen(path, "rb");
     if (!opened)
-      return bad("cannot open", path, "a file in the text form");
+      return cannot("open", path, USAGE);
     f = opened;
   }
   for (;;) {
@@ -112,13 +123,15 @@ static int read_all(const char *path, char **to, size_t *len) {
     text = t;
     n += fread(text + n, 1, cap - n, f);
     if (n < cap) {
-      int failed = ferror(f);
+      if (ferror(f)) {
+        int status = cannot("read", path, USAGE);
+        if (opened)
+          fclose(opened);
+        free(text);
+        return status;
+      }
       if (opened)
         fclose(opened);
-      if (failed) {
-        free(text);
-        return bad("cannot read", path, NULL);
-      }
       *to = text;
       *len = n;
       return FITS;
@@ -178,7 +191,7 @@ static int parse_count(const char *s, int64_t least, int64_t most, int64_t *to) 
   if (!*s)
     return 0;
   for (; *s; s++) {
-    if (*s < '0' || *s > '9' || v > (INT64_MAX - 9) / 10)
+    if (*s < '0' || *s > '9' || v > (INT64_MAX - (*s - '0')) / 10)
       return 0;
     v = v * 10 + (*s - '0');
   }
@@ -244,10 +257,11 @@ static void json_text(const char *s) {
 
 typedef struct job {
   const char *model, *events, *optimizer, *gpu, *checkpoint;
+  const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dim dims[VRAM_MAX_DIMS];
   uint32_t ndims;
-  uint64_t budget, context;
+  uint64_t budget;
   int has_budget, json, csv, table, live;
 } job;
 
@@ -259,11 +273,18 @@ static void event_line(void *user, const vram_event *e) {
           name);
 }
 
+/* Case does not matter: RTX4090. */
 static const vram_gpu *find_gpu(const char *name) {
-  uint32_t i = 0;
-  while (vram_gpu_at(i) && strcmp(name, vram_gpu_at(i)->name))
-    i++;
-  return vram_gpu_at(i);
+  const vram_gpu *gpu;
+  uint32_t i;
+  size_t k;
+  for (i = 0; (gpu = vram_gpu_at(i)) != NULL; i++) {
+    for (k = 0; gpu->name[k] && (name[k] | 32) == (gpu->name[k] | 32); k++)
+      ;
+    if (!gpu->name[k] && !name[k])
+      break;
+  }
+  return gpu;
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
@@ -273,9 +294,11 @@ static int option(job *j, const char *a, char *v) {
   if (!strcmp(a, "--infer"))
     return j->o.train = 0, 1;
   if (!strcmp(a, "--keep-grads"))
-    return j->o.keep_grads = 1;
+    return j->training = a, j->o.keep_grads = 1;
+  if (!strcmp(a, "--master-weights"))
+    return j->training = a, j->o.master_weights = 1;
   if (!strcmp(a, "--reentrant"))
-    return j->o.reentrant = 1;
+    return j->training = a, j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
   if (!strcmp(a, "--csv"))
@@ -295,7 +318,7 @@ static int option(job *j, const char *a, char *v) {
       !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--units") ||
       !strcmp(a, "--prefetch") || !strcmp(a, "--pinned") || !strcmp(a, "--checkpoint") ||
       !strcmp(a, "--checkpoint-nodes")) {
-    if (!v)
+    if (!v || !strncmp(v, "--", 2))
       return bad("no value behind", a, NULL), 0;
   } else
     return bad("unknown option", a, "vram estimate -h"), 0;
@@ -314,21 +337,28 @@ static int option(job *j, const char *a, char *v) {
       j->o.optim_impl = VRAM_OPTIM_IMPL_LOOP;
     else
       return bad("unknown optimizer implementation", v, "foreach, fused or loop"), 0;
+    j->training = a;
   } else if (!strcmp(a, "--step")) {
     if (strcmp(v, "first") && strcmp(v, "steady"))
       return bad("unknown step", v, "first or steady"), 0;
     j->o.first_step = v[0] == 'f';
+    if (j->o.first_step)
+      j->training = a;
   } else if (!strcmp(a, "--accumulate")) {
     if (!parse_count(v, 1, 1000000, &n))
       return bad("not a number of micro-batches", v, "1 or more"), 0;
     j->o.accumulate = (uint32_t)n;
+    if (n > 1)
+      j->training = a;
   } else if (!strcmp(a, "--checkpoint")) {
     if (!parse_count(v, 1, 1000000, &n))
       return bad("not a number of segments", v, "1 or more"), 0;
     j->o.checkpoint_segments = (uint32_t)n;
-  } else if (!strcmp(a, "--checkpoint-nodes"))
+    j->training = a;
+  } else if (!strcmp(a, "--checkpoint-nodes")) {
     j->checkpoint = v;
-  else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
+    j->training = a;
+  } else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
     if (!parse_count(v, 0, 1000000, &n))
       return bad("not a number of batches", v, "0 or more"), 0;
     *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
@@ -348,8 +378,8 @@ static int option(job *j, const char *a, char *v) {
       j->dims[j->ndims].name = v;
       v = e + 1;
     }
-    if (!parse_count(v, 0, INT64_MAX - 1, &n))
-      return bad("not a size", v, "an integer"), 0;
+    if (!parse_count(v, 0, INT64_MAX, &n))
+      return bad("not a size", v, "an integer from 0 to 2^63-1"), 0;
     j->dims[j->ndims++].value = n;
   } else if (!strcmp(a, "--budget") || !strcmp(a, "--context")) {
     if (!parse_size(v, &size))
@@ -357,7 +387,7 @@ static int option(job *j, const char *a, char *v) {
     if (a[2] == 'b')
       j->budget = size, j->has_budget = 1;
     else
-      j->context = size;
+      j->o.context_bytes = size ? size : VRAM_NO_CONTEXT;
   } else if (!strcmp(a, "--gpu")) {
     const vram_gpu *g = find_gpu(v);
     if (!g)
@@ -368,11 +398,16 @@ static int option(job *j, const char *a, char *v) {
     if (!j->has_budget)
       j->budget = g->bytes, j->has_budget = 1;
   } else if (!strcmp(a, "--cc")) {
-    uint32_t major, minor;
-    if (sscanf(v, "%" SCNu32 ".%" SCNu32, &major, &minor) != 2 || major < 5 || major > 12 ||
-        minor > 9)
+    const size_t end = strlen(v);
+    int64_t major;
+    if (end < 3 || v[end - 2] != '.' || v[end - 1] < '0' || v[end - 1] > '9')
       return bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
-    j->o.cc = major * 10 + minor;
+    v[end - 2] = 0;
+    if (!parse_count(v, 5, 12, &major)) {
+      v[end - 2] = '.';
+      return bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
+    }
+    j->o.cc = (uint32_t)major * 10 + (uint32_t)(v[end - 1] - '0');
   } else if (!strcmp(a, "--rules")) {
     if (!strcmp(v, "ideal"))
       j->o.rules = VRAM_RULES_IDEAL;
@@ -395,28 +430,22 @@ static int option(job *j, const char *a, char *v) {
   return 2;
 }
 
+/* What runs, in a few words: "train adamw amp bf16 checkpoint 2". */
 static void mode_text(const job *j, char *to, size_t cap) {
-  size_t n;
-  snprintf(to, cap, "%s", j->o.train ? "train " : "infer ");
-  n = strlen(to);
-  if (j->o.train)
-    snprintf(to + n, cap - n, "%s ", j->optimizer);
-  n = strlen(to);
-  if (j->o.amp)
-    snprintf(to + n, cap - n, "amp %s", vram_dtype_name((vram_dtype)j->o.amp));
-  else
-    snprintf(to + n, cap - n, "%s", j->o.dtype ? vram_dtype_name((vram_dtype)j->o.dtype) : "f32");
-  n = strlen(to);
-  if (j->o.accumulate > 1)
-    snprintf(to + n, cap - n, " accumulate %" PRIu32, j->o.accumulate);
-  n = strlen(to);
-  if (j->o.train && (j->o.checkpoint_segments > 1 || j->o.ncheckpoint))
-    snprintf(to + n, cap - n, " checkpoint %" PRIu32 "%s",
-             j->o.ncheckpoint ? j->o.ncheckpoint : j->o.checkpoint_segments,
-             j->o.reentrant ? " reentrant" : "");
-  n = strlen(to);
-  if (j->o.first_step)
-    snprintf(to + n, cap - n, " first step");
+  const vram_step_options *o = &j->o;
+  char count[16] = "", segments[16] = "";
+  const char *dtype = o->dtype ? vram_dtype_name((vram_dtype)o->dtype) : o->amp ? "" : "f32";
+  if (o->accumulate > 1)
+    snprintf(count, sizeof count, "%" PRIu32, o->accumulate);
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    snprintf(segments, sizeof segments, "%" PRIu32,
+             o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+           o->train ? j->optimizer : "", *dtype ? " " : "", dtype, o->amp ? " amp " : "",
+           o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
+           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
+           o->keep_grads ? " keep-grads" : "", *segments ? " checkpoint " : "", segments,
+           o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
 }
 
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
@@ -624,6 +653,14 @@ static int estimate(int argc, char **argv) {
   }
   if (!j.model)
     return bad("no model", NULL, "vram estimate MODEL; vram estimate -h");
+  if (j.training && !j.o.train)
+    return bad("an option of training without --train:", j.training, NULL);
+  if (j.o.reentrant && !j.o.checkpoint_segments && !j.checkpoint)
+    return bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
+  if (j.o.master_weights && !j.o.dtype)
+    return bad("no low-precision parameters for", "--master-weights", "--dtype");
+  if (j.json + j.csv + (j.events && !strcmp(j.events, "-")) > 1)
+    return bad("standard output takes one of --json, --csv and --events -", NULL, NULL);
   status = read_all(j.model, &text, &len);
   if (status)
     goto done;
@@ -647,7 +684,6 @@ static int estimate(int argc, char **argv) {
     status = USAGE;
     goto done;
   }
-  j.o.context_bytes = j.context;
   if (j.checkpoint) {
     vram_range *list;
     uint32_t n;
@@ -674,24 +710,27 @@ static int estimate(int argc, char **argv) {
     status = OTHER;
     goto done;
   }
-  if (j.events) {
-    ev = strcmp(j.events, "-") ? fopen(j.events, "w") : stdout;
-    if (!ev) {
-      status = bad("cannot write", j.events, NULL);
-      goto done;
-    }
-    fprintf(ev, "phase,action,id,size,category,node\n");
-    j.o.event = event_line;
-    j.o.user = ev;
-  }
+  /* first without a listener, so that nothing is written of a step that fails */
   if (vram_step(&g, &j.o, scratch, need, &r, &err)) {
     fprintf(stderr, "vram: %s\n", err.text);
     status = err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
     goto done;
   }
-  if (ev && ev != stdout && fclose(ev)) {
-    status = bad("cannot write", j.events, NULL);
-    goto done;
+  if (j.events) {
+    errno = 0;
+    ev = strcmp(j.events, "-") ? fopen(j.events, "w") : stdout;
+    if (!ev) {
+      status = cannot("write", j.events, OTHER);
+      goto done;
+    }
+    fprintf(ev, "phase,action,id,size,category,node\n");
+    j.o.event = event_line;
+    j.o.user = ev;
+    vram_step(&g, &j.o, scratch, need, &r, NULL);
+    if (ev != stdout && ((i = ferror(ev)), fclose(ev) || i)) {
+      status = cannot("write", j.events, OTHER);
+      goto done;
+    }
   }
   fits = !j.has_budget || r.device_bytes.expected <= j.budget;
   status = fits ? FITS : TOO_LARGE;
@@ -706,8 +745,6 @@ static int estimate(int argc, char **argv) {
     if (j.live && print_live(&j, &g, scratch, need, &r))
       status = OTHER;
   }
-  if (fflush(stdout) || ferror(stdout))
-    status = bad("cannot write", "standard output", NULL);
 done:
   free(j.o.nodes);
   free((void *)(size_t)j.o.checkpoint);
@@ -729,8 +766,9 @@ static void print_id(int id, int width) {
 static int list(int argc, char **argv) {
   int i;
   const char *what = argc == 1 ? argv[0] : NULL;
-  if (argc >= 1 && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
-    return fputs(help_list, stdout), FITS;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+      return fputs(help_list, stdout), FITS;
   if (what && !strcmp(what, "ops")) {
     printf("%s%-30s %-8s %-10s %s%s\n", bold, "op", "inputs", "autocast", "keys (! required)",
            plain);
@@ -772,14 +810,14 @@ static int list(int argc, char **argv) {
     for (i = 0; (g = vram_gpu_at((uint32_t)i)) != NULL; i++)
       printf("%-16s %3u.%u %6u %12s\n", g->name, g->cc / 10, g->cc % 10, g->sm, human(g->bytes));
   } else
-    return bad(what ? "nothing to list called" : "what to list", what,
-               "ops, dtypes, optimizers or gpus");
+    return bad(what   ? "nothing to list called"
+               : argc ? "one thing to list at a time"
+                      : "what to list",
+               what, "ops, dtypes, optimizers or gpus");
   return FITS;
 }
 
-int main(int argc, char **argv) {
-  if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
-    bold = "\033[1m", dim = "\033[2m", plain = "\033[0m";
+static int run(int argc, char **argv) {
   if (argc < 2)
     return fputs(help_main, stderr), USAGE;
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
@@ -791,4 +829,15 @@ int main(int argc, char **argv) {
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
   return bad("unknown command", argv[1], "estimate or list; vram -h");
+}
+
+int main(int argc, char **argv) {
+  int status;
+  if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
+    bold = "\033[1m", dim = "\033[2m", plain = "\033[0m";
+  status = run(argc, argv);
+  errno = 0;
+  if (fflush(stdout) || ferror(stdout))
+    return cannot("write", "standard output", OTHER);
+  return status;
 }
