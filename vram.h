@@ -1809,16 +1809,22 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
 #endif
 
 /* What does not run for every node of every step is compiled for a short build: it is most of the
-   code and takes little of the time. */
+   code and takes little of the time. What runs once, when a graph is built, still more so. */
 #if defined(__OPTIMIZE__) && defined(__clang__)
 #define VRAM__SELDOM_BEGIN _Pragma("clang optimize off")
 #define VRAM__SELDOM_END _Pragma("clang optimize on")
+#define VRAM__ONCE_BEGIN VRAM__SELDOM_BEGIN
+#define VRAM__ONCE_END VRAM__SELDOM_END
 #elif defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__OPTIMIZE_SIZE__)
 #define VRAM__SELDOM_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
 #define VRAM__SELDOM_END _Pragma("GCC pop_options")
+#define VRAM__ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define VRAM__ONCE_END VRAM__SELDOM_END
 #else
 #define VRAM__SELDOM_BEGIN
 #define VRAM__SELDOM_END
+#define VRAM__ONCE_BEGIN
+#define VRAM__ONCE_END
 #endif
 
 /* >>text (Implementation) ----------------------------------------------------------------------
@@ -2140,7 +2146,7 @@ static inline void vram__total_add(vram__total *t, uint64_t bytes) {
     t->count++, t->last = bytes;
 }
 
-VRAM__SELDOM_BEGIN
+VRAM__ONCE_BEGIN
 
 typedef struct vram__dtype_alias {
   const char *name;
@@ -4841,7 +4847,7 @@ typedef struct vram__s vram__s;
 typedef struct vram__t vram__t;
 typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
 
-VRAM__SELDOM_END
+VRAM__ONCE_END
 
 typedef struct vram__op_row {
   const char *name, *recipe, *keys;
@@ -5283,7 +5289,7 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
   return 1;
 }
 
-VRAM__SELDOM_BEGIN
+VRAM__ONCE_BEGIN
 
 /* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
 static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
@@ -6208,7 +6214,7 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_TOPK_BLOCKS                                                                     \
   UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
 
-VRAM__SELDOM_END
+VRAM__ONCE_END
 
 /* >>step (Implementation) ----------------------------------------------------------------------
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,
