@@ -720,7 +720,9 @@
 #define vram_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parse)
 #define vram_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parse_bytes)
 #define vram_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_ranges)
+#define vram_report_term VRAM__JOIN(VRAM_NAMESPACE, vram_report_term)
 #define vram_result_text VRAM__JOIN(VRAM_NAMESPACE, vram_result_text)
+#define vram_source_name VRAM__JOIN(VRAM_NAMESPACE, vram_source_name)
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
 #define vram_step_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_step_bytes)
 #define vram_step_live VRAM__JOIN(VRAM_NAMESPACE, vram_step_live)
@@ -1734,6 +1736,53 @@ typedef struct vram_report {
                             UINT64_MAX: one of the optimizer's */
   uint64_t scratch_used; /* bytes */
 } vram_report;
+
+/* Where a figure comes from. */
+#define VRAM_SOURCES(X)                                                                            \
+  X(DERIVED, "derived") /* follows from the model, the options and PyTorch's host code */          \
+  X(RULES, "rules")     /* a constant of the rules version: workspaces, block sizes */             \
+  X(BOUND, "bound")     /* only lower and upper hold; expected is the usual figure */
+
+typedef enum vram_source {
+#define VRAM__X(id, text) VRAM_SOURCE_##id,
+  VRAM_SOURCES(VRAM__X)
+#undef VRAM__X
+      VRAM_SOURCE_COUNT
+} vram_source;
+
+/* The terms of a report: a field of vram_report (ONE figure, or THREE: vram_bounds), its source,
+   and what it is made of. */
+/* clang-format off */
+#define VRAM_TERMS(ONE, THREE)                                                                   \
+  ONE(params_bytes, DERIVED, "shapes and dtypes of the parameters")                              \
+  ONE(buffers_bytes, DERIVED, "shapes and dtypes of the buffers")                                \
+  ONE(inputs_bytes, DERIVED, "shapes and dtypes of the inputs")                                  \
+  ONE(gradients_bytes, DERIVED, "parameters that backward reaches")                              \
+  ONE(optimizer_bytes, DERIVED, "state tensors of the optimizer's recipe")                       \
+  ONE(saved_bytes, DERIVED, "what autograd keeps of each op")                                    \
+  ONE(autocast_cache_bytes, DERIVED, "weights that autocast casts")                              \
+  ONE(workspace_bytes, RULES, "the largest; cuBLAS: its default for the compute capability") \
+  ONE(kv_cache_bytes, DERIVED, "none: the text form has no cache")                               \
+  ONE(pinned_bytes, DERIVED, "batches of the inputs in host memory")                             \
+  ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
+  THREE(peak_allocated_bytes, BOUND, "requests in blocks of 512 bytes; rests not split off, workspaces of the device") \
+  ONE(peak_reserved_bytes, BOUND, "at least: whole segments of 2 MiB")                           \
+  THREE(device_bytes, BOUND, "segments, and the CUDA context: given, or 105 MiB to 1 GiB")
+
+/* clang-format on */
+
+typedef struct vram_term {
+  const char *name; /* of the field: "params_bytes" */
+  vram_source source;
+  const char *from; /* what the figure is made of */
+  vram_bounds bytes;
+} vram_term;
+
+/* Term i of a report, in the order of the table; 0: there is none. */
+VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
+
+/* The name of a source ("derived"); "?" for what is none. Never NULL. */
+VRAM_API const char *vram_source_name(vram_source source);
 
 /* Devices: name, compute capability times ten, multiprocessors, memory in GiB as sold.
    Sources: NVIDIA's data sheets and the CUDA programming guide. */
@@ -17045,6 +17094,39 @@ static void vram__optim_now(vram__s *s) {
   vram__bulk(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
   if (s->o->first_step)
     s->r->optimizer_bytes += b.state;
+}
+
+VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term) {
+  uint32_t k = 0;
+#define VRAM__FIGURE(field, kind, text)                                                            \
+  if (k++ == i) {                                                                                  \
+    term->name = #field;                                                                           \
+    term->source = VRAM_SOURCE_##kind;                                                             \
+    term->from = text;                                                                             \
+    term->bytes.lower = term->bytes.expected = term->bytes.upper = report->field;                  \
+    return 1;                                                                                      \
+  }
+#define VRAM__FIGURES(field, kind, text)                                                           \
+  if (k++ == i) {                                                                                  \
+    term->name = #field;                                                                           \
+    term->source = VRAM_SOURCE_##kind;                                                             \
+    term->from = text;                                                                             \
+    term->bytes = report->field;                                                                   \
+    return 1;                                                                                      \
+  }
+  VRAM_TERMS(VRAM__FIGURE, VRAM__FIGURES)
+#undef VRAM__FIGURE
+#undef VRAM__FIGURES
+  return 0;
+}
+
+VRAM_API const char *vram_source_name(vram_source source) {
+  static const char *const text[VRAM_SOURCE_COUNT] = {
+#define VRAM__X(id, what) what,
+      VRAM_SOURCES(VRAM__X)
+#undef VRAM__X
+  };
+  return (uint32_t)source < VRAM_SOURCE_COUNT ? text[source] : "?";
 }
 
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {

@@ -147,6 +147,7 @@ static void right(void) {
       {"estimate - --train adamw --events -", "phase,action,id,size", 0},
       {"estimate - --train adamw --table --live", "layer ", 0},
       {"estimate - --no-table", "m  infer", 0},
+      {"estimate - --terms", "m  infer", 0},
       {"estimate " MODEL "--train adamw --live --table", "layer ", 0},
   };
   size_t i;
@@ -269,6 +270,28 @@ static void bad_input(void) {
         "-:1:1: a byte that is not printable ASCII (expected text)");
 }
 
+/* Each term of the report once, with its source. */
+static void terms(void) {
+  static const char *const want[] = {"\nparams_bytes ", " derived ",       "\nworkspace_bytes ",
+                                     " rules ",         "\ndevice_bytes ", " bound "};
+  vram_report r;
+  vram_term t;
+  size_t i;
+  memset(&r, 0, sizeof r);
+  EQUAL(command("estimate - --terms", small, sizeof small - 1), 0);
+  for (i = 0; i < sizeof want / sizeof *want; i++)
+    CHECK(strstr(out, want[i]) != NULL);
+  EQUAL(command("estimate - --json", small, sizeof small - 1), 0);
+  CHECK(strstr(out, "\"sources\":{\"params_bytes\":\"derived\"") != NULL);
+  r.params_bytes = 7;
+  r.device_bytes.lower = 1, r.device_bytes.upper = 3;
+  CHECK(vram_report_term(&r, 0, &t) && t.bytes.lower == 7 && t.bytes.upper == 7);
+  for (i = 0; vram_report_term(&r, (uint32_t)i, &t); i++)
+    CHECK(*t.from && t.bytes.lower <= t.bytes.upper);
+  CHECK(t.bytes.lower == 1 && t.bytes.upper == 3);
+  TEXT(vram_source_name(VRAM_SOURCE_COUNT), "?");
+}
+
 /* What cannot be written: status 1, one line that says why. */
 static void no_output(void) {
   static const char *const rows[] = {"estimate -",       "estimate - --json",
@@ -332,6 +355,7 @@ int main(void) {
   right();
   options();
   bad_input();
+  terms();
   no_output();
   no_half();
   no_memory();

@@ -72,6 +72,7 @@ static const char help_estimate[] =
     "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
+    "  --terms               every figure, and where it comes from\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
@@ -262,7 +263,7 @@ typedef struct job {
   vram_dim dims[VRAM_MAX_DIMS];
   uint32_t ndims;
   uint64_t budget;
-  int has_budget, json, csv, table, live;
+  int has_budget, json, csv, table, live, terms;
 } job;
 
 static void event_line(void *user, const vram_event *e) {
@@ -309,6 +310,8 @@ static int option(job *j, const char *a, char *v) {
     return j->table = 0, 1;
   if (!strcmp(a, "--live"))
     return j->live = 1;
+  if (!strcmp(a, "--terms"))
+    return j->terms = 1;
   if (strncmp(a, "--", 2) || !strchr("abcdefghijklmnopqrstuvwxyz", a[2]) || !a[2])
     return bad("unknown option", a, "vram estimate -h"), 0;
   if (!strcmp(a, "--train") || !strcmp(a, "--optim-impl") || !strcmp(a, "--step") ||
@@ -450,6 +453,7 @@ static void mode_text(const job *j, char *to, size_t cap) {
 
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char name[VRAM_MAX_NAME + 32], mode[128];
+  vram_term term;
   int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
   mode_text(j, mode, sizeof mode);
@@ -491,6 +495,9 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf(",\"peak_categories\":{");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     printf("%s\"%s\":%" PRIu64, i ? "," : "", category_name[i], r->peak_category_bytes[i]);
+  printf("},\"sources\":{");
+  for (i = 0; vram_report_term(r, (uint32_t)i, &term); i++)
+    printf("%s\"%s\":\"%s\"", i ? "," : "", term.name, vram_source_name(term.source));
   printf("},\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
   if (j->has_budget)
     printf("%" PRIu64 "}\n", j->budget);
@@ -599,6 +606,18 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", bold, fits ? "fits" : "DOES NOT FIT", plain,
            human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+}
+
+static void print_terms(const vram_report *r) {
+  vram_term t;
+  uint32_t i;
+  printf("\n%s%-21s %11s  %-8s %s%s\n", bold, "term", "bytes", "source", "made of", plain);
+  for (i = 0; vram_report_term(r, i, &t); i++) {
+    printf("%-21s %11s  %-8s %s\n", t.name, human(t.bytes.expected), vram_source_name(t.source),
+           t.from);
+    if (t.bytes.lower != t.bytes.upper)
+      printf("%-21s %11s  to %s\n", "", human(t.bytes.lower), human(t.bytes.upper));
+  }
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -742,6 +761,8 @@ static int estimate(int argc, char **argv) {
     if (j.table)
       print_table(&j, &g, j.o.nodes);
     print_summary(&j, &g, &r, fits);
+    if (j.terms)
+      print_terms(&r);
     if (j.live && print_live(&j, &g, scratch, need, &r))
       status = OTHER;
   }
