@@ -7947,7 +7947,9 @@ static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i
   return VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].d;
 }
 
-static inline int vram__wants(const vram__fn *f, uint32_t i) { return VRAM__EDGES(f)[i].fn != 0; }
+static inline int vram__wants(const vram__fn *f, uint32_t i) {
+  return ((const vram__edge *)(const void *)(f + 1))[i].fn != 0;
+}
 
 /* Bytes from the first to the last element. */
 static uint64_t vram__span(const vram__dims *d, uint8_t dt) {
