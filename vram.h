@@ -1031,6 +1031,7 @@ typedef enum vram__key {
      ~ %      a new tensor like the top: a kernel of it alone, of it and a number
      * 3      a new tensor from the top two / three, broadcast
      ? !      bools: the top two compared, the top compared with a number
+     ^        the top two change places: arguments are worked out from the last to the first
      0        a number that is a tensor of g's dtype       '   the top is not needed
      z        zeros like g in the dtype of that input      >   the top in the output's dtype
      /        temporaries below the top go now, not at the end of this gradient
@@ -1169,7 +1170,7 @@ typedef enum vram__key {
   X(add, 1, 2, bcast, pointwise, none, "w: g =; x: g =", "scalar inplace alpha")                 \
   X(sub, 1, 2, bcast, pointwise, none, "w: g ~; x: g =", "scalar inplace alpha")                 \
   X(mul, 1, 2, bcast, pointwise, none, "w: g x *; x: g w *", "scalar inplace")                   \
-  X(div, 1, 2, bcast, pointwise, none, "w: g ~ x w * w * *; x: g w *", "scalar inplace rounding_mode") \
+  X(div, 1, 2, bcast, pointwise, none, "w: x w * w * g ~ ^ *; x: g w *", "scalar inplace rounding_mode") \
   X(floor_divide, 1, 2, bcast, pointwise, none, "", "scalar inplace")                            \
   X(pow, 1, 2, bcast, pointwise, fp32, "x: g x ~ % *", "scalar inplace")                         \
   X(maximum, 2, 2, bcast, pointwise, none, "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3", "") \
@@ -2916,6 +2917,8 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
   size[lead - 1] = c;
   for (i = 0; i < k; i++) {
     int64_t reach = dil[i] * (kernel[i] - 1), z = x->v[lead + i], p = same ? reach : 2 * pad[i];
+    if (!z && in && (lead == 1 || x->v[0])) /* Convolution.cpp, _select_conv_backend */
+      return vram__bad(g, n, "an empty input may only lack samples or channels");
     if (same && stride[i] != 1)
       return vram__bad(g, n, "padding=same needs stride=1");
     if (word == VRAM__WORD("reflect") && (same ? reach - reach / 2 : pad[i]) >= z)
@@ -8610,6 +8613,11 @@ static void vram__bw_recipe(vram__s *s, vram__fn *f, vram__t *to) {
     case '\'':
       n--;
       continue;
+    case '^':
+      t = stack[n - 1];
+      stack[n - 1] = stack[n - 2];
+      stack[n - 2] = t;
+      continue;
     case '/':
       while (nown > 1) {
         vram__let(s, own[nown - 2]);
@@ -9378,18 +9386,20 @@ static void vram__run_any_conv(vram__s *s, const vram_node *n, vram__t *x, vram_
   vram__slow slow;
   vram__weights(s, n, &a[1], &a[2]);
   if (!batched) { /* autocast comes before the batch axis, the module's padding before both */
-    const int early = s->amp && vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
-    for (done = early ? 1 : 3, i = 3; i-- > done;)
+    const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
+    for (done = s->amp && zeros ? 1 : 3, i = 3; i-- > done;)
       if (a[i].d)
         a[i] = vram__autocast(s, a[i], s->amp);
-    p = early ? vram__autocast(s, x[0], s->amp) : vram__keep_t(s, x[0]);
+    p = done == 1 ? vram__autocast(s, x[0], s->amp)
+        : zeros   ? vram__keep_t(s, x[0])
+                  : vram__conv_pad(s, n, x[0], a[1]);
     c = vram__t_unsqueeze(s, p, 0);
     vram__let(s, p);
+    p = zeros ? vram__conv_pad(s, n, c, a[1]) : vram__keep_t(s, c);
+    vram__let(s, c);
     d = vram__unsqueezed(s, d, 0);
   } else
-    c = vram__keep_t(s, x[0]);
-  p = vram__conv_pad(s, n, c, a[1]);
-  vram__let(s, c);
+    p = vram__conv_pad(s, n, x[0], a[1]);
   a[0] = p;
   for (i = done; i-- > 0;)
     if (a[i].d)
@@ -10199,6 +10209,19 @@ static vram__t vram__linear(vram__s *s, const vram__t *in, const vram__dims *out
   return y;
 }
 
+/* Where gradients for this leaf arrive now. */
+static inline vram__task *vram__task_of(const vram__s *s, vram__leaf *l) {
+  return s->depth ? s->inner + (l - s->leaf) : &l->task;
+}
+
+/* Where a gradient that goes along this edge arrives. */
+static inline vram__t *vram__end_of(vram__s *s, vram__edge e) {
+  return e.fn & VRAM__LEAF ? &vram__task_of(s, s->leaf + (e.fn & ~VRAM__LEAF))->in
+                           : &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g;
+}
+
+VRAM__RARE void vram__linear_shared(vram__s *s, vram__fn *f, vram__t *to);
+
 /* g is no plain matrix: ViewBackward, AddmmBackward, TBackward */
 static void vram__bw_linear_view(vram__s *s, vram__fn *f, vram__t *to) {
   const uint32_t x = f->nin - 2u;
@@ -10236,14 +10259,10 @@ static void vram__bw_linear_view(vram__s *s, vram__fn *f, vram__t *to) {
   }
 }
 
-static void vram__bw_linear(vram__s *s, vram__fn *f, vram__t *to) {
+static inline void vram__bw_plain_linear(vram__s *s, vram__fn *f, vram__t *to) {
   const uint32_t x = f->nin - 2u;
   vram__t g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
-  if (!(g.d->flags & VRAM__PLAIN)) {
-    vram__bw_linear_view(s, f, to);
-    return;
-  }
   for (i = 0; i < 2;
        i++) { /* AddmmBackward begins with the first factor, MmBackward with the second */
     const uint32_t k = x + (i == x);
@@ -10265,6 +10284,16 @@ static void vram__bw_linear(vram__s *s, vram__fn *f, vram__t *to) {
     if (to[0].st)
       (s->top - to[0].st)->shown = 1;
   }
+}
+
+static void vram__bw_linear(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__edge *edge = VRAM__EDGES(f), *w = edge + f->nin - 1;
+  if (VRAM__SLOTS(f)[0].g.d->flags & VRAM__PLAIN)
+    vram__bw_plain_linear(s, f, to);
+  else
+    vram__bw_linear_view(s, f, to);
+  if ((w->fn && vram__end_of(s, *w)->d) || (f->nin > 2 && edge->fn && vram__end_of(s, *edge)->d))
+    vram__linear_shared(s, f, to);
 }
 
 VRAM__SELDOM_BEGIN
@@ -11907,6 +11936,12 @@ static void vram__bw_layer_norm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__drop_unwanted(s, f, to);
 }
 
+/* torch.nn.functional, _verify_batch_size and _verify_spatial_size */
+VRAM__RARE void vram__one_value(vram__s *s, const vram_node *n) {
+  vram__no_step(s, VRAM_ERR_UNSUPPORTED, n,
+                "a norm over one value: PyTorch stops with an error (expected more than 1 value)");
+}
+
 /* group_norm.cpp, native_group_norm. aux: groups */
 static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a[3], st[2], half[2], sc[2], c;
@@ -11920,6 +11955,8 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   for (i = 2; i < a[0].d->ndim; i++)
     hw *= a[0].d->v[i];
   size[0] = nc[0] = a[0].d->v[0], size[1] = groups, nc[1] = a[0].d->v[1];
+  if (nc[0] * nc[1] / groups * hw == 1)
+    vram__one_value(s, n);
   y[0] = vram__empty(s, vram__format(s, a[0].d, cl), a[0].dt);
   for (i = 0; i < 2; i++)
     st[i] = vram__empty(s, vram__dims_in(s, 2, size, NULL), a[0].dt);
@@ -12177,6 +12214,8 @@ static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vra
   if (n->param[2])
     rm = s->param[n->param[2]->index], rv = s->param[n->param[3]->index];
   train = (s->train || !rm.d) && VRAM__INT(n, training, 1);
+  if (train && x[0].d->numel == (uint64_t)x[0].d->v[1])
+    vram__one_value(s, n);
   if (!train || !rm.d || !in[2].d || !vram__usual_bn(x->d, in[1].d) ||
       !vram__cudnn_bn(x, &in[1], &in[2])) {
     y[0] = vram__t_batch_norm(s, in[0], in[1], in[2], rm, rv, train);
@@ -12228,7 +12267,7 @@ static vram__t vram__t_tiled(vram__s *s, vram__t x, int64_t n) {
 static void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t w, b, rm = vram__none(), rv = rm, v, t;
   int64_t size[VRAM_MAX_AXES], nc[2];
-  uint32_t i;
+  uint32_t i, one = 1;
   int train;
   vram__weights(s, n, &w, &b);
   w = vram__t_tiled(s, w, x[0].d->v[0]);
@@ -12241,7 +12280,9 @@ static void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x, 
   nc[0] = x[0].d->v[0], nc[1] = x[0].d->v[1];
   size[0] = 1, size[1] = nc[0] * nc[1];
   for (i = 2; i < x[0].d->ndim; i++)
-    size[i] = x[0].d->v[i];
+    size[i] = x[0].d->v[i], one &= size[i] == 1;
+  if (train && one)
+    vram__one_value(s, n);
   t = vram__t_contiguous(s, x[0]);
   v = vram__view(s, t, vram__dims_in(s, x[0].d->ndim, size, NULL), VRAM__K_view, 0);
   vram__let(s, t);
@@ -13741,12 +13782,14 @@ static vram__t vram__bag_wide(vram__s *s, vram__t i, vram__t offsets) {
 static void vram__run_embedding_bag(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__bag_is_max(n);
   vram__t w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag, wide,
-          in, idx = vram__none();
+          in, t, idx = vram__none();
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
   uint8_t it = x[0].dt;
   vram__fn *f = vram__record(s, n->op, &w, 1, 1, 5);
   offsets = given ? vram__keep_t(s, x[1]) : vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
   in = x[0].d->ndim == 2 ? vram__t_reshape(s, x[0], 1, &all) : vram__keep_t(s, x[0]);
+  t = vram__contiguous(s, offsets), vram__let(s, offsets), offsets = t; /* embedding_bag */
+  t = vram__contiguous(s, in), vram__let(s, in), in = t;
   wide = vram__bag_wide(s, in, offsets);
   if (wide.d)
     it = VRAM_I64;
@@ -15847,11 +15890,6 @@ VRAM__SELDOM_END
 
 /* ---- the step ---- */
 
-/* Where gradients for this leaf arrive now. */
-static inline vram__task *vram__task_of(const vram__s *s, vram__leaf *l) {
-  return s->depth ? s->inner + (l - s->leaf) : &l->task;
-}
-
 /* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
 static inline void vram__clear_leaf(vram__s *s, uint32_t i) {
   if (s->cast)
@@ -15961,6 +15999,47 @@ static void vram__validate(vram__s *s, vram__t *t, const vram__dims *d, uint8_t 
   }
 }
 
+static inline void vram__fit(vram__s *s, vram__edge e, vram__t *t) {
+  if (e.fn & VRAM__LEAF) {
+    const vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    if (t->d != l->d || t->dt != l->dt)
+      vram__validate(s, t, l->d, l->dt);
+  } else {
+    const vram__slot *o = VRAM__SLOTS(vram__fn_at(s, e.fn)) + e.out;
+    if (t->d != o->d || t->dt != o->dt)
+      vram__validate(s, t, o->d, o->dt);
+  }
+}
+
+/* A linear layer whose weight or bias has a gradient already: AddmmBackward hands on those of the
+   bias and of x, TBackward that of the weight; folded axes of x are ViewBackward's, which is older
+   than TBackward with a bias and younger without (Linear.cpp). What was added goes with each. */
+VRAM__RARE void vram__linear_shared(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__edge *edge = VRAM__EDGES(f);
+  vram__t *g = &VRAM__SLOTS(f)[0].g;
+  const uint32_t x = f->nin - 2u, folds = g->d->ndim > 2;
+  uint32_t i, k, order[3];
+  order[0] = 0, order[1] = x && folds ? 2 : 1, order[2] = 3 - order[1];
+  for (i = 0; i < f->nin; i++)
+    if (to[i].d)
+      vram__fit(s, edge[i], to + i);
+  vram__let(s, *g);
+  g->d = NULL;
+  vram__release_saved(s, f);
+  for (k = 0; k < f->nin; k++) {
+    vram__t *t = to + order[k];
+    if (t->d)
+      vram__arrive(s, vram__end_of(s, edge[order[k]]), t);
+    if (!k && x && !folds)
+      continue; /* the bias goes with x */
+    for (i = 0; i <= k; i++)
+      if (to[order[i]].d) {
+        vram__let(s, to[order[i]]);
+        to[order[i]].d = NULL;
+      }
+  }
+}
+
 /* Flags what the flagged records from `from` back to `end` lead to, and tells leaves how many
    gradients will come. */
 static void vram__expect(vram__s *s, uint32_t from, uint32_t end) {
@@ -16022,18 +16101,8 @@ static void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
     if (s->failed)
       return;
     for (i = 0; i < f->nin; i++)
-      if (gin[i].d) {
-        const uint32_t e = edge[i].fn;
-        if (e & VRAM__LEAF) {
-          const vram__leaf *l = s->leaf + (e & ~VRAM__LEAF);
-          if (gin[i].d != l->d || gin[i].dt != l->dt)
-            vram__validate(s, gin + i, l->d, l->dt);
-        } else {
-          const vram__slot *o = VRAM__SLOTS(vram__fn_at(s, e)) + edge[i].out;
-          if (gin[i].d != o->d || gin[i].dt != o->dt)
-            vram__validate(s, gin + i, o->d, o->dt);
-        }
-      }
+      if (gin[i].d)
+        vram__fit(s, edge[i], gin + i);
     for (i = 0; i < f->nout; i++)
       if (slot[i].g.d) {
         vram__let(s, slot[i].g);
@@ -16207,11 +16276,12 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
         uint32_t r = s->name_of[n->in[0]->index];
         vram__obj *o = s->obj + r;
         vram__t old = o->t;
-        if (y[0].st && (n->flags & VRAM__INPLACE))
+        int writes = y[0].st && vram__writes(n);
+        if (writes && (n->flags & VRAM__INPLACE))
           (s->top - (s->top - y[0].st)->base)->ver++;
         if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
           vram__rebase(s, old, &y[0]);
-        if (y[0].st && vram__writes(n))
+        if (writes)
           vram__overwritten(s, s->top - (s->top - y[0].st)->base, newest, saved);
         o->t = y[0];
         vram__let(s, old);

@@ -99,6 +99,15 @@ static void errors(void) {
          "the reentrant form (node b)");
 }
 
+/* Without checkpointing: norms over one value. */
+static void one_value(void) {
+  static const char why[] =
+      "a norm over one value: PyTorch stops with an error (expected more than 1 value) (node n)";
+  refuse("input x f32 [1,3,1,1]\nbatch_norm n x\nmean l n\n", NULL, 0, 0, why);
+  refuse("input x f32 [1,6,1]\ngroup_norm n x num_groups=6\nmean l n\n", NULL, 0, 0, why);
+  refuse("input x f32 [4,3,1]\ninstance_norm n x\nmean l n\n", NULL, 0, 0, why);
+}
+
 /* Without checkpointing: in-place operations on what backward needs, and those that may be. */
 static void overwritten(void) {
   static const char why[] = "what backward needs was overwritten in place: PyTorch stops with an "
@@ -231,6 +240,7 @@ static void segments(void) {
 
 int main(void) {
   errors();
+  one_value();
   overwritten();
   node_errors();
   names();
