@@ -75,8 +75,15 @@ truth)
     done
   fi ;;
 coverage)
-  if sh tests/coverage.sh >build/part/coverage.out 2>&1; then ok; else bad coverage; fi
-  cat build/part/coverage.out ;;
+  if ! sh tests/coverage.sh >build/part/coverage.out 2>&1; then
+    bad coverage
+    cat build/part/coverage.out
+  elif grep -q '^SKIP' build/part/coverage.out; then
+    skip "$(sed -n 's/^SKIP coverage: //p' build/part/coverage.out)"
+  else
+    ok
+    cat build/part/coverage.out
+  fi ;;
 text | static | fuzz | link)
   . "tests/part_$part.sh" ;;
 *) bad "no such part" ;;
