@@ -709,6 +709,7 @@
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_drop VRAM__JOIN(VRAM_NAMESPACE, vram_drop)
+#define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_out VRAM__JOIN(VRAM_NAMESPACE, vram_out)
 #define vram_output VRAM__JOIN(VRAM_NAMESPACE, vram_output)
 #define vram_apply VRAM__JOIN(VRAM_NAMESPACE, vram_apply)
@@ -1297,12 +1298,17 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
 /* The name ("conv2d"); "?" for what is no op. Never NULL. */
 VRAM_API const char *vram_op_name(uint32_t op);
 
-/* Sizes and strides in elements; `v` holds ndim sizes, then ndim strides. */
-typedef struct vram__dims {
+/* Sizes and strides in elements; `v` holds ndim sizes, then ndim strides. Shared: many values may
+   point to one. */
+typedef struct vram_dims {
   uint64_t numel;
   uint8_t ndim, flags;
   int64_t v[2 * VRAM_MAX_AXES];
-} vram__dims;
+} vram_dims;
+
+#define VRAM_NODE_INNER                                                                            \
+  2u /* vram_node.flags: a line that an op was written out to, not the last                        \
+      */
 
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
@@ -1320,14 +1326,14 @@ struct vram_node {
   uint32_t nin, nout, nparam;
   uint32_t index; /* 0, 1, ... in execution order */
   uint32_t line;  /* of the text, 0: built by calls */
-  uint16_t op;    /* vram_op */
+  uint16_t op;    /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
   uint8_t flags;
   uint8_t name_len;
 };
 
 /* A value: what a node gives, or an input of the model. */
 struct vram_value {
-  const vram__dims *d;
+  const vram_dims *d;
   vram_node *node; /* NULL: an input */
   const char *name;
   uint32_t index; /* 0, 1, ... */
@@ -1340,12 +1346,12 @@ struct vram_value {
 /* A parameter or buffer. */
 struct vram_param {
   vram_param *next;
-  const vram__dims *d;
+  const vram_dims *d;
   vram_node *node;
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   uint8_t dtype;
-  uint8_t kind; /* VRAM__PARAM, VRAM__FROZEN or VRAM__BUFFER */
+  uint8_t kind; /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
 };
 
 typedef struct vram__total {     /* of a list of tensors */
@@ -1377,7 +1383,7 @@ typedef struct vram_graph {
     uint32_t len, set;
     int64_t value;
   } dim[VRAM_MAX_DIMS];
-  const vram__dims *cache[64];
+  const vram_dims *cache[64];
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
@@ -1401,6 +1407,11 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
      vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
      vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
      x = vram_out(c, 0); ...                                                                    */
+
+/* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
+   most cap - 1 bytes and a zero byte go to `to`. Returns the bytes of the whole name; 0 for NULL.
+ */
+VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
@@ -1979,7 +1990,7 @@ static void vram__more_i(vram_graph *g, int64_t v) {
   vram__puti(g->error.text, sizeof g->error.text, &n, v);
 }
 
-static void vram__more_dims(vram_graph *g, const vram__dims *d) {
+static void vram__more_dims(vram_graph *g, const vram_dims *d) {
   uint32_t i;
   vram__more(g, "[");
   for (i = 0; i < d->ndim; i++) {
@@ -2004,7 +2015,7 @@ static void vram__more_dims(vram_graph *g, const vram__dims *d) {
 #define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
 
 /* Tensor::suggest_memory_format: channels last? */
-static int vram__suggests_cl(const vram__dims *d) { return (d->flags & VRAM__CL_STRIDES) != 0; }
+static int vram__suggests_cl(const vram_dims *d) { return (d->flags & VRAM__CL_STRIDES) != 0; }
 
 static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
   uint64_t at = (*used + 7) & ~(uint64_t)7;
@@ -2015,7 +2026,7 @@ static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) 
 }
 
 static uint64_t vram__dims_bytes(uint32_t ndim) {
-  return offsetof(vram__dims, v) + 2 * (uint64_t)ndim * sizeof(int64_t);
+  return offsetof(vram_dims, v) + 2 * (uint64_t)ndim * sizeof(int64_t);
 }
 
 /* c10/core/MemoryFormat.h, is_channels_last_strides_2d and _3d */
@@ -2097,14 +2108,14 @@ static int vram__dims_fit(uint32_t n, const int64_t *size) {
 }
 
 /* The dims object of these sizes and strides (NULL: contiguous); NULL: no memory, or too large. */
-static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
-                                        const vram__dims **cache, uint32_t n, const int64_t *size,
-                                        const int64_t *stride) {
+static const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
+                                       const vram_dims **cache, uint32_t n, const int64_t *size,
+                                       const int64_t *stride) {
   int64_t own[VRAM_MAX_AXES];
   uint64_t h = n, numel = 1;
   uint32_t i;
-  const vram__dims *c;
-  vram__dims *d;
+  const vram_dims *c;
+  vram_dims *d;
   if (!stride) {
     uint64_t z = 1;
     for (i = n; i-- > 0;)
@@ -2127,7 +2138,7 @@ static const vram__dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t c
   }
   if (!vram__dims_fit(n, size))
     return NULL;
-  d = (vram__dims *)vram__bump(mem, used, cap, vram__dims_bytes(n));
+  d = (vram_dims *)vram__bump(mem, used, cap, vram__dims_bytes(n));
   if (!d)
     return NULL;
   d->numel = numel;
@@ -2176,14 +2187,14 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #define VRAM__SMALL UINT64_C(1048576)
 static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
 
-VRAM__RARE uint64_t vram__packed_bytes(const vram__dims *d, uint8_t dt) {
+VRAM__RARE uint64_t vram__packed_bytes(const vram_dims *d, uint8_t dt) {
   const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
   uint64_t bytes;
   vram_dtype_rows_bytes((vram_dtype)dt, row ? d->numel / row : 0, row, &bytes);
   return bytes;
 }
 
-static uint64_t vram__bytes_of(const vram__dims *d, uint8_t dt) {
+static uint64_t vram__bytes_of(const vram_dims *d, uint8_t dt) {
   return vram__item_bytes[dt] ? d->numel * vram__item_bytes[dt] : vram__packed_bytes(d, dt);
 }
 
@@ -2359,7 +2370,6 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 
 #define VRAM__INPLACE 1u /* node: the output is the first input's storage */
 #define VRAM__LOSS 4u    /* node: a loss */
-#define VRAM__INNER 2u   /* node: one of the lines that an op was written out to */
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
@@ -2426,10 +2436,10 @@ static int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 
-static const vram__dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size) {
+static const vram_dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
-  const vram__dims *d;
+  const vram_dims *d;
   for (i = 0; i < n; i++) {
     if (size[i] < 0) {
       vram__fail(g, VRAM_ERR_SHAPE, "a size is negative");
@@ -2447,7 +2457,7 @@ static const vram__dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t 
   return d;
 }
 
-static int vram__out_d(vram_node *n, uint32_t i, const vram__dims *d, uint8_t dtype) {
+static int vram__out_d(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype) {
   if (!d)
     return 0;
   if (i < n->nout)
@@ -2500,7 +2510,7 @@ static void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes)
 static uint32_t vram__kind_rank(uint8_t dt);
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
-static int vram__whole_blocks(vram_graph *g, const vram__dims *d, uint8_t dtype) {
+static int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype) {
   const int64_t row = d->ndim ? d->v[d->ndim - 1] : 1, each = vram__dtype_rows[dtype].row_multiple;
   if (row % each == 0)
     return 1;
@@ -2519,7 +2529,7 @@ static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, 
                      const int64_t *size, uint8_t dtype, uint8_t kind) {
   vram_param *p;
   const int64_t *w = vram__list(n, VRAM__KEY_weights, NULL);
-  const vram__dims *d = vram__dims_of(g, ndim, size);
+  const vram_dims *d = vram__dims_of(g, ndim, size);
   if (!d)
     return 0;
   if (w && kind != VRAM__BUFFER) {
@@ -2641,7 +2651,7 @@ static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
 static uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p);
 
 static int vram__shape_same(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint8_t dt = n->in[0]->dtype;
   uint32_t i, c = 0, a;
   const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
@@ -2663,7 +2673,7 @@ static int vram__shape_same(vram_graph *g, vram_node *n) {
 }
 
 /* Broadcasts b onto the shape of n axes in size; 0: does not fit. */
-static int vram__bcast(uint32_t *ndim, int64_t *size, const vram__dims *b) {
+static int vram__bcast(uint32_t *ndim, int64_t *size, const vram_dims *b) {
   uint32_t n = *ndim, i;
   if (b->ndim > n) {
     uint32_t k = b->ndim - n;
@@ -2686,7 +2696,7 @@ static int vram__bcast(uint32_t *ndim, int64_t *size, const vram__dims *b) {
 
 /* The same for n sizes. */
 static int vram__bcast_lead(uint32_t *ndim, int64_t *size, uint32_t n, const int64_t *from) {
-  vram__dims d;
+  vram_dims d;
   uint32_t i;
   vram__zero(&d, sizeof d);
   d.ndim = (uint8_t)n;
@@ -2803,7 +2813,7 @@ static uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t co
 static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim, i, first = 0, count = n->nin;
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int number = VRAM__INT(n, scalar, 0) != 0,
       rounded = vram__list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
   uint8_t dt = n->in[0]->dtype;
@@ -2886,7 +2896,7 @@ static int vram__window(vram_graph *g, const vram_node *n, uint32_t key, uint32_
 }
 
 static int vram__shape_conv(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__spatial(n->op), i, same = 0, lead;
   int transposed = vram__is_transposed(n->op);
   int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
@@ -2960,7 +2970,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_linear(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
   if (!x->ndim)
@@ -2970,7 +2980,7 @@ static int vram__shape_linear(vram_graph *g, vram_node *n) {
   w[1] = x->v[x->ndim - 1];
   w[0] = VRAM__INT(n, out_features, 0);
   if (n->nin > 1) {
-    const vram__dims *d = n->in[1]->d;
+    const vram_dims *d = n->in[1]->d;
     if (d->ndim != 2 || d->v[1] != w[1])
       return vram__bad(g, n, "a weight of another shape");
     if (vram__list(n, VRAM__KEY_out_features, NULL) && d->v[0] != w[0])
@@ -2999,7 +3009,7 @@ static int vram__params(vram_graph *g, vram_node *n, uint32_t count) {
 }
 
 static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
-  const vram__dims *a = n->in[0]->d, *b = n->in[1]->d;
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
   int64_t size[VRAM_MAX_AXES], w[3];
   uint32_t i, r = a->ndim;
   if (!r || b->ndim != r)
@@ -3019,7 +3029,7 @@ static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_embedding(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
   if (x->ndim >= VRAM_MAX_AXES)
@@ -3043,7 +3053,7 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
-  const vram__dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
+  const vram_dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
   int64_t size[VRAM_MAX_AXES + 2], ka, kb, dims[VRAM_MAX_AXES];
   static const struct {
     uint16_t op;
@@ -3062,7 +3072,7 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   for (i = 0; i + 2 < a->ndim; i++)
     size[ndim++] = a->v[i];
   if (b->ndim > 2) {
-    vram__dims t = *b;
+    vram_dims t = *b;
     t.ndim = (uint8_t)(b->ndim - 2);
     if (!vram__bcast(&ndim, size, &t))
       return vram__bad(g, n, "batches do not broadcast");
@@ -3084,7 +3094,7 @@ static int vram__shape_matmul(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_norm(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t c, size[VRAM_MAX_AXES];
   uint32_t i, k = 1, own = 1, bias = 1;
   int64_t zero = 0;
@@ -3111,7 +3121,7 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
   if (n->nin > 1)
     own = 0;
   for (i = 1; i < n->nin; i++) {
-    const vram__dims *w = n->in[i]->d;
+    const vram_dims *w = n->in[i]->d;
     uint32_t j = 0;
     while (j < k && w->ndim == k && w->v[j] == size[j])
       j++;
@@ -3135,7 +3145,7 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_lrn(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t c;
   const int64_t *v = vram__list(n, VRAM__KEY_size, &c);
   int64_t size[VRAM_MAX_AXES];
@@ -3153,7 +3163,7 @@ static int vram__shape_lrn(vram_graph *g, vram_node *n) {
 
 /* The input of a pooling has k axes behind channels, and a batch or none: how many lead them. */
 static uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   if (x->ndim == k + 1 || x->ndim == k + 2)
     return x->ndim - k;
   vram__bad(g, n, "a tensor of another number of axes");
@@ -3161,7 +3171,7 @@ static uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k) {
 }
 
 static int vram__shape_pool(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__spatial(n->op), i, lead = vram__lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
   int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
@@ -3196,7 +3206,7 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
 
 /* The input's leading axes, then k sizes that a key gives. */
 static int vram__resize(vram_graph *g, vram_node *n, uint32_t k, const int64_t *to) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < x->ndim; i++)
@@ -3222,7 +3232,7 @@ static int64_t vram__times(int64_t in, int64_t factor) {
 }
 
 static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__spatial(n->op), i, lead = vram__lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__list(n, VRAM__KEY_output_size, NULL) != NULL;
@@ -3243,7 +3253,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__spatial(n->op), i, lead = vram__lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
   if (!lead || !vram__window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
@@ -3287,7 +3297,7 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   } modes[] = {{"nearest", 3, 5, 0},  {"nearest-exact", 3, 5, 0}, {"linear", 3, 3, 0},
                {"bilinear", 4, 4, 1}, {"bicubic", 4, 4, 1},       {"trilinear", 5, 5, 0},
                {"area", 3, 5, 0}};
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t k = x->ndim - 2u, i, c;
   int64_t to[3], word = VRAM__INT(n, mode, VRAM__WORD("nearest"));
   const int64_t *v = vram__list(n, VRAM__KEY_scale_factor, &c);
@@ -3319,7 +3329,7 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_pixel(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int up = n->op == VRAM_OP_pixel_shuffle;
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
   if (x->ndim < 3)
@@ -3337,7 +3347,7 @@ static int vram__shape_pixel(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_pad(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t c, i;
   const int64_t *v = vram__list(n, VRAM__KEY_pad, &c);
   int64_t word = VRAM__INT(n, mode, VRAM__WORD("constant")), size[VRAM_MAX_AXES];
@@ -3371,7 +3381,7 @@ static int vram__shape_pad(vram_graph *g, vram_node *n) {
 
 /* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
 static int vram__shape_fold(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int back = n->op == VRAM_OP_fold;
   uint32_t i, lead = vram__lead(g, n, back ? 1 : 2);
   int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
@@ -3412,7 +3422,7 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d, *d = n->in[1]->d;
+  const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, k = x->ndim - 2u;
   if (x->ndim < 4 || x->ndim > 5 || d->ndim != x->ndim || d->v[0] != x->v[0] ||
@@ -3424,7 +3434,7 @@ static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_glu(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t a, i;
   if (!x->ndim || !vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
@@ -3438,7 +3448,7 @@ static int vram__shape_glu(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_prelu(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t c = VRAM__INT(n, num_parameters, 1);
   if (n->nin > 1)
     c = (int64_t)n->in[1]->d->numel;
@@ -3464,7 +3474,7 @@ static int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t k
 
 /* attention.cpp, validate_sdpa_input */
 static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
-  const vram__dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   int64_t size[VRAM_MAX_AXES], all[VRAM_MAX_AXES];
   uint32_t i, j, r = q->ndim, m = 0;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
@@ -3492,7 +3502,7 @@ static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
     heads = vram__mul(heads, (uint64_t)(size[i] ? size[i] : 1));
   size[m] = q->v[r - 2], size[m + 1] = v->v[r - 1];
   if (n->nin > 3) {
-    const vram__dims *mask = n->in[3]->d;
+    const vram_dims *mask = n->in[3]->d;
     if (VRAM__INT(n, is_causal, 0))
       return vram__bad(g, n, "is_causal=1 together with a mask");
     if (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2)
@@ -3528,8 +3538,8 @@ enum {
 /* torch.nn.MultiheadAttention: query, key, value, a mask; outputs: the result, the weights. The
    parameters stand in the order in which the module registers them. */
 static int vram__shape_mha(vram_graph *g, vram_node *n) {
-  const vram__dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d,
-                   *m = n->nin > 3 ? n->in[3]->d : NULL;
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d,
+                  *m = n->nin > 3 ? n->in[3]->d : NULL;
   const int batched = q->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0);
   const int64_t h = VRAM__INT(n, num_heads, 0);
   int64_t E, L, S, B, kd, vd, size[VRAM_MAX_AXES];
@@ -3599,7 +3609,7 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_reduce(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t c = 0, i, a, mask = 0, m = 0;
   int64_t size[VRAM_MAX_AXES];
   const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
@@ -3683,7 +3693,7 @@ static uint32_t vram__repeats(const vram_node *n, uint32_t ndim, int64_t *to) {
 }
 
 static int vram__shape_repeat(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
   uint32_t c, i, k = vram__repeats(n, x->ndim, r);
   vram__list(n, VRAM__KEY_repeats, &c);
@@ -3711,7 +3721,7 @@ static int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
    stand behind them. */
 static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d, *w = NULL, *o = NULL;
+  const vram_dims *x = n->in[0]->d, *w = NULL, *o = NULL;
   int64_t size[2], z[2];
   uint32_t i;
   uint8_t dt;
@@ -3739,7 +3749,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_gather(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d, *d = n->in[1]->d;
+  const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
@@ -3764,7 +3774,7 @@ static int vram__shape_dropout(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_scatter(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d, *d = n->in[1]->d;
+  const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
     return 0;
@@ -3786,7 +3796,7 @@ static int vram__shape_scatter(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_index_select(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
@@ -3803,10 +3813,10 @@ static int vram__shape_index_select(vram_graph *g, vram_node *n) {
    depends on the data, this is the upper bound. */
 static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, uint32_t *ndim,
                              int64_t *size) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t idx[VRAM_MAX_AXES];
   uint32_t i, a = 0, m = 0, k = 0, used = count;
-  const vram__dims *d = n->in[1]->d;
+  const vram_dims *d = n->in[1]->d;
   if (!x->ndim || !vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return vram__bad(g, n, "an index into a tensor without axes");
   if (n->in[1]->dtype == VRAM_BOOL || n->in[1]->dtype == VRAM_U8) {
@@ -3876,7 +3886,7 @@ static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_topk(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], k;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
@@ -3903,7 +3913,7 @@ static int vram__shape_argmax(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES + 1];
   uint32_t i;
   if (n->in[0]->dtype != VRAM_I64)
@@ -3938,7 +3948,7 @@ static int vram__shape_histc(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_diff(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES] = {0};
   uint32_t i, a;
   vram__promote p;
@@ -3952,7 +3962,7 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   if (n->nin > 1) {
-    const vram__dims *d = n->in[1]->d;
+    const vram_dims *d = n->in[1]->d;
     if (d->ndim != x->ndim)
       return vram__bad(g, n, "diff with a prefix of other axes");
     for (i = 0; i < x->ndim; i++)
@@ -3968,7 +3978,7 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r = vram__int(n, VRAM__KEY_repeats, 1);
   uint32_t c, i, a = 0, ndim = x->ndim;
   uint64_t z;
@@ -4001,7 +4011,7 @@ typedef struct vram__rnn {
   uint32_t params;             /* of one layer and direction */
 } vram__rnn;
 
-static void vram__rnn_of(const vram_node *n, const vram__dims *x, vram__rnn *r) {
+static void vram__rnn_of(const vram_node *n, const vram_dims *x, vram__rnn *r) {
   int batch = x->ndim == 3;
   r->lstm = n->op == VRAM_OP_lstm;
   r->gates = r->lstm ? 4 : n->op == VRAM_OP_gru ? 3 : 1;
@@ -4069,7 +4079,7 @@ static int vram__rnn_own(vram_graph *g, vram_node *n, uint32_t at, const vram__r
 /* Input i, the state before the first step, has these sizes. */
 static int vram__rnn_state(vram_graph *g, const vram_node *n, uint32_t i, uint32_t ndim,
                            const int64_t *size) {
-  const vram__dims *d;
+  const vram_dims *d;
   uint32_t a;
   if (i >= n->nin)
     return 1;
@@ -4084,7 +4094,7 @@ static int vram__rnn_state(vram_graph *g, const vram_node *n, uint32_t i, uint32
 #define VRAM__MAX_RNN_LAYERS 4096
 
 static int vram__shape_rnn(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   vram__rnn r;
   int64_t size[3], layer;
   uint32_t m, k, at = 0;
@@ -4136,7 +4146,7 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   vram__rnn r;
   int64_t size[2];
   uint32_t m = 0;
@@ -4168,7 +4178,7 @@ static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
 /* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
    gated: a gate beside up, as SwiGLU has */
 static int vram__shape_moe(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   int64_t e = VRAM__INT(n, num_experts, 0), k = VRAM__INT(n, top_k, 0),
           i = VRAM__INT(n, intermediate_size, 0),
           shared = VRAM__INT(n, shared_intermediate_size, 0), size[3];
@@ -4234,7 +4244,7 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
    operand, the inner size or nothing split. */
 static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
-  const vram__dims *a = n->in[0]->d, *b = n->in[1]->d, *o = n->in[2]->d;
+  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d, *o = n->in[2]->d;
   int64_t size[3];
   uint32_t m = 0;
   if (a->ndim < 2 || a->ndim > 3 || b->ndim < 2 || b->ndim > 3)
@@ -4256,7 +4266,7 @@ static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t c, i, free = VRAM_MAX_AXES;
   const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
   int64_t size[VRAM_MAX_AXES];
@@ -4282,7 +4292,7 @@ static int vram__shape_reshape(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_flatten(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t a, b, i, m = 0;
   int64_t size[VRAM_MAX_AXES];
   if (!vram__axis(g, VRAM__INT(n, start_dim, 0), x->ndim, &a))
@@ -4303,7 +4313,7 @@ static int vram__shape_flatten(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_unflatten(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t a, c, i, m = 0, free = 99;
   int64_t size[2 * VRAM_MAX_AXES], z = 1;
   const int64_t *v = vram__list(n, VRAM__KEY_sizes, &c);
@@ -4367,7 +4377,7 @@ static int vram__order(vram_graph *g, const vram_node *n, uint32_t ndim, uint8_t
 }
 
 static int vram__shape_permute(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
@@ -4383,7 +4393,7 @@ static int vram__shape_permute(vram_graph *g, vram_node *n) {
 #define vram__shape_t vram__shape_permute
 
 static int vram__shape_squeeze(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c, m = 0, mask = 0;
   int64_t size[VRAM_MAX_AXES];
   const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
@@ -4401,7 +4411,7 @@ static int vram__shape_squeeze(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
   if (x->ndim >= VRAM_MAX_AXES)
@@ -4414,7 +4424,7 @@ static int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_expand(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t c, i, k;
   const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
   int64_t size[VRAM_MAX_AXES];
@@ -4456,7 +4466,7 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
 }
 
 static int vram__shape_slice(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a;
   int64_t size[VRAM_MAX_AXES], start, step, len;
   if (!x->ndim)
@@ -4479,7 +4489,7 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
 #define vram__shape_narrow vram__shape_slice
 
 static int vram__shape_select(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES], at = VRAM__INT(n, index, 0);
   if (!x->ndim)
@@ -4495,7 +4505,7 @@ static int vram__shape_select(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_split(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c = 0, k, pieces;
   int64_t size[VRAM_MAX_AXES], left, per;
   const int64_t *v = vram__list(n, VRAM__KEY_split_size_or_sections, &c);
@@ -4540,7 +4550,7 @@ static int vram__shape_split(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_unbind(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
   if (!x->ndim)
@@ -4559,10 +4569,10 @@ static int vram__shape_unbind(vram_graph *g, vram_node *n) {
 }
 
 /* TensorShape.h, cat_should_skip_tensor: an empty list is left out whatever the others are */
-static int vram__cat_skips(const vram__dims *d) { return d->ndim == 1 && !d->v[0]; }
+static int vram__cat_skips(const vram_dims *d) { return d->ndim == 1 && !d->v[0]; }
 
 static int vram__shape_cat(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, k;
   int64_t size[VRAM_MAX_AXES];
   vram__promote p;
@@ -4577,7 +4587,7 @@ static int vram__shape_cat(vram_graph *g, vram_node *n) {
     size[i] = x->v[i];
   size[a] = 0;
   for (k = 0; k < n->nin; k++) {
-    const vram__dims *d = n->in[k]->d;
+    const vram_dims *d = n->in[k]->d;
     vram__promote_add(&p, n->in[k]->dtype, d->ndim);
     if (vram__cat_skips(d))
       continue;
@@ -4595,7 +4605,7 @@ static int vram__shape_cat(vram_graph *g, vram_node *n) {
 }
 
 static int vram__shape_stack(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d;
+  const vram_dims *x = n->in[0]->d;
   uint32_t i, a, k, m = 0;
   int64_t size[VRAM_MAX_AXES];
   vram__promote p;
@@ -4605,7 +4615,7 @@ static int vram__shape_stack(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim + 1u, &a))
     return 0;
   for (k = 0; k < n->nin; k++) {
-    const vram__dims *d = n->in[k]->d;
+    const vram_dims *d = n->in[k]->d;
     for (i = 0; i < x->ndim; i++)
       if (d->ndim != x->ndim || d->v[i] != x->v[i])
         return vram__bad(g, n, "stack of tensors of different sizes");
@@ -4638,7 +4648,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 /* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
    by element, cosine_embedding_loss and triplet_margin_loss along the last axis. */
 static int vram__shape_loss(vram_graph *g, vram_node *n) {
-  const vram__dims *x = n->in[0]->d, *t = n->nin > 1 ? n->in[1]->d : NULL;
+  const vram_dims *x = n->in[0]->d, *t = n->nin > 1 ? n->in[1]->d : NULL;
   int64_t size[VRAM_MAX_AXES], red = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   uint32_t i, m = 0, k;
   const int none = red == VRAM__WORD("none"),
@@ -4842,7 +4852,7 @@ static int vram__label_all(vram__labels *l, const vram_node *n, const char **wha
   for (i = 0; i < l->n; i++)
     l->size[i] = 1;
   for (p = l->text, k = 0; k < n->nin; k++) {
-    const vram__dims *d = n->in[k]->d;
+    const vram_dims *d = n->in[k]->d;
     uint64_t mine = 0;
     *what = "an operand of another number of axes than its labels";
     if (vram__label_axes(l, &p, d->ndim, axis))
@@ -4874,7 +4884,7 @@ static int vram__shape_einsum(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, what);
   vram__zero(&pr, sizeof pr);
   for (p = l.text, k = 0; k < n->nin; k++) { /* the widest tensor on the way */
-    const vram__dims *d = n->in[k]->d;
+    const vram_dims *d = n->in[k]->d;
     vram__promote_add(&pr, n->in[k]->dtype, d->ndim);
     vram__label_axes(&l, &p, d->ndim, axis);
     for (mine = 0, i = 0; i < d->ndim; i++)
@@ -5513,7 +5523,7 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
     }
     if (!vram__emit(q, o, x, ni, 1, kv, nk, &m))
       return 0;
-    m->flags |= VRAM__INNER;
+    m->flags |= VRAM_NODE_INNER;
     name[nn] = w[1], len[nn] = wl[1], val[nn] = &m->out[0], nn++;
   }
   for (k = 0; k < nin; k++)
@@ -6077,6 +6087,25 @@ VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vra
   return vram__add(&q, op, names, names + vram__len(names), x, nin, attr, na, q.start);
 }
 
+VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
+  const vram__round *r, *round[VRAM_MAX_LOOPS];
+  char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
+  uint32_t k = 0, len = 0, copied = 0;
+  name[0] = 0;
+  if (n)
+    vram__put(name, sizeof name, &len, n->name, n->name_len);
+  for (r = n ? n->round : NULL; r && k < VRAM_MAX_LOOPS; r = r->up)
+    round[k++] = r;
+  while (k) {
+    vram__puts(name, sizeof name, &len, "[");
+    vram__puti(name, sizeof name, &len, round[--k]->round);
+    vram__puts(name, sizeof name, &len, "]");
+  }
+  if (cap)
+    vram__put(to, cap, &copied, name, len);
+  return len;
+}
+
 VRAM_API vram_value *vram_out(vram_node *n, uint32_t i) {
   return n && i < n->nout ? n->out + i : NULL;
 }
@@ -6290,13 +6319,13 @@ typedef struct vram__store {
   uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
   uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
                       before it, + 1 */
-  const vram__dims *d;
+  const vram_dims *d;
 } vram__store;
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
 struct vram__t {
-  const vram__dims *d;
+  const vram_dims *d;
   uint32_t st;  /* slot, 0: none */
   uint32_t fn;  /* tape record that made it, or leaf; 0: none */
   uint16_t out; /* which output of fn */
@@ -6307,7 +6336,7 @@ struct vram__t {
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
   vram__t g;
-  const vram__dims *d;
+  const vram_dims *d;
   uint8_t dt;
 } vram__slot;
 
@@ -6340,7 +6369,7 @@ typedef struct vram__task { /* gradients that arrive at a leaf in one backward *
 } vram__task;
 
 typedef struct vram__leaf {
-  const vram__dims *d;
+  const vram_dims *d;
   vram__t grad; /* .grad */
   vram__task task;
   uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
@@ -6424,7 +6453,7 @@ struct vram__s {
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
   vram__store *top;   /* slots grow down: slot i is top - i; slot 0 stands for none */
-  vram__dims *spare;  /* when the memory is used up */
+  vram_dims *spare;   /* when the memory is used up */
   uint32_t nspare;
   uint32_t nstore, free;
   uint32_t last_fn, max_fn_in;
@@ -6468,9 +6497,9 @@ struct vram__s {
   uint8_t all_had;                 /* every trainable parameter got a gradient, */
   uint8_t missing;                 /* or one did not, so it has no optimizer state */
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
-  const vram__dims *cache[64];
-  const vram__dims *scalar;
-  const vram__dims *vec; /* the last one of one axis that vram__vec made */
+  const vram_dims *cache[64];
+  const vram_dims *scalar;
+  const vram_dims *vec; /* the last one of one axis that vram__vec made */
   const vram_node *node;
   vram_phase phase;
   uint8_t grad, train, amp, failed, low;
@@ -6600,7 +6629,7 @@ static inline uint32_t vram__slot_new(vram__s *s) {
 
 /* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
    nothing). */
-VRAM__PART uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram__dims *d) {
+VRAM__PART uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram_dims *d) {
   uint32_t i = s->free;
   vram__store *st = s->top - i;
   if (s->mute)
@@ -6772,9 +6801,9 @@ static void vram__let(vram__s *s, vram__t t) {
   vram__drop_store(s, t.st);
 }
 
-static const vram__dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
-                                       const int64_t *stride) {
-  const vram__dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
+static const vram_dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
+                                      const int64_t *stride) {
+  const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
   if (!d) { /* what is left of this operation works with spare ones */
     uint64_t own = 0;
     int64_t one[VRAM_MAX_AXES];
@@ -6806,7 +6835,7 @@ static vram__t vram__none(void) {
 }
 
 /* A fresh tensor of dims d, which are dense. */
-static vram__t vram__empty(vram__s *s, const vram__dims *d, uint8_t dt) {
+static vram__t vram__empty(vram__s *s, const vram_dims *d, uint8_t dt) {
   vram__t t;
   t.d = d;
   t.st = s->registers ? 0 : vram__new_of(s, vram__bytes_of(d, dt), d);
@@ -6832,12 +6861,12 @@ static vram__t vram__raw(vram__s *s, uint64_t bytes) {
 }
 
 /* The dims of a fresh contiguous tensor of d's sizes. */
-static const vram__dims *vram__contig(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__contig(vram__s *s, const vram_dims *d) {
   return d->flags & VRAM__PLAIN ? d : vram__dims_in(s, d->ndim, d->v, NULL);
 }
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
-static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
+static vram__t vram__alias_only(vram__s *s, vram__t x, const vram_dims *d) {
   vram__t t = x;
   vram__store *st, *b;
   t.d = d;
@@ -6861,7 +6890,7 @@ static vram__t vram__alias_only(vram__s *s, vram__t x, const vram__dims *d) {
 }
 
 /* A view of x. It keeps the tensor that it is a view of, also in backward (ViewInfo::base_). */
-static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
+static vram__t vram__alias(vram__s *s, vram__t x, const vram_dims *d) {
   vram__t t = vram__alias_only(s, x, d);
   if (t.st) {
     uint32_t of = (s->top - x.st)->of;
@@ -6876,7 +6905,7 @@ static vram__t vram__alias(vram__s *s, vram__t x, const vram__dims *d) {
 
 /* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides).
  */
-static const vram__dims *vram__sorted(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__sorted(vram__s *s, const vram_dims *d) {
   uint8_t perm[VRAM_MAX_AXES];
   int64_t stride[VRAM_MAX_AXES], z = 1;
   const int64_t *st = VRAM__STRIDE(d);
@@ -6903,12 +6932,12 @@ static const vram__dims *vram__sorted(vram__s *s, const vram__dims *d) {
 }
 
 /* empty_like: d's own strides if it is dense. */
-static const vram__dims *vram__dense(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__dense(vram__s *s, const vram_dims *d) {
   return d->flags & VRAM__DENSE ? d : vram__sorted(s, d);
 }
 
 /* Channels-last strides for d's sizes (4 or 5 axes). */
-static const vram__dims *vram__as_cl(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__as_cl(vram__s *s, const vram_dims *d) {
   int64_t st[5], z;
   uint32_t i, n = d->ndim;
   for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--)
@@ -6918,7 +6947,7 @@ static const vram__dims *vram__as_cl(vram__s *s, const vram__dims *d) {
 }
 
 /* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
-static const vram__dims *vram__unary(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__unary(vram__s *s, const vram_dims *d) {
   if (d->flags & VRAM__PLAIN)
     return d;
   if (d->flags & VRAM__CONTIG)
@@ -6929,13 +6958,13 @@ static const vram__dims *vram__unary(vram__s *s, const vram__dims *d) {
 }
 
 /* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
-static const vram__dims *vram__with_number(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__with_number(vram__s *s, const vram_dims *d) {
   return d->flags & VRAM__PLAIN ? d : vram__sorted(s, d);
 }
 
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
-static const vram__dims *vram__ti(vram__s *s, const vram__dims *const *op, uint32_t nop) {
-  const vram__dims *a = op[0];
+static const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint32_t nop) {
+  const vram_dims *a = op[0];
   uint8_t perm[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES], stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
   uint32_t k, ndim = a->ndim, all = a->flags;
@@ -7032,7 +7061,7 @@ static uint8_t vram__result2(vram__t a, vram__t b) {
 }
 
 static vram__t vram__ti2(vram__s *s, vram__t a, vram__t b) {
-  const vram__dims *op[2];
+  const vram_dims *op[2];
   if (a.d == b.d && a.dt == b.dt && (a.d->flags & VRAM__PLAIN))
     return vram__empty(s, a.d, a.dt);
   op[0] = a.d, op[1] = b.d;
@@ -7059,7 +7088,7 @@ static vram__t vram__to(vram__s *s, vram__t x, uint8_t dt) {
 }
 
 /* at::detail::computeStride: the strides of a view of x with these sizes, if there is one. */
-static int vram__view_strides(const vram__dims *x, uint32_t n, const int64_t *size,
+static int vram__view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
                               int64_t *stride) {
   int i, v = (int)n - 1, last = x->ndim - 1;
   int64_t chunk, tensor_numel = 1, view_numel = 1;
@@ -7103,7 +7132,7 @@ static vram__t vram__reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *s
 }
 
 /* The dims of x with its axes in this order. */
-static const vram__dims *vram__permuted(vram__s *s, const vram__dims *d, const uint8_t *order) {
+static const vram_dims *vram__permuted(vram__s *s, const vram_dims *d, const uint8_t *order) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
@@ -7111,7 +7140,7 @@ static const vram__dims *vram__permuted(vram__s *s, const vram__dims *d, const u
   return vram__dims_in(s, d->ndim, size, stride);
 }
 
-static const vram__dims *vram__swapped(vram__s *s, const vram__dims *d, uint32_t a, uint32_t b) {
+static const vram_dims *vram__swapped(vram__s *s, const vram_dims *d, uint32_t a, uint32_t b) {
   uint8_t order[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
@@ -7344,7 +7373,7 @@ static vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint
 }
 
 /* at::sum_to: x reduced to sizes it was broadcast from; one handle more. */
-static vram__t vram__sum_to(vram__s *s, vram__t x, const vram__dims *to) {
+static vram__t vram__sum_to(vram__s *s, vram__t x, const vram_dims *to) {
   uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
   vram__t y, z;
   if (!to->ndim) /* summed also if it has no axes itself */
@@ -7385,7 +7414,7 @@ VRAM__RARE void vram__frame_less(vram__s *s, vram__frame *c) {
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
    the record that f repeats, if that still waits for it. Returns the storage that f itself keeps.
  */
-VRAM__RARE uint32_t vram__pack(vram__s *s, vram__fn *f, const vram__dims *d, uint32_t st) {
+VRAM__RARE uint32_t vram__pack(vram__s *s, vram__fn *f, const vram_dims *d, uint32_t st) {
   vram__frame *c = s->frame;
   uint32_t me = vram__fn_index(s, f);
   if (!s->again) {
@@ -7610,7 +7639,7 @@ static void vram__fn_gone(vram__s *s, uint32_t first) {
 }
 
 /* View of x with record k. */
-static vram__t vram__view(vram__s *s, vram__t x, const vram__dims *d, uint32_t k, uint64_t aux) {
+static vram__t vram__view(vram__s *s, vram__t x, const vram_dims *d, uint32_t k, uint64_t aux) {
   vram__fn *f = vram__record(s, k, &x, 1, 1, 0);
   vram__t y = vram__alias(s, x, d);
   if (f)
@@ -7621,7 +7650,7 @@ static vram__t vram__view(vram__s *s, vram__t x, const vram__dims *d, uint32_t k
 }
 
 /* at::_unsafe_view of x, which goes: for autograd the result is no view. */
-static vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram__dims *d) {
+static vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram_dims *d) {
   vram__fn *f = vram__record(s, VRAM__K_view, &x, 1, 1, 0);
   vram__t y = vram__alias_only(s, x, d);
   vram__made(s, f, 0, &y);
@@ -7721,7 +7750,7 @@ static void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
     vram__look_again(s, y);
 }
 
-static vram__t vram__t_clone(vram__s *s, vram__t x, const vram__dims *d) {
+static vram__t vram__t_clone(vram__s *s, vram__t x, const vram_dims *d) {
   vram__fn *f = vram__record(s, VRAM__K_clone, &x, 1, 1, 0);
   vram__t y = vram__empty(s, d, x.dt);
   vram__made(s, f, 0, &y);
@@ -7762,8 +7791,8 @@ static vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t 
 }
 
 /* at::inferExpandGeometry: x's dims expanded to n sizes. */
-static const vram__dims *vram__expanded(vram__s *s, const vram__dims *x, uint32_t n,
-                                        const int64_t *size) {
+static const vram_dims *vram__expanded(vram__s *s, const vram_dims *x, uint32_t n,
+                                       const int64_t *size) {
   int64_t stride[VRAM_MAX_AXES];
   uint32_t i, k = n - x->ndim;
   for (i = n; i-- > 0;) {
@@ -7834,7 +7863,7 @@ static uint64_t vram__leave_autocast(vram__s *s) {
 
 /* Can BLAS read this matrix as it is, or must it be copied? (Blas.cpp, prepare_matrix_for_cublas)
  */
-static int vram__blas_able(const vram__dims *d) {
+static int vram__blas_able(const vram_dims *d) {
   uint32_t r = d->ndim - 2u;
   const int64_t *st = VRAM__STRIDE(d) + r, *z = d->v + r;
   return (st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1)) ||
@@ -7903,7 +7932,7 @@ static vram__t vram__turned(vram__s *s, vram__t x) {
 }
 
 /* Is the matrix stored by columns? Then autograd gives its gradient that way. */
-static int vram__by_columns(const vram__dims *d) {
+static int vram__by_columns(const vram_dims *d) {
   return VRAM__STRIDE(d)[0] == 1 && VRAM__STRIDE(d)[1] == d->v[0];
 }
 
@@ -7915,13 +7944,13 @@ static vram__t vram__turn(vram__s *s, vram__t y) {
 }
 
 /* FunctionsManual.cpp, mm_mat1_grad and mm_mat2_grad: `d` the operand's dims */
-static vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram__dims *d) {
+static vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram_dims *d) {
   if (!vram__by_columns(d))
     return vram__mm(s, g, vram__turned(s, b));
   return vram__turn(s, vram__mm(s, b, vram__turned(s, g)));
 }
 
-static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram__dims *d) {
+static vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram_dims *d) {
   if (!vram__by_columns(d))
     return vram__mm(s, vram__turned(s, a), g);
   return vram__turn(s, vram__mm(s, vram__turned(s, g), a));
@@ -7938,7 +7967,7 @@ static vram__t vram__scaled(vram__s *s, vram__t t, int is) {
 }
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
-static const vram__dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i, uint8_t *dt) {
+static const vram_dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i, uint8_t *dt) {
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)
@@ -7955,7 +7984,7 @@ static inline int vram__wants(const vram__fn *f, uint32_t i) {
 }
 
 /* Bytes from the first to the last element. */
-static uint64_t vram__span(const vram__dims *d, uint8_t dt) {
+static uint64_t vram__span(const vram_dims *d, uint8_t dt) {
   uint64_t n = 1;
   uint32_t i;
   if (d->flags & VRAM__DENSE)
@@ -7966,7 +7995,7 @@ static uint64_t vram__span(const vram__dims *d, uint8_t dt) {
 }
 
 /* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
-static vram__t vram__empty_in(vram__s *s, const vram__dims *d, uint8_t dt, uint64_t bytes) {
+static vram__t vram__empty_in(vram__s *s, const vram_dims *d, uint8_t dt, uint64_t bytes) {
   vram__t t = vram__none();
   t.d = d;
   t.st = vram__new(s, bytes);
@@ -7980,7 +8009,7 @@ static vram__t vram__empty_in(vram__s *s, const vram__dims *d, uint8_t dt, uint6
    are summed, then the gradient is written into a storage of zeros; the result is a view of it */
 static void vram__bw_as_strided(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, t = vram__none(), whole;
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
+  const vram_dims *d = vram__in_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
   uint32_t i;
   for (i = out->ndim; i-- > 0;)
     if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
@@ -8000,7 +8029,7 @@ static void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to);
 static void vram__bw_copy_slices(vram__s *s, vram__fn *f, vram__t *to) {
   vram__fn *in = vram__fn_at(s, (uint32_t)f->aux);
   vram__slot *o = VRAM__SLOTS(in);
-  const vram__dims *d = VRAM__SLOTS(f)[0].d;
+  const vram_dims *d = VRAM__SLOTS(f)[0].d;
   uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
   vram__t all = vram__empty_in(s, d, dt, vram__span(d, dt));
   o->g = vram__empty(s, vram__contig(s, o->d), dt); /* a contiguous clone of the part overwritten */
@@ -8180,7 +8209,7 @@ static void vram__bw_dot(vram__s *s, vram__fn *f, vram__t *to) {
 /* LinearAlgebra.cpp, should_fold */
 static int vram__should_fold(vram__t a, vram__t b) {
   int larger = a.d->ndim >= b.d->ndim;
-  const vram__dims *d = larger ? a.d : b.d;
+  const vram_dims *d = larger ? a.d : b.d;
   uint32_t other = larger ? b.d->ndim : a.d->ndim, i, n = d->ndim;
   int64_t st[VRAM_MAX_AXES], z[VRAM_MAX_AXES];
   if (n < 3 || other > 2)
@@ -8221,7 +8250,7 @@ static vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis) {
   return vram__t_squeeze(s, x, 1u << axis);
 }
 
-static const vram__dims *vram__unsqueezed(vram__s *s, const vram__dims *d, uint32_t axis) {
+static const vram_dims *vram__unsqueezed(vram__s *s, const vram_dims *d, uint32_t axis) {
   int64_t size[VRAM_MAX_AXES + 1], stride[VRAM_MAX_AXES + 1];
   uint32_t i, m = 0, n = d->ndim;
   for (i = 0; i <= n; i++)
@@ -8237,7 +8266,7 @@ static vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis) {
 }
 
 /* The dims of d without an axis (squeeze). */
-static const vram__dims *vram__without_axis(vram__s *s, const vram__dims *d, uint32_t axis) {
+static const vram_dims *vram__without_axis(vram__s *s, const vram_dims *d, uint32_t axis) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < d->ndim; i++)
@@ -8247,7 +8276,7 @@ static const vram__dims *vram__without_axis(vram__s *s, const vram__dims *d, uin
 }
 
 /* unsqueeze_multiple: the reduced axes of mask are back in t, which is borrowed */
-static vram__t vram__kept(vram__s *s, vram__t t, const vram__dims *x, uint32_t mask) {
+static vram__t vram__kept(vram__s *s, vram__t t, const vram_dims *x, uint32_t mask) {
   uint32_t i;
   if (t.d->ndim != x->ndim)
     for (i = 0; i < x->ndim; i++)
@@ -8325,7 +8354,7 @@ static vram__t vram__t_matmul(vram__s *s, vram__t a, vram__t b) {
     }
   }
   { /* both expanded to all batches; a vector counts as one row or one column */
-    vram__dims da, db;
+    vram_dims da, db;
     vram__copy(&da, a.d, vram__dims_bytes(na));
     vram__copy(&db, b.d, vram__dims_bytes(nb));
     da.ndim = (uint8_t)(na > 2 ? na - 2 : 0), db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
@@ -8507,7 +8536,7 @@ static void vram__save_letters(vram__s *s, vram__fn *f, uint32_t need, const vra
 #define VRAM__AUX_INPLACE (UINT64_C(1) << 63)
 
 /* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
-static vram__t vram__over(vram__s *s, vram__t t, const vram__dims *d, uint8_t dt) {
+static vram__t vram__over(vram__s *s, vram__t t, const vram_dims *d, uint8_t dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
       (s->top - (s->top - t.st)->base)->srefs == 1) {
     t.fn = 0;
@@ -8521,7 +8550,7 @@ VRAM__SELDOM_BEGIN
 static void vram__bw_recipe(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
   uint32_t n = 0, nown = 0, at = 0, on = 0, k;
-  const vram__dims *d[3];
+  const vram_dims *d[3];
   const char *p = vram__recipe(f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
   for (;; p++) {
     uint32_t bit = vram__letter(*p);
@@ -8656,7 +8685,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
   const uint32_t plan = vram__plan(s, kind, 0);
   vram__fn *f =
       plan & VRAM__PLAN_GRADIENT ? vram__record(s, kind, in, nin, 1, VRAM__PLAN_ROOM(plan)) : NULL;
-  const vram__dims *d[3];
+  const vram_dims *d[3];
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
   uint8_t dt = in[0].dt;
   int same = dt == VRAM_F32 || vram__kind_rank(dt) >= 2;
@@ -8792,7 +8821,7 @@ VRAM__SELDOM_BEGIN
 
 /* Comparisons have no gradient. */
 static void vram__run_compare(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const vram__dims *d[2];
+  const vram_dims *d[2];
   d[0] = x[0].d, d[1] = n->nin > 1 ? x[1].d : NULL;
   y[0] = vram__empty(s,
                      n->nin > 1                     ? vram__ti(s, d, 2)
@@ -8805,7 +8834,7 @@ static void vram__run_compare(vram__s *s, const vram_node *n, vram__t *x, vram__
    becomes a tensor. */
 static void vram__run_where(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a = x[1], b, ca = vram__none(), cb = vram__none(), number = vram__none();
-  const vram__dims *d[3];
+  const vram_dims *d[3];
   vram__fn *f;
   uint8_t dt;
   if (n->nin < 3)
@@ -8834,7 +8863,7 @@ static void vram__run_where(vram__s *s, const vram_node *n, vram__t *x, vram__t 
 
 static void vram__bw_where(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, c = VRAM__SAVED(f)[0];
-  const vram__dims *d[3];
+  const vram_dims *d[3];
   uint32_t i;
   for (i = 2; i-- > 0;) {
     vram__t zero;
@@ -8848,7 +8877,7 @@ static void vram__bw_where(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 /* Indexing.cpp, masked_fill: a contiguous copy of x, expanded to the mask's shape */
-static vram__t vram__masked(vram__s *s, vram__t x, const vram__dims *mask) {
+static vram__t vram__masked(vram__s *s, vram__t x, const vram_dims *mask) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, ndim = x.d->ndim;
   for (i = 0; i < ndim; i++)
@@ -8888,7 +8917,7 @@ static void vram__bw_masked_fill(vram__s *s, vram__fn *f, vram__t *to) {
 /* ---- memory formats ---- */
 
 /* The sizes of d, channels last or contiguous. */
-static const vram__dims *vram__formatted(vram__s *s, const vram__dims *d, int cl) {
+static const vram_dims *vram__formatted(vram__s *s, const vram_dims *d, int cl) {
   int64_t st[5], z;
   uint32_t i;
   if (!cl || d->ndim < 4 || d->ndim > 5)
@@ -8950,7 +8979,7 @@ static void vram__t_copy(vram__s *s, vram__t a, vram__t b, vram__t *base) {
 }
 
 /* PadNd.cpp, _pad_circular: the middle, then the two ends of each axis, the last axis first */
-static vram__t vram__pad_circular(vram__s *s, vram__t x, const vram__dims *d, const int64_t *pad,
+static vram__t vram__pad_circular(vram__s *s, vram__t x, const vram_dims *d, const int64_t *pad,
                                   uint32_t k) {
   vram__t y = vram__empty(s, d, x.dt), to = vram__keep_t(s, y), from = vram__keep_t(s, x), t;
   uint32_t i;
@@ -8979,7 +9008,7 @@ static vram__t vram__pad_circular(vram__s *s, vram__t x, const vram__dims *d, co
 static vram__t vram__t_pad(vram__s *s, vram__t x, const int64_t *pad, uint32_t k, uint32_t mode) {
   int64_t size[VRAM_MAX_AXES], part[VRAM_MAX_AXES];
   uint32_t i, grows = 0, shrinks = 0, n = x.d->ndim;
-  const vram__dims *d;
+  const vram_dims *d;
   vram__fn *f;
   vram__t y, c;
   for (i = 0; i < n; i++)
@@ -9026,7 +9055,7 @@ static void vram__run_pad(vram__s *s, const vram_node *n, vram__t *x, vram__t *y
 
 static void vram__bw_pad(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
   if ((f->aux & 15) != VRAM__PAD_CONSTANT)
     d = vram__contig(s, d);
   else if (f->aux >> 4 & 15)
@@ -9138,10 +9167,10 @@ static int vram__pads_output_much(const vram_node *n) {
 /* cuDNN takes bf16 from compute capability 8.0 on. Below, all but depthwise convolutions multiply
    columns of one sample after the other (ConvParams::use_cudnn). y: dims of the result. */
 static int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__t w,
-                         const vram__dims *y, vram__slow *k) {
+                         const vram_dims *y, vram__slow *k) {
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__spatial(n->op);
-  const vram__dims *area;
+  const vram_dims *area;
   if (s->ideal || !x.d->numel || ((x.dt != VRAM_BF16 || s->cc >= 80) && !vram__pads_output_much(n)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
@@ -9179,7 +9208,7 @@ static void vram__slow_products(vram__s *s, const vram__slow *k, int times) {
 
 /* one group: x and w contiguous, d the contiguous dims of the result */
 static vram__t vram__slow_forward(vram__s *s, const vram__slow *k, vram__t x, int bias,
-                                  const vram__dims *d) {
+                                  const vram_dims *d) {
   vram__t y, columns = vram__none(), ones = columns;
   if (k->transposed && d->ndim == 5) { /* empty_like(input), resized: storages only grow */
     vram__t old = vram__empty(s, x.d, x.dt);
@@ -9274,8 +9303,8 @@ static void vram__slow_backward(vram__s *s, const vram__slow *k, vram__t g, vram
 }
 
 /* the part of t that belongs to one group */
-static const vram__dims *vram__slow_part(vram__s *s, const vram__dims *d, uint32_t axis,
-                                         int64_t groups) {
+static const vram_dims *vram__slow_part(vram__s *s, const vram_dims *d, uint32_t axis,
+                                        int64_t groups) {
   int64_t size[5];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
@@ -9285,7 +9314,7 @@ static const vram__dims *vram__slow_part(vram__s *s, const vram__dims *d, uint32
 }
 
 /* subtensor(t, 1, groups, g): a copy unless it is dense */
-static vram__t vram__slow_sub(vram__s *s, vram__t t, const vram__dims *d) {
+static vram__t vram__slow_sub(vram__s *s, vram__t t, const vram_dims *d) {
   t.d = d;
   return vram__in_format(s, t, vram__suggests_cl(d));
 }
@@ -9318,14 +9347,14 @@ static void vram__queue_let(vram__s *s, const vram__queue *q) {
 
 /* y: dims of the result */
 static vram__t vram__slow_run(vram__s *s, const vram__slow *k, vram__t x, vram__t w, int bias,
-                              const vram__dims *y) {
+                              const vram_dims *y) {
   vram__t cx = vram__contiguous(s, x), cw = vram__contiguous(s, w), r, t;
   vram__queue q = {0, 0};
   int64_t i;
   y = vram__contig(s, y);
   if (k->groups > 1) {
-    const vram__dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
-    const vram__dims *dy = vram__contig(s, vram__slow_part(s, y, 1, k->groups));
+    const vram_dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
+    const vram_dims *dy = vram__contig(s, vram__slow_part(s, y, 1, k->groups));
     for (i = 0; i < k->groups && !s->failed; i++) {
       t = vram__slow_sub(s, cx, dx);
       vram__queue_add(s, &q, vram__slow_forward(s, k, t, bias, dy));
@@ -9347,8 +9376,8 @@ static void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t x,
   int64_t i;
   uint32_t j;
   if (k->groups > 1) {
-    const vram__dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
-    const vram__dims *dg = vram__slow_part(s, g.d, 1, k->groups);
+    const vram_dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
+    const vram_dims *dg = vram__slow_part(s, g.d, 1, k->groups);
     wi = cw;
     wi.d = vram__slow_part(s, cw.d, 0, k->groups);
     for (i = 0; i < k->groups && !s->failed; i++) {
@@ -9382,7 +9411,7 @@ static void vram__run_any_conv(vram__s *s, const vram_node *n, vram__t *x, vram_
   vram__fn *f;
   int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
   uint32_t i, done = 3; /* from there on cast */
-  const vram__dims *d = n->out[0].d;
+  const vram_dims *d = n->out[0].d;
   vram__slow slow;
   vram__weights(s, n, &a[1], &a[2]);
   if (!batched) { /* autocast comes before the batch axis, the module's padding before both */
@@ -9445,7 +9474,7 @@ static void vram__run_any_conv(vram__s *s, const vram_node *n, vram__t *x, vram_
 }
 
 /* cudnn_convolution_forward and _backward_input: the result, then copies of the operands */
-static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram__dims *d) {
+static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram_dims *d) {
   int cl = vram__conv_cl(a, w);
   vram__t y = vram__empty(s, vram__formatted(s, d, cl), a.dt), cw, ca;
   cw = vram__in_format(s, w, cl);
@@ -9457,7 +9486,7 @@ static vram__t vram__conv_product(vram__s *s, vram__t a, vram__t w, const vram__
 }
 
 /* cudnn_convolution_backward_weight */
-static vram__t vram__conv_weight(vram__s *s, vram__t x, vram__t g, const vram__dims *d) {
+static vram__t vram__conv_weight(vram__s *s, vram__t x, vram__t g, const vram_dims *d) {
   int cl = vram__conv_cl(x, g);
   vram__t cg = vram__in_format(s, g, cl), cx = vram__in_format(s, x, cl), y;
   y = vram__empty(s, vram__formatted(s, d, cl), g.dt);
@@ -9535,7 +9564,7 @@ static void vram__bw_any_conv(vram__s *s, vram__fn *f, vram__t *to) {
 VRAM__SELDOM_END
 
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
-static int vram__usual_conv(const vram__s *s, const vram_node *n, const vram__dims *x) {
+static int vram__usual_conv(const vram__s *s, const vram_node *n, const vram_dims *x) {
   return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->cc >= 80 &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
@@ -9565,7 +9594,7 @@ static void vram__run_conv(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 }
 
 static void vram__bw_conv(vram__s *s, vram__fn *f, vram__t *to) {
-  const vram__dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
+  const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const vram__t *g = &VRAM__SLOTS(f)[0].g;
   const uint64_t numel = x->numel + w->numel + g->d->numel;
   if (!vram__usual_conv(s, f->node, x) || vram__suggests_cl(w) ||
@@ -9724,15 +9753,15 @@ static vram__t vram__unflat(vram__s *s, const vram_node *n, vram__t y) {
 }
 
 /* the dims of output i as the 2-D form sees them */
-static const vram__dims *vram__pool_dims(vram__s *s, const vram_node *n, uint32_t ndim) {
-  const vram__dims *d = n->out[0].d;
+static const vram_dims *vram__pool_dims(vram__s *s, const vram_node *n, uint32_t ndim) {
+  const vram_dims *d = n->out[0].d;
   return d->ndim == ndim ? d : vram__unsqueezed(s, d, d->ndim - 1u);
 }
 
 /* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu */
 static void vram__run_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__t a = vram__flat(s, n, x[0]), c, m;
-  const vram__dims *d = vram__pool_dims(s, n, a.d->ndim);
+  const vram_dims *d = vram__pool_dims(s, n, a.d->ndim);
   vram__fn *f = vram__record(s, n->op, &a, 1, 1, 2);
   int cl = vram__suggests_cl(a.d);
   if (f)
@@ -9789,7 +9818,7 @@ static void vram__bw_avg_pool(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 /* AdaptiveAveragePooling.cpp: to sizes of 1 it is a mean, else a kernel */
-static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram__dims *d, uint32_t k) {
+static vram__t vram__t_adaptive_avg(vram__s *s, vram__t x, const vram_dims *d, uint32_t k) {
   uint32_t i, mask = 0, n = d->ndim;
   vram__fn *f;
   vram__t y, c;
@@ -9845,7 +9874,7 @@ static void vram__run_adaptive_max_pool(vram__s *s, const vram_node *n, vram__t 
   vram__t a = vram__flat(s, n, x[0]), c, m, t = vram__none(), u = vram__none();
   vram__fn *f = vram__record(s, n->op, &a, 1, 1, 2);
   int cl = n->op != VRAM_OP_adaptive_max_pool3d && vram__suggests_cl(a.d);
-  const vram__dims *d = vram__formatted(s, vram__pool_dims(s, n, a.d->ndim), cl);
+  const vram_dims *d = vram__formatted(s, vram__pool_dims(s, n, a.d->ndim), cl);
   if (f)
     vram__save(s, f, a);
   y[0] = vram__empty(s, d, a.dt);
@@ -9955,7 +9984,7 @@ static uint32_t vram__up_mode(const vram_node *n) {
 
 static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   uint32_t mode = vram__up_mode(n), k = x[0].d->ndim - 2u;
-  const vram__dims *d = n->out[0].d;
+  const vram_dims *d = n->out[0].d;
   int cl = vram__suggests_cl(x[0].d);
   vram__t a, c, t = vram__none();
   vram__fn *f;
@@ -9998,7 +10027,7 @@ static void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vr
 
 static void vram__bw_interpolate(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, c, t = vram__none();
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
   int cl = vram__suggests_cl(g.d), native = cl && d->ndim == 4 && d->v[1] >= 4;
   if (f->aux == VRAM__UP_BICUBIC || f->aux == VRAM__UP_AA ||
       (f->aux == VRAM__UP_NEAREST && d->ndim == 5))
@@ -10061,7 +10090,7 @@ static void vram__bw_grid_sample(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* Im2Col.cu, Col2Im.cu: the result begins as a tensor like x and is resized; a storage never
    shrinks. */
-static vram__t vram__resized(vram__s *s, vram__t x, const vram__dims *d) {
+static vram__t vram__resized(vram__s *s, vram__t x, const vram_dims *d) {
   vram__t y = vram__empty(s, vram__dense(s, x.d), x.dt), c = vram__contiguous(s, x), z;
   uint64_t have = vram__bytes_of(x.d, x.dt), need = vram__bytes_of(d, x.dt);
   if (need > have) {
@@ -10088,7 +10117,7 @@ static void vram__bw_fold(vram__s *s, vram__fn *f, vram__t *to) {
 
 static void vram__run_glu(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
-  const vram__dims *half[2];
+  const vram_dims *half[2];
   half[0] = half[1] = vram__dims_in(s, x[0].d->ndim, n->out[0].d->v, VRAM__STRIDE(x[0].d));
   if (f)
     vram__save(s, f, x[0]);
@@ -10129,7 +10158,7 @@ static void vram__run_prelu(vram__s *s, const vram_node *n, vram__t *x, vram__t 
 }
 
 static void vram__bw_prelu(vram__s *s, vram__fn *f, vram__t *to) {
-  const vram__dims *d[3];
+  const vram_dims *d[3];
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
   d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
   t = vram__empty(s, vram__ti(s, d, 3), x.dt);
@@ -10198,7 +10227,7 @@ static int vram__usual_linear(const vram__s *s, const vram__t *x, const vram__t 
 }
 
 /* in: bias, x, weight; out: dims of the result */
-static vram__t vram__linear(vram__s *s, const vram__t *in, const vram__dims *out) {
+static vram__t vram__linear(vram__s *s, const vram__t *in, const vram_dims *out) {
   const uint32_t x = in[0].d != NULL;
   vram__fn *f = vram__record(s, VRAM_OP_linear, in + 1 - x, 2 + x, 1, 2);
   vram__t y;
@@ -10226,7 +10255,7 @@ VRAM__RARE void vram__linear_shared(vram__s *s, vram__fn *f, vram__t *to);
 static void vram__bw_linear_view(vram__s *s, vram__fn *f, vram__t *to) {
   const uint32_t x = f->nin - 2u;
   vram__t *g = &VRAM__SLOTS(f)[0].g, t;
-  const vram__dims *d;
+  const vram_dims *d;
   uint32_t i;
   const int64_t n = g->d->v[g->d->ndim - 1];
   int64_t fold[2];
@@ -10387,7 +10416,7 @@ static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__
 }
 
 static void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const vram__dims *d = n->out[0].d;
+  const vram_dims *d = n->out[0].d;
   if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
     y[0] = vram__keep_t(s, x[0]);
   else
@@ -10397,7 +10426,7 @@ static void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *
 
 static void vram__bw_view(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
   int64_t stride[VRAM_MAX_AXES];
   if (f->aux && vram__view_strides(g.d, d->ndim, d->v, stride)) {
     stride[d->ndim - 1u] = 1;
@@ -10437,7 +10466,7 @@ static void vram__run_squeeze(vram__s *s, const vram_node *n, vram__t *x, vram__
 /* squeeze: unsqueeze_to, g itself where nothing was squeezed; unsqueeze: squeeze */
 static void vram__bw_squeeze(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
-  const vram__dims *d = g.d;
+  const vram_dims *d = g.d;
   uint32_t i;
   g.fn = 0;
   if (f->kind == VRAM_OP_unsqueeze)
@@ -10519,7 +10548,7 @@ static void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__t 
 }
 
 /* The result of at::cat: channels-last if all pieces are stored so. d: contiguous dims. */
-static const vram__dims *vram__cat_dims(vram__s *s, const vram__dims *d, int cl) {
+static const vram_dims *vram__cat_dims(vram__s *s, const vram_dims *d, int cl) {
   return cl && (d->ndim == 4 || d->ndim == 5) ? vram__as_cl(s, d) : d;
 }
 
@@ -10530,7 +10559,7 @@ static void vram__bw_split(vram__s *s, vram__fn *f, vram__t *to) {
   uint8_t dt = 0;
   int cl = 1;
   vram__slot *slot = VRAM__SLOTS(f);
-  const vram__dims *d = vram__contig(s, vram__in_dims(s, f, 0, &dt)), *p;
+  const vram_dims *d = vram__contig(s, vram__in_dims(s, f, 0, &dt)), *p;
   for (i = 0; i < f->nout; i++)
     if (!slot[i].g.d) {
       p = f->kind == VRAM_OP_unbind ? s->scalar : vram__contig(s, slot[i].d);
@@ -10591,7 +10620,7 @@ static void vram__bw_cat(vram__s *s, vram__fn *f, vram__t *to) {
   for (i = 0; i < f->nin; i++) {
     int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
     uint32_t m = 0;
-    const vram__dims *d;
+    const vram_dims *d;
     if (!vram__wants(f, i)) {
       at += VRAM__EDGES(f)[i].out;
       continue;
@@ -10668,7 +10697,7 @@ static void vram__run_repeat(vram__s *s, const vram_node *n, vram__t *x, vram__t
 /* repeat_backward: new axes are summed one by one, the others in one go */
 static void vram__bw_repeat(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, t;
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
   uint32_t i, m = 0, mask = 0, k = g.d->ndim - (uint32_t)d->ndim;
   g.fn = 0;
@@ -10813,7 +10842,7 @@ static void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t
 /* the gradient of a sum is a view of g, that of a mean one more tensor */
 static void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, t;
-  const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
   t = f->aux & 256 ? vram__kept(s, g, d, (uint32_t)f->aux) : g;
   t = vram__alias(s, g, vram__expanded(s, t.d, d->ndim, d->v));
   if (f->kind == VRAM_OP_sum) {
@@ -10825,7 +10854,7 @@ static void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 static vram__t vram__compared(vram__s *s, vram__t a, vram__t b) {
-  const vram__dims *d[2];
+  const vram_dims *d[2];
   d[0] = a.d, d[1] = b.d;
   return vram__empty(s, vram__ti(s, d, 2), VRAM_BOOL);
 }
@@ -10864,7 +10893,7 @@ static void vram__bw_extreme(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, m, q, count, t;
   uint32_t mask = (uint32_t)f->aux, all = x.d->ndim ? (1u << x.d->ndim) - 1 : 0;
   if (f->nsaved == 1) { /* value_selecting_reduction_backward */
-    const vram__dims *d = vram__in_dims(s, f, 0, NULL);
+    const vram_dims *d = vram__in_dims(s, f, 0, NULL);
     to[0] = vram__empty(s, vram__contig(s, d), g.dt);
     return;
   }
@@ -11148,7 +11177,7 @@ static void vram__bw_logsumexp(vram__s *s, vram__fn *f, vram__t *to) {
 static void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y);
 
 static vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram__t *in,
-                            uint32_t nin, const int64_t *attr, const vram__dims *out) {
+                            uint32_t nin, const int64_t *attr, const vram_dims *out) {
   vram_node n;
   vram_value v;
   vram__t x[3], y;
@@ -11195,19 +11224,19 @@ static int64_t vram__most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
 /* [b,h,len,d], stored as [b,len,h,d] */
-static const vram__dims *vram__bshd(vram__s *s, int64_t b, int64_t h, int64_t len, int64_t d) {
+static const vram_dims *vram__bshd(vram__s *s, int64_t b, int64_t h, int64_t len, int64_t d) {
   int64_t size[4], stride[4];
   size[0] = b, size[1] = h, size[2] = len, size[3] = d;
   stride[3] = 1, stride[1] = d, stride[2] = h * d, stride[0] = len * h * d;
   return vram__dims_in(s, 4, size, stride);
 }
 
-static int vram__is_bshd(vram__s *s, const vram__dims *d) {
+static int vram__is_bshd(vram__s *s, const vram_dims *d) {
   return (vram__swapped(s, d, 1, 2)->flags & VRAM__CONTIG) != 0;
 }
 
 /* empty_like of the [b,len,h,d] view of d */
-static const vram__dims *vram__like_bshd(vram__s *s, const vram__dims *d) {
+static const vram_dims *vram__like_bshd(vram__s *s, const vram_dims *d) {
   if (d->flags & VRAM__DENSE)
     return d;
   return vram__swapped(s, vram__dense(s, vram__swapped(s, d, 1, 2)), 1, 2);
@@ -11216,7 +11245,7 @@ static const vram__dims *vram__like_bshd(vram__s *s, const vram__dims *d) {
 /* Does this backend take it? sdp_utils.cpp; measured over thousands of cases on seven devices. */
 static int vram__sdpa_fits(const vram__s *s, int backend, const vram__t *a, int64_t p, int causal,
                            int gqa) {
-  const vram__dims *q = a[0].d, *k = a[1].d, *v = a[2].d, *m = a[3].d;
+  const vram_dims *q = a[0].d, *k = a[1].d, *v = a[2].d, *m = a[3].d;
   const uint8_t dt = a[0].dt;
   const int half = vram__is_half(dt), grad = s->grad && (a[0].req || a[1].req || a[2].req);
   int64_t h, hk, hv, d, dv, sq, sk;
@@ -11330,7 +11359,7 @@ static vram__t vram__efficient_mask(vram__s *s, vram__t m, const vram__t *a) {
 /* What a fused kernel's backward needs besides its tensors: bit 0 a mask was saved, bit 1 dropout
  */
 static vram__t vram__sdpa_efficient(vram__s *s, vram__t *a, int64_t p) {
-  const vram__dims *q = a[0].d;
+  const vram_dims *q = a[0].d;
   const int64_t b = q->v[0], h = q->v[1], sq = q->v[2], d = q->v[3], dv = a[2].d->v[3];
   const uint64_t heads = (uint64_t)(b * h);
   vram__t seed = vram__none(), off = seed, lse = seed, acc = seed, y;
@@ -11361,7 +11390,7 @@ static vram__t vram__sdpa_efficient(vram__s *s, vram__t *a, int64_t p) {
 }
 
 /* mem_eff_attention/kernel_backward.h: workspace of the backward kernel by its block sizes */
-static uint64_t vram__efficient_workspace(const vram__s *s, const vram__dims *q, int64_t sk,
+static uint64_t vram__efficient_workspace(const vram__s *s, const vram_dims *q, int64_t sk,
                                           int64_t dv, int half, int dropout) {
   const int64_t heads = q->v[0] * q->v[1], d = q->v[3], k = vram__most(d, dv);
   int64_t bi = 128, bj = 64, gq, gkv = 0;
@@ -11393,7 +11422,7 @@ static uint64_t vram__efficient_workspace(const vram__s *s, const vram__dims *q,
 
 /* the gradient of a key or value head that `group` query heads share: a sum over them */
 static void vram__group_sum(vram__s *s, vram__t x, int64_t group) {
-  const vram__dims *d = x.d;
+  const vram_dims *d = x.d;
   int64_t size[5];
   size[0] = d->v[0], size[1] = d->v[2], size[2] = d->v[1], size[3] = group, size[4] = d->v[3];
   x.d = vram__dims_in(s, 5, size, NULL);
@@ -11573,7 +11602,7 @@ static void vram__bw_sdpa_flash(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 static vram__t vram__sdpa_cudnn(vram__s *s, vram__t *a) {
-  const vram__dims *q = a[0].d, *d = vram__dense(s, q);
+  const vram_dims *q = a[0].d, *d = vram__dense(s, q);
   vram__fn *f = vram__record(s, VRAM__K_sdpa_cudnn, a, 3, 1, 8);
   vram__t seed = vram__raw(s, 8), off = vram__raw(s, 8), lse = vram__none(), y;
   if (q->v[3] != a[2].d->v[3]) { /* another width: the axes in the order of the query's strides */
@@ -11606,7 +11635,7 @@ static vram__t vram__sdpa_cudnn(vram__s *s, vram__t *a) {
 
 static void vram__bw_sdpa_cudnn(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__t g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
-  const vram__dims *q = sv[1].d;
+  const vram_dims *q = sv[1].d;
   vram__t cg = vram__none(), ws;
   to[0] = vram__ti1(s, sv[1]);
   to[1] = vram__ti1(s, sv[0]);
@@ -11638,7 +11667,7 @@ static vram__t vram__t_safe_softmax(vram__s *s, vram__t x) {
 }
 
 static vram__t vram__heads_repeated(vram__s *s, vram__t x, int64_t h) {
-  const vram__dims *d = x.d;
+  const vram_dims *d = x.d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t n = d->ndim, i;
   vram__t t, u;
@@ -11799,7 +11828,7 @@ static vram__t vram__format_copy(vram__s *s, vram__t x, int cl) {
 }
 
 /* x's layout as these kernels keep it: channels-last or contiguous */
-static const vram__dims *vram__format(vram__s *s, const vram__dims *d, int cl) {
+static const vram_dims *vram__format(vram__s *s, const vram_dims *d, int cl) {
   return d->flags & (cl ? VRAM__CL : VRAM__CONTIG) ? d : vram__formatted(s, d, cl);
 }
 
@@ -11894,7 +11923,7 @@ static void vram__run_layer_norm(vram__s *s, const vram_node *n, vram__t *x, vra
 }
 
 /* layer_norm_kernel.cu: the sums for weight and bias of very many rows go through partial ones */
-static void vram__partial_sums(vram__s *s, int64_t rows, const vram__dims *wd, uint8_t dt,
+static void vram__partial_sums(vram__s *s, int64_t rows, const vram_dims *wd, uint8_t dt,
                                vram__t *gw, vram__t *gb) {
   int64_t size[2], n = (int64_t)wd->numel, parts;
   vram__t p[2], *to[2], t;
@@ -11919,7 +11948,7 @@ static void vram__partial_sums(vram__s *s, int64_t rows, const vram__dims *wd, u
 
 static void vram__bw_layer_norm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], none = vram__none(), cg, cx;
-  const vram__dims *wd = NULL;
+  const vram_dims *wd = NULL;
   cx = vram__format_copy(s, x, 0);
   if (vram__wants(f, 0))
     to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
@@ -11991,7 +12020,7 @@ static void vram__run_group_norm(vram__s *s, const vram_node *n, vram__t *x, vra
 
 static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, cx, ds[2], st[2], w = vram__none();
-  const vram__dims *dx;
+  const vram_dims *dx;
   int64_t nc[2], ng[2], hw = 1;
   uint32_t i;
   int cl = vram__suggests_cl(x.d), one, affine = (int)(f->aux & 1);
@@ -12031,7 +12060,7 @@ enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_STATS = 4 };
 /* Normalization.cu, batch_norm_choose_impl */
 enum { VRAM__BN_CONTIG, VRAM__BN_CL, VRAM__BN_GENERAL };
 
-static int vram__bn_kernel(const vram__dims *d) {
+static int vram__bn_kernel(const vram_dims *d) {
   if (d->numel > INT32_MAX) /* canUse32BitIndexMath */
     return VRAM__BN_GENERAL;
   if (d->flags & VRAM__CONTIG)
@@ -12040,13 +12069,13 @@ static int vram__bn_kernel(const vram__dims *d) {
 }
 
 /* batch_norm_use_channels_last_kernels */
-static int vram__bn_cl(const vram__dims *d) {
+static int vram__bn_cl(const vram_dims *d) {
   return (d->flags & VRAM__CL) || ((d->flags & VRAM__CONTIG) && VRAM__STRIDE(d)[1] == 1);
 }
 
 /* Normalization.cuh, flexible_launch_configs: partial results of the channels-last kernels that
    are split over thread blocks, so many values of 4 bytes for each channel, and semaphores */
-static void vram__bn_staging(vram__s *s, const vram__dims *d, int64_t values) {
+static void vram__bn_staging(vram__s *s, const vram_dims *d, int64_t values) {
   int64_t c = d->v[1], rows = c ? (int64_t)d->numel / c : 0, bx, by, gy;
   vram__t stage, sem;
   if (!rows)
@@ -12201,7 +12230,7 @@ static void vram__bw_any_bn(vram__s *s, vram__fn *f, vram__t *to) {
 VRAM__SELDOM_END
 
 /* A contiguous input, a weight whose dims the statistics can have: nearly always. */
-static int vram__usual_bn(const vram__dims *x, const vram__dims *w) {
+static int vram__usual_bn(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
 }
 
@@ -12305,7 +12334,7 @@ static void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x, 
 /* torch.nn.functional.local_response_norm: x / (alpha * mean of x^2 over channels + k)^beta */
 static void vram__run_lrn(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   const int64_t size = *vram__list(n, VRAM__KEY_size, NULL);
-  const vram__dims *d = x[0].d;
+  const vram_dims *d = x[0].d;
   const uint32_t flat = d->ndim == 3, k = flat ? 2 : 3;
   int64_t pad[6] = {0, 0, 0, 0, 0, 0}, v[5], attr[8];
   uint32_t i, m = 0;
@@ -12325,7 +12354,7 @@ static void vram__run_lrn(vram__s *s, const vram_node *n, vram__t *x, vram__t *y
   attr[m++] = 1;
   attr[m] = 0;
   {
-    const vram__dims *out = vram__contig(s, u.d);
+    const vram_dims *out = vram__contig(s, u.d);
     vram__let(s, u);
     u = vram__call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, 0, &t, 1, attr, out);
   }
@@ -12769,7 +12798,7 @@ static int vram__reduction(const vram_node *n) {
 /* nll_loss_nd: rows of two axes or images; others are viewed as images of one line */
 static vram__t vram__t_nll(vram__s *s, vram__t x, vram__t target, int red) {
   vram__t p = vram__keep_t(s, x), t, y, w;
-  const vram__dims *d = x.d, *out = s->scalar;
+  const vram_dims *d = x.d, *out = s->scalar;
   vram__fn *f;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, m = 0, n = d->ndim, image = n > 2;
@@ -13006,7 +13035,7 @@ static vram__t vram__sum_all(vram__s *s, vram__t x) {
 static void vram__run_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   const int red = vram__reduction(n), none = red == VRAM__RED_NONE;
   const uint8_t amp = s->amp;
-  const vram__dims *d[2];
+  const vram_dims *d[2];
   vram__t a[4], t, u, v;
   uint32_t i;
   vram__fn *f;
@@ -13166,7 +13195,7 @@ static vram__t vram__t_prob_loss(vram__s *s, vram__t p, vram__t target, int smoo
 }
 
 /* Class numbers for x, if the model does not give any. */
-static vram__t vram__classes(vram__s *s, const vram__dims *d) {
+static vram__t vram__classes(vram__s *s, const vram_dims *d) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < d->ndim; i++)
@@ -13199,7 +13228,7 @@ static void vram__run_cross_entropy(vram__s *s, const vram_node *n, vram__t *x, 
 
 /* LossCTC.cu. Lengths are on the host, all as long as the tensors allow. */
 static void vram__run_ctc_loss(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const vram__dims *d = x[0].d;
+  const vram_dims *d = x[0].d;
   const int64_t batch = d->ndim > 2 ? d->v[1] : 1, steps = d->v[0];
   const int red = vram__reduction(n);
   const uint64_t lengths = vram__mul(8, (uint64_t)batch);
@@ -13697,7 +13726,7 @@ static void vram__bw_bilinear(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
    `fuse`: the partial sums of few rows are added up without a tensor of them. */
-static vram__t vram__sorted_rows(vram__s *s, uint64_t n, uint32_t ie, const vram__dims *w,
+static vram__t vram__sorted_rows(vram__s *s, uint64_t n, uint32_t ie, const vram_dims *w,
                                  uint8_t dt, int by_freq, int fuse) {
   uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
            parts = n / 10 + seg, warps = vram__tiles(cols, 32) * 32,
@@ -13757,7 +13786,7 @@ static void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t i = vram__contiguous(s, VRAM__SAVED(f)[0]);
   vram__t g = vram__contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
-  const vram__dims *w = vram__in_dims(s, f, 0, &dt);
+  const vram_dims *w = vram__in_dims(s, f, 0, &dt);
   int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
   if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
     to[0] = vram__empty(s, vram__contig(s, w), dt);
@@ -13819,7 +13848,7 @@ static void vram__bw_embedding_bag(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t i = VRAM__SAVED(f)[0], wide = vram__bag_wide(s, i, VRAM__SAVED(f)[1]),
           g = vram__contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
-  const vram__dims *w = vram__in_dims(s, f, 0, &dt);
+  const vram_dims *w = vram__in_dims(s, f, 0, &dt);
   if (vram__bag_is_max(f->node))
     to[0] = vram__empty(s, vram__contig(s, w), dt);
   else
@@ -13861,11 +13890,11 @@ static void vram__run_scatter(vram__s *s, const vram_node *n, vram__t *x, vram__
 /* g with what was written set to zero, and what of g was written */
 static void vram__bw_scatter(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
-  const vram__dims *index = VRAM__SAVED(f)[0].d;
+  const vram_dims *index = VRAM__SAVED(f)[0].d;
   if (vram__wants(f, 0))
     to[0] = vram__empty(s, vram__contig(s, g.d), g.dt);
   if (f->nin > 1 && vram__wants(f, 1)) {
-    const vram__dims *source = vram__in_dims(s, f, 1, NULL);
+    const vram_dims *source = vram__in_dims(s, f, 1, NULL);
     uint32_t i;
     for (i = 0; i < index->ndim; i++)
       if (index->v[i] != source->v[i]) {
@@ -13884,7 +13913,7 @@ typedef struct vram__index {
   vram__t t[VRAM_MAX_AXES];
   uint32_t n, own; /* bits: t[i] is a tensor of the op's own */
   uint32_t mask;   /* storage of the positions that a mask selects */
-  const vram__dims *d;
+  const vram_dims *d;
 } vram__index;
 
 static void vram__index_begin(vram__s *s, const vram__t *idx, uint32_t count, vram__index *x,
@@ -13935,7 +13964,7 @@ static vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32_t
                              uint32_t dim) {
   vram__index ix;
   int64_t size[VRAM_MAX_AXES], st[2][VRAM_MAX_AXES];
-  const vram__dims *op[2], *d;
+  const vram_dims *op[2], *d;
   uint32_t i, a, m = 0;
   vram__t y;
   int same = 1;
@@ -13970,7 +13999,7 @@ static vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32_t
 
 /* Indexing.cu, index_put_with_sort_kernel: adds `value` into a tensor of the sizes of self
    (contiguous) at these places: linear indices, sorted. check: that they are in range. */
-static void vram__index_add(vram__s *s, const vram__dims *self, vram__t value, const vram__t *idx,
+static void vram__index_add(vram__s *s, const vram_dims *self, vram__t value, const vram__t *idx,
                             uint32_t count, uint32_t dim, int check) {
   vram__index ix;
   vram__t lin = vram__none(), w, t[3], c = vram__none();
@@ -14124,7 +14153,7 @@ static void vram__bw_masked_select(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
-  const vram__dims *d;
+  const vram_dims *d;
   copy = c = vram__none();
   vram__bcast(&k, size, x.d);
   vram__bcast(&k, size, m.d);
@@ -14143,7 +14172,7 @@ static void vram__bw_masked_select(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* Sort.cu: what sorting x (dims xd, e bytes a value) along an axis into results of dims d needs.
    Short rows are sorted in place, long ones by cub. */
-static void vram__sort_rows(vram__s *s, const vram__dims *xd, const vram__dims *d, uint32_t a,
+static void vram__sort_rows(vram__s *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                             uint32_t e) {
   uint32_t i, own[3] = {0, 0, 0}, t[3];
   uint64_t z = d->ndim ? (uint64_t)d->v[a] : 1, all = d->numel, r = z ? all / z : 0;
@@ -14199,7 +14228,7 @@ static void vram__sort_rows(vram__s *s, const vram__dims *xd, const vram__dims *
 
 static void vram__run_sort(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
-  const vram__dims *d = vram__dense(s, x[0].d);
+  const vram_dims *d = vram__dense(s, x[0].d);
   uint32_t a = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
   y[0] = vram__empty(s, d, x[0].dt);
@@ -14224,7 +14253,7 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
 }
 
 /* What topk of x along axis a needs for a moment. */
-static void vram__topk_scratch(vram__s *s, const vram__dims *x, uint32_t a) {
+static void vram__topk_scratch(vram__s *s, const vram_dims *x, uint32_t a) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
   uint32_t i, t[7];
   if (!r || !vram__topk_split(r, z))
@@ -14318,7 +14347,7 @@ static void vram__run_cumsum(vram__s *s, const vram_node *n, vram__t *x, vram__t
 /* cumsum_backward: flip, cumsum, flip */
 static void vram__bw_cumsum(vram__s *s, vram__fn *f, vram__t *to) {
   uint8_t dt;
-  const vram__dims *d = vram__in_dims(s, f, 0, &dt);
+  const vram_dims *d = vram__in_dims(s, f, 0, &dt);
   vram__t g = vram__to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
   if (d->numel <= 1 || d->v[f->aux] == 1) {
     to[0] = g;
@@ -14397,7 +14426,7 @@ static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t group
 }
 
 static vram__t vram__t_grouped(vram__s *s, vram__t a, vram__t b, vram__t offsets,
-                               const vram__dims *d) {
+                               const vram_dims *d) {
   vram__t in[2], y;
   vram__fn *f;
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
@@ -14423,7 +14452,7 @@ static void vram__bw_grouped_mm(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g, o;
   uint32_t i;
   for (i = 2; i-- > 0;) {
-    const vram__dims *d;
+    const vram_dims *d;
     const int64_t *st;
     if (!vram__wants(f, i))
       continue;
@@ -14440,7 +14469,7 @@ static void vram__bw_grouped_mm(vram__s *s, vram__fn *f, vram__t *to) {
 
 /* ---- recurrent ---- */
 
-static const vram__dims *vram__rnn_state_dims(vram__s *s) {
+static const vram_dims *vram__rnn_state_dims(vram__s *s) {
   int64_t bytes = VRAM__RNN_DROPOUT_STATE;
   return vram__dims_in(s, 1, &bytes, NULL);
 }
@@ -14458,9 +14487,9 @@ static uint64_t vram__rnn_bytes(const vram__rnn *r, uint8_t dt, int reserve) {
 }
 
 /* dims of y: [T,B,D*P], by steps in memory also where the batch is the first axis */
-static const vram__dims *vram__rnn_out(vram__s *s, const vram__rnn *r) {
+static const vram_dims *vram__rnn_out(vram__s *s, const vram__rnn *r) {
   int64_t size[3];
-  const vram__dims *d;
+  const vram_dims *d;
   size[0] = r->T, size[1] = r->B, size[2] = r->D * r->P;
   d = vram__dims_in(s, 3, size, NULL);
   return r->first ? vram__swapped(s, d, 0, 1) : d;
@@ -14471,7 +14500,7 @@ static const vram__dims *vram__rnn_out(vram__s *s, const vram__rnn *r) {
 static void vram__run_rnn(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   vram__rnn r;
   vram__t in[3], own[2], out[3], flat = vram__none(), *w, c = vram__none(), t, reserve = c;
-  const vram__dims *state[2];
+  const vram_dims *state[2];
   vram__fn *f = NULL;
   int64_t size[3], *dims = size;
   uint32_t i, k, wants = 0, states;
@@ -14649,7 +14678,7 @@ static void vram__bw_rnn(vram__s *s, vram__fn *f, vram__t *to) {
     work = vram__held(s, ws);
     for (i = 3; i < f->nin; i++)
       if (vram__wants(f, i)) {
-        const vram__dims *w = n->param[i - 3]->d;
+        const vram_dims *w = n->param[i - 3]->d;
         to[i] = r.bias ? vram__alias(s, flat, w) : vram__empty(s, w, dt);
       }
     vram__held_gone(s, work);
@@ -14798,7 +14827,7 @@ static void vram__bw_lstm_gates(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 static void vram__bw_gru_gates(vram__s *s, vram__fn *f, vram__t *to) {
-  const vram__dims *d = VRAM__SLOTS(f)[0].d;
+  const vram_dims *d = VRAM__SLOTS(f)[0].d;
   vram__t t[5];
   uint32_t i;
   uint8_t dt = VRAM__SLOTS(f)[0].dt;
@@ -14886,7 +14915,7 @@ static vram__t vram__moe_shared(vram__s *s, vram__t x, const vram__t *w) {
    here holds for any routing where the groups' sum counts, and expects tokens that are spread
    evenly where a group's own size would count (one product a group on older devices). */
 static void vram__run_moe(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const vram__dims *d = x[0].d;
+  const vram_dims *d = x[0].d;
   int64_t h = d->v[d->ndim - 1], k = VRAM__INT(n, top_k, 1), size[3], i;
   int gated = VRAM__INT(n, gated, 1) != 0;
   uint8_t dt;
@@ -15019,7 +15048,7 @@ static void vram__bw_custom(vram__s *s, vram__fn *f, vram__t *to) {
   for (i = 0; i < f->nin; i++)
     if (vram__wants(f, i)) {
       uint8_t dt;
-      const vram__dims *d = vram__in_dims(s, f, i, &dt);
+      const vram_dims *d = vram__in_dims(s, f, i, &dt);
       to[i] = vram__empty(s, vram__dense(s, d), dt);
     }
   vram__workspace(s, (uint64_t)VRAM__INT(f->node, workspace, 0));
@@ -15979,7 +16008,7 @@ static inline void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
  */
-static void vram__validate(vram__s *s, vram__t *t, const vram__dims *d, uint8_t dt) {
+static void vram__validate(vram__s *s, vram__t *t, const vram_dims *d, uint8_t dt) {
   vram__t u;
   if (t->d != d) {
     uint32_t k;
@@ -16143,7 +16172,7 @@ static void vram__backward(vram__s *s, vram__t loss) {
 }
 
 /* What is there before the step: no event, id -1. */
-static vram__t vram__existing(vram__s *s, const vram__dims *d, uint8_t dt, uint8_t cat) {
+static vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_t cat) {
   const uint64_t events = s->events, next_id = s->next_id, peak_event = s->peak_event;
   const uint8_t old = s->cat, watched = s->watched;
   vram__t t;
@@ -16295,7 +16324,7 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
     }
     if (report)
       vram__report_node(s, n);
-    if (n->flags & VRAM__INNER)
+    if (n->flags & VRAM_NODE_INNER)
       continue;
     for (i = 0; i < n->nin; i++)
       if (n->in[i]->last == n->index) {
@@ -16334,7 +16363,7 @@ static int vram__untouched(vram__s *s, const vram__range *r, vram__t t, uint32_t
 /* The tape before something is played for a moment. Afterwards nothing leads to what came behind
    it, so that the memory can be used again. */
 typedef struct vram__mark {
-  const vram__dims *cache[64], *vec;
+  const vram_dims *cache[64], *vec;
   uint64_t used;
   uint32_t last_fn;
   const vram_node *node;
@@ -16433,7 +16462,7 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
   const vram__range *r = &s->range[(uint32_t)f->aux];
   const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
   vram__t *in, *out, *own, *gin = s->gin;
-  vram__dims *keep;
+  vram_dims *keep;
   vram__mark m;
   uint32_t i, roots = 0;
   for (i = 0; i < r->narg; i++)
@@ -16444,7 +16473,7 @@ static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
     if (!o->g.d)
       o->g = vram__empty(s, vram__contig(s, o->d), o->dt);
   }
-  keep = (vram__dims *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *keep);
+  keep = (vram_dims *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *keep);
   if (!vram__mark_tape(s, r, &m))
     return;
   in = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *in);
@@ -16830,7 +16859,7 @@ static void vram__before(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
   const int64_t none = 0;
-  const vram__dims *nothing = vram__dims_in(s, 1, &none, NULL);
+  const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
   vram__owned o = g->owned;
   uint32_t i, k;
   for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
@@ -17491,7 +17520,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   if (s->cap < sizeof *s->top + sizeof *s->spare * VRAM__SPARE)
     return VRAM_ERR_MEMORY;
   s->cap -= sizeof *s->spare * VRAM__SPARE;
-  s->spare = (vram__dims *)(void *)(s->mem + s->cap);
+  s->spare = (vram_dims *)(void *)(s->mem + s->cap);
   s->cap -= sizeof *s->top;
   s->top = (vram__store *)(void *)(s->mem + s->cap);
   vram__zero(s->top, sizeof *s->top);

@@ -279,6 +279,31 @@ static void bytes(const char *text, uint64_t params, uint64_t inputs, uint64_t g
   *test_where = 0;
 }
 
+/* Names with rounds of loops, in buffers of every length. */
+static void names(void) {
+  static const char text[] =
+      "input x f32 [2]\nloop 2 h=x\nloop 11 g=h\nrelu y g\nnext g=y\nnext h=g\n";
+  static const char want[] = "y[1][10]";
+  char name[16];
+  uint32_t cap;
+  play p;
+  memset(&p, 0, sizeof p);
+  if (NEED(play_parse(&p, text, sizeof text - 1, NULL, 0) == VRAM_OK))
+    for (cap = 0; cap < sizeof name; cap++) {
+      memset(name, 'z', sizeof name);
+      EQUAL(vram_node_name(p.graph.last, name, cap), sizeof want - 1);
+      if (!cap)
+        EQUAL(name[0], 'z');
+      else {
+        size_t n = cap < sizeof want ? cap - 1 : sizeof want - 1;
+        CHECK(!memcmp(name, want, n) && !name[n]);
+      }
+    }
+  EQUAL(vram_node_name(NULL, name, sizeof name), 0);
+  TEXT(name, "");
+  play_end(&p);
+}
+
 /* Dtypes of less than a byte and blocks; integers want no gradient; many inputs. */
 static void stored(void) {
   enum { INPUTS = 20000 };
@@ -311,5 +336,6 @@ int main(int argc, char **argv) {
   calls();
   misuse();
   stored();
+  names();
   return test_done("test_graph");
 }

@@ -16,6 +16,7 @@
 #define IS_TERMINAL(f) 0
 #endif
 
+enum { MAX_NODE_NAME = VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1 };
 enum { FITS = 0, OTHER = 1, USAGE = 2, TOO_LARGE = 3 };
 
 static const char *const phase_name[] = {
@@ -228,20 +229,6 @@ static const char *human(uint64_t b) {
 
 static const char *bold = "", *dim = "", *plain = "";
 
-static void node_name(const vram_node *n, char *to, size_t cap) {
-  const vram__round *r;
-  uint32_t round[VRAM_MAX_LOOPS], k = 0;
-  size_t len;
-  to[0] = 0;
-  if (!n)
-    return;
-  snprintf(to, cap, "%.*s", (int)n->name_len, n->name);
-  for (r = n->round; r && k < VRAM_MAX_LOOPS; r = r->up)
-    round[k++] = r->round;
-  for (len = strlen(to); k; len = strlen(to))
-    snprintf(to + len, cap - len, "[%" PRIu32 "]", round[--k]);
-}
-
 static void json_text(const char *s) {
   putchar('"');
   for (; *s; s++)
@@ -267,8 +254,8 @@ typedef struct job {
 } job;
 
 static void event_line(void *user, const vram_event *e) {
-  char name[VRAM_MAX_NAME + 32];
-  node_name(e->node, name, sizeof name);
+  char name[MAX_NODE_NAME];
+  vram_node_name(e->node, name, sizeof name);
   fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", phase_name[e->phase],
           e->action == VRAM_ALLOC ? "alloc" : "free", e->id, e->bytes, category_name[e->category],
           name);
@@ -452,7 +439,7 @@ static void mode_text(const job *j, char *to, size_t cap) {
 }
 
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char name[VRAM_MAX_NAME + 32], mode[128];
+  char name[MAX_NODE_NAME], mode[128];
   vram_term term;
   int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
@@ -490,7 +477,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
            r->phase[i].requested_peak_bytes, r->phase[i].allocated_bytes,
            r->phase[i].allocated_peak_bytes);
   printf("},\"peak_phase\":\"%s\",\"peak_node\":", phase_name[r->peak_phase]);
-  node_name(r->peak_node, name, sizeof name);
+  vram_node_name(r->peak_node, name, sizeof name);
   json_text(name);
   printf(",\"peak_categories\":{");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
@@ -505,7 +492,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
     printf("null}\n");
 }
 
-static void shape_text(const vram__dims *d, char *to, size_t cap) {
+static void shape_text(const vram_dims *d, char *to, size_t cap) {
   uint32_t i;
   size_t n = 1;
   snprintf(to, cap, "[");
@@ -517,7 +504,7 @@ static void shape_text(const vram__dims *d, char *to, size_t cap) {
 /* The table of layers; the lines that an op was written out to count as one. */
 static void print_table(const job *j, const vram_graph *g, const vram_node_report *rep) {
   const vram_node *n, *m;
-  char name[VRAM_MAX_NAME + 32], shape[160];
+  char name[MAX_NODE_NAME], shape[160];
   uint64_t params = 0, saved = 0;
   if (j->csv)
     printf("name,type,output_shape,dtype,params,output_bytes,saved_bytes,live_bytes\n");
@@ -530,7 +517,7 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
     m = n;
     if (n->op >= VRAM_OP_COUNT)
       continue;
-    while (m->next && (m->flags & VRAM__INNER)) {
+    while (m->next && (m->flags & VRAM_NODE_INNER)) {
       m = m->next;
       if (m->op < VRAM_OP_COUNT)
         last = m;
@@ -542,7 +529,7 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
     }
     if (n->op == VRAM_OP_buffer)
       continue;
-    node_name(n, name, sizeof name);
+    vram_node_name(n, name, sizeof name);
     shape_text(last->out[0].d, shape, sizeof shape);
     params += t.params;
     saved += t.saved_bytes;
@@ -560,7 +547,7 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
 }
 
 static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char name[VRAM_MAX_NAME + 32], mode[128];
+  char name[MAX_NODE_NAME], mode[128];
   int i, k, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
   uint32_t d;
   mode_text(j, mode, sizeof mode);
@@ -571,7 +558,7 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   printf("  %scc %" PRIu32 ".%" PRIu32 ", %s%s\n\n", dim, (j->o.cc ? j->o.cc : 90) / 10,
          (j->o.cc ? j->o.cc : 90) % 10,
          j->o.rules == VRAM_RULES_IDEAL ? "rules ideal" : "rules torch-2.15", plain);
-  node_name(r->peak_node, name, sizeof name);
+  vram_node_name(r->peak_node, name, sizeof name);
   printf("%speak %s%s requested, in %s%s%s\n", bold, human(r->peak_requested_bytes), plain,
          phase_name[r->peak_phase], *name ? " at " : "", name);
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
@@ -629,7 +616,7 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
                       const vram_report *r) {
   uint32_t n = 0, i;
   vram_live *list;
-  char name[VRAM_MAX_NAME + 32];
+  char name[MAX_NODE_NAME];
   vram_step_live(g, &j->o, scratch, bytes, r, NULL, 0, &n);
   list = (vram_live *)malloc(((size_t)n + 1) * sizeof *list);
   if (!list)
@@ -638,7 +625,7 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
   qsort(list, n, sizeof *list, by_bytes);
   printf("\n%slive at the peak: %" PRIu32 " tensors, the largest%s\n", bold, n, plain);
   for (i = 0; i < n && i < 20; i++) {
-    node_name(list[i].node, name, sizeof name);
+    vram_node_name(list[i].node, name, sizeof name);
     printf("  %11s  %-12s %s\n", human(list[i].bytes), category_name[list[i].category], name);
   }
   free(list);
