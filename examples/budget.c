@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* compile time: three layers of a small network fit into 64 KiB of flash, or this file does not
+/* compile time: two layers of a small network fit into 64 KiB of flash, or this file does not
  * compile */
 #define WEIGHTS (VRAM_CONV2D_PARAMS(1, 8, 3, 3, 1, 1) + VRAM_LINEAR_PARAMS(8 * 14 * 14, 10, 1))
 VRAM_STATIC_ASSERT(VRAM_BYTES(F32, WEIGHTS) <= VRAM_KIB(64), weights_fit_flash);
