@@ -7527,7 +7527,7 @@ static vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint
 }
 
 /* A storage is kept for backward, perhaps for the first time. */
-static void vram__count_saved(vram__s *s, vram__store *b) {
+static inline void vram__count_saved(vram__s *s, vram__store *b) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
   if (b->saved || (own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
@@ -7538,7 +7538,7 @@ static void vram__count_saved(vram__s *s, vram__store *b) {
     s->o->nodes[s->node->index].saved_bytes += b->bytes;
 }
 
-static void vram__save_on(vram__s *s, vram__fn *f, const vram__t *t, uint32_t st) {
+VRAM__PART void vram__save_on(vram__s *s, vram__fn *f, const vram__t *t, uint32_t st) {
   vram__t *to = VRAM__SAVED(f) + f->nsaved++;
   *to = *t;
   to->st = st, to->fn = 0, to->out = 0;
