@@ -59,7 +59,7 @@ RUN =
 UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 ARGS_test_graph = tests/errors.txt
 MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_block golden/ops/einsum \
-  golden/ops/split cases/checkpoint_tied cases/checkpoint_transformer_re
+  golden/ops/split cases/checkpoint_tied cases/checkpoint_transformer_re cases/every_owner
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)

@@ -1042,8 +1042,8 @@ typedef enum vram__key {
      `inplace:` gives the recipe of the in-place form where it differs; `copy:` there says that x is
    cloned before it is overwritten.
    How it runs = `lines`: the recipe is written in the text form itself, `x0 x1 ..` the inputs, `y`
-   the output, other names temporaries, `key=@` hands a key on. Temporaries live until the op
-   returns, or until a `drop`. */
+   the output, other names (one letter) temporaries, `key=@` hands a key on. Temporaries live until
+   the op returns, or until a `drop`. */
 /* clang-format off */
 #define VRAM_OPS(X)                                                                              \
   /* convolution */                                                                              \
@@ -1129,11 +1129,11 @@ typedef enum vram__key {
   X(gumbel_softmax, 1, 1, same, gumbel_softmax, none, "", "tau hard dim eps")                      \
   X(softmin, 1, 1, same, lines, none, "neg a x0; softmax y a dim=@ dtype=@", "dim! dtype")       \
   /* dropout */                                                                                  \
-  X(dropout, 1, 1, same, dropout, none, "", "p inplace")                                         \
+  X(dropout, 1, 1, dropout, dropout, none, "", "p inplace")                                         \
   X(dropout1d, 1, 1, dropout, dropout, none, "", "p inplace")                                       \
   X(dropout2d, 1, 1, dropout, dropout, none, "", "p inplace")                                       \
   X(dropout3d, 1, 1, dropout, dropout, none, "", "p inplace")                                       \
-  X(alpha_dropout, 1, 1, same, dropout, none, "", "p inplace")                                   \
+  X(alpha_dropout, 1, 1, dropout, dropout, none, "", "p inplace")                                   \
   X(feature_alpha_dropout, 1, 1, dropout, dropout, none, "", "p inplace")                           \
   /* pooling */                                                                                  \
   X(max_pool1d, 1, 1, pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
@@ -2435,6 +2435,7 @@ static int64_t vram__word(const char *s, uint32_t n) {
   return (int64_t)(w >> 1);
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
+#define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
 
 static const vram_dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
@@ -2656,7 +2657,7 @@ static int vram__shape_same(vram_graph *g, vram_node *n) {
   uint32_t i, c = 0, a;
   const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
   for (i = 0; v && i < c; i++)
-    if (!vram__axis(g, v[i], x->ndim ? x->ndim : 1, &a))
+    if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
   if (n->op == VRAM_OP_type_as)
     dt = n->in[1]->dtype;
@@ -2719,25 +2720,39 @@ static int vram__is_float(uint8_t dt) { return vram__dtype_rows[dt].kind == VRAM
 
 static int vram__is_complex(uint8_t dt) { return vram__dtype_rows[dt].kind == VRAM_KIND_COMPLEX; }
 
+/* The dtype of a complex number's parts, and back. */
+static uint8_t vram__real_of(uint8_t dt) {
+  return dt == VRAM_C128   ? (uint8_t)VRAM_F64
+         : dt == VRAM_C64  ? (uint8_t)VRAM_F32
+         : dt == VRAM_C32  ? (uint8_t)VRAM_F16
+         : dt == VRAM_CB32 ? (uint8_t)VRAM_BF16
+                           : dt;
+}
+
+static uint8_t vram__complex_of(uint8_t dt) {
+  return (uint8_t)(dt == VRAM_F64    ? VRAM_C128
+                   : dt == VRAM_F16  ? VRAM_C32
+                   : dt == VRAM_BF16 ? VRAM_CB32
+                                     : VRAM_C64);
+}
+
+static uint32_t vram__kind_rank(uint8_t dt) {
+  return dt == VRAM_BOOL ? 0 : vram__is_complex(dt) ? 3 : vram__is_float(dt) ? 2 : 1;
+}
+
 /* c10/core/ScalarType.cpp, promoteTypes: bool < integers < floats < complex. */
 static uint8_t vram__promote2(uint8_t a, uint8_t b) {
-  const uint32_t fa = (uint32_t)vram__is_float(a) + 2 * (uint32_t)vram__is_complex(a);
-  const uint32_t fb = (uint32_t)vram__is_float(b) + 2 * (uint32_t)vram__is_complex(b);
-  uint32_t za, zb;
+  const uint8_t ra = vram__real_of(a), rb = vram__real_of(b);
+  const uint32_t ka = vram__kind_rank(ra), kb = vram__kind_rank(rb);
+  const uint32_t za = vram__dtype_rows[ra].block_bytes, zb = vram__dtype_rows[rb].block_bytes;
+  uint8_t dt = za >= zb ? ra : rb;
   if (a == b)
     return a;
-  if (fa != fb)
-    return fa > fb ? a : b;
-  if (a == VRAM_BOOL)
-    return b;
-  if (b == VRAM_BOOL)
-    return a;
-  za = vram__dtype_rows[a].block_bytes, zb = vram__dtype_rows[b].block_bytes;
-  if (fa)
-    return za == zb ? (uint8_t)VRAM_F32 : za > zb ? a : b; /* f16 with bf16 gives f32 */
-  if (za == zb)
-    return a == VRAM_U8 ? (uint8_t)VRAM_I16 : b == VRAM_U8 ? (uint8_t)VRAM_I16 : a;
-  return za > zb ? a : b;
+  if (ka != kb)
+    return ka > kb ? a : b;
+  if (za == zb && ra != rb) /* f16 with bf16 gives f32, u8 with i8 i16 */
+    dt = (uint8_t)(ka == 2 ? VRAM_F32 : VRAM_I16);
+  return vram__is_complex(a) || vram__is_complex(b) ? vram__complex_of(dt) : dt;
 }
 
 static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
@@ -2750,16 +2765,14 @@ static void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
   }
 }
 
-static uint32_t vram__kind_rank(uint8_t dt) {
-  return dt == VRAM_BOOL ? 0 : vram__is_complex(dt) ? 3 : vram__is_float(dt) ? 2 : 1;
-}
-
 static uint8_t vram__promote_get(const vram__promote *p) {
   if (!p->has_dim)
     return p->zero;
   if (!p->has_zero || vram__kind_rank(p->zero) <= vram__kind_rank(p->dim))
     return p->dim;
-  return vram__promote2(p->dim, p->zero);
+  if (vram__kind_rank(p->dim) == 2) /* complex now, as wide as it was */
+    return vram__complex_of(p->dim);
+  return p->zero;
 }
 
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
@@ -2839,7 +2852,7 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
     break;
   case VRAM_OP_sub:
     for (i = 0; i < n->nin; i++)
-      if (n->in[i]->dtype == VRAM_BOOL && n->nin > 1)
+      if (n->in[i]->dtype == VRAM_BOOL)
         return vram__bad(g, n, "sub of a bool tensor");
     /* fall through */
   default:
@@ -2916,7 +2929,7 @@ static int vram__shape_conv(vram_graph *g, vram_node *n) {
       !vram__window(g, n, VRAM__KEY_stride, k, 1, 1, stride) ||
       !vram__window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
     return 0;
-  if (VRAM__INT(n, padding, 0) == -1 && !transposed)
+  if (VRAM__INT(n, padding, 0) == VRAM__SAME)
     same = 1;
   else if (!vram__window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
     return 0;
@@ -3102,7 +3115,7 @@ static int vram__shape_norm(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, "a norm of a tensor that is not floating point");
   if (n->op == VRAM_OP_layer_norm || n->op == VRAM_OP_rms_norm) {
     const int64_t *v = vram__list(n, VRAM__KEY_normalized_shape, &k);
-    if (!v || k > x->ndim)
+    if (k > x->ndim)
       return vram__bad(g, n, "normalized_shape has more axes than the input");
     for (i = 0; i < k; i++)
       if ((size[i] = v[i]) != x->v[x->ndim - k + i])
@@ -3437,8 +3450,10 @@ static int vram__shape_glu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t a, i;
-  if (!x->ndim || !vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
-    return x->ndim ? 0 : vram__bad(g, n, "glu of a tensor without axes");
+  if (!x->ndim)
+    return vram__bad(g, n, "glu of a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+    return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   if (size[a] % 2)
@@ -3766,6 +3781,10 @@ static int vram__shape_gather(vram_graph *g, vram_node *n) {
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
 static int vram__shape_dropout(vram_graph *g, vram_node *n) {
   uint32_t k = n->in[0]->d->ndim;
+  if (VRAM__INT(n, p, 0) < 0 || VRAM__INT(n, p, 0) > VRAM__ONE)
+    return vram__bad(g, n, "p must be 0 to 1");
+  if (n->op == VRAM_OP_dropout || n->op == VRAM_OP_alpha_dropout)
+    return vram__shape_same(g, n);
   if (n->op == VRAM_OP_dropout1d && k != 2 && k != 3)
     return vram__bad(g, n, "dropout1d of a tensor that has not two or three axes");
   if (k + (n->op == VRAM_OP_dropout3d && k != 5) < 2)
@@ -3817,8 +3836,10 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
   int64_t idx[VRAM_MAX_AXES];
   uint32_t i, a = 0, m = 0, k = 0, used = count;
   const vram_dims *d = n->in[1]->d;
-  if (!x->ndim || !vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+  if (!x->ndim)
     return vram__bad(g, n, "an index into a tensor without axes");
+  if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
+    return 0;
   if (n->in[1]->dtype == VRAM_BOOL || n->in[1]->dtype == VRAM_U8) {
     if (count != 1)
       return vram__bad(g, n, "a mask beside another index");
@@ -3896,7 +3917,7 @@ static int vram__shape_topk(vram_graph *g, vram_node *n) {
   if (n->op == VRAM_OP_topk) {
     k = VRAM__INT(n, k, 0);
     if (k < 0 || k > (x->ndim ? x->v[a] : 1))
-      return vram__bad(g, n, "k is larger than the axis");
+      return vram__bad(g, n, "k must be 0 to the size of the axis");
     if (x->ndim)
       size[a] = k;
   }
@@ -3968,9 +3989,7 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
     for (i = 0; i < x->ndim; i++)
       if (i != a && d->v[i] != x->v[i])
         return vram__bad(g, n, "diff with a prefix of other sizes");
-    if (d->v[a] > INT64_MAX / 2 - size[a])
-      return vram__bad(g, n, "a size out of range");
-    size[a] += d->v[a];
+    size[a] += d->v[a]; /* both below 2^59: vram__dims_of */
   }
   if (size[a])
     size[a]--;
@@ -4319,12 +4338,14 @@ static int vram__shape_unflatten(vram_graph *g, vram_node *n) {
   const int64_t *v = vram__list(n, VRAM__KEY_sizes, &c);
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
-  if (!x->ndim || x->ndim - 1 + c > VRAM_MAX_AXES)
+  if (!x->ndim)
+    return vram__bad(g, n, "unflatten of a tensor without axes");
+  if (x->ndim - 1 + c > VRAM_MAX_AXES)
     return vram__bad(g, n, "more than 8 axes");
   for (i = 0; i < a; i++)
     size[m++] = x->v[i];
   for (i = 0; i < c; i++) {
-    if (v[i] == -1)
+    if (v[i] == -1 && free == 99)
       free = m;
     else if (v[i] < 1 || v[i] > x->v[a] || z > x->v[a])
       return vram__bad(g, n, "sizes that do not divide the axis");
@@ -4927,8 +4948,7 @@ typedef struct vram__sym {
   uint32_t len, hash;
   uint32_t depth; /* of the loop that it was defined in */
   vram_value *value;
-  struct vram__sym *shadow; /* what the name meant outside (a carried name, an earlier round) */
-  struct vram__sym *below;  /* defined before this one in the same block */
+  struct vram__sym *below; /* defined before this one in the same block */
 } vram__sym;
 
 typedef struct vram__loop {
@@ -5036,21 +5056,19 @@ static uint32_t vram__hash(const char *s, uint32_t n) {
 }
 
 static vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n) {
-  uint32_t h = vram__hash(s, n), i;
+  uint32_t h = vram__hash(s, n);
   vram__sym *y = q->table ? q->table[h & q->mask] : NULL;
   for (; y; y = y->next) {
     if (y->hash != h || y->len != n)
       continue;
-    for (i = 0; i < n && y->name[i] == s[i]; i++) {
-    }
-    if (i == n)
+    if (vram__same_n(y->name, s, n))
       return y;
   }
   return NULL;
 }
 
 static const char *vram__keep(vram_graph *g, const char *s, uint32_t n) {
-  char *t = (char *)vram__take(g, n ? n : 1);
+  char *t = (char *)vram__take(g, n);
   if (t)
     vram__copy(t, s, n);
   return t;
@@ -5061,22 +5079,19 @@ static int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v
   uint32_t h;
   if (old && !carried && old->depth == q->depth)
     return vram__perr(q, s, VRAM_ERR_NAME, "a name defined twice", s, n, "a new name");
-  if (old && !carried && old->depth < q->depth)
+  if (old && !carried)
     return vram__perr(q, s, VRAM_ERR_NAME, "a name defined outside the loop", s, n, "a new name");
   y = (vram__sym *)vram__take(q->g, sizeof *y);
   if (!y)
     return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   h = vram__hash(s, n);
-  y->name = v && v->name && v->name_len == n && vram__hash(v->name, n) == h
-                ? v->name
-                : vram__keep(q->g, s, n);
+  y->name = v->name_len == n && vram__same_n(v->name, s, n) ? v->name : vram__keep(q->g, s, n);
   if (!y->name)
     return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   y->len = n;
   y->hash = h;
   y->depth = q->depth;
   y->value = v;
-  y->shadow = NULL;
   y->below = q->top;
   q->top = y;
   y->next = q->table[h & q->mask];
@@ -5288,14 +5303,12 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
     break;
   case 'L':
   case 'S':
-    if (k == VRAM__KEY_padding && e - v == 4 && v[0] == 's' && v[1] == 'a' && v[2] == 'm' &&
-        v[3] == 'e') {
-      *to = -1;
-      break;
-    }
-    if (k == VRAM__KEY_padding && vram__same(v, (uint32_t)(e - v), "valid")) {
-      *to = 0;
-      break;
+    if (k == VRAM__KEY_padding && vram__has_key(r->keys, "padding_mode")) { /* convNd */
+      const int same = vram__same(v, (uint32_t)(e - v), "same");
+      if (same || vram__same(v, (uint32_t)(e - v), "valid")) {
+        *to = same ? VRAM__SAME : 0;
+        break;
+      }
     }
     if (k == VRAM__KEY_split_size_or_sections || k == VRAM__KEY_pad) {
       if (!vram__sizes(q, v, e, cap - *na - 2, to, &count))
@@ -5448,7 +5461,7 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
   const vram__op_row *r = vram__op_at(op);
   const char *p = r->recipe, *name[16];
   vram_value *val[16], *all[40];
-  uint32_t len[16], nn = 0, i, k;
+  uint32_t nn = 0, i, k;
   vram_node outer, *m = NULL;
   if (!vram__is_lines(op)) {
     *node = m = vram__node(g, op, in, nin, nout, attr, na);
@@ -5487,12 +5500,12 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
     }
     if (vram__same(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
       for (i = 1; i < nw; i++) {
-        for (k = 0; k < nn && !(len[k] == wl[i] && name[k][0] == w[i][0]);)
+        for (k = 0; *name[k] != *w[i];)
           k++;
         if (!vram__node(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
           return 0;
         nn--;
-        name[k] = name[nn], len[k] = len[nn], val[k] = val[nn];
+        name[k] = name[nn], val[k] = val[nn];
       }
       continue;
     }
@@ -5502,11 +5515,11 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
       for (e = w[i]; e < w[i] + wl[i] && *e != '=';)
         e++;
       if (e == w[i] + wl[i]) {
-        if (w[i][0] == 'x' && wl[i] == 2)
+        if (*w[i] == 'x')
           x[ni++] = in[w[i][1] - '0'];
         else
           for (k = 0; k < nn; k++)
-            if (len[k] == wl[i] && name[k][0] == w[i][0])
+            if (*name[k] == *w[i])
               x[ni++] = val[k];
       } else if (e[1] == '@') {
         const int64_t *v;
@@ -5518,13 +5531,13 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
           for (j = 0; j < c; j++)
             kv[nk++] = v[j];
         }
-      } else if (!vram__key_value(q, vram__op_at(o), w[i], w[i] + wl[i], kv, 64, &nk))
-        return 0;
+      } else /* scalar=1: nothing that could fail */
+        vram__key_value(q, vram__op_at(o), w[i], w[i] + wl[i], kv, 64, &nk);
     }
     if (!vram__emit(q, o, x, ni, 1, kv, nk, &m))
       return 0;
     m->flags |= VRAM_NODE_INNER;
-    name[nn] = w[1], len[nn] = wl[1], val[nn] = &m->out[0], nn++;
+    name[nn] = w[1], val[nn] = &m->out[0], nn++;
   }
   for (k = 0; k < nin; k++)
     all[k] = in[k];
@@ -5733,7 +5746,7 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
 }
 
 static int vram__op_line(vram__parse *q) {
-  uint32_t op, nin = 0, na = 0, i;
+  uint32_t op, nin = 0, na = 0;
   const char *names, *names_end, *at = q->tok;
   const vram__op_row *r;
   int64_t attr[1024];
@@ -5766,9 +5779,6 @@ static int vram__op_line(vram__parse *q) {
         return 0;
     }
   }
-  for (i = 0; i < nin; i++)
-    if (!in[i]->d)
-      return 0;
   return vram__add(q, op, names, names_end, in, nin, attr, na, at) != NULL;
 }
 
@@ -5945,7 +5955,7 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
     vram__at_line(q, s);
     q->line++;
     for (c = s; c < q->end; c++)
-      if ((uint8_t)*c < 32 ? *c != '\t' && !(*c == '\r' && c + 1 == q->end) : (uint8_t)*c > 126)
+      if ((uint8_t)*c < 32 ? *c != '\t' : (uint8_t)*c > 126)
         return vram__perr(q, c, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII", NULL, 0,
                           "text");
     if (vram__token(q)) {
@@ -6214,13 +6224,15 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
   q.g = g;
   q.start = text;
   q.set = set, q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS, q.used = used;
+  if (nset > VRAM_MAX_DIMS)
+    vram__fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
   for (i = 0; i < len; i++)
     lines += text[i] == '\n' || text[i] == ',';
   for (size = 16; size < lines;)
     size *= 2;
   q.mask = (uint32_t)size - 1;
   q.table = (vram__sym **)vram__take(g, size * sizeof *q.table);
-  ok = q.table != NULL;
+  ok = q.table != NULL && !g->error.code;
   if (ok)
     vram__zero(q.table, size * sizeof *q.table);
   ok = ok && vram__lines(&q, text, len);
@@ -6236,8 +6248,6 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
     g->error.column = 1;
     ok = 0;
   }
-  if (!ok && !g->error.code)
-    vram__fail(g, VRAM_ERR_SYNTAX, "malformed");
   if (err)
     *err = g->error;
   return g->error.code;
@@ -9120,7 +9130,7 @@ static vram__t vram__conv_pad(vram__s *s, const vram_node *n, vram__t x, vram__t
   int64_t pad[6], p[3], dil[3];
   uint32_t i, k = vram__spatial(n->op), any = 0;
   uint32_t mode = vram__pad_mode(VRAM__INT(n, padding_mode, 0));
-  int same = VRAM__INT(n, padding, 0) == -1;
+  int same = VRAM__INT(n, padding, 0) == VRAM__SAME;
   if (!same && mode == VRAM__PAD_CONSTANT)
     return vram__keep_t(s, x);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, k, 1, 1, dil);
@@ -16300,6 +16310,8 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
       first = n->nin ? x[0].st : 0;
       saved = first ? (s->top - (s->top - first)->base)->saved : 0;
       vram__run_table[n->op](s, n, x, y);
+      if (s->failed)
+        return n; /* y may be anything */
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
         uint32_t r = s->name_of[n->in[0]->index];
