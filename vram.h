@@ -3204,6 +3204,8 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i], r, *to = size + lead + i;
     if (pad[i] > kernel[i] / 2)
       return vram__bad(g, n, "padding of more than half the kernel");
+    if (n->op == VRAM_OP_avg_pool3d && in < kernel[i]) /* pool3d_shape_check */
+      return vram__bad(g, n, "a kernel larger than its input");
     r = in + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
     if (r < 0 && !(ceil && r > -stride[i]))
       return vram__bad(g, n, "a kernel larger than its padded input");
@@ -10427,11 +10429,18 @@ static void vram__run_product(vram__s *s, const vram_node *n, vram__t *x, vram__
 
 static void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
   const vram_dims *d = n->out[0].d;
+  int64_t stride[VRAM_MAX_AXES];
   if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
     y[0] = vram__keep_t(s, x[0]);
-  else
-    y[0] = x[0].d->flags & VRAM__PLAIN ? vram__view(s, x[0], d, VRAM__K_view, 0)
-                                       : vram__t_reshape(s, x[0], d->ndim, d->v);
+  else if (x[0].d->flags & VRAM__PLAIN)
+    y[0] = vram__view(s, x[0], d, VRAM__K_view, 0);
+  else {
+    if (n->op == VRAM_OP_view && !vram__view_strides(x[0].d, d->ndim, d->v, stride))
+      vram__no_step(s, VRAM_ERR_UNSUPPORTED, n,
+                    "a view that the strides do not allow: PyTorch stops with an error (reshape "
+                    "copies)");
+    y[0] = vram__t_reshape(s, x[0], d->ndim, d->v);
+  }
 }
 
 static void vram__bw_view(vram__s *s, vram__fn *f, vram__t *to) {
@@ -11083,21 +11092,34 @@ static void vram__run_var(vram__s *s, const vram_node *n, vram__t *x, vram__t *y
 }
 
 static void vram__bw_var(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__none(), mean, d, c;
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__none(), mean, d, c, a, b;
   uint32_t mask = (uint32_t)f->aux;
   if (f->kind == VRAM_OP_std) { /* std_backward */
-    vram__t y = VRAM__SAVED(f)[1], a = vram__ti_number(s, y), m;
+    vram__t y = VRAM__SAVED(f)[1], m;
+    a = vram__ti_number(s, y);
     own = vram__ti2(s, g, a);
     m = vram__empty(s, vram__with_number(s, y.d), VRAM_BOOL);
     vram__let(s, m);
     vram__let(s, a);
     g = own;
   }
-  g = vram__kept(s, g, x.d, mask);
-  mean = vram__sum(s, x, mask, 1, x.dt);
-  d = vram__ti2(s, x, mean);
-  c = vram__ti_number(s, g);
-  to[0] = vram__ti2(s, c, d);
+  if ((!x.d->ndim || !vram__list(f->node, VRAM__KEY_dim, NULL)) &&
+      (int64_t)x.d->numel <= VRAM__INT(f->node, correction, VRAM__INT(f->node, unbiased, 1))) {
+    /* var_backward of too few values: g * where(x == mean, NaN, infinity) */
+    mean = vram__sum(s, x, mask, 0, x.dt);
+    c = vram__empty(s, vram__dense(s, x.d), VRAM_BOOL);
+    a = vram__empty(s, s->scalar, VRAM_F32), b = vram__empty(s, s->scalar, VRAM_F32);
+    d = vram__empty(s, c.d, VRAM_F32);
+    vram__let(s, b);
+    vram__let(s, a);
+    to[0] = vram__ti2(s, g, d);
+  } else {
+    g = vram__kept(s, g, x.d, mask);
+    mean = vram__sum(s, x, mask, 1, x.dt);
+    d = vram__ti2(s, x, mean);
+    c = vram__ti_number(s, g);
+    to[0] = vram__ti2(s, c, d);
+  }
   vram__let(s, c);
   vram__let(s, d);
   vram__let(s, mean);
@@ -11769,6 +11791,30 @@ static vram__t vram__sdpa_math(vram__s *s, vram__t *a, int64_t p, int causal, in
   return t;
 }
 
+/* Attention of nothing: zeros, and 0 times the sums of q, k and v, so that they have gradients. */
+static vram__t vram__sdpa_nothing(vram__s *s, const vram__t *a) {
+  const uint8_t amp = s->amp;
+  const uint32_t k = a[0].d->ndim;
+  int64_t size[VRAM_MAX_AXES];
+  vram__t t[7], y;
+  uint32_t i;
+  for (i = 0; i < k; i++)
+    size[i] = a[0].d->v[i];
+  size[k - 1] = a[2].d->v[a[2].d->ndim - 1u];
+  s->amp = 0; /* below autocast */
+  t[0] = vram__empty(s, vram__dims_in(s, k, size, NULL), a[0].dt);
+  for (i = 0; i < 3; i++)
+    t[1 + i] = vram__call(s, VRAM_OP_sum, a[i], vram__none(), NULL);
+  t[4] = vram__call(s, VRAM_OP_add, t[1], t[2], NULL);
+  t[5] = vram__call(s, VRAM_OP_add, t[4], t[3], NULL);
+  t[6] = vram__call(s, VRAM_OP_mul, t[5], vram__none(), NULL);
+  y = vram__call(s, VRAM_OP_add, t[0], t[6], NULL);
+  for (i = 7; i-- > 0;)
+    vram__let(s, t[i]);
+  s->amp = amp;
+  return y;
+}
+
 static vram__t vram__t_sdpa(vram__s *s, const vram_node *n, vram__t *a, int64_t p, int causal,
                             int gqa) {
   int64_t word = VRAM__INT(n, backend, 0);
@@ -11822,8 +11868,14 @@ static void vram__run_sdpa(vram__s *s, const vram_node *n, vram__t *x, vram__t *
     a[i] = s->amp ? vram__autocast(s, x[i], s->amp) : vram__keep_t(s, x[i]);
     held[i] = vram__keep_t(s, a[i]);
   }
-  y[0] = vram__t_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0), VRAM__INT(n, is_causal, 0) != 0,
-                      VRAM__INT(n, enable_gqa, 0) != 0);
+  if (a[0].d->numel && a[1].d->numel && a[2].d->numel)
+    y[0] = vram__t_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0), VRAM__INT(n, is_causal, 0) != 0,
+                        VRAM__INT(n, enable_gqa, 0) != 0);
+  else {
+    y[0] = vram__sdpa_nothing(s, a);
+    for (i = n->nin; i-- > 0;)
+      vram__let(s, a[i]);
+  }
   for (i = 0; i < n->nin; i++)
     vram__let(s, held[i]);
 }

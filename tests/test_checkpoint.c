@@ -99,13 +99,16 @@ static void errors(void) {
          "the reentrant form (node b)");
 }
 
-/* Without checkpointing: norms over one value. */
+/* Without checkpointing: norms over one value, views that cannot be. */
 static void one_value(void) {
   static const char why[] =
       "a norm over one value: PyTorch stops with an error (expected more than 1 value) (node n)";
   refuse("input x f32 [1,3,1,1]\nbatch_norm n x\nmean l n\n", NULL, 0, 0, why);
   refuse("input x f32 [1,6,1]\ngroup_norm n x num_groups=6\nmean l n\n", NULL, 0, 0, why);
   refuse("input x f32 [4,3,1]\ninstance_norm n x\nmean l n\n", NULL, 0, 0, why);
+  refuse("input x f32 [4,6]\nt a x\nview b a shape=[24]\nmean l b\n", NULL, 0, 0,
+         "a view that the strides do not allow: PyTorch stops with an error (reshape copies) "
+         "(node b)");
 }
 
 /* Without checkpointing: in-place operations on what backward needs, and those that may be. */
