@@ -7884,8 +7884,10 @@ static int vram__blas_able(const vram_dims *d) {
 
 /* a copy for BLAS, or nothing */
 static vram__t vram__blas_copy(vram__s *s, vram__t x) {
-  if (s->ideal || x.d->ndim == 2 ? (x.d->flags & VRAM__DENSE) || vram__blas_able(x.d)
-                                 : vram__blas_able(x.d))
+  const int64_t *st = VRAM__STRIDE(x.d) + x.d->ndim - 2;
+  if (vram__blas_able(x.d) ||
+      (s->ideal || x.d->ndim == 2 ? x.d->flags & VRAM__DENSE
+                                  : (x.d->flags & VRAM__CONTIG) && st[0] && st[1]))
     return vram__none();
   return vram__empty(s, vram__contig(s, x.d), x.dt);
 }
