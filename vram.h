@@ -2667,7 +2667,7 @@ static int vram__shape_same(vram_graph *g, vram_node *n) {
     vram__promote p;
     vram__zero(&p, sizeof p);
     vram__promote_add(&p, dt, n->in[0]->d->ndim);
-    dt = vram__result_dtype(n->op, 2, &p);
+    dt = vram__result_dtype(n->op, 1, &p);
   }
   vram__out_d(n, 0, x, dt);
   return 1;
@@ -4263,7 +4263,7 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
 }
 
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
-   operand, the inner size or nothing split. */
+   operand or the inner size split. */
 static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
   const vram_dims *a = n->in[0]->d, *b = n->in[1]->d, *o = n->in[2]->d;
   int64_t size[3];
@@ -4274,13 +4274,14 @@ static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, "offsets that are no list of i32");
   if (a->v[a->ndim - 1] != b->v[b->ndim - 2])
     return vram__bad(g, n, "inner sizes differ");
-  if ((a->ndim == 3 && b->ndim == 3 && a->v[0] != b->v[0]) ||
-      (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0]))
+  if (a->ndim == 3 && b->ndim == 3)
+    return vram__bad(g, n, "offsets where nothing is split: two operands of three axes");
+  if (a->ndim != b->ndim && o->v[0] != (a->ndim == 3 ? a : b)->v[0])
     return vram__bad(g, n, "other offsets than groups");
   if (n->in[0]->dtype != n->in[1]->dtype || !vram__is_float(n->in[0]->dtype))
     return vram__bad(g, n, "operands of different dtypes");
   if (a->ndim == b->ndim)
-    size[m++] = a->ndim == 3 ? a->v[0] : o->v[0];
+    size[m++] = o->v[0];
   size[m++] = a->v[a->ndim - 2];
   size[m++] = b->v[b->ndim - 1];
   return vram__out(g, n, 0, m, size, n->in[0]->dtype);
@@ -7929,6 +7930,8 @@ static vram__t vram__bmm(vram__s *s, vram__t a, vram__t b) {
 /* matrix x vector: a vector of stride 0 is copied, then the matrix if BLAS cannot read it */
 static vram__t vram__mv(vram__s *s, vram__t a, vram__t v) {
   vram__t y = vram__empty(s, vram__dims_in(s, 1, a.d->v, NULL), a.dt), p = vram__none(), q = p;
+  if (!a.d->numel)
+    return y;
   if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
     p = vram__empty(s, vram__contig(s, v.d), v.dt);
   if (!vram__blas_able(a.d) && !s->ideal)
@@ -8720,6 +8723,7 @@ static vram__t vram__t_pointwise(vram__s *s, uint32_t kind, const vram__t *in, u
   }
   switch (nin == 1 ? op : (uint32_t)VRAM_OP_COUNT) {
   case VRAM_OP_pow: /* Pow.cpp: base.to(common_dtype) */
+  case VRAM_OP_square:
     d[0] = vram__unary(s, d[0]);
     if (dt != in[0].dt)
       cast = vram__to(s, in[0], dt);
@@ -8920,12 +8924,18 @@ static void vram__run_masked_fill(vram__s *s, const vram_node *n, vram__t *x, vr
   vram__made(s, f, 0, &y[0]);
 }
 
+static vram__t vram__t_masked_select(vram__s *s, vram__t x, vram__t mask, const vram_dims *d);
+
 static void vram__bw_masked_fill(vram__s *s, vram__fn *f, vram__t *to) {
   vram__t g = VRAM__SLOTS(f)[0].g;
   if (vram__wants(f, 0))
     to[0] = vram__masked(s, g, VRAM__SAVED(f)[0].d);
-  if (f->nin > 1 && vram__wants(f, 1))
-    to[1] = vram__empty(s, s->scalar, g.dt);
+  if (f->nin > 1 && vram__wants(f, 1)) { /* masked_fill_backward: the sum of what was filled */
+    const int64_t all = (int64_t)g.d->numel;
+    vram__t t = vram__t_masked_select(s, g, VRAM__SAVED(f)[0], vram__dims_in(s, 1, &all, NULL));
+    to[1] = vram__sum(s, t, 1, 0, t.dt);
+    vram__let(s, t);
+  }
 }
 
 /* ---- memory formats ---- */
@@ -9195,7 +9205,7 @@ static int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
   pad[0] = pad[1] = pad[2] = 0; /* other modes pad before; same pads no kernel of 1 */
-  if (VRAM__INT(n, padding, 0) != -1 &&
+  if (VRAM__INT(n, padding, 0) != VRAM__SAME &&
       vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT)
     vram__axes((vram_graph *)0, n, VRAM__KEY_padding, axes, 0, 0, pad);
   k->plain = 1;
@@ -9521,7 +9531,7 @@ static void vram__bw_any_conv(vram__s *s, vram__fn *f, vram__t *to) {
   w = vram__as_2d(s, w);
   g = vram__as_2d(s, g0);
   cl = vram__conv_cl(x, w);
-  native = want0 || want1 ? vram__conv_native(f->node, x, w, cl) : 0;
+  native = vram__conv_native(f->node, x, w, cl);
   if (vram__slow_of(s, f->node, x, w, g.d, &slow)) {
     vram__slow_bw(s, &slow, g, x, w, (uint32_t)(want0 | want1 << 1 | want2 << 2), to);
     want2 = 0;
@@ -9549,7 +9559,7 @@ static void vram__bw_any_conv(vram__s *s, vram__fn *f, vram__t *to) {
       vram__let(s, wi);
     }
     vram__let(s, gi);
-  } else if (want0 || want1) {
+  } else { /* ConvShared.cpp; the gradient changes its format even if only the bias wants one */
     xi = vram__none();
     if (want1)
       x = xi = vram__in_format(s, x, cl);
@@ -9773,17 +9783,27 @@ static const vram_dims *vram__pool_dims(vram__s *s, const vram_node *n, uint32_t
 }
 
 /* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu */
+/* DilatedMaxPool3d.cu: one sample alone is channels last if it is so as a batch of one. */
+static int vram__max_pool_cl(vram__s *s, uint32_t op, const vram_dims **d) {
+  if (op != VRAM_OP_max_pool3d || (*d)->ndim != 4)
+    return vram__suggests_cl(*d);
+  *d = vram__unsqueezed(s, *d, 0);
+  return ((*d)->flags & (VRAM__CONTIG | VRAM__CL)) == VRAM__CL;
+}
+
 static void vram__run_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a = vram__flat(s, n, x[0]), c, m;
+  vram__t a = vram__flat(s, n, x[0]), b = a, c, m;
   const vram_dims *d = vram__pool_dims(s, n, a.d->ndim);
   vram__fn *f = vram__record(s, n->op, &a, 1, 1, 2);
-  int cl = vram__suggests_cl(a.d);
+  const int cl = vram__max_pool_cl(s, n->op, &b.d), alone = b.d != a.d;
   if (f)
     vram__save(s, f, a);
-  d = vram__formatted(s, d, cl);
+  d = vram__formatted(s, alone ? vram__unsqueezed(s, d, 0) : d, cl);
+  if (alone)
+    d = vram__without_axis(s, d, 0);
   y[0] = vram__empty(s, d, a.dt);
   m = vram__empty(s, d, VRAM_I64);
-  c = vram__in_format(s, a, cl);
+  c = vram__in_format(s, b, cl);
   vram__let(s, c);
   if (f)
     vram__save(s, f, m);
@@ -9797,13 +9817,25 @@ static void vram__run_max_pool(vram__s *s, const vram_node *n, vram__t *x, vram_
 }
 
 static void vram__bw_max_pool(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
-  int cl = vram__suggests_cl(x.d);
+  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx = vram__none();
+  const vram_dims *own = x.d;
+  const int cl = vram__max_pool_cl(s, f->kind, &x.d), alone = x.d != own;
   to[0] = vram__empty(s, vram__formatted(s, x.d, cl), g.dt);
-  cx = f->kind == VRAM_OP_max_pool3d ? vram__none() : vram__in_format(s, x, cl);
+  if (f->kind != VRAM_OP_max_pool3d)
+    cx = vram__in_format(s, x, cl);
+  if (alone)
+    g.d = vram__unsqueezed(s, g.d, 0);
   cg = vram__in_format(s, g, cl);
   vram__let(s, cg);
   vram__let(s, cx);
+  if (!alone)
+    return;
+  if (cl) { /* and back */
+    cx = to[0];
+    to[0] = vram__empty(s, vram__contig(s, own), g.dt);
+    vram__let(s, cx);
+  }
+  to[0].d = vram__contig(s, own);
 }
 
 /* AveragePool2d.cu; AveragePool3d.cu knows no channels-last */
@@ -13301,7 +13333,7 @@ static void vram__run_ctc_loss(vram__s *s, const vram_node *n, vram__t *x, vram_
   vram__fn *f;
   uint32_t i;
   size[0] = batch, size[1] = steps;
-  target = n->nin > 1 ? vram__keep_t(s, x[1])
+  target = n->nin > 1 ? vram__to(s, x[1], VRAM_I64) /* LossCTC.cpp, ctc_loss */
                       : vram__empty(s, vram__dims_in(s, 2, size, NULL), VRAM_I64);
   most = target.d->ndim > 1 ? target.d->v[1]
                             : vram__div_up((int64_t)target.d->numel, batch ? batch : 1);
@@ -14197,18 +14229,24 @@ static void vram__bw_index_put(vram__s *s, vram__fn *f, vram__t *to) {
 }
 
 /* masked_select is nonzero and index; what it selects is bounded by all elements. */
-static void vram__run_masked_select(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
-  vram__t copy = vram__none();
-  uint32_t nz, k = x[0].d->ndim > x[1].d->ndim ? x[0].d->ndim : x[1].d->ndim;
-  if (f)
-    vram__save(s, f, x[0]), vram__save(s, f, x[1]);
-  if (x[1].d->numel != n->out[0].d->numel || !(x[1].d->flags & VRAM__CONTIG))
-    copy = vram__empty(s, n->out[0].d, VRAM_BOOL);
-  nz = vram__nonzero(s, n->out[0].d->numel, k ? k : 1);
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+/* d: of as many elements as x and the mask have when they are broadcast */
+static vram__t vram__t_masked_select(vram__s *s, vram__t x, vram__t mask, const vram_dims *d) {
+  vram__t copy = vram__none(), y;
+  uint32_t nz, k = x.d->ndim > mask.d->ndim ? x.d->ndim : mask.d->ndim;
+  if (mask.d->numel != d->numel || !(mask.d->flags & VRAM__CONTIG))
+    copy = vram__empty(s, d, VRAM_BOOL);
+  nz = vram__nonzero(s, d->numel, k ? k : 1);
+  y = vram__empty(s, d, x.dt);
   vram__held_gone(s, nz);
   vram__let(s, copy);
+  return y;
+}
+
+static void vram__run_masked_select(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  if (f)
+    vram__save(s, f, x[0]), vram__save(s, f, x[1]);
+  y[0] = vram__t_masked_select(s, x[0], x[1], n->out[0].d);
   vram__made(s, f, 0, &y[0]);
 }
 
