@@ -21,7 +21,7 @@ for log in $work/test_*.log; do objects="$objects ${objects:+-object} ${log%.log
 llvm-cov show $objects -instr-profile=$work/profile -show-branches=count >$work/shown || exit 1
 # every line and every outcome of a condition once, though several programs hold vram.h
 awk -F'|' -v show="$1" '
-  /^[^ ].*:$/ { on = /vram.h:$/; next }
+  /^\/.*:$/ { on = /vram.h:$/; next }
   !on { next }
   match($0, /Branch \([0-9]+:[0-9]+\)/) {
     at = substr($0, RSTART, RLENGTH)
