@@ -63,6 +63,7 @@ MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_blo
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
+ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_step = tests/golden $(CASES)
 
 units: $(UNITS:%=$(B)/%.log)

@@ -15326,6 +15326,7 @@ typedef struct vram__optim_bytes {
   uint64_t state, peak, end;                      /* as asked for */
   uint64_t state_blocks, peak_blocks, end_blocks; /* each allocation rounded up to 512 bytes */
   uint64_t state_large, peak_upper; /* blocks of more than 1 MiB; what blocks take at most */
+  uint64_t peak_state;              /* state at the peak */
 } vram__optim_bytes;
 
 static uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
@@ -15346,7 +15347,8 @@ typedef struct vram__optim_run {
   uint32_t unused, fresh; /* nodes of c->ids: given back (linked), and the first never used */
   uint64_t now, peak, state, now_blocks, peak_blocks, state_blocks;
   uint64_t now_large, state_large, peak_upper; /* each large block may be 1 MiB larger */
-  vram__total all;                             /* of a list like all parameters, once it is known */
+  uint64_t peak_state;
+  vram__total all; /* of a list like all parameters, once it is known */
   uint8_t has_all;
   vram__optim_reg reg[26];
 } vram__optim_run;
@@ -15506,7 +15508,7 @@ static void vram__optim_grow(vram__optim_run *r, const vram__total *t) {
   r->now_blocks = vram__optim_add(r, r->now_blocks, t->blocks);
   r->now_large += t->large;
   if (r->now > r->peak)
-    r->peak = r->now;
+    r->peak = r->now, r->peak_state = r->state;
   if (r->now_blocks > r->peak_blocks)
     r->peak_blocks = r->now_blocks;
   if (r->now_blocks + r->now_large * VRAM__SMALL > r->peak_upper)
@@ -15579,8 +15581,8 @@ static void vram__optim_state(vram__optim_run *r, char code, uint32_t from, uint
   vram__total t;
   uint32_t i;
   vram__optim_list(r, code, from, to, &t);
-  vram__optim_grow(r, &t);
   r->state = vram__optim_add(r, r->state, t.bytes);
+  vram__optim_grow(r, &t);
   r->state_blocks = vram__optim_add(r, r->state_blocks, t.blocks);
   r->state_large += t.large;
   if (r->c->events)
@@ -15901,7 +15903,7 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
   r->late = c->step == 0 || c->step > 5;
   r->filter = r->dtype = r->matrix = r->tables = r->overflow = 0;
   r->now = r->peak = r->state = r->now_blocks = r->peak_blocks = r->state_blocks = 0;
-  r->now_large = r->state_large = r->peak_upper = 0;
+  r->now_large = r->state_large = r->peak_upper = r->peak_state = 0;
   for (k = 0; k < 26; k++)
     vram__optim_clear(&r->reg[k]);
   r->has_all = c->all != NULL;
@@ -15920,6 +15922,7 @@ static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out)
   out->peak_blocks = r->overflow ? UINT64_MAX : r->peak_blocks;
   out->end_blocks = r->overflow ? UINT64_MAX : r->now_blocks;
   out->state_large = r->state_large;
+  out->peak_state = r->peak_state;
   out->peak_upper = r->overflow ? UINT64_MAX : r->peak_upper;
 }
 
@@ -17231,7 +17234,7 @@ static void vram__optim_before(vram__s *s) {
   }
   vram__optim_construct(&c, s->optim, n, &made);
   vram__bulk(s, made.end, made.end_blocks, made.state_large, VRAM_CATEGORY_OPTIMIZER);
-  s->r->optimizer_bytes = made.end;
+  s->r->optimizer_bytes = s->optim_held = made.end;
   if (s->o->first_step)
     return;
   if (s->known) /* parameters that never get a gradient have no state */
@@ -17286,11 +17289,11 @@ static void vram__optim_now(vram__s *s) {
     s->peak_node = NULL;
     s->peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
     s->peak_phase = VRAM_PHASE_OPTIMIZER;
-    s->cats.of[VRAM_CATEGORY_OPTIMIZER] += b.end;
-    s->cats.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.end;
+    s->cats.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
+    s->cats.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
     vram__at_peak(s);
-    s->cats.of[VRAM_CATEGORY_OPTIMIZER] -= b.end;
-    s->cats.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.end;
+    s->cats.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
+    s->cats.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
   }
   if (s->blocks + b.peak_blocks > s->blocks_peak)
     s->blocks_peak = s->blocks + b.peak_blocks;
