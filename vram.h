@@ -11315,28 +11315,30 @@ static int vram__sdpa_fits(const vram__s *s, int backend, const vram__t *a, int6
   const uint8_t dt = a[0].dt;
   const int half = vram__is_half(dt), grad = s->grad && (a[0].req || a[1].req || a[2].req);
   int64_t h, hk, hv, d, dv, sq, sk;
+  int grid; /* batch and heads are axes of a kernel's grid */
   uint32_t i;
   if (backend == VRAM__SDPA_MATH)
     return 1;
-  if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0])
+  if (q->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0])
     return 0;
   h = q->v[1], hk = k->v[1], hv = v->v[1];
   sq = q->v[2], sk = k->v[2], d = q->v[3], dv = v->v[3];
-  if (!sq || !sk || a[1].dt != dt || a[2].dt != dt || !h || !hk || !hv)
+  grid = q->v[0] <= 65535 && h <= 65535;
+  if (!sq || !sk)
     return 0;
   for (i = 0; i < 3; i++)
     if (VRAM__STRIDE(a[i].d)[3] != 1 && (backend == VRAM__SDPA_EFFICIENT || a[i].d->v[3] != 1))
       return 0;
-  if (m && (!m->ndim || VRAM__STRIDE(m)[m->ndim - 1] != 1))
+  if (m && VRAM__STRIDE(m)[m->ndim - 1] != 1)
     return 0;
   if (gqa) {
-    if (h % hk || (backend == VRAM__SDPA_CUDNN ? h % hv != 0 : hv != hk))
+    if (backend != VRAM__SDPA_CUDNN && hv != hk)
       return 0;
   } else if (!(hk == hv && (hk == h || hk == 1)))
     return 0;
   switch (backend) {
   case VRAM__SDPA_FLASH:
-    if (m || d != dv || d > 256 || s->cc < 80 || !half || (causal && sq != sk))
+    if (m || d != dv || d > 256 || s->cc < 80 || !half || (causal && sq != sk) || !grid)
       return 0;
     /* too little shared memory for the backward kernel */
     return !((s->cc == 86 || s->cc == 89 || s->cc >= 120) && grad) || d <= 192 ||
@@ -11344,21 +11346,12 @@ static int vram__sdpa_fits(const vram__s *s, int backend, const vram__t *a, int6
   case VRAM__SDPA_CUDNN: {
     const int64_t most = s->cc / 10 == 9 || s->cc / 10 == 10 ? 256 : 128;
     if (s->cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
-        d > most || dv > most || sk == 1 || (p && sq == 1) || q->v[0] > 65535 || h > 65535)
+        d > most || dv > most || sk == 1 || (p && sq == 1) || !grid)
       return 0;
     if (most == 256 && grad && !(d <= 128 && dv <= 128) && !(d == 192 && dv == 128) &&
         !(d == 256 && dv == 256))
       return 0;
-    if (!m)
-      return 1;
-    if (a[3].req || (m->ndim != 2 && m->ndim != 4))
-      return 0;
-    for (i = 0; i < m->ndim; i++) {
-      const int64_t full[4] = {q->v[0], h, sq, sk};
-      if (m->v[i] != 1 && m->v[i] != full[i + 4 - m->ndim])
-        return 0;
-    }
-    return 1;
+    return !m || (!a[3].req && (m->ndim == 2 || m->ndim == 4));
   }
   default: {
     const int64_t align = half ? 8 : s->cc >= 80 ? 4 : 1;
@@ -11854,7 +11847,9 @@ static vram__t vram__t_sdpa(vram__s *s, const vram_node *n, vram__t *a, int64_t 
   int64_t word = VRAM__INT(n, backend, 0);
   int pick;
   vram__t y, t;
-  uint32_t i, flat = a[0].d->ndim == 3 && a[1].d->ndim == 3 && a[2].d->ndim == 3;
+  uint32_t i, flat = a[0].d->ndim == 3;
+  if (a[1].dt != a[0].dt || a[2].dt != a[0].dt) /* attention.cpp, validate_sdpa_input */
+    vram__no_step(s, VRAM_ERR_UNSUPPORTED, s->node, "query, key and value of different dtypes");
   if (flat)
     for (i = 0; i < 4; i++) {
       if (!a[i].d || a[i].d->ndim != 3)
