@@ -6249,7 +6249,6 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
     vram__fail(g, VRAM_ERR_SYNTAX, "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
     g->error.line = q.line ? q.line : 1;
     g->error.column = 1;
-    ok = 0;
   }
   if (err)
     *err = g->error;

@@ -307,7 +307,7 @@ static void names(void) {
 /* Dtypes of less than a byte and blocks; integers want no gradient; many inputs. */
 static void stored(void) {
   enum { INPUTS = 20000 };
-  char *many = (char *)malloc(INPUTS * 24), *at = many;
+  char *many = (char *)malloc((size_t)INPUTS * 24), *at = many;
   int i;
   bytes("input x quint4x2 [3,5]\ninput z f32 [2]\nlinear y z out_features=2\nsum s y\n", 24, 17,
         24);
@@ -320,7 +320,7 @@ static void stored(void) {
     at += sprintf(at, "input x%d f32 [2]\n", i);
   if (NEED(many != NULL)) {
     sprintf(at, "sum s x0\n");
-    bytes(many, 0, 8 * INPUTS, 0);
+    bytes(many, 0, (uint64_t)8 * INPUTS, 0);
   }
   free(many);
 }

@@ -637,6 +637,7 @@ static int estimate(int argc, char **argv) {
   vram_report r;
   vram_graph g;
   vram_error err;
+  vram_range *ranges = NULL;
   int i, fits = 1, status = FITS;
   size_t len = 0;
   char *text = NULL;
@@ -669,7 +670,7 @@ static int estimate(int argc, char **argv) {
     return bad("standard output takes one of --json, --csv and --events -", NULL, NULL);
   status = read_all(j.model, &text, &len);
   if (status)
-    goto done;
+    return status;
   need = vram_parse_bytes(text, len, j.dims, j.ndims);
   if (!need) {
     status = bad("a model that is too large:", j.model, NULL);
@@ -691,7 +692,6 @@ static int estimate(int argc, char **argv) {
     goto done;
   }
   if (j.checkpoint) {
-    vram_range *list;
     uint32_t n;
     vram_result bad_range = vram_ranges(&g, j.checkpoint, NULL, 0, &n, &err);
     if (bad_range) {
@@ -699,13 +699,13 @@ static int estimate(int argc, char **argv) {
       status = USAGE;
       goto done;
     }
-    list = (vram_range *)malloc(((size_t)n + 1) * sizeof *list);
-    if (!list) {
+    ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *ranges);
+    if (!ranges) {
       status = out_of_memory();
       goto done;
     }
-    vram_ranges(&g, j.checkpoint, list, n, &j.o.ncheckpoint, &err);
-    j.o.checkpoint = list;
+    vram_ranges(&g, j.checkpoint, ranges, n, &j.o.ncheckpoint, &err);
+    j.o.checkpoint = ranges;
   }
   need = vram_step_bytes(&g, &j.o);
   scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
@@ -755,7 +755,7 @@ static int estimate(int argc, char **argv) {
   }
 done:
   free(j.o.nodes);
-  free((void *)(size_t)j.o.checkpoint);
+  free(ranges);
   free(scratch);
   free(mem);
   free(text);
