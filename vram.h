@@ -11100,7 +11100,9 @@ static void vram__bw_prod(vram__s *s, vram__fn *f, vram__t *to) {
     vram__let(s, count);
     vram__let(s, m);
   } else {
+    count = vram__contiguous(s, m);
     vram__nonzero(s, x.d->numel, 0);
+    vram__let(s, count);
     vram__let(s, m);
     q = vram__ti2(s, y, x);
     to[0] = vram__ti2(s, g, q);
@@ -12130,7 +12132,7 @@ static void vram__bw_group_norm(vram__s *s, vram__fn *f, vram__t *to) {
   if (!one)
     for (i = 0; i < 2; i++)
       ds[i] = vram__empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32);
-  if (vram__wants(f, 0) || one) {
+  if (vram__wants(f, 0)) {
     for (i = 0; i < 2; i++)
       st[i] = vram__empty(s, vram__dims_in(s, 2, ng, NULL), VRAM_F32);
     if (!one && affine && !cl)
@@ -13738,6 +13740,8 @@ static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *wi
     if (!(sum >> j & 1))
       size[m++] = full[j];
   y = vram__empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
+  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* Linear.cpp: zeros */
+    rounds = 0;
   for (used = s->used; rounds-- && !s->failed;) {
     for (i = 0; i < 3; i++)
       vram__keep_t(s, o[i].t);
@@ -14271,9 +14275,10 @@ static void vram__bw_masked_select(vram__s *s, vram__fn *f, vram__t *to) {
 static void vram__sort_rows(vram__s *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                             uint32_t e) {
   uint32_t i, own[3] = {0, 0, 0}, t[3];
-  uint64_t z = d->ndim ? (uint64_t)d->v[a] : 1, all = d->numel, r = z ? all / z : 0;
-  if (!all)
+  uint64_t z, all = d->numel, r;
+  if (!all || !d->ndim) /* Sorting.cpp: a number is sorted */
     return;
+  z = (uint64_t)d->v[a], r = all / z;
   if (z <= VRAM__RULE_SMALL_SORT) {
     vram__workspace(s, 8 * z); /* the numbers 0, 1, .. */
     return;
