@@ -17397,10 +17397,8 @@ static int vram__is_named(const vram_node *n, const char *name, uint32_t len) {
     return 0;
   for (q = n->round; q; q = q->up) { /* from the innermost */
     uint32_t value = 0, at, open = 0;
-    for (at = bare; at < len && open < rounds; at++)
-      if (name[at] == '[')
-        if (++open == rounds)
-          break;
+    for (at = bare; name[at] != '[' || ++open < rounds; at++)
+      ;
     for (at++; at < len && name[at] >= '0' && name[at] <= '9' && value < 100000000; at++)
       value = value * 10 + (uint32_t)(name[at] - '0');
     if (value != q->round)

@@ -194,7 +194,45 @@ static void calls(void) {
     EQUAL(vram_step(&g, &o, scratch, bytes, &r, &e), VRAM_OK);
     EQUAL(r.peak_requested_bytes, 71 * 96);
     EQUAL(r.phase[VRAM_PHASE_FORWARD].requested_bytes, 96);
+    EQUAL(vram_step_bytes(&g, NULL), bytes); /* no options are zeros */
+    EQUAL(vram_step(&g, NULL, scratch, bytes, &r, NULL), VRAM_OK);
+    EQUAL(r.peak_requested_bytes, 71 * 96);
+    EQUAL(vram_step(&g, NULL, scratch, 8, &r, NULL), VRAM_ERR_MEMORY);
     free(scratch);
+  }
+  /* a layer's weights, by the name of the latest node that has it */
+  FRESH();
+  x = vram_input(&g, "x", VRAM_F32, 2, size, 1);
+  CHECK(vram_apply(&g, VRAM_OP_linear, "a", &x, 1, "out_features=6"));
+  CHECK(vram_apply(&g, VRAM_OP_linear, "bb", &x, 1, "out_features=6"));
+  CHECK(vram_apply(&g, VRAM_OP_linear, "c", &x, 1, "out_features=6"));
+  n = vram_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=6 weights=a");
+  CHECK(n && n->param[0] == g.first->param[0]);
+  CHECK(!vram_apply(&g, VRAM_OP_linear, "z", &x, 1, "out_features=6 weights=d"));
+  /* memory that ends inside a call */
+  for (i = 0; i < 800; i += 8) {
+    vram_graph_init(&g, mem, i);
+    x = vram_input(&g, "x", VRAM_F32, 2, size, 1);
+    n = x ? vram_apply(&g, VRAM_OP_linear, "a", &x, 1, "out_features=6") : NULL;
+    if (n)
+      vram_drop(&g, &x, 1);
+    CHECK(g.error.code == VRAM_ERR_MEMORY || n);
+  }
+  /* numbers that name nothing */
+  TEXT(vram_result_text(VRAM_RESULT_COUNT), "?");
+  {
+    static const char text[] = "dim N=2\ninput x f32 [N]\nrelu y x\n";
+    vram_dim set[65];
+    for (i = 0; i < 65; i++)
+      set[i].name = "N", set[i].value = 3;
+    FRESH();
+    EQUAL(vram_parse(&g, text, sizeof text - 1, set, 64, NULL), VRAM_OK);
+    CHECK(vram_parse_bytes(text, sizeof text - 1, set, 65));
+    FRESH();
+    EQUAL(vram_parse(&g, text, sizeof text - 1, set, 65, &e), VRAM_ERR_LIMIT);
+    TEXT(e.text, "more than 64 dims");
+    FRESH();
+    EQUAL(vram_parse(&g, "relu", 4, NULL, 0, NULL), VRAM_ERR_SYNTAX);
   }
 }
 
