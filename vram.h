@@ -2576,7 +2576,9 @@ static int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, 
   /* block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own */
   if (kind != VRAM__BUFFER && vram__list(n, VRAM__KEY_dtype, NULL)) {
     uint8_t other = (uint8_t)VRAM__INT(n, dtype, dtype);
-    if (ndim > 1 || vram__dtype_rows[other].row_multiple == 1)
+    /* of a custom op it is the output's: numbers that are not floating point are no weights */
+    if (n->op == VRAM_OP_custom ? vram__kind_rank(other) == 2
+                                : ndim > 1 || vram__dtype_rows[other].row_multiple == 1)
       p->dtype = other;
   }
   /* only floating point and complex tensors can want a gradient */
@@ -4248,12 +4250,8 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
     return vram__bad(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__params(g, n, 2))
     return 0;
-  if (params) {
-    if (!vram__own(g, n, 0, "params", 1, &params, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (!vram__is_float(n->param[0]->dtype) && n->param[0]->node == n)
-      n->param[0]->dtype = VRAM_F32; /* dtype= is the output's */
-  }
+  if (params && !vram__own(g, n, 0, "params", 1, &params, VRAM_F32, VRAM__PARAM))
+    return 0;
   if (buffers && !vram__own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
