@@ -2895,7 +2895,7 @@ static uint32_t vram__spatial(uint32_t op) {
 }
 
 static int vram__is_transposed(uint32_t op) {
-  return op >= VRAM_OP_conv_transpose1d && op <= VRAM_OP_conv_transpose3d;
+  return op >= VRAM_OP_conv_transpose1d; /* of a convolution: they come last */
 }
 
 /* A key with a value for each of k axes, small enough that sizes made of it cannot overflow. */
@@ -3176,6 +3176,13 @@ static int vram__shape_lrn(vram_graph *g, vram_node *n) {
   return vram__out_d(n, 0, x, n->in[0]->dtype);
 }
 
+/* Values of as many axes as the input has, and where they were found. */
+static int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size) {
+  const vram_dims *d = vram__dims_of(g, n->in[0]->d->ndim, size);
+  vram__out_d(n, 1, d, VRAM_I64);
+  return vram__out_d(n, 0, d, n->in[0]->dtype);
+}
+
 /* The input of a pooling has k axes behind channels, and a batch or none: how many lead them. */
 static uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k) {
   const vram_dims *x = n->in[0]->d;
@@ -3217,8 +3224,7 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
     if (*to < 1)
       return vram__bad(g, n, "a kernel larger than its padded input");
   }
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
-         vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+  return vram__out_indexed(g, n, size);
 }
 
 /* The input's leading axes, then k sizes that a key gives. */
@@ -3228,8 +3234,7 @@ static int vram__resize(vram_graph *g, vram_node *n, uint32_t k, const int64_t *
   uint32_t i;
   for (i = 0; i < x->ndim; i++)
     size[i] = i < x->ndim - k ? x->v[i] : to[i - (x->ndim - k)];
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype) &&
-         vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+  return vram__out_indexed(g, n, size);
 }
 
 static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
@@ -3706,7 +3711,7 @@ static uint32_t vram__repeats(const vram_node *n, uint32_t ndim, int64_t *to) {
   uint32_t c, i, k;
   const int64_t *v = vram__list(n, n->op == VRAM_OP_tile ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
   k = c > ndim ? c : ndim;
-  for (i = 0; i < k && i < VRAM_MAX_AXES; i++)
+  for (i = 0; i < k; i++)
     to[i] = i < k - c ? 1 : v[i - (k - c)];
   return k;
 }
@@ -3718,8 +3723,6 @@ static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   vram__list(n, VRAM__KEY_repeats, &c);
   if (n->op == VRAM_OP_repeat && c < x->ndim)
     return vram__bad(g, n, "fewer repeats than axes");
-  if (k > VRAM_MAX_AXES)
-    return vram__bad(g, n, "more than 8 axes");
   for (i = 0; i < k; i++) {
     uint64_t z = i < k - x->ndim ? 1 : (uint64_t)x->v[i - (k - x->ndim)];
     if (r[i] < 0 || (z = vram__mul(z, (uint64_t)r[i])) == VRAM_OVERFLOW)
@@ -3925,9 +3928,7 @@ static int vram__shape_topk(vram_graph *g, vram_node *n) {
     if (x->ndim)
       size[a] = k;
   }
-  if (!vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype))
-    return 0;
-  return n->nout < 2 || vram__out_d(n, 1, n->out[0].d, VRAM_I64);
+  return vram__out_indexed(g, n, size);
 }
 
 static int vram__shape_argmax(vram_graph *g, vram_node *n) {
@@ -4481,8 +4482,6 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
     b = a;
   if (b > z)
     b = z;
-  if (*step < 1)
-    *step = 1;
   *start = a;
   *len = (b - a) / *step + ((b - a) % *step != 0);
 }
@@ -9103,7 +9102,7 @@ static int vram__conv_native(const vram_node *n, vram__t x, vram__t w, int cl) {
   int64_t stride[3], dil[3], width, k, c;
   uint32_t axes = x.d->ndim - 2u;
   c = x.d->v[1];
-  if (VRAM__INT(n, groups, 1) != c || c < 2 || w.d->v[0] % c || cl || vram__is_transposed(n->op))
+  if (VRAM__INT(n, groups, 1) != c || c < 2 || cl || vram__is_transposed(n->op))
     return 0;
   if (x.dt != VRAM_F16 || c < 32 || axes == 3)
     return (int)axes;
@@ -9197,7 +9196,7 @@ static int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
   k->transposed = vram__is_transposed(n->op);
-  if (k->groups == x.d->v[1] && k->groups > 1 && w.d->v[0] % k->groups == 0 && !k->transposed)
+  if (k->groups == x.d->v[1] && k->groups > 1 && !k->transposed)
     return 0;
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
@@ -15912,15 +15911,12 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
 }
 
 static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out) {
-  out->state = r->overflow ? UINT64_MAX : r->state;
-  out->peak = r->overflow ? UINT64_MAX : r->peak;
-  out->end = r->overflow ? UINT64_MAX : r->now;
-  out->state_blocks = r->overflow ? UINT64_MAX : r->state_blocks;
-  out->peak_blocks = r->overflow ? UINT64_MAX : r->peak_blocks;
-  out->end_blocks = r->overflow ? UINT64_MAX : r->now_blocks;
-  out->state_large = r->state_large;
-  out->peak_state = r->peak_state;
-  out->peak_upper = r->overflow ? UINT64_MAX : r->peak_upper;
+  out->state = r->state, out->peak = r->peak, out->end = r->now;
+  out->state_blocks = r->state_blocks, out->peak_blocks = r->peak_blocks;
+  out->end_blocks = r->now_blocks, out->peak_upper = r->peak_upper;
+  out->state_large = r->state_large, out->peak_state = r->peak_state;
+  if (r->overflow) /* more than any device has: vram__bulk refuses it */
+    out->state = out->peak = out->end = UINT64_MAX;
 }
 
 /* What the constructor allocates: p are all parameters that the optimizer is given, used or not. */

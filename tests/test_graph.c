@@ -218,6 +218,33 @@ static void calls(void) {
       vram_drop(&g, &x, 1);
     CHECK(g.error.code == VRAM_ERR_MEMORY || n);
   }
+  /* bytes of a key that are no text */
+  FAILS(vram_apply(&g, VRAM_OP_relu, "y", &x, 1, "a\x80=1"),
+        "the op has no such key (found a?, expected inplace)");
+  /* dtypes of results, measured with torch.result_type */
+  {
+    static const struct {
+      const char *a, *b, *want;
+    } pairs[] = {{"c64 [2]", "f64 [2]", "c128"}, {"bf16 [2]", "c32 [2]", "c64"},
+                 {"f32 [2]", "c32 [2]", "c64"},  {"f16 [2]", "c32 [2]", "c32"},
+                 {"f64 [2]", "c32 [2]", "c128"}, {"c32 [2]", "c64 [2]", "c64"},
+                 {"f32 [2]", "c128 []", "c64"},  {"f64 [2]", "c64 []", "c128"},
+                 {"f16 [2]", "c128 []", "c32"},  {"bf16 [2]", "c64 []", "cb32"},
+                 {"i64 [2]", "c128 []", "c128"}, {"c64 [2]", "c128 []", "c64"},
+                 {"f16 [2]", "bf16 [2]", "f32"}, {"u8 [2]", "i8 [2]", "i16"},
+                 {"u16 [2]", "f32 [2]", "f32"},  {"i64 [2]", "f64 []", "f64"},
+                 {"bool [2]", "u8 [2]", "u8"},   {"cb32 [2]", "f32 [2]", "c64"}};
+    for (i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+      char text[100];
+      int len = snprintf(text, sizeof text, "input a %s\ninput b %s\nadd y a b\n", pairs[i].a,
+                         pairs[i].b);
+      FRESH();
+      snprintf(test_where, sizeof test_where, "%s with %s", pairs[i].a, pairs[i].b);
+      EQUAL(vram_parse(&g, text, (uint64_t)len, NULL, 0, &e), VRAM_OK);
+      EQUAL(g.first->out[0].dtype, vram_dtype_from_name(pairs[i].want));
+    }
+    *test_where = 0;
+  }
   /* numbers that name nothing */
   TEXT(vram_result_text(VRAM_RESULT_COUNT), "?");
   {

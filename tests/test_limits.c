@@ -53,6 +53,8 @@ static const char *result(text *t) {
   return seen;
 }
 
+#define BEYOND "a size does not fit into 63 bits"
+
 static void limits(void) {
   text t = {NULL, 0, 0};
   uint64_t i;
@@ -94,6 +96,37 @@ static void limits(void) {
   CHECK(strstr(result(&t), "2^63-1 bytes"));
   add(&t, "input x f32 [1048576,1048576]\nlinear y x out_features=1099511627776\n", 1);
   CHECK(strcmp(result(&t), "ok"));
+  /* a step whose parts fit and whose sum does not: what is kept, what is brief, and the optimizer
+   */
+  add(&t, "input x u8 [576460752303423487] \nrelu y0 x\n", 1);
+  add(&t, "input z@ u8 [576460752303423487]\n", 14), add(&t, "sort v,i z0\n", 1);
+  TEXT(result(&t), "step: " BEYOND);
+  add(&t, "input z@ u8 [576460752303423487]\n", 15),
+      add(&t, "input l u8 [576460752302423487]\n", 1);
+  add(&t, "input a f32 [8,8]\nmm y a a\n", 1);
+  TEXT(result(&t), "step: " BEYOND);
+  add(&t, "parameter p@ shape=[576460752303423487]\n", 3), add(&t, "mean y p0\n", 1);
+  {
+    static const vram_optimizer optim[] = {VRAM_OPTIM_adamw, VRAM_OPTIM_adamw_amsgrad,
+                                           VRAM_OPTIM_adagrad, VRAM_OPTIM_lamb};
+    play p;
+    memset(&p, 0, sizeof p);
+    if (NEED(play_parse(&p, t.at, t.len, NULL, 0) == VRAM_OK))
+      for (i = 0; i < 2 * sizeof optim / sizeof *optim; i++) {
+        vram_step_options o;
+        vram_result r;
+        memset(&o, 0, sizeof o);
+        o.train = 1;
+        o.optimizer = optim[i / 2];
+        o.first_step = (int)(i & 1);
+        r = play_step(&p, &o);
+        EQUAL(r, VRAM_ERR_OVERFLOW);
+        TEXT(p.error.text, BEYOND);
+      }
+    play_end(&p);
+    free(t.at);
+    memset(&t, 0, sizeof t);
+  }
   /* every position of one overflowing factor in a shape */
   for (i = 0; i < 8; i++) {
     unsigned k;
