@@ -127,6 +127,12 @@ static void limits(void) {
     free(t.at);
     memset(&t, 0, sizeof t);
   }
+  /* what PyTorch refuses only when it runs */
+  for (i = 0; i < 2; i++) {
+    add(&t, "input q f16 [2,4,8,8]\ninput k f32 [2,4,8,8]\nscaled_dot_product_attention y q ", 1);
+    add(&t, i ? "q k\n" : "k q\n", 1);
+    TEXT(result(&t), "step: query, key and value of different dtypes (node y)");
+  }
   /* every position of one overflowing factor in a shape */
   for (i = 0; i < 8; i++) {
     unsigned k;
