@@ -7572,16 +7572,16 @@ static void vram__save(vram__s *s, vram__fn *f, vram__t t) {
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
-static void vram__save_last(vram__s *s, vram__fn *f, vram__t t) {
-  if (f && !s->frame && t.st) {
-    vram__store *st = s->top - t.st;
+static void vram__save_last(vram__s *s, vram__fn *f, const vram__t *t) {
+  if (f && !s->frame && t->st) {
+    vram__store *st = s->top - t->st;
     st->refs = 0, st->srefs = 0;
-    vram__save_on(s, f, &t, t.st);
+    vram__save_on(s, f, t, t->st);
     return;
   }
   if (f)
-    vram__save(s, f, t);
-  vram__let(s, t);
+    vram__save(s, f, *t);
+  vram__let(s, *t);
 }
 
 /* y is output i of record f. */
@@ -12346,7 +12346,7 @@ static void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vra
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
     vram__save(s, f, in[0]);
   }
-  vram__save_last(s, f, st[0]), vram__save_last(s, f, st[1]);
+  vram__save_last(s, f, &st[0]), vram__save_last(s, f, &st[1]);
   if (f) {
     vram__save(s, f, in[1]);
     if (s->frame) /* where it counts how many there are */
@@ -14506,7 +14506,7 @@ static void vram__run_diff(vram__s *s, const vram_node *n, vram__t *x, vram__t *
    of pointers, three of strides, the sizes), or one product a group where there is none. The
    offsets are data: whether a group has rows, and its product a workspace, only the upper bound
    can say. */
-static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t groups) {
+static void vram__group_products(vram__s *s, vram__t a, int64_t groups) {
   uint32_t list, work;
   if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
     uint64_t g = (uint64_t)groups;
@@ -14517,9 +14517,7 @@ static void vram__group_products(vram__s *s, vram__t a, vram__t b, int64_t group
     vram__held_gone(s, list);
     return;
   }
-  if (a.d->ndim == 3 && b.d->ndim == 3)
-    vram__workspace(s, s->ws); /* bmm */
-  else if (groups)
+  if (groups)
     vram__may_need(s, s->ws / 4);
 }
 
@@ -14536,7 +14534,7 @@ static vram__t vram__t_grouped(vram__s *s, vram__t a, vram__t b, vram__t offsets
     f->aux |= (uint64_t)groups << 2;
   }
   y = vram__empty(s, d, a.dt);
-  vram__group_products(s, a, b, groups);
+  vram__group_products(s, a, groups);
   vram__made(s, f, 0, &y);
   return y;
 }
@@ -14547,7 +14545,7 @@ static void vram__run_grouped_mm(vram__s *s, const vram_node *n, vram__t *x, vra
 
 /* the gradient of an operand that is stored by columns is stored so, too */
 static void vram__bw_grouped_mm(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, o;
+  const vram__t g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
   for (i = 2; i-- > 0;) {
     const vram_dims *d;
@@ -14556,12 +14554,11 @@ static void vram__bw_grouped_mm(vram__s *s, vram__fn *f, vram__t *to) {
       continue;
     d = vram__in_dims(s, f, i, NULL);
     st = VRAM__STRIDE(d) + d->ndim - 2;
-    o = vram__factor(f, !i);
     if (st[0] == 1 && st[1] == d->v[d->ndim - 2])
       to[i] = vram__empty(s, vram__dense(s, d), g.dt);
     else
       to[i] = vram__empty(s, vram__contig(s, d), g.dt);
-    vram__group_products(s, g, o, (int64_t)(f->aux >> 2));
+    vram__group_products(s, g, (int64_t)(f->aux >> 2));
   }
 }
 
@@ -16063,9 +16060,16 @@ static int vram__takes_over(const vram__s *s, const vram__leaf *l, const vram__t
   return 1;
 }
 
-/* AccumulateGrad */
-static void vram__accumulate(vram__s *s, vram__leaf *l) {
-  vram__t *t = &vram__task_of(s, l)->in;
+/* A storage becomes a gradient. */
+static inline void vram__is_gradient(vram__s *s, vram__store *b) {
+  if (s->fresh)
+    vram__at_peak(s);
+  s->cats.of[b->cat] -= b->bytes;
+  b->cat = VRAM_CATEGORY_GRADIENTS;
+  s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
+}
+
+static void vram__accumulate_any(vram__s *s, vram__leaf *l, vram__t *t) {
   if (t->d && l->grad.d)
     vram__let(s, *t);
   else if (t->d) {
@@ -16080,17 +16084,25 @@ static void vram__accumulate(vram__s *s, vram__leaf *l) {
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      (s->top - l->grad.st)->shown = 0;         /* detached, it is no view */
-    if (l->grad.st && l < s->leaf + s->nleaf) { /* no input of a call inside backward */
-      vram__store *b = s->top - (s->top - l->grad.st)->base;
-      if (s->fresh)
-        vram__at_peak(s);
-      s->cats.of[b->cat] -= b->bytes;
-      b->cat = VRAM_CATEGORY_GRADIENTS;
-      s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
-    }
+      (s->top - l->grad.st)->shown = 0;       /* detached, it is no view */
+    if (l->grad.st && l < s->leaf + s->nleaf) /* no input of a call inside backward */
+      vram__is_gradient(s, s->top - (s->top - l->grad.st)->base);
   }
   t->d = NULL;
+}
+
+/* AccumulateGrad. Nearly always it takes over what nobody else has. */
+static void vram__accumulate(vram__s *s, vram__leaf *l) {
+  vram__t *t = &l->task.in;
+  vram__store *b = s->top - t->st;
+  if (!s->depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
+      !b->of && (l->d->flags & VRAM__DENSE)) {
+    l->grad = *t;
+    t->d = NULL;
+    b->shown = 0;
+    vram__is_gradient(s, b);
+  } else
+    vram__accumulate_any(s, l, &vram__task_of(s, l)->in);
 }
 
 /* One gradient, or none, goes to where an edge leads. */
