@@ -123,9 +123,9 @@ static void every(void) {
         o.train = 1;
         o.optimizer = (vram_optimizer)optim;
         o.optim_impl = (vram_optim_impl)impl;
-        o.first_step = bits & 1;
-        o.weight_decay = bits >> 1 & 1;
-        o.master_weights = bits >> 2 & 1;
+        o.first_step = (int)(bits & 1);
+        o.weight_decay = (int)(bits >> 1 & 1);
+        o.master_weights = (int)(bits >> 2 & 1);
         o.dtype = dtypes[bits / 8 % 3];
         o.cc = cc[(optim + bits) % 3];
         if (o.dtype == VRAM_F16)
