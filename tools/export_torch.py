@@ -1,0 +1,2170 @@
+#!/usr/bin/env python3
+"""Turns a PyTorch module into the text form of vram.h, by running one forward pass without memory.
+
+As a module of Python:
+    with without_memory():                          # or on a device, with real tensors
+        loaded = load("timm:vit_small_patch16_224")  # or Loaded(module, make_inputs, forward, name, dims)
+        text, notes = export(loaded)
+load() and export() raise Problem, whose text is one line for the user. Loaded: module, make_inputs(N=2, ...) gives a dict of
+tensors on the CPU, forward(**these) runs the module (in training up to the loss), name, dims: ((name, default), ...).
+
+How it works. A TorchFunctionMode sees every call of a torch function below torch.nn.functional; each becomes a line, named after
+the module that calls. This is the eager program itself and not a graph of torch.export, because only the program has in-place
+operations where they happen, its own lifetimes and its conversions, and because models run here that torch.export rejects.
+A value's `drop` line comes from the moment when Python lets go of the tensor (weak references). A second run under bf16 autocast
+tells conversions to a fixed type (`to`) from conversions to another tensor's type (`type_as`). Running once more with each dim
+doubled tells which numbers follow it. Parameters that one op alone uses belong to that op; shared ones are named with `weights=`,
+others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
+"""
+
+import argparse, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, math, os, re, sys, typing, weakref
+
+try:
+    import torch, torch.nn as nn, torch.nn.functional as F
+    import torch.functional, torch._tensor
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+    from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+    from torch.overrides import TorchFunctionMode
+except ImportError as e:
+    sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
+
+EXAMPLES = """  export_torch.py torchvision:resnet50 | vram estimate - --train adamw --batch 64
+  export_torch.py timm:vit_small_patch16_224 -o vit.vram
+  export_torch.py hf:config.json --seq 2048 -o llama.vram       (config.json as in every repository of transformers models)
+  export_torch.py train.py:example -o mine.vram                 (def example(): return MyModule(), {"x": torch.zeros(2, 3, 64, 64)})"""
+
+DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+NAMED_LIKE_MODULE = (
+    "torch.nn.modules.",
+    "torchvision.ops.misc",
+    "timm.layers.norm",
+    "timm.layers.activations",
+)
+RNN = {
+    "LSTM": "lstm",
+    "GRU": "gru",
+    "RNN": "rnn",
+    "LSTMCell": "lstm_cell",
+    "GRUCell": "gru_cell",
+    "RNNCell": "rnn_cell",
+    "EmbeddingBag": "embedding_bag",
+}
+OWNED = {"weight": 1, "bias": 2}  # position of an op's parameters among its inputs
+
+
+def shape_text(s):
+    return "[" + ",".join(str(int(a)) for a in s) + "]"
+
+
+def axes_text(v):
+    """one value for every axis where they are equal"""
+    v = [int(a) for a in v] if isinstance(v, (tuple, list, torch.Size)) else [int(v)]
+    return str(v[0]) if len(set(v)) == 1 else ",".join(map(str, v))
+
+
+def list_text(v):
+    return ",".join(str(int(a)) for a in (v if isinstance(v, (tuple, list, torch.Size)) else [v]))
+
+
+class Ref:
+    """an input of a node: a value by name, or a parameter or buffer of the module"""
+
+    def __init__(self, name=None, own=None):
+        self.name, self.own = name, own
+
+
+class Node:
+    def __init__(self, op, outs, ins, keys, params=None):
+        self.op, self.outs, self.ins, self.keys, self.params = op, outs, ins, keys, params
+        self.reads = ()  # names whose dtype the program read before (for `to`)
+
+
+# ---- how the functions of torch are called: name -> argument names ("*": takes the rest)
+SIGNATURES = {}
+for line in """
+linear x weight bias
+conv1d conv2d conv3d | x weight bias stride padding dilation groups
+conv_transpose1d conv_transpose2d conv_transpose3d | x weight bias stride padding output_padding groups dilation
+batch_norm x weight bias running_mean running_var training momentum eps cudnn
+instance_norm x weight bias running_mean running_var use_input_stats momentum eps cudnn
+layer_norm x shape weight bias eps cudnn
+rms_norm x shape weight eps
+group_norm x num_groups weight bias eps cudnn
+embedding weight x padding_idx scale_grad_by_freq sparse
+bilinear x1 x2 weight bias
+prelu x weight
+dropout dropout_ feature_dropout feature_dropout_ alpha_dropout alpha_dropout_ feature_alpha_dropout feature_alpha_dropout_ native_dropout | x p train
+max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices | x kernel_size stride padding dilation ceil_mode
+avg_pool1d avg_pool2d avg_pool3d | x kernel_size stride padding ceil_mode count_include_pad divisor_override
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d | x output_size
+softmax log_softmax softmin | x dim dtype
+scaled_dot_product_attention q k v attn_mask dropout_p is_causal scale enable_gqa
+pad x pad mode value
+view reshape | x *shape
+expand x *shape
+expand_as view_as reshape_as | x other
+permute x *dims
+transpose swapaxes transpose_ | x dim0 dim1
+flatten x start_dim end_dim
+unflatten x dim sizes
+squeeze x *dim
+unsqueeze x dim
+unsqueeze_ squeeze_ | x dim
+select x dim index
+narrow x dim start length
+split split_with_sizes tensor_split | x split_size dim
+chunk x chunks dim
+unbind x dim
+cat concat concatenate | xs dim
+stack xs dim
+roll x shifts dims
+flip x *dims
+repeat tile | x *repeats
+repeat_interleave x repeats dim output_size
+gather x dim index
+scatter x dim index src
+index_select x dim index
+index_add index_add_ | x dim index source
+index_put index_put_ | x indices values accumulate
+cumsum x dim dtype
+sum mean prod | x dim keepdim dtype
+amax amin logsumexp | x dim keepdim
+max min | x dim keepdim
+argmax argmin | x dim keepdim
+var std | x dim correction keepdim
+linalg_vector_norm x ord dim keepdim dtype
+norm x p dim keepdim
+topk x k dim largest sorted
+sort x dim descending stable
+argsort x dim descending stable
+clamp clamp_ clip | x min max
+clamp_min clamp_min_ | x min
+clamp_max clamp_max_ | x max
+where c x y
+masked_fill masked_fill_ | x mask value
+lerp lerp_ | x end weight
+addcmul addcmul_ | x a b value
+addmm baddbmm | c a b
+einsum equation *xs
+glu x dim
+hardtanh hardtanh_ | x min_val max_val
+leaky_relu leaky_relu_ | x negative_slope
+one_hot x num_classes
+pixel_shuffle x upscale_factor
+pixel_unshuffle x downscale_factor
+im2col x kernel_size dilation padding stride
+col2im x output_size kernel_size dilation padding stride
+grid_sampler x grid mode padding_mode align_corners
+upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d upsample_nearest_exact2d _upsample_nearest_exact2d | x size scales
+upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa | x size align_corners scales
+cross_entropy_loss x target weight reduction ignore_index label_smoothing
+nll_loss_nd nll_loss nll_loss2d | x target weight reduction ignore_index
+mse_loss l1_loss | x target reduction
+smooth_l1_loss huber_loss | x target reduction beta
+binary_cross_entropy x target weight reduction
+binary_cross_entropy_with_logits x target weight pos_weight reduction
+kl_div x target reduction log_target
+ctc_loss x target input_lengths target_lengths blank reduction zero_infinity
+cosine_embedding_loss x1 x2 target margin reduction
+triplet_margin_loss x positive negative margin p eps swap reduction
+""".strip().split("\n"):
+    names, args = (
+        [p.split() for p in line.split("|")] if "|" in line else ([line.split()[0]], line.split()[1:])
+    )
+    SIGNATURES.update((n, args) for n in names)
+
+UNARY = "relu relu6 elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus tanhshrink softshrink hardshrink log_sigmoid exp log sqrt rsqrt abs neg square sin cos erf sign round hardtanh leaky_relu rrelu threshold".split()
+UNARY_ALIAS = {"log_sigmoid": "logsigmoid", "absolute": "abs", "negative": "neg", "sgn": "sign"}
+BINARY = "add sub mul div pow maximum minimum eq ne lt le gt ge floor_divide logical_and logical_or".split()
+BINARY_ALIAS = {
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "true_divide": "div",
+    "bitwise_and": "logical_and",
+    "and": "logical_and",
+    "bitwise_or": "logical_or",
+    "or": "logical_or",
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "greater": "gt",
+    "less": "lt",
+    "greater_equal": "ge",
+    "less_equal": "le",
+    "not_equal": "ne",
+}
+# without a gradient only the allocation counts: ops that allocate alike
+SAME_WITHOUT_GRAD = {
+    "floor": "round",
+    "ceil": "round",
+    "trunc": "round",
+    "frac": "round",
+    "log1p": "exp",
+    "expm1": "exp",
+    "log2": "exp",
+    "log10": "exp",
+    "exp2": "exp",
+    "reciprocal": "sqrt",
+    "tan": "sin",
+    "atan": "sin",
+    "sinh": "sin",
+    "cosh": "sin",
+    "bitwise_not": "logical_not",
+    "invert": "logical_not",
+    "tril": "clone",
+    "triu": "clone",
+    "remainder": "sub",
+    "fmod": "sub",
+    "mod": "sub",
+    "isnan": "logical_not",
+    "logical_xor": "logical_and",
+}
+CREATE = {
+    "zeros": "zeros",
+    "ones": "ones",
+    "empty": "empty",
+    "rand": "rand",
+    "randn": "randn",
+    "full": "full",
+    "arange": "arange",
+    "linspace": "empty",
+    "eye": "zeros",
+    "tensor": "empty",
+    "as_tensor": "empty",
+    "scalar_tensor": "full",
+    "randint": "empty",
+    "randperm": "empty",
+    "empty_strided": "empty",
+    "zeros_like": "zeros",
+    "ones_like": "ones",
+    "empty_like": "empty",
+    "full_like": "full",
+    "rand_like": "rand",
+    "randn_like": "randn",
+    "new_zeros": "zeros",
+    "new_ones": "ones",
+    "new_empty": "empty",
+    "new_full": "full",
+    "new_tensor": "empty",
+    "from_numpy": "empty",
+}
+CONVERT = {
+    "float": torch.float32,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "double": torch.float64,
+    "long": torch.int64,
+    "int": torch.int32,
+    "short": torch.int16,
+    "char": torch.int8,
+    "byte": torch.uint8,
+    "bool": torch.bool,
+}
+SILENT = set(
+    """size dim numel stride is_contiguous data_ptr storage_offset item tolist is_floating_point is_complex requires_grad_ ndimension nelement element_size get_device __len__ __bool__ __int__ __float__ __index__ __repr__ __format__ __hash__
+__contains__ untyped_storage is_same_size allclose equal is_nonzero type is_pinned retain_grad register_hook is_inference _is_view is_set_to __deepcopy__ has_names is_tensor is_cuda result_type promote_types can_cast
+_assert _assert_async _is_zerotensor is_neg is_conj dim_order is_autocast_enabled __reduce_ex__ __setstate__ sym_size __array__ share_memory_ is_shared numpy cpu cudnn_is_acceptable broadcast_shapes _has_compatible_shallow_copy_type is_signed""".split()
+)
+SAME_OR_COPY = {"to", "type", "type_as", "contiguous", *CONVERT}
+LOSS_REDUCTION = {0: "none", 1: "mean", 2: "sum"}
+
+
+class Same(torch.autograd.Function):
+    """the same storage as another tensor, which it does not hold"""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.data
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class Recorder(TorchFunctionMode):
+    same = staticmethod(Same.apply)
+
+    def __init__(self, module, inputs, buffers_are_inputs=False):
+        super().__init__()
+        self.nodes, self.names, self.taken, self.death, self.refs, self.notes = [], {}, set(), {}, [], []
+        self.paths = [""]
+        self.path_of = {id(m): n for n, m in module.named_modules(remove_duplicate=True)}
+        self.params = {id(p): n for n, p in module.named_parameters(remove_duplicate=True)}
+        self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
+        self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
+        self.reads, self.unit = [], 0
+        self.device = next(
+            (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
+        )
+        self.inputs = inputs
+        for n, t in inputs.items():
+            self.taken.add(n)
+            self.names[id(t)] = n
+
+    # ---- names
+    def note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fresh(self, op, leaf=False):
+        path = self.paths[-1]
+        base = path if leaf and path else (path + "." if path else "") + op
+        base = re.sub(r"[^A-Za-z0-9_./]", "_", base)
+        if not re.match(r"[A-Za-z_]", base):
+            base = "_" + base
+        name, k = base, 0
+        while name in self.taken:
+            k += 1
+            name = f"{base}_{k}"
+        self.taken.add(name)
+        return name
+
+    def ref(self, t):
+        """what a tensor is called; one that nobody made here is a constant of the program"""
+        if id(t) in self.names:
+            return Ref(self.names[id(t)])
+        if id(t) in self.params or id(t) in self.buffers:
+            return Ref(own=id(t))
+        if isinstance(t, nn.Parameter) or t.device.type == self.device:
+            self.note(
+                f"a tensor of shape {list(t.shape)} that the module holds outside its parameters and buffers is written as a buffer ({self.paths[-1]})"
+            )
+            self.tensors[id(t)] = t
+            self.buffers[id(t)] = self.fresh("constant")
+            return Ref(own=id(t))
+        return None
+
+    def value(self, t, name):
+        known = id(t) in self.names
+        if id(t) in self.params or id(t) in self.buffers or any(t is i for i in self.inputs.values()):
+            return  # the op hands on what lives anyway
+        self.names[id(t)] = name
+        if known:
+            self.death[id(t)].append(name)
+            return
+        entry = [name]
+        key = id(t)
+        self.death[key] = entry
+
+        def gone(_, key=key, entry=entry):
+            for n in entry:
+                self.dead.setdefault(n, len(self.nodes))
+            if self.names.get(key) in entry:
+                del self.names[key]
+            if self.death.get(key) is entry:
+                del self.death[key]
+
+        self.refs.append(weakref.ref(t, gone))
+
+    dead = None
+
+    def emit(self, op, x, r, keys=None, leaf=False, name=None, params=None, outs=None):
+        """x: tensors (or Refs) in, r: tensor or tensors out"""
+        ins = [a if isinstance(a, Ref) else self.ref(a) for a in x]
+        if any(i is None for i in ins):
+            self.note(f"{op}: an input on another device ({self.paths[-1]})")
+            ins = [i for i in ins if i]
+        if not torch.is_grad_enabled():
+            for k, (a, i) in enumerate(zip(x, ins)):
+                if isinstance(a, torch.Tensor) and a.requires_grad:
+                    n = self.fresh("detach")
+                    self.nodes.append(Node("detach", [n], [i], {}))
+                    ins[k] = Ref(n)
+        base = self.fresh(name or op, leaf)
+        if isinstance(r, (tuple, list)):
+            names = (
+                [
+                    self.fresh(f"{name or op}.{k}") if outs is None else base if not k else base + outs[k]
+                    for k in range(len(r))
+                ]
+                if len(r) != 1 or outs is None
+                else [base]
+            )
+            results = list(r)
+        else:
+            names, results = [base], [r]
+        node = Node(op, names, ins, {k: v for k, v in (keys or {}).items() if v is not None}, params)
+        self.nodes.append(node)
+        for n, t in zip(names, results):
+            self.value(t, n)
+        return node
+
+    # ---- the calls
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        if self.unit:
+            return func(*args, **kwargs)
+        if name == "__get__":
+            r = func(*args, **kwargs)
+            attr = getattr(func.__self__, "__name__", "")
+            if attr == "dtype" and id(args[0]) in self.names:
+                self.reads.append((self.names[id(args[0])], r))
+            elif attr in ("T", "mT", "H", "mH"):
+                self.views_T(args[0], r, attr)
+            elif attr == "data":
+                self.emit("detach", [args[0]], r)
+            elif attr in ("real", "imag"):
+                self.note(f"complex numbers ({attr})")
+            return r
+        if name in ("__set__", "__delete__"):
+            return func(*args, **kwargs)
+        if name == "__setitem__":
+            return self.setitem(func, args, kwargs)
+        if name == "__getitem__":
+            return self.getitem(func, args, kwargs)
+        r = func(*args, **kwargs)
+        if name in SILENT and not (name == "type" and isinstance(r, torch.Tensor)):
+            return r
+        if not isinstance(r, torch.Tensor) and not (
+            isinstance(r, (tuple, list)) and any(isinstance(t, torch.Tensor) for t in r)
+        ):
+            if r is not None or name not in ("manual_seed",):
+                if isinstance(r, (torch.Tensor,)):
+                    pass
+            return r
+        if name in SAME_OR_COPY and args and r is args[0] and self.on_device(r):
+            r = self.same(r)  # a value of its own: under autocast, or in another layout, it would be one
+        self.call(name, args, kwargs, r)
+        return r
+
+    def on_device(self, t):
+        return isinstance(t, torch.Tensor) and t.device.type == self.device
+
+    def call(self, name, args, kwargs, r):
+        first = r if isinstance(r, torch.Tensor) else next(t for t in r if isinstance(t, torch.Tensor))
+        if not self.on_device(first) or (
+            args and self.buffers.get(id(args[0]), "").endswith("num_batches_tracked")
+        ):
+            return  # not on the device, or batch norm's count of batches
+        plain = name.strip("_") if name.startswith("__") else name
+        handler = getattr(self, "op_" + plain, None) or getattr(self, "op_" + plain.rstrip("_"), None)
+        inplace = None
+        if name.startswith("__i") and name not in ("__invert__", "__index__"):
+            plain, inplace = name[3:-2], 1
+        elif not name.startswith("__") and name.endswith("_"):
+            plain, inplace = name[:-1], 1
+        if (
+            handler is None
+            and name.startswith("__r")
+            and plain[1:] in ("sub", "add", "mul", "and", "or", "pow", "truediv", "matmul")
+        ):
+            plain = plain[1:]
+            if plain == "sub" and not isinstance(args[1], torch.Tensor):
+                self.op_rsub((args, kwargs), r, None)
+                return
+            args = (args[1], args[0]) + tuple(args[2:])
+        handler = handler or getattr(self, "op_" + plain, None)
+        if "out" in kwargs:
+            self.note(f"{name}(out=) ({self.paths[-1]})")
+        if self.amp and not torch.is_autocast_enabled(self.device):
+            self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
+        if handler:
+            sig = SIGNATURES.get(name, SIGNATURES.get(plain))
+            handler(self.bind(sig, args, kwargs) if sig else (args, kwargs), r, inplace)
+            return
+        grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
+        alias = BINARY_ALIAS.get(plain, plain)
+        if alias not in BINARY and not grad and plain in SAME_WITHOUT_GRAD:
+            alias = SAME_WITHOUT_GRAD[plain]
+        if alias in BINARY:
+            self.binary(alias, args, kwargs, r, inplace)
+            return
+        alias = UNARY_ALIAS.get(alias, alias)
+        if alias in UNARY or alias in UNARY_ALIAS.values() or alias in ("logical_not", "clone"):
+            if alias in UNARY_ALIAS.values() or alias in UNARY or alias in ("logical_not", "clone"):
+                self.emit(
+                    alias,
+                    [args[0]],
+                    r,
+                    {"inplace": inplace, **self.unary_keys(alias, args, kwargs)},
+                    self.leaf(),
+                )
+                return
+        if plain in CREATE:
+            self.create(plain, args, kwargs, r)
+            return
+        if plain in CONVERT:
+            self.convert(args[0], r, CONVERT[plain])
+            return
+        self.note(f"no word for {name} ({self.paths[-1]})")
+        plain = "no_word_for_" + plain
+        xs = [a for a in args if isinstance(a, torch.Tensor)]
+        self.emit(plain, xs, r, {"inplace": inplace})
+
+    def bind(self, sig, args, kwargs):
+        d, args = {}, list(args)
+        for k, n in enumerate(sig):
+            if n.startswith("*"):
+                rest = args[k:]
+                if len(rest) == 1 and isinstance(rest[0], (tuple, list, torch.Size)):
+                    rest = list(rest[0])
+                if rest:
+                    d[n[1:]] = list(rest)
+                break
+            if k < len(args):
+                d[n] = args[k]
+        aliases = {
+            "input": "x",
+            "self": "x",
+            "size": "shape" if "*shape" in sig or "shape" in sig else "size",
+            "tensors": "xs",
+            "normalized_shape": "shape",
+            "condition": "c",
+            "other": "y" if sig and sig[0] == "c" else "other",
+            "query": "q",
+            "key": "k",
+            "value": "v" if "q" in sig else "value",
+            "split_size_or_sections": "split_size",
+            "axis": "dim",
+            "delta": "beta",
+            "unbiased": "correction",
+            "anchor": "x",
+            "sections": "split_size",
+            "indices_or_sections": "split_size",
+            "batch1": "a",
+            "batch2": "b",
+            "mat1": "a",
+            "mat2": "b",
+            "mask": "mask",
+        }
+        for k, v in kwargs.items():
+            d[aliases.get(k, k)] = v
+        return d
+
+    def leaf(self):
+        """whether the module that calls is one op of torch.nn"""
+        return self.leaf_flags[-1]
+
+    leaf_flags = [False]
+
+    def unary_keys(self, op, args, kwargs):
+        k = {}
+        if op == "gelu" and (
+            kwargs.get("approximate", "none") != "none" or (len(args) > 1 and args[1] != "none")
+        ):
+            k["approximate"] = "tanh"
+        return k
+
+    # ---- pointwise
+    def binary(self, op, args, kwargs, r, inplace):
+        a, b = args[0], args[1] if len(args) > 1 else kwargs.get("other", kwargs.get("exponent"))
+        tensor = lambda t: isinstance(t, torch.Tensor) and (t.device.type == self.device or t.dim() > 0)
+        keys = {"inplace": inplace}
+        if kwargs.get("rounding_mode"):
+            keys["rounding_mode"] = kwargs["rounding_mode"]
+        if tensor(a) and tensor(b):
+            self.emit(op, [a, b], r, keys)
+            return
+        if op == "pow" and not tensor(a):
+            if b.requires_grad:
+                self.note(f"pow of a number to a tensor ({self.paths[-1]})")
+            self.emit("mul", [b], r, {"scalar": 1}, name="pow")
+            n = self.fresh("base")  # Pow.cpp: the base becomes a tensor of one element
+            self.nodes.append(
+                Node("full", [n], [], {"shape": "[]", "dtype": "i64" if isinstance(a, int) else "f64"})
+            )
+            return
+        x = a if tensor(a) else b
+        s = b if tensor(a) else a
+        if op == "floor_divide" or keys.get("rounding_mode"):
+            pass
+        elif not x.is_floating_point() and r.is_floating_point() and op != "div":
+            self.emit("div", [x], r, {**keys, "scalar": 1}, name=op)
+            return  # integers and a fraction: true division allocates alike
+        if op in ("maximum", "minimum"):
+            self.note(f"{op} with a number ({self.paths[-1]})")
+        if op == "logical_and" or op == "logical_or":
+            self.note(f"{op} with a number ({self.paths[-1]})")
+        self.emit(op, [x], r, {**keys, "scalar": 1})
+
+    def op_rsub(self, a, r, _):
+        x, y = a[0][:2]
+        if isinstance(y, torch.Tensor) and self.on_device(y):
+            self.emit("sub", [y, x], r)
+        else:  # a number less x: the gradient is negated, which allocates as a product with a number
+            self.emit("mul", [x], r, {"scalar": 1}, name="rsub")
+
+    def op_clamp(self, a, r, inplace):
+        tensors = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
+        if tensors:
+            self.note("clamp with tensors as bounds")
+        num = lambda v: (
+            None if v is None or isinstance(v, torch.Tensor) else max(-65504, min(65504, v))
+        )  # which bounds there are counts, not where
+        self.emit(
+            "clamp", [a["x"]], r, {"min": num(a.get("min")), "max": num(a.get("max")), "inplace": inplace}
+        )
+
+    op_clamp_min = op_clamp_max = op_clip = op_clamp
+
+    def op_where(self, a, r, _):
+        if "x" not in a:
+            self.note("where with one argument")
+            return
+        c, x, y = a["c"], a["x"], a["y"]
+        t = [v for v in (x, y) if self.on_device(v)]
+        if len(t) == 2:
+            self.emit("where", [c, x, y], r)
+        elif len(t) == 1:
+            self.emit("where", [c, t[0]], r, {"scalar": 1})
+        else:
+            self.emit("full", [], r, {"shape": shape_text(r.shape), "dtype": DTYPES[r.dtype]}, name="where")
+            self.note("where of two numbers")
+
+    def op_masked_fill(self, a, r, inplace):
+        v = a.get("value")
+        self.emit(
+            "masked_fill", [a["x"], a["mask"]] + ([v] if self.on_device(v) else []), r, {"inplace": inplace}
+        )
+
+    def op_lerp(self, a, r, inplace):
+        w = a["weight"]
+        self.emit(
+            "lerp",
+            [a["x"], a["end"]] + ([w] if self.on_device(w) else []),
+            r,
+            {"inplace": inplace, "scalar": None if self.on_device(w) else 1},
+        )
+
+    def op_addcmul(self, a, r, inplace):
+        self.emit("addcmul", [a["x"], a["a"], a["b"]], r, {"inplace": inplace})
+
+    def op_glu(self, a, r, _):
+        self.emit("glu", [a["x"]], r, {"dim": a.get("dim")}, self.leaf())
+
+    # ---- parameters
+    def weighted(self, op, x, weights, r, keys, leaf=True):
+        """an op with parameters: weights is the list of tensors or None in order"""
+        self.emit(
+            op,
+            list(x) + [w for w in weights if w is not None],
+            r,
+            keys,
+            leaf and self.leaf(),
+            params=(len(x), [w is not None for w in weights]),
+        )
+
+    def op_linear(self, a, r, _):
+        self.weighted(
+            "linear", [a["x"]], [a["weight"], a.get("bias")], r, {"out_features": a["weight"].shape[0]}
+        )
+
+    def op_conv(self, a, r, n, op, transposed=False):
+        w = a["weight"]
+        one = lambda k, d: (
+            None
+            if k not in a or a[k] is None or (not isinstance(a[k], str) and axes_text(a[k]) == str(d))
+            else a[k] if isinstance(a[k], str) else axes_text(a[k])
+        )
+        keys = {
+            "out_channels": w.shape[1] * a.get("groups", 1) if transposed else w.shape[0],
+            "kernel_size": axes_text(w.shape[2:]),
+            "stride": one("stride", 1),
+            "padding": one("padding", 0),
+        }
+        if transposed:
+            keys["output_padding"] = one("output_padding", 0)
+        keys.update({"dilation": one("dilation", 1), "groups": one("groups", 1)})
+        if keys["padding"] == "valid":
+            keys["padding"] = None
+        self.weighted(op, [a["x"]], [w, a.get("bias")], r, keys)
+
+    def op_batch_norm(self, a, r, _):
+        own = self.buffers.get(id(a.get("running_mean")))
+        keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
+        if a.get("running_mean") is not None:
+            self.stats.add(id(a["running_mean"]))
+            self.stats.add(id(a["running_var"]))
+            if not a.get("training") and self.train:
+                keys["training"] = 0
+        self.weighted("batch_norm", [a["x"]], [a.get("weight"), a.get("bias")], r, keys)
+
+    def op_instance_norm(self, a, r, _):
+        tracked = a.get("running_mean") is not None
+        if tracked:
+            self.stats.add(id(a["running_mean"]))
+            self.stats.add(id(a["running_var"]))
+        self.weighted(
+            "instance_norm",
+            [a["x"]],
+            [a.get("weight"), a.get("bias")],
+            r,
+            {"track_running_stats": 1 if tracked else None},
+        )
+
+    def op_layer_norm(self, a, r, _):
+        self.weighted(
+            "layer_norm",
+            [a["x"]],
+            [a.get("weight"), a.get("bias")],
+            r,
+            {"normalized_shape": list_text(a["shape"])},
+        )
+
+    def op_rms_norm(self, a, r, _):
+        self.weighted("rms_norm", [a["x"]], [a.get("weight")], r, {"normalized_shape": list_text(a["shape"])})
+
+    def op_group_norm(self, a, r, _):
+        self.weighted(
+            "group_norm", [a["x"]], [a.get("weight"), a.get("bias")], r, {"num_groups": a["num_groups"]}
+        )
+
+    def op_embedding(self, a, r, _):
+        if a.get("sparse"):
+            self.note("sparse embedding gradients")
+        w = a["weight"]
+        self.weighted(
+            "embedding", [a["x"]], [w], r, {"num_embeddings": w.shape[0], "embedding_dim": w.shape[1]}
+        )
+
+    def op_bilinear(self, a, r, _):
+        self.weighted(
+            "bilinear",
+            [a["x1"], a["x2"]],
+            [a["weight"], a.get("bias")],
+            r,
+            {"out_features": a["weight"].shape[0]},
+        )
+
+    def op_prelu(self, a, r, _):
+        self.weighted(
+            "prelu",
+            [a["x"]],
+            [a["weight"]],
+            r,
+            {"num_parameters": a["weight"].numel() if a["weight"].numel() > 1 else None},
+        )
+
+    # ---- dropout, pooling, resampling
+    def dropout(self, a, r, inplace, op):
+        if r is a["x"] and not a.get("train"):
+            return
+        self.emit(op, [a["x"]], r, {"p": a.get("p"), "inplace": inplace}, self.leaf())
+
+    def op_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, "dropout")
+
+    def op_feature_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, f"dropout{max(1, a['x'].dim() - 2)}d")
+
+    def op_alpha_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, "alpha_dropout")
+
+    def op_feature_alpha_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, "feature_alpha_dropout")
+
+    def pool(self, op, a, r, indices=False):
+        some = lambda k, d: (
+            None
+            if k not in a or a[k] is None or a[k] in ((), []) or axes_text(a[k]) == str(d)
+            else axes_text(a[k])
+        )
+        keys = {
+            "kernel_size": axes_text(a["kernel_size"]),
+            "stride": some("stride", axes_text(a["kernel_size"])),
+            "padding": some("padding", 0),
+        }
+        if op.startswith("max"):
+            keys["dilation"] = some("dilation", 1)
+        keys["ceil_mode"] = 1 if a.get("ceil_mode") else None
+        self.emit(
+            op, [a["x"]], r, {**keys, "return_indices": 1 if indices else None}, self.leaf(), outs=["", ".i"]
+        )
+
+    def adaptive(self, op, a, r):
+        size = a["output_size"]
+        if isinstance(size, (tuple, list)) and any(s is None for s in size):
+            size = [s or d for s, d in zip(size, a["x"].shape[-len(size) :])]
+        if isinstance(r, (tuple, list)):
+            self.emit(op, [a["x"]], r, {"output_size": axes_text(size)}, self.leaf(), outs=["", ".i"])
+        else:
+            self.emit(op, [a["x"]], r, {"output_size": axes_text(size)}, self.leaf())
+
+    def upsample(self, a, r, mode, antialias=None):
+        size = a.get("size", a.get("output_size", a.get("shape")))
+        x = a["x"]
+        self.emit(
+            "interpolate",
+            [x],
+            r,
+            {
+                "size": axes_text(r.shape[2:]),
+                "mode": None if mode == "nearest" else mode,
+                "antialias": antialias,
+            },
+            self.leaf(),
+            name="interpolate",
+        )
+
+    def op_pad(self, a, r, _):
+        mode = a.get("mode", "constant")
+        self.emit(
+            "pad",
+            [a["x"]],
+            r,
+            {"pad": list_text(a["pad"]), "mode": None if mode == "constant" else mode},
+            self.leaf(),
+        )
+
+    def op_constant_pad_nd(self, a, r, _):
+        self.emit("pad", [a[0][0]], r, {"pad": list_text(a[0][1])})
+
+    def op_im2col(self, a, r, _):
+        self.emit(
+            "unfold",
+            [a["x"]],
+            r,
+            {k: axes_text(a[k]) for k in ("kernel_size", "dilation", "padding", "stride")},
+            self.leaf(),
+        )
+
+    def op_col2im(self, a, r, _):
+        self.emit(
+            "fold",
+            [a["x"]],
+            r,
+            {k: axes_text(a[k]) for k in ("output_size", "kernel_size", "dilation", "padding", "stride")},
+            self.leaf(),
+        )
+
+    def op_grid_sampler(self, a, r, _):
+        self.emit("grid_sample", [a["x"], a["grid"]], r)
+
+    def op_pixel_shuffle(self, a, r, _):
+        self.emit("pixel_shuffle", [a["x"]], r, {"upscale_factor": a["upscale_factor"]}, self.leaf())
+
+    def op_pixel_unshuffle(self, a, r, _):
+        self.emit("pixel_unshuffle", [a["x"]], r, {"downscale_factor": a["downscale_factor"]}, self.leaf())
+
+    # ---- products, softmax, attention
+    def op_matmul(self, a, r, _):
+        x = list(a[0]) + [v for k, v in a[1].items() if k in ("other", "mat2", "tensor2")]
+        self.emit("matmul", x[:2], r)
+
+    def op_bmm(self, a, r, _):
+        self.emit("bmm", list(a[0]) + list(a[1].values()), r)
+
+    def op_mm(self, a, r, _):
+        self.emit("mm", list(a[0]) + list(a[1].values()), r)
+
+    def op_addmm(self, a, r, _):
+        self.emit("addmm", [a["c"], a["a"], a["b"]], r)
+
+    def op_baddbmm(self, a, r, _):
+        self.emit("baddbmm", [a["c"], a["a"], a["b"]], r)
+
+    def op_einsum(self, a, r, _):
+        self.emit("einsum", a["xs"], r, {"equation": a["equation"].replace(" ", "")})
+
+    def op_softmax(self, a, r, _, op="softmax"):
+        t = a.get("dtype")
+        self.emit(op, [a["x"]], r, {"dim": a.get("dim"), "dtype": DTYPES[t] if t else None}, self.leaf())
+
+    def op_log_softmax(self, a, r, _):
+        self.op_softmax(a, r, _, "log_softmax")
+
+    def op_scaled_dot_product_attention(self, a, r, _):
+        m = a.get("attn_mask")
+        self.emit(
+            "scaled_dot_product_attention",
+            [a["q"], a["k"], a["v"]] + ([m] if m is not None else []),
+            r,
+            {
+                "dropout_p": a.get("dropout_p") or None,
+                "is_causal": 1 if a.get("is_causal") else None,
+                "enable_gqa": 1 if a.get("enable_gqa") else None,
+            },
+        )
+
+    # ---- views and shapes
+    def views_T(self, x, r, attr):
+        if attr == "T" and x.dim() != 2:
+            self.emit("permute", [x], r, {"dims": ",".join(str(i) for i in reversed(range(x.dim())))})
+        else:
+            self.emit("transpose", [x], r, {"dim0": -2, "dim1": -1})
+
+    def op_t(self, a, r, _):
+        self.emit("t", [a[0][0]], r)
+
+    def op_view(self, a, r, _, op="view"):
+        s = a.get("shape", a.get("dtype"))
+        if s and isinstance(s[0], torch.dtype):
+            self.note("view as another dtype")
+            return
+        self.emit(op, [a["x"]], r, {"shape": shape_text(r.shape)})
+
+    def op_reshape(self, a, r, _):
+        self.op_view(a, r, _, "reshape")
+
+    def op_view_as(self, a, r, _):
+        self.emit("view", [a["x"]], r, {"shape": shape_text(r.shape)})
+
+    def op_reshape_as(self, a, r, _):
+        self.emit("reshape", [a["x"]], r, {"shape": shape_text(r.shape)})
+
+    def op_expand(self, a, r, _):
+        self.emit("expand", [a["x"]], r, {"shape": shape_text(r.shape)})
+
+    op_expand_as = op_expand
+
+    def op_broadcast_to(self, a, r, _):
+        self.emit("expand", [a[0][0]], r, {"shape": shape_text(r.shape)})
+
+    def op_broadcast_tensors(self, a, r, _):
+        xs = a[0][0] if isinstance(a[0][0], (tuple, list)) else a[0]
+        for x, y in zip(xs, r):
+            if y is not x:
+                self.emit("expand", [x], y, {"shape": shape_text(y.shape)})
+
+    op_meshgrid_views = op_broadcast_tensors
+
+    def op_meshgrid(self, a, r, _):
+        xs = a[0][0] if isinstance(a[0][0], (tuple, list)) else a[0]
+        for k, (x, y) in enumerate(zip(xs, r)):
+            v = self.fresh("view")
+            s = [1] * y.dim()
+            axis = next((i for i in range(y.dim()) if y.stride(i) != 0 and y.shape[i] == x.numel()), k)
+            s[axis] = x.numel()
+            self.nodes.append(Node("view", [v], [self.ref(x)], {"shape": shape_text(s)}))
+            self.emit("expand", [Ref(v)], y, {"shape": shape_text(y.shape)})
+
+    def op_permute(self, a, r, _):
+        self.emit("permute", [a["x"]], r, {"dims": list_text(a["dims"])})
+
+    def op_transpose(self, a, r, _):
+        self.emit("transpose", [a["x"]], r, {"dim0": a["dim0"], "dim1": a["dim1"]})
+
+    op_swapaxes = op_swapdims = op_transpose
+
+    def op_movedim(self, a, r, _):
+        x, s, d = a[0][0], a[0][1], a[0][2]
+        s = [s] if isinstance(s, int) else list(s)
+        d = [d] if isinstance(d, int) else list(d)
+        n = x.dim()
+        s = [v % n for v in s]
+        d = [v % n for v in d]
+        order = [-1] * n
+        for i, j in zip(s, d):
+            order[j] = i
+        rest = iter(i for i in range(n) if i not in s)
+        self.emit("permute", [x], r, {"dims": ",".join(str(o if o >= 0 else next(rest)) for o in order)})
+
+    op_moveaxis = op_movedim
+
+    def op_flatten(self, a, r, _):
+        s, e = a.get("start_dim", 0), a.get("end_dim", -1)
+        self.emit(
+            "flatten", [a["x"]], r, {"start_dim": s or None, "end_dim": None if e == -1 else e}, self.leaf()
+        )
+
+    def op_ravel(self, a, r, _):
+        self.emit("flatten", [a[0][0]], r)
+
+    def op_unflatten(self, a, r, _):
+        d = a["dim"] % a["x"].dim()
+        n = r.dim() - a["x"].dim() + 1
+        self.emit(
+            "unflatten", [a["x"]], r, {"dim": a["dim"], "sizes": list_text(r.shape[d : d + n])}, self.leaf()
+        )
+
+    def op_squeeze(self, a, r, _):
+        self.emit("squeeze", [a["x"]], r, {"dim": list_text(a["dim"]) if "dim" in a else None})
+
+    def op_unsqueeze(self, a, r, _):
+        self.emit("unsqueeze", [a["x"]], r, {"dim": a["dim"]})
+
+    def op_select(self, a, r, _):
+        self.emit("select", [a["x"]], r, {"dim": a["dim"], "index": int(a["index"])})
+
+    def op_narrow(self, a, r, _):
+        self.emit(
+            "narrow", [a["x"]], r, {"dim": a["dim"], "start": int(a["start"]), "length": int(a["length"])}
+        )
+
+    def op_split(self, a, r, _):
+        self.emit(
+            "split",
+            [a["x"]],
+            r,
+            {"split_size_or_sections": list_text(a["split_size"]), "dim": a.get("dim") or None},
+        )
+
+    op_split_with_sizes = op_split
+
+    def op_tensor_split(self, a, r, _):
+        d = a.get("dim", 0)
+        self.emit(
+            "split",
+            [a["x"]],
+            r,
+            {"split_size_or_sections": ",".join(str(t.shape[d]) for t in r), "dim": d or None},
+        )
+
+    def op_chunk(self, a, r, _):
+        self.emit("chunk", [a["x"]], r, {"chunks": a["chunks"], "dim": a.get("dim") or None})
+
+    def op_unbind(self, a, r, _):
+        self.emit("unbind", [a["x"]], r, {"dim": a.get("dim") or None})
+
+    def op_cat(self, a, r, _):
+        self.emit("cat", list(a["xs"]), r, {"dim": a.get("dim") or None})
+
+    op_concat = op_concatenate = op_cat
+
+    def op_stack(self, a, r, _):
+        self.emit("stack", list(a["xs"]), r, {"dim": a.get("dim") or None})
+
+    def op_roll(self, a, r, _):
+        self.emit(
+            "roll",
+            [a["x"]],
+            r,
+            {
+                "shifts": list_text(a["shifts"]),
+                "dims": list_text(a["dims"]) if a.get("dims") is not None else None,
+            },
+        )
+
+    def op_flip(self, a, r, _):
+        self.emit("flip", [a["x"]], r, {"dims": list_text(a["dims"])})
+
+    def op_repeat(self, a, r, _):
+        self.emit("repeat", [a["x"]], r, {"repeats": list_text(a["repeats"])})
+
+    def op_tile(self, a, r, _):
+        self.emit("tile", [a["x"]], r, {"dims": list_text(a["repeats"])})
+
+    def op_repeat_interleave(self, a, r, _):
+        if self.on_device(a["repeats"]):
+            self.note("repeat_interleave with a tensor of counts")
+        self.emit("repeat_interleave", [a["x"]], r, {"repeats": a["repeats"], "dim": a.get("dim")})
+
+    def op_detach(self, a, r, _):
+        self.emit("detach", [a[0][0]], r)
+
+    def op_alias(self, a, r, _):
+        self.emit("view", [a[0][0]], r, {"shape": shape_text(r.shape)})
+
+    def op_contiguous(self, a, r, _):
+        if a[1].get("memory_format", torch.contiguous_format) is not torch.contiguous_format or len(a[0]) > 1:
+            self.note("contiguous in another memory format")
+        self.emit("contiguous", [a[0][0]], r)
+
+    def op_clone(self, a, r, _):
+        if a[1].get("memory_format", torch.preserve_format) is torch.contiguous_format:
+            self.note("clone with memory_format=contiguous_format")
+        self.emit("clone", [a[0][0]], r)
+
+    def op_requires_grad(self, a, r, _):
+        pass
+
+    # ---- conversions
+    def convert(self, x, r, dtype):
+        n = self.emit("to", [x], r, {"dtype": DTYPES[r.dtype]})
+        n.reads = list(self.reads[-200:])
+
+    def op_to(self, a, r, _):
+        args, kwargs = a
+        x = args[0]
+        if not self.on_device(x):
+            self.create("tensor", (), {}, r)
+            return
+        other = next(
+            (v for v in list(args[1:2]) + [kwargs.get("other")] if isinstance(v, torch.Tensor)), None
+        )
+        dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
+        if kwargs.get("memory_format") not in (None, torch.preserve_format):
+            self.note("to(memory_format=)")
+        if kwargs.get("copy"):
+            self.note("to(copy=True)")
+        if other is not None:
+            self.emit("type_as", [x, other], r)
+        elif dtype is not None:
+            self.convert(x, r, dtype)
+        else:
+            self.emit("view", [x], r, {"shape": shape_text(r.shape)}, name="to")  # to the device where it is
+
+    def op_type(self, a, r, _):
+        self.convert(a[0][0], r, r.dtype)
+
+    def op_type_as(self, a, r, _):
+        if not self.on_device(a[0][0]):  # goes to the other's device, too
+            self.create("tensor", (), {}, r)
+            return
+        self.emit("type_as", list(a[0]) + list(a[1].values()), r)
+
+    def op_cuda(self, a, r, _):
+        if r is not a[0][0]:
+            self.create("tensor", (), {}, r)
+
+    # ---- indexing
+    def index_steps(self, x, idx):
+        """the views that an index expression takes, and its index tensors by axis (python_variable_indexing.cpp)"""
+        idx = idx if isinstance(idx, tuple) else (idx,)
+        masks = (torch.bool, torch.uint8)
+        dim, tensors, steps, ndim, shape = 0, [], [], x.dim(), list(x.shape)
+        given = sum(1 for i in idx if i is not None and i is not Ellipsis and not isinstance(i, bool)) + sum(
+            i.dim() - 1 for i in idx if isinstance(i, torch.Tensor) and i.dtype in masks
+        )
+        for i in idx:
+            if i is Ellipsis:
+                dim += ndim - given
+                tensors += [None] * (ndim - given)
+            elif i is None:
+                steps.append(("unsqueeze", {"dim": dim}))
+                shape.insert(dim, 1)
+                dim += 1
+                ndim += 1
+                given += 1
+                tensors.append(None)
+            elif isinstance(i, slice):
+                s, e, st = i.indices(shape[dim])
+                if not (s == 0 and e >= shape[dim] and st == 1):
+                    steps.append(
+                        (
+                            "slice",
+                            {
+                                "dim": dim,
+                                "start": s or None,
+                                "end": None if e >= shape[dim] else e,
+                                "step": None if st == 1 else st,
+                            },
+                        )
+                    )
+                    shape[dim] = len(range(s, e, st))
+                dim += 1
+                tensors.append(None)
+            elif isinstance(i, bool):
+                self.note(f"indexing with a Python bool ({self.paths[-1]})")
+            elif isinstance(i, torch.Tensor) and i.dtype not in masks and (i.dim() > 0 or self.on_device(i)):
+                if i.device.type != self.device:  # moved to the device first
+                    i = self.made("empty", [], {"shape": shape_text(i.shape), "dtype": DTYPES[i.dtype]})
+                tensors.append(i)
+                dim += 1
+            elif isinstance(i, torch.Tensor) and i.dtype in masks:
+                self.note(f"indexing with a mask ({self.paths[-1]})")
+                tensors.append(i)
+                dim += i.dim()
+            elif isinstance(i, (list, tuple)) and all(
+                isinstance(v, int) for v in i
+            ):  # becomes an index tensor
+                tensors.append(self.made("empty", [], {"shape": f"[{len(i)}]", "dtype": "i64"}))
+                dim += 1
+            elif hasattr(i, "__index__"):
+                steps.append(("select", {"dim": dim, "index": int(i)}))
+                shape.pop(dim)
+                ndim -= 1
+                given -= 1
+            else:
+                self.note(f"indexing with {type(i).__name__} ({self.paths[-1]})")
+                tensors.append(None)
+                dim += 1
+        return steps, [(k, t) for k, t in enumerate(tensors) if t is not None]
+
+    def made(self, op, ins, keys):
+        """a line for a value that no Python object stands for"""
+        n = self.fresh(op)
+        self.nodes.append(Node(op, [n], ins, {a: b for a, b in keys.items() if b is not None}))
+        return Ref(n)
+
+    def getitem(self, func, args, kwargs):
+        x, idx = args
+        r = func(*args, **kwargs)
+        if not self.on_device(x):
+            return r
+        state = self.ref(x)
+        steps, used = self.index_steps(x, idx)
+        for k, (op, keys) in enumerate(steps):
+            if k == len(steps) - 1 and not used:
+                self.emit(op, [state], r, keys)
+            else:
+                state = self.made(op, [state], keys)
+        if used:
+            first = used[0][0]
+            if [k for k, _ in used] != list(range(first, first + len(used))):
+                self.note(f"indexing with tensors on axes that are not side by side ({self.paths[-1]})")
+            self.emit("index", [state] + [t for _, t in used], r, {"dim": first or None})
+        elif not steps:
+            self.emit(
+                "expand", [state], r, {"shape": shape_text(r.shape)}, name="alias"
+            )  # an alias; its gradient passes as expand's does
+        return r
+
+    def setitem(self, func, args, kwargs):
+        x, idx, v = args
+        r = func(*args, **kwargs)
+        if not self.on_device(x):
+            return r
+        if x.requires_grad or (isinstance(v, torch.Tensor) and v.requires_grad):
+            self.note(f"assignment to a part of a tensor with a gradient ({self.paths[-1]})")
+            return r
+        state = self.ref(x)
+        steps, used = self.index_steps(x, idx)
+        for op, keys in steps:
+            state = self.made(op, [state], keys)
+        tensor = self.on_device(v)
+        if tensor and v.dtype != x.dtype:
+            self.note(f"assignment with a conversion ({self.paths[-1]})")
+        if used:
+            if used[0][0] != 0 or not tensor:
+                self.note(f"assignment through index tensors ({self.paths[-1]})")
+            else:
+                self.made(
+                    "index_put",
+                    [state] + [t if isinstance(t, Ref) else self.ref(t) for _, t in used] + [self.ref(v)],
+                    {"inplace": 1},
+                )
+        elif tensor:
+            self.made("add", [state, self.ref(v)], {"inplace": 1})  # copy_ allocates nothing either
+        else:
+            self.made("fill", [state], {"inplace": 1})
+        return r
+
+    def op_index_put(self, a, r, inplace):
+        if a["x"].requires_grad or a["values"].requires_grad or not inplace:
+            self.note(f"index_put with a gradient ({self.paths[-1]})")
+        self.emit(
+            "index_put",
+            [a["x"]] + [i for i in a["indices"] if i is not None] + [a["values"]],
+            r,
+            {"inplace": 1, "accumulate": 1 if a.get("accumulate") else None},
+        )
+
+    def op_histc(self, a, r, _):
+        self.emit("histc", [a[0][0]], r, {"bins": a[0][1] if len(a[0]) > 1 else a[1].get("bins", 100)})
+
+    def op_grouped_mm(self, a, r, _):
+        args, kwargs = a
+        self.emit("grouped_mm", list(args[:2]) + [args[2] if len(args) > 2 else kwargs["offs"]], r)
+
+    op__grouped_mm = op_grouped_mm
+
+    def op_index_select(self, a, r, _):
+        self.emit("index_select", [a["x"], a["index"]], r, {"dim": a["dim"]})
+
+    def op_gather(self, a, r, _):
+        self.emit("gather", [a["x"], a["index"]], r, {"dim": a["dim"]})
+
+    def op_scatter(self, a, r, inplace):
+        s = a.get("src", a.get("value"))
+        self.emit(
+            "scatter",
+            [a["x"], a["index"]] + ([s] if self.on_device(s) else []),
+            r,
+            {"dim": a["dim"], "scalar": None if self.on_device(s) else 1, "inplace": inplace},
+        )
+
+    def op_cumsum(self, a, r, _):
+        t = a.get("dtype")
+        self.emit("cumsum", [a["x"]], r, {"dim": a["dim"], "dtype": DTYPES[t] if t else None})
+
+    def op_topk(self, a, r, _):
+        self.emit("topk", [a["x"]], r, {"k": int(a["k"]), "dim": a.get("dim")}, outs=["", ".i"])
+
+    def op_sort(self, a, r, _):
+        self.emit("sort", [a["x"]], r, {"dim": a.get("dim")}, outs=["", ".i"])
+
+    def op_argsort(self, a, r, _):
+        n = self.emit("sort", [a["x"]], [r], {"dim": a.get("dim")}, name="argsort", outs=[""])
+        n.outs = [self.fresh("sort"), n.outs[0]]
+
+    def op_argmax(self, a, r, _, op="argmax"):
+        self.emit(op, [a["x"]], r, {"dim": a.get("dim"), "keepdim": 1 if a.get("keepdim") else None})
+
+    def op_argmin(self, a, r, _):
+        self.op_argmax(a, r, _, "argmin")
+
+    def op_one_hot(self, a, r, _):
+        self.emit("one_hot", [a["x"]], r, {"num_classes": r.shape[-1]})
+
+    def op_isfinite(self, a, r, _):
+        x = self.ref(a[0][0])
+        b = self.made("ne", [self.made("abs", [x], {})], {"scalar": 1})
+        self.emit("mul", [self.made("eq", [x, x], {}), b], r, {}, name="isfinite")
+
+    def op_isinf(self, a, r, _):
+        self.emit("eq", [self.made("abs", [self.ref(a[0][0])], {})], r, {"scalar": 1}, name="isinf")
+
+    # ---- reductions
+    def op_any(self, a, r, _):
+        x = a[0][0]
+        d = a[0][1] if len(a[0]) > 1 else a[1].get("dim")
+        if x.dtype is not torch.bool or x.requires_grad:
+            self.note(f"any or all of {x.dtype}")
+        self.emit(
+            "amax",
+            [x],
+            r,
+            {"dim": None if d is None else list_text(d), "keepdim": 1 if a[1].get("keepdim") else None},
+            name="any",
+        )
+
+    op_all = op_any
+
+    def reduce(self, op, a, r, extra=None):
+        d = a.get("dim", None)
+        t = a.get("dtype")
+        if d is not None and not isinstance(d, (tuple, list)):
+            d = [d]
+        outs = ["", ".i"] if isinstance(r, (tuple, list)) else None
+        self.emit(
+            op,
+            [a["x"]],
+            r,
+            {
+                "dim": list_text(d) if d else None,
+                "keepdim": 1 if a.get("keepdim") else None,
+                "dtype": DTYPES[t] if t else None,
+                **(extra or {}),
+            },
+            outs=outs,
+        )
+
+    def op_max(self, a, r, _, op="max"):
+        if self.on_device(a.get("dim", a.get("other"))):
+            self.emit(op + "imum", [a["x"], a.get("dim", a.get("other"))], r)
+            return
+        self.reduce(op, a, r)
+
+    def op_min(self, a, r, _):
+        self.op_max(a, r, _, "min")
+
+    def op_var(self, a, r, _, op="var"):
+        c = a.get("correction")
+        self.reduce(op, a, r, {"correction": None if c in (None, True, 1) else int(c)})
+
+    def op_std(self, a, r, _):
+        self.op_var(a, r, _, "std")
+
+    def op_linalg_vector_norm(self, a, r, _):
+        if a.get("ord", 2) not in (2, 2.0):
+            self.note("a norm that is not the 2-norm")
+        self.reduce("norm", a, r)
+
+    def op_norm(self, a, r, _):
+        self.reduce("norm", a, r)
+
+    # ---- create
+    def create(self, op, args, kwargs, r):
+        lender = next((a for a in args if self.on_device(a)), None)
+        keys = {"shape": shape_text(r.shape)}
+        if (
+            lender is not None
+            and kwargs.get("dtype") is None
+            and r.dtype == lender.dtype
+            and lender.is_floating_point()
+        ):
+            self.emit(CREATE[op], [lender], r, keys)
+            return
+        n = self.emit(
+            CREATE[op], [], r, {**keys, "dtype": None if r.dtype is torch.float32 else DTYPES[r.dtype]}
+        )
+        if kwargs.get("dtype") is not None and r.is_floating_point():
+            n.reads = list(self.reads[-200:])
+
+    def op_fill(self, a, r, _):
+        self.emit("fill", [a[0][0]], r, {"inplace": 1})
+
+    op_zero = op_fill
+
+    def op_bernoulli(self, a, r, inplace):
+        if not inplace:
+            self.note("bernoulli out of place")
+        self.emit("bernoulli", [a[0][0]], r, {"inplace": inplace})
+
+    op_uniform = op_normal = op_random = op_exponential = op_bernoulli
+
+    def op_copy(self, a, r, _):
+        x, y = a[0][:2]
+        if x.requires_grad or (isinstance(y, torch.Tensor) and y.requires_grad):
+            self.note(f"copy_ with a gradient ({self.paths[-1]})")
+        if isinstance(y, torch.Tensor) and y.dtype == x.dtype and self.on_device(y):
+            self.emit("add", [x, y], r, {"inplace": 1}, name="copy")
+
+    # ---- losses
+    def loss(self, op, a, r, xs, extra=None):
+        red = a.get("reduction", 1)
+        red = LOSS_REDUCTION.get(red, red)
+        if a.get("weight") is not None or a.get("pos_weight") is not None:
+            self.note(f"{op} with weights")
+        self.emit(op, xs, r, {"reduction": None if red == "mean" else red, **(extra or {})}, name="loss")
+
+    def op_cross_entropy_loss(self, a, r, _):
+        s = a.get("label_smoothing", 0)
+        self.loss("cross_entropy", a, r, [a["x"], a["target"]], {"label_smoothing": s or None})
+
+    def op_nll_loss_nd(self, a, r, _):
+        self.loss("nll_loss", a, r, [a["x"], a["target"]])
+
+    op_nll_loss = op_nll_loss2d = op_nll_loss_nd
+
+    def op_ctc_loss(self, a, r, _):
+        self.note("ctc_loss: the lengths are not told")
+        self.loss("ctc_loss", a, r, [a["x"], a["target"]])
+
+    def op_cosine_embedding_loss(self, a, r, _):
+        self.loss("cosine_embedding_loss", a, r, [a["x1"], a["x2"], a["target"]])
+
+    def op_triplet_margin_loss(self, a, r, _):
+        self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]])
+
+    # ---- recurrent modules: one op
+    def recurrent(self, m, args, kwargs, r):
+        op = RNN[type(m).__name__]
+        if op == "embedding_bag":
+            for p in m.parameters():
+                self.params_in_modules.add(id(p))
+            self.emit(
+                op,
+                list(args),
+                r,
+                {
+                    "num_embeddings": m.num_embeddings,
+                    "embedding_dim": m.embedding_dim,
+                    "mode": None if m.mode == "mean" else m.mode,
+                },
+                True,
+            )
+            return
+        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
+        keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
+        states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
+        if not op.endswith("_cell"):
+            keys.update(
+                {
+                    "num_layers": m.num_layers if m.num_layers > 1 else None,
+                    "batch_first": 1 if m.batch_first else None,
+                    "dropout": m.dropout or None,
+                    "bidirectional": 1 if m.bidirectional else None,
+                    "proj_size": getattr(m, "proj_size", 0) or None,
+                }
+            )
+        if getattr(m, "nonlinearity", "tanh") != "tanh":
+            keys["nonlinearity"] = m.nonlinearity
+        if not isinstance(x, torch.Tensor):
+            self.note(f"{op} of a packed sequence ({self.paths[-1]})")
+            return
+        if op.endswith("_cell"):
+            flat = list(r) if isinstance(r, (tuple, list)) else [r]
+        else:
+            flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
+        for p in m.parameters():
+            self.params_in_modules.add(id(p))
+        if any(not p.requires_grad for p in m.parameters()):
+            keys["frozen"] = 1
+        first = self.rnn_name.get(id(m))
+        if first:
+            keys["weights"] = first
+        suffix = ["", ".hn", ".cn"] if not op.endswith("_cell") else ["", ".c"]
+        n = (
+            self.emit(op, [x] + states, flat, keys, True, outs=suffix)
+            if len(flat) > 1
+            else self.emit(op, [x] + states, flat[0], keys, True)
+        )
+        self.rnn_name.setdefault(id(m), n.outs[0])
+
+
+for d in "123":
+    setattr(Recorder, f"op_conv{d}d", lambda self, a, r, _, d=d: self.op_conv(a, r, int(d), f"conv{d}d"))
+    setattr(
+        Recorder,
+        f"op_conv_transpose{d}d",
+        lambda self, a, r, _, d=d: self.op_conv(a, r, int(d), f"conv_transpose{d}d", True),
+    )
+    for k in ("max", "avg"):
+        setattr(Recorder, f"op_{k}_pool{d}d", lambda self, a, r, _, op=f"{k}_pool{d}d": self.pool(op, a, r))
+        setattr(
+            Recorder,
+            f"op_adaptive_{k}_pool{d}d",
+            lambda self, a, r, _, op=f"adaptive_{k}_pool{d}d": self.adaptive(op, a, r),
+        )
+    setattr(
+        Recorder,
+        f"op_max_pool{d}d_with_indices",
+        lambda self, a, r, _, op=f"max_pool{d}d": self.pool(op, a, r, True),
+    )
+for k, mode in {
+    "upsample_nearest1d": "nearest",
+    "upsample_nearest2d": "nearest",
+    "upsample_nearest3d": "nearest",
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "bilinear",
+    "upsample_bicubic2d": "bicubic",
+    "upsample_trilinear3d": "trilinear",
+    "_upsample_nearest_exact2d": "nearest-exact",
+}.items():
+    setattr(Recorder, "op_" + k, lambda self, a, r, _, mode=mode: self.upsample(a, r, mode))
+for k in ("bilinear", "bicubic"):
+    setattr(Recorder, f"op__upsample_{k}2d_aa", lambda self, a, r, _, mode=k: self.upsample(a, r, mode, 1))
+for k in (
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+):
+    setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.loss(k, a, r, [a["x"], a["target"]]))
+for k in ("sum", "mean", "prod", "amax", "amin", "logsumexp"):
+    setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.reduce(k, a, r))
+
+
+def run(module, forward, inputs, amp=None):
+    """one forward pass under the recorder; gives the recorder and the names of what came out"""
+    rec = Recorder(module, inputs)
+    rec.amp, rec.dead, rec.stats, rec.params_in_modules, rec.rnn_name, rec.train, rec.leaf_flags = (
+        amp,
+        {},
+        set(),
+        set(),
+        {},
+        module.training,
+        [False],
+    )
+    saved = [
+        (m, n, getattr(m, n))
+        for m in (F, torch.functional, torch._tensor)
+        for n in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+        if hasattr(m, n)
+    ]
+    call = nn.Module.__call__
+
+    def hooked(m, *args, **kwargs):
+        rec.paths.append(rec.path_of.get(id(m), rec.paths[-1]))
+        rec.leaf_flags.append(
+            not any(True for _ in m.children()) and type(m).__module__.startswith(NAMED_LIKE_MODULE)
+        )
+        try:
+            if type(m).__name__ in RNN and type(m).__module__.startswith("torch.nn.") and not rec.unit:
+                rec.unit += 1
+                try:
+                    r = call(m, *args, **kwargs)
+                finally:
+                    rec.unit -= 1
+                rec.recurrent(m, args, kwargs, r)
+                return r
+            return call(m, *args, **kwargs)
+        finally:
+            rec.paths.pop()
+            rec.leaf_flags.pop()
+
+    apply = torch.autograd.Function.__dict__.get("apply")
+
+    def noted(cls, *args, **kwargs):
+        rec.note(f"an autograd function of its own: {cls.__name__} ({rec.paths[-1]})")
+        return apply.__get__(None, cls)(*args, **kwargs)
+
+    try:
+        for m, n, _ in saved:
+            setattr(m, n, lambda *a, **k: False)
+        nn.Module.__call__ = hooked
+        torch.autograd.Function.apply = classmethod(noted)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda t: t), torch.autocast(
+            rec.device, dtype=amp or torch.bfloat16, enabled=amp is not None
+        ), rec:
+            out = forward(**inputs)
+    finally:
+        nn.Module.__call__ = call
+        torch.autograd.Function.apply = apply
+        for m, n, f in saved:
+            setattr(m, n, f)
+    flat = []
+
+    def walk(o):
+        if isinstance(o, torch.Tensor):
+            flat.append(o)
+        elif isinstance(o, dict):
+            for v in o.values():
+                walk(v)
+        elif isinstance(o, (tuple, list)):
+            for v in o:
+                walk(v)
+
+    walk(out)
+    outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]
+    results = {n: t.dtype for t in flat for n in [rec.names.get(id(t))] if n}
+    rec.end = len(rec.nodes)
+    alive = {n for e in rec.death.values() for n in e} - set(outputs)
+    kept = {n for t in flat for n in rec.death.get(id(t), [])}
+    for n in alive - kept:
+        rec.note(f"{n} outlives the forward pass (kept by the module)")
+    rec.kept = alive - kept
+    return rec, list(dict.fromkeys(outputs))
+
+
+def resolve_conversions(rec, amp):
+    """`to` of the plain run that gives another type under autocast follows the tensor whose dtype the program read"""
+    other = {n.outs[0]: n for n in amp.nodes} if amp else {}
+    if amp and [(n.op, n.outs) for n in amp.nodes] != [(n.op, n.outs) for n in rec.nodes]:
+        i = next(
+            (i for i, (a, b) in enumerate(zip(rec.nodes, amp.nodes)) if (a.op, a.outs) != (b.op, b.outs)),
+            min(len(amp.nodes), len(rec.nodes)),
+        )
+        rec.note(
+            f"under autocast the program calls other ops (from node {i}: {rec.nodes[i].op if i < len(rec.nodes) else None} / {amp.nodes[i].op if i < len(amp.nodes) else None})"
+        )
+    for n in rec.nodes:
+        m = other.get(n.outs[0])
+        if (
+            not m
+            or "dtype" not in m.keys | n.keys
+            or n.keys.get("dtype", "f32") == m.keys.get("dtype", "f32")
+        ):
+            continue
+        want, want_amp = n.keys.get("dtype", "f32"), m.keys.get("dtype", "f32")
+        reads = {a: DTYPES[t] for a, t in n.reads}
+        source = next(
+            (a for a, t in reversed(m.reads) if DTYPES[t] == want_amp and reads.get(a) == want), None
+        )
+        if source is None:
+            rec.note(f"{n.outs[0]}: converts to a type that changes under autocast, from an unknown tensor")
+            continue
+        n.keys.pop("dtype", None)
+        if n.op == "to":
+            n.op = "type_as"
+        n.ins.append(Ref(source))
+
+
+def write(rec, outputs, name, comment):
+    tensors, params = rec.tensors, rec.params
+    uses = {}
+    for n in rec.nodes:
+        for k, i in enumerate(n.ins):
+            if i.own:
+                uses.setdefault(i.own, []).append((n, k))
+    owner, lines, made = {}, [], {}
+
+    def ownable(n):
+        """the node's own parameters as ids, if it could own them"""
+        if not n.params:
+            return None
+        base, given = n.params
+        own = [i.own for i in n.ins[base:]]
+        if any(o is None or o not in params for o in own) or not own or len(set(own)) != len(own):
+            return None
+        if any(u is not n and (not u.params or k < u.params[0]) for o in own for u, k in uses[o]):
+            return None
+        if len({tensors[o].requires_grad for o in own}) > 1 or any(
+            k < base for o in own for u, k in uses[o] if u is n
+        ):
+            return None
+        return own
+
+    plan = {}
+    for n in rec.nodes:
+        own = ownable(n)
+        if own is None:
+            continue
+        sharing = {id(u): u for o in own for u, _ in uses[o] if u is not n}
+        if all(
+            ownable(u) is not None
+            and tensors[ownable(u)[0]].shape == tensors[own[0]].shape
+            and (ownable(u) == own or (own[0] == ownable(u)[0] and (len(own) == 1 or len(ownable(u)) == 1)))
+            for u in sharing.values()
+        ):
+            plan[id(n)] = own
+    text = []
+    position = {}
+    name_param = {}
+
+    def declare(i):
+        if i.own in name_param:
+            return name_param[i.own]
+        t = tensors[i.own]
+        label = params.get(i.own) or rec.buffers[i.own]
+        label = re.sub(r"[^A-Za-z0-9_./]", "_", label)
+        while label in rec.taken:
+            label += "_"
+        rec.taken.add(label)
+        name_param[i.own] = label
+        kind = "parameter" if i.own in params else "buffer"
+        extra = (f" dtype={DTYPES[t.dtype]}" if t.dtype is not torch.float32 else "") + (
+            " frozen=1" if kind == "parameter" and not t.requires_grad else ""
+        )
+        text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        return label
+
+    last = {}
+    for k, n in enumerate(rec.nodes):
+        for i in n.ins:
+            if i.name:
+                last[i.name] = k
+        for o in n.outs:
+            last[o] = k
+    drops = {}
+    for k, n in enumerate(rec.nodes):
+        for o in n.outs:
+            d = rec.dead.get(o)
+            if d is not None and d - 1 > last[o]:
+                drops.setdefault(d - 1, []).append(o)
+    first_owner = {}
+    for k, n in enumerate(rec.nodes):
+        keys = dict(n.keys)
+        ins = []
+        own = plan.get(id(n))
+        base = n.params[0] if n.params else 0
+        for j, i in enumerate(n.ins):
+            if own and j >= base:
+                continue
+            ins.append(i.name or declare(i))
+        if n.params:
+            given = n.params[1]
+            if own:
+                if own[0] in first_owner:
+                    keys["weights"] = first_owner[own[0]]
+                else:
+                    first_owner[own[0]] = n.outs[0]
+                if not tensors[own[0]].requires_grad:
+                    keys["frozen"] = 1
+            norm = n.op.endswith("_norm")
+            if norm and not given[0]:
+                if n.op == "instance_norm":
+                    pass
+                elif n.op in ("batch_norm", "group_norm"):
+                    keys["affine"] = 0
+                else:
+                    keys["elementwise_affine"] = 0
+            elif n.op == "instance_norm" and own:
+                keys["affine"] = 1
+            elif len(given) > 1 and not given[1] and own and not (n.op in ("batch_norm", "group_norm")):
+                keys["bias"] = 0
+            if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
+                rec.note(f"{n.op} with a weight and no bias")
+        text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
+        if k in drops:
+            text.append("drop " + " ".join(drops[k]))
+    used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
+    head = [f"# {comment}" for comment in comment.split("\n")] + [
+        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)}"
+    ]
+    for n, t in rec.inputs.items():
+        head.append(
+            f"input {n} {DTYPES[t.dtype]} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else "")
+        )
+    for o, n in params.items():
+        if o not in used:
+            declare(Ref(own=o))
+            rec.note(f"parameter {n} is not used")
+    for o, n in rec.buffers.items():
+        if o not in name_param and o not in rec.stats and not n.endswith("num_batches_tracked"):
+            declare(Ref(own=o))
+    return "\n".join(head + text + ["output " + " ".join(outputs + sorted(rec.kept))]) + "\n"
+
+
+def one_text(loaded, sizes):
+    """the text for these sizes, and notes"""
+    module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
+    with torch.enable_grad() if module.training else torch.no_grad():
+        forward(**inputs)  # what a module keeps from its first pass is there before the step
+        rec, outputs = run(module, forward, inputs)
+        amp, _ = run(module, forward, inputs, torch.bfloat16)
+    for n in amp.notes:
+        rec.note(n)
+    resolve_conversions(rec, amp)
+    return write(rec, outputs, loaded.name, loaded.comment), rec.notes
+
+
+NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
+
+
+class NotProportional(Exception):
+    pass
+
+
+def monomial(values, dims):
+    """a number that was values[0] in the first text and values[k] with dim k doubled or so: as a product"""
+    text, rest = [], values[0]
+    for v, (name, a, b) in zip(values[1:], dims):
+        power = 0
+        while v != values[0] * b**power // a**power:
+            power += 1
+            if power > 3:
+                raise NotProportional(name)
+        if values[0] * b**power % a**power:
+            raise NotProportional(name)
+        text += [(name, a)] * power
+    for _, a in text:
+        if rest % a:  # 64 tokens and N = 128: N/2
+            return (
+                "*".join(n for n, _ in text) + f"/{math.prod(a for _, a in text) // values[0]}"
+                if (math.prod(a for _, a in text) % values[0] == 0)
+                else fail_monomial(text[0][0])
+            )
+        rest //= a
+    return "*".join(n for n, _ in text) + (f"*{rest}" if rest != 1 else "")
+
+
+def fail_monomial(name):
+    raise NotProportional(name)
+
+
+def merge(texts, dims):
+    """One text with dims for numbers that follow them. texts[0]: all dims at their default, texts[k]:
+    dim k - 1 at another value. dims: name, default, other value."""
+    lines = [t.split("\n") for t in texts]
+    if len({len(t) for t in lines}) > 1:
+        raise NotProportional("the number of operations")
+    out = []
+    for row in zip(*lines):
+        if len(set(row)) == 1 or row[0].startswith("#"):
+            out.append(row[0])
+            continue
+        parts = [NUMBER.split(r) for r in row]
+        if any(p != parts[0] for p in parts[1:]):
+            raise NotProportional("the operation " + row[0].split(" ")[0])
+        numbers = list(zip(*[[int(v) for v in NUMBER.findall(r)] for r in row]))
+        words = [str(v[0]) if len(set(v)) == 1 else monomial(v, dims) for v in numbers]
+        out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
+    at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1
+    out.insert(at, "dim " + " ".join(f"{n}={a}" for n, a, _ in dims))
+    return "\n".join(out)
+
+
+def export(loaded):
+    """The text form of a Loaded, and notes on what it cannot say. make_inputs is called with every dim at its
+    default, and with each at twice that, to see which numbers follow it."""
+    one = lambda **sizes: one_text(loaded, {**dict(loaded.dims), **sizes})
+    dims = [(n, a, 2 * a) for n, a in loaded.dims]
+    text, notes = one()
+    while dims:
+        try:
+            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims), notes
+        except NotProportional as e:
+            gone = next((d for d in dims if d[0] == str(e)), dims[-1])
+            notes.append(f"{gone[0]} stays a number: {e} does not follow it as a product")
+            dims.remove(gone)
+    return text, notes
+
+
+# ---- where models come from
+
+
+@dataclasses.dataclass
+class Loaded:
+    """a module with what it takes to run it: forward(**make_inputs(N=2)) is one forward pass, in training up to the loss"""
+
+    module: nn.Module
+    make_inputs: typing.Callable  # a size for each dim -> dict name -> tensor on the CPU
+    forward: typing.Callable  # takes these tensors by name
+    name: str = "model"
+    dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
+    comment: str = ""
+
+
+class Problem(Exception):
+    """what is wrong and what to do, in one line"""
+
+
+def package(name, for_what):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise Problem(f"{for_what} needs the Python package {name}: pip install {name}")
+
+
+def without_memory():
+    """where tensors have shapes and no storage: modules of any size load and run"""
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def built(make):
+    """a module without memory, where its constructor does not look at values"""
+    try:
+        return make()
+    except (DataDependentOutputException, DynamicOutputShapeException, RuntimeError, NotImplementedError):
+        with unset_fake_temporarily():
+            return make()
+
+
+def image_loss(out, target):
+    """cross entropy as these models are trained: of every output with its own weight"""
+    if isinstance(out, dict):  # torchvision's segmentation
+        loss = F.cross_entropy(out["out"], target)
+        return loss + 0.5 * F.cross_entropy(out["aux"], target) if "aux" in out else loss
+    if isinstance(out, (tuple, list)):  # auxiliary heads
+        return F.cross_entropy(out[0], target) + 0.4 * sum(
+            F.cross_entropy(o, target) for o in out[1:] if o is not None
+        )
+    return F.cross_entropy(out, target)
+
+
+def image_model(module, shape, train, dense=False):
+    """forward and make_inputs; dense: a class for every pixel"""
+
+    def inputs(N=2):
+        x = dict(x=torch.zeros(N, *shape))
+        return (
+            {**x, "target": torch.zeros(N, *(shape[-2:] if dense else []), dtype=torch.long)} if train else x
+        )
+
+    def forward(x, target=None):
+        return image_loss(module(x), target) if train else module(x)
+
+    return inputs, forward
+
+
+def from_torchvision(name, o):
+    tv = package("torchvision", "torchvision:NAME")
+    if name not in tv.models.list_models():
+        near = difflib.get_close_matches(name, tv.models.list_models())
+        raise Problem(f"torchvision has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
+    if name in tv.models.list_models(tv.models.detection) + tv.models.list_models(tv.models.optical_flow):
+        raise Problem(f"{name}: its shapes depend on what is in the images; export its backbone instead")
+    own = inspect.signature(tv.models.get_model_builder(name)).parameters
+    options = {"weights_backbone": None} if "weights_backbone" in own else {}
+    module = built(lambda: tv.models.get_model(name, weights=None, **options))
+    crop = getattr(tv.models.get_model_weights(name).DEFAULT.transforms(), "crop_size", [o.size or 224])
+    shape = (
+        [3]
+        + [o.frames] * (name in tv.models.list_models(tv.models.video))
+        + ([o.size] * 2 if o.size else (list(crop) * 2)[:2])
+    )
+    dense = name in tv.models.list_models(tv.models.segmentation)
+    return (
+        module,
+        *image_model(module, shape, o.train, dense),
+        f"torchvision.models.{name}; torchvision {version(tv)}",
+    )
+
+
+def from_timm(name, o):
+    timm = package("timm", "timm:NAME")
+    if not timm.is_model(name):
+        near = difflib.get_close_matches(name, timm.list_models())
+        raise Problem(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
+    module = built(lambda: timm.create_model(name, pretrained=False))
+    shape = list(module.default_cfg["input_size"])
+    if o.size:
+        shape[1:] = [o.size] * 2
+    return module, *image_model(module, shape, o.train), f"timm.create_model({name!r}); timm {version(timm)}"
+
+
+def from_hf(path, o):
+    tf = package("transformers", "hf:CONFIG.json")
+    path = os.path.join(path, "config.json") if os.path.isdir(path) else path
+    try:
+        with open(path) as f:
+            fields = json.load(f)
+    except (OSError, ValueError) as e:
+        raise Problem(f"{path}: {e}")
+    kind = fields.pop("model_type", None)
+    if not kind:
+        raise Problem(f"{path}: no field model_type, which says what the other fields mean")
+    try:
+        config = tf.AutoConfig.for_model(kind, **fields)
+    except Exception as e:
+        raise Problem(f"{path}: {str(e).splitlines()[0]}")
+    config._attn_implementation = o.attn
+    masks = importlib.import_module("transformers.masking_utils")
+    # what an eager run decides by looking at values: no sequences are packed, no mask hides anything
+    masks.find_packed_sequence_indices = lambda *a, **k: None
+    masks.is_tracing = lambda *a, **k: False
+    if hasattr(config, "use_cache"):
+        config.use_cache = False  # a training step keeps no keys and values
+    names = fields.get("architectures") or []
+    classes = [getattr(tf, n) for n in names if hasattr(tf, n)]
+    module = None
+    for make in [lambda c=c: c(config) for c in classes] + [
+        lambda a=a: getattr(tf, a).from_config(config)
+        for a in (
+            "AutoModelForCausalLM",
+            "AutoModelForSeq2SeqLM",
+            "AutoModelForMaskedLM",
+            "AutoModelForImageClassification",
+        )
+        if hasattr(tf, a)
+    ]:
+        try:
+            module = built(make)
+            break
+        except ValueError:
+            continue
+    if module is None:
+        raise Problem(
+            f"{path}: transformers {version(tf)} has no model with a loss for {kind!r}; name one in architectures"
+        )
+    takes = inspect.signature(module.forward).parameters
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    longest = getattr(text, "max_position_embeddings", None) or o.seq
+    seq = min(o.seq, longest)
+
+    def inputs(N=2, S=seq):
+        made = {}
+        if "input_ids" in takes:
+            made["input_ids"] = torch.zeros(N, S, dtype=torch.long)
+        elif "pixel_values" in takes:
+            side = (
+                config.image_size if isinstance(config.image_size, (tuple, list)) else [config.image_size] * 2
+            )
+            made["pixel_values"] = torch.zeros(N, getattr(config, "num_channels", 3), *side)
+        elif "input_features" in takes:
+            made["input_features"] = torch.zeros(N, config.num_mel_bins, 2 * config.max_source_positions)
+        else:
+            raise Problem(
+                f"{path}: inputs of {type(module).__name__} are not known; write a function in a file instead"
+            )
+        if "labels" in takes and o.train:
+            classes = "Classification" in type(module).__name__
+            made["labels"] = torch.zeros(*([N] if classes else [N, S]), dtype=torch.long)
+        return made
+
+    def forward(**inputs):
+        out = module(**inputs)
+        return out.loss if getattr(out, "loss", None) is not None else out[0]
+
+    return (
+        module,
+        inputs,
+        forward,
+        f"transformers.{type(module).__name__}, attention {o.attn}; transformers {version(tf)}",
+    )
+
+
+def from_file(path, name, o):
+    try:
+        spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+        file = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        spec.loader.exec_module(file)
+    except FileNotFoundError:
+        raise Problem(f"{path}: no such file")
+    except Exception as e:
+        raise Problem(f"{path}: {type(e).__name__}: {e}")
+    function = getattr(file, name, None)
+    if not callable(function):
+        raise Problem(f"{path}: no function {name!r}")
+    module, first = function()
+    if not isinstance(module, nn.Module):
+        raise Problem(
+            f"{path}:{name} must return (module, inputs), the first a torch.nn.Module; found {type(module).__name__}"
+        )
+    if isinstance(first, torch.Tensor):
+        first = (first,)
+    if not isinstance(first, dict):
+        names = [p for p in inspect.signature(module.forward).parameters]
+        first = dict(zip(names, first))
+    batch = next((t.shape[0] for t in first.values() if isinstance(t, torch.Tensor) and t.dim()), 1)
+
+    def inputs(N=batch):
+        grown = lambda t: torch.cat([t] * -(-N // batch))[:N].detach().requires_grad_(t.requires_grad)
+        return {k: grown(t) if t.dim() and t.shape[0] == batch else t.clone() for k, t in first.items()}
+
+    return module, inputs, module, f"{os.path.basename(path)}:{name}"
+
+
+def version(package):
+    return package.__version__.split("+")[0]
+
+
+SOURCES = {"torchvision": from_torchvision, "timm": from_timm, "hf": from_hf}
+
+
+def load(source, train=True, batch=None, seq=128, size=None, frames=16, attn="sdpa"):
+    """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none."""
+    o = argparse.Namespace(train=train, seq=seq, size=size, frames=frames, attn=attn)
+    kind, _, rest = source.partition(":")
+    path, _, function = source.rpartition(":")
+    if kind in SOURCES and rest:
+        module, inputs, forward, comment = SOURCES[kind](rest, o)
+        name = os.path.basename(rest).removesuffix(".json")
+    elif path.endswith(".py") and function:
+        module, inputs, forward, comment = from_file(path, function, o)
+        name = function
+    else:
+        raise Problem(
+            f"{source!r} names no model: torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION"
+        )
+    module.train(train)
+    dims = {d: p.default for d, p in inspect.signature(inputs).parameters.items()}
+    if batch:
+        dims["N"] = batch
+    return Loaded(
+        module,
+        inputs,
+        forward,
+        name,
+        tuple(dims.items()),
+        f"{comment}, torch {version(torch)}, {'train' if train else 'eval'} mode",
+    )
+
+
+# ---- the command
+
+
+def command_line():
+    a = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0],
+        epilog="examples:\n" + EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    a.add_argument(
+        "source",
+        help="torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION, which returns (module, inputs)",
+    )
+    a.add_argument("-o", metavar="FILE", help="where the text goes (default: standard output)")
+    a.add_argument(
+        "--batch",
+        type=int,
+        metavar="N",
+        help="the default of dim N (default: 2, or what the inputs of FUNCTION have)",
+    )
+    a.add_argument(
+        "--seq", type=int, default=128, metavar="S", help="hf: tokens, the default of dim S (default: 128)"
+    )
+    a.add_argument("--size", type=int, help="image models: pixels a side (default: the model's own)")
+    a.add_argument("--frames", type=int, default=16, help="video models (default: 16)")
+    a.add_argument(
+        "--attn",
+        default="sdpa",
+        choices=["sdpa", "eager"],
+        help="hf: how attention is written (default: sdpa)",
+    )
+    a.add_argument(
+        "--eval", action="store_true", help="the module in evaluation mode, without loss and gradients"
+    )
+    a.add_argument(
+        "--real",
+        action="store_true",
+        help="run with real tensors on the CPU (default: tensors without memory)",
+    )
+    return a.parse_args()
+
+
+def main():
+    o = command_line()
+    try:
+        with contextlib.nullcontext() if o.real else without_memory():
+            text, notes = export(load(o.source, not o.eval, o.batch, o.seq, o.size, o.frames, o.attn))
+    except Problem as e:
+        fail(e)
+    except (DataDependentOutputException, DynamicOutputShapeException) as e:
+        fail(f"{o.source}: a shape or a branch depends on data ({e}); --real runs it with real tensors")
+    for n in notes:
+        print("note:", n, file=sys.stderr)
+    if o.o:
+        with open(o.o, "w") as f:
+            f.write(text)
+    else:
+        sys.stdout.write(text)
+
+
+def fail(what):
+    print(f"export_torch: {what}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
