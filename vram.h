@@ -1796,32 +1796,70 @@ VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
 
-/* Devices: name, compute capability times ten, multiprocessors, memory in GiB as sold.
-   Sources: NVIDIA's data sheets and the CUDA programming guide. */
+/* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the
+   CUDA programming guide), memory in GB as sold, usable memory in MiB and its source. Usable is
+   what CUDA reports as the total of a device (totalGlobalMem, the "total capacity" of PyTorch's
+   message): the smallest found in public reports that name the device. What is missing is kept by
+   ECC and the driver, and a driver of another version keeps more or less: titanrtx, rtx3080,
+   rtx3080ti, rtx4070ti and rtx4080 are from before 2025, drivers since then kept 100 to 200 MiB
+   more on other GeForce. Of a figure in rounded GiB the least that rounds to it is taken. A source
+   is a thread on GitHub (owner/repository#number), a file there, or the words of the report. */
 #define VRAM_GPUS(X)                                                                               \
-  X("t4", 75, 40, 16)                                                                              \
-  X("rtx2080ti", 75, 68, 11)                                                                       \
-  X("a10", 86, 72, 24)                                                                             \
-  X("a100-40", 80, 108, 40)                                                                        \
-  X("a100-80", 80, 108, 80)                                                                        \
-  X("rtx3060", 86, 28, 12)                                                                         \
-  X("rtx3080", 86, 68, 10)                                                                         \
-  X("rtx3090", 86, 82, 24)                                                                         \
-  X("a6000", 86, 84, 48)                                                                           \
-  X("rtx4060ti", 89, 34, 16)                                                                       \
-  X("rtx4080", 89, 76, 16)                                                                         \
-  X("rtx4090", 89, 128, 24)                                                                        \
-  X("l4", 89, 58, 24)                                                                              \
-  X("l40s", 89, 142, 48)                                                                           \
-  X("h100-80", 90, 132, 80)                                                                        \
-  X("h200", 90, 132, 141)                                                                          \
-  X("b200", 100, 148, 180)                                                                         \
-  X("rtx5090", 120, 170, 32)
+  X("p100-16", 60, 56, 16, 16269, "Tesla P100-PCIE-16GB, 16269MiB")                                \
+  X("v100-16", 70, 80, 16, 16130, "Tesla V100-SXM2-16GB, 16130MB")                                 \
+  X("v100-32", 70, 80, 32, 32494, "Tesla V100-SXM2-32GB, VRAM: 32494 MiB")                         \
+  X("t4", 75, 40, 16, 14912, "Tesla T4, VRAM: 14912 MiB")                                          \
+  X("rtx2060", 75, 30, 6, 5735, "RTX 2060, 5735/5735 MB")                                          \
+  X("rtx2080ti", 75, 68, 11, 10825, "RTX 2080 Ti, 10825MiB")                                       \
+  X("titanrtx", 75, 72, 24, 24212, "TITAN RTX, 24212MiB")                                          \
+  X("a30", 80, 56, 24, 24089, "google/RB-Modulation#5")                                            \
+  X("a100-40", 80, 108, 40, 40339, "bottlerocket-os/bottlerocket#3873")                            \
+  X("a100-80", 80, 108, 80, 81038, "A100-SXM4-80GB, 81038MiB")                                     \
+  X("rtx3060", 86, 28, 12, 11906, "RTX 3060, VRAM: 11906 MiB")                                     \
+  X("rtx3070", 86, 46, 8, 7819, "RTX 3070, VRAM: 7819 MiB")                                        \
+  X("rtx3080", 86, 68, 10, 10009, "zai-org/CogVideo#34")                                           \
+  X("rtx3080ti", 86, 80, 12, 12031, "RTX 3080 Ti, 12031.3125MB")                                   \
+  X("rtx3090", 86, 82, 24, 24123, "RTX 3090, VRAM: 24123 MiB")                                     \
+  X("rtx3090ti", 86, 84, 24, 24142, "RTX 3090 Ti, VRAM: 24142 MiB")                                \
+  X("a4000", 86, 48, 16, 15979, "RTX A4000, total capacity of 15.61 GiB")                          \
+  X("a5000", 86, 64, 24, 24114, "RTX A5000, total_memory=24114MB")                                 \
+  X("a6000", 86, 84, 48, 48532, "ContextLab/giblet-responses#30")                                  \
+  X("a10", 86, 72, 24, 22512, "zai-org/CogVLM#236")                                                \
+  X("a10g", 86, 80, 24, 22476, "NVIDIA A10G, 22.0 GiB")                                            \
+  X("a40", 86, 84, 48, 45416, "NVIDIA A40, total_memory=45416MB")                                  \
+  X("rtx4060", 89, 24, 8, 7807, "RTX 4060, 7807MiB")                                               \
+  X("rtx4060ti", 89, 34, 16, 15918, "boson-ai/higgs-audio#48")                                     \
+  X("rtx4070", 89, 46, 12, 11866, "RTX 4070, VRAM: 11866 MiB")                                     \
+  X("rtx4070ti", 89, 60, 12, 12007, "RTX 4070 Ti, 12007MiB")                                       \
+  X("rtx4080", 89, 76, 16, 15945, "RTX 4080, 15701/15945 MB")                                      \
+  X("rtx4090", 89, 128, 24, 24079, "pytorch/torchchat#1341")                                       \
+  X("rtx6000ada", 89, 142, 48, 45491, "RTX 6000 Ada, total capacity of 44.43 GiB")                 \
+  X("l4", 89, 58, 24, 22563, "NVIDIA L4, 22563MiB")                                                \
+  X("l40", 89, 142, 48, 45460, "QwenLM/Qwen3-VL#2097")                                             \
+  X("l40s", 89, 142, 48, 45467, "NVIDIA L40S, VRAM: 45467 MiB")                                    \
+  X("h20", 90, 78, 96, 97285, "NVIDIA H20, total_memory=97285MB")                                  \
+  X("h100-80", 90, 132, 80, 81007, "openxla/xla: h100_sxm.txtpb")                                  \
+  X("h100-94", 90, 132, 94, 95226, "ali-vilab/VACE#56")                                            \
+  X("h100-pcie", 90, 114, 80, 81007, "openxla/xla: h100_pcie.txtpb")                               \
+  X("h200", 90, 132, 141, 143156, "NVIDIA H200, 143156MiB")                                        \
+  X("gh200", 90, 132, 96, 96768, "NVIDIA GH200 480GB, total_memory=96768MB")                       \
+  X("b200", 100, 148, 180, 182625, "pytorch/ao#4002")                                              \
+  X("gb200", 100, 152, 186, 188729, "openxla/xla: gb200.txtpb")                                    \
+  X("b300", 103, 148, 288, 274073, "flashinfer-ai/flashinfer#5301")                                \
+  X("gb300", 103, 152, 288, 283261, "openxla/xla: gb300.txtpb")                                    \
+  X("rtx5060ti", 120, 36, 16, 15841, "RTX 5060 Ti, VRAM: 15841 MiB")                               \
+  X("rtx5070", 120, 48, 12, 11760, "RTX 5070, total capacity of 11.49 GiB")                        \
+  X("rtx5070ti", 120, 70, 16, 15808, "RTX 5070 Ti, VRAM: 15808 MiB")                               \
+  X("rtx5080", 120, 84, 16, 15840, "RTX 5080, 15840MiB")                                           \
+  X("rtx5090", 120, 170, 32, 32109, "RTX 5090, VRAM: 32109 MiB")                                   \
+  X("rtxpro6000", 120, 188, 96, 97244, "RTX PRO 6000, total=94.97 GiB")
 
 typedef struct vram_gpu {
   const char *name;
   uint32_t cc, sm;
-  uint64_t bytes;
+  uint32_t sold_gb; /* as sold */
+  uint64_t bytes;   /* usable: what CUDA reports */
+  const char *source;
 } vram_gpu;
 
 /* Device i, NULL behind the last one. */
@@ -17344,7 +17382,8 @@ VRAM_API const char *vram_source_name(vram_source source) {
 
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
   static const vram_gpu gpu[] = {
-#define VRAM__X(name, cc, sm, gib) {name, cc, sm, UINT64_C(1073741824) * (gib)},
+#define VRAM__X(name, cc, sm, sold, mib, source)                                                   \
+  {name, cc, sm, sold, UINT64_C(1048576) * (mib), source},
       VRAM_GPUS(VRAM__X)
 #undef VRAM__X
   };

@@ -173,6 +173,51 @@ static void wrong(const char *words, const char *input, size_t len, const char *
   *test_where = 0;
 }
 
+/* Multiprocessors against NVIDIA's other figure, the CUDA cores of the data sheets; memory against
+   what is sold; every row as `vram list gpus` prints it. */
+static void gpus(void) {
+  static const struct {
+    const char *name;
+    uint32_t cores;
+  } rows[] = {{"p100-16", 3584},   {"v100-16", 5120},    {"v100-32", 5120},   {"t4", 2560},
+              {"rtx2060", 1920},   {"rtx2080ti", 4352},  {"titanrtx", 4608},  {"a30", 3584},
+              {"a100-40", 6912},   {"a100-80", 6912},    {"rtx3060", 3584},   {"rtx3070", 5888},
+              {"rtx3080", 8704},   {"rtx3080ti", 10240}, {"rtx3090", 10496},  {"rtx3090ti", 10752},
+              {"a4000", 6144},     {"a5000", 8192},      {"a6000", 10752},    {"a10", 9216},
+              {"a40", 10752},      {"rtx4060", 3072},    {"rtx4060ti", 4352}, {"rtx4070", 5888},
+              {"rtx4070ti", 7680}, {"rtx4080", 9728},    {"rtx4090", 16384},  {"rtx6000ada", 18176},
+              {"l4", 7424},        {"l40", 18176},       {"l40s", 18176},     {"h100-80", 16896},
+              {"h100-94", 16896},  {"h100-pcie", 14592}, {"h200", 16896},     {"gh200", 16896},
+              {"rtx5060ti", 4608}, {"rtx5070", 6144},    {"rtx5070ti", 8960}, {"rtx5080", 10752},
+              {"rtx5090", 21760},  {"rtxpro6000", 24064}};
+  const vram_gpu *g;
+  uint32_t i;
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(test_where, sizeof test_where, "%s", rows[i].name);
+    if (CHECK((g = find_gpu(rows[i].name)) != NULL))
+      EQUAL(g->sm * (g->cc <= 80 ? 64 : 128), rows[i].cores);
+  }
+  EQUAL(command("list gpus", "", 0), 0);
+  for (i = 0; (g = vram_gpu_at(i)) != NULL; i++) {
+    uint64_t sold = g->sold_gb * UINT64_C(1073741824);
+    char row[64];
+    snprintf(test_where, sizeof test_where, "%s", g->name);
+    CHECK(g->bytes < sold && g->bytes > sold / 100 * 90);
+    snprintf(row, sizeof row, "\n%-12s %3u.%u %5u %4u GB ", g->name, g->cc / 10, g->cc % 10, g->sm,
+             g->sold_gb);
+    CHECK(strstr(out, row) != NULL && strstr(out, g->source) != NULL);
+    CHECK(find_gpu(g->name) == g);
+  }
+  EQUAL(lines(out), i + 1);
+  CHECK(!vram_gpu_at(i) && !vram_gpu_at(UINT32_MAX));
+  /* the reports: CUDA says 23.52 GiB of an RTX 4090, 31.73 GiB of a V100 */
+  EQUAL(command("estimate - --gpu rtx4090 --json", small, sizeof small - 1), 0);
+  CHECK(strstr(out, "\"budget_bytes\":25248661504}") != NULL);
+  EQUAL(command("estimate - --gpu v100-32 --json", small, sizeof small - 1), 0);
+  CHECK(strstr(out, "\"budget_bytes\":34072428544}") != NULL);
+  *test_where = 0;
+}
+
 static void options(void) {
   static const char *const rows[][2] = {
       {"what", "vram: unknown command 'what' (expected estimate or list; vram -h)"},
@@ -353,6 +398,7 @@ static void no_memory(void) {
 int main(void) {
   EQUAL(command("", "", 0), USAGE);
   right();
+  gpus();
   options();
   bad_input();
   terms();

@@ -64,7 +64,9 @@ static const char help_estimate[] =
     "  --batch N             the first dim of the model\n"
     "  --dim NAME=N          any dim; may be given more than once\n"
     "device\n"
-    "  --gpu NAME            its memory as the budget, its compute capability (vram list gpus)\n"
+    "  --gpu NAME            its usable memory as the budget, its compute capability and number "
+    "of\n"
+    "                        multiprocessors (vram list gpus)\n"
     "  --budget SIZE         does it fit? (exit status 3: no)\n"
     "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"
     "  --context SIZE        what the CUDA context and libraries take (default: 105MiB to\n"
@@ -813,10 +815,12 @@ static int list(int argc, char **argv) {
     for (i = 0; vram_optimizer_get_info((uint32_t)i, &o); i++)
       printf("%-28s %-34s %s\n", o.name, o.state, o.implementations);
   } else if (what && !strcmp(what, "gpus")) {
-    printf("%s%-16s %5s %6s %12s%s\n", bold, "gpu", "cc", "SMs", "memory", plain);
+    printf("%s%-12s %5s %5s %7s %9s  %s%s\n", bold, "gpu", "cc", "SMs", "sold", "usable",
+           "source of the usable memory", plain);
     const vram_gpu *g;
     for (i = 0; (g = vram_gpu_at((uint32_t)i)) != NULL; i++)
-      printf("%-16s %3u.%u %6u %12s\n", g->name, g->cc / 10, g->cc % 10, g->sm, human(g->bytes));
+      printf("%-12s %3u.%u %5u %4u GB %9s  %s\n", g->name, g->cc / 10, g->cc % 10, g->sm,
+             g->sold_gb, human(g->bytes), g->source);
   } else
     return bad(what   ? "nothing to list called"
                : argc ? "one thing to list at a time"
