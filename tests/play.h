@@ -62,6 +62,8 @@ static PLAY_UNUSED void play_end(play *p) {
 static void play_record(void *user, const vram_event *e) {
   play *p = (play *)user;
   play_event *to;
+  if (e->action == VRAM_BECOMES)
+    return;
   if (p->count == p->cap) {
     p->cap = p->cap ? 2 * p->cap : 1024;
     p->event = (play_event *)realloc(p->event, p->cap * sizeof *p->event);

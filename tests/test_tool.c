@@ -77,7 +77,7 @@ static int command(const char *words, const char *input, size_t len) {
     dup2(fileno(f[i]), i);
   }
   rewind(stdin);
-  unit_kind = IEC;
+  unit_kind = VRAM_UNITS_IEC;
   status = tool(argc, argv);
   fflush(stdout);
   fflush(stderr);
@@ -148,6 +148,7 @@ static void right(void) {
       {"estimate - --train adamw --table --live", "layer ", 0},
       {"estimate - --no-table", "m  infer", 0},
       {"estimate - --terms", "m  infer", 0},
+      {"estimate - --train sgd --svg /dev/null", "m  train sgd", 0},
       {"estimate " MODEL "--train adamw --live --table", "layer ", 0},
   };
   size_t i;
@@ -351,6 +352,8 @@ static void no_output(void) {
   fclose(full);
   EQUAL(command("estimate - --events /dev/full", small, sizeof small - 1), OTHER);
   TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
+  EQUAL(command("estimate - --svg /dev/full", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
   out_path = "/dev/full";
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {
     snprintf(test_where, sizeof test_where, "vram %s >/dev/full", rows[i]);
@@ -374,7 +377,8 @@ static void no_half(void) {
 static void no_memory(void) {
   static const char *const rows[] = {
       "estimate - --train adamw", "estimate - --train sgd --table --live",
-      "estimate - --train sgd --checkpoint-nodes a..b --csv", "estimate - --dim N=3"};
+      "estimate - --train sgd --checkpoint-nodes a..b --csv", "estimate - --dim N=3",
+      "estimate - --train sgd --svg /dev/null"};
   size_t i;
   long k;
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -77,6 +77,7 @@ static const char help_estimate[] =
     "  --live                the largest tensors that live at the peak\n"
     "  --terms               every figure, and where it comes from\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
+    "  --svg FILE            a picture: memory over the step, and what lives at the peak\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
@@ -203,29 +204,14 @@ static int parse_count(const char *s, int64_t least, int64_t most, int64_t *to) 
   return v >= least && v <= most;
 }
 
-typedef enum units { IEC, SI, BYTES } units;
-static units unit_kind = IEC;
+static vram_units unit_kind = VRAM_UNITS_IEC;
 
 /* bytes for people; four texts may live at once */
 static const char *human(uint64_t b) {
-  static char text[4][32];
+  static char text[4][24];
   static int at;
-  static const char *const name[2][6] = {{"B", "KiB", "MiB", "GiB", "TiB", "PiB"},
-                                         {"B", "KB", "MB", "GB", "TB", "PB"}};
   char *t = text[at++ & 3];
-  double v = (double)b, step = unit_kind == IEC ? 1024.0 : 1000.0;
-  int u = 0;
-  if (unit_kind == BYTES || b < (unit_kind == IEC ? 1024u : 1000u)) {
-    snprintf(t, 32, "%" PRIu64 "%s", b, unit_kind == BYTES ? "" : " B");
-    return t;
-  }
-  while (v >= step && u < 5)
-    v /= step, u++;
-  snprintf(t, 32,
-           v < 10    ? "%.2f %s"
-           : v < 100 ? "%.1f %s"
-                     : "%.0f %s",
-           v, name[unit_kind == SI][u]);
+  vram_bytes_text(b, unit_kind, t, sizeof *text);
   return t;
 }
 
@@ -246,7 +232,7 @@ static void json_text(const char *s) {
 /* ---- estimate ---- */
 
 typedef struct job {
-  const char *model, *events, *optimizer, *gpu, *checkpoint;
+  const char *model, *events, *svg, *optimizer, *gpu, *checkpoint;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dim dims[VRAM_MAX_DIMS];
@@ -257,6 +243,8 @@ typedef struct job {
 
 static void event_line(void *user, const vram_event *e) {
   char name[MAX_NODE_NAME];
+  if (e->action == VRAM_BECOMES)
+    return;
   vram_node_name(e->node, name, sizeof name);
   fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", phase_name[e->phase],
           e->action == VRAM_ALLOC ? "alloc" : "free", e->id, e->bytes, category_name[e->category],
@@ -307,9 +295,9 @@ static int option(job *j, const char *a, char *v) {
       !strcmp(a, "--accumulate") || !strcmp(a, "--amp") || !strcmp(a, "--dtype") ||
       !strcmp(a, "--batch") || !strcmp(a, "--dim") || !strcmp(a, "--budget") ||
       !strcmp(a, "--gpu") || !strcmp(a, "--cc") || !strcmp(a, "--context") ||
-      !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--units") ||
-      !strcmp(a, "--prefetch") || !strcmp(a, "--pinned") || !strcmp(a, "--checkpoint") ||
-      !strcmp(a, "--checkpoint-nodes")) {
+      !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--svg") ||
+      !strcmp(a, "--units") || !strcmp(a, "--prefetch") || !strcmp(a, "--pinned") ||
+      !strcmp(a, "--checkpoint") || !strcmp(a, "--checkpoint-nodes")) {
     if (!v || !strncmp(v, "--", 2))
       return bad("no value behind", a, NULL), 0;
   } else
@@ -409,13 +397,15 @@ static int option(job *j, const char *a, char *v) {
       return bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
   } else if (!strcmp(a, "--events"))
     j->events = v;
+  else if (!strcmp(a, "--svg"))
+    j->svg = v;
   else if (!strcmp(a, "--units")) {
     if (!strcmp(v, "iec"))
-      unit_kind = IEC;
+      unit_kind = VRAM_UNITS_IEC;
     else if (!strcmp(v, "si"))
-      unit_kind = SI;
+      unit_kind = VRAM_UNITS_SI;
     else if (!strcmp(v, "bytes"))
-      unit_kind = BYTES;
+      unit_kind = VRAM_UNITS_BYTES;
     else
       return bad("unknown units", v, "iec, si or bytes"), 0;
   }
@@ -634,6 +624,88 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
   return FITS;
 }
 
+/* ---- pictures ---- */
+
+enum { COLUMNS = 1024 };
+
+typedef struct scene { /* what a picture shows */
+  vram_timeline timeline;
+  void *columns;
+  vram_live *live;
+  uint32_t nlive;
+  void *scratch;
+  char title[VRAM_MAX_NAME + 1], subtitle[400];
+  vram_svg_options options;
+} scene;
+
+static void scene_end(scene *s) {
+  free(s->columns);
+  free(s->live);
+  free(s->scratch);
+}
+
+/* Plays the step once more for its events, and for what lives at its peak. */
+static int scene_begin(scene *s, const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
+                       const vram_report *r) {
+  const uint64_t columns = vram_timeline_bytes(COLUMNS);
+  vram_step_options o = j->o;
+  vram_report again;
+  uint32_t d;
+  size_t n;
+  memset(s, 0, sizeof *s);
+  vram_step_live(g, &o, scratch, bytes, r, NULL, 0, &s->nlive);
+  s->columns = malloc((size_t)columns);
+  s->live = (vram_live *)malloc(((size_t)s->nlive + 1) * sizeof *s->live);
+  s->scratch = malloc((size_t)vram_svg_bytes(s->nlive));
+  if (!s->columns || !s->live || !s->scratch)
+    return out_of_memory();
+  vram_step_live(g, &o, scratch, bytes, r, s->live, s->nlive, &s->nlive);
+  vram_timeline_init(&s->timeline, s->columns, columns, r->before_category_bytes);
+  o.event = vram_timeline_add;
+  o.user = &s->timeline;
+  vram_step(g, &o, scratch, bytes, &again, NULL);
+  snprintf(s->title, sizeof s->title, "%.*s", g->name ? (int)g->name_len : 7,
+           g->name ? g->name : "(model)");
+  mode_text(j, s->subtitle, sizeof s->subtitle);
+  for (d = 0; d < g->ndim && d < 6; d++) {
+    n = strlen(s->subtitle);
+    snprintf(s->subtitle + n, sizeof s->subtitle - n, ", %.*s=%" PRId64, (int)g->dim[d].len,
+             g->dim[d].name, g->dim[d].value);
+  }
+  n = strlen(s->subtitle);
+  snprintf(s->subtitle + n, sizeof s->subtitle - n, ", cc %" PRIu32 ".%" PRIu32 ", rules %s",
+           (j->o.cc ? j->o.cc : 90) / 10, (j->o.cc ? j->o.cc : 90) % 10,
+           j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+  s->options.title = s->title;
+  s->options.subtitle = s->subtitle;
+  s->options.has_budget = j->has_budget;
+  s->options.budget_bytes = j->budget;
+  s->options.budget_name = j->gpu;
+  s->options.units = unit_kind;
+  return FITS;
+}
+
+static int to_file(void *user, const char *bytes, size_t n) {
+  return fwrite(bytes, 1, n, (FILE *)user) != n;
+}
+
+static int write_svg(const char *path, scene *s, const vram_report *r) {
+  FILE *f;
+  vram_sink sink;
+  vram_result bad_sink;
+  errno = 0;
+  f = strcmp(path, "-") ? fopen(path, "w") : stdout;
+  if (!f)
+    return cannot("write", path, OTHER);
+  sink.write = to_file;
+  sink.user = f;
+  bad_sink = vram_write_svg(&s->timeline, r, s->live, s->nlive, &s->options, s->scratch,
+                            vram_svg_bytes(s->nlive), &sink);
+  if (f != stdout && fclose(f))
+    bad_sink = VRAM_ERR_WRITE;
+  return bad_sink ? cannot("write", path, OTHER) : FITS;
+}
+
 static int estimate(int argc, char **argv) {
   job j;
   vram_report r;
@@ -739,6 +811,15 @@ static int estimate(int argc, char **argv) {
       status = cannot("write", j.events, OTHER);
       goto done;
     }
+  }
+  if (j.svg) {
+    scene picture;
+    status = scene_begin(&picture, &j, &g, scratch, need, &r);
+    if (!status)
+      status = write_svg(j.svg, &picture, &r);
+    scene_end(&picture);
+    if (status)
+      goto done;
   }
   fits = !j.has_budget || r.device_bytes.expected <= j.budget;
   status = fits ? FITS : TOO_LARGE;
