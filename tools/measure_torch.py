@@ -1,0 +1,740 @@
+#!/usr/bin/env python3
+"""Runs a PyTorch module on a GPU, measures what it keeps and allocates, and prints `vram estimate` beside it.
+
+    measure_torch.py torchvision:resnet50 --train adamw --batch 8
+    measure_torch.py timm:NAME | hf:CONFIG.json | FILE.py:FUNCTION ...      the sources of export_torch.py
+
+The module runs steps as a training loop does: zero_grad, forward, backward, optimizer.step(). What PyTorch's own counters, its memory
+history and its saved-tensor hooks say is compared with the text that export_torch.py writes of the same module: parameters, buffers,
+gradients, optimizer state, bytes saved for backward, requested and allocated bytes at the end and at the peak of every phase, every
+allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is broken, 2 bad input.
+--record FILE keeps the measurement; --measured FILE compares one that was kept, which needs neither PyTorch nor a device.
+"""
+
+import argparse, collections, contextlib, gc, json, os, subprocess, sys, tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PHASES = ("forward", "backward", "optimizer")
+COUNTERS = ("requested_bytes", "allocated_bytes", "reserved_bytes")
+OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, its arguments
+    "sgd": ("SGD", {}),
+    "sgd_momentum": ("SGD", {"momentum": 0.9}),
+    "sgd_nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
+    "adam": ("Adam", {}),
+    "adam_amsgrad": ("Adam", {"amsgrad": True}),
+    "adamw": ("AdamW", {}),
+    "adamw_amsgrad": ("AdamW", {"amsgrad": True}),
+    "adagrad": ("Adagrad", {}),
+    "rmsprop": ("RMSprop", {}),
+    "rmsprop_momentum": ("RMSprop", {"momentum": 0.9}),
+    "rmsprop_centered": ("RMSprop", {"centered": True}),
+    "rmsprop_centered_momentum": ("RMSprop", {"centered": True, "momentum": 0.9}),
+    "adadelta": ("Adadelta", {}),
+    "adamax": ("Adamax", {}),
+    "nadam": ("NAdam", {}),
+    "radam": ("RAdam", {}),
+    "asgd": ("ASGD", {}),
+    "rprop": ("Rprop", {}),
+    "adafactor": ("Adafactor", {}),
+}
+DTYPES = {None: None, "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
+IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
+
+
+class Problem(Exception):
+    """what is wrong and what to do, in one line"""
+
+
+# ---- measuring
+
+
+def read(path):
+    try:
+        with open(path) as f:
+            return f.read()
+    except OSError as e:
+        raise Problem(f"{path}: {e.strerror}")
+
+
+def bytes_of(tensors):
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+class Measurement:
+    """a module, its optimizer and its inputs on the device"""
+
+    def __init__(self, loaded, dims, o):
+        import torch, torch.utils.checkpoint
+
+        self.torch, self.o, self.module, self.forward = torch, o, loaded.module, loaded.forward
+        self.summed = False  # the module gives no loss: its output's sum is one
+        self.checkpointed = torch.utils.checkpoint.checkpoint_sequential
+        self.amp, dtype = DTYPES[o.amp], DTYPES[o.dtype]
+        self.dtype = getattr(torch, dtype) if dtype else None
+        self.module.to("cuda", **({"dtype": self.dtype} if dtype else {}))
+        self.params = [p for p in self.module.parameters() if p.requires_grad]
+        self.optimizer = self.scaler = None
+        if o.train and self.params:
+            name, arguments = OPTIMIZERS[o.train]
+            self.optimizer = getattr(torch.optim, name)(
+                self.params, lr=1e-3, **arguments, **IMPLEMENTATIONS.get(o.optim_impl, {})
+            )
+            if o.amp == "fp16":
+                self.scaler = torch.amp.GradScaler("cuda")
+        convert = lambda t: t.to("cuda", self.dtype if self.dtype and t.is_floating_point() else t.dtype)
+        inputs = loaded.make_inputs(**dims)
+        self.inputs = {k: convert(t.detach()).requires_grad_(t.requires_grad) for k, t in inputs.items()}
+
+    def counters(self):
+        s = self.torch.cuda.memory_stats()
+        return {
+            k + p: s.get(f"{k}.all.{q}", 0) for k in COUNTERS for p, q in (("", "current"), ("_peak", "peak"))
+        }
+
+    def allocations(self):
+        return self.torch._C._cuda_memoryStats(0)["allocation"]["all"]["allocated"]
+
+    def autocast(self):
+        if self.amp is None:
+            return contextlib.nullcontext()
+        return self.torch.autocast("cuda", dtype=getattr(self.torch, self.amp))
+
+    def loss(self):
+        with self.autocast():
+            if self.o.checkpoint:
+                r = self.checkpointed(
+                    self.module, self.o.checkpoint, *self.inputs.values(), use_reentrant=False
+                )
+            else:
+                r = self.forward(**self.inputs)
+            if isinstance(r, self.torch.Tensor):
+                self.summed = r.numel() > 1
+                return r.sum() if self.summed else r
+        raise Problem(
+            f"{self.o.source}: --train needs a module that returns its loss, or one tensor whose sum is the loss"
+        )
+
+    def run(self, mark, between=lambda loss: None):
+        """one step; mark is called with the name of every phase when it ends"""
+        gc.collect()
+        mark(None)
+        if not self.o.train:
+            with self.torch.no_grad(), self.autocast():
+                out = self.forward(**self.inputs)
+            mark("forward")
+            del out
+            return
+        for t in self.inputs.values():
+            t.grad = None
+        if self.optimizer:
+            self.optimizer.zero_grad(set_to_none=not self.o.keep_grads)
+        mark("zero_grad")
+        for _ in range(self.o.accumulate):
+            loss = self.loss()
+            mark("forward")
+            between(loss)
+            (self.scaler.scale(loss) if self.scaler else loss).backward()
+            mark("backward")
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        elif self.optimizer:
+            self.optimizer.step()
+        mark("optimizer")
+        del loss
+
+    def phases(self):
+        """counters at the end of every phase and the highest within it; of micro-batches the last end, the highest peak"""
+        record = {}
+
+        def mark(phase):
+            if phase:
+                new, old = self.counters(), record.get(phase, {})
+                record[phase] = {
+                    k: max(v, old.get(k, 0)) if k.endswith("_peak") else v for k, v in new.items()
+                }
+            self.torch.cuda.reset_peak_memory_stats()
+
+        self.run(mark)
+        return record
+
+    def saved(self):
+        """bytes of the distinct storages that autograd keeps, without parameters, buffers and inputs"""
+        storage = lambda t: t.untyped_storage()
+        own = {
+            storage(t).data_ptr()
+            for t in (*self.module.parameters(), *self.module.buffers(), *self.inputs.values())
+        }
+        kept = {}
+
+        def pack(t):
+            if t.is_cuda and storage(t).nbytes() and storage(t).data_ptr() not in own:
+                kept.setdefault(storage(t).data_ptr(), t)  # held, so that no other takes its address
+            return t
+
+        with self.torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            loss = self.loss()
+        del loss
+        return sum(storage(t).nbytes() for t in kept.values())
+
+    def events(self):
+        """the step's events: phase, action, id (-1: allocated before), requested bytes"""
+        trace = lambda: self.torch.cuda.memory._snapshot()["device_traces"][0]
+        marks = []
+        self.torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=20_000_000)
+        try:
+            self.run(lambda phase: marks.append((phase, len(trace()))))
+            entries = trace()
+        finally:
+            self.torch.cuda.memory._record_memory_history(enabled=None)
+        ids, rows, begin, n = {}, [], marks[0][1], 0
+        for phase, end in marks[1:]:
+            for t in entries[begin:end]:
+                if t["action"] == "alloc":
+                    ids[t["addr"]] = n
+                    rows.append([phase, "alloc", n, t["size"]])
+                    n += 1
+                elif t["action"] == "free_completed":
+                    rows.append([phase, "free", ids.pop(t["addr"], -1), t["size"]])
+            begin = end
+        return rows
+
+    def places(self):
+        """where every allocation of a step happens: the module's path, in backward the autograd node and that path"""
+        path_of = {id(m): n or type(m).__name__ for n, m in self.module.named_modules()}
+        stack, spans, label_of, starts = [type(self.module).__name__], [], {}, []
+        phases, first = [], self.allocations()
+
+        def enter(m, _):
+            spans.append((self.allocations(), stack[-1]))
+            stack.append(path_of.get(id(m), type(m).__name__))
+
+        def leave(m, _, out):
+            spans.append((self.allocations(), stack[-1]))
+            name_nodes(out, stack.pop())
+
+        def name_nodes(out, path):
+            todo = []
+
+            def walk(v):
+                if isinstance(v, self.torch.Tensor):
+                    todo.append(v.grad_fn)
+                elif isinstance(v, dict):
+                    [walk(w) for w in v.values()]
+                elif isinstance(v, (tuple, list)):
+                    [walk(w) for w in v]
+
+            walk(out)
+            while todo:
+                f = todo.pop()
+                if f is None or f in label_of:
+                    continue
+                label_of[f] = f"{f.name()} of {path}"
+                f.register_prehook(lambda _, f=f: starts.append((self.allocations(), label_of[f])))
+                todo += [g for g, _ in f.next_functions]
+
+        hooks = [
+            self.torch.nn.modules.module.register_module_forward_pre_hook(enter),
+            self.torch.nn.modules.module.register_module_forward_hook(leave),
+        ]
+
+        def mark(phase):
+            nonlocal first
+            if phase is None:
+                first = self.allocations()
+            else:
+                phases.append((self.allocations(), phase))
+
+        try:
+            self.run(mark, lambda loss: name_nodes(loss, stack[-1]))
+        finally:
+            [h.remove() for h in hooks]
+        label_of.clear()
+        rows, at, k, s = [], first, 0, 0
+        for end, phase in phases:
+            while at < end:
+                who = ""
+                if phase == "forward":  # the first span that ends behind it
+                    while k < len(spans) and spans[k][0] <= at:
+                        k += 1
+                    who = spans[k][1] if k < len(spans) else stack[0]
+                elif phase == "backward":  # the last node that began before it
+                    while s < len(starts) and starts[s][0] <= at:
+                        s += 1
+                    who = starts[s - 1][1] if s else ""
+                rows.append(who)
+                at += 1
+        return rows
+
+
+def on_device():
+    try:
+        import torch
+    except ImportError:
+        raise Problem(
+            "measuring needs PyTorch: pip install torch (or --measured FILE, a measurement that was kept)"
+        )
+    if not torch.cuda.is_available():
+        raise Problem(
+            "no CUDA device: run this on a machine with one, or with a pretended one that runs PyTorch's host code (../shared/nullgpu/py tools/measure_torch.py ...)"
+        )
+    return torch
+
+
+def exporter_options(o):
+    w = []
+    for name in ("seq", "size", "frames", "attn"):
+        if getattr(o, name) is not None:
+            w += ["--" + name, str(getattr(o, name))]
+    return w + ["--batch", str(o.batch)] * (o.batch is not None) + ["--eval"] * (o.train is None)
+
+
+def export(o):
+    """the text of the module, and what it cannot say: export_torch.py, run as one would"""
+    with tempfile.TemporaryDirectory() as d:
+        out = os.path.join(d, "model.vram")
+        p = subprocess.run(
+            [sys.executable, os.path.join(HERE, "export_torch.py"), o.source, "-o", out]
+            + exporter_options(o),
+            capture_output=True,
+            text=True,
+        )
+        lines = p.stderr.strip().split("\n")
+        if p.returncode:
+            raise Problem(
+                lines[-1].removeprefix("export_torch: ") or f"export_torch.py ends with {p.returncode}"
+            )
+        with open(out) as f:
+            return f.read(), [l.removeprefix("note: ") for l in lines if l.startswith("note: ")]
+
+
+def with_loss(text):
+    """a text that ends in a tensor ends in its sum"""
+    lines = text.splitlines()
+    last = lines.pop().split()
+    return "\n".join(lines + [f"sum loss {last[1]}", " ".join(["output loss"] + last[2:])]) + "\n"
+
+
+def vram_options(o, device):
+    """how `vram estimate` is told the same step"""
+    w = ["--train", o.train, "--step", o.step] if o.train else ["--infer"]
+    for name in ("amp", "dtype", "optim_impl"):
+        if getattr(o, name):
+            w += ["--" + name.replace("_", "-"), getattr(o, name)]
+    if o.accumulate > 1:
+        w += ["--accumulate", str(o.accumulate)]
+    if o.checkpoint:
+        w += ["--checkpoint", str(o.checkpoint)]
+    w += ["--keep-grads"] * o.keep_grads
+    if o.batch is not None:
+        w += ["--batch", str(o.batch)]
+    for d in o.dim:
+        w += ["--dim", d]
+    return w + ["--cc", "%d.%d" % tuple(device["cc"])]
+
+
+def measure(o):
+    """a record: what was measured, the text, the options of vram estimate"""
+    torch = on_device()
+    sys.path.insert(0, HERE)
+    import export_torch
+
+    text, notes = (read(o.text), []) if o.text else export(o)
+    try:
+        loaded = export_torch.load(
+            o.source,
+            train=bool(o.train),
+            batch=o.batch,
+            seq=o.seq,
+            size=o.size,
+            frames=o.frames,
+            attn=o.attn,
+        )
+    except export_torch.Problem as e:
+        raise Problem(str(e))
+    dims = {**dict(loaded.dims), **{n: int(v) for n, v in (d.split("=") for d in o.dim)}}
+    module = loaded.module
+    properties = torch.cuda.get_device_properties(0)
+    device = {
+        "name": properties.name,
+        "cc": [properties.major, properties.minor],
+        "total": properties.total_memory,
+        "pretended": "libnullgpu" in os.environ.get("LD_PRELOAD", ""),
+    }
+    m = Measurement(loaded, dims, o)
+    if o.checkpoint and (
+        type(module) is not torch.nn.Sequential or any(True for c in module for _ in c.children())
+    ):
+        raise Problem(
+            f"{o.source}: --checkpoint needs a plain nn.Sequential of single layers, as checkpoint_sequential takes"
+        )
+    record = {
+        "source": o.source,
+        "options": vram_options(o, device),
+        "torch": torch.__version__,
+        "device": device,
+        "params_bytes": bytes_of(module.parameters()),
+        "buffers_bytes": bytes_of(module.buffers()),
+        "inputs_bytes": bytes_of(m.inputs.values()),
+    }
+    steps = [m.phases() for _ in range(3 if o.train and o.step == "steady" else 2 if not o.train else 1)]
+    record["phases"] = steps[-1]
+    if o.train:
+        record["gradients_bytes"] = bytes_of(p.grad for p in m.params if p.grad is not None)
+        state = m.optimizer.state.values() if m.optimizer else ()
+        record["optimizer_bytes"] = bytes_of(
+            t for s in state for t in s.values() if torch.is_tensor(t) and t.is_cuda
+        )
+    if not device["pretended"]:
+        free, total = torch.cuda.mem_get_info()
+        record["device_bytes"] = total - free
+    if o.train:
+        record["saved_bytes"] = m.saved()
+    if o.step == "steady":
+        events, places = m.events(), m.places()
+        count = sum(e[1] == "alloc" for e in events)
+        record["events"] = [e + [places[e[2]] if e[2] >= 0 and len(places) == count else ""] for e in events]
+    return {**record, "text": with_loss(text) if m.summed and not o.text else text, "notes": notes}
+
+
+# ---- comparing
+
+
+def estimate(record, tool):
+    """what vram estimate says of the record's text: the JSON object, and the events"""
+    answers = []
+    for output in ("--json",), ("--events", "-"):
+        try:
+            p = subprocess.run(
+                [tool, "estimate", "-", *record["options"], *output],
+                input=record["text"],
+                capture_output=True,
+                text=True,
+            )
+        except OSError as e:
+            raise Problem(f"{tool}: {e.strerror}; build it with make, or name it with VRAM=FILE")
+        if p.returncode not in (0, 3):
+            raise Problem(
+                f"vram estimate: {(p.stderr.strip().splitlines() or [f'exit status {p.returncode}'])[-1]}"
+            )
+        answers.append(p.stdout)
+    rows = [l.split(",", 5) for l in answers[1].splitlines()[1:]]
+    return json.loads(answers[0]), [[w[0], w[1], int(w[2]), int(w[3]), w[5]] for w in rows if len(w) == 6]
+
+
+def allocations(events):
+    """by phase: bytes, place and how many allocations are made before it goes (None: it stays)"""
+    by_phase, where, made = collections.defaultdict(list), {}, 0
+    for phase, action, number, size, place in events:
+        if action == "alloc":
+            where[number] = [size, place, None, made]
+            by_phase[phase].append(where[number])
+            made += 1
+        elif number in where:
+            a = where.pop(number)
+            a[2] = made - a[3] - 1
+    return by_phase
+
+
+def compare_events(theirs, ours):
+    """for every phase: allocations of both, how many are equal in order before the first difference, that difference, and what was
+    measured more on the way: blocks that go at once, which libraries ask for (convolution workspaces on a real GPU)
+    """
+    theirs, ours = allocations(theirs), allocations(ours)
+    answer = {}
+    for phase in PHASES:
+        a, b = theirs.get(phase, []), ours.get(phase, [])
+        if not a and not b:
+            continue
+        i = j = 0
+        more = []
+        while i < len(a) and j < len(b):
+            if a[i][0] != b[j][0]:
+                k = i
+                while k < len(a) and k - i < 4 and a[k][0] != b[j][0] and a[k][2] is not None and a[k][2] < 8:
+                    k += 1
+                ahead = min(3, len(b) - j)
+                if k == i or [x[0] for x in a[k : k + ahead]] != [x[0] for x in b[j : j + ahead]]:
+                    break
+                more += a[i:k]
+                i = k
+            i, j = i + 1, j + 1
+        answer[phase] = {"measured": len(a), "estimated": len(b), "equal": j}
+        if more:
+            answer[phase].update(more=len(more), more_largest=max(x[0] for x in more))
+        if sorted(x[0] for x in a) == sorted(x[0] for x in b):
+            answer[phase]["same_sizes"] = True
+        if i < len(a) or j < len(b):
+            at = lambda v, k: {"bytes": v[k][0], "place": v[k][1]} if k < len(v) else None
+            answer[phase]["first_difference"] = {"measured": at(a, i), "estimated": at(b, j)}
+    return answer
+
+
+def compare(record, ours, our_events):
+    """rows: figure, measured, estimated; bounds: figure, measured, lower, upper, held; events by phase"""
+    rows = []
+    for k in ("params", "buffers", "inputs", "gradients", "optimizer", "saved"):
+        if k + "_bytes" in record:
+            rows.append((k, record[k + "_bytes"], ours[k + "_bytes"]))
+    for phase in PHASES:
+        m = record["phases"].get(phase)
+        if m:
+            o = ours["phases"][phase]
+            for kind in ("requested", "allocated"):
+                rows.append((f"{phase} {kind} end", m[kind + "_bytes"], o[kind + "_bytes"]))
+                rows.append((f"{phase} {kind} peak", m[kind + "_bytes_peak"], o[kind + "_peak_bytes"]))
+    peak = lambda kind: max(p[kind + "_bytes_peak"] for p in record["phases"].values())
+    rows.append(("reserved peak", peak("reserved"), ours["peak_reserved_bytes"]))
+    limits = [("allocated peak", peak("allocated"), ours["peak_allocated_bytes"])]
+    if "device_bytes" in record:
+        limits.append(("device used", record["device_bytes"], ours["device_bytes"]))
+    bounds = [
+        {
+            "figure": n,
+            "measured": m,
+            "lower": b["lower"],
+            "expected": b["expected"],
+            "upper": b["upper"],
+            "held": b["lower"] <= m <= b["upper"],
+        }
+        for n, m, b in limits
+    ]
+    return {
+        "source": record["source"],
+        "options": record["options"],
+        "device": record["device"],
+        "torch": record["torch"],
+        "figures": [{"figure": n, "measured": m, "estimated": e, "difference": e - m} for n, m, e in rows],
+        "bounds": bounds,
+        "events": compare_events(record["events"], our_events) if "events" in record else {},
+        "notes": record["notes"],
+    }
+
+
+# ---- printing
+
+
+def number(n):
+    return f"{n:,}"
+
+
+def place_text(a):
+    return (
+        f"{number(a['bytes'])} bytes" + (f" in {a['place']}" if a["place"] else "") if a else "nothing more"
+    )
+
+
+def event_lines(events):
+    for phase, e in events.items():
+        more = (
+            f"; {e['more']} blocks more that go at once, the largest {number(e['more_largest'])} bytes (workspaces of libraries)"
+            if "more" in e
+            else ""
+        )
+        if "first_difference" not in e:
+            yield f"{phase}: all {e['estimated']} allocations equal in order{more}"
+            continue
+        if (
+            phase == "optimizer" and "same_sizes" in e
+        ):  # it goes through the parameters as they were registered
+            yield f"{phase}: all {e['estimated']} allocations equal, in another order of the parameters"
+            continue
+        d = e["first_difference"]
+        yield (
+            f"{phase}: {e['equal']} equal, then measured {place_text(d['measured'])}, "
+            f"estimated {place_text(d['estimated'])} ({e['measured']} and {e['estimated']} allocations){more}"
+        )
+
+
+def print_table(c, out=sys.stdout):
+    d = c["device"]
+    say = lambda *w: print(*w, file=out)
+    say(f"{c['source']}  {' '.join(c['options'])}")
+    say(f"on {d['name']}{' (pretended)' if d['pretended'] else ''}, torch {c['torch']}\n")
+    say(f"{'bytes':26} {'measured':>16} {'estimated':>16}")
+    for r in c["figures"]:
+        off = (
+            f"{r['difference']:+,} ({100 * r['difference'] / max(r['measured'], 1):+.3f} %)"
+            if r["difference"]
+            else "equal"
+        )
+        say(f"{r['figure']:26} {number(r['measured']):>16} {number(r['estimated']):>16}  {off}")
+    say()
+    for b in c["bounds"]:
+        say(
+            f"{b['figure']:26} {number(b['measured']):>16}  {'inside' if b['held'] else 'OUTSIDE'} {number(b['lower'])}..{number(b['upper'])}"
+        )
+    if c["events"]:
+        say("\nallocations")
+        for line in event_lines(c["events"]):
+            say("  " + line)
+    for n in c["notes"]:
+        say("note:", n)
+
+
+MARKDOWN = (
+    "model",
+    "step",
+    "parameters",
+    "saved for backward",
+    "requested peak",
+    "allocated peak",
+    "`lower`..`upper`",
+    "allocations",
+)
+
+
+def markdown(c):
+    """one row of a table; one number where measured and estimated are equal, else measured / estimated"""
+    f = {r["figure"]: (r["measured"], r["estimated"]) for r in c["figures"]}
+    both = lambda m, e: number(m) if m == e else f"**{number(m)} / {number(e)}**"
+    top = lambda k: max(v[k] for n, v in f.items() if n.endswith("requested peak"))
+    b = c["bounds"][0]
+    same = [
+        "first_difference" not in e or (p == "optimizer" and "same_sizes" in e)
+        for p, e in c["events"].items()
+    ]
+    total = sum(e["measured"] for e in c["events"].values())
+    step = [w for w in c["options"] if w not in ("--step", "steady")]
+    step = step[: step.index("--cc")]
+    return (
+        "| "
+        + " | ".join(
+            (
+                c["source"].rpartition("/")[2],
+                " ".join(step),
+                both(*f["params"]),
+                both(*f["saved"]) if "saved" in f else "",
+                both(top(0), top(1)),
+                number(b["measured"]),
+                f"{number(b['lower'])}..{number(b['upper'])}" + ("" if b["held"] else " **broken**"),
+                (
+                    f"{total} equal"
+                    if all(same)
+                    else "**differ**: "
+                    + "; ".join(l for l, s in zip(event_lines(c["events"]), same) if not s)
+                ),
+            )
+        )
+        + " |"
+    )
+
+
+# ---- the command
+
+
+def arguments():
+    a = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0],
+        epilog=__doc__.split("\n", 2)[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    a.error = lambda message: fail(f"{message} (see --help)")
+    a.add_argument(
+        "source",
+        nargs="?",
+        metavar="SOURCE",
+        help="torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION",
+    )
+    g = a.add_argument_group("the step, as in vram estimate")
+    g.add_argument("--infer", action="store_true", help="forward under no_grad (default)")
+    g.add_argument("--train", metavar="OPT", help="a training step with optimizer OPT")
+    g.add_argument("--optim-impl", choices=list(IMPLEMENTATIONS), help="default: what PyTorch picks")
+    g.add_argument("--step", choices=["first", "steady"], default="steady")
+    g.add_argument("--amp", choices=["bf16", "fp16"], help="autocast; fp16 with GradScaler")
+    g.add_argument("--dtype", choices=["bf16", "f16"], help="the whole model in that dtype")
+    g.add_argument(
+        "--accumulate",
+        metavar="K",
+        type=positive,
+        default=1,
+        help="K micro-batches before the optimizer's step",
+    )
+    g.add_argument("--keep-grads", action="store_true", help="zero_grad(set_to_none=False)")
+    g.add_argument(
+        "--checkpoint",
+        metavar="K",
+        type=positive,
+        help="checkpoint_sequential with K segments, of an nn.Sequential",
+    )
+    g.add_argument("--batch", metavar="N", type=positive)
+    g.add_argument("--dim", metavar="NAME=N", action="append", default=[])
+    g = a.add_argument_group("the model, as in export_torch.py")
+    g.add_argument("--seq", metavar="N", type=positive, default=128)
+    g.add_argument("--size", metavar="N", type=positive)
+    g.add_argument("--frames", metavar="N", type=positive, default=16)
+    g.add_argument("--attn", choices=["sdpa", "eager"], default="sdpa")
+    g.add_argument("--text", metavar="FILE", help="compare with this text instead of the exported one")
+    g = a.add_argument_group("output")
+    g.add_argument("--json", action="store_true", help="one JSON object")
+    g.add_argument("--markdown", action="store_true", help="one row of a table")
+    g.add_argument("--record", metavar="FILE", help="keep the measurement")
+    g.add_argument("--measured", metavar="FILE", help="compare a measurement that was kept; needs no PyTorch")
+    return a
+
+
+def positive(text):
+    n = int(text)
+    if n < 1:
+        raise argparse.ArgumentTypeError("expected a whole number from 1 on")
+    return n
+
+
+def check(o):
+    if (o.source is None) == (o.measured is None):
+        raise Problem(
+            "expected a source (torchvision:NAME, timm:NAME, hf:CONFIG.json, FILE.py:FUNCTION) or --measured FILE"
+        )
+    if o.source and o.source.endswith(".vram"):
+        raise Problem(
+            f"{o.source}: a text has no PyTorch code to run; give the module it describes, and the text with --text"
+        )
+    if o.train and o.infer:
+        raise Problem("--train and --infer exclude each other")
+    if o.train and o.train not in OPTIMIZERS:
+        raise Problem(f"--train {o.train}: not one of torch.optim (found here: {', '.join(OPTIMIZERS)})")
+    for d in o.dim:
+        name, _, value = d.partition("=")
+        if not name or not value.isdigit() or int(value) < 1:
+            raise Problem(f"--dim {d}: expected NAME=N")
+
+
+def main():
+    o = arguments().parse_args()
+    try:
+        check(o)
+        if o.measured:
+            try:
+                record = json.loads(read(o.measured))
+                record["text"], record["phases"], record["options"], record["device"]["cc"]
+                if o.text:
+                    record["text"] = read(o.text)
+            except ValueError as e:
+                raise Problem(f"{o.measured}: {e}")
+            except (KeyError, TypeError):
+                raise Problem(f"{o.measured}: not a measurement that --record wrote")
+        else:
+            record = measure(o)
+        if o.record:
+            with open(o.record, "w") as f:
+                json.dump(record, f, separators=(",", ":"))
+        ours, our_events = estimate(record, os.environ.get("VRAM", os.path.join(HERE, "..", "vram")))
+    except Problem as e:
+        fail(e)
+    c = compare(record, ours, our_events)
+    if o.json:
+        print(json.dumps(c))
+    elif o.markdown:
+        print(markdown(c))
+    else:
+        print_table(c)
+    sys.exit(0 if all(b["held"] for b in c["bounds"]) else 3)
+
+
+def fail(what):
+    print(f"measure_torch: {what}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
