@@ -8,8 +8,22 @@ TRUTH ?= ../shared/data/truth
 all: vram
 	./vram estimate examples/models/resnet50.vram --train adamw
 
-vram: tools/vram.c vram.h
-	$(CC) -std=c99 -Wall -Wextra $(CFLAGS) -o $@ tools/vram.c
+vram: tools/vram.c vram.h build/models.h
+	$(CC) -std=c99 -Wall -Wextra $(CFLAGS) -Ibuild -o $@ tools/vram.c
+
+# the built-in models: examples/models as arrays of lines
+MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))
+build/models.h: $(MODELS:%=examples/models/%.vram) Makefile
+	@mkdir -p build
+	@{ for m in $(MODELS); do \
+	  echo "static const char *const model_$$m[] = {"; \
+	  sed 's/[\\"]/\\&/g; s/.*/"&\\n",/' examples/models/$$m.vram; \
+	  echo "NULL};"; \
+	done; \
+	echo "static const struct {const char *name; const char *const *line;} model_table[] = {"; \
+	for m in $(MODELS); do echo "{\"$$m\", model_$$m},"; done; \
+	echo "};"; } >$@.new
+	@mv $@.new $@
 
 help:
 	@echo "make           build ./vram (needs a C99 compiler, nothing else) and estimate ResNet-50"
@@ -64,6 +78,7 @@ ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
 ARGS_test_optimizer = tests/golden/optimizers.txt
+ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
 ARGS_test_step = tests/golden $(CASES)
 
 units: $(UNITS:%=$(B)/%.log)
@@ -72,8 +87,8 @@ $(B)/impl.o: tests/impl.c vram.h
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@
-$(B)/test_tool: tools/vram.c
-FLAGS_test_tool = -O0 # it holds another vram.h
+$(B)/test_tool: tools/vram.c build/models.h
+FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
 	@$(RUN) $< $(ARGS_$*) >$@ 2>&1; status=$$?; \

@@ -2,6 +2,7 @@
 # every path of vram.h (minutes).
 work=build/static
 mkdir -p $work
+"$MAKE" -s --no-print-directory build/models.h # the tool includes it
 finds() { # finds NAME COMMAND...: fails, or says something about a line
   name=$1
   shift
@@ -13,7 +14,7 @@ finds() { # finds NAME COMMAND...: fails, or says something about a line
 sources="tests/impl.c tools/vram.c tests/bench.c $(ls tests/test_*.c tests/fuzz/*.c tests/link/*.c tests/compile/*.c)"
 if have clang-tidy; then # what is left out and why: .clang-tidy
   for f in $sources; do
-    finds "clang-tidy $f" clang-tidy --quiet "$f" -- -std=c99 -I.
+    finds "clang-tidy $f" clang-tidy --quiet "$f" -- -std=c99 -I. -Ibuild
   done
 else skip "no clang-tidy"; fi
 
@@ -34,7 +35,7 @@ else
     leave="$leave --suppress=$id"
   done
   for f in tests/impl.c tools/vram.c tests/bench.c tests/test_*.c tests/fuzz/*.c; do
-    gcc -std=c99 -E "$f" | sed -E 's/^# ([0-9]+ "[^"]*").*/#line \1/' >$work/expanded.c
+    gcc -std=c99 -Ibuild -E "$f" | sed -E 's/^# ([0-9]+ "[^"]*").*/#line \1/' >$work/expanded.c
     finds "cppcheck $f" cppcheck --std=c99 --enable=warning,style,performance,portability --quiet \
       --error-exitcode=1 $leave --template='{file}:{line}:{column}: error: {message} [{id}]' $work/expanded.c
   done
@@ -43,7 +44,7 @@ fi
 # the tool holds all of vram.h; the analyser does not follow the loops that set values
 if have gcc && [ "$(gcc -dumpversion | cut -d. -f1)" -ge 12 ]; then
   finds "gcc -fanalyzer" gcc -std=c99 -fanalyzer -Wno-analyzer-use-of-uninitialized-value \
-    -c tools/vram.c -o $work/analyzed.o
+    -Ibuild -c tools/vram.c -o $work/analyzed.o
 else skip "no gcc 12 or newer: gcc -fanalyzer"; fi
 
 if [ -z "$LONG" ]; then skip "clang --analyze on every path of vram.h takes minutes (make test-all)"

@@ -120,6 +120,16 @@ static void right(void) {
       {"list optimizers", "optimizer ", 0},
       {"list gpus", "gpu ", 0},
       {"list ops -h", "vram list", 0},
+      {"list models", "model ", 0},
+      {"estimate resnet50", "tv_resnet50  infer", 0},
+      {"fit -h", "vram fit MODEL", 0},
+      {"fit - --gpu t4", "-  infer f32  budget", 0},
+      {"fit - --gpu t4 --json --train adamw", "{\"model\":\"-\",\"mode\":\"train adamw f32\"", 0},
+      {"fit - --budget 600MiB --solve dim:N --train sgd", "-  train sgd f32  budget", 0},
+      {"fit - --budget 600MiB --solve segments --train sgd", "-  train sgd f32  budget", 0},
+      {"fit - --budget 600MiB --solve segments --train sgd --json", "{\"model\":\"-\"", 0},
+      {"fit - --budget 1KB", "-  infer f32  budget", TOO_LARGE},
+      {"fit - --budget 1KB --json", "{\"model\":\"-\"", TOO_LARGE},
       {"estimate -", "m  infer f32  N=2", 0},
       {"estimate - --batch 7 --train adamw --amp bf16", "m  train adamw amp bf16  N=7", 0},
       {"estimate - --dim N=7 --train sgd --step first", "m  train sgd f32 first step  N=7", 0},
@@ -221,15 +231,36 @@ static void gpus(void) {
 
 static void options(void) {
   static const char *const rows[][2] = {
-      {"what", "vram: unknown command 'what' (expected estimate or list; vram -h)"},
-      {"list", "vram: what to list (expected ops, dtypes, optimizers or gpus)"},
-      {"list all", "vram: nothing to list called 'all' (expected ops, dtypes, optimizers or gpus)"},
+      {"what", "vram: unknown command 'what' (expected estimate, fit or list; vram -h)"},
+      {"list", "vram: what to list (expected models, ops, dtypes, optimizers or gpus)"},
+      {"list all",
+       "vram: nothing to list called 'all' (expected models, ops, dtypes, optimizers or gpus)"},
       {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
       {"estimate - -", "vram: a second model '-' (expected one)"},
       {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
       {"estimate tests", "vram: cannot read 'tests': Is a directory"},
       {"list ops dtypes",
-       "vram: one thing to list at a time (expected ops, dtypes, optimizers or gpus)"},
+       "vram: one thing to list at a time (expected models, ops, dtypes, optimizers or gpus)"},
+      {"estimate resnet5O",
+       "vram: no file and no built-in model 'resnet5O' (expected resnet50? vram list "
+       "models)"},
+      {"estimate what", "vram: no file and no built-in model 'what' (expected vram list models)"},
+      {"estimate - --solve batch",
+       "vram: not an option of this command '--solve' (expected vram estimate -h)"},
+      {"fit", "vram: no model (expected vram fit MODEL; vram fit -h)"},
+      {"fit -", "vram: no budget (expected --budget SIZE or --gpu NAME)"},
+      {"fit - --what", "vram: unknown option '--what' (expected vram fit -h)"},
+      {"fit - --csv", "vram: not an option of this command '--csv' (expected vram fit -h)"},
+      {"fit - --solve depth",
+       "vram: nothing to solve for 'depth' (expected batch, dim:NAME or segments)"},
+      {"fit - --solve dim:",
+       "vram: nothing to solve for 'dim:' (expected batch, dim:NAME or segments)"},
+      {"fit - --budget 1GiB --solve dim:K", "-: the model has no dim K"},
+      {"fit - --budget 1GiB --batch 3", "-: the dim to solve for is set: batch"},
+      {"fit - --budget 1GiB --solve segments",
+       "vram: segments are for training (expected --train OPT)"},
+      {"fit - --budget 1GiB --solve segments --train sgd --checkpoint 2",
+       "vram: segments are what is solved for, not '--checkpoint'"},
       {"estimate - --what", "vram: unknown option '--what' (expected vram estimate -h)"},
       {"estimate - -x", "vram: unknown option '-x' (expected vram estimate -h)"},
       {"estimate - --batch", "vram: no value behind '--batch'"},
@@ -338,6 +369,39 @@ static void terms(void) {
   TEXT(vram_source_name(VRAM_SOURCE_COUNT), "?");
 }
 
+/* The number behind a key of the JSON. */
+static long number(const char *key) {
+  const char *at = strstr(out, key);
+  return at ? strtol(at + strlen(key), NULL, 10) : -1;
+}
+
+/* The figures of fit are those of estimate, which fits at `value` and does not at `next`. */
+static void same_answer(void) {
+  static const char *const budget[] = {"--budget 1GiB", "--gpu t4", "--budget 700MB"};
+  size_t i;
+  for (i = 0; i < sizeof budget / sizeof *budget; i++) {
+    char words[200], want[200];
+    long value, next, peak, next_peak;
+    snprintf(words, sizeof words, "fit - --train adamw --json %s", budget[i]);
+    EQUAL(command(words, small, sizeof small - 1), FITS);
+    value = number("\"value\":");
+    next = number("\"next\":");
+    peak = number("\"peak_allocated_bytes\":");
+    next_peak = number("\"next_peak_allocated_bytes\":");
+    EQUAL(next, value + 1);
+    snprintf(words, sizeof words, "estimate - --train adamw --json %s --batch %ld", budget[i],
+             value);
+    EQUAL(command(words, small, sizeof small - 1), FITS);
+    snprintf(want, sizeof want, "\"expected\":%ld,", peak);
+    CHECK(strstr(out, want) != NULL);
+    snprintf(words, sizeof words, "estimate - --train adamw --json %s --batch %ld", budget[i],
+             next);
+    EQUAL(command(words, small, sizeof small - 1), TOO_LARGE);
+    snprintf(want, sizeof want, "\"expected\":%ld,", next_peak);
+    CHECK(strstr(out, want) != NULL);
+  }
+}
+
 /* What cannot be written: status 1, one line that says why. */
 static void no_output(void) {
   static const char *const rows[] = {"estimate -",       "estimate - --json",
@@ -375,15 +439,18 @@ static void no_half(void) {
 
 /* Memory that runs out at every place: status 1, one line, nothing leaked. */
 static void no_memory(void) {
-  static const char *const rows[] = {
-      "estimate - --train adamw", "estimate - --train sgd --table --live",
-      "estimate - --train sgd --checkpoint-nodes a..b --csv", "estimate - --dim N=3",
-      "estimate - --train sgd --svg /dev/null"};
+  static const char *const rows[] = {"estimate - --train adamw",
+                                     "estimate - --train sgd --table --live",
+                                     "estimate - --train sgd --checkpoint-nodes a..b --csv",
+                                     "estimate - --dim N=3",
+                                     "estimate - --train sgd --svg /dev/null",
+                                     "fit - --train sgd --checkpoint-nodes a..b --budget 1GiB",
+                                     "list models"};
   size_t i;
   long k;
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {
     int status = OTHER;
-    for (k = 0; k < 30 && status; k++) {
+    for (k = 0; k < 200 && status; k++) {
       long live = alloc_live;
       alloc_left = k;
       snprintf(test_where, sizeof test_where, "vram %s, allocation %ld fails", rows[i], k);
@@ -406,6 +473,7 @@ int main(void) {
   options();
   bad_input();
   terms();
+  same_answer();
   no_output();
   no_half();
   no_memory();

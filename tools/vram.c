@@ -34,45 +34,49 @@ static const char help_main[] =
     "vram - how many bytes a neural network needs on a device\n"
     "\n"
     "  vram estimate MODEL   bytes of one inference or training step\n"
-    "  vram list WHAT        ops, dtypes, optimizers, gpus\n"
+    "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
+    "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
     "  vram COMMAND -h       the options of a command\n"
     "\n"
-    "MODEL is a file in the text form (.vram), or - for standard input.\n"
+    "MODEL is a file in the text form (.vram), - for standard input, or the name of a built-in\n"
+    "model (vram list models).\n"
     "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 anything else.\n";
+
+/* the options that every command on a model takes */
+#define HELP_STEP                                                                                  \
+  "what runs\n"                                                                                    \
+  "  --infer               forward under no_grad (default)\n"                                      \
+  "  --train OPT           one training step with optimizer OPT (vram list optimizers)\n"          \
+  "  --optim-impl KIND     foreach, fused or loop (default: what PyTorch picks on CUDA)\n"         \
+  "  --step first|steady   first step, or one whose optimizer state exists (default)\n"            \
+  "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
+  "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
+  "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
+  "  --dtype bf16|f16      the whole model in that dtype\n"                                        \
+  "  --master-weights      with --dtype: the optimizer works on fp32 copies of the parameters\n"   \
+  "  --checkpoint K        torch.utils.checkpoint.checkpoint_sequential with K segments\n"         \
+  "  --checkpoint-nodes A..B,C..D\n"                                                               \
+  "                        torch.utils.checkpoint around the nodes from A to B, C to D; a name\n"  \
+  "                        inside loops is meant in every round (in one: name[3])\n"               \
+  "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
+  "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
+  "  --pinned N            N batches wait in pinned host memory\n"                                 \
+  "sizes\n"                                                                                        \
+  "  --batch N             the first dim of the model\n"                                           \
+  "  --dim NAME=N          any dim; may be given more than once\n"                                 \
+  "device\n"                                                                                       \
+  "  --gpu NAME            its usable memory as the budget, its compute capability and number "    \
+  "of\n"                                                                                           \
+  "                        multiprocessors (vram list gpus)\n"                                     \
+  "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
+  "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"         \
+  "  --context SIZE        what the CUDA context and libraries take (default: 105MiB to\n"         \
+  "                        1GiB, 512MiB expected)\n"                                               \
+  "  --rules RULES         torch (default), torch-2.15 or ideal\n"
 
 static const char help_estimate[] =
     "vram estimate MODEL [options]     bytes of one step\n"
-    "\n"
-    "what runs\n"
-    "  --infer               forward under no_grad (default)\n"
-    "  --train OPT           one training step with optimizer OPT (vram list optimizers)\n"
-    "  --optim-impl KIND     foreach, fused or loop (default: what PyTorch picks on CUDA)\n"
-    "  --step first|steady   first step, or one whose optimizer state exists (default)\n"
-    "  --accumulate K        K micro-batches before the optimizer's step\n"
-    "  --keep-grads          zero_grad(set_to_none=False)\n"
-    "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"
-    "  --dtype bf16|f16      the whole model in that dtype\n"
-    "  --master-weights      with --dtype: the optimizer works on fp32 copies of the parameters\n"
-    "  --checkpoint K        torch.utils.checkpoint.checkpoint_sequential with K segments\n"
-    "  --checkpoint-nodes A..B,C..D\n"
-    "                        torch.utils.checkpoint around the nodes from A to B, C to D; a name\n"
-    "                        inside loops is meant in every round (in one: name[3])\n"
-    "  --reentrant           checkpoint(use_reentrant=True)\n"
-    "  --prefetch N          N more batches of the inputs wait on the device\n"
-    "  --pinned N            N batches wait in pinned host memory\n"
-    "sizes\n"
-    "  --batch N             the first dim of the model\n"
-    "  --dim NAME=N          any dim; may be given more than once\n"
-    "device\n"
-    "  --gpu NAME            its usable memory as the budget, its compute capability and number "
-    "of\n"
-    "                        multiprocessors (vram list gpus)\n"
-    "  --budget SIZE         does it fit? (exit status 3: no)\n"
-    "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"
-    "  --context SIZE        what the CUDA context and libraries take (default: 105MiB to\n"
-    "                        1GiB, 512MiB expected)\n"
-    "  --rules RULES         torch (default), torch-2.15 or ideal\n"
-    "output\n"
+    "\n" HELP_STEP "output\n"
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
     "  --terms               every figure, and where it comes from\n"
@@ -85,7 +89,23 @@ static const char help_estimate[] =
     "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes. FILE - is standard "
     "output.\n";
 
-static const char help_list[] = "vram list ops|dtypes|optimizers|gpus\n";
+static const char help_fit[] =
+    "vram fit MODEL --budget SIZE | --gpu NAME [options]     the largest size that fits\n"
+    "\n"
+    "  --solve batch         the first dim (default)\n"
+    "  --solve dim:NAME      any dim: sequence length, width, depth (the rounds of a loop)\n"
+    "  --solve segments      the fewest segments of checkpoint_sequential\n"
+    "\n"
+    "A size fits if the device's expected bytes, with the CUDA context, are within the budget. "
+    "The\n"
+    "answer and the next size, which does not fit, are both played as steps, nothing is guessed.\n"
+    "\n" HELP_STEP "output\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "\n"
+    "Exit status 3: not even the smallest size fits.\n";
+
+static const char help_list[] = "vram list models|ops|dtypes|optimizers|gpus\n";
 
 static int bad(const char *what, const char *found, const char *expected) {
   fprintf(stderr, "vram: %s", what);
@@ -149,6 +169,49 @@ static int read_all(const char *path, char **to, size_t *len) {
   if (opened)
     fclose(opened);
   return out_of_memory();
+}
+
+/* ---- built-in models: examples/models, made into lines of text when this is built ---- */
+
+#include "models.h"
+
+/* The lines of a model; NULL: there is none of that name. */
+static const char *const *built_in(const char *name) {
+  size_t i;
+  for (i = 0; i < sizeof model_table / sizeof *model_table; i++)
+    if (!strcmp(model_table[i].name, name))
+      return model_table[i].line;
+  return NULL;
+}
+
+/* Letters to change, add or remove to make one word of the other; of 64 letters at most. */
+static size_t distance(const char *a, const char *b) {
+  size_t row[65], i, j, n = strlen(b) < 64 ? strlen(b) : 64;
+  for (j = 0; j <= n; j++)
+    row[j] = j;
+  for (i = 0; a[i]; i++) {
+    size_t corner = row[0]++;
+    for (j = 0; j < n; j++) {
+      const size_t change = corner + (a[i] != b[j]), add = row[j] + 1, drop = row[j + 1] + 1;
+      corner = row[j + 1];
+      row[j + 1] = change < add ? change : add;
+      row[j + 1] = row[j + 1] < drop ? row[j + 1] : drop;
+    }
+  }
+  return row[n];
+}
+
+/* What may have been meant. */
+static const char *nearest(const char *name) {
+  static char text[128];
+  size_t i, best = 0;
+  for (i = 1; i < sizeof model_table / sizeof *model_table; i++)
+    if (distance(name, model_table[i].name) < distance(name, model_table[best].name))
+      best = i;
+  if (distance(name, model_table[best].name) > strlen(name) / 2)
+    return "vram list models";
+  snprintf(text, sizeof text, "%s? vram list models", model_table[best].name);
+  return text;
 }
 
 /* ---- numbers and words ---- */
@@ -239,6 +302,9 @@ typedef struct job {
   uint32_t ndims;
   uint64_t budget;
   int has_budget, json, csv, table, live, terms;
+  int fit; /* the command is fit: */
+  const char *solve;
+  int segments;
 } job;
 
 static void event_line(void *user, const vram_event *e) {
@@ -265,6 +331,16 @@ static const vram_gpu *find_gpu(const char *name) {
   return gpu;
 }
 
+/* word is one of the words in list, which blanks divide */
+static int in(const char *word, const char *list) {
+  size_t n = strlen(word);
+  const char *at;
+  for (at = strstr(list, word); at; at = strstr(at + 1, word))
+    if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+      return 1;
+  return 0;
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int option(job *j, const char *a, char *v) {
   int64_t n;
@@ -279,6 +355,9 @@ static int option(job *j, const char *a, char *v) {
     return j->training = a, j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
+  if (j->fit ? in(a, "--csv --table --no-table --live --terms --events --svg")
+             : !strcmp(a, "--solve"))
+    return bad("not an option of this command", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--csv"))
     return j->csv = 1;
   if (!strcmp(a, "--table"))
@@ -290,18 +369,18 @@ static int option(job *j, const char *a, char *v) {
   if (!strcmp(a, "--terms"))
     return j->terms = 1;
   if (strncmp(a, "--", 2) || !strchr("abcdefghijklmnopqrstuvwxyz", a[2]) || !a[2])
-    return bad("unknown option", a, "vram estimate -h"), 0;
+    return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--train") || !strcmp(a, "--optim-impl") || !strcmp(a, "--step") ||
       !strcmp(a, "--accumulate") || !strcmp(a, "--amp") || !strcmp(a, "--dtype") ||
       !strcmp(a, "--batch") || !strcmp(a, "--dim") || !strcmp(a, "--budget") ||
       !strcmp(a, "--gpu") || !strcmp(a, "--cc") || !strcmp(a, "--context") ||
       !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--svg") ||
       !strcmp(a, "--units") || !strcmp(a, "--prefetch") || !strcmp(a, "--pinned") ||
-      !strcmp(a, "--checkpoint") || !strcmp(a, "--checkpoint-nodes")) {
+      !strcmp(a, "--checkpoint") || !strcmp(a, "--checkpoint-nodes") || !strcmp(a, "--solve")) {
     if (!v || !strncmp(v, "--", 2))
       return bad("no value behind", a, NULL), 0;
   } else
-    return bad("unknown option", a, "vram estimate -h"), 0;
+    return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--train")) {
     j->o.train = 1;
     j->optimizer = v;
@@ -395,6 +474,11 @@ static int option(job *j, const char *a, char *v) {
       j->o.rules = VRAM_RULES_TORCH;
     else
       return bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
+  } else if (!strcmp(a, "--solve")) {
+    j->segments = !strcmp(v, "segments");
+    j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
+    if (!j->solve && !j->segments && strcmp(v, "batch"))
+      return bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0;
   } else if (!strcmp(a, "--events"))
     j->events = v;
   else if (!strcmp(a, "--svg"))
@@ -706,43 +790,85 @@ static int write_svg(const char *path, scene *s, const vram_report *r) {
   return bad_sink ? cannot("write", path, OTHER) : FITS;
 }
 
+/* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
+static int arguments(job *j, int argc, char **argv) {
+  int i;
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      j->model = NULL;
+      return fputs(j->fit ? help_fit : help_estimate, stdout), FITS;
+    }
+    if (argv[i][0] == '-' && argv[i][1]) {
+      int n = option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (j->model)
+      return bad("a second model", argv[i], "one");
+    else
+      j->model = argv[i++];
+  }
+  if (!j->model)
+    return bad("no model", NULL,
+               j->fit ? "vram fit MODEL; vram fit -h" : "vram estimate MODEL; vram estimate -h");
+  if (j->training && !j->o.train)
+    return bad("an option of training without --train:", j->training, NULL);
+  if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
+    return bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
+  if (j->o.master_weights && !j->o.dtype)
+    return bad("no low-precision parameters for", "--master-weights", "--dtype");
+  return FITS;
+}
+
+/* The text of a file, of standard input, or of a built-in model. */
+static int read_model(const char *model, char **text, size_t *len) {
+  const char *const *line = strpbrk(model, "./") ? NULL : built_in(model);
+  size_t i, n = 0;
+  if (!line) {
+    FILE *f = strcmp(model, "-") ? fopen(model, "rb") : NULL;
+    if (!f && strcmp(model, "-") && !strpbrk(model, "./"))
+      return bad("no file and no built-in model", model, nearest(model));
+    if (f)
+      fclose(f);
+    return read_all(model, text, len);
+  }
+  for (i = 0; line[i]; i++)
+    n += strlen(line[i]);
+  *text = (char *)malloc(n + 1);
+  if (!*text)
+    return out_of_memory();
+  for (*len = 0, i = 0; line[i]; *len += strlen(line[i++]))
+    memcpy(*text + *len, line[i], strlen(line[i]));
+  return FITS;
+}
+
+static int model_error(const job *j, const vram_error *e) {
+  if (e->line)
+    fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", j->model, e->line, e->column, e->text);
+  else
+    fprintf(stderr, "%s: %s\n", j->model, e->text);
+  return USAGE;
+}
+
 static int estimate(int argc, char **argv) {
   job j;
   vram_report r;
   vram_graph g;
   vram_error err;
   vram_range *ranges = NULL;
-  int i, fits = 1, status = FITS;
+  int i, fits = 1, status;
   size_t len = 0;
   char *text = NULL;
   void *mem = NULL, *scratch = NULL;
   uint64_t need;
   FILE *ev = NULL;
   memset(&j, 0, sizeof j);
-  for (i = 0; i < argc;) {
-    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-      return fputs(help_estimate, stdout), FITS;
-    if (argv[i][0] == '-' && argv[i][1]) {
-      int n = option(&j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
-      if (!n)
-        return USAGE;
-      i += n;
-    } else if (j.model)
-      return bad("a second model", argv[i], "one");
-    else
-      j.model = argv[i++];
-  }
-  if (!j.model)
-    return bad("no model", NULL, "vram estimate MODEL; vram estimate -h");
-  if (j.training && !j.o.train)
-    return bad("an option of training without --train:", j.training, NULL);
-  if (j.o.reentrant && !j.o.checkpoint_segments && !j.checkpoint)
-    return bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
-  if (j.o.master_weights && !j.o.dtype)
-    return bad("no low-precision parameters for", "--master-weights", "--dtype");
+  status = arguments(&j, argc, argv);
+  if (status || !j.model)
+    return status;
   if (j.json + j.csv + (j.events && !strcmp(j.events, "-")) > 1)
     return bad("standard output takes one of --json, --csv and --events -", NULL, NULL);
-  status = read_all(j.model, &text, &len);
+  status = read_model(j.model, &text, &len);
   if (status)
     return status;
   need = vram_parse_bytes(text, len, j.dims, j.ndims);
@@ -758,11 +884,7 @@ static int estimate(int argc, char **argv) {
   }
   vram_graph_init(&g, mem, need);
   if (vram_parse(&g, text, len, j.dims, j.ndims, &err)) {
-    if (err.line)
-      fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", j.model, err.line, err.column, err.text);
-    else
-      fprintf(stderr, "%s: %s\n", j.model, err.text);
-    status = USAGE;
+    status = model_error(&j, &err);
     goto done;
   }
   if (j.checkpoint) {
@@ -845,6 +967,168 @@ done:
   return status;
 }
 
+/* ---- fit ---- */
+
+static void *solve_alloc(void *user, uint64_t bytes) {
+  (void)user;
+  return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+}
+
+static void solve_free(void *user, void *memory, uint64_t bytes) {
+  (void)user, (void)bytes;
+  free(memory);
+}
+
+/* "batch 96", "8 segments" */
+static const char *solved(const job *j, int64_t value, char *to, size_t cap) {
+  if (j->segments)
+    snprintf(to, cap, "%" PRId64 " segment%s", value, value == 1 ? "" : "s");
+  else
+    snprintf(to, cap, "%s %" PRId64, j->solve ? j->solve : "batch", value);
+  return to;
+}
+
+static void print_trial(const job *j, const char *text, const vram_trial *t) {
+  char value[MAX_NODE_NAME + 32];
+  if (!t->value)
+    return;
+  printf("%-15s %-14s", text, solved(j, t->value, value, sizeof value));
+  if (!t->report.device_bytes.expected) {
+    printf(" more than 2^63-1 bytes\n");
+    return;
+  }
+  printf(" device %9s", human(t->report.device_bytes.expected));
+  printf(" %s(%s to %s)%s", dim, human(t->report.device_bytes.lower),
+         human(t->report.device_bytes.upper), plain);
+  printf(", allocated %s\n", human(t->report.peak_allocated_bytes.expected));
+}
+
+static void print_solution(const job *j, const vram_solution *s) {
+  char mode[128], value[MAX_NODE_NAME + 32];
+  mode_text(j, mode, sizeof mode);
+  printf("%s%s%s  %s  budget %s%s%s\n\n%s", bold, j->model, plain, mode, human(j->budget),
+         j->gpu ? ", " : "", j->gpu ? j->gpu : "", bold);
+  if (s->fits.value)
+    print_trial(j, "fits", &s->fits);
+  else
+    printf("nothing fits\n");
+  printf("%s", plain);
+  if (s->next.value)
+    print_trial(j, "does not fit", &s->next);
+  else if (s->fits.value && !j->segments)
+    printf("%s\n", s->limit
+                       ? "a larger one is beyond a limit of this program (vram.h: VRAM_MAX_...)"
+                       : "no larger one was found that the model allows");
+  print_trial(j, "multiple of 8", &s->eights);
+  print_trial(j, "power of two", &s->power);
+  if (s->fits.value)
+    print_trial(j, "fewest bytes", &s->least);
+  printf("\n%" PRIu32 " values tried; ", s->tried);
+  if (j->segments)
+    printf("every number of segments, because more of them keep more inputs and fewer recompute "
+           "more at once\n");
+  else if (s->larger)
+    printf("not monotone: %s takes less than %" PRId64 " (kernels and copies that depend on the "
+           "size)\n",
+           solved(j, s->larger, value, sizeof value), s->smaller);
+  else
+    printf("monotone in them\n");
+}
+
+static void json_trial(const char *key, const vram_trial *t) {
+  const vram_report *r = &t->report;
+  printf(",\"%s\":", key);
+  if (!t->value)
+    printf("null");
+  else
+    printf("{\"value\":%" PRId64 ",\"peak_allocated_bytes\":%" PRIu64 ",\"device_bytes\":%" PRIu64
+           "}",
+           t->value, r->peak_allocated_bytes.expected, r->device_bytes.expected);
+}
+
+/* null: there is no such value */
+static void json_value(const char *key, const vram_trial *t, uint64_t number) {
+  printf(",\"%s\":", key);
+  if (t->value)
+    printf("%" PRIu64, number);
+  else
+    printf("null");
+}
+
+static void print_solution_json(const job *j, const vram_solution *s) {
+  char mode[128];
+  mode_text(j, mode, sizeof mode);
+  printf("{\"model\":");
+  json_text(j->model);
+  printf(",\"mode\":");
+  json_text(mode);
+  printf(",\"rules\":\"%s\",\"solve\":", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+  if (j->solve)
+    printf("\"dim:%s\"", j->solve);
+  else
+    json_text(j->segments ? "segments" : "batch");
+  printf(",\"budget_bytes\":%" PRIu64, j->budget);
+  json_value("value", &s->fits, (uint64_t)s->fits.value);
+  json_value("next", &s->next, (uint64_t)s->next.value);
+  json_value("peak_allocated_bytes", &s->fits, s->fits.report.peak_allocated_bytes.expected);
+  json_value("next_peak_allocated_bytes", &s->next, s->next.report.peak_allocated_bytes.expected);
+  json_value("device_bytes", &s->fits, s->fits.report.device_bytes.expected);
+  json_value("next_device_bytes", &s->next, s->next.report.device_bytes.expected);
+  json_trial("multiple_of_8", &s->eights);
+  json_trial("power_of_two", &s->power);
+  json_trial("fewest_bytes", &s->least);
+  printf(",\"monotone\":%s,\"tried\":%" PRIu32 "}\n", s->larger || j->segments ? "false" : "true",
+         s->tried);
+}
+
+static int fit(int argc, char **argv) {
+  job j;
+  vram_solve_options o;
+  vram_allocator heap;
+  vram_solution s;
+  vram_error err;
+  char *text = NULL;
+  size_t len = 0;
+  int status;
+  memset(&j, 0, sizeof j);
+  memset(&o, 0, sizeof o);
+  j.fit = 1;
+  status = arguments(&j, argc, argv);
+  if (status || !j.model)
+    return status;
+  if (!j.has_budget)
+    return bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+  if (j.segments && !j.o.train)
+    return bad("segments are for training", NULL, "--train OPT");
+  if (j.segments && (j.o.checkpoint_segments || j.checkpoint))
+    return bad("segments are what is solved for, not",
+               j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
+  status = read_model(j.model, &text, &len);
+  if (status)
+    return status;
+  heap.alloc = solve_alloc;
+  heap.free = solve_free;
+  heap.user = NULL;
+  o.budget_bytes = j.budget;
+  o.dim = j.solve;
+  o.segments = j.segments;
+  o.set = j.dims;
+  o.nset = j.ndims;
+  o.checkpoint_nodes = j.checkpoint;
+  o.step = j.o;
+  if (vram_solve(text, len, &o, &heap, &s, &err))
+    status = err.code == VRAM_ERR_MEMORY ? out_of_memory() : model_error(&j, &err);
+  else {
+    if (j.json)
+      print_solution_json(&j, &s);
+    else
+      print_solution(&j, &s);
+    status = s.fits.value ? FITS : TOO_LARGE;
+  }
+  free(text);
+  return status;
+}
+
 /* ---- list ---- */
 
 static void print_id(int id, int width) {
@@ -852,6 +1136,57 @@ static void print_id(int id, int width) {
     printf(" %*s", width, "-");
   else
     printf(" %*d", width, id);
+}
+
+/* 25.6 M */
+static const char *count_text(uint64_t n, char *to, size_t cap) {
+  static const char unit[] = " KMBT";
+  int u = 0;
+  double v = (double)n;
+  while (v >= 999.5 && u < 4)
+    v /= 1000, u++;
+  snprintf(to, cap,
+           u == 0    ? "%.0f"
+           : v < 10  ? "%.2f %c"
+           : v < 100 ? "%.1f %c"
+                     : "%.0f %c",
+           v, unit[u]);
+  return to;
+}
+
+/* name, parameters, what it is: the comment on the text's first line */
+static int list_models(void) {
+  size_t i, n = 0;
+  printf("%s%-24s %10s  %s%s\n", bold, "model", "parameters", "what it is", plain);
+  for (i = 0; i < sizeof model_table / sizeof *model_table; i++) {
+    const char *const *line = model_table[i].line;
+    char *text = NULL;
+    size_t len = 0;
+    uint64_t need, elements = 0;
+    void *mem;
+    const vram_param *p;
+    vram_graph g;
+    char count[32];
+    int status = read_model(model_table[i].name, &text, &len);
+    if (status)
+      return status;
+    need = vram_parse_bytes(text, len, NULL, 0);
+    mem = need ? malloc((size_t)need) : NULL;
+    if (mem) {
+      vram_graph_init(&g, mem, need);
+      if (!vram_parse(&g, text, len, NULL, 0, NULL))
+        for (p = g.param_first; p; p = p->next)
+          elements += p->kind < 2 ? p->d->numel : 0;
+    }
+    free(text);
+    if (!mem)
+      return out_of_memory();
+    free(mem);
+    n = strlen(*line);
+    printf("%-24s %10s  %.*s\n", model_table[i].name, count_text(elements, count, sizeof count),
+           (int)(n - 3), *line + 2);
+  }
+  return FITS;
 }
 
 static int list(int argc, char **argv) {
@@ -902,11 +1237,13 @@ static int list(int argc, char **argv) {
     for (i = 0; (g = vram_gpu_at((uint32_t)i)) != NULL; i++)
       printf("%-12s %3u.%u %5u %4u GB %9s  %s\n", g->name, g->cc / 10, g->cc % 10, g->sm,
              g->sold_gb, human(g->bytes), g->source);
-  } else
+  } else if (what && !strcmp(what, "models"))
+    return list_models();
+  else
     return bad(what   ? "nothing to list called"
                : argc ? "one thing to list at a time"
                       : "what to list",
-               what, "ops, dtypes, optimizers or gpus");
+               what, "models, ops, dtypes, optimizers or gpus");
   return FITS;
 }
 
@@ -919,9 +1256,11 @@ static int run(int argc, char **argv) {
     return printf("vram %s\n", VRAM_VERSION), FITS;
   if (!strcmp(argv[1], "estimate"))
     return estimate(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "fit"))
+    return fit(argc - 2, argv + 2);
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
-  return bad("unknown command", argv[1], "estimate or list; vram -h");
+  return bad("unknown command", argv[1], "estimate, fit or list; vram -h");
 }
 
 int main(int argc, char **argv) {
