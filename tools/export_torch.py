@@ -17,13 +17,13 @@ doubled tells which numbers follow it. Parameters that one op alone uses belong 
 others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
 """
 
-import argparse, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, math, os, re, sys, typing, weakref
+import argparse, ast, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, math, os, re, sys, traceback, typing, warnings, weakref
 
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
     import torch.functional, torch._tensor
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-    from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
     from torch.overrides import TorchFunctionMode
 except ImportError as e:
     sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
@@ -61,6 +61,27 @@ RNN = {
     "EmbeddingBag": "embedding_bag",
 }
 OWNED = {"weight": 1, "bias": 2}  # position of an op's parameters among its inputs
+
+
+class Problem(Exception):
+    """what is wrong and what to do, in one line"""
+
+
+def one_line(e):
+    """an exception in one line"""
+    text = " ".join(str(e).split())
+    return f"{type(e).__name__}: {text[:300]}" if text else type(e).__name__
+
+
+def place(e):
+    """where it was raised, in the last line that is neither PyTorch's nor ours"""
+    inside = (os.path.dirname(torch.__file__) + os.sep, os.path.abspath(__file__), "<frozen")
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith(inside)]
+    return (
+        f" (at {os.path.relpath(frames[-1].filename)}:{frames[-1].lineno}: {frames[-1].line})"
+        if frames
+        else ""
+    )
 
 
 def shape_text(s):
@@ -129,6 +150,7 @@ unbind x dim
 cat concat concatenate | xs dim
 stack xs dim
 roll x shifts dims
+diff x n dim prepend append
 flip x *dims
 repeat tile | x *repeats
 repeat_interleave x repeats dim output_size
@@ -307,7 +329,7 @@ class Recorder(TorchFunctionMode):
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
         )
-        self.inputs = inputs
+        self.inputs, self.grad = inputs, torch.is_grad_enabled()
         for n, t in inputs.items():
             self.taken.add(n)
             self.names[id(t)] = n
@@ -375,7 +397,7 @@ class Recorder(TorchFunctionMode):
         if any(i is None for i in ins):
             self.note(f"{op}: an input on another device ({self.paths[-1]})")
             ins = [i for i in ins if i]
-        if not torch.is_grad_enabled():
+        if self.grad and not torch.is_grad_enabled():
             for k, (a, i) in enumerate(zip(x, ins)):
                 if isinstance(a, torch.Tensor) and a.requires_grad:
                     n = self.fresh("detach")
@@ -1025,6 +1047,15 @@ class Recorder(TorchFunctionMode):
 
     def op_stack(self, a, r, _):
         self.emit("stack", list(a["xs"]), r, {"dim": a.get("dim") or None})
+
+    def op_diff(self, a, r, _):
+        x, dim = a["x"], a.get("dim", -1)
+        ends = [v for v in (a.get("prepend"), x, a.get("append")) if v is not None]
+        x = self.made("cat", [self.ref(v) for v in ends], {"dim": dim}) if len(ends) > 1 else self.ref(x)
+        high, low = (
+            self.made("narrow", [x], {"dim": dim, "start": k, "length": r.shape[dim]}) for k in (1, 0)
+        )
+        self.emit("sub", [high, low], r, name="diff")
 
     def op_roll(self, a, r, _):
         self.emit(
@@ -1754,12 +1785,21 @@ def write(rec, outputs, name, comment):
         head.append(
             f"input {n} {DTYPES[t.dtype]} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else "")
         )
-    for o, n in params.items():
+    unused = [n for o, n in params.items() if o not in used]
+    if unused:
+        rec.note(
+            f"{len(unused)} parameters are not used: {', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''}"
+        )
+    for o in params:
         if o not in used:
             declare(Ref(own=o))
-            rec.note(f"parameter {n} is not used")
+    counted = {
+        n.removesuffix("running_mean") + "num_batches_tracked"
+        for o, n in rec.buffers.items()
+        if o in rec.stats
+    }
     for o, n in rec.buffers.items():
-        if o not in name_param and o not in rec.stats and not n.endswith("num_batches_tracked"):
+        if o not in name_param and o not in rec.stats and n not in counted:
             declare(Ref(own=o))
     return "\n".join(head + text + ["output " + " ".join(outputs + sorted(rec.kept))]) + "\n"
 
@@ -1864,29 +1904,53 @@ class Loaded:
     comment: str = ""
 
 
-class Problem(Exception):
-    """what is wrong and what to do, in one line"""
-
-
-def package(name, for_what):
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise Problem(f"{for_what} needs the Python package {name}: pip install {name}")
-
-
+@contextlib.contextmanager
 def without_memory():
     """where tensors have shapes and no storage: modules of any size load and run"""
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    with FakeTensorMode(allow_non_fake_inputs=True), without_initial_values():
+        yield
+
+
+@contextlib.contextmanager
+def without_initial_values():
+    """the functions of torch.nn.init leave tensors as they are: pages that nobody writes take no memory"""
+    init = torch.nn.init
+    names = [
+        n for n in vars(init) if n.endswith("_") and not n.startswith("__") and callable(getattr(init, n))
+    ]
+    saved = {n: getattr(init, n) for n in names}
+    try:
+        for n in names:
+            setattr(init, n, lambda tensor, *args, **kwargs: tensor)
+        yield
+    finally:
+        for n, f in saved.items():
+            setattr(init, n, f)
 
 
 def built(make):
-    """a module without memory, where its constructor does not look at values"""
+    """a module without memory; with real tensors where its constructor looks at values"""
     try:
         return make()
     except (DataDependentOutputException, DynamicOutputShapeException, RuntimeError, NotImplementedError):
         with unset_fake_temporarily():
             return make()
+
+
+def package(name, source):
+    try:
+        return importlib.import_module(name)
+    except ImportError as e:
+        raise Problem(f"{source} needs the Python package {name}: pip install {name} ({e})")
+
+
+def version(package):
+    return package.__version__.split("+")[0]
+
+
+def unknown(what, name, names):
+    near = difflib.get_close_matches(name, names, 5, 0.5)
+    return Problem(f"{what} {name!r}" + (f"; the closest: {', '.join(near)}" if near else ""))
 
 
 def image_loss(out, target):
@@ -1895,237 +1959,436 @@ def image_loss(out, target):
         loss = F.cross_entropy(out["out"], target)
         return loss + 0.5 * F.cross_entropy(out["aux"], target) if "aux" in out else loss
     if isinstance(out, (tuple, list)):  # auxiliary heads
-        return F.cross_entropy(out[0], target) + 0.4 * sum(
-            F.cross_entropy(o, target) for o in out[1:] if o is not None
-        )
+        loss = F.cross_entropy(out[0], target)
+        for o in out[1:]:
+            loss = loss + 0.3 * F.cross_entropy(o, target)
+        return loss
     return F.cross_entropy(out, target)
 
 
-def image_model(module, shape, train, dense=False):
-    """forward and make_inputs; dense: a class for every pixel"""
+def image_model(module, shape, o, dense=False):
+    """a module that takes images; dense: a class for every pixel"""
 
     def inputs(N=2):
-        x = dict(x=torch.zeros(N, *shape))
-        return (
-            {**x, "target": torch.zeros(N, *(shape[-2:] if dense else []), dtype=torch.long)} if train else x
-        )
+        made = {"x": torch.zeros(N, *shape)}
+        if o.train:
+            made["target"] = torch.zeros(N, *(shape[-2:] if dense else []), dtype=torch.long)
+        return made
 
     def forward(x, target=None):
-        return image_loss(module(x), target) if train else module(x)
+        out = module(x)
+        if target is not None:
+            return image_loss(out, target)
+        return out["out"] if isinstance(out, dict) else out
 
-    return inputs, forward
+    return module, inputs, forward, {"N": 2}
 
 
 def from_torchvision(name, o):
-    tv = package("torchvision", "torchvision:NAME")
-    if name not in tv.models.list_models():
-        near = difflib.get_close_matches(name, tv.models.list_models())
-        raise Problem(f"torchvision has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
-    if name in tv.models.list_models(tv.models.detection) + tv.models.list_models(tv.models.optical_flow):
-        raise Problem(f"{name}: its shapes depend on what is in the images; export its backbone instead")
-    own = inspect.signature(tv.models.get_model_builder(name)).parameters
-    options = {"weights_backbone": None} if "weights_backbone" in own else {}
-    module = built(lambda: tv.models.get_model(name, weights=None, **options))
-    crop = getattr(tv.models.get_model_weights(name).DEFAULT.transforms(), "crop_size", [o.size or 224])
-    shape = (
-        [3]
-        + [o.frames] * (name in tv.models.list_models(tv.models.video))
-        + ([o.size] * 2 if o.size else (list(crop) * 2)[:2])
-    )
-    dense = name in tv.models.list_models(tv.models.segmentation)
-    return (
-        module,
-        *image_model(module, shape, o.train, dense),
-        f"torchvision.models.{name}; torchvision {version(tv)}",
-    )
+    models = package("torchvision", f"torchvision:{name}").models
+    if name not in models.list_models():
+        raise unknown("torchvision has no model", name, models.list_models())
+    takes = inspect.signature(models.get_model_builder(name)).parameters
+    options = {k: None for k in ("weights", "weights_backbone") if k in takes} | o.options
+    with named_arguments(f"torchvision:{name}"):
+        module = built(lambda: models.get_model(name, **options))
+    kind = type(module).__module__.split(".")[2]
+    if kind in ("detection", "optical_flow"):
+        raise Problem(
+            f"torchvision:{name}: its shapes depend on what is in the images; write a function in a file for its backbone"
+        )
+    crop = getattr(models.get_model_weights(name).DEFAULT.transforms(), "crop_size", [224])
+    side = [o.size] * 2 if o.size else (list(crop) * 2)[:2]
+    shape = [3] + ([o.frames] if kind == "video" else []) + side
+    return image_model(module, shape, o, kind == "segmentation"), f"torchvision.models.{name}", "torchvision"
 
 
 def from_timm(name, o):
-    timm = package("timm", "timm:NAME")
+    timm = package("timm", f"timm:{name}")
     if not timm.is_model(name):
-        near = difflib.get_close_matches(name, timm.list_models())
-        raise Problem(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
-    module = built(lambda: timm.create_model(name, pretrained=False))
-    shape = list(module.default_cfg["input_size"])
+        raise unknown("timm has no model", name, timm.list_models())
+    with named_arguments(f"timm:{name}"):
+        module = built(lambda: timm.create_model(name, pretrained=False, **o.options))
+    shape = list(module.pretrained_cfg["input_size"])
     if o.size:
         shape[1:] = [o.size] * 2
-    return module, *image_model(module, shape, o.train), f"timm.create_model({name!r}); timm {version(timm)}"
+    return image_model(module, shape, o), f"timm.create_model({name!r})", "timm"
 
 
-def from_hf(path, o):
-    tf = package("transformers", "hf:CONFIG.json")
+# transformers: tables of its auto classes, in the order in which a model without `architectures` gets its class
+HF_CLASSES = """SEQ_TO_SEQ_CAUSAL_LM SPEECH_SEQ_2_SEQ MASKED_LM CAUSAL_LM IMAGE_CLASSIFICATION AUDIO_CLASSIFICATION VIDEO_CLASSIFICATION
+SEMANTIC_SEGMENTATION CTC""".split()
+# what is at the end of a class's name -> its labels: name -> shape
+HF_LABELS = {
+    "SemanticSegmentation": {"labels": "N H W"},
+    "DepthEstimation": {},
+    "Classification": {"labels": "N"},
+    "TokenClassification": {"labels": "N S"},
+    "QuestionAnswering": {"start_positions": "N", "end_positions": "N"},
+    "MultipleChoice": {"labels": "N"},
+    "NextSentencePrediction": {"labels": "N"},
+    "ForCTC": {"labels": "N 16"},
+    "": {"labels": "N T"},
+}
+HF_DETECTION = ("ObjectDetection", "InstanceSegmentation", "UniversalSegmentation")
+
+
+def hf_class(tf, config, path, names):
+    """the class that the configuration names, or the one with a loss that fits its model_type best"""
+    for n in names or []:
+        if hasattr(tf, n):
+            return getattr(tf, n)
+    tables = importlib.import_module("transformers.models.auto.modeling_auto")
+    for kind in [f"MODEL_FOR_{k}_MAPPING_NAMES" for k in HF_CLASSES] + ["MODEL_MAPPING_NAMES"]:
+        n = getattr(tables, kind, {}).get(config.model_type)
+        if n:
+            return getattr(tf, n if isinstance(n, str) else n[0])
+    raise Problem(f"{path}: transformers {version(tf)} has no model for model_type {config.model_type!r}")
+
+
+def hf_config(tf, path, options):
     path = os.path.join(path, "config.json") if os.path.isdir(path) else path
     try:
         with open(path) as f:
             fields = json.load(f)
-    except (OSError, ValueError) as e:
-        raise Problem(f"{path}: {e}")
-    kind = fields.pop("model_type", None)
-    if not kind:
-        raise Problem(f"{path}: no field model_type, which says what the other fields mean")
+    except OSError as e:
+        raise Problem(f"{path}: {e.strerror}; expected the config.json of a transformers model")
+    except ValueError as e:
+        raise Problem(f"{path}: not JSON: {e}")
+    if not isinstance(fields, dict) or not isinstance(fields.get("model_type"), str):
+        raise Problem(
+            f"{path}: no field model_type, which says what the other fields mean (a config.json of transformers has it)"
+        )
+    fields |= options
+    kind = fields.pop("model_type")
+    known = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES
+    if kind not in known:
+        raise unknown(f"{path}: transformers {version(tf)} has no model_type", kind, known)
+    for k in ("torch_dtype", "dtype", "quantization_config", "auto_map"):
+        fields.pop(k, None)  # the dtype is chosen when the model is estimated
     try:
         config = tf.AutoConfig.for_model(kind, **fields)
     except Exception as e:
-        raise Problem(f"{path}: {str(e).splitlines()[0]}")
-    config._attn_implementation = o.attn
-    masks = importlib.import_module("transformers.masking_utils")
-    # what an eager run decides by looking at values: no sequences are packed, no mask hides anything
-    masks.find_packed_sequence_indices = lambda *a, **k: None
-    masks.is_tracing = lambda *a, **k: False
+        raise Problem(f"{path}: {one_line(e)}")
     if hasattr(config, "use_cache"):
         config.use_cache = False  # a training step keeps no keys and values
-    names = fields.get("architectures") or []
-    classes = [getattr(tf, n) for n in names if hasattr(tf, n)]
-    module = None
-    for make in [lambda c=c: c(config) for c in classes] + [
-        lambda a=a: getattr(tf, a).from_config(config)
-        for a in (
-            "AutoModelForCausalLM",
-            "AutoModelForSeq2SeqLM",
-            "AutoModelForMaskedLM",
-            "AutoModelForImageClassification",
-        )
-        if hasattr(tf, a)
-    ]:
-        try:
-            module = built(make)
-            break
-        except ValueError:
-            continue
-    if module is None:
-        raise Problem(
-            f"{path}: transformers {version(tf)} has no model with a loss for {kind!r}; name one in architectures"
-        )
-    takes = inspect.signature(module.forward).parameters
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    longest = getattr(text, "max_position_embeddings", None) or o.seq
-    seq = min(o.seq, longest)
+    return config, fields.get("architectures")
 
-    def inputs(N=2, S=seq):
+
+def hf_inputs(module, config, o):
+    """dims, and the function that makes the inputs, from what the module's forward takes"""
+    takes, main, cls = (
+        inspect.signature(module.forward).parameters,
+        module.main_input_name,
+        type(module).__name__,
+    )
+    text = config.get_text_config()
+    vision = getattr(config, "vision_config", config)
+    longest = (
+        min(v for v in (getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")) if v)
+        if any(getattr(text, k, None) for k in ("max_position_embeddings", "n_positions"))
+        else o.seq
+    )
+    if text.model_type in ("roberta", "camembert", "xlm-roberta"):
+        longest -= 2
+    decoder = "decoder_input_ids" in takes and main != "decoder_input_ids" and bool(config.is_encoder_decoder)
+    dims = {"N": 2}
+    if "input_ids" in takes:
+        dims["S"] = min(o.seq, longest)
+    if decoder:
+        dims["T"] = min(o.target_seq or o.seq, getattr(config, "max_target_positions", None) or longest)
+    side = o.size or getattr(vision, "image_size", None) or 224
+    side = list(side) if isinstance(side, (tuple, list)) else [side] * 2
+    tokens = lambda *shape: torch.zeros(*shape, dtype=torch.long)
+
+    def pixels(N):
+        frames = [vision.num_frames] if "Video" in cls or hasattr(vision, "num_frames") else []
+        return torch.zeros(N, *frames, getattr(vision, "num_channels", 3), *side)
+
+    def features(N):
+        if hasattr(config, "max_source_positions"):
+            return torch.zeros(N, config.num_mel_bins, 2 * config.max_source_positions)
+        return torch.zeros(
+            N,
+            o.seq,
+            getattr(config, "input_feat_per_channel", getattr(config, "feature_projection_input_dim", 80)),
+        )
+
+    def values(N):
+        if hasattr(config, "max_length") and hasattr(config, "num_mel_bins"):
+            return torch.zeros(N, config.max_length, config.num_mel_bins)
+        return torch.zeros(N, o.samples)
+
+    makers = {"pixel_values": pixels, "input_features": features, "input_values": values}
+
+    def inputs(N=2, S=dims.get("S"), T=dims.get("T")):
+        size = dict(N=N, S=S, T=T or S, H=side[0], W=side[1])
         made = {}
-        if "input_ids" in takes:
-            made["input_ids"] = torch.zeros(N, S, dtype=torch.long)
-        elif "pixel_values" in takes:
-            side = (
-                config.image_size if isinstance(config.image_size, (tuple, list)) else [config.image_size] * 2
+        for k in takes:
+            if k == "input_ids":
+                made[k] = tokens(N, 4, S) if cls.endswith("MultipleChoice") else tokens(N, S)
+            elif k == "decoder_input_ids" and decoder:
+                made[k] = tokens(N, T)
+            elif k in makers:
+                made[k] = makers[k](N)
+        if o.train:
+            labels = next(
+                v
+                for k, v in HF_LABELS.items()
+                if cls.endswith(k) and (k != "Classification" or "Token" not in cls)
             )
-            made["pixel_values"] = torch.zeros(N, getattr(config, "num_channels", 3), *side)
-        elif "input_features" in takes:
-            made["input_features"] = torch.zeros(N, config.num_mel_bins, 2 * config.max_source_positions)
-        else:
+            made |= {
+                k: tokens(*(size.get(d) or int(d) for d in s.split()))
+                for k, s in labels.items()
+                if k in takes
+            }
+        if not made:
             raise Problem(
-                f"{path}: inputs of {type(module).__name__} are not known; write a function in a file instead"
+                f"inputs of transformers.{cls} are not known here ({main}); write a function in a file that makes them"
             )
-        if "labels" in takes and o.train:
-            classes = "Classification" in type(module).__name__
-            made["labels"] = torch.zeros(*([N] if classes else [N, S]), dtype=torch.long)
         return made
 
+    return dims, inputs
+
+
+def from_hf(path, o):
+    tf = package("transformers", f"hf:{path}")
+    config, names = hf_config(tf, path, o.options)
+    without_values(importlib.import_module("transformers.masking_utils"))
+    cls = hf_class(tf, config, path, names)
+    if o.train and cls.__name__.endswith(HF_DETECTION):
+        raise Problem(
+            f"{path}: the loss of {cls.__name__} depends on what is in the images; --eval, or write a function in a file"
+        )
+    for attention in dict.fromkeys((o.attn, "eager")):
+        config._attn_implementation = attention
+        try:
+            module = built(lambda: cls(config))
+            break
+        except ValueError as e:
+            if attention == "eager" or "attention" not in str(e):
+                raise Problem(f"{path}: {cls.__name__}: {one_line(e)}")
+        except ImportError as e:
+            raise Problem(f"{path}: {one_line(e)}")
+    dims, inputs = hf_inputs(module, config, o)
+    more = (
+        {"return_loss": True}
+        if o.train and "return_loss" in inspect.signature(module.forward).parameters
+        else {}
+    )
+
     def forward(**inputs):
-        out = module(**inputs)
-        return out.loss if getattr(out, "loss", None) is not None else out[0]
+        out = module(**inputs, **more)
+        if o.train and out.get("loss") is not None:
+            return out.loss
+        first = (
+            out.logits if "logits" in out else next(v for v in out.values() if isinstance(v, torch.Tensor))
+        )
+        return first.float().mean() if o.train else first  # a model without a loss of its own
 
     return (
-        module,
-        inputs,
-        forward,
-        f"transformers.{type(module).__name__}, attention {o.attn}; transformers {version(tf)}",
+        (module, inputs, forward, dims),
+        f"transformers.{cls.__name__}, attention {attention}",
+        "transformers",
     )
 
 
-def from_file(path, name, o):
+def without_values(masks):
+    """lets transformers make its masks without looking at values: as if no sequences were packed"""
+    if hasattr(masks, "vram_original"):
+        return
+    masks.vram_original = masks.find_packed_sequence_indices, masks.is_tracing
+
+    def find_packed_sequence_indices(position_ids):
+        if not isinstance(position_ids, FakeTensor):
+            return masks.vram_original[0](position_ids)
+        steps = torch.diff(position_ids, prepend=position_ids[:, :1] - 1, dim=-1)
+        packed = (steps != 1).cumsum(-1)
+        (packed[:, -1] == 0).all()
+
+    masks.find_packed_sequence_indices = find_packed_sequence_indices
+    masks.is_tracing = lambda t=None: not isinstance(t, FakeTensor) and masks.vram_original[1](t)
+
+
+@contextlib.contextmanager
+def named_arguments(source):
+    """a constructor that does not take what --set gives, or that fails with it"""
     try:
-        spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
-        file = importlib.util.module_from_spec(spec)
-        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-        spec.loader.exec_module(file)
-    except FileNotFoundError:
+        yield
+    except (TypeError, ValueError, AssertionError, ImportError) as e:
+        raise Problem(f"{source}: {one_line(e)}")
+
+
+def from_file(path, name, o):
+    if not os.path.isfile(path):
         raise Problem(f"{path}: no such file")
+    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+    file = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.modules[spec.name] = file
+    try:
+        spec.loader.exec_module(file)
     except Exception as e:
-        raise Problem(f"{path}: {type(e).__name__}: {e}")
+        raise Problem(f"{path}: {one_line(e)}{place(e)}")
     function = getattr(file, name, None)
     if not callable(function):
-        raise Problem(f"{path}: no function {name!r}")
-    module, first = function()
-    if not isinstance(module, nn.Module):
-        raise Problem(
-            f"{path}:{name} must return (module, inputs), the first a torch.nn.Module; found {type(module).__name__}"
+        functions = [k for k, v in vars(file).items() if inspect.isfunction(v) and v.__module__ == spec.name]
+        raise Problem(f"{path}: no function {name!r} (found {', '.join(functions) or 'none'})")
+    try:
+        result = built(lambda: function(**o.options))
+    except Exception as e:
+        raise Problem(f"{path}:{name}: {one_line(e)}{place(e)}")
+    made = result if isinstance(result, tuple) else (result,)
+    if len(made) not in (2, 3) or not isinstance(made[0], nn.Module):
+        found = (
+            "(" + ", ".join(type(v).__name__ for v in made) + ")"
+            if isinstance(result, tuple)
+            else type(result).__name__
         )
-    if isinstance(first, torch.Tensor):
-        first = (first,)
+        raise Problem(
+            f"{path}:{name} must return (module, inputs) or (module, inputs, forward), the first a torch.nn.Module; found {found}"
+        )
+    module, first, forward = made + ((made[0],) if len(made) == 2 else ())
+    takes = inspect.signature(module.forward if forward is module else forward).parameters
     if not isinstance(first, dict):
-        names = [p for p in inspect.signature(module.forward).parameters]
-        first = dict(zip(names, first))
-    batch = next((t.shape[0] for t in first.values() if isinstance(t, torch.Tensor) and t.dim()), 1)
+        first = dict(zip(takes, first if isinstance(first, (tuple, list)) else (first,)))
+    for k, v in first.items():
+        if not isinstance(v, torch.Tensor):
+            raise Problem(f"{path}:{name}: input {k} must be a tensor, found {type(v).__name__}")
+    if (
+        forward is not module and not o.train
+    ):  # the loss is training's: the module alone, with what it takes itself
+        forward, takes = module, inspect.signature(module.forward).parameters
+        first = {k: v for k, v in first.items() if k in takes}
+    try:
+        inspect.signature(module.forward if forward is module else forward).bind(**first)
+    except TypeError as e:
+        raise Problem(
+            f"{path}:{name}: the inputs ({', '.join(first)}) are not what forward takes ({', '.join(takes)}): {e}"
+        )
+    batch = next((t.shape[0] for t in first.values() if t.dim()), 1)
 
     def inputs(N=batch):
-        grown = lambda t: torch.cat([t] * -(-N // batch))[:N].detach().requires_grad_(t.requires_grad)
-        return {k: grown(t) if t.dim() and t.shape[0] == batch else t.clone() for k, t in first.items()}
+        grown = lambda t: (
+            torch.cat([t] * -(-N // batch))[:N] if t.dim() and t.shape[0] == batch else t.clone()
+        )
+        return {k: grown(t.detach()).requires_grad_(t.requires_grad) for k, t in first.items()}
 
-    return module, inputs, module, f"{os.path.basename(path)}:{name}"
-
-
-def version(package):
-    return package.__version__.split("+")[0]
+    return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
 
 
 SOURCES = {"torchvision": from_torchvision, "timm": from_timm, "hf": from_hf}
 
 
-def load(source, train=True, batch=None, seq=128, size=None, frames=16, attn="sdpa"):
-    """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none."""
-    o = argparse.Namespace(train=train, seq=seq, size=size, frames=frames, attn=attn)
+def load(
+    source,
+    train=True,
+    batch=None,
+    seq=128,
+    size=None,
+    frames=16,
+    attn="sdpa",
+    target_seq=None,
+    samples=16000,
+    options={},
+):
+    """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
+    the options of the command; options: what --set gives."""
+    o = argparse.Namespace(
+        train=train,
+        seq=seq,
+        size=size,
+        frames=frames,
+        attn=attn,
+        target_seq=target_seq,
+        samples=samples,
+        options=options,
+    )
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
     if kind in SOURCES and rest:
-        module, inputs, forward, comment = SOURCES[kind](rest, o)
-        name = os.path.basename(rest).removesuffix(".json")
+        made, comment, made_by = SOURCES[kind](rest, o)
+        name = os.path.basename(rest.rstrip("/")).removesuffix(".json")
     elif path.endswith(".py") and function:
-        module, inputs, forward, comment = from_file(path, function, o)
+        made, comment, made_by = from_file(path, function, o)
         name = function
     else:
         raise Problem(
-            f"{source!r} names no model: torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION"
+            f"{source!r} names no model; expected torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION"
         )
+    module, inputs, forward, dims = made
     module.train(train)
-    dims = {d: p.default for d, p in inspect.signature(inputs).parameters.items()}
     if batch:
         dims["N"] = batch
+    by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
+    mode = "train" if train else "eval"
     return Loaded(
-        module,
-        inputs,
-        forward,
-        name,
-        tuple(dims.items()),
-        f"{comment}, torch {version(torch)}, {'train' if train else 'eval'} mode",
+        module, inputs, forward, name, tuple(dims.items()), f"{comment}; {', '.join(by)}, {mode} mode"
     )
 
 
 # ---- the command
 
 
+def setting(text):
+    """NAME=VALUE of --set, the value as Python writes it, or a string"""
+    name, equal, value = text.partition("=")
+    if not equal or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def count(text):
+    if not text.isdigit() or not 0 < int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Problem(f"{message} (-h lists the options)")
+
+
 def command_line():
-    a = argparse.ArgumentParser(
+    a = Parser(
         description=__doc__.split("\n\n")[0],
         epilog="examples:\n" + EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    a.add_argument(
-        "source",
-        help="torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION, which returns (module, inputs)",
-    )
+    a.add_argument("source", help="torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION")
     a.add_argument("-o", metavar="FILE", help="where the text goes (default: standard output)")
     a.add_argument(
-        "--batch",
-        type=int,
-        metavar="N",
-        help="the default of dim N (default: 2, or what the inputs of FUNCTION have)",
+        "--eval", action="store_true", help="the module in evaluation mode, without loss and gradients"
     )
     a.add_argument(
-        "--seq", type=int, default=128, metavar="S", help="hf: tokens, the default of dim S (default: 128)"
+        "--set",
+        type=setting,
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an argument of the constructor or of FUNCTION, a field of the configuration; may be given more than once",
     )
-    a.add_argument("--size", type=int, help="image models: pixels a side (default: the model's own)")
-    a.add_argument("--frames", type=int, default=16, help="video models (default: 16)")
+    a.add_argument(
+        "--batch",
+        type=count,
+        metavar="N",
+        help="the default of dim N (default: 2, or what FUNCTION's inputs have)",
+    )
+    a.add_argument(
+        "--seq", type=count, default=128, metavar="S", help="hf: tokens, the default of dim S (default: 128)"
+    )
+    a.add_argument(
+        "--target-seq",
+        type=count,
+        metavar="T",
+        help="hf: tokens of the decoder, the default of dim T (default: as --seq)",
+    )
+    a.add_argument("--size", type=count, help="images: pixels a side (default: the model's own)")
+    a.add_argument("--frames", type=count, default=16, help="torchvision's videos: frames (default: 16)")
+    a.add_argument("--samples", type=count, default=16000, help="hf, audio: samples (default: 16000)")
     a.add_argument(
         "--attn",
         default="sdpa",
@@ -2133,37 +2396,67 @@ def command_line():
         help="hf: how attention is written (default: sdpa)",
     )
     a.add_argument(
-        "--eval", action="store_true", help="the module in evaluation mode, without loss and gradients"
-    )
-    a.add_argument(
         "--real",
         action="store_true",
         help="run with real tensors on the CPU (default: tensors without memory)",
     )
-    return a.parse_args()
+    a.add_argument("--debug", action="store_true", help="a traceback where it fails")
+    return a
+
+
+def command(o):
+    folder = os.path.dirname(o.o or "") or "."
+    if (
+        o.o
+        and not (os.access(o.o, os.W_OK) if os.path.exists(o.o) else os.access(folder, os.W_OK))
+        or os.path.isdir(o.o or "")
+    ):
+        raise Problem(f"{o.o}: cannot be written")
+    with contextlib.nullcontext() if o.real else without_memory():
+        loaded = load(
+            o.source,
+            not o.eval,
+            o.batch,
+            o.seq,
+            o.size,
+            o.frames,
+            o.attn,
+            o.target_seq,
+            o.samples,
+            dict(o.set),
+        )
+        text, notes = export(loaded)
+    for n in notes:
+        print("note:", n, file=sys.stderr)
+    if not o.o:
+        sys.stdout.write(text)
+        return
+    try:
+        with open(o.o, "w") as f:
+            f.write(text)
+    except OSError as e:
+        raise Problem(f"{o.o}: {e.strerror}")
 
 
 def main():
-    o = command_line()
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    source = None
     try:
-        with contextlib.nullcontext() if o.real else without_memory():
-            text, notes = export(load(o.source, not o.eval, o.batch, o.seq, o.size, o.frames, o.attn))
-    except Problem as e:
-        fail(e)
-    except (DataDependentOutputException, DynamicOutputShapeException) as e:
-        fail(f"{o.source}: a shape or a branch depends on data ({e}); --real runs it with real tensors")
-    for n in notes:
-        print("note:", n, file=sys.stderr)
-    if o.o:
-        with open(o.o, "w") as f:
-            f.write(text)
-    else:
-        sys.stdout.write(text)
-
-
-def fail(what):
-    print(f"export_torch: {what}", file=sys.stderr)
-    sys.exit(2)
+        o = command_line().parse_args()
+        source = o.source
+        command(o)
+    except Exception as e:
+        if "--debug" in sys.argv:
+            raise
+        sys.exit(
+            print(
+                "export_torch:",
+                e if isinstance(e, Problem) else f"{source}: {one_line(e)}{place(e)}",
+                file=sys.stderr,
+            )
+            or 2
+        )
 
 
 if __name__ == "__main__":
