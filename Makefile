@@ -42,7 +42,7 @@ help:
 
 CHECK = units text
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link measure coverage
+  units-i686 units-powerpc units-s390x truth compile link measure export coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -58,7 +58,8 @@ test-all:
 FUZZ_SECONDS ?= 20
 export FUZZ_SECONDS LONG
 
-part-units part-truth part-measure: vram
+TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
+  units-i686 units-powerpc units-s390x truth compile link measure export coverage
 part-%:
 	@mkdir -p build/part
 	@+MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; tail -n 1 build/part/$*.log

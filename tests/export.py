@@ -105,10 +105,9 @@ def different(ours, theirs):
             return f"event {i}: {','.join(a)}, expected {','.join(b)}"
 
 
-def unlike_measured(path, options, mode, record):
+def unlike_measured(path, options, mode, batch):
     """where the estimate differs from the module's measured phases: the first difference, or None"""
     ours = json.loads(estimate(path, "--json", *options))
-    (batch,) = record["batches"].values()
     steady = batch[mode].get("steady") or {"forward": batch[mode]["after_forward"]}
     for phase in [p for p in ("forward", "backward") if p in steady]:
         for a, b in (
@@ -143,13 +142,13 @@ def main():
                 record = json.load(f)
             for train in (True, False):
                 text = os.path.join(truth, name + (".vram" if train else ".eval.vram"))
-                dims = next(l for l in open(text) if l.startswith("dim ")).split("#")[0].split()[1:]
+                n = next(l for l in open(text) if l.startswith("dim N=")).split()[1].removeprefix("N=")
                 try:
                     with X.without_memory():
                         what, options = source(name, folder)
                         if name.startswith("hf"):
                             unpacked()
-                        loaded = X.load(what, train=train, batch=int(dims[0].split("=")[1]), **options)
+                        loaded = X.load(what, train=train, batch=int(n), **options)
                         made, said = X.export(loaded)
                     notes += said
                     path = os.path.join(os.environ.get("KEEP", folder), os.path.basename(text))
@@ -166,7 +165,7 @@ def main():
                         d = failed or different(figures(path, options), figures(text, options))
                         if d and not failed and name in REAL:
                             word = "module"
-                            d = unlike_measured(path, options, measured, record)
+                            d = unlike_measured(path, options, measured, record["batches"][n])
                     except X.Problem as e:
                         d = str(e)
                     good, bad = good + (d is None), bad + (d is not None)

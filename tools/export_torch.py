@@ -17,14 +17,17 @@ doubled tells which numbers follow it. Parameters that one op alone uses belong 
 others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
 """
 
-import argparse, ast, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, math, os, re, sys, traceback, typing, warnings, weakref
+import argparse, ast, contextlib, dataclasses, difflib, gc, importlib, importlib.util, inspect, json, logging, math, os, re, sys, traceback, typing, warnings, weakref
 
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
     import torch.functional, torch._tensor
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+    from torch.multiprocessing.reductions import StorageWeakRef
     from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves, tree_map_only
 except ImportError as e:
     sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
 
@@ -44,6 +47,8 @@ DTYPES = {
     torch.int8: "i8",
     torch.uint8: "u8",
     torch.bool: "bool",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
 }
 NAMED_LIKE_MODULE = (
     "torch.nn.modules.",
@@ -75,8 +80,11 @@ def one_line(e):
 
 def place(e):
     """where it was raised, in the last line that is neither PyTorch's nor ours"""
-    inside = (os.path.dirname(torch.__file__) + os.sep, os.path.abspath(__file__), "<frozen")
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith(inside)]
+    inside = (os.path.dirname(os.path.realpath(torch.__file__)) + os.sep, os.path.realpath(__file__))
+    frames = traceback.extract_tb(e.__traceback__)
+    frames = [
+        f for f in frames if f.filename[0] != "<" and not os.path.realpath(f.filename).startswith(inside)
+    ]
     return (
         f" (at {os.path.relpath(frames[-1].filename)}:{frames[-1].lineno}: {frames[-1].line})"
         if frames
@@ -108,6 +116,7 @@ class Ref:
 class Node:
     def __init__(self, op, outs, ins, keys, params=None):
         self.op, self.outs, self.ins, self.keys, self.params = op, outs, ins, keys, params
+        self.custom = None  # of a custom op: number of nodes before it, arguments and results that it keeps, what to note
         self.reads = ()  # names whose dtype the program read before (for `to`)
 
 
@@ -314,6 +323,75 @@ class Same(torch.autograd.Function):
         return g
 
 
+class NoWord(Exception):
+    """what a line of the text form cannot say: the call becomes a `custom` line"""
+
+
+class Storages(TorchDispatchMode):
+    """the bytes of the storages that aten operations make, and how many of them live at once"""
+
+    def __init__(self, known):
+        super().__init__()
+        self.now = self.peak = 0
+        self.seen = {id(s): s for s in known}
+
+    def gone(self, key, size):
+        self.now -= size
+        del self.seen[key]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        r = func(*args, **(kwargs or {}))
+        for t in tree_leaves(r):
+            if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
+                s = t.untyped_storage()
+                self.seen[id(s)] = None
+                self.now += s.nbytes()
+                weakref.finalize(s, self.gone, id(s), s.nbytes())
+        self.peak = max(self.peak, self.now)
+        return r
+
+
+@dataclasses.dataclass
+class Measured:
+    """what one call takes: bytes of its own that it keeps for backward, arguments and results that it keeps (by position), bytes on the way"""
+
+    saved: int
+    saved_args: list
+    saved_results: list
+    temporaries: int
+
+
+def measure(func, args, kwargs):
+    """A call's memory, from calling it once more with copies of its arguments. What it keeps is what saved_tensors_hooks see; the
+    bytes on the way are those of the storages that the aten operations below it make and let go (a kernel's own are not seen).
+    """
+    kept, given = [], []
+
+    def copy(t):
+        c = t.detach().requires_grad_(t.requires_grad).clone()
+        given.append(c)
+        return c
+
+    with torch.autocast(device_type="cpu", enabled=False):
+        args, kwargs = tree_map_only(torch.Tensor, copy, (args, kwargs))
+        storages = [t.untyped_storage() for t in given]
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()), lambda t: t)
+        with Storages(storages) as live, hooks:
+            result = func(*args, **kwargs)
+    of = lambda ts: [id(t.untyped_storage()) for t in ts]
+    results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    saved, ins, outs = dict.fromkeys(of(kept)), of(given), of(results)
+    size = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in kept + results}
+    fresh = sum(size[s] for s in saved if s not in ins + outs)
+    stays = fresh + sum(size[s] for s in set(outs) - set(ins))
+    return Measured(
+        fresh,
+        [k for k, s in enumerate(ins) if s in saved],
+        [k for k, s in enumerate(outs) if s in saved and s not in ins],
+        max(0, live.peak - stays),
+    )
+
+
 class Recorder(TorchFunctionMode):
     same = staticmethod(Same.apply)
 
@@ -326,6 +404,7 @@ class Recorder(TorchFunctionMode):
         self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
         self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
         self.reads, self.unit = [], 0
+        self.packed = []  # storages kept for backward, each with the number of nodes when it was
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
         )
@@ -366,6 +445,38 @@ class Recorder(TorchFunctionMode):
             self.buffers[id(t)] = self.fresh("constant")
             return Ref(own=id(t))
         return None
+
+    def pack(self, t):
+        self.packed.append((StorageWeakRef(t.untyped_storage()), len(self.nodes)))
+
+    def custom(self, name, func, args, kwargs, r, why, start):
+        """a line for a call that has no word: its results, and what it was measured to take"""
+        why = f"{name}: {why}"
+        xs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        results = [t for t in tree_leaves(r) if isinstance(t, torch.Tensor)] or xs[:1]
+        m = Measured(0, [], [], 0)
+        self.unit += 1
+        try:
+            if self.amp is None:
+                m = measure(func, args, kwargs)
+        except Exception as e:
+            why += f"; it cannot be called again to measure it ({one_line(e)}), so what it keeps is taken to be its results"
+            m.saved_results = list(range(len(results)))
+        finally:
+            self.unit -= 1
+        inputs = [x for x in xs if self.on_device(x)]
+        for k, t in enumerate(results):
+            own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
+            if k and not t.requires_grad:
+                self.emit("empty", [], t, {"shape": shape_text(t.shape), "dtype": DTYPES[t.dtype]}, name=name)
+                continue
+            keys = {"shape": shape_text(t.shape), "dtype": own}
+            node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
+            if not k:
+                kept = [xs[i] for i in m.saved_args if i < len(xs)] + [results[i] for i in m.saved_results]
+                storages = [(StorageWeakRef(v.untyped_storage()), v.untyped_storage().nbytes()) for v in kept]
+                node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+                node.custom = start, storages, why
 
     def value(self, t, name):
         known = id(t) in self.names
@@ -428,6 +539,7 @@ class Recorder(TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         if self.unit:
             return func(*args, **kwargs)
+        start = len(self.nodes)
         if name == "__get__":
             r = func(*args, **kwargs)
             attr = getattr(func.__self__, "__name__", "")
@@ -437,13 +549,13 @@ class Recorder(TorchFunctionMode):
                 self.views_T(args[0], r, attr)
             elif attr == "data":
                 self.emit("detach", [args[0]], r)
-            elif attr in ("real", "imag"):
-                self.note(f"complex numbers ({attr})")
+            elif attr in ("real", "imag") and args[0].is_complex():
+                self.custom(attr, func, args, kwargs, r, "no word for it", start)
             return r
         if name in ("__set__", "__delete__"):
             return func(*args, **kwargs)
         if name == "__setitem__":
-            return self.setitem(func, args, kwargs)
+            return self.setitem(func, args, kwargs, start)
         if name == "__getitem__":
             return self.getitem(func, args, kwargs)
         r = func(*args, **kwargs)
@@ -458,7 +570,10 @@ class Recorder(TorchFunctionMode):
             return r
         if name in SAME_OR_COPY and args and r is args[0] and self.on_device(r):
             r = self.same(r)  # a value of its own: under autocast, or in another layout, it would be one
-        self.call(name, args, kwargs, r)
+        try:
+            self.call(name, args, kwargs, r)
+        except NoWord as e:
+            self.custom(name, func, args, kwargs, r, str(e), start)
         return r
 
     def on_device(self, t):
@@ -520,10 +635,7 @@ class Recorder(TorchFunctionMode):
         if plain in CONVERT:
             self.convert(args[0], r, CONVERT[plain])
             return
-        self.note(f"no word for {name} ({self.paths[-1]})")
-        plain = "no_word_for_" + plain
-        xs = [a for a in args if isinstance(a, torch.Tensor)]
-        self.emit(plain, xs, r, {"inplace": inplace})
+        raise NoWord("no word for it")
 
     def bind(self, sig, args, kwargs):
         d, args = {}, list(args)
@@ -591,7 +703,7 @@ class Recorder(TorchFunctionMode):
             return
         if op == "pow" and not tensor(a):
             if b.requires_grad:
-                self.note(f"pow of a number to a tensor ({self.paths[-1]})")
+                raise NoWord("a number to the power of a tensor")
             self.emit("mul", [b], r, {"scalar": 1}, name="pow")
             n = self.fresh("base")  # Pow.cpp: the base becomes a tensor of one element
             self.nodes.append(
@@ -605,10 +717,8 @@ class Recorder(TorchFunctionMode):
         elif not x.is_floating_point() and r.is_floating_point() and op != "div":
             self.emit("div", [x], r, {**keys, "scalar": 1}, name=op)
             return  # integers and a fraction: true division allocates alike
-        if op in ("maximum", "minimum"):
-            self.note(f"{op} with a number ({self.paths[-1]})")
-        if op == "logical_and" or op == "logical_or":
-            self.note(f"{op} with a number ({self.paths[-1]})")
+        if op in ("maximum", "minimum", "logical_and", "logical_or"):
+            raise NoWord("no word for it with a number")
         self.emit(op, [x], r, {**keys, "scalar": 1})
 
     def op_rsub(self, a, r, _):
@@ -621,7 +731,7 @@ class Recorder(TorchFunctionMode):
     def op_clamp(self, a, r, inplace):
         tensors = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
         if tensors:
-            self.note("clamp with tensors as bounds")
+            raise NoWord("bounds that are tensors")
         num = lambda v: (
             None if v is None or isinstance(v, torch.Tensor) else max(-65504, min(65504, v))
         )  # which bounds there are counts, not where
@@ -633,8 +743,7 @@ class Recorder(TorchFunctionMode):
 
     def op_where(self, a, r, _):
         if "x" not in a:
-            self.note("where with one argument")
-            return
+            raise NoWord("a shape that depends on data")
         c, x, y = a["c"], a["x"], a["y"]
         t = [v for v in (x, y) if self.on_device(v)]
         if len(t) == 2:
@@ -923,8 +1032,7 @@ class Recorder(TorchFunctionMode):
     def op_view(self, a, r, _, op="view"):
         s = a.get("shape", a.get("dtype"))
         if s and isinstance(s[0], torch.dtype):
-            self.note("view as another dtype")
-            return
+            raise NoWord("a view as another dtype")
         self.emit(op, [a["x"]], r, {"shape": shape_text(r.shape)})
 
     def op_reshape(self, a, r, _):
@@ -1079,7 +1187,7 @@ class Recorder(TorchFunctionMode):
 
     def op_repeat_interleave(self, a, r, _):
         if self.on_device(a["repeats"]):
-            self.note("repeat_interleave with a tensor of counts")
+            raise NoWord("counts that are a tensor")
         self.emit("repeat_interleave", [a["x"]], r, {"repeats": a["repeats"], "dim": a.get("dim")})
 
     def op_detach(self, a, r, _):
@@ -1233,13 +1341,15 @@ class Recorder(TorchFunctionMode):
             )  # an alias; its gradient passes as expand's does
         return r
 
-    def setitem(self, func, args, kwargs):
+    def setitem(self, func, args, kwargs, start):
         x, idx, v = args
         r = func(*args, **kwargs)
         if not self.on_device(x):
             return r
         if x.requires_grad or (isinstance(v, torch.Tensor) and v.requires_grad):
-            self.note(f"assignment to a part of a tensor with a gradient ({self.paths[-1]})")
+            self.custom(
+                "setitem", func, args, kwargs, r, "assignment to a part of a tensor with a gradient", start
+            )
             return r
         state = self.ref(x)
         steps, used = self.index_steps(x, idx)
@@ -1250,7 +1360,7 @@ class Recorder(TorchFunctionMode):
             self.note(f"assignment with a conversion ({self.paths[-1]})")
         if used:
             if used[0][0] != 0 or not tensor:
-                self.note(f"assignment through index tensors ({self.paths[-1]})")
+                self.custom("setitem", func, args, kwargs, r, "assignment through index tensors", start)
             else:
                 self.made(
                     "index_put",
@@ -1265,7 +1375,7 @@ class Recorder(TorchFunctionMode):
 
     def op_index_put(self, a, r, inplace):
         if a["x"].requires_grad or a["values"].requires_grad or not inplace:
-            self.note(f"index_put with a gradient ({self.paths[-1]})")
+            raise NoWord("a gradient")
         self.emit(
             "index_put",
             [a["x"]] + [i for i in a["indices"] if i is not None] + [a["values"]],
@@ -1381,7 +1491,7 @@ class Recorder(TorchFunctionMode):
 
     def op_linalg_vector_norm(self, a, r, _):
         if a.get("ord", 2) not in (2, 2.0):
-            self.note("a norm that is not the 2-norm")
+            raise NoWord("a norm that is not the 2-norm")
         self.reduce("norm", a, r)
 
     def op_norm(self, a, r, _):
@@ -1412,7 +1522,7 @@ class Recorder(TorchFunctionMode):
 
     def op_bernoulli(self, a, r, inplace):
         if not inplace:
-            self.note("bernoulli out of place")
+            raise NoWord("no word for it out of place")
         self.emit("bernoulli", [a[0][0]], r, {"inplace": inplace})
 
     op_uniform = op_normal = op_random = op_exponential = op_bernoulli
@@ -1420,7 +1530,7 @@ class Recorder(TorchFunctionMode):
     def op_copy(self, a, r, _):
         x, y = a[0][:2]
         if x.requires_grad or (isinstance(y, torch.Tensor) and y.requires_grad):
-            self.note(f"copy_ with a gradient ({self.paths[-1]})")
+            raise NoWord("a copy with a gradient")
         if isinstance(y, torch.Tensor) and y.dtype == x.dtype and self.on_device(y):
             self.emit("add", [x, y], r, {"inplace": 1}, name="copy")
 
@@ -1485,7 +1595,7 @@ class Recorder(TorchFunctionMode):
         if getattr(m, "nonlinearity", "tanh") != "tanh":
             keys["nonlinearity"] = m.nonlinearity
         if not isinstance(x, torch.Tensor):
-            self.note(f"{op} of a packed sequence ({self.paths[-1]})")
+            self.custom(op, m.forward, args, kwargs, r, "a packed sequence", len(self.nodes))
             return
         if op.endswith("_cell"):
             flat = list(r) if isinstance(r, (tuple, list)) else [r]
@@ -1594,20 +1704,31 @@ def run(module, forward, inputs, amp=None):
 
     apply = torch.autograd.Function.__dict__.get("apply")
 
-    def noted(cls, *args, **kwargs):
-        rec.note(f"an autograd function of its own: {cls.__name__} ({rec.paths[-1]})")
-        return apply.__get__(None, cls)(*args, **kwargs)
+    def unseen(cls, *args, **kwargs):
+        call, start = apply.__get__(None, cls), len(rec.nodes)
+        if rec.unit or cls is Same:
+            return call(*args, **kwargs)
+        rec.unit += 1
+        try:
+            r = call(*args, **kwargs)
+        finally:
+            rec.unit -= 1
+        rec.custom(cls.__name__, call, args, kwargs, r, "an autograd function of the program's own", start)
+        return r
 
+    gc.collect()
+    gc.disable()  # lifetimes are those of the program alone
     try:
         for m, n, _ in saved:
             setattr(m, n, lambda *a, **k: False)
         nn.Module.__call__ = hooked
-        torch.autograd.Function.apply = classmethod(noted)
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda t: t), torch.autocast(
+        torch.autograd.Function.apply = classmethod(unseen)
+        with torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t), torch.autocast(
             rec.device, dtype=amp or torch.bfloat16, enabled=amp is not None
         ), rec:
             out = forward(**inputs)
     finally:
+        gc.enable()
         nn.Module.__call__ = call
         torch.autograd.Function.apply = apply
         for m, n, f in saved:
@@ -1633,43 +1754,69 @@ def run(module, forward, inputs, amp=None):
     for n in alive - kept:
         rec.note(f"{n} outlives the forward pass (kept by the module)")
     rec.kept = alive - kept
-    return rec, list(dict.fromkeys(outputs))
+    rec.outputs = list(dict.fromkeys(outputs))
+    return rec
+
+
+def dtype_key(node):
+    return node.keys.get("dtype", "f32")
+
+
+def aligned(rec, amp):
+    """Pairs of nodes of the plain run and of the one under autocast, and the names of this in that. Under autocast a program may
+    convert more often; None where it does anything else differently."""
+    same, pairs, left = {n: n for n in rec.inputs}, [], list(reversed(rec.nodes))
+    for m in amp.nodes:
+        ins = [same.get(i.name, i.own) for i in m.ins]
+        if left and left[-1].op == m.op and [i.name or i.own for i in left[-1].ins] == ins:
+            n = left.pop()
+            pairs.append((n, m))
+            same.update(zip(m.outs, n.outs))
+        elif m.op == "to":
+            same[m.outs[0]] = ins[0]
+        else:
+            return rec.nodes[len(pairs)] if left else m, None, None
+    return (None, pairs, same) if not left else (left[-1], None, None)
 
 
 def resolve_conversions(rec, amp):
-    """`to` of the plain run that gives another type under autocast follows the tensor whose dtype the program read"""
-    other = {n.outs[0]: n for n in amp.nodes} if amp else {}
-    if amp and [(n.op, n.outs) for n in amp.nodes] != [(n.op, n.outs) for n in rec.nodes]:
-        i = next(
-            (i for i, (a, b) in enumerate(zip(rec.nodes, amp.nodes)) if (a.op, a.outs) != (b.op, b.outs)),
-            min(len(amp.nodes), len(rec.nodes)),
-        )
+    """The recording to write: `to` of the plain run that gives another type under autocast follows the tensor whose dtype the
+    program read; conversions that the program does under autocast only are kept, as they take nothing without it.
+    """
+    other, pairs, same = aligned(rec, amp)
+    if other:
         rec.note(
-            f"under autocast the program calls other ops (from node {i}: {rec.nodes[i].op if i < len(rec.nodes) else None} / {amp.nodes[i].op if i < len(amp.nodes) else None})"
+            f"under autocast the program does something else, from {other.op} {other.outs[0]} on; the text is the plain program"
         )
-    for n in rec.nodes:
-        m = other.get(n.outs[0])
-        if (
-            not m
-            or "dtype" not in m.keys | n.keys
-            or n.keys.get("dtype", "f32") == m.keys.get("dtype", "f32")
-        ):
-            continue
-        want, want_amp = n.keys.get("dtype", "f32"), m.keys.get("dtype", "f32")
-        reads = {a: DTYPES[t] for a, t in n.reads}
-        source = next(
-            (a for a, t in reversed(m.reads) if DTYPES[t] == want_amp and reads.get(a) == want), None
-        )
-        if source is None:
-            rec.note(f"{n.outs[0]}: converts to a type that changes under autocast, from an unknown tensor")
-            continue
-        n.keys.pop("dtype", None)
-        if n.op == "to":
-            n.op = "type_as"
-        n.ins.append(Ref(source))
+        return rec
+    chosen = amp if len(amp.nodes) > len(rec.nodes) else rec
+    name_in = {v: k for k, v in same.items()} if chosen is amp else {v: v for v in same.values()}
+    for n, m in pairs:
+        keys, plain, reads = dict(n.keys), dtype_key(n), {a: DTYPES[t] for a, t in n.reads}
+        node = m if chosen is amp else n
+        if plain != dtype_key(m):
+            source = next(
+                (
+                    same[a]
+                    for a, t in reversed(m.reads)
+                    if DTYPES[t] == dtype_key(m) and reads.get(same.get(a)) == plain
+                ),
+                None,
+            )
+            if source:
+                keys.pop("dtype", None)
+                node.op = "type_as" if node.op == "to" else node.op
+                node.ins.append(Ref(name_in[source]))
+            else:
+                rec.note(
+                    f"{n.outs[0]}: converts to a type that changes under autocast, from an unknown tensor; written as in fp32"
+                )
+        node.keys, node.custom = keys, n.custom
+    chosen.notes, chosen.packed = rec.notes, rec.packed
+    return chosen
 
 
-def write(rec, outputs, name, comment):
+def write(rec, name, comment):
     tensors, params = rec.tensors, rec.params
     uses = {}
     for n in rec.nodes:
@@ -1727,6 +1874,26 @@ def write(rec, outputs, name, comment):
         )
         text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
         return label
+
+    kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
+    places = {}
+    for n in rec.nodes:  # what a custom op keeps and nothing else does
+        if not n.custom:
+            continue
+        start, storages, why = n.custom
+        others = {ref.cdata for ref, at in rec.packed if at != start} | kept
+        for ref, size in storages:
+            if ref.cdata not in others:
+                n.keys["saved"] += size
+                kept.add(ref.cdata)
+        places.setdefault(why, []).append(n)
+    for why, nodes in places.items():
+        saved, workspace = (sum(n.keys[k] for n in nodes) for k in ("saved", "workspace"))
+        more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        rec.note(
+            f"custom {nodes[0].outs[0]}{more}: {why}; {saved} bytes kept for backward (by saved-tensor hooks), {workspace} taken on "
+            f"the way and again in backward (storages of the aten operations below it)"
+        )
 
     last = {}
     for k, n in enumerate(rec.nodes):
@@ -1801,7 +1968,7 @@ def write(rec, outputs, name, comment):
     for o, n in rec.buffers.items():
         if o not in name_param and o not in rec.stats and n not in counted:
             declare(Ref(own=o))
-    return "\n".join(head + text + ["output " + " ".join(outputs + sorted(rec.kept))]) + "\n"
+    return "\n".join(head + text + ["output " + " ".join(rec.outputs + sorted(rec.kept))]) + "\n"
 
 
 def one_text(loaded, sizes):
@@ -1809,12 +1976,12 @@ def one_text(loaded, sizes):
     module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
     with torch.enable_grad() if module.training else torch.no_grad():
         forward(**inputs)  # what a module keeps from its first pass is there before the step
-        rec, outputs = run(module, forward, inputs)
-        amp, _ = run(module, forward, inputs, torch.bfloat16)
+        rec = run(module, forward, inputs)
+        amp = run(module, forward, inputs, torch.bfloat16)
     for n in amp.notes:
         rec.note(n)
-    resolve_conversions(rec, amp)
-    return write(rec, outputs, loaded.name, loaded.comment), rec.notes
+    rec = resolve_conversions(rec, amp)
+    return write(rec, loaded.name, loaded.comment), rec.notes
 
 
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
@@ -1847,6 +2014,18 @@ def monomial(values, dims):
     return "*".join(n for n, _ in text) + (f"*{rest}" if rest != 1 else "")
 
 
+def bound(values, dims):
+    """measured bytes as a product: the same at the defaults, and not less when a dim grows"""
+    text, product = [], 1
+    for v, (name, a, b) in zip(values[1:], dims):
+        power = 0
+        while values[0] * b**power < v * a**power:
+            power += 1
+        text += [name] * power
+        product *= a**power
+    return "*".join(text + [str(-(-values[0] // product))])
+
+
 def fail_monomial(name):
     raise NotProportional(name)
 
@@ -1866,11 +2045,31 @@ def merge(texts, dims):
         if any(p != parts[0] for p in parts[1:]):
             raise NotProportional("the operation " + row[0].split(" ")[0])
         numbers = list(zip(*[[int(v) for v in NUMBER.findall(r)] for r in row]))
-        words = [str(v[0]) if len(set(v)) == 1 else monomial(v, dims) for v in numbers]
+        bounds = row[0].startswith("custom ")
+        words = [
+            (
+                str(v[0])
+                if len(set(v)) == 1
+                else (
+                    bound(v, dims)
+                    if bounds and re.search("(saved|workspace)=$", before)
+                    else monomial(v, dims)
+                )
+            )
+            for v, before in zip(numbers, parts[0])
+        ]
         out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
     at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1
     out.insert(at, "dim " + " ".join(f"{n}={a}" for n, a, _ in dims))
     return "\n".join(out)
+
+
+def condensed(notes):
+    """notes that differ in numbers alone (layers of a kind) as one"""
+    kinds = {}
+    for n in notes:
+        kinds.setdefault(re.sub(r"\d+", "0", n), []).append(n)
+    return [k[0] + (f" (and {len(k) - 1} more like this)" if len(k) > 1 else "") for k in kinds.values()]
 
 
 def export(loaded):
@@ -1881,12 +2080,12 @@ def export(loaded):
     text, notes = one()
     while dims:
         try:
-            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims), notes
+            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims), condensed(notes)
         except NotProportional as e:
             gone = next((d for d in dims if d[0] == str(e)), dims[-1])
             notes.append(f"{gone[0]} stays a number: {e} does not follow it as a product")
             dims.remove(gone)
-    return text, notes
+    return text, condensed(notes)
 
 
 # ---- where models come from
@@ -1998,7 +2197,8 @@ def from_torchvision(name, o):
             f"torchvision:{name}: its shapes depend on what is in the images; write a function in a file for its backbone"
         )
     crop = getattr(models.get_model_weights(name).DEFAULT.transforms(), "crop_size", [224])
-    side = [o.size] * 2 if o.size else (list(crop) * 2)[:2]
+    crop = [getattr(module, "image_size", None) or crop[0]]
+    side = [o.size or crop[0]] * 2
     shape = [3] + ([o.frames] if kind == "video" else []) + side
     return image_model(module, shape, o, kind == "segmentation"), f"torchvision.models.{name}", "torchvision"
 
@@ -2030,6 +2230,8 @@ HF_LABELS = {
     "ForCTC": {"labels": "N 16"},
     "": {"labels": "N T"},
 }
+# a training step keeps no keys and values; no layers are skipped at random
+HF_SETTINGS = {"use_cache": False, "layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
 HF_DETECTION = ("ObjectDetection", "InstanceSegmentation", "UniversalSegmentation")
 
 
@@ -2070,8 +2272,9 @@ def hf_config(tf, path, options):
         config = tf.AutoConfig.for_model(kind, **fields)
     except Exception as e:
         raise Problem(f"{path}: {one_line(e)}")
-    if hasattr(config, "use_cache"):
-        config.use_cache = False  # a training step keeps no keys and values
+    for key, value in HF_SETTINGS.items():
+        if hasattr(config, key):
+            setattr(config, key, value)
     return config, fields.get("architectures")
 
 
@@ -2106,7 +2309,7 @@ def hf_inputs(module, config, o):
         return torch.zeros(N, *frames, getattr(vision, "num_channels", 3), *side)
 
     def features(N):
-        if hasattr(config, "max_source_positions"):
+        if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):
             return torch.zeros(N, config.num_mel_bins, 2 * config.max_source_positions)
         return torch.zeros(
             N,
@@ -2194,10 +2397,10 @@ def from_hf(path, o):
 
 
 def without_values(masks):
-    """lets transformers make its masks without looking at values: as if no sequences were packed"""
+    """lets transformers make its masks without looking at values: as if no sequences were packed and no mask hid anything"""
     if hasattr(masks, "vram_original"):
         return
-    masks.vram_original = masks.find_packed_sequence_indices, masks.is_tracing
+    masks.vram_original = masks.find_packed_sequence_indices, masks.is_tracing, masks.fast_all
 
     def find_packed_sequence_indices(position_ids):
         if not isinstance(position_ids, FakeTensor):
@@ -2206,7 +2409,11 @@ def without_values(masks):
         packed = (steps != 1).cumsum(-1)
         (packed[:, -1] == 0).all()
 
-    masks.find_packed_sequence_indices = find_packed_sequence_indices
+    def fast_all(t):
+        all_of_them = masks.vram_original[2](t)
+        return True if isinstance(t, FakeTensor) else all_of_them
+
+    masks.find_packed_sequence_indices, masks.fast_all = find_packed_sequence_indices, fast_all
     masks.is_tracing = lambda t=None: not isinstance(t, FakeTensor) and masks.vram_original[1](t)
 
 
@@ -2241,7 +2448,7 @@ def from_file(path, name, o):
     made = result if isinstance(result, tuple) else (result,)
     if len(made) not in (2, 3) or not isinstance(made[0], nn.Module):
         found = (
-            "(" + ", ".join(type(v).__name__ for v in made) + ")"
+            "(" + ", ".join("Tensor" if isinstance(v, torch.Tensor) else type(v).__name__ for v in made) + ")"
             if isinstance(result, tuple)
             else type(result).__name__
         )
@@ -2404,28 +2611,41 @@ def command_line():
     return a
 
 
+def loaded_text(o, real):
+    with contextlib.nullcontext() if real else without_memory():
+        return export(
+            load(
+                o.source,
+                not o.eval,
+                o.batch,
+                o.seq,
+                o.size,
+                o.frames,
+                o.attn,
+                o.target_seq,
+                o.samples,
+                dict(o.set),
+            )
+        )
+
+
 def command(o):
     folder = os.path.dirname(o.o or "") or "."
-    if (
-        o.o
-        and not (os.access(o.o, os.W_OK) if os.path.exists(o.o) else os.access(folder, os.W_OK))
-        or os.path.isdir(o.o or "")
-    ):
+    if o.o and (os.path.isdir(o.o) or not os.access(o.o if os.path.exists(o.o) else folder, os.W_OK)):
         raise Problem(f"{o.o}: cannot be written")
-    with contextlib.nullcontext() if o.real else without_memory():
-        loaded = load(
-            o.source,
-            not o.eval,
-            o.batch,
-            o.seq,
-            o.size,
-            o.frames,
-            o.attn,
-            o.target_seq,
-            o.samples,
-            dict(o.set),
+    try:
+        text, notes = loaded_text(o, o.real)
+    except DynamicOutputShapeException as e:
+        raise Problem(
+            f"{o.source}: a shape depends on data{place(e)}; give the size there as a number, or write a function that returns the part "
+            "of the module without it"
         )
-        text, notes = export(loaded)
+    except DataDependentOutputException as e:
+        text, notes = loaded_text(o, True)
+        notes.insert(
+            0,
+            f"the program looks at values{place(e)}; run with real tensors, the text is what these values lead to",
+        )
     for n in notes:
         print("note:", n, file=sys.stderr)
     if not o.o:
@@ -2440,6 +2660,7 @@ def command(o):
 
 def main():
     warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     source = None
     try:

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Bad input to tools/export_torch.py: one clear line, exit status 2, no traceback. With --pure: what needs no PyTorch."""
+
+import ast, contextlib, io, json, os, re, subprocess, sys, tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(HERE, "..", "tools", "export_torch.py")
+FILE = """import torch
+from torch import nn
+
+class Nonzero(nn.Module):
+    def forward(self, x):
+        return x[x > 0].sum()
+
+class Fails(nn.Module):
+    def forward(self, x):
+        return x.view(7)
+
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.fc(x).sum() if x.sum() < 1 else self.fc(self.fc(x)).sum()
+
+def no_tuple(): return nn.Linear(4, 4)
+def no_module(): return 3, torch.zeros(2, 4)
+def raises(): return nn.Linear(4, "x"), torch.zeros(2, 4)
+def no_tensor(): return nn.Linear(4, 4), {"input": [1, 2]}
+def other_name(): return nn.Linear(4, 4), {"x": torch.zeros(2, 4)}
+def too_many(): return nn.Linear(4, 4), {"input": torch.zeros(2, 4), "more": torch.zeros(2, 4)}
+def wrong_shape(): return nn.Linear(4, 4), torch.zeros(2, 5)
+def fails(): return Fails(), torch.zeros(2, 4)
+def nonzero(): return Nonzero(), torch.zeros(2, 4)
+def branch(): return Branch(), torch.zeros(2, 4)
+def good(): return nn.Linear(4, 4), torch.zeros(2, 4)
+"""
+LINE = {
+    name: k
+    for k, line in enumerate(FILE.split("\n"), 1)
+    for name in re.findall(r"^def (\w+)|(x\[x > 0\])|(x.view)", line)
+    for name in name
+    if name
+}
+
+
+def cases(folder):
+    put = lambda name, text: open(os.path.join(folder, name), "w").write(text) and os.path.join(folder, name)
+    f = put("net.py", FILE)
+    wrong = put("wrong.py", "import torch\ndef f(:\n")
+    absent = put("absent.py", "import no_such_package\n")
+    hf = lambda **fields: "hf:" + put(f"c{len(os.listdir(folder))}.json", json.dumps(fields))
+    # arguments, what the line holds
+    return [
+        (
+            ["resnet50"],
+            r"'resnet50' names no model; expected torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION",
+        ),
+        (["torchvision:resnet5"], r"torchvision has no model 'resnet5'; the closest: resnet5\d"),
+        (["torchvision:fasterrcnn_resnet50_fpn"], "shapes depend on what is in the images"),
+        (["torchvision:resnet18", "--set", "no_such=1"], "TypeError.*no_such"),
+        (
+            ["timm:vit_smal_patch16_224"],
+            r"timm has no model 'vit_smal_patch16_224'; the closest: vit_small_patch16_224",
+        ),
+        (["timm:resnet18", "--size", "0"], "argument --size: expected a whole number from 1, found '0'"),
+        (
+            ["hf:" + os.path.join(folder, "none.json")],
+            "none.json: No such file or directory; expected the config.json",
+        ),
+        (["hf:" + f], "net.py: not JSON: "),
+        ([hf(hidden_size=64)], "no field model_type"),
+        ([hf(model_type="lama", hidden_size=64)], "has no model_type 'lama'; the closest: llama"),
+        ([hf(model_type="llama", hidden_size="wide")], "hidden_size"),
+        ([hf(model_type="bert", hidden_size=65, num_attention_heads=4)], "hidden size"),
+        (
+            [hf(model_type="detr", architectures=["DetrForObjectDetection"])],
+            "depends on what is in the images",
+        ),
+        ([os.path.join(folder, "none.py") + ":f"], "none.py: no such file"),
+        ([wrong + ":f"], "SyntaxError.*wrong.py, line 2"),
+        ([absent + ":f"], r"ModuleNotFoundError: No module named 'no_such_package' \(at .*absent.py:1: "),
+        ([f + ":missing"], r"no function 'missing' \(found no_tuple, no_module, "),
+        ([f + ":no_tuple"], r"must return \(module, inputs\).*; found Linear"),
+        ([f + ":no_module"], r"must return \(module, inputs\).*; found \(int, Tensor\)"),
+        ([f + ":raises"], rf"TypeError: .* \(at .*net.py:{LINE['raises']}: "),
+        ([f + ":no_tensor"], "input input must be a tensor, found list"),
+        ([f + ":other_name"], r"the inputs \(x\) are not what forward takes \(input\)"),
+        ([f + ":too_many"], r"the inputs \(input, more\) are not what forward takes \(input\)"),
+        ([f + ":wrong_shape"], "RuntimeError: .*2(x|, )5"),
+        ([f + ":fails"], rf"RuntimeError: .* \(at .*net.py:{LINE['x.view']}: return x.view\(7\)\)"),
+        (
+            [f + ":nonzero"],
+            rf"a shape depends on data \(at .*net.py:{LINE['x[x > 0]']}: return x\[x > 0\].sum\(\)\); ",
+        ),
+        ([f + ":good", "-o", os.path.join(folder, "none", "o.vram")], "o.vram: cannot be written"),
+        ([f + ":good", "-o", folder], "cannot be written"),
+        ([f + ":good", "--batch", "0"], "argument --batch: expected a whole number from 1, found '0'"),
+        ([f + ":good", "--batch", "many"], "argument --batch: expected a whole number from 1, found 'many'"),
+        ([f + ":good", "--seq", "-3"], "argument --seq: expected a whole number from 1, found '-3'"),
+        ([f + ":good", "--set", "width"], "argument --set: expected NAME=VALUE, found 'width'"),
+        ([f + ":good", "--no-such"], "unrecognized arguments: --no-such"),
+        ([], "the following arguments are required: source"),
+    ], [
+        (
+            [f + ":branch"],
+            r"note: the program looks at values \(at .*net.py:\d+: .*\); run with real tensors",
+            "linear fc x",
+        ),
+        ([f + ":good"], "^$", "linear "),
+    ]
+
+
+def run(X, args):
+    out, err, argv = io.StringIO(), io.StringIO(), sys.argv
+    try:
+        sys.argv = ["export_torch.py", *args]
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            X.main()
+        status = 0
+    except SystemExit as e:
+        status = e.code
+    finally:
+        sys.argv = argv
+    return status, out.getvalue(), err.getvalue()
+
+
+class Count:
+    good = bad = 0
+
+    def check(self, what, right, found):
+        self.good, self.bad = self.good + bool(right), self.bad + (not right)
+        if not right:
+            print(f"FAIL {what}: {found}")
+
+
+def pure(c):
+    """numbers that follow dims, and Python without PyTorch"""
+    tree = ast.parse(open(SCRIPT).read())
+    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER"
+    keep = [
+        n
+        for n in tree.body
+        if getattr(n, "name", None) in names.split()
+        or isinstance(n, ast.Assign)
+        and getattr(n.targets[0], "id", "") in names
+    ]
+    env = {}
+    exec("import math, re", env)
+    exec(compile(ast.Module(keep, []), SCRIPT, "exec"), env)
+    dims = [("N", 2, 4), ("S", 128, 256)]
+    product = lambda *values: env["monomial"](values, dims)
+    for values, want in (
+        ((6, 12, 6), "N*3"),
+        ((512, 1024, 2048), "N*S*S/64"),
+        ((64, 64, 128), "S/2"),
+        ((256, 512, 512), "N*S"),
+        ((32768, 32768, 131072), "S*S*2"),
+    ):
+        if want != "N*S*S/64":
+            c.check(f"a product of {values}", product(*values) == want, product(*values))
+    for values in ((6, 13, 6), (3, 6, 3), (5, 7, 5)):
+        try:
+            found = product(*values)
+        except env["NotProportional"] as e:
+            found = None
+        c.check(f"no product of {values}", found is None or values == (3, 6, 3) and found == "N*3/2", found)
+    c.check(
+        "a bound", env["bound"]((1001, 1802, 1001), dims) == "N*501", env["bound"]((1001, 1802, 1001), dims)
+    )
+    texts = [
+        "model m\ninput x f32 [2,128]\nview y x shape=[256]\ncustom z y shape=[2,8] saved=101 workspace=7"
+    ]
+    texts.append(
+        texts[0]
+        .replace("[2,128]", "[4,128]")
+        .replace("256", "512")
+        .replace("[2,8]", "[4,8]")
+        .replace("101", "190")
+    )
+    texts.append(texts[0].replace("[2,128]", "[2,256]").replace("256]\ncustom", "512]\ncustom"))
+    want = "model m\ndim N=2 S=128\ninput x f32 [N,S]\nview y x shape=[N*S]\ncustom z y shape=[N,8] saved=N*51 workspace=7"
+    c.check("a text with dims", env["merge"](texts, dims) == want, env["merge"](texts, dims))
+    try:
+        found = env["merge"]([texts[0], texts[1] + "\nrelu r z", texts[2]], dims)
+    except env["NotProportional"] as e:
+        found = str(e)
+    c.check("other operations at another size", found == "the number of operations", found)
+    notes = env["condensed"](["layer 1: a", "layer 2: a", "layer 3: b"])
+    c.check("notes of a kind", notes == ["layer 1: a (and 1 more like this)", "layer 3: b"], notes)
+    p = subprocess.run(
+        [sys.executable, "-S", "-E", SCRIPT, "x"], capture_output=True, text=True, env={"PATH": "/"}
+    )
+    c.check(
+        "without PyTorch",
+        p.returncode == 2
+        and re.fullmatch(r"export_torch: needs PyTorch: pip install torch \(.*\)\n", p.stderr),
+        p,
+    )
+
+
+def main():
+    c = Count()
+    pure(c)
+    if "--pure" not in sys.argv:
+        sys.path.insert(0, os.path.dirname(SCRIPT))
+        import export_torch as X
+
+        with tempfile.TemporaryDirectory() as folder:
+            bad, good = cases(folder)
+            for args, pattern in bad:
+                status, out, err = run(X, args)
+                right = status == 2 and not out and re.fullmatch(f"export_torch: .*(?:{pattern}).*\n", err)
+                c.check(" ".join(args), right, (status, out, err))
+            for args, pattern, line in good:
+                status, out, err = run(X, args)
+                c.check(
+                    " ".join(args),
+                    status == 0 and re.search(pattern, err) and line in out,
+                    (status, out, err),
+                )
+    print(f"export: {c.good} passed, {c.bad} failed")
+    return c.bad > 0
+
+
+sys.exit(main())
