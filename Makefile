@@ -9,7 +9,7 @@ all: vram
 	./vram estimate examples/models/resnet50.vram --train adamw
 
 vram: tools/vram.c vram.h build/models.h
-	$(CC) -std=c99 -Wall -Wextra $(CFLAGS) -Ibuild -o $@ tools/vram.c
+	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c
 
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))
@@ -34,15 +34,18 @@ help:
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch, to compare)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
+	@echo "make install   header, command, manual, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
+	@echo "make uninstall the same files go"
+	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
 	@echo "make errors    write the messages of now into tests/errors.txt (look at the difference)"
 	@echo "make clean"
 
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
-CHECK = units text
+CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link measure export coverage
+  units-i686 units-powerpc units-s390x truth compile link measure export install coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -58,8 +61,7 @@ test-all:
 FUZZ_SECONDS ?= 20
 export FUZZ_SECONDS LONG
 
-TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link measure export coverage
+part-units part-truth part-measure part-export part-install part-explain: vram
 part-%:
 	@mkdir -p build/part
 	@+MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; tail -n 1 build/part/$*.log
@@ -124,8 +126,60 @@ coverage:
 format:
 	clang-format -i vram.h tools/*.c tests/*.c tests/*.h tests/*/*.c
 
-clean:
-	rm -rf build vram
+# ---- install: only copies, so that the tree may be read-only once ./vram is built
 
-.PHONY: all help check test test-all units known errors truth bench coverage format clean FORCE
+VERSION = $(shell sed -n 's/^.define VRAM_VERSION "\(.*\)"$$/\1/p' vram.h)
+HEADERS = vram.h
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+PKGCONFIGDIR ?= $(DATADIR)/pkgconfig
+CMAKEDIR ?= $(DATADIR)/cmake/vram
+BASHCOMPDIR ?= $(DATADIR)/bash-completion/completions
+ZSHCOMPDIR ?= $(DATADIR)/zsh/site-functions
+FISHCOMPDIR ?= $(DATADIR)/fish/vendor_completions.d
+INSTALL ?= install
+
+# paths below PREFIX are written relative to it, so that the installed tree can be moved
+PC_INCLUDEDIR = $(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR))
+UP = $(shell echo '$(subst <$(PREFIX)/,,<$(CMAKEDIR))' | sed 's:[^/][^/]*:..:g')
+CMAKE_INCLUDE = $(if $(and $(findstring <$(PREFIX)/,<$(INCLUDEDIR)),$(findstring <$(PREFIX)/,<$(CMAKEDIR))),$${CMAKE_CURRENT_LIST_DIR}/$(UP)/$(subst <$(PREFIX)/,,<$(INCLUDEDIR)),$(INCLUDEDIR))
+FILL = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' \
+  -e 's|@INCLUDEDIR@|$(subst &,\&,$(PC_INCLUDEDIR))|' \
+  -e 's|@INCLUDE@|$(subst &,\&,$(CMAKE_INCLUDE))|'
+
+install: vram
+	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(MANDIR)/man1" \
+	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
+	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
+	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
+	$(INSTALL) -m 644 $(HEADERS) "$(DESTDIR)$(INCLUDEDIR)"
+	$(INSTALL) -m 644 tools/install/vram.1 "$(DESTDIR)$(MANDIR)/man1/vram.1"
+	$(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/vram"
+	$(INSTALL) -m 644 tools/install/vram.zsh "$(DESTDIR)$(ZSHCOMPDIR)/_vram"
+	$(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/vram.fish"
+	umask 022 && $(FILL) tools/install/vram.pc.in >"$(DESTDIR)$(PKGCONFIGDIR)/vram.pc"
+	umask 022 && for f in vramConfig vramConfigVersion; do \
+	  $(FILL) tools/install/$$f.cmake.in >"$(DESTDIR)$(CMAKEDIR)/$$f.cmake" || exit; done
+
+uninstall:
+	rm -f "$(DESTDIR)$(BINDIR)/vram" $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") \
+	  "$(DESTDIR)$(MANDIR)/man1/vram.1" "$(DESTDIR)$(BASHCOMPDIR)/vram" \
+	  "$(DESTDIR)$(ZSHCOMPDIR)/_vram" "$(DESTDIR)$(FISHCOMPDIR)/vram.fish" \
+	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
+	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake"
+	rmdir "$(DESTDIR)$(CMAKEDIR)" 2>/dev/null || true
+
+dist:
+	@test -e .git || { echo "make dist needs the git repository" >&2; exit 1; }
+	git -c tar.umask=0022 archive --prefix=vram-$(VERSION)/ HEAD | gzip -9n >vram-$(VERSION).tar.gz
+
+clean:
+	rm -rf build vram vram-*.tar.gz
+
+.PHONY: all help check test test-all units known errors truth bench coverage format install uninstall \
+  dist clean FORCE
 .SECONDARY:

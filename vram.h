@@ -1756,7 +1756,8 @@ typedef struct vram_report {
   uint64_t peak_requested_bytes;
   vram_bounds peak_allocated_bytes;
   uint64_t peak_reserved_bytes; /* at least: whole segments */
-  vram_bounds device_bytes;
+  vram_bounds context_bytes;    /* of CUDA and the libraries */
+  vram_bounds device_bytes;     /* without context_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
@@ -1797,7 +1798,8 @@ typedef enum vram_source {
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
   THREE(peak_allocated_bytes, BOUND, "requests in blocks of 512 bytes; rests not split off, workspaces of the device") \
   ONE(peak_reserved_bytes, BOUND, "at least: whole segments of 2 MiB")                           \
-  THREE(device_bytes, BOUND, "segments, and the CUDA context: given, or 105 MiB to 1 GiB")
+  THREE(context_bytes, BOUND, "CUDA context and libraries: given, or 105 MiB to 1 GiB")        \
+  THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
 
 /* clang-format on */
 
@@ -17727,7 +17729,9 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 }
 
 /* Rules of the device: the smallest CUDA context seen (T4), the usual one and the largest with a
-   recent runtime. The caching allocator reserves whole segments, at least what is allocated. */
+   recent runtime. The caching allocator reserves whole segments, at least what is allocated. What
+   it keeps of freed blocks nothing bounds but a replay: half of what is allocated and 32 MiB are
+   more than in any of 1,472 measured training steps (VGG-16: 44 %). */
 #define VRAM__CONTEXT_LOWER UINT64_C(110100480)
 #define VRAM__CONTEXT_USUAL UINT64_C(536870912)
 #define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
@@ -17739,9 +17743,10 @@ static void vram__device_bounds(vram_report *r, uint64_t context) {
   uint64_t c[3] = {VRAM__CONTEXT_LOWER, VRAM__CONTEXT_USUAL, VRAM__CONTEXT_UPPER};
   if (context)
     c[0] = c[1] = c[2] = context == VRAM_NO_CONTEXT ? 0 : context;
+  r->context_bytes.lower = c[0], r->context_bytes.expected = c[1], r->context_bytes.upper = c[2];
   r->device_bytes.lower = vram__plus(r->peak_reserved_bytes, c[0]);
   r->device_bytes.expected = vram__plus(usual, c[1]);
-  r->device_bytes.upper = vram__plus(usual + usual / 8, c[2]);
+  r->device_bytes.upper = vram__plus(usual + usual / 2 + 16 * segment, c[2]);
 }
 
 static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,

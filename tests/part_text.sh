@@ -1,5 +1,5 @@
 # Text of the files: sourced by part.sh.
-files=$(git ls-files 2>/dev/null || find . -type f ! -path './.git/*' ! -path './build/*')
+files=$(git ls-files 2>/dev/null || find . -type f ! -path './.git/*' ! -path './build/*' ! -path ./vram | sed 's:^\./::')
 check_text() { # check_text NAME FILES: the lines that awk prints are failures
   found=$(awk "$2" $3)
   if [ -z "$found" ]; then ok; else bad "$1:"; echo "$found" | head -20; fi

@@ -37,6 +37,7 @@ static const char help_main[] =
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
     "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
     "  vram COMMAND -h       the options of a command\n"
+    "  vram --version        the version\n"
     "\n"
     "MODEL is a file in the text form (.vram), - for standard input, or the name of a built-in\n"
     "model (vram list models).\n"
@@ -47,7 +48,8 @@ static const char help_main[] =
   "what runs\n"                                                                                    \
   "  --infer               forward under no_grad (default)\n"                                      \
   "  --train OPT           one training step with optimizer OPT (vram list optimizers)\n"          \
-  "  --optim-impl KIND     foreach, fused or loop (default: what PyTorch picks on CUDA)\n"         \
+  "  --optim-impl foreach|fused|loop\n"                                                            \
+  "                        how the optimizer runs (default: what PyTorch picks on CUDA)\n"         \
   "  --step first|steady   first step, or one whose optimizer state exists (default)\n"            \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
@@ -72,7 +74,9 @@ static const char help_main[] =
   "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"         \
   "  --context SIZE        what the CUDA context and libraries take (default: 105MiB to\n"         \
   "                        1GiB, 512MiB expected)\n"                                               \
-  "  --rules RULES         torch (default), torch-2.15 or ideal\n"
+  "  --rules torch|torch-2.15|ideal\n"                                                             \
+  "                        what PyTorch allocates (default: its newest version), or only what\n"   \
+  "                        the formulas need\n"
 
 static const char help_estimate[] =
     "vram estimate MODEL [options]     bytes of one step\n"
@@ -80,6 +84,7 @@ static const char help_estimate[] =
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
     "  --terms               every figure, and where it comes from\n"
+    "  --explain             from the tensors to the device: each difference, and its reason\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
     "  --svg FILE            a picture: memory over the step, and what lives at the peak\n"
     "  --json                one JSON object on standard output, nothing else\n"
@@ -92,9 +97,9 @@ static const char help_estimate[] =
 static const char help_fit[] =
     "vram fit MODEL --budget SIZE | --gpu NAME [options]     the largest size that fits\n"
     "\n"
-    "  --solve batch         the first dim (default)\n"
-    "  --solve dim:NAME      any dim: sequence length, width, depth (the rounds of a loop)\n"
-    "  --solve segments      the fewest segments of checkpoint_sequential\n"
+    "  --solve batch|dim:NAME|segments\n"
+    "                        the first dim (default), any dim: sequence length, width, depth (the\n"
+    "                        rounds of a loop); or the fewest segments of checkpoint_sequential\n"
     "\n"
     "A size fits if the device's expected bytes, with the CUDA context, are within the budget. "
     "The\n"
@@ -301,7 +306,7 @@ typedef struct job {
   vram_dim dims[VRAM_MAX_DIMS];
   uint32_t ndims;
   uint64_t budget;
-  int has_budget, json, csv, table, live, terms;
+  int has_budget, json, csv, table, live, terms, explain;
   int fit; /* the command is fit: */
   const char *solve;
   int segments;
@@ -368,6 +373,8 @@ static int option(job *j, const char *a, char *v) {
     return j->live = 1;
   if (!strcmp(a, "--terms"))
     return j->terms = 1;
+  if (!strcmp(a, "--explain"))
+    return j->explain = 1;
   if (strncmp(a, "--", 2) || !strchr("abcdefghijklmnopqrstuvwxyz", a[2]) || !a[2])
     return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--train") || !strcmp(a, "--optim-impl") || !strcmp(a, "--step") ||
@@ -543,6 +550,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
          r->key.lower, r->key.expected, r->key.upper)
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64, r->peak_reserved_bytes);
+  BOUNDS(context_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
   printf(",\"phases\":{");
@@ -681,6 +689,74 @@ static void print_terms(const vram_report *r) {
     if (t.bytes.lower != t.bytes.upper)
       printf("%-21s %11s  to %s\n", "", human(t.bytes.lower), human(t.bytes.upper));
   }
+}
+
+/* ---- explain: from the tensors to the device ---- */
+
+static vram_bounds all_three(uint64_t bytes) {
+  vram_bounds b;
+  b.lower = b.expected = b.upper = bytes;
+  return b;
+}
+
+static vram_bounds minus(vram_bounds a, vram_bounds b) {
+  a.lower -= b.lower;
+  a.expected -= b.expected;
+  a.upper -= b.upper;
+  return a;
+}
+
+/* A line of the chain. `bytes` is what has been reached by then or, with a `+`, what is added. */
+static void explain_row(const char *sign, const char *name, vram_bounds bytes, const char *why) {
+  const int sum = *sign == '=';
+  printf("%s%s %-24s %15" PRIu64 " %15" PRIu64 " %15" PRIu64 "%s\n", sum ? bold : "", sign, name,
+         bytes.lower, bytes.expected, bytes.upper, sum ? plain : "");
+  if (why)
+    printf("%s    %s%s\n", dim, why, plain);
+}
+
+/* A sum of the chain: a term of the report, and what shows it in a run. */
+static void explain_sum(const vram_report *r, const char *name, vram_bounds bytes, const char *term,
+                        const char *shown_by) {
+  vram_term t;
+  uint32_t i;
+  char why[200];
+  for (i = 0; vram_report_term(r, i, &t) && strcmp(t.name, term) != 0; i++)
+    ;
+  snprintf(why, sizeof why, "%s; %s: %s", shown_by, vram_source_name(t.source), t.from);
+  explain_row("=", name, bytes, why);
+}
+
+static void print_explain(const vram_report *r) {
+  const vram_bounds requested = all_three(r->peak_requested_bytes),
+                    blocks = all_three(r->peak_allocated_bytes.lower),
+                    reserved = minus(r->device_bytes, r->context_bytes);
+  int i;
+  printf("\n%sfrom the tensors to the device %10s %15s %15s%s  (bytes)\n", bold, "at least",
+         "expected", "at most", plain);
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    if (r->peak_category_bytes[i])
+      explain_row("+", category_name[i], all_three(r->peak_category_bytes[i]), NULL);
+  explain_sum(r, "requested", requested, "peak_requested_bytes",
+              "memory_stats()[\"requested_bytes.all.peak\"]");
+  explain_row("+", "rounding", minus(blocks, requested),
+              "blocks are multiples of 512 bytes (kMinBlockSize)");
+  explain_row(
+      "+", "rests, workspaces", minus(r->peak_allocated_bytes, blocks),
+      "a block above 1 MiB keeps a rest of up to 1 MiB (should_split); what cuDNN asks for");
+  explain_sum(r, "allocated", r->peak_allocated_bytes, "peak_allocated_bytes",
+              "max_memory_allocated()");
+  explain_row("+", "free in segments", minus(reserved, r->peak_allocated_bytes),
+              "segments: 2 MiB for blocks up to 1 MiB, 20 MiB for those below 10 MiB, else their "
+              "size;\n    they stay when blocks go, in pieces that fit the next ones or do not");
+  explain_sum(r, "reserved", reserved, "peak_reserved_bytes", "max_memory_reserved()");
+  explain_row(
+      "+", "CUDA context", r->context_bytes,
+      "the driver's state and all loaded kernels: PyTorch's, cuBLAS's, cuDNN's (--context)");
+  explain_sum(r, "device", r->device_bytes, "device_bytes", "nvidia-smi, for this process");
+  printf(
+      "not in it: other processes; what libraries take without PyTorch's allocator (NCCL, own "
+      "kernels);\nprivate pools of CUDA graphs; segments that earlier steps of other sizes left\n");
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -955,6 +1031,8 @@ static int estimate(int argc, char **argv) {
     print_summary(&j, &g, &r, fits);
     if (j.terms)
       print_terms(&r);
+    if (j.explain)
+      print_explain(&r);
     if (j.live && print_live(&j, &g, scratch, need, &r))
       status = OTHER;
   }
@@ -1247,6 +1325,114 @@ static int list(int argc, char **argv) {
   return FITS;
 }
 
+/* ---- complete WORD...: what may stand for the last word, for the shells (tools/install/). A line
+   each: the word, a tab, what it is; <file>: any file ---- */
+
+/* An option in a help text: "  --amp bf16|fp16       what it is". */
+typedef struct option_help {
+  const char *name, *value, *text; /* value_len 0: it takes none; text: the first line of it */
+  size_t name_len, value_len, text_len;
+} option_help;
+
+/* The next option from *at on, *at goes behind it; 0: there is no more. */
+static int next_option(const char **at, option_help *o) {
+  const char *s = *at;
+  while (*s && strncmp(s, "  --", 4) && strncmp(s, ", --", 4))
+    s += strcspn(s, "\n"), s += *s == '\n';
+  if (!*s)
+    return 0;
+  o->name = s + 2;
+  o->name_len = strcspn(o->name, ", \n");
+  s = o->name + o->name_len;
+  *at = *s == ',' ? s : s + strcspn(s, "\n");
+  o->value = s + (*s == ' ');
+  o->value_len = strcspn(o->value, " \n");
+  while (*s != '\n' && strncmp(s, "  ", 2))
+    s++;
+  o->text = s + strspn(s, " \n"); /* of a long option on the next line */
+  o->text_len = strcspn(o->text, "\n");
+  return 1;
+}
+
+static void offer(const char *start, const char *word, size_t len, const char *text,
+                  size_t text_len) {
+  const size_t n = strlen(start);
+  if (n <= len && !memcmp(word, start, n))
+    printf("%.*s\t%.*s\n", (int)len, word, (int)text_len, text);
+}
+
+/* a|b|c; 0: it is no such list */
+static int offer_words(const char *start, const char *words, size_t len) {
+  size_t n;
+  if (!len || !memchr(words, '|', len))
+    return 0;
+  for (; (n = strcspn(words, "| \n")) != 0; words += n + (words[n] == '|'))
+    if (strcspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") >= n) /* NAME is not a word to put there */
+      offer(start, words, n, "", 0);
+  return 1;
+}
+
+/* The names that `vram list WHAT` shows. */
+static void offer_list(const char *start, const char *what) {
+  size_t m;
+  vram_optimizer_info o;
+  const vram_gpu *g;
+  uint32_t i;
+  if (!strncmp(what, "optimizers", 10))
+    for (i = 0; vram_optimizer_get_info(i, &o); i++)
+      offer(start, o.name, strlen(o.name), o.state, strlen(o.state));
+  if (!strncmp(what, "models", 6))
+    for (m = 0; m < sizeof model_table / sizeof *model_table; m++) {
+      const char *text = *model_table[m].line + 2; /* a comment */
+      offer(start, model_table[m].name, strlen(model_table[m].name), text, strcspn(text, "\n"));
+    }
+  if (!strncmp(what, "gpus", 4))
+    for (i = 0; (g = vram_gpu_at(i)) != NULL; i++) {
+      const char *memory = human(g->bytes);
+      offer(start, g->name, strlen(g->name), memory, strlen(memory));
+    }
+}
+
+static void offer_commands(const char *start) {
+  const char *s = help_main;
+  for (; *s; s += strcspn(s, "\n"), s += *s == '\n')
+    if (!strncmp(s, "  vram ", 7) && s[7] >= 'a' && s[7] <= 'z') {
+      const char *text = strstr(s + 7, "  ");
+      text += strspn(text, " ");
+      offer(start, s + 7, strcspn(s + 7, " "), text, strcspn(text, "\n"));
+    }
+}
+
+static int complete(int argc, char **argv) {
+  const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
+  option_help o;
+  if (argc < 2)
+    return offer_commands(start), FITS;
+  if (!strcmp(argv[0], "list")) {
+    offer_words(start, help_list + sizeof "vram list", strlen(help_list));
+    return FITS;
+  }
+  help = !strcmp(argv[0], "estimate") ? help_estimate : !strcmp(argv[0], "fit") ? help_fit : "";
+  for (at = help; next_option(&at, &o);)
+    if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
+        !memcmp(argv[argc - 2], o.name, o.name_len)) {
+      end = strstr(o.text, "\n  --");
+      what = strstr(o.text, "vram list ");
+      if (!strncmp(o.value, "FILE", o.value_len))
+        printf("<file>\n");
+      else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
+        offer_list(start, what + 10);
+      return FITS;
+    }
+  for (at = help; *start == '-' && next_option(&at, &o);)
+    offer(start, o.name, o.name_len, o.text, o.text_len);
+  if (*help && *start != '-') {
+    offer_list(start, "models");
+    printf("<file>\n");
+  }
+  return FITS;
+}
+
 static int run(int argc, char **argv) {
   if (argc < 2)
     return fputs(help_main, stderr), USAGE;
@@ -1260,6 +1446,8 @@ static int run(int argc, char **argv) {
     return fit(argc - 2, argv + 2);
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "complete"))
+    return complete(argc - 2, argv + 2);
   return bad("unknown command", argv[1], "estimate, fit or list; vram -h");
 }
 

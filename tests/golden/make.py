@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes streams.txt and the texts from measured files, never from vram's own output.
+"""Writes streams.txt, reserved.txt and the texts from measured files, never from vram's own output.
 usage: make.py TRUTH_DIR        (a folder with models/, ops/, random/, events/; see the head of streams.txt)
 
 A row of streams.txt: name, mode, phase, allocations, hash, end, peak, saved
   allocations, hash   of the phase's allocation sizes in order: FNV-1a 64 over 8 little-endian bytes each; - where the order was not measured
   end, peak           requested bytes at the end of the phase and the highest within it; - where not measured
   saved               bytes kept for backward at the end of forward (rows of phase forward); else -
+A row of reserved.txt: model, batch, mode, and the highest requested, allocated and reserved bytes of that step.
 Mode: infer, or train_WHAT_OPTIMIZER of the steady step, .first of the first step."""
 import glob, json, os, re, sys
 
@@ -85,6 +86,20 @@ def rows(name, data, events, infer):
     return out
 
 
+def reserved(truth):
+    out = []
+    for path in sorted(glob.glob(os.path.join(truth, "models", "*.json"))):
+        if path.endswith(".more.json"):
+            continue
+        for batch, modes in sorted(json.load(open(path))["batches"].items(), key=lambda b: int(b[0])):
+            for mode in sorted(m for m in modes if m.startswith("train_")):
+                for step, mark in (("steady", ""), ("first", ".first")):
+                    phases = modes[mode].get(step, {}).values()
+                    peaks = [max(p[k + "_bytes_peak"] for p in phases) for k in ("requested", "allocated", "reserved")] if phases else []
+                    out += [[os.path.basename(path)[:-5], batch, mode + mark] + peaks] if peaks else []
+    return out
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -112,6 +127,10 @@ def main():
     with open(os.path.join(HERE, "streams.txt"), "w") as f:
         f.write(HEAD)
         for row in table:
+            f.write(" ".join(map(str, row)) + "\n")
+    with open(os.path.join(HERE, "reserved.txt"), "w") as f:
+        f.write(HEAD.split("; Texts")[0].split(" Texts:")[0].rstrip("\n;") + "\n# model batch mode requested allocated reserved\n")
+        for row in reserved(truth):
             f.write(" ".join(map(str, row)) + "\n")
 
 

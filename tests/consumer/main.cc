@@ -1,0 +1,2 @@
+/* the same in C++ */
+#include "main.c"

@@ -1,0 +1,2 @@
+#define VRAM_IMPLEMENTATION
+#include <vram.h>

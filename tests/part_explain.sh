@@ -1,0 +1,97 @@
+# Where theory and reality differ: `vram estimate --explain`, measured reserved bytes, and what the
+# README says of them: sourced by part.sh.
+work=build/explain
+mkdir -p $work
+golden=tests/golden/reserved.txt
+json() { # json KEY: its figures
+  sed -n -e 's/"sources":.*//' -e "s/.*\"$1\":\({[^}]*}\|[0-9]*\).*/\1/p" $work/json | tr -cd '0-9,' |
+    tr ',' ' '
+}
+
+# A. the chain adds up to the byte in each column, and its sums are the report's
+chain() { # chain MODEL OPTIONS...
+  ./vram estimate "$@" --json >$work/json
+  ./vram estimate "$@" --explain | sed -n '/^from the tensors/,$p' >$work/explain
+  awk '
+    /^[+=]/ {
+      for (i = 1; i <= 3; i++) {
+        v = $(NF - 3 + i)
+        if (v < 0 || v !~ /^[0-9]+$/) print "not a figure: " $0
+        if ($1 == "+") sum[i] += v
+        else if (v != sum[i]) print "column " i " gives " sum[i] ": " $0
+      }
+      if ($1 == "=") sums = sums " " $2
+    }
+    END { if (sums != " requested allocated reserved device") print "sums:" sums }' $work/explain >$work/found
+  for term in requested allocated device; do
+    case $term in
+    requested) n=$(json peak_requested_bytes) wanted="$n $n $n" ;;
+    allocated) wanted=$(json peak_allocated_bytes) ;;
+    device) wanted=$(json device_bytes) ;;
+    esac
+    is=$(awk -v t=$term '$1 == "=" && $2 == t { print $3, $4, $5 }' $work/explain)
+    [ "$is" = "$(echo $wanted)" ] || echo "$term: $is, the report has $wanted" >>$work/found
+  done
+  if [ -s $work/found ]; then
+    bad "--explain $*"
+    head -5 $work/found
+  else ok; fi
+}
+for model in tests/golden/models/*.vram tests/golden/random/*.vram; do chain "$model" --train adamw; done
+model=examples/models/resnet50.vram
+for options in "" "--amp bf16" "--train adamw --amp fp16 --step first" "--train sgd --accumulate 4 --keep-grads" \
+  "--train adamw --dtype bf16 --master-weights" "--train adam --context 0" "--train lion --context 3GiB" \
+  "--train adamw --rules ideal" "--train adamw --gpu t4" "--train adamw --units si --table --terms"; do
+  chain $model $options
+done
+
+# B. measured: allocated and reserved bytes lie between lower and upper
+grep -v '^#' $golden >$work/rows
+measured=0
+while read -r model batch mode requested allocated reserved; do
+  text=tests/golden/models/$model.vram options=
+  [ -f $text ] || continue
+  step=steady
+  case $mode in *.first) step=first ;; esac
+  case ${mode%.first} in
+  train_fp32_sgd) options="--train sgd_momentum" ;;
+  train_fp32_adamw) options="--train adamw" ;;
+  train_fp32_adamw_fused) options="--train adamw --optim-impl fused" ;;
+  train_fp32_adamw_forloop) options="--train adamw --optim-impl loop" ;;
+  train_amp_bf16_adamw) options="--train adamw --amp bf16" ;;
+  train_amp_fp16_adamw) options="--train adamw --amp fp16" ;;
+  *) continue ;;
+  esac
+  measured=$((measured + 1))
+  ./vram estimate $text $options --step $step --batch $batch --context 0 --json >$work/json
+  set -- $(json peak_requested_bytes) $(json peak_allocated_bytes) $(json device_bytes)
+  if [ "$requested" = "$1" ] && [ "$2" -le "$allocated" ] && [ "$allocated" -le "$4" ] &&
+    [ "$5" -le "$reserved" ] && [ "$reserved" -le "$7" ]; then ok; else
+    bad "$model $batch $mode: measured $requested $allocated $reserved, the report has $*"
+  fi
+done <$work/rows
+[ $measured -gt 200 ] || bad "only $measured measured steps"
+
+# C. the README's section says what the goldens and the command say
+sed -n '/^## Where theory and reality differ/,/^## /p' README.md | tr -d ',' >$work/readme
+set -- $(awk '$1 == "tv_resnet50" && $2 == 16 && $3 == "train_fp32_adamw" { print $4, $5, $6 }' $work/rows)
+blocks=$(./vram estimate examples/models/resnet50.vram --train adamw --explain |
+  awk '$1 == "=" && $2 == "allocated" { print $3 }')
+cat >$work/wanted <<EOF
+requested|$1|
+blocks|$blocks|$((blocks - $1))
+allocated|$2|$(($2 - blocks))
+reserved|$3|$(($3 - $2))
+EOF
+sed -n 's/^| \([a-z]*\)[^|]*| \([0-9]*\) | \([0-9]*\) *|.*/\1|\2|\3/p' $work/readme >$work/found
+if cmp -s $work/wanted $work/found; then ok; else
+  bad "the README's table of ResNet-50 (<) and what was measured (>)"
+  diff $work/found $work/wanted
+fi
+# over all measured steps: how many, allocated above requested, reserved above allocated
+awk '{ print $6 / $5 - 1 }' $work/rows | sort -g >$work/above
+n=$(wc -l <$work/above)
+set -- $(awk '{ a = $5 / $4 - 1; if (a > m) m = a } END { printf "%.1f", 100 * m }' $work/rows) \
+  $(awk -v n=$n 'NR == 1 || NR == int((n + 1) / 2) || NR == n { printf "%.1f ", 100 * $1 }' $work/above)
+wanted="In $n measured training steps allocated is at most $1 % above requested and reserved $2 % to $4 % above allocated (median $3 %)."
+if tr '\n' ' ' <$work/readme | tr -s ' ' | grep -qF "$wanted"; then ok; else bad "the README does not say: $wanted"; fi

@@ -1,0 +1,281 @@
+# make dist, make install, a project that uses what is installed, manual page, shell completion:
+# sourced by part.sh.
+work=$PWD/build/install
+rm -rf "$work"
+mkdir -p "$work"
+version=$(sed -n 's/^#define VRAM_VERSION "\(.*\)"$/\1/p' vram.h)
+cell() { # cell NAME COMMAND...
+  cell=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then ok; else
+    bad "$cell"
+    head -15 "$work/log"
+  fi
+}
+refuse() { # refuse NAME TEXT COMMAND...: must fail and say TEXT
+  cell=$1 text=$2
+  shift 2
+  if ! "$@" >"$work/log" 2>&1 && grep -q "$text" "$work/log"; then ok; else
+    bad "$cell"
+    head -15 "$work/log"
+  fi
+}
+same() { # same NAME FILE FILE
+  if diff "$2" "$3" >"$work/log" 2>&1; then ok; else
+    bad "$1"
+    head -15 "$work/log"
+  fi
+}
+
+# A. make dist: the tracked files, twice the same bytes; it builds and passes its tests
+if have git && [ -e .git ]; then
+  git diff --quiet HEAD || echo "the tarball is the last commit: changes since then are not in it"
+  for i in 1 2; do
+    cell "make dist" "$MAKE" -s dist
+    mv "vram-$version.tar.gz" "$work/$i.tar.gz"
+    [ $i = 1 ] && sleep 1.1
+  done
+  same "make dist twice" "$work/1.tar.gz" "$work/2.tar.gz"
+  (cd "$work" && tar xzf 1.tar.gz)
+  git ls-tree -r --name-only HEAD | sort >"$work/tracked"
+  (cd "$work/vram-$version" && find . -type f | sed 's:^\./::') | sort >"$work/packed"
+  same "the tarball has the tracked files" "$work/tracked" "$work/packed"
+else
+  skip "no git repository: make dist"
+  mkdir "$work/vram-$version"
+  find . -type f ! -path './build/*' ! -path ./vram | tar cf - -T - | tar xf - -C "$work/vram-$version"
+fi
+tree=$work/vram-$version
+GIT_CEILING_DIRECTORIES=$work
+export GIT_CEILING_DIRECTORIES
+in_tree() { "$MAKE" -s --no-print-directory -C "$tree" "$@"; }
+cell "the tarball builds" in_tree vram
+cell "the tarball passes make check" in_tree check
+refuse "make dist without git" "needs the git repository" in_tree dist
+
+# B. what make install writes: below DESTDIR, with the right modes, nothing in the tree
+cat >"$work/expected" <<EOF
+bin/vram
+include/vram.h
+share/bash-completion/completions/vram
+share/cmake/vram/vramConfig.cmake
+share/cmake/vram/vramConfigVersion.cmake
+share/fish/vendor_completions.d/vram.fish
+share/man/man1/vram.1
+share/pkgconfig/vram.pc
+share/zsh/site-functions/_vram
+EOF
+stage="$work/a stage"
+touch "$work/before"
+sh=$(command -v dash || echo /bin/sh)
+staged() { (umask 077 && in_tree -j8 "$@" DESTDIR="$stage" PREFIX="/opt/R&D tools" SHELL="$sh"); }
+cell "make -n install" staged -n install
+if [ ! -e "$stage" ]; then ok; else bad "make -n install writes"; fi
+cell "make install" staged install
+(cd "$stage/opt/R&D tools" && find . -type f | sed 's:^\./::') | sort >"$work/found"
+same "installed files" "$work/expected" "$work/found"
+find "$stage" -type f | grep -v '/opt/R&D tools/' >"$work/found"
+same "nothing outside PREFIX" /dev/null "$work/found"
+find "$stage" -type f ! -name vram ! -perm 644 >"$work/found"
+find "$stage/opt/R&D tools" -type d ! -perm 755 >>"$work/found"
+find "$stage" -path '*/bin/vram' ! -perm 755 >>"$work/found"
+same "modes" /dev/null "$work/found"
+find "$tree" -newer "$work/before" >"$work/found"
+same "make install leaves the tree alone" /dev/null "$work/found"
+find "$stage" -type f ! -path '*/bin/*' -exec grep -l '@[A-Z]*@' {} + >"$work/found"
+same "every @NAME@ is filled in" /dev/null "$work/found"
+cell "make uninstall" staged uninstall
+cell "make uninstall once more" staged uninstall
+find "$stage" -type f -o -type d -name vram >"$work/found"
+same "make uninstall leaves no file" /dev/null "$work/found"
+refuse "a PREFIX that is no absolute path" "PREFIX=usr" in_tree install PREFIX=usr
+
+# C. an outside project, built against what is installed
+echo "vram $version: parameters 31400, gradients 31400, optimizer 62800" >"$work/figures"
+runs() { # runs NAME PROGRAM
+  "$2" >"$work/output" 2>&1
+  same "$1" "$work/figures" "$work/output"
+}
+strict="-Wall -Wextra -Wpedantic -Werror"
+consumer=tests/consumer
+by_pkg_config() { # by_pkg_config NAME OPTIONS...
+  name=$1
+  shift
+  have pkg-config || { skip "no pkg-config: $name"; return; }
+  flags=$(pkg-config "$@" --cflags vram) || { bad "$name: pkg-config"; return; }
+  for language in c c++; do
+    case $language in
+    c) compile="${CC:-cc} -std=c99" source=main.c ;;
+    c++) compile="g++ -std=c++11" source=main.cc ;;
+    esac
+    have "${compile%% *}" || { skip "no ${compile%% *}: $name"; continue; }
+    # pkg-config quotes for the shell
+    eval "set -- $flags"
+    cell "$name, $language" $compile $strict "$@" $consumer/$source -c -o "$work/main.o"
+    cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
+    cell "$name, $language" ${compile%% *} "$work/main.o" "$work/vram.o" -o "$work/program"
+    runs "$name, $language, run" "$work/program"
+    set --
+  done
+}
+by_cmake() { # by_cmake NAME OPTIONS...
+  name=$1
+  shift
+  have cmake || { skip "no cmake: $name"; return; }
+  rm -rf "$work/cmake"
+  cell "$name" cmake -S $consumer -B "$work/cmake" "$@"
+  cell "$name, build" cmake --build "$work/cmake"
+  runs "$name, c" "$work/cmake/consumer-c"
+  runs "$name, c++" "$work/cmake/consumer-cxx"
+}
+all_ways() { # all_ways NAME PREFIX PKG_CONFIG_OPTIONS...
+  tree_name=$1 prefix=$2
+  shift 2
+  PKG_CONFIG_PATH=$prefix/share/pkgconfig
+  export PKG_CONFIG_PATH
+  by_pkg_config "$tree_name: pkg-config" "$@"
+  by_cmake "$tree_name: find_package" "-DCMAKE_PREFIX_PATH=$prefix" -DWANTED=${version%.*}
+  unset PKG_CONFIG_PATH
+}
+cell "install to a prefix" in_tree install PREFIX="$work/a prefix"
+all_ways installed "$work/a prefix"
+if have cmake && have pkg-config; then
+  export PKG_CONFIG_PATH="$work/a prefix/share/pkgconfig"
+  by_cmake "CMake with pkg-config" -DVIA=pkg-config
+  pkg-config --modversion vram >"$work/found"
+  echo "$version" >"$work/version"
+  same "pkg-config --modversion" "$work/version" "$work/found"
+  unset PKG_CONFIG_PATH
+fi
+"$work/a prefix/bin/vram" --version >"$work/found"
+echo "vram $version" >"$work/version"
+same "vram --version" "$work/version" "$work/found"
+if have cmake; then
+  minor=${version#*.} minor=${minor%%.*} major=${version%%.*}
+  wanted() { rm -rf "$work/cmake" && cmake -S $consumer -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$work/a prefix" "-DWANTED=$1"; }
+  cell "the exact version" wanted "$version;EXACT"
+  cell "a range of versions" wanted "$version...$major.$((minor + 1))"
+  for v in $major.$((minor + 1)) $((major + 1)).0 $version.1 "$major.$((minor + 1))...$((major + 1))"; do
+    refuse "version $v" "requested version" wanted "$v"
+  done
+fi
+mkdir "$work/else"
+mv "$work/a prefix" "$work/else/where"
+all_ways moved "$work/else/where" --define-prefix
+cell "install with INCLUDEDIR elsewhere" in_tree install PREFIX="$work/c" INCLUDEDIR="$work/include of all"
+all_ways "INCLUDEDIR elsewhere" "$work/c"
+if have pkg-config; then
+  cell "install for a package" in_tree install DESTDIR="$work/root" PREFIX=/usr
+  export PKG_CONFIG_SYSROOT_DIR="$work/root" PKG_CONFIG_LIBDIR="$work/root/usr/share/pkgconfig"
+  export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1
+  by_pkg_config "below a sysroot: pkg-config"
+  unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS
+fi
+if have i686-linux-gnu-gcc; then
+  rm "$tree/vram"
+  cell "install for another machine" in_tree install CC=i686-linux-gnu-gcc CFLAGS=-Os PREFIX="$work/i686"
+  if [ "$(od -An -tu1 -j18 -N1 "$work/i686/bin/vram" | tr -d ' ')" = 3 ]; then ok; else
+    bad "the command is not of the other machine"
+  fi
+else skip "no i686-linux-gnu-gcc: install for another machine"; fi
+
+# D. the manual page: no warning, and the options, commands, keys of the command, no more, no less
+page=tools/install/vram.1
+if have mandoc; then
+  mandoc -T lint -W style $page >"$work/found" 2>&1
+  same "mandoc -T lint" /dev/null "$work/found"
+else skip "no mandoc"; fi
+if have groff; then
+  groff -mandoc -ww -Tascii $page 2>&1 >/dev/null | cat >"$work/found"
+  same "groff -ww" /dev/null "$work/found"
+else skip "no groff"; fi
+options() { grep -o -e '--[a-z][a-z-]*' | sort -u; }
+commands=$(./vram -h | sed -n 's/^  vram \([a-z]*\) .*/\1/p')
+# in the help an option begins a line, or follows another one and a comma
+for command in "" $commands; do ./vram $command -h; done |
+  sed -n -e 's/^  vram --/  --/' -e 's/^  --/--/p' | sed 's/  .*//' | options >"$work/help"
+sed -n -e 's/^\.It Fl -/--/' -e 's/ , Fl -/ --/gp' -e 's/^--/--/p' $page | options >"$work/page"
+grep -v -e '^--help$' "$work/page" >"$work/found"
+same "options of the help (<) and the manual page (>)" "$work/help" "$work/found"
+./vram complete "" | cut -f1 >"$work/commands"
+sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' $page | sort -u >"$work/found"
+echo "$commands" | sort -u >"$work/help"
+same "commands of the help (<) and the manual page (>)" "$work/help" "$work/found"
+./vram list -h | sed 's/vram list //' | tr '|' '\n' | sort >"$work/help"
+sed -n 's/^\.It Cm list Cm //p' $page | sort >"$work/found"
+same "things to list in the help (<) and the manual page (>)" "$work/help" "$work/found"
+# keys of the report; the categories and the sources of figures are values here
+{
+  ./vram estimate resnet50 --train adamw --json
+  ./vram fit resnet50 --train adamw --budget 24GiB --json
+} |
+  sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"sources":{[^}]*}/"sources":0/' |
+  grep -o '"[a-z_]*":' | tr -d '":' | sort -u >"$work/help"
+sed -n '/^\.Sh JSON/,/^\.Sh ENV/p' $page | sed -n 's/^\.\(It \)\{0,1\}Va //p' | tr -d ',:.' |
+  tr -s ' ' '\n' | grep -v '^$' | sort -u >"$work/found"
+same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
+
+# E. completion: what the shells' own functions offer at the end of a line
+cat >"$work/lines" <<'EOF'
+vram : estimate fit list
+vram estimate --am: --amp
+vram estimate --amp : bf16 fp16
+vram estimate --train adamw_8: adamw_8bit
+vram estimate --gpu rtx409: rtx4090
+vram estimate --rules i: ideal
+vram estimate --infer --batch :
+vram estimate resnet5: resnet50
+vram fit --solve : batch segments
+vram fit --so: --solve
+vram list g: gpus
+vram estimate tests/consumer/ma: tests/consumer/main.c tests/consumer/main.cc
+vram estimate --events tests/consumer/C: tests/consumer/CMakeLists.txt
+vram nothing :
+EOF
+try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
+  have "$1" || { skip "no $1"; return; }
+  while IFS=: read -r line wanted; do
+    PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort >"$work/found"
+    echo $wanted | tr ' ' '\n' | grep -v '^$' | sort >"$work/wanted"
+    same "$1 completes '$line'" "$work/wanted" "$work/found"
+  done <"$work/lines"
+}
+cat >"$work/try.bash" <<'EOF'
+. tools/install/vram.bash
+read -ra COMP_WORDS <<<"$1"
+[[ $1 == *' ' ]] && COMP_WORDS+=('')
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_vram
+printf '%s\n' "${COMPREPLY[@]}"
+EOF
+cat >"$work/try.fish" <<'EOF'
+source tools/install/vram.fish
+complete -C "$argv[1]" | cut -f1
+EOF
+# zsh's helpers only add words while it edits a line: here they print them
+cat >"$work/try.zsh" <<'EOF'
+emulate zsh
+_describe() { print -rl -- ${${(P)2}%%:*} }
+_files() { print -rl -- $PREFIX*(N) }
+_vram() { . tools/install/vram.zsh }
+words=(${(s: :)1}) PREFIX=
+[[ $1 == *' ' ]] || PREFIX=$words[-1]
+[[ $1 == *' ' ]] && words+=('')
+CURRENT=$#words
+_vram
+EOF
+try bash "$work/try.bash"
+try fish "$work/try.fish"
+try zsh "$work/try.zsh"
+if have zsh; then # and once as a user types it
+  cp tools/install/vram.zsh "$work/_vram"
+  cat >"$work/type.zsh" <<'EOF'
+zmodload zsh/zpty
+zpty terminal zsh -f -i
+zpty -w terminal "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep"
+zpty -w -n terminal $'vram estimate --optim-impl fu\t; echo done | tr a-z A-Z\n'
+while zpty -r terminal text; do print -r -- $text; [[ $text == *DONE* ]] && break; done
+EOF
+  PATH=$PWD:$PATH timeout 60 zsh "$work/type.zsh" "$work" >"$work/found" 2>&1
+  cell "zsh completes what is typed" grep -q 'optim-impl fused' "$work/found"
+fi
