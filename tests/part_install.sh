@@ -210,7 +210,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram fit resnet50 --train adamw --budget 24GiB --json
 } |
   sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"sources":{[^}]*}/"sources":0/' |
-  grep -o '"[a-z_]*":' | tr -d '":' | sort -u >"$work/help"
+  grep -o '"[a-z0-9_]*":' | tr -d '":' | sort -u >"$work/help"
 sed -n '/^\.Sh JSON/,/^\.Sh ENV/p' $page | sed -n 's/^\.\(It \)\{0,1\}Va //p' | tr -d ',:.' |
   tr -s ' ' '\n' | grep -v '^$' | sort -u >"$work/found"
 same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
