@@ -8,7 +8,7 @@ TRUTH ?= ../shared/data/truth
 all: vram
 	./vram estimate examples/models/resnet50.vram --train adamw
 
-vram: tools/vram.c vram.h build/models.h
+vram: tools/vram.c tools/vram_html.h vram.h build/models.h
 	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c
 
 # the built-in models: examples/models as arrays of lines
@@ -80,6 +80,7 @@ MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_blo
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
+ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
 ARGS_test_step = tests/golden $(CASES)
@@ -90,7 +91,7 @@ $(B)/impl.o: tests/impl.c vram.h
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@
-$(B)/test_tool: tools/vram.c build/models.h
+$(B)/test_tool: tools/vram.c tools/vram_html.h build/models.h
 FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
@@ -124,7 +125,7 @@ coverage:
 	@+MAKE="$(MAKE)" sh tests/coverage.sh
 
 format:
-	clang-format -i vram.h tools/*.c tests/*.c tests/*.h tests/*/*.c
+	clang-format -i vram.h tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.c
 
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 

@@ -19489,6 +19489,9 @@ static int vram__svg_step(vram__svg *d, int y) {
     if (v > UINT64_MAX - step)
       break;
   }
+  vram__pen_f(p,
+              "<rect class=\"plot\" fill=\"none\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
+              d->plot.x, d->plot.y, d->plot.w, d->plot.h);
   vram__svg_areas(d);
   for (i = 1; i < n; i++)
     vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", band[i].from, y, d->plot.y + d->plot.h);
@@ -19684,9 +19687,12 @@ static int vram__svg_body(vram__svg *d) {
     y = vram__svg_words(d, y, o->subtitle) + 120;
   if (d->t)
     y = vram__svg_step(d, y) + 220;
-  y = vram__svg_legend(d, y);
+  if (d->t)
+    y = vram__svg_legend(d, y) + 140;
   if (d->cell)
-    y = vram__svg_live(d, y + 140);
+    y = vram__svg_live(d, y);
+  if (!d->t)
+    y = vram__svg_legend(d, y + 140) - 100;
   return y;
 }
 

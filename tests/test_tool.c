@@ -158,7 +158,10 @@ static void right(void) {
       {"estimate - --train adamw --table --live", "layer ", 0},
       {"estimate - --no-table", "m  infer", 0},
       {"estimate - --terms", "m  infer", 0},
-      {"estimate - --train sgd --svg /dev/null", "m  train sgd", 0},
+      {"estimate - --train sgd --svg /dev/null --html /dev/null", "m  train sgd", 0},
+      {"estimate - --svg -", "<svg ", 0},
+      {"estimate - --gpu t4 --html -", "<!doctype html>", 0},
+      {"estimate - --train adamw --budget 1MiB --html -", "<!doctype html>", TOO_LARGE},
       {"estimate " MODEL "--train adamw --live --table", "layer ", 0},
   };
   size_t i;
@@ -320,9 +323,11 @@ static void options(void) {
       {"estimate - --train sgd --master-weights",
        "vram: no low-precision parameters for '--master-weights' (expected --dtype)"},
       {"estimate - --json --csv",
-       "vram: standard output takes one of --json, --csv and --events -"},
+       "vram: standard output takes one of --json, --csv and one FILE -"},
       {"estimate - --json --events -",
-       "vram: standard output takes one of --json, --csv and --events -"},
+       "vram: standard output takes one of --json, --csv and one FILE -"},
+      {"estimate - --svg - --html -",
+       "vram: standard output takes one of --json, --csv and one FILE -"},
       {"estimate tests/errors.txt",
        "tests/errors.txt:1:1: an unknown op (found Texts, expected an op of `vram list ops`)"},
   };
@@ -418,6 +423,10 @@ static void no_output(void) {
   TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
   EQUAL(command("estimate - --svg /dev/full", small, sizeof small - 1), OTHER);
   TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
+  EQUAL(command("estimate - --html /dev/full", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
+  EQUAL(command("estimate - --html no/such/file", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write 'no/such/file': No such file or directory\n");
   out_path = "/dev/full";
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {
     snprintf(test_where, sizeof test_where, "vram %s >/dev/full", rows[i]);
@@ -443,7 +452,7 @@ static void no_memory(void) {
                                      "estimate - --train sgd --table --live",
                                      "estimate - --train sgd --checkpoint-nodes a..b --csv",
                                      "estimate - --dim N=3",
-                                     "estimate - --train sgd --svg /dev/null",
+                                     "estimate - --train sgd --svg /dev/null --html /dev/null",
                                      "fit - --train sgd --checkpoint-nodes a..b --budget 1GiB",
                                      "list models"};
   size_t i;

@@ -87,6 +87,7 @@ static const char help_estimate[] =
     "  --explain             from the tensors to the device: each difference, and its reason\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
     "  --svg FILE            a picture: memory over the step, and what lives at the peak\n"
+    "  --html FILE           a page with both, the summary and the table; loads nothing\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
@@ -285,22 +286,22 @@ static const char *human(uint64_t b) {
 
 static const char *bold = "", *dim = "", *plain = "";
 
-static void json_text(const char *s) {
-  putchar('"');
+static void json_text(FILE *f, const char *s) {
+  putc('"', f);
   for (; *s; s++)
     if (*s == '"' || *s == '\\')
-      printf("\\%c", *s);
-    else if ((unsigned char)*s < 32 || (unsigned char)*s > 126)
-      printf("\\u%04x", (unsigned)(unsigned char)*s);
+      fprintf(f, "\\%c", *s);
+    else if ((unsigned char)*s < 32 || (unsigned char)*s > 126 || *s == '<') /* </script> */
+      fprintf(f, "\\u%04x", (unsigned)(unsigned char)*s);
     else
-      putchar(*s);
-  putchar('"');
+      putc(*s, f);
+  putc('"', f);
 }
 
 /* ---- estimate ---- */
 
 typedef struct job {
-  const char *model, *events, *svg, *optimizer, *gpu, *checkpoint;
+  const char *model, *events, *svg, *html, *optimizer, *gpu, *checkpoint;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_dim dims[VRAM_MAX_DIMS];
@@ -382,8 +383,9 @@ static int option(job *j, const char *a, char *v) {
       !strcmp(a, "--batch") || !strcmp(a, "--dim") || !strcmp(a, "--budget") ||
       !strcmp(a, "--gpu") || !strcmp(a, "--cc") || !strcmp(a, "--context") ||
       !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--svg") ||
-      !strcmp(a, "--units") || !strcmp(a, "--prefetch") || !strcmp(a, "--pinned") ||
-      !strcmp(a, "--checkpoint") || !strcmp(a, "--checkpoint-nodes") || !strcmp(a, "--solve")) {
+      !strcmp(a, "--html") || !strcmp(a, "--units") || !strcmp(a, "--prefetch") ||
+      !strcmp(a, "--pinned") || !strcmp(a, "--checkpoint") || !strcmp(a, "--checkpoint-nodes") ||
+      !strcmp(a, "--solve")) {
     if (!v || !strncmp(v, "--", 2))
       return bad("no value behind", a, NULL), 0;
   } else
@@ -490,6 +492,8 @@ static int option(job *j, const char *a, char *v) {
     j->events = v;
   else if (!strcmp(a, "--svg"))
     j->svg = v;
+  else if (!strcmp(a, "--html"))
+    j->html = v;
   else if (!strcmp(a, "--units")) {
     if (!strcmp(v, "iec"))
       unit_kind = VRAM_UNITS_IEC;
@@ -528,9 +532,9 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
   mode_text(j, mode, sizeof mode);
   printf("{\"model\":");
-  json_text(name);
+  json_text(stdout, name);
   printf(",\"mode\":");
-  json_text(mode);
+  json_text(stdout, mode);
   printf(",\"rules\":\"%s\"", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
 #define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
   NUMBER(params_bytes);
@@ -562,7 +566,7 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
            r->phase[i].allocated_peak_bytes);
   printf("},\"peak_phase\":\"%s\",\"peak_node\":", phase_name[r->peak_phase]);
   vram_node_name(r->peak_node, name, sizeof name);
-  json_text(name);
+  json_text(stdout, name);
   printf(",\"peak_categories\":{");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     printf("%s\"%s\":%" PRIu64, i ? "," : "", category_name[i], r->peak_category_bytes[i]);
@@ -585,9 +589,36 @@ static void shape_text(const vram_dims *d, char *to, size_t cap) {
   snprintf(to + n, cap - n, "]");
 }
 
-/* The table of layers; the lines that an op was written out to count as one. */
+typedef struct layer { /* a node; the lines that an op was written out to count as one */
+  const vram_node *node, *last, *next;
+  vram_node_report sum;
+} layer;
+
+/* The layer that begins at l->next or behind it; 0: there is none. */
+static int next_layer(layer *l, const vram_node_report *rep) {
+  const vram_node *m = l->next;
+  while (m && (m->op >= VRAM_OP_COUNT || m->op == VRAM_OP_buffer))
+    m = m->next;
+  if (!m)
+    return 0;
+  l->node = l->last = m;
+  l->sum = rep[m->index];
+  while (m->next && (m->flags & VRAM_NODE_INNER)) {
+    m = m->next;
+    if (m->op < VRAM_OP_COUNT)
+      l->last = m;
+    l->sum.params += rep[m->index].params;
+    l->sum.saved_bytes += rep[m->index].saved_bytes;
+    l->sum.output_bytes = rep[l->last->index].output_bytes;
+    l->sum.live_bytes = rep[m->index].live_bytes;
+    l->sum.dtype = rep[l->last->index].dtype;
+  }
+  l->next = m->next;
+  return 1;
+}
+
 static void print_table(const job *j, const vram_graph *g, const vram_node_report *rep) {
-  const vram_node *n, *m;
+  layer l;
   char name[MAX_NODE_NAME], shape[160];
   uint64_t params = 0, saved = 0;
   if (j->csv)
@@ -595,35 +626,21 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
   else
     printf("%s%-38s %-18s %-22s %12s %11s %11s %11s%s\n", bold, "layer", "type", "output", "params",
            "output", "saved", "live", plain);
-  for (n = g->first; n; n = m->next) {
-    vram_node_report t = rep[n->index];
-    const vram_node *last = n;
-    m = n;
-    if (n->op >= VRAM_OP_COUNT)
-      continue;
-    while (m->next && (m->flags & VRAM_NODE_INNER)) {
-      m = m->next;
-      if (m->op < VRAM_OP_COUNT)
-        last = m;
-      t.params += rep[m->index].params;
-      t.saved_bytes += rep[m->index].saved_bytes;
-      t.output_bytes = rep[last->index].output_bytes;
-      t.live_bytes = rep[m->index].live_bytes;
-      t.dtype = rep[last->index].dtype;
-    }
-    if (n->op == VRAM_OP_buffer)
-      continue;
-    vram_node_name(n, name, sizeof name);
-    shape_text(last->out[0].d, shape, sizeof shape);
+  l.next = g->first;
+  while (next_layer(&l, rep)) {
+    const vram_node_report t = l.sum;
+    vram_node_name(l.node, name, sizeof name);
+    shape_text(l.last->out[0].d, shape, sizeof shape);
     params += t.params;
     saved += t.saved_bytes;
     if (j->csv)
       printf("%s,%s,\"%s\",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", name,
-             vram_op_name(n->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
+             vram_op_name(l.node->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
              t.output_bytes, t.saved_bytes, t.live_bytes);
     else
-      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s\n", name, vram_op_name(n->op),
-             shape, t.params, human(t.output_bytes), human(t.saved_bytes), human(t.live_bytes));
+      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s\n", name,
+             vram_op_name(l.node->op), shape, t.params, human(t.output_bytes), human(t.saved_bytes),
+             human(t.live_bytes));
   }
   if (!j->csv)
     printf("%s%-38s %-18s %-22s %12" PRIu64 " %11s %11s%s\n\n", bold, "total", "", "", params, "",
@@ -788,6 +805,9 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
 
 enum { COLUMNS = 1024 };
 
+/* FILE is - */
+static int is_output(const char *path) { return path && !strcmp(path, "-"); }
+
 typedef struct scene { /* what a picture shows */
   vram_timeline timeline;
   void *columns;
@@ -849,21 +869,35 @@ static int to_file(void *user, const char *bytes, size_t n) {
   return fwrite(bytes, 1, n, (FILE *)user) != n;
 }
 
-static int write_svg(const char *path, scene *s, const vram_report *r) {
-  FILE *f;
+static int write_svg(FILE *f, const scene *s, const vram_report *r) {
   vram_sink sink;
-  vram_result bad_sink;
-  errno = 0;
-  f = strcmp(path, "-") ? fopen(path, "w") : stdout;
-  if (!f)
-    return cannot("write", path, OTHER);
   sink.write = to_file;
   sink.user = f;
-  bad_sink = vram_write_svg(&s->timeline, r, s->live, s->nlive, &s->options, s->scratch,
-                            vram_svg_bytes(s->nlive), &sink);
-  if (f != stdout && fclose(f))
-    bad_sink = VRAM_ERR_WRITE;
-  return bad_sink ? cannot("write", path, OTHER) : FITS;
+  return vram_write_svg(&s->timeline, r, s->live, s->nlive, &s->options, s->scratch,
+                        vram_svg_bytes(s->nlive), &sink) != VRAM_OK;
+}
+
+#include "vram_html.h"
+
+/* --svg and --html */
+static int write_pictures(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
+                          const vram_report *r, int fits) {
+  scene s;
+  int k, status = scene_begin(&s, j, g, scratch, bytes, r);
+  for (k = 0; k < 2 && !status; k++) {
+    const char *path = k ? j->html : j->svg;
+    FILE *f;
+    int failed;
+    if (!path)
+      continue;
+    errno = 0;
+    f = strcmp(path, "-") ? fopen(path, "w") : stdout;
+    failed = !f || (k ? write_html(f, j, g, &s, r, fits) : write_svg(f, &s, r));
+    if ((f && f != stdout && fclose(f)) || failed)
+      status = cannot("write", path, OTHER);
+  }
+  scene_end(&s);
+  return status;
 }
 
 /* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
@@ -932,7 +966,7 @@ static int estimate(int argc, char **argv) {
   vram_graph g;
   vram_error err;
   vram_range *ranges = NULL;
-  int i, fits = 1, status;
+  int i, taken, fits = 1, status;
   size_t len = 0;
   char *text = NULL;
   void *mem = NULL, *scratch = NULL;
@@ -942,8 +976,9 @@ static int estimate(int argc, char **argv) {
   status = arguments(&j, argc, argv);
   if (status || !j.model)
     return status;
-  if (j.json + j.csv + (j.events && !strcmp(j.events, "-")) > 1)
-    return bad("standard output takes one of --json, --csv and --events -", NULL, NULL);
+  taken = j.json + j.csv + is_output(j.events) + is_output(j.svg) + is_output(j.html);
+  if (taken > 1)
+    return bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
   status = read_model(j.model, &text, &len);
   if (status)
     return status;
@@ -981,9 +1016,9 @@ static int estimate(int argc, char **argv) {
   }
   need = vram_step_bytes(&g, &j.o);
   scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-  if (j.table || j.csv)
+  if (j.table || j.csv || j.html)
     j.o.nodes = (vram_node_report *)calloc(g.nnode + 1u, sizeof *j.o.nodes);
-  if (!scratch || ((j.table || j.csv) && !j.o.nodes)) {
+  if (!scratch || ((j.table || j.csv || j.html) && !j.o.nodes)) {
     fprintf(stderr, "vram: out of memory (the step needs %s)\n", human(need));
     status = OTHER;
     goto done;
@@ -1010,22 +1045,18 @@ static int estimate(int argc, char **argv) {
       goto done;
     }
   }
-  if (j.svg) {
-    scene picture;
-    status = scene_begin(&picture, &j, &g, scratch, need, &r);
-    if (!status)
-      status = write_svg(j.svg, &picture, &r);
-    scene_end(&picture);
+  fits = !j.has_budget || r.device_bytes.expected <= j.budget;
+  if (j.svg || j.html) {
+    status = write_pictures(&j, &g, scratch, need, &r, fits);
     if (status)
       goto done;
   }
-  fits = !j.has_budget || r.device_bytes.expected <= j.budget;
   status = fits ? FITS : TOO_LARGE;
   if (j.json)
     print_json(&j, &g, &r, fits);
   else if (j.csv)
     print_table(&j, &g, j.o.nodes);
-  else if (ev != stdout) {
+  else if (!taken) {
     if (j.table)
       print_table(&j, &g, j.o.nodes);
     print_summary(&j, &g, &r, fits);
