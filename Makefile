@@ -45,7 +45,7 @@ help:
 
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link measure export install coverage
+  units-i686 units-powerpc units-s390x truth compile link measure export install render coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -61,7 +61,7 @@ test-all:
 FUZZ_SECONDS ?= 20
 export FUZZ_SECONDS LONG
 
-part-units part-truth part-measure part-export part-install part-explain: vram
+part-units part-truth part-measure part-export part-install part-explain part-render: vram
 part-%:
 	@mkdir -p build/part
 	@+MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; tail -n 1 build/part/$*.log

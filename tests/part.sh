@@ -84,7 +84,7 @@ coverage)
     ok
     cat build/part/coverage.out
   fi ;;
-text | static | fuzz | link | measure | export | install | explain)
+text | static | fuzz | link | measure | export | install | explain | render)
   . "tests/part_$part.sh" ;;
 *) bad "no such part" ;;
 esac

@@ -120,7 +120,7 @@ static const char *const html_script[] = {
     "  function over(e) {\n"
     "    const box = plot.getBoundingClientRect();\n"
     "    if (e.clientX < box.left || e.clientX >= box.right || e.clientY < box.top - 20 ||\n"
-    "        e.clientY > box.bottom) return hide();\n"
+    "        e.clientY > box.bottom + 2) return hide();\n"
     "    column(Math.floor((e.clientX - box.left) / box.width * (P.events + 1) / P.width),\n"
     "      e.clientX, e.clientY);\n"
     "  }\n"
