@@ -18680,9 +18680,10 @@ VRAM_API void vram_timeline_add(void *timeline, const vram_event *e) {
   if (t->now.total > t->peak.total)
     t->peak = t->now;
   while (at / t->width >= t->cap) { /* two columns become one */
-    for (i = 0; i < t->ncolumn - i; i++)
-      t->column[i] = t->column[2 * i + (2 * i + 1 < t->ncolumn &&
-                                        t->column[2 * i + 1].total > t->column[2 * i].total)];
+    for (i = 0; i < t->ncolumn - i; i++) {
+      const vram_moment *pair = t->column + i + i;
+      t->column[i] = pair[i + i + 1 < t->ncolumn && pair[1].total > pair[0].total];
+    }
     t->ncolumn = i;
     t->width *= 2;
   }

@@ -361,7 +361,7 @@ static int option(job *j, const char *a, char *v) {
     return j->training = a, j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
-  if (j->fit ? in(a, "--csv --table --no-table --live --terms --events --svg")
+  if (j->fit ? in(a, "--csv --table --no-table --live --terms --events --svg --html")
              : !strcmp(a, "--solve"))
     return bad("not an option of this command", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--csv"))
@@ -1168,14 +1168,14 @@ static void print_solution_json(const job *j, const vram_solution *s) {
   char mode[128];
   mode_text(j, mode, sizeof mode);
   printf("{\"model\":");
-  json_text(j->model);
+  json_text(stdout, j->model);
   printf(",\"mode\":");
-  json_text(mode);
+  json_text(stdout, mode);
   printf(",\"rules\":\"%s\",\"solve\":", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
   if (j->solve)
     printf("\"dim:%s\"", j->solve);
   else
-    json_text(j->segments ? "segments" : "batch");
+    json_text(stdout, j->segments ? "segments" : "batch");
   printf(",\"budget_bytes\":%" PRIu64, j->budget);
   json_value("value", &s->fits, (uint64_t)s->fits.value);
   json_value("next", &s->next, (uint64_t)s->next.value);
