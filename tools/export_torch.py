@@ -372,12 +372,11 @@ def measure(func, args, kwargs):
         given.append(c)
         return c
 
-    with torch.autocast(device_type="cpu", enabled=False):
-        args, kwargs = tree_map_only(torch.Tensor, copy, (args, kwargs))
-        storages = [t.untyped_storage() for t in given]
-        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()), lambda t: t)
-        with Storages(storages) as live, hooks:
-            result = func(*args, **kwargs)
+    args, kwargs = tree_map_only(torch.Tensor, copy, (args, kwargs))
+    storages = [t.untyped_storage() for t in given]
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()), lambda t: t)
+    with Storages(storages) as live, hooks:
+        result = func(*args, **kwargs)
     of = lambda ts: [id(t.untyped_storage()) for t in ts]
     results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
     saved, ins, outs = dict.fromkeys(of(kept)), of(given), of(results)
@@ -390,6 +389,35 @@ def measure(func, args, kwargs):
         [k for k, s in enumerate(outs) if s in saved and s not in ins],
         max(0, live.peak - stays),
     )
+
+
+class Answers(TorchFunctionMode):
+    """Answers what programs ask about masks, where there are no values: all of it is set, nothing of it is not. What else depends
+    on values raises DataDependentOutputException."""
+
+    def __init__(self):
+        super().__init__()
+        self.notes = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if (
+            name in ("__bool__", "item")
+            and isinstance(args[0], FakeTensor)
+            and hasattr(args[0], "vram_answer")
+        ):
+            frame, torch_files = sys._getframe(1), os.path.dirname(torch.__file__)
+            while frame.f_code.co_filename.startswith(torch_files) or frame.f_code.co_filename == __file__:
+                frame = frame.f_back
+            at = f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+            note = f"{at} looks at values; taken to be {args[0].vram_answer}"
+            if note not in self.notes:
+                self.notes.append(note)
+            return args[0].vram_answer
+        r = func(*args, **(kwargs or {}))
+        if name in ("all", "any") and isinstance(r, FakeTensor):
+            r.vram_answer = name == "all"
+        return r
 
 
 class Recorder(TorchFunctionMode):
@@ -540,6 +568,7 @@ class Recorder(TorchFunctionMode):
         if self.unit:
             return func(*args, **kwargs)
         start = len(self.nodes)
+        self.had_grad = bool(args) and getattr(args[0], "requires_grad", False)
         if name == "__get__":
             r = func(*args, **kwargs)
             attr = getattr(func.__self__, "__name__", "")
@@ -745,6 +774,8 @@ class Recorder(TorchFunctionMode):
         if "x" not in a:
             raise NoWord("a shape that depends on data")
         c, x, y = a["c"], a["x"], a["y"]
+        if c.dtype is not torch.bool:  # x.where(c, y)
+            c, x = x, c
         t = [v for v in (x, y) if self.on_device(v)]
         if len(t) == 2:
             self.emit("where", [c, x, y], r)
@@ -1346,32 +1377,27 @@ class Recorder(TorchFunctionMode):
         r = func(*args, **kwargs)
         if not self.on_device(x):
             return r
-        if x.requires_grad or (isinstance(v, torch.Tensor) and v.requires_grad):
-            self.custom(
-                "setitem", func, args, kwargs, r, "assignment to a part of a tensor with a gradient", start
-            )
+        steps, used = self.index_steps(x, idx)
+        tensor, grad = self.on_device(v), self.had_grad or getattr(v, "requires_grad", False)
+        if used and (grad or used[0][0] != 0 or not tensor) or grad and not tensor:
+            self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form", start)
             return r
         state = self.ref(x)
-        steps, used = self.index_steps(x, idx)
         for op, keys in steps:
             state = self.made(op, [state], keys)
-        tensor = self.on_device(v)
-        if tensor and v.dtype != x.dtype:
-            self.note(f"assignment with a conversion ({self.paths[-1]})")
         if used:
-            if used[0][0] != 0 or not tensor:
-                self.custom("setitem", func, args, kwargs, r, "assignment through index tensors", start)
-            else:
-                self.made(
-                    "index_put",
-                    [state] + [t if isinstance(t, Ref) else self.ref(t) for _, t in used] + [self.ref(v)],
-                    {"inplace": 1},
-                )
-        elif tensor:
-            self.made("add", [state, self.ref(v)], {"inplace": 1})  # copy_ allocates nothing either
+            index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
+            self.made("index_put", [state] + index + [self.ref(v)], {"inplace": 1})
+        elif tensor:  # from another device nothing is allocated
+            self.copied(state, v)
         else:
             self.made("fill", [state], {"inplace": 1})
         return r
+
+    def copied(self, state, v):
+        """copy_ into a value allocates as add_ does; its backward makes zeros where the value had a gradient, as many bytes as the
+        negative that sub_ makes"""
+        self.made("sub" if self.had_grad else "add", [state, self.ref(v)], {"inplace": 1})
 
     def op_index_put(self, a, r, inplace):
         if a["x"].requires_grad or a["values"].requires_grad or not inplace:
@@ -1528,11 +1554,8 @@ class Recorder(TorchFunctionMode):
     op_uniform = op_normal = op_random = op_exponential = op_bernoulli
 
     def op_copy(self, a, r, _):
-        x, y = a[0][:2]
-        if x.requires_grad or (isinstance(y, torch.Tensor) and y.requires_grad):
-            raise NoWord("a copy with a gradient")
-        if isinstance(y, torch.Tensor) and y.dtype == x.dtype and self.on_device(y):
-            self.emit("add", [x, y], r, {"inplace": 1}, name="copy")
+        if self.on_device(a[0][1]):
+            self.copied(self.ref(a[0][0]), a[0][1])
 
     # ---- losses
     def loss(self, op, a, r, xs, extra=None):
@@ -1723,9 +1746,8 @@ def run(module, forward, inputs, amp=None):
             setattr(m, n, lambda *a, **k: False)
         nn.Module.__call__ = hooked
         torch.autograd.Function.apply = classmethod(unseen)
-        with torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t), torch.autocast(
-            rec.device, dtype=amp or torch.bfloat16, enabled=amp is not None
-        ), rec:
+        hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
+        with hooks, autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not fake_device), rec:
             out = forward(**inputs)
     finally:
         gc.enable()
@@ -1971,14 +1993,55 @@ def write(rec, name, comment):
     return "\n".join(head + text + ["output " + " ".join(rec.outputs + sorted(rec.kept))]) + "\n"
 
 
+def to_fake_device(module, inputs):
+    """the inputs, moved; parameters and buffers of the module are replaced, shared ones once"""
+    new = {}
+
+    def moved(t):
+        if t.device.type == fake_device and isinstance(t, FakeTensor):
+            return t
+        if id(t) not in new:
+            made = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=fake_device)
+            made = nn.Parameter(made, t.requires_grad) if isinstance(t, nn.Parameter) else made
+            new[id(t)] = made, t  # keeps t, so that its id stays its own
+        return new[id(t)][0]
+
+    for m in module.modules():
+        for owned in (m._parameters, m._buffers):
+            owned.update({k: moved(t) for k, t in owned.items() if t is not None})
+        if isinstance(m, nn.RNNBase):
+            m._flat_weights = [getattr(m, n) for n in m._flat_weights_names]
+    return {k: t.detach().to(fake_device).requires_grad_(t.requires_grad) for k, t in inputs.items()}
+
+
+@contextlib.contextmanager
+def autocast(device, dtype):
+    """torch.autocast, also on a device that is only pretended; dtype None: none"""
+    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    torch.set_autocast_enabled(device, dtype is not None)
+    torch.set_autocast_dtype(device, dtype or before[1])
+    torch.autocast_increment_nesting()
+    try:
+        yield
+    finally:
+        torch.autocast_decrement_nesting()
+        torch.clear_autocast_cache()
+        torch.set_autocast_enabled(device, before[0])
+        torch.set_autocast_dtype(device, before[1])
+
+
 def one_text(loaded, sizes):
     """the text for these sizes, and notes"""
     module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
-    with torch.enable_grad() if module.training else torch.no_grad():
-        forward(**inputs)  # what a module keeps from its first pass is there before the step
+    if fake_device:
+        inputs = to_fake_device(module, inputs)
+    answers = Answers()
+    with torch.enable_grad() if module.training else torch.no_grad(), answers:
+        with torch.backends.cudnn.flags(enabled=not fake_device):
+            forward(**inputs)  # what a module keeps from its first pass is there before the step
         rec = run(module, forward, inputs)
         amp = run(module, forward, inputs, torch.bfloat16)
-    for n in amp.notes:
+    for n in amp.notes + answers.notes:
         rec.note(n)
     rec = resolve_conversions(rec, amp)
     return write(rec, loaded.name, loaded.comment), rec.notes
@@ -2030,7 +2093,7 @@ def fail_monomial(name):
     raise NotProportional(name)
 
 
-def merge(texts, dims):
+def merge(texts, dims, defaults={}):
     """One text with dims for numbers that follow them. texts[0]: all dims at their default, texts[k]:
     dim k - 1 at another value. dims: name, default, other value."""
     lines = [t.split("\n") for t in texts]
@@ -2060,7 +2123,7 @@ def merge(texts, dims):
         ]
         out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
     at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1
-    out.insert(at, "dim " + " ".join(f"{n}={a}" for n, a, _ in dims))
+    out.insert(at, "dim " + " ".join(f"{n}={defaults.get(n, a)}" for n, a, _ in dims))
     return "\n".join(out)
 
 
@@ -2075,15 +2138,23 @@ def condensed(notes):
 def export(loaded):
     """The text form of a Loaded, and notes on what it cannot say. make_inputs is called with every dim at its
     default, and with each at twice that, to see which numbers follow it."""
-    one = lambda **sizes: one_text(loaded, {**dict(loaded.dims), **sizes})
+    default = dict(loaded.dims)
+    one = lambda **sizes: one_text(loaded, {**default, **sizes})
     dims = [(n, a, 2 * a) for n, a in loaded.dims]
     text, notes = one()
     while dims:
         try:
-            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims), condensed(notes)
+            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims, dict(loaded.dims)), condensed(
+                notes
+            )
         except NotProportional as e:
-            gone = next((d for d in dims if d[0] == str(e)), dims[-1])
-            notes.append(f"{gone[0]} stays a number: {e} does not follow it as a product")
+            n, a, b = gone = next((d for d in dims if d[0] == str(e)), dims[-1])
+            if a == 1:  # axes of one element are left out of some copies and sums
+                default[n], dims[dims.index(gone)] = 2, (n, 2, 4)
+                text, notes = one()
+                notes.append(f"{n}=1 runs other operations; the text is that of {n}=2 and more")
+                continue
+            notes.append(f"{n} stays a number: {e} does not follow it as a product")
             dims.remove(gone)
     return text, condensed(notes)
 
@@ -2103,11 +2174,23 @@ class Loaded:
     comment: str = ""
 
 
+fake_device = None  # inside without_memory(): where modules and inputs are moved before they run
+
+
 @contextlib.contextmanager
-def without_memory():
-    """where tensors have shapes and no storage: modules of any size load and run"""
-    with FakeTensorMode(allow_non_fake_inputs=True), without_initial_values():
-        yield
+def without_memory(device="cuda"):
+    """where tensors have shapes and no storage: modules of any size load and run, as on a GPU of compute capability 9.0"""
+    global fake_device
+    before, fake_device = fake_device, device
+    capability, torch.cuda.get_device_capability = torch.cuda.get_device_capability, lambda device=None: (
+        9,
+        0,
+    )
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), without_initial_values():
+            yield
+    finally:
+        fake_device, torch.cuda.get_device_capability = before, capability
 
 
 @contextlib.contextmanager
@@ -2287,11 +2370,8 @@ def hf_inputs(module, config, o):
     )
     text = config.get_text_config()
     vision = getattr(config, "vision_config", config)
-    longest = (
-        min(v for v in (getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")) if v)
-        if any(getattr(text, k, None) for k in ("max_position_embeddings", "n_positions"))
-        else o.seq
-    )
+    limits = [getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")]
+    longest = min([v for v in limits if isinstance(v, int) and v > 0], default=o.seq)
     if text.model_type in ("roberta", "camembert", "xlm-roberta"):
         longest -= 2
     decoder = "decoder_input_ids" in takes and main != "decoder_input_ids" and bool(config.is_encoder_decoder)
