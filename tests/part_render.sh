@@ -17,6 +17,9 @@ awk 'BEGIN {
     print "linear " name " " (i ? "g" i - 1 : "x") " out_features=64\ngelu g" i " " name
   }
   print "mean loss g499" }' >$work/long.vram
+if ./vram estimate resnet50 --train adamw --svg - | cmp -s - examples/resnet50.svg; then ok; else
+  bad "the README's picture is an old one: ./vram estimate resnet50 --train adamw --svg examples/resnet50.svg"
+fi
 pages=
 picture() { # picture NAME KIND MODEL OPTIONS...: a page around the picture, or the page
   name=$1-$2 kind=$2

@@ -19,16 +19,54 @@
   function inside(a, b, by) {
     return a.l >= b.l - by && a.r <= b.r + by && a.t >= b.t - by && a.b <= b.b + by;
   }
-  function light(colour) {
-    const c = colour.match(/[\d.]+/g).slice(0, 3).map(function (v) {
+  function linear(colour) {
+    return colour.match(/[\d.]+/g).slice(0, 3).map(function (v) {
       v /= 255;
       return v <= .04045 ? v / 12.92 : Math.pow((v + .055) / 1.055, 2.4);
     });
+  }
+  function light(colour) {
+    const c = linear(colour);
     return .2126 * c[0] + .7152 * c[1] + .0722 * c[2];
   }
   function contrast(a, b) {
     const x = light(a), y = light(b);
     return (Math.max(x, y) + .05) / (Math.min(x, y) + .05);
+  }
+  /* as people see a colour who lack one kind of cone (Machado, Oliveira, Fernandes 2009), in CIELAB */
+  const sight = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    [[.152286, 1.052583, -.204868], [.114503, .786281, .099216], [-.003882, -.048116, 1.051998]],
+    [[.367322, .860646, -.227968], [.280085, .672501, .047413], [-.011820, .042940, .968881]],
+    [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602], [.004733, .691367, .303900]]];
+  function seen(colour, by) {
+    const c = by.map(function (row) {
+      const v = linear(colour);
+      return Math.max(0, Math.min(1, row[0] * v[0] + row[1] * v[1] + row[2] * v[2]));
+    });
+    function f(t) { return t > .008856 ? Math.cbrt(t) : 7.787 * t + 16 / 116; }
+    const x = f((.4124 * c[0] + .3576 * c[1] + .1805 * c[2]) / .9505);
+    const y = f(.2126 * c[0] + .7152 * c[1] + .0722 * c[2]);
+    const z = f((.0193 * c[0] + .1192 * c[1] + .9505 * c[2]) / 1.089);
+    return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+  }
+  function colours(svg) {
+    const list = [];
+    for (let i = 0; i < 10; i++) {
+      const e = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
+      e.setAttribute('class', 'v' + i);
+      svg.appendChild(e);
+      list.push(fill(e));
+      e.remove();
+    }
+    sight.forEach(function (by, k) {
+      list.forEach(function (a, i) {
+        list.slice(0, i).forEach(function (b) {
+          const x = seen(a, by), y = seen(b, by);
+          if (Math.hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]) < 20)
+            say('colours ' + a + ' and ' + b + ' look alike (' + k + ')');
+        });
+      });
+    });
   }
   function fill(e) { return getComputedStyle(e).fill; }
   document.querySelectorAll('svg[viewBox^="0 0 500"]').forEach(function (svg) {
@@ -36,6 +74,7 @@
     const paper = fill(svg.querySelector('rect.p'));
     const texts = Array.from(svg.querySelectorAll('text')).map(box);
     if (!texts.length) say('no text');
+    colours(svg);
     if (light(paper) < .5 !== dark) say('the paper is not ' + (dark ? 'dark' : 'light'));
     texts.forEach(function (a, i) {
       const cell = a.e.closest('g') && a.e.closest('g').querySelector(':scope > rect');
