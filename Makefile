@@ -45,7 +45,8 @@ help:
 
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link measure export install render coverage
+  units-i686 units-powerpc units-s390x truth compile link measure export install examples render \
+  coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -61,7 +62,7 @@ test-all:
 FUZZ_SECONDS ?= 20
 export FUZZ_SECONDS LONG
 
-part-units part-truth part-measure part-export part-install part-explain part-render: vram
+$(TEST_ALL:%=part-%): vram
 part-%:
 	@mkdir -p build/part
 	@+MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; tail -n 1 build/part/$*.log

@@ -1,4 +1,5 @@
-/* cc -o budget examples/budget.c && ./budget */
+/* cc -o budget examples/budget.c && ./budget
+   saved for backward 1084420 bytes, peak 40728744 bytes */
 #define VRAM_IMPLEMENTATION
 #include "../vram.h"
 #include <stdio.h>
@@ -23,7 +24,7 @@ int main(void) {
   vram_report r;
   vram_error e;
   vram_dim batch = {NULL, 256}; /* NULL: the first dim */
-  vram_step_options o = {0};
+  vram_step_options o = VRAM_ZERO_INIT;
   uint64_t n = vram_parse_bytes(model, sizeof model - 1, &batch, 1);
   void *memory = malloc(n), *scratch;
   vram_graph_init(&g, memory, n);

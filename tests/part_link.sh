@@ -104,13 +104,3 @@ else ok; fi
 lines=$(printf '#include "vram.h"\n' | $gcc -std=c99 -I. -E -P -x c - | wc -l)
 if [ "$lines" -le 800 ]; then ok; else bad "declarations preprocess to $lines lines"; fi
 echo "declarations: $lines preprocessed lines"
-
-# E. what the README and examples/ print: it compiles and runs
-sed -n '/^```c$/,/^```$/p' README.md | sed -n '/budget budget.c/,/^}/p' >$work/budget.c
-sed 's#examples/budget.c#budget.c#; s#"../vram.h"#"vram.h"#' examples/budget.c >$work/budget-example.c
-cell "README and examples/budget.c are one" cmp $work/budget.c $work/budget-example.c
-for f in examples/*.c; do
-  program=$work/example-$(basename "$f" .c)
-  cell "$f" $gcc -std=c99 -Wall -Wextra -Wpedantic -Werror "$f" -o "$program"
-  cell "$f runs" "$program"
-done

@@ -1,0 +1,24 @@
+#!/bin/sh
+# sh examples/ci_gate.sh examples/models/resnet50.vram 2GiB
+# tv_resnet50 takes 2438987776 bytes of 2147483648: 291504128 too many, most of them activations
+#
+# A gate for CI: the step must fit the budget. The verdict is the exit status of vram (0 fits, 3 does
+# not, 2 bad model), the reason comes out of its JSON with POSIX tools. VRAM names the command.
+report=$("${VRAM:-vram}" estimate "$1" --train adamw --budget "$2" --json)
+status=$?
+[ $status = 0 ] || [ $status = 3 ] || exit $status
+
+number() { # number KEY: the figure behind it, or the one that is expected
+  echo "$report" | sed -e 's/"sources":{[^}]*}//' |
+    sed -n 's/.*"'"$1"'":\({"lower":[0-9]*,"expected":\)\{0,1\}\([0-9]*\).*/\2/p'
+}
+model=$(echo "$report" | sed 's/{"model":"\([^"]*\)".*/\1/')
+device=$(number device_bytes) budget=$(number budget_bytes)
+if [ $status = 0 ]; then
+  echo "$model takes $device bytes of $budget: fits"
+else
+  most=$(echo "$report" | sed 's/.*"peak_categories":{\([^}]*\)}.*/\1/' | tr ',' '\n' |
+    tr -d '"' | sort -t: -k2 -n | tail -n 1)
+  echo "$model takes $device bytes of $budget: $((device - budget)) too many, most of them ${most%%:*}"
+fi
+exit $status

@@ -1,0 +1,72 @@
+# examples/: each compiles and runs with the command in its first line and prints what stands behind
+# it; as C99 and as C++11 no compiler warns: sourced by part.sh.
+work=$PWD/build/examples
+rm -rf "$work"
+mkdir -p "$work/tree"
+cp -R vram.h examples "$work/tree" # what the commands write stays there
+strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
+cell() { # cell NAME COMMAND...
+  cell=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then ok; else
+    bad "$cell"
+    head -15 "$work/log"
+  fi
+}
+same() { # same NAME FILE FILE
+  if diff "$2" "$3" >"$work/log" 2>&1; then ok; else
+    bad "$1"
+    head -15 "$work/log"
+  fi
+}
+run() { (cd "$work/tree" && PATH=$OLDPWD:$PATH sh -c "$1") >"$work/output" 2>&1; }
+by_command() { # by_command FILE STATUS: the command, then what it prints, up to an empty line or the end
+  awk '
+    /^#!/ { next }
+    { last = sub(/ *\*\/$/, ""); sub(/^\/\* |^# ?|^   /, "") }
+    $0 == "" { exit }
+    { print }
+    last { exit }' "$1" >"$work/head"
+  run "$(sed -n 1p "$work/head")"
+  status=$?
+  sed 1d "$work/head" >"$work/wanted"
+  if [ $status = "$2" ]; then ok; else bad "$1 ends with $status"; fi
+  if [ -s "$work/wanted" ]; then ok; else bad "$1 does not say what it prints"; fi
+  same "$1 prints" "$work/wanted" "$work/output"
+}
+for f in examples/*.c; do
+  case $f in
+  *_vram.c) ;; # the second file of an example
+  *) have cc && by_command "$f" 0 || skip "no cc: $f" ;;
+  esac
+  cell "$f, C99" "${CC:-cc}" -std=c99 $strict -c "$f" -o "$work/example.o"
+  for cc in g++ clang++; do
+    have $cc && cell "$f, C++11, $cc" $cc -std=c++11 $strict -x c++ -c "$f" -o "$work/example.o"
+  done
+done
+by_command examples/ci_gate.sh 3
+gate() { # gate STATUS TEXT ARGUMENTS
+  run "sh examples/ci_gate.sh $3"
+  if [ $? = "$1" ] && grep -q "$2" "$work/output"; then ok; else
+    bad "ci_gate.sh $3"
+    cat "$work/output"
+  fi
+}
+gate 0 "bytes of 25769803776: fits" "examples/models/resnet50.vram 24GiB"
+gate 2 "cannot open" "examples/none.vram 24GiB"
+gate 2 "not a size" "examples/models/resnet50.vram much"
+
+# the README: its program is examples/budget.c, its table has every example
+sed -n '/^```c$/,/^```$/p' README.md | sed -n '/budget budget.c/,/^}/p' >"$work/budget.c"
+sed 's#examples/budget.c#budget.c#; s#"../vram.h"#"vram.h"#' examples/budget.c >"$work/example.c"
+same "README and examples/budget.c are one" "$work/budget.c" "$work/example.c"
+ls examples | grep -v -e '^models$' -e '_vram.c$' >"$work/wanted"
+sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' README.md | sort >"$work/output"
+same "examples (<) and the README's table (>)" "$work/wanted" "$work/output"
+# measured figures in what the examples print: the phases of ResNet-50
+for phase in forward backward optimizer; do
+  grep "^models/tv_resnet50 train_fp32_adamw $phase " tests/golden/streams.txt |
+    awk '{ print $3, $6, $7 }'
+done >"$work/wanted"
+sed -n 's/^   \([a-z]*\) *\([0-9]*\) bytes at its end, *\([0-9]*\) at most$/\1 \2 \3/p' examples/file.c >"$work/output"
+same "examples/file.c and what was measured" "$work/wanted" "$work/output"
