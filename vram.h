@@ -2113,7 +2113,46 @@ static int vram__same(const char *a, uint32_t na, const char *z) {
   return z[na] == 0;
 }
 
+/* Eight bytes in the order of a little-endian machine: one load on those. */
+static inline uint64_t vram__eight(const char *p) {
+  const uint8_t *b = (const uint8_t *)p;
+  return (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 |
+         (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
+}
+#define VRAM__EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define VRAM__HIGH VRAM__EACH(0x80)
+/* not 0: one of the eight is below n (up to 128), is c */
+#define VRAM__BELOW(w, n) (((w)-VRAM__EACH(n)) & ~(w)&VRAM__HIGH)
+#define VRAM__HOLDS(w, c) VRAM__BELOW((w) ^ VRAM__EACH(c), 1)
+/* high bit of each of eight bytes below 128: it is n or more */
+#define VRAM__FROM(w, n) ((w) + VRAM__EACH(128 - (n)))
+
+/* Which of the eight bytes has the lowest bit of a mask: 0 to 7. */
+static inline uint32_t vram__lowest(uint64_t mask) {
+#if defined(__GNUC__)
+  return (uint32_t)__builtin_ctzll(mask) >> 3;
+#else
+  uint32_t i = 0;
+  for (; !(mask & 0x80); mask >>= 8)
+    i++;
+  return i;
+#endif
+}
+
+static int vram__holds(const char *s, uint32_t n, char c) {
+  for (; n >= 8; s += 8, n -= 8)
+    if (VRAM__HOLDS(vram__eight(s), (uint64_t)(uint8_t)c))
+      return 1;
+  for (; n; n--)
+    if (*s++ == c)
+      return 1;
+  return 0;
+}
+
 static int vram__same_n(const char *a, const char *b, uint32_t n) {
+  for (; n >= 8; a += 8, b += 8, n -= 8)
+    if (vram__eight(a) != vram__eight(b))
+      return 0;
   while (n--)
     if (*a++ != *b++)
       return 0;
@@ -5170,7 +5209,9 @@ typedef struct vram__loop {
 
 typedef struct vram__parse {
   vram_graph *g;
-  const char *p, *end; /* the current line */
+  const char *p, *end; /* the current line, without its comment */
+  const char *next;    /* the line behind it */
+  const char *odd;     /* its first byte that is not printable, NULL: none */
   const char *start, *text_end;
   uint32_t line;
   vram__sym **table;
@@ -5184,6 +5225,8 @@ typedef struct vram__parse {
   uint32_t nset;
   uint32_t rounds; /* of all loops so far */
   uint8_t *used;
+  uint16_t op[64], key[64];        /* by hash: where a name was found */
+  uint8_t required[VRAM_OP_COUNT]; /* 1: the op has no required keys; 2: it has; 0: not looked up */
 } vram__parse;
 
 static int vram__perr(vram__parse *q, const char *at, vram_result code, const char *what,
@@ -5220,9 +5263,7 @@ static vram_node *vram__perr_null(vram__parse *q, const char *at, vram_result co
   return NULL;
 }
 
-static int vram__name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+static int vram__name_start(char c) { return (uint8_t)((c | 32) - 'a') < 26 || c == '_'; }
 static int vram__digit(char c) { return c >= '0' && c <= '9'; }
 static int vram__name_char(char c) {
   return vram__name_start(c) || vram__digit(c) || c == '.' || c == '/';
@@ -5233,10 +5274,27 @@ static int vram__token(vram__parse *q) {
   while (q->p < q->end && (*q->p == ' ' || *q->p == '\t'))
     q->p++;
   q->tok = q->p;
+  while (q->end - q->p >= 8) {
+    const uint64_t w = vram__eight(q->p), blank = VRAM__HOLDS(w, ' ') | VRAM__HOLDS(w, '\t');
+    if (blank) {
+      q->p += vram__lowest(blank);
+      q->len = (uint32_t)(q->p - q->tok);
+      return q->len != 0;
+    }
+    q->p += 8;
+  }
   while (q->p < q->end && *q->p != ' ' && *q->p != '\t')
     q->p++;
   q->len = (uint32_t)(q->p - q->tok);
   return q->len != 0;
+}
+
+/* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
+static inline int vram__name_eight(uint64_t w) {
+  const uint64_t x = w | VRAM__EACH(32);
+  const uint64_t ok = (VRAM__FROM(x, '.') & ~VRAM__FROM(x, '9' + 1)) |
+                      (VRAM__FROM(x, 'a') & ~VRAM__FROM(x, 'z' + 1)) | VRAM__FROM(x, 127);
+  return (ok & VRAM__FROM(w, '.') & ~VRAM__FROM(w, 127) & ~w & VRAM__HIGH) == VRAM__HIGH;
 }
 
 static int vram__is_name(const char *s, uint32_t n) {
@@ -5250,14 +5308,16 @@ static int vram__is_name(const char *s, uint32_t n) {
 }
 
 static uint32_t vram__hash(const char *s, uint32_t n) {
-  uint32_t h = 2166136261u, i;
-  for (i = 0; i < n; i++)
-    h = (h ^ (uint8_t)s[i]) * 16777619u;
-  return h ^ h >> 15;
+  uint64_t h = n;
+  for (; n >= 8; s += 8, n -= 8)
+    h = (h ^ vram__eight(s)) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
+  for (; n; s++, n--)
+    h = (h ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+  h = (h ^ h >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint32_t)(h >> 32);
 }
 
-static vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n) {
-  uint32_t h = vram__hash(s, n);
+static vram__sym *vram__find_hashed(vram__parse *q, const char *s, uint32_t n, uint32_t h) {
   vram__sym *y = q->table ? q->table[h & q->mask] : NULL;
   for (; y; y = y->next) {
     if (y->hash != h || y->len != n)
@@ -5275,9 +5335,13 @@ static const char *vram__keep(vram_graph *g, const char *s, uint32_t n) {
   return t;
 }
 
+static vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n) {
+  return vram__find_hashed(q, s, n, vram__hash(s, n));
+}
+
 static int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v, int carried) {
-  vram__sym *old = vram__find(q, s, n), *y;
-  uint32_t h;
+  const uint32_t h = vram__hash(s, n);
+  vram__sym *old = vram__find_hashed(q, s, n, h), *y;
   if (old && !carried && old->depth == q->depth)
     return vram__perr(q, s, VRAM_ERR_NAME, "a name defined twice", s, n, "a new name");
   if (old && !carried)
@@ -5285,7 +5349,6 @@ static int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v
   y = (vram__sym *)vram__take(q->g, sizeof *y);
   if (!y)
     return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  h = vram__hash(s, n);
   y->name = v->name_len == n && vram__same_n(v->name, s, n) ? v->name : vram__keep(q->g, s, n);
   if (!y->name)
     return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
@@ -5470,6 +5533,19 @@ static int vram__has_key(const char *keys, const char *name) {
 static const vram__op_row *vram__op_at(uint32_t op);
 static int vram__is_lines(uint32_t op);
 
+/* The key of that name, as vram__op_named. */
+static uint32_t vram__key_named(vram__parse *q, const char *s, uint32_t n) {
+  uint16_t *known = q->key + (vram__hash(s, n) & 63);
+  uint32_t k = *known;
+  if (k && vram__same(s, n, vram__key_table[k].name))
+    return k;
+  for (k = 1; k < VRAM__KEY_COUNT; k++)
+    if (vram__same(s, n, vram__key_table[k].name))
+      break;
+  *known = (uint16_t)(k < VRAM__KEY_COUNT ? k : 0);
+  return k;
+}
+
 /* One `key=value` of op row r into attr at *na. */
 static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
                            int64_t *attr, uint32_t cap, uint32_t *na) {
@@ -5478,9 +5554,7 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
   int64_t *to = attr + *na + 1;
   while (*v != '=')
     v++;
-  for (k = 1; k < VRAM__KEY_COUNT; k++)
-    if (vram__same(s, (uint32_t)(v - s), vram__key_table[k].name))
-      break;
+  k = vram__key_named(q, s, (uint32_t)(v - s));
   if (k == VRAM__KEY_COUNT || !vram__has_key(r->keys, vram__key_table[k].name))
     return vram__perr(q, s, VRAM_ERR_NAME, "the op has no such key", s, (uint32_t)(v - s),
                       *r->keys ? r->keys : "none");
@@ -5564,8 +5638,6 @@ static int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s,
   *na += 1 + count;
   return 1;
 }
-
-VRAM__ONCE_BEGIN
 
 /* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
 static vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
@@ -5749,6 +5821,8 @@ static int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin
 }
 
 static const char *vram__line_end(const char *p, const char *end) {
+  while (end - p >= 8 && !VRAM__HOLDS(vram__eight(p), '\n'))
+    p += 8;
   while (p < end && *p != '\n')
     p++;
   return p;
@@ -5756,13 +5830,32 @@ static const char *vram__line_end(const char *p, const char *end) {
 
 /* Sets q up for the line that begins at s. */
 static void vram__at_line(vram__parse *q, const char *s) {
+  const char *const end = q->text_end;
   q->start = q->p = s;
-  q->end = vram__line_end(s, q->text_end);
-  while (s < q->end && *s != '#')
-    s++;
+  q->odd = NULL;
+  for (;; s++) {
+    while (end - s >= 8) {
+      const uint64_t w = vram__eight(s), special = (((w + VRAM__EACH(1)) | w) & VRAM__HIGH) |
+                                                   VRAM__BELOW(w, 32) | VRAM__HOLDS(w, '#');
+      if (special) {
+        s += vram__lowest(special);
+        break;
+      }
+      s += 8;
+    }
+    if (s == end || *s == '\n' || *s == '#')
+      break;
+    if (((uint8_t)*s < 32 ? *s != '\t' : (uint8_t)*s > 126) && !q->odd)
+      q->odd = s;
+  }
   q->end = s;
+  q->next = s < end && *s == '#' ? vram__line_end(s, end) : s;
   while (q->end > q->start && (q->end[-1] == ' ' || q->end[-1] == '\t' || q->end[-1] == '\r'))
     q->end--;
+  if (q->odd && q->odd >= q->end)
+    q->odd = NULL;
+  if (q->next < end)
+    q->next++;
 }
 
 static vram_value *vram__value_of(vram__parse *q, const char *s, uint32_t n) {
@@ -5889,9 +5982,13 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
   const char *s;
   for (s = names; s <= names_end; s++) {
     const char *t = s;
-    while (s < names_end && *s != ',')
+    while (names_end - s >= 8 && vram__name_eight(vram__eight(s)))
+      s += 8;
+    while (s < names_end && vram__name_char(*s))
       s++;
-    if (!vram__is_name(t, (uint32_t)(s - t))) {
+    if ((s < names_end && *s != ',') || t == s || !vram__name_start(*t) || s - t > VRAM_MAX_NAME) {
+      while (s < names_end && *s != ',')
+        s++;
       vram__perr(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
                  "letters, digits, _ . /, at most 255");
       return NULL;
@@ -5899,7 +5996,9 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
     nout++;
   }
   /* required keys: those marked ! ; a weight given as an input stands for them */
-  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
+  if (!q->required[op])
+    q->required[op] = vram__holds(r->keys, vram__len(r->keys), '!') ? 2 : 1;
+  if (q->required[op] == 2 && !(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
     const char *k = r->keys;
     while (*k) {
       const char *e = k;
@@ -5928,6 +6027,8 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
   for (i = 0, s = names; i < nout; i++, s++) {
     const char *t = s;
     vram_value *v = &n->out[i];
+    if (nout == 1)
+      s = names_end;
     while (s < names_end && *s != ',')
       s++;
     v->name = vram__keep(g, t, (uint32_t)(s - t));
@@ -5946,15 +6047,27 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
   return n;
 }
 
+/* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
+   found is remembered. */
+static uint32_t vram__op_named(vram__parse *q, const char *s, uint32_t n) {
+  uint16_t *known = q->op + (vram__hash(s, n) & 63);
+  uint32_t op = *known;
+  if (vram__same(s, n, vram__op_at(op)->name))
+    return op;
+  for (op = 0; op < VRAM_OP_COUNT; op++)
+    if (vram__op_at(op)->name[0] == *s && vram__same(s, n, vram__op_at(op)->name))
+      break;
+  *known = (uint16_t)(op < VRAM_OP_COUNT ? op : 0);
+  return op;
+}
+
 static int vram__op_line(vram__parse *q) {
-  uint32_t op, nin = 0, na = 0;
+  uint32_t nin = 0, na = 0;
   const char *names, *names_end, *at = q->tok;
   const vram__op_row *r;
   int64_t attr[1024];
   vram_value *in[1024];
-  for (op = 0; op < VRAM_OP_COUNT; op++)
-    if (vram__op_at(op)->name[0] == *at && vram__same(at, q->len, vram__op_at(op)->name))
-      break;
+  const uint32_t op = vram__op_named(q, at, q->len);
   if (op == VRAM_OP_COUNT)
     return vram__perr(q, at, VRAM_ERR_NAME, "an unknown op", at, q->len,
                       "an op of `vram list ops`");
@@ -5964,10 +6077,7 @@ static int vram__op_line(vram__parse *q) {
                       "OP NAME INPUTS KEY=VALUE");
   names = q->tok, names_end = q->tok + q->len;
   while (vram__token(q)) {
-    uint32_t k = 0;
-    while (k < q->len && q->tok[k] != '=')
-      k++;
-    if (k < q->len) {
+    if (vram__holds(q->tok, q->len, '=')) {
       if (!vram__key_value(q, r, q->tok, q->tok + q->len, attr, 1000, &na))
         return 0;
     } else {
@@ -6139,9 +6249,7 @@ static const char *vram__skip_block(vram__parse *q, const char *s) {
       if (vram__same(q->tok, q->len, "next") && --depth == 0)
         return s;
     }
-    s = vram__line_end(s, q->text_end);
-    if (s < q->text_end)
-      s++;
+    s = q->next;
   }
   return NULL;
 }
@@ -6152,13 +6260,11 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
   q->text_end = text + len;
   q->line = 0;
   while (s < q->text_end) {
-    const char *c;
     vram__at_line(q, s);
     q->line++;
-    for (c = s; c < q->end; c++)
-      if ((uint8_t)*c < 32 ? *c != '\t' : (uint8_t)*c > 126)
-        return vram__perr(q, c, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII", NULL, 0,
-                          "text");
+    if (q->odd)
+      return vram__perr(q, q->odd, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII", NULL, 0,
+                        "text");
     if (vram__token(q)) {
       int ok = 1;
       again = NULL;
@@ -6185,9 +6291,7 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
         ok = vram__loop_line(q);
         if (ok) {
           vram__loop *l = &q->loop[q->depth - 1];
-          l->body = vram__line_end(s, q->text_end);
-          if (l->body < q->text_end)
-            l->body++;
+          l->body = q->next;
           l->body_line = q->line;
           if (!l->left) {
             s = vram__skip_block(q, l->body);
@@ -6211,9 +6315,7 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
       if (!ok || g->error.code)
         return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
     }
-    s = vram__line_end(s, q->text_end);
-    if (s < q->text_end)
-      s++;
+    s = q->next;
   }
   if (q->depth) {
     q->line = q->loop[q->depth - 1].line;
@@ -6360,7 +6462,7 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
                                    uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 65536, times[VRAM_MAX_LOOPS + 1], lines = 16, depth = 0;
+  uint64_t total = 65536, times[VRAM_MAX_LOOPS + 1], depth = 0;
   uint64_t skipped = 0; /* depth of a loop of no rounds around the line, 0: none */
   const char *s = text, *c;
   vram_graph g;
@@ -6378,7 +6480,6 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
     if (vram__token(&q)) {
       uint64_t cost = 2048 + 40 * (uint64_t)(q.end - q.start);
       int64_t count = 1;
-      lines++;
       if (vram__same(q.tok, q.len, "next") && depth) {
         if (depth-- == skipped)
           skipped = 0;
@@ -6398,26 +6499,22 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
       } else if (vram__same(q.tok, q.len, "dim") && !skipped)
         vram__dim_line(&q);
       for (c = q.start; c < q.end && !skipped; c++)
-        if (*c == ',') {
+        if (*c == ',')
           cost += 512;
-          lines++;
-        }
       cost = skipped ? 0 : vram__mul(cost, times[depth]);
       if (cost > (uint64_t)VRAM_MAX_BYTES - total)
         return 0;
       total += cost;
     }
-    s = vram__line_end(s, q.text_end);
-    if (s < q.text_end)
-      s++;
+    s = q.next;
   }
-  return total + 32 * lines;
+  return vram__plus(total, len); /* the table of names */
 }
 
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err) {
   vram__parse q;
-  uint64_t i, lines = 16, size;
+  uint64_t i, size;
   uint8_t used[VRAM_MAX_DIMS];
   int ok;
   vram__zero(&q, sizeof q);
@@ -6427,9 +6524,7 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
   q.set = set, q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS, q.used = used;
   if (nset > VRAM_MAX_DIMS)
     vram__fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
-  for (i = 0; i < len; i++)
-    lines += text[i] == '\n' || text[i] == ',';
-  for (size = 16; size < lines;)
+  for (size = 16; size < len / 32;) /* names: a line has about so many bytes */
     size *= 2;
   q.mask = (uint32_t)size - 1;
   q.table = (vram__sym **)vram__take(g, size * sizeof *q.table);
@@ -6504,8 +6599,6 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_GROUPED_SM100 5376u
 #define VRAM__RULE_TOPK_BLOCKS                                                                     \
   UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
-
-VRAM__ONCE_END
 
 /* >>step (Implementation) ----------------------------------------------------------------------
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,

@@ -121,7 +121,7 @@ static void right(void) {
       {"list gpus", "gpu ", 0},
       {"list ops -h", "vram list", 0},
       {"list models", "model ", 0},
-      {"estimate resnet50", "tv_resnet50  infer", 0},
+      {"estimate resnet50", "resnet50  infer f32  N=16  cc", 0},
       {"fit -h", "vram fit MODEL", 0},
       {"fit - --gpu t4", "-  infer f32  budget", 0},
       {"fit - --gpu t4 --json --train adamw", "{\"model\":\"-\",\"mode\":\"train adamw f32\"", 0},

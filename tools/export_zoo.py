@@ -255,7 +255,7 @@ def main():
         first, rest = text.split("\n", 1)
         if os.environ.get("FLAT"):
             open(os.path.join(os.environ["FLAT"], name + ".vram"), "w").write(text)
-        text = roll(f"{first}\n# {made or 'torch ' + version(torch)}; exported by tools/export_zoo.py\n{rest}")
+        text = roll(f"{first}\n# {made or 'torch ' + version(torch)}; exported by tools/export_zoo.py\n{rest}", least=8)
         with open(os.path.join(TO, name + ".vram"), "w") as f:
             f.write(text)
         for n in notes:

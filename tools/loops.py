@@ -27,13 +27,15 @@ def write(p, rename):
     return " ".join([op, ",".join(rename(o) for o in outs)] + [rename(u) for u in ins] + keys)
 
 
-def roll(text):
+def roll(text, least=3):
     """Layers of one list that are alike become a loop with a dim, so that the depth is a size like any other."""
     lines = text.rstrip("\n").split("\n")
     found, count = True, 0
     while found:
         found = False
         for start, period, rounds, prefix in repeats(lines):
+            if rounds < least:
+                continue
             new = rolled(lines, start, period, rounds, prefix, count)
             if new:
                 lines, found = new, True
