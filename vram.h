@@ -2447,8 +2447,6 @@ static inline void vram__total_add(vram__total *t, uint64_t bytes) {
     t->count++, t->last = bytes;
 }
 
-VRAM__ONCE_BEGIN
-
 typedef struct vram__dtype_alias {
   const char *name;
   vram_dtype dtype;
@@ -3125,6 +3123,8 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   }
   return vram__out(g, n, 0, ndim, size, dt);
 }
+
+VRAM__ONCE_BEGIN
 
 static const char *vram__op_name(uint32_t op);
 
@@ -5207,11 +5207,14 @@ typedef struct vram__loop {
   } pair[64];
 } vram__loop;
 
+enum { VRAM__REQUIRED = 4 }; /* keys that a row requires are fewer */
+
 typedef struct vram__parse {
   vram_graph *g;
   const char *p, *end; /* the current line, without its comment */
   const char *next;    /* the line behind it */
   const char *odd;     /* its first byte that is not printable, NULL: none */
+  int tabs;            /* it has some */
   const char *start, *text_end;
   uint32_t line;
   vram__sym **table;
@@ -5225,8 +5228,9 @@ typedef struct vram__parse {
   uint32_t nset;
   uint32_t rounds; /* of all loops so far */
   uint8_t *used;
-  uint16_t op[64], key[64];        /* by hash: where a name was found */
-  uint8_t required[VRAM_OP_COUNT]; /* 1: the op has no required keys; 2: it has; 0: not looked up */
+  uint16_t op[64], key[64]; /* by hash: where a name was found */
+  /* of each op that was looked up: 1, its required keys, 0 */
+  uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
 } vram__parse;
 
 static int vram__perr(vram__parse *q, const char *at, vram_result code, const char *what,
@@ -5274,8 +5278,8 @@ static int vram__token(vram__parse *q) {
   while (q->p < q->end && (*q->p == ' ' || *q->p == '\t'))
     q->p++;
   q->tok = q->p;
-  while (q->end - q->p >= 8) {
-    const uint64_t w = vram__eight(q->p), blank = VRAM__HOLDS(w, ' ') | VRAM__HOLDS(w, '\t');
+  while (!q->tabs && q->end - q->p >= 8) {
+    const uint64_t w = vram__eight(q->p), blank = VRAM__HOLDS(w, ' ');
     if (blank) {
       q->p += vram__lowest(blank);
       q->len = (uint32_t)(q->p - q->tok);
@@ -5833,6 +5837,7 @@ static void vram__at_line(vram__parse *q, const char *s) {
   const char *const end = q->text_end;
   q->start = q->p = s;
   q->odd = NULL;
+  q->tabs = 0;
   for (;; s++) {
     while (end - s >= 8) {
       const uint64_t w = vram__eight(s), special = (((w + VRAM__EACH(1)) | w) & VRAM__HIGH) |
@@ -5845,6 +5850,7 @@ static void vram__at_line(vram__parse *q, const char *s) {
     }
     if (s == end || *s == '\n' || *s == '#')
       break;
+    q->tabs |= *s == '\t';
     if (((uint8_t)*s < 32 ? *s != '\t' : (uint8_t)*s > 126) && !q->odd)
       q->odd = s;
   }
@@ -5972,6 +5978,28 @@ static int vram__dim_line(vram__parse *q) {
 }
 
 /* A node of op `op` with these names, inputs and keys; at: where errors point to. */
+/* The keys marked ! in a row, ended by 0; looked up once for each op of a text. */
+static const uint8_t *vram__required(vram__parse *q, uint32_t op, const char *k) {
+  uint8_t *known = q->required[op];
+  uint32_t n = 1;
+  if (*known)
+    return known + 1;
+  *known = 1;
+  while (*k) {
+    const char *e = k;
+    while (*e && *e != ' ' && *e != '!')
+      e++;
+    if (*e == '!' && n < VRAM__REQUIRED)
+      known[n++] = (uint8_t)vram__key_named(q, k, (uint32_t)(e - k));
+    while (*e && *e != ' ')
+      e++;
+    while (*e == ' ')
+      e++;
+    k = e;
+  }
+  return known + 1;
+}
+
 static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, const char *names_end,
                             vram_value **in, uint32_t nin, const int64_t *attr, uint32_t na,
                             const char *at) {
@@ -5995,31 +6023,16 @@ static vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, cons
     }
     nout++;
   }
-  /* required keys: those marked ! ; a weight given as an input stands for them */
-  if (!q->required[op])
-    q->required[op] = vram__holds(r->keys, vram__len(r->keys), '!') ? 2 : 1;
-  if (q->required[op] == 2 && !(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
-    const char *k = r->keys;
-    while (*k) {
-      const char *e = k;
-      while (*e && *e != ' ' && *e != '!')
-        e++;
-      if (*e == '!') {
-        uint32_t id = 1, c = 0;
-        while (!vram__same(k, (uint32_t)(e - k), vram__key_table[id].name))
-          id++;
-        for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
-          if ((uint32_t)(attr[i] & 0xff) == id)
-            c = 1;
-        if (!c)
-          return vram__perr_null(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
-                                 vram__key_table[id].name);
-      }
-      while (*e && *e != ' ')
-        e++;
-      while (*e == ' ')
-        e++;
-      k = e;
+  /* a weight given as an input stands for the required keys */
+  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
+    const uint8_t *need = vram__required(q, op, r->keys);
+    for (; *need; need++) {
+      for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
+        if ((uint32_t)(attr[i] & 0xff) == *need)
+          break;
+      if (i >= na)
+        return vram__perr_null(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
+                               vram__key_table[*need].name);
     }
   }
   if (!vram__emit(q, op, in, nin, nout, attr, na, &n))
@@ -6374,6 +6387,7 @@ VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vra
     return NULL;
   vram__zero(&q, sizeof q);
   q.g = g;
+  q.tabs = 1; /* perhaps */
   q.start = q.p = keys ? keys : "";
   q.end = q.text_end = q.start + vram__len(q.start);
   if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {

@@ -41,6 +41,15 @@ row "chain of 1000000 nodes, written out: parse a node" "$(field 2)" ns 1000
 row "graph a node" "$(field 4)" B 0
 row "scratch of a step a node" "$(field 5)" B 0
 
+slowest=0
+for model in examples/models/*.vram; do
+  run fit "$model"
+  if echo "$(field 2) $slowest" | awk '{ exit !($1 > $2) }'; then
+    slowest=$(field 2) name=$(basename "$model" .vram)
+  fi
+done
+row "fit: largest batch, slowest model ($name)" "$slowest" ms 5
+
 printf '#include "vram.h"\n' >$work/declarations.c
 : >$work/empty.c
 all=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c)

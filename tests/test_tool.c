@@ -407,6 +407,33 @@ static void same_answer(void) {
   }
 }
 
+/* Every built-in model trains, and fit agrees with estimate on it. */
+static void built_ins(void) {
+  size_t i;
+  CHECK(sizeof model_table / sizeof *model_table > 20);
+  for (i = 0; i < sizeof model_table / sizeof *model_table; i++) {
+    const char *name = model_table[i].name;
+    char words[200];
+    long value, next;
+    CHECK(!strncmp(model_table[i].line[0], "# ", 2) && strlen(model_table[i].line[0]) < 80);
+    snprintf(words, sizeof words, "fit %s --budget 200GiB --train adamw --amp bf16 --json", name);
+    EQUAL(command(words, "", 0), FITS);
+    TEXT(err, "");
+    value = number("\"value\":");
+    next = number("\"next\":");
+    CHECK(value > 0 && next > value);
+    snprintf(words, sizeof words,
+             "estimate %s --budget 200GiB --train adamw --amp bf16 --json --batch %ld", name,
+             value);
+    EQUAL(command(words, "", 0), FITS);
+    snprintf(words, sizeof words,
+             "estimate %s --budget 200GiB --train adamw --amp bf16 --json --batch %ld", name, next);
+    EQUAL(command(words, "", 0), TOO_LARGE);
+    snprintf(words, sizeof words, "estimate %s --json", name);
+    EQUAL(command(words, "", 0), FITS);
+  }
+}
+
 /* What cannot be written: status 1, one line that says why. */
 static void no_output(void) {
   static const char *const rows[] = {"estimate -",       "estimate - --json",
@@ -483,6 +510,7 @@ int main(void) {
   bad_input();
   terms();
   same_answer();
+  built_ins();
   no_output();
   no_half();
   no_memory();
