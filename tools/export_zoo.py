@@ -90,7 +90,9 @@ def classify(module, make, classes_dim=1):
 
     def forward(x, target):
         y = module(x)
-        return F.cross_entropy(y if classes_dim == 1 else y.flatten(0, 1), target.flatten() if classes_dim != 1 else target)
+        return F.cross_entropy(
+            y if classes_dim == 1 else y.flatten(0, 1), target.flatten() if classes_dim != 1 else target
+        )
 
     return inputs, forward
 
@@ -123,7 +125,10 @@ def diffusion():
 
     module = built(
         lambda: diffusers.UNet2DConditionModel(
-            sample_size=64, cross_attention_dim=768, attention_head_dim=8, block_out_channels=(320, 640, 1280, 1280)
+            sample_size=64,
+            cross_attention_dim=768,
+            attention_head_dim=8,
+            block_out_channels=(320, 640, 1280, 1280),
         )
     )
 
@@ -144,7 +149,9 @@ def diffusion():
 # ---- transformers' configurations, as their repositories have them
 
 GPT2 = dict(model_type="gpt2", architectures=["GPT2LMHeadModel"])
-LLAMA = dict(model_type="llama", architectures=["LlamaForCausalLM"], tie_word_embeddings=False, rms_norm_eps=1e-5)
+LLAMA = dict(
+    model_type="llama", architectures=["LlamaForCausalLM"], tie_word_embeddings=False, rms_norm_eps=1e-5
+)
 HF = {
     "bert_base": dict(model_type="bert", architectures=["BertForMaskedLM"]),
     "gpt2": GPT2,
@@ -224,17 +231,29 @@ ZOO = {
     "convnext_tiny": ("ConvNeXt-Tiny; 224 x 224 images", tv("convnext_tiny", 32)),
     "vit_b_16": ("ViT-B/16: vision transformer; 224 x 224 images", tv("vit_b_16", 32)),
     "swin_t": ("Swin-T: hierarchical vision transformer; 224 x 224 images", tv("swin_t", 32)),
-    "deeplabv3_resnet50": ("DeepLabV3 with ResNet-50: segmentation; 520 x 520 images", tv("deeplabv3_resnet50", 8)),
+    "deeplabv3_resnet50": (
+        "DeepLabV3 with ResNet-50: segmentation; 520 x 520 images",
+        tv("deeplabv3_resnet50", 8),
+    ),
     "unet": ("U-Net: segmentation; 256 x 256 images", unet),
     "r3d_18": ("3D ResNet-18: video; 16 frames of 112 x 112", tv("r3d_18", 8)),
     "sd15_unet": ("Stable Diffusion 1.5's UNet; 64 x 64 latents", diffusion),
     "bert_base": ("BERT base: encoder with masked-word loss", lambda: hf("bert_base", batch=32)),
     "gpt2": ("GPT-2 (124 M): decoder", lambda: hf("gpt2", batch=8, seq=1024)),
     "gpt2_xl": ("GPT-2 XL (1.5 B): decoder", lambda: hf("gpt2_xl", batch=2, seq=1024)),
-    "llama3_8b": ("Llama 3 8B: decoder with grouped-query attention", lambda: hf("llama3_8b", batch=2, seq=4096)),
-    "qwen3_0_6b": ("Qwen3 0.6B: decoder with grouped-query attention, tied embedding", lambda: hf("qwen3_0_6b", batch=2, seq=4096)),
+    "llama3_8b": (
+        "Llama 3 8B: decoder with grouped-query attention",
+        lambda: hf("llama3_8b", batch=2, seq=4096),
+    ),
+    "qwen3_0_6b": (
+        "Qwen3 0.6B: decoder with grouped-query attention, tied embedding",
+        lambda: hf("qwen3_0_6b", batch=2, seq=4096),
+    ),
     "t5_base": ("T5 base: encoder and decoder", lambda: hf("t5_base", batch=16, seq=512)),
-    "whisper_small": ("Whisper small: speech encoder and text decoder", lambda: hf("whisper_small", batch=8, seq=128)),
+    "whisper_small": (
+        "Whisper small: speech encoder and text decoder",
+        lambda: hf("whisper_small", batch=8, seq=128),
+    ),
     "lstm_lm": ("two LSTM layers of 650: language model of 33,278 words", lstm),
     "gru_speech": ("convolutions and five bidirectional GRU layers: speech", gru),
 }
@@ -255,7 +274,10 @@ def main():
         first, rest = text.split("\n", 1)
         if os.environ.get("FLAT"):
             open(os.path.join(os.environ["FLAT"], name + ".vram"), "w").write(text)
-        text = roll(f"{first}\n# {made or 'torch ' + version(torch)}; exported by tools/export_zoo.py\n{rest}", least=8)
+        text = roll(
+            f"{first}\n# {made or 'torch ' + version(torch)}; exported by tools/export_zoo.py\n{rest}",
+            least=8,
+        )
         with open(os.path.join(TO, name + ".vram"), "w") as f:
             f.write(text)
         for n in notes:

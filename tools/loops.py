@@ -1,89 +1,147 @@
-import re
+#!/usr/bin/env python3
+"""Writes layers of one list that are alike as a loop, so that the depth is a dim like any other; and loops as what they stand for.
+usage: loops.py [--least N] FILE.vram     the text with its loops (of N rounds or more; default 3)
+       loops.py --unroll FILE.vram        the text without loops
+FILE - is standard input. Both texts take the same bytes in the same order; only the names of nodes differ."""
+
+import argparse, re, sys
+
+# ---- a line as op, names that it defines, names that it uses, the rest
 
 
-def parts(line):
-    """a line as [kind, names that it defines, names that it uses, the rest]"""
-    w = line.split()
-    if not w or w[0] in ("model", "dim", "loop", "next") or line.startswith("#"):
-        return [line, [], [], []]
-    if w[0] in ("drop", "output"):
-        return [w[0], [], w[1:], []]
-    if w[0] == "input":
-        return ["input", [w[1]], [], w[2:]]
-    uses = [a for a in w[2:] if "=" not in a]
-    rest = [a for a in w[2:] if "=" in a]
-    tied = [a[8:] for a in rest if a.startswith("weights=")]
-    return [w[0], w[1].split(","), uses + tied, [a for a in rest if not a.startswith("weights=")] + ["weights"] * len(tied)]
+class Line:
+    def __init__(self, text):
+        self.text, self.op, self.outs, self.uses, self.rest, self.tied = text, "", [], [], [], 0
+        w = text.split("#", 1)[0].split()
+        if not w:
+            return
+        self.op = w[0]
+        if self.op in ("drop", "output"):
+            self.uses = w[1:]
+        elif self.op == "input":
+            self.outs, self.rest = [w[1]], w[2:]
+        elif self.op in ("loop", "next"):
+            self.rest = w[1 : 2 if self.op == "loop" else 1]
+            self.pairs = [p.split("=") for p in w[2 if self.op == "loop" else 1 :]]
+        elif self.op not in ("model", "dim"):
+            self.outs = w[1].split(",")
+            self.uses = [a for a in w[2:] if "=" not in a]
+            keys = [a for a in w[2:] if "=" in a]
+            tied = [a.split("=")[1] for a in keys if a.startswith("weights=")]
+            self.uses, self.tied = self.uses + tied, len(tied)
+            self.rest = [a for a in keys if not a.startswith("weights=")]
+
+    def written(self, name):
+        """the line with other names"""
+        uses = [name(u) for u in self.uses]
+        if self.op in ("drop", "output"):
+            return " ".join([self.op, *dict.fromkeys(uses)])
+        at = len(uses) - self.tied
+        keys = self.rest + ["weights=" + u for u in uses[at:]]
+        return " ".join([self.op, ",".join(map(name, self.outs)), *uses[:at], *keys])
 
 
-def write(p, rename):
-    op, outs, uses, rest = p
-    if op in ("drop", "output"):
-        return " ".join([op] + list(dict.fromkeys(rename(u) for u in uses)))
-    tied = rest.count("weights")
-    ins = uses[: len(uses) - tied]
-    keys = [k for k in rest if k != "weights"]
-    keys += ["weights=" + rename(u) for u in uses[len(uses) - tied :]]
-    return " ".join([op, ",".join(rename(o) for o in outs)] + [rename(u) for u in ins] + keys)
+# ---- loops -> lines
+
+
+def unroll(text):
+    lines = [Line(l) for l in text.rstrip("\n").split("\n")]
+    dims = {
+        k: int(v)
+        for l in lines
+        if l.op == "dim"
+        for k, v in (p.split("=") for p in l.text.split("#")[0].split()[1:])
+    }
+    out = []
+    unroll_block(lines, dims, {}, "", out)
+    return "\n".join(out) + "\n"
+
+
+def unroll_block(lines, dims, env, prefix, out):
+    i = 0
+    while i < len(lines):
+        l = lines[i]
+        i += 1
+        if l.op == "loop":
+            depth, end = 1, i
+            while depth:
+                depth += {"loop": 1, "next": -1}.get(lines[end].op, 0)
+                end += 1
+            carried = {name: env.get(value, value) for name, value in l.pairs}
+            for r in range(size_of(l.rest[0], dims)):
+                inner = {**env, **carried}
+                unroll_block(lines[i : end - 1], dims, inner, f"{prefix}round.{r}.", out)
+                carried.update({name: inner.get(value, value) for name, value in lines[end - 1].pairs})
+            env.update(carried)
+            i = end
+        elif l.outs and prefix:
+            env.update((o, prefix + o) for o in l.outs)
+            out.append(l.written(lambda n: env.get(n, n)))
+        else:
+            out.append(l.written(lambda n: env.get(n, n)) if l.uses else l.text)
+
+
+def size_of(text, dims):
+    product = 1
+    for sign, term in re.findall(r"([*/]?)([^*/]+)", text):
+        value = int(term) if term.isdigit() else dims[term]
+        product = product // value if sign == "/" else product * value
+    return product
+
+
+# ---- lines -> loops
 
 
 def roll(text, least=3):
-    """Layers of one list that are alike become a loop with a dim, so that the depth is a size like any other."""
     lines = text.rstrip("\n").split("\n")
-    found, count = True, 0
+    count, found = 0, True
     while found:
         found = False
         for start, period, rounds, prefix in repeats(lines):
-            if rounds < least:
-                continue
-            new = rolled(lines, start, period, rounds, prefix, count)
+            new = rounds >= least and rolled(lines, start, period, rounds, prefix, count)
             if new:
-                lines, found = new, True
-                count += 1
+                lines, count, found = new, count + 1, True
                 break
     return "\n".join(lines) + "\n"
 
 
 def repeats(lines):
-    """places where the layers prefix.0, prefix.1, ... begin at equal distances, the most lines first"""
-    first, open_loops = {}, 0
-    for i, line in enumerate(lines):
-        p = parts(line)
-        for name in p[1]:
+    """(first line, lines a layer, layers, prefix of the names) where layers begin at equal distances, the most lines first"""
+    first, out = {}, []
+    for i, l in enumerate(map(Line, lines)):
+        for name in l.outs:
             for m in re.finditer(r"(?<=[._])(\d+)(?=\.)", name):
                 first.setdefault((name[: m.start()], int(m.group(1))), i)
-    out = []
     for prefix in {p for p, _ in first}:
         at = sorted((k, i) for (p, k), i in first.items() if p == prefix)
         for a in range(len(at) - 2):
-            period = at[a + 1][1] - at[a][1]
-            b = a + 1
+            period, b = at[a + 1][1] - at[a][1], a + 1
             while b + 1 < len(at) and at[b + 1][1] - at[b][1] == period and at[b + 1][0] == at[b][0] + 1:
                 b += 1
-            if period > 0 and b - a >= 2 and at[a + 1][0] == at[a][0] + 1:
-                # the last layer may be longer (what follows drops in it): the loop takes one less if need be
-                for rounds in (b - a + 1, b - a):
-                    for shift in (0, *range(1, min(4, period))):
-                        out.append((at[a][1] + shift, period, rounds, f"{prefix}{at[a][0]}."))
+            if period <= 0 or b - a < 2 or at[a + 1][0] != at[a][0] + 1:
+                continue
+            for rounds in (b - a + 1, b - a):  # what follows the last layer may drop what it made
+                for shift in range(min(4, period)):  # a drop of the layer before may come first
+                    out.append((at[a][1] + shift, period, rounds, f"{prefix}{at[a][0]}."))
     return sorted(out, key=lambda r: (-r[1] * r[2], r[0]))
 
 
 def rolled(lines, start, period, rounds, prefix, count):
-    P = [parts(l) for l in lines]
-    end = start + period * rounds
-    if rounds < 3 or end > len(lines) or any(l.split()[:1] in (["loop"], ["next"]) for l in lines[start:end]):
+    """the lines with that loop; None: the layers are not alike, or are used from outside"""
+    P, end = [Line(l) for l in lines], start + period * rounds
+    if end > len(lines) or any(l.op in ("loop", "next", "") for l in P[start:end]):
         return None
-    inputs = [p[1][0] for p in P if p[0] == "input"]
+    inputs = [l.outs[0] for l in P if l.op == "input"]
     where = {}  # name -> (line, place among its outputs)
-    for i, p in enumerate(P):
-        if lines[i].startswith("loop "):  # carried names
-            where.update((w.split("=")[0], (i, 0)) for w in lines[i].split()[2:])
-        for k, n in enumerate(p[1]):
+    for i, l in enumerate(P):
+        if l.op == "loop":
+            where.update((name, (i, 0)) for name, _ in l.pairs)
+        for k, n in enumerate(l.outs):
             where[n] = (i, k)
     block = lambda i: (i - start) // period if start <= i < end else -1
 
     def slot(n, b):
-        """how block b sees n: its own line, the line of the block before, or a value from before the loop"""
+        """what n is for layer b: a line of its own, of the layer before, or a value from before the loop"""
         i, k = where[n]
         if block(i) == b:
             return ("own", (i - start) % period, k)
@@ -91,115 +149,127 @@ def rolled(lines, start, period, rounds, prefix, count):
             return ("before", (i - start) % period, k)
         return ("out", n) if i < start else None
 
-    carried = {}  # slot before -> its value before the first round
-    model = [[slot(u, 1) for u in P[start + period + j][2]] for j in range(period)]
+    # layer 1 is the model of all others; in layer 0 what comes from the layer before is a value from outside
+    carried = {}  # slot of the layer before -> its value in layer 0
+    model = [[slot(u, 1) for u in P[start + period + j].uses] for j in range(period)]
     for j in range(period):
+        want = P[start + period + j]
         for b in range(rounds):
-            p, q = P[start + b * period + j], P[start + period + j]
-            if p[0] != q[0] or len(p[1]) != len(q[1]) or (p[0] != "drop" and p[3] != q[3]):
+            l = P[start + b * period + j]
+            mine = [slot(u, b) for u in l.uses]
+            if (l.op, len(l.outs), l.tied) != (want.op, len(want.outs), want.tied):
                 return None
-            mine = [slot(u, b) for u in p[2]]
-            if None in mine or None in model[j]:
+            if None in mine + model[j] or (
+                l.op != "drop" and (l.rest != want.rest or len(mine) != len(model[j]))
+            ):
                 return None
             if b:
-                if p[0] == "drop" and set(mine) == set(model[j]) or mine == model[j]:
-                    continue
-                return None
-            if p[0] == "drop":
-                own, wanted = {s for s in mine if s[0] == "own"}, {s for s in model[j] if s[0] == "own"}
-                if own != wanted or {s for s in model[j] if s[0] == "out"} - set(mine):
+                if mine != model[j] and (l.op != "drop" or set(mine) != set(model[j])):
                     return None
-                continue  # what came from before the loop: below, when the uses are known
-            if len(mine) != len(model[j]):
-                return None
-            for s, t in zip(mine, model[j]):
-                if t[0] == "before":
-                    if s[0] != "out" or carried.setdefault(t, s[1]) != s[1]:
+            elif l.op == "drop":
+                kept = {s for s in model[j] if s[0] == "out"}
+                if {s for s in mine if s[0] == "own"} != {s for s in model[j] if s[0] == "own"} or kept - set(
+                    mine
+                ):
+                    return None
+            else:
+                for s, t in zip(mine, model[j]):
+                    if t[0] == "before":
+                        if s[0] != "out" or carried.setdefault(t, s[1]) != s[1]:
+                            return None
+                    elif s != t:
                         return None
-                elif s != t:
-                    return None
-    # drops of the first round: what they name is a carried value; one that has no counterpart is an input, which lives anyway
+    # what layer 0 drops of the values from outside; without a counterpart an input stands, which lives anyway
     for j in range(period):
-        if P[start + j][0] != "drop":
+        if P[start + j].op != "drop":
             continue
         fixed = {s[1] for s in model[j] if s[0] == "out"}
-        names = {s[1] for s in (slot(u, 0) for u in P[start + j][2]) if s[0] == "out"} - fixed
+        names = {s[1] for s in (slot(u, 0) for u in P[start + j].uses) if s[0] == "out"} - fixed
         slots = [t for t in model[j] if t[0] == "before"]
         for t in slots:
-            if t in carried:
-                if carried[t] not in names and carried[t] not in inputs:
-                    return None
-                names.discard(carried[t])
+            if t in carried and carried[t] not in names and carried[t] not in inputs:
+                return None
+            names.discard(carried.get(t))
         for t in slots:
             if t not in carried:
+                if not names and not inputs:
+                    return None
                 carried[t] = names.pop() if names else inputs[0]
         if names:
             return None
-    # a carried value that is dropped later in the first round must not be dropped earlier
-    # what follows the loop may use the last round's values if they are carried
-    last = rounds - 1
-    for i in range(end, len(lines)):
-        for u in P[i][2]:
-            b = block(where[u][0])
-            if b >= 0:
-                if b != last:
+    # what follows sees the last layer's carried values
+    for l in P[end:]:
+        for u in l.uses + [v for _, v in getattr(l, "pairs", [])]:
+            i, k = where[u]
+            if block(i) >= 0:
+                if block(i) != rounds - 1 or not inputs:
                     return None
-                t = ("before",) + ((where[u][0] - start) % period, where[u][1])
-                carried.setdefault(t, inputs[0])
+                carried.setdefault(("before", (i - start) % period, k), inputs[0])
     if not carried:
         return None
+
+    taken = {n for i, l in enumerate(P) if not start <= i < end for n in l.outs} | set(where) - {
+        n for n, (i, _) in where.items() if start <= i < end
+    }
+
+    def free(name):
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
     base = re.sub(r"[._]\d+\.$", ".", prefix)
-    taken = {n for i, p in enumerate(P) if not start <= i < end for n in p[1]}
-    taken |= {w.split("=")[0] for l in lines if l.startswith("loop ") for w in l.split()[2:]}
-    first_of = lambda rel, k: P[start + rel][1][k]
-
-    def local(n):
-        return base + n[len(prefix) :] if n.startswith(prefix) else n
-
-    names = {}
-    for j in range(period):
-        for k, n in enumerate(P[start + j][1]):
-            new = local(n)
-            while new in taken or new in names.values():
-                new += "_"
-            names[("own", j, k)] = new
-    carry = {}
-    for n, t in enumerate(sorted(carried, key=lambda t: (t[1], t[2]))):
-        c = names[("own",) + t[1:]] + ".before"
-        while c in taken or c in names.values() or c in carry.values():
-            c += "_"
-        carry[t] = c
-    dim = "L" + (str(count + 1) if count else "")
-    dims = [l for l in lines if l.startswith("dim ")]
+    own = {
+        (j, k): free(base + n[len(prefix) :] if n.startswith(prefix) else n)
+        for j in range(period)
+        for k, n in enumerate(P[start + j].outs)
+    }
+    slots = sorted(carried, key=lambda t: t[1:])
+    carry = {t: free(own[t[1:]] + ".before") for t in slots}
+    dims = [l for l in lines[:start] if l.startswith("dim ")]
+    dim = "L" + str(count + 1) * (count > 0)
     while any(re.search(rf"\b{dim}=", d) for d in dims):
-        dim += "x"
-    out = []
-    for i in range(start):
-        l = lines[i]
-        out.append(l + f" {dim}={rounds}" if l.startswith("dim ") and l == dims[-1] else l)
-    out.append(f"loop {dim} " + " ".join(f"{carry[t]}={v}" for t, v in sorted(carried.items(), key=lambda c: c[0][1:])))
-    for j in range(period):
-        see = dict(zip(P[start + period + j][2], model[j]))
-        own = {n: ("own", j, k) for k, n in enumerate(P[start + period + j][1])}
-
-        def rename(n):
-            s = own.get(n) or see[n]
-            return names[s] if s[0] == "own" else carry[s] if s[0] == "before" else s[1]
-
-        out.append(write(P[start + period + j], rename))
-    out.append("next " + " ".join(f"{carry[t]}={names[('own',) + t[1:]]}" for t in sorted(carried, key=lambda t: t[1:])))
+        dim += "_"
 
     def after(n):
-        i, k = where.get(n, (-1, 0))
+        i, k = where[n]
         return carry[("before", (i - start) % period, k)] if block(i) >= 0 else n
 
-    for i in range(end, len(lines)):
-        p = P[i]
-        out.append(write(p, after) if any(block(where[u][0]) >= 0 for u in p[2]) else lines[i])
+    out = [l + f" {dim}={rounds}" if dims and l == dims[-1] else l for l in lines[:start]]
+    if not dims:
+        out.insert(next(i for i, l in enumerate(P) if l.op not in ("", "model")), f"dim {dim}={rounds}")
+    out.append(" ".join([f"loop {dim}", *(f"{carry[t]}={carried[t]}" for t in slots)]))
+    for j in range(period):
+        line = P[start + period + j]
+        names = dict(zip(line.outs, (own[(j, k)] for k in range(len(line.outs)))))
+        for u, s in zip(line.uses, model[j]):
+            names[u] = own[s[1:]] if s[0] == "own" else carry[s] if s[0] == "before" else s[1]
+        out.append(line.written(names.__getitem__))
+    out.append(" ".join(["next", *(f"{carry[t]}={own[t[1:]]}" for t in slots)]))
+    for l in P[end:]:
+        if l.op in ("loop", "next"):
+            pairs = [f"{name}={after(value)}" for name, value in l.pairs]
+            out.append(" ".join([l.op, *l.rest, *pairs]))
+        else:
+            out.append(l.written(after) if any(block(where[u][0]) >= 0 for u in l.uses) else l.text)
     return out
 
 
-if __name__ == "__main__":
-    import sys
+def main():
+    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    a.add_argument("file", metavar="FILE.vram", help="- is standard input")
+    a.add_argument("--least", type=int, default=3, help="rounds of a loop at least (default: 3)")
+    a.add_argument("--unroll", action="store_true", help="write loops as what they stand for")
+    o = a.parse_args()
+    try:
+        with open(0 if o.file == "-" else o.file) as f:
+            text = f.read()
+    except (OSError, UnicodeDecodeError) as e:
+        print(f"loops: cannot read {o.file}: {getattr(e, 'strerror', None) or 'not text'}", file=sys.stderr)
+        return 2
+    sys.stdout.write(unroll(text) if o.unroll else roll(text, max(2, o.least)))
+    return 0
 
-    sys.stdout.write(roll(open(sys.argv[1]).read()))
+
+if __name__ == "__main__":
+    sys.exit(main())
