@@ -1,0 +1,34 @@
+# The built-in models: sourced by part.sh. A loop is what it stands for: written out by another
+# program (tools/loops.py) and rolled up again it takes the same bytes in the same order.
+work=build/models
+mkdir -p $work
+events() { # events FILE OPTIONS: the step without the nodes' names
+  ./vram estimate "$@" --events - | cut -d, -f1-5
+}
+same() { # same A B
+  for options in "--train adamw" "--train sgd --amp bf16" "--infer"; do
+    events "$1" $options >$work/a
+    events "$2" $options >$work/b
+    if [ -s $work/a ] && cmp -s $work/a $work/b; then ok; else bad "$1 and $2 differ: $options"; fi
+  done
+}
+if ! have python3; then skip "no python3: loops"
+else
+  for model in examples/models/*.vram; do
+    name=$work/$(basename "$model" .vram)
+    python3 tools/loops.py --unroll "$model" >"$name.flat.vram" || bad "loops.py --unroll $model"
+    python3 tools/loops.py "$name.flat.vram" >"$name.rolled.vram" || bad "loops.py $name.flat.vram"
+    if grep -q '^loop' "$name.flat.vram"; then bad "a loop in $name.flat.vram"; else ok; fi
+    if grep -q '^loop' "$model"; then
+      same "$model" "$name.flat.vram"
+      if grep -q '^loop' "$name.rolled.vram"; then ok; else bad "no loop in $name.rolled.vram"; fi
+    fi
+    if grep -q '^loop' "$name.rolled.vram"; then same "$name.flat.vram" "$name.rolled.vram"; fi
+  done
+  for wrong in no/such/file /dev/null/x; do
+    python3 tools/loops.py $wrong >/dev/null 2>$work/err
+    if [ $? = 2 ] && [ "$(wc -l <$work/err)" = 1 ]; then ok; else bad "loops.py $wrong"; fi
+  done
+fi
+# the ten layers as PyTorch was measured with them
+same linear10 tests/golden/models/nn_linear5000x10.vram
