@@ -60,7 +60,7 @@ gate 2 "not a size" "examples/models/resnet50.vram much"
 sed -n '/^```c$/,/^```$/p' README.md | sed -n '/budget budget.c/,/^}/p' >"$work/budget.c"
 sed 's#examples/budget.c#budget.c#; s#"../vram.h"#"vram.h"#' examples/budget.c >"$work/example.c"
 same "README and examples/budget.c are one" "$work/budget.c" "$work/example.c"
-ls examples | grep -v -e '^models$' -e '_vram.c$' >"$work/wanted"
+ls examples | grep -e '\.c$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
 sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' README.md | sort >"$work/output"
 same "examples (<) and the README's table (>)" "$work/wanted" "$work/output"
 # measured figures in what the examples print: the phases of ResNet-50
