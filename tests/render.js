@@ -121,7 +121,7 @@
     (cell || step).dispatchEvent(new PointerEvent('pointerleave'));
     if (!tip.hidden) say('the tool tip stays');
     const th = document.querySelectorAll('#layers th')[4];
-    th.querySelector('button').click();
+    th.click();
     const sorted = Array.from(document.querySelectorAll('#layers tbody tr')).map(function (tr) {
       return +tr.cells[4].dataset.v;
     });
