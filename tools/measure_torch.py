@@ -11,7 +11,7 @@ allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is br
 --record FILE keeps the measurement; --measured FILE compares one that was kept, which needs neither PyTorch nor a device.
 """
 
-import argparse, collections, contextlib, gc, json, os, subprocess, sys, tempfile
+import argparse, collections, contextlib, gc, json, os, re, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
@@ -315,7 +315,7 @@ def with_loss(text):
     return "\n".join(lines + [f"sum loss {last[1]}", " ".join(["output loss"] + last[2:])]) + "\n"
 
 
-def vram_options(o, device):
+def vram_options(o, device, text):
     """how `vram estimate` is told the same step"""
     w = ["--train", o.train, "--step", o.step] if o.train else ["--infer"]
     for name in ("amp", "dtype", "optim_impl"):
@@ -326,7 +326,7 @@ def vram_options(o, device):
     if o.checkpoint:
         w += ["--checkpoint", str(o.checkpoint)]
     w += ["--keep-grads"] * o.keep_grads
-    if o.batch is not None:
+    if o.batch is not None and re.search(r"^dim ", text, re.MULTILINE):  # else it was exported at this batch
         w += ["--batch", str(o.batch)]
     for d in o.dim:
         w += ["--dim", d]
@@ -370,7 +370,7 @@ def measure(o):
         )
     record = {
         "source": o.source,
-        "options": vram_options(o, device),
+        "options": vram_options(o, device, text),
         "torch": torch.__version__,
         "device": device,
         "params_bytes": bytes_of(module.parameters()),
@@ -568,56 +568,55 @@ def print_table(c, out=sys.stdout):
         say("\nallocations")
         for line in event_lines(c["events"]):
             say("  " + line)
-    for n in c["notes"]:
+    for n in c["notes"][:8]:
         say("note:", n)
+    if len(c["notes"]) > 8:
+        say(f"note: and {len(c['notes']) - 8} more (--json has all)")
 
 
 MARKDOWN = (
-    "model",
-    "step",
-    "parameters",
-    "saved for backward",
-    "requested peak",
-    "allocated peak",
-    "`lower`..`upper`",
-    "allocations",
+    "| model | step | parameters | saved for backward | requested peak | allocated peak | `lower`..`upper` | allocations |\n"
+    "|---|---|---:|---:|---:|---:|---:|---|"
 )
 
 
 def markdown(c):
-    """one row of a table; one number where measured and estimated are equal, else measured / estimated"""
-    f = {r["figure"]: (r["measured"], r["estimated"]) for r in c["figures"]}
-    both = lambda m, e: number(m) if m == e else f"**{number(m)} / {number(e)}**"
-    top = lambda k: max(v[k] for n, v in f.items() if n.endswith("requested peak"))
-    b = c["bounds"][0]
-    same = [
-        "first_difference" not in e or (p == "optimizer" and "same_sizes" in e)
-        for p, e in c["events"].items()
-    ]
-    total = sum(e["measured"] for e in c["events"].values())
-    step = [w for w in c["options"] if w not in ("--step", "steady")]
-    step = step[: step.index("--cc")]
-    return (
-        "| "
-        + " | ".join(
-            (
-                c["source"].rpartition("/")[2],
-                " ".join(step),
-                both(*f["params"]),
-                both(*f["saved"]) if "saved" in f else "",
-                both(top(0), top(1)),
-                number(b["measured"]),
-                f"{number(b['lower'])}..{number(b['upper'])}" + ("" if b["held"] else " **broken**"),
-                (
-                    f"{total} equal"
-                    if all(same)
-                    else "**differ**: "
-                    + "; ".join(l for l, s in zip(event_lines(c["events"]), same) if not s)
-                ),
-            )
-        )
-        + " |"
+    """one row of a table: a number where measured and estimated are equal, else both"""
+    figures = {r["figure"]: r for r in c["figures"]}
+    pair = lambda m, e: number(m) if m == e else f"**{number(m)}, estimated {number(e)}**"
+    both = lambda r: pair(r["measured"], r["estimated"])
+    requested = [r for n, r in figures.items() if " requested " in n]
+    peak = pair(
+        *(max(r[k] for r in requested if r["figure"].endswith("peak")) for k in ("measured", "estimated"))
     )
+    wrong = sum(r["difference"] != 0 for r in requested)
+    peak += f" ({wrong} of {len(requested)} figures of the phases differ)" if wrong else ""
+    b = c["bounds"][0]
+    expected = "" if c["device"]["pretended"] else f" (expected {number(b['expected'])})"
+    events = f"{sum(e['measured'] for e in c['events'].values())} equal"
+    for phase, e in c["events"].items():
+        if "first_difference" in e and (phase != "optimizer" or "same_sizes" not in e):
+            d = e["first_difference"]
+            where = (d["measured"] or d["estimated"])["place"]
+            events = f"**{phase} differs** at {e['equal'] + 1} of {e['measured']}, {where}"
+            break
+    options = c["options"][: c["options"].index("--cc")]
+    columns = (
+        c["source"],
+        " ".join(w for w in options if w not in ("--step", "steady")),
+        both(figures["params"]),
+        both(figures["saved"]) if "saved" in figures else "",
+        peak,
+        number(b["measured"]) + expected,
+        "; ".join(
+            ("" if b is c["bounds"][0] else f"{b['figure']} {number(b['measured'])} in ")
+            + f"{number(b['lower'])}..{number(b['upper'])}"
+            + ("" if b["held"] else " **broken**")
+            for b in c["bounds"]
+        ),
+        events,
+    )
+    return "| " + " | ".join(columns) + " |"
 
 
 # ---- the command
@@ -668,6 +667,7 @@ def arguments():
     g = a.add_argument_group("output")
     g.add_argument("--json", action="store_true", help="one JSON object")
     g.add_argument("--markdown", action="store_true", help="one row of a table")
+    g.add_argument("--markdown-head", action="store_true", help="the head of that table, nothing else")
     g.add_argument("--record", metavar="FILE", help="keep the measurement")
     g.add_argument("--measured", metavar="FILE", help="compare a measurement that was kept; needs no PyTorch")
     return a
@@ -701,6 +701,9 @@ def check(o):
 
 def main():
     o = arguments().parse_args()
+    if o.markdown_head:
+        print(MARKDOWN)
+        return
     try:
         check(o)
         if o.measured:
