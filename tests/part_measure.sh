@@ -29,6 +29,7 @@ if ! have python3; then skip "no python3"; else
   says 2 "exclude each other" torchvision:resnet18 --train sgd --infer
   says 2 "--dim S: expected NAME=N" torchvision:resnet18 --dim S
   says 2 "--dim S=0: expected NAME=N" torchvision:resnet18 --dim S=0
+  says 2 "--set depth: expected NAME=VALUE" timm:vit_tiny_patch16_224 --set depth
   says 2 "no PyTorch code to run" examples/models/resnet50.vram
   says 2 "argument --batch" torchvision:resnet18 --batch none
   echo 'input x f32 [2,3]' >$out/other.vram

@@ -38,6 +38,7 @@ OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, it
     "adafactor": ("Adafactor", {}),
 }
 DTYPES = {None: None, "bf16": "bfloat16", "fp16": "float16", "f16": "float16"}
+EXPORTER = ("seq", "target_seq", "size", "frames", "samples", "attn")  # options of export_torch.py
 IMPLEMENTATIONS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "loop": {"foreach": False}}
 
 
@@ -285,9 +286,10 @@ def on_device():
 
 def exporter_options(o):
     w = []
-    for name in ("seq", "size", "frames", "attn"):
+    for name in EXPORTER:
         if getattr(o, name) is not None:
-            w += ["--" + name, str(getattr(o, name))]
+            w += ["--" + name.replace("_", "-"), str(getattr(o, name))]
+    w += [x for pair in o.set for x in ("--set", pair)]
     return w + ["--batch", str(o.batch)] * (o.batch is not None) + ["--eval"] * (o.train is None)
 
 
@@ -347,10 +349,8 @@ def measure(o):
             o.source,
             train=bool(o.train),
             batch=o.batch,
-            seq=o.seq,
-            size=o.size,
-            frames=o.frames,
-            attn=o.attn,
+            options=dict(export_torch.setting(pair) for pair in o.set),
+            **{name: getattr(o, name) for name in EXPORTER if getattr(o, name) is not None},
         )
     except export_torch.Problem as e:
         raise Problem(str(e))
@@ -705,10 +705,10 @@ def arguments():
     g.add_argument("--batch", metavar="N", type=positive)
     g.add_argument("--dim", metavar="NAME=N", action="append", default=[])
     g = a.add_argument_group("the model, as in export_torch.py")
-    g.add_argument("--seq", metavar="N", type=positive, default=128)
-    g.add_argument("--size", metavar="N", type=positive)
-    g.add_argument("--frames", metavar="N", type=positive, default=16)
-    g.add_argument("--attn", choices=["sdpa", "eager"], default="sdpa")
+    for name in EXPORTER[:-1]:
+        g.add_argument("--" + name.replace("_", "-"), metavar="N", type=positive)
+    g.add_argument("--attn", choices=["sdpa", "eager"])
+    g.add_argument("--set", metavar="NAME=VALUE", action="append", default=[])
     g.add_argument("--text", metavar="FILE", help="compare with this text instead of the exported one")
     g = a.add_argument_group("output")
     g.add_argument("--json", action="store_true", help="one JSON object")
@@ -739,6 +739,9 @@ def check(o):
         raise Problem("--train and --infer exclude each other")
     if o.train and o.train not in OPTIMIZERS:
         raise Problem(f"--train {o.train}: not one of torch.optim (found here: {', '.join(OPTIMIZERS)})")
+    for pair in o.set:
+        if not pair.partition("=")[0].isidentifier() or "=" not in pair:
+            raise Problem(f"--set {pair}: expected NAME=VALUE")
     for d in o.dim:
         name, _, value = d.partition("=")
         if not name or not value.isdigit() or int(value) < 1:
