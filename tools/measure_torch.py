@@ -15,6 +15,7 @@ import argparse, collections, contextlib, gc, json, os, re, subprocess, sys, tem
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
+PRETENDED = "libnullgpu" in os.environ.get("LD_PRELOAD", "")
 COUNTERS = ("requested_bytes", "allocated_bytes", "reserved_bytes")
 OPTIMIZERS = {  # as `vram list optimizers` calls them: class of torch.optim, its arguments
     "sgd": ("SGD", {}),
@@ -281,6 +282,9 @@ def on_device():
         raise Problem(
             "no CUDA device: run this on a machine with one, or with a pretended one that runs PyTorch's host code (../shared/nullgpu/py tools/measure_torch.py ...)"
         )
+    if PRETENDED and "NULLGPU_BOOL" not in os.environ:  # nothing is computed there: all of a mask is set
+        os.environ["NULLGPU_BOOL"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     return torch
 
 
@@ -361,7 +365,7 @@ def measure(o):
         "name": properties.name,
         "cc": [properties.major, properties.minor],
         "total": properties.total_memory,
-        "pretended": "libnullgpu" in os.environ.get("LD_PRELOAD", ""),
+        "pretended": PRETENDED,
     }
     m = Measurement(loaded, dims, o)
     if o.checkpoint and (
