@@ -1,5 +1,5 @@
 #!/bin/sh
-# The table of models that were not looked at while the rules were written: what PyTorch did, and the estimate.
+# The table of models beyond the truth set: what PyTorch did, and the estimate.
 #   PYTHON=PYTHON_WITH_TORCH [NULLGPU=LAUNCHER] sh tests/further/run.sh [PATTERN] >tests/golden/further_models.md
 # NULLGPU runs a script on a pretended GPU; without it the GPU is the real one. Measurements are kept in build/further (delete one to
 # measure again), texts are exported anew.
