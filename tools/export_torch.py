@@ -145,7 +145,7 @@ view reshape | x *shape
 expand x *shape
 expand_as view_as reshape_as | x other
 permute x *dims
-transpose swapaxes transpose_ | x dim0 dim1
+transpose swapaxes swapdims transpose_ | x dim0 dim1
 flatten x start_dim end_dim
 unflatten x dim sizes
 squeeze x *dim
@@ -214,6 +214,53 @@ triplet_margin_loss x positive negative margin p eps swap reduction
         [p.split() for p in line.split("|")] if "|" in line else ([line.split()[0]], line.split()[1:])
     )
     SIGNATURES.update((n, args) for n in names)
+
+# ---- calls that are a line as they are: functions: op inputs | keys. `=`: the function's own name; `!`: named after the module that
+# calls, where that is one op of torch.nn; `*xs`: a list of tensors; KEY=ARGUMENT where they differ; KEY?: left out where it is
+# 0 or False; `:list`, `:axes`, `:int`: how it is written; SHAPE: the result's
+PLAIN = {}
+for line in """
+glu!: = x | dim
+softmax! log_softmax!: = x | dim dtype:dtype
+im2col!: unfold x | kernel_size:axes dilation:axes padding:axes stride:axes
+col2im!: fold x | output_size:axes kernel_size:axes dilation:axes padding:axes stride:axes
+grid_sampler: grid_sample x grid
+pixel_shuffle!: = x | upscale_factor
+pixel_unshuffle!: = x | downscale_factor
+addmm baddbmm: = c a b
+addcmul: = x a b | inplace
+view_as: view x | SHAPE
+reshape_as: reshape x | SHAPE
+expand expand_as: expand x | SHAPE
+permute: = x | dims:list
+transpose swapaxes swapdims: transpose x | dim0 dim1
+squeeze: = x | dim:list
+unsqueeze: = x | dim
+select: = x | dim index:int
+narrow: = x | dim start:int length:int
+split split_with_sizes: split x | split_size_or_sections=split_size:list dim?
+chunk: = x | chunks dim?
+unbind: = x | dim?
+cat concat concatenate: cat *xs | dim?
+stack: = *xs | dim?
+roll: = x | shifts:list dims:list
+flip: = x | dims:list
+repeat: = x | repeats:list
+tile: = x | dims=repeats:list
+index_select gather: = x index | dim
+cumsum: = x | dim dtype:dtype
+argmax argmin: = x | dim keepdim?:int
+""".strip().split("\n"):
+    names, _, row = line.partition(": ")
+    row, _, keys = row.partition(" | ")
+    for n in names.split():
+        PLAIN[n.rstrip("!")] = (
+            row.split()[0].replace("=", n.rstrip("!")),
+            row.split()[1:],
+            keys.split(),
+            n.endswith("!"),
+        )
+WRITTEN = {"": lambda v: v, "list": list_text, "axes": axes_text, "int": int, "dtype": lambda v: DTYPES[v]}
 
 UNARY = "relu relu6 elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus tanhshrink softshrink hardshrink log_sigmoid exp log sqrt rsqrt abs neg square sin cos erf sign round hardtanh leaky_relu rrelu threshold".split()
 UNARY_ALIAS = {"log_sigmoid": "logsigmoid", "absolute": "abs", "negative": "neg", "sgn": "sign"}
@@ -636,9 +683,12 @@ class Recorder(TorchFunctionMode):
             self.note(f"{name}(out=) ({self.paths[-1]})")
         if self.amp and not torch.is_autocast_enabled(self.device):
             self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
+        sig = SIGNATURES.get(name, SIGNATURES.get(plain))
         if handler:
-            sig = SIGNATURES.get(name, SIGNATURES.get(plain))
             handler(self.bind(sig, args, kwargs) if sig else (args, kwargs), r, inplace)
+            return
+        if plain.rstrip("_") in PLAIN:
+            self.plain(PLAIN[plain.rstrip("_")], {"inplace": inplace, **self.bind(sig, args, kwargs)}, r)
             return
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
         alias = BINARY_ALIAS.get(plain, plain)
@@ -665,6 +715,22 @@ class Recorder(TorchFunctionMode):
             self.convert(args[0], r, CONVERT[plain])
             return
         raise NoWord("no word for it")
+
+    def plain(self, row, a, r):
+        """a line of the table PLAIN"""
+        op, inputs, keys, leaf = row
+        xs = [x for i in inputs for x in (a[i[1:]] if i[0] == "*" else [a[i]])]
+        made = {}
+        for key in keys:
+            if key == "SHAPE":
+                made["shape"] = shape_text(r.shape)
+                continue
+            key, _, form = key.partition(":")
+            key, _, argument = key.partition("=")
+            value = a.get(argument or key.rstrip("?"))
+            if value is not None and (value or key[-1] != "?"):
+                made[key.rstrip("?")] = WRITTEN[form](value)
+        self.emit(op, xs, r, made, leaf and self.leaf())
 
     def bind(self, sig, args, kwargs):
         d, args = {}, list(args)
@@ -799,12 +865,6 @@ class Recorder(TorchFunctionMode):
             r,
             {"inplace": inplace, "scalar": None if self.on_device(w) else 1},
         )
-
-    def op_addcmul(self, a, r, inplace):
-        self.emit("addcmul", [a["x"], a["a"], a["b"]], r, {"inplace": inplace})
-
-    def op_glu(self, a, r, _):
-        self.emit("glu", [a["x"]], r, {"dim": a.get("dim")}, self.leaf())
 
     # ---- parameters
     def weighted(self, op, x, weights, r, keys, leaf=True):
@@ -983,33 +1043,6 @@ class Recorder(TorchFunctionMode):
     def op_constant_pad_nd(self, a, r, _):
         self.emit("pad", [a[0][0]], r, {"pad": list_text(a[0][1])})
 
-    def op_im2col(self, a, r, _):
-        self.emit(
-            "unfold",
-            [a["x"]],
-            r,
-            {k: axes_text(a[k]) for k in ("kernel_size", "dilation", "padding", "stride")},
-            self.leaf(),
-        )
-
-    def op_col2im(self, a, r, _):
-        self.emit(
-            "fold",
-            [a["x"]],
-            r,
-            {k: axes_text(a[k]) for k in ("output_size", "kernel_size", "dilation", "padding", "stride")},
-            self.leaf(),
-        )
-
-    def op_grid_sampler(self, a, r, _):
-        self.emit("grid_sample", [a["x"], a["grid"]], r)
-
-    def op_pixel_shuffle(self, a, r, _):
-        self.emit("pixel_shuffle", [a["x"]], r, {"upscale_factor": a["upscale_factor"]}, self.leaf())
-
-    def op_pixel_unshuffle(self, a, r, _):
-        self.emit("pixel_unshuffle", [a["x"]], r, {"downscale_factor": a["downscale_factor"]}, self.leaf())
-
     # ---- products, softmax, attention
     def op_matmul(self, a, r, _):
         x = list(a[0]) + [v for k, v in a[1].items() if k in ("other", "mat2", "tensor2")]
@@ -1021,21 +1054,8 @@ class Recorder(TorchFunctionMode):
     def op_mm(self, a, r, _):
         self.emit("mm", list(a[0]) + list(a[1].values()), r)
 
-    def op_addmm(self, a, r, _):
-        self.emit("addmm", [a["c"], a["a"], a["b"]], r)
-
-    def op_baddbmm(self, a, r, _):
-        self.emit("baddbmm", [a["c"], a["a"], a["b"]], r)
-
     def op_einsum(self, a, r, _):
         self.emit("einsum", a["xs"], r, {"equation": a["equation"].replace(" ", "")})
-
-    def op_softmax(self, a, r, _, op="softmax"):
-        t = a.get("dtype")
-        self.emit(op, [a["x"]], r, {"dim": a.get("dim"), "dtype": DTYPES[t] if t else None}, self.leaf())
-
-    def op_log_softmax(self, a, r, _):
-        self.op_softmax(a, r, _, "log_softmax")
 
     def op_scaled_dot_product_attention(self, a, r, _):
         m = a.get("attn_mask")
@@ -1069,17 +1089,6 @@ class Recorder(TorchFunctionMode):
     def op_reshape(self, a, r, _):
         self.op_view(a, r, _, "reshape")
 
-    def op_view_as(self, a, r, _):
-        self.emit("view", [a["x"]], r, {"shape": shape_text(r.shape)})
-
-    def op_reshape_as(self, a, r, _):
-        self.emit("reshape", [a["x"]], r, {"shape": shape_text(r.shape)})
-
-    def op_expand(self, a, r, _):
-        self.emit("expand", [a["x"]], r, {"shape": shape_text(r.shape)})
-
-    op_expand_as = op_expand
-
     def op_broadcast_to(self, a, r, _):
         self.emit("expand", [a[0][0]], r, {"shape": shape_text(r.shape)})
 
@@ -1100,14 +1109,6 @@ class Recorder(TorchFunctionMode):
             s[axis] = x.numel()
             self.nodes.append(Node("view", [v], [self.ref(x)], {"shape": shape_text(s)}))
             self.emit("expand", [Ref(v)], y, {"shape": shape_text(y.shape)})
-
-    def op_permute(self, a, r, _):
-        self.emit("permute", [a["x"]], r, {"dims": list_text(a["dims"])})
-
-    def op_transpose(self, a, r, _):
-        self.emit("transpose", [a["x"]], r, {"dim0": a["dim0"], "dim1": a["dim1"]})
-
-    op_swapaxes = op_swapdims = op_transpose
 
     def op_movedim(self, a, r, _):
         x, s, d = a[0][0], a[0][1], a[0][2]
@@ -1140,30 +1141,6 @@ class Recorder(TorchFunctionMode):
             "unflatten", [a["x"]], r, {"dim": a["dim"], "sizes": list_text(r.shape[d : d + n])}, self.leaf()
         )
 
-    def op_squeeze(self, a, r, _):
-        self.emit("squeeze", [a["x"]], r, {"dim": list_text(a["dim"]) if "dim" in a else None})
-
-    def op_unsqueeze(self, a, r, _):
-        self.emit("unsqueeze", [a["x"]], r, {"dim": a["dim"]})
-
-    def op_select(self, a, r, _):
-        self.emit("select", [a["x"]], r, {"dim": a["dim"], "index": int(a["index"])})
-
-    def op_narrow(self, a, r, _):
-        self.emit(
-            "narrow", [a["x"]], r, {"dim": a["dim"], "start": int(a["start"]), "length": int(a["length"])}
-        )
-
-    def op_split(self, a, r, _):
-        self.emit(
-            "split",
-            [a["x"]],
-            r,
-            {"split_size_or_sections": list_text(a["split_size"]), "dim": a.get("dim") or None},
-        )
-
-    op_split_with_sizes = op_split
-
     def op_tensor_split(self, a, r, _):
         d = a.get("dim", 0)
         self.emit(
@@ -1173,20 +1150,6 @@ class Recorder(TorchFunctionMode):
             {"split_size_or_sections": ",".join(str(t.shape[d]) for t in r), "dim": d or None},
         )
 
-    def op_chunk(self, a, r, _):
-        self.emit("chunk", [a["x"]], r, {"chunks": a["chunks"], "dim": a.get("dim") or None})
-
-    def op_unbind(self, a, r, _):
-        self.emit("unbind", [a["x"]], r, {"dim": a.get("dim") or None})
-
-    def op_cat(self, a, r, _):
-        self.emit("cat", list(a["xs"]), r, {"dim": a.get("dim") or None})
-
-    op_concat = op_concatenate = op_cat
-
-    def op_stack(self, a, r, _):
-        self.emit("stack", list(a["xs"]), r, {"dim": a.get("dim") or None})
-
     def op_diff(self, a, r, _):
         x, dim = a["x"], a.get("dim", -1)
         ends = [v for v in (a.get("prepend"), x, a.get("append")) if v is not None]
@@ -1195,26 +1158,6 @@ class Recorder(TorchFunctionMode):
             self.made("narrow", [x], {"dim": dim, "start": k, "length": r.shape[dim]}) for k in (1, 0)
         )
         self.emit("sub", [high, low], r, name="diff")
-
-    def op_roll(self, a, r, _):
-        self.emit(
-            "roll",
-            [a["x"]],
-            r,
-            {
-                "shifts": list_text(a["shifts"]),
-                "dims": list_text(a["dims"]) if a.get("dims") is not None else None,
-            },
-        )
-
-    def op_flip(self, a, r, _):
-        self.emit("flip", [a["x"]], r, {"dims": list_text(a["dims"])})
-
-    def op_repeat(self, a, r, _):
-        self.emit("repeat", [a["x"]], r, {"repeats": list_text(a["repeats"])})
-
-    def op_tile(self, a, r, _):
-        self.emit("tile", [a["x"]], r, {"dims": list_text(a["repeats"])})
 
     def op_repeat_interleave(self, a, r, _):
         if self.on_device(a["repeats"]):
@@ -1418,12 +1361,6 @@ class Recorder(TorchFunctionMode):
 
     op__grouped_mm = op_grouped_mm
 
-    def op_index_select(self, a, r, _):
-        self.emit("index_select", [a["x"], a["index"]], r, {"dim": a["dim"]})
-
-    def op_gather(self, a, r, _):
-        self.emit("gather", [a["x"], a["index"]], r, {"dim": a["dim"]})
-
     def op_scatter(self, a, r, inplace):
         s = a.get("src", a.get("value"))
         self.emit(
@@ -1432,10 +1369,6 @@ class Recorder(TorchFunctionMode):
             r,
             {"dim": a["dim"], "scalar": None if self.on_device(s) else 1, "inplace": inplace},
         )
-
-    def op_cumsum(self, a, r, _):
-        t = a.get("dtype")
-        self.emit("cumsum", [a["x"]], r, {"dim": a["dim"], "dtype": DTYPES[t] if t else None})
 
     def op_topk(self, a, r, _):
         self.emit("topk", [a["x"]], r, {"k": int(a["k"]), "dim": a.get("dim")}, outs=["", ".i"])
@@ -1446,12 +1379,6 @@ class Recorder(TorchFunctionMode):
     def op_argsort(self, a, r, _):
         n = self.emit("sort", [a["x"]], [r], {"dim": a.get("dim")}, name="argsort", outs=[""])
         n.outs = [self.fresh("sort"), n.outs[0]]
-
-    def op_argmax(self, a, r, _, op="argmax"):
-        self.emit(op, [a["x"]], r, {"dim": a.get("dim"), "keepdim": 1 if a.get("keepdim") else None})
-
-    def op_argmin(self, a, r, _):
-        self.op_argmax(a, r, _, "argmin")
 
     def op_one_hot(self, a, r, _):
         self.emit("one_hot", [a["x"]], r, {"num_classes": r.shape[-1]})
