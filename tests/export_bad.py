@@ -23,6 +23,24 @@ class Branch(nn.Module):
     def forward(self, x):
         return self.fc(x).sum() if x.sum() < 1 else self.fc(self.fc(x)).sum()
 
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+    @staticmethod
+    def backward(ctx, g):
+        s = torch.sigmoid(ctx.saved_tensors[0])
+        return g * s * (1 + ctx.saved_tensors[0] * (1 - s))
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(100, 200), nn.Linear(200, 100)
+    def forward(self, x):
+        return self.b(Swish.apply(self.a(x))).sum()
+
+def own(): return nn.Sequential(Own()), torch.zeros(64, 100)
 def no_tuple(): return nn.Linear(4, 4)
 def no_module(): return 3, torch.zeros(2, 4)
 def raises(): return nn.Linear(4, "x"), torch.zeros(2, 4)
@@ -80,7 +98,7 @@ def cases(folder):
         ([os.path.join(folder, "none.py") + ":f"], "none.py: no such file"),
         ([wrong + ":f"], "SyntaxError.*wrong.py, line 2"),
         ([absent + ":f"], r"ModuleNotFoundError: No module named 'no_such_package' \(at .*absent.py:1: "),
-        ([f + ":missing"], r"no function 'missing' \(found no_tuple, no_module, "),
+        ([f + ":missing"], r"no function 'missing' \(found own, no_tuple, no_module, "),
         ([f + ":no_tuple"], r"must return \(module, inputs\).*; found Linear"),
         ([f + ":no_module"], r"must return \(module, inputs\).*; found \(int, Tensor\)"),
         ([f + ":raises"], rf"TypeError: .* \(at .*net.py:{LINE['raises']}: "),
@@ -108,6 +126,12 @@ def cases(folder):
             "linear fc x",
         ),
         ([f + ":good"], "^$", "linear "),
+        # kept: its argument, which a linear layer does not keep of its result; on the way: the sigmoid
+        (
+            [f + ":own"],
+            "note: custom _0.Swish: Swish: an autograd function of the program's own; 51200 bytes kept for backward .*, 51200 taken",
+            "\ncustom _0.Swish _0.a shape=[N,200] saved=N*800 workspace=N*800\n",
+        ),
     ]
 
 
