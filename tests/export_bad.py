@@ -236,6 +236,14 @@ def main():
                 status, out, err = run(X, args)
                 right = status == 2 and not out and re.fullmatch(f"export_torch: .*(?:{pattern}).*\n", err)
                 c.check(" ".join(args), right, (status, out, err))
+            for package in ("torchvision", "timm", "transformers"):
+                kept, sys.modules[package] = sys.modules.get(package), None  # as if it were not installed
+                status, out, err = run(X, [{"transformers": "hf"}.get(package, package) + ":any"])
+                sys.modules[package] = kept
+                right = status == 2 and re.fullmatch(
+                    f"export_torch: .* needs .*{package}: pip install {package}.*\n", err
+                )
+                c.check(f"without {package}", right, (status, out, err))
             for args, pattern, line in good:
                 status, out, err = run(X, args)
                 c.check(
