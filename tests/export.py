@@ -52,7 +52,7 @@ REAL = {
 }
 
 # PyTorch takes a fused kernel that neither text has; they differ in where one tensor goes
-SKIP = {("nn_transformer_encoder", "infer")}
+SKIP = {("nn_transformer_encoder", "infer"), ("tv_vit_b_16", "infer")}
 
 
 def source(name, folder):
