@@ -253,6 +253,7 @@ static void options(void) {
       {"fit", "vram: no model (expected vram fit MODEL; vram fit -h)"},
       {"fit -", "vram: no budget (expected --budget SIZE or --gpu NAME)"},
       {"fit - --what", "vram: unknown option '--what' (expected vram fit -h)"},
+      {"fit - --explain", "vram: not an option of this command '--explain' (expected vram fit -h)"},
       {"fit - --csv", "vram: not an option of this command '--csv' (expected vram fit -h)"},
       {"fit - --solve depth",
        "vram: nothing to solve for 'depth' (expected batch, dim:NAME or segments)"},

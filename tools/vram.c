@@ -361,7 +361,7 @@ static int option(job *j, const char *a, char *v) {
     return j->training = a, j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
-  if (j->fit ? in(a, "--csv --table --no-table --live --terms --events --svg --html")
+  if (j->fit ? in(a, "--csv --table --no-table --live --terms --explain --events --svg --html")
              : !strcmp(a, "--solve"))
     return bad("not an option of this command", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--csv"))
