@@ -35,6 +35,7 @@ static int by_hand(const char *text, size_t len, const char *dim, int64_t value,
   vram_graph g;
   vram_report r;
   vram_error e;
+  vram_result result;
   void *mem, *scratch;
   uint64_t need;
   int kind = NOT;
@@ -46,8 +47,8 @@ static int by_hand(const char *text, size_t len, const char *dim, int64_t value,
   if (!vram_parse(&g, text, len, &set, 1, &e)) {
     need = vram_step_bytes(&g, o);
     scratch = malloc((size_t)need);
-    kind = vram_step(&g, o, scratch, need, &r, &e);
-    kind = kind == VRAM_OK ? FITS : kind == VRAM_ERR_OVERFLOW ? LARGE : NOT;
+    result = vram_step(&g, o, scratch, need, &r, &e);
+    kind = result == VRAM_OK ? FITS : result == VRAM_ERR_OVERFLOW ? LARGE : NOT;
     *bytes = kind == FITS ? r.device_bytes.expected : UINT64_MAX;
     free(scratch);
   }

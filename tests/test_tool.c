@@ -376,9 +376,9 @@ static void terms(void) {
 }
 
 /* The number behind a key of the JSON. */
-static long number(const char *key) {
+static int64_t number(const char *key) {
   const char *at = strstr(out, key);
-  return at ? strtol(at + strlen(key), NULL, 10) : -1;
+  return at ? strtoll(at + strlen(key), NULL, 10) : -1;
 }
 
 /* The figures of fit are those of estimate, which fits at `value` and does not at `next`. */
@@ -387,7 +387,7 @@ static void same_answer(void) {
   size_t i;
   for (i = 0; i < sizeof budget / sizeof *budget; i++) {
     char words[200], want[200];
-    long value, next, peak, next_peak;
+    int64_t value, next, peak, next_peak;
     snprintf(words, sizeof words, "fit - --train adamw --json %s", budget[i]);
     EQUAL(command(words, small, sizeof small - 1), FITS);
     value = number("\"value\":");
@@ -395,15 +395,15 @@ static void same_answer(void) {
     peak = number("\"peak_allocated_bytes\":");
     next_peak = number("\"next_peak_allocated_bytes\":");
     EQUAL(next, value + 1);
-    snprintf(words, sizeof words, "estimate - --train adamw --json %s --batch %ld", budget[i],
+    snprintf(words, sizeof words, "estimate - --train adamw --json %s --batch %" PRId64, budget[i],
              value);
     EQUAL(command(words, small, sizeof small - 1), FITS);
-    snprintf(want, sizeof want, "\"expected\":%ld,", peak);
+    snprintf(want, sizeof want, "\"expected\":%" PRId64 ",", peak);
     CHECK(strstr(out, want) != NULL);
-    snprintf(words, sizeof words, "estimate - --train adamw --json %s --batch %ld", budget[i],
+    snprintf(words, sizeof words, "estimate - --train adamw --json %s --batch %" PRId64, budget[i],
              next);
     EQUAL(command(words, small, sizeof small - 1), TOO_LARGE);
-    snprintf(want, sizeof want, "\"expected\":%ld,", next_peak);
+    snprintf(want, sizeof want, "\"expected\":%" PRId64 ",", next_peak);
     CHECK(strstr(out, want) != NULL);
   }
 }
@@ -415,7 +415,7 @@ static void built_ins(void) {
   for (i = 0; i < sizeof model_table / sizeof *model_table; i++) {
     const char *name = model_table[i].name;
     char words[200];
-    long value, next;
+    int64_t value, next;
     CHECK(!strncmp(model_table[i].line[0], "# ", 2) && strlen(model_table[i].line[0]) < 80);
     snprintf(words, sizeof words, "fit %s --budget 200GiB --train adamw --amp bf16 --json", name);
     EQUAL(command(words, "", 0), FITS);
@@ -424,11 +424,12 @@ static void built_ins(void) {
     next = number("\"next\":");
     CHECK(value > 0 && next > value);
     snprintf(words, sizeof words,
-             "estimate %s --budget 200GiB --train adamw --amp bf16 --json --batch %ld", name,
+             "estimate %s --budget 200GiB --train adamw --amp bf16 --json --batch %" PRId64, name,
              value);
     EQUAL(command(words, "", 0), FITS);
     snprintf(words, sizeof words,
-             "estimate %s --budget 200GiB --train adamw --amp bf16 --json --batch %ld", name, next);
+             "estimate %s --budget 200GiB --train adamw --amp bf16 --json --batch %" PRId64, name,
+             next);
     EQUAL(command(words, "", 0), TOO_LARGE);
     snprintf(words, sizeof words, "estimate %s --json", name);
     EQUAL(command(words, "", 0), FITS);
