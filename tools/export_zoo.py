@@ -81,17 +81,13 @@ class SpeechModel(nn.Module):
         return self.letters(y)
 
 
-def classify(module, make, classes_dim=1):
-    """the module's output against a class for each of its places"""
-
-    def inputs(**sizes):
-        made = make(**sizes)
-        return made
+def classify(module, inputs):
+    """inputs, and the module's output against a class for each of its places: the axis behind the batch, or the last"""
 
     def forward(x, target):
         y = module(x)
-        return F.cross_entropy(
-            y if classes_dim == 1 else y.flatten(0, 1), target.flatten() if classes_dim != 1 else target
+        return (
+            F.cross_entropy(y, target) if y.dim() == 4 else F.cross_entropy(y.flatten(0, 1), target.flatten())
         )
 
     return inputs, forward
@@ -108,7 +104,7 @@ def lstm():
     make = lambda N=20, S=35: dict(
         x=torch.zeros(N, S, dtype=torch.long), target=torch.zeros(N, S, dtype=torch.long)
     )
-    return Loaded(module, *classify(module, make, 2), dims=(("N", 20), ("S", 35)))
+    return Loaded(module, *classify(module, make), dims=(("N", 20), ("S", 35)))
 
 
 def gru():
@@ -116,7 +112,7 @@ def gru():
     make = lambda N=16, S=200: dict(
         x=torch.zeros(N, 1, 160, 2 * S), target=torch.zeros(N, S, dtype=torch.long)
     )
-    return Loaded(module, *classify(module, make, 2), dims=(("N", 16), ("S", 200)))
+    return Loaded(module, *classify(module, make), dims=(("N", 16), ("S", 200)))
 
 
 def diffusion():
@@ -272,8 +268,6 @@ def main():
             loaded.comment, made = what, loaded.comment
             text, notes = export(loaded)
         first, rest = text.split("\n", 1)
-        if os.environ.get("FLAT"):
-            open(os.path.join(os.environ["FLAT"], name + ".vram"), "w").write(text)
         text = roll(
             f"{first}\n# {made or 'torch ' + version(torch)}; exported by tools/export_zoo.py\n{rest}",
             least=8,
