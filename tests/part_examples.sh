@@ -3,7 +3,7 @@
 work=$PWD/build/examples
 rm -rf "$work"
 mkdir -p "$work/tree"
-cp -R vram.h examples "$work/tree" # what the commands write stays there
+cp -R vram vram.h examples "$work/tree" # what the commands write stays there
 strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
 cell() { # cell NAME COMMAND...
   cell=$1
@@ -19,7 +19,7 @@ same() { # same NAME FILE FILE
     head -15 "$work/log"
   fi
 }
-run() { (cd "$work/tree" && PATH=$OLDPWD:$PATH sh -c "$1") >"$work/output" 2>&1; }
+run() { (cd "$work/tree" && sh -c "$1") >"$work/output" 2>&1; }
 by_command() { # by_command FILE STATUS: the command, then what it prints, up to an empty line or the end
   awk '
     /^#!/ { next }
@@ -46,7 +46,7 @@ for f in examples/*.c; do
 done
 by_command examples/ci_gate.sh 3
 gate() { # gate STATUS TEXT ARGUMENTS
-  run "sh examples/ci_gate.sh $3"
+  run "VRAM=./vram sh examples/ci_gate.sh $3"
   if [ $? = "$1" ] && grep -q "$2" "$work/output"; then ok; else
     bad "ci_gate.sh $3"
     cat "$work/output"
