@@ -2225,6 +2225,17 @@ static void vram__more_n(vram_graph *g, const char *z, uint32_t len) {
   }
 }
 
+static void vram__no_dim(vram_graph *g, const char *name) {
+  uint32_t i;
+  vram__fail(g, VRAM_ERR_NAME, "the model has no dim ");
+  vram__more(g, name);
+  for (i = 0; i < g->ndim; i++) {
+    vram__more(g, i ? ", " : " (expected ");
+    vram__more_n(g, g->dim[i].name, g->dim[i].len);
+  }
+  vram__more(g, g->ndim ? ")" : "");
+}
+
 static void vram__more_i(vram_graph *g, int64_t v) {
   uint32_t n = vram__len(g->error.text);
   vram__puti(g->error.text, sizeof g->error.text, &n, v);
@@ -6548,8 +6559,7 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
   ok = ok && vram__lines(&q, text, len);
   for (i = 0; ok && i < q.nset; i++)
     if (!used[i]) {
-      vram__fail(g, VRAM_ERR_NAME, "the model has no dim ");
-      vram__more(g, set[i].name ? set[i].name : "(batch)");
+      vram__no_dim(g, set[i].name ? set[i].name : "(batch)");
       ok = 0;
     }
   if (ok && !g->root) {
@@ -18521,7 +18531,7 @@ static int vram__solve_probe(vram__solver *v) {
   return VRAM__TOO_LARGE;
 }
 
-/* The largest value of the dim that the graph in v->g has at place `at`. */
+/* The largest value of the dim; the graph in v->g has its first one. */
 static vram_result vram__solve_dim(vram__solver *v) {
   int kind;
   v->now.value = v->first;
@@ -18615,7 +18625,8 @@ static vram_result vram__solve_begin(vram__solver *v) {
     if (vram__same(v->g.dim[i].name, v->g.dim[i].len, o->dim))
       break;
   if (i == v->g.ndim) {
-    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dim ", o->dim);
+    vram__no_dim(&v->g, o->dim);
+    v->error = v->g.error;
     return v->error.code;
   }
   for (k = 0; k < o->nset; k++)

@@ -41,7 +41,7 @@ for model in tests/golden/models/*.vram tests/golden/random/*.vram; do chain "$m
 model=examples/models/resnet50.vram
 for options in "" "--amp bf16" "--train adamw --amp fp16 --step first" "--train sgd --accumulate 4 --keep-grads" \
   "--train adamw --dtype bf16 --master-weights" "--train adam --context 0" "--train lion --context 3GiB" \
-  "--train adamw --rules ideal" "--train adamw --gpu t4" "--train adamw --units si --table --terms"; do
+  "--train adamw --rules ideal" "--train adamw --gpu t4" "--train adamw --units si"; do
   chain $model $options
 done
 

@@ -26,3 +26,7 @@ if have clang-format; then
     fi
   done
 else skip "no clang-format"; fi
+# what the command says of itself fits a terminal
+for command in "" estimate fit list; do
+  if [ -z "$(./vram $command -h | awk 'length > 80')" ]; then ok; else bad "vram $command -h: more than 80 columns"; fi
+done

@@ -304,10 +304,10 @@ static void dims(void) {
   } rows[] = {{{{"N", 5}, {"K", 7}}, 2, "ok"},
               {{{NULL, 5}, {"K", 7}}, 2, "ok"},
               {{{"K", 7}, {NULL, 5}}, 2, "ok"},
-              {{{"M", 7}, {NULL, 5}}, 1, "the model has no dim M"},
+              {{{"M", 7}, {NULL, 5}}, 1, "the model has no dim M (expected N, K)"},
               {{{"N", -1}, {NULL, 5}}, 1, "a dim below 0 (found N=2)"},
               {{{"N", INT64_MAX}, {NULL, 5}}, 1, "a tensor of more than 2^63-1 bytes"},
-              {{{"", 1}, {NULL, 5}}, 1, "the model has no dim "}};
+              {{{"", 1}, {NULL, 5}}, 1, "the model has no dim  (expected N, K)"}};
   size_t i;
   play p;
   memset(&p, 0, sizeof p);

@@ -228,7 +228,7 @@ static void errors(void) {
   o.budget_bytes = 1 << 30;
   o.dim = "Q";
   EQUAL(solve(mlp, &o, &s, &e), VRAM_ERR_NAME);
-  TEXT(e.text, "the model has no dim Q");
+  TEXT(e.text, "the model has no dim Q (expected N, D, L)");
   EQUAL(s.tried, 0);
   o.dim = NULL;
   EQUAL(solve("input x f32 [4]\nrelu y x\n", &o, &s, &e), VRAM_ERR_NAME);

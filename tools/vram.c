@@ -39,27 +39,28 @@ static const char help_main[] =
     "  vram COMMAND -h       the options of a command\n"
     "  vram --version        the version\n"
     "\n"
-    "MODEL is a file in the text form (.vram), - for standard input, or the name of a built-in\n"
-    "model (vram list models).\n"
-    "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 anything else.\n";
+    "MODEL is a file in the text form (.vram), - for standard input, or the name of\n"
+    "a built-in model (vram list models).\n"
+    "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n";
 
 /* the options that every command on a model takes */
 #define HELP_STEP                                                                                  \
   "what runs\n"                                                                                    \
   "  --infer               forward under no_grad (default)\n"                                      \
-  "  --train OPT           one training step with optimizer OPT (vram list optimizers)\n"          \
+  "  --train OPT           one training step, optimizer OPT (vram list optimizers)\n"              \
   "  --optim-impl foreach|fused|loop\n"                                                            \
-  "                        how the optimizer runs (default: what PyTorch picks on CUDA)\n"         \
-  "  --step first|steady   first step, or one whose optimizer state exists (default)\n"            \
+  "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
+  "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
   "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
   "  --dtype bf16|f16      the whole model in that dtype\n"                                        \
-  "  --master-weights      with --dtype: the optimizer works on fp32 copies of the parameters\n"   \
-  "  --checkpoint K        torch.utils.checkpoint.checkpoint_sequential with K segments\n"         \
+  "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
+  "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
-  "                        torch.utils.checkpoint around the nodes from A to B, C to D; a name\n"  \
-  "                        inside loops is meant in every round (in one: name[3])\n"               \
+  "                        checkpoint() around the nodes from A to B, C to D; a\n"                 \
+  "                        name inside loops is meant in every round (in one:\n"                   \
+  "                        name[3])\n"                                                             \
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
@@ -67,16 +68,15 @@ static const char help_main[] =
   "  --batch N             the first dim of the model\n"                                           \
   "  --dim NAME=N          any dim; may be given more than once\n"                                 \
   "device\n"                                                                                       \
-  "  --gpu NAME            its usable memory as the budget, its compute capability and number "    \
-  "of\n"                                                                                           \
-  "                        multiprocessors (vram list gpus)\n"                                     \
+  "  --gpu NAME            its usable memory as the budget, its compute capability\n"              \
+  "                        and number of multiprocessors (vram list gpus)\n"                       \
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
-  "  --cc 9.0              compute capability: decides workspaces and attention kernels\n"         \
-  "  --context SIZE        what the CUDA context and libraries take (default: 105MiB to\n"         \
-  "                        1GiB, 512MiB expected)\n"                                               \
+  "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
+  "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
+  "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
   "  --rules torch|torch-2.15|ideal\n"                                                             \
-  "                        what PyTorch allocates (default: its newest version), or only what\n"   \
-  "                        the formulas need\n"
+  "                        what PyTorch allocates (default: its newest version),\n"                \
+  "                        or only what the formulas need\n"
 
 static const char help_estimate[] =
     "vram estimate MODEL [options]     bytes of one step\n"
@@ -84,27 +84,28 @@ static const char help_estimate[] =
     "  --table, --no-table   a line for every layer (default: no)\n"
     "  --live                the largest tensors that live at the peak\n"
     "  --terms               every figure, and where it comes from\n"
-    "  --explain             from the tensors to the device: each difference, and its reason\n"
+    "  --explain             from the tensors to the device: each gap, its reason\n"
     "  --events FILE         every allocation and free in order, as CSV\n"
-    "  --svg FILE            a picture: memory over the step, and what lives at the peak\n"
-    "  --html FILE           a page with both, the summary and the table; loads nothing\n"
+    "  --svg FILE            a picture: memory over the step, what lives at the peak\n"
+    "  --html FILE           a page: both, the summary and the table; loads nothing\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes. FILE - is standard "
-    "output.\n";
+    "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
+    "FILE - is standard output.\n";
 
 static const char help_fit[] =
-    "vram fit MODEL --budget SIZE | --gpu NAME [options]     the largest size that fits\n"
+    "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
     "\n"
     "  --solve batch|dim:NAME|segments\n"
-    "                        the first dim (default), any dim: sequence length, width, depth (the\n"
-    "                        rounds of a loop); or the fewest segments of checkpoint_sequential\n"
+    "                        the first dim (default), any dim: sequence length,\n"
+    "                        width, depth (the rounds of a loop); or the fewest\n"
+    "                        segments of checkpoint_sequential\n"
     "\n"
-    "A size fits if the device's expected bytes, with the CUDA context, are within the budget. "
-    "The\n"
-    "answer and the next size, which does not fit, are both played as steps, nothing is guessed.\n"
+    "A size fits if the device's expected bytes, with the CUDA context, are within\n"
+    "the budget. The answer and the next size, which does not fit, are both played\n"
+    "as steps, nothing is guessed.\n"
     "\n" HELP_STEP "output\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
@@ -190,15 +191,39 @@ static const char *const *built_in(const char *name) {
   return NULL;
 }
 
-/* Letters to change, add or remove to make one word of the other; of 64 letters at most. */
+/* The names that `vram list WHAT` shows; NULL: there is no more. */
+static const char *name_at(const char *what, uint32_t i) {
+  static vram_optimizer_info o;
+  const vram_gpu *gpu;
+  switch (*what) {
+  case 'm':
+    return i < sizeof model_table / sizeof *model_table ? model_table[i].name : NULL;
+  case 'g':
+    gpu = vram_gpu_at(i);
+    return gpu ? gpu->name : NULL;
+  default:
+    return vram_optimizer_get_info(i, &o) ? o.name : NULL;
+  }
+}
+
+static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+
+/* Letters to change, add or remove to make one word of the other, which has 64 letters at most;
+   none to add if the word begins it (resnet, a100), one if it is a part of it (4090). */
 static size_t distance(const char *a, const char *b) {
   size_t row[65], i, j, n = strlen(b) < 64 ? strlen(b) : 64;
+  for (i = 0; i < n && a[0]; i++) {
+    for (j = 0; a[j] && lower(a[j]) == b[i + j];)
+      j++;
+    if (!a[j])
+      return i > 0;
+  }
   for (j = 0; j <= n; j++)
     row[j] = j;
   for (i = 0; a[i]; i++) {
     size_t corner = row[0]++;
     for (j = 0; j < n; j++) {
-      const size_t change = corner + (a[i] != b[j]), add = row[j] + 1, drop = row[j + 1] + 1;
+      const size_t change = corner + (lower(a[i]) != b[j]), add = row[j] + 1, drop = row[j + 1] + 1;
       corner = row[j + 1];
       row[j + 1] = change < add ? change : add;
       row[j + 1] = row[j + 1] < drop ? row[j + 1] : drop;
@@ -208,15 +233,17 @@ static size_t distance(const char *a, const char *b) {
 }
 
 /* What may have been meant. */
-static const char *nearest(const char *name) {
+static const char *nearest(const char *what, const char *name) {
   static char text[128];
-  size_t i, best = 0;
-  for (i = 1; i < sizeof model_table / sizeof *model_table; i++)
-    if (distance(name, model_table[i].name) < distance(name, model_table[best].name))
-      best = i;
-  if (distance(name, model_table[best].name) > strlen(name) / 2)
-    return "vram list models";
-  snprintf(text, sizeof text, "%s? vram list models", model_table[best].name);
+  size_t least = strlen(name) / 2 + 1;
+  const char *known;
+  uint32_t i;
+  snprintf(text, sizeof text, "one of vram list %s", what);
+  for (i = 0; (known = name_at(what, i)) != NULL; i++)
+    if (distance(name, known) < least) {
+      least = distance(name, known);
+      snprintf(text, sizeof text, "%s? vram list %s", known, what);
+    }
   return text;
 }
 
@@ -306,7 +333,7 @@ typedef struct job {
   vram_step_options o;
   vram_dim dims[VRAM_MAX_DIMS];
   uint32_t ndims;
-  uint64_t budget;
+  uint64_t budget, gpu_bytes;
   int has_budget, json, csv, table, live, terms, explain;
   int fit; /* the command is fit: */
   const char *solve;
@@ -376,26 +403,18 @@ static int option(job *j, const char *a, char *v) {
     return j->terms = 1;
   if (!strcmp(a, "--explain"))
     return j->explain = 1;
-  if (strncmp(a, "--", 2) || !strchr("abcdefghijklmnopqrstuvwxyz", a[2]) || !a[2])
+  if (!in(a, "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
+             "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
+             "--rules --events --svg --html --units --solve"))
     return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
-  if (!strcmp(a, "--train") || !strcmp(a, "--optim-impl") || !strcmp(a, "--step") ||
-      !strcmp(a, "--accumulate") || !strcmp(a, "--amp") || !strcmp(a, "--dtype") ||
-      !strcmp(a, "--batch") || !strcmp(a, "--dim") || !strcmp(a, "--budget") ||
-      !strcmp(a, "--gpu") || !strcmp(a, "--cc") || !strcmp(a, "--context") ||
-      !strcmp(a, "--rules") || !strcmp(a, "--events") || !strcmp(a, "--svg") ||
-      !strcmp(a, "--html") || !strcmp(a, "--units") || !strcmp(a, "--prefetch") ||
-      !strcmp(a, "--pinned") || !strcmp(a, "--checkpoint") || !strcmp(a, "--checkpoint-nodes") ||
-      !strcmp(a, "--solve")) {
-    if (!v || !strncmp(v, "--", 2))
-      return bad("no value behind", a, NULL), 0;
-  } else
-    return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
+  if (!v || !strncmp(v, "--", 2))
+    return bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--train")) {
     j->o.train = 1;
     j->optimizer = v;
     j->o.optimizer = vram_optimizer_from_name(v, &j->o.weight_decay);
     if (j->o.optimizer == VRAM_OPTIM_COUNT)
-      return bad("unknown optimizer", v, "one of vram list optimizers"), 0;
+      return bad("unknown optimizer", v, nearest("optimizers", v)), 0;
   } else if (!strcmp(a, "--optim-impl")) {
     if (!strcmp(v, "foreach"))
       j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
@@ -451,7 +470,7 @@ static int option(job *j, const char *a, char *v) {
     j->dims[j->ndims++].value = n;
   } else if (!strcmp(a, "--budget") || !strcmp(a, "--context")) {
     if (!parse_size(v, &size))
-      return bad("not a size", v, "a number with B KB MB GB KiB MiB GiB"), 0;
+      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
     if (a[2] == 'b')
       j->budget = size, j->has_budget = 1;
     else
@@ -459,12 +478,11 @@ static int option(job *j, const char *a, char *v) {
   } else if (!strcmp(a, "--gpu")) {
     const vram_gpu *g = find_gpu(v);
     if (!g)
-      return bad("unknown GPU", v, "one of vram list gpus"), 0;
-    j->gpu = v;
+      return bad("unknown GPU", v, nearest("gpus", v)), 0;
+    j->gpu = g->name;
+    j->gpu_bytes = g->bytes;
     j->o.cc = g->cc;
     j->o.sm = g->sm;
-    if (!j->has_budget)
-      j->budget = g->bytes, j->has_budget = 1;
   } else if (!strcmp(a, "--cc")) {
     const size_t end = strlen(v);
     int64_t major;
@@ -921,6 +939,8 @@ static int arguments(job *j, int argc, char **argv) {
   if (!j->model)
     return bad("no model", NULL,
                j->fit ? "vram fit MODEL; vram fit -h" : "vram estimate MODEL; vram estimate -h");
+  if (j->gpu && !j->has_budget)
+    j->budget = j->gpu_bytes, j->has_budget = 1;
   if (j->training && !j->o.train)
     return bad("an option of training without --train:", j->training, NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
@@ -937,7 +957,7 @@ static int read_model(const char *model, char **text, size_t *len) {
   if (!line) {
     FILE *f = strcmp(model, "-") ? fopen(model, "rb") : NULL;
     if (!f && strcmp(model, "-") && !strpbrk(model, "./"))
-      return bad("no file and no built-in model", model, nearest(model));
+      return bad("no file and no built-in model", model, nearest("models", model));
     if (f)
       fclose(f);
     return read_all(model, text, len);
@@ -962,6 +982,7 @@ static int model_error(const job *j, const vram_error *e) {
 
 static int estimate(int argc, char **argv) {
   job j;
+  const char *text_only;
   vram_report r;
   vram_graph g;
   vram_error err;
@@ -979,6 +1000,12 @@ static int estimate(int argc, char **argv) {
   taken = j.json + j.csv + is_output(j.events) + is_output(j.svg) + is_output(j.html);
   if (taken > 1)
     return bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+  text_only = j.explain ? "--explain" : j.terms ? "--terms" : j.live ? "--live" : NULL;
+  if (!text_only && j.table && !j.csv)
+    text_only = "--table";
+  if (taken && text_only)
+    return bad("standard output is taken by --json, --csv or a FILE -: no place for", text_only,
+               NULL);
   status = read_model(j.model, &text, &len);
   if (status)
     return status;
@@ -1334,11 +1361,11 @@ static int list(int argc, char **argv) {
       printf("\n");
     }
   } else if (what && !strcmp(what, "optimizers")) {
-    printf("%s%-28s %-34s %s%s\n", bold, "optimizer", "state",
-           "implementations (the first is the default)", plain);
+    printf("%s%-26s %-36s %s%s\n", bold, "optimizer", "state", "runs as (the first: default)",
+           plain);
     vram_optimizer_info o;
     for (i = 0; vram_optimizer_get_info((uint32_t)i, &o); i++)
-      printf("%-28s %-34s %s\n", o.name, o.state, o.implementations);
+      printf("%-26s %-36s %s\n", o.name, o.state, o.implementations);
   } else if (what && !strcmp(what, "gpus")) {
     printf("%s%-12s %5s %5s %7s %9s  %s%s\n", bold, "gpu", "cc", "SMs", "sold", "usable",
            "source of the usable memory", plain);
