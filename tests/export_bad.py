@@ -126,10 +126,15 @@ def cases(folder):
             "linear fc x",
         ),
         ([f + ":good"], "^$", "linear "),
+        (
+            [hf(model_type="gpt2", n_embd=64, n_head=4), "--set", "vocab_size=99"],
+            "note: .*json does not say num_hidden_layers=12: defaults of transformers\n",
+            "num_embeddings=99 ",
+        ),
         # kept: its argument, which a linear layer does not keep of its result; on the way: the sigmoid
         (
             [f + ":own"],
-            "note: custom _0.Swish: Swish: an autograd function of the program's own; 51200 bytes kept for backward .*, 51200 taken",
+            "note: custom _0.Swish: Swish: an autograd function of the program's own; 51200 bytes kept for backward .*, 51200 taken .*; as in fp32",
             "\ncustom _0.Swish _0.a shape=[N,200] saved=N*800 workspace=N*800\n",
         ),
     ]

@@ -25,6 +25,7 @@ if ! have python3; then skip "no python3"; else
   kept=tests/measured/small.json
   says 2 "expected a source"
   says 2 "expected a source" torchvision:resnet18 --measured $kept
+  says 2 "no/such/file: cannot be written" --measured $kept --record no/such/file
   says 2 "sgdm: not one of torch.optim" torchvision:resnet18 --train sgdm
   says 2 "exclude each other" torchvision:resnet18 --train sgd --infer
   says 2 "--dim S: expected NAME=N" torchvision:resnet18 --dim S
@@ -106,6 +107,10 @@ fi
 if [ -n "$run" ]; then
   truth=${TRUTH:-../shared/data/truth}/models
   live small "" tests/measured/small.py:small --train adamw --amp bf16
+  $run tools/measure_torch.py tests/measured/small.py:small --dim Q=3 >$out/says 2>&1
+  if [ $? = 2 ] && grep -q -- '--dim Q: the model has no such dim (expected one of N)' $out/says; then ok; else
+    bad "measure_torch.py --dim Q=3: $(tail -n 1 $out/says)"
+  fi
   if "$python" -c 'import torchvision' 2>/dev/null; then
     live tv_resnet18 train_fp32_adamw torchvision:resnet18 --train adamw --batch 8
   else skip "$python has no torchvision"; fi

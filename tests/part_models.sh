@@ -25,7 +25,8 @@ else
     fi
     if grep -q '^loop' "$name.rolled.vram"; then same "$name.flat.vram" "$name.rolled.vram"; fi
   done
-  for wrong in no/such/file /dev/null/x; do
+  printf 'dim N=2\ninput x f32 [N]\nloop Q h=x\nrelu y h\n' >$work/wrong.vram
+  for wrong in no/such/file /dev/null/x Makefile "--unroll $work/wrong.vram"; do
     python3 tools/loops.py $wrong >/dev/null 2>$work/err
     if [ $? = 2 ] && [ "$(wc -l <$work/err)" = 1 ]; then ok; else bad "loops.py $wrong"; fi
   done

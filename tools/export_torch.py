@@ -17,7 +17,7 @@ doubled tells which numbers follow it. Parameters that one op alone uses belong 
 others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
 """
 
-import argparse, ast, contextlib, dataclasses, difflib, gc, importlib, importlib.util, inspect, json, logging, math, os, re, sys, traceback, typing, warnings, weakref
+import argparse, ast, contextlib, dataclasses, difflib, gc, importlib, importlib.util, inspect, json, logging, math, os, re, signal, sys, traceback, typing, warnings, weakref
 
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
@@ -33,8 +33,10 @@ except ImportError as e:
 
 EXAMPLES = """  export_torch.py torchvision:resnet50 | vram estimate - --train adamw --batch 64
   export_torch.py timm:vit_small_patch16_224 -o vit.vram
-  export_torch.py hf:config.json --seq 2048 -o llama.vram       (config.json as in every repository of transformers models)
-  export_torch.py train.py:example -o mine.vram                 (def example(): return MyModule(), {"x": torch.zeros(2, 3, 64, 64)})"""
+  export_torch.py hf:config.json --seq 2048 -o llama.vram
+    (config.json as in every repository of transformers models)
+  export_torch.py train.py:example -o mine.vram
+    (def example(): return MyModule(), {"x": torch.zeros(2, 3, 64, 64)})"""
 
 DTYPES = {
     torch.float64: "f64",
@@ -1841,7 +1843,7 @@ def write(rec, name, comment):
         more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
         rec.note(
             f"custom {nodes[0].outs[0]}{more}: {why}; {saved} bytes kept for backward (by saved-tensor hooks), {workspace} taken on "
-            f"the way and again in backward (storages of the aten operations below it)"
+            f"the way and again in backward (storages of the aten operations below it); as in fp32, also with --amp and --dtype"
         )
 
     last = {}
@@ -2071,9 +2073,10 @@ def export(loaded):
     text, notes = one()
     while dims:
         try:
-            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims, dict(loaded.dims)), condensed(
-                notes
-            )
+            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims, dict(loaded.dims)), [
+                *loaded.notes,
+                *condensed(notes),
+            ]
         except NotProportional as e:
             n, a, b = gone = next((d for d in dims if d[0] == str(e)), dims[-1])
             if a == 1:  # axes of one element are left out of some copies and sums
@@ -2083,7 +2086,7 @@ def export(loaded):
                 continue
             notes.append(f"{n} stays a number: {e} does not follow it as a product")
             dims.remove(gone)
-    return text, condensed(notes)
+    return text, [*loaded.notes, *condensed(notes)]
 
 
 # ---- where models come from
@@ -2099,6 +2102,7 @@ class Loaded:
     name: str = "model"
     dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
     comment: str = ""
+    notes: tuple = ()  # what the user should know of how it was loaded
 
 
 fake_device = None  # inside without_memory(): where modules and inputs are moved before they run
@@ -2285,7 +2289,19 @@ def hf_config(tf, path, options):
     for key, value in HF_SETTINGS.items():
         if hasattr(config, key):
             setattr(config, key, value)
-    return config, fields.get("architectures")
+    return config, fields
+
+
+def hf_defaults(path, config, fields):
+    """notes on sizes that the file leaves to transformers: its writer may have meant another model"""
+    text = config.get_text_config()
+    inner = [v for v in fields.values() if isinstance(v, dict)]
+    absent = [
+        f"{n}={getattr(text, n)}"
+        for n in ("hidden_size", "num_hidden_layers", "vocab_size")
+        if hasattr(text, n) and not any({n, text.attribute_map.get(n)} & d.keys() for d in [fields, *inner])
+    ]
+    return [f"{path} does not say {', '.join(absent)}: defaults of transformers"] if absent else []
 
 
 def hf_inputs(module, config, o):
@@ -2363,7 +2379,8 @@ def hf_inputs(module, config, o):
 
 def from_hf(path, o):
     tf = package("transformers", f"hf:{path}")
-    config, names = hf_config(tf, path, o.options)
+    config, fields = hf_config(tf, path, o.options)
+    names = fields.get("architectures")
     without_values(importlib.import_module("transformers.masking_utils"))
     cls = hf_class(tf, config, path, names)
     if o.train and cls.__name__.endswith(HF_DETECTION):
@@ -2400,6 +2417,7 @@ def from_hf(path, o):
         (module, inputs, forward, dims),
         f"transformers.{cls.__name__}, attention {attention}",
         "transformers",
+        *hf_defaults(path, config, fields),
     )
 
 
@@ -2521,10 +2539,10 @@ def load(
     kind, _, rest = source.partition(":")
     path, _, function = source.rpartition(":")
     if kind in SOURCES and rest:
-        made, comment, made_by = SOURCES[kind](rest, o)
+        made, comment, made_by, *notes = SOURCES[kind](rest, o)
         name = os.path.basename(rest.rstrip("/")).removesuffix(".json")
     elif path.endswith(".py") and function:
-        made, comment, made_by = from_file(path, function, o)
+        made, comment, made_by, *notes = from_file(path, function, o)
         name = function
     else:
         raise Problem(
@@ -2537,7 +2555,13 @@ def load(
     by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
     mode = "train" if train else "eval"
     return Loaded(
-        module, inputs, forward, name, tuple(dims.items()), f"{comment}; {', '.join(by)}, {mode} mode"
+        module,
+        inputs,
+        forward,
+        name,
+        tuple(dims.items()),
+        f"{comment}; {', '.join(by)}, {mode} mode",
+        tuple(notes),
     )
 
 
@@ -2666,6 +2690,8 @@ def command(o):
 
 
 def main():
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # export_torch.py ... | head
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -5,7 +5,7 @@ The other files there are written by hand."""
 
 import json, os, sys, tempfile
 
-from export_torch import Loaded, Problem, built, export, load, nn, torch, version, without_memory, F
+from export_torch import Loaded, Problem, built, export, load, nn, package, torch, version, without_memory, F
 from loops import roll
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -117,8 +117,7 @@ def gru():
 
 def diffusion():
     """Stable Diffusion 1.5's UNet on 64 x 64 latents, with the loss of its training (predicted noise)"""
-    import diffusers
-
+    diffusers = package("diffusers", "sd15_unet")
     module = built(
         lambda: diffusers.UNet2DConditionModel(
             sample_size=64,
@@ -256,6 +255,9 @@ ZOO = {
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     unknown = [n for n in sys.argv[1:] if n not in ZOO]
     if unknown:
         print(f"export_zoo: no model {unknown[0]!r} (known: {' '.join(ZOO)})", file=sys.stderr)
@@ -281,4 +283,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Problem as e:
+        sys.exit(print("export_zoo:", e, file=sys.stderr) or 2)

@@ -267,7 +267,12 @@ def main():
     except (OSError, UnicodeDecodeError) as e:
         print(f"loops: cannot read {o.file}: {getattr(e, 'strerror', None) or 'not text'}", file=sys.stderr)
         return 2
-    sys.stdout.write(unroll(text) if o.unroll else roll(text, max(2, o.least)))
+    try:
+        text = unroll(text) if o.unroll else roll(text, max(2, o.least))
+    except (IndexError, KeyError, ValueError):
+        print(f"loops: {o.file}: not a model in the text form (vram estimate says where)", file=sys.stderr)
+        return 2
+    sys.stdout.write(text)
     return 0
 
 

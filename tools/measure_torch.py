@@ -11,7 +11,7 @@ allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is br
 --record FILE keeps the measurement; --measured FILE compares one that was kept, which needs neither PyTorch nor a device.
 """
 
-import argparse, collections, contextlib, gc, json, os, re, subprocess, sys, tempfile
+import argparse, collections, contextlib, gc, json, os, re, signal, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
@@ -358,7 +358,11 @@ def measure(o):
         )
     except export_torch.Problem as e:
         raise Problem(str(e))
-    dims = {**dict(loaded.dims), **{n: int(v) for n, v in (d.split("=") for d in o.dim)}}
+    dims = dict(loaded.dims)
+    for n, v in (d.split("=") for d in o.dim):
+        if n not in dims:
+            raise Problem(f"--dim {n}: the model has no such dim (expected one of {', '.join(dims)})")
+        dims[n] = int(v)
     module = loaded.module
     properties = torch.cuda.get_device_properties(0)
     device = {
@@ -750,9 +754,16 @@ def check(o):
         name, _, value = d.partition("=")
         if not name or not value.isdigit() or int(value) < 1:
             raise Problem(f"--dim {d}: expected NAME=N")
+    if o.record:
+        try:
+            open(o.record, "a").close()  # before the measurement, which takes long
+        except OSError as e:
+            raise Problem(f"{o.record}: cannot be written: {e.strerror}")
 
 
 def main():
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # measure_torch.py ... | head
     o = arguments().parse_args()
     if o.markdown_head:
         print(MARKDOWN)

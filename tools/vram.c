@@ -758,7 +758,7 @@ static void explain_sum(const vram_report *r, const char *name, vram_bounds byte
   char why[200];
   for (i = 0; vram_report_term(r, i, &t) && strcmp(t.name, term) != 0; i++)
     ;
-  snprintf(why, sizeof why, "%s; %s: %s", shown_by, vram_source_name(t.source), t.from);
+  snprintf(why, sizeof why, "%s\n    %s: %s", shown_by, vram_source_name(t.source), t.from);
   explain_row("=", name, bytes, why);
 }
 
@@ -782,16 +782,16 @@ static void print_explain(const vram_report *r) {
   explain_sum(r, "allocated", r->peak_allocated_bytes, "peak_allocated_bytes",
               "max_memory_allocated()");
   explain_row("+", "free in segments", minus(reserved, r->peak_allocated_bytes),
-              "segments: 2 MiB for blocks up to 1 MiB, 20 MiB for those below 10 MiB, else their "
-              "size;\n    they stay when blocks go, in pieces that fit the next ones or do not");
+              "segments: 2 MiB for blocks up to 1 MiB, 20 MiB for those below 10 MiB,\n"
+              "    else their size; they stay when blocks go, in pieces that fit or do not");
   explain_sum(r, "reserved", reserved, "peak_reserved_bytes", "max_memory_reserved()");
   explain_row(
       "+", "CUDA context", r->context_bytes,
       "the driver's state and all loaded kernels: PyTorch's, cuBLAS's, cuDNN's (--context)");
   explain_sum(r, "device", r->device_bytes, "device_bytes", "nvidia-smi, for this process");
-  printf(
-      "not in it: other processes; what libraries take without PyTorch's allocator (NCCL, own "
-      "kernels);\nprivate pools of CUDA graphs; segments that earlier steps of other sizes left\n");
+  printf("not in it: other processes; what libraries take without PyTorch's allocator\n"
+         "(NCCL, own kernels); private pools of CUDA graphs; segments that earlier steps\n"
+         "of other sizes left\n");
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -1161,8 +1161,8 @@ static void print_solution(const job *j, const vram_solution *s) {
     print_trial(j, "fewest bytes", &s->least);
   printf("\n%" PRIu32 " values tried; ", s->tried);
   if (j->segments)
-    printf("every number of segments, because more of them keep more inputs and fewer recompute "
-           "more at once\n");
+    printf("every number of segments,\n"
+           "because more of them keep more inputs and fewer recompute more at once\n");
   else if (s->larger)
     printf("not monotone: %s takes less than %" PRId64 " (kernels and copies that depend on the "
            "size)\n",
