@@ -18196,6 +18196,9 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   return r;
 }
 
+VRAM__SELDOM_END
+VRAM__ONCE_BEGIN
+
 /* >>solve (Implementation) ---------------------------------------------------------------------
    Bytes grow with a dim nearly on a straight line, so the search interpolates; every answer is a
    step that was played. */
@@ -19894,7 +19897,7 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
 }
 
-VRAM__SELDOM_END
+VRAM__ONCE_END
 
 #endif /* VRAM_IMPLEMENTATION */
 
