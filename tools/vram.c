@@ -1467,7 +1467,8 @@ static int complete(int argc, char **argv) {
   if (argc < 2)
     return offer_commands(start), FITS;
   if (!strcmp(argv[0], "list")) {
-    offer_words(start, help_list + sizeof "vram list", strlen(help_list));
+    what = help_list + sizeof "vram list";
+    offer_words(start, what, strlen(what));
     return FITS;
   }
   help = !strcmp(argv[0], "estimate") ? help_estimate : !strcmp(argv[0], "fit") ? help_fit : "";
