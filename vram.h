@@ -6837,6 +6837,7 @@ struct vram__s {
   uint64_t cur, peak, total_peak, next_id, events;
   uint64_t blocks, blocks_peak; /* in blocks of the caching allocator, */
   uint64_t upper, upper_peak;   /* and what they take at most */
+  uint64_t custom, custom_most; /* that custom ops may save less, take less for a moment */
   uint64_t stop_at;             /* 1 + the event at which the live set is wanted, 0: none */
   vram_live *live;
   uint32_t live_cap, live_count;
@@ -15451,6 +15452,11 @@ static void vram__run_custom(vram__s *s, const vram_node *n, vram__t *x, vram__t
       vram__save(s, f, keep);
   }
   vram__workspace(s, (uint64_t)VRAM__INT(n, workspace, 0));
+  if (s->amp || s->low) { /* the bytes are those of a run in fp32: half of them in 16 bits */
+    s->custom = vram__plus(s->custom, (uint64_t)saved / 2);
+    if (s->custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
+      s->custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
+  }
   vram__let(s, keep);
   for (i = 0; i < n->nout; i++)
     vram__made(s, f, i, &y[i]);
@@ -18066,6 +18072,11 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
       report->peak_allocated_bytes.lower = report->phase[i].allocated_peak_bytes;
   report->peak_allocated_bytes.expected = report->peak_allocated_bytes.lower;
   report->peak_allocated_bytes.upper = s->upper_peak;
+  if (s->custom | s->custom_most) {
+    const uint64_t less = vram__plus(s->custom, s->custom_most);
+    uint64_t *lower = &report->peak_allocated_bytes.lower;
+    *lower -= less < *lower ? less : *lower;
+  }
   report->pinned_bytes = vram__mul(report->inputs_bytes, o->pinned);
   report->peak_reserved_bytes = (report->peak_allocated_bytes.lower + 2097151) / 2097152 * 2097152;
   vram__device_bounds(report, o->context_bytes);

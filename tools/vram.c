@@ -764,8 +764,9 @@ static void explain_sum(const vram_report *r, const char *name, vram_bounds byte
 
 static void print_explain(const vram_report *r) {
   const vram_bounds requested = all_three(r->peak_requested_bytes),
-                    blocks = all_three(r->peak_allocated_bytes.lower),
+                    blocks = all_three(r->peak_allocated_bytes.expected),
                     reserved = minus(r->device_bytes, r->context_bytes);
+  vram_bounds allocated = r->peak_allocated_bytes;
   int i;
   printf("\n%sfrom the tensors to the device %10s %15s %15s%s  (bytes)\n", bold, "at least",
          "expected", "at most", plain);
@@ -776,8 +777,14 @@ static void print_explain(const vram_report *r) {
               "memory_stats()[\"requested_bytes.all.peak\"]");
   explain_row("+", "rounding", minus(blocks, requested),
               "blocks are multiples of 512 bytes (kMinBlockSize)");
+  if (allocated.lower < blocks.lower) {
+    const vram_bounds less = {blocks.lower - allocated.lower, 0, 0};
+    explain_row("-", "custom", less,
+                "bytes of custom lines are those of fp32, in 16 bits they may be half");
+    allocated.lower = blocks.lower;
+  }
   explain_row(
-      "+", "rests, workspaces", minus(r->peak_allocated_bytes, blocks),
+      "+", "rests, workspaces", minus(allocated, blocks),
       "a block above 1 MiB keeps a rest of up to 1 MiB (should_split); what cuDNN asks for");
   explain_sum(r, "allocated", r->peak_allocated_bytes, "peak_allocated_bytes",
               "max_memory_allocated()");
