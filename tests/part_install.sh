@@ -165,8 +165,8 @@ all_ways moved "$work/else/where" --define-prefix
 cell "install with INCLUDEDIR elsewhere" in_tree install PREFIX="$work/c" INCLUDEDIR="$work/include of all"
 all_ways "INCLUDEDIR elsewhere" "$work/c"
 if have pkg-config; then
-  cell "install for a package" in_tree install DESTDIR="$work/root" PREFIX=/usr
-  export PKG_CONFIG_SYSROOT_DIR="$work/root" PKG_CONFIG_LIBDIR="$work/root/usr/share/pkgconfig"
+  cell "install for a package" in_tree install DESTDIR="$work/sysroot" PREFIX=/usr
+  export PKG_CONFIG_SYSROOT_DIR="$work/sysroot" PKG_CONFIG_LIBDIR="$work/sysroot/usr/share/pkgconfig"
   export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1
   by_pkg_config "below a sysroot: pkg-config"
   unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS
