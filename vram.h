@@ -1948,8 +1948,8 @@ typedef struct vram_solution {
   vram_trial eights; /* the largest multiple of eight that fits, up to fits.value */
   vram_trial power;  /* the same for powers of two */
   vram_trial least;  /* segments: the number that takes the fewest bytes */
-  int64_t larger;    /* not 0: not monotone. This value takes no more bytes than the smaller */
-  int64_t smaller;   /* value here: both were tried */
+  int64_t larger;    /* not 0: not monotone. This value takes fewer bytes than the smaller one */
+  int64_t smaller;   /* here: both were tried */
   int limit;         /* `next` is beyond a limit of this library, not of the budget */
   uint32_t tried;    /* how many values */
 } vram_solution;

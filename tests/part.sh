@@ -9,6 +9,29 @@ ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAIL $1"; }
 skip() { skipped=$((skipped + 1)); echo "SKIP $part: $1"; }
 have() { command -v "$1" >/dev/null 2>&1; }
+# for parts that have a folder $work
+cell() { # cell NAME COMMAND...: must succeed
+  cell=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then ok; else
+    bad "$cell"
+    head -15 "$work/log"
+  fi
+}
+refuse() { # refuse NAME TEXT COMMAND...: must fail and say TEXT
+  cell=$1 text=$2
+  shift 2
+  if ! "$@" >"$work/log" 2>&1 && grep -q "$text" "$work/log"; then ok; else
+    bad "$cell"
+    head -15 "$work/log"
+  fi
+}
+same() { # same NAME FILE FILE
+  if diff "$2" "$3" >"$work/log" 2>&1; then ok; else
+    bad "$1"
+    head -15 "$work/log"
+  fi
+}
 add() { # adds the counts of lines `...: N passed, N failed` in a file
   counts=$(sed -n 's/.*: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p' "$1" |
     awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }')

@@ -5,20 +5,6 @@ rm -rf "$work"
 mkdir -p "$work/tree"
 cp -R vram vram.h examples "$work/tree" # what the commands write stays there
 strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
-cell() { # cell NAME COMMAND...
-  cell=$1
-  shift
-  if "$@" >"$work/log" 2>&1; then ok; else
-    bad "$cell"
-    head -15 "$work/log"
-  fi
-}
-same() { # same NAME FILE FILE
-  if diff "$2" "$3" >"$work/log" 2>&1; then ok; else
-    bad "$1"
-    head -15 "$work/log"
-  fi
-}
 run() { (cd "$work/tree" && sh -c "$1") >"$work/output" 2>&1; }
 by_command() { # by_command FILE STATUS: the command, then what it prints, up to an empty line or the end
   awk '

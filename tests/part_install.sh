@@ -4,28 +4,6 @@ work=$PWD/build/install
 rm -rf "$work"
 mkdir -p "$work"
 version=$(sed -n 's/^#define VRAM_VERSION "\(.*\)"$/\1/p' vram.h)
-cell() { # cell NAME COMMAND...
-  cell=$1
-  shift
-  if "$@" >"$work/log" 2>&1; then ok; else
-    bad "$cell"
-    head -15 "$work/log"
-  fi
-}
-refuse() { # refuse NAME TEXT COMMAND...: must fail and say TEXT
-  cell=$1 text=$2
-  shift 2
-  if ! "$@" >"$work/log" 2>&1 && grep -q "$text" "$work/log"; then ok; else
-    bad "$cell"
-    head -15 "$work/log"
-  fi
-}
-same() { # same NAME FILE FILE
-  if diff "$2" "$3" >"$work/log" 2>&1; then ok; else
-    bad "$1"
-    head -15 "$work/log"
-  fi
-}
 
 # A. make dist: the tracked files, twice the same bytes; it builds and passes its tests
 if have git && [ -e .git ]; then

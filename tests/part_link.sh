@@ -5,19 +5,6 @@ WARN="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -
 -Wvla -Wcast-qual -Wcast-align -Wredundant-decls -Wdouble-promotion -Wfloat-equal -Wformat=2
 -Wwrite-strings -Werror"
 CWARN="$WARN -Wstrict-prototypes -Wmissing-prototypes"
-cell() { # cell NAME COMMAND...
-  name=$1
-  shift
-  if "$@" >$work/log 2>&1; then ok; else
-    bad "$name"
-    head -15 $work/log
-  fi
-}
-refuse() { # refuse NAME COMMAND...: must fail
-  name=$1
-  shift
-  if "$@" >$work/log 2>&1; then bad "$name"; else ok; fi
-}
 takes() { echo 'int x;' >$work/probe.c && "$@" -fsyntax-only $work/probe.c >/dev/null 2>&1; }
 src=tests/link
 
@@ -62,7 +49,7 @@ for kind in static renamed; do
   cell "two $kind copies link" $gcc $src/main.c $work/$kind-a.o $work/$kind-b.o -o $work/two-$kind
   cell "two $kind copies run" ./$work/two-$kind
 done
-refuse "two plain copies must not link" $gcc $src/main.c $work/plain-a.o $work/plain-b.o -o $work/two-plain
+refuse "two plain copies must not link" "multiple definition" $gcc $src/main.c $work/plain-a.o $work/plain-b.o -o $work/two-plain
 if have g++; then
   cell "C user, C++ implementation" g++ $work/g++-c++11-main.o $work/gcc-c99-a.o $work/g++-c++11-b.o $work/g++-c++11-impl.o -o $work/mixed
   cell "C user, C++ implementation, run" ./$work/mixed

@@ -5,7 +5,7 @@ mkdir -p $work
 events() { # events FILE OPTIONS: the step without the nodes' names
   ./vram estimate "$@" --events - | cut -d, -f1-5
 }
-same() { # same A B
+alike() { # alike MODEL MODEL: every mode
   for options in "--train adamw" "--train sgd --amp bf16" "--infer"; do
     events "$1" $options >$work/a
     events "$2" $options >$work/b
@@ -20,10 +20,10 @@ else
     python3 tools/loops.py "$name.flat.vram" >"$name.rolled.vram" || bad "loops.py $name.flat.vram"
     if grep -q '^loop' "$name.flat.vram"; then bad "a loop in $name.flat.vram"; else ok; fi
     if grep -q '^loop' "$model"; then
-      same "$model" "$name.flat.vram"
+      alike "$model" "$name.flat.vram"
       if grep -q '^loop' "$name.rolled.vram"; then ok; else bad "no loop in $name.rolled.vram"; fi
     fi
-    if grep -q '^loop' "$name.rolled.vram"; then same "$name.flat.vram" "$name.rolled.vram"; fi
+    if grep -q '^loop' "$name.rolled.vram"; then alike "$name.flat.vram" "$name.rolled.vram"; fi
   done
   printf 'dim N=2\ninput x f32 [N]\nloop Q h=x\nrelu y h\n' >$work/wrong.vram
   for wrong in no/such/file /dev/null/x Makefile "--unroll $work/wrong.vram"; do
@@ -32,4 +32,4 @@ else
   done
 fi
 # the ten layers as PyTorch was measured with them
-same linear10 tests/golden/models/nn_linear5000x10.vram
+alike linear10 tests/golden/models/nn_linear5000x10.vram
