@@ -41,7 +41,7 @@ typedef struct model {
   int written; /* a view or what a view is of was written to: nor are its gradients */
   wide params; /* elements */
   wide inputs; /* bytes */
-  wide scores; /* elements of attention's largest temporary */
+  wide scores; /* elements of attention's largest temporary, at most */
   int leaf;    /* an input that wants a gradient: PyTorch lets nobody write to it */
 } model;
 
@@ -322,8 +322,12 @@ static void node(model *m, int huge) {
     if ((x = some(m, 4, 4)) < 0)
       return;
     y = emit(m, "scaled_dot_product_attention", x, "");
-    a = y->size[0] * y->size[1] * y->size[2];
-    m->scores += a >> 80 ? a : a * y->size[2];
+    /* rows and keys are padded to blocks of kernels, of 256 at most; each row has its keys or, if
+       it is wider, its width in 32 bits */
+    a = y->size[0] * y->size[1] * (y->size[2] + 256);
+    m->scores += a >> 80                   ? a
+                 : y->size[2] > y->size[3] ? a * (y->size[2] + 256)
+                                           : a * (y->size[3] + 512);
     say(m, " v%d v%d\n", x, x);
     fresh(m, y, x, "?");
     break;
