@@ -32,6 +32,9 @@
      >>op        the table of ops: one row each
      >>graph     a model: built by calls or read from the text form
      >>optim     the table of optimizers: one row each
+     >>event     an allocation, predicted or observed
+     >>ledger    what counts events
+     >>pool      a caching allocator
      >>step      one step as a stream of events, and the report
      >>solve     the largest value of a dim that fits a budget
      >>writer    a step as a picture
@@ -718,6 +721,30 @@
 #define vram_output VRAM__JOIN(VRAM_NAMESPACE, vram_output)
 #define vram_apply VRAM__JOIN(VRAM_NAMESPACE, vram_apply)
 #define vram_input VRAM__JOIN(VRAM_NAMESPACE, vram_input)
+#define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
+#define vram_ledger_event VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_event)
+#define vram_ledger_find VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_find)
+#define vram_ledger_init VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_init)
+#define vram_ledger_live VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_live)
+#define vram_ledger_mark VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_mark)
+#define vram_ledger_owner VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_owner)
+#define vram_ledger_owner_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_owner_at_peak)
+#define vram_ledger_reset_accumulated VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_reset_accumulated)
+#define vram_ledger_reset_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_reset_peak)
+#define vram_ledger_stats VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_stats)
+#define vram_ledger_take VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_take)
+#define vram_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_pool_alloc)
+#define vram_pool_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_pool_bytes)
+#define vram_pool_config VRAM__JOIN(VRAM_NAMESPACE, vram_pool_config)
+#define vram_pool_empty_cache VRAM__JOIN(VRAM_NAMESPACE, vram_pool_empty_cache)
+#define vram_pool_find VRAM__JOIN(VRAM_NAMESPACE, vram_pool_find)
+#define vram_pool_free VRAM__JOIN(VRAM_NAMESPACE, vram_pool_free)
+#define vram_pool_init VRAM__JOIN(VRAM_NAMESPACE, vram_pool_init)
+#define vram_pool_largest_free VRAM__JOIN(VRAM_NAMESPACE, vram_pool_largest_free)
+#define vram_pool_record_stream VRAM__JOIN(VRAM_NAMESPACE, vram_pool_record_stream)
+#define vram_pool_walk VRAM__JOIN(VRAM_NAMESPACE, vram_pool_walk)
+#define vram_region_begin VRAM__JOIN(VRAM_NAMESPACE, vram_region_begin)
+#define vram_region_end VRAM__JOIN(VRAM_NAMESPACE, vram_region_end)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
@@ -1619,8 +1646,8 @@ VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *in
    gradient), VRAM_OPTIM_COUNT: there is none. *weight_decay, if not NULL, becomes 0 or 1. */
 VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay);
 
-/* >>step ======================================================================================
-   One step of a model as a stream of events, and the report that counts them. */
+/* >>event =====================================================================================
+   What is predicted and what is observed are the same stream of events. */
 
 #define VRAM_CATEGORIES(X)                                                                         \
   X(PARAMS, "params")                                                                              \
@@ -1655,23 +1682,368 @@ typedef enum vram_phase {
       VRAM_PHASE_COUNT
 } vram_phase;
 
+#define VRAM_ACTIONS(X)                                                                            \
+  X(ALLOC, "alloc")                                                                                \
+  X(FREE, "free")       /* nobody uses it any more: PyTorch's free_completed */                    \
+  X(BECOMES, "becomes") /* what is allocated counts in another category from now on: a gradient    \
+                           that backward leaves behind was a temporary; not in                     \
+                           vram_report.events */                                                   \
+  X(FREE_REQUESTED, "free_requested") /* given back; streams still use it. FREE follows */         \
+  X(SEGMENT_ALLOC, "segment_alloc")   /* memory comes from the device: reserved */                 \
+  X(SEGMENT_FREE, "segment_free")                                                                  \
+  X(SEGMENT_MAP, "segment_map") /* the same for growing segments */                                \
+  X(SEGMENT_UNMAP, "segment_unmap")                                                                \
+  X(RETRY, "retry") /* nothing left: what is cached went back, and the device was asked again */   \
+  X(OOM, "oom")     /* that failed, too */                                                         \
+  X(MARK, "mark")   /* a place in the program; no memory changes */
+
 typedef enum vram_action {
-  VRAM_ALLOC,
-  VRAM_FREE,
-  VRAM_BECOMES /* what is allocated counts in another category from now on: a gradient that backward
-                  leaves behind was a temporary; vram_report.events does not count these */
+#define VRAM__X(id, text) VRAM_##id,
+  VRAM_ACTIONS(VRAM__X)
+#undef VRAM__X
+      VRAM_ACTION_COUNT
 } vram_action;
 
-/* One allocation or free. */
+#define VRAM_HOST 0xffu /* vram_event.device: host memory */
+
+/* One allocation or free. A predicted one knows action, phase, category, was, id, bytes and node;
+   the rest is 0. An observed one has an address, and no id. */
 typedef struct vram_event {
   vram_action action;
   vram_phase phase;
   vram_category category;
   vram_category was;     /* VRAM_BECOMES: the category until now; else as category */
-  int64_t id;            /* 0, 1, ... in order of allocation; -1: allocated before the step */
-  uint64_t bytes;        /* requested */
+  int64_t id;            /* 0, 1, ... in order of allocation; -1: allocated before the step, or
+                            known by its address */
+  uint64_t bytes;        /* requested; of a segment: its size; OOM: what was asked of the device */
   const vram_node *node; /* NULL: none */
+  uint64_t address;      /* 0: it has none */
+  uint64_t block_bytes;  /* what the allocator set aside for it; 0: `bytes` */
+  uint64_t stream;
+  uint64_t time;        /* microseconds since 1970; 0: there is no clock */
+  uint64_t device_free; /* OOM: bytes that the device says are free */
+  int64_t split_bytes;  /* by so much this event changes what is free in segments that are */
+  int32_t split;        /* partly in use (PyTorch's inactive_split), and the number of pieces */
+  uint32_t owner;       /* who asked, as vram_ledger_owner numbers them; 0: not known */
+  uint8_t device;       /* ordinal, VRAM_HOST */
+  uint8_t small;        /* 1: of the pool for requests up to 1 MiB */
+  uint8_t whole;        /* 1: a segment of its own, no pool in between: counts as reserved, too */
+  uint8_t kind;         /* the caller's: by which call; counted by kind */
 } vram_event;
+
+/* >>ledger ====================================================================================
+   Counts events: current, peak, total allocated and freed; by pool, device, category, owner (call
+   site and tag) and region; knows what is alive, and what was added and removed since a mark.
+   Every event takes constant time and allocates nothing.
+
+     vram_ledger_options o = VRAM_ZERO_INIT;
+     vram_ledger l;
+     o.live = 10000;
+     n = vram_ledger_bytes(&o);
+     vram_ledger_init(&l, &o, malloc(n), n, &err);
+     step.event = vram_ledger_event, step.user = &l;      or as calls are observed
+
+   Bad use is counted and never fatal: what is freed twice, or was never allocated, changes no
+   counter but `unknown_frees`; what finds no place in a table counts in the sums and in `lost`. */
+
+/* A counter as torch.cuda.memory_stats() has it: ".current", ".peak", ".allocated", ".freed". */
+typedef struct vram_stat {
+  uint64_t current, peak;
+  uint64_t allocated, freed; /* since the beginning */
+} vram_stat;
+
+typedef enum vram_pool_class { VRAM_POOL_ALL, VRAM_POOL_SMALL, VRAM_POOL_LARGE } vram_pool_class;
+
+/* PyTorch's names. Counts: allocation: blocks handed out; segment: from the device, growing ones
+   not counted; active: handed out or waiting for a stream; inactive_split: free pieces of segments
+   that are partly in use (growing ones not counted). allocated_bytes: blocks; requested_bytes:
+   before rounding; reserved_bytes: held from the device. */
+#define VRAM_STATS(X)                                                                              \
+  X(allocation)                                                                                    \
+  X(segment)                                                                                       \
+  X(active)                                                                                        \
+  X(inactive_split)                                                                                \
+  X(allocated_bytes)                                                                               \
+  X(reserved_bytes)                                                                                \
+  X(active_bytes)                                                                                  \
+  X(inactive_split_bytes)                                                                          \
+  X(requested_bytes)
+
+typedef struct vram_memory_stats {
+#define VRAM__X(name) vram_stat name[3]; /* by vram_pool_class */
+  VRAM_STATS(VRAM__X)
+#undef VRAM__X
+  vram_stat oversize_allocations, oversize_segments; /* of max_split_size and more */
+  uint64_t num_alloc_retries, num_ooms, num_device_alloc, num_device_free;
+} vram_memory_stats;
+
+/* Who asks: a line of a program, or a name. The texts are the caller's and must outlive the ledger;
+   equal pointers are one owner. */
+typedef struct vram_owner {
+  const char *file, *function, *tag; /* NULL: none */
+  uint32_t line;
+  uint32_t serial;        /* private */
+  vram_stat bytes, count; /* requested; of allocations */
+  uint64_t at_peak;       /* private: see vram_ledger_owner_at_peak */
+} vram_owner;
+
+/* What is alive. */
+typedef struct vram_allocation {
+  uint64_t address; /* or 1 + the id of an event without an address */
+  uint64_t bytes, block_bytes, stream, time;
+  uint64_t serial; /* the how manieth event it was */
+  const vram_node *node;
+  uint32_t owner;
+  uint8_t category, device, kind;
+  uint8_t flags; /* 1: small, 2: whole, 4: waits for streams */
+} vram_allocation;
+
+/* What happened between begin and end: changes, so a region that frees older memory is negative.
+   The caller's memory, at the same place until it ends. */
+typedef struct vram_region {
+  const char *name;
+  int64_t bytes, peak;       /* requested, against the beginning; peak >= 0 */
+  uint64_t allocated, freed; /* bytes in all */
+  uint64_t allocations, frees;
+  struct vram_region *outer; /* private */
+} vram_region;
+
+/* What one line of the log says: allocations of one owner and size, more (added > 0) or fewer than
+   at the mark before. */
+typedef struct vram_change {
+  uint32_t owner;
+  int64_t count;
+  uint64_t bytes; /* of each, requested; 0: of various sizes, then `sum` */
+  int64_t sum;    /* count * bytes */
+} vram_change;
+
+#define VRAM_KINDS_MAX 16
+
+/* All zero: 1,024 live allocations and 255 owners, one device, no log, no trace. */
+typedef struct vram_ledger_options {
+  uint32_t live;    /* allocations that may be alive at a time */
+  uint32_t owners;  /* call sites and tags */
+  uint32_t devices; /* 0: one. Host memory has counters of its own */
+  uint32_t groups;  /* pairs of owner and size that the log tells apart; 0: no log */
+  uint32_t trace;   /* the last so many events are kept; 0: none */
+  /* called around every call, for use by threads; NULL: one thread */
+  void (*lock)(void *user);
+  void (*unlock)(void *user);
+  uint64_t (*clock)(void *user); /* microseconds since 1970, for events whose time is 0; or NULL */
+  void *user;
+} vram_ledger_options;
+
+typedef struct vram_ledger {
+  vram_ledger_options options;             /* resolved */
+  vram_memory_stats *device;               /* options.devices of them, then host memory */
+  vram_stat category[VRAM_CATEGORY_COUNT]; /* requested bytes, all devices, without the host */
+  vram_stat kind[VRAM_KINDS_MAX];          /* requested bytes */
+  vram_owner *owner;                       /* [0]: whose owner is not known or finds no place */
+  uint32_t nowner;
+  uint32_t nlive;
+  uint64_t serial; /* events so far */
+  uint64_t unknown_frees;
+  uint64_t lost, lost_bytes; /* alive and in no table: their frees cannot be told apart */
+  uint64_t lost_owners;
+  uint64_t peak_bytes; /* highest sum of requested bytes over all devices */
+  /* private */
+  vram_region *region;
+  uint32_t *owner_hash;
+  vram_allocation *live;
+  struct vram__group *group;
+  vram_event *trace;
+  uint64_t trace_count;
+  uint32_t live_mask, owner_mask, group_mask, peak_serial;
+} vram_ledger;
+
+/* Memory for a ledger. o NULL: all zero. */
+VRAM_API uint64_t vram_ledger_bytes(const vram_ledger_options *o);
+
+/* An empty ledger in the caller's memory. VRAM_ERR_MEMORY: less than vram_ledger_bytes.
+   VRAM_ERR_VALUE: options out of range. */
+VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options *o, void *mem,
+                                      uint64_t bytes, vram_error *err);
+
+/* One event more; ledger is a vram_ledger. May be given as vram_step_options.event and
+   vram_pool_options.event. */
+VRAM_API void vram_ledger_event(void *ledger, const vram_event *e);
+
+/* The number of an owner for vram_event.owner; a new one gets the next place. 0: no place left. */
+VRAM_API uint32_t vram_ledger_owner(vram_ledger *l, const char *file, uint32_t line,
+                                    const char *function, const char *tag);
+
+/* Takes the allocation out as VRAM_FREE does and says what it was: 1, or 0: there is none. Before
+   the memory is really freed, since another thread may get the same address at once. */
+VRAM_API int vram_ledger_take(vram_ledger *l, uint64_t address, vram_allocation *was);
+
+/* What is alive at this address (its first byte): 1, or 0: nothing. */
+VRAM_API int vram_ledger_find(vram_ledger *l, uint64_t address, vram_allocation *a);
+
+/* Writes what is alive, largest first, at most cap; returns how many there are. */
+VRAM_API uint32_t vram_ledger_live(vram_ledger *l, vram_allocation *list, uint32_t cap);
+
+/* Requested bytes of an owner when l->peak_bytes was reached. */
+VRAM_API uint64_t vram_ledger_owner_at_peak(vram_ledger *l, uint32_t owner);
+
+/* A consistent copy of a device's counters (VRAM_HOST: host memory); all zero: no such device. */
+VRAM_API void vram_ledger_stats(vram_ledger *l, uint32_t device, vram_memory_stats *stats);
+
+/* torch.cuda.reset_peak_memory_stats, reset_accumulated_memory_stats: of everything. */
+VRAM_API void vram_ledger_reset_peak(vram_ledger *l);
+VRAM_API void vram_ledger_reset_accumulated(vram_ledger *l);
+
+/* Regions may lie in one another and count all threads. They may end in any order: *r has then what
+   happened in it and in those inside it. vram_region_end of a region that is not open: 0. */
+VRAM_API void vram_region_begin(vram_ledger *l, vram_region *r, const char *name);
+VRAM_API int vram_region_end(vram_ledger *l, vram_region *r);
+
+/* What was added and removed since the last mark, largest sums first, at most cap; returns how many
+   changes there are, and sets the mark. */
+VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t cap);
+
+/* >>pool ======================================================================================
+   A caching allocator over a backend of two functions: blocks are cut from segments, freed blocks
+   wait in their segments for the next request of that stream. It handles addresses only and touches
+   no memory but its own, so the backend may be a device, the host, or a simulation.
+
+     uint64_t n = vram_pool_bytes(1000, 4);               1000 blocks, free ones included; 4 streams
+     vram_pool p;
+     vram_pool_init(&p, NULL, &backend, malloc(n), n, &err);
+     if (vram_pool_alloc(&p, bytes, stream, &address) == VRAM_OK) ...
+     vram_pool_free(&p, address);
+
+   Not thread-safe: one lock around the calls on one pool. */
+
+typedef enum vram_pool_policy {
+  VRAM_POOL_TORCH, /* PyTorch's CUDACachingAllocator, 2.15: the same segments, the same blocks at
+                      the same offsets, the same counters, call for call */
+  VRAM_POOL_BEST
+} vram_pool_policy;
+
+/* Where segments come from. Addresses are multiples of 512 and never 0. */
+typedef struct vram_backend {
+  uint64_t (*alloc)(void *user, uint64_t bytes, uint64_t stream); /* 0: there is no more */
+  void (*free)(void *user, uint64_t address, uint64_t bytes, uint64_t stream);
+  /* for expandable segments; NULL: there are none. reserve gives addresses without memory,
+     multiples of the granule; map puts memory behind them, granule by granule of the same size:
+     0: there is no more */
+  uint64_t (*reserve)(void *user, uint64_t bytes);
+  void (*unreserve)(void *user, uint64_t address, uint64_t bytes);
+  int (*map)(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
+  void (*unmap)(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
+  /* for vram_pool_record_stream; NULL: there are no other streams. record marks what was given to
+     the stream so far (0: it cannot: the block waits for vram_pool_empty_cache), done asks, or with
+     `wait` waits, until that has run; what is done is asked once */
+  uint64_t (*record)(void *user, uint64_t stream);
+  int (*done)(void *user, uint64_t event, int wait);
+  void *user;
+} vram_backend;
+
+/* All zero: PyTorch's defaults. */
+typedef struct vram_pool_options {
+  vram_pool_policy policy;
+  uint64_t max_split_size;         /* bytes; blocks of so many and more are not split; 0: none */
+  uint64_t max_non_split_rounding; /* bytes that such a block may be larger; 0: 20 MiB */
+  uint64_t limit_bytes;            /* memory fraction times the device's memory; 0: none */
+  uint64_t total_bytes;            /* of the device: addresses of an expandable segment */
+  uint32_t garbage_collection_threshold; /* millionths of limit_bytes; 0: off */
+  int expandable_segments;
+  uint8_t roundup_power2_divisions[16]; /* of requests below 2 MiB, 4 MiB, ... 32 GiB, above */
+  uint32_t streams;                     /* how many may use it; 0: 16, which is the most */
+  uint8_t device;
+  void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
+  void *user;
+} vram_pool_options;
+
+/* Reads PYTORCH_CUDA_ALLOC_CONF's form: "max_split_size_mb:64,expandable_segments:True". What it
+   does not name stays. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where. */
+VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err);
+
+#define VRAM_POOL_BINS 1024
+
+/* A piece of a segment: handed out, or free. Private. */
+typedef struct vram__block {
+  uint64_t address, size, requested;
+  uint64_t streams;         /* others that use it, one bit each */
+  uint32_t age;             /* requests of the class when it was freed */
+  uint32_t prev, next;      /* in the segment; 0: none */
+  uint32_t left, right, up; /* in the tree of its bin, or of unmapped ones */
+  uint32_t chain;           /* handed out: the next of the same hash */
+  uint16_t bin;
+  uint8_t stream, flags;
+} vram__block;
+
+/* The free blocks of one stream and class by size. Private. */
+typedef struct vram__bins {
+  uint64_t filled[VRAM_POOL_BINS / 64];
+  uint32_t root[VRAM_POOL_BINS];
+  uint32_t words; /* which of filled are not 0 */
+  uint32_t unmapped;
+} vram__bins;
+
+#define VRAM_POOL_STREAMS 16
+
+typedef struct vram_pool {
+  vram_pool_options options; /* resolved: no zeros that mean a default */
+  vram_backend backend;
+  vram_memory_stats stats;
+  vram_event as; /* owner, category, kind, phase, node, time of the events that the pool emits */
+  /* private */
+  vram__block *block; /* [0] is none */
+  uint32_t *hash;     /* of the addresses that are handed out */
+  vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
+  uint32_t nblock, cap, unused, mask;
+  uint64_t stream[VRAM_POOL_STREAMS]; /* ascending */
+  uint8_t order[VRAM_POOL_STREAMS];
+  uint32_t nstream;
+  uint32_t requests[2];
+} vram_pool;
+
+/* A piece of a segment, as vram_pool_walk shows it. */
+typedef struct vram_piece {
+  uint64_t segment, segment_bytes; /* of a growing one: the mapped stretch that the piece is in */
+  uint64_t address, bytes, requested, stream;
+  int state; /* 0: free, 1: handed out, 2: given back, and streams still use it */
+  int small, expandable;
+} vram_piece;
+
+/* Memory for so many blocks (handed out and free) and streams (0: 16). */
+VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams);
+
+/* An empty pool in the caller's memory; o NULL: all zero. VRAM_ERR_VALUE, VRAM_ERR_MEMORY. */
+VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
+                                    const vram_backend *backend, void *mem, uint64_t bytes,
+                                    vram_error *err);
+
+/* *address becomes that of a block of at least so many bytes (0 bytes: a block, too), 0 if it
+   fails. VRAM_ERR_MEMORY  the backend has no more, also after all that is cached went back
+     VRAM_ERR_LIMIT   no room for one more block or stream in the pool's own memory */
+VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stream,
+                                     uint64_t *address);
+
+/* VRAM_ERR_VALUE: nothing is handed out at that address; nothing happens. */
+VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address);
+
+/* Tensor.record_stream: another stream uses it; after its free it waits for that stream. */
+VRAM_API vram_result vram_pool_record_stream(vram_pool *p, uint64_t address, uint64_t stream);
+
+/* torch.cuda.empty_cache: waits for all streams; whole free segments go back. */
+VRAM_API void vram_pool_empty_cache(vram_pool *p);
+
+/* The block at this address: 1, or 0: nothing is handed out there. */
+VRAM_API int vram_pool_find(const vram_pool *p, uint64_t address, vram_piece *piece);
+
+/* Bytes of the largest free block that a request of this stream may use (0 for `stream` NULL: any
+   stream): what a report on too little memory says about fragmentation. */
+VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *stream);
+
+/* Every piece of every segment, segment by segment, ascending addresses in each. What visit returns
+   ends the walk if it is not 0, and is returned. */
+VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
+                            void *user);
+
+/* >>step ======================================================================================
+   One step of a model as a stream of events, and the report that counts them. */
 
 /* One tensor or workspace that is allocated at the peak. */
 typedef struct vram_live {
@@ -6851,6 +7223,7 @@ struct vram__s {
 
 static void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
   vram_event e;
+  vram__zero(&e, sizeof e);
   e.action = a;
   e.phase = s->phase;
   e.category = e.was = (vram_category)st->cat;
@@ -16386,6 +16759,7 @@ static int vram__takes_over(const vram__s *s, const vram__leaf *l, const vram__t
 
 VRAM__RARE void vram__emit_gradient(vram__s *s, const vram__store *b) {
   vram_event e;
+  vram__zero(&e, sizeof e);
   e.action = VRAM_BECOMES;
   e.phase = s->phase;
   e.category = VRAM_CATEGORY_GRADIENTS;
