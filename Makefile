@@ -85,12 +85,13 @@ ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
 ARGS_test_step = tests/golden $(CASES)
+ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 
 units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c vram.h
 	@mkdir -p $(B)
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
-$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h $(B)/impl.o
+$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@
 $(B)/test_tool: tools/vram.c tools/vram_html.h build/models.h
 FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h

@@ -1932,8 +1932,8 @@ typedef struct vram_backend {
   int (*map)(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
   void (*unmap)(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
   /* for vram_pool_record_stream; NULL: there are no other streams. record marks what was given to
-     the stream so far (0: it cannot: the block waits for vram_pool_empty_cache), done asks, or with
-     `wait` waits, until that has run; what is done is asked once */
+     the stream so far (0: it cannot: the block waits for vram_pool_empty_cache, which records
+     again), done asks, or with `wait` waits, until that has run; what is done is asked once */
   uint64_t (*record)(void *user, uint64_t stream);
   int (*done)(void *user, uint64_t event, int wait);
   void *user;
@@ -1944,31 +1944,36 @@ typedef struct vram_pool_options {
   vram_pool_policy policy;
   uint64_t max_split_size;         /* bytes; blocks of so many and more are not split; 0: none */
   uint64_t max_non_split_rounding; /* bytes that such a block may be larger; 0: 20 MiB */
+  uint64_t large_segment_size;     /* bytes for requests below 10 MiB; 0: 20 MiB */
   uint64_t limit_bytes;            /* memory fraction times the device's memory; 0: none */
   uint64_t total_bytes;            /* of the device: addresses of an expandable segment */
   uint32_t garbage_collection_threshold; /* millionths of limit_bytes; 0: off */
   int expandable_segments;
-  uint8_t roundup_power2_divisions[16]; /* of requests below 2 MiB, 4 MiB, ... 32 GiB, above */
-  uint32_t streams;                     /* how many may use it; 0: 16, which is the most */
+  uint16_t roundup_power2_divisions[16]; /* of requests below 2 MiB, 4 MiB, ... 32 GiB, above */
+  uint32_t streams;                      /* how many may use it, VRAM_POOL_STREAMS at most; 0: 16 */
   uint8_t device;
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
 } vram_pool_options;
 
 /* Reads PYTORCH_CUDA_ALLOC_CONF's form: "max_split_size_mb:64,expandable_segments:True". What it
-   does not name stays. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where. */
+   does not name stays; what does not change which segments there are (pinned memory, locks, logs)
+   is read over. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where, *o is as before.
+ */
 VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err);
 
 #define VRAM_POOL_BINS 1024
+#define VRAM_POOL_STREAMS 64
 
 /* A piece of a segment: handed out, or free. Private. */
 typedef struct vram__block {
   uint64_t address, size, requested;
   uint64_t streams;         /* others that use it, one bit each */
-  uint32_t age;             /* requests of the class when it was freed */
   uint32_t prev, next;      /* in the segment; 0: none */
   uint32_t left, right, up; /* in the tree of its bin, or of unmapped ones */
-  uint32_t chain;           /* handed out: the next of the same hash */
+  uint32_t link;            /* handed out: the next of the same hash; free: requests of the class
+                               when it was freed */
+  uint32_t skew;            /* of an expandable segment: its address modulo the granule */
   uint16_t bin;
   uint8_t stream, flags;
 } vram__block;
@@ -1981,8 +1986,6 @@ typedef struct vram__bins {
   uint32_t unmapped;
 } vram__bins;
 
-#define VRAM_POOL_STREAMS 16
-
 typedef struct vram_pool {
   vram_pool_options options; /* resolved: no zeros that mean a default */
   vram_backend backend;
@@ -1992,11 +1995,14 @@ typedef struct vram_pool {
   vram__block *block; /* [0] is none */
   uint32_t *hash;     /* of the addresses that are handed out */
   vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
-  uint32_t nblock, cap, unused, mask;
-  uint64_t stream[VRAM_POOL_STREAMS]; /* ascending */
-  uint8_t order[VRAM_POOL_STREAMS];
-  uint32_t nstream;
+  uint32_t nblock, cap, unused, nunused, mask;
+  uint32_t waiting; /* entries of all queues */
+  uint32_t stuck;   /* blocks that wait for a stream that could not be recorded */
   uint32_t requests[2];
+  uint32_t nstream;
+  uint64_t stream[VRAM_POOL_STREAMS];
+  uint8_t order[VRAM_POOL_STREAMS]; /* of the stream's numbers, ascending */
+  uint32_t first[VRAM_POOL_STREAMS], last[VRAM_POOL_STREAMS]; /* queue of what waits for it */
 } vram_pool;
 
 /* A piece of a segment, as vram_pool_walk shows it. */
@@ -2007,7 +2013,8 @@ typedef struct vram_piece {
   int small, expandable;
 } vram_piece;
 
-/* Memory for so many blocks (handed out and free) and streams (0: 16). */
+/* Memory for so many blocks (handed out and free, and one more for each stream that a block that
+   was given back waits for) and streams (0: 16). */
 VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams);
 
 /* An empty pool in the caller's memory; o NULL: all zero. VRAM_ERR_VALUE, VRAM_ERR_MEMORY. */
@@ -2016,7 +2023,8 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
                                     vram_error *err);
 
 /* *address becomes that of a block of at least so many bytes (0 bytes: a block, too), 0 if it
-   fails. VRAM_ERR_MEMORY  the backend has no more, also after all that is cached went back
+   fails:
+     VRAM_ERR_MEMORY  the backend has no more, also after all that is cached went back
      VRAM_ERR_LIMIT   no room for one more block or stream in the pool's own memory */
 VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stream,
                                      uint64_t *address);
@@ -2024,7 +2032,9 @@ VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stre
 /* VRAM_ERR_VALUE: nothing is handed out at that address; nothing happens. */
 VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address);
 
-/* Tensor.record_stream: another stream uses it; after its free it waits for that stream. */
+/* Tensor.record_stream: another stream uses it, too; after its free it waits for what that stream
+   was given until then. VRAM_ERR_VALUE: nothing is handed out at that address; VRAM_ERR_LIMIT: more
+   streams than the pool has room for; VRAM_ERR_UNSUPPORTED: the backend cannot record. */
 VRAM_API vram_result vram_pool_record_stream(vram_pool *p, uint64_t address, uint64_t stream);
 
 /* torch.cuda.empty_cache: waits for all streams; whole free segments go back. */
@@ -2033,12 +2043,12 @@ VRAM_API void vram_pool_empty_cache(vram_pool *p);
 /* The block at this address: 1, or 0: nothing is handed out there. */
 VRAM_API int vram_pool_find(const vram_pool *p, uint64_t address, vram_piece *piece);
 
-/* Bytes of the largest free block that a request of this stream may use (0 for `stream` NULL: any
-   stream): what a report on too little memory says about fragmentation. */
+/* Bytes of the largest free block that a request of this stream may use (`stream` NULL: of any):
+   what a report on too little memory says about fragmentation. */
 VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *stream);
 
 /* Every piece of every segment, segment by segment, ascending addresses in each. What visit returns
-   ends the walk if it is not 0, and is returned. */
+   ends the walk if it is not 0, and is returned. visit must not change the pool. */
 VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
                             void *user);
 
@@ -6995,6 +7005,1359 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_GROUPED_SM100 5376u
 #define VRAM__RULE_TOPK_BLOCKS                                                                     \
   UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
+
+/* >>pool (Implementation) ----------------------------------------------------------------------
+   PyTorch 2.15, c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h. Its free blocks
+   are a set ordered by stream, size and address; here each stream and class has bins by size, and
+   in each bin a tree ordered by size and address. */
+
+#define VRAM__MIN_BLOCK UINT64_C(512)             /* kMinBlockSize */
+#define VRAM__SMALL_REQUEST UINT64_C(1048576)     /* kSmallSize */
+#define VRAM__SMALL_SEGMENT UINT64_C(2097152)     /* kSmallBuffer, kRoundLarge */
+#define VRAM__LARGE_REQUEST UINT64_C(10485760)    /* kMinLargeAlloc */
+#define VRAM__LARGE_SEGMENT UINT64_C(20971520)    /* kLargeBuffer */
+#define VRAM__LARGEST_REQUEST (UINT64_C(1) << 60) /* one_exa_bytes */
+
+enum {
+  VRAM__HANDED = 1,
+  VRAM__PENDING = 2, /* given back, and streams still use it; VRAM__HANDED, too */
+  VRAM__MAPPED = 4,
+  VRAM__SMALL_CLASS = 8,
+  VRAM__EXPANDABLE = 16,
+  VRAM__PIECE = 32 /* of a segment; else unused, or an entry of a queue */
+};
+#define VRAM__POOL_SPARE 4u /* blocks that one call may need at a time */
+
+/* x > 0 */
+static inline uint32_t vram__log2(uint64_t x) {
+#if defined(__GNUC__)
+  return 63u - (uint32_t)__builtin_clzll(x);
+#else
+  uint32_t n = 0;
+  while (x >>= 1)
+    n++;
+  return n;
+#endif
+}
+
+static inline void vram__stat_up(vram_stat *s, int small, uint64_t n) {
+  int i;
+  for (i = 0; i < 3; i++)
+    if (i == VRAM_POOL_ALL || (i == VRAM_POOL_SMALL) == small) {
+      s[i].current += n;
+      s[i].allocated += n;
+      if (s[i].current > s[i].peak)
+        s[i].peak = s[i].current;
+    }
+}
+
+static inline void vram__stat_down(vram_stat *s, int small, uint64_t n) {
+  int i;
+  for (i = 0; i < 3; i++)
+    if (i == VRAM_POOL_ALL || (i == VRAM_POOL_SMALL) == small) {
+      s[i].current -= n;
+      s[i].freed += n;
+    }
+}
+
+static inline void vram__one_up(vram_stat *s) {
+  s->allocated++;
+  if (++s->current > s->peak)
+    s->peak = s->current;
+}
+
+static inline void vram__one_down(vram_stat *s) {
+  s->current--;
+  s->freed++;
+}
+
+static inline int vram__is_small(const vram__block *b) {
+  return (b->flags & VRAM__SMALL_CLASS) != 0;
+}
+
+static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int small) {
+  return p->bins + 2 * stream + (uint32_t)small;
+}
+
+/* ---- trees: heaps by a hash of the index */
+
+static inline uint32_t vram__rank(uint32_t i) {
+  i *= UINT32_C(2654435761);
+  return i ^ i >> 15;
+}
+
+/* Free blocks by size and address, unmapped ones by address. */
+static inline int vram__before_block(const vram__block *a, const vram__block *b) {
+  if ((a->flags & VRAM__MAPPED) && a->size != b->size)
+    return a->size < b->size;
+  return a->address < b->address;
+}
+
+/* x moves above its parent. */
+static void vram__rotate(vram__block *b, uint32_t *root, uint32_t x) {
+  const uint32_t y = b[x].up, z = b[y].up;
+  uint32_t child;
+  if (b[y].left == x)
+    child = b[x].right, b[y].left = child, b[x].right = y;
+  else
+    child = b[x].left, b[y].right = child, b[x].left = y;
+  if (child)
+    b[child].up = y;
+  b[y].up = x;
+  b[x].up = z;
+  if (!z)
+    *root = x;
+  else if (b[z].left == y)
+    b[z].left = x;
+  else
+    b[z].right = x;
+}
+
+static void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
+  uint32_t y = *root;
+  b[x].left = b[x].right = b[x].up = 0;
+  if (!y) {
+    *root = x;
+    return;
+  }
+  for (;;) {
+    uint32_t *side = vram__before_block(b + x, b + y) ? &b[y].left : &b[y].right;
+    if (!*side) {
+      *side = x;
+      b[x].up = y;
+      break;
+    }
+    y = *side;
+  }
+  while (b[x].up && vram__rank(x) < vram__rank(b[x].up))
+    vram__rotate(b, root, x);
+}
+
+static void vram__tree_remove(vram__block *b, uint32_t *root, uint32_t x) {
+  uint32_t child, z;
+  while (b[x].left && b[x].right)
+    vram__rotate(b, root, vram__rank(b[x].left) < vram__rank(b[x].right) ? b[x].left : b[x].right);
+  child = b[x].left ? b[x].left : b[x].right;
+  z = b[x].up;
+  if (child)
+    b[child].up = z;
+  if (!z)
+    *root = child;
+  else if (b[z].left == x)
+    b[z].left = child;
+  else
+    b[z].right = child;
+}
+
+static uint32_t vram__tree_first(const vram__block *b, uint32_t x) {
+  while (x && b[x].left)
+    x = b[x].left;
+  return x;
+}
+
+static uint32_t vram__tree_next(const vram__block *b, uint32_t x) {
+  if (b[x].right)
+    return vram__tree_first(b, b[x].right);
+  while (b[x].up && b[b[x].up].right == x)
+    x = b[x].up;
+  return b[x].up;
+}
+
+static uint32_t vram__tree_previous(const vram__block *b, uint32_t x) {
+  if (b[x].left) {
+    for (x = b[x].left; b[x].right;)
+      x = b[x].right;
+    return x;
+  }
+  while (b[x].up && b[b[x].up].left == x)
+    x = b[x].up;
+  return b[x].up;
+}
+
+/* ---- bins: 32 to each doubling of the size */
+
+static inline uint32_t vram__bin_of(uint64_t size) {
+  const uint64_t k = size / VRAM__MIN_BLOCK;
+  const uint32_t shift = vram__log2(k | 32) - 5;
+  const uint64_t bin = shift * 32 + (k >> shift);
+  return bin < VRAM_POOL_BINS ? (uint32_t)bin : VRAM_POOL_BINS - 1;
+}
+
+/* The first free block of this bin or a later one; 0: none. */
+static uint32_t vram__bins_from(const vram_pool *p, const vram__bins *n, uint32_t bin) {
+  uint32_t word = bin / 64, words;
+  uint64_t found;
+  if (bin >= VRAM_POOL_BINS)
+    return 0;
+  found = n->filled[word] & ~UINT64_C(0) << bin % 64;
+  if (!found) {
+    words = word == 31 ? 0 : n->words & ~UINT32_C(0) << (word + 1);
+    if (!words)
+      return 0;
+    word = vram__log2(words & (0u - words));
+    found = n->filled[word];
+  }
+  return vram__tree_first(p->block, n->root[word * 64 + vram__log2(found & (0u - found))]);
+}
+
+static void vram__bins_add(vram_pool *p, uint32_t x) {
+  vram__block *b = p->block + x;
+  vram__bins *n = vram__bins_of(p, b->stream, vram__is_small(b));
+  const uint32_t bin = vram__bin_of(b->size);
+  b->bin = (uint16_t)bin;
+  b->link = p->requests[vram__is_small(b)];
+  n->filled[bin / 64] |= UINT64_C(1) << bin % 64;
+  n->words |= UINT32_C(1) << bin / 64;
+  vram__tree_add(p->block, n->root + bin, x);
+}
+
+static void vram__bins_remove(vram_pool *p, uint32_t x) {
+  const vram__block *b = p->block + x;
+  vram__bins *n = vram__bins_of(p, b->stream, vram__is_small(b));
+  const uint32_t bin = b->bin;
+  vram__tree_remove(p->block, n->root + bin, x);
+  if (n->root[bin])
+    return;
+  n->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+  if (!n->filled[bin / 64])
+    n->words &= ~(UINT32_C(1) << bin / 64);
+}
+
+/* std::set::lower_bound on that stream; 0: end. */
+static uint32_t vram__bins_at_least(const vram_pool *p, const vram__bins *n, uint64_t size) {
+  const vram__block *b = p->block;
+  const uint32_t bin = vram__bin_of(size);
+  uint32_t x = n->root[bin], best = 0;
+  while (x)
+    if (b[x].size >= size)
+      best = x, x = b[x].left;
+    else
+      x = b[x].right;
+  return best ? best : vram__bins_from(p, n, bin + 1);
+}
+
+static uint32_t vram__bins_next(const vram_pool *p, uint32_t x) {
+  const vram__block *b = p->block + x;
+  const uint32_t y = vram__tree_next(p->block, x);
+  return y ? y : vram__bins_from(p, vram__bins_of(p, b->stream, vram__is_small(b)), b->bin + 1u);
+}
+
+static uint32_t vram__bins_last(const vram_pool *p, const vram__bins *n) {
+  uint32_t word, x;
+  if (!n->words)
+    return 0;
+  word = vram__log2(n->words);
+  x = n->root[word * 64 + vram__log2(n->filled[word])];
+  while (p->block[x].right)
+    x = p->block[x].right;
+  return x;
+}
+
+static uint32_t vram__bins_previous(const vram_pool *p, uint32_t x) {
+  const vram__block *b = p->block + x;
+  const vram__bins *n = vram__bins_of(p, b->stream, vram__is_small(b));
+  const uint32_t y = vram__tree_previous(p->block, x);
+  uint32_t bin = b->bin;
+  if (y)
+    return y;
+  while (bin-- > 0) {
+    if (n->root[bin]) {
+      x = n->root[bin];
+      while (p->block[x].right)
+        x = p->block[x].right;
+      return x;
+    }
+  }
+  return 0;
+}
+
+/* ---- blocks */
+
+static inline uint32_t vram__block_room(const vram_pool *p) {
+  return p->nunused + (p->cap - p->nblock);
+}
+
+/* The caller has asked vram__block_room. */
+static uint32_t vram__block_new(vram_pool *p) {
+  const uint32_t x = p->unused;
+  if (!x)
+    return p->nblock++;
+  p->unused = p->block[x].next;
+  p->nunused--;
+  return x;
+}
+
+static void vram__block_gone(vram_pool *p, uint32_t x) {
+  p->block[x].flags = 0;
+  p->block[x].next = p->unused;
+  p->unused = x;
+  p->nunused++;
+}
+
+static inline uint32_t vram__hash_slot(const vram_pool *p, uint64_t address) {
+  return (uint32_t)((address >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & p->mask;
+}
+
+static void vram__hand_out(vram_pool *p, uint32_t x) {
+  uint32_t *head = p->hash + vram__hash_slot(p, p->block[x].address);
+  p->block[x].flags |= VRAM__HANDED;
+  p->block[x].link = *head;
+  *head = x;
+}
+
+/* The block that was handed out there; 0: none. */
+static uint32_t vram__handed(const vram_pool *p, uint64_t address) {
+  uint32_t x = p->hash[vram__hash_slot(p, address)];
+  while (x && p->block[x].address != address)
+    x = p->block[x].link;
+  return x;
+}
+
+static void vram__unhash(vram_pool *p, uint32_t x) {
+  uint32_t *link = p->hash + vram__hash_slot(p, p->block[x].address);
+  while (*link != x)
+    link = &p->block[*link].link;
+  *link = p->block[x].link;
+}
+
+static inline int vram__is_split(const vram__block *b) { return b->prev || b->next; }
+
+/* x keeps its first bytes; y, fresh, becomes the rest behind it. */
+static void vram__cut(vram_pool *p, uint32_t x, uint32_t y, uint64_t bytes) {
+  vram__block *b = p->block + x, *rest = p->block + y;
+  *rest = *b;
+  rest->address += bytes;
+  rest->size -= bytes;
+  rest->prev = x;
+  if (b->next)
+    p->block[b->next].prev = y;
+  b->next = y;
+  b->size = bytes;
+}
+
+static uint32_t *vram__unmapped_of(vram_pool *p, const vram__block *b) {
+  return &vram__bins_of(p, b->stream, vram__is_small(b))->unmapped;
+}
+
+/* A free neighbour of the same kind becomes part of x; its bytes, 0: there is none. */
+static uint64_t vram__merge(vram_pool *p, uint32_t x, uint32_t neighbour) {
+  vram__block *b = p->block + x, *n = p->block + neighbour;
+  uint64_t bytes;
+  if (!neighbour || (n->flags & VRAM__HANDED) || ((n->flags ^ b->flags) & VRAM__MAPPED))
+    return 0;
+  if (n->flags & VRAM__MAPPED)
+    vram__bins_remove(p, neighbour);
+  else
+    vram__tree_remove(p->block, vram__unmapped_of(p, n), neighbour);
+  bytes = n->size;
+  if (b->prev == neighbour) {
+    b->address = n->address;
+    b->prev = n->prev;
+    if (b->prev)
+      p->block[b->prev].next = x;
+  } else {
+    b->next = n->next;
+    if (b->next)
+      p->block[b->next].prev = x;
+  }
+  b->size += bytes;
+  vram__block_gone(p, neighbour);
+  return bytes;
+}
+
+/* An event that the pool emits: what p->as says, and this. */
+static void vram__pool_tell(const vram_pool *p, vram_action action, const vram__block *b,
+                            uint64_t bytes, int64_t split_bytes, int32_t split) {
+  vram_event e;
+  if (!p->options.event)
+    return;
+  e = p->as;
+  e.action = action;
+  e.was = e.category;
+  e.id = -1;
+  e.bytes = bytes;
+  e.address = b->address;
+  e.block_bytes = b->size;
+  e.stream = p->stream[b->stream];
+  e.device = p->options.device;
+  e.small = (uint8_t)vram__is_small(b);
+  e.split_bytes = split_bytes;
+  e.split = split;
+  p->options.event(p->options.user, &e);
+}
+
+/* ---- segments */
+
+static void vram__reserve_more(vram_pool *p, int small, uint64_t bytes) {
+  vram__stat_up(p->stats.reserved_bytes, small, bytes);
+  p->stats.num_device_alloc++;
+}
+
+static void vram__reserve_less(vram_pool *p, int small, uint64_t bytes) {
+  vram__stat_down(p->stats.reserved_bytes, small, bytes);
+  p->stats.num_device_free++;
+}
+
+static void vram__piece_new(vram_pool *p, uint32_t x, uint64_t address, uint64_t bytes,
+                            uint32_t stream, int small, uint32_t flags) {
+  vram__block *b = p->block + x;
+  vram__zero(b, sizeof *b);
+  b->address = address;
+  b->size = bytes;
+  b->stream = (uint8_t)stream;
+  b->flags = (uint8_t)(VRAM__PIECE | flags | (small ? (uint32_t)VRAM__SMALL_CLASS : 0u));
+}
+
+/* release_block: a segment that is one free block goes back. */
+static void vram__segment_free(vram_pool *p, uint32_t x) {
+  const vram__block *b = p->block + x;
+  const int small = vram__is_small(b);
+  vram__bins_remove(p, x);
+  p->backend.free(p->backend.user, b->address, b->size, p->stream[b->stream]);
+  vram__reserve_less(p, small, b->size);
+  vram__stat_down(p->stats.segment, small, 1);
+  if (b->size >= p->options.max_split_size)
+    vram__one_down(&p->stats.oversize_segments);
+  vram__pool_tell(p, VRAM_SEGMENT_FREE, b, b->size, 0, 0);
+  vram__block_gone(p, x);
+}
+
+static inline uint64_t vram__granule(const vram_pool *p, int small) {
+  return small ? VRAM__SMALL_SEGMENT : p->options.large_segment_size;
+}
+
+/* map_block: the first bytes of an unmapped block get memory, in whole granules; it is free then,
+   merged with its neighbours. Returns the free block, 0: no memory. */
+static uint32_t vram__map(vram_pool *p, uint32_t x, uint64_t bytes) {
+  vram__block *b = p->block + x;
+  const int small = vram__is_small(b);
+  const uint64_t granule = vram__granule(p, small);
+  const uint64_t mapped = (bytes + granule - 1) / granule * granule;
+  uint32_t rest;
+  if (!p->backend.map(p->backend.user, b->address, mapped, granule))
+    return 0;
+  vram__tree_remove(p->block, vram__unmapped_of(p, b), x);
+  if (mapped < b->size) {
+    rest = vram__block_new(p);
+    vram__cut(p, x, rest, mapped);
+    vram__tree_add(p->block, vram__unmapped_of(p, b), rest);
+  }
+  b->flags |= VRAM__MAPPED;
+  vram__reserve_more(p, small, mapped);
+  vram__pool_tell(p, VRAM_SEGMENT_MAP, b, mapped, 0, 0);
+  vram__merge(p, x, b->prev);
+  vram__merge(p, x, b->next);
+  vram__bins_add(p, x);
+  return x;
+}
+
+/* unmap_block: what a free block covers of whole granules goes back; the ends stay. */
+static void vram__unmap(vram_pool *p, uint32_t x) {
+  vram__block *b = p->block + x;
+  const int small = vram__is_small(b);
+  const uint64_t granule = vram__granule(p, small);
+  const uint64_t from = (b->address - b->skew + granule - 1) / granule * granule + b->skew;
+  const uint64_t to = (b->address + b->size - b->skew) / granule * granule + b->skew;
+  uint32_t rest;
+  if (from >= to || vram__block_room(p) < VRAM__POOL_SPARE + 2)
+    return;
+  vram__bins_remove(p, x);
+  if (from > b->address) {
+    rest = vram__block_new(p);
+    vram__cut(p, x, rest, from - b->address);
+    vram__bins_add(p, x);
+    x = rest;
+    b = p->block + x;
+  }
+  if (to < b->address + b->size) {
+    rest = vram__block_new(p);
+    vram__cut(p, x, rest, to - from);
+    vram__bins_add(p, rest);
+  }
+  p->backend.unmap(p->backend.user, b->address, b->size, granule);
+  vram__reserve_less(p, small, b->size);
+  vram__pool_tell(p, VRAM_SEGMENT_UNMAP, b, b->size, 0, 0);
+  b->flags &= (uint8_t)~VRAM__MAPPED;
+  vram__merge(p, x, b->prev);
+  vram__merge(p, x, b->next);
+  vram__tree_add(p->block, vram__unmapped_of(p, b), x);
+}
+
+/* ---- what waits for streams */
+
+/* free_block: nobody uses it any more. */
+static void vram__block_free(vram_pool *p, uint32_t x) {
+  vram__block *b = p->block + x;
+  const int small = vram__is_small(b);
+  const vram__block was = *b;
+  uint64_t merged, bytes = 0, count = 0;
+  int64_t split_bytes = 0;
+  int32_t split = 0;
+  int side;
+  vram__stat_down(p->stats.active, small, 1);
+  vram__stat_down(p->stats.active_bytes, small, b->size);
+  vram__stat_down(p->stats.requested_bytes, small, b->requested);
+  b->flags &= (uint8_t) ~(VRAM__HANDED | VRAM__PENDING);
+  for (side = 0; side < 2; side++) {
+    merged = vram__merge(p, x, side ? b->next : b->prev);
+    count += merged != 0;
+    bytes += merged;
+  }
+  vram__bins_add(p, x);
+  if (!(b->flags & VRAM__EXPANDABLE)) {
+    if (count) {
+      vram__stat_down(p->stats.inactive_split, small, count);
+      vram__stat_down(p->stats.inactive_split_bytes, small, bytes);
+    }
+    split = -(int32_t)count;
+    split_bytes = -(int64_t)bytes;
+    if (vram__is_split(b)) {
+      vram__stat_up(p->stats.inactive_split, small, 1);
+      vram__stat_up(p->stats.inactive_split_bytes, small, b->size);
+      split++;
+      split_bytes += (int64_t)b->size;
+    }
+  }
+  vram__pool_tell(p, VRAM_FREE, &was, was.requested, split_bytes, split);
+}
+
+/* insert_events: an entry in the queue of each stream that uses the block. */
+static void vram__block_wait(vram_pool *p, uint32_t x) {
+  vram__block *b = p->block + x;
+  uint32_t i, entry;
+  b->left = 0; /* entries of this block */
+  for (i = 0; i < p->nstream; i++) {
+    uint64_t event;
+    if (!(b->streams >> i & 1))
+      continue;
+    event = p->backend.record(p->backend.user, p->stream[i]);
+    if (!event)
+      continue;                                    /* its bit stays */
+    if (vram__block_room(p) <= VRAM__POOL_SPARE) { /* no place for an entry: it waits here */
+      if (p->backend.done(p->backend.user, event, 1))
+        b->streams &= ~(UINT64_C(1) << i);
+      continue;
+    }
+    entry = vram__block_new(p);
+    p->block[entry].flags = 0;
+    p->block[entry].address = event;
+    p->block[entry].left = x;
+    p->block[entry].next = 0;
+    if (p->last[i])
+      p->block[p->last[i]].next = entry;
+    else
+      p->first[i] = entry;
+    p->last[i] = entry;
+    p->waiting++;
+    b->streams &= ~(UINT64_C(1) << i);
+    b->left++;
+  }
+  if (b->streams)
+    p->stuck++;
+  else if (!b->left)
+    vram__block_free(p, x);
+}
+
+/* process_events: each queue up to the first event that is not done. With `wait`
+   (synchronize_and_free_events) all of them, and what could not be recorded. */
+static void vram__poll(vram_pool *p, int wait) {
+  uint32_t i, x;
+  for (i = 0; p->waiting && i < p->nstream; i++)
+    while (p->first[i]) {
+      const uint32_t entry = p->first[i];
+      x = p->block[entry].left;
+      if (!p->backend.done(p->backend.user, p->block[entry].address, wait))
+        break;
+      p->first[i] = p->block[entry].next;
+      if (!p->first[i])
+        p->last[i] = 0;
+      vram__block_gone(p, entry);
+      p->waiting--;
+      if (!--p->block[x].left && !p->block[x].streams)
+        vram__block_free(p, x);
+    }
+  for (x = 1; wait && p->stuck && x < p->nblock; x++) {
+    vram__block *b = p->block + x;
+    if (!(b->flags & VRAM__PENDING) || !b->streams)
+      continue;
+    for (i = 0; i < p->nstream; i++)
+      if (b->streams >> i & 1) {
+        const uint64_t event = p->backend.record(p->backend.user, p->stream[i]);
+        if (event && p->backend.done(p->backend.user, event, 1))
+          b->streams &= ~(UINT64_C(1) << i);
+      }
+    if (!b->streams) {
+      p->stuck--;
+      if (!b->left)
+        vram__block_free(p, x);
+    }
+  }
+}
+
+/* ---- PyTorch's policy */
+
+static uint64_t vram__round_request(const vram_pool *p, uint64_t bytes) {
+  uint32_t i, divisions;
+  uint64_t power, step;
+  if (bytes < VRAM__MIN_BLOCK)
+    return VRAM__MIN_BLOCK;
+  i = vram__log2(bytes);
+  i = i < 20 ? 0 : i > 35 ? 15 : i - 20; /* roundup_power2_divisions(size): from 1 MiB to 32 GiB */
+  divisions = p->options.roundup_power2_divisions[i];
+  if (divisions < 2 || bytes <= VRAM__MIN_BLOCK * divisions)
+    return (bytes + VRAM__MIN_BLOCK - 1) / VRAM__MIN_BLOCK * VRAM__MIN_BLOCK;
+  if (!(bytes & (bytes - 1)))
+    return bytes;
+  power = UINT64_C(1) << vram__log2(bytes);
+  step = power >> vram__log2(divisions);
+  return (bytes + step - 1) / step * step;
+}
+
+static uint64_t vram__segment_size(const vram_pool *p, uint64_t size) { /* get_allocation_size */
+  return size <= VRAM__SMALL_REQUEST ? VRAM__SMALL_SEGMENT
+         : size < VRAM__LARGE_REQUEST
+             ? p->options.large_segment_size
+             : (size + VRAM__SMALL_SEGMENT - 1) / VRAM__SMALL_SEGMENT * VRAM__SMALL_SEGMENT;
+}
+
+/* What a block of an expandable segment can grow to. */
+static uint64_t vram__grown(const vram__block *b, uint32_t x) {
+  const uint32_t next = b[x].next;
+  return b[x].size + (next && !(b[next].flags & VRAM__MAPPED) ? b[next].size : 0);
+}
+
+/* get_free_block: the best fit of this stream and class, taken out; 0: none. */
+static uint32_t vram__find_free(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+  const vram_pool_options *o = &p->options;
+  const vram__block *b = p->block;
+  uint32_t x, y;
+  p->requests[small]++;
+  x = vram__bins_at_least(p, vram__bins_of(p, stream, small), size);
+  if (!x)
+    return 0;
+  if (o->expandable_segments)
+    for (y = vram__bins_next(p, x); y && vram__grown(b, y) < vram__grown(b, x);
+         y = vram__bins_next(p, y))
+      x = y;
+  if (size < o->max_split_size ? b[x].size >= o->max_split_size
+                               : b[x].size >= size + o->max_non_split_rounding)
+    return 0;
+  vram__bins_remove(p, x);
+  return x;
+}
+
+/* find_expandable_block: where `size` bytes of free and unmapped addresses lie in a row. */
+static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+  const uint64_t granule = vram__granule(p, small);
+  const uint64_t total = p->options.total_bytes + p->options.total_bytes / 8;
+  const uint64_t room = (total + granule - 1) / granule * granule;
+  uint32_t *unmapped = &vram__bins_of(p, stream, small)->unmapped;
+  vram__block *b = p->block;
+  uint64_t address;
+  uint32_t x, y;
+  for (x = vram__tree_first(b, *unmapped); x; x = vram__tree_next(b, x)) {
+    const uint32_t first = b[x].prev && !(b[b[x].prev].flags & VRAM__HANDED) ? b[x].prev : x;
+    uint64_t free = 0;
+    for (y = first; y && free < size && !(b[y].flags & VRAM__HANDED); y = b[y].next)
+      free += b[y].size;
+    if (free >= size)
+      return first;
+  }
+  if (size > room)
+    return 0;
+  address = p->backend.reserve(p->backend.user, room);
+  if (!address)
+    return 0;
+  x = vram__block_new(p);
+  vram__piece_new(p, x, address, room, stream, small, VRAM__EXPANDABLE);
+  b[x].skew = (uint32_t)(address % granule);
+  vram__tree_add(b, unmapped, x);
+  return x;
+}
+
+/* alloc_block: more memory from the backend, in no bin; 0: there is none. */
+static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+  const uint64_t bytes = vram__segment_size(p, size);
+  vram__block *b = p->block;
+  uint64_t address;
+  uint32_t x;
+  if (p->options.limit_bytes &&
+      p->stats.reserved_bytes[VRAM_POOL_ALL].current + bytes > p->options.limit_bytes)
+    return 0;
+  if (p->options.expandable_segments) {
+    x = vram__find_expandable(p, stream, small, size);
+    if (x && !(b[x].flags & VRAM__MAPPED))
+      x = vram__map(p, x, b[x].size < size ? b[x].size : size);
+    while (x && b[x].size < size) {
+      const uint32_t next = b[x].next;
+      const uint64_t rest = size - b[x].size;
+      x = vram__map(p, next, b[next].size < rest ? b[next].size : rest);
+    }
+    if (x)
+      vram__bins_remove(p, x);
+    return x;
+  }
+  address = p->backend.alloc(p->backend.user, bytes, p->stream[stream]);
+  if (!address)
+    return 0;
+  x = vram__block_new(p);
+  vram__piece_new(p, x, address, bytes, stream, small, VRAM__MAPPED);
+  vram__reserve_more(p, small, bytes);
+  vram__stat_up(p->stats.segment, small, 1);
+  if (bytes >= p->options.max_split_size)
+    vram__one_up(&p->stats.oversize_segments);
+  vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b + x, bytes, 0, 0);
+  return x;
+}
+
+/* garbage_collect_cached_blocks: whole large segments that are older than the average go until
+   the threshold is met. */
+static void vram__collect(vram_pool *p) {
+  const uint64_t limit = p->options.limit_bytes, part = p->options.garbage_collection_threshold;
+  const uint64_t threshold = limit / 1000000 * part + limit % 1000000 * part / 1000000;
+  const uint64_t reserved = p->stats.reserved_bytes[VRAM_POOL_ALL].current;
+  const vram__block *b = p->block;
+  uint64_t age = 0, count = 0, got = 0;
+  uint32_t i, x, next;
+  int any = 1;
+  if (reserved <= threshold)
+    return;
+  for (i = 0; i < p->nstream; i++)
+    for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], 0), 0); x; x = vram__bins_next(p, x))
+      if (!vram__is_split(b + x))
+        age += p->requests[0] - b[x].link, count++;
+  while (got < reserved - threshold && any && count) {
+    const uint64_t total = age, of = count; /* older than total / of */
+    any = 0;
+    for (i = 0; i < p->nstream; i++)
+      for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], 0), 0); x; x = next) {
+        next = vram__bins_next(p, x);
+        if (vram__is_split(b + x) || (b[x].flags & VRAM__EXPANDABLE) ||
+            (p->requests[0] - b[x].link) * of < total)
+          continue;
+        any = 1;
+        got += b[x].size;
+        age -= p->requests[0] - b[x].link;
+        count--;
+        vram__segment_free(p, x);
+      }
+  }
+}
+
+/* release_available_cached_blocks: a block too large to split that is large enough, or the largest
+   of them until they are. */
+static int vram__release_some(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+  const uint64_t most = p->options.max_split_size, want = size < most ? most : size;
+  const vram__bins *n = vram__bins_of(p, stream, small);
+  const vram__block *b = p->block;
+  uint64_t got = 0;
+  uint32_t x, next;
+  if (most == UINT64_MAX || p->options.expandable_segments)
+    return 0;
+  x = vram__bins_at_least(p, n, want);
+  if (x) {
+    vram__segment_free(p, x);
+    return 1;
+  }
+  for (x = vram__bins_last(p, n); x && got < want && b[x].size >= most; x = next) {
+    next = vram__bins_previous(p, x);
+    got += b[x].size;
+    vram__segment_free(p, x);
+  }
+  return got >= want;
+}
+
+/* release_cached_blocks: every segment that is one free block, every free granule. */
+static void vram__release_all(vram_pool *p) {
+  vram__block *b = p->block;
+  int small;
+  uint32_t i, x, next, list;
+  vram__poll(p, 1);
+  for (small = 0; small < 2; small++) { /* the large ones first */
+    for (i = 0; i < p->nstream; i++)
+      for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], small), 0); x; x = next) {
+        next = vram__bins_next(p, x);
+        if (!(b[x].flags & VRAM__EXPANDABLE) && !vram__is_split(b + x))
+          vram__segment_free(p, x);
+      }
+    for (i = 0; p->options.expandable_segments && i < p->nstream; i++) {
+      vram__bins *n = vram__bins_of(p, p->order[i], small);
+      uint32_t *end = &list;
+      list = 0; /* unmapping changes the bins */
+      for (x = vram__bins_from(p, n, 0); x; x = vram__bins_next(p, x)) {
+        *end = x;
+        end = &b[x].link;
+      }
+      *end = 0;
+      for (x = list; x; x = next) {
+        next = b[x].link;
+        vram__unmap(p, x);
+      }
+      for (x = vram__tree_first(b, n->unmapped); x; x = next) {
+        next = vram__tree_next(b, x);
+        if (vram__is_split(b + x))
+          continue;
+        vram__tree_remove(p->block, &n->unmapped, x);
+        p->backend.unreserve(p->backend.user, b[x].address, b[x].size);
+        vram__block_gone(p, x);
+      }
+    }
+  }
+}
+
+/* Which of the pool's streams it is; a new one gets the next place. UINT32_MAX: too many. */
+static uint32_t vram__stream_at(vram_pool *p, uint64_t stream) {
+  uint32_t i, k;
+  for (i = 0; i < p->nstream; i++)
+    if (p->stream[i] == stream)
+      return i;
+  if (i == p->options.streams)
+    return UINT32_MAX;
+  p->stream[i] = stream;
+  for (k = p->nstream++; k && p->stream[p->order[k - 1]] > stream; k--)
+    p->order[k] = p->order[k - 1];
+  p->order[k] = (uint8_t)i;
+  return i;
+}
+
+/* A block of this size, in no bin; 0: there is no memory. */
+static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+  uint32_t x = vram__find_free(p, stream, small, size);
+  vram__block asked;
+  if (x)
+    return x;
+  if (p->options.limit_bytes && p->options.garbage_collection_threshold)
+    vram__collect(p);
+  x = vram__more_memory(p, stream, small, size);
+  if (!x && vram__release_some(p, stream, small, size))
+    x = vram__more_memory(p, stream, small, size);
+  if (x)
+    return x;
+  vram__release_all(p);
+  p->stats.num_alloc_retries++;
+  vram__zero(&asked, sizeof asked);
+  asked.size = vram__segment_size(p, size);
+  asked.stream = (uint8_t)stream;
+  asked.flags = small ? VRAM__SMALL_CLASS : 0;
+  vram__pool_tell(p, VRAM_RETRY, &asked, asked.size, 0, 0);
+  x = vram__more_memory(p, stream, small, size);
+  if (!x) {
+    p->stats.num_ooms++;
+    vram__pool_tell(p, VRAM_OOM, &asked, asked.size, 0, 0);
+  }
+  return x;
+}
+
+VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stream,
+                                     uint64_t *address) {
+  vram__block *b = p->block;
+  uint64_t size;
+  int64_t split_bytes = 0;
+  int32_t split = 0;
+  uint32_t at, x, rest = 0;
+  int small, was_split;
+  *address = 0;
+  if (p->waiting)
+    vram__poll(p, 0);
+  if (bytes >= VRAM__LARGEST_REQUEST)
+    return VRAM_ERR_MEMORY;
+  at = vram__stream_at(p, stream);
+  if (at == UINT32_MAX || vram__block_room(p) < VRAM__POOL_SPARE)
+    return VRAM_ERR_LIMIT;
+  size = vram__round_request(p, bytes);
+  small = size <= VRAM__SMALL_REQUEST;
+  x = vram__get_block(p, at, small, size);
+  if (!x)
+    return VRAM_ERR_MEMORY;
+  was_split = vram__is_split(b + x);
+  if (small || p->options.expandable_segments
+          ? b[x].size - size >= VRAM__MIN_BLOCK
+          : size < p->options.max_split_size && b[x].size - size > VRAM__SMALL_REQUEST) {
+    rest = vram__block_new(p);
+    vram__cut(p, x, rest, size);
+    vram__bins_add(p, rest);
+  }
+  if (!(b[x].flags & VRAM__EXPANDABLE)) {
+    if (was_split) {
+      vram__stat_down(p->stats.inactive_split_bytes, small, b[x].size);
+      split_bytes = -(int64_t)b[x].size;
+      if (!rest) {
+        vram__stat_down(p->stats.inactive_split, small, 1);
+        split = -1;
+      }
+    } else if (rest) {
+      vram__stat_up(p->stats.inactive_split_bytes, small, b[rest].size);
+      vram__stat_up(p->stats.inactive_split, small, 1);
+      split_bytes = (int64_t)b[rest].size;
+      split = 1;
+    }
+  }
+  b[x].requested = bytes;
+  b[x].streams = 0;
+  vram__hand_out(p, x);
+  vram__stat_up(p->stats.allocation, small, 1);
+  vram__stat_up(p->stats.allocated_bytes, small, b[x].size);
+  vram__stat_up(p->stats.active, small, 1);
+  vram__stat_up(p->stats.active_bytes, small, b[x].size);
+  vram__stat_up(p->stats.requested_bytes, small, bytes);
+  if (b[x].size >= p->options.max_split_size)
+    vram__one_up(&p->stats.oversize_allocations);
+  vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
+  *address = b[x].address;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address) {
+  const uint32_t x = vram__handed(p, address);
+  vram__block *b = p->block + x;
+  int small;
+  if (!x)
+    return VRAM_ERR_VALUE;
+  small = vram__is_small(b);
+  vram__unhash(p, x);
+  vram__stat_down(p->stats.allocation, small, 1);
+  vram__stat_down(p->stats.allocated_bytes, small, b->size);
+  if (b->size >= p->options.max_split_size)
+    vram__one_down(&p->stats.oversize_allocations);
+  vram__pool_tell(p, VRAM_FREE_REQUESTED, b, b->requested, 0, 0);
+  if (b->streams) {
+    b->flags |= VRAM__PENDING;
+    vram__block_wait(p, x);
+  } else
+    vram__block_free(p, x);
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_pool_record_stream(vram_pool *p, uint64_t address, uint64_t stream) {
+  const uint32_t x = vram__handed(p, address);
+  uint32_t at;
+  if (!x)
+    return VRAM_ERR_VALUE;
+  if (p->stream[p->block[x].stream] == stream)
+    return VRAM_OK;
+  if (!p->backend.record || !p->backend.done)
+    return VRAM_ERR_UNSUPPORTED;
+  at = vram__stream_at(p, stream);
+  if (at == UINT32_MAX)
+    return VRAM_ERR_LIMIT;
+  p->block[x].streams |= UINT64_C(1) << at;
+  return VRAM_OK;
+}
+
+VRAM_API void vram_pool_empty_cache(vram_pool *p) { vram__release_all(p); }
+
+/* ---- what there is */
+
+/* The mapped stretch of a segment that the block lies in; returns its first block. */
+static uint32_t vram__stretch(const vram_pool *p, uint32_t x, uint64_t *bytes) {
+  const vram__block *b = p->block;
+  uint32_t first = x;
+  while (b[first].prev && (b[b[first].prev].flags & VRAM__MAPPED))
+    first = b[first].prev;
+  *bytes = 0;
+  for (x = first; x && (b[x].flags & VRAM__MAPPED); x = b[x].next)
+    *bytes += b[x].size;
+  return first;
+}
+
+static void vram__piece_of(const vram_pool *p, uint32_t x, vram_piece *piece) {
+  const vram__block *b = p->block + x;
+  piece->address = b->address;
+  piece->bytes = b->size;
+  piece->state = b->flags & VRAM__PENDING ? 2 : b->flags & VRAM__HANDED ? 1 : 0;
+  piece->requested = piece->state ? b->requested : 0;
+  piece->stream = p->stream[b->stream];
+  piece->small = vram__is_small(b);
+  piece->expandable = (b->flags & VRAM__EXPANDABLE) != 0;
+}
+
+VRAM_API int vram_pool_find(const vram_pool *p, uint64_t address, vram_piece *piece) {
+  const uint32_t x = vram__handed(p, address);
+  vram__zero(piece, sizeof *piece);
+  if (!x)
+    return 0;
+  piece->segment = p->block[vram__stretch(p, x, &piece->segment_bytes)].address;
+  vram__piece_of(p, x, piece);
+  return 1;
+}
+
+VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *stream) {
+  uint64_t most = 0;
+  uint32_t i, x;
+  int small;
+  for (i = 0; i < p->nstream; i++)
+    for (small = 0; small < 2 && (!stream || *stream == p->stream[i]); small++) {
+      x = vram__bins_last(p, vram__bins_of(p, i, small));
+      if (x && p->block[x].size > most)
+        most = p->block[x].size;
+    }
+  return most;
+}
+
+VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
+                            void *user) {
+  const vram__block *b = p->block;
+  vram_piece piece;
+  uint32_t head, x;
+  int end;
+  for (head = 1; head < p->nblock; head++) {
+    if (!(b[head].flags & VRAM__PIECE) || b[head].prev)
+      continue;
+    for (x = head; x; x = b[x].next) {
+      if (!(b[x].flags & VRAM__MAPPED))
+        continue;
+      if (x == head || !(b[b[x].prev].flags & VRAM__MAPPED)) {
+        piece.segment = b[x].address;
+        vram__stretch(p, x, &piece.segment_bytes);
+      }
+      vram__piece_of(p, x, &piece);
+      end = visit(user, &piece);
+      if (end)
+        return end;
+    }
+  }
+  return 0;
+}
+
+/* ---- options and memory */
+
+/* PYTORCH_CUDA_ALLOC_CONF, ConfigTokenizer: words between , : [ and ]; spaces count for nothing. */
+typedef struct vram__config {
+  const char *text, *at; /* at: the word that was read last */
+  uint32_t len;          /* of it; 0: the end */
+  vram_error *err;
+} vram__config;
+
+static int vram__config_stops(char c) { return !c || c == ',' || c == ':' || c == '[' || c == ']'; }
+
+static void vram__config_next(vram__config *c) {
+  const char *p = c->at + c->len;
+  while (*p == ' ')
+    p++;
+  c->at = p;
+  c->len = 0;
+  if (*p && vram__config_stops(*p))
+    c->len = 1;
+  else
+    while (!vram__config_stops(p[c->len]) && p[c->len] != ' ')
+      c->len++;
+}
+
+static int vram__config_is(const vram__config *c, const char *word) {
+  return vram__same(c->at, c->len, word);
+}
+
+static vram_result vram__config_fail(vram__config *c, vram_result code, const char *what) {
+  vram_error *e = c->err;
+  uint32_t n = 0, i;
+  if (!e)
+    return code;
+  vram__zero(e, sizeof *e);
+  e->code = code;
+  e->line = 1;
+  e->column = (uint32_t)(c->at - c->text) + 1;
+  vram__puts(e->text, sizeof e->text, &n, what);
+  vram__puts(e->text, sizeof e->text, &n, " (found ");
+  for (i = 0; i < c->len && i < 64; i++) {
+    const char letter = c->at[i] >= 32 && c->at[i] < 127 ? c->at[i] : '?';
+    vram__put(e->text, sizeof e->text, &n, &letter, 1);
+  }
+  vram__puts(e->text, sizeof e->text, &n, c->len ? ")" : "the end)");
+  return code;
+}
+
+/* The word as an integer up to `most`. */
+static int vram__config_int(const vram__config *c, uint64_t most, uint64_t *v) {
+  uint32_t i;
+  *v = 0;
+  for (i = 0; i < c->len; i++) {
+    const uint64_t digit = (uint64_t)(uint8_t)c->at[i] - '0';
+    if (digit > 9 || *v > (most - digit) / 10)
+      return 0;
+    *v = *v * 10 + digit;
+  }
+  return c->len != 0;
+}
+
+/* The word as a fraction, in millionths: digits with a point. */
+static int vram__config_fraction(const vram__config *c, uint32_t *millionths) {
+  uint32_t i, unit = 0;
+  int digits = 0;
+  *millionths = 0;
+  for (i = 0; i < c->len; i++)
+    if (c->at[i] == '.' && !unit)
+      unit = 1000000;
+    else if (c->at[i] < '0' || c->at[i] > '9')
+      return 0;
+    else if (unit) {
+      unit /= 10;
+      *millionths += unit * (uint32_t)(c->at[i] - '0');
+      unit = unit ? unit : 1; /* beyond millionths */
+      digits = 1;
+    } else {
+      if (*millionths > 1000000)
+        return 0;
+      *millionths = *millionths * 10 + (uint32_t)(c->at[i] - '0') * 1000000;
+      digits = 1;
+    }
+  return digits;
+}
+
+static int vram__config_divisions(vram__config *c, uint64_t least, uint16_t *divisions) {
+  uint64_t v;
+  if (!vram__config_int(c, 32768, &v) || v < least || (v & (v - (v > 0))))
+    return 0;
+  *divisions = (uint16_t)v;
+  return 1;
+}
+
+#define VRAM__DIVISIONS "roundup_power2_divisions must be a power of 2 up to 32768"
+
+/* One number of divisions for all sizes, or [SIZE:DIVISIONS,...,>:DIVISIONS] with sizes in MiB: the
+   first holds for smaller ones, too. */
+static vram_result vram__config_roundup(vram__config *c, uint16_t *divisions) {
+  uint64_t mib = 0;
+  uint32_t i, last = 0;
+  uint16_t v;
+  int first = 1;
+  if (!vram__config_is(c, "[")) {
+    if (!vram__config_divisions(c, 1, &v))
+      return vram__config_fail(c, VRAM_ERR_VALUE, VRAM__DIVISIONS);
+    for (i = 0; i < 16; i++)
+      divisions[i] = v;
+    return VRAM_OK;
+  }
+  for (vram__config_next(c); !vram__config_is(c, "]"); first = 0) {
+    const int rest = vram__config_is(c, ">");
+    if (!rest && (!vram__config_int(c, UINT64_MAX, &mib) || !mib || (mib & (mib - 1))))
+      return vram__config_fail(
+          c, VRAM_ERR_VALUE,
+          "a size in roundup_power2_divisions must be a power of 2, in MiB, or >");
+    vram__config_next(c);
+    if (!vram__config_is(c, ":"))
+      return vram__config_fail(c, VRAM_ERR_SYNTAX, "a : must follow the size");
+    vram__config_next(c);
+    if (!vram__config_divisions(c, 0, &v))
+      return vram__config_fail(c, VRAM_ERR_VALUE, VRAM__DIVISIONS " or 0");
+    if (rest) {
+      for (i = last + 1; i < 16; i++)
+        divisions[i] = v;
+    } else {
+      last = vram__log2(mib) < 15 ? vram__log2(mib) : 15;
+      for (i = first ? 0 : last; i <= last; i++)
+        divisions[i] = v;
+    }
+    vram__config_next(c);
+    if (vram__config_is(c, ","))
+      vram__config_next(c);
+    else if (!vram__config_is(c, "]"))
+      return vram__config_fail(c, VRAM_ERR_SYNTAX, "a , or ] must follow the divisions");
+  }
+  return VRAM_OK;
+}
+
+/* Keys of PyTorch that change nothing here. */
+static int vram__config_skips(const vram__config *c) {
+  static const char *const name[] = {
+      "release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
+      "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
+      "pinned_num_register_threads",    "pinned_use_background_threads",
+      "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
+      "throw_on_cudamalloc_oom"};
+  uint32_t i;
+  for (i = 0; i < sizeof name / sizeof *name; i++)
+    if (vram__config_is(c, name[i]))
+      return 1;
+  return 0;
+}
+
+static vram_result vram__config_value(vram__config *c, const vram__config *key,
+                                      vram_pool_options *o) {
+  uint64_t mib = 0;
+  uint32_t part;
+  const int number = vram__config_int(c, UINT64_MAX >> 20, &mib);
+  if (vram__config_is(key, "max_split_size_mb")) {
+    if (!number || mib < VRAM__LARGE_SEGMENT >> 20)
+      return vram__config_fail(c, VRAM_ERR_VALUE, "max_split_size_mb must be a number from 20 on");
+    o->max_split_size = mib << 20;
+  } else if (vram__config_is(key, "max_non_split_rounding_mb")) {
+    if (!number || mib < VRAM__LARGE_SEGMENT >> 20)
+      return vram__config_fail(c, VRAM_ERR_VALUE,
+                               "max_non_split_rounding_mb must be a number from 20 on");
+    o->max_non_split_rounding = mib << 20;
+  } else if (vram__config_is(key, "large_segment_size_mb")) {
+    if (!number || mib < VRAM__LARGE_SEGMENT >> 20 || mib > 2048)
+      return vram__config_fail(c, VRAM_ERR_VALUE,
+                               "large_segment_size_mb must be a number from 20 to 2048");
+    o->large_segment_size = mib << 20;
+  } else if (vram__config_is(key, "garbage_collection_threshold")) {
+    if (!vram__config_fraction(c, &part) || !part || part >= 1000000)
+      return vram__config_fail(c, VRAM_ERR_VALUE,
+                               "garbage_collection_threshold must be above 0 and below 1");
+    o->garbage_collection_threshold = part;
+  } else if (vram__config_is(key, "per_process_memory_fraction")) {
+    if (!vram__config_fraction(c, &part) || part > 1000000)
+      return vram__config_fail(c, VRAM_ERR_VALUE,
+                               "per_process_memory_fraction must be from 0 to 1");
+    o->limit_bytes = o->total_bytes / 1000000 * part + o->total_bytes % 1000000 * part / 1000000;
+  } else if (vram__config_is(key, "expandable_segments")) {
+    if (!vram__config_is(c, "True") && !vram__config_is(c, "False"))
+      return vram__config_fail(c, VRAM_ERR_VALUE, "expandable_segments must be True or False");
+    o->expandable_segments = vram__config_is(c, "True");
+  } else if (vram__config_is(key, "backend")) {
+    if (!vram__config_is(c, "native"))
+      return vram__config_fail(c, VRAM_ERR_VALUE, "backend must be native");
+  } else if (vram__config_is(key, "roundup_power2_divisions"))
+    return vram__config_roundup(c, o->roundup_power2_divisions);
+  else if (!c->len || vram__config_stops(*c->at))
+    return vram__config_fail(c, VRAM_ERR_SYNTAX, "a value must follow the :");
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err) {
+  static const char *const name[] = {"max_split_size_mb",
+                                     "max_non_split_rounding_mb",
+                                     "large_segment_size_mb",
+                                     "garbage_collection_threshold",
+                                     "per_process_memory_fraction",
+                                     "expandable_segments",
+                                     "backend",
+                                     "roundup_power2_divisions"};
+  vram_pool_options now = *o;
+  vram__config c, key;
+  vram_result r;
+  uint32_t i, known;
+  if (err)
+    vram__zero(err, sizeof *err);
+  c.text = c.at = text;
+  c.len = 0;
+  c.err = err;
+  for (vram__config_next(&c); c.len;) {
+    key = c;
+    known = (uint32_t)vram__config_skips(&key);
+    for (i = 0; i < sizeof name / sizeof *name; i++)
+      known |= (uint32_t)vram__config_is(&key, name[i]);
+    if (!known)
+      return vram__config_fail(&c, VRAM_ERR_NAME,
+                               "no key of PYTORCH_CUDA_ALLOC_CONF that is known here");
+    vram__config_next(&c);
+    if (!vram__config_is(&c, ":"))
+      return vram__config_fail(&c, VRAM_ERR_SYNTAX, "a : must follow the key");
+    vram__config_next(&c);
+    r = vram__config_value(&c, &key, &now);
+    if (r)
+      return r;
+    vram__config_next(&c);
+    if (vram__config_is(&c, ","))
+      vram__config_next(&c);
+    else if (c.len)
+      return vram__config_fail(&c, VRAM_ERR_SYNTAX, "a , must follow the value");
+  }
+  *o = now;
+  return VRAM_OK;
+}
+
+static uint32_t vram__pool_streams(uint32_t streams) { return streams ? streams : 16; }
+
+static uint64_t vram__pool_slots(uint64_t blocks) {
+  uint64_t slots = 16;
+  while (slots < blocks)
+    slots *= 2;
+  return slots;
+}
+
+VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams) {
+  const uint64_t all = (uint64_t)blocks + VRAM__POOL_SPARE + 1;
+  return 63 + all * sizeof(vram__block) + vram__pool_slots(blocks) * sizeof(uint32_t) +
+         (uint64_t)vram__pool_streams(streams) * 2 * sizeof(vram__bins);
+}
+
+static vram_result vram__pool_refuse(vram_error *err, vram_result code, const char *what) {
+  uint32_t n = 0;
+  if (err) {
+    vram__zero(err, sizeof *err);
+    err->code = code;
+    vram__puts(err->text, sizeof err->text, &n, what);
+  }
+  return code;
+}
+
+static const char *vram__pool_options_bad(const vram_pool_options *o, const vram_backend *b) {
+  uint32_t i;
+  if (o->policy != VRAM_POOL_TORCH && o->policy != VRAM_POOL_BEST)
+    return "no such policy";
+  if (!b->alloc != !b->free || (!b->alloc && !o->expandable_segments))
+    return "the backend needs alloc and free";
+  if (o->expandable_segments && (!b->reserve || !b->unreserve || !b->map || !b->unmap))
+    return "expandable_segments: the backend needs reserve, unreserve, map and unmap";
+  if (o->expandable_segments && !o->total_bytes)
+    return "expandable_segments: total_bytes must be the device's memory";
+  if (!b->record != !b->done)
+    return "the backend needs both record and done, or neither";
+  if (o->streams > VRAM_POOL_STREAMS)
+    return "streams must be 64 at most";
+  if (o->max_split_size && o->max_split_size < VRAM__LARGE_SEGMENT)
+    return "max_split_size must be 20 MiB or more";
+  if (o->large_segment_size &&
+      (o->large_segment_size < VRAM__LARGE_SEGMENT || o->large_segment_size > UINT32_MAX ||
+       o->large_segment_size % VRAM__SMALL_SEGMENT))
+    return "large_segment_size must be a multiple of 2 MiB from 20 MiB to 4 GiB";
+  if (o->garbage_collection_threshold >= 1000000)
+    return "garbage_collection_threshold must be below 1000000 millionths";
+  if (o->limit_bytes > (uint64_t)VRAM_MAX_BYTES || o->total_bytes > (uint64_t)VRAM_MAX_BYTES)
+    return "limit_bytes and total_bytes must be below 2^63";
+  for (i = 0; i < 16; i++)
+    if (o->roundup_power2_divisions[i] & (o->roundup_power2_divisions[i] - 1))
+      return "roundup_power2_divisions must be powers of 2";
+  return NULL;
+}
+
+VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
+                                    const vram_backend *backend, void *mem, uint64_t bytes,
+                                    vram_error *err) {
+  const uint64_t skip = (64 - (uint64_t)(uintptr_t)mem % 64) % 64;
+  const uint64_t max = UINT32_MAX - 2 * VRAM__POOL_SPARE;
+  const char *bad;
+  uint8_t *at = (uint8_t *)mem + skip;
+  uint64_t blocks, slots;
+  if (err)
+    vram__zero(err, sizeof *err);
+  vram__zero(p, sizeof *p);
+  if (o)
+    p->options = *o;
+  o = &p->options;
+  bad = vram__pool_options_bad(o, backend);
+  if (bad)
+    return vram__pool_refuse(err, VRAM_ERR_VALUE, bad);
+  p->backend = *backend;
+  p->options.streams = vram__pool_streams(o->streams);
+  if (!o->max_split_size)
+    p->options.max_split_size = UINT64_MAX;
+  if (!o->max_non_split_rounding)
+    p->options.max_non_split_rounding = VRAM__LARGE_SEGMENT;
+  if (!o->large_segment_size)
+    p->options.large_segment_size = VRAM__LARGE_SEGMENT;
+  if (!mem || bytes < vram_pool_bytes(1, o->streams))
+    return vram__pool_refuse(err, VRAM_ERR_MEMORY, "less memory than vram_pool_bytes says");
+  /* as many blocks as fit: slots are a power of two */
+  blocks = bytes / sizeof(vram__block);
+  blocks = blocks < max ? blocks : max;
+  while (vram_pool_bytes((uint32_t)blocks, o->streams) > bytes)
+    blocks -= (vram_pool_bytes((uint32_t)blocks, o->streams) - bytes) / 128 + 1;
+  slots = vram__pool_slots(blocks);
+  p->block = (vram__block *)(void *)at;
+  at += (blocks + VRAM__POOL_SPARE + 1) * sizeof(vram__block);
+  p->bins = (vram__bins *)(void *)at;
+  at += (uint64_t)o->streams * 2 * sizeof(vram__bins);
+  p->hash = (uint32_t *)(void *)at;
+  p->mask = (uint32_t)(slots - 1);
+  vram__zero(p->bins, (uint64_t)o->streams * 2 * sizeof(vram__bins));
+  vram__zero(p->hash, slots * sizeof *p->hash);
+  vram__zero(p->block, sizeof *p->block);
+  p->cap = (uint32_t)blocks + VRAM__POOL_SPARE + 1;
+  p->nblock = 1;
+  return VRAM_OK;
+}
 
 /* >>step (Implementation) ----------------------------------------------------------------------
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free storages,
