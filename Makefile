@@ -8,8 +8,10 @@ TRUTH ?= ../shared/data/truth
 all: vram
 	./vram estimate examples/models/resnet50.vram --train adamw
 
-vram: tools/vram.c tools/vram_html.h vram.h build/models.h
-	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c
+TOOL = $(wildcard tools/vram_*.h) # parts of the command
+LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl)
+vram: tools/vram.c $(TOOL) vram.h build/models.h
+	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c $(LIBDL)
 
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))
@@ -45,7 +47,7 @@ help:
 
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link models measure export install examples render \
+  units-i686 units-powerpc units-s390x truth compile link models measure export install examples render watch \
   coverage
 TEST_ALL = $(TEST) units-valgrind
 
@@ -92,8 +94,9 @@ $(B)/impl.o: tests/impl.c vram.h
 	@mkdir -p $(B)
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h $(B)/impl.o
-	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@
-$(B)/test_tool: tools/vram.c tools/vram_html.h build/models.h
+	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
+$(B)/test_tool: tools/vram.c $(TOOL) build/models.h
+LIBS_test_tool = $(LIBDL)
 FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE

@@ -195,7 +195,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : estimate fit list
+vram : estimate fit list watch
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit
@@ -206,6 +206,9 @@ vram estimate resnet5: resnet50
 vram fit --solve : batch segments
 vram fit --so: --solve
 vram list g: gpus
+vram watch --o: --once
+vram watch --units : iec si bytes
+vram watch :
 vram estimate tests/consumer/ma: tests/consumer/main.c tests/consumer/main.cc
 vram estimate --events tests/consumer/C: tests/consumer/CMakeLists.txt
 vram nothing :

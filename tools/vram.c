@@ -35,6 +35,7 @@ static const char help_main[] =
     "\n"
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
+    "  vram watch            devices and processes on them, live\n"
     "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
     "  vram COMMAND -h       the options of a command\n"
     "  vram --version        the version\n"
@@ -311,6 +312,19 @@ static const char *human(uint64_t b) {
   return t;
 }
 
+/* --units; 0: error printed */
+static int set_units(const char *v) {
+  if (!strcmp(v, "iec"))
+    unit_kind = VRAM_UNITS_IEC;
+  else if (!strcmp(v, "si"))
+    unit_kind = VRAM_UNITS_SI;
+  else if (!strcmp(v, "bytes"))
+    unit_kind = VRAM_UNITS_BYTES;
+  else
+    return bad("unknown units", v, "iec, si or bytes"), 0;
+  return 1;
+}
+
 static const char *bold = "", *dim = "", *plain = "";
 
 static void json_text(FILE *f, const char *s) {
@@ -512,16 +526,8 @@ static int option(job *j, const char *a, char *v) {
     j->svg = v;
   else if (!strcmp(a, "--html"))
     j->html = v;
-  else if (!strcmp(a, "--units")) {
-    if (!strcmp(v, "iec"))
-      unit_kind = VRAM_UNITS_IEC;
-    else if (!strcmp(v, "si"))
-      unit_kind = VRAM_UNITS_SI;
-    else if (!strcmp(v, "bytes"))
-      unit_kind = VRAM_UNITS_BYTES;
-    else
-      return bad("unknown units", v, "iec, si or bytes"), 0;
-  }
+  else if (!strcmp(a, "--units") && !set_units(v))
+    return 0;
   return 2;
 }
 
@@ -1390,6 +1396,8 @@ static int list(int argc, char **argv) {
   return FITS;
 }
 
+#include "vram_watch.h"
+
 /* ---- complete WORD...: what may stand for the last word, for the shells (tools/install/). A line
    each: the word, a tab, what it is; <file>: any file ---- */
 
@@ -1469,8 +1477,12 @@ static void offer_commands(const char *start) {
 }
 
 static int complete(int argc, char **argv) {
+  static const struct {
+    const char *name, *help;
+  } command[] = {{"estimate", help_estimate}, {"fit", help_fit}, {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
+  size_t i;
   if (argc < 2)
     return offer_commands(start), FITS;
   if (!strcmp(argv[0], "list")) {
@@ -1478,7 +1490,9 @@ static int complete(int argc, char **argv) {
     offer_words(start, what, strlen(what));
     return FITS;
   }
-  help = !strcmp(argv[0], "estimate") ? help_estimate : !strcmp(argv[0], "fit") ? help_fit : "";
+  for (i = 0; i < sizeof command / sizeof *command && strcmp(argv[0], command[i].name); i++)
+    ;
+  help = i < sizeof command / sizeof *command ? command[i].help : "";
   for (at = help; next_option(&at, &o);)
     if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
         !memcmp(argv[argc - 2], o.name, o.name_len)) {
@@ -1492,7 +1506,7 @@ static int complete(int argc, char **argv) {
     }
   for (at = help; *start == '-' && next_option(&at, &o);)
     offer(start, o.name, o.name_len, o.text, o.text_len);
-  if (*help && *start != '-') {
+  if (strstr(help, " MODEL") && *start != '-') {
     offer_list(start, "models");
     printf("<file>\n");
   }
@@ -1512,9 +1526,11 @@ static int run(int argc, char **argv) {
     return fit(argc - 2, argv + 2);
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "watch"))
+    return watch(argc - 2, argv + 2);
   if (!strcmp(argv[1], "complete"))
     return complete(argc - 2, argv + 2);
-  return bad("unknown command", argv[1], "estimate, fit or list; vram -h");
+  return bad("unknown command", argv[1], "estimate, fit, watch or list; vram -h");
 }
 
 int main(int argc, char **argv) {
