@@ -135,7 +135,7 @@ format:
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 
 VERSION = $(shell sed -n 's/^.define VRAM_VERSION "\(.*\)"$$/\1/p' vram.h)
-HEADERS = vram.h
+HEADERS = vram.h vram_cuda.h
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include

@@ -35,6 +35,7 @@ refuse "make dist without git" "needs the git repository" in_tree dist
 cat >"$work/expected" <<EOF
 bin/vram
 include/vram.h
+include/vram_cuda.h
 share/bash-completion/completions/vram
 share/cmake/vram/vramConfig.cmake
 share/cmake/vram/vramConfigVersion.cmake
