@@ -83,6 +83,7 @@ MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_blo
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
+ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
