@@ -187,6 +187,8 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 {
   ./vram estimate resnet50 --train adamw --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
+  ./vram replay tests/traces/step.pickle --policy both --json
+  ./vram replay tests/traces/rmm.csv --json
 } |
   sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"sources":{[^}]*}/"sources":0/' |
   grep -o '"[a-z0-9_]*":' | tr -d '":' | sort -u >"$work/help"
@@ -196,7 +198,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : estimate fit list watch
+vram : estimate fit list replay watch
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit
@@ -206,6 +208,9 @@ vram estimate --infer --batch :
 vram estimate resnet5: resnet50
 vram fit --solve : batch segments
 vram fit --so: --solve
+vram replay --policy b: best both
+vram replay --alloc: --alloc-conf
+vram replay tests/consumer/C: tests/consumer/CMakeLists.txt
 vram list g: gpus
 vram watch --o: --once
 vram watch --units : iec si bytes

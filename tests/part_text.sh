@@ -4,7 +4,7 @@ check_text() { # check_text NAME FILES: the lines that awk prints are failures
   found=$(awk "$2" $3)
   if [ -z "$found" ]; then ok; else bad "$1:"; echo "$found" | head -20; fi
 }
-all=$(for f in $files; do [ -f "$f" ] && case $f in *.png | tests/fuzz/corpus/* | tests/cases/crlf*) ;; *) echo "$f" ;; esac; done)
+all=$(for f in $files; do [ -f "$f" ] && case $f in *.png | tests/fuzz/corpus/* | *.pickle | tests/cases/crlf*) ;; *) echo "$f" ;; esac; done)
 code=$(for f in $all; do case $f in *.c | *.h | *.inc) echo "$f" ;; esac; done)
 here='FILENAME ":" FNR ": "'
 check_text "trailing white space" "/[ \t\r]\$/ { print $here \$0 }" "$all"
@@ -27,6 +27,6 @@ if have clang-format; then
   done
 else skip "no clang-format"; fi
 # what the command says of itself fits a terminal
-for command in "" estimate fit list; do
+for command in "" estimate fit list replay; do
   if [ -z "$(./vram $command -h | awk 'length > 80')" ]; then ok; else bad "vram $command -h: more than 80 columns"; fi
 done

@@ -236,7 +236,7 @@ static void gpus(void) {
 
 static void options(void) {
   static const char *const rows[][2] = {
-      {"what", "vram: unknown command 'what' (expected estimate, fit or list; vram -h)"},
+      {"what", "vram: unknown command 'what' (expected one of vram -h)"},
       {"list", "vram: what to list (expected models, ops, dtypes, optimizers or gpus)"},
       {"list all",
        "vram: nothing to list called 'all' (expected models, ops, dtypes, optimizers or gpus)"},

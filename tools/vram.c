@@ -30,11 +30,18 @@ static const char *const category_name[] = {
 #undef X
 };
 
+static const char *const action_name[] = {
+#define X(id, text) text,
+    VRAM_ACTIONS(X)
+#undef X
+};
+
 static const char help_main[] =
     "vram - how many bytes a neural network needs on a device\n"
     "\n"
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
+    "  vram replay TRACE     a stream of allocations through a caching allocator\n"
     "  vram watch            devices and processes on them, live\n"
     "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
     "  vram COMMAND -h       the options of a command\n"
@@ -1278,6 +1285,10 @@ static int fit(int argc, char **argv) {
   return status;
 }
 
+#include "vram_trace.h"
+
+#include "vram_replay.h"
+
 /* ---- list ---- */
 
 static void print_id(int id, int width) {
@@ -1479,7 +1490,10 @@ static void offer_commands(const char *start) {
 static int complete(int argc, char **argv) {
   static const struct {
     const char *name, *help;
-  } command[] = {{"estimate", help_estimate}, {"fit", help_fit}, {"watch", help_watch}};
+  } command[] = {{"estimate", help_estimate},
+                 {"fit", help_fit},
+                 {"replay", help_replay},
+                 {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
   size_t i;
@@ -1506,8 +1520,9 @@ static int complete(int argc, char **argv) {
     }
   for (at = help; *start == '-' && next_option(&at, &o);)
     offer(start, o.name, o.name_len, o.text, o.text_len);
-  if (strstr(help, " MODEL") && *start != '-') {
-    offer_list(start, "models");
+  if ((strstr(help, " MODEL") || strstr(help, " TRACE")) && *start != '-') {
+    if (strstr(help, " MODEL"))
+      offer_list(start, "models");
     printf("<file>\n");
   }
   return FITS;
@@ -1524,13 +1539,15 @@ static int run(int argc, char **argv) {
     return estimate(argc - 2, argv + 2);
   if (!strcmp(argv[1], "fit"))
     return fit(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "replay"))
+    return replay_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
   if (!strcmp(argv[1], "watch"))
     return watch(argc - 2, argv + 2);
   if (!strcmp(argv[1], "complete"))
     return complete(argc - 2, argv + 2);
-  return bad("unknown command", argv[1], "estimate, fit, watch or list; vram -h");
+  return bad("unknown command", argv[1], "one of vram -h");
 }
 
 int main(int argc, char **argv) {

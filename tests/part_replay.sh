@@ -1,0 +1,215 @@
+# vram replay: every call of every recorded stream, every kind of file: sourced by part.sh.
+work=build/replay
+mkdir -p $work
+truth=${TRUTH:-../shared/data/truth}/allocator
+json() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^],\"}]*\).*/\1/p" "$2" | head -1; }
+played() { # played NAME FILE COLUMNS OPTIONS...: what replay --csv prints is FILE, in these columns
+  name=$1 file=$2 columns=$3
+  shift 3
+  ./vram replay "$file" --csv "$@" >$work/played.csv 2>$work/log
+  case $?,$(grep -c ',oom,' "$file") in
+  0,0 | 3,[1-9]*) ok ;;
+  *) bad "$name: exit status"; cat $work/log ;;
+  esac
+  cut -d, -f"$columns" "$file" >$work/wanted
+  cut -d, -f"$columns" $work/played.csv >$work/found
+  same "$name" $work/wanted $work/found
+}
+
+# A. the recorded streams of tests/golden/allocator, after every call
+for f in tests/golden/allocator/*.txt; do
+  name=$(basename "$f" .txt)
+  awk -f tests/traces/expand.awk "$f" >"$work/$name.csv"
+  of() { awk -v key="$1" -f tests/traces/expand.awk "$f"; }
+  set -- --total-bytes "$(of total)" --alloc-conf "$(of conf)"
+  [ "$(of limit)" = 0 ] ||
+    set -- "$@" --memory-fraction "$(awk "BEGIN { printf \"%.17g\", $(of limit) / $(of total) }")"
+  # models were recorded with addresses and without counters: allocated only at the end
+  columns=1-9
+  [ -z "$(of allocated)" ] || columns=1-5,7-9
+  played "$name" "$work/$name.csv" $columns "$@"
+  ./vram replay "$work/$name.csv" --json "$@" >$work/json
+  for k in retries ooms allocated peak_allocated; do of $k; done >$work/wanted
+  for k in num_alloc_retries num_ooms allocated_bytes peak_allocated_bytes; do
+    case $columns$k in 1-9*allocated_bytes) ;; *) json $k $work/json ;; esac
+  done >$work/found
+  same "$name: final figures" $work/wanted $work/found
+done
+
+# B. the same as PyTorch wrote them down, if they are there
+if [ -d "$truth" ]; then
+  for f in "$truth"/synthetic/*.csv; do
+    name=$(basename "$f" .csv) j=${f%.csv}.json
+    set -- --total-bytes "$(json total_bytes "$j")" --alloc-conf "$(sed -n 's/.*"alloc_conf": "\(.*\)",/\1/p' "$j")"
+    [ "$(json memory_fraction "$j")" = 1.0 ] || set -- "$@" --memory-fraction "$(json memory_fraction "$j")"
+    played "$name, as recorded" "$f" 1-9 "$@"
+    ./vram replay "$f" --json "$@" >$work/json
+    for k in events ooms num_alloc_retries final_allocated final_reserved peak_allocated peak_reserved \
+      num_device_alloc num_device_free; do json $k "$j"; done >$work/wanted
+    for k in events num_ooms num_alloc_retries allocated_bytes reserved_bytes peak_allocated_bytes \
+      peak_reserved_bytes; do json $k $work/json; done >$work/found
+    # before it recorded, PyTorch took a segment and gave it back
+    for k in num_device_alloc num_device_free; do echo $(($(json $k $work/json) + 1)); done >>$work/found
+    same "$name: final figures" $work/wanted $work/found
+  done
+  for f in "$truth"/models/*.csv; do
+    ./vram replay "$f" --json >$work/json
+    cell "$(basename "$f" .csv): reserved bytes and addresses" \
+      grep -q '"as_recorded":{"reserved":true,"addresses":true}' $work/json
+    for k in final_allocated final_reserved peak_allocated peak_reserved num_device_alloc; do
+      tr ',' '\n' <"${f%.csv}.json" | sed -n "s/.*\"$k\": *\([0-9]*\).*/\1/p" | head -1
+    done >$work/wanted
+    for k in allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes num_device_alloc; do
+      json $k $work/json
+    done >$work/found
+    same "$(basename "$f" .csv): final figures" $work/wanted $work/found
+  done
+else skip "no measured data at $truth (its streams are in tests/golden/allocator, too)"; fi
+
+# C. PyTorch's snapshots; what tests/traces/record.py printed when it wrote them
+cat >$work/wanted <<EOF
+112068040 57658840
+112072192 57661952
+138412032 138412032
+7 7
+true,true
+EOF
+figures() { # figures FILE: peak and end, and whether all is as recorded
+  ./vram replay "$1" --json >$work/json || return
+  for k in requested_bytes allocated_bytes reserved_bytes segments; do
+    echo "$(json peak_$k $work/json) $(json $k $work/json)"
+  done
+  sed -n 's/.*"as_recorded":{"reserved":\([a-z]*\),"addresses":\([a-z]*\)}.*/\1,\2/p' $work/json
+}
+for f in step.pickle step.json; do
+  figures tests/traces/$f >$work/found
+  same $f $work/wanted $work/found
+done
+./vram replay tests/traces/late.pickle --json >$work/json
+cell "a recording that begins late" grep -q '"before":12,.*"requested_bytes":57658840,.*"recorded_reserved_bytes":138412032' $work/json
+cat tests/traces/step.pickle | ./vram replay - --json | sed 's/standard input/tests\/traces\/step.pickle/' >$work/found
+./vram replay tests/traces/step.pickle --json >$work/json
+same "standard input" $work/json $work/found
+cell "no such device" grep -q '"events":0,' <<EOF
+$(./vram replay tests/traces/step.pickle --device 3 --json)
+EOF
+if have python3; then
+  cat >$work/pickles.py <<'EOF'
+import json, pickle, pickletools, sys
+s = json.load(open("tests/traces/step.json"))
+s["more"] = [True, False, None, -1, 255, 256, 65536, -(2**31), 2**31, 2**63, -(2**70), 1.5, "", "\u00e9\u20ac\U0001f600\n\\", (), (1,), (1, 2, 3, 4)]
+loop = []
+loop.append((loop,))
+s["loop"] = loop
+for p in range(6):
+    b = pickle.dumps(s, p)
+    open(f"{sys.argv[1]}/protocol{p}", "wb").write(b)
+    open(f"{sys.argv[1]}/optimized{p}", "wb").write(pickletools.optimize(b))
+for cut in range(1, 400):
+    open(f"{sys.argv[1]}/cut{cut}", "wb").write(pickle.dumps(s["device_traces"][0][:2], 4)[:-cut])
+for name, what in {"call": ImportError, "bytes": b"x", "set": {1}, "complex": 1j, "array": bytearray(b"x")}.items():
+    open(f"{sys.argv[1]}/{name}", "wb").write(pickle.dumps({"segments": what}, 5))
+EOF
+  rm -f $work/protocol* $work/optimized* $work/cut*
+  python3 $work/pickles.py $work
+  for f in $work/protocol? $work/optimized?; do
+    figures $f >$work/found
+    same "pickle: $(basename $f)" $work/wanted $work/found
+  done
+  wrong=0
+  for f in $work/cut*; do
+    ./vram replay "$f" >$work/log 2>&1
+    [ $? = 2 ] && [ "$(wc -l <$work/log)" = 1 ] || wrong=$((wrong + 1))
+  done
+  if [ $wrong = 0 ]; then ok; else bad "$wrong cut pickles without one line and exit status 2"; fi
+  refuse "a pickle that calls" "pickle opcode STACK_GLOBAL" ./vram replay $work/call
+  refuse "a pickle with bytes" "pickle opcode SHORT_BINBYTES" ./vram replay $work/bytes
+  refuse "a pickle with a set" "pickle opcode EMPTY_SET" ./vram replay $work/set
+  refuse "a pickle with a complex number" "pickle opcode STACK_GLOBAL" ./vram replay $work/complex
+  refuse "a pickle with a bytearray" "pickle opcode BYTEARRAY8" ./vram replay $work/array
+else skip "no python3: pickles of other protocols"; fi
+
+# D. CSV: names of columns, quotes, line ends, RMM's log
+csv() { # csv NAME WANTED FORMAT: the text gives these lines of --csv, without the head
+  printf '%s\n' $2 >$work/wanted
+  printf "$3" | ./vram replay - --csv 2>&1 | sed 1d >$work/found
+  same "$1" $work/wanted $work/found
+}
+one="alloc,0,100,0,ok,512,2097152,100,1 free,0,,,ok,0,2097152,0,1"
+csv "quotes and line ends" "$one" 'size,node,action,id\r\n100,"a, ""b""\r\nc",alloc,"x 1"\r\n\r\n,,free,"x 1"'
+csv "a byte order mark, capitals, other actions" "$one" '\357\273\277Action,ID,Size,more\nalloc,7,100,\nannotate,7,x,\nfree,7,,\n'
+csv "addresses" "$one" 'action,addr,size\nalloc,0x10,100\nfree_requested,16,100\nfree_completed,0X10,100\n'
+csv "allocated before" "$one" 'phase,action,id,size,node\nzero_grad,free,-1,100,\n'
+csv "a last column with commas" "$one" 'action,id,size,node\nalloc,1,100,a, b and c\nfree,1,,\n'
+csv "RMM's log" "alloc,0,1000,0,ok,1024,2097152,1000,1 alloc,1,3000000,21968,ok,3001344,23068672,3001000,2
+alloc,2,99999999999999,0,oom,3001344,23068672,3001000,2 free,0,,,ok,3000320,23068672,3000000,2
+alloc,3,512,0,ok,3000832,23068672,3000512,2 free,1,,,ok,512,23068672,512,2" "$(cat tests/traces/rmm.csv)"
+
+# E. bad input: one line, exit status 2
+wrong() { # wrong TEXT ARGUMENTS...: with standard input, if any
+  text=$1
+  shift
+  ./vram replay "$@" >$work/found 2>$work/log
+  if [ $? = 2 ] && [ ! -s $work/found ] && [ "$(wc -l <$work/log)" = 1 ] && grep -qF -e "$text" $work/log; then ok
+  else bad "$text ($*)"; cat $work/log; fi
+}
+try() { # try TEXT FORMAT
+  printf "$2" >$work/input
+  wrong "standard input:$1" - <$work/input
+}
+try "1: nothing in it" '\n \n'
+try "1: no trace: the first line" 'a,b\n1,2\n'
+try "1: no trace: the first line" 'action,id\nalloc,1\n'
+try "2: not a number of bytes 'x'" 'action,id,size\nalloc,1,x\n'
+try "2: not a number of bytes '-5'" 'action,id,size\nalloc,1,-5\n'
+try "2: more bytes than any device" 'action,id,size\nalloc,1,9223372036854775807\n'
+try "2: not a number of bytes '18446744073709551616'" 'action,id,size\nalloc,1,18446744073709551616\n'
+try "3: no size" 'action,id,size\nalloc,1,5\nalloc,2,\n'
+try "2: neither id nor address" 'action,id,size\nalloc,,5\n'
+try "2: not an address 'zz'" 'action,addr,size\nalloc,zz,5\n'
+try "2: not a stream 's'" 'action,id,size,stream\nalloc,1,5,s\n'
+try "2: id -1 is for" 'action,id,size\nalloc,-1,5\n'
+try "3: allocated twice" 'action,id,size\nalloc,1,5\nalloc,1,5\n'
+try "4: freed twice" 'action,id,size\nalloc,1,5\nfree,1,\nfree,1,\n'
+try "3: a quoted field that does not end" 'action,id,size\nalloc,1,5\n"alloc,2,5\n'
+try "2: expected a comma behind" 'action,id,size\n"alloc"x,2,5\n'
+try "2: more fields than columns: '7'" 'action,id,size\nalloc,2,5,7\n'
+try "1:16: the file ends in the middle of a value" '{"segments": [ '
+try "2:2: not a value of JSON" '[\n nan]'
+try "1:3: not an escape" '["\\q"]'
+try "1:1: a list that does not end" '[1'
+try "1:5: expected a colon" '{"a"}'
+try "1:4: more behind" '[] ]'
+try " entry 0: no memory snapshot" '{"a": 1}'
+try " entry 0: no 'total_size'" '[{"device": 0}]'
+try " entry 0: no 'address'" '[{"total_size": 5, "blocks": [{}]}]'
+try " entry 0: a wrong 'size' (expected an integer of 0 or more, found less)" '[{"total_size":5,"address":0,"blocks":[{"size":-1}]}]'
+try " entry 1: a wrong 'addr' (expected an integer of 0 or more, found a text)" \
+  '{"segments":[],"device_traces":[[{"action":"x"},{"action":"alloc","size":5,"addr":"5"}]]}'
+try " entry 0: a trace entry without 'action'" '{"segments":[],"device_traces":[[7]]}'
+try " byte 1: pickle opcode GLOBAL" '(cos\nsystem\n.'
+try " byte 2: no pickle opcode: 0xff" '\200\004\377'
+try " byte 0: a pickle protocol above 5" '\200\011'
+try " byte 2: the pickle ends" '\200\004'
+try " byte 2: the pickle ends with other than one value" '\200\004.'
+try " byte 2: no mark" '\200\004e'
+try " byte 4: items for what is no list" '\200\004N(e'
+try " byte 2: a place in the memo that nothing" '\200\004h\007'
+try " byte 3: a place in the memo beyond" '\200\004Nr\377\377\377\377'
+wrong "no trace"
+wrong "a second trace 'b'" a b
+wrong "cannot open 'no/such/file'" no/such/file
+wrong "unknown option '--train'" --train
+wrong "no value behind '--policy'" x --policy
+wrong "unknown policy 'worst'" --policy worst
+wrong "not a size '0'" --total-bytes 0
+wrong "not a fraction '1.5'" --memory-fraction 1.5
+wrong "not a fraction '0'" --memory-fraction 0
+wrong "not a device '-1'" --device -1
+wrong "unknown GPU 'rtx409'" --gpu rtx409
+wrong "unknown units 'x'" --units x
+wrong "standard output takes one" tests/traces/rmm.csv --json --csv
+wrong "--csv is of one policy, not 'both'" tests/traces/rmm.csv --policy both --csv
+wrong "max_split" tests/traces/rmm.csv --alloc-conf max_split_size_mb:x
+awk 'BEGIN { print "action,id,size,stream"; for (i = 0; i < 64; i++) print "alloc," i ",5," i }' >$work/streams.csv
+wrong "too many streams" $work/streams.csv

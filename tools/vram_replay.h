@@ -1,0 +1,628 @@
+/* vram replay: a recorded or predicted stream of allocations, played through vram_pool over a
+   device that has addresses only. Part of vram.c. */
+
+static const char help_replay[] =
+    "vram replay TRACE [options]     a stream of allocations through an allocator\n"
+    "\n"
+    "TRACE is a CSV whose first line names the columns (at least action,id,size or\n"
+    "action,addr,size; stream, phase, node, category if there), RMM's log, a memory\n"
+    "snapshot of PyTorch (pickle or JSON), or - for standard input:\n"
+    "  vram estimate resnet50 --train adamw --events - | vram replay -\n"
+    "\n"
+    "allocator\n"
+    "  --policy torch|best|both\n"
+    "                        PyTorch's caching allocator (default), the one of\n"
+    "                        vram.h, or the two side by side\n"
+    "  --alloc-conf K:V,...  as PYTORCH_CUDA_ALLOC_CONF (default: that of the\n"
+    "                        snapshot, or none)\n"
+    "  --total-bytes SIZE    memory of the device (default: 80GiB)\n"
+    "  --gpu NAME            its usable memory (vram list gpus)\n"
+    "  --memory-fraction F   torch.cuda.set_per_process_memory_fraction(F)\n"
+    "  --device N            of a snapshot (default: the first with events)\n"
+    "output\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --csv                 a line for every call: what it left allocated, reserved,\n"
+    "                        requested, and the number of segments\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "\n"
+    "Exit status 3: an allocation failed; the replay goes on without it.\n";
+
+typedef struct replay_job {
+  const char *path, *alloc_conf, *policy;
+  uint64_t total_bytes;
+  double fraction; /* 0: none */
+  int64_t device;
+  int json, csv;
+} replay_job;
+
+/* Segments by ascending address. */
+typedef struct segment_list {
+  struct {
+    uint64_t address, bytes;
+  } * at;
+  size_t n, cap;
+  int no_memory;
+} segment_list;
+
+/* A device without memory: addresses only rise, by multiples of 2 MiB. */
+typedef struct simulated_device {
+  uint64_t total, used, next;
+  segment_list segments;
+  const uint8_t *done; /* by id: its streams have finished */
+  uint64_t waiting;    /* 1 + the id that is given back now */
+} simulated_device;
+
+static size_t segment_index(const segment_list *l, uint64_t address) {
+  size_t low = 0, high = l->n;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (l->at[middle].address <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low; /* the first one above */
+}
+
+static void segment_add(segment_list *l, uint64_t address, uint64_t bytes) {
+  const size_t i = segment_index(l, address);
+  if (l->n == l->cap) {
+    const size_t cap = l->cap ? 2 * l->cap : 64;
+    void *bigger = realloc(l->at, cap * sizeof *l->at);
+    if (!bigger) {
+      l->no_memory = 1;
+      return;
+    }
+    l->at = bigger;
+    l->cap = cap;
+  }
+  memmove(l->at + i + 1, l->at + i, (l->n - i) * sizeof *l->at);
+  l->at[i].address = address;
+  l->at[i].bytes = bytes;
+  l->n++;
+}
+
+static void segment_drop(segment_list *l, uint64_t address) {
+  const size_t i = segment_index(l, address);
+  if (!i || l->at[i - 1].address != address)
+    return;
+  l->n--;
+  memmove(l->at + i - 1, l->at + i, (l->n - (i - 1)) * sizeof *l->at);
+}
+
+/* How far into its segment an address is; UINT64_MAX: it is in none. */
+static uint64_t segment_offset(const segment_list *l, uint64_t address) {
+  const size_t i = segment_index(l, address);
+  if (!i || address - l->at[i - 1].address >= l->at[i - 1].bytes)
+    return UINT64_MAX;
+  return address - l->at[i - 1].address;
+}
+
+static uint64_t device_alloc(void *user, uint64_t bytes, uint64_t stream) {
+  simulated_device *d = (simulated_device *)user;
+  const uint64_t at = d->next, unit = UINT64_C(2) << 20;
+  (void)stream;
+  if (bytes > d->total - d->used)
+    return 0;
+  segment_add(&d->segments, at, bytes);
+  d->used += bytes;
+  d->next += (bytes + unit - 1) / unit * unit;
+  return at;
+}
+
+static void device_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
+  simulated_device *d = (simulated_device *)user;
+  (void)stream;
+  segment_drop(&d->segments, address);
+  d->used -= bytes;
+}
+
+static uint64_t device_reserve(void *user, uint64_t bytes) {
+  simulated_device *d = (simulated_device *)user;
+  const uint64_t unit = UINT64_C(20) << 20, at = (d->next + unit - 1) / unit * unit;
+  d->next = at + bytes;
+  return at;
+}
+
+static void device_unreserve(void *user, uint64_t address, uint64_t bytes) {
+  (void)user, (void)address, (void)bytes;
+}
+
+static int device_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  simulated_device *d = (simulated_device *)user;
+  (void)address, (void)granule;
+  if (bytes > d->total - d->used)
+    return 0;
+  d->used += bytes;
+  return 1;
+}
+
+static void device_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  (void)address, (void)granule;
+  ((simulated_device *)user)->used -= bytes;
+}
+
+static uint64_t device_record(void *user, uint64_t stream) {
+  (void)stream;
+  return ((simulated_device *)user)->waiting;
+}
+
+static int device_done(void *user, uint64_t event, int wait) {
+  return wait || ((simulated_device *)user)->done[event - 1];
+}
+
+typedef struct played {
+  vram_memory_stats stats;
+  size_t peak_at; /* event: the first that reached the peak of allocated bytes */
+  size_t oom_at;  /* event: the first allocation that failed; trace.n: none */
+  uint64_t oom_allocated, oom_reserved, oom_largest;
+  size_t
+      reserved_differs;   /* event: the first call after which recorded reserved bytes are others */
+  size_t address_differs; /* event: the first that lies elsewhere in its segment */
+} played;
+
+/* What a trace is played with, for all policies. */
+typedef struct replay {
+  const trace *t;
+  vram_pool_options options;
+  uint64_t *address;  /* by id; 0: not allocated */
+  uint8_t *completed; /* by id */
+  uint64_t streams[VRAM_POOL_STREAMS];
+  uint32_t nstream;
+  uint64_t other_stream; /* stands for those that a block still waits for */
+  uint32_t blocks;
+} replay;
+
+static void print_call(const vram_pool *p, const vram_event *e, int ok) {
+  if (e->action == VRAM_ALLOC)
+    printf("alloc,%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%s", e->id, e->bytes, e->stream,
+           ok ? "ok" : "oom");
+  else if (e->action == VRAM_MARK)
+    printf("empty_cache,,,,ok");
+  else
+    printf("free,%" PRId64 ",,,ok", e->id);
+  printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", p->stats.allocated_bytes[0].current,
+         p->stats.reserved_bytes[0].current, p->stats.requested_bytes[0].current,
+         p->stats.segment[0].current);
+}
+
+/* A run of segment_free from event i on: nobody but empty_cache() can have asked for it, because
+   the next allocation had place on the device (or none follows). */
+static int cache_was_emptied(const replay *r, size_t i, uint64_t reserved, uint64_t limit) {
+  const trace *t = r->t;
+  uint64_t need = 0;
+  if (r->options.garbage_collection_threshold)
+    return 0;
+  for (; i < t->n; i++) {
+    const vram_event *e = t->event + i;
+    if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
+      need += e->bytes;
+    else if (e->action != VRAM_SEGMENT_FREE && e->action != VRAM_SEGMENT_UNMAP)
+      break;
+  }
+  return i == t->n || t->event[i].action != VRAM_ALLOC ||
+         (t->event[i].kind != FAILED && (need <= limit && reserved <= limit - need));
+}
+
+/* FITS: played to the end; VRAM_ERR_LIMIT (as a negative number): more blocks are needed */
+enum { MORE_BLOCKS = -1 };
+static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
+  const trace *t = r->t;
+  simulated_device device;
+  segment_list recorded;
+  vram_backend backend;
+  vram_pool pool;
+  vram_error err;
+  const uint64_t bytes = vram_pool_bytes(r->blocks, r->nstream + 1);
+  uint64_t reserved = 0, limit;
+  void *mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  size_t i;
+  int status = FITS, in_frees = 0;
+  memset(&device, 0, sizeof device);
+  memset(&recorded, 0, sizeof recorded);
+  memset(to, 0, sizeof *to);
+  if (!mem)
+    return out_of_memory();
+  device.total = r->options.total_bytes;
+  device.next = UINT64_C(0x200000000000);
+  device.done = r->completed;
+  backend.alloc = device_alloc;
+  backend.free = device_free;
+  backend.reserve = device_reserve;
+  backend.unreserve = device_unreserve;
+  backend.map = device_map;
+  backend.unmap = device_unmap;
+  backend.record = device_record;
+  backend.done = device_done;
+  backend.user = &device;
+  r->options.policy = policy;
+  r->options.streams = r->nstream + 1;
+  limit = r->options.limit_bytes ? r->options.limit_bytes : device.total;
+  if (vram_pool_init(&pool, &r->options, &backend, mem, bytes, &err)) {
+    free(mem);
+    return bad(err.text, NULL, NULL);
+  }
+  memset(r->address, 0, (size_t)t->ids * sizeof *r->address);
+  memset(r->completed, 0, (size_t)t->ids);
+  to->oom_at = to->reserved_differs = to->address_differs = t->n;
+  if (csv)
+    printf("action,id,size,stream,result,allocated,reserved,requested,segments\n");
+  for (i = 0; i < t->n && !status; i++) {
+    const vram_event *e = t->event + i;
+    const uint64_t peak = pool.stats.allocated_bytes[0].peak;
+    int ok = 1;
+    switch (e->action) {
+    case VRAM_SEGMENT_ALLOC:
+    case VRAM_SEGMENT_MAP:
+      reserved += e->bytes;
+      if (e->action == VRAM_SEGMENT_ALLOC)
+        segment_add(&recorded, e->address, e->bytes);
+      continue;
+    case VRAM_SEGMENT_FREE:
+    case VRAM_SEGMENT_UNMAP:
+      if (!in_frees && cache_was_emptied(r, i, reserved, limit))
+        vram_pool_empty_cache(&pool);
+      in_frees = 1;
+      reserved -= e->bytes < reserved ? e->bytes : reserved;
+      if (e->action == VRAM_SEGMENT_FREE)
+        segment_drop(&recorded, e->address);
+      continue;
+    case VRAM_ALLOC: {
+      const vram_result result = vram_pool_alloc(&pool, e->bytes, e->stream, r->address + e->id);
+      if (result == VRAM_ERR_LIMIT)
+        status = MORE_BLOCKS;
+      ok = result == VRAM_OK;
+      if (!ok && to->oom_at == t->n) {
+        to->oom_at = i;
+        to->oom_allocated = pool.stats.allocated_bytes[0].current;
+        to->oom_reserved = pool.stats.reserved_bytes[0].current;
+        to->oom_largest = vram_pool_largest_free(&pool, &e->stream);
+      }
+      if (ok && e->kind == FAILED) { /* nobody will free it */
+        vram_pool_free(&pool, r->address[e->id]);
+        r->address[e->id] = 0;
+      } else if (ok && e->address && to->address_differs == t->n) {
+        const uint64_t offset = segment_offset(&recorded, e->address);
+        if (offset != UINT64_MAX && offset != segment_offset(&device.segments, r->address[e->id]))
+          to->address_differs = i;
+      }
+      break;
+    }
+    case VRAM_FREE_REQUESTED:
+      if (i + 1 < t->n && t->event[i + 1].action == VRAM_FREE && t->event[i + 1].id == e->id)
+        continue;
+      if (!r->address[e->id] || vram_pool_record_stream(&pool, r->address[e->id], r->other_stream))
+        continue;
+      device.waiting = (uint64_t)e->id + 1;
+      vram_pool_free(&pool, r->address[e->id]);
+      r->address[e->id] = 0;
+      break;
+    case VRAM_FREE:
+      r->completed[e->id] = 1;
+      if (r->address[e->id])
+        vram_pool_free(&pool, r->address[e->id]);
+      r->address[e->id] = 0;
+      break;
+    default:
+      vram_pool_empty_cache(&pool);
+    }
+    in_frees = 0;
+    if (pool.stats.allocated_bytes[0].peak > peak)
+      to->peak_at = i;
+    if (t->has_segments && to->reserved_differs == t->n &&
+        pool.stats.reserved_bytes[0].current != reserved)
+      to->reserved_differs = i;
+    if (csv)
+      print_call(&pool, e, ok);
+  }
+  to->stats = pool.stats;
+  if (recorded.no_memory || device.segments.no_memory)
+    status = out_of_memory();
+  free(recorded.at);
+  free(device.segments.at);
+  free(mem);
+  return status;
+}
+
+/* Streams and the most blocks at a time. */
+static int replay_begin(replay *r, const trace *t) {
+  uint64_t live = 0, most = 0;
+  size_t i;
+  uint32_t k;
+  r->t = t;
+  for (i = 0; i < t->n; i++) {
+    const vram_event *e = t->event + i;
+    live += e->action == VRAM_ALLOC;
+    live -= e->action == VRAM_FREE;
+    most = live > most ? live : most;
+    if (e->action != VRAM_ALLOC)
+      continue;
+    for (k = 0; k < r->nstream && r->streams[k] != e->stream; k++)
+      ;
+    if (k == VRAM_POOL_STREAMS - 1) {
+      char most_streams[64];
+      snprintf(most_streams, sizeof most_streams, "at most %d", VRAM_POOL_STREAMS - 1);
+      return bad("too many streams in", t->path, most_streams);
+    }
+    if (k == r->nstream)
+      r->streams[r->nstream++] = e->stream;
+    r->other_stream = e->stream >= r->other_stream ? e->stream + 1 : r->other_stream;
+  }
+  r->blocks = most > UINT32_MAX / 8 ? UINT32_MAX / 4 : (uint32_t)most * 2 + 1024;
+  r->address = (uint64_t *)malloc(((size_t)t->ids + 1) * sizeof *r->address);
+  r->completed = (uint8_t *)malloc((size_t)t->ids + 1);
+  return r->address && r->completed ? FITS : out_of_memory();
+}
+
+static int play_all(replay *r, vram_pool_policy policy, int csv, played *to) {
+  int status;
+  while ((status = play(r, policy, 0, to)) == MORE_BLOCKS && r->blocks < UINT32_MAX / 2)
+    r->blocks *= 2;
+  if (!status && csv)
+    status = play(r, policy, 1, to);
+  return status == MORE_BLOCKS ? bad("too many blocks at a time in", r->t->path, NULL) : status;
+}
+
+/* 1 - peak active / peak reserved */
+static double fragmentation(const played *p) {
+  const uint64_t reserved = p->stats.reserved_bytes[0].peak;
+  return reserved ? 1 - (double)p->stats.active_bytes[0].peak / (double)reserved : 0;
+}
+
+/* Where an event stands: "line 12, backward, conv1" */
+static const char *place_text(const trace *t, size_t i, char *to, size_t cap) {
+  const trace_note *n = t->note + i;
+  snprintf(to, cap, "%s %" PRIu32 "%s%s%s%s", t->is_snapshot ? "entry" : "line", n->line,
+           n->phase ? ", " : "", t->text[n->phase], n->node ? ", " : "", t->text[n->node]);
+  return to;
+}
+
+/* 12,345 */
+static const char *grouped(uint64_t n, char to[32]) {
+  char digits[24];
+  int len = snprintf(digits, sizeof digits, "%" PRIu64, n), i, at = 0;
+  for (i = 0; i < len; i++) {
+    if (i && (len - i) % 3 == 0)
+      to[at++] = ',';
+    to[at++] = digits[i];
+  }
+  to[at] = 0;
+  return to;
+}
+
+/* The trace says what PyTorch reserved, from its beginning on. */
+static int is_comparable(const trace *t) { return t->has_segments && !t->before; }
+
+static void replay_text(const replay_job *j, const replay *r, const played *p,
+                        const vram_pool_policy *policy, int n) {
+  static const char *const name[] = {"torch", "best"};
+  const trace *t = r->t;
+  char place[400], number[32];
+  int i;
+#define ROW(text, value)                                                                           \
+  printf("%-14s", text);                                                                           \
+  for (i = 0; i < n; i++)                                                                          \
+    printf(" %12s %12s", human(p[i].stats.value[0].peak), human(p[i].stats.value[0].current));     \
+  printf("\n")
+  printf("%s%s%s  %s calls", bold, t->path, plain, grouped(t->ncalls, number));
+  printf(", device %s", human(r->options.total_bytes));
+  if (r->options.limit_bytes)
+    printf(", at most %s of it", human(r->options.limit_bytes));
+  if (j->alloc_conf && *j->alloc_conf)
+    printf(", %s", j->alloc_conf);
+  printf("\n");
+  if (t->before)
+    printf("%salive when it was recorded, and allocated first: %s%s\n", dim,
+           grouped(t->before, number), plain);
+  if (t->unmatched)
+    printf("%sfreed, but never allocated in it: %s%s\n", dim, grouped(t->unmatched, number), plain);
+  printf("\n%s%-14s", bold, "policy");
+  for (i = 0; i < n; i++)
+    printf(" %7s peak %12s", name[policy[i]], "end");
+  printf("%s\n", plain);
+  ROW("requested", requested_bytes);
+  ROW("allocated", allocated_bytes);
+  ROW("reserved", reserved_bytes);
+#undef ROW
+  printf("%-14s", "segments");
+  for (i = 0; i < n; i++)
+    printf(" %12" PRIu64 " %12" PRIu64, p[i].stats.segment[0].peak, p[i].stats.segment[0].current);
+  printf("\n%-14s", "fragmentation");
+  for (i = 0; i < n; i++)
+    printf(" %11.1f%% %12s", 100 * fragmentation(p + i), "");
+  printf("  %s1 - peak active / peak reserved%s\n", dim, plain);
+  printf("%-14s", "device calls");
+  for (i = 0; i < n; i++)
+    printf(" %12" PRIu64 " %12s", p[i].stats.num_device_alloc + p[i].stats.num_device_free, "");
+  printf("\n%-14s", "retries, ooms");
+  for (i = 0; i < n; i++)
+    printf(" %12" PRIu64 " %12" PRIu64, p[i].stats.num_alloc_retries, p[i].stats.num_ooms);
+  printf("\n\n");
+  if (t->n && p->stats.allocated_bytes[0].peak)
+    printf("peak of allocated: an alloc of %s, %s\n", human(t->event[p->peak_at].bytes),
+           place_text(t, p->peak_at, place, sizeof place));
+  for (i = 0; i < n; i++)
+    if (p[i].oom_at < t->n) {
+      printf("%sDOES NOT FIT%s %s: %s, an alloc of %s", bold, plain, name[policy[i]],
+             place_text(t, p[i].oom_at, place, sizeof place), human(t->event[p[i].oom_at].bytes));
+      printf(" with %s allocated, ", human(p[i].oom_allocated));
+      printf("%s reserved; the largest free block has %s\n", human(p[i].oom_reserved),
+             human(p[i].oom_largest));
+    }
+  if (t->is_snapshot)
+    printf("reserved at the end of the recording: %s\n", human(t->reserved_at_end));
+  if (is_comparable(t) && *policy == VRAM_POOL_TORCH) {
+    if (p->reserved_differs == t->n)
+      printf("as recorded: reserved bytes after every call\n");
+    else
+      printf("reserved bytes are not those of the recording from %s on\n",
+             place_text(t, p->reserved_differs, place, sizeof place));
+    if (t->has_addresses && p->address_differs == t->n)
+      printf("as recorded: the place of every block in its segment\n");
+    else if (t->has_addresses)
+      printf("blocks lie elsewhere in their segments than in the recording from %s on\n",
+             place_text(t, p->address_differs, place, sizeof place));
+  }
+}
+
+static void replay_figures(const trace *t, const played *p) {
+  const vram_memory_stats *s = &p->stats;
+#define NUMBER(key, value) printf(",\"" key "\":%" PRIu64, (uint64_t)(value))
+#define PAIR(key) NUMBER("peak_" #key, s->key[0].peak), NUMBER(#key, s->key[0].current)
+  printf("\"events\":%lu", (unsigned long)t->ncalls);
+  PAIR(requested_bytes);
+  PAIR(allocated_bytes);
+  PAIR(active_bytes);
+  PAIR(reserved_bytes);
+  NUMBER("peak_segments", s->segment[0].peak);
+  NUMBER("segments", s->segment[0].current);
+  NUMBER("num_alloc_retries", s->num_alloc_retries);
+  NUMBER("num_ooms", s->num_ooms);
+  NUMBER("num_device_alloc", s->num_device_alloc);
+  NUMBER("num_device_free", s->num_device_free);
+  printf(",\"fragmentation\":%.6f", fragmentation(p));
+  if (t->n) {
+    const trace_note *n = t->note + p->peak_at;
+    printf(",\"peak_%s\":%" PRIu32 ",\"peak_phase\":", t->is_snapshot ? "entry" : "line", n->line);
+    json_text(stdout, t->text[n->phase]);
+    printf(",\"peak_node\":");
+    json_text(stdout, t->text[n->node]);
+  }
+#undef PAIR
+#undef NUMBER
+}
+
+static void replay_json(const replay_job *j, const replay *r, const played *p, int n) {
+  const trace *t = r->t;
+  int i, fits = 1;
+  printf("{\"trace\":");
+  json_text(stdout, t->path);
+  printf(",\"policy\":\"%s\",\"alloc_conf\":", j->policy);
+  json_text(stdout, j->alloc_conf ? j->alloc_conf : "");
+  printf(",\"total_bytes\":%" PRIu64 ",\"limit_bytes\":", r->options.total_bytes);
+  if (r->options.limit_bytes)
+    printf("%" PRIu64, r->options.limit_bytes);
+  else
+    printf("null");
+  printf(",\"before\":%lu,\"ignored\":%" PRIu64 ",\"unmatched\":%" PRIu64 ",",
+         (unsigned long)t->before, t->ignored, t->unmatched);
+  for (i = 0; i < n; i++) {
+    if (n > 1)
+      printf("%s\"%s\":{", i ? "," : "", i ? "best" : "torch");
+    replay_figures(t, p + i);
+    if (n > 1)
+      printf("}");
+    fits &= p[i].oom_at == t->n;
+  }
+  if (t->is_snapshot)
+    printf(",\"recorded_reserved_bytes\":%" PRIu64, t->reserved_at_end);
+  if (is_comparable(t) && strcmp(j->policy, "best"))
+    printf(",\"as_recorded\":{\"reserved\":%s,\"addresses\":%s}",
+           p->reserved_differs == t->n ? "true" : "false",
+           !t->has_addresses            ? "null"
+           : p->address_differs == t->n ? "true"
+                                        : "false");
+  printf(",\"fits\":%s}\n", fits ? "true" : "false");
+}
+
+/* One option; returns how many arguments it took, 0: error printed. */
+static int replay_option(replay_job *j, const char *a, char *v) {
+  if (!strcmp(a, "--json"))
+    return j->json = 1;
+  if (!strcmp(a, "--csv"))
+    return j->csv = 1;
+  if (!in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --units"))
+    return bad("unknown option", a, "vram replay -h"), 0;
+  if (!v || !strncmp(v, "--", 2))
+    return bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "--policy")) {
+    if (!in(v, "torch best both"))
+      return bad("unknown policy", v, "torch, best or both"), 0;
+    j->policy = v;
+  } else if (!strcmp(a, "--alloc-conf"))
+    j->alloc_conf = v;
+  else if (!strcmp(a, "--total-bytes")) {
+    if (!parse_size(v, &j->total_bytes) || !j->total_bytes)
+      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  } else if (!strcmp(a, "--gpu")) {
+    const vram_gpu *g = find_gpu(v);
+    if (!g)
+      return bad("unknown GPU", v, nearest("gpus", v)), 0;
+    j->total_bytes = g->bytes;
+  } else if (!strcmp(a, "--memory-fraction")) {
+    char *end;
+    j->fraction = strtod(v, &end);
+    if (*end || end == v || !(j->fraction > 0 && j->fraction <= 1))
+      return bad("not a fraction", v, "above 0, at most 1"), 0;
+  } else if (!strcmp(a, "--device")) {
+    if (!parse_count(v, 0, 1000000, &j->device))
+      return bad("not a device", v, "0, 1, ..."), 0;
+  } else if (!set_units(v))
+    return 0;
+  return 2;
+}
+
+static int replay_command(int argc, char **argv) {
+  replay_job j;
+  replay r;
+  trace t;
+  played p[2];
+  vram_pool_policy policy[2];
+  vram_error err;
+  int i, n, status;
+  memset(&j, 0, sizeof j);
+  memset(&r, 0, sizeof r);
+  j.policy = "torch";
+  j.total_bytes = UINT64_C(80) << 30;
+  j.device = -1;
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+      return fputs(help_replay, stdout), FITS;
+    if (argv[i][0] == '-' && argv[i][1]) {
+      n = replay_option(&j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (j.path)
+      return bad("a second trace", argv[i], "one");
+    else
+      j.path = argv[i++];
+  }
+  if (!j.path)
+    return bad("no trace", NULL, "vram replay TRACE; vram replay -h");
+  if (j.json && j.csv)
+    return bad("standard output takes one of --json and --csv", NULL, NULL);
+  n = strcmp(j.policy, "both") ? 1 : 2;
+  if (n == 2 && j.csv)
+    return bad("--csv is of one policy, not", "both", "torch or best");
+  policy[0] = strcmp(j.policy, "best") ? VRAM_POOL_TORCH : VRAM_POOL_BEST;
+  policy[1] = VRAM_POOL_BEST;
+  status = read_trace(&t, j.path, j.device);
+  if (status)
+    goto done;
+  if (!j.alloc_conf)
+    j.alloc_conf = t.conf;
+  if (vram_pool_config(j.alloc_conf, &r.options, &err)) {
+    status = bad(err.text, NULL, NULL);
+    goto done;
+  }
+  r.options.total_bytes = j.total_bytes;
+  r.options.limit_bytes = (uint64_t)(j.fraction * (double)j.total_bytes);
+  status = replay_begin(&r, &t);
+  for (i = 0; i < n && !status; i++)
+    status = play_all(&r, policy[i], j.csv, p + i);
+  if (status)
+    goto done;
+  if (j.json)
+    replay_json(&j, &r, p, n);
+  else if (!j.csv)
+    replay_text(&j, &r, p, policy, n);
+  for (i = 0; i < n; i++)
+    if (p[i].oom_at < t.n)
+      status = TOO_LARGE;
+done:
+  free(r.address);
+  free(r.completed);
+  trace_end(&t);
+  return status;
+}
