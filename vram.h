@@ -2001,18 +2001,19 @@ typedef struct vram_pool_options {
  */
 VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err);
 
-#define VRAM_POOL_BINS 1024
+#define VRAM_POOL_BINS 8192
 #define VRAM_POOL_STREAMS 64
 
 /* A piece of a segment: handed out, or free. Private. */
 typedef struct vram__block {
   uint64_t address, size, requested;
-  uint64_t streams;         /* others that use it, one bit each */
-  uint32_t prev, next;      /* in the segment; 0: none */
-  uint32_t left, right, up; /* in the tree of its bin, or of unmapped ones */
-  uint32_t link;            /* handed out: the next of the same hash; free: requests of the class
-                               when it was freed */
-  uint32_t skew;            /* of an expandable segment: its address modulo the granule */
+  uint64_t streams;    /* others that use it, one bit each */
+  uint32_t prev, next; /* in the segment; 0: none */
+  uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
+  uint32_t entries;    /* of queues, that it waits for */
+  uint32_t link;       /* handed out: the next of the same hash; free: requests of the class
+                          when it was freed */
+  uint32_t skew;       /* of an expandable segment: its address modulo the granule */
   uint16_t bin;
   uint8_t stream, flags;
 } vram__block;
@@ -2021,7 +2022,7 @@ typedef struct vram__block {
 typedef struct vram__bins {
   uint64_t filled[VRAM_POOL_BINS / 64];
   uint32_t root[VRAM_POOL_BINS];
-  uint32_t words; /* which of filled are not 0 */
+  uint64_t words[VRAM_POOL_BINS / 4096]; /* which of filled are not 0 */
   uint32_t unmapped;
 } vram__bins;
 
@@ -8124,35 +8125,26 @@ static inline uint32_t vram__log2(uint64_t x) {
 #endif
 }
 
+static inline void vram__stat_more(vram_stat *s, uint64_t n) {
+  s->current += n;
+  s->allocated += n;
+  s->peak = s->current > s->peak ? s->current : s->peak;
+}
+
+/* of all and of the class */
 static inline void vram__stat_up(vram_stat *s, int small, uint64_t n) {
-  int i;
-  for (i = 0; i < 3; i++)
-    if (i == VRAM_POOL_ALL || (i == VRAM_POOL_SMALL) == small) {
-      s[i].current += n;
-      s[i].allocated += n;
-      if (s[i].current > s[i].peak)
-        s[i].peak = s[i].current;
-    }
+  vram__stat_more(s + VRAM_POOL_ALL, n);
+  vram__stat_more(s + VRAM_POOL_LARGE - small, n);
+}
+
+static inline void vram__stat_less(vram_stat *s, uint64_t n) {
+  s->current -= n;
+  s->freed += n;
 }
 
 static inline void vram__stat_down(vram_stat *s, int small, uint64_t n) {
-  int i;
-  for (i = 0; i < 3; i++)
-    if (i == VRAM_POOL_ALL || (i == VRAM_POOL_SMALL) == small) {
-      s[i].current -= n;
-      s[i].freed += n;
-    }
-}
-
-static inline void vram__one_up(vram_stat *s) {
-  s->allocated++;
-  if (++s->current > s->peak)
-    s->peak = s->current;
-}
-
-static inline void vram__one_down(vram_stat *s) {
-  s->current--;
-  s->freed++;
+  vram__stat_less(s + VRAM_POOL_ALL, n);
+  vram__stat_less(s + VRAM_POOL_LARGE - small, n);
 }
 
 static inline int vram__is_small(const vram__block *b) {
@@ -8163,125 +8155,107 @@ static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int
   return p->bins + 2 * stream + (uint32_t)small;
 }
 
-/* ---- trees: heaps by a hash of the index */
+/* ---- trees: heaps by a hash of the index. Free blocks by size and address, unmapped ones by
+   address. */
 
 static inline uint32_t vram__rank(uint32_t i) {
   i *= UINT32_C(2654435761);
   return i ^ i >> 15;
 }
 
-/* Free blocks by size and address, unmapped ones by address. */
-static inline int vram__before_block(const vram__block *a, const vram__block *b) {
-  if ((a->flags & VRAM__MAPPED) && a->size != b->size)
-    return a->size < b->size;
-  return a->address < b->address;
+/* Which child of b leads to a. */
+static inline uint32_t vram__side(const vram__block *a, const vram__block *b) {
+  const uint32_t later = a->address > b->address;
+  if (!(a->flags & VRAM__MAPPED))
+    return later;
+  return (a->size > b->size) | ((a->size == b->size) & later);
 }
 
-/* x moves above its parent. */
-static void vram__rotate(vram__block *b, uint32_t *root, uint32_t x) {
-  const uint32_t y = b[x].up, z = b[y].up;
-  uint32_t child;
-  if (b[y].left == x)
-    child = b[x].right, b[y].left = child, b[x].right = y;
-  else
-    child = b[x].left, b[y].right = child, b[x].left = y;
-  if (child)
-    b[child].up = y;
-  b[y].up = x;
-  b[x].up = z;
-  if (!z)
-    *root = x;
-  else if (b[z].left == y)
-    b[z].left = x;
-  else
-    b[z].right = x;
-}
-
-static void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
-  uint32_t y = *root;
-  b[x].left = b[x].right = b[x].up = 0;
-  if (!y) {
-    *root = x;
-    return;
+static inline void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
+  const uint32_t rank = vram__rank(x);
+  uint32_t *end[2], y;
+  while (*root && vram__rank(*root) < rank)
+    root = &b[*root].child[vram__side(b + x, b + *root)];
+  y = *root;
+  *root = x;
+  end[0] = &b[x].child[0];
+  end[1] = &b[x].child[1];
+  while (y) { /* what was there goes to both sides */
+    const uint32_t side = vram__side(b + x, b + y);
+    *end[!side] = y;
+    end[!side] = &b[y].child[side];
+    y = *end[!side];
   }
-  for (;;) {
-    uint32_t *side = vram__before_block(b + x, b + y) ? &b[y].left : &b[y].right;
-    if (!*side) {
-      *side = x;
-      b[x].up = y;
-      break;
-    }
-    y = *side;
+  *end[0] = *end[1] = 0;
+}
+
+static inline void vram__tree_remove(vram__block *b, uint32_t *root, uint32_t x) {
+  uint32_t l, r;
+  while (*root != x)
+    root = &b[*root].child[vram__side(b + x, b + *root)];
+  l = b[x].child[0];
+  r = b[x].child[1];
+  while (l && r) {
+    const uint32_t side = vram__rank(l) < vram__rank(r);
+    uint32_t *top = side ? &l : &r;
+    *root = *top;
+    root = &b[*top].child[side];
+    *top = *root;
   }
-  while (b[x].up && vram__rank(x) < vram__rank(b[x].up))
-    vram__rotate(b, root, x);
+  *root = l | r;
 }
 
-static void vram__tree_remove(vram__block *b, uint32_t *root, uint32_t x) {
-  uint32_t child, z;
-  while (b[x].left && b[x].right)
-    vram__rotate(b, root, vram__rank(b[x].left) < vram__rank(b[x].right) ? b[x].left : b[x].right);
-  child = b[x].left ? b[x].left : b[x].right;
-  z = b[x].up;
-  if (child)
-    b[child].up = z;
-  if (!z)
-    *root = child;
-  else if (b[z].left == x)
-    b[z].left = child;
-  else
-    b[z].right = child;
-}
-
-static uint32_t vram__tree_first(const vram__block *b, uint32_t x) {
-  while (x && b[x].left)
-    x = b[x].left;
+static inline uint32_t vram__tree_end(const vram__block *b, uint32_t x, int side) {
+  while (x && b[x].child[side])
+    x = b[x].child[side];
   return x;
 }
 
-static uint32_t vram__tree_next(const vram__block *b, uint32_t x) {
-  if (b[x].right)
-    return vram__tree_first(b, b[x].right);
-  while (b[x].up && b[b[x].up].right == x)
-    x = b[x].up;
-  return b[x].up;
-}
-
-static uint32_t vram__tree_previous(const vram__block *b, uint32_t x) {
-  if (b[x].left) {
-    for (x = b[x].left; b[x].right;)
-      x = b[x].right;
-    return x;
+/* The one before (side 0) or behind (1) x; 0: x is the last. */
+static uint32_t vram__tree_beside(const vram__block *b, uint32_t root, uint32_t x, uint32_t side) {
+  uint32_t best = 0;
+  while (root != x) {
+    const uint32_t way = vram__side(b + x, b + root);
+    if (way != side)
+      best = root;
+    root = b[root].child[way];
   }
-  while (b[x].up && b[b[x].up].left == x)
-    x = b[x].up;
-  return b[x].up;
+  return b[x].child[side] ? vram__tree_end(b, b[x].child[side], !side) : best;
 }
 
-/* ---- bins: 32 to each doubling of the size */
+/* ---- bins: 256 to each doubling of the size, so that few blocks share one */
 
 static inline uint32_t vram__bin_of(uint64_t size) {
   const uint64_t k = size / VRAM__MIN_BLOCK;
-  const uint32_t shift = vram__log2(k | 32) - 5;
-  const uint64_t bin = shift * 32 + (k >> shift);
+  const uint32_t shift = vram__log2(k | 256) - 8;
+  const uint64_t bin = shift * 256 + (k >> shift);
   return bin < VRAM_POOL_BINS ? (uint32_t)bin : VRAM_POOL_BINS - 1;
+}
+
+/* The first bin from this one on that is not empty; VRAM_POOL_BINS: there is none. */
+static inline uint32_t vram__bins_filled(const vram__bins *n, uint32_t bin) {
+  uint32_t word = bin / 64, top = (word + 1) / 64;
+  uint64_t found = n->filled[word] & ~UINT64_C(0) << bin % 64;
+  if (found)
+    return word * 64 + vram__log2(found & (0u - found));
+  if (top == VRAM_POOL_BINS / 4096)
+    return VRAM_POOL_BINS;
+  found = n->words[top] & ~UINT64_C(0) << (word + 1) % 64;
+  while (!found) {
+    if (++top == VRAM_POOL_BINS / 4096)
+      return VRAM_POOL_BINS;
+    found = n->words[top];
+  }
+  word = top * 64 + vram__log2(found & (0u - found));
+  found = n->filled[word];
+  return word * 64 + vram__log2(found & (0u - found));
 }
 
 /* The first free block of this bin or a later one; 0: none. */
 static uint32_t vram__bins_from(const vram_pool *p, const vram__bins *n, uint32_t bin) {
-  uint32_t word = bin / 64, words;
-  uint64_t found;
-  if (bin >= VRAM_POOL_BINS)
-    return 0;
-  found = n->filled[word] & ~UINT64_C(0) << bin % 64;
-  if (!found) {
-    words = word == 31 ? 0 : n->words & ~UINT32_C(0) << (word + 1);
-    if (!words)
-      return 0;
-    word = vram__log2(words & (0u - words));
-    found = n->filled[word];
-  }
-  return vram__tree_first(p->block, n->root[word * 64 + vram__log2(found & (0u - found))]);
+  if (bin < VRAM_POOL_BINS)
+    bin = vram__bins_filled(n, bin);
+  return bin < VRAM_POOL_BINS ? vram__tree_end(p->block, n->root[bin], 0) : 0;
 }
 
 static void vram__bins_add(vram_pool *p, uint32_t x) {
@@ -8291,7 +8265,7 @@ static void vram__bins_add(vram_pool *p, uint32_t x) {
   b->bin = (uint16_t)bin;
   b->link = p->requests[vram__is_small(b)];
   n->filled[bin / 64] |= UINT64_C(1) << bin % 64;
-  n->words |= UINT32_C(1) << bin / 64;
+  n->words[bin / 4096] |= UINT64_C(1) << bin / 64 % 64;
   vram__tree_add(p->block, n->root + bin, x);
 }
 
@@ -8304,7 +8278,7 @@ static void vram__bins_remove(vram_pool *p, uint32_t x) {
     return;
   n->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
   if (!n->filled[bin / 64])
-    n->words &= ~(UINT32_C(1) << bin / 64);
+    n->words[bin / 4096] &= ~(UINT64_C(1) << bin / 64 % 64);
 }
 
 /* std::set::lower_bound on that stream; 0: end. */
@@ -8312,47 +8286,42 @@ static uint32_t vram__bins_at_least(const vram_pool *p, const vram__bins *n, uin
   const vram__block *b = p->block;
   const uint32_t bin = vram__bin_of(size);
   uint32_t x = n->root[bin], best = 0;
-  while (x)
-    if (b[x].size >= size)
-      best = x, x = b[x].left;
-    else
-      x = b[x].right;
+  while (x) {
+    const uint32_t less = b[x].size < size;
+    best = less ? best : x;
+    x = b[x].child[less];
+  }
   return best ? best : vram__bins_from(p, n, bin + 1);
 }
 
 static uint32_t vram__bins_next(const vram_pool *p, uint32_t x) {
   const vram__block *b = p->block + x;
-  const uint32_t y = vram__tree_next(p->block, x);
-  return y ? y : vram__bins_from(p, vram__bins_of(p, b->stream, vram__is_small(b)), b->bin + 1u);
+  const vram__bins *n = vram__bins_of(p, b->stream, vram__is_small(b));
+  const uint32_t y = vram__tree_beside(p->block, n->root[b->bin], x, 1);
+  return y ? y : vram__bins_from(p, n, b->bin + 1u);
+}
+
+/* The last block of this bin or an earlier one; 0: none. */
+static uint32_t vram__bins_back(const vram_pool *p, const vram__bins *n, uint32_t bin) {
+  uint32_t x;
+  for (;;) {
+    x = n->root[bin];
+    if (x || !bin)
+      break;
+    bin = n->filled[bin / 64] ? bin - 1 : bin / 64 * 64 - (bin > 63);
+  }
+  return vram__tree_end(p->block, x, 1);
 }
 
 static uint32_t vram__bins_last(const vram_pool *p, const vram__bins *n) {
-  uint32_t word, x;
-  if (!n->words)
-    return 0;
-  word = vram__log2(n->words);
-  x = n->root[word * 64 + vram__log2(n->filled[word])];
-  while (p->block[x].right)
-    x = p->block[x].right;
-  return x;
+  return vram__bins_back(p, n, VRAM_POOL_BINS - 1);
 }
 
 static uint32_t vram__bins_previous(const vram_pool *p, uint32_t x) {
   const vram__block *b = p->block + x;
   const vram__bins *n = vram__bins_of(p, b->stream, vram__is_small(b));
-  const uint32_t y = vram__tree_previous(p->block, x);
-  uint32_t bin = b->bin;
-  if (y)
-    return y;
-  while (bin-- > 0) {
-    if (n->root[bin]) {
-      x = n->root[bin];
-      while (p->block[x].right)
-        x = p->block[x].right;
-      return x;
-    }
-  }
-  return 0;
+  const uint32_t y = vram__tree_beside(p->block, n->root[b->bin], x, 0);
+  return y || !b->bin ? y : vram__bins_back(p, n, b->bin - 1u);
 }
 
 /* ---- blocks */
@@ -8450,12 +8419,9 @@ static uint64_t vram__merge(vram_pool *p, uint32_t x, uint32_t neighbour) {
 }
 
 /* An event that the pool emits: what p->as says, and this. */
-static void vram__pool_tell(const vram_pool *p, vram_action action, const vram__block *b,
-                            uint64_t bytes, int64_t split_bytes, int32_t split) {
-  vram_event e;
-  if (!p->options.event)
-    return;
-  e = p->as;
+static void vram__pool_event(const vram_pool *p, vram_action action, const vram__block *b,
+                             uint64_t bytes, int64_t split_bytes, int32_t split) {
+  vram_event e = p->as;
   e.action = action;
   e.was = e.category;
   e.id = -1;
@@ -8468,6 +8434,12 @@ static void vram__pool_tell(const vram_pool *p, vram_action action, const vram__
   e.split_bytes = split_bytes;
   e.split = split;
   p->options.event(p->options.user, &e);
+}
+
+static inline void vram__pool_tell(const vram_pool *p, vram_action action, const vram__block *b,
+                                   uint64_t bytes, int64_t split_bytes, int32_t split) {
+  if (p->options.event)
+    vram__pool_event(p, action, b, bytes, split_bytes, split);
 }
 
 /* ---- segments */
@@ -8501,7 +8473,7 @@ static void vram__segment_free(vram_pool *p, uint32_t x) {
   vram__reserve_less(p, small, b->size);
   vram__stat_down(p->stats.segment, small, 1);
   if (b->size >= p->options.max_split_size)
-    vram__one_down(&p->stats.oversize_segments);
+    vram__stat_less(&p->stats.oversize_segments, 1);
   vram__pool_tell(p, VRAM_SEGMENT_FREE, b, b->size, 0, 0);
   vram__block_gone(p, x);
 }
@@ -8573,7 +8545,7 @@ static void vram__unmap(vram_pool *p, uint32_t x) {
 static void vram__block_free(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
   const int small = vram__is_small(b);
-  const vram__block was = *b;
+  const uint64_t address = b->address, size = b->size;
   uint64_t merged, bytes = 0, count = 0;
   int64_t split_bytes = 0;
   int32_t split = 0;
@@ -8602,14 +8574,19 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
       split_bytes += (int64_t)b->size;
     }
   }
-  vram__pool_tell(p, VRAM_FREE, &was, was.requested, split_bytes, split);
+  if (p->options.event) { /* as it was */
+    vram__block was = *b;
+    was.address = address;
+    was.size = size;
+    vram__pool_event(p, VRAM_FREE, &was, b->requested, split_bytes, split);
+  }
 }
 
 /* insert_events: an entry in the queue of each stream that uses the block. */
 static void vram__block_wait(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
   uint32_t i, entry;
-  b->left = 0; /* entries of this block */
+  b->entries = 0;
   for (i = 0; i < p->nstream; i++) {
     uint64_t event;
     if (!(b->streams >> i & 1))
@@ -8625,7 +8602,7 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
     entry = vram__block_new(p);
     p->block[entry].flags = 0;
     p->block[entry].address = event;
-    p->block[entry].left = x;
+    p->block[entry].link = x;
     p->block[entry].next = 0;
     if (p->last[i])
       p->block[p->last[i]].next = entry;
@@ -8634,11 +8611,11 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
     p->last[i] = entry;
     p->waiting++;
     b->streams &= ~(UINT64_C(1) << i);
-    b->left++;
+    b->entries++;
   }
   if (b->streams)
     p->stuck++;
-  else if (!b->left)
+  else if (!b->entries)
     vram__block_free(p, x);
 }
 
@@ -8649,7 +8626,7 @@ static void vram__poll(vram_pool *p, int wait) {
   for (i = 0; p->waiting && i < p->nstream; i++)
     while (p->first[i]) {
       const uint32_t entry = p->first[i];
-      x = p->block[entry].left;
+      x = p->block[entry].link;
       if (!p->backend.done(p->backend.user, p->block[entry].address, wait))
         break;
       p->first[i] = p->block[entry].next;
@@ -8657,7 +8634,7 @@ static void vram__poll(vram_pool *p, int wait) {
         p->last[i] = 0;
       vram__block_gone(p, entry);
       p->waiting--;
-      if (!--p->block[x].left && !p->block[x].streams)
+      if (!--p->block[x].entries && !p->block[x].streams)
         vram__block_free(p, x);
     }
   for (x = 1; wait && p->stuck && x < p->nblock; x++) {
@@ -8672,7 +8649,7 @@ static void vram__poll(vram_pool *p, int wait) {
       }
     if (!b->streams) {
       p->stuck--;
-      if (!b->left)
+      if (!b->entries)
         vram__block_free(p, x);
     }
   }
@@ -8739,7 +8716,7 @@ static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small, 
   vram__block *b = p->block;
   uint64_t address;
   uint32_t x, y;
-  for (x = vram__tree_first(b, *unmapped); x; x = vram__tree_next(b, x)) {
+  for (x = vram__tree_end(b, *unmapped, 0); x; x = vram__tree_beside(b, *unmapped, x, 1)) {
     const uint32_t first = b[x].prev && !(b[b[x].prev].flags & VRAM__HANDED) ? b[x].prev : x;
     uint64_t free = 0;
     for (y = first; y && free < size && !(b[y].flags & VRAM__HANDED); y = b[y].next)
@@ -8789,7 +8766,7 @@ static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small, uint
   vram__reserve_more(p, small, bytes);
   vram__stat_up(p->stats.segment, small, 1);
   if (bytes >= p->options.max_split_size)
-    vram__one_up(&p->stats.oversize_segments);
+    vram__stat_more(&p->stats.oversize_segments, 1);
   vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b + x, bytes, 0, 0);
   return x;
 }
@@ -8877,8 +8854,8 @@ static void vram__release_all(vram_pool *p) {
         next = b[x].link;
         vram__unmap(p, x);
       }
-      for (x = vram__tree_first(b, n->unmapped); x; x = next) {
-        next = vram__tree_next(b, x);
+      for (x = vram__tree_end(b, n->unmapped, 0); x; x = next) {
+        next = vram__tree_beside(b, n->unmapped, x, 1);
         if (vram__is_split(b + x))
           continue;
         vram__tree_remove(p->block, &n->unmapped, x);
@@ -8898,6 +8875,7 @@ static uint32_t vram__stream_at(vram_pool *p, uint64_t stream) {
   if (i == p->options.streams)
     return UINT32_MAX;
   p->stream[i] = stream;
+  vram__zero(p->bins + (size_t)2 * i, 2 * sizeof *p->bins);
   for (k = p->nstream++; k && p->stream[p->order[k - 1]] > stream; k--)
     p->order[k] = p->order[k - 1];
   p->order[k] = (uint8_t)i;
@@ -8985,7 +8963,7 @@ VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stre
   vram__stat_up(p->stats.active_bytes, small, b[x].size);
   vram__stat_up(p->stats.requested_bytes, small, bytes);
   if (b[x].size >= p->options.max_split_size)
-    vram__one_up(&p->stats.oversize_allocations);
+    vram__stat_more(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
   *address = b[x].address;
   return VRAM_OK;
@@ -9002,7 +8980,7 @@ VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address) {
   vram__stat_down(p->stats.allocation, small, 1);
   vram__stat_down(p->stats.allocated_bytes, small, b->size);
   if (b->size >= p->options.max_split_size)
-    vram__one_down(&p->stats.oversize_allocations);
+    vram__stat_less(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_FREE_REQUESTED, b, b->requested, 0, 0);
   if (b->streams) {
     b->flags |= VRAM__PENDING;
@@ -9435,7 +9413,6 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   at += (uint64_t)o->streams * 2 * sizeof(vram__bins);
   p->hash = (uint32_t *)(void *)at;
   p->mask = (uint32_t)(slots - 1);
-  vram__zero(p->bins, (uint64_t)o->streams * 2 * sizeof(vram__bins));
   vram__zero(p->hash, slots * sizeof *p->hash);
   vram__zero(p->block, sizeof *p->block);
   p->cap = (uint32_t)blocks + VRAM__POOL_SPARE + 1;

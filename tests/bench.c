@@ -3,8 +3,10 @@
           bench chain NODES loop|text   linear and relu in turn, from a loop or written out, in
                                         nanoseconds a node
           bench fit MODEL.vram          the largest batch of AdamW for 80 GiB, in milliseconds
-   Prints: nodes, parse, step, bytes of graph a node, bytes of scratch a node; fit: values tried,
-   milliseconds. */
+          bench pool LIVE torch|best    a pool with so many blocks handed out: a random one goes,
+   one of another size comes; nanoseconds a pair Prints: nodes, parse, step, bytes of graph a node,
+   bytes of scratch a node; fit: values tried, milliseconds; pool: nanoseconds, segments from the
+   device meanwhile. */
 #define _POSIX_C_SOURCE 199309L
 #define VRAM_IMPLEMENTATION
 #define VRAM_STATIC
@@ -113,6 +115,82 @@ static int fit(const char *path) {
   return 0;
 }
 
+static uint64_t device_next = UINT64_C(0x200000000000);
+static uint64_t device_alloc(void *user, uint64_t bytes, uint64_t stream) {
+  const uint64_t at = device_next;
+  (void)user, (void)stream;
+  device_next += bytes;
+  return at;
+}
+static void device_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
+  (void)user, (void)address, (void)bytes, (void)stream;
+}
+
+static uint64_t random_state = UINT64_C(88172645463325252);
+static uint64_t random_next(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+/* 512 bytes to 64 MiB, each doubling as often as the next */
+static uint64_t random_size(void) {
+  const uint64_t at = UINT64_C(512) << random_next() % 17;
+  return at + random_next() % at;
+}
+
+/* What shared/nullgpu/bench_alloc.cpp asks of PyTorch's allocator. */
+static int pool(uint32_t live, int best) {
+  enum { ROUNDS = 400000, TIMES = 5 };
+  vram_pool_options o;
+  vram_backend b;
+  vram_pool p;
+  vram_error e;
+  uint64_t bytes = vram_pool_bytes(live * 4 + 1000, 1), *at = (uint64_t *)take(live * UINT64_C(8));
+  uint64_t *size = (uint64_t *)take(ROUNDS * UINT64_C(8)), calls = 0;
+  uint32_t *which = (uint32_t *)take(ROUNDS * UINT64_C(4));
+  void *mem = take(bytes);
+  double spent[TIMES];
+  uint32_t i;
+  int round;
+  memset(&o, 0, sizeof o);
+  memset(&b, 0, sizeof b);
+  o.streams = 1;
+  o.policy = best ? VRAM_POOL_BEST : VRAM_POOL_TORCH;
+  b.alloc = device_alloc;
+  b.free = device_free;
+  if (vram_pool_init(&p, &o, &b, mem, bytes, &e)) {
+    fprintf(stderr, "bench: %s\n", e.text);
+    return 1;
+  }
+  for (i = 0; i < live; i++)
+    vram_pool_alloc(&p, random_size(), 0, at + i);
+  for (round = -(int)(live / 50000) - 1; round < TIMES; round++) { /* the first ones settle it */
+    double t;
+    for (i = 0; i < ROUNDS; i++) {
+      which[i] = (uint32_t)(random_next() % live);
+      size[i] = random_size();
+    }
+    if (round == 0)
+      calls = p.stats.num_device_alloc;
+    t = now();
+    for (i = 0; i < ROUNDS; i++) {
+      vram_pool_free(&p, at[which[i]]);
+      vram_pool_alloc(&p, size[i], 0, at + which[i]);
+    }
+    if (round >= 0)
+      spent[round] = now() - t;
+  }
+  qsort(spent, TIMES, sizeof *spent, by_value);
+  printf("%.1f %" PRIu64 "\n", spent[TIMES / 2] * 1e3 / ROUNDS, p.stats.num_device_alloc - calls);
+  free(mem);
+  free(which);
+  free(size);
+  free(at);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   int is_chain = argc > 3 && !strcmp(argv[1], "chain"), rounds = is_chain ? 5 : 201, i;
   double parse[201], step[201], per = 1.0;
@@ -128,6 +206,8 @@ int main(int argc, char **argv) {
     return 2;
   if (argc > 2 && !strcmp(argv[1], "fit"))
     return fit(argv[2]);
+  if (argc > 3 && !strcmp(argv[1], "pool"))
+    return pool((uint32_t)strtoul(argv[2], NULL, 10), argv[3][0] == 'b');
   text =
       is_chain ? chain(strtoul(argv[2], NULL, 10), argv[3][0] == 'l', &len) : file(argv[1], &len);
   memset(&o, 0, sizeof o);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A table of speed and size: what, figure, target, figure / target. PYTHON=... names a Python with
-# torch for the comparison with other tools.
+# torch for the comparison with other tools, SHARED=... the folder with nullgpu/, which lets that
+# torch run without a GPU.
 cd "$(dirname "$0")/.." || exit 1
 work=build/bench-out
 mkdir -p $work
@@ -49,6 +50,22 @@ for model in examples/models/*.vram; do
   fi
 done
 row "fit: largest batch, slowest model ($name)" "$slowest" ms 5
+
+# one block goes, one of another size comes
+for policy in torch best; do
+  for n in 100 10000 100000; do
+    run pool $n $policy
+    row "pool, policy $policy: free and alloc, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 150)
+  done
+done
+nullgpu=${SHARED:-../shared}/nullgpu
+if [ -n "$PYTHON" ] && [ -x $nullgpu/py ]; then
+  NULLGPU_PYTHON=$PYTHON NULLGPU_TOTAL_BYTES=4T $nullgpu/py $nullgpu/bench.py 2>$work/torch.err |
+    awk '$1 == 100 || $1 == 10000 || $1 == 100000 { print $1, $2 }' |
+    while read -r n ns; do row "PyTorch's allocator: free and alloc, $n live" "$ns" ns 0; done
+else
+  echo "SKIP PyTorch's allocator: it needs PYTHON=... (a Python with torch) and $nullgpu"
+fi
 
 printf '#include "vram.h"\n' >$work/declarations.c
 : >$work/empty.c
