@@ -2149,6 +2149,11 @@ typedef struct vram_step_options {
   uint32_t cc;                  /* compute capability times ten; 0: 90 */
   uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
   uint64_t context_bytes;       /* CUDA context and libraries; 0: not known, usually 512 MiB */
+  /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
+     the device, then (train, not first_step) two steps, then the step that the report tells of.
+     total_bytes: what the device has for this process; 0: as much as it takes */
+  const vram_pool_options *replay;
+  uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
@@ -2157,8 +2162,9 @@ typedef struct vram_step_options {
 typedef struct vram_phase_report {
   uint64_t requested_bytes;      /* at its end */
   uint64_t requested_peak_bytes; /* highest within it */
-  uint64_t allocated_bytes;      /* the same in blocks of 512 bytes: at least what the caching */
-  uint64_t allocated_peak_bytes; /* allocator's memory_allocated() says */
+  uint64_t allocated_bytes; /* the same in blocks: with `replay` what the caching allocator's */
+  uint64_t allocated_peak_bytes; /* memory_allocated() says, else at least: blocks of 512 bytes */
+  uint64_t reserved_bytes, reserved_peak_bytes; /* with `replay`: memory_reserved(); else 0 */
 } vram_phase_report;
 
 /* lower <= what a device shows <= upper */
@@ -2177,9 +2183,18 @@ typedef struct vram_report {
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
   vram_bounds peak_allocated_bytes;
-  uint64_t peak_reserved_bytes; /* at least: whole segments */
-  vram_bounds context_bytes;    /* of CUDA and the libraries */
-  vram_bounds device_bytes;     /* without context_bytes: what is reserved */
+  uint64_t peak_reserved_bytes; /* with `replay`: max_memory_reserved() of the step; else at least:
+                                   whole segments */
+  int replayed;                 /* 0: no replay was asked for, or it became too large */
+  /* With budget_bytes. 1: device_bytes.expected is within the budget. With `replay` also where that
+     is not so, but in a replay with what the budget leaves beside the context every request finds
+     memory: now and then all that is cached goes back to the device */
+  int fits;
+  uint64_t
+      num_alloc_retries;     /* of such a replay: how many times that happens; else of the replay */
+  uint64_t num_ooms;         /* requests of the replay that found no memory */
+  vram_bounds context_bytes; /* of CUDA and the libraries */
+  vram_bounds device_bytes;  /* without context_bytes: what is reserved */
   vram_phase peak_phase;
   const vram_node *peak_node;
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
@@ -2218,8 +2233,8 @@ typedef enum vram_source {
   ONE(kv_cache_bytes, DERIVED, "none: the text form has no cache")                               \
   ONE(pinned_bytes, DERIVED, "batches of the inputs in host memory")                             \
   ONE(peak_requested_bytes, DERIVED, "every request of the step in order")                       \
-  THREE(peak_allocated_bytes, BOUND, "requests in blocks of 512 bytes; rests not split off, workspaces of the device") \
-  ONE(peak_reserved_bytes, BOUND, "at least: whole segments of 2 MiB")                           \
+  THREE(peak_allocated_bytes, BOUND, "blocks of the caching allocator; rests not split off, workspaces of the device") \
+  ONE(peak_reserved_bytes, BOUND, "replayed: segments of the caching allocator; else at least: whole ones of 2 MiB")                           \
   THREE(context_bytes, BOUND, "CUDA context and libraries: given, or 105 MiB to 1 GiB")        \
   THREE(device_bytes, BOUND, "segments, which keep what is free; the CUDA context")
 
@@ -2345,7 +2360,7 @@ typedef struct vram_allocator {
 } vram_allocator;
 
 /* All zero but the budget: the largest batch for inference. A value fits if the step's
-   device_bytes.expected is within the budget. */
+   report.fits, with step.replay: the whole run finds its memory within the budget. */
 typedef struct vram_solve_options {
   uint64_t budget_bytes;
   const char *dim;     /* NULL: the first dim of the model (the batch) */
@@ -5600,6 +5615,7 @@ static int vram__shape_einsum(vram_graph *g, vram_node *n) {
 }
 
 typedef struct vram__s vram__s;
+typedef struct vram__run vram__run;
 typedef struct vram__t vram__t;
 typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
 
@@ -8351,9 +8367,8 @@ static inline uint32_t vram__hash_slot(const vram_pool *p, uint64_t address) {
   return (uint32_t)((address >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & p->mask;
 }
 
-static void vram__hand_out(vram_pool *p, uint32_t x) {
+static void vram__hash_in(vram_pool *p, uint32_t x) {
   uint32_t *head = p->hash + vram__hash_slot(p, p->block[x].address);
-  p->block[x].flags |= VRAM__HANDED;
   p->block[x].link = *head;
   *head = x;
 }
@@ -8910,15 +8925,14 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small, uint64
   return x;
 }
 
-VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stream,
-                                     uint64_t *address) {
+/* vram_pool_alloc, known by its block. */
+static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream, uint32_t *block) {
   vram__block *b = p->block;
   uint64_t size;
   int64_t split_bytes = 0;
   int32_t split = 0;
   uint32_t at, x, rest = 0;
   int small, was_split;
-  *address = 0;
   if (p->waiting)
     vram__poll(p, 0);
   if (bytes >= VRAM__LARGEST_REQUEST)
@@ -8956,7 +8970,7 @@ VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stre
   }
   b[x].requested = bytes;
   b[x].streams = 0;
-  vram__hand_out(p, x);
+  b[x].flags |= VRAM__HANDED;
   vram__stat_up(p->stats.allocation, small, 1);
   vram__stat_up(p->stats.allocated_bytes, small, b[x].size);
   vram__stat_up(p->stats.active, small, 1);
@@ -8965,18 +8979,14 @@ VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stre
   if (b[x].size >= p->options.max_split_size)
     vram__stat_more(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
-  *address = b[x].address;
+  *block = x;
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address) {
-  const uint32_t x = vram__handed(p, address);
+/* vram_pool_free of what vram__pool_get gave. */
+static void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
-  int small;
-  if (!x)
-    return VRAM_ERR_VALUE;
-  small = vram__is_small(b);
-  vram__unhash(p, x);
+  const int small = vram__is_small(b);
   vram__stat_down(p->stats.allocation, small, 1);
   vram__stat_down(p->stats.allocated_bytes, small, b->size);
   if (b->size >= p->options.max_split_size)
@@ -8987,6 +8997,26 @@ VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address) {
     vram__block_wait(p, x);
   } else
     vram__block_free(p, x);
+}
+
+VRAM_API vram_result vram_pool_alloc(vram_pool *p, uint64_t bytes, uint64_t stream,
+                                     uint64_t *address) {
+  uint32_t x;
+  const vram_result r = vram__pool_get(p, bytes, stream, &x);
+  *address = 0;
+  if (r)
+    return r;
+  vram__hash_in(p, x);
+  *address = p->block[x].address;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_pool_free(vram_pool *p, uint64_t address) {
+  const uint32_t x = vram__handed(p, address);
+  if (!x)
+    return VRAM_ERR_VALUE;
+  vram__unhash(p, x);
+  vram__pool_put(p, x);
   return VRAM_OK;
 }
 
@@ -9433,15 +9463,17 @@ typedef struct vram__store {
   uint32_t base;  /* slot of the owner; itself if it owns */
   uint32_t id;    /* of the event; or the next free slot */
   const vram_node *node;
-  uint8_t cat, saved;
-  uint8_t held;    /* this slot is what keeps fn */
-  uint8_t shown;   /* stands for a view of itself, which would hold the storage once more */
-  uint16_t out;    /* which output of fn */
-  uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
-  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
-  uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
-                      before it, + 1 */
+  uint8_t cat;
+  uint8_t saved : 1;
+  uint8_t held : 1;  /* this slot is what keeps fn */
+  uint8_t shown : 1; /* stands for a view of itself, which would hold the storage once more */
+  uint16_t out;      /* which output of fn */
+  uint32_t block;    /* in the pool of the replay; 0: none */
+  uint32_t fn;       /* autograd's node that made the tensor, or leaf; 0: none */
+  uint32_t of;       /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;      /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t writes;   /* the last in-place operation on the storage (owner's slot): the newest record
+                        before it, + 1 */
   const vram_dims *d;
 } vram__store;
 
@@ -9632,6 +9664,7 @@ struct vram__s {
   uint64_t ws;
   uint64_t cur, peak, total_peak, next_id, events;
   uint64_t blocks, blocks_peak; /* in blocks of the caching allocator, */
+  uint64_t most_blocks;         /* of all phases, */
   uint64_t upper, upper_peak;   /* and what they take at most */
   uint64_t custom, custom_most; /* that custom ops may save less, take less for a moment */
   uint64_t stop_at;             /* 1 + the event at which the live set is wanted, 0: none */
@@ -9643,7 +9676,79 @@ struct vram__s {
   vram_phase peak_phase;
   uint8_t fresh; /* the highest point so far is now */
   vram_report *r;
+  vram__run *run; /* NULL: no replay */
 };
+
+/* ---- the replay of a run: the model goes to the device, then its inputs; two steps, and the one
+   that is reported. What a step leaves behind keeps its block. */
+
+struct vram__run {
+  vram_pool pool;
+  uint64_t room, next;  /* of the simulated device: bytes left, the next address */
+  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t rnn_dropout; /* block of its state */
+  uint8_t fresh;        /* nothing is on the device yet */
+  uint8_t full;         /* the pool's own memory was too small, */
+  uint8_t oom;          /* or that of the device: nothing more is played */
+};
+
+static uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream) {
+  vram__run *run = (vram__run *)user;
+  const uint64_t at = run->next;
+  (void)stream;
+  if (bytes > run->room)
+    return 0;
+  run->room -= bytes;
+  run->next += (bytes + VRAM__SMALL_SEGMENT - 1) / VRAM__SMALL_SEGMENT * VRAM__SMALL_SEGMENT;
+  return at;
+}
+
+static void vram__run_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
+  (void)address, (void)stream;
+  ((vram__run *)user)->room += bytes;
+}
+
+static uint64_t vram__run_reserve(void *user, uint64_t bytes) {
+  vram__run *run = (vram__run *)user;
+  const uint64_t granule = VRAM__LARGE_SEGMENT;
+  const uint64_t at = (run->next + granule - 1) / granule * granule;
+  run->next = at + bytes;
+  return at;
+}
+
+static void vram__run_unreserve(void *user, uint64_t address, uint64_t bytes) {
+  (void)user, (void)address, (void)bytes;
+}
+
+static int vram__run_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  vram__run *run = (vram__run *)user;
+  (void)address, (void)granule;
+  if (bytes > run->room)
+    return 0;
+  run->room -= bytes;
+  return 1;
+}
+
+static void vram__run_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  (void)address, (void)granule;
+  ((vram__run *)user)->room += bytes;
+}
+
+static uint32_t vram__run_get(vram__run *run, uint64_t bytes) {
+  uint32_t x = 0;
+  vram_result r;
+  if (!bytes || run->full || run->oom)
+    return 0;
+  r = vram__pool_get(&run->pool, bytes, 0, &x);
+  run->full = r == VRAM_ERR_LIMIT;
+  run->oom = r == VRAM_ERR_MEMORY;
+  return x;
+}
+
+static void vram__run_put(vram__run *run, uint32_t x) {
+  if (x && !run->full && !run->oom)
+    vram__pool_put(&run->pool, x);
+}
 
 static void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
   vram_event e;
@@ -9689,7 +9794,11 @@ static void vram__live_set(vram__s *s) {
   vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
 
-VRAM__RARE void vram__watch(vram__s *s, vram_action a, const vram__store *st) {
+static void vram__watch(vram__s *s, vram_action a, vram__store *st) {
+  if (s->run && a == VRAM_ALLOC)
+    st->block = vram__run_get(s->run, st->bytes);
+  else if (s->run)
+    vram__run_put(s->run, st->block);
   if (s->o->event)
     vram__emit_event(s, a, st);
   if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
@@ -9777,6 +9886,7 @@ VRAM__PART uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram_dims *d)
   st->node = s->node;
   st->cat = s->cat;
   st->saved = st->held = st->shown = 0;
+  st->block = 0;
   st->fn = st->of = st->ver = st->writes = 0;
   st->d = d;
   st->id = UINT32_MAX;
@@ -19425,8 +19535,12 @@ static vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_
   s->watched = 0;
   s->cat = cat;
   t = vram__empty(s, d, dt);
-  if (t.st)
-    (s->top - t.st)->id = UINT32_MAX;
+  if (t.st) {
+    vram__store *st = s->top - t.st;
+    st->id = UINT32_MAX;
+    if (s->run && s->run->fresh)
+      st->block = vram__run_get(s->run, st->bytes);
+  }
   s->events = events, s->next_id = next_id, s->peak_event = peak_event;
   s->watched = watched;
   s->cat = old;
@@ -20066,13 +20180,28 @@ static void vram__plan_ranges(vram__s *s) {
   }
 }
 
+static void vram__run_phase(vram_stat *all, uint64_t *end, uint64_t *peak) {
+  *end = all->current;
+  if (all->peak > *peak)
+    *peak = all->peak;
+  all->peak = all->current;
+}
+
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 static void vram__phase(vram__s *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
   r->requested_bytes = s->cur;
-  r->allocated_bytes = s->blocks;
-  if (s->blocks_peak > r->allocated_peak_bytes)
-    r->allocated_peak_bytes = s->blocks_peak;
+  if (s->blocks_peak > s->most_blocks)
+    s->most_blocks = s->blocks_peak;
+  if (s->run) {
+    vram_memory_stats *stats = &s->run->pool.stats;
+    vram__run_phase(stats->allocated_bytes, &r->allocated_bytes, &r->allocated_peak_bytes);
+    vram__run_phase(stats->reserved_bytes, &r->reserved_bytes, &r->reserved_peak_bytes);
+  } else {
+    r->allocated_bytes = s->blocks;
+    if (s->blocks_peak > r->allocated_peak_bytes)
+      r->allocated_peak_bytes = s->blocks_peak;
+  }
   s->blocks_peak = s->blocks;
   if (s->peak > r->requested_peak_bytes)
     r->requested_peak_bytes = s->peak;
@@ -20099,6 +20228,30 @@ VRAM__PART void vram__new_leaf(vram__s *s, vram__t *t) {
   t->fn = VRAM__LEAF | s->nleaf++;
   if (t->st)
     (s->top - t->st)->fn = t->fn;
+}
+
+/* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
+   (flatten_parameters). */
+static void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
+  vram__run *run = s->run;
+  const vram_node *n = p->node;
+  uint64_t flat = 0;
+  uint32_t i, last = 0;
+  run->gradient[p->index] = vram__run_get(run, vram__bytes_of(p->d, dt));
+  if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
+    return;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      last = i;
+  if (n->param[last] != p)
+    return;
+  for (i = 0; i <= last; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      flat += vram__bytes_of(n->param[i]->d, vram__run_dtype(s, n->param[i]->dtype));
+  vram__run_get(run, flat);
+  for (i = 0; i <= last; i++)
+    if (n->param[i] && n->param[i]->node == n)
+      vram__run_put(run, run->gradient[n->param[i]->index]);
 }
 
 /* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
@@ -20131,6 +20284,8 @@ static void vram__before(vram__s *s) {
       *t = vram__existing(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
     else if (p->node->op == VRAM_OP_buffer)
       *t = vram__existing(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
+    else if (s->run && s->run->fresh)
+      vram__run_own(s, p, t->dt);
     if (p->kind == VRAM__PARAM)
       vram__new_leaf(s, t);
   }
@@ -20146,6 +20301,8 @@ static void vram__before(vram__s *s) {
   }
   if (g->rnn_dropout && s->train && !s->o->first_step)
     s->rnn_dropout = vram__existing(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
+  if (s->run && s->rnn_dropout.st)
+    (s->top - s->rnn_dropout.st)->block = s->run->rnn_dropout;
   s->nparam_leaf = s->nleaf;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
@@ -20181,6 +20338,8 @@ static void vram__zero_grad(vram__s *s) {
           vram__existing(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, VRAM_CATEGORY_GRADIENTS);
       l->grad.d = l->d, l->grad.dt = l->dt;
     }
+    if (s->run && l->had && !l->had_with && l->grad.st)
+      (s->top - l->grad.st)->block = s->run->gradient[i];
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] = s->cats.of[VRAM_CATEGORY_GRADIENTS];
   s->peak = s->total_peak = s->cur;
@@ -20372,6 +20531,20 @@ static void vram__optim_before(vram__s *s) {
   if (vram__optim_problem(&c, s->optim, n)) {
     s->failed = VRAM_ERR_UNSUPPORTED;
     s->problem = vram__optim_problem(&c, s->optim, n);
+    return;
+  }
+  if (s->run && s->run->fresh) {
+    const uint64_t used = s->used;
+    c.events = 1;
+    c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
+                                   vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    if (!c.ids) {
+      s->failed = VRAM_ERR_MEMORY;
+      return;
+    }
+    vram__optim_construct(&c, s->optim, n, &made);
+    s->used = used;
+    s->r->optimizer_bytes = s->optim_held = made.end;
     return;
   }
   vram__optim_construct(&c, s->optim, n, &made);
@@ -20627,6 +20800,18 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
   return VRAM_OK;
 }
 
+/* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
+   the optimizer, what a node makes and keeps, and as many free ones. */
+static uint32_t vram__run_blocks(const vram_graph *g) {
+  const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6;
+  return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
+}
+
+static uint64_t vram__run_bytes(const vram_graph *g) {
+  return vram_pool_bytes(vram__run_blocks(g), 1) + 8 +
+         ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_node *m;
@@ -20641,6 +20826,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
   if (o)
     n = vram__plus(n, vram__mul((uint64_t)o->prefetch * g->ninput, sizeof(vram__store)));
+  if (o && o->replay)
+    n += vram__run_bytes(g);
   for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
     if (m->op <= VRAM_OP_conv_transpose3d) {    /* the first rows */
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
@@ -20656,18 +20843,28 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 #define VRAM__CONTEXT_LOWER UINT64_C(110100480)
 #define VRAM__CONTEXT_USUAL UINT64_C(536870912)
 #define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
-#define VRAM__SEGMENT UINT64_C(2097152)
 
-static void vram__device_bounds(vram_report *r, uint64_t context) {
-  const uint64_t segment = VRAM__SEGMENT, most = r->peak_allocated_bytes.upper;
+static void vram__device_bounds(vram_report *r, uint64_t context, uint64_t budget) {
+  const uint64_t segment = VRAM__SMALL_SEGMENT;
+  const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
+  const uint64_t lower = (least + segment - 1) / segment * segment;
   const uint64_t usual = (most + segment - 1) / segment * segment;
   uint64_t c[3] = {VRAM__CONTEXT_LOWER, VRAM__CONTEXT_USUAL, VRAM__CONTEXT_UPPER};
+  uint64_t upper = usual + usual / 2 + 16 * segment;
+  uint32_t i;
   if (context)
     c[0] = c[1] = c[2] = context == VRAM_NO_CONTEXT ? 0 : context;
+  r->peak_reserved_bytes = lower;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    if (r->phase[i].reserved_peak_bytes > r->peak_reserved_bytes)
+      r->peak_reserved_bytes = r->phase[i].reserved_peak_bytes;
+  if (upper < r->peak_reserved_bytes)
+    upper = r->peak_reserved_bytes;
   r->context_bytes.lower = c[0], r->context_bytes.expected = c[1], r->context_bytes.upper = c[2];
-  r->device_bytes.lower = vram__plus(r->peak_reserved_bytes, c[0]);
-  r->device_bytes.expected = vram__plus(usual, c[1]);
-  r->device_bytes.upper = vram__plus(usual + usual / 2 + 16 * segment, c[2]);
+  r->device_bytes.lower = vram__plus(lower, c[0]);
+  r->device_bytes.expected = vram__plus(r->replayed ? r->peak_reserved_bytes : usual, c[1]);
+  r->device_bytes.upper = vram__plus(upper, c[2]);
+  r->fits = r->device_bytes.expected <= budget && !r->num_ooms;
 }
 
 static void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
@@ -20754,6 +20951,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   uint64_t leaves;
   uint32_t i;
   vram_live *live = s->live;
+  vram__run *run = s->run;
   uint32_t live_cap = s->live_cap;
   uint64_t stop_at = s->stop_at, before_blocks, before_upper;
   vram__cats before;
@@ -20762,6 +20960,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->live = live;
   s->live_cap = live_cap;
   s->stop_at = stop_at;
+  s->run = run;
   s->g = g;
   s->o = o;
   s->r = report;
@@ -20777,7 +20976,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->cap -= sizeof *s->top;
   s->top = (vram__store *)(void *)(s->mem + s->cap);
   vram__zero(s->top, sizeof *s->top);
-  s->watched = o->event || stop_at;
+  s->watched = o->event || stop_at || run;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
@@ -20869,15 +21068,23 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
     if (report->phase[i].allocated_peak_bytes > report->peak_allocated_bytes.lower)
       report->peak_allocated_bytes.lower = report->phase[i].allocated_peak_bytes;
   report->peak_allocated_bytes.expected = report->peak_allocated_bytes.lower;
+  if (run)
+    report->peak_allocated_bytes.lower = s->most_blocks;
   report->peak_allocated_bytes.upper = s->upper_peak;
+  if (report->peak_allocated_bytes.upper < report->peak_allocated_bytes.expected)
+    report->peak_allocated_bytes.upper = report->peak_allocated_bytes.expected;
   if (s->custom | s->custom_most) {
     const uint64_t less = vram__plus(s->custom, s->custom_most);
     uint64_t *lower = &report->peak_allocated_bytes.lower;
     *lower -= less < *lower ? less : *lower;
   }
   report->pinned_bytes = vram__mul(report->inputs_bytes, o->pinned);
-  report->peak_reserved_bytes = (report->peak_allocated_bytes.lower + 2097151) / 2097152 * 2097152;
-  vram__device_bounds(report, o->context_bytes);
+  if (run) {
+    report->replayed = !run->full;
+    report->num_alloc_retries = run->pool.stats.num_alloc_retries;
+    report->num_ooms = run->pool.stats.num_ooms;
+  }
+  vram__device_bounds(report, o->context_bytes, o->budget_bytes);
   report->peak_node = s->peak_node;
   report->peak_phase = s->peak_phase;
   report->events = s->events;
@@ -20915,6 +21122,94 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
   return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
+/* One step more has been played: whose blocks stay. */
+static void vram__run_kept(vram__s *s) {
+  uint32_t i;
+  for (i = 0; i < s->nleaf && i < s->g->nparam + s->g->ninput; i++) {
+    const uint32_t st = s->leaf[i].grad.st;
+    s->run->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
+  }
+  s->run->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
+  s->run->fresh = 0;
+}
+
+/* The whole run on a device with so much room. */
+static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o, uint64_t room,
+                                 void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                 vram__s *s) {
+  const uint64_t pool_bytes = vram_pool_bytes(vram__run_blocks(g), 1);
+  vram_pool_options options = *o->replay;
+  vram_backend device;
+  vram_step_options quiet = *o;
+  vram__run run;
+  vram_result r;
+  uint8_t *at = (uint8_t *)scratch + scratch_bytes;
+  at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
+  vram__zero(&run, sizeof run);
+  vram__zero(&device, sizeof device);
+  device.alloc = vram__run_alloc, device.free = vram__run_free;
+  device.reserve = vram__run_reserve, device.unreserve = vram__run_unreserve;
+  device.map = vram__run_map, device.unmap = vram__run_unmap;
+  device.user = &run;
+  run.room = room;
+  run.next = VRAM__LARGE_SEGMENT;
+  run.gradient = (uint32_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
+  run.fresh = 1;
+  options.streams = 1;
+  if (!options.total_bytes)
+    options.total_bytes = UINT64_C(1) << 40;
+  r = vram_pool_init(&run.pool, &options, &device, at, pool_bytes, NULL);
+  if (r)
+    return r;
+  s->run = &run;
+  quiet.event = NULL;
+  quiet.nodes = NULL;
+  quiet.first_step = 1;
+  if (o->train && !o->first_step) {
+    r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 0);
+    quiet.first_step = 0;
+    if (!r) {
+      vram__run_kept(s);
+      r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+    }
+    if (!r) {
+      vram__run_kept(s);
+      r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+    }
+  } else
+    r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+  s->run = NULL;
+  return r;
+}
+
+/* vram__play with o->replay. */
+static vram_result vram__play_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                  uint64_t scratch_bytes, vram_report *report, vram__s *s) {
+  const uint64_t room = o->replay->total_bytes;
+  uint64_t context;
+  vram_step_options quiet = *o;
+  vram_report tight;
+  vram_result r;
+  if (scratch_bytes < vram__run_bytes(g))
+    return VRAM_ERR_MEMORY;
+  scratch_bytes -= vram__run_bytes(g);
+  r = vram__play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, scratch, scratch_bytes, report,
+                    s);
+  if (!r && !report->replayed)
+    r = vram__play(g, o, scratch, scratch_bytes, report, s);
+  report->scratch_used += vram__run_bytes(g);
+  context = report->context_bytes.expected;
+  if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
+      report->peak_allocated_bytes.lower > o->budget_bytes - context)
+    return r;
+  quiet.event = NULL;
+  quiet.nodes = NULL;
+  r = vram__play_on(g, &quiet, o->budget_bytes - context, scratch, scratch_bytes, &tight, s);
+  report->fits = !r && tight.replayed && !tight.num_ooms;
+  report->num_alloc_retries = tight.num_alloc_retries;
+  return r;
+}
+
 /* What no step can begin with, or NULL. */
 static const char *vram__misuse(const vram_graph *g, const vram_step_options *o, vram_result *why) {
   *why = g->error.code ? g->error.code : VRAM_ERR_VALUE;
@@ -20950,10 +21245,13 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.live = NULL;
   s.live_cap = 0;
   s.stop_at = 0;
+  s.run = NULL;
   s.problem_node = NULL;
   s.problem = vram__misuse(g, o, &r);
   if (s.problem)
     vram__zero(report, sizeof *report);
+  else if (o->replay)
+    r = vram__play_run(g, o, scratch, scratch_bytes, report, &s);
   else
     r = vram__play(g, o, scratch, scratch_bytes, report, &s);
   if (err) {
@@ -20986,6 +21284,8 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
     vram__zero(&silent, sizeof silent);
   silent.event = NULL;
   silent.nodes = NULL;
+  silent.replay = NULL;
+  s.run = NULL;
   if (vram__misuse(g, &silent, &r))
     return r;
   s.live = list;
@@ -21049,6 +21349,7 @@ typedef struct vram__solver {
   int64_t most;
   uint32_t streak; /* trials in a row that ended on the same side as the last one */
   uint32_t slow;   /* trials since low and high came half as near */
+  int probes;      /* what comes now is tried at hazard */
   int64_t width;
   vram__point seen[VRAM__SEEN];
   uint32_t nseen;
@@ -21117,12 +21418,12 @@ static int vram__solve_parse(vram__solver *v) {
   return vram__solve_kind(v);
 }
 
-/* A step of the graph as it stands. */
-static int vram__solve_step(vram__solver *v) {
-  uint32_t i;
-  uint64_t bytes;
+/* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
+ */
+static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
   v->step.checkpoint = NULL;
   v->step.ncheckpoint = 0;
+  v->step.replay = replay;
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
@@ -21138,13 +21439,35 @@ static int vram__solve_step(vram__solver *v) {
   }
   if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &v->step)))
     return VRAM__FAILED;
-  vram_step(&v->g, &v->step, v->scratch, v->scratch_bytes, &v->now.report, &v->error);
-  v->now.report.peak_node = NULL;
-  if (v->error.code) {
-    vram__zero(&v->now.report, sizeof v->now.report);
-    if (v->error.code != VRAM_ERR_OVERFLOW)
-      return vram__solve_kind(v);
-  }
+  vram_step(&v->g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  report->peak_node = NULL;
+  if (v->error.code)
+    vram__zero(report, sizeof *report);
+  return v->error.code ? vram__solve_kind(v) : report->fits ? VRAM__FITS : VRAM__TOO_LARGE;
+}
+
+/* v->now, played without replay, as its replay decides. That takes several times as long, so it is
+   asked only where it may say something else: neither is what is allocated more than the budget has
+   room for, nor twice that and 64 MiB less. */
+static int vram__solve_verdict(vram__solver *v, int kind) {
+  const vram_report *r = &v->now.report;
+  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  vram_report replayed;
+  if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
+      most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
+      (v->probes && kind != VRAM__FITS))
+    return kind;
+  return vram__solve_play(v, v->o->step.replay, &replayed);
+}
+
+/* A step of the graph as it stands; v->now's report becomes its. */
+static int vram__solve_step(vram__solver *v) {
+  uint32_t i;
+  uint64_t bytes;
+  int kind = vram__solve_play(v, NULL, &v->now.report);
+  if (v->error.code && v->error.code != VRAM_ERR_OVERFLOW)
+    return kind;
   bytes = v->error.code ? UINT64_MAX : v->now.report.device_bytes.expected;
   for (i = 0; i < v->nseen && !v->s->larger; i++)
     if (v->seen[i].value < v->now.value
@@ -21159,7 +21482,22 @@ static int vram__solve_step(vram__solver *v) {
   v->seen[v->nseen].value = v->now.value;
   v->seen[v->nseen].blocks = v->now.report.peak_allocated_bytes.upper;
   v->seen[v->nseen++].bytes = bytes;
-  return bytes <= v->o->budget_bytes ? VRAM__FITS : VRAM__TOO_LARGE;
+  return vram__solve_verdict(v, kind);
+}
+
+/* The report of a trial that is part of the solution is that of its replay. */
+static int vram__solve_report(vram__solver *v, vram_trial *t) {
+  if (!v->o->step.replay || !t->value || !t->report.device_bytes.expected)
+    return 1;
+  if (v->o->segments)
+    v->step.checkpoint_segments = (uint32_t)t->value;
+  else {
+    v->set[v->nset - 1].value = t->value;
+    if (vram__solve_parse(v) != VRAM__FITS)
+      return 0;
+  }
+  vram__solve_play(v, v->o->step.replay, &t->report);
+  return !v->error.code;
 }
 
 /* One value of the dim; v->now becomes it. */
@@ -21184,7 +21522,7 @@ static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
 
 /* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
 static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
-  const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SEGMENT;
+  const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
   const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
   return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
 }
@@ -21356,7 +21694,9 @@ static vram_result vram__solve_dim(vram__solver *v) {
   do {
     if (vram__solve_bracket(v) == VRAM__FAILED)
       return v->error.code;
+    v->probes = 1;
     kind = vram__solve_probe(v);
+    v->probes = 0;
     if (kind == VRAM__FAILED)
       return v->error.code;
     if (kind == VRAM__FITS) {
@@ -21424,6 +21764,7 @@ static vram_result vram__solve_begin(vram__solver *v) {
   v->step = o->step;
   v->step.event = NULL;
   v->step.nodes = NULL;
+  v->step.budget_bytes = o->budget_bytes;
   for (i = 0; i < o->nset; i++)
     v->set[i] = o->set[i];
   v->nset = o->nset;
@@ -21472,6 +21813,10 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   r = vram__solve_begin(&v);
   if (!r)
     r = o->segments ? vram__solve_segments(&v) : vram__solve_dim(&v);
+  if (!r && !(vram__solve_report(&v, &solution->fits) && vram__solve_report(&v, &solution->next) &&
+              vram__solve_report(&v, &solution->eights) &&
+              vram__solve_report(&v, &solution->power) && vram__solve_report(&v, &solution->least)))
+    r = v.error.code;
   if (v.range)
     allocator->free(allocator->user, v.range, v.range_bytes);
   if (v.scratch)

@@ -110,6 +110,54 @@ static PLAY_UNUSED void property_again(play *p, const vram_step_options *options
   p->report = first;
 }
 
+/* The same step in a replay: what is requested stays, blocks hold it, segments hold the blocks; on
+   a device that has just as much nothing changes, on one with a little less than the blocks it
+   ends. */
+static PLAY_UNUSED void property_replayed(play *p, const vram_step_options *options) {
+  const vram_report plain = p->report;
+  const uint64_t hash = play_hash(p);
+  vram_step_options o = *options;
+  vram_pool_options pool;
+  vram_report first;
+  int i, peak = 0;
+  memset(&pool, 0, sizeof pool);
+  o.replay = &pool;
+  if (!NEED(play_step(p, &o) == VRAM_OK) || !NEED(p->report.replayed))
+    return;
+  EQUAL(play_hash(p), hash);
+  CHECK(p->report.scratch_used <= p->scratch_bytes);
+  EQUAL(p->report.num_ooms, 0);
+  EQUAL(p->report.num_alloc_retries, 0);
+  EQUAL(p->report.saved_bytes, plain.saved_bytes);
+  EQUAL(p->report.peak_requested_bytes, plain.peak_requested_bytes);
+  EQUAL(p->report.peak_allocated_bytes.lower, plain.peak_allocated_bytes.lower);
+  CHECK(p->report.peak_allocated_bytes.expected >= plain.peak_allocated_bytes.lower);
+  CHECK(p->report.peak_reserved_bytes >= p->report.peak_allocated_bytes.expected);
+  CHECK(p->report.device_bytes.expected <= p->report.device_bytes.upper);
+  for (i = 0; i < VRAM_PHASE_COUNT; i++) {
+    const vram_phase_report *a = &p->report.phase[i], *b = &plain.phase[i];
+    EQUAL(a->requested_bytes, b->requested_bytes);
+    EQUAL(a->requested_peak_bytes, b->requested_peak_bytes);
+    if (i && (i == VRAM_PHASE_FORWARD || options->train)) {
+      CHECK(a->allocated_bytes >= b->allocated_bytes && a->reserved_bytes >= a->allocated_bytes);
+      CHECK(a->reserved_peak_bytes >= a->allocated_peak_bytes && a->reserved_bytes % 2097152 == 0);
+    }
+    if (a->allocated_peak_bytes > p->report.phase[peak].allocated_peak_bytes)
+      peak = i;
+  }
+  EQUAL(p->report.peak_allocated_bytes.expected, p->report.phase[peak].allocated_peak_bytes);
+  first = p->report;
+  o.context_bytes = VRAM_NO_CONTEXT;
+  o.budget_bytes = first.peak_reserved_bytes;
+  CHECK(play_step(p, &o) == VRAM_OK && p->report.fits);
+  EQUAL(p->report.num_alloc_retries, 0);
+  EQUAL(p->report.peak_reserved_bytes, first.peak_reserved_bytes);
+  o.budget_bytes = plain.peak_allocated_bytes.lower - 1;
+  if (plain.peak_allocated_bytes.lower > 1)
+    CHECK(play_step(p, &o) == VRAM_OK && !p->report.fits);
+  p->report = plain;
+}
+
 /* b is the same model with a larger dim: no figure is lower. */
 static PLAY_UNUSED void property_grown(const play *a, const play *b) {
   const vram_report *x = &a->report, *y = &b->report;

@@ -81,7 +81,7 @@ static void graphs(const char *text, size_t len) {
   EQUAL(vram_parse(&g, text, len, NULL, 0, &e), VRAM_ERR_MEMORY);
 }
 
-static void steps(const char *text, size_t len, const char *mode) {
+static void steps(const char *text, size_t len, const char *mode, const vram_pool_options *replay) {
   play p;
   uint64_t want;
   size_t need, size, shift = 3;
@@ -90,7 +90,7 @@ static void steps(const char *text, size_t len, const char *mode) {
   vram_report whole;
   memset(&p, 0, sizeof p);
   if (!NEED(play_mode(mode, &o)) || play_parse(&p, text, len, NULL, 0) ||
-      !NEED(play_options(text, &p.graph, &o, ranges, 64)) ||
+      !NEED(play_options(text, &p.graph, &o, ranges, 64)) || (o.replay = replay, 0) ||
       play_step(&p, &o) == VRAM_ERR_UNSUPPORTED || !NEED(p.error.code == VRAM_OK)) {
     play_end(&p);
     return;
@@ -118,8 +118,8 @@ static void steps(const char *text, size_t len, const char *mode) {
       test_passed++;
     free(b.base);
   }
-  /* the live set too */
-  {
+  /* the live set too, which needs no replay */
+  if (!replay) {
     block b = block_new(need / 2, shift);
     uint32_t count = 7;
     vram_live live[4];
@@ -139,8 +139,10 @@ int main(int argc, char **argv) {
                                       "train_bf16_adamw",
                                       "train_fp32_adamw_accumulate2",
                                       "train_fp32_adamw_keepgrads.first"};
+  vram_pool_options pool;
   int i;
   size_t k, len = 0;
+  memset(&pool, 0, sizeof pool);
   for (i = 1; i < argc; i++) {
     char *text = play_file(argv[i], &len);
     if (!NEED(text != NULL))
@@ -148,7 +150,9 @@ int main(int argc, char **argv) {
     snprintf(test_where, sizeof test_where, "%s", argv[i]);
     graphs(text, len);
     for (k = 0; k < sizeof modes / sizeof *modes; k++)
-      steps(text, len, modes[k]);
+      steps(text, len, modes[k], NULL);
+    steps(text, len, "infer", &pool);
+    steps(text, len, "train_amp_bf16_adamw", &pool);
     free(text);
   }
   *test_where = 0;

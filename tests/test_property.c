@@ -42,6 +42,7 @@ static void one_text(const char *path) {
       continue;
     property_events(&p, &o);
     property_again(&p, &o);
+    property_replayed(&p, &o);
     if (grown && NEED(play_step(&q, &o) == VRAM_OK))
       property_grown(&p, &q);
   }

@@ -80,6 +80,8 @@ static const char help_main[] =
   "                        and number of multiprocessors (vram list gpus)\n"                       \
   "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
   "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
+  "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
+  "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
   "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
   "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
   "  --rules torch|torch-2.15|ideal\n"                                                             \
@@ -111,9 +113,9 @@ static const char help_fit[] =
     "                        width, depth (the rounds of a loop); or the fewest\n"
     "                        segments of checkpoint_sequential\n"
     "\n"
-    "A size fits if the device's expected bytes, with the CUDA context, are within\n"
-    "the budget. The answer and the next size, which does not fit, are both played\n"
-    "as steps, nothing is guessed.\n"
+    "A size fits if a whole run (model to the device, three steps), replayed through\n"
+    "the caching allocator, finds its memory in the budget less the CUDA context.\n"
+    "The answer and the next size, which does not fit, were both played.\n"
     "\n" HELP_STEP "output\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
@@ -352,6 +354,7 @@ typedef struct job {
   const char *model, *events, *svg, *html, *optimizer, *gpu, *checkpoint;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
+  vram_pool_options pool; /* of the replay */
   vram_dim dims[VRAM_MAX_DIMS];
   uint32_t ndims;
   uint64_t budget, gpu_bytes;
@@ -426,7 +429,7 @@ static int option(job *j, const char *a, char *v) {
     return j->explain = 1;
   if (!in(a, "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
              "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
-             "--rules --events --svg --html --units --solve"))
+             "--rules --events --svg --html --units --solve --alloc-conf"))
     return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!v || !strncmp(v, "--", 2))
     return bad("no value behind", a, NULL), 0;
@@ -527,6 +530,10 @@ static int option(job *j, const char *a, char *v) {
     j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
     if (!j->solve && !j->segments && strcmp(v, "batch"))
       return bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0;
+  } else if (!strcmp(a, "--alloc-conf")) {
+    vram_error err;
+    if (vram_pool_config(v, &j->pool, &err))
+      return fprintf(stderr, "vram: --alloc-conf: %s\n", err.text), 0;
   } else if (!strcmp(a, "--events"))
     j->events = v;
   else if (!strcmp(a, "--svg"))
@@ -591,10 +598,12 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf(",\"phases\":{");
   for (i = VRAM_PHASE_FORWARD; i <= n; i++)
     printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
-           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64 "}",
+           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64
+           ",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
            i > VRAM_PHASE_FORWARD ? "," : "", phase_name[i], r->phase[i].requested_bytes,
            r->phase[i].requested_peak_bytes, r->phase[i].allocated_bytes,
-           r->phase[i].allocated_peak_bytes);
+           r->phase[i].allocated_peak_bytes, r->phase[i].reserved_bytes,
+           r->phase[i].reserved_peak_bytes);
   printf("},\"peak_phase\":\"%s\",\"peak_node\":", phase_name[r->peak_phase]);
   vram_node_name(r->peak_node, name, sizeof name);
   json_text(stdout, name);
@@ -703,8 +712,10 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
         putchar('#');
     printf("%s\n", plain);
   }
-  printf("\nallocated    %11s  at least; at most %s\n", human(r->peak_allocated_bytes.lower),
-         human(r->peak_allocated_bytes.upper));
+  printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
+         human(r->peak_allocated_bytes.expected), human(r->peak_allocated_bytes.upper));
+  printf("reserved     %11s  in its segments%s\n", human(r->peak_reserved_bytes),
+         r->replayed ? "" : ", at least");
   printf("device       %11s  with the CUDA context (%s to %s)\n\n", human(r->device_bytes.expected),
          human(r->device_bytes.lower), human(r->device_bytes.upper));
   printf("%s%-12s %11s %11s%s\n", bold, "phase", "end", "peak", plain);
@@ -725,6 +736,9 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", bold, fits ? "fits" : "DOES NOT FIT", plain,
            human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && fits && r->device_bytes.expected > j->budget)
+    printf("but only just: %" PRIu64 " times all that is cached goes back to the device (slow)\n",
+           r->num_alloc_retries);
 }
 
 static void print_terms(const vram_report *r) {
@@ -879,6 +893,7 @@ static int scene_begin(scene *s, const job *j, const vram_graph *g, void *scratc
     return out_of_memory();
   vram_step_live(g, &o, scratch, bytes, r, s->live, s->nlive, &s->nlive);
   vram_timeline_init(&s->timeline, s->columns, columns, r->before_category_bytes);
+  o.replay = NULL;
   o.event = vram_timeline_add;
   o.user = &s->timeline;
   vram_step(g, &o, scratch, bytes, &again, NULL);
@@ -961,6 +976,7 @@ static int arguments(job *j, int argc, char **argv) {
                j->fit ? "vram fit MODEL; vram fit -h" : "vram estimate MODEL; vram estimate -h");
   if (j->gpu && !j->has_budget)
     j->budget = j->gpu_bytes, j->has_budget = 1;
+  j->o.budget_bytes = j->budget;
   if (j->training && !j->o.train)
     return bad("an option of training without --train:", j->training, NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
@@ -1014,6 +1030,7 @@ static int estimate(int argc, char **argv) {
   uint64_t need;
   FILE *ev = NULL;
   memset(&j, 0, sizeof j);
+  j.o.replay = &j.pool;
   status = arguments(&j, argc, argv);
   if (status || !j.model)
     return status;
@@ -1084,15 +1101,19 @@ static int estimate(int argc, char **argv) {
       goto done;
     }
     fprintf(ev, "phase,action,id,size,category,node\n");
-    j.o.event = event_line;
-    j.o.user = ev;
-    vram_step(&g, &j.o, scratch, need, &r, NULL);
+    vram_step_options o = j.o;
+    vram_report again;
+    o.event = event_line;
+    o.user = ev;
+    o.replay = NULL;
+    o.nodes = NULL;
+    vram_step(&g, &o, scratch, need, &again, NULL);
     if (ev != stdout && ((i = ferror(ev)), fclose(ev) || i)) {
       status = cannot("write", j.events, OTHER);
       goto done;
     }
   }
-  fits = !j.has_budget || r.device_bytes.expected <= j.budget;
+  fits = !j.has_budget || r.fits;
   if (j.svg || j.html) {
     status = write_pictures(&j, &g, scratch, need, &r, fits);
     if (status)
@@ -1247,6 +1268,7 @@ static int fit(int argc, char **argv) {
   size_t len = 0;
   int status;
   memset(&j, 0, sizeof j);
+  j.o.replay = &j.pool;
   memset(&o, 0, sizeof o);
   j.fit = 1;
   status = arguments(&j, argc, argv);

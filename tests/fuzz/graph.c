@@ -531,6 +531,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   property_events(&p, &o);
   property_again(&p, &o);
+  property_replayed(&p, &o);
   build(&larger, data + 1, size - 1, 3 + data[1] % 5);
   grown =
       play_parse(&q, larger.text, larger.len, NULL, 0) == VRAM_OK && play_step(&q, &o) == VRAM_OK;
