@@ -2150,7 +2150,8 @@ typedef struct vram_step_options {
   uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
   uint64_t context_bytes;       /* CUDA context and libraries; 0: not known, usually 512 MiB */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
-     the device, then (train, not first_step) two steps, then the step that the report tells of.
+     the device, then two steps (none for first_step; without train one whose results are gone),
+     then the step that the report tells of.
      total_bytes: what the device has for this process; 0: as much as it takes */
   const vram_pool_options *replay;
   uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
@@ -21122,9 +21123,14 @@ static vram_result vram__play(const vram_graph *g, const vram_step_options *o, v
   return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
-/* One step more has been played: whose blocks stay. */
+/* One step more has been played: whose blocks stay. A forward pass's results go. */
 static void vram__run_kept(vram__s *s) {
   uint32_t i;
+  for (i = 1; i <= s->nstore && !s->train; i++) {
+    const vram__store *st = s->top - i;
+    if (st->base == i && st->srefs && st->id != UINT32_MAX)
+      vram__run_put(s->run, st->block);
+  }
   for (i = 0; i < s->nleaf && i < s->g->nparam + s->g->ninput; i++) {
     const uint32_t st = s->leaf[i].grad.st;
     s->run->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
@@ -21141,8 +21147,10 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
+  const uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__run run;
   vram_result r;
+  uint32_t i;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
   vram__zero(&run, sizeof run);
@@ -21165,19 +21173,14 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   quiet.event = NULL;
   quiet.nodes = NULL;
   quiet.first_step = 1;
-  if (o->train && !o->first_step) {
-    r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 0);
+  for (i = 0; i < before && !r; i++) {
+    r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, i ? 1 + s->rnn_reset : 0);
+    if (!r)
+      vram__run_kept(s);
     quiet.first_step = 0;
-    if (!r) {
-      vram__run_kept(s);
-      r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
-    }
-    if (!r) {
-      vram__run_kept(s);
-      r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
-    }
-  } else
-    r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+  }
+  if (!r)
+    r = vram__run_step(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
   s->run = NULL;
   return r;
 }
