@@ -37,7 +37,7 @@
      >>pool      a caching allocator
      >>step      one step as a stream of events, and the report
      >>solve     the largest value of a dim that fits a budget
-     >>writer    a step as a picture
+     >>writer    steps and ledgers as pictures, files and text
    and in the implementation only
      >>text      what replaces libc        >>dims    sizes and strides
      >>rules     constants of PyTorch and the libraries that it calls
@@ -768,6 +768,9 @@
 #define vram_timeline_add VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_add)
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
 #define vram_timeline_init VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_init)
+#define vram_write_log VRAM__JOIN(VRAM_NAMESPACE, vram_write_log)
+#define vram_write_oom VRAM__JOIN(VRAM_NAMESPACE, vram_write_oom)
+#define vram_write_summary VRAM__JOIN(VRAM_NAMESPACE, vram_write_summary)
 #define vram_write_svg VRAM__JOIN(VRAM_NAMESPACE, vram_write_svg)
 #endif
 
@@ -1731,7 +1734,7 @@ typedef struct vram_event {
   int32_t split;        /* partly in use (PyTorch's inactive_split), and the number of pieces */
   uint32_t owner;       /* who asked, as vram_ledger_owner numbers them; 0: not known */
   uint8_t device;       /* ordinal, VRAM_HOST */
-  uint8_t small;        /* 1: of the pool for requests up to 1 MiB */
+  uint8_t small_pool;   /* 1: of the pool for requests up to 1 MiB */
   uint8_t whole;        /* 1: a segment of its own, no pool in between: counts as reserved, too */
   uint8_t kind;         /* the caller's: by which call; counted by kind */
   uint8_t waited;       /* FREE: FREE_REQUESTED came before; a ledger knows by itself */
@@ -1879,12 +1882,13 @@ typedef struct vram_ledger {
   uint32_t *owner_hash;
   vram_allocation *live;
   struct vram__group *group;
-  struct vram__lost *lost_of; /* [device][small + 2 * whole] */
+  struct vram__lost *lost_of; /* [device][small_pool + 2 * whole] */
   vram_event *trace;
   uint64_t trace_count;
   uint64_t peak_serial;
   uint64_t category_peak[VRAM_CATEGORY_COUNT], category_serial[VRAM_CATEGORY_COUNT];
-  int64_t various[4]; /* what finds no place in `group`: count and bytes, now and at the mark */
+  int64_t various[4];  /* what finds no place in `group`: count and bytes, now and at the mark */
+  uint64_t mark_bytes; /* `bytes` at the mark */
   uint32_t live_mask, owner_mask, group_mask, ngroup;
 } vram_ledger;
 
@@ -2050,7 +2054,7 @@ typedef struct vram_piece {
   uint64_t segment, segment_bytes; /* of a growing one: the mapped stretch that the piece is in */
   uint64_t address, bytes, requested, stream;
   int state; /* 0: free, 1: handed out, 2: given back, and streams still use it */
-  int small, expandable;
+  int small_pool, expandable;
 } vram_piece;
 
 /* Memory for so many blocks (handed out and free, and one more for each stream that a block that
@@ -2405,8 +2409,9 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
                                 vram_error *err);
 
 /* >>writer ====================================================================================
-   A step as a picture. Events, predicted or observed, are gathered in a timeline of as many columns
-   as the caller has memory for; what is written goes to the caller's sink, piece by piece.
+   A step as a picture; what a ledger knows as files and text. Events, predicted or observed, are
+   gathered in a timeline of as many columns as the caller has memory for; what is written goes to
+   the caller's sink, piece by piece.
 
      uint64_t n = vram_timeline_bytes(512);
      vram_timeline t;
@@ -2492,6 +2497,54 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
                                     const vram_live *live, uint32_t nlive,
                                     const vram_svg_options *options, void *scratch,
                                     uint64_t scratch_bytes, const vram_sink *sink);
+
+/* ---- what a ledger knows, as files and as text ----
+   These need no memory but some KiB of stack. They hold the ledger's lock while they write, so the
+   sink must not call the ledger. VRAM_ERR_WRITE: the sink has ended it. */
+
+/* Counters as torch.cuda.memory_summary() prints them; abbreviated: without the two pools. */
+VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t device,
+                                        int abbreviated, const vram_sink *sink);
+
+/* A mark (vram_ledger_mark, with the caller's list of cap changes) as lines of a log:
+     At train.c line 88: step                          total 76.4 MiB (+63.0 MiB), peak 80.1 MiB
+     + |      7 *  9.00 MiB |  63.0 MiB | model.c:12 layer weights
+   A change beyond the list is counted in a last line. Any of file, function may be NULL. */
+VRAM_API vram_result vram_write_log(vram_ledger *l, const char *file, uint32_t line,
+                                    const char *function, vram_change *list, uint32_t cap,
+                                    const vram_sink *sink);
+
+#define VRAM_UNKNOWN UINT64_MAX
+
+/* Another process that uses the device. */
+typedef struct vram_process {
+  uint64_t pid;
+  uint64_t bytes;   /* VRAM_UNKNOWN: the driver does not say */
+  const char *name; /* NULL: not known */
+} vram_process;
+
+/* A request that failed. All zero but `bytes`: nothing else is known. */
+typedef struct vram_oom {
+  uint64_t bytes;        /* that the caller asked for */
+  uint64_t device_bytes; /* that the device was asked for; 0: the same */
+  uint64_t stream;
+  uint32_t device, owner;
+  const char *call;      /* "cudaMalloc"; NULL: not known */
+  const vram_pool *pool; /* that was asked; NULL: none */
+  uint64_t limit_bytes;  /* that may be reserved; 0: all */
+  /* the device, from the driver; 0 and VRAM_UNKNOWN: not known. has_view 0: none of it */
+  int has_view;
+  uint64_t total_bytes;
+  uint64_t free_bytes;         /* VRAM_UNKNOWN: not known; 0 is 0 */
+  uint64_t process_bytes;      /* of this process in all */
+  const vram_process *process; /* others */
+  uint32_t nprocess;
+} vram_oom;
+
+/* Why there was no memory. It begins as PyTorch's message does, and says who asked for how much,
+   who holds what, whose memory the rest is, why no free block could be used, and what would help
+   here. It cannot fail but by the sink. */
+VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
 
 #endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
@@ -2615,16 +2668,19 @@ static void vram__puts(char *to, uint32_t cap, uint32_t *n, const char *z) {
   vram__put(to, cap, n, z, vram__len(z));
 }
 
-static void vram__puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
+static void vram__putu(char *to, uint32_t cap, uint32_t *n, uint64_t u) {
   char t[24];
   uint32_t i = sizeof t;
-  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
   do
     t[--i] = (char)('0' + (char)(u % 10)), u /= 10;
   while (u);
-  if (v < 0)
-    t[--i] = '-';
   vram__put(to, cap, n, t + i, (uint32_t)sizeof t - i);
+}
+
+static void vram__puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
+  if (v < 0)
+    vram__put(to, cap, n, "-", 1);
+  vram__putu(to, cap, n, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 /* a * b, or VRAM_OVERFLOW. */
@@ -7188,8 +7244,8 @@ static inline void vram__tally_by(vram_stat *s, int64_t n) {
 #define VRAM__BOTH(stat, how, n)                                                                   \
   (vram__tally_##how(&m->stat[VRAM_POOL_ALL], n), vram__tally_##how(&m->stat[pool], n))
 
-static uint32_t vram__pool_class(uint32_t small) {
-  return small ? VRAM_POOL_SMALL : VRAM_POOL_LARGE;
+static uint32_t vram__pool_class(uint32_t small_pool) {
+  return small_pool ? VRAM_POOL_SMALL : VRAM_POOL_LARGE;
 }
 
 static void vram__count_segment(vram_memory_stats *m, uint32_t pool, uint64_t bytes, int grows,
@@ -7404,7 +7460,7 @@ static void vram__trace_free(vram_ledger *l, const vram_allocation *a, const vra
   e.owner = a->owner;
   e.device = a->device;
   e.kind = a->kind;
-  e.small = (a->flags & VRAM_LIVE_SMALL) != 0;
+  e.small_pool = (a->flags & VRAM_LIVE_SMALL) != 0;
   e.whole = (a->flags & VRAM_LIVE_WHOLE) != 0;
   e.waited = completed && (a->flags & VRAM_LIVE_WAITS);
   vram__trace(l, &e);
@@ -7445,7 +7501,7 @@ static int vram__ledger_free_lost(vram_ledger *l, const vram_event *e) {
   if (!l->lost)
     return 0;
   d = !e ? 0 : e->device == VRAM_HOST ? l->options.devices : e->device;
-  k = !e ? 2 : (e->small ? 1u : 0u) + (e->whole ? 2u : 0u);
+  k = !e ? 2 : (e->small_pool ? 1u : 0u) + (e->whole ? 2u : 0u);
   if (d > l->options.devices)
     d = 0;
   /* as it says; else any of the device; else any */
@@ -7495,10 +7551,11 @@ static void vram__ledger_alloc(vram_ledger *l, const vram_event *e, uint64_t key
     vram__ledger_remove(l, i, NULL, time);
     i = vram__live_at(l, key);
   }
-  vram__count(m, vram__pool_class(e->small), e->whole, bytes, block, l->options.oversize_bytes);
+  vram__count(m, vram__pool_class(e->small_pool), e->whole, bytes, block,
+              l->options.oversize_bytes);
   if (l->nlive == l->options.live) {
     vram__lost *of =
-        l->lost_of + (uint64_t)(m - l->device) * 4 + (e->small ? 1 : 0) + (e->whole ? 2 : 0);
+        l->lost_of + (uint64_t)(m - l->device) * 4 + (e->small_pool ? 1 : 0) + (e->whole ? 2 : 0);
     of->count++;
     of->bytes += bytes;
     of->block_bytes += block;
@@ -7521,7 +7578,7 @@ static void vram__ledger_alloc(vram_ledger *l, const vram_event *e, uint64_t key
   a->category = (uint8_t)vram__category_of(e->category);
   a->device = e->device;
   a->kind = e->kind < VRAM_KINDS_MAX ? e->kind : VRAM_KINDS_MAX - 1;
-  a->flags = (uint8_t)((e->small ? VRAM_LIVE_SMALL : 0) | (e->whole ? VRAM_LIVE_WHOLE : 0));
+  a->flags = (uint8_t)((e->small_pool ? VRAM_LIVE_SMALL : 0) | (e->whole ? VRAM_LIVE_WHOLE : 0));
   w = l->owner + a->owner;
   vram__tally_up(&l->kind[a->kind], bytes);
   if (e->device == VRAM_HOST)
@@ -7565,7 +7622,7 @@ static void vram__ledger_becomes(vram_ledger *l, const vram_event *e, uint32_t i
 /* What was there before the step: its bytes, no counts, no owner. */
 static void vram__ledger_before(vram_ledger *l, const vram_event *e) {
   vram_memory_stats *m = vram__stats_of(l, e->device);
-  const uint32_t c = vram__category_of(e->category), pool = vram__pool_class(e->small);
+  const uint32_t c = vram__category_of(e->category), pool = vram__pool_class(e->small_pool);
   const uint64_t block = e->block_bytes ? e->block_bytes : e->bytes;
   if (!m) {
     l->unknown_devices++;
@@ -7597,7 +7654,7 @@ static void vram__ledger_before(vram_ledger *l, const vram_event *e) {
 
 static void vram__ledger_other(vram_ledger *l, const vram_event *e) {
   vram_memory_stats *m = vram__stats_of(l, e->device);
-  const uint32_t pool = vram__pool_class(e->small);
+  const uint32_t pool = vram__pool_class(e->small_pool);
   const uint64_t oversize = l->options.oversize_bytes;
   if (!m) {
     l->unknown_devices++;
@@ -7674,7 +7731,7 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
   }
   m = vram__stats_of(l, e->device);
   if (m && (e->split || e->split_bytes)) {
-    const uint32_t pool = vram__pool_class(e->small);
+    const uint32_t pool = vram__pool_class(e->small_pool);
     VRAM__BOTH(inactive_split, by, e->split);
     VRAM__BOTH(inactive_split_bytes, by, e->split_bytes);
   }
@@ -8014,6 +8071,7 @@ static uint32_t vram__ledger_mark(vram_ledger *l, vram_change *list, uint32_t ca
   vram__top top = vram__top_of(list, cap, sizeof *list, vram__larger_change);
   vram_change c;
   uint32_t i, n = 0;
+  l->mark_bytes = l->bytes;
   if (!l->options.groups)
     return 0;
   vram__zero(&c, sizeof c);
@@ -8149,9 +8207,9 @@ static inline void vram__stat_more(vram_stat *s, uint64_t n) {
 }
 
 /* of all and of the class */
-static inline void vram__stat_up(vram_stat *s, int small, uint64_t n) {
+static inline void vram__stat_up(vram_stat *s, int small_pool, uint64_t n) {
   vram__stat_more(s + VRAM_POOL_ALL, n);
-  vram__stat_more(s + VRAM_POOL_LARGE - small, n);
+  vram__stat_more(s + VRAM_POOL_LARGE - small_pool, n);
 }
 
 static inline void vram__stat_less(vram_stat *s, uint64_t n) {
@@ -8159,17 +8217,17 @@ static inline void vram__stat_less(vram_stat *s, uint64_t n) {
   s->freed += n;
 }
 
-static inline void vram__stat_down(vram_stat *s, int small, uint64_t n) {
+static inline void vram__stat_down(vram_stat *s, int small_pool, uint64_t n) {
   vram__stat_less(s + VRAM_POOL_ALL, n);
-  vram__stat_less(s + VRAM_POOL_LARGE - small, n);
+  vram__stat_less(s + VRAM_POOL_LARGE - small_pool, n);
 }
 
 static inline int vram__is_small(const vram__block *b) {
   return (b->flags & VRAM__SMALL_CLASS) != 0;
 }
 
-static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int small) {
-  return p->bins + 2 * stream + (uint32_t)small;
+static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int small_pool) {
+  return p->bins + 2 * stream + (uint32_t)small_pool;
 }
 
 /* ---- trees: heaps by a hash of the index. Free blocks by size and address, unmapped ones by
@@ -8446,7 +8504,7 @@ static void vram__pool_event(const vram_pool *p, vram_action action, const vram_
   e.block_bytes = b->size;
   e.stream = p->stream[b->stream];
   e.device = p->options.device;
-  e.small = (uint8_t)vram__is_small(b);
+  e.small_pool = (uint8_t)vram__is_small(b);
   e.split_bytes = split_bytes;
   e.split = split;
   p->options.event(p->options.user, &e);
@@ -8460,50 +8518,50 @@ static inline void vram__pool_tell(const vram_pool *p, vram_action action, const
 
 /* ---- segments */
 
-static void vram__reserve_more(vram_pool *p, int small, uint64_t bytes) {
-  vram__stat_up(p->stats.reserved_bytes, small, bytes);
+static void vram__reserve_more(vram_pool *p, int small_pool, uint64_t bytes) {
+  vram__stat_up(p->stats.reserved_bytes, small_pool, bytes);
   p->stats.num_device_alloc++;
 }
 
-static void vram__reserve_less(vram_pool *p, int small, uint64_t bytes) {
-  vram__stat_down(p->stats.reserved_bytes, small, bytes);
+static void vram__reserve_less(vram_pool *p, int small_pool, uint64_t bytes) {
+  vram__stat_down(p->stats.reserved_bytes, small_pool, bytes);
   p->stats.num_device_free++;
 }
 
 static void vram__piece_new(vram_pool *p, uint32_t x, uint64_t address, uint64_t bytes,
-                            uint32_t stream, int small, uint32_t flags) {
+                            uint32_t stream, int small_pool, uint32_t flags) {
   vram__block *b = p->block + x;
   vram__zero(b, sizeof *b);
   b->address = address;
   b->size = bytes;
   b->stream = (uint8_t)stream;
-  b->flags = (uint8_t)(VRAM__PIECE | flags | (small ? (uint32_t)VRAM__SMALL_CLASS : 0u));
+  b->flags = (uint8_t)(VRAM__PIECE | flags | (small_pool ? (uint32_t)VRAM__SMALL_CLASS : 0u));
 }
 
 /* release_block: a segment that is one free block goes back. */
 static void vram__segment_free(vram_pool *p, uint32_t x) {
   const vram__block *b = p->block + x;
-  const int small = vram__is_small(b);
+  const int small_pool = vram__is_small(b);
   vram__bins_remove(p, x);
   p->backend.free(p->backend.user, b->address, b->size, p->stream[b->stream]);
-  vram__reserve_less(p, small, b->size);
-  vram__stat_down(p->stats.segment, small, 1);
+  vram__reserve_less(p, small_pool, b->size);
+  vram__stat_down(p->stats.segment, small_pool, 1);
   if (b->size >= p->options.max_split_size)
     vram__stat_less(&p->stats.oversize_segments, 1);
   vram__pool_tell(p, VRAM_SEGMENT_FREE, b, b->size, 0, 0);
   vram__block_gone(p, x);
 }
 
-static inline uint64_t vram__granule(const vram_pool *p, int small) {
-  return small ? VRAM__SMALL_SEGMENT : p->options.large_segment_size;
+static inline uint64_t vram__granule(const vram_pool *p, int small_pool) {
+  return small_pool ? VRAM__SMALL_SEGMENT : p->options.large_segment_size;
 }
 
 /* map_block: the first bytes of an unmapped block get memory, in whole granules; it is free then,
    merged with its neighbours. Returns the free block, 0: no memory. */
 static uint32_t vram__map(vram_pool *p, uint32_t x, uint64_t bytes) {
   vram__block *b = p->block + x;
-  const int small = vram__is_small(b);
-  const uint64_t granule = vram__granule(p, small);
+  const int small_pool = vram__is_small(b);
+  const uint64_t granule = vram__granule(p, small_pool);
   const uint64_t mapped = (bytes + granule - 1) / granule * granule;
   uint32_t rest;
   if (!p->backend.map(p->backend.user, b->address, mapped, granule))
@@ -8515,7 +8573,7 @@ static uint32_t vram__map(vram_pool *p, uint32_t x, uint64_t bytes) {
     vram__tree_add(p->block, vram__unmapped_of(p, b), rest);
   }
   b->flags |= VRAM__MAPPED;
-  vram__reserve_more(p, small, mapped);
+  vram__reserve_more(p, small_pool, mapped);
   vram__pool_tell(p, VRAM_SEGMENT_MAP, b, mapped, 0, 0);
   vram__merge(p, x, b->prev);
   vram__merge(p, x, b->next);
@@ -8526,8 +8584,8 @@ static uint32_t vram__map(vram_pool *p, uint32_t x, uint64_t bytes) {
 /* unmap_block: what a free block covers of whole granules goes back; the ends stay. */
 static void vram__unmap(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
-  const int small = vram__is_small(b);
-  const uint64_t granule = vram__granule(p, small);
+  const int small_pool = vram__is_small(b);
+  const uint64_t granule = vram__granule(p, small_pool);
   const uint64_t from = (b->address - b->skew + granule - 1) / granule * granule + b->skew;
   const uint64_t to = (b->address + b->size - b->skew) / granule * granule + b->skew;
   uint32_t rest;
@@ -8547,7 +8605,7 @@ static void vram__unmap(vram_pool *p, uint32_t x) {
     vram__bins_add(p, rest);
   }
   p->backend.unmap(p->backend.user, b->address, b->size, granule);
-  vram__reserve_less(p, small, b->size);
+  vram__reserve_less(p, small_pool, b->size);
   vram__pool_tell(p, VRAM_SEGMENT_UNMAP, b, b->size, 0, 0);
   b->flags &= (uint8_t)~VRAM__MAPPED;
   vram__merge(p, x, b->prev);
@@ -8560,15 +8618,15 @@ static void vram__unmap(vram_pool *p, uint32_t x) {
 /* free_block: nobody uses it any more. */
 static void vram__block_free(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
-  const int small = vram__is_small(b);
+  const int small_pool = vram__is_small(b);
   const uint64_t address = b->address, size = b->size;
   uint64_t merged, bytes = 0, count = 0;
   int64_t split_bytes = 0;
   int32_t split = 0;
   int side;
-  vram__stat_down(p->stats.active, small, 1);
-  vram__stat_down(p->stats.active_bytes, small, b->size);
-  vram__stat_down(p->stats.requested_bytes, small, b->requested);
+  vram__stat_down(p->stats.active, small_pool, 1);
+  vram__stat_down(p->stats.active_bytes, small_pool, b->size);
+  vram__stat_down(p->stats.requested_bytes, small_pool, b->requested);
   b->flags &= (uint8_t) ~(VRAM__HANDED | VRAM__PENDING);
   for (side = 0; side < 2; side++) {
     merged = vram__merge(p, x, side ? b->next : b->prev);
@@ -8578,14 +8636,14 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
   vram__bins_add(p, x);
   if (!(b->flags & VRAM__EXPANDABLE)) {
     if (count) {
-      vram__stat_down(p->stats.inactive_split, small, count);
-      vram__stat_down(p->stats.inactive_split_bytes, small, bytes);
+      vram__stat_down(p->stats.inactive_split, small_pool, count);
+      vram__stat_down(p->stats.inactive_split_bytes, small_pool, bytes);
     }
     split = -(int32_t)count;
     split_bytes = -(int64_t)bytes;
     if (vram__is_split(b)) {
-      vram__stat_up(p->stats.inactive_split, small, 1);
-      vram__stat_up(p->stats.inactive_split_bytes, small, b->size);
+      vram__stat_up(p->stats.inactive_split, small_pool, 1);
+      vram__stat_up(p->stats.inactive_split_bytes, small_pool, b->size);
       split++;
       split_bytes += (int64_t)b->size;
     }
@@ -8704,12 +8762,12 @@ static uint64_t vram__grown(const vram__block *b, uint32_t x) {
 }
 
 /* get_free_block: the best fit of this stream and class, taken out; 0: none. */
-static uint32_t vram__find_free(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+static uint32_t vram__find_free(vram_pool *p, uint32_t stream, int small_pool, uint64_t size) {
   const vram_pool_options *o = &p->options;
   const vram__block *b = p->block;
   uint32_t x, y;
-  p->requests[small]++;
-  x = vram__bins_at_least(p, vram__bins_of(p, stream, small), size);
+  p->requests[small_pool]++;
+  x = vram__bins_at_least(p, vram__bins_of(p, stream, small_pool), size);
   if (!x)
     return 0;
   if (o->expandable_segments)
@@ -8724,11 +8782,12 @@ static uint32_t vram__find_free(vram_pool *p, uint32_t stream, int small, uint64
 }
 
 /* find_expandable_block: where `size` bytes of free and unmapped addresses lie in a row. */
-static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small, uint64_t size) {
-  const uint64_t granule = vram__granule(p, small);
+static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small_pool,
+                                      uint64_t size) {
+  const uint64_t granule = vram__granule(p, small_pool);
   const uint64_t total = p->options.total_bytes + p->options.total_bytes / 8;
   const uint64_t room = (total + granule - 1) / granule * granule;
-  uint32_t *unmapped = &vram__bins_of(p, stream, small)->unmapped;
+  uint32_t *unmapped = &vram__bins_of(p, stream, small_pool)->unmapped;
   vram__block *b = p->block;
   uint64_t address;
   uint32_t x, y;
@@ -8746,14 +8805,14 @@ static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small, 
   if (!address)
     return 0;
   x = vram__block_new(p);
-  vram__piece_new(p, x, address, room, stream, small, VRAM__EXPANDABLE);
+  vram__piece_new(p, x, address, room, stream, small_pool, VRAM__EXPANDABLE);
   b[x].skew = (uint32_t)(address % granule);
   vram__tree_add(b, unmapped, x);
   return x;
 }
 
 /* alloc_block: more memory from the backend, in no bin; 0: there is none. */
-static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small_pool, uint64_t size) {
   const uint64_t bytes = vram__segment_size(p, size);
   vram__block *b = p->block;
   uint64_t address;
@@ -8762,7 +8821,7 @@ static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small, uint
       p->stats.reserved_bytes[VRAM_POOL_ALL].current + bytes > p->options.limit_bytes)
     return 0;
   if (p->options.expandable_segments) {
-    x = vram__find_expandable(p, stream, small, size);
+    x = vram__find_expandable(p, stream, small_pool, size);
     if (x && !(b[x].flags & VRAM__MAPPED))
       x = vram__map(p, x, b[x].size < size ? b[x].size : size);
     while (x && b[x].size < size) {
@@ -8778,9 +8837,9 @@ static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small, uint
   if (!address)
     return 0;
   x = vram__block_new(p);
-  vram__piece_new(p, x, address, bytes, stream, small, VRAM__MAPPED);
-  vram__reserve_more(p, small, bytes);
-  vram__stat_up(p->stats.segment, small, 1);
+  vram__piece_new(p, x, address, bytes, stream, small_pool, VRAM__MAPPED);
+  vram__reserve_more(p, small_pool, bytes);
+  vram__stat_up(p->stats.segment, small_pool, 1);
   if (bytes >= p->options.max_split_size)
     vram__stat_more(&p->stats.oversize_segments, 1);
   vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b + x, bytes, 0, 0);
@@ -8823,9 +8882,9 @@ static void vram__collect(vram_pool *p) {
 
 /* release_available_cached_blocks: a block too large to split that is large enough, or the largest
    of them until they are. */
-static int vram__release_some(vram_pool *p, uint32_t stream, int small, uint64_t size) {
+static int vram__release_some(vram_pool *p, uint32_t stream, int small_pool, uint64_t size) {
   const uint64_t most = p->options.max_split_size, want = size < most ? most : size;
-  const vram__bins *n = vram__bins_of(p, stream, small);
+  const vram__bins *n = vram__bins_of(p, stream, small_pool);
   const vram__block *b = p->block;
   uint64_t got = 0;
   uint32_t x, next;
@@ -8847,18 +8906,18 @@ static int vram__release_some(vram_pool *p, uint32_t stream, int small, uint64_t
 /* release_cached_blocks: every segment that is one free block, every free granule. */
 static void vram__release_all(vram_pool *p) {
   vram__block *b = p->block;
-  int small;
+  int small_pool;
   uint32_t i, x, next, list;
   vram__poll(p, 1);
-  for (small = 0; small < 2; small++) { /* the large ones first */
+  for (small_pool = 0; small_pool < 2; small_pool++) { /* the large ones first */
     for (i = 0; i < p->nstream; i++)
-      for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], small), 0); x; x = next) {
+      for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], small_pool), 0); x; x = next) {
         next = vram__bins_next(p, x);
         if (!(b[x].flags & VRAM__EXPANDABLE) && !vram__is_split(b + x))
           vram__segment_free(p, x);
       }
     for (i = 0; p->options.expandable_segments && i < p->nstream; i++) {
-      vram__bins *n = vram__bins_of(p, p->order[i], small);
+      vram__bins *n = vram__bins_of(p, p->order[i], small_pool);
       uint32_t *end = &list;
       list = 0; /* unmapping changes the bins */
       for (x = vram__bins_from(p, n, 0); x; x = vram__bins_next(p, x)) {
@@ -8899,16 +8958,16 @@ static uint32_t vram__stream_at(vram_pool *p, uint64_t stream) {
 }
 
 /* A block of this size, in no bin; 0: there is no memory. */
-static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small, uint64_t size) {
-  uint32_t x = vram__find_free(p, stream, small, size);
+static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, uint64_t size) {
+  uint32_t x = vram__find_free(p, stream, small_pool, size);
   vram__block asked;
   if (x)
     return x;
   if (p->options.limit_bytes && p->options.garbage_collection_threshold)
     vram__collect(p);
-  x = vram__more_memory(p, stream, small, size);
-  if (!x && vram__release_some(p, stream, small, size))
-    x = vram__more_memory(p, stream, small, size);
+  x = vram__more_memory(p, stream, small_pool, size);
+  if (!x && vram__release_some(p, stream, small_pool, size))
+    x = vram__more_memory(p, stream, small_pool, size);
   if (x)
     return x;
   vram__release_all(p);
@@ -8916,9 +8975,9 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small, uint64
   vram__zero(&asked, sizeof asked);
   asked.size = vram__segment_size(p, size);
   asked.stream = (uint8_t)stream;
-  asked.flags = small ? VRAM__SMALL_CLASS : 0;
+  asked.flags = small_pool ? VRAM__SMALL_CLASS : 0;
   vram__pool_tell(p, VRAM_RETRY, &asked, asked.size, 0, 0);
-  x = vram__more_memory(p, stream, small, size);
+  x = vram__more_memory(p, stream, small_pool, size);
   if (!x) {
     p->stats.num_ooms++;
     vram__pool_tell(p, VRAM_OOM, &asked, asked.size, 0, 0);
@@ -8933,7 +8992,7 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   int64_t split_bytes = 0;
   int32_t split = 0;
   uint32_t at, x, rest = 0;
-  int small, was_split;
+  int small_pool, was_split;
   if (p->waiting)
     vram__poll(p, 0);
   if (bytes >= VRAM__LARGEST_REQUEST)
@@ -8942,12 +9001,12 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   if (at == UINT32_MAX || vram__block_room(p) < VRAM__POOL_SPARE)
     return VRAM_ERR_LIMIT;
   size = vram__round_request(p, bytes);
-  small = size <= VRAM__SMALL_REQUEST;
-  x = vram__get_block(p, at, small, size);
+  small_pool = size <= VRAM__SMALL_REQUEST;
+  x = vram__get_block(p, at, small_pool, size);
   if (!x)
     return VRAM_ERR_MEMORY;
   was_split = vram__is_split(b + x);
-  if (small || p->options.expandable_segments
+  if (small_pool || p->options.expandable_segments
           ? b[x].size - size >= VRAM__MIN_BLOCK
           : size < p->options.max_split_size && b[x].size - size > VRAM__SMALL_REQUEST) {
     rest = vram__block_new(p);
@@ -8956,15 +9015,15 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   }
   if (!(b[x].flags & VRAM__EXPANDABLE)) {
     if (was_split) {
-      vram__stat_down(p->stats.inactive_split_bytes, small, b[x].size);
+      vram__stat_down(p->stats.inactive_split_bytes, small_pool, b[x].size);
       split_bytes = -(int64_t)b[x].size;
       if (!rest) {
-        vram__stat_down(p->stats.inactive_split, small, 1);
+        vram__stat_down(p->stats.inactive_split, small_pool, 1);
         split = -1;
       }
     } else if (rest) {
-      vram__stat_up(p->stats.inactive_split_bytes, small, b[rest].size);
-      vram__stat_up(p->stats.inactive_split, small, 1);
+      vram__stat_up(p->stats.inactive_split_bytes, small_pool, b[rest].size);
+      vram__stat_up(p->stats.inactive_split, small_pool, 1);
       split_bytes = (int64_t)b[rest].size;
       split = 1;
     }
@@ -8972,11 +9031,11 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   b[x].requested = bytes;
   b[x].streams = 0;
   b[x].flags |= VRAM__HANDED;
-  vram__stat_up(p->stats.allocation, small, 1);
-  vram__stat_up(p->stats.allocated_bytes, small, b[x].size);
-  vram__stat_up(p->stats.active, small, 1);
-  vram__stat_up(p->stats.active_bytes, small, b[x].size);
-  vram__stat_up(p->stats.requested_bytes, small, bytes);
+  vram__stat_up(p->stats.allocation, small_pool, 1);
+  vram__stat_up(p->stats.allocated_bytes, small_pool, b[x].size);
+  vram__stat_up(p->stats.active, small_pool, 1);
+  vram__stat_up(p->stats.active_bytes, small_pool, b[x].size);
+  vram__stat_up(p->stats.requested_bytes, small_pool, bytes);
   if (b[x].size >= p->options.max_split_size)
     vram__stat_more(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
@@ -8987,9 +9046,9 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
 /* vram_pool_free of what vram__pool_get gave. */
 static void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
-  const int small = vram__is_small(b);
-  vram__stat_down(p->stats.allocation, small, 1);
-  vram__stat_down(p->stats.allocated_bytes, small, b->size);
+  const int small_pool = vram__is_small(b);
+  vram__stat_down(p->stats.allocation, small_pool, 1);
+  vram__stat_down(p->stats.allocated_bytes, small_pool, b->size);
   if (b->size >= p->options.max_split_size)
     vram__stat_less(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_FREE_REQUESTED, b, b->requested, 0, 0);
@@ -9060,7 +9119,7 @@ static void vram__piece_of(const vram_pool *p, uint32_t x, vram_piece *piece) {
   piece->state = b->flags & VRAM__PENDING ? 2 : b->flags & VRAM__HANDED ? 1 : 0;
   piece->requested = piece->state ? b->requested : 0;
   piece->stream = p->stream[b->stream];
-  piece->small = vram__is_small(b);
+  piece->small_pool = vram__is_small(b);
   piece->expandable = (b->flags & VRAM__EXPANDABLE) != 0;
 }
 
@@ -9077,10 +9136,10 @@ VRAM_API int vram_pool_find(const vram_pool *p, uint64_t address, vram_piece *pi
 VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *stream) {
   uint64_t most = 0;
   uint32_t i, x;
-  int small;
+  int small_pool;
   for (i = 0; i < p->nstream; i++)
-    for (small = 0; small < 2 && (!stream || *stream == p->stream[i]); small++) {
-      x = vram__bins_last(p, vram__bins_of(p, i, small));
+    for (small_pool = 0; small_pool < 2 && (!stream || *stream == p->stream[i]); small_pool++) {
+      x = vram__bins_last(p, vram__bins_of(p, i, small_pool));
       if (x && p->block[x].size > most)
         most = p->block[x].size;
     }
@@ -21858,7 +21917,7 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   digits = whole * scale + rest * scale / unit;
   rest = rest * scale % unit;
   digits += 2 * rest > unit || (2 * rest == unit && (digits & 1)); /* half to even, as printf */
-  vram__puti(text, sizeof text, &n, (int64_t)(digits / scale));
+  vram__putu(text, sizeof text, &n, digits / scale);
   if (scale > 1)
     vram__puts(text, sizeof text, &n, ".");
   for (place = scale / 10; place; place /= 10) {
@@ -23029,6 +23088,605 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   vram__pen_puts(&d.pen, "</svg>\n");
   vram__pen_flush(&d.pen);
   return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+}
+
+/* ---- text for people ---- */
+
+/* Text as it is, but for what is no character. */
+static void vram__pen_label(vram__pen *p, const char *z) {
+  uint32_t len = vram__len(z);
+  while (len) {
+    uint32_t n = vram__utf8(z, len);
+    if (n)
+      vram__pen_put(p, z, n);
+    else
+      vram__pen_puts(p, "?"), n = 1;
+    z += n;
+    len -= n;
+  }
+}
+
+static void vram__pen_spaces(vram__pen *p, uint32_t n) {
+  while (n--)
+    vram__pen_puts(p, " ");
+}
+
+/* A text of n bytes to the right, to the left of a column. */
+static void vram__pen_right(vram__pen *p, const char *z, uint32_t width) {
+  const uint32_t n = vram__len(z);
+  vram__pen_spaces(p, n < width ? width - n : 0);
+  vram__pen_puts(p, z);
+}
+
+static void vram__pen_left(vram__pen *p, const char *z, uint32_t width) {
+  const uint32_t n = vram__len(z);
+  vram__pen_puts(p, z);
+  vram__pen_spaces(p, n < width ? width - n : 0);
+}
+
+static void vram__pen_bytes(vram__pen *p, uint64_t bytes, uint32_t width) {
+  char text[24];
+  vram_bytes_text(bytes, VRAM_UNITS_IEC, text, sizeof text);
+  vram__pen_right(p, text, width);
+}
+
+static void vram__pen_number(vram__pen *p, uint64_t v, uint32_t width) {
+  char text[24];
+  vram_bytes_text(v, VRAM_UNITS_BYTES, text, sizeof text);
+  vram__pen_right(p, text, width);
+}
+
+/* As PyTorch's messages have sizes: "512 bytes", "20.00 MiB"; nothing above GiB. */
+static void vram__pen_size(vram__pen *p, uint64_t bytes) {
+  static const char *const name[] = {" KiB", " MiB", " GiB"};
+  uint64_t rest, hundredths;
+  uint32_t u = 0;
+  char digit[3];
+  if (bytes <= 1024) {
+    vram__pen_number(p, bytes, 0);
+    vram__pen_puts(p, " bytes");
+    return;
+  }
+  while (u < 2 && bytes > UINT64_C(1024) << 10 * (u + 1))
+    u++;
+  rest = bytes % (UINT64_C(1024) << 10 * u);
+  hundredths = rest * 100 >> 10 * (u + 1);
+  rest = rest * 100 - (hundredths << 10 * (u + 1));
+  hundredths += (bytes >> 10 * (u + 1)) * 100;
+  if (rest > UINT64_C(512) << 10 * u || (rest == UINT64_C(512) << 10 * u && (hundredths & 1)))
+    hundredths++; /* half to even, as printf */
+  vram__pen_number(p, hundredths / 100, 0);
+  digit[0] = (char)('0' + (char)(hundredths / 10 % 10));
+  digit[1] = (char)('0' + (char)(hundredths % 10));
+  digit[2] = 0;
+  vram__pen_puts(p, ".");
+  vram__pen_puts(p, digit);
+  vram__pen_puts(p, name[u]);
+}
+
+/* "train.c:88 forward, weights" */
+static void vram__pen_owner(vram__pen *p, const vram_owner *w) {
+  if (w->file) {
+    vram__pen_label(p, w->file);
+    vram__pen_puts(p, ":");
+    vram__pen_number(p, w->line, 0);
+  }
+  if (w->function) {
+    vram__pen_puts(p, w->file ? " " : "");
+    vram__pen_label(p, w->function);
+  }
+  if (w->tag) {
+    vram__pen_puts(p, w->file || w->function ? ", " : "");
+    vram__pen_label(p, w->tag);
+  }
+  if (!w->file && !w->function && !w->tag)
+    vram__pen_puts(p, "place not known");
+}
+
+static vram_result vram__pen_end(vram__pen *p) {
+  vram__pen_flush(p);
+  return p->failed ? VRAM_ERR_WRITE : VRAM_OK;
+}
+
+static void vram__pen_begin(vram__pen *p, const vram_sink *sink) {
+  p->sink = sink;
+  p->n = 0;
+  p->failed = 0;
+}
+
+/* ---- torch.cuda.memory_summary: 75 characters between bars */
+
+static void vram__pen_rule(vram__pen *p, const char *of) {
+  uint32_t i;
+  vram__pen_puts(p, "|");
+  for (i = 0; i < 75; i++)
+    vram__pen_puts(p, of);
+  vram__pen_puts(p, "|\n");
+}
+
+/* The unit of a row follows from its first line. */
+static void vram__summary_size(vram__pen *p, uint64_t v, uint64_t of) {
+  static const char *const name[] = {"B  ", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  uint32_t u = 0;
+  while (u < 5 && of >> 10 * u >= 768 * 1024)
+    u++;
+  vram__pen_number(p, v >> 10 * u, 6);
+  vram__pen_puts(p, " ");
+  vram__pen_puts(p, name[u]);
+}
+
+static void vram__summary_count(vram__pen *p, uint64_t v, uint64_t of) {
+  static const char *const name[] = {"  ", "K ", "M "};
+  uint64_t unit = 1;
+  uint32_t u = 0;
+  while (u < 2 && of / unit >= 750000)
+    u++, unit *= 1000;
+  vram__pen_number(p, v / unit, 7);
+  vram__pen_puts(p, " ");
+  vram__pen_puts(p, name[u]);
+}
+
+static void vram__summary_row(vram__pen *p, const char *name, const vram_stat *v,
+                              const vram_stat *of,
+                              void (*number)(vram__pen *p, uint64_t v, uint64_t of)) {
+  vram__pen_puts(p, "| ");
+  vram__pen_left(p, name, 21);
+  vram__pen_puts(p, " | ");
+  number(p, v->current, of->current);
+  vram__pen_puts(p, " | ");
+  number(p, v->peak, of->peak);
+  vram__pen_puts(p, " | ");
+  number(p, v->allocated, of->allocated);
+  vram__pen_puts(p, " | ");
+  number(p, v->freed, of->freed);
+  vram__pen_puts(p, " |\n");
+}
+
+VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t device,
+                                        int abbreviated, const vram_sink *sink) {
+  const struct {
+    const char *name;
+    const vram_stat *of;
+    void (*number)(vram__pen *p, uint64_t v, uint64_t of);
+  } row[] = {{"Allocated memory", stats->allocated_bytes, vram__summary_size},
+             {"Active memory", stats->active_bytes, vram__summary_size},
+             {"Requested memory", stats->requested_bytes, vram__summary_size},
+             {"GPU reserved memory", stats->reserved_bytes, vram__summary_size},
+             {"Non-releasable memory", stats->inactive_split_bytes, vram__summary_size},
+             {"Allocations", stats->allocation, vram__summary_count},
+             {"Active allocs", stats->active, vram__summary_count},
+             {"GPU reserved segments", stats->segment, vram__summary_count},
+             {"Non-releasable allocs", stats->inactive_split, vram__summary_count}};
+  vram__pen pen, *p = &pen;
+  char number[24];
+  uint32_t i, n = 0;
+  vram__pen_begin(p, sink);
+  vram__pen_rule(p, "=");
+  vram__pen_puts(p, "|                     vram memory summary, ");
+  if (device == VRAM_HOST) {
+    vram__puts(number, sizeof number, &n, "host");
+  } else {
+    vram__puts(number, sizeof number, &n, "device ID ");
+    vram__puti(number, sizeof number, &n, device);
+  }
+  vram__pen_left(p, number, 32);
+  vram__pen_puts(p, " |\n");
+  vram__pen_rule(p, "-");
+  vram__pen_puts(p, "|            CUDA OOMs: ");
+  vram_bytes_text(stats->num_ooms, VRAM_UNITS_BYTES, number, sizeof number);
+  vram__pen_left(p, number, 12);
+  vram__pen_puts(p, " |        cudaMalloc retries: ");
+  vram_bytes_text(stats->num_alloc_retries, VRAM_UNITS_BYTES, number, sizeof number);
+  vram__pen_left(p, number, 8);
+  vram__pen_puts(p, "  |\n");
+  vram__pen_rule(p, "=");
+  vram__pen_puts(p,
+                 "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n");
+  for (i = 0; i < sizeof row / sizeof *row; i++) {
+    const vram_stat *of = row[i].of;
+    vram__pen_rule(p, "-");
+    vram__summary_row(p, row[i].name, of, of, row[i].number);
+    if (abbreviated)
+      continue;
+    vram__summary_row(p, "      from large pool", of + VRAM_POOL_LARGE, of, row[i].number);
+    vram__summary_row(p, "      from small pool", of + VRAM_POOL_SMALL, of, row[i].number);
+  }
+  vram__pen_rule(p, "-");
+  vram__summary_row(p, "Oversize allocations", &stats->oversize_allocations,
+                    &stats->oversize_allocations, vram__summary_count);
+  vram__pen_rule(p, "-");
+  vram__summary_row(p, "Oversize GPU segments", &stats->oversize_segments,
+                    &stats->oversize_segments, vram__summary_count);
+  vram__pen_rule(p, "=");
+  return vram__pen_end(p);
+}
+
+/* ---- the log */
+
+static void vram__log_change(vram__pen *p, const vram_ledger *l, const vram_change *c) {
+  const uint64_t count = c->count < 0 ? 0 - (uint64_t)c->count : (uint64_t)c->count;
+  const uint64_t sum = c->sum < 0 ? 0 - (uint64_t)c->sum : (uint64_t)c->sum;
+  const int less = c->sum < 0 || (!c->sum && c->count < 0);
+  vram__pen_puts(p, less ? "- | " : "+ | ");
+  if (c->various) {
+    vram__pen_spaces(p, 8);
+    vram__pen_right(p, "various", 11);
+  } else {
+    vram__pen_number(p, count, 6);
+    vram__pen_puts(p, " *");
+    vram__pen_bytes(p, c->bytes, 11);
+  }
+  vram__pen_puts(p, " | ");
+  vram__pen_bytes(p, sum, 10);
+  vram__pen_puts(p, " | ");
+  if (c->various)
+    vram__pen_puts(p, "more places and sizes than vram_ledger_options.groups");
+  else
+    vram__pen_owner(p, l->owner + c->owner);
+  if (!c->various && c->device == VRAM_HOST)
+    vram__pen_puts(p, " (host)");
+  else if (c->device) {
+    vram__pen_puts(p, " (GPU ");
+    vram__pen_number(p, c->device, 0);
+    vram__pen_puts(p, ")");
+  }
+  vram__pen_puts(p, "\n");
+}
+
+VRAM_API vram_result vram_write_log(vram_ledger *l, const char *file, uint32_t line,
+                                    const char *function, vram_change *list, uint32_t cap,
+                                    const vram_sink *sink) {
+  vram__pen pen, *p = &pen;
+  vram__pen head;
+  uint32_t i, n;
+  uint64_t was;
+  vram__pen_begin(p, sink);
+  vram__pen_begin(&head, NULL);
+  vram__ledger_lock(l);
+  was = l->mark_bytes;
+  n = vram__ledger_mark(l, list, cap);
+  for (i = 0; i < 2; i++) { /* once to measure */
+    vram__pen *q = i ? p : &head;
+    vram__pen_puts(q, "At ");
+    vram__pen_label(q, file ? file : "?");
+    vram__pen_puts(q, " line ");
+    vram__pen_number(q, line, 0);
+    vram__pen_puts(q, ": ");
+    vram__pen_label(q, function ? function : "?");
+  }
+  vram__pen_spaces(p, head.n < 49 ? 49 - head.n : 0);
+  vram__pen_puts(p, " total ");
+  vram__pen_bytes(p, l->bytes, 0);
+  vram__pen_puts(p, l->bytes < was ? " (-" : " (+");
+  vram__pen_bytes(p, l->bytes < was ? was - l->bytes : l->bytes - was, 0);
+  vram__pen_puts(p, "), peak ");
+  vram__pen_bytes(p, l->peak_bytes, 0);
+  vram__pen_puts(p, "\n");
+  for (i = 0; list && i < n && i < cap; i++)
+    vram__log_change(p, l, list + i);
+  if (n > i) {
+    vram__pen_puts(p, "  | ");
+    vram__pen_number(p, n - i, 6);
+    vram__pen_puts(p, " smaller changes more\n");
+  }
+  vram__ledger_unlock(l);
+  return vram__pen_end(p);
+}
+
+/* ---- the report on too little memory */
+
+/* What is free in the segments of a pool, seen from one request. */
+typedef struct vram__holes {
+  uint64_t stream, need;
+  int small_pool;
+  uint64_t all, waits;                  /* free in all; given back and in use by streams */
+  uint64_t sum, pieces, largest;        /* of the request's stream and pool */
+  uint64_t elsewhere, elsewhere_stream; /* largest of the pool, other streams */
+  uint64_t other;                       /* largest in the other pool */
+} vram__holes;
+
+static int vram__hole(void *user, const vram_piece *piece) {
+  vram__holes *h = (vram__holes *)user;
+  if (piece->state == 2)
+    h->waits += piece->bytes;
+  if (piece->state)
+    return 0;
+  h->all += piece->bytes;
+  if (!piece->small_pool != !h->small_pool) {
+    if (piece->bytes > h->other)
+      h->other = piece->bytes;
+  } else if (piece->stream != h->stream) {
+    if (piece->bytes > h->elsewhere) {
+      h->elsewhere = piece->bytes;
+      h->elsewhere_stream = piece->stream;
+    }
+  } else {
+    h->sum += piece->bytes;
+    h->pieces++;
+    if (piece->bytes > h->largest)
+      h->largest = piece->bytes;
+  }
+  return 0;
+}
+
+static void vram__pen_hex(vram__pen *p, uint64_t v) {
+  char text[17];
+  uint32_t n = sizeof text - 1;
+  text[n] = 0;
+  do
+    text[--n] = "0123456789abcdef"[v % 16], v /= 16;
+  while (v);
+  vram__pen_puts(p, "0x");
+  vram__pen_puts(p, text + n);
+}
+
+static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom *o, uint64_t ask) {
+  vram__pen_puts(p, "  asked: ");
+  vram__pen_size(p, o->bytes);
+  if (o->stream) {
+    vram__pen_puts(p, " on stream ");
+    vram__pen_hex(p, o->stream);
+  }
+  vram__pen_puts(p, ", by ");
+  vram__pen_owner(p, l->owner + (o->owner < l->nowner ? o->owner : 0));
+  if (o->call || ask != o->bytes) {
+    vram__pen_puts(p, " (");
+    vram__pen_label(p, o->call ? o->call : "the device");
+    if (ask != o->bytes) {
+      vram__pen_puts(p, " was asked for ");
+      vram__pen_size(p, ask);
+    }
+    vram__pen_puts(p, ")");
+  }
+  vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vram_ledger *l,
+                              const vram_oom *o, uint64_t *others) {
+  const uint64_t reserved = m->reserved_bytes[0].current, active = m->active_bytes[0].current,
+                 ours = reserved > active ? reserved : active;
+  uint32_t i, unknown = 0;
+  vram__pen_puts(p, "  ours: ");
+  vram__pen_size(p, ours);
+  vram__pen_puts(p, " reserved in ");
+  vram__pen_number(p, m->segment[0].current, 0);
+  vram__pen_puts(p, " segments, ");
+  vram__pen_size(p, m->allocated_bytes[0].current);
+  vram__pen_puts(p, " of it allocated in ");
+  vram__pen_number(p, m->allocation[0].current, 0);
+  vram__pen_puts(p, " blocks (peak ");
+  vram__pen_size(p, m->allocated_bytes[0].peak);
+  vram__pen_puts(p, ")\n");
+  if (l->lost) {
+    vram__pen_puts(p, "  not told apart: ");
+    vram__pen_size(p, l->lost_bytes);
+    vram__pen_puts(p, " in ");
+    vram__pen_number(p, l->lost, 0);
+    vram__pen_puts(p, " allocations beyond vram_ledger_options.live\n");
+  }
+  *others = 0;
+  if (!o->has_view)
+    return;
+  if (o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
+    vram__pen_puts(p, "  this process in all: ");
+    vram__pen_size(p, o->process_bytes);
+    if (o->process_bytes > ours) {
+      vram__pen_puts(p, ", so ");
+      vram__pen_size(p, o->process_bytes - ours);
+      vram__pen_puts(p, " is CUDA's context, libraries, other allocators");
+    }
+    vram__pen_puts(p, "\n");
+  }
+  for (i = 0; i < o->nprocess; i++) {
+    const vram_process *q = o->process + i;
+    const int known = q->bytes != VRAM_UNKNOWN;
+    if (known && q->bytes <= VRAM_UNKNOWN - *others)
+      *others += q->bytes;
+    if (i >= 8) {
+      unknown++;
+      continue;
+    }
+    vram__pen_puts(p, "  process ");
+    vram__pen_number(p, q->pid, 0);
+    if (q->name) {
+      vram__pen_puts(p, " (");
+      vram__pen_label(p, q->name);
+      vram__pen_puts(p, ")");
+    }
+    if (known) {
+      vram__pen_puts(p, ": ");
+      vram__pen_size(p, q->bytes);
+    } else
+      vram__pen_puts(p, ": the driver does not say how much");
+    vram__pen_puts(p, "\n");
+  }
+  if (unknown) {
+    vram__pen_puts(p, "  and ");
+    vram__pen_number(p, unknown, 0);
+    vram__pen_puts(p, " more processes\n");
+  }
+}
+
+static void vram__oom_holes(vram__pen *p, const vram__holes *h) {
+  const uint64_t most = h->largest > h->elsewhere ? h->largest : h->elsewhere;
+  const uint64_t all = most > h->other ? most : h->other;
+  vram__pen_puts(p, "  largest free block: ");
+  if (!h->all) {
+    vram__pen_puts(p, "none, all segments are full\n");
+    return;
+  }
+  vram__pen_size(p, all);
+  vram__pen_puts(p, " of ");
+  vram__pen_size(p, h->all);
+  vram__pen_puts(p, " that is free in segments: ");
+  if (h->largest >= h->need)
+    vram__pen_puts(p, "free by now, or kept for larger requests (max_split_size_mb)");
+  else if (h->elsewhere >= h->need) {
+    vram__pen_size(p, h->elsewhere);
+    vram__pen_puts(p, " would do, but belongs to stream ");
+    vram__pen_hex(p, h->elsewhere_stream);
+  } else if (h->other >= h->need) {
+    vram__pen_size(p, h->other);
+    vram__pen_puts(p, " would do, but is for requests ");
+    vram__pen_puts(p, h->small_pool ? "above 1 MiB" : "up to 1 MiB");
+  } else if (h->sum >= h->need) {
+    vram__pen_puts(p, "fragmented, ");
+    vram__pen_number(p, h->pieces, 0);
+    vram__pen_puts(p, " pieces of this stream have ");
+    vram__pen_size(p, h->sum);
+    vram__pen_puts(p, ", the largest ");
+    vram__pen_size(p, h->largest);
+  } else
+    vram__pen_puts(p, "too small");
+  vram__pen_puts(p, "\n");
+}
+
+#define VRAM__OOM_OWNERS 8
+
+static void vram__oom_owners(vram__pen *p, const vram_owner *top, uint32_t n) {
+  uint32_t i;
+  for (i = 0; i < n && i < VRAM__OOM_OWNERS; i++) {
+    vram__pen_puts(p, i ? "    " : "  largest owners:\n    ");
+    vram__pen_bytes(p, top[i].bytes.current, 10);
+    vram__pen_puts(p, " in ");
+    vram__pen_number(p, top[i].count.current, 0);
+    vram__pen_puts(p, "  ");
+    vram__pen_owner(p, top + i);
+    vram__pen_puts(p, "\n");
+  }
+  if (n > i) {
+    vram__pen_puts(p, "    and ");
+    vram__pen_number(p, n - i, 0);
+    vram__pen_puts(p, " more\n");
+  }
+}
+
+/* What would help here: nothing that is done already, nothing that would not be enough. */
+static void vram__oom_help(vram__pen *p, const vram_ledger *l, const vram_memory_stats *m,
+                           const vram_oom *o, const vram__holes *h, uint64_t ask, uint64_t others,
+                           const vram_owner *top, uint32_t n) {
+  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
+  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
+  const uint64_t activations = l->category[VRAM_CATEGORY_ACTIVATIONS].current;
+  const int limited = o->limit_bytes &&
+                      (o->limit_bytes < ask || m->reserved_bytes[0].current > o->limit_bytes - ask);
+  uint32_t said = 0;
+#define VRAM__HELP vram__pen_puts(p, said++ ? "  - " : "  what would help:\n  - ")
+  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN && ask > o->total_bytes) {
+    VRAM__HELP;
+    vram__pen_puts(p, "ask for less at once: the whole device has ");
+    vram__pen_size(p, o->total_bytes);
+    vram__pen_puts(p, "\n");
+  }
+  if (limited) {
+    VRAM__HELP;
+    vram__pen_puts(p, "raise the limit: ");
+    vram__pen_size(p, o->limit_bytes);
+    vram__pen_puts(p, " allowed\n");
+  }
+  if (h && h->waits) {
+    VRAM__HELP;
+    vram__pen_puts(p, "wait for the streams: ");
+    vram__pen_size(p, h->waits);
+    vram__pen_puts(p, " is given back and still in use by them\n");
+  }
+  if (h && h->largest < h->need && h->elsewhere >= h->need) {
+    VRAM__HELP;
+    vram__pen_puts(p, "allocate on stream ");
+    vram__pen_hex(p, h->elsewhere_stream);
+    vram__pen_puts(p, ", or use fewer streams\n");
+  }
+  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
+      o->pool->backend.map) {
+    VRAM__HELP;
+    vram__pen_puts(p, "expandable_segments:True, which joins free pieces\n");
+  }
+  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
+      !o->pool->options.max_split_size) {
+    VRAM__HELP;
+    vram__pen_puts(p, "max_split_size_mb, which keeps large segments in one piece\n");
+  }
+  if (missing && others >= missing) {
+    VRAM__HELP;
+    vram__pen_puts(p, "another device, or the end of other processes: they hold ");
+    vram__pen_size(p, others);
+    vram__pen_puts(p, "\n");
+  }
+  if (missing && activations >= missing) {
+    VRAM__HELP;
+    vram__pen_puts(p, "a smaller batch, or recomputation: activations hold ");
+    vram__pen_size(p, activations);
+    vram__pen_puts(p, "\n");
+  }
+  if (missing && n && top->bytes.current >= missing) {
+    VRAM__HELP;
+    vram__pen_puts(p, "less, or an earlier free, at ");
+    vram__pen_owner(p, top);
+    vram__pen_puts(p, ": it holds ");
+    vram__pen_size(p, top->bytes.current);
+    vram__pen_puts(p, "\n");
+  }
+  if (known && !missing && !limited) {
+    VRAM__HELP;
+    vram__pen_puts(p, "smaller requests: the device has enough, but not in one piece, or another "
+                      "process was faster\n");
+  }
+#undef VRAM__HELP
+  if (!said) {
+    vram__pen_puts(p, "  what would help: ");
+    vram__pen_size(p, missing);
+    vram__pen_puts(p, " less\n");
+  }
+}
+
+VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vram_sink *sink) {
+  const uint64_t ask = o->device_bytes ? o->device_bytes : o->bytes;
+  const vram_memory_stats *m;
+  vram_memory_stats none;
+  vram__holes holes;
+  vram_owner top[VRAM__OOM_OWNERS];
+  vram__pen pen, *p = &pen;
+  uint64_t others;
+  uint32_t n;
+  vram__pen_begin(p, sink);
+  vram__zero(&holes, sizeof holes);
+  holes.stream = o->stream;
+  holes.need = o->bytes < VRAM_UNKNOWN - 511 ? (o->bytes + 511) / 512 * 512 : o->bytes;
+  holes.need = holes.need ? holes.need : 512;
+  holes.small_pool = holes.need <= UINT64_C(1) << 20;
+  if (o->pool)
+    (void)vram_pool_walk(o->pool, vram__hole, &holes);
+  vram__ledger_lock(l);
+  m = vram__stats_of(l, o->device);
+  if (!m) {
+    vram__zero(&none, sizeof none);
+    m = &none;
+  }
+  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
+  vram__pen_size(p, ask);
+  vram__pen_puts(p, ".");
+  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN) {
+    vram__pen_puts(p, " GPU ");
+    vram__pen_number(p, o->device, 0);
+    vram__pen_puts(p, " has a total capacity of ");
+    vram__pen_size(p, o->total_bytes);
+    if (o->free_bytes != VRAM_UNKNOWN) {
+      vram__pen_puts(p, " of which ");
+      vram__pen_size(p, o->free_bytes);
+      vram__pen_puts(p, " is free");
+    }
+    vram__pen_puts(p, ".");
+  }
+  vram__pen_puts(p, "\n");
+  vram__oom_request(p, l, o, ask);
+  vram__oom_holders(p, m, l, o, &others);
+  if (o->pool)
+    vram__oom_holes(p, &holes);
+  n = vram__ledger_owners(l, 0, top, VRAM__OOM_OWNERS);
+  vram__oom_owners(p, top, n);
+  vram__oom_help(p, l, m, o, o->pool ? &holes : NULL, ask, others, top, n);
+  vram__ledger_unlock(l);
+  return vram__pen_end(p);
 }
 
 VRAM__ONCE_END

@@ -880,7 +880,7 @@ VRAM_API void vram_cuda_on_alloc(vram_cuda_tracker *t, vram_cuda_kind kind, uint
   }
   e.address = address;
   e.block_bytes = block_bytes ? block_bytes : bytes;
-  e.small = bytes <= VRAM__CUDA_SMALL;
+  e.small_pool = bytes <= VRAM__CUDA_SMALL;
   e.whole = kind != VRAM_CUDA_MANAGED && kind != VRAM_CUDA_ASYNC && kind != VRAM_CUDA_REGISTERED;
   e.kind = (uint8_t)kind;
   e.owner = owner;
@@ -944,7 +944,7 @@ static void vram__cuda_back(vram_cuda_tracker *t, const vram_allocation *was) {
   e.time = was->time;
   e.owner = was->owner;
   e.kind = was->kind;
-  e.small = was->flags & 1;
+  e.small_pool = was->flags & 1;
   e.whole = was->flags >> 1 & 1;
   vram_ledger_event(&t->ledger, &e);
 }
@@ -1008,7 +1008,7 @@ VRAM_API void vram_cuda_on_pool_alloc(vram_cuda_tracker *t, uint64_t pool, uint3
   e = vram__cuda_event(VRAM_ALLOC, device, bytes);
   e.address = address;
   e.stream = stream;
-  e.small = bytes <= VRAM__CUDA_SMALL;
+  e.small_pool = bytes <= VRAM__CUDA_SMALL;
   e.kind = VRAM_CUDA_ASYNC;
   e.owner = owner;
   vram_ledger_event(&t->ledger, &e);
@@ -1095,7 +1095,7 @@ VRAM_API void vram_cuda_on_create(vram_cuda_tracker *t, uint64_t handle, uint32_
     vram_event e = vram__cuda_event(VRAM_ALLOC, device, bytes);
     e.address = address;
     e.block_bytes = bytes;
-    e.small = bytes <= VRAM__CUDA_SMALL;
+    e.small_pool = bytes <= VRAM__CUDA_SMALL;
     e.whole = 1;
     e.kind = VRAM_CUDA_VMM;
     e.owner = owner;

@@ -160,7 +160,7 @@ static TEST_UNUSED int walk_piece(void *user, const vram_piece *piece) {
     w->free_pieces = w->free_bytes = w->in_use = 0;
     w->free_before = 0;
     for (k = 0; k < 3; k++)
-      if (k == VRAM_POOL_ALL || (k == VRAM_POOL_SMALL) == piece->small) {
+      if (k == VRAM_POOL_ALL || (k == VRAM_POOL_SMALL) == piece->small_pool) {
         w->now.segment[k].current += !piece->expandable;
         w->now.reserved_bytes[k].current += piece->segment_bytes;
       }
@@ -181,7 +181,7 @@ static TEST_UNUSED int walk_piece(void *user, const vram_piece *piece) {
   if (piece->requested > piece->bytes)
     FAIL("a piece smaller than what was asked for");
   for (k = 0; k < 3; k++)
-    if (k == VRAM_POOL_ALL || (k == VRAM_POOL_SMALL) == piece->small) {
+    if (k == VRAM_POOL_ALL || (k == VRAM_POOL_SMALL) == piece->small_pool) {
       w->now.allocation[k].current += piece->state == 1;
       w->now.allocated_bytes[k].current += piece->state == 1 ? piece->bytes : 0;
       w->now.active[k].current++;

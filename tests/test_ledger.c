@@ -14,7 +14,7 @@
 typedef struct model_live {
   uint64_t key, bytes, block, stream, time, serial;
   uint32_t owner;
-  int category, device, kind, small, whole, waits, lost;
+  int category, device, kind, small_pool, whole, waits, lost;
 } model_live;
 
 typedef struct model_region {
@@ -92,7 +92,7 @@ static void recount(model *m) {
       oversize = 0;
       for (i = 0; i < m->n; i++) {
         const model_live *a = &m->live[i];
-        if (a->device != d || (p && (p == 1) != a->small))
+        if (a->device != d || (p && (p == 1) != a->small_pool))
           continue;
         now[0] += !a->waits;
         now[4] += a->waits ? 0 : a->block;
@@ -238,7 +238,7 @@ static uint32_t alive(const model *m) {
 
 static void model_event(model *m, const vram_event *e) {
   const uint64_t key = e->address ? e->address : (uint64_t)e->id + 1;
-  const int d = e->device == VRAM_HOST ? DEVICES : e->device, small = e->small != 0;
+  const int d = e->device == VRAM_HOST ? DEVICES : e->device, small_pool = e->small_pool != 0;
   int i = key ? model_find(m, key) : -1;
   m->serial++;
   if (d > DEVICES && (i < 0 || e->action == VRAM_ALLOC || e->action > VRAM_FREE_REQUESTED)) {
@@ -275,7 +275,7 @@ static void model_event(model *m, const vram_event *e) {
       a->category = (int)e->category < VRAM_CATEGORY_COUNT ? (int)e->category : VRAM_CATEGORY_OTHER;
       a->kind = e->kind < VRAM_KINDS_MAX ? e->kind : VRAM_KINDS_MAX - 1;
       a->device = d;
-      a->small = small;
+      a->small_pool = small_pool;
       a->whole = e->whole;
       a->waits = 0;
       if (a->whole)
@@ -317,10 +317,10 @@ static void model_event(model *m, const vram_event *e) {
   case VRAM_SEGMENT_ALLOC:
   case VRAM_SEGMENT_MAP:
     if (e->action == VRAM_SEGMENT_MAP)
-      m->grown[d][small] += e->bytes;
+      m->grown[d][small_pool] += e->bytes;
     else {
-      m->segments[d][small]++;
-      m->reserved[d][small] += e->bytes;
+      m->segments[d][small_pool]++;
+      m->reserved[d][small_pool] += e->bytes;
       m->oversize_segments[d] += e->bytes >= m->oversize;
     }
     m->stats[d].num_device_alloc++;
@@ -330,10 +330,10 @@ static void model_event(model *m, const vram_event *e) {
   case VRAM_SEGMENT_FREE:
   case VRAM_SEGMENT_UNMAP:
     if (e->action == VRAM_SEGMENT_UNMAP)
-      m->grown[d][small] -= e->bytes;
+      m->grown[d][small_pool] -= e->bytes;
     else {
-      m->segments[d][small]--;
-      m->reserved[d][small] -= e->bytes;
+      m->segments[d][small_pool]--;
+      m->reserved[d][small_pool] -= e->bytes;
       m->oversize_segments[d] -= e->bytes >= m->oversize;
     }
     m->stats[d].num_device_free++;
@@ -352,8 +352,8 @@ static void model_event(model *m, const vram_event *e) {
     model_trace(m, e, NULL, 0);
   }
   if (e->split || e->split_bytes) {
-    m->split[d][small] += e->split;
-    m->split_bytes[d][small] += e->split_bytes;
+    m->split[d][small_pool] += e->split;
+    m->split_bytes[d][small_pool] += e->split_bytes;
     recount(m);
   }
 }
@@ -441,7 +441,7 @@ static void same_live(vram_ledger *l, const model *m) {
            a->serial == b->serial && a->owner == b->owner && a->category == b->category &&
            a->stream == b->stream && a->time == b->time && a->kind == b->kind &&
            (a->device == DEVICES ? VRAM_HOST : (uint32_t)a->device) == b->device &&
-           (uint32_t)(a->small + 2 * a->whole + 4 * a->waits) == (b->flags & 7u) &&
+           (uint32_t)(a->small_pool + 2 * a->whole + 4 * a->waits) == (b->flags & 7u) &&
            vram_ledger_find(l, a->key, &one) && !memcmp(&one, b, sizeof one);
     }
     if (!ok)
@@ -516,7 +516,7 @@ static int model_groups(const model *m, model_group *g) {
 static void same_mark(vram_ledger *l, model *m) {
   model_group now[MOST], was[MOST];
   vram_change change[2 * MOST];
-  int n = model_groups(m, now), nwas = m->groups, i, k, wanted = 0, small = 0;
+  int n = model_groups(m, now), nwas = m->groups, i, k, wanted = 0, small_pool = 0;
   uint32_t got, c;
   int64_t sum = 0, count = 0;
   memcpy(was, m->group, sizeof was);
@@ -549,7 +549,7 @@ static void same_mark(vram_ledger *l, model *m) {
     sum -= change[c].sum;
     count -= change[c].count;
     if (change[c].various) {
-      small = 1;
+      small_pool = 1;
       continue;
     }
     if (change[c].sum != change[c].count * (int64_t)change[c].bytes)
@@ -564,7 +564,7 @@ static void same_mark(vram_ledger *l, model *m) {
   }
   if (sum || count)
     FAIL("changes sum up");
-  if (l->options.groups >= 2 * MOST && ((int)got != wanted || small))
+  if (l->options.groups >= 2 * MOST && ((int)got != wanted || small_pool))
     FAIL("as many changes as the lists say");
   if (vram_ledger_mark(l, change, 1))
     FAIL("nothing changes between two marks");
@@ -639,7 +639,7 @@ static vram_event random_event(const model *m, uint32_t addresses) {
     e.device = VRAM_HOST;
   if (random_below(200) == 0)
     e.device = DEVICES + 3;
-  e.small = random_below(3) == 0;
+  e.small_pool = random_below(3) == 0;
   e.kind = (uint8_t)random_below(random_below(20) ? 3 : 40);
   e.owner = random_below(random_below(20) ? OWNERS + 1 : 100);
   e.category = (vram_category)random_below(VRAM_CATEGORY_COUNT);
@@ -661,7 +661,7 @@ static vram_event random_event(const model *m, uint32_t addresses) {
     e.address = a->key;
     e.id = -1;
     e.device = (uint8_t)(a->device == DEVICES ? VRAM_HOST : (uint32_t)a->device);
-    e.small = a->small != 0;
+    e.small_pool = a->small_pool != 0;
     e.whole = a->whole != 0;
     e.bytes = a->bytes;
     e.block_bytes = a->block;
@@ -675,21 +675,22 @@ static vram_event random_event(const model *m, uint32_t addresses) {
     e.action = random_below(2) ? VRAM_FREE : VRAM_FREE_REQUESTED;
     return e;
   }
-  e.small = random_below(2) == 0;
+  e.small_pool = random_below(2) == 0;
   e.bytes = (uint64_t)(random_below(4) + 1) << 11;
   if (what < 96 && e.device < DEVICES) {
     const int grows = random_below(2) == 0;
-    const uint64_t has = grows ? m->grown[e.device][e.small] : m->reserved[e.device][e.small];
+    const uint64_t has =
+        grows ? m->grown[e.device][e.small_pool] : m->reserved[e.device][e.small_pool];
     e.action = grows ? VRAM_SEGMENT_MAP : VRAM_SEGMENT_ALLOC;
-    if (random_below(2) && has >= e.bytes && (grows || m->segments[e.device][e.small])) {
+    if (random_below(2) && has >= e.bytes && (grows || m->segments[e.device][e.small_pool])) {
       e.action = grows ? VRAM_SEGMENT_UNMAP : VRAM_SEGMENT_FREE;
-      e.bytes = grows ? e.bytes : has / m->segments[e.device][e.small];
+      e.bytes = grows ? e.bytes : has / m->segments[e.device][e.small_pool];
       if (!grows && (m->oversize_segments[e.device] || e.bytes >= m->oversize))
         e.action = VRAM_MARK;
     }
-    e.split = (int32_t)random_below(3) - (m->split[e.device][e.small] > 0);
-    e.split_bytes = e.split * 512 - (m->split_bytes[e.device][e.small] >= 512 ? 512 : 0);
-    if (m->split_bytes[e.device][e.small] + e.split_bytes < 0)
+    e.split = (int32_t)random_below(3) - (m->split[e.device][e.small_pool] > 0);
+    e.split_bytes = e.split * 512 - (m->split_bytes[e.device][e.small_pool] >= 512 ? 512 : 0);
+    if (m->split_bytes[e.device][e.small_pool] + e.split_bytes < 0)
       e.split = 0, e.split_bytes = 0;
     return e;
   }
