@@ -1,4 +1,4 @@
-# libFuzzer on the parser and on random graphs, FUZZ_SECONDS each: sourced by part.sh.
+# libFuzzer on the parser, on random graphs and on recorded allocations, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
 seconds=${FUZZ_SECONDS:-20}
@@ -7,11 +7,12 @@ for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*.vram; do
   cp "$f" "$work/seeds/$(echo "$f" | tr / _)"
 done
 sh tests/fuzz/dict.sh >$work/dict
+libraries=-ldl
 fuzz() { # fuzz NAME OPTIONS...
   name=$1
   shift
   if ! clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
-    -fsanitize=fuzzer,address,undefined "tests/fuzz/$name.c" -o "$work/$name" >$work/log 2>&1; then
+    -fsanitize=fuzzer,address,undefined -Ibuild "tests/fuzz/$name.c" -o "$work/$name" $libraries >$work/log 2>&1; then
     bad "fuzz/$name.c does not build"
     head -15 $work/log
     return
@@ -36,4 +37,5 @@ elif ! clang -fsanitize=fuzzer,address $work/probe.c -o $work/probe 2>/dev/null;
 else
   fuzz parse -dict=$work/dict -max_len=4096 $work/parse-corpus $work/seeds
   fuzz graph -max_len=256 $work/graph-corpus
+  fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
 fi

@@ -392,7 +392,7 @@ static const vram_gpu *find_gpu(const char *name) {
 static int in(const char *word, const char *list) {
   size_t n = strlen(word);
   const char *at;
-  for (at = strstr(list, word); at; at = strstr(at + 1, word))
+  for (at = n ? strstr(list, word) : NULL; at; at = strstr(at + 1, word))
     if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' '))
       return 1;
   return 0;

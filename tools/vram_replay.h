@@ -44,12 +44,14 @@ typedef struct segment_list {
   int no_memory;
 } segment_list;
 
+enum { FREED_FOR_STREAMS = 1, FINISHED }; /* replay.state: streams use it still, or no more */
+
 /* A device without memory: addresses only rise, by multiples of 2 MiB. */
 typedef struct simulated_device {
   uint64_t total, used, next;
   segment_list segments;
-  const uint8_t *done; /* by id: its streams have finished */
-  uint64_t waiting;    /* 1 + the id that is given back now */
+  const uint8_t *state; /* by id */
+  uint64_t waiting;     /* 1 + the id that is given back now */
 } simulated_device;
 
 static size_t segment_index(const segment_list *l, uint64_t address) {
@@ -148,7 +150,7 @@ static uint64_t device_record(void *user, uint64_t stream) {
 }
 
 static int device_done(void *user, uint64_t event, int wait) {
-  return wait || ((simulated_device *)user)->done[event - 1];
+  return wait || ((simulated_device *)user)->state[event - 1] == FINISHED;
 }
 
 typedef struct played {
@@ -165,8 +167,8 @@ typedef struct played {
 typedef struct replay {
   const trace *t;
   vram_pool_options options;
-  uint64_t *address;  /* by id; 0: not allocated */
-  uint8_t *completed; /* by id */
+  uint64_t *address; /* by id; 0: not allocated */
+  uint8_t *state;    /* by id */
   uint64_t streams[VRAM_POOL_STREAMS];
   uint32_t nstream;
   uint64_t other_stream; /* stands for those that a block still waits for */
@@ -225,7 +227,7 @@ static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
     return out_of_memory();
   device.total = r->options.total_bytes;
   device.next = UINT64_C(0x200000000000);
-  device.done = r->completed;
+  device.state = r->state;
   backend.alloc = device_alloc;
   backend.free = device_free;
   backend.reserve = device_reserve;
@@ -243,7 +245,7 @@ static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
     return bad(err.text, NULL, NULL);
   }
   memset(r->address, 0, (size_t)t->ids * sizeof *r->address);
-  memset(r->completed, 0, (size_t)t->ids);
+  memset(r->state, 0, (size_t)t->ids);
   to->oom_at = to->reserved_differs = to->address_differs = t->n;
   if (csv)
     printf("action,id,size,stream,result,allocated,reserved,requested,segments\n");
@@ -296,9 +298,13 @@ static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
       device.waiting = (uint64_t)e->id + 1;
       vram_pool_free(&pool, r->address[e->id]);
       r->address[e->id] = 0;
+      r->state[e->id] = FREED_FOR_STREAMS;
       break;
     case VRAM_FREE:
-      r->completed[e->id] = 1;
+      if (r->state[e->id]) { /* the call came before */
+        r->state[e->id] = FINISHED;
+        continue;
+      }
       if (r->address[e->id])
         vram_pool_free(&pool, r->address[e->id]);
       r->address[e->id] = 0;
@@ -350,8 +356,8 @@ static int replay_begin(replay *r, const trace *t) {
   }
   r->blocks = most > UINT32_MAX / 8 ? UINT32_MAX / 4 : (uint32_t)most * 2 + 1024;
   r->address = (uint64_t *)malloc(((size_t)t->ids + 1) * sizeof *r->address);
-  r->completed = (uint8_t *)malloc((size_t)t->ids + 1);
-  return r->address && r->completed ? FITS : out_of_memory();
+  r->state = (uint8_t *)malloc((size_t)t->ids + 1);
+  return r->address && r->state ? FITS : out_of_memory();
 }
 
 static int play_all(replay *r, vram_pool_policy policy, int csv, played *to) {
@@ -622,7 +628,7 @@ static int replay_command(int argc, char **argv) {
       status = TOO_LARGE;
 done:
   free(r.address);
-  free(r.completed);
+  free(r.state);
   trace_end(&t);
   return status;
 }

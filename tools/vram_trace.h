@@ -222,10 +222,10 @@ static int trace_add(trace *t, vram_event *e, const trace_note *note, uint64_t k
     e->id = k->id = t->ids++;
     return trace_push(t, e, note);
   }
-  if (!k->used || k->state == DEAD) {
+  if (!k->used || k->state == DEAD || (k->state == WAITS && e->action == VRAM_FREE_REQUESTED)) {
     if (k->used && of == BY_ID)
       return trace_bad(t, note->line, "freed twice", NULL, 0);
-    if (!e->bytes) {
+    if (!e->bytes || k->state == WAITS) {
       t->unmatched++;
       return FITS;
     }

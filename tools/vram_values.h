@@ -128,8 +128,6 @@ static datum new_box(document *d, int type) {
 
 static int into_box(document *d, box *b, const datum *v, size_t n) {
   size_t cap = b->cap;
-  if (!n)
-    return FITS;
   if (!more_values(&b->v, b->n, n, &cap))
     return d->status = out_of_memory();
   b->cap = (uint32_t)cap;
@@ -461,7 +459,7 @@ static int64_t to_mark(document *d) {
 /* The top n values, in a list or dict of their own. */
 static int pickle_group(document *d, int type, size_t from, size_t n) {
   const datum v = new_box(d, type);
-  if (d->status || into_box(d, v.as.box, d->stack + from, n))
+  if (d->status || (n && into_box(d, v.as.box, d->stack + from, n)))
     return d->status;
   return push(d, v);
 }
@@ -475,7 +473,7 @@ static int pickle_into(document *d, int type, size_t base, size_t from, size_t n
   if (type == V_DICT && n % 2)
     return document_bad(d, d->op, "a key without a value", NULL, 0);
   d->nstack = base;
-  return into_box(d, d->stack[base - 1].as.box, d->stack + from, n);
+  return n ? into_box(d, d->stack[base - 1].as.box, d->stack + from, n) : FITS;
 }
 
 /* LONG1, LONG4: two's complement, n bytes */
