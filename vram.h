@@ -1960,7 +1960,13 @@ VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t c
 typedef enum vram_pool_policy {
   VRAM_POOL_TORCH, /* PyTorch's CUDACachingAllocator, 2.15: the same segments, the same blocks at
                       the same offsets, the same counters, call for call */
-  VRAM_POOL_BEST
+  VRAM_POOL_BEST   /* never more reserved than that, mostly less: blocks are placed as PyTorch would
+                      place them, but before more than ever would be reserved, segments that are all
+                      free go back to the device; one comes back when a block is placed in it. What is
+                      reserved is thus at any time a part of what PyTorch would have reserved (with
+                      segments at ascending addresses, until the device has no more). To free memory
+                      stops a device for a moment: it is done at most once for 16 requests, after the
+                      first 256; what the device's limit forces comes on top */
 } vram_pool_policy;
 
 /* Where segments come from. Addresses are multiples of 512 and never 0. */
@@ -2014,9 +2020,9 @@ typedef struct vram__block {
   uint64_t streams;    /* others that use it, one bit each */
   uint32_t prev, next; /* in the segment; 0: none */
   uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
-  uint32_t entries;    /* of queues, that it waits for */
-  uint32_t link;       /* handed out: the next of the same hash; free: requests of the class
-                          when it was freed */
+  uint32_t serial;     /* policy BEST: of its segment */
+  uint32_t link;       /* handed out: the next of the same hash; given back: entries of queues
+                          that it waits for; free: requests of the class when it was freed */
   uint32_t skew;       /* of an expandable segment: its address modulo the granule */
   uint16_t bin;
   uint8_t stream, flags;
@@ -2042,6 +2048,9 @@ typedef struct vram_pool {
   uint32_t nblock, cap, unused, nunused, mask;
   uint32_t waiting; /* entries of all queues */
   uint32_t stuck;   /* blocks that wait for a stream that could not be recorded */
+  uint32_t serial;  /* policy BEST: segments so far */
+  uint32_t credit;  /* and 16 times the segments that may go back now */
+  uint64_t highest; /* and reserved bytes so far */
   uint32_t requests[2];
   uint32_t nstream;
   uint64_t stream[VRAM_POOL_STREAMS];
@@ -8184,8 +8193,11 @@ enum {
   VRAM__MAPPED = 4,
   VRAM__SMALL_CLASS = 8,
   VRAM__EXPANDABLE = 16,
-  VRAM__PIECE = 32 /* of a segment; else unused, or an entry of a queue */
+  VRAM__PIECE = 32, /* of a segment; else unused, or an entry of a queue */
+  VRAM__AWAY = 64   /* a segment that is all free and went back to the device: policy BEST */
 };
+#define VRAM__CREDIT 16u /* requests for which one segment may go back */
+#define VRAM__CREDIT_MOST 4096u
 #define VRAM__POOL_SPARE 4u /* blocks that one call may need at a time */
 
 /* x > 0 */
@@ -8200,26 +8212,15 @@ static inline uint32_t vram__log2(uint64_t x) {
 #endif
 }
 
-static inline void vram__stat_more(vram_stat *s, uint64_t n) {
-  s->current += n;
-  s->allocated += n;
-  s->peak = s->current > s->peak ? s->current : s->peak;
-}
-
 /* of all and of the class */
 static inline void vram__stat_up(vram_stat *s, int small_pool, uint64_t n) {
-  vram__stat_more(s + VRAM_POOL_ALL, n);
-  vram__stat_more(s + VRAM_POOL_LARGE - small_pool, n);
-}
-
-static inline void vram__stat_less(vram_stat *s, uint64_t n) {
-  s->current -= n;
-  s->freed += n;
+  vram__tally_up(s + VRAM_POOL_ALL, n);
+  vram__tally_up(s + VRAM_POOL_LARGE - small_pool, n);
 }
 
 static inline void vram__stat_down(vram_stat *s, int small_pool, uint64_t n) {
-  vram__stat_less(s + VRAM_POOL_ALL, n);
-  vram__stat_less(s + VRAM_POOL_LARGE - small_pool, n);
+  vram__tally_down(s + VRAM_POOL_ALL, n);
+  vram__tally_down(s + VRAM_POOL_LARGE - small_pool, n);
 }
 
 static inline int vram__is_small(const vram__block *b) {
@@ -8240,7 +8241,7 @@ static inline uint32_t vram__rank(uint32_t i) {
 
 /* Which child of b leads to a. */
 static inline uint32_t vram__side(const vram__block *a, const vram__block *b) {
-  const uint32_t later = a->address > b->address;
+  const uint32_t later = a->serial == b->serial ? a->address > b->address : a->serial > b->serial;
   if (!(a->flags & VRAM__MAPPED))
     return later;
   return (a->size > b->size) | ((a->size == b->size) & later);
@@ -8538,17 +8539,42 @@ static void vram__piece_new(vram_pool *p, uint32_t x, uint64_t address, uint64_t
   b->flags = (uint8_t)(VRAM__PIECE | flags | (small_pool ? (uint32_t)VRAM__SMALL_CLASS : 0u));
 }
 
-/* release_block: a segment that is one free block goes back. */
-static void vram__segment_free(vram_pool *p, uint32_t x) {
+/* A segment that is one free block goes back to the device. */
+static void vram__segment_leave(vram_pool *p, uint32_t x) {
   const vram__block *b = p->block + x;
   const int small_pool = vram__is_small(b);
-  vram__bins_remove(p, x);
   p->backend.free(p->backend.user, b->address, b->size, p->stream[b->stream]);
   vram__reserve_less(p, small_pool, b->size);
   vram__stat_down(p->stats.segment, small_pool, 1);
   if (b->size >= p->options.max_split_size)
-    vram__stat_less(&p->stats.oversize_segments, 1);
+    vram__tally_down(&p->stats.oversize_segments, 1);
   vram__pool_tell(p, VRAM_SEGMENT_FREE, b, b->size, 0, 0);
+}
+
+/* The device's memory for a segment that is one block; 0: there is none. */
+static int vram__segment_come(vram_pool *p, uint32_t x) {
+  vram__block *b = p->block + x;
+  const int small_pool = vram__is_small(b);
+  const uint64_t *reserved = &p->stats.reserved_bytes[VRAM_POOL_ALL].current;
+  const uint64_t address = p->backend.alloc(p->backend.user, b->size, p->stream[b->stream]);
+  if (!address)
+    return 0;
+  b->address = address;
+  b->flags &= (uint8_t)~VRAM__AWAY;
+  vram__reserve_more(p, small_pool, b->size);
+  p->highest = *reserved > p->highest ? *reserved : p->highest;
+  vram__stat_up(p->stats.segment, small_pool, 1);
+  if (b->size >= p->options.max_split_size)
+    vram__tally_up(&p->stats.oversize_segments, 1);
+  vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b, b->size, 0, 0);
+  return 1;
+}
+
+/* release_block: it is forgotten, too. */
+static void vram__segment_free(vram_pool *p, uint32_t x) {
+  vram__bins_remove(p, x);
+  if (!(p->block[x].flags & VRAM__AWAY))
+    vram__segment_leave(p, x);
   vram__block_gone(p, x);
 }
 
@@ -8660,7 +8686,7 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
 static void vram__block_wait(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
   uint32_t i, entry;
-  b->entries = 0;
+  b->link = 0;
   for (i = 0; i < p->nstream; i++) {
     uint64_t event;
     if (!(b->streams >> i & 1))
@@ -8685,11 +8711,11 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
     p->last[i] = entry;
     p->waiting++;
     b->streams &= ~(UINT64_C(1) << i);
-    b->entries++;
+    b->link++;
   }
   if (b->streams)
     p->stuck++;
-  else if (!b->entries)
+  else if (!b->link)
     vram__block_free(p, x);
 }
 
@@ -8708,7 +8734,7 @@ static void vram__poll(vram_pool *p, int wait) {
         p->last[i] = 0;
       vram__block_gone(p, entry);
       p->waiting--;
-      if (!--p->block[x].entries && !p->block[x].streams)
+      if (!--p->block[x].link && !p->block[x].streams)
         vram__block_free(p, x);
     }
   for (x = 1; wait && p->stuck && x < p->nblock; x++) {
@@ -8723,7 +8749,7 @@ static void vram__poll(vram_pool *p, int wait) {
       }
     if (!b->streams) {
       p->stuck--;
-      if (!b->entries)
+      if (!b->link)
         vram__block_free(p, x);
     }
   }
@@ -8811,14 +8837,66 @@ static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small_p
   return x;
 }
 
+static int vram__whole(const vram__block *b) {
+  return !vram__is_split(b) && !(b->flags & VRAM__AWAY);
+}
+
+/* The smallest segment of at least so many bytes that is all free, else the largest; 0: none. */
+static uint32_t vram__whole_segment(const vram_pool *p, uint64_t bytes) {
+  const vram__block *b = p->block;
+  uint32_t i, x, best = 0;
+  for (i = 0; i < 2 * p->nstream; i++) {
+    x = vram__bins_at_least(p, p->bins + i, bytes);
+    while (x && !vram__whole(b + x))
+      x = vram__bins_next(p, x);
+    if (x && (!best || b[x].size < b[best].size))
+      best = x;
+  }
+  if (best)
+    return best;
+  for (i = 0; i < 2 * p->nstream; i++) {
+    x = vram__bins_last(p, p->bins + i);
+    while (x && !vram__whole(b + x))
+      x = b[x].size >= VRAM__SMALL_SEGMENT ? vram__bins_previous(p, x) : 0;
+    if (x && (!best || b[x].size > b[best].size))
+      best = x;
+  }
+  return best;
+}
+
+/* Before so many bytes come from the device. Policy BEST gives some back first, if more than ever
+   would be reserved. */
+static int vram__may_grow(vram_pool *p, uint64_t bytes) {
+  const uint64_t *reserved = &p->stats.reserved_bytes[VRAM_POOL_ALL].current;
+  while (p->options.policy == VRAM_POOL_BEST && *reserved + bytes > p->highest &&
+         p->credit >= VRAM__CREDIT) {
+    const uint32_t x = vram__whole_segment(p, *reserved + bytes - p->highest);
+    if (!x)
+      break;
+    vram__segment_leave(p, x);
+    p->block[x].flags |= VRAM__AWAY;
+    p->credit -= VRAM__CREDIT;
+  }
+  return !p->options.limit_bytes || *reserved + bytes <= p->options.limit_bytes;
+}
+
+/* Policy BEST: segments that are away are forgotten, to make room for blocks. */
+static void vram__forget_away(vram_pool *p) {
+  uint32_t i, x, next;
+  for (i = 0; i < 2 * p->nstream; i++)
+    for (x = vram__bins_from(p, p->bins + i, 0); x; x = next) {
+      next = vram__bins_next(p, x);
+      if (p->block[x].flags & VRAM__AWAY)
+        vram__segment_free(p, x);
+    }
+}
+
 /* alloc_block: more memory from the backend, in no bin; 0: there is none. */
 static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small_pool, uint64_t size) {
   const uint64_t bytes = vram__segment_size(p, size);
   vram__block *b = p->block;
-  uint64_t address;
   uint32_t x;
-  if (p->options.limit_bytes &&
-      p->stats.reserved_bytes[VRAM_POOL_ALL].current + bytes > p->options.limit_bytes)
+  if (!vram__may_grow(p, bytes))
     return 0;
   if (p->options.expandable_segments) {
     x = vram__find_expandable(p, stream, small_pool, size);
@@ -8833,17 +8911,14 @@ static uint32_t vram__more_memory(vram_pool *p, uint32_t stream, int small_pool,
       vram__bins_remove(p, x);
     return x;
   }
-  address = p->backend.alloc(p->backend.user, bytes, p->stream[stream]);
-  if (!address)
-    return 0;
   x = vram__block_new(p);
-  vram__piece_new(p, x, address, bytes, stream, small_pool, VRAM__MAPPED);
-  vram__reserve_more(p, small_pool, bytes);
-  vram__stat_up(p->stats.segment, small_pool, 1);
-  if (bytes >= p->options.max_split_size)
-    vram__stat_more(&p->stats.oversize_segments, 1);
-  vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b + x, bytes, 0, 0);
-  return x;
+  vram__piece_new(p, x, 0, bytes, stream, small_pool, VRAM__MAPPED);
+  if (p->options.policy == VRAM_POOL_BEST)
+    b[x].serial = ++p->serial;
+  if (vram__segment_come(p, x))
+    return x;
+  vram__block_gone(p, x);
+  return 0;
 }
 
 /* garbage_collect_cached_blocks: whole large segments that are older than the average go until
@@ -8860,7 +8935,7 @@ static void vram__collect(vram_pool *p) {
     return;
   for (i = 0; i < p->nstream; i++)
     for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], 0), 0); x; x = vram__bins_next(p, x))
-      if (!vram__is_split(b + x))
+      if (vram__whole(b + x))
         age += p->requests[0] - b[x].link, count++;
   while (got < reserved - threshold && any && count) {
     const uint64_t total = age, of = count; /* older than total / of */
@@ -8868,7 +8943,7 @@ static void vram__collect(vram_pool *p) {
     for (i = 0; i < p->nstream; i++)
       for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], 0), 0); x; x = next) {
         next = vram__bins_next(p, x);
-        if (vram__is_split(b + x) || (b[x].flags & VRAM__EXPANDABLE) ||
+        if (!vram__whole(b + x) || (b[x].flags & VRAM__EXPANDABLE) ||
             (p->requests[0] - b[x].link) * of < total)
           continue;
         any = 1;
@@ -8891,12 +8966,16 @@ static int vram__release_some(vram_pool *p, uint32_t stream, int small_pool, uin
   if (most == UINT64_MAX || p->options.expandable_segments)
     return 0;
   x = vram__bins_at_least(p, n, want);
+  while (x && (b[x].flags & VRAM__AWAY))
+    x = vram__bins_next(p, x);
   if (x) {
     vram__segment_free(p, x);
     return 1;
   }
   for (x = vram__bins_last(p, n); x && got < want && b[x].size >= most; x = next) {
     next = vram__bins_previous(p, x);
+    if (b[x].flags & VRAM__AWAY)
+      continue;
     got += b[x].size;
     vram__segment_free(p, x);
   }
@@ -8961,6 +9040,11 @@ static uint32_t vram__stream_at(vram_pool *p, uint64_t stream) {
 static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, uint64_t size) {
   uint32_t x = vram__find_free(p, stream, small_pool, size);
   vram__block asked;
+  if (x && (p->block[x].flags & VRAM__AWAY) &&
+      !(vram__may_grow(p, p->block[x].size) && vram__segment_come(p, x))) {
+    vram__bins_add(p, x);
+    x = 0;
+  }
   if (x)
     return x;
   if (p->options.limit_bytes && p->options.garbage_collection_threshold)
@@ -8998,6 +9082,11 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   if (bytes >= VRAM__LARGEST_REQUEST)
     return VRAM_ERR_MEMORY;
   at = vram__stream_at(p, stream);
+  if (p->options.policy == VRAM_POOL_BEST) {
+    p->credit += p->credit < VRAM__CREDIT_MOST;
+    if (vram__block_room(p) < VRAM__POOL_SPARE)
+      vram__forget_away(p);
+  }
   if (at == UINT32_MAX || vram__block_room(p) < VRAM__POOL_SPARE)
     return VRAM_ERR_LIMIT;
   size = vram__round_request(p, bytes);
@@ -9037,7 +9126,7 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   vram__stat_up(p->stats.active_bytes, small_pool, b[x].size);
   vram__stat_up(p->stats.requested_bytes, small_pool, bytes);
   if (b[x].size >= p->options.max_split_size)
-    vram__stat_more(&p->stats.oversize_allocations, 1);
+    vram__tally_up(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
   *block = x;
   return VRAM_OK;
@@ -9050,7 +9139,7 @@ static void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__stat_down(p->stats.allocation, small_pool, 1);
   vram__stat_down(p->stats.allocated_bytes, small_pool, b->size);
   if (b->size >= p->options.max_split_size)
-    vram__stat_less(&p->stats.oversize_allocations, 1);
+    vram__tally_down(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_FREE_REQUESTED, b, b->requested, 0, 0);
   if (b->streams) {
     b->flags |= VRAM__PENDING;
@@ -9140,6 +9229,8 @@ VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *str
   for (i = 0; i < p->nstream; i++)
     for (small_pool = 0; small_pool < 2 && (!stream || *stream == p->stream[i]); small_pool++) {
       x = vram__bins_last(p, vram__bins_of(p, i, small_pool));
+      while (x && (p->block[x].flags & VRAM__AWAY))
+        x = vram__bins_previous(p, x);
       if (x && p->block[x].size > most)
         most = p->block[x].size;
     }
@@ -9153,7 +9244,7 @@ VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const v
   uint32_t head, x;
   int end;
   for (head = 1; head < p->nblock; head++) {
-    if (!(b[head].flags & VRAM__PIECE) || b[head].prev)
+    if (!(b[head].flags & VRAM__PIECE) || (b[head].flags & VRAM__AWAY) || b[head].prev)
       continue;
     for (x = head; x; x = b[x].next) {
       if (!(b[x].flags & VRAM__MAPPED))
@@ -9442,6 +9533,8 @@ static const char *vram__pool_options_bad(const vram_pool_options *o, const vram
     return "the backend needs alloc and free";
   if (o->expandable_segments && (!b->reserve || !b->unreserve || !b->map || !b->unmap))
     return "expandable_segments: the backend needs reserve, unreserve, map and unmap";
+  if (o->expandable_segments && o->policy == VRAM_POOL_BEST)
+    return "policy BEST has no expandable_segments";
   if (o->expandable_segments && !o->total_bytes)
     return "expandable_segments: total_bytes must be the device's memory";
   if (!b->record != !b->done)
@@ -9507,6 +9600,7 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   vram__zero(p->block, sizeof *p->block);
   p->cap = (uint32_t)blocks + VRAM__POOL_SPARE + 1;
   p->nblock = 1;
+  p->credit = VRAM__CREDIT_MOST;
   return VRAM_OK;
 }
 

@@ -15,7 +15,7 @@ typedef struct device {
   uint64_t events;      /* recorded so far */
   uint64_t done;        /* this and earlier events have happened */
   uint64_t waited;      /* how often somebody waited */
-  uint64_t fnv;         /* of nothing but the tests */
+
   struct {
     uint64_t address, bytes;
     int reserved;

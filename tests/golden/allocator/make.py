@@ -8,7 +8,8 @@ one word for each call:
   -K                     the K-th newest of what is allocated goes (0: the newest)
   e                      empty_cache
 and +N or -N bytes of reserved memory (r+N, r-N), segments (s+N, s-N) where the call changed them. Of models' streams, which were
-recorded with addresses, `addresses HASH`: FNV-1a 64 over 8 little-endian bytes of each address in order."""
+recorded with addresses, `addresses HASH`: FNV-1a 64 over 8 little-endian bytes of each address in order.
+record.py writes further ones."""
 import csv, json, os, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -73,10 +74,9 @@ def synthetic(path, name):
     w.write(name, head | {"retries": j["num_alloc_retries"], "ooms": j["ooms"]})
 
 
-def model(path, name):
+def model(rows, final, name):
     """Segments come before the allocation that they are for, frees before their completion."""
-    w, h, reserved, segments, pending = Words(), 0xCBF29CE484222325, 0, 0, {}
-    rows = list(csv.DictReader(open(path + ".csv")))
+    w, h, reserved, segments = Words(), 0xCBF29CE484222325, 0, 0
     for r in rows:
         size = int(r["size"])
         if r["action"].startswith("segment"):
@@ -90,13 +90,15 @@ def model(path, name):
         elif r["action"] == "free_completed":
             w.free(r["id"])
             w.then(reserved, segments)
-    j = json.load(open(path + ".json"))
-    head = {"conf": "", "total": 80 << 30, "limit": 0, "retries": 0, "ooms": 0, "allocated": j["final_allocated"]}
-    w.write(name, head | {"peak_allocated": j["peak_allocated"], "addresses": f"{h:016x}"})
+    head = {"conf": "", "total": 80 << 30, "limit": 0, "retries": 0, "ooms": 0, "allocated": final["final_allocated"]}
+    w.write(name, head | {"peak_allocated": final["peak_allocated"], "addresses": f"{h:016x}"})
 
 
-for name in sys.argv[2:]:
-    for kind, write in (("synthetic", synthetic), ("models", model)):
-        path = os.path.join(sys.argv[1], kind, name)
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        path = os.path.join(sys.argv[1], "synthetic", name)
         if os.path.exists(path + ".csv"):
-            write(path, name)
+            synthetic(path, name)
+        else:
+            path = os.path.join(sys.argv[1], "models", name)
+            model(csv.DictReader(open(path + ".csv")), json.load(open(path + ".json")), name)
