@@ -1958,15 +1958,16 @@ VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t c
    Not thread-safe: one lock around the calls on one pool. */
 
 typedef enum vram_pool_policy {
-  VRAM_POOL_TORCH, /* PyTorch's CUDACachingAllocator, 2.15: the same segments, the same blocks at
-                      the same offsets, the same counters, call for call */
-  VRAM_POOL_BEST   /* never more reserved than that, mostly less: blocks are placed as PyTorch would
-                      place them, but before more than ever would be reserved, segments that are all
-                      free go back to the device; one comes back when a block is placed in it. What is
-                      reserved is thus at any time a part of what PyTorch would have reserved (with
-                      segments at ascending addresses, until the device has no more). To free memory
-                      stops a device for a moment: it is done at most once for 16 requests, after the
-                      first 256; what the device's limit forces comes on top */
+  /* PyTorch's CUDACachingAllocator, 2.15: the same segments, the same blocks at the same offsets,
+     the same counters, call for call */
+  VRAM_POOL_TORCH,
+  /* never more reserved than that, mostly less: blocks are placed as PyTorch would place them, but
+     before more than ever would be reserved, segments that are all free go back to the device; one
+     comes back when a block is placed in it. What is reserved is thus at any time a part of what
+     PyTorch would have reserved (with segments at ascending addresses, until the device has no
+     more). To free memory stops a device for a moment: it is done at most once for 16 requests,
+     after the first 256; what the device's limit forces comes on top */
+  VRAM_POOL_BEST
 } vram_pool_policy;
 
 /* Where segments come from. Addresses are multiples of 512 and never 0. */
