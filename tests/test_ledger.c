@@ -188,8 +188,11 @@ static void model_trace(model *m, const vram_event *e, const model_live *a, int 
   }
   t = &m->trace[m->traced++];
   *t = *e;
+  t->id = a ? (int64_t)a->serial : -1;
+  t->owner = e->owner <= OWNERS ? e->owner : 0;
   if (!a)
     return;
+  t->address = a->key < 1000 ? 0 : a->key;
   t->action = (vram_action)action;
   t->bytes = a->bytes;
   t->block_bytes = a->block;
@@ -281,7 +284,7 @@ static void model_event(model *m, const vram_event *e) {
       if (a->whole)
         m->stats[d].num_device_alloc++;
       if (!a->lost)
-        model_trace(m, e, NULL, 0);
+        model_trace(m, e, a, VRAM_ALLOC);
     }
     regions_count(m, d, 1);
     recount(m);
@@ -310,7 +313,10 @@ static void model_event(model *m, const vram_event *e) {
     break;
   case VRAM_BECOMES:
     if (i >= 0) {
+      const int same = m->live[i].category == (int)e->category;
       m->live[i].category = (int)e->category;
+      if (!same && m->live[i].device < DEVICES)
+        model_trace(m, e, &m->live[i], VRAM_BECOMES);
       recount(m);
     }
     break;
@@ -483,10 +489,8 @@ static void same_trace(const vram_ledger *l, const model *m) {
   for (i = 0; ok && i < n; i++) {
     const vram_event *a = &m->trace[m->traced - 1 - i],
                      *b = &l->trace[(l->trace_count - 1 - i) % most];
-    ok = a->action == b->action && a->bytes == b->bytes &&
-         (a->address ? a->address : (uint64_t)a->id + 1) ==
-             (b->address ? b->address : (uint64_t)b->id + 1) &&
-         a->device == b->device && a->owner == b->owner && a->waited == b->waited;
+    ok = a->action == b->action && a->bytes == b->bytes && a->address == b->address &&
+         a->id == b->id && a->device == b->device && a->owner == b->owner && a->waited == b->waited;
   }
   if (!ok)
     FAIL("the trace");
