@@ -48,7 +48,7 @@ help:
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile replay link models measure export install examples render watch \
-  coverage
+  pool coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -94,7 +94,7 @@ units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c vram.h
 	@mkdir -p $(B)
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
-$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h $(B)/impl.o
+$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_tool: tools/vram.c $(TOOL) build/models.h
 LIBS_test_tool = $(LIBDL)

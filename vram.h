@@ -9014,7 +9014,7 @@ static int vram__release_some(vram_pool *p, uint32_t stream, int small_pool, uin
   if (most == UINT64_MAX || p->options.expandable_segments)
     return 0;
   x = vram__bins_at_least(p, n, want);
-  while (x && (b[x].flags & VRAM__AWAY))
+  while (x && !vram__whole(b + x)) /* PyTorch does not ask, and frees a piece of a segment */
     x = vram__bins_next(p, x);
   if (x) {
     vram__segment_free(p, x);
@@ -9022,7 +9022,7 @@ static int vram__release_some(vram_pool *p, uint32_t stream, int small_pool, uin
   }
   for (x = vram__bins_last(p, n); x && got < want && b[x].size >= most; x = next) {
     next = vram__bins_previous(p, x);
-    if (b[x].flags & VRAM__AWAY)
+    if (!vram__whole(b + x))
       continue;
     got += b[x].size;
     vram__segment_free(p, x);
@@ -9477,9 +9477,9 @@ static vram_result vram__config_value(vram__config *c, const vram__config *key,
                                "max_non_split_rounding_mb must be a number from 20 on");
     o->max_non_split_rounding = mib << 20;
   } else if (vram__config_is(key, "large_segment_size_mb")) {
-    if (!number || mib < VRAM__LARGE_SEGMENT >> 20 || mib > 2048)
+    if (!number || mib < VRAM__LARGE_SEGMENT >> 20 || mib > 2048 || mib % 2)
       return vram__config_fail(c, VRAM_ERR_VALUE,
-                               "large_segment_size_mb must be a number from 20 to 2048");
+                               "large_segment_size_mb must be an even number from 20 to 2048");
     o->large_segment_size = mib << 20;
   } else if (vram__config_is(key, "garbage_collection_threshold")) {
     if (!vram__config_fraction(c, &part) || !part || part >= 1000000)

@@ -218,4 +218,60 @@ static TEST_UNUSED void pool_holds(const vram_pool *p, const device *d) {
   test_passed++;
 }
 
+/* What a listener makes of the events: the pool's own counters again. */
+typedef struct heard {
+  uint64_t reserved, allocated, segments, active, requested, split;
+  uint64_t retries, ooms;
+  int64_t split_bytes;
+} heard;
+
+static TEST_UNUSED void hear(void *user, const vram_event *e) {
+  heard *h = (heard *)user;
+  switch (e->action) {
+  case VRAM_ALLOC:
+    h->allocated += e->block_bytes, h->active += e->block_bytes, h->requested += e->bytes;
+    break;
+  case VRAM_FREE_REQUESTED:
+    h->allocated -= e->block_bytes;
+    break;
+  case VRAM_FREE:
+    h->active -= e->block_bytes, h->requested -= e->bytes;
+    break;
+  case VRAM_SEGMENT_ALLOC:
+    h->segments++, h->reserved += e->bytes;
+    break;
+  case VRAM_SEGMENT_FREE:
+    h->segments--, h->reserved -= e->bytes;
+    break;
+  case VRAM_SEGMENT_MAP:
+    h->reserved += e->bytes;
+    break;
+  case VRAM_SEGMENT_UNMAP:
+    h->reserved -= e->bytes;
+    break;
+  case VRAM_RETRY:
+    h->retries++;
+    break;
+  case VRAM_OOM:
+    h->ooms++;
+    break;
+  case VRAM_BECOMES:
+  case VRAM_MARK:
+  case VRAM_ACTION_COUNT:
+    FAIL("an event that a pool does not emit");
+  }
+  h->split = (uint64_t)((int64_t)h->split + e->split);
+  h->split_bytes += e->split_bytes;
+}
+
+static TEST_UNUSED void heard_all(const heard *h, const vram_memory_stats *s) {
+  if (h->reserved != s->reserved_bytes[0].current ||
+      h->allocated != s->allocated_bytes[0].current || h->segments != s->segment[0].current ||
+      h->active != s->active_bytes[0].current || h->requested != s->requested_bytes[0].current ||
+      h->split != s->inactive_split[0].current ||
+      (uint64_t)h->split_bytes != s->inactive_split_bytes[0].current ||
+      h->retries != s->num_alloc_retries || h->ooms != s->num_ooms)
+    FAIL("the events do not sum up to the counters");
+}
+
 #endif

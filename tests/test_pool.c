@@ -33,62 +33,6 @@ static uint64_t fnv(uint64_t h, uint64_t x) {
   return h;
 }
 
-/* What a listener makes of the events: the pool's own counters again. */
-typedef struct heard {
-  uint64_t reserved, allocated, segments, active, requested, split;
-  uint64_t retries, ooms;
-  int64_t split_bytes;
-} heard;
-
-static void hear(void *user, const vram_event *e) {
-  heard *h = (heard *)user;
-  switch (e->action) {
-  case VRAM_ALLOC:
-    h->allocated += e->block_bytes, h->active += e->block_bytes, h->requested += e->bytes;
-    break;
-  case VRAM_FREE_REQUESTED:
-    h->allocated -= e->block_bytes;
-    break;
-  case VRAM_FREE:
-    h->active -= e->block_bytes, h->requested -= e->bytes;
-    break;
-  case VRAM_SEGMENT_ALLOC:
-    h->segments++, h->reserved += e->bytes;
-    break;
-  case VRAM_SEGMENT_FREE:
-    h->segments--, h->reserved -= e->bytes;
-    break;
-  case VRAM_SEGMENT_MAP:
-    h->reserved += e->bytes;
-    break;
-  case VRAM_SEGMENT_UNMAP:
-    h->reserved -= e->bytes;
-    break;
-  case VRAM_RETRY:
-    h->retries++;
-    break;
-  case VRAM_OOM:
-    h->ooms++;
-    break;
-  case VRAM_BECOMES:
-  case VRAM_MARK:
-  case VRAM_ACTION_COUNT:
-    FAIL("an event that a pool does not emit");
-  }
-  h->split = (uint64_t)((int64_t)h->split + e->split);
-  h->split_bytes += e->split_bytes;
-}
-
-static void heard_all(const heard *h, const vram_memory_stats *s) {
-  if (h->reserved != s->reserved_bytes[0].current ||
-      h->allocated != s->allocated_bytes[0].current || h->segments != s->segment[0].current ||
-      h->active != s->active_bytes[0].current || h->requested != s->requested_bytes[0].current ||
-      h->split != s->inactive_split[0].current ||
-      (uint64_t)h->split_bytes != s->inactive_split_bytes[0].current ||
-      h->retries != s->num_alloc_retries || h->ooms != s->num_ooms)
-    FAIL("the events do not sum up to the counters");
-}
-
 /* A stream, played to a pool. */
 typedef struct play {
   vram_pool pool;
@@ -113,6 +57,7 @@ static int play_begin(play *g, const char *text, vram_pool_policy policy) {
   g->nlive = 0;
   g->hash = UINT64_C(0xcbf29ce484222325);
   g->emptied = 0;
+  g->d.done = UINT64_MAX;
   o.policy = policy;
   o.total_bytes = g->d.total;
   o.limit_bytes = number(text, "\nlimit ");
@@ -136,6 +81,14 @@ static const char *play_word(play *g, const char *at, uint64_t *block) {
     vram_pool_empty_cache(&g->pool);
     g->emptied += g->pool.stats.num_device_free;
     return at + 1;
+  }
+  if (*at == '~') {
+    const uint64_t k = strtoull(at + 1, &end, 10);
+    on = strtoull(end + 1, &end, 10);
+    if (!NEED(k < g->nlive))
+      return NULL;
+    return NEED(vram_pool_record_stream(&g->pool, g->live[g->nlive - 1 - k], on) == VRAM_OK) ? end
+                                                                                             : NULL;
   }
   if (*at == '-') {
     const uint64_t k = strtoull(at + 1, &end, 10), i = g->nlive - 1 - k;
@@ -181,7 +134,7 @@ static void stream(const char *path, int table) {
   /* what BEST promises is about PyTorch as it is, with memory enough */
   const int plain = !strncmp(text, "conf\n", 5) && !number(text, "\nlimit ") &&
                     !number(text, "\nretries ") && !number(text, "\nooms ");
-  uint64_t reserved = 0, segments = 0, row = 0;
+  uint64_t reserved = 0, segments = 0, waiting = 0, row = 0;
   snprintf(test_where, sizeof test_where, "%s", name);
   if (!play_begin(&torch, text, VRAM_POOL_TORCH) ||
       (plain && !play_begin(&best, text, VRAM_POOL_BEST)))
@@ -202,7 +155,11 @@ static void stream(const char *path, int table) {
       reserved += (uint64_t)strtoll(end + 1, &end, 10);
     if (*end == 's')
       segments += (uint64_t)strtoll(end + 1, &end, 10);
+    if (*end == 'a')
+      waiting += (uint64_t)strtoll(end + 1, &end, 10);
     at = end + strspn(end, " \n");
+    if (!EQUAL(s->active_bytes[0].current - s->allocated_bytes[0].current, waiting))
+      break;
     if (!EQUAL(s->reserved_bytes[0].current, reserved) || !EQUAL(s->segment[0].current, segments))
       break;
     heard_all(&torch.h, s);

@@ -6,8 +6,10 @@ Lines `key value` (conf, total: bytes of the device, limit: bytes of the memory 
 one word for each call:
   SIZE[@STREAM][=BLOCK]  an allocation; BLOCK: what it counts as, where that is not SIZE rounded up to 512; ! after it: it failed
   -K                     the K-th newest of what is allocated goes (0: the newest)
+  ~K@STREAM              the K-th newest is used by that stream, too; what a stream was given has always run when it is asked
   e                      empty_cache
-and +N or -N bytes of reserved memory (r+N, r-N), segments (s+N, s-N) where the call changed them. Of models' streams, which were
+and the bytes of reserved memory (r+N, r-N), segments (s+N, s-N), active bytes where they are not those allocated (a+N, a-N) by which
+the call changed them. Of models' streams, which were
 recorded with addresses, `addresses HASH`: FNV-1a 64 over 8 little-endian bytes of each address in order.
 record.py writes further ones."""
 import csv, json, os, sys
@@ -23,7 +25,7 @@ def fnv(h, x):
 
 class Words:
     def __init__(self):
-        self.words, self.live, self.state = [], [], (0, 0)
+        self.words, self.live, self.state = [], [], (0, 0, 0)
 
     def alloc(self, name, size, stream, block, ok):
         w = str(size) + (f"@{stream}" if stream else "")
@@ -37,11 +39,11 @@ class Words:
         self.words.append(f"-{len(self.live) - 1 - i}")
         self.live.pop(i)
 
-    def then(self, reserved, segments):
-        for key, new, old in zip("rs", (reserved, segments), self.state):
+    def then(self, reserved, segments, waiting=0):
+        for key, new, old in zip("rsa", (reserved, segments, waiting), self.state):
             if new != old:
                 self.words[-1] += f"{key}{new - old:+d}"
-        self.state = reserved, segments
+        self.state = reserved, segments, waiting
 
     def write(self, name, head):
         with open(os.path.join(HERE, name + ".txt"), "w") as f:

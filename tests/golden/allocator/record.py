@@ -114,6 +114,35 @@ def growing_caches():
             live = [q for q in live if q[1] > 0]
 
 
+def used_by_streams():
+    """Blocks that other streams use: counters after every call, as in make.synthetic."""
+    w, live, before = make.Words(), [], 0
+    streams = [torch.cuda.default_stream()] + [torch.cuda.Stream() for _ in range(3)]
+    for _ in range(2500):
+        what = random.random()
+        if what < 0.45 or not live:
+            size, s = int(2 ** random.uniform(8, 25)), random.randrange(3)
+            with torch.cuda.stream(streams[s]):
+                live.append(torch.empty(size, dtype=torch.uint8, device=GPU))
+            now = torch.cuda.memory_allocated()
+            w.alloc(live[-1].data_ptr(), size, s, now - before, True)
+        else:
+            i = random.randrange(len(live))
+            if what < 0.65:
+                s = random.randrange(4)
+                live[i].record_stream(streams[s])
+                w.words.append(f"~{len(live) - 1 - i}@{s}")
+            else:
+                w.free(live[i].data_ptr())
+                del live[i]
+        stats = torch.cuda.memory_stats()
+        before = stats["allocated_bytes.all.current"]
+        waiting = stats["active_bytes.all.current"] - before
+        w.then(stats["reserved_bytes.all.current"], stats["segment.all.current"], waiting)
+    w.write("used_by_streams", {"conf": "", "total": 80 << 30, "limit": 0, "retries": 0, "ooms": 0})
+    sys.exit()
+
+
 def record(name):
     torch.manual_seed(0)
     random.seed(1)

@@ -1,0 +1,36 @@
+/* Bytes -> a pool and calls on it (tests/pool_calls.h); bytes -> the text of its options.
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/pool.c -o build/fuzz-pool */
+#define VRAM_IMPLEMENTATION
+#include "../../vram.h"
+
+#include "../pool_calls.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void config(const uint8_t *data, size_t size) {
+  vram_pool_options o = VRAM_ZERO_INIT, was = o;
+  vram_error e;
+  char *text = (char *)malloc(size + 1);
+  vram_result r;
+  if (!text)
+    abort();
+  memcpy(text, data, size);
+  text[size] = 0;
+  o.total_bytes = was.total_bytes = UINT64_C(80) << 30;
+  r = vram_pool_config(text, &o, &e);
+  if (r ? e.code != r || !e.text[0] || e.line != 1 || e.column > size + 1 ||
+              memcmp(&o, &was, sizeof o) != 0
+        : e.code != VRAM_OK || o.streams || o.event)
+    FAIL("options are read, or it is said why not");
+  free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size && data[0] == 255)
+    config(data + 1, size - 1);
+  else
+    calls_run(data, size, 0);
+  if (test_failed)
+    abort();
+  return 0;
+}
