@@ -101,14 +101,7 @@ typedef struct vram_cuda_access {
 typedef struct vram_cuda_pool_prop {
   int type, handle_types, location_type, location_id;
 } vram_cuda_pool_prop;
-/* as nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_t */
-typedef struct vram_nvml_memory {
-  unsigned long long total, free, used;
-} vram_nvml_memory;
-typedef struct vram_nvml_memory2 {
-  unsigned version;
-  unsigned long long total, reserved, free, used;
-} vram_nvml_memory2;
+/* as nvmlProcessInfo_v1_t, nvmlProcessInfo_t */
 typedef struct vram_nvml_process1 {
   unsigned pid;
   unsigned long long bytes;
@@ -118,9 +111,6 @@ typedef struct vram_nvml_process {
   unsigned long long bytes;
   unsigned gi, ci;
 } vram_nvml_process;
-typedef struct vram_nvml_utilization {
-  unsigned gpu, memory;
-} vram_nvml_utilization;
 
 /* X(field, symbol, arguments); all return int */
 #define VRAM_CUDA_RUNTIME(X)                                                                       \
@@ -156,7 +146,6 @@ typedef struct vram_nvml_utilization {
   X(cuda_MemPoolSetAttribute, cudaMemPoolSetAttribute, (void *pool, int what, void *value))        \
   X(cuda_DeviceGetMemPool, cudaDeviceGetMemPool, (void **pool, int device))                        \
   X(cuda_DeviceReset, cudaDeviceReset, (void))                                                     \
-  X(cuda_DeviceSynchronize, cudaDeviceSynchronize, (void))                                         \
   X(cuda_DeviceGetPCIBusId, cudaDeviceGetPCIBusId, (char *id, int n, int device))                  \
   X(cuda_GetDevice, cudaGetDevice, (int *device))                                                  \
   X(cuda_SetDevice, cudaSetDevice, (int device))                                                   \
@@ -201,14 +190,8 @@ typedef struct vram_nvml_utilization {
 #define VRAM_CUDA_NVML(X)                                                                          \
   X(nvml_Init, nvmlInit_v2, (void))                                                                \
   X(nvml_Shutdown, nvmlShutdown, (void))                                                           \
-  X(nvml_SystemGetDriverVersion, nvmlSystemGetDriverVersion, (char *text, unsigned n))             \
-  X(nvml_DeviceGetCount, nvmlDeviceGetCount_v2, (unsigned *n))                                     \
-  X(nvml_DeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2, (unsigned i, void **device))       \
   X(nvml_DeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2,                              \
     (const char *id, void **device))                                                               \
-  X(nvml_DeviceGetName, nvmlDeviceGetName, (void *device, char *name, unsigned n))                 \
-  X(nvml_DeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo, (void *device, vram_nvml_memory *m))        \
-  X(nvml_DeviceGetMemoryInfo2, nvmlDeviceGetMemoryInfo_v2, (void *device, vram_nvml_memory2 *m))   \
   X(nvml_DeviceGetComputeRunningProcesses3, nvmlDeviceGetComputeRunningProcesses_v3,               \
     (void *device, unsigned *n, vram_nvml_process *p))                                             \
   X(nvml_DeviceGetComputeRunningProcesses2, nvmlDeviceGetComputeRunningProcesses_v2,               \
@@ -220,11 +203,7 @@ typedef struct vram_nvml_utilization {
   X(nvml_DeviceGetGraphicsRunningProcesses2, nvmlDeviceGetGraphicsRunningProcesses_v2,             \
     (void *device, unsigned *n, vram_nvml_process *p))                                             \
   X(nvml_DeviceGetGraphicsRunningProcesses1, nvmlDeviceGetGraphicsRunningProcesses,                \
-    (void *device, unsigned *n, vram_nvml_process1 *p))                                            \
-  X(nvml_DeviceGetUtilizationRates, nvmlDeviceGetUtilizationRates,                                 \
-    (void *device, vram_nvml_utilization *u))                                                      \
-  X(nvml_DeviceGetTemperature, nvmlDeviceGetTemperature, (void *device, int what, unsigned *c))    \
-  X(nvml_DeviceGetPowerUsage, nvmlDeviceGetPowerUsage, (void *device, unsigned *mw))
+    (void *device, unsigned *n, vram_nvml_process1 *p))
 
 typedef struct vram_cuda_api {
 #define VRAM__X(field, symbol, arguments) int(*field) arguments;
@@ -328,7 +307,7 @@ typedef struct vram_cuda_tracker {
   uint32_t object_mask, place_mask, object_free, place_free, going;
   uint64_t next_address, ticket;
   uint32_t ledger_lock, table_lock;
-  uint32_t ledger_process, table_process, open;
+  uint32_t ledger_process, table_process, open, nvml;
   void *memory;
 } vram_cuda_tracker;
 
@@ -379,11 +358,11 @@ VRAM_API void vram_cuda_on_pool_read(vram_cuda_tracker *t, uint64_t pool);
 VRAM_API int vram_cuda_on_pool_destroy(vram_cuda_tracker *t, uint64_t pool);
 VRAM_API void vram_cuda_on_pool_destroyed(vram_cuda_tracker *t, uint64_t pool, int ok);
 
-/* cuMemCreate (device VRAM_HOST: it is host memory); one more reference to the handle
-   (cuMemRetainAllocationHandle, cuMemImportFromShareableHandle of what is known). */
+/* cuMemCreate (device VRAM_HOST: it is host memory); one more reference to the handle:
+   cuMemRetainAllocationHandle of what is mapped at the address (0: not known). */
 VRAM_API void vram_cuda_on_create(vram_cuda_tracker *t, uint64_t handle, uint32_t device,
                                   uint64_t bytes, uint32_t owner);
-VRAM_API void vram_cuda_on_retain(vram_cuda_tracker *t, uint64_t handle);
+VRAM_API void vram_cuda_on_retain(vram_cuda_tracker *t, uint64_t handle, uint64_t address);
 /* cuMemRelease: before it, then afterwards with what the first has given. */
 VRAM_API uint32_t vram_cuda_on_release(vram_cuda_tracker *t, uint64_t handle);
 VRAM_API void vram_cuda_on_released(vram_cuda_tracker *t, uint32_t object, int ok);
@@ -418,6 +397,246 @@ VRAM_API int vram_cuda_capturing(const vram_cuda_api *api, void *stream);
 /* Microseconds since 1970, a vram_ledger_options.clock. */
 VRAM_API uint64_t vram_cuda_clock(void *user);
 
+/* >>calls ======================================================================================
+   The calls with their places in the program. Each is made through the tracker's table, answers as
+   CUDA's own does, and is counted. t NULL: vram_cuda_default(). By name:
+     vram_cudaMalloc(&p, bytes);              is  vram_cudaMalloc_at(VRAM_CUDA_HERE, &p, bytes)
+
+   vram_cuda_tag_push("kv cache"), ..._pop() name what the thread allocates in between, in a log or
+   report; vram_cuda_category_push counts it in that category as well. */
+
+#ifndef VRAM_CUDA_TRACKER
+#define VRAM_CUDA_TRACKER NULL
+#endif
+#define VRAM_CUDA_SITE vram_cuda_tracker *t, const char *file, uint32_t line, const char *function
+#define VRAM__SITE t, file, line, function
+#define VRAM_CUDA_HERE VRAM_CUDA_TRACKER, __FILE__, __LINE__, __func__
+
+/* The tracker of programs that make none: begins with the first use, never ends. Its api is
+   vram_cuda_api_linked's, or what vram_cuda_use has given before. */
+VRAM_API vram_cuda_tracker *vram_cuda_default(void);
+/* 1: from now on; 0: it has begun already, nothing happens. */
+VRAM_API int vram_cuda_use(const vram_cuda_api *api);
+/* What keeps CUDA calls from working; VRAM_OK: nothing. */
+VRAM_API vram_result vram_cuda_check(vram_cuda_tracker *t, vram_error *err);
+
+VRAM_API int vram_cudaMalloc_at(VRAM_CUDA_SITE, void **p, size_t n);
+VRAM_API int vram_cudaMallocPitch_at(VRAM_CUDA_SITE, void **p, size_t *pitch, size_t width,
+                                     size_t height);
+VRAM_API int vram_cudaMalloc3D_at(VRAM_CUDA_SITE, vram_cuda_pitched *p, vram_cuda_extent extent);
+VRAM_API int vram_cudaMallocArray_at(VRAM_CUDA_SITE, void **array, const vram_cuda_channel *channel,
+                                     size_t width, size_t height, unsigned flags);
+VRAM_API int vram_cudaMalloc3DArray_at(VRAM_CUDA_SITE, void **array,
+                                       const vram_cuda_channel *channel, vram_cuda_extent extent,
+                                       unsigned flags);
+VRAM_API int vram_cudaMallocMipmappedArray_at(VRAM_CUDA_SITE, void **array,
+                                              const vram_cuda_channel *channel,
+                                              vram_cuda_extent extent, unsigned levels,
+                                              unsigned flags);
+VRAM_API int vram_cudaMallocManaged_at(VRAM_CUDA_SITE, void **p, size_t n, unsigned flags);
+VRAM_API int vram_cudaMallocAsync_at(VRAM_CUDA_SITE, void **p, size_t n, void *stream);
+VRAM_API int vram_cudaMallocFromPoolAsync_at(VRAM_CUDA_SITE, void **p, size_t n, void *pool,
+                                             void *stream);
+VRAM_API int vram_cudaMallocHost_at(VRAM_CUDA_SITE, void **p, size_t n);
+VRAM_API int vram_cudaHostAlloc_at(VRAM_CUDA_SITE, void **p, size_t n, unsigned flags);
+VRAM_API int vram_cudaHostRegister_at(VRAM_CUDA_SITE, void *p, size_t n, unsigned flags);
+VRAM_API int vram_cudaIpcOpenMemHandle_at(VRAM_CUDA_SITE, void **p, vram_cuda_ipc handle,
+                                          unsigned flags);
+VRAM_API int vram_cudaMemPoolCreate_at(VRAM_CUDA_SITE, void **pool, const void *prop);
+VRAM_API int vram_cuMemAlloc_at(VRAM_CUDA_SITE, unsigned long long *p, size_t n);
+VRAM_API int vram_cuMemCreate_at(VRAM_CUDA_SITE, unsigned long long *handle, size_t n,
+                                 const vram_cuda_prop *prop, unsigned long long flags);
+
+/* what gives back needs no place */
+VRAM_API int vram_cudaFree_in(vram_cuda_tracker *t, void *p);
+VRAM_API int vram_cudaFreeAsync_in(vram_cuda_tracker *t, void *p, void *stream);
+VRAM_API int vram_cudaFreeArray_in(vram_cuda_tracker *t, void *array);
+VRAM_API int vram_cudaFreeMipmappedArray_in(vram_cuda_tracker *t, void *array);
+VRAM_API int vram_cudaFreeHost_in(vram_cuda_tracker *t, void *p);
+VRAM_API int vram_cudaHostUnregister_in(vram_cuda_tracker *t, void *p);
+VRAM_API int vram_cudaIpcCloseMemHandle_in(vram_cuda_tracker *t, void *p);
+VRAM_API int vram_cudaMemPoolDestroy_in(vram_cuda_tracker *t, void *pool);
+VRAM_API int vram_cudaMemPoolTrimTo_in(vram_cuda_tracker *t, void *pool, size_t keep);
+VRAM_API int vram_cudaDeviceReset_in(vram_cuda_tracker *t);
+VRAM_API int vram_cuMemFree_in(vram_cuda_tracker *t, unsigned long long p);
+VRAM_API int vram_cuMemRelease_in(vram_cuda_tracker *t, unsigned long long handle);
+VRAM_API int vram_cuMemRetainAllocationHandle_in(vram_cuda_tracker *t, unsigned long long *handle,
+                                                 void *p);
+VRAM_API int vram_cuMemMap_in(vram_cuda_tracker *t, unsigned long long p, size_t n, size_t offset,
+                              unsigned long long handle, unsigned long long flags);
+VRAM_API int vram_cuMemUnmap_in(vram_cuda_tracker *t, unsigned long long p, size_t n);
+
+#define vram_cudaMalloc(p, n) vram_cudaMalloc_at(VRAM_CUDA_HERE, p, n)
+#define vram_cudaMallocPitch(p, pitch, width, height)                                              \
+  vram_cudaMallocPitch_at(VRAM_CUDA_HERE, p, pitch, width, height)
+#define vram_cudaMalloc3D(p, extent) vram_cudaMalloc3D_at(VRAM_CUDA_HERE, p, extent)
+#define vram_cudaMallocArray(array, channel, width, height, flags)                                 \
+  vram_cudaMallocArray_at(VRAM_CUDA_HERE, array, channel, width, height, flags)
+#define vram_cudaMalloc3DArray(array, channel, extent, flags)                                      \
+  vram_cudaMalloc3DArray_at(VRAM_CUDA_HERE, array, channel, extent, flags)
+#define vram_cudaMallocMipmappedArray(array, channel, extent, levels, flags)                       \
+  vram_cudaMallocMipmappedArray_at(VRAM_CUDA_HERE, array, channel, extent, levels, flags)
+#define vram_cudaMallocManaged(p, n, flags) vram_cudaMallocManaged_at(VRAM_CUDA_HERE, p, n, flags)
+#define vram_cudaMallocAsync(p, n, stream) vram_cudaMallocAsync_at(VRAM_CUDA_HERE, p, n, stream)
+#define vram_cudaMallocFromPoolAsync(p, n, pool, stream)                                           \
+  vram_cudaMallocFromPoolAsync_at(VRAM_CUDA_HERE, p, n, pool, stream)
+#define vram_cudaMallocHost(p, n) vram_cudaMallocHost_at(VRAM_CUDA_HERE, p, n)
+#define vram_cudaHostAlloc(p, n, flags) vram_cudaHostAlloc_at(VRAM_CUDA_HERE, p, n, flags)
+#define vram_cudaHostRegister(p, n, flags) vram_cudaHostRegister_at(VRAM_CUDA_HERE, p, n, flags)
+#define vram_cudaIpcOpenMemHandle(p, handle, flags)                                                \
+  vram_cudaIpcOpenMemHandle_at(VRAM_CUDA_HERE, p, handle, flags)
+#define vram_cudaMemPoolCreate(pool, prop) vram_cudaMemPoolCreate_at(VRAM_CUDA_HERE, pool, prop)
+#define vram_cuMemAlloc(p, n) vram_cuMemAlloc_at(VRAM_CUDA_HERE, p, n)
+#define vram_cuMemCreate(handle, n, prop, flags)                                                   \
+  vram_cuMemCreate_at(VRAM_CUDA_HERE, handle, n, prop, flags)
+#define vram_cudaFree(p) vram_cudaFree_in(VRAM_CUDA_TRACKER, p)
+#define vram_cudaFreeAsync(p, stream) vram_cudaFreeAsync_in(VRAM_CUDA_TRACKER, p, stream)
+#define vram_cudaFreeArray(array) vram_cudaFreeArray_in(VRAM_CUDA_TRACKER, array)
+#define vram_cudaFreeMipmappedArray(array) vram_cudaFreeMipmappedArray_in(VRAM_CUDA_TRACKER, array)
+#define vram_cudaFreeHost(p) vram_cudaFreeHost_in(VRAM_CUDA_TRACKER, p)
+#define vram_cudaHostUnregister(p) vram_cudaHostUnregister_in(VRAM_CUDA_TRACKER, p)
+#define vram_cudaIpcCloseMemHandle(p) vram_cudaIpcCloseMemHandle_in(VRAM_CUDA_TRACKER, p)
+#define vram_cudaMemPoolDestroy(pool) vram_cudaMemPoolDestroy_in(VRAM_CUDA_TRACKER, pool)
+#define vram_cudaMemPoolTrimTo(pool, keep) vram_cudaMemPoolTrimTo_in(VRAM_CUDA_TRACKER, pool, keep)
+#define vram_cudaDeviceReset() vram_cudaDeviceReset_in(VRAM_CUDA_TRACKER)
+#define vram_cuMemFree(p) vram_cuMemFree_in(VRAM_CUDA_TRACKER, p)
+#define vram_cuMemRelease(handle) vram_cuMemRelease_in(VRAM_CUDA_TRACKER, handle)
+#define vram_cuMemRetainAllocationHandle(handle, p)                                                \
+  vram_cuMemRetainAllocationHandle_in(VRAM_CUDA_TRACKER, handle, p)
+#define vram_cuMemMap(p, n, offset, handle, flags)                                                 \
+  vram_cuMemMap_in(VRAM_CUDA_TRACKER, p, n, offset, handle, flags)
+#define vram_cuMemUnmap(p, n) vram_cuMemUnmap_in(VRAM_CUDA_TRACKER, p, n)
+
+/* What this thread allocates until the pop: up to 16 inside one another, deeper ones are not heard.
+   The text must outlive the tracker. A pop too many: nothing happens. */
+VRAM_API void vram_cuda_tag_push(const char *tag);
+VRAM_API void vram_cuda_category_push(vram_category category, const char *tag);
+VRAM_API void vram_cuda_tag_pop(void);
+
+/* VRAM_CUDA_TAG("weights"); until the end of the scope (C++, and C with GCC or Clang) */
+#define VRAM__CUDA_PASTE_(a, b) a##b
+#define VRAM__CUDA_PASTE(a, b) VRAM__CUDA_PASTE_(a, b)
+#ifdef __cplusplus
+struct vram_cuda_scope {
+  explicit vram_cuda_scope(const char *tag) { vram_cuda_tag_push(tag); }
+  ~vram_cuda_scope() { vram_cuda_tag_pop(); }
+
+private:
+  vram_cuda_scope(const vram_cuda_scope &);
+  vram_cuda_scope &operator=(const vram_cuda_scope &);
+};
+#define VRAM_CUDA_TAG(tag) const vram_cuda_scope VRAM__CUDA_PASTE(vram__tag_, __LINE__)(tag)
+#else
+VRAM_API int vram__cuda_scope(const char *tag);
+VRAM_API void vram__cuda_scope_end(int *scope);
+#define VRAM_CUDA_TAG(tag)                                                                         \
+  int VRAM__CUDA_PASTE(vram__tag_, __LINE__)                                                       \
+      __attribute__((cleanup(vram__cuda_scope_end), unused)) = vram__cuda_scope(tag)
+#endif
+
+/* Writes to the log what was added and removed since the last mark, and totals. */
+#define VRAM_CUDA_MARK() vram_cuda_mark_at(VRAM_CUDA_HERE)
+VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
+
+/* >>view =======================================================================================
+   Counters with torch.cuda's names; and whose memory a device's memory is. t NULL:
+   vram_cuda_default(). */
+
+/* torch.cuda.memory_stats(device); VRAM_HOST: pinned and registered memory. What memory pools hold
+   is asked first. After vram_cuda_tracker_end: all zero, as with no such device. */
+VRAM_API void vram_cuda_memory_stats(vram_cuda_tracker *t, uint32_t device,
+                                     vram_memory_stats *stats);
+VRAM_API uint64_t vram_cuda_memory_allocated(vram_cuda_tracker *t, uint32_t device);
+VRAM_API uint64_t vram_cuda_max_memory_allocated(vram_cuda_tracker *t, uint32_t device);
+VRAM_API uint64_t vram_cuda_memory_reserved(vram_cuda_tracker *t, uint32_t device);
+VRAM_API uint64_t vram_cuda_max_memory_reserved(vram_cuda_tracker *t, uint32_t device);
+VRAM_API void vram_cuda_reset_peak_memory_stats(vram_cuda_tracker *t);
+
+#define VRAM_CUDA_PROCESSES 64
+
+/* Bytes that are not known are VRAM_UNKNOWN. */
+typedef struct vram_cuda_view {
+  uint64_t total, free;         /* of the device, as cudaMemGetInfo says */
+  uint64_t allocated, reserved; /* counted by the tracker */
+  uint64_t process;             /* of this process, all of it */
+  uint64_t untracked;           /* process without reserved: context, modules, libraries */
+  uint64_t others;              /* of other processes */
+  uint32_t derived;             /* 1: NVML does not know this process: `process` is what is used
+                                   without `others` */
+  uint32_t nother;              /* processes in `other`, largest first */
+  vram_process other[VRAM_CUDA_PROCESSES];
+} vram_cuda_view;
+
+/* VRAM_ERR_VALUE: no such device. VRAM_ERR_UNSUPPORTED: CUDA does not answer; what the tracker
+   knows is in *v. Makes the device current for the time of the call. */
+VRAM_API vram_result vram_cuda_view_of(vram_cuda_tracker *t, uint32_t device, vram_cuda_view *v);
+
+/* >>backend ====================================================================================
+   A vram_pool over CUDA, for use by any thread:
+
+     n = vram_cuda_pool_bytes(&o);
+     vram_cuda_pool_init(&p, api, &o, malloc(n), n, &err)
+     vram_cuda_pool_alloc(&p, &ptr, bytes, stream), vram_cuda_pool_free(&p, ptr)
+
+   One lock stands around every call, also while the pool asks CUDA for a segment or gives one back,
+   as PyTorch does: two threads that find nothing free would else both take a segment where one is
+   enough, and a thread might not find what another is about to give back. Blocks that are there
+   are handed out without a CUDA call. While a stream is captured no segment can be had from
+   cudaMalloc: run what is to be captured once before. */
+
+typedef enum vram_cuda_source {
+  VRAM_CUDA_FROM_MALLOC, /* segments by cudaMalloc */
+  VRAM_CUDA_FROM_ASYNC   /* by cudaMallocAsync on the stream of the request: freeing one does not
+                            wait for the device */
+} vram_cuda_source;
+
+/* All zero: device 0, segments by cudaMalloc, PyTorch's policy and defaults, 16,384 blocks. With
+   pool.expandable_segments memory is mapped as segments grow. pool.event and pool.user, pool.device
+   and pool.total_bytes are filled in. */
+typedef struct vram_cuda_pool_options {
+  vram_pool_options pool;
+  uint32_t device, blocks;
+  vram_cuda_source source;
+  uint64_t release_threshold; /* FROM_ASYNC: what the device's memory pool keeps at most when it
+                                 could give it back; 0: as it is set */
+  vram_cuda_tracker *tracker; /* counts the pool's segments and blocks; NULL: nobody */
+} vram_cuda_pool_options;
+
+#define VRAM_CUDA_EVENTS 64
+
+typedef struct vram_cuda_pool {
+  vram_pool pool;
+  const vram_cuda_api *api;
+  vram_cuda_pool_options options;
+  uint64_t failures; /* of calls that give back; each was tried twice */
+  /* private */
+  void *event[VRAM_CUDA_EVENTS];
+  uint32_t nevent, process;
+  void *lock;
+} vram_cuda_pool;
+
+/* Memory for a pool. o NULL: all zero. */
+VRAM_API uint64_t vram_cuda_pool_bytes(const vram_cuda_pool_options *o);
+/* VRAM_ERR_MEMORY: too little memory; VRAM_ERR_VALUE: options out of range, no such device;
+   VRAM_ERR_UNSUPPORTED: this CUDA lacks functions that the options need */
+VRAM_API vram_result vram_cuda_pool_init(vram_cuda_pool *p, const vram_cuda_api *api,
+                                         const vram_cuda_pool_options *o, void *mem, uint64_t bytes,
+                                         vram_error *err);
+/* Waits for streams, gives back every segment that is free, and all events. Returns the bytes of
+   blocks that are still handed out: their segments stay CUDA's to clean up. */
+VRAM_API uint64_t vram_cuda_pool_end(vram_cuda_pool *p);
+
+/* As vram_pool_alloc and its kin. When there is no more memory the tracker writes its report. */
+#define vram_cuda_pool_alloc(p, ptr, bytes, stream)                                                \
+  vram_cuda_pool_alloc_at(p, __FILE__, __LINE__, __func__, ptr, bytes, stream)
+VRAM_API vram_result vram_cuda_pool_alloc_at(vram_cuda_pool *p, const char *file, uint32_t line,
+                                             const char *function, void **ptr, uint64_t bytes,
+                                             void *stream);
+VRAM_API vram_result vram_cuda_pool_free(vram_cuda_pool *p, void *ptr);
+VRAM_API vram_result vram_cuda_pool_record_stream(vram_cuda_pool *p, void *ptr, void *stream);
+VRAM_API void vram_cuda_pool_empty_cache(vram_cuda_pool *p);
+VRAM_API void vram_cuda_pool_stats(vram_cuda_pool *p, vram_memory_stats *stats);
+
 #endif /* VRAM_CUDA_H_INCLUDED */
 
 #if defined(VRAM_CUDA_IMPLEMENTATION) && !defined(VRAM_CUDA_IMPLEMENTATION_INCLUDED)
@@ -428,6 +647,7 @@ VRAM_API uint64_t vram_cuda_clock(void *user);
 #include <sched.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #if defined(__cplusplus)
 #define VRAM__THREAD thread_local
@@ -547,15 +767,201 @@ static void *vram__cuda_find(void *user, vram_cuda_library lib, const char *symb
   return handle[lib] ? dlsym(handle[lib], symbol) : NULL;
 }
 
+static void vram__cuda_drivers(void **lib) {
+  lib[VRAM_CUDA_LIB_DRIVER] = vram__cuda_library("libcuda.so.1 libcuda.so", "cuMemCreate");
+  lib[VRAM_CUDA_LIB_NVML] =
+      vram__cuda_library("libnvidia-ml.so.1 libnvidia-ml.so", "nvmlDeviceGetHandleByPciBusId_v2");
+}
+
 VRAM_API vram_result vram_cuda_api_dlopen(vram_cuda_api *api, vram_error *err) {
   void *lib[3];
   lib[VRAM_CUDA_LIB_RUNTIME] = vram__cuda_library(
       "libcudart.so.13 libcudart.so.12 libcudart.so.11.0 libcudart.so", "cudaMalloc");
-  lib[VRAM_CUDA_LIB_DRIVER] = vram__cuda_library("libcuda.so.1 libcuda.so", "cuMemCreate");
-  lib[VRAM_CUDA_LIB_NVML] =
-      vram__cuda_library("libnvidia-ml.so.1 libnvidia-ml.so", "nvmlDeviceGetMemoryInfo");
+  vram__cuda_drivers(lib);
   vram_cuda_api_fill(api, vram__cuda_find, lib, 0);
   return vram__cuda_api_check(api, err);
+}
+
+#if !defined(VRAM_CUDA_LINKED) && !defined(VRAM_CUDA_DLOPEN) && defined(__CUDA_RUNTIME_API_H__)
+#define VRAM_CUDA_LINKED
+#endif
+
+#ifdef VRAM_CUDA_LINKED
+#include <cuda_runtime_api.h>
+
+/* Each function of the runtime behind the types of the table. The parentheses keep
+   VRAM_CUDA_REROUTE's macros away. */
+#define VRAM__LINK(field, arguments, call)                                                         \
+  static int vram__link_##field arguments { return (int)call; }
+VRAM__LINK(cuda_Malloc, (void **p, size_t n), (cudaMalloc)(p, n))
+VRAM__LINK(cuda_MallocPitch, (void **p, size_t *pitch, size_t width, size_t height),
+           (cudaMallocPitch)(p, pitch, width, height))
+static struct cudaExtent vram__link_extent(vram_cuda_extent e) {
+  struct cudaExtent to;
+  to.width = e.width;
+  to.height = e.height;
+  to.depth = e.depth;
+  return to;
+}
+static struct cudaChannelFormatDesc vram__link_channel(const vram_cuda_channel *c) {
+  struct cudaChannelFormatDesc to;
+  to.x = c->x;
+  to.y = c->y;
+  to.z = c->z;
+  to.w = c->w;
+  to.f = (enum cudaChannelFormatKind)c->format;
+  return to;
+}
+static int vram__link_cuda_Malloc3D(vram_cuda_pitched *p, vram_cuda_extent extent) {
+  struct cudaPitchedPtr at;
+  int r = (int)(cudaMalloc3D)(&at, vram__link_extent(extent));
+  if (!r) {
+    p->ptr = at.ptr;
+    p->pitch = at.pitch;
+    p->xsize = at.xsize;
+    p->ysize = at.ysize;
+  }
+  return r;
+}
+static int vram__link_cuda_MallocArray(void **array, const vram_cuda_channel *channel, size_t width,
+                                       size_t height, unsigned flags) {
+  const struct cudaChannelFormatDesc c = vram__link_channel(channel);
+  return (int)(cudaMallocArray)((cudaArray_t *)(void *)array, &c, width, height, flags);
+}
+static int vram__link_cuda_Malloc3DArray(void **array, const vram_cuda_channel *channel,
+                                         vram_cuda_extent extent, unsigned flags) {
+  const struct cudaChannelFormatDesc c = vram__link_channel(channel);
+  return (int)(cudaMalloc3DArray)((cudaArray_t *)(void *)array, &c, vram__link_extent(extent),
+                                  flags);
+}
+static int vram__link_cuda_MallocMipmappedArray(void **array, const vram_cuda_channel *channel,
+                                                vram_cuda_extent extent, unsigned levels,
+                                                unsigned flags) {
+  const struct cudaChannelFormatDesc c = vram__link_channel(channel);
+  return (int)(cudaMallocMipmappedArray)((cudaMipmappedArray_t *)(void *)array, &c,
+                                         vram__link_extent(extent), levels, flags);
+}
+static int vram__link_cuda_IpcOpenMemHandle(void **p, vram_cuda_ipc handle, unsigned flags) {
+  cudaIpcMemHandle_t h;
+  memcpy(&h, &handle, sizeof h);
+  return (int)(cudaIpcOpenMemHandle)(p, h, flags);
+}
+VRAM__LINK(cuda_MallocManaged, (void **p, size_t n, unsigned flags),
+           (cudaMallocManaged)(p, n, flags))
+VRAM__LINK(cuda_MallocHost, (void **p, size_t n), (cudaMallocHost)(p, n))
+VRAM__LINK(cuda_HostAlloc, (void **p, size_t n, unsigned flags), (cudaHostAlloc)(p, n, flags))
+VRAM__LINK(cuda_HostRegister, (void *p, size_t n, unsigned flags), (cudaHostRegister)(p, n, flags))
+VRAM__LINK(cuda_HostUnregister, (void *p), (cudaHostUnregister)(p))
+VRAM__LINK(cuda_Free, (void *p), (cudaFree)(p))
+VRAM__LINK(cuda_FreeArray, (void *array), (cudaFreeArray)((cudaArray_t)array))
+VRAM__LINK(cuda_FreeMipmappedArray, (void *array),
+           (cudaFreeMipmappedArray)((cudaMipmappedArray_t)array))
+VRAM__LINK(cuda_FreeHost, (void *p), (cudaFreeHost)(p))
+VRAM__LINK(cuda_IpcCloseMemHandle, (void *p), (cudaIpcCloseMemHandle)(p))
+VRAM__LINK(cuda_DeviceReset, (void), (cudaDeviceReset)())
+VRAM__LINK(cuda_DeviceGetPCIBusId, (char *id, int n, int device),
+           (cudaDeviceGetPCIBusId)(id, n, device))
+VRAM__LINK(cuda_GetDevice, (int *device), (cudaGetDevice)(device))
+VRAM__LINK(cuda_SetDevice, (int device), (cudaSetDevice)(device))
+VRAM__LINK(cuda_GetDeviceCount, (int *n), (cudaGetDeviceCount)(n))
+VRAM__LINK(cuda_GetLastError, (void), (cudaGetLastError)())
+VRAM__LINK(cuda_MemGetInfo, (size_t * left, size_t *total), (cudaMemGetInfo)(left, total))
+VRAM__LINK(cuda_RuntimeGetVersion, (int *version), (cudaRuntimeGetVersion)(version))
+VRAM__LINK(cuda_DriverGetVersion, (int *version), (cudaDriverGetVersion)(version))
+VRAM__LINK(cuda_EventCreateWithFlags, (void **event, unsigned flags),
+           (cudaEventCreateWithFlags)((cudaEvent_t *)(void *)event, flags))
+VRAM__LINK(cuda_EventRecord, (void *event, void *stream),
+           (cudaEventRecord)((cudaEvent_t)event, (cudaStream_t)stream))
+VRAM__LINK(cuda_EventQuery, (void *event), (cudaEventQuery)((cudaEvent_t)event))
+VRAM__LINK(cuda_EventSynchronize, (void *event), (cudaEventSynchronize)((cudaEvent_t)event))
+VRAM__LINK(cuda_EventDestroy, (void *event), (cudaEventDestroy)((cudaEvent_t)event))
+static int vram__link_cuda_StreamIsCapturing(void *stream, int *status) {
+  enum cudaStreamCaptureStatus s = cudaStreamCaptureStatusNone;
+  int r = (int)(cudaStreamIsCapturing)((cudaStream_t)stream, &s);
+  *status = (int)s;
+  return r;
+}
+#define VRAM__CUDA_OLD_LINKS(X)                                                                    \
+  X(cuda_Malloc)                                                                                   \
+  X(cuda_MallocPitch)                                                                              \
+  X(cuda_Malloc3D)                                                                                 \
+  X(cuda_MallocArray)                                                                              \
+  X(cuda_Malloc3DArray)                                                                            \
+  X(cuda_MallocMipmappedArray)                                                                     \
+  X(cuda_MallocManaged)                                                                            \
+  X(cuda_MallocHost)                                                                               \
+  X(cuda_HostAlloc)                                                                                \
+  X(cuda_HostRegister)                                                                             \
+  X(cuda_HostUnregister)                                                                           \
+  X(cuda_Free)                                                                                     \
+  X(cuda_FreeArray)                                                                                \
+  X(cuda_FreeMipmappedArray)                                                                       \
+  X(cuda_FreeHost)                                                                                 \
+  X(cuda_IpcOpenMemHandle)                                                                         \
+  X(cuda_IpcCloseMemHandle)                                                                        \
+  X(cuda_DeviceReset)                                                                              \
+  X(cuda_DeviceGetPCIBusId)                                                                        \
+  X(cuda_GetDevice)                                                                                \
+  X(cuda_SetDevice)                                                                                \
+  X(cuda_GetDeviceCount)                                                                           \
+  X(cuda_GetLastError)                                                                             \
+  X(cuda_MemGetInfo)                                                                               \
+  X(cuda_RuntimeGetVersion)                                                                        \
+  X(cuda_DriverGetVersion)                                                                         \
+  X(cuda_EventCreateWithFlags)                                                                     \
+  X(cuda_EventRecord)                                                                              \
+  X(cuda_EventQuery)                                                                               \
+  X(cuda_EventSynchronize)                                                                         \
+  X(cuda_EventDestroy)                                                                             \
+  X(cuda_StreamIsCapturing)
+#if CUDART_VERSION >= 11020
+VRAM__LINK(cuda_MallocAsync, (void **p, size_t n, void *stream),
+           (cudaMallocAsync)(p, n, (cudaStream_t)stream))
+VRAM__LINK(cuda_MallocFromPoolAsync, (void **p, size_t n, void *pool, void *stream),
+           (cudaMallocFromPoolAsync)(p, n, (cudaMemPool_t)pool, (cudaStream_t)stream))
+VRAM__LINK(cuda_FreeAsync, (void *p, void *stream), (cudaFreeAsync)(p, (cudaStream_t)stream))
+VRAM__LINK(cuda_MemPoolCreate, (void **pool, const void *prop),
+           (cudaMemPoolCreate)((cudaMemPool_t *)(void *)pool,
+                               (const struct cudaMemPoolProps *)prop))
+VRAM__LINK(cuda_MemPoolDestroy, (void *pool), (cudaMemPoolDestroy)((cudaMemPool_t)pool))
+VRAM__LINK(cuda_MemPoolTrimTo, (void *pool, size_t keep),
+           (cudaMemPoolTrimTo)((cudaMemPool_t)pool, keep))
+VRAM__LINK(cuda_MemPoolGetAttribute, (void *pool, int what, void *value),
+           (cudaMemPoolGetAttribute)((cudaMemPool_t)pool, (enum cudaMemPoolAttr)what, value))
+VRAM__LINK(cuda_MemPoolSetAttribute, (void *pool, int what, void *value),
+           (cudaMemPoolSetAttribute)((cudaMemPool_t)pool, (enum cudaMemPoolAttr)what, value))
+VRAM__LINK(cuda_DeviceGetMemPool, (void **pool, int device),
+           (cudaDeviceGetMemPool)((cudaMemPool_t *)(void *)pool, device))
+#define VRAM__CUDA_LINKS(X)                                                                        \
+  VRAM__CUDA_OLD_LINKS(X)                                                                          \
+  X(cuda_MallocAsync)                                                                              \
+  X(cuda_MallocFromPoolAsync)                                                                      \
+  X(cuda_FreeAsync)                                                                                \
+  X(cuda_MemPoolCreate)                                                                            \
+  X(cuda_MemPoolDestroy)                                                                           \
+  X(cuda_MemPoolTrimTo)                                                                            \
+  X(cuda_MemPoolGetAttribute)                                                                      \
+  X(cuda_MemPoolSetAttribute)                                                                      \
+  X(cuda_DeviceGetMemPool)
+#else
+#define VRAM__CUDA_LINKS(X) VRAM__CUDA_OLD_LINKS(X)
+#endif
+#endif /* VRAM_CUDA_LINKED */
+
+VRAM_API vram_result vram_cuda_api_linked(vram_cuda_api *api, vram_error *err) {
+#ifdef VRAM_CUDA_LINKED
+  void *lib[3];
+  lib[VRAM_CUDA_LIB_RUNTIME] = NULL;
+  vram__cuda_drivers(lib);
+  vram_cuda_api_fill(api, vram__cuda_find, lib, 1);
+#define VRAM__X(field) api->field = vram__link_##field;
+  VRAM__CUDA_LINKS(VRAM__X)
+#undef VRAM__X
+  vram__cuda_api_ask(api);
+  return vram__cuda_api_check(api, err);
+#else
+  return vram_cuda_api_dlopen(api, err);
+#endif
 }
 
 /* >>tracker (Implementation) ------------------------------------------------------------------- */
@@ -612,6 +1018,9 @@ static uint32_t vram__cuda_power(uint32_t n) { /* the power of 2 that is at leas
     p *= 2;
   return p;
 }
+
+/* what must be known is asked twice; what must be given back is tried twice */
+#define VRAM__CUDA_TWICE(call) ((call) && (call))
 
 enum { VRAM__CUDA_HANDLE = 1, VRAM__CUDA_POOL, VRAM__CUDA_IPC };
 enum { VRAM__CUDA_GOING = 1, VRAM__CUDA_GONE };      /* of a pool: being destroyed, destroyed */
@@ -732,6 +1141,9 @@ VRAM_API vram_result vram_cuda_tracker_init(vram_cuda_tracker *t, const vram_cud
 
 VRAM_API void vram_cuda_tracker_end(vram_cuda_tracker *t) {
   __atomic_store_n(&t->open, 0, __ATOMIC_RELEASE);
+  if (__atomic_exchange_n(&t->nvml, 0, __ATOMIC_ACQ_REL) == vram__cuda_process &&
+      t->api->nvml_Shutdown)
+    (void)t->api->nvml_Shutdown();
 }
 
 static uint32_t vram__cuda_hash(uint64_t key) {
@@ -1103,12 +1515,33 @@ VRAM_API void vram_cuda_on_create(vram_cuda_tracker *t, uint64_t handle, uint32_
   }
 }
 
-VRAM_API void vram_cuda_on_retain(vram_cuda_tracker *t, uint64_t handle) {
+/* the mapping that has this address in it */
+static uint32_t vram__cuda_mapping(const vram_cuda_tracker *t, uint64_t address) {
+  uint32_t i = vram__cuda_place_at(t, address, 0);
+  if (i)
+    return i;
+  for (i = 1; i <= t->options.places; i++)
+    if (t->place[i].address && address - t->place[i].address < t->place[i].bytes &&
+        !t->place[i].going)
+      return i;
+  return 0;
+}
+
+VRAM_API void vram_cuda_on_retain(vram_cuda_tracker *t, uint64_t handle, uint64_t address) {
   uint32_t i;
   if (!vram__cuda_open(t))
     return;
   vram__cuda_lock(t);
   i = vram__cuda_object_at(t, handle, VRAM__CUDA_HANDLE);
+  if (!i && address) { /* released since, and a handle again */
+    i = vram__cuda_mapping(t, address);
+    i = i ? t->place[i].object : 0;
+    i = t->object[i].type == VRAM__CUDA_HANDLE && !t->object[i].refs ? i : 0;
+    if (i) {
+      t->object[i].key = handle;
+      vram__cuda_object_link(t, i);
+    }
+  }
   if (i)
     t->object[i].refs++;
   else
@@ -1298,8 +1731,9 @@ VRAM_API void vram_cuda_on_graph(vram_cuda_tracker *t, uint64_t bytes) {
 VRAM_API int vram_cuda_capturing(const vram_cuda_api *api, void *stream) {
   int status = 0;
   if (api->cuda_StreamIsCapturing)
-    return !api->cuda_StreamIsCapturing(stream, &status) && status != 0;
-  return api->cu_StreamIsCapturing && !api->cu_StreamIsCapturing(stream, &status) && status != 0;
+    return !VRAM__CUDA_TWICE(api->cuda_StreamIsCapturing(stream, &status)) && status != 0;
+  return api->cu_StreamIsCapturing &&
+         !VRAM__CUDA_TWICE(api->cu_StreamIsCapturing(stream, &status)) && status != 0;
 }
 
 VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, uint32_t device, uint64_t bytes,
@@ -1316,4 +1750,1280 @@ VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, uint32_t device, uint64_t b
   vram_ledger_event(&t->ledger, &e);
 }
 
+VRAM_API void vram_cuda_on_reset(vram_cuda_tracker *t, uint32_t device) {
+  uint64_t list[128];
+  uint32_t i, n;
+  if (!vram__cuda_open(t))
+    return;
+  do {
+    n = 0;
+    vram__cuda_lock_ledger(t);
+    for (i = 0; i <= t->ledger.live_mask && n < sizeof list / sizeof *list; i++) {
+      const vram_allocation *a = t->ledger.live + i;
+      if (a->address && (a->device == VRAM_HOST ? a->stream : a->device) == device)
+        list[n++] = a->address;
+    }
+    vram__cuda_unlock_ledger(t);
+    for (i = 0; i < n; i++)
+      (void)vram_ledger_take(&t->ledger, list[i], NULL);
+  } while (n);
+  vram__cuda_lock(t);
+  for (i = 1; i <= t->options.places; i++)
+    if (t->place[i].address && t->object[t->place[i].object].device == device)
+      vram__cuda_place_drop(t, i);
+  for (i = 1; i <= t->options.objects; i++)
+    if (t->object[i].type && t->object[i].device == device) {
+      if (t->object[i].type == VRAM__CUDA_POOL)
+        vram__cuda_reserved(t, device, t->object[i].bytes, 0);
+      if (t->object[i].type == VRAM__CUDA_IPC) {
+        vram__cuda_add(&t->ipc_bytes, 0 - t->object[i].bytes);
+        vram__cuda_add(&t->ipc_count, 0 - UINT64_C(1));
+      }
+      vram__cuda_object_unlink(t, i); /* one that is in no list: nothing */
+      vram__cuda_object_drop(t, i);
+    }
+  vram__cuda_unlock(t);
+}
+
+/* >>calls (Implementation) --------------------------------------------------------------------- */
+
+#ifndef VRAM_CUDA_LIVE
+#define VRAM_CUDA_LIVE 32768
+#endif
+#ifndef VRAM_CUDA_OWNERS
+#define VRAM_CUDA_OWNERS 1023
+#endif
+#ifndef VRAM_CUDA_TRACE
+#define VRAM_CUDA_TRACE 0
+#endif
+
+static vram_cuda_api vram__cuda_api;
+static vram_cuda_tracker vram__cuda_tracker;
+static uint32_t vram__cuda_begun; /* 1: somebody begins it, 2: it is there */
+
+static int vram__cuda_begin(const vram_cuda_api *api) {
+  static vram_cuda_options o;
+  uint32_t zero = 0;
+  uint64_t n;
+  void *memory;
+  if (__atomic_load_n(&vram__cuda_begun, __ATOMIC_ACQUIRE) == 2)
+    return 0;
+  if (!__atomic_compare_exchange_n(&vram__cuda_begun, &zero, 1, 0, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_ACQUIRE)) {
+    while (__atomic_load_n(&vram__cuda_begun, __ATOMIC_ACQUIRE) != 2)
+      sched_yield();
+    return 0;
+  }
+  if (api)
+    vram__cuda_api = *api;
+  else
+    (void)vram_cuda_api_linked(&vram__cuda_api, NULL);
+  o.ledger.live = VRAM_CUDA_LIVE;
+  o.ledger.owners = VRAM_CUDA_OWNERS;
+  o.ledger.groups = VRAM_CUDA_LIVE;
+  o.ledger.trace = VRAM_CUDA_TRACE;
+  n = vram_cuda_tracker_bytes(&o);
+#ifdef VRAM_CUDA_MEMORY
+  memory = VRAM_CUDA_MEMORY((size_t)n);
+#else
+  { /* what is never touched costs nothing */
+    static uint64_t room[1000 + UINT64_C(40) * VRAM_CUDA_LIVE + UINT64_C(48) * VRAM_CUDA_OWNERS +
+                         UINT64_C(20) * VRAM_CUDA_TRACE + 40000];
+    memory = room;
+    n = n < sizeof room ? n : sizeof room;
+  }
+#endif
+  (void)vram_cuda_tracker_init(&vram__cuda_tracker, &vram__cuda_api, &o, memory, memory ? n : 0,
+                               NULL);
+  __atomic_store_n(&vram__cuda_begun, 2, __ATOMIC_RELEASE);
+  return 1;
+}
+
+VRAM_API int vram_cuda_use(const vram_cuda_api *api) { return vram__cuda_begin(api); }
+
+VRAM_API vram_cuda_tracker *vram_cuda_default(void) {
+  (void)vram__cuda_begin(NULL);
+  return &vram__cuda_tracker;
+}
+
+static vram_cuda_tracker *vram__cuda_of(vram_cuda_tracker *t) {
+  return t ? t : vram_cuda_default();
+}
+
+VRAM_API vram_result vram_cuda_check(vram_cuda_tracker *t, vram_error *err) {
+  return vram__cuda_api_check(vram__cuda_of(t)->api, err);
+}
+
+#define VRAM__CUDA_NO_DRIVER 35 /* cudaErrorInsufficientDriver */
+#define VRAM__CU_NO_DEVICE 100
+#define VRAM__CUDA_NOT_SUPPORTED 801
+#define VRAM__CUDA_NO_MEMORY 2 /* of both APIs */
+
+static int vram__cuda_missing(const vram_cuda_api *api) {
+  return api->cuda_Malloc ? VRAM__CUDA_NOT_SUPPORTED : VRAM__CUDA_NO_DRIVER;
+}
+
+static int vram__cu_missing(const vram_cuda_api *api) {
+  return api->cu_MemAlloc || api->cu_MemGetInfo ? VRAM__CUDA_NOT_SUPPORTED : VRAM__CU_NO_DEVICE;
+}
+
+static uint32_t vram__cuda_device(const vram_cuda_api *api) {
+  int d = 0;
+  if (!api->cuda_GetDevice || VRAM__CUDA_TWICE(api->cuda_GetDevice(&d)))
+    d = 0;
+  return d > 0 && d < (int)VRAM_HOST ? (uint32_t)d : 0;
+}
+
+/* after a call that allocates */
+static int vram__cuda_allocated(VRAM_CUDA_SITE, int result, vram_cuda_kind kind, const void *p,
+                                uint64_t bytes, uint64_t block_bytes) {
+  if ((result && result != VRAM__CUDA_NO_MEMORY) || !vram__cuda_open(t))
+    return result;
+  if (result)
+    vram_cuda_on_oom(t,
+                     kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED
+                         ? VRAM_HOST
+                         : vram__cuda_device(t->api),
+                     bytes, 0, vram_cuda_site(t, file, line, function));
+  else
+    vram_cuda_on_alloc(t, kind, vram__cuda_device(t->api), (uint64_t)(uintptr_t)p, bytes,
+                       block_bytes, vram_cuda_site(t, file, line, function));
+  return result;
+}
+
+/* t->api's function, or return that it is missing */
+#define VRAM__CUDA_NEEDS(name)                                                                     \
+  t = vram__cuda_of(t);                                                                            \
+  if (!t->api->name)                                                                               \
+  return vram__cuda_missing(t->api)
+#define VRAM__CU_NEEDS(name)                                                                       \
+  t = vram__cuda_of(t);                                                                            \
+  if (!t->api->name)                                                                               \
+  return vram__cu_missing(t->api)
+VRAM_API int vram_cudaMalloc_at(VRAM_CUDA_SITE, void **p, size_t n) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_Malloc);
+  r = t->api->cuda_Malloc(p, n);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_DEVICE, r ? NULL : *p, n, 0);
+}
+
+VRAM_API int vram_cudaMallocPitch_at(VRAM_CUDA_SITE, void **p, size_t *pitch, size_t width,
+                                     size_t height) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocPitch);
+  r = t->api->cuda_MallocPitch(p, pitch, width, height);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_PITCH, r ? NULL : *p,
+                              (uint64_t)width * height, r ? 0 : (uint64_t)*pitch * height);
+}
+
+VRAM_API int vram_cudaMalloc3D_at(VRAM_CUDA_SITE, vram_cuda_pitched *p, vram_cuda_extent extent) {
+  uint64_t rows = (uint64_t)extent.height * extent.depth;
+  int r;
+  VRAM__CUDA_NEEDS(cuda_Malloc3D);
+  r = t->api->cuda_Malloc3D(p, extent);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_PITCH, r ? NULL : p->ptr,
+                              extent.width * rows, r ? 0 : p->pitch * rows);
+}
+
+/* Bytes of an array: 4x4 blocks of the compressed formats, else texels; an extent of 0 is none. */
+static uint64_t vram__cuda_array_bytes(const vram_cuda_channel *c, uint64_t width, uint64_t height,
+                                       uint64_t depth) {
+  uint64_t bits;
+  height = height ? height : 1;
+  depth = depth ? depth : 1;
+  if (!c)
+    return 0;
+  bits = (uint64_t)((int64_t)c->x + c->y + c->z + c->w);
+  if (c->format >= 17 && c->format <= 30) /* cudaChannelFormatKindUnsignedBlockCompressed1 ... 7 */
+    return (width + 3) / 4 * ((height + 3) / 4) * depth *
+           (c->format <= 18 || c->format == 23 || c->format == 24 ? 8 : 16);
+  return (width * height * depth * bits + 7) / 8;
+}
+
+VRAM_API int vram_cudaMallocArray_at(VRAM_CUDA_SITE, void **array, const vram_cuda_channel *channel,
+                                     size_t width, size_t height, unsigned flags) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocArray);
+  r = t->api->cuda_MallocArray(array, channel, width, height, flags);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_ARRAY, r ? NULL : *array,
+                              vram__cuda_array_bytes(channel, width, height, 0), 0);
+}
+
+VRAM_API int vram_cudaMalloc3DArray_at(VRAM_CUDA_SITE, void **array,
+                                       const vram_cuda_channel *channel, vram_cuda_extent extent,
+                                       unsigned flags) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_Malloc3DArray);
+  r = t->api->cuda_Malloc3DArray(array, channel, extent, flags);
+  return vram__cuda_allocated(
+      VRAM__SITE, r, VRAM_CUDA_ARRAY, r ? NULL : *array,
+      vram__cuda_array_bytes(channel, extent.width, extent.height, extent.depth), 0);
+}
+
+VRAM_API int vram_cudaMallocMipmappedArray_at(VRAM_CUDA_SITE, void **array,
+                                              const vram_cuda_channel *channel,
+                                              vram_cuda_extent extent, unsigned levels,
+                                              unsigned flags) {
+  const int layered = (flags & 5) != 0; /* layers and faces of cubes do not become fewer */
+  uint64_t bytes = 0, w = extent.width, h = extent.height, d = extent.depth;
+  unsigned i;
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocMipmappedArray);
+  r = t->api->cuda_MallocMipmappedArray(array, channel, extent, levels, flags);
+  for (i = 0; i < levels && i < 32; i++) {
+    bytes += vram__cuda_array_bytes(channel, w, h, d);
+    w = w > 1 ? w / 2 : w;
+    h = h > 1 ? h / 2 : h;
+    d = d > 1 && !layered ? d / 2 : d;
+  }
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_ARRAY, r ? NULL : *array, bytes, 0);
+}
+
+VRAM_API int vram_cudaMallocManaged_at(VRAM_CUDA_SITE, void **p, size_t n, unsigned flags) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocManaged);
+  r = t->api->cuda_MallocManaged(p, n, flags);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_MANAGED, r ? NULL : *p, n, 0);
+}
+
+/* after an allocation on a stream; pool NULL: the current one of the device */
+static int vram__cuda_allocated_async(VRAM_CUDA_SITE, int result, void *pool, void *stream,
+                                      const void *p, uint64_t bytes) {
+  uint32_t device;
+  if ((result && result != VRAM__CUDA_NO_MEMORY) || !vram__cuda_open(t))
+    return result;
+  device = vram__cuda_device(t->api);
+  if (result)
+    vram_cuda_on_oom(t, device, bytes, (uint64_t)(uintptr_t)stream,
+                     vram_cuda_site(t, file, line, function));
+  else if (vram_cuda_capturing(t->api, stream))
+    vram_cuda_on_graph(t, bytes);
+  else {
+    if (!pool && (!t->api->cuda_DeviceGetMemPool ||
+                  VRAM__CUDA_TWICE(t->api->cuda_DeviceGetMemPool(&pool, (int)device))))
+      pool = NULL;
+    vram_cuda_on_pool_alloc(t, (uint64_t)(uintptr_t)pool, device, (uint64_t)(uintptr_t)stream,
+                            (uint64_t)(uintptr_t)p, bytes, vram_cuda_site(t, file, line, function));
+  }
+  return result;
+}
+
+VRAM_API int vram_cudaMallocAsync_at(VRAM_CUDA_SITE, void **p, size_t n, void *stream) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocAsync);
+  r = t->api->cuda_MallocAsync(p, n, stream);
+  return vram__cuda_allocated_async(VRAM__SITE, r, NULL, stream, r ? NULL : *p, n);
+}
+
+VRAM_API int vram_cudaMallocFromPoolAsync_at(VRAM_CUDA_SITE, void **p, size_t n, void *pool,
+                                             void *stream) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocFromPoolAsync);
+  r = t->api->cuda_MallocFromPoolAsync(p, n, pool, stream);
+  return vram__cuda_allocated_async(VRAM__SITE, r, pool, stream, r ? NULL : *p, n);
+}
+
+VRAM_API int vram_cudaMallocHost_at(VRAM_CUDA_SITE, void **p, size_t n) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MallocHost);
+  r = t->api->cuda_MallocHost(p, n);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_PINNED, r ? NULL : *p, n, 0);
+}
+
+VRAM_API int vram_cudaHostAlloc_at(VRAM_CUDA_SITE, void **p, size_t n, unsigned flags) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_HostAlloc);
+  r = t->api->cuda_HostAlloc(p, n, flags);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_PINNED, r ? NULL : *p, n, 0);
+}
+
+VRAM_API int vram_cudaHostRegister_at(VRAM_CUDA_SITE, void *p, size_t n, unsigned flags) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_HostRegister);
+  r = t->api->cuda_HostRegister(p, n, flags);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_REGISTERED, p, n, 0);
+}
+
+/* calls that give back: before, CUDA's answer, after */
+#define VRAM__CUDA_FREES(name, call, address)                                                      \
+  vram_cuda_record was;                                                                            \
+  int known, r;                                                                                    \
+  name;                                                                                            \
+  known = vram_cuda_on_free(t, (uint64_t)(uintptr_t)(address), &was);                              \
+  r = t->api->call;                                                                                \
+  if (known)                                                                                       \
+    vram_cuda_on_freed(t, &was, !r);                                                               \
+  return r
+
+VRAM_API int vram_cudaFree_in(vram_cuda_tracker *t, void *p) {
+  VRAM__CUDA_FREES(VRAM__CUDA_NEEDS(cuda_Free), cuda_Free(p), p);
+}
+
+VRAM_API int vram_cudaFreeAsync_in(vram_cuda_tracker *t, void *p, void *stream) {
+  t = vram__cuda_of(t);
+  if (t->api->cuda_FreeAsync && vram_cuda_capturing(t->api, stream))
+    return t->api->cuda_FreeAsync(p, stream); /* a node of a graph */
+  { VRAM__CUDA_FREES(VRAM__CUDA_NEEDS(cuda_FreeAsync), cuda_FreeAsync(p, stream), p); }
+}
+
+VRAM_API int vram_cudaFreeArray_in(vram_cuda_tracker *t, void *array) {
+  VRAM__CUDA_FREES(VRAM__CUDA_NEEDS(cuda_FreeArray), cuda_FreeArray(array), array);
+}
+
+VRAM_API int vram_cudaFreeMipmappedArray_in(vram_cuda_tracker *t, void *array) {
+  VRAM__CUDA_FREES(VRAM__CUDA_NEEDS(cuda_FreeMipmappedArray), cuda_FreeMipmappedArray(array),
+                   array);
+}
+
+VRAM_API int vram_cudaFreeHost_in(vram_cuda_tracker *t, void *p) {
+  VRAM__CUDA_FREES(VRAM__CUDA_NEEDS(cuda_FreeHost), cuda_FreeHost(p), p);
+}
+
+VRAM_API int vram_cudaHostUnregister_in(vram_cuda_tracker *t, void *p) {
+  VRAM__CUDA_FREES(VRAM__CUDA_NEEDS(cuda_HostUnregister), cuda_HostUnregister(p), p);
+}
+
+VRAM_API int vram_cuMemFree_in(vram_cuda_tracker *t, unsigned long long p) {
+  VRAM__CUDA_FREES(VRAM__CU_NEEDS(cu_MemFree), cu_MemFree(p), p);
+}
+
+VRAM_API int vram_cuMemAlloc_at(VRAM_CUDA_SITE, unsigned long long *p, size_t n) {
+  int r;
+  VRAM__CU_NEEDS(cu_MemAlloc);
+  r = t->api->cu_MemAlloc(p, n);
+  return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_DEVICE,
+                              r ? NULL : (const void *)(uintptr_t)*p, n, 0);
+}
+
+VRAM_API int vram_cudaIpcOpenMemHandle_at(VRAM_CUDA_SITE, void **p, vram_cuda_ipc handle,
+                                          unsigned flags) {
+  unsigned long long base = 0;
+  size_t n = 0;
+  int r;
+  (void)file, (void)line, (void)function;
+  VRAM__CUDA_NEEDS(cuda_IpcOpenMemHandle);
+  r = t->api->cuda_IpcOpenMemHandle(p, handle, flags);
+  if (r)
+    return r;
+  if (!t->api->cu_MemGetAddressRange ||
+      VRAM__CUDA_TWICE(
+          t->api->cu_MemGetAddressRange(&base, &n, (unsigned long long)(uintptr_t)*p)))
+    n = 0;
+  vram_cuda_on_open(t, (uint64_t)(uintptr_t)*p, n);
+  return 0;
+}
+
+VRAM_API int vram_cudaIpcCloseMemHandle_in(vram_cuda_tracker *t, void *p) {
+  uint32_t object;
+  int r;
+  VRAM__CUDA_NEEDS(cuda_IpcCloseMemHandle);
+  object = vram_cuda_on_close(t, (uint64_t)(uintptr_t)p);
+  r = t->api->cuda_IpcCloseMemHandle(p);
+  vram_cuda_on_closed(t, object, !r);
+  return r;
+}
+
+VRAM_API int vram_cudaMemPoolCreate_at(VRAM_CUDA_SITE, void **pool, const void *prop) {
+  const vram_cuda_pool_prop *of = (const vram_cuda_pool_prop *)prop;
+  int r;
+  (void)file, (void)line, (void)function;
+  VRAM__CUDA_NEEDS(cuda_MemPoolCreate);
+  r = t->api->cuda_MemPoolCreate(pool, prop);
+  if (!r)
+    vram_cuda_on_pool(t, (uint64_t)(uintptr_t)*pool,
+                      of->location_type == 1 ? (uint32_t)of->location_id : VRAM_HOST);
+  return r;
+}
+
+VRAM_API int vram_cudaMemPoolDestroy_in(vram_cuda_tracker *t, void *pool) {
+  int known, r;
+  VRAM__CUDA_NEEDS(cuda_MemPoolDestroy);
+  known = vram_cuda_on_pool_destroy(t, (uint64_t)(uintptr_t)pool);
+  r = t->api->cuda_MemPoolDestroy(pool);
+  if (known)
+    vram_cuda_on_pool_destroyed(t, (uint64_t)(uintptr_t)pool, !r);
+  return r;
+}
+
+VRAM_API int vram_cudaMemPoolTrimTo_in(vram_cuda_tracker *t, void *pool, size_t keep) {
+  int r;
+  VRAM__CUDA_NEEDS(cuda_MemPoolTrimTo);
+  r = t->api->cuda_MemPoolTrimTo(pool, keep);
+  if (!r)
+    vram_cuda_on_pool_read(t, (uint64_t)(uintptr_t)pool);
+  return r;
+}
+
+VRAM_API int vram_cudaDeviceReset_in(vram_cuda_tracker *t) {
+  uint32_t device;
+  int r;
+  VRAM__CUDA_NEEDS(cuda_DeviceReset);
+  device = vram__cuda_device(t->api);
+  r = t->api->cuda_DeviceReset();
+  if (!r)
+    vram_cuda_on_reset(t, device);
+  return r;
+}
+
+VRAM_API int vram_cuMemCreate_at(VRAM_CUDA_SITE, unsigned long long *handle, size_t n,
+                                 const vram_cuda_prop *prop, unsigned long long flags) {
+  uint32_t device;
+  int r;
+  VRAM__CU_NEEDS(cu_MemCreate);
+  r = t->api->cu_MemCreate(handle, n, prop, flags);
+  if ((r && r != VRAM__CUDA_NO_MEMORY) || !vram__cuda_open(t))
+    return r;
+  device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_HOST;
+  if (r)
+    vram_cuda_on_oom(t, device, n, 0, vram_cuda_site(t, file, line, function));
+  else
+    vram_cuda_on_create(t, *handle, device, n, vram_cuda_site(t, file, line, function));
+  return r;
+}
+
+VRAM_API int vram_cuMemRelease_in(vram_cuda_tracker *t, unsigned long long handle) {
+  uint32_t object;
+  int r;
+  VRAM__CU_NEEDS(cu_MemRelease);
+  object = vram_cuda_on_release(t, handle);
+  r = t->api->cu_MemRelease(handle);
+  vram_cuda_on_released(t, object, !r);
+  return r;
+}
+
+VRAM_API int vram_cuMemRetainAllocationHandle_in(vram_cuda_tracker *t, unsigned long long *handle,
+                                                 void *p) {
+  int r;
+  VRAM__CU_NEEDS(cu_MemRetainAllocationHandle);
+  r = t->api->cu_MemRetainAllocationHandle(handle, p);
+  if (!r)
+    vram_cuda_on_retain(t, *handle, (uint64_t)(uintptr_t)p);
+  return r;
+}
+
+VRAM_API int vram_cuMemMap_in(vram_cuda_tracker *t, unsigned long long p, size_t n, size_t offset,
+                              unsigned long long handle, unsigned long long flags) {
+  int r;
+  VRAM__CU_NEEDS(cu_MemMap);
+  r = t->api->cu_MemMap(p, n, offset, handle, flags);
+  if (!r)
+    vram_cuda_on_map(t, p, n, handle);
+  return r;
+}
+
+VRAM_API int vram_cuMemUnmap_in(vram_cuda_tracker *t, unsigned long long p, size_t n) {
+  uint32_t unmap;
+  int r;
+  VRAM__CU_NEEDS(cu_MemUnmap);
+  unmap = vram_cuda_on_unmap(t, p, n);
+  r = t->api->cu_MemUnmap(p, n);
+  vram_cuda_on_unmapped(t, unmap, p, n, !r);
+  return r;
+}
+
+/* ---- tags, marks */
+
+VRAM_API void vram_cuda_category_push(vram_category category, const char *tag) {
+  vram__cuda_said *s = &vram__cuda_thread;
+  if (s->depth < VRAM__CUDA_DEPTH) {
+    s->category[s->depth] = (uint8_t)category;
+    s->tag[s->depth] = tag;
+  }
+  s->depth++;
+}
+
+VRAM_API void vram_cuda_tag_push(const char *tag) {
+  uint32_t d = vram__cuda_top();
+  vram_cuda_category_push(
+      d ? (vram_category)vram__cuda_thread.category[d - 1] : VRAM_CATEGORY_OTHER, tag);
+}
+
+VRAM_API void vram_cuda_tag_pop(void) {
+  if (vram__cuda_thread.depth)
+    vram__cuda_thread.depth--;
+}
+
+#ifndef __cplusplus
+VRAM_API int vram__cuda_scope(const char *tag) {
+  vram_cuda_tag_push(tag);
+  return 1;
+}
+
+VRAM_API void vram__cuda_scope_end(int *scope) {
+  (void)scope;
+  vram_cuda_tag_pop();
+}
+#endif
+
+static int vram__cuda_to_stderr(void *user, const char *bytes, size_t n) {
+  (void)user;
+  while (n) {
+    ssize_t done = write(2, bytes, n);
+    if (done <= 0)
+      return 1;
+    bytes += done;
+    n -= (size_t)done;
+  }
+  return 0;
+}
+
+static vram_sink vram__cuda_sink(const vram_cuda_tracker *t) {
+  vram_sink s;
+  s.write = vram__cuda_to_stderr;
+  s.user = NULL;
+  return t->options.log ? *t->options.log : s;
+}
+
+/* >>view (Implementation) ---------------------------------------------------------------------- */
+
+VRAM_API void vram_cuda_memory_stats(vram_cuda_tracker *t, uint32_t device,
+                                     vram_memory_stats *stats) {
+  t = vram__cuda_of(t);
+  memset(stats, 0, sizeof *stats);
+  if (!vram__cuda_open(t))
+    return;
+  vram_cuda_on_pool_read(t, 0);
+  vram_ledger_stats(&t->ledger, device, stats);
+}
+
+VRAM_API uint64_t vram_cuda_memory_allocated(vram_cuda_tracker *t, uint32_t device) {
+  vram_memory_stats s;
+  vram_cuda_memory_stats(t, device, &s);
+  return s.allocated_bytes[VRAM_POOL_ALL].current;
+}
+
+VRAM_API uint64_t vram_cuda_max_memory_allocated(vram_cuda_tracker *t, uint32_t device) {
+  vram_memory_stats s;
+  vram_cuda_memory_stats(t, device, &s);
+  return s.allocated_bytes[VRAM_POOL_ALL].peak;
+}
+
+VRAM_API uint64_t vram_cuda_memory_reserved(vram_cuda_tracker *t, uint32_t device) {
+  vram_memory_stats s;
+  vram_cuda_memory_stats(t, device, &s);
+  return s.reserved_bytes[VRAM_POOL_ALL].current;
+}
+
+VRAM_API uint64_t vram_cuda_max_memory_reserved(vram_cuda_tracker *t, uint32_t device) {
+  vram_memory_stats s;
+  vram_cuda_memory_stats(t, device, &s);
+  return s.reserved_bytes[VRAM_POOL_ALL].peak;
+}
+
+VRAM_API void vram_cuda_reset_peak_memory_stats(vram_cuda_tracker *t) {
+  t = vram__cuda_of(t);
+  if (vram__cuda_open(t))
+    vram_ledger_reset_peak(&t->ledger);
+}
+
+/* NVML is asked for the first time: 1: it answers */
+static int vram__nvml_begin(vram_cuda_tracker *t) {
+  uint32_t none = __atomic_load_n(&t->nvml, __ATOMIC_ACQUIRE), begun = vram__cuda_process;
+  if (none == begun)
+    return 1;
+  if (!t->api->nvml_Init || t->api->nvml_Init())
+    return 0;
+  if (!__atomic_compare_exchange_n(&t->nvml, &none, begun, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+      t->api->nvml_Shutdown)
+    (void)t->api->nvml_Shutdown(); /* another thread was faster: NVML counts */
+  return 1;
+}
+
+/* One more process; the lists of compute and graphics may both have it. */
+static void vram__cuda_process_add(vram_process *list, uint32_t *n, uint32_t cap, uint32_t pid,
+                                   uint64_t bytes) {
+  uint32_t i;
+  for (i = 0; i < *n; i++)
+    if (list[i].pid == pid) {
+      if (list[i].bytes == VRAM_UNKNOWN ||
+          (bytes != VRAM_UNKNOWN && bytes > list[i].bytes))
+        list[i].bytes = bytes;
+      return;
+    }
+  if (*n == cap)
+    return;
+  list[*n].pid = pid;
+  list[(*n)++].bytes = bytes;
+}
+
+#define VRAM__NVML_PROCESSES 256
+
+/* The processes on a device: 0: NVML does not tell them all. */
+static int vram__nvml_processes(const vram_cuda_api *api, void *device, vram_process *list,
+                                uint32_t *count) {
+  vram_nvml_process p[VRAM__NVML_PROCESSES];
+  vram_nvml_process1 *old = (vram_nvml_process1 *)(void *)p; /* each no larger */
+  int (*newer[2])(void *, unsigned *, vram_nvml_process *);
+  int (*older[2])(void *, unsigned *, vram_nvml_process1 *);
+  int kind, failed = 0;
+  unsigned i, n;
+  newer[0] = api->nvml_DeviceGetComputeRunningProcesses3
+                 ? api->nvml_DeviceGetComputeRunningProcesses3
+                 : api->nvml_DeviceGetComputeRunningProcesses2;
+  newer[1] = api->nvml_DeviceGetGraphicsRunningProcesses3
+                 ? api->nvml_DeviceGetGraphicsRunningProcesses3
+                 : api->nvml_DeviceGetGraphicsRunningProcesses2;
+  older[0] = api->nvml_DeviceGetComputeRunningProcesses1;
+  older[1] = api->nvml_DeviceGetGraphicsRunningProcesses1;
+  *count = 0;
+  for (kind = 0; kind < 2; kind++) {
+    int result = 1;
+    n = VRAM__NVML_PROCESSES;
+    /* as many as there is room for at once: the list may grow between two questions */
+    if (newer[kind])
+      result = newer[kind](device, &n, p);
+    else if (older[kind])
+      result = older[kind](device, &n, old);
+    if (result) { /* graphics: many devices have none */
+      failed |= kind == 0 || result == 7;
+      continue;
+    }
+    for (i = 0; i < n && i < VRAM__NVML_PROCESSES; i++)
+      vram__cuda_process_add(list, count, VRAM__NVML_PROCESSES, newer[kind] ? p[i].pid : old[i].pid,
+                             newer[kind] ? p[i].bytes : old[i].bytes);
+  }
+  return !failed;
+}
+
+/* whose memory it is, from what NVML says */
+static void vram__cuda_view_processes(vram_cuda_view *v, vram_process *list, uint32_t n) {
+  const uint32_t pid = (uint32_t)getpid();
+  uint32_t i, k;
+  int all = 1;
+  uint64_t others = 0;
+  for (i = 0; i < n; i++) {
+    vram_process x = list[i];
+    if (x.pid == pid) {
+      v->process = x.bytes;
+      continue;
+    }
+    if (x.bytes == VRAM_UNKNOWN)
+      all = 0;
+    else
+      others += x.bytes;
+    for (k = v->nother < VRAM_CUDA_PROCESSES ? v->nother++ : VRAM_CUDA_PROCESSES - 1;
+         k && (v->other[k - 1].bytes == VRAM_UNKNOWN ||
+               (v->other[k - 1].bytes < x.bytes && x.bytes != VRAM_UNKNOWN));
+         k--)
+      v->other[k] = v->other[k - 1];
+    v->other[k] = x;
+  }
+  if (all)
+    v->others = others;
+  /* a driver that sees other numbers of processes (containers) does not know this one */
+  if (v->process == VRAM_UNKNOWN && all && v->total != VRAM_UNKNOWN &&
+      v->total - v->free >= others && v->total - v->free - others >= v->reserved) {
+    v->process = v->total - v->free - others;
+    v->derived = 1;
+  }
+}
+
+/* Makes a device current; what was, for vram__cuda_device_back: -1: nothing is to be done, -2: it
+   cannot be made current. */
+static int vram__cuda_device_set(const vram_cuda_api *api, uint32_t device) {
+  int was = -1;
+  if (!api->cuda_GetDevice || VRAM__CUDA_TWICE(api->cuda_GetDevice(&was)))
+    return -2;
+  if (was == (int)device)
+    return -1;
+  return !api->cuda_SetDevice || VRAM__CUDA_TWICE(api->cuda_SetDevice((int)device)) ? -2 : was;
+}
+
+static void vram__cuda_device_back(const vram_cuda_api *api, int was) {
+  if (was >= 0)
+    (void)VRAM__CUDA_TWICE(api->cuda_SetDevice(was));
+}
+
+VRAM_API vram_result vram_cuda_view_of(vram_cuda_tracker *t, uint32_t device, vram_cuda_view *v) {
+  vram_process list[VRAM__NVML_PROCESSES];
+  const vram_cuda_api *api;
+  vram_memory_stats s;
+  char id[32];
+  uint32_t n = 0;
+  size_t left = 0, total = 0;
+  void *handle = NULL;
+  int was, answered;
+  t = vram__cuda_of(t);
+  api = t->api;
+  memset(v, 0, sizeof *v);
+  v->total = v->free = v->process = v->untracked = v->others = VRAM_UNKNOWN;
+  if (device >= (uint32_t)VRAM_HOST || (api->devices > 0 && device >= (uint32_t)api->devices))
+    return VRAM_ERR_VALUE;
+  vram_cuda_memory_stats(t, device, &s);
+  v->allocated = s.allocated_bytes[VRAM_POOL_ALL].current;
+  v->reserved = s.reserved_bytes[VRAM_POOL_ALL].current;
+  was = api->cuda_MemGetInfo ? vram__cuda_device_set(api, device) : -2;
+  if (was == -2)
+    return VRAM_ERR_UNSUPPORTED;
+  answered = !api->cuda_MemGetInfo(&left, &total);
+  vram__cuda_device_back(api, was);
+  if (!answered)
+    return VRAM_ERR_UNSUPPORTED;
+  v->total = total;
+  v->free = left;
+  /* CUDA and NVML number devices differently: the place on the bus is the same */
+  memset(id, 0, sizeof id);
+  if (api->cuda_DeviceGetPCIBusId && !api->cuda_DeviceGetPCIBusId(id, sizeof id, (int)device) &&
+      api->nvml_DeviceGetHandleByPciBusId && vram__nvml_begin(t) &&
+      !api->nvml_DeviceGetHandleByPciBusId(id, &handle) &&
+      vram__nvml_processes(api, handle, list, &n))
+    vram__cuda_view_processes(v, list, n);
+  if (v->process != VRAM_UNKNOWN && v->process >= v->reserved)
+    v->untracked = v->process - v->reserved;
+  return VRAM_OK;
+}
+
+/* >>backend (Implementation) ------------------------------------------------------------------- */
+
+static uint64_t vram__cuda_segment(void *user, uint64_t bytes, uint64_t stream) {
+  const vram_cuda_pool *p = (const vram_cuda_pool *)user;
+  void *segment = NULL;
+  const int was = bytes > SIZE_MAX ? -2 : vram__cuda_device_set(p->api, p->options.device);
+  int r;
+  if (was == -2)
+    return 0;
+  r = p->options.source == VRAM_CUDA_FROM_ASYNC
+          ? p->api->cuda_MallocAsync(&segment, (size_t)bytes, (void *)(uintptr_t)stream)
+          : p->api->cuda_Malloc(&segment, (size_t)bytes);
+  if (r == VRAM__CUDA_NO_MEMORY && p->api->cuda_GetLastError)
+    (void)p->api->cuda_GetLastError(); /* the program is not to find it */
+  vram__cuda_device_back(p->api, was);
+  return r ? 0 : (uint64_t)(uintptr_t)segment;
+}
+
+/* a call that gives back is tried twice */
+#define VRAM__CUDA_GIVE(p, call) ((p)->failures += VRAM__CUDA_TWICE(call))
+
+static void vram__cuda_segment_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  void *segment = (void *)(uintptr_t)address, *on = (void *)(uintptr_t)stream;
+  int was = vram__cuda_device_set(p->api, p->options.device);
+  (void)bytes;
+  if (p->options.source == VRAM_CUDA_FROM_ASYNC)
+    VRAM__CUDA_GIVE(p, p->api->cuda_FreeAsync(segment, on));
+  else
+    VRAM__CUDA_GIVE(p, p->api->cuda_Free(segment));
+  vram__cuda_device_back(p->api, was);
+}
+
+static vram_cuda_prop vram__cuda_prop(uint32_t device) {
+  vram_cuda_prop prop;
+  memset(&prop, 0, sizeof prop);
+  prop.type = 1; /* pinned, on a device */
+  prop.location_type = 1;
+  prop.location_id = (int)device;
+  return prop;
+}
+
+static uint64_t vram__cuda_reserve(void *user, uint64_t bytes) {
+  const vram_cuda_pool *p = (const vram_cuda_pool *)user;
+  unsigned long long at = 0;
+  return bytes > SIZE_MAX || p->api->cu_MemAddressReserve(&at, (size_t)bytes, 0, 0, 0) ? 0 : at;
+}
+
+static void vram__cuda_unreserve(void *user, uint64_t address, uint64_t bytes) {
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  VRAM__CUDA_GIVE(p, p->api->cu_MemAddressFree(address, (size_t)bytes));
+}
+
+static void vram__cuda_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  (void)granule;
+  VRAM__CUDA_GIVE(p, p->api->cu_MemUnmap(address, (size_t)bytes));
+}
+
+/* A handle is released as soon as it is mapped: its memory lives until the unmap. */
+static int vram__cuda_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  const vram_cuda_prop prop = vram__cuda_prop(p->options.device);
+  vram_cuda_access access;
+  unsigned long long handle;
+  uint64_t done;
+  int failed = 0;
+  for (done = 0; done < bytes && !failed; done += failed ? 0 : granule) {
+    failed = p->api->cu_MemCreate(&handle, (size_t)granule, &prop, 0);
+    if (failed)
+      break;
+    failed = p->api->cu_MemMap(address + done, (size_t)granule, 0, handle, 0);
+    VRAM__CUDA_GIVE(p, p->api->cu_MemRelease(handle));
+  }
+  access.location_type = 1;
+  access.location_id = (int)p->options.device;
+  access.flags = 3; /* read and write */
+  if (!failed)
+    failed = p->api->cu_MemSetAccess(address, (size_t)bytes, &access, 1);
+  if (failed && done)
+    vram__cuda_unmap(user, address, done, granule);
+  return !failed;
+}
+
+static void vram__cuda_event_keep(vram_cuda_pool *p, void *event) {
+  if (p->nevent < VRAM_CUDA_EVENTS)
+    p->event[p->nevent++] = event;
+  else
+    VRAM__CUDA_GIVE(p, p->api->cuda_EventDestroy(event));
+}
+
+static uint64_t vram__cuda_record(void *user, uint64_t stream) {
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  void *event = NULL;
+  int was = vram__cuda_device_set(p->api, p->options.device), failed = was == -2;
+  if (failed)
+    return 0;
+  if (p->nevent)
+    event = p->event[--p->nevent];
+  else
+    failed = p->api->cuda_EventCreateWithFlags(&event, 2); /* without times */
+  if (!failed && p->api->cuda_EventRecord(event, (void *)(uintptr_t)stream)) {
+    vram__cuda_event_keep(p, event);
+    failed = 1;
+  }
+  vram__cuda_device_back(p->api, was);
+  return failed ? 0 : (uint64_t)(uintptr_t)event;
+}
+
+/* An event that cannot be asked is not done; one that cannot be waited for twice is given up: the
+   device has failed. */
+static int vram__cuda_done(void *user, uint64_t of, int wait) {
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  void *event = (void *)(uintptr_t)of;
+  if (wait)
+    VRAM__CUDA_GIVE(p, p->api->cuda_EventSynchronize(event));
+  else if (p->api->cuda_EventQuery(event)) {
+    if (p->api->cuda_GetLastError)
+      (void)p->api->cuda_GetLastError();
+    return 0;
+  }
+  vram__cuda_event_keep(p, event);
+  return 1;
+}
+
+static void vram__cuda_pool_event(void *user, const vram_event *e) {
+  vram_cuda_tracker *t = (vram_cuda_tracker *)user;
+  if (vram__cuda_open(t))
+    vram_ledger_event(&t->ledger, e);
+}
+
+#define VRAM__CUDA_MUTEX ((sizeof(pthread_mutex_t) + 15) / 16 * 16)
+#define VRAM__CUDA_BLOCKS 16384
+
+VRAM_API uint64_t vram_cuda_pool_bytes(const vram_cuda_pool_options *o) {
+  const uint32_t blocks = o && o->blocks ? o->blocks : VRAM__CUDA_BLOCKS;
+  return VRAM__CUDA_MUTEX + vram_pool_bytes(blocks, o ? o->pool.streams : 0);
+}
+
+static vram_result vram__cuda_pool_refuse(vram_error *err, vram_result code, const char *text) {
+  if (err) {
+    memset(err, 0, sizeof *err);
+    err->code = code;
+    vram__cuda_put(err->text, err->text + sizeof err->text - 1, text);
+  }
+  return code;
+}
+
+VRAM_API vram_result vram_cuda_pool_init(vram_cuda_pool *p, const vram_cuda_api *api,
+                                         const vram_cuda_pool_options *o, void *mem, uint64_t bytes,
+                                         vram_error *err) {
+  vram_cuda_prop prop;
+  vram_backend backend = VRAM_ZERO_INIT;
+  vram_result result;
+  size_t left = 0, total = 0, granularity = 0;
+  void *pool = NULL;
+  int was, failed;
+  memset(p, 0, sizeof *p);
+  if (o)
+    p->options = *o;
+  p->options.blocks = p->options.blocks ? p->options.blocks : VRAM__CUDA_BLOCKS;
+  p->api = api;
+  p->process = vram__cuda_process;
+  if (!mem || bytes < vram_cuda_pool_bytes(o))
+    return vram__cuda_pool_refuse(err, VRAM_ERR_MEMORY,
+                                  "the pool's memory is smaller than vram_cuda_pool_bytes");
+  result = vram__cuda_api_check(api, err);
+  if (result)
+    return result;
+  if (!api->cuda_GetDevice || !api->cuda_SetDevice || !api->cuda_MemGetInfo)
+    return vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED, "this CUDA has no cudaSetDevice");
+  if (p->options.source == VRAM_CUDA_FROM_ASYNC && (!api->cuda_MallocAsync || !api->cuda_FreeAsync))
+    return vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED,
+                                  "this CUDA has no cudaMallocAsync (it came with 11.2)");
+  if (p->options.device >= (uint32_t)api->devices)
+    return vram__cuda_pool_refuse(err, VRAM_ERR_VALUE, "no such device");
+  was = vram__cuda_device_set(api, p->options.device);
+  failed = was == -2 || api->cuda_MemGetInfo(&left, &total);
+  vram__cuda_device_back(p->api, was);
+  if (failed)
+    return vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED, "cudaMemGetInfo does not answer");
+  if (p->options.release_threshold &&
+      (!api->cuda_DeviceGetMemPool || !api->cuda_MemPoolSetAttribute ||
+       api->cuda_DeviceGetMemPool(&pool, (int)p->options.device) ||
+       api->cuda_MemPoolSetAttribute(pool, 4, &p->options.release_threshold)))
+    return vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED,
+                                  "the release threshold of the memory pool cannot be set");
+  backend.alloc = vram__cuda_segment;
+  backend.free = vram__cuda_segment_free;
+  if (p->options.pool.expandable_segments) {
+    prop = vram__cuda_prop(p->options.device);
+    if (!api->cu_MemCreate || !api->cu_MemRelease || !api->cu_MemMap || !api->cu_MemUnmap ||
+        !api->cu_MemSetAccess || !api->cu_MemAddressReserve || !api->cu_MemAddressFree ||
+        !api->cu_MemGetAllocationGranularity ||
+        api->cu_MemGetAllocationGranularity(&granularity, &prop, 0) || !granularity ||
+        2097152 % granularity)
+      return vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED,
+                                    "expandable segments: this CUDA cannot map 2 MiB of memory");
+    backend.reserve = vram__cuda_reserve;
+    backend.unreserve = vram__cuda_unreserve;
+    backend.map = vram__cuda_map;
+    backend.unmap = vram__cuda_unmap;
+  }
+  if (api->cuda_EventCreateWithFlags && api->cuda_EventRecord && api->cuda_EventQuery &&
+      api->cuda_EventSynchronize && api->cuda_EventDestroy) {
+    backend.record = vram__cuda_record;
+    backend.done = vram__cuda_done;
+  }
+  backend.user = p;
+  p->options.pool.total_bytes = total;
+  p->options.pool.device = (uint8_t)p->options.device;
+  p->options.pool.event = vram__cuda_pool_event;
+  p->options.pool.user = p->options.tracker;
+  result = vram_pool_init(&p->pool, &p->options.pool, &backend, (char *)mem + VRAM__CUDA_MUTEX,
+                          bytes - VRAM__CUDA_MUTEX, err);
+  if (!result && pthread_mutex_init((pthread_mutex_t *)mem, NULL))
+    result = vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED, "no mutex can be had");
+  if (!result)
+    p->lock = mem;
+  return result;
+}
+
+/* 0: it may be used */
+static int vram__cuda_pool_lock(vram_cuda_pool *p) {
+  return p->process != vram__cuda_process || !p->lock ||
+         pthread_mutex_lock((pthread_mutex_t *)p->lock);
+}
+
+static void vram__cuda_pool_unlock(vram_cuda_pool *p) {
+  (void)pthread_mutex_unlock((pthread_mutex_t *)p->lock);
+}
+
+VRAM_API vram_result vram_cuda_pool_alloc_at(vram_cuda_pool *p, const char *file, uint32_t line,
+                                             const char *function, void **ptr, uint64_t bytes,
+                                             void *stream) {
+  const uint32_t d = vram__cuda_top();
+  uint64_t address = 0;
+  uint32_t owner;
+  vram_result result;
+  if (p->process != vram__cuda_process)
+    return VRAM_ERR_UNSUPPORTED;
+  owner = vram_cuda_site(p->options.tracker, file, line, function);
+  if (vram__cuda_pool_lock(p))
+    return VRAM_ERR_UNSUPPORTED;
+  p->pool.as.owner = owner;
+  p->pool.as.category = d ? (vram_category)vram__cuda_thread.category[d - 1] : VRAM_CATEGORY_OTHER;
+  result = vram_pool_alloc(&p->pool, bytes, (uint64_t)(uintptr_t)stream, &address);
+  vram__cuda_pool_unlock(p);
+  if (!result)
+    *ptr = (void *)(uintptr_t)address;
+  return result;
+}
+
+VRAM_API vram_result vram_cuda_pool_free(vram_cuda_pool *p, void *ptr) {
+  vram_result result;
+  if (!ptr)
+    return VRAM_OK;
+  if (vram__cuda_pool_lock(p))
+    return VRAM_ERR_UNSUPPORTED;
+  result = vram_pool_free(&p->pool, (uint64_t)(uintptr_t)ptr);
+  vram__cuda_pool_unlock(p);
+  return result;
+}
+
+VRAM_API vram_result vram_cuda_pool_record_stream(vram_cuda_pool *p, void *ptr, void *stream) {
+  vram_result result;
+  if (vram__cuda_pool_lock(p))
+    return VRAM_ERR_UNSUPPORTED;
+  result = vram_pool_record_stream(&p->pool, (uint64_t)(uintptr_t)ptr, (uint64_t)(uintptr_t)stream);
+  vram__cuda_pool_unlock(p);
+  return result;
+}
+
+VRAM_API void vram_cuda_pool_empty_cache(vram_cuda_pool *p) {
+  if (vram__cuda_pool_lock(p))
+    return;
+  vram_pool_empty_cache(&p->pool);
+  vram__cuda_pool_unlock(p);
+}
+
+VRAM_API void vram_cuda_pool_stats(vram_cuda_pool *p, vram_memory_stats *stats) {
+  memset(stats, 0, sizeof *stats);
+  if (vram__cuda_pool_lock(p))
+    return;
+  *stats = p->pool.stats;
+  vram__cuda_pool_unlock(p);
+}
+
+VRAM_API uint64_t vram_cuda_pool_end(vram_cuda_pool *p) {
+  uint64_t left;
+  if (vram__cuda_pool_lock(p))
+    return 0;
+  vram_pool_empty_cache(&p->pool);
+  while (p->nevent) {
+    void *event = p->event[--p->nevent];
+    VRAM__CUDA_GIVE(p, p->api->cuda_EventDestroy(event));
+  }
+  left = p->pool.stats.active_bytes[VRAM_POOL_ALL].current;
+  vram__cuda_pool_unlock(p);
+  (void)pthread_mutex_destroy((pthread_mutex_t *)p->lock);
+  p->lock = NULL;
+  return left;
+}
+
 #endif /* VRAM_CUDA_IMPLEMENTATION */
+
+/* >>reroute ====================================================================================
+   From here on the calls of the file that defines VRAM_CUDA_REROUTE are counted. CUDA's headers
+   come first: afterwards their names are macros. Functions whose address is taken are CUDA's own.
+ */
+#if defined(VRAM_CUDA_REROUTE) && !defined(VRAM_CUDA_REROUTED)
+#define VRAM_CUDA_REROUTED
+
+#if defined(__has_include)
+#if __has_include(<cuda_runtime.h>)
+#include <cuda_runtime.h>
+#endif
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+#endif
+#endif
+
+#if !defined(__CUDA_RUNTIME_API_H__) && !defined(__cuda_cuda_h__)
+#error                                                                                             \
+    "VRAM_CUDA_REROUTE: include cuda_runtime.h or cuda.h first, or give the compiler their folder"
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define VRAM__FN static inline __attribute__((unused))
+#else
+#define VRAM__FN static inline
+#endif
+#ifdef __cplusplus
+#define VRAM__ELSE(value) = value
+#define VRAM__AS(type, p) reinterpret_cast<type>(p)
+#define VRAM__ENUM(type, n) static_cast<type>(n)
+#else
+#define VRAM__ELSE(value)
+#define VRAM__AS(type, p) ((type)(p))
+#define VRAM__ENUM(type, n) ((type)(n))
+#endif
+
+#ifdef __CUDA_RUNTIME_API_H__
+/* With a default stream for each thread (nvcc --default-stream per-thread) stream 0 is another. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
+#define VRAM__STREAM(stream) ((stream) ? (stream) : cudaStreamPerThread)
+#else
+#define VRAM__STREAM(stream) (stream)
+#endif
+
+/* CUDA's types and default values around vram_cuda..._at; C++ has overloads for T ** as CUDA has */
+#define VRAM__R(name, parameters, call)                                                            \
+  VRAM__FN cudaError_t vram__r_##name parameters { return VRAM__ENUM(cudaError_t, call); }
+#define VRAM__S VRAM_CUDA_SITE
+#define VRAM__T vram_cuda_tracker *t
+VRAM__R(cudaMalloc, (VRAM__S, void **p, size_t n), vram_cudaMalloc_at(VRAM__SITE, p, n))
+VRAM__R(cudaMallocPitch, (VRAM__S, void **p, size_t *pitch, size_t width, size_t height),
+        vram_cudaMallocPitch_at(VRAM__SITE, p, pitch, width, height))
+VRAM__R(cudaMallocManaged, (VRAM__S, void **p, size_t n, unsigned flags VRAM__ELSE(1)),
+        vram_cudaMallocManaged_at(VRAM__SITE, p, n, flags))
+VRAM__R(cudaHostAlloc, (VRAM__S, void **p, size_t n, unsigned flags),
+        vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))
+VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n), vram_cudaMallocHost_at(VRAM__SITE, p, n))
+VRAM__R(cudaHostRegister, (VRAM__S, void *p, size_t n, unsigned flags),
+        vram_cudaHostRegister_at(VRAM__SITE, p, n, flags))
+VRAM__FN vram_cuda_extent vram__r_extent(struct cudaExtent e) {
+  vram_cuda_extent to;
+  to.width = e.width;
+  to.height = e.height;
+  to.depth = e.depth;
+  return to;
+}
+VRAM__FN cudaError_t vram__r_cudaMalloc3D(VRAM__S, struct cudaPitchedPtr *p, struct cudaExtent e) {
+  vram_cuda_pitched at;
+  const int r = vram_cudaMalloc3D_at(VRAM__SITE, &at, vram__r_extent(e));
+  if (!r) {
+    p->ptr = at.ptr;
+    p->pitch = at.pitch;
+    p->xsize = at.xsize;
+    p->ysize = at.ysize;
+  }
+  return VRAM__ENUM(cudaError_t, r);
+}
+VRAM__FN vram_cuda_channel vram__r_channel(const struct cudaChannelFormatDesc *c) {
+  vram_cuda_channel to;
+  to.x = c->x;
+  to.y = c->y;
+  to.z = c->z;
+  to.w = c->w;
+  to.format = VRAM__ENUM(int, c->f);
+  return to;
+}
+VRAM__FN cudaError_t vram__r_cudaMallocArray(VRAM__S, cudaArray_t *array,
+                                             const struct cudaChannelFormatDesc *desc, size_t width,
+                                             size_t height VRAM__ELSE(0),
+                                             unsigned flags VRAM__ELSE(0)) {
+  const vram_cuda_channel c = vram__r_channel(desc);
+  return VRAM__ENUM(cudaError_t, vram_cudaMallocArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
+                                                         width, height, flags));
+}
+VRAM__FN cudaError_t vram__r_cudaMalloc3DArray(VRAM__S, cudaArray_t *array,
+                                               const struct cudaChannelFormatDesc *desc,
+                                               struct cudaExtent e, unsigned flags VRAM__ELSE(0)) {
+  const vram_cuda_channel c = vram__r_channel(desc);
+  return VRAM__ENUM(cudaError_t, vram_cudaMalloc3DArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
+                                                           vram__r_extent(e), flags));
+}
+VRAM__FN cudaError_t vram__r_cudaMallocMipmappedArray(VRAM__S, cudaMipmappedArray_t *array,
+                                                      const struct cudaChannelFormatDesc *desc,
+                                                      struct cudaExtent e, unsigned levels,
+                                                      unsigned flags VRAM__ELSE(0)) {
+  const vram_cuda_channel c = vram__r_channel(desc);
+  return VRAM__ENUM(cudaError_t,
+                    vram_cudaMallocMipmappedArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
+                                                     vram__r_extent(e), levels, flags));
+}
+VRAM__FN cudaError_t vram__r_cudaIpcOpenMemHandle(VRAM__S, void **p, cudaIpcMemHandle_t handle,
+                                                  unsigned flags) {
+  vram_cuda_ipc h;
+  size_t i;
+  for (i = 0; i < sizeof h.reserved; i++)
+    h.reserved[i] = handle.reserved[i];
+  return VRAM__ENUM(cudaError_t, vram_cudaIpcOpenMemHandle_at(VRAM__SITE, p, h, flags));
+}
+VRAM__R(cudaFree, (VRAM__T, void *p), vram_cudaFree_in(t, p))
+VRAM__R(cudaFreeHost, (VRAM__T, void *p), vram_cudaFreeHost_in(t, p))
+VRAM__R(cudaHostUnregister, (VRAM__T, void *p), vram_cudaHostUnregister_in(t, p))
+VRAM__R(cudaFreeArray, (VRAM__T, cudaArray_t array), vram_cudaFreeArray_in(t, array))
+VRAM__R(cudaFreeMipmappedArray, (VRAM__T, cudaMipmappedArray_t array),
+        vram_cudaFreeMipmappedArray_in(t, array))
+VRAM__R(cudaIpcCloseMemHandle, (VRAM__T, void *p), vram_cudaIpcCloseMemHandle_in(t, p))
+VRAM__R(cudaDeviceReset, (VRAM__T), vram_cudaDeviceReset_in(t))
+#if CUDART_VERSION >= 11020
+VRAM__R(cudaMallocAsync, (VRAM__S, void **p, size_t n, cudaStream_t stream),
+        vram_cudaMallocAsync_at(VRAM__SITE, p, n, VRAM__STREAM(stream)))
+VRAM__R(cudaMallocFromPoolAsync,
+        (VRAM__S, void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream),
+        vram_cudaMallocFromPoolAsync_at(VRAM__SITE, p, n, pool, VRAM__STREAM(stream)))
+VRAM__R(cudaFreeAsync, (VRAM__T, void *p, cudaStream_t stream),
+        vram_cudaFreeAsync_in(t, p, VRAM__STREAM(stream)))
+VRAM__R(cudaMemPoolCreate, (VRAM__S, cudaMemPool_t *pool, const struct cudaMemPoolProps *prop),
+        vram_cudaMemPoolCreate_at(VRAM__SITE, VRAM__AS(void **, pool), prop))
+VRAM__R(cudaMemPoolDestroy, (VRAM__T, cudaMemPool_t pool), vram_cudaMemPoolDestroy_in(t, pool))
+VRAM__R(cudaMemPoolTrimTo, (VRAM__T, cudaMemPool_t pool, size_t keep),
+        vram_cudaMemPoolTrimTo_in(t, pool, keep))
+#endif
+#ifdef __cplusplus
+VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n, unsigned flags),
+        vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))
+template <class T> cudaError_t vram__r_cudaMalloc(VRAM__S, T **p, size_t n) {
+  return vram__r_cudaMalloc(VRAM__SITE, VRAM__AS(void **, p), n);
+}
+template <class T>
+cudaError_t vram__r_cudaMallocPitch(VRAM__S, T **p, size_t *pitch, size_t width, size_t height) {
+  return vram__r_cudaMallocPitch(VRAM__SITE, VRAM__AS(void **, p), pitch, width, height);
+}
+template <class T>
+cudaError_t vram__r_cudaMallocManaged(VRAM__S, T **p, size_t n, unsigned flags = 1) {
+  return vram__r_cudaMallocManaged(VRAM__SITE, VRAM__AS(void **, p), n, flags);
+}
+template <class T> cudaError_t vram__r_cudaHostAlloc(VRAM__S, T **p, size_t n, unsigned flags) {
+  return vram__r_cudaHostAlloc(VRAM__SITE, VRAM__AS(void **, p), n, flags);
+}
+template <class T>
+cudaError_t vram__r_cudaMallocHost(VRAM__S, T **p, size_t n, unsigned flags = 0) {
+  return vram__r_cudaMallocHost(VRAM__SITE, VRAM__AS(void **, p), n, flags);
+}
+#if CUDART_VERSION >= 11020
+template <class T>
+cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaStream_t stream) {
+  return vram__r_cudaMallocAsync(VRAM__SITE, VRAM__AS(void **, p), n, stream);
+}
+template <class T>
+cudaError_t vram__r_cudaMallocFromPoolAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool,
+                                            cudaStream_t stream) {
+  return vram__r_cudaMallocFromPoolAsync(VRAM__SITE, VRAM__AS(void **, p), n, pool, stream);
+}
+template <class T>
+cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  return vram__r_cudaMallocFromPoolAsync(VRAM__SITE, VRAM__AS(void **, p), n, pool, stream);
+}
+#endif
+#endif
+
+#define cudaMalloc(...) vram__r_cudaMalloc(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMallocPitch(...) vram__r_cudaMallocPitch(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMalloc3D(...) vram__r_cudaMalloc3D(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMallocArray(...) vram__r_cudaMallocArray(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMalloc3DArray(...) vram__r_cudaMalloc3DArray(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMallocMipmappedArray(...) vram__r_cudaMallocMipmappedArray(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMallocManaged(...) vram__r_cudaMallocManaged(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMallocHost(...) vram__r_cudaMallocHost(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaHostAlloc(...) vram__r_cudaHostAlloc(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaHostRegister(...) vram__r_cudaHostRegister(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaIpcOpenMemHandle(...) vram__r_cudaIpcOpenMemHandle(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaFree(...) vram__r_cudaFree(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaFreeArray(...) vram__r_cudaFreeArray(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaFreeMipmappedArray(...) vram__r_cudaFreeMipmappedArray(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaFreeHost(...) vram__r_cudaFreeHost(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaHostUnregister(...) vram__r_cudaHostUnregister(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaIpcCloseMemHandle(...) vram__r_cudaIpcCloseMemHandle(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaDeviceReset() vram__r_cudaDeviceReset(VRAM_CUDA_TRACKER)
+#if CUDART_VERSION >= 11020
+#undef cudaMallocAsync /* of streams per thread */
+#undef cudaMallocFromPoolAsync
+#undef cudaFreeAsync
+#define cudaMallocAsync(...) vram__r_cudaMallocAsync(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMallocFromPoolAsync(...) vram__r_cudaMallocFromPoolAsync(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaFreeAsync(...) vram__r_cudaFreeAsync(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaMemPoolCreate(...) vram__r_cudaMemPoolCreate(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cudaMemPoolDestroy(...) vram__r_cudaMemPoolDestroy(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cudaMemPoolTrimTo(...) vram__r_cudaMemPoolTrimTo(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#endif
+#endif /* __CUDA_RUNTIME_API_H__ */
+
+#ifdef __cuda_cuda_h__
+#define VRAM__D(name, parameters, call)                                                            \
+  VRAM__FN CUresult vram__r_##name parameters { return VRAM__ENUM(CUresult, call); }
+VRAM__D(cuMemAlloc, (VRAM_CUDA_SITE, CUdeviceptr *p, size_t n),
+        vram_cuMemAlloc_at(VRAM__SITE, p, n))
+VRAM__D(cuMemFree, (vram_cuda_tracker * t, CUdeviceptr p), vram_cuMemFree_in(t, p))
+#if CUDA_VERSION >= 10020
+VRAM__FN CUresult vram__r_cuMemCreate(VRAM_CUDA_SITE, CUmemGenericAllocationHandle *handle,
+                                      size_t n, const CUmemAllocationProp *prop,
+                                      unsigned long long flags) {
+  return VRAM__ENUM(CUresult, vram_cuMemCreate_at(VRAM__SITE, handle, n,
+                                                  VRAM__AS(const vram_cuda_prop *, prop), flags));
+}
+VRAM__D(cuMemRelease, (vram_cuda_tracker * t, CUmemGenericAllocationHandle handle),
+        vram_cuMemRelease_in(t, handle))
+VRAM__D(cuMemMap,
+        (vram_cuda_tracker * t, CUdeviceptr p, size_t n, size_t offset,
+         CUmemGenericAllocationHandle handle, unsigned long long flags),
+        vram_cuMemMap_in(t, p, n, offset, handle, flags))
+VRAM__D(cuMemUnmap, (vram_cuda_tracker * t, CUdeviceptr p, size_t n), vram_cuMemUnmap_in(t, p, n))
+#define cuMemCreate(...) vram__r_cuMemCreate(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cuMemRelease(...) vram__r_cuMemRelease(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cuMemMap(...) vram__r_cuMemMap(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#define cuMemUnmap(...) vram__r_cuMemUnmap(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#endif
+#if CUDA_VERSION >= 11000
+VRAM__D(cuMemRetainAllocationHandle,
+        (vram_cuda_tracker * t, CUmemGenericAllocationHandle *handle, void *p),
+        vram_cuMemRetainAllocationHandle_in(t, handle, p))
+#define cuMemRetainAllocationHandle(...)                                                           \
+  vram__r_cuMemRetainAllocationHandle(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#endif
+#undef cuMemAlloc
+#undef cuMemFree
+#define cuMemAlloc(...) vram__r_cuMemAlloc(VRAM_CUDA_HERE, __VA_ARGS__)
+#define cuMemFree(...) vram__r_cuMemFree(VRAM_CUDA_TRACKER, __VA_ARGS__)
+#endif /* __cuda_cuda_h__ */
+#endif /* VRAM_CUDA_REROUTE */

@@ -1,0 +1,3 @@
+#define VRAM_IMPLEMENTATION
+#define VRAM_CUDA_IMPLEMENTATION
+#include "../../vram_cuda.h"
