@@ -68,6 +68,98 @@
 
 #include "vram.h"
 
+#ifdef VRAM_NAMESPACE
+#define vram__cuda_scope VRAM__JOIN(VRAM_NAMESPACE, vram__cuda_scope)
+#define vram__cuda_scope_end VRAM__JOIN(VRAM_NAMESPACE, vram__cuda_scope_end)
+#define vram_cuMemAlloc_at VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemAlloc_at)
+#define vram_cuMemCreate_at VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemCreate_at)
+#define vram_cuMemFree_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemFree_in)
+#define vram_cuMemMap_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemMap_in)
+#define vram_cuMemRelease_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemRelease_in)
+#define vram_cuMemRetainAllocationHandle_in                                                        \
+  VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemRetainAllocationHandle_in)
+#define vram_cuMemUnmap_in VRAM__JOIN(VRAM_NAMESPACE, vram_cuMemUnmap_in)
+#define vram_cudaDeviceReset_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaDeviceReset_in)
+#define vram_cudaFreeArray_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaFreeArray_in)
+#define vram_cudaFreeAsync_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaFreeAsync_in)
+#define vram_cudaFreeHost_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaFreeHost_in)
+#define vram_cudaFreeMipmappedArray_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaFreeMipmappedArray_in)
+#define vram_cudaFree_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaFree_in)
+#define vram_cudaHostAlloc_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaHostAlloc_at)
+#define vram_cudaHostRegister_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaHostRegister_at)
+#define vram_cudaHostUnregister_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaHostUnregister_in)
+#define vram_cudaIpcCloseMemHandle_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaIpcCloseMemHandle_in)
+#define vram_cudaIpcOpenMemHandle_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaIpcOpenMemHandle_at)
+#define vram_cudaMalloc3DArray_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMalloc3DArray_at)
+#define vram_cudaMalloc3D_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMalloc3D_at)
+#define vram_cudaMallocArray_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocArray_at)
+#define vram_cudaMallocAsync_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocAsync_at)
+#define vram_cudaMallocFromPoolAsync_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocFromPoolAsync_at)
+#define vram_cudaMallocHost_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocHost_at)
+#define vram_cudaMallocManaged_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocManaged_at)
+#define vram_cudaMallocMipmappedArray_at                                                           \
+  VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocMipmappedArray_at)
+#define vram_cudaMallocPitch_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMallocPitch_at)
+#define vram_cudaMalloc_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMalloc_at)
+#define vram_cudaMemPoolCreate_at VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMemPoolCreate_at)
+#define vram_cudaMemPoolDestroy_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMemPoolDestroy_in)
+#define vram_cudaMemPoolTrimTo_in VRAM__JOIN(VRAM_NAMESPACE, vram_cudaMemPoolTrimTo_in)
+#define vram_cuda_api_dlopen VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_api_dlopen)
+#define vram_cuda_api_fill VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_api_fill)
+#define vram_cuda_api_linked VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_api_linked)
+#define vram_cuda_capturing VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_capturing)
+#define vram_cuda_category_push VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_category_push)
+#define vram_cuda_check VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_check)
+#define vram_cuda_clock VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_clock)
+#define vram_cuda_default VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_default)
+#define vram_cuda_kind_name VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_kind_name)
+#define vram_cuda_mark_at VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_mark_at)
+#define vram_cuda_max_memory_allocated VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_max_memory_allocated)
+#define vram_cuda_max_memory_reserved VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_max_memory_reserved)
+#define vram_cuda_memory_allocated VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_allocated)
+#define vram_cuda_memory_reserved VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_reserved)
+#define vram_cuda_memory_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_stats)
+#define vram_cuda_on_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_alloc)
+#define vram_cuda_on_close VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_close)
+#define vram_cuda_on_closed VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_closed)
+#define vram_cuda_on_create VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_create)
+#define vram_cuda_on_free VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_free)
+#define vram_cuda_on_freed VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_freed)
+#define vram_cuda_on_graph VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_graph)
+#define vram_cuda_on_map VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_map)
+#define vram_cuda_on_oom VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_oom)
+#define vram_cuda_on_open VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_open)
+#define vram_cuda_on_pool VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_pool)
+#define vram_cuda_on_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_pool_alloc)
+#define vram_cuda_on_pool_destroy VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_pool_destroy)
+#define vram_cuda_on_pool_destroyed VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_pool_destroyed)
+#define vram_cuda_on_pool_read VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_pool_read)
+#define vram_cuda_on_release VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_release)
+#define vram_cuda_on_released VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_released)
+#define vram_cuda_on_reset VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_reset)
+#define vram_cuda_on_retain VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_retain)
+#define vram_cuda_on_unmap VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_unmap)
+#define vram_cuda_on_unmapped VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_unmapped)
+#define vram_cuda_pool_alloc_at VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_alloc_at)
+#define vram_cuda_pool_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_bytes)
+#define vram_cuda_pool_empty_cache VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_empty_cache)
+#define vram_cuda_pool_end VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_end)
+#define vram_cuda_pool_free VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_free)
+#define vram_cuda_pool_init VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_init)
+#define vram_cuda_pool_record_stream VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_record_stream)
+#define vram_cuda_pool_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_stats)
+#define vram_cuda_reset_peak_memory_stats                                                          \
+  VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_reset_peak_memory_stats)
+#define vram_cuda_site VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_site)
+#define vram_cuda_tag_pop VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tag_pop)
+#define vram_cuda_tag_push VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tag_push)
+#define vram_cuda_tracker_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tracker_bytes)
+#define vram_cuda_tracker_end VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tracker_end)
+#define vram_cuda_tracker_init VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tracker_init)
+#define vram_cuda_use VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_use)
+#define vram_cuda_view_of VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_view_of)
+#endif
+
 /* >>api ========================================================================================
    Functions of CUDA and NVML as pointers; those that are missing are NULL. CUDA's own types are
    spelled out: handles are void *, results int. */
@@ -387,9 +479,10 @@ VRAM_API void vram_cuda_on_graph(vram_cuda_tracker *t, uint64_t bytes);
    as well; handles and pools, too. */
 VRAM_API void vram_cuda_on_reset(vram_cuda_tracker *t, uint32_t device);
 
-/* An allocation has failed for want of memory: counts it, and writes the report unless `quiet`. */
-VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, uint32_t device, uint64_t bytes,
-                               uint64_t stream, uint32_t owner);
+/* An allocation has failed for want of memory: counts it, and writes the report unless `quiet`.
+   Asks CUDA and NVML whose memory it is. */
+VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, vram_cuda_kind kind, uint32_t device,
+                               uint64_t bytes, uint64_t stream, uint32_t owner);
 
 /* Asks CUDA whether the stream is being captured: then allocations become nodes of a graph. */
 VRAM_API int vram_cuda_capturing(const vram_cuda_api *api, void *stream);
@@ -406,7 +499,11 @@ VRAM_API uint64_t vram_cuda_clock(void *user);
    report; vram_cuda_category_push counts it in that category as well. */
 
 #ifndef VRAM_CUDA_TRACKER
+#ifdef __cplusplus
+#define VRAM_CUDA_TRACKER nullptr
+#else
 #define VRAM_CUDA_TRACKER NULL
+#endif
 #endif
 #define VRAM_CUDA_SITE vram_cuda_tracker *t, const char *file, uint32_t line, const char *function
 #define VRAM__SITE t, file, line, function
@@ -611,6 +708,7 @@ typedef struct vram_cuda_pool {
   uint64_t failures; /* of calls that give back; each was tried twice */
   /* private */
   void *event[VRAM_CUDA_EVENTS];
+  uint64_t asked; /* of the device, by the last request that failed */
   uint32_t nevent, process;
   void *lock;
 } vram_cuda_pool;
@@ -1736,20 +1834,6 @@ VRAM_API int vram_cuda_capturing(const vram_cuda_api *api, void *stream) {
          !VRAM__CUDA_TWICE(api->cu_StreamIsCapturing(stream, &status)) && status != 0;
 }
 
-VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, uint32_t device, uint64_t bytes,
-                               uint64_t stream, uint32_t owner) {
-  size_t left = 0, total = 0;
-  vram_event e;
-  if (!vram__cuda_open(t))
-    return;
-  e = vram__cuda_event(VRAM_OOM, device, bytes);
-  e.stream = stream;
-  e.owner = owner;
-  if (t->api->cuda_MemGetInfo && !t->api->cuda_MemGetInfo(&left, &total))
-    e.device_free = left;
-  vram_ledger_event(&t->ledger, &e);
-}
-
 VRAM_API void vram_cuda_on_reset(vram_cuda_tracker *t, uint32_t device) {
   uint64_t list[128];
   uint32_t i, n;
@@ -1880,7 +1964,7 @@ static int vram__cuda_allocated(VRAM_CUDA_SITE, int result, vram_cuda_kind kind,
   if ((result && result != VRAM__CUDA_NO_MEMORY) || !vram__cuda_open(t))
     return result;
   if (result)
-    vram_cuda_on_oom(t,
+    vram_cuda_on_oom(t, kind,
                      kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED
                          ? VRAM_HOST
                          : vram__cuda_device(t->api),
@@ -1994,7 +2078,7 @@ static int vram__cuda_allocated_async(VRAM_CUDA_SITE, int result, void *pool, vo
     return result;
   device = vram__cuda_device(t->api);
   if (result)
-    vram_cuda_on_oom(t, device, bytes, (uint64_t)(uintptr_t)stream,
+    vram_cuda_on_oom(t, VRAM_CUDA_ASYNC, device, bytes, (uint64_t)(uintptr_t)stream,
                      vram_cuda_site(t, file, line, function));
   else if (vram_cuda_capturing(t->api, stream))
     vram_cuda_on_graph(t, bytes);
@@ -2106,8 +2190,7 @@ VRAM_API int vram_cudaIpcOpenMemHandle_at(VRAM_CUDA_SITE, void **p, vram_cuda_ip
   if (r)
     return r;
   if (!t->api->cu_MemGetAddressRange ||
-      VRAM__CUDA_TWICE(
-          t->api->cu_MemGetAddressRange(&base, &n, (unsigned long long)(uintptr_t)*p)))
+      VRAM__CUDA_TWICE(t->api->cu_MemGetAddressRange(&base, &n, (unsigned long long)(uintptr_t)*p)))
     n = 0;
   vram_cuda_on_open(t, (uint64_t)(uintptr_t)*p, n);
   return 0;
@@ -2175,7 +2258,7 @@ VRAM_API int vram_cuMemCreate_at(VRAM_CUDA_SITE, unsigned long long *handle, siz
     return r;
   device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_HOST;
   if (r)
-    vram_cuda_on_oom(t, device, n, 0, vram_cuda_site(t, file, line, function));
+    vram_cuda_on_oom(t, VRAM_CUDA_VMM, device, n, 0, vram_cuda_site(t, file, line, function));
   else
     vram_cuda_on_create(t, *handle, device, n, vram_cuda_site(t, file, line, function));
   return r;
@@ -2274,6 +2357,19 @@ static vram_sink vram__cuda_sink(const vram_cuda_tracker *t) {
   return t->options.log ? *t->options.log : s;
 }
 
+#define VRAM__CUDA_CHANGES 64
+
+VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE) {
+  vram_change list[VRAM__CUDA_CHANGES];
+  vram_sink sink;
+  t = vram__cuda_of(t);
+  if (!vram__cuda_open(t))
+    return;
+  sink = vram__cuda_sink(t);
+  vram_cuda_on_pool_read(t, 0);
+  (void)vram_write_log(&t->ledger, file, line, function, list, VRAM__CUDA_CHANGES, &sink);
+}
+
 /* >>view (Implementation) ---------------------------------------------------------------------- */
 
 VRAM_API void vram_cuda_memory_stats(vram_cuda_tracker *t, uint32_t device,
@@ -2335,14 +2431,14 @@ static void vram__cuda_process_add(vram_process *list, uint32_t *n, uint32_t cap
   uint32_t i;
   for (i = 0; i < *n; i++)
     if (list[i].pid == pid) {
-      if (list[i].bytes == VRAM_UNKNOWN ||
-          (bytes != VRAM_UNKNOWN && bytes > list[i].bytes))
+      if (list[i].bytes == VRAM_UNKNOWN || (bytes != VRAM_UNKNOWN && bytes > list[i].bytes))
         list[i].bytes = bytes;
       return;
     }
   if (*n == cap)
     return;
   list[*n].pid = pid;
+  list[*n].name = NULL;
   list[(*n)++].bytes = bytes;
 }
 
@@ -2473,6 +2569,46 @@ VRAM_API vram_result vram_cuda_view_of(vram_cuda_tracker *t, uint32_t device, vr
   return VRAM_OK;
 }
 
+/* What vram_write_oom can know; v has the processes. */
+static vram_oom vram__cuda_oom(vram_cuda_tracker *t, vram_cuda_view *v, uint32_t device,
+                               uint64_t bytes, uint64_t stream, uint32_t owner) {
+  vram_oom o = VRAM_ZERO_INIT;
+  o.bytes = bytes;
+  o.stream = stream;
+  o.device = device;
+  o.owner = owner;
+  o.has_view = vram_cuda_view_of(t, device, v) == VRAM_OK;
+  if (!o.has_view)
+    return o;
+  o.total_bytes = v->total;
+  o.free_bytes = v->free;
+  o.process_bytes = v->process;
+  o.process = v->other;
+  o.nprocess = v->nother;
+  return o;
+}
+
+VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, vram_cuda_kind kind, uint32_t device,
+                               uint64_t bytes, uint64_t stream, uint32_t owner) {
+  vram_cuda_view view;
+  vram_sink sink;
+  vram_event e;
+  vram_oom o;
+  if (!vram__cuda_open(t))
+    return;
+  sink = vram__cuda_sink(t);
+  o = vram__cuda_oom(t, &view, device, bytes, stream, owner);
+  o.call = vram_cuda_kind_name((uint32_t)kind);
+  e = vram__cuda_event(VRAM_OOM, device, bytes);
+  e.stream = stream;
+  e.owner = owner;
+  e.kind = (uint8_t)kind;
+  e.device_free = o.has_view ? o.free_bytes : 0;
+  vram_ledger_event(&t->ledger, &e);
+  if (!t->options.quiet)
+    (void)vram_write_oom(&t->ledger, &o, &sink);
+}
+
 /* >>backend (Implementation) ------------------------------------------------------------------- */
 
 static uint64_t vram__cuda_segment(void *user, uint64_t bytes, uint64_t stream) {
@@ -2599,9 +2735,11 @@ static int vram__cuda_done(void *user, uint64_t of, int wait) {
 }
 
 static void vram__cuda_pool_event(void *user, const vram_event *e) {
-  vram_cuda_tracker *t = (vram_cuda_tracker *)user;
-  if (vram__cuda_open(t))
-    vram_ledger_event(&t->ledger, e);
+  vram_cuda_pool *p = (vram_cuda_pool *)user;
+  if (e->action == VRAM_OOM)
+    p->asked = e->bytes;
+  if (vram__cuda_open(p->options.tracker))
+    vram_ledger_event(&p->options.tracker->ledger, e);
 }
 
 #define VRAM__CUDA_MUTEX ((sizeof(pthread_mutex_t) + 15) / 16 * 16)
@@ -2685,7 +2823,7 @@ VRAM_API vram_result vram_cuda_pool_init(vram_cuda_pool *p, const vram_cuda_api 
   p->options.pool.total_bytes = total;
   p->options.pool.device = (uint8_t)p->options.device;
   p->options.pool.event = vram__cuda_pool_event;
-  p->options.pool.user = p->options.tracker;
+  p->options.pool.user = p;
   result = vram_pool_init(&p->pool, &p->options.pool, &backend, (char *)mem + VRAM__CUDA_MUTEX,
                           bytes - VRAM__CUDA_MUTEX, err);
   if (!result && pthread_mutex_init((pthread_mutex_t *)mem, NULL))
@@ -2705,11 +2843,34 @@ static void vram__cuda_pool_unlock(vram_cuda_pool *p) {
   (void)pthread_mutex_unlock((pthread_mutex_t *)p->lock);
 }
 
+/* The ledger has the event from the pool; the device is asked before the pool is locked. */
+static void vram__cuda_pool_report(vram_cuda_pool *p, uint64_t bytes, uint64_t segment,
+                                   uint64_t stream, uint32_t owner) {
+  vram_cuda_tracker *t = p->options.tracker;
+  vram_cuda_view view;
+  vram_sink sink;
+  vram_oom o;
+  if (!vram__cuda_open(t) || t->options.quiet)
+    return;
+  sink = vram__cuda_sink(t);
+  o = vram__cuda_oom(t, &view, p->options.device, bytes, stream, owner);
+  o.call = p->pool.options.expandable_segments         ? "cuMemCreate"
+           : p->options.source == VRAM_CUDA_FROM_ASYNC ? "cudaMallocAsync"
+                                                       : "cudaMalloc";
+  o.device_bytes = segment;
+  o.limit_bytes = p->pool.options.limit_bytes;
+  o.pool = &p->pool;
+  if (vram__cuda_pool_lock(p))
+    return;
+  (void)vram_write_oom(&t->ledger, &o, &sink);
+  vram__cuda_pool_unlock(p);
+}
+
 VRAM_API vram_result vram_cuda_pool_alloc_at(vram_cuda_pool *p, const char *file, uint32_t line,
                                              const char *function, void **ptr, uint64_t bytes,
                                              void *stream) {
   const uint32_t d = vram__cuda_top();
-  uint64_t address = 0;
+  uint64_t address = 0, segment;
   uint32_t owner;
   vram_result result;
   if (p->process != vram__cuda_process)
@@ -2719,10 +2880,14 @@ VRAM_API vram_result vram_cuda_pool_alloc_at(vram_cuda_pool *p, const char *file
     return VRAM_ERR_UNSUPPORTED;
   p->pool.as.owner = owner;
   p->pool.as.category = d ? (vram_category)vram__cuda_thread.category[d - 1] : VRAM_CATEGORY_OTHER;
+  p->asked = 0;
   result = vram_pool_alloc(&p->pool, bytes, (uint64_t)(uintptr_t)stream, &address);
+  segment = p->asked;
   vram__cuda_pool_unlock(p);
   if (!result)
     *ptr = (void *)(uintptr_t)address;
+  else if (result == VRAM_ERR_MEMORY)
+    vram__cuda_pool_report(p, bytes, segment, (uint64_t)(uintptr_t)stream, owner);
   return result;
 }
 

@@ -264,8 +264,8 @@ static int Malloc3D(vram_cuda_pitched *p, vram_cuda_extent e) {
   p->pitch = round_up(e.width, 512);
   p->xsize = e.width;
   p->ysize = e.height;
-  return leave(take_to(VRAM_CUDA_PITCH, e.width * e.height * e.depth,
-                       p->pitch * e.height * e.depth, &p->ptr));
+  return leave(take_to(VRAM_CUDA_PITCH, e.width * e.height * e.depth, p->pitch * e.height * e.depth,
+                       &p->ptr));
 }
 
 static uint64_t texels(const vram_cuda_channel *c, uint64_t w, uint64_t h, uint64_t d) {
@@ -1037,18 +1037,19 @@ void fake_api(vram_cuda_api *api, int version) {
   api->driver_version = version;
   api->devices = version ? FAKE_DEVICES : 0;
 #define RT(name) api->cuda_##name = name;
-  RT(Malloc) RT(MallocPitch) RT(Malloc3D) RT(MallocArray) RT(Malloc3DArray)
-  RT(MallocMipmappedArray) RT(MallocManaged) RT(MallocHost) RT(HostAlloc) RT(HostRegister)
-  RT(HostUnregister) RT(Free) RT(FreeArray) RT(FreeHost) RT(IpcOpenMemHandle)
-  RT(IpcCloseMemHandle) RT(DeviceReset) RT(DeviceGetPCIBusId) RT(GetDevice) RT(SetDevice)
-  RT(GetDeviceCount) RT(GetLastError) RT(MemGetInfo) RT(RuntimeGetVersion) RT(DriverGetVersion)
-  RT(StreamIsCapturing) RT(EventCreateWithFlags) RT(EventRecord) RT(EventQuery)
-  RT(EventSynchronize) RT(EventDestroy)
-  api->cuda_FreeMipmappedArray = FreeArray;
+  RT(Malloc)
+  RT(MallocPitch)
+  RT(Malloc3D)
+  RT(MallocArray) RT(Malloc3DArray) RT(MallocMipmappedArray) RT(MallocManaged) RT(MallocHost)
+      RT(HostAlloc) RT(HostRegister) RT(HostUnregister) RT(Free) RT(FreeArray) RT(FreeHost)
+          RT(IpcOpenMemHandle) RT(IpcCloseMemHandle) RT(DeviceReset) RT(DeviceGetPCIBusId)
+              RT(GetDevice) RT(SetDevice) RT(GetDeviceCount) RT(GetLastError) RT(MemGetInfo)
+                  RT(RuntimeGetVersion) RT(DriverGetVersion) RT(StreamIsCapturing)
+                      RT(EventCreateWithFlags) RT(EventRecord) RT(EventQuery) RT(EventSynchronize)
+                          RT(EventDestroy) api->cuda_FreeMipmappedArray = FreeArray;
   if (!version) { /* a runtime without a driver: all that it says is 35 */
     memset(api, 0, sizeof *api);
-    RT(RuntimeGetVersion) RT(DriverGetVersion)
-    api->cuda_GetDeviceCount = no_device;
+    RT(RuntimeGetVersion) RT(DriverGetVersion) api->cuda_GetDeviceCount = no_device;
     return;
   }
   api->cu_MemAlloc = MemAlloc;
@@ -1068,9 +1069,12 @@ void fake_api(vram_cuda_api *api, int version) {
   if (version >= 11000)
     api->cu_MemRetainAllocationHandle = MemRetainAllocationHandle;
   if (version >= 11020) {
-    RT(MallocAsync) RT(MallocFromPoolAsync) RT(FreeAsync) RT(MemPoolCreate) RT(MemPoolDestroy)
-    RT(MemPoolTrimTo) RT(MemPoolGetAttribute) RT(MemPoolSetAttribute) RT(DeviceGetMemPool)
-    api->cu_MemPoolGetAttribute = MemPoolGetAttribute;
+    RT(MallocAsync)
+    RT(MallocFromPoolAsync)
+    RT(FreeAsync)
+    RT(MemPoolCreate) RT(MemPoolDestroy) RT(MemPoolTrimTo) RT(MemPoolGetAttribute)
+        RT(MemPoolSetAttribute) RT(DeviceGetMemPool)
+            api->cu_MemPoolGetAttribute = MemPoolGetAttribute;
   }
   if (fake.no_nvml)
     return;
@@ -1094,9 +1098,9 @@ void fake_truth_of(uint32_t device, fake_truth *to) {
     const int on_host = b->kind == VRAM_CUDA_PINNED || b->kind == VRAM_CUDA_REGISTERED;
     if (b->kind >= VRAM_CUDA_KIND_COUNT)
       continue;
-    if (device == VRAM_HOST ? !on_host
-                            : (b->kind == VRAM_CUDA_ASYNC ? s.pool[b->pool].device : b->device) !=
-                                  device)
+    if (device == VRAM_HOST
+            ? !on_host
+            : (b->kind == VRAM_CUDA_ASYNC ? s.pool[b->pool].device : b->device) != device)
       continue;
     to->allocated += b->block;
     to->count++;

@@ -17,8 +17,8 @@ typedef struct fake_settings {
   int fail_with;                  /* default 46 (cudaErrorDevicesUnavailable) */
   uint64_t oom_at;                /* the how manieth allocation finds no memory */
   int no_nvml, own_pid_unknown, own_bytes_unknown, peers_unknown;
-  int nvml_version; /* 1, 2, 3: of the lists of processes; default 3 */
-  int events_wait;  /* 1: events are done by fake_complete only */
+  int nvml_version;                           /* 1, 2, 3: of the lists of processes; default 3 */
+  int events_wait;                            /* 1: events are done by fake_complete only */
   void (*hook)(void *user, const char *call); /* before every call, no lock held */
   void *user;
 } fake_settings;

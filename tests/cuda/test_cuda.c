@@ -78,8 +78,8 @@ static void agree_at(int line) {
   for (k = 1; k < VRAM_CUDA_KIND_COUNT; k++)
     test_equal(tracker.ledger.kind[k].current, kinds[k], vram_cuda_kind_name(k), __FILE__, line);
   test_equal(tracker.ipc_bytes, fake_ipc_bytes(), "opened", __FILE__, line);
-  test_equal(tracker.ledger.unknown_frees + tracker.unknown + tracker.lost + tracker.ledger.lost,
-             0, "unknown and lost", __FILE__, line);
+  test_equal(tracker.ledger.unknown_frees + tracker.unknown + tracker.lost + tracker.ledger.lost, 0,
+             "unknown and lost", __FILE__, line);
   fake.fail_at = fail_at;
 }
 #define AGREE() agree_at(__LINE__)
@@ -469,12 +469,18 @@ static void peers(void) {
 static const struct scenario {
   const char *name;
   void (*play)(void);
-} scenario[] = {{"runtime", runtime},         {"pools", pools},
-                {"mappings", mappings},       {"same handle", same_handle},
-                {"devices", devices},         {"opened", opened},
-                {"captured", captured},       {"reset", reset},
-                {"view", view},               {"pool by cudaMalloc", pool_malloc},
-                {"pool by cudaMallocAsync", pool_async}, {"expandable pool", pool_expandable},
+} scenario[] = {{"runtime", runtime},
+                {"pools", pools},
+                {"mappings", mappings},
+                {"same handle", same_handle},
+                {"devices", devices},
+                {"opened", opened},
+                {"captured", captured},
+                {"reset", reset},
+                {"view", view},
+                {"pool by cudaMalloc", pool_malloc},
+                {"pool by cudaMallocAsync", pool_async},
+                {"expandable pool", pool_expandable},
                 {"peers", peers}};
 
 static void play(const struct scenario *x, const char *how, uint64_t fail_at, uint64_t oom_at) {
@@ -543,9 +549,8 @@ static void *work(void *arg) {
     x.how = (int)(r >> 40) % 4;
     k = (uint32_t)(r >> 33) % SLOTS;
     VRAM_CUDA_TAG("thread");
-    if (x.how == 0 ? vram_cudaMalloc(&x.p, (size_t)(r >> 48) + 1)
-        : x.how == 1
-            ? vram_cudaMallocAsync(&x.p, (size_t)(r >> 48) + 1, NULL)
+    if (x.how == 0   ? vram_cudaMalloc(&x.p, (size_t)(r >> 48) + 1)
+        : x.how == 1 ? vram_cudaMallocAsync(&x.p, (size_t)(r >> 48) + 1, NULL)
         : x.how == 2 ? vram_cudaMallocHost(&x.p, 64)
                      : vram_cuMemCreate(&h, 2 * MIB, &prop, 0))
       x.p = NULL;
@@ -1018,6 +1023,83 @@ static void said(void) {
   finish(0);
 }
 
+/* ---- what is written */
+
+static void logged(void) {
+  void *p[3] = {NULL}, *q = NULL;
+  int i;
+  start("marks", 13000);
+  {
+    VRAM_CUDA_TAG("cache");
+    for (i = 0; i < 3; i++)
+      EQUAL(vram_cudaMalloc(&p[i], 4 * MIB), 0);
+  }
+  EQUAL(vram_cudaMalloc(&q, 1000), 0);
+  VRAM_CUDA_MARK();
+
+  CHECK(strstr(text_log, "3 *") != NULL);
+  CHECK(strstr(text_log, "12.0 MiB") != NULL);
+  CHECK(strstr(text_log, "cache") != NULL);
+  text_n = 0;
+  EQUAL(vram_cudaFree(p[0]), 0);
+  VRAM_CUDA_MARK();
+
+  CHECK(strstr(text_log, "- |") != NULL);
+  CHECK(!strstr(text_log, "+ |"));
+  for (i = 1; i < 3; i++)
+    EQUAL(vram_cudaFree(p[i]), 0);
+  EQUAL(vram_cudaFree(q), 0);
+  finish(0);
+}
+
+static void no_memory(void) {
+  vram_cuda_pool_options o = VRAM_ZERO_INIT;
+  static vram_cuda_pool pool;
+  void *p = NULL, *q = NULL, *m;
+  uint64_t n;
+  start("no memory", 13000);
+  {
+    VRAM_CUDA_TAG("weights");
+    EQUAL(vram_cudaMalloc(&p, 600 * MIB), 0);
+  }
+  fake_peer(0, 4711, 300 * MIB);
+  EQUAL(vram_cudaMalloc(&q, 200 * MIB), 2);
+
+  CHECK(!strncmp(text_log,
+                 "CUDA out of memory. Tried to allocate 200.00 MiB. GPU 0 has a total "
+                 "capacity of 1024.00 MiB of which 116.00 MiB is free.",
+                 100));
+  CHECK(strstr(text_log, "4711") != NULL);
+  CHECK(strstr(text_log, "weights") != NULL);
+  CHECK(strstr(text_log, "no_memory") != NULL);
+  CHECK(strstr(text_log, "cudaMalloc") != NULL);
+  EQUAL(tracker.ledger.device[0].num_ooms, 1);
+  text_n = 0;
+  o.tracker = &tracker;
+  n = vram_cuda_pool_bytes(&o);
+  m = malloc(n);
+  EQUAL(vram_cuda_pool_init(&pool, &api, &o, m, n, NULL), 0);
+  EQUAL(vram_cuda_pool_alloc(&pool, &q, 50 * MIB, NULL), 0);
+  EQUAL(vram_cuda_pool_alloc(&pool, &q, 101 * MIB, NULL), VRAM_ERR_MEMORY);
+
+  CHECK(strstr(text_log, "was asked for 102.00 MiB") != NULL);
+  EQUAL(vram_cuda_pool_free(&pool, q), 0);
+  EQUAL(vram_cuda_pool_end(&pool), 0);
+  text_n = 0; /* a peer takes what is left while the report is made: every call may fail */
+  fake_peer(0, 4711, 400 * MIB);
+  for (n = 1; n < 20; n++) {
+    text_n = 0;
+    fake.fail_at = fake_calls() + n;
+    q = NULL;
+    if (vram_cudaMalloc(&q, 200 * MIB) == 2)
+      CHECK(!strncmp(text_log, "CUDA out of memory. Tried to allocate 200.00 MiB.", 49));
+    fake.fail_at = 0;
+  }
+  EQUAL(vram_cudaFree(p), 0);
+  free(m);
+  finish(0);
+}
+
 static void begin_many(void) {
   vram_cuda_options o = VRAM_ZERO_INIT;
   char m[64];
@@ -1029,7 +1111,8 @@ static void begin_many(void) {
   CHECK(e.text[0]);
   o.objects = UINT32_C(1) << 31;
   EQUAL(vram_cuda_tracker_init(&tracker, &api, &o, m, sizeof m, &e), VRAM_ERR_VALUE);
-  EQUAL(vram_cudaMalloc_at(&tracker, "f", 1, "g", (void **)(void *)m, 0), 0); /* not open: passed on */
+  EQUAL(vram_cudaMalloc_at(&tracker, "f", 1, "g", (void **)(void *)m, 0),
+        0); /* not open: passed on */
   *test_where = 0;
 }
 
@@ -1073,6 +1156,8 @@ int main(int argc, char **argv) {
   versions();
   views();
   said();
+  logged();
+  no_memory();
   begin_many();
   free(text_log);
   fake_reset();

@@ -1,0 +1,90 @@
+# vram_cuda.h on the fake driver (tests/cuda), under sanitizers; by every compiler, with and without
+# CUDA's headers: sourced by part.sh.
+work=$PWD/build/cuda
+rm -rf "$work"
+mkdir -p "$work"
+src=tests/cuda
+warn="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef -Wvla
+-Wcast-qual -Wredundant-decls -Wwrite-strings -Werror"
+
+# A. the test list: each build is a job
+list="$src/test_cuda.c $src/fake.c $src/impl.c -lpthread"
+runs() { # runs NAME ARGUMENT COMPILER FLAGS...
+  name=$1 argument=$2 cc=$3
+  shift 3
+  have "$cc" || { skip "no $cc"; return; }
+  if ! "$cc" -std=gnu99 -g "$@" $list -o "$work/$name" >"$work/$name.log" 2>&1; then
+    bad "$name does not build"
+    head -15 "$work/$name.log"
+    return
+  fi
+  "$work/$name" $argument >"$work/$name.log" 2>&1
+  status=$?
+  if ! tail -n 1 "$work/$name.log" | grep -q '^cuda: [0-9]* passed, [0-9]* failed$' || [ $status -gt 1 ]; then
+    bad "$name crashed or was stopped by a sanitizer: status $status"
+    tail -30 "$work/$name.log"
+  fi
+  grep -v ' passed, \| calls, ' "$work/$name.log"
+  add "$work/$name.log"
+}
+runs asan "" gcc $SANITIZE -fsanitize=address,undefined
+runs tsan threads gcc -O1 -fsanitize=thread
+runs msan threads clang $SANITIZE -fsanitize=memory
+runs clang "" clang -O2
+if [ -x "$work/clang" ]; then
+  "$work/clang" device >"$work/device" 2>&1
+  status=$?
+  if grep -q '^SKIP: ' "$work/device"; then skip "no device: $(sed -n 's/^SKIP: //p' "$work/device")"
+  elif [ $status = 0 ]; then add "$work/device"
+  else
+    bad "on a device"
+    tail -30 "$work/device"
+  fi
+fi
+
+# B. compilers and standards: implementation, user
+for cc in gcc clang g++ clang++; do
+  have $cc || { skip "no $cc"; continue; }
+  case $cc in
+  *++) stds="c++11 c++17" lang="-x c++" more="-Wold-style-cast -Wzero-as-null-pointer-constant" ;;
+  *) stds="c99 c11" lang= more="-Wstrict-prototypes" ;;
+  esac
+  cell "$cc implementation" $cc -std=${stds%% *} $warn $lang -c $src/impl.c -o "$work/$cc-impl.o"
+  for std in $stds; do
+    cell "$cc -std=$std user" $cc -std=$std $warn $more $lang -c $src/user.c -o "$work/$cc-user.o"
+  done
+done
+printf '#define VRAM_IMPLEMENTATION\n#define VRAM_CUDA_IMPLEMENTATION\n#include "user.c"\n' >"$work/copy.c"
+gcc=gcc; have gcc || gcc=${CC:-cc}
+cell "static copy" $gcc -std=c99 $warn -DVRAM_STATIC -I$src -c "$work/copy.c" -o "$work/static.o"
+cell "renamed copy" $gcc -std=c99 $warn -DVRAM_NAMESPACE=x_ -I$src -c "$work/copy.c" -o "$work/renamed.o"
+symbols() { nm -g --defined-only "$1" | awk '{ print $3 }' | grep -vx use | grep -Ev "$2" >"$work/log"; }
+if symbols "$work/static.o" '^$'; then bad "VRAM_STATIC leaves global symbols"; cat "$work/log"; else ok; fi
+if symbols "$work/renamed.o" '^x_vram_'; then bad "not renamed"; cat "$work/log"; else ok; fi
+if symbols "$work/$gcc-impl.o" '^vram_'; then bad "symbols without vram_"; cat "$work/log"; else ok; fi
+refuse "rerouting without CUDA's headers" "VRAM_CUDA_REROUTE: include cuda_runtime.h" \
+  $gcc -std=c99 -DVRAM_CUDA_REROUTE -fsyntax-only $src/user.c
+cell "no NEEDED of NVIDIA's" sh -c "$gcc -std=c99 $src/impl.c -shared -fPIC -o $work/lib.so -lpthread && ! readelf -d $work/lib.so | grep -i 'needed.*\(cuda\|nvidia\)'"
+
+# C. rerouting beside CUDA's headers
+if have nvcc; then
+  cuda=$(dirname "$(dirname "$(command -v nvcc)")")
+  rerouted() { # rerouted NAME COMMAND...
+    name=$1
+    shift
+    cell "$name" "$@" -o "$work/reroute"
+    "$work/reroute" >"$work/log" 2>&1
+    if [ "$(cat "$work/log")" = rerouted ]; then ok; else
+      bad "$name, run"
+      cat "$work/log"
+    fi
+  }
+  libraries="-L$cuda/lib64 -L$cuda/lib -lcudart_static -lpthread -ldl -lrt -lm"
+  for order in 0 1 2; do
+    cell "gcc, headers $order" $gcc -std=c99 -DHEADERS=$order -I$cuda/include -fsyntax-only $src/reroute.c
+    have g++ && cell "g++, headers $order" g++ -std=c++11 -DHEADERS=$order -I$cuda/include -fsyntax-only -x c++ $src/reroute.c
+  done
+  rerouted gcc $gcc -std=c99 -DHEADERS=2 -I$cuda/include $src/reroute.c $libraries
+  rerouted nvcc nvcc -DHEADERS=2 -Xcompiler -Wall,-Werror -x cu $src/reroute.c
+  rerouted "nvcc, streams per thread" nvcc -DHEADERS=0 --default-stream per-thread -x cu $src/reroute.c
+else skip "no nvcc: rerouting beside CUDA's headers"; fi
