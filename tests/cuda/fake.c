@@ -1036,20 +1036,44 @@ void fake_api(vram_cuda_api *api, int version) {
   api->runtime_version = version ? version : 13000;
   api->driver_version = version;
   api->devices = version ? FAKE_DEVICES : 0;
-#define RT(name) api->cuda_##name = name;
-  RT(Malloc)
-  RT(MallocPitch)
-  RT(Malloc3D)
-  RT(MallocArray) RT(Malloc3DArray) RT(MallocMipmappedArray) RT(MallocManaged) RT(MallocHost)
-      RT(HostAlloc) RT(HostRegister) RT(HostUnregister) RT(Free) RT(FreeArray) RT(FreeHost)
-          RT(IpcOpenMemHandle) RT(IpcCloseMemHandle) RT(DeviceReset) RT(DeviceGetPCIBusId)
-              RT(GetDevice) RT(SetDevice) RT(GetDeviceCount) RT(GetLastError) RT(MemGetInfo)
-                  RT(RuntimeGetVersion) RT(DriverGetVersion) RT(StreamIsCapturing)
-                      RT(EventCreateWithFlags) RT(EventRecord) RT(EventQuery) RT(EventSynchronize)
-                          RT(EventDestroy) api->cuda_FreeMipmappedArray = FreeArray;
+#define RT(name) api->cuda_##name = name
+  RT(Malloc);
+  RT(MallocPitch);
+  RT(Malloc3D);
+  RT(MallocArray);
+  RT(Malloc3DArray);
+  RT(MallocMipmappedArray);
+  RT(MallocManaged);
+  RT(MallocHost);
+  RT(HostAlloc);
+  RT(HostRegister);
+  RT(HostUnregister);
+  RT(Free);
+  RT(FreeArray);
+  RT(FreeHost);
+  RT(IpcOpenMemHandle);
+  RT(IpcCloseMemHandle);
+  RT(DeviceReset);
+  RT(DeviceGetPCIBusId);
+  RT(GetDevice);
+  RT(SetDevice);
+  RT(GetDeviceCount);
+  RT(GetLastError);
+  RT(MemGetInfo);
+  RT(RuntimeGetVersion);
+  RT(DriverGetVersion);
+  RT(StreamIsCapturing);
+  RT(EventCreateWithFlags);
+  RT(EventRecord);
+  RT(EventQuery);
+  RT(EventSynchronize);
+  RT(EventDestroy);
+  api->cuda_FreeMipmappedArray = FreeArray;
   if (!version) { /* a runtime without a driver: all that it says is 35 */
     memset(api, 0, sizeof *api);
-    RT(RuntimeGetVersion) RT(DriverGetVersion) api->cuda_GetDeviceCount = no_device;
+    RT(RuntimeGetVersion);
+    RT(DriverGetVersion);
+    api->cuda_GetDeviceCount = no_device;
     return;
   }
   api->cu_MemAlloc = MemAlloc;
@@ -1069,12 +1093,16 @@ void fake_api(vram_cuda_api *api, int version) {
   if (version >= 11000)
     api->cu_MemRetainAllocationHandle = MemRetainAllocationHandle;
   if (version >= 11020) {
-    RT(MallocAsync)
-    RT(MallocFromPoolAsync)
-    RT(FreeAsync)
-    RT(MemPoolCreate) RT(MemPoolDestroy) RT(MemPoolTrimTo) RT(MemPoolGetAttribute)
-        RT(MemPoolSetAttribute) RT(DeviceGetMemPool)
-            api->cu_MemPoolGetAttribute = MemPoolGetAttribute;
+    RT(MallocAsync);
+    RT(MallocFromPoolAsync);
+    RT(FreeAsync);
+    RT(MemPoolCreate);
+    RT(MemPoolDestroy);
+    RT(MemPoolTrimTo);
+    RT(MemPoolGetAttribute);
+    RT(MemPoolSetAttribute);
+    RT(DeviceGetMemPool);
+    api->cu_MemPoolGetAttribute = MemPoolGetAttribute;
   }
   if (fake.no_nvml)
     return;
