@@ -1016,18 +1016,73 @@ static int model_error(const job *j, const vram_error *e) {
   return USAGE;
 }
 
+typedef struct loaded { /* a model, ready for steps */
+  char *text;
+  void *mem, *scratch;
+  uint64_t bytes; /* of scratch */
+  vram_range *ranges;
+  vram_graph g;
+} loaded;
+
+static void unload(loaded *l) {
+  free(l->ranges);
+  free(l->scratch);
+  free(l->mem);
+  free(l->text);
+}
+
+/* The text becomes l's. Not FITS: message printed; unload() in any case. */
+static int load(loaded *l, job *j, char *text, size_t len) {
+  vram_error err;
+  uint64_t need = vram_parse_bytes(text, len, j->dims, j->ndims);
+  memset(l, 0, sizeof *l);
+  l->text = text;
+  if (!need)
+    return bad("a model that is too large:", j->model, NULL);
+  l->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!l->mem) {
+    fprintf(stderr, "vram: out of memory (the model needs %s)\n", human(need));
+    return OTHER;
+  }
+  vram_graph_init(&l->g, l->mem, need);
+  if (vram_parse(&l->g, text, len, j->dims, j->ndims, &err))
+    return model_error(j, &err);
+  if (j->checkpoint) {
+    uint32_t n;
+    if (vram_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
+      return bad(err.text, NULL, NULL);
+    l->ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *l->ranges);
+    if (!l->ranges)
+      return out_of_memory();
+    vram_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
+    j->o.checkpoint = l->ranges;
+  }
+  l->bytes = vram_step_bytes(&l->g, &j->o);
+  l->scratch = l->bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)l->bytes) : NULL;
+  if (!l->scratch) {
+    fprintf(stderr, "vram: out of memory (the step needs %s)\n", human(l->bytes));
+    return OTHER;
+  }
+  return FITS;
+}
+
+/* vram_step; not FITS: message printed. */
+static int step_once(loaded *l, const vram_step_options *o, vram_report *r) {
+  vram_error err;
+  if (!vram_step(&l->g, o, l->scratch, l->bytes, r, &err))
+    return FITS;
+  bad(err.text, NULL, NULL);
+  return err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
+}
+
 static int estimate(int argc, char **argv) {
   job j;
   const char *text_only;
   vram_report r;
-  vram_graph g;
-  vram_error err;
-  vram_range *ranges = NULL;
+  loaded l;
   int i, taken, fits = 1, status;
   size_t len = 0;
   char *text = NULL;
-  void *mem = NULL, *scratch = NULL;
-  uint64_t need;
   FILE *ev = NULL;
   memset(&j, 0, sizeof j);
   j.o.replay = &j.pool;
@@ -1046,53 +1101,20 @@ static int estimate(int argc, char **argv) {
   status = read_model(j.model, &text, &len);
   if (status)
     return status;
-  need = vram_parse_bytes(text, len, j.dims, j.ndims);
-  if (!need) {
-    status = bad("a model that is too large:", j.model, NULL);
+  status = load(&l, &j, text, len);
+  if (status)
     goto done;
-  }
-  mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-  if (!mem) {
-    fprintf(stderr, "vram: out of memory (the model needs %s)\n", human(need));
-    status = OTHER;
-    goto done;
-  }
-  vram_graph_init(&g, mem, need);
-  if (vram_parse(&g, text, len, j.dims, j.ndims, &err)) {
-    status = model_error(&j, &err);
-    goto done;
-  }
-  if (j.checkpoint) {
-    uint32_t n;
-    vram_result bad_range = vram_ranges(&g, j.checkpoint, NULL, 0, &n, &err);
-    if (bad_range) {
-      fprintf(stderr, "vram: %s\n", err.text);
-      status = USAGE;
-      goto done;
-    }
-    ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *ranges);
-    if (!ranges) {
+  if (j.table || j.csv || j.html) {
+    j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);
+    if (!j.o.nodes) {
       status = out_of_memory();
       goto done;
     }
-    vram_ranges(&g, j.checkpoint, ranges, n, &j.o.ncheckpoint, &err);
-    j.o.checkpoint = ranges;
-  }
-  need = vram_step_bytes(&g, &j.o);
-  scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-  if (j.table || j.csv || j.html)
-    j.o.nodes = (vram_node_report *)calloc(g.nnode + 1u, sizeof *j.o.nodes);
-  if (!scratch || ((j.table || j.csv || j.html) && !j.o.nodes)) {
-    fprintf(stderr, "vram: out of memory (the step needs %s)\n", human(need));
-    status = OTHER;
-    goto done;
   }
   /* first without a listener, so that nothing is written of a step that fails */
-  if (vram_step(&g, &j.o, scratch, need, &r, &err)) {
-    fprintf(stderr, "vram: %s\n", err.text);
-    status = err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
+  status = step_once(&l, &j.o, &r);
+  if (status)
     goto done;
-  }
   if (j.events) {
     errno = 0;
     ev = strcmp(j.events, "-") ? fopen(j.events, "w") : stdout;
@@ -1107,7 +1129,7 @@ static int estimate(int argc, char **argv) {
     o.user = ev;
     o.replay = NULL;
     o.nodes = NULL;
-    vram_step(&g, &o, scratch, need, &again, NULL);
+    vram_step(&l.g, &o, l.scratch, l.bytes, &again, NULL);
     if (ev != stdout && ((i = ferror(ev)), fclose(ev) || i)) {
       status = cannot("write", j.events, OTHER);
       goto done;
@@ -1115,32 +1137,29 @@ static int estimate(int argc, char **argv) {
   }
   fits = !j.has_budget || r.fits;
   if (j.svg || j.html) {
-    status = write_pictures(&j, &g, scratch, need, &r, fits);
+    status = write_pictures(&j, &l.g, l.scratch, l.bytes, &r, fits);
     if (status)
       goto done;
   }
   status = fits ? FITS : TOO_LARGE;
   if (j.json)
-    print_json(&j, &g, &r, fits);
+    print_json(&j, &l.g, &r, fits);
   else if (j.csv)
-    print_table(&j, &g, j.o.nodes);
+    print_table(&j, &l.g, j.o.nodes);
   else if (!taken) {
     if (j.table)
-      print_table(&j, &g, j.o.nodes);
-    print_summary(&j, &g, &r, fits);
+      print_table(&j, &l.g, j.o.nodes);
+    print_summary(&j, &l.g, &r, fits);
     if (j.terms)
       print_terms(&r);
     if (j.explain)
       print_explain(&r);
-    if (j.live && print_live(&j, &g, scratch, need, &r))
+    if (j.live && print_live(&j, &l.g, l.scratch, l.bytes, &r))
       status = OTHER;
   }
 done:
   free(j.o.nodes);
-  free(ranges);
-  free(scratch);
-  free(mem);
-  free(text);
+  unload(&l);
   return status;
 }
 
