@@ -189,6 +189,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram fit resnet50 --train adamw --budget 24GiB --json
   ./vram replay tests/traces/step.pickle --policy both --json
   ./vram replay tests/traces/rmm.csv --json
+  ./vram diff lenet5 tests/traces/lenet5.pickle --json
 } |
   sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"sources":{[^}]*}/"sources":0/' |
   grep -o '"[a-z0-9_]*":' | tr -d '":' | sort -u >"$work/help"
@@ -198,7 +199,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : estimate fit list replay watch
+vram : diff estimate fit list replay watch
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit
@@ -208,6 +209,8 @@ vram estimate --infer --batch :
 vram estimate resnet5: resnet50
 vram fit --solve : batch segments
 vram fit --so: --solve
+vram diff lenet: lenet5
+vram diff --tol: --tolerance
 vram replay --policy b: best both
 vram replay --alloc: --alloc-conf
 vram replay tests/consumer/C: tests/consumer/CMakeLists.txt

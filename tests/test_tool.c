@@ -503,6 +503,8 @@ static void no_memory(void) {
                                      "fit - --train sgd --checkpoint-nodes a..b --budget 1GiB",
                                      "replay tests/fuzz/corpus/trace/csv",
                                      "replay tests/fuzz/corpus/trace/protocol4 --json",
+                                     "diff - tests/fuzz/corpus/trace/csv --train sgd",
+                                     "diff - tests/fuzz/corpus/trace/protocol2 --train sgd --json",
                                      "list models"};
   size_t i;
   long k;

@@ -42,6 +42,7 @@ static const char help_main[] =
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
     "  vram replay TRACE     a stream of allocations through a caching allocator\n"
+    "  vram diff A B         predicted and measured: what is unaccounted for\n"
     "  vram watch            devices and processes on them, live\n"
     "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
     "  vram COMMAND -h       the options of a command\n"
@@ -953,6 +954,20 @@ static int write_pictures(const job *j, const vram_graph *g, void *scratch, uint
   return status;
 }
 
+/* What options need of each other. */
+static int check_options(job *j) {
+  if (j->gpu && !j->has_budget)
+    j->budget = j->gpu_bytes, j->has_budget = 1;
+  j->o.budget_bytes = j->budget;
+  if (j->training && !j->o.train)
+    return bad("an option of training without --train:", j->training, NULL);
+  if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
+    return bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
+  if (j->o.master_weights && !j->o.dtype)
+    return bad("no low-precision parameters for", "--master-weights", "--dtype");
+  return FITS;
+}
+
 /* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
 static int arguments(job *j, int argc, char **argv) {
   int i;
@@ -974,16 +989,7 @@ static int arguments(job *j, int argc, char **argv) {
   if (!j->model)
     return bad("no model", NULL,
                j->fit ? "vram fit MODEL; vram fit -h" : "vram estimate MODEL; vram estimate -h");
-  if (j->gpu && !j->has_budget)
-    j->budget = j->gpu_bytes, j->has_budget = 1;
-  j->o.budget_bytes = j->budget;
-  if (j->training && !j->o.train)
-    return bad("an option of training without --train:", j->training, NULL);
-  if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
-    return bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
-  if (j->o.master_weights && !j->o.dtype)
-    return bad("no low-precision parameters for", "--master-weights", "--dtype");
-  return FITS;
+  return check_options(j);
 }
 
 /* The text of a file, of standard input, or of a built-in model. */
@@ -1330,6 +1336,8 @@ static int fit(int argc, char **argv) {
 
 #include "vram_replay.h"
 
+#include "vram_diff.h"
+
 /* ---- list ---- */
 
 static void print_id(int id, int width) {
@@ -1534,6 +1542,7 @@ static int complete(int argc, char **argv) {
   } command[] = {{"estimate", help_estimate},
                  {"fit", help_fit},
                  {"replay", help_replay},
+                 {"diff", help_diff},
                  {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
@@ -1582,6 +1591,8 @@ static int run(int argc, char **argv) {
     return fit(argc - 2, argv + 2);
   if (!strcmp(argv[1], "replay"))
     return replay_command(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "diff"))
+    return diff_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
   if (!strcmp(argv[1], "watch"))

@@ -309,8 +309,11 @@ static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
         vram_pool_free(&pool, r->address[e->id]);
       r->address[e->id] = 0;
       break;
-    default:
+    case VRAM_MARK:
       vram_pool_empty_cache(&pool);
+      break;
+    default:
+      continue;
     }
     in_frees = 0;
     if (pool.stats.allocated_bytes[0].peak > peak)
@@ -439,7 +442,7 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
   printf("  %s1 - peak active / peak reserved%s\n", dim, plain);
   printf("%-14s", "device calls");
   for (i = 0; i < n; i++)
-    printf(" %12" PRIu64 " %12s", p[i].stats.num_device_alloc + p[i].stats.num_device_free, "");
+    printf("%*" PRIu64, i ? 26 : 13, p[i].stats.num_device_alloc + p[i].stats.num_device_free);
   printf("\n%-14s", "retries, ooms");
   for (i = 0; i < n; i++)
     printf(" %12" PRIu64 " %12" PRIu64, p[i].stats.num_alloc_retries, p[i].stats.num_ooms);

@@ -206,6 +206,12 @@ static int trace_add(trace *t, vram_event *e, const trace_note *note, uint64_t k
   k = trace_find(t, key, of);
   if (!k)
     return t->status;
+  if (e->action == VRAM_BECOMES) {
+    if (!k->used || k->state == DEAD)
+      return FITS;
+    e->id = k->id;
+    return trace_push(t, e, note);
+  }
   if (e->action == VRAM_ALLOC) {
     if (k->used && k->state != DEAD) {
       vram_event gone = *e;
@@ -697,29 +703,52 @@ static int read_snapshot(trace *t, const datum *root, int64_t device) {
 
 /* ---- any of them ---- */
 
-/* bytes change; t->status: not FITS, message printed */
-static int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device) {
-  document d;
-  datum root;
-  size_t i = 0;
+/* An empty trace; len: of the file. */
+static int trace_begin(trace *t, const char *path, size_t len) {
   memset(t, 0, sizeof *t);
   t->path = strcmp(path, "-") ? path : "standard input";
   t->most = len;
   trace_text(t, "", 0);
-  if (t->status)
-    return t->status;
-  while (i < len && (unsigned char)bytes[i] <= ' ')
-    i++;
-  if (i == len)
-    return trace_bad(t, 1, "nothing in it", NULL, 0);
-  /* protocols 2 to 5 begin with 0x80; 0 and 1 with what no CSV begins with */
-  if ((unsigned char)bytes[0] != 0x80 && !strchr("{[(}]", bytes[i]))
-    return read_csv(t, bytes, len);
+  return t->status;
+}
+
+static document document_of(const trace *t, char *bytes, size_t len) {
+  document d;
   memset(&d, 0, sizeof d);
   d.path = t->path;
   d.s = bytes;
   d.len = len;
-  t->status = read_document(&d, &root);
+  return d;
+}
+
+enum { NOTHING, CSV, JSON, PICKLE };
+
+/* What a file begins as: pickles of protocols 2 to 5 with 0x80, of 0 and 1 with what no CSV does.
+ */
+static int kind_of(const char *bytes, size_t len) {
+  size_t i = 0;
+  while (i < len && (unsigned char)bytes[i] <= ' ')
+    i++;
+  if (i == len)
+    return NOTHING;
+  if (bytes[i] == '{' || bytes[i] == '[')
+    return JSON;
+  return (unsigned char)bytes[0] == 0x80 || strchr("(]}", bytes[0]) ? PICKLE : CSV;
+}
+
+/* bytes change; t->status: not FITS, message printed */
+static int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device) {
+  const int kind = kind_of(bytes, len);
+  document d;
+  datum root;
+  if (trace_begin(t, path, len))
+    return t->status;
+  if (kind == NOTHING)
+    return trace_bad(t, 1, "nothing in it", NULL, 0);
+  if (kind == CSV)
+    return read_csv(t, bytes, len);
+  d = document_of(t, bytes, len);
+  t->status = kind == JSON ? read_json(&d, &root) : read_pickle(&d, &root);
   if (!t->status)
     read_snapshot(t, &root, device);
   document_end(&d);

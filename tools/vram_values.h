@@ -230,9 +230,13 @@ static datum json_string(document *d) {
     }
     if (c == '\\') {
       static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-      const char e = d->at < d->len ? d->s[d->at] : 0;
-      const char *known = e ? strchr(from, e) : NULL;
+      const char *known = NULL;
+      char e = 0;
       uint32_t u, low;
+      if (d->at < d->len)
+        e = d->s[d->at];
+      if (e)
+        known = strchr(from, e);
       if (known)
         c = into[known - from], d->at++;
       else if (e == 'u' && d->len - d->at >= 5 && hex_digits(d->s + d->at + 1, 4, &u)) {
@@ -688,13 +692,4 @@ static int read_pickle(document *d, datum *root) {
     }
   }
   return d->status;
-}
-
-/* A file of either kind. */
-static int read_document(document *d, datum *root) {
-  size_t i = 0;
-  while (i < d->len && (d->s[i] == ' ' || d->s[i] == '\n' || d->s[i] == '\r' || d->s[i] == '\t'))
-    i++;
-  return i < d->len && (d->s[i] == '{' || d->s[i] == '[') ? read_json(d, root)
-                                                          : read_pickle(d, root);
 }
