@@ -768,6 +768,7 @@
 #define vram_timeline_add VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_add)
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
 #define vram_timeline_init VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_init)
+#define vram_timeline_ledger VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_ledger)
 #define vram_write_csv VRAM__JOIN(VRAM_NAMESPACE, vram_write_csv)
 #define vram_write_log VRAM__JOIN(VRAM_NAMESPACE, vram_write_log)
 #define vram_write_oom VRAM__JOIN(VRAM_NAMESPACE, vram_write_oom)
@@ -2451,7 +2452,7 @@ typedef struct vram_moment {
 
 /* A phase as it comes by; with micro-batches forward and backward come more than once. */
 typedef struct vram_phase_span {
-  vram_phase phase;
+  vram_phase phase;    /* VRAM_PHASE_COUNT: observed, not predicted */
   uint64_t first;      /* the moment after its first event; 0 for the first phase */
   uint64_t peak_bytes; /* highest within it, its beginning included */
   uint64_t end_bytes;  /* after its last event */
@@ -2479,8 +2480,15 @@ VRAM_API uint64_t vram_timeline_bytes(uint32_t columns);
 VRAM_API vram_result vram_timeline_init(vram_timeline *t, void *mem, uint64_t bytes,
                                         const uint64_t *before);
 
-/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. */
+/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. What is no
+   alloc, free or becomes, and what is about host memory is passed over. A free counts by its own
+   bytes and category. */
 VRAM_API void vram_timeline_add(void *timeline, const vram_event *e);
+
+/* A timeline of the events that a ledger's trace keeps, of all devices; vram_write_svg draws it
+   without a report. VRAM_ERR_MEMORY as vram_timeline_init. */
+VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t bytes,
+                                          vram_ledger *l);
 
 /* Takes n bytes; what is not 0 ends the writing. */
 typedef struct vram_sink {
@@ -22118,12 +22126,13 @@ static void vram__timeline_phase(vram_timeline *t, vram_phase phase) {
 
 VRAM_API void vram_timeline_add(void *timeline, const vram_event *e) {
   vram_timeline *t = (vram_timeline *)timeline;
-  const vram_phase phase = (uint32_t)e->phase < VRAM_PHASE_COUNT ? e->phase : VRAM_PHASE_END;
+  const vram_phase phase = (uint32_t)e->phase <= VRAM_PHASE_COUNT ? e->phase : VRAM_PHASE_END;
   const uint64_t at = t->events + 1;
   uint64_t *to = &t->now.bytes[vram__category_of(e->category)], *from = to, bytes = e->bytes;
   vram_phase_span *span;
   uint32_t i;
-  if (!t->cap)
+  if (!t->cap || e->device == VRAM_HOST ||
+      (e->action != VRAM_ALLOC && e->action != VRAM_FREE && e->action != VRAM_BECOMES))
     return;
   if (e->action == VRAM_BECOMES)
     from = &t->now.bytes[vram__category_of(e->was)];
@@ -22166,6 +22175,40 @@ VRAM_API void vram_timeline_add(void *timeline, const vram_event *e) {
     t->column[t->ncolumn++] = t->now;
   else if (t->now.total > t->column[i].total)
     t->column[i] = t->now;
+}
+
+VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t bytes,
+                                          vram_ledger *l) {
+  uint64_t before[VRAM_CATEGORY_COUNT], k, n;
+  vram_result result;
+  uint32_t c;
+  vram_event e;
+  vram__ledger_lock(l);
+  for (c = 0; c < VRAM_CATEGORY_COUNT; c++)
+    before[c] = l->category[c].current;
+  n = l->trace_count < l->options.trace ? l->trace_count : l->options.trace;
+  for (k = l->trace_count; k > l->trace_count - n; k--) { /* back to the first one */
+    const vram_event *kept = l->trace + (k - 1) % l->options.trace;
+    if (kept->device == VRAM_HOST)
+      continue;
+    if (kept->action == VRAM_ALLOC || kept->action == VRAM_BECOMES)
+      before[kept->category] -= kept->bytes;
+    if (kept->action == VRAM_FREE || kept->action == VRAM_BECOMES)
+      before[kept->action == VRAM_FREE ? kept->category : kept->was] += kept->bytes;
+  }
+  result = vram_timeline_init(t, mem, bytes, before);
+  for (k = l->trace_count - n; !result && k < l->trace_count; k++) {
+    e = l->trace[k % l->options.trace];
+    if (!e.node && e.phase == VRAM_PHASE_ZERO_GRAD)
+      e.phase = VRAM_PHASE_COUNT;
+    vram_timeline_add(t, &e);
+  }
+  vram__ledger_unlock(l);
+  return result;
+}
+
+static const char *vram__span_name(vram_phase phase) {
+  return phase == VRAM_PHASE_COUNT ? "observed" : vram_phase_name(phase);
 }
 
 /* ---- text that goes to a sink ---- */
@@ -22727,7 +22770,7 @@ static uint32_t vram__svg_bands(vram__svg *d, vram__band *band, char several[64]
                                          t->span[i].phase == VRAM_PHASE_BACKWARD);
     if (part && last && t->forwards > many)
       continue;
-    band[n].name = part && t->forwards > many ? several : vram_phase_name(t->span[i].phase);
+    band[n].name = part && t->forwards > many ? several : vram__span_name(t->span[i].phase);
     band[n].first = t->span[i].first;
     band[n++].row = 0;
     if (part)
@@ -22846,8 +22889,11 @@ static int vram__svg_peak(vram__svg *d, int y) {
   char line[64], bytes[24], name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
   uint32_t n = 0;
   vram__svg_bytes(d, t->peak.total, bytes);
-  vram__puts(line, sizeof line, &n, !t->nspan ? ", nothing is allocated in the step" : " in ");
-  vram__puts(line, sizeof line, &n, t->nspan ? vram_phase_name(t->peak.phase) : "");
+  vram__puts(line, sizeof line, &n,
+             !t->nspan                           ? ", nothing is allocated in the step"
+             : t->peak.phase == VRAM_PHASE_COUNT ? ", "
+                                                 : " in ");
+  vram__puts(line, sizeof line, &n, t->nspan ? vram__span_name(t->peak.phase) : "");
   vram__pen_f(p, "<text x=\"%d\" y=\"%d\">Peak <tspan class=\"b\">%s</tspan>%s", VRAM__SVG_EDGE, y,
               bytes, line);
   if (t->peak.node) {
@@ -23178,7 +23224,7 @@ static void vram__svg_words_only(vram__svg *d) {
       comma = ", ";
     }
   for (i = 0; d->t && i < d->t->nspan; i++)
-    vram__pen_f(p, "; %s up to %s", vram_phase_name(d->t->span[i].phase),
+    vram__pen_f(p, "; %s up to %s", vram__span_name(d->t->span[i].phase),
                 vram__svg_bytes(d, d->t->span[i].peak_bytes, text));
   vram__pen_puts(p, ".</desc>\n");
 }
@@ -24590,12 +24636,12 @@ static void vram__pen_csv(vram__pen *p, const char *z) {
 }
 
 VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
-  const uint64_t n = l->trace_count < l->options.trace ? l->trace_count : l->options.trace;
   char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
   vram__pen pen, *p = &pen;
-  uint64_t k;
+  uint64_t k, n;
   vram__pen_begin(p, sink);
   vram__ledger_lock(l);
+  n = l->trace_count < l->options.trace ? l->trace_count : l->options.trace;
   vram__pen_puts(p, "action,id,size,stream,address,time_us,device,category,phase,node,owner,tag\n");
   for (k = l->trace_count - n; k < l->trace_count; k++) {
     const vram_event *e = l->trace + k % l->options.trace;

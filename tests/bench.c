@@ -4,9 +4,11 @@
                                         nanoseconds a node
           bench fit MODEL.vram          the largest batch of AdamW for 80 GiB, in milliseconds
           bench pool LIVE torch|best    a pool with so many blocks handed out: a random one goes,
-   one of another size comes; nanoseconds a pair Prints: nodes, parse, step, bytes of graph a node,
-   bytes of scratch a node; fit: values tried, milliseconds; pool: nanoseconds, segments from the
-   device meanwhile. */
+                                        one of another size comes; nanoseconds a pair
+          bench ledger LIVE counts|all  so many allocations of 1,000 call sites: a random one goes,
+                                        another comes; nanoseconds an event. all: log and trace, too
+   Prints: nodes, parse, step, bytes of graph a node, bytes of scratch a node; fit: values tried,
+   milliseconds; pool: nanoseconds, segments from the device meanwhile; ledger: nanoseconds. */
 #define _POSIX_C_SOURCE 199309L
 #define VRAM_IMPLEMENTATION
 #define VRAM_STATIC
@@ -191,6 +193,61 @@ static int pool(uint32_t live, int best) {
   return 0;
 }
 
+/* What a tracker does: it looks up the call site and counts; it takes out before the free. */
+static int ledger(uint32_t live, int all) {
+  enum { ROUNDS = 400000, TIMES = 5, SITES = 1000 };
+  static const char file[] = "bench.c", function[] = "ledger";
+  vram_ledger_options o;
+  vram_ledger l;
+  vram_event e;
+  uint64_t *at = (uint64_t *)take(live * UINT64_C(8)), bytes;
+  uint64_t *next = (uint64_t *)take(ROUNDS * UINT64_C(8));
+  uint32_t *which = (uint32_t *)take(ROUNDS * UINT64_C(4)), i;
+  double spent[TIMES];
+  void *mem;
+  int round;
+  memset(&o, 0, sizeof o);
+  memset(&e, 0, sizeof e);
+  o.live = live;
+  o.owners = SITES;
+  if (all)
+    o.trace = 100000, o.groups = live;
+  bytes = vram_ledger_bytes(&o);
+  mem = take(bytes);
+  if (vram_ledger_init(&l, &o, mem, bytes, NULL))
+    return 1;
+  for (i = 0; i < live; i++) {
+    e.address = at[i] = random_next() % (UINT64_C(1) << 38) * 512 + 512;
+    e.bytes = random_size();
+    vram_ledger_event(&l, &e);
+  }
+  for (round = -1; round < TIMES; round++) {
+    double t;
+    for (i = 0; i < ROUNDS; i++) {
+      which[i] = (uint32_t)(random_next() % live);
+      next[i] = random_next() % (UINT64_C(1) << 38) * 512 + 512;
+    }
+    t = now();
+    for (i = 0; i < ROUNDS; i++) {
+      vram_allocation was;
+      vram_ledger_take(&l, at[which[i]], &was);
+      e.address = at[which[i]] = next[i];
+      e.bytes = (next[i] >> 20 & 0xffff) * 512;
+      e.owner = vram_ledger_owner(&l, file, (uint32_t)(next[i] >> 9) % SITES, function, NULL);
+      vram_ledger_event(&l, &e);
+    }
+    if (round >= 0)
+      spent[round] = now() - t;
+  }
+  qsort(spent, TIMES, sizeof *spent, by_value);
+  printf("%.1f\n", spent[TIMES / 2] * 1e3 / (2 * ROUNDS));
+  free(mem);
+  free(which);
+  free(next);
+  free(at);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   int is_chain = argc > 3 && !strcmp(argv[1], "chain"), rounds = is_chain ? 5 : 201, i;
   double parse[201], step[201], per = 1.0;
@@ -208,6 +265,8 @@ int main(int argc, char **argv) {
     return fit(argv[2]);
   if (argc > 3 && !strcmp(argv[1], "pool"))
     return pool((uint32_t)strtoul(argv[2], NULL, 10), argv[3][0] == 'b');
+  if (argc > 3 && !strcmp(argv[1], "ledger"))
+    return ledger((uint32_t)strtoul(argv[2], NULL, 10), argv[3][0] == 'a');
   text =
       is_chain ? chain(strtoul(argv[2], NULL, 10), argv[3][0] == 'l', &len) : file(argv[1], &len);
   memset(&o, 0, sizeof o);

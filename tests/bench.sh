@@ -58,6 +58,12 @@ for policy in torch best; do
     row "pool, policy $policy: free and alloc, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 150)
   done
 done
+for n in 100 10000 100000; do
+  run ledger $n counts
+  row "ledger: an event with its call site, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 100)
+done
+run ledger 10000 all
+row "ledger: the same with log and trace, 10000 live" "$(field 1)" ns 0
 nullgpu=${SHARED:-../shared}/nullgpu
 if [ -n "$PYTHON" ] && [ -x $nullgpu/py ]; then
   NULLGPU_PYTHON=$PYTHON NULLGPU_TOTAL_BYTES=4T $nullgpu/py $nullgpu/bench.py 2>$work/torch.err |
