@@ -22182,6 +22182,7 @@ VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t 
   uint64_t before[VRAM_CATEGORY_COUNT], k, n;
   vram_result result;
   uint32_t c;
+  int predicted = 0;
   vram_event e;
   vram__ledger_lock(l);
   for (c = 0; c < VRAM_CATEGORY_COUNT; c++)
@@ -22191,6 +22192,7 @@ VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t 
     const vram_event *kept = l->trace + (k - 1) % l->options.trace;
     if (kept->device == VRAM_HOST)
       continue;
+    predicted |= kept->node || kept->phase;
     if (kept->action == VRAM_ALLOC || kept->action == VRAM_BECOMES)
       before[kept->category] -= kept->bytes;
     if (kept->action == VRAM_FREE || kept->action == VRAM_BECOMES)
@@ -22199,7 +22201,7 @@ VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t 
   result = vram_timeline_init(t, mem, bytes, before);
   for (k = l->trace_count - n; !result && k < l->trace_count; k++) {
     e = l->trace[k % l->options.trace];
-    if (!e.node && e.phase == VRAM_PHASE_ZERO_GRAD)
+    if (!predicted)
       e.phase = VRAM_PHASE_COUNT;
     vram_timeline_add(t, &e);
   }
@@ -24662,7 +24664,8 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
       vram__pen_puts(p, ",host,");
     else
       vram__pen_f(p, ",%i,", (int)e->device);
-    vram__pen_f(p, "%r,%r,", vram_category_name(e->category), vram_phase_name(e->phase));
+    vram__pen_f(p, "%r,%r,", vram_category_name(e->category),
+                e->phase || e->node ? vram_phase_name(e->phase) : "");
     if (e->node) {
       (void)vram_node_name(e->node, name, sizeof name);
       vram__pen_puts(p, "\"");
