@@ -96,6 +96,7 @@ $(B)/impl.o: tests/impl.c vram.h
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
+$(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 $(B)/test_tool: tools/vram.c $(TOOL) build/models.h
 LIBS_test_tool = $(LIBDL)
 FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h

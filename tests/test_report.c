@@ -69,7 +69,7 @@ static void sinks(void) {
 /* Nothing depends on the machine. */
 static void same_bytes(void) {
   static const uint64_t wanted[] = {
-#include "golden/report.h"
+#include "golden/report.inc"
   };
   static scene s;
   page p;
