@@ -47,8 +47,9 @@ help:
 
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile replay diff link models measure export install examples render watch \
-  pool cuda ledger writer coverage
+  units-i686 units-powerpc units-s390x truth compile link models measure export fit install examples render \
+  replay diff watch pool cuda ledger writer \
+  coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:

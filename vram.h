@@ -2201,6 +2201,7 @@ typedef struct vram_report {
   uint64_t pinned_bytes;         /* host memory */
   vram_phase_report phase[VRAM_PHASE_COUNT];
   uint64_t peak_requested_bytes;
+  uint64_t peak_blocks_bytes; /* the highest sum of requests, each rounded up to 512 bytes */
   vram_bounds peak_allocated_bytes;
   uint64_t peak_reserved_bytes; /* with `replay`: max_memory_reserved() of the step; else at least:
                                    whole segments */
@@ -9899,7 +9900,8 @@ struct vram__run {
   uint32_t rnn_dropout; /* block of its state */
   uint8_t fresh;        /* nothing is on the device yet */
   uint8_t full;         /* the pool's own memory was too small, */
-  uint8_t oom;          /* or that of the device: nothing more is played */
+  uint8_t oom;          /* or that of the device: nothing more is played, */
+  uint8_t tight;        /* and nobody asks about the rest */
 };
 
 static uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream) {
@@ -9944,7 +9946,8 @@ static void vram__run_unmap(void *user, uint64_t address, uint64_t bytes, uint64
   ((vram__run *)user)->room += bytes;
 }
 
-static uint32_t vram__run_get(vram__run *run, uint64_t bytes) {
+static uint32_t vram__run_get(vram__s *s, uint64_t bytes) {
+  vram__run *run = s->run;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
@@ -9952,6 +9955,8 @@ static uint32_t vram__run_get(vram__run *run, uint64_t bytes) {
   r = vram__pool_get(&run->pool, bytes, 0, &x);
   run->full = r == VRAM_ERR_LIMIT;
   run->oom = r == VRAM_ERR_MEMORY;
+  if (run->oom && run->tight)
+    s->failed = VRAM_ERR_LIMIT; /* the quickest way out */
   return x;
 }
 
@@ -10006,7 +10011,7 @@ static void vram__live_set(vram__s *s) {
 
 static void vram__watch(vram__s *s, vram_action a, vram__store *st) {
   if (s->run && a == VRAM_ALLOC)
-    st->block = vram__run_get(s->run, st->bytes);
+    st->block = vram__run_get(s, st->bytes);
   else if (s->run)
     vram__run_put(s->run, st->block);
   if (s->o->event)
@@ -19749,7 +19754,7 @@ static vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_
     vram__store *st = s->top - t.st;
     st->id = UINT32_MAX;
     if (s->run && s->run->fresh)
-      st->block = vram__run_get(s->run, st->bytes);
+      st->block = vram__run_get(s, st->bytes);
   }
   s->events = events, s->next_id = next_id, s->peak_event = peak_event;
   s->watched = watched;
@@ -20447,7 +20452,7 @@ static void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
   const vram_node *n = p->node;
   uint64_t flat = 0;
   uint32_t i, last = 0;
-  run->gradient[p->index] = vram__run_get(run, vram__bytes_of(p->d, dt));
+  run->gradient[p->index] = vram__run_get(s, vram__bytes_of(p->d, dt));
   if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
     return;
   for (i = 0; i < n->nparam; i++)
@@ -20458,7 +20463,7 @@ static void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       flat += vram__bytes_of(n->param[i]->d, vram__run_dtype(s, n->param[i]->dtype));
-  vram__run_get(run, flat);
+  vram__run_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
       vram__run_put(run, run->gradient[n->param[i]->index]);
@@ -21278,8 +21283,8 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
     if (report->phase[i].allocated_peak_bytes > report->peak_allocated_bytes.lower)
       report->peak_allocated_bytes.lower = report->phase[i].allocated_peak_bytes;
   report->peak_allocated_bytes.expected = report->peak_allocated_bytes.lower;
-  if (run)
-    report->peak_allocated_bytes.lower = s->most_blocks;
+  report->peak_blocks_bytes = run ? s->most_blocks : report->peak_allocated_bytes.lower;
+  report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
   report->peak_allocated_bytes.upper = s->upper_peak;
   if (report->peak_allocated_bytes.upper < report->peak_allocated_bytes.expected)
     report->peak_allocated_bytes.upper = report->peak_allocated_bytes.expected;
@@ -21350,8 +21355,8 @@ static void vram__run_kept(vram__s *s) {
 
 /* The whole run on a device with so much room. */
 static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o, uint64_t room,
-                                 void *scratch, uint64_t scratch_bytes, vram_report *report,
-                                 vram__s *s) {
+                                 int tight, void *scratch, uint64_t scratch_bytes,
+                                 vram_report *report, vram__s *s) {
   const uint64_t pool_bytes = vram_pool_bytes(vram__run_blocks(g), 1);
   vram_pool_options options = *o->replay;
   vram_backend device;
@@ -21372,6 +21377,7 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   run.next = VRAM__LARGE_SEGMENT;
   run.gradient = (uint32_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
   run.fresh = 1;
+  run.tight = tight != 0;
   options.streams = 1;
   if (!options.total_bytes)
     options.total_bytes = UINT64_C(1) << 40;
@@ -21391,7 +21397,22 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   if (!r)
     r = vram__run_step(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
   s->run = NULL;
-  return r;
+  if (tight && run.oom)
+    report->num_ooms = 1;
+  return tight && run.oom ? VRAM_OK : r;
+}
+
+/* 1: the whole run finds its memory in so much room. */
+static int vram__runs_within(const vram_graph *g, const vram_step_options *o, uint64_t room,
+                             void *scratch, uint64_t scratch_bytes, vram__s *s, uint64_t *retries) {
+  vram_step_options quiet = *o;
+  vram_report r;
+  quiet.event = NULL;
+  quiet.nodes = NULL;
+  if (vram__play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed || r.num_ooms)
+    return 0;
+  *retries = r.num_alloc_retries;
+  return 1;
 }
 
 /* vram__play with o->replay. */
@@ -21399,13 +21420,11 @@ static vram_result vram__play_run(const vram_graph *g, const vram_step_options *
                                   uint64_t scratch_bytes, vram_report *report, vram__s *s) {
   const uint64_t room = o->replay->total_bytes;
   uint64_t context;
-  vram_step_options quiet = *o;
-  vram_report tight;
   vram_result r;
   if (scratch_bytes < vram__run_bytes(g))
     return VRAM_ERR_MEMORY;
   scratch_bytes -= vram__run_bytes(g);
-  r = vram__play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, scratch, scratch_bytes, report,
+  r = vram__play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes, report,
                     s);
   if (!r && !report->replayed)
     r = vram__play(g, o, scratch, scratch_bytes, report, s);
@@ -21414,11 +21433,8 @@ static vram_result vram__play_run(const vram_graph *g, const vram_step_options *
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
     return r;
-  quiet.event = NULL;
-  quiet.nodes = NULL;
-  r = vram__play_on(g, &quiet, o->budget_bytes - context, scratch, scratch_bytes, &tight, s);
-  report->fits = !r && tight.replayed && !tight.num_ooms;
-  report->num_alloc_retries = tight.num_alloc_retries;
+  report->fits = vram__runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s,
+                                   &report->num_alloc_retries);
   return r;
 }
 
@@ -21532,7 +21548,7 @@ enum {
   VRAM__FAILED /* the search ends: solver.error */
 };
 
-enum { VRAM__SEEN = 64, VRAM__NEAR = 4096 };
+enum { VRAM__SEEN = 64, VRAM__NEAR = 4096, VRAM__REPLAYS = 128 };
 
 typedef struct vram__point {
   int64_t value;
@@ -21665,12 +21681,21 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   const vram_report *r = &v->now.report;
   const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
   const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
-  vram_report replayed;
+  vram_step_options o = v->step;
+  uint64_t retries;
+  vram__s s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
       (v->probes && kind != VRAM__FITS))
     return kind;
-  return vram__solve_play(v, v->o->step.replay, &replayed);
+  o.replay = v->o->step.replay;
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
+    return VRAM__FAILED;
+  vram__zero(&s, sizeof s);
+  return vram__runs_within(&v->g, &o, room, v->scratch, v->scratch_bytes - vram__run_bytes(&v->g),
+                           &s, &retries)
+             ? VRAM__FITS
+             : VRAM__TOO_LARGE;
 }
 
 /* A step of the graph as it stands; v->now's report becomes its. */
@@ -21874,6 +21899,47 @@ static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
   return VRAM__FITS;
 }
 
+/* 1: no replay of v->now can find its memory. */
+static int vram__solve_hopeless(const vram__solver *v) {
+  const vram_report *r = &v->now.report;
+  const uint64_t context = r->context_bytes.expected;
+  return v->error.code || v->o->budget_bytes <= context ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+}
+
+/* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
+   size, so one that is too large may lie below one that is not. The values below the first hopeless
+   one, from above: all of them, or VRAM__REPLAYS that are spread evenly. */
+static int vram__solve_lucky(vram__solver *v) {
+  const int64_t stride = v->stride ? v->stride : 1, high = v->high.value;
+  int64_t below = high, above = 0, c, step;
+  int kind;
+  while (!above || above - below > stride) {
+    const int64_t ahead = below - high > stride ? 2 * (below - high) : 2 * stride;
+    c = above ? below + (above - below) / 2 / stride * stride : high + ahead;
+    if (c > v->most) {
+      above = v->most + 1 - (v->most + 1 - v->first) % stride;
+      continue;
+    }
+    v->probes = 1; /* not replayed */
+    kind = vram__solve_try(v, c);
+    v->probes = 0;
+    if (kind == VRAM__FAILED)
+      return kind;
+    if (kind == VRAM__NOT_ALLOWED || kind == VRAM__BEYOND || vram__solve_hopeless(v))
+      above = c;
+    else
+      below = c;
+  }
+  step = ((below - high) / stride / VRAM__REPLAYS + 1) * stride;
+  for (c = below; c > high; c -= step) {
+    kind = vram__solve_try(v, c);
+    if (kind == VRAM__FITS || kind == VRAM__FAILED)
+      return kind;
+  }
+  return VRAM__TOO_LARGE;
+}
+
 /* Does a larger value than high fit? Kernels look at multiples of small powers of two; where one
    value is known to take less than a smaller one, the next ones are all tried. */
 static int vram__solve_probe(vram__solver *v) {
@@ -21909,6 +21975,8 @@ static vram_result vram__solve_dim(vram__solver *v) {
     v->probes = 1;
     kind = vram__solve_probe(v);
     v->probes = 0;
+    if (kind == VRAM__TOO_LARGE && v->o->step.replay && v->high.value && !v->beyond)
+      kind = vram__solve_lucky(v);
     if (kind == VRAM__FAILED)
       return v->error.code;
     if (kind == VRAM__FITS) {

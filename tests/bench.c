@@ -92,6 +92,7 @@ static void heap_free(void *user, void *memory, uint64_t bytes) {
 /* As in a process of its own: nothing is kept from one search to the next. */
 static int fit(const char *path) {
   static const vram_allocator heap = {heap_alloc, heap_free, NULL};
+  vram_pool_options pool = VRAM_ZERO_INIT;
   vram_solve_options o;
   vram_solution s;
   vram_error e;
@@ -103,6 +104,7 @@ static int fit(const char *path) {
   o.budget_bytes = UINT64_C(80) << 30;
   o.step.train = 1;
   o.step.optimizer = VRAM_OPTIM_adamw;
+  o.step.replay = &pool;
   for (i = 0; i < 21; i++) {
     double t = now();
     if (vram_solve(text, len, &o, &heap, &s, &e)) {

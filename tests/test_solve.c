@@ -49,6 +49,8 @@ static int by_hand(const char *text, size_t len, const char *dim, int64_t value,
     scratch = malloc((size_t)need);
     result = vram_step(&g, o, scratch, need, &r, &e);
     kind = result == VRAM_OK ? FITS : result == VRAM_ERR_OVERFLOW ? LARGE : NOT;
+    if (kind == FITS && o->replay && !r.fits)
+      kind = LARGE;
     *bytes = kind == FITS ? r.device_bytes.expected : UINT64_MAX;
     free(scratch);
   }
@@ -116,6 +118,54 @@ static void every_budget(const char *name, const char *text, size_t len, const c
     EQUAL(s.power.value, i);
     if (s.power.value)
       EQUAL(s.power.report.device_bytes.expected, bytes[s.power.value]);
+  }
+  *test_where = 0;
+}
+
+/* With a replay a size fits if the whole run finds its memory within the budget, which depends on
+   how blocks lie in segments: the largest of 1 to MOST, each tried. */
+static void replayed_budgets(const char *name, const char *text, size_t len, const char *dim,
+                             const vram_step_options *step) {
+  uint64_t bytes[MOST + 1], any;
+  vram_pool_options pool;
+  vram_step_options plain = *step;
+  int64_t n;
+  memset(&pool, 0, sizeof pool);
+  plain.context_bytes = VRAM_NO_CONTEXT;
+  for (n = 1; n <= MOST; n++)
+    if (by_hand(text, len, dim, n, &plain, &bytes[n]) != FITS)
+      bytes[n] = 0;
+  for (n = 1; n <= MOST; n += 7) {
+    vram_solve_options o;
+    vram_solution s;
+    vram_error e;
+    int64_t i, best = 0, next = 0;
+    if (!bytes[n])
+      continue;
+    snprintf(test_where, sizeof test_where, "%s dim %s, replayed in the budget of %ld", name,
+             dim ? dim : "(first)", (long)n);
+    memset(&o, 0, sizeof o);
+    o.budget_bytes = bytes[n] - bytes[n] / 64 * (uint64_t)(n % 5);
+    o.dim = dim;
+    o.most = MOST;
+    o.step = plain;
+    o.step.replay = &pool;
+    plain.replay = &pool;
+    plain.budget_bytes = o.budget_bytes;
+    for (i = 1; i <= MOST; i++)
+      if (by_hand(text, len, dim, i, &plain, &any) == FITS)
+        best = i;
+    plain.replay = NULL;
+    if (!EQUAL(vram_solve(text, len, &o, &heap, &s, &e), VRAM_OK))
+      continue;
+    EQUAL(s.fits.value, best);
+    for (i = best + 1; i <= MOST && !next; i++)
+      next = bytes[i] ? i : 0;
+    EQUAL(s.next.value, next);
+    if (best)
+      CHECK(s.fits.report.replayed && s.fits.report.fits);
+    if (next)
+      CHECK(s.next.report.replayed && !s.next.report.fits);
   }
   *test_where = 0;
 }
@@ -350,20 +400,30 @@ int main(int argc, char **argv) {
   if (getenv("LONG") && *getenv("LONG"))
     limit();
   every_budget("mlp", mlp, sizeof mlp - 1, NULL, &infer);
+  replayed_budgets("mlp", mlp, sizeof mlp - 1, NULL, &infer);
   every_budget("mlp", mlp, sizeof mlp - 1, "D", &train);
+  replayed_budgets("mlp", mlp, sizeof mlp - 1, "D", &train);
   every_budget("mlp", mlp, sizeof mlp - 1, "L", &train);
+  replayed_budgets("mlp", mlp, sizeof mlp - 1, "L", &train);
   every_budget("heads", heads, sizeof heads - 1, "D", &infer);
+  replayed_budgets("heads", heads, sizeof heads - 1, "D", &infer);
   every_budget("heads", heads, sizeof heads - 1, "D", &train);
+  replayed_budgets("heads", heads, sizeof heads - 1, "D", &train);
   every_budget("heads", heads, sizeof heads - 1, "S", &train);
+  replayed_budgets("heads", heads, sizeof heads - 1, "S", &train);
   every_budget("powers", powers, sizeof powers - 1, NULL, &infer);
+  replayed_budgets("powers", powers, sizeof powers - 1, NULL, &infer);
   every_budget("divisors", divisors, sizeof divisors - 1, NULL, &infer);
+  replayed_budgets("divisors", divisors, sizeof divisors - 1, NULL, &infer);
   infer.cc = 80;
   every_budget("mask", mask, sizeof mask - 1, NULL, &infer);
+  replayed_budgets("mask", mask, sizeof mask - 1, NULL, &infer);
   every_number_of_segments("mlp", mlp, sizeof mlp - 1);
   for (i = 1; i < argc; i++) {
     size_t len = 0;
     char *text = play_file(argv[i], &len);
     every_budget(argv[i], text, len, NULL, &train);
+    replayed_budgets(argv[i], text, len, NULL, &train);
     every_number_of_segments(argv[i], text, len);
     free(text);
   }

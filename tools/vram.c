@@ -592,7 +592,8 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
          r->key.lower, r->key.expected, r->key.upper)
   BOUNDS(peak_allocated_bytes);
-  printf(",\"peak_reserved_bytes\":%" PRIu64, r->peak_reserved_bytes);
+  printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
+         r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
   BOUNDS(context_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
@@ -738,8 +739,9 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("\n%s%s%s a budget of %s%s%s\n", bold, fits ? "fits" : "DOES NOT FIT", plain,
            human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
   if (j->has_budget && fits && r->device_bytes.expected > j->budget)
-    printf("but only just: %" PRIu64 " times all that is cached goes back to the device (slow)\n",
-           r->num_alloc_retries);
+    printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
+           " time%s\n(slow; `expected` above is what it takes with more room)\n",
+           r->num_alloc_retries, r->num_alloc_retries == 1 ? "" : "s");
 }
 
 static void print_terms(const vram_report *r) {
@@ -792,7 +794,7 @@ static void explain_sum(const vram_report *r, const char *name, vram_bounds byte
 
 static void print_explain(const vram_report *r) {
   const vram_bounds requested = all_three(r->peak_requested_bytes),
-                    blocks = all_three(r->peak_allocated_bytes.expected),
+                    blocks = all_three(r->peak_blocks_bytes),
                     reserved = minus(r->device_bytes, r->context_bytes);
   vram_bounds allocated = r->peak_allocated_bytes;
   int i;
@@ -1202,7 +1204,10 @@ static void print_trial(const job *j, const char *text, const vram_trial *t) {
   printf(" device %9s", human(t->report.device_bytes.expected));
   printf(" %s(%s to %s)%s", dim, human(t->report.device_bytes.lower),
          human(t->report.device_bytes.upper), plain);
-  printf(", allocated %s\n", human(t->report.peak_allocated_bytes.expected));
+  printf(", allocated %s", human(t->report.peak_allocated_bytes.expected));
+  if (t->report.fits && t->report.device_bytes.expected > j->budget)
+    printf("; cached memory goes back %" PRIu64 " times", t->report.num_alloc_retries);
+  printf("\n");
 }
 
 static void print_solution(const job *j, const vram_solution *s) {

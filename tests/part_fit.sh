@@ -1,0 +1,33 @@
+# Which batches fit is which PyTorch itself trains before it runs out of memory; it found them by
+# trying (tests/measured/fit.py): sourced by part.sh.
+work=build/fit
+mkdir -p $work
+grep -v '^#' tests/golden/fit.txt >$work/rows
+value() { tr ',' '\n' <$work/json | sed -n "s/^{*\"$1\":\([0-9]*\).*/\1/p" | head -n 1; }
+options() { # options MODE
+  echo --train adamw --budget 8GiB --context 512MiB --json
+  [ "$1" = bf16 ] && echo --amp bf16
+}
+
+# each batch that was tried: whether it fits, and how many times cached memory goes back
+while read -r model mode batch result retries; do
+  ./vram estimate $model $(options $mode) --batch $batch >$work/json
+  case $? in 0) found=trains ;; 3) found=oom ;; *) found=error ;; esac
+  [ $found = trains ] && found="$found $(value num_alloc_retries)" || found="$found -"
+  if [ "$found" = "$result $retries" ]; then ok; else
+    bad "$model $mode batch $batch: $found, PyTorch: $result $retries"
+  fi
+done <$work/rows
+
+# the largest: none that trained is larger, and it did train if it was tried
+cut -d' ' -f1,2 $work/rows | sort -u >$work/models
+while read -r model mode; do
+  ./vram fit $model $(options $mode) >$work/json
+  fits=$(value value)
+  if awk -v m="$model $mode" -v fits="${fits:-0}" '
+    $1 " " $2 == m && (($4 == "trains" && $3 > fits) || ($4 == "oom" && $3 == fits)) { wrong = 1 }
+    END { exit wrong }' $work/rows; then ok; else
+    bad "$model $mode: $fits is the largest that fits, which is not so in PyTorch"
+  fi
+done <$work/models
+[ "$(wc -l <$work/models)" -ge 10 ] || bad "models are missing"
