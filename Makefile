@@ -10,8 +10,14 @@ all: vram
 
 TOOL = $(wildcard tools/vram_*.h) # parts of the command
 LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl)
-vram: tools/vram.c $(TOOL) vram.h build/models.h
+PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
+vram: tools/vram.c $(TOOL) tools/preload.h vram.h vram_cuda.h build/models.h | $(PRELOAD)
 	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c $(LIBDL)
+
+# -O2 last: dlsym has to be jumped to; all that it needs is the C library
+libvram_preload.so: tools/preload.c tools/preload.h vram.h vram_cuda.h
+	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -O2 -fPIC -shared -fvisibility=hidden \
+	  -ftls-model=initial-exec $(LDFLAGS) -o $@ tools/preload.c $(LIBDL) -lpthread
 
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))
@@ -49,7 +55,7 @@ CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit install examples render \
   replay diff watch pool cuda ledger writer \
-  coverage
+  preload coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -98,7 +104,7 @@ $(B)/impl.o: tests/impl.c vram.h
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
-$(B)/test_tool: tools/vram.c $(TOOL) build/models.h
+$(B)/test_tool: tools/vram.c $(TOOL) tools/preload.h vram_cuda.h build/models.h
 LIBS_test_tool = $(LIBDL)
 FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h
 # a program that ends without its last line has crashed
@@ -143,6 +149,7 @@ PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
+LIBDIR ?= $(PREFIX)/lib
 MANDIR ?= $(DATADIR)/man
 PKGCONFIGDIR ?= $(DATADIR)/pkgconfig
 CMAKEDIR ?= $(DATADIR)/cmake/vram
@@ -165,6 +172,8 @@ install: vram
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
+	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(LIBDIR)/vram" && \
+	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(LIBDIR)/vram"; fi
 	$(INSTALL) -m 644 $(HEADERS) "$(DESTDIR)$(INCLUDEDIR)"
 	$(INSTALL) -m 644 tools/install/vram.1 "$(DESTDIR)$(MANDIR)/man1/vram.1"
 	$(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/vram"
@@ -179,15 +188,15 @@ uninstall:
 	  "$(DESTDIR)$(MANDIR)/man1/vram.1" "$(DESTDIR)$(BASHCOMPDIR)/vram" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)/_vram" "$(DESTDIR)$(FISHCOMPDIR)/vram.fish" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
-	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake"
-	rmdir "$(DESTDIR)$(CMAKEDIR)" 2>/dev/null || true
+	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so"
+	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" 2>/dev/null || true
 
 dist:
 	@test -e .git || { echo "make dist needs the git repository" >&2; exit 1; }
 	git -c tar.umask=0022 archive --prefix=vram-$(VERSION)/ HEAD | gzip -9n >vram-$(VERSION).tar.gz
 
 clean:
-	rm -rf build vram vram-*.tar.gz
+	rm -rf build vram libvram_preload.so vram-*.tar.gz
 
 .PHONY: all help check test test-all units known errors truth bench coverage format install uninstall \
   dist clean FORCE

@@ -36,6 +36,7 @@ cat >"$work/expected" <<EOF
 bin/vram
 include/vram.h
 include/vram_cuda.h
+lib/vram/libvram_preload.so
 share/bash-completion/completions/vram
 share/cmake/vram/vramConfig.cmake
 share/cmake/vram/vramConfigVersion.cmake
@@ -199,7 +200,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : diff estimate fit list replay watch
+vram : diff estimate fit list replay run watch
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit
@@ -215,6 +216,8 @@ vram replay --policy b: best both
 vram replay --alloc: --alloc-conf
 vram replay tests/consumer/C: tests/consumer/CMakeLists.txt
 vram list g: gpus
+vram run --sn: --snapshot
+vram run --units : iec si bytes
 vram watch --o: --once
 vram watch --units : iec si bytes
 vram watch :

@@ -1,6 +1,6 @@
 /* The command: options, exit status, one line for bad input, memory that runs out at every place.
    Run in the project's folder. */
-#define _POSIX_C_SOURCE 200112L
+#define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* vram - bytes of neural networks from the command line; `vram -h` says how */
-#define _POSIX_C_SOURCE 200112L /* isatty, fileno */
+#define _POSIX_C_SOURCE 200809L /* isatty, fileno */
 #define VRAM_IMPLEMENTATION
 #define VRAM_STATIC
 #include "../vram.h"
@@ -43,6 +43,7 @@ static const char help_main[] =
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
     "  vram replay TRACE     a stream of allocations through a caching allocator\n"
     "  vram diff A B         predicted and measured: what is unaccounted for\n"
+    "  vram run -- PROGRAM   what an unmodified program allocates, and who\n"
     "  vram watch            devices and processes on them, live\n"
     "  vram list WHAT        models, ops, dtypes, optimizers, gpus\n"
     "  vram COMMAND -h       the options of a command\n"
@@ -1461,6 +1462,7 @@ static int list(int argc, char **argv) {
   return FITS;
 }
 
+#include "vram_run.h"
 #include "vram_watch.h"
 
 /* ---- complete WORD...: what may stand for the last word, for the shells (tools/install/). A line
@@ -1544,11 +1546,8 @@ static void offer_commands(const char *start) {
 static int complete(int argc, char **argv) {
   static const struct {
     const char *name, *help;
-  } command[] = {{"estimate", help_estimate},
-                 {"fit", help_fit},
-                 {"replay", help_replay},
-                 {"diff", help_diff},
-                 {"watch", help_watch}};
+  } command[] = {{"estimate", help_estimate}, {"fit", help_fit}, {"replay", help_replay},
+                 {"diff", help_diff},         {"run", help_run}, {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
   size_t i;
@@ -1600,6 +1599,8 @@ static int run(int argc, char **argv) {
     return diff_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "list"))
     return list(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "run"))
+    return run_program(argc - 2, argv + 2);
   if (!strcmp(argv[1], "watch"))
     return watch(argc - 2, argv + 2);
   if (!strcmp(argv[1], "complete"))

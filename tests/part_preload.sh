@@ -1,0 +1,253 @@
+# vram run, on a pretended driver and runtime (tests/preload/), then with a static CUDA runtime and
+# with PyTorch on a pretended GPU where these are: sourced by part.sh.
+work=$PWD/build/preload
+rm -rf "$work"
+mkdir -p "$work/other"
+cc=${CC:-cc}
+library() { # library SONAME SOURCE OPTIONS...: bound to itself, as the real ones are
+  soname=$1 source=$2
+  shift 2
+  "$cc" -w -g -O1 -shared -fPIC -Wl,-Bsymbolic -Wl,-soname,"$soname" "$@" tests/preload/"$source" -ldl -lpthread
+}
+echo 'libcudart.so.13 { global: cuda*; };' >"$work/map"
+built() {
+  library libcuda.so.1 cuda.c -o "$work/libcuda.so.1" &&
+    library libcudart.so.13 cudart.c -Wl,--version-script="$work/map" -o "$work/libcudart.so.13" &&
+    library libcudart.so.12 cudart.c -o "$work/other/libcudart.so.12" &&
+    "$cc" -w -shared -fPIC -o "$work/other.so" tests/preload/other.c -ldl &&
+    "$cc" -O1 -Wall -o "$work/plain" tests/preload/program.c -ldl -lpthread &&
+    "$cc" -O1 -Wall -rdynamic -DLINKED -o "$work/linked" tests/preload/program.c \
+      "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread
+}
+vram=$PWD/vram
+libs=$work:${LD_LIBRARY_PATH:-}
+tool() { (cd "$work" && LD_LIBRARY_PATH=$libs FAKE_CUDA_LOG=$work/account "$vram" "$@"); }
+# key NAME [HOW MANIETH]: a number in the report
+key() { grep -o "\"$1\":[0-9a-z\"]*" "$work/report" | sed -n "${2:-1}s/.*://p"; }
+equal() { # equal NAME WANTED FOUND
+  if [ "$2" = "$3" ] && [ -n "$3" ]; then ok; else bad "$1: $3, not $2"; fi
+}
+counted() { # counted PROGRAM MODE [EXIT STATUS]: the report against the driver's own account
+  rm -f "$work"/account.*
+  tool run --json --report "$work/report" -- ./$1 $2 >"$work/log" 2>&1
+  equal "$1 $2: exit status" "${3:-0}" $?
+  read -r _ now peak _ host_now host_peak _ allocs frees <"$(ls "$work"/account.* | head -n 1)"
+}
+agrees() { # agrees PROGRAM MODE [EXIT STATUS]
+  counted "$@"
+  equal "$1 $2: reserved" "$now" "$(key reserved_bytes.all.current)"
+  equal "$1 $2: peak" "$peak" "$(key reserved_bytes.all.peak)"
+  equal "$1 $2: frees of nothing" 0 "$(key unknown_frees)"
+  equal "$1 $2: lost" 0 "$(key lost)"
+}
+
+if [ ! -e libvram_preload.so ]; then skip "not Linux: vram run"
+elif ! built >"$work/log" 2>&1; then
+  bad "the pretended driver does not build"
+  head -5 "$work/log"
+else
+  # A. each way to reach CUDA, each kind of memory
+  for mode in one vmm async context entry oom reset; do agrees linked $mode; done
+  for mode in dlsym dlvsym proc; do
+    agrees linked $mode
+    agrees plain $mode
+  done
+  counted linked kinds
+  equal "kinds: reserved" "$now" "$(key reserved_bytes.all.current)"
+  equal "kinds: peak" "$peak" "$(key reserved_bytes.all.peak)"
+  equal "kinds: host" "$host_now" "$(key allocated_bytes.all.current 2)"
+  equal "kinds: host peak" "$host_peak" "$(key allocated_bytes.all.peak 2)"
+  equal "kinds: freed twice" 1 "$(key unknown_frees)"
+  grep -o '"call":"[A-Za-z]*","current":[0-9]*,"peak":[0-9]*' "$work/report" >"$work/found"
+  cat >"$work/wanted" <<'END'
+"call":"cudaMalloc","current":3145728,"peak":55574528
+"call":"cudaMallocPitch","current":7000,"peak":7000
+"call":"cudaMallocArray","current":0,"peak":4096
+"call":"cudaMallocManaged","current":5242880,"peak":5242880
+"call":"cudaMallocHost","current":12288,"peak":16384
+"call":"cudaHostRegister","current":0,"peak":8192
+END
+  same "kinds: by call" "$work/wanted" "$work/found"
+  grep -o '"not_freed":\[[^]]*' "$work/report" | tr '{' '\n' | grep -o '"call.*"device":[^,]*\|"function":"[a-z_]*"' |
+    sort | uniq -c | tr -s ' ' >"$work/found"
+  cat >"$work/wanted" <<'END'
+ 1 "call":"cudaMalloc","device":0
+ 1 "call":"cudaMallocHost","device":"host"
+ 1 "call":"cudaMallocManaged","device":0
+ 1 "call":"cudaMallocPitch","device":0
+END
+  grep '"call' "$work/found" >"$work/only"
+  same "kinds: what is left, and by whom" "$work/wanted" "$work/only"
+  counted linked oom
+  equal "oom: counted" 1 "$(key num_ooms)"
+  if have python3; then
+    cell "oom: the report begins as PyTorch's" python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+t = d["processes"][0]["oom_report"]
+assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$work/report"
+  fi
+  # threads: between two counts another thread may have reached more
+  counted linked threads
+  equal "threads: reserved" "$now" "$(key reserved_bytes.all.current)"
+  equal "threads: allocations" "$allocs" "$(key num_device_alloc)"
+  equal "threads: frees" "$frees" "$(key num_device_free)"
+  equal "threads: frees of nothing" 0 "$(key unknown_frees)"
+  # two runtimes in one program: each gets its own calls (the program looks)
+  agrees plain two
+  # another library of this sort behind: it is called, and counts once
+  rm -f "$work"/account.*
+  (cd "$work" && LD_PRELOAD=$work/other.so LD_LIBRARY_PATH=$libs FAKE_CUDA_LOG=$work/account timeout 60 \
+    "$vram" run --json --report "$work/report" -- ./linked one 2>"$work/log")
+  equal "a library behind: allocations" 1 "$(key num_device_alloc)"
+  if grep -q 'other: 1 calls' "$work/log"; then ok; else bad "a library behind is not called: $(cat "$work/log")"; fi
+  tool run --report "$work/report" -- ./plain absent 2>"$work/log"
+  equal "a function that nobody has is not found" 0 $?
+  # without vram run the library changes nothing
+  (cd "$work" && rm -f account.* && LD_PRELOAD=$PWD/../../libvram_preload.so LD_LIBRARY_PATH=$libs ./linked kinds)
+  equal "the library alone" 0 $?
+  if [ "$(LC_ALL=C readelf -d libvram_preload.so | grep -c 'NEEDED.*libc\.so')" = 1 ] &&
+    [ "$(LC_ALL=C readelf -d libvram_preload.so | grep -c NEEDED)" -le 3 ] &&
+    ! readelf -d libvram_preload.so | grep 'NEEDED.*\(cuda\|nvidia\)' >/dev/null; then ok; else
+    bad "the library needs more than the C library"
+  fi
+
+  # B. processes: each has its own part
+  counted linked fork
+  grep -o '"reserved_bytes.all.peak":[0-9]*' "$work/report" | sed 's/.*://' | sort -n >"$work/found"
+  printf '1048576\n7340032\n9437184\n' >"$work/wanted"
+  same "fork and exec: a part of the report each" "$work/wanted" "$work/found"
+  tool run --json --report "$work/report" -- sh -c './linked one; ./linked one; exit 5' 2>"$work/log"
+  equal "a shell: exit status" 5 $?
+  equal "a shell: processes" 2 "$(grep -o '"pid":' "$work/report" | wc -l)"
+
+  # C. ends of every sort: what was allocated is in the report
+  ended() { # ended STATUS MODE ARGUMENT
+    rm -f "$work"/account.*
+    tool run --report "$work/report" -- ./linked $2 $3 2>"$work/log"
+    equal "$2 $3: exit status" "$1" $?
+    if grep -q 'reserved_bytes  *13.0 MiB' "$work/report" && grep -q "$4" "$work/report"; then ok; else
+      bad "$2 $3: the report"
+      cat "$work/report"
+    fi
+  }
+  ulimit -c 0
+  ended 0 exit 0 'ended with status 0'
+  ended 7 exit 7 'ended with status 7'
+  ended 3 _exit 3 'ended with status 3'
+  ended 139 crash 0 'ended by signal 11'
+  ended 137 signal 9 'ended by signal 9'
+  ended 134 signal 6 'ended by signal 6'
+  for number in 1 10 15; do # a signal for vram run goes to the program
+    rm -f "$work/ready" "$work/report"
+    (cd "$work" && LD_LIBRARY_PATH=$libs exec "$vram" run --report "$work/report" -- ./linked wait 0 \
+      >"$work/ready" 2>"$work/log") &
+    runner=$!
+    n=0
+    while [ ! -s "$work/ready" ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    kill -$number $runner
+    wait $runner
+    equal "signal $number is passed on: exit status" $((128 + number)) $?
+    if grep -q "ended by signal $number " "$work/report"; then ok; else bad "signal $number is passed on"; fi
+  done
+  refuse "a program that is not there" "cannot run './nobody': No such file" tool run -- ./nobody
+  tool run -- ./nobody 2>"$work/log"
+  equal "a program that is not there: exit status" 127 $?
+  tool run -- "$work" 2>"$work/log"
+  equal "a folder: exit status" 126 $?
+  tool run --report "$work/report" -- ./plain nothing
+  if grep -q 'no call that allocates CUDA memory was seen' "$work/report"; then ok; else bad "nothing to report"; fi
+  if "$cc" -static -o "$work/static" tests/preload/program.c >"$work/log" 2>&1; then
+    tool run --report "$work/report" -- ./static nothing
+    if grep -q 'the library did not get in front of it' "$work/report"; then ok; else bad "a static program"; fi
+  else skip "no static C library"; fi
+
+  # the snapshot: what is left is in it, and the events
+  tool run --report "$work/report" --snapshot snapshot.json -- ./linked kinds
+  tool run --report "$work/report" --snapshot snapshot.pickle -- ./linked kinds
+  if have python3; then
+    cat >"$work/snapshot.py" <<'END'
+import json, pickle, sys
+
+d = json.load(open(sys.argv[1]))
+p = pickle.load(open(sys.argv[2], "rb"))
+for s in d, p:
+    left = sorted(b["requested_size"] for x in s["segments"] for b in x["blocks"] if b["state"] == "active_allocated")
+    assert left == [7000, 3145728, 5242880], left
+    actions = [e["action"] for e in s["device_traces"][0]]
+    assert actions.count("alloc") == 6 and actions.count("free_completed") == 3, actions
+END
+    cell "the snapshot" python3 "$work/snapshot.py" "$work/snapshot.json" "$work/snapshot.pickle"
+  else skip "no python3: the snapshot is not read back"; fi
+  refuse "a snapshot of nothing" "no snapshot: no call" tool run --snapshot x.json -- ./plain nothing
+
+  # D. bad use: one line
+  for words in "" "--" "--json" "--report" "--stack 0 -- x" "--stack 33 -- x" "--units pounds -- x" "--nothing -- x"; do
+    tool run $words >"$work/out" 2>"$work/log"
+    equal "run $words: exit status" 2 $?
+    if [ "$(wc -l <"$work/log")" = 1 ] && [ ! -s "$work/out" ]; then ok; else bad "run $words: one line"; fi
+  done
+  VRAM_PRELOAD=/nowhere tool run -- ./linked one >"$work/out" 2>"$work/log"
+  equal "no library: exit status" 1 $?
+  refuse "a report that cannot be written" "cannot write '/nowhere/x'" tool run --report /nowhere/x -- ./linked one
+  mkdir -p "$work/a b"
+  cp libvram_preload.so "$work/a b"
+  VRAM_PRELOAD="$work/a b/libvram_preload.so" refuse "a blank in the library's name" "LD_PRELOAD cannot take" \
+    tool run -- ./linked one
+
+  # PyTorch's pluggable allocator, called as PyTorch does (the program looks at its counters)
+  rm -f "$work"/account.*
+  (cd "$work" && LD_LIBRARY_PATH=$libs FAKE_CUDA_LOG=$work/account ./plain torch "$OLDPWD/libvram_preload.so") 2>"$work/log"
+  equal "the pluggable allocator: exit status" 0 $?
+  if grep -q '^CUDA out of memory. Tried to allocate 40.00 MiB' "$work/log"; then ok; else
+    bad "the pluggable allocator says nothing when there is no memory"
+  fi
+  read -r _ now peak _ <"$(ls "$work"/account.*)"
+  equal "the pluggable allocator: left on the device" "20971520 23068672" "$now $peak"
+  tool run --json --report "$work/report" -- ./plain torch "$PWD/libvram_preload.so" 2>"$work/log"
+  equal "the pluggable allocator, counted: reserved" "$now" "$(key reserved_bytes.all.current)"
+  equal "the pluggable allocator, counted: peak" "$peak" "$(key reserved_bytes.all.peak)"
+  equal "the pluggable allocator, counted: allocated" 5242880 "$(key allocated_bytes.all.current)"
+
+  # E. a static CUDA runtime, built by nvcc: on a real driver, or as far as it goes on a pretended one
+  if ! have nvcc; then skip "no nvcc: no static CUDA runtime"
+  elif ! nvcc -cudart static -o "$work/static_cu" tests/preload/static.cu >"$work/log" 2>&1; then
+    skip "nvcc does not build: $(head -n 1 "$work/log")"
+  else
+    export FAKE_CUDA_ALL=1
+    real_driver=
+    ls /dev/nvidia[0-9]* >/dev/null 2>&1 && real_driver=1
+    [ -z "$real_driver" ] || libs=${LD_LIBRARY_PATH:-}
+    tool run --json --report "$work/report" -- ./static_cu >"$work/log" 2>&1
+    equal "a static runtime: exit status" 0 $?
+    equal "a static runtime: reserved" 3145728 "$(key reserved_bytes.all.current)"
+    equal "a static runtime: peak" 8388608 "$(key reserved_bytes.all.peak)"
+    equal "a static runtime: frees of nothing" 0 "$(key unknown_frees)"
+    echo "a static runtime on a $(tail -n 1 "$work/log")"
+    unset FAKE_CUDA_ALL
+  fi
+
+  # F. PyTorch on a pretended GPU: our count is its count
+  python=${NULLGPU_PYTHON:-${PYTHON:-python3}} nullgpu=${NULLGPU:-../shared/nullgpu/py}
+  if [ ! -x "$nullgpu" ]; then skip "no pretended GPU at $nullgpu (NULLGPU names it): PyTorch"
+  elif ! "$python" -c 'import torchvision' 2>/dev/null; then
+    skip "$python has no torchvision (PYTHON names one that has): PyTorch"
+  else
+    NULLGPU_PYTHON=$(command -v "$python") && export NULLGPU_PYTHON
+    for conf in expandable_segments:False expandable_segments:True; do
+      said=$(PYTORCH_ALLOC_CONF=$conf ./vram run --json --report "$work/report" -- \
+        "$nullgpu" tests/preload/torch_step.py 2>"$work/log")
+      equal "PyTorch, $conf: memory_reserved" "${said% *}" "$(key reserved_bytes.all.current)"
+      equal "PyTorch, $conf: max_memory_reserved" "${said#* }" "$(key reserved_bytes.all.peak)"
+      equal "PyTorch, $conf: frees of nothing" 0 "$(key unknown_frees)"
+      # with our pool in its allocator's place: the same bytes are reserved and allocated
+      theirs=$(PYTORCH_ALLOC_CONF=$conf "$nullgpu" tests/preload/torch_pool.py 2>"$work/log")
+      ours=$(VRAM_ALLOC_CONF=$conf "$nullgpu" tests/preload/torch_pool.py ./libvram_preload.so 2>"$work/log")
+      equal "PyTorch with vram's pool, $conf: reserved, its peak, allocated" "$theirs" "$ours"
+      echo "resnet18, $conf: reserved by PyTorch ${theirs%% *}, by vram's pool ${ours%% *}"
+    done
+    best=$(VRAM_POOL=best "$nullgpu" tests/preload/torch_pool.py ./libvram_preload.so 2>"$work/log")
+    theirs=$("$nullgpu" tests/preload/torch_pool.py 2>"$work/log")
+    if [ "${best%% *}" -le "${theirs%% *}" ]; then ok; else bad "VRAM_POOL=best reserves more: $best, $theirs"; fi
+    echo "resnet18, VRAM_POOL=best: reserved by PyTorch ${theirs%% *}, by vram's pool ${best%% *}"
+  fi
+fi

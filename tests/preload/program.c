@@ -1,0 +1,298 @@
+/* What programs do with CUDA: program MODE. Compiled with -DLINKED it is linked with the runtime
+   and the driver. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef unsigned long long dptr;
+enum { MIB = 1 << 20 };
+
+#define CHECK(c)                                                                                   \
+  do {                                                                                             \
+    if (!(c)) {                                                                                    \
+      fprintf(stderr, "program:%d: %s\n", __LINE__, #c);                                           \
+      _exit(99);                                                                                   \
+    }                                                                                              \
+  } while (0)
+
+static void *open_library(const char *name) {
+  void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  CHECK(lib);
+  return lib;
+}
+static void *find_in(void *lib, const char *name) {
+  void *f = dlsym(lib, name);
+  CHECK(f);
+  return f;
+}
+
+#ifdef LINKED
+int cudaMalloc(void **, size_t), cudaFree(void *),
+    cudaMallocPitch(void **, size_t *, size_t, size_t);
+int cudaMallocManaged(void **, size_t, unsigned), cudaMallocHost(void **, size_t);
+int cudaHostAlloc(void **, size_t, unsigned), cudaFreeHost(void *);
+int cudaHostRegister(void *, size_t, unsigned), cudaHostUnregister(void *);
+int cudaMallocArray(void **, const int *, size_t, size_t, unsigned), cudaFreeArray(void *);
+int cudaMallocAsync(void **, size_t, void *), cudaFreeAsync(void *, void *);
+int cudaDeviceSynchronize(void), cudaDeviceReset(void);
+int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, dptr, int *);
+int cuInit(unsigned), cuCtxCreate_v2(void **, unsigned, int), cuCtxDestroy_v2(void *);
+int cuMemAlloc_v2(dptr *, size_t), cuMemFree_v2(dptr), cuMemHostAlloc(void **, size_t, unsigned);
+int cuMemAddressReserve(dptr *, size_t, size_t, dptr, dptr), cuMemAddressFree(dptr, size_t);
+int cuMemCreate(dptr *, size_t, const int *, dptr), cuMemRelease(dptr);
+int cuMemMap(dptr, size_t, size_t, dptr, dptr), cuMemUnmap(dptr, size_t);
+int cuMemSetAccess(dptr, size_t, const void *, size_t);
+
+static void every_kind(void) {
+  static char page[8192];
+  const int channel[5] = {32, 0, 0, 0, 2};
+  void *p[8];
+  size_t pitch;
+  CHECK(!cudaMalloc(&p[0], 100));
+  CHECK(!cudaMalloc(&p[1], 3 * MIB));
+  CHECK(!cudaFree(p[0]));
+  CHECK(!cudaMalloc(&p[0], 50 * MIB)); /* the same address again */
+  CHECK(!cudaMallocPitch(&p[2], &pitch, 1000, 7) && pitch == 1024);
+  CHECK(!cudaMallocManaged(&p[3], 5 * MIB, 1));
+  CHECK(!cudaMallocHost(&p[4], 4096));
+  CHECK(!cudaHostAlloc(&p[5], 12288, 0));
+  CHECK(!cudaHostRegister(page, sizeof page, 0));
+  CHECK(!cudaMallocArray(&p[6], channel, 64, 16, 0));
+  CHECK(!cudaFree(p[0]) && !cudaFree(NULL));
+  CHECK(cudaFree(p[0]) != 0); /* twice: an error, and counted as nothing */
+  CHECK(!cudaFreeHost(p[4]) && !cudaHostUnregister(page) && !cudaFreeArray(p[6]));
+} /* left: p[1] 3 MiB, p[2] 7168, p[3] managed, p[5] 12288 of the host */
+
+static void vmm(void) { /* a pool that grows, and releases each handle when it is mapped */
+  int prop[8] = {1, 0, 1, 0}, i;
+  dptr base, h;
+  CHECK(!cuMemAddressReserve(&base, 64 * MIB, 0, 0, 0));
+  for (i = 0; i < 4; i++) {
+    CHECK(!cuMemCreate(&h, 4 * MIB, prop, 0));
+    CHECK(!cuMemMap(base + (dptr)i * 4 * MIB, 4 * MIB, 0, h, 0));
+    CHECK(!cuMemRelease(h));
+    CHECK(!cuMemSetAccess(base + (dptr)i * 4 * MIB, 4 * MIB, prop, 1));
+  }
+  CHECK(!cuMemUnmap(base, 4 * MIB)); /* one, then two at once; one is left */
+  CHECK(!cuMemUnmap(base + 4 * MIB, 8 * MIB));
+}
+
+static void stream_ordered(void) {
+  void *a, *b;
+  CHECK(!cudaMallocAsync(&a, 10 * MIB, NULL));
+  CHECK(!cudaMallocAsync(&b, 30 * MIB, NULL));
+  CHECK(!cudaFreeAsync(b, NULL));
+  CHECK(!cudaDeviceSynchronize()); /* the pool gives back what is free */
+}
+
+static void *one_thread(void *arg) {
+  void *p[16] = {NULL};
+  unsigned i, k = (unsigned)(size_t)arg;
+  for (i = 0; i < 2000; i++) {
+    k = k * 1103515245 + 12345;
+    CHECK(!cudaFree(p[k >> 16 & 15]));
+    CHECK(!cudaMalloc(&p[k >> 16 & 15], 1 + (k >> 8) % 100000));
+  }
+  for (i = 0; i < 15; i++) /* the last one is left */
+    CHECK(!cudaFree(p[i]));
+  if (!p[15])
+    CHECK(!cudaMalloc(&p[15], 1));
+  return NULL;
+}
+static void threads(void) {
+  pthread_t t[8];
+  size_t i;
+  for (i = 0; i < 8; i++)
+    CHECK(!pthread_create(&t[i], NULL, one_thread, (void *)(i + 1)));
+  for (i = 0; i < 8; i++)
+    pthread_join(t[i], NULL);
+}
+
+static void forks(const char *self) {
+  void *p;
+  int status;
+  pid_t child;
+  CHECK(!cudaMalloc(&p, 7 * MIB));
+  child = fork();
+  if (!child) { /* its own part of the report */
+    CHECK(!cudaMalloc(&p, 9 * MIB));
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && !status);
+  child = fork();
+  if (!child) {
+    execl(self, self, "one", (char *)NULL);
+    _exit(98);
+  }
+  CHECK(waitpid(child, &status, 0) == child && !status);
+}
+
+static void contexts(void) {
+  void *c;
+  dptr p;
+  CHECK(!cuInit(0) && !cuCtxCreate_v2(&c, 0, 0));
+  CHECK(!cuMemAlloc_v2(&p, 6 * MIB) && !cuMemAlloc_v2(&p, 2 * MIB));
+  CHECK(!cuCtxDestroy_v2(c)); /* both go with it */
+  CHECK(!cuMemAlloc_v2(&p, MIB));
+}
+
+static void entry_point(void) {
+  int prop[8] = {1, 0, 1, 0};
+  int (*create)(dptr *, size_t, const int *, dptr);
+  int (*release)(dptr);
+  dptr h;
+  CHECK(!cudaGetDriverEntryPointByVersion("cuMemCreate", (void **)&create, 12000, 0, NULL));
+  CHECK(!cudaGetDriverEntryPointByVersion("cuMemRelease", (void **)&release, 12000, 0, NULL));
+  CHECK(!create(&h, 8 * MIB, prop, 0) && !create(&h, 2 * MIB, prop, 0) && !release(h));
+}
+
+static void out_of_memory(void) {
+  void *p;
+  CHECK(!cudaMalloc(&p, 1000 * MIB));
+  CHECK(cudaMalloc(&p, 100 * MIB) == 2);
+}
+#endif
+
+static void by_dlsym(void *lib) {
+  int (*alloc)(void **, size_t), (*release)(void *);
+  void *p;
+  *(void **)&alloc = find_in(lib, "cudaMalloc");
+  *(void **)&release = find_in(lib, "cudaFree");
+  CHECK(!alloc(&p, 2 * MIB) && !alloc(&p, 11 * MIB) && !release(p));
+}
+
+static void by_version(void) {
+  int (*alloc)(void **, size_t);
+  void *p;
+  *(void **)&alloc = dlvsym(open_library("libcudart.so.13"), "cudaMalloc", "libcudart.so.13");
+  CHECK(alloc && !alloc(&p, 4 * MIB));
+  CHECK(!dlvsym(open_library("libcudart.so.13"), "cudaMalloc", "libcudart.so.9"));
+}
+
+/* as a static runtime does: the driver's functions by cuGetProcAddress, and that by itself */
+static void by_proc_address(void) {
+  int (*find)(const char *, void **, int, dptr, int *), (*other)(const char *, void **, int, dptr);
+  int (*alloc)(dptr *, size_t), (*release)(dptr), (*async)(dptr *, size_t, void *);
+  dptr p, q;
+  *(void **)&find = find_in(open_library("libcuda.so.1"), "cuGetProcAddress_v2");
+  CHECK(!find("cuGetProcAddress", (void **)&find, 12000, 0, NULL));
+  CHECK(!find("cuGetProcAddress", (void **)&other, 11030, 0, NULL));
+  CHECK(!other("cuMemAlloc", (void **)&alloc, 3020, 0));
+  CHECK(!find("cuMemFree", (void **)&release, 3020, 0, NULL));
+  CHECK(!find("cuMemAllocAsync", (void **)&async, 11020, 2, NULL));
+  CHECK(find("cuNothing", (void **)&other, 11020, 0, NULL) == 500);
+  CHECK(!alloc(&p, 5 * MIB) && !alloc(&q, 3 * MIB) && !release(p));
+  CHECK(!async(&p, 7 * MIB, (void *)2));
+}
+
+/* two runtimes in one program: each gets the calls that are meant for it */
+static void two_runtimes(void) {
+  void *a = open_library("libcudart.so.13"), *b = open_library("./other/libcudart.so.12");
+  int (*calls)(void);
+  by_dlsym(a);
+  *(void **)&calls = find_in(a, "cudart_calls");
+  CHECK(calls() == 3);
+  by_dlsym(b);
+  CHECK(calls() == 3);
+  *(void **)&calls = find_in(b, "cudart_calls");
+  CHECK(calls() == 3);
+}
+
+/* PyTorch's pluggable allocator, as PyTorch calls it: the library, then its functions */
+static void pluggable(const char *library) {
+  void *(*alloc)(size_t, int, void *);
+  void (*release)(void *, size_t, int, void *), (*empty)(void), (*fraction)(double, int);
+  void (*record)(void *, void *);
+  long long (*stat)(int, const char *);
+  void *cudart = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL), *lib = open_library(library);
+  void *p, *q, *r;
+  CHECK(cudart);
+  *(void **)&alloc = find_in(lib, "vram_torch_malloc");
+  *(void **)&release = find_in(lib, "vram_torch_free");
+  *(void **)&empty = find_in(lib, "vram_torch_empty_cache");
+  *(void **)&fraction = find_in(lib, "vram_torch_memory_fraction");
+  *(void **)&record = find_in(lib, "vram_torch_record_stream");
+  *(void **)&stat = find_in(lib, "vram_torch_stat");
+  p = alloc(1000, 0, NULL);
+  q = alloc(5 * MIB, 0, NULL);
+  CHECK(p && q && stat(0, "reserved_bytes.all.current") == 22 * MIB);
+  CHECK(stat(0, "allocated_bytes.all.current") == 1024 + 5 * MIB);
+  CHECK(stat(0, "reserved_bytes.small_pool.peak") == 2 * MIB && stat(0, "nothing") == -1);
+  record(q, (void *)8); /* a runtime without events: nothing happens */
+  release(q, 5 * MIB, 0, NULL);
+  CHECK(alloc(5 * MIB, 0, NULL) == q);
+  fraction(30.0 / 1024, 0);
+  r = alloc(40 * MIB, 0, NULL);
+  CHECK(!r && stat(0, "num_ooms") == 1); /* and a report on standard error */
+  CHECK(!alloc(8, 1, NULL));             /* there is one device */
+  release(p, 1000, 0, NULL);
+  release(p, 1000, 0, NULL); /* twice: nothing happens */
+  empty();
+  CHECK(stat(0, "segment.all.current") == 1);
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "";
+#define MODE(name) (!strcmp(mode, name))
+#ifdef LINKED
+  void *p;
+  if (MODE("one"))
+    CHECK(!cudaMalloc(&p, MIB));
+  else if (MODE("kinds"))
+    every_kind();
+  else if (MODE("vmm"))
+    vmm();
+  else if (MODE("async"))
+    stream_ordered();
+  else if (MODE("threads"))
+    threads();
+  else if (MODE("fork"))
+    forks(argv[0]);
+  else if (MODE("context"))
+    contexts();
+  else if (MODE("entry"))
+    entry_point();
+  else if (MODE("oom"))
+    out_of_memory();
+  else if (MODE("reset"))
+    CHECK(!cudaMalloc(&p, MIB) && !cudaDeviceReset() && !cudaMalloc(&p, 2 * MIB));
+  else if (argc > 2 && !MODE("torch")) { /* its end: some memory before it */
+    CHECK(!cudaMalloc(&p, 13 * MIB));
+    if (MODE("exit"))
+      exit(atoi(argv[2]));
+    else if (MODE("_exit"))
+      _exit(atoi(argv[2]));
+    else if (MODE("signal"))
+      raise(atoi(argv[2]));
+    else if (MODE("crash"))
+      *(volatile int *)(size_t)atoi(argv[2]) = 1;
+    else if (MODE("wait")) {
+      printf("ready\n");
+      fflush(stdout);
+      pause();
+    }
+  } else
+#endif
+      if (MODE("dlsym"))
+    by_dlsym(open_library("libcudart.so.13"));
+  else if (MODE("dlvsym"))
+    by_version();
+  else if (MODE("proc"))
+    by_proc_address();
+  else if (MODE("two"))
+    two_runtimes();
+  else if (MODE("torch"))
+    pluggable(argv[2]);
+  else if (MODE("absent")) { /* nobody has it: nobody is told otherwise */
+    CHECK(!dlsym(RTLD_DEFAULT, "cudaMalloc") && dlerror());
+    CHECK(!dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
+  } else if (strcmp(mode, "nothing"))
+    return 97;
+  return 0;
+}

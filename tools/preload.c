@@ -1,0 +1,1343 @@
+/* The library that `vram run` puts before a program (LD_PRELOAD): it stands before the CUDA runtime
+   and the CUDA driver, passes every call on and counts those that give or take memory.
+
+   A program reaches CUDA in one of these ways, and each leads through here:
+     linked with it                  the functions below have CUDA's names and are found first
+     dlopen and dlsym                dlsym and dlvsym are here, too
+     cuGetProcAddress,               are among the functions below, and give out those below
+     cudaGetDriverEntryPoint
+     a static CUDA runtime           does the second, then the third
+   A call counts once: what a function of CUDA calls inside is not looked at.
+
+   It needs nothing but the C library, makes no call that waits for the device, prints nothing, and
+   without VRAM_RUN in the environment does nothing. */
+#if __SIZEOF_POINTER__ < 8
+typedef int vram_run_needs_64_bit;
+#else
+#define _GNU_SOURCE
+#define VRAM_IMPLEMENTATION
+#define VRAM_CUDA_IMPLEMENTATION
+#define VRAM_STATIC
+#include "preload.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+enum { FAILED_NO_FUNCTION = 801, SUCCESS = 0, OUT_OF_MEMORY = 2, SHUT_DOWN = 4 };
+typedef unsigned long long devptr;
+#define NUMBER(p) ((uint64_t)(uintptr_t)(p))
+
+static __thread int inside; /* this thread is in a call that counts, or must not */
+static __thread int asking; /* in one that looks for functions */
+
+/* ---- finding functions without dlsym, which stands here itself */
+
+static uint32_t gnu_hash(const char *name) {
+  uint32_t h = 5381;
+  while (*name)
+    h = h * 33 + (unsigned char)*name++;
+  return h;
+}
+
+typedef struct lookup {
+  const char *name;
+  void *found;
+} lookup;
+
+static int is_here(const struct dl_phdr_info *o) {
+  const ElfW(Addr) here = (ElfW(Addr))(uintptr_t)&is_here;
+  ElfW(Half) i;
+  for (i = 0; i < o->dlpi_phnum; i++)
+    if (o->dlpi_phdr[i].p_type == PT_LOAD &&
+        here - o->dlpi_addr - o->dlpi_phdr[i].p_vaddr < o->dlpi_phdr[i].p_memsz)
+      return 1;
+  return 0;
+}
+
+/* A function that an object other than this one exports. */
+static int look_in(struct dl_phdr_info *o, size_t size, void *user) {
+  lookup *l = (lookup *)user;
+  const ElfW(Dyn) *d = NULL;
+  const ElfW(Sym) *symbol = NULL;
+  const char *text = NULL;
+  const uint32_t *gnu = NULL, *sysv = NULL;
+  uint32_t hash, i;
+  (void)size;
+  for (i = 0; i < o->dlpi_phnum; i++)
+    if (o->dlpi_phdr[i].p_type == PT_DYNAMIC)
+      d = (const ElfW(Dyn) *)(uintptr_t)(o->dlpi_addr + o->dlpi_phdr[i].p_vaddr);
+  if (!d || is_here(o))
+    return 0;
+  for (; d->d_tag != DT_NULL; d++) {
+    /* some loaders have added the base by now, others leave it as it is in the file */
+    const ElfW(Addr) at =
+        d->d_un.d_ptr < o->dlpi_addr ? d->d_un.d_ptr + o->dlpi_addr : d->d_un.d_ptr;
+    if (d->d_tag == DT_SYMTAB)
+      symbol = (const ElfW(Sym) *)(uintptr_t)at;
+    else if (d->d_tag == DT_STRTAB)
+      text = (const char *)(uintptr_t)at;
+    else if (d->d_tag == DT_GNU_HASH)
+      gnu = (const uint32_t *)(uintptr_t)at;
+    else if (d->d_tag == DT_HASH)
+      sysv = (const uint32_t *)(uintptr_t)at;
+  }
+  if (!symbol || !text)
+    return 0;
+#define IS_IT(s)                                                                                   \
+  ((s)->st_shndx != SHN_UNDEF && (s)->st_value && ELF64_ST_TYPE((s)->st_info) == STT_FUNC &&       \
+   !strcmp(text + (s)->st_name, l->name))
+  if (gnu) {
+    const uint32_t *bucket = gnu + 4 + gnu[2] * (sizeof(ElfW(Addr)) / 4), *chain = bucket + gnu[0];
+    hash = gnu_hash(l->name);
+    i = gnu[0] ? bucket[hash % gnu[0]] : 0;
+    for (; i >= gnu[1] && i; i++) {
+      if ((chain[i - gnu[1]] | 1) == (hash | 1) && IS_IT(&symbol[i]))
+        return l->found = (void *)(uintptr_t)(o->dlpi_addr + symbol[i].st_value), 1;
+      if (chain[i - gnu[1]] & 1)
+        break;
+    }
+  } else if (sysv)
+    for (i = 0; i < sysv[1]; i++)
+      if (IS_IT(&symbol[i]))
+        return l->found = (void *)(uintptr_t)(o->dlpi_addr + symbol[i].st_value), 1;
+  return 0;
+}
+
+/* The first object in the order of loading, whether or not its names are global. */
+static void *find_anywhere(const char *name) {
+  lookup l;
+  l.name = name;
+  l.found = NULL;
+  dl_iterate_phdr(look_in, &l);
+  return l.found;
+}
+
+typedef void *(*dlsym_function)(void *handle, const char *name);
+typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
+
+static dlsym_function real_dlsym(void) {
+  static dlsym_function real;
+  void *found;
+  if (!real) {
+    found = find_anywhere("dlsym");
+    memcpy(&real, &found, sizeof found);
+  }
+  return real;
+}
+
+static dlvsym_function real_dlvsym(void) {
+  static dlvsym_function real;
+  void *found;
+  if (!real) {
+    found = find_anywhere("dlvsym");
+    memcpy(&real, &found, sizeof found);
+  }
+  return real;
+}
+
+/* ---- the functions that are here, and where their calls go on */
+
+/* X(name) */
+#define NAMES(X)                                                                                   \
+  X(cudaMalloc)                                                                                    \
+  X(cudaMallocPitch)                                                                               \
+  X(cudaMalloc3D)                                                                                  \
+  X(cudaMallocArray)                                                                               \
+  X(cudaMalloc3DArray)                                                                             \
+  X(cudaMallocMipmappedArray)                                                                      \
+  X(cudaMallocManaged)                                                                             \
+  X(cudaMallocAsync)                                                                               \
+  X(cudaMallocAsync_ptsz)                                                                          \
+  X(cudaMallocFromPoolAsync)                                                                       \
+  X(cudaMallocFromPoolAsync_ptsz)                                                                  \
+  X(cudaMallocHost)                                                                                \
+  X(cudaHostAlloc)                                                                                 \
+  X(cudaHostRegister)                                                                              \
+  X(cudaHostUnregister)                                                                            \
+  X(cudaFree)                                                                                      \
+  X(cudaFreeAsync)                                                                                 \
+  X(cudaFreeAsync_ptsz)                                                                            \
+  X(cudaFreeArray)                                                                                 \
+  X(cudaFreeMipmappedArray)                                                                        \
+  X(cudaFreeHost)                                                                                  \
+  X(cudaIpcOpenMemHandle)                                                                          \
+  X(cudaIpcCloseMemHandle)                                                                         \
+  X(cudaMemPoolCreate)                                                                             \
+  X(cudaMemPoolDestroy)                                                                            \
+  X(cudaMemPoolTrimTo)                                                                             \
+  X(cudaDeviceReset)                                                                               \
+  X(cudaDeviceSynchronize)                                                                         \
+  X(cudaStreamSynchronize)                                                                         \
+  X(cudaStreamSynchronize_ptsz)                                                                    \
+  X(cudaGraphAddMemAllocNode)                                                                      \
+  X(cudaGetDriverEntryPoint)                                                                       \
+  X(cudaGetDriverEntryPoint_ptsz)                                                                  \
+  X(cudaGetDriverEntryPointByVersion)                                                              \
+  X(cudaGetDriverEntryPointByVersion_ptsz)                                                         \
+  X(cuMemAlloc_v2)                                                                                 \
+  X(cuMemAllocPitch_v2)                                                                            \
+  X(cuMemAllocManaged)                                                                             \
+  X(cuMemAllocAsync)                                                                               \
+  X(cuMemAllocAsync_ptsz)                                                                          \
+  X(cuMemAllocFromPoolAsync)                                                                       \
+  X(cuMemAllocFromPoolAsync_ptsz)                                                                  \
+  X(cuMemFree_v2)                                                                                  \
+  X(cuMemFreeAsync)                                                                                \
+  X(cuMemFreeAsync_ptsz)                                                                           \
+  X(cuMemHostAlloc)                                                                                \
+  X(cuMemAllocHost_v2)                                                                             \
+  X(cuMemFreeHost)                                                                                 \
+  X(cuMemHostRegister)                                                                             \
+  X(cuMemHostRegister_v2)                                                                          \
+  X(cuMemHostUnregister)                                                                           \
+  X(cuArrayCreate_v2)                                                                              \
+  X(cuArray3DCreate_v2)                                                                            \
+  X(cuArrayDestroy)                                                                                \
+  X(cuMipmappedArrayCreate)                                                                        \
+  X(cuMipmappedArrayDestroy)                                                                       \
+  X(cuMemCreate)                                                                                   \
+  X(cuMemRelease)                                                                                  \
+  X(cuMemMap)                                                                                      \
+  X(cuMemUnmap)                                                                                    \
+  X(cuMemRetainAllocationHandle)                                                                   \
+  X(cuMemImportFromShareableHandle)                                                                \
+  X(cuMemPoolCreate)                                                                               \
+  X(cuMemPoolDestroy)                                                                              \
+  X(cuMemPoolTrimTo)                                                                               \
+  X(cuIpcOpenMemHandle)                                                                            \
+  X(cuIpcOpenMemHandle_v2)                                                                         \
+  X(cuIpcCloseMemHandle)                                                                           \
+  X(cuDevicePrimaryCtxReset)                                                                       \
+  X(cuDevicePrimaryCtxReset_v2)                                                                    \
+  X(cuCtxDestroy)                                                                                  \
+  X(cuCtxDestroy_v2)                                                                               \
+  X(cuCtxSynchronize)                                                                              \
+  X(cuStreamSynchronize)                                                                           \
+  X(cuStreamSynchronize_ptsz)                                                                      \
+  X(cuGraphAddMemAllocNode)                                                                        \
+  X(cuGetProcAddress)                                                                              \
+  X(cuGetProcAddress_v2)
+
+enum {
+#define X(name) AT_##name,
+  NAMES(X)
+#undef X
+      NAME_COUNT
+};
+static const char *const name_of[] = {
+#define X(name) #name,
+    NAMES(X)
+#undef X
+};
+
+/* Calls from an object (its addresses) go on to `real`: two of them may use two runtimes. */
+typedef struct route {
+  uintptr_t from, to;
+  void *real;
+} route;
+enum { ROUTES = 8 };
+static struct {
+  route route[ROUTES];
+  uint32_t nroute;
+  void *given; /* what dlsym or the like found last, for whom the pointer was handed on to */
+} target[NAME_COUNT];
+static pthread_mutex_t route_lock = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct object {
+  uintptr_t at, from, to; /* asked for; the object that has it */
+  char path[1024];
+  int main, here;
+} object;
+
+static int object_visit(struct dl_phdr_info *info, size_t size, void *user) {
+  object *o = (object *)user;
+  uintptr_t from = UINTPTR_MAX, to = 0;
+  ElfW(Half) i;
+  (void)size;
+  for (i = 0; i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_LOAD) {
+      const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+      from = start < from ? start : from;
+      to = start + info->dlpi_phdr[i].p_memsz > to ? start + info->dlpi_phdr[i].p_memsz : to;
+    }
+  if (o->at >= from && o->at < to) {
+    o->from = from;
+    o->to = to;
+    o->here = is_here(info);
+    snprintf(o->path, sizeof o->path, "%s", info->dlpi_name ? info->dlpi_name : "");
+    return 1;
+  }
+  o->main = 0; /* the first one is the program */
+  return 0;
+}
+
+static int object_of(object *o, const void *address) {
+  memset(o, 0, sizeof *o);
+  o->at = (uintptr_t)address;
+  o->main = 1;
+  return dl_iterate_phdr(object_visit, o);
+}
+
+static void set_route(int which, const object *o, void *real) {
+  uint32_t i;
+  pthread_mutex_lock(&route_lock);
+  for (i = 0; i < target[which].nroute && target[which].route[i].from != o->from; i++)
+    ;
+  if (i < ROUTES) {
+    target[which].route[i].real = real;
+    target[which].route[i].from = o->from;
+    target[which].route[i].to = o->to;
+    if (i == target[which].nroute)
+      __atomic_store_n(&target[which].nroute, i + 1, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&route_lock);
+}
+
+static int is_ours(const void *function) {
+  object o;
+  return function && object_of(&o, function) && o.here;
+}
+
+/* As the loader would bind it without this library: global names, then those of the caller's own
+   libraries; then whatever there is. */
+static void *resolve(int which, const void *caller) {
+  const dlsym_function find = real_dlsym();
+  const char *name = name_of[which];
+  void *real = find ? find(RTLD_NEXT, name) : NULL, *handle;
+  object o;
+  const int known = object_of(&o, caller);
+  if (!real && find && known && *o.path) {
+    handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle) {
+      real = find(handle, name);
+      dlclose(handle); /* it was open before */
+    }
+  }
+  if (real && is_ours(real))
+    real = NULL;
+  if (!real)
+    real = target[which].given ? target[which].given : find_anywhere(name);
+  if (real && known)
+    set_route(which, &o, real);
+  return real;
+}
+
+static void *real_of(int which, const void *caller) {
+  const uint32_t n = __atomic_load_n(&target[which].nroute, __ATOMIC_ACQUIRE);
+  const uintptr_t at = (uintptr_t)caller;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (at >= target[which].route[i].from && at < target[which].route[i].to)
+      return target[which].route[i].real;
+  return resolve(which, caller);
+}
+
+/* ---- the section of this process */
+
+static run_file *file;
+static run_section *section; /* NULL: not yet, or none */
+static pthread_mutex_t section_lock = PTHREAD_MUTEX_INITIALIZER;
+static int counting; /* 0: not known yet, 1: in `section`, -1: no */
+static vram_cuda_api api;
+static int api_tries;
+static int pools; /* memory pools were used */
+
+static void append_report(const char *text, uint64_t n) {
+  run_section *s = section;
+  const uint32_t at = s->last;
+  if (n > RUN_REPORT - 1 - at)
+    n = RUN_REPORT - 1 - at;
+  memcpy(s->report + at, text, n);
+  s->report[at + n] = 0;
+  s->last = at + (uint32_t)n;
+}
+
+static int write_report(void *user, const char *text, uint64_t n) {
+  (void)user;
+  append_report(text, n);
+  return 0;
+}
+static const vram_sink report_sink = {write_report, NULL};
+
+static void *find_real(void *user, vram_cuda_library lib, const char *symbol) {
+  const dlsym_function find = real_dlsym();
+  void *real = NULL;
+  (void)user;
+  if (find && lib != VRAM_CUDA_LIB_NVML)
+    real = find(RTLD_NEXT, symbol);
+  return real ? real : find_anywhere(symbol);
+}
+
+/* The functions that the tracker calls, of libraries that the program has loaded. The runtime loads
+   the driver at its first call. */
+static void fill_api(void) {
+  if (api.cu_StreamIsCapturing || api_tries > 8)
+    return;
+  api_tries++;
+  vram_cuda_api_fill(&api, find_real, NULL, 1);
+  /* the driver's leave cudaGetLastError alone */
+  if (api.cu_StreamIsCapturing)
+    api.cuda_StreamIsCapturing = NULL;
+  if (api.cu_MemPoolGetAttribute)
+    api.cuda_MemPoolGetAttribute = NULL;
+  if (api.cu_MemGetInfo)
+    api.cuda_MemGetInfo = api.cu_MemGetInfo;
+}
+
+static void process_name(char *to, size_t cap) {
+  const int fd = open("/proc/self/cmdline", O_CLOEXEC);
+  ssize_t n = fd < 0 ? 0 : read(fd, to, cap - 1), i;
+  if (fd >= 0)
+    close(fd);
+  n = n < 0 ? 0 : n;
+  while (n && !to[n - 1])
+    n--;
+  for (i = 0; i < n; i++)
+    if ((unsigned char)to[i] < 32)
+      to[i] = ' ';
+  to[n] = 0;
+}
+
+static int open_file(const char *path) {
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd >= 0 && !file) {
+    void *at = mmap(NULL, RUN_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    file = at == MAP_FAILED ? NULL : (run_file *)at;
+    if (file && (file->magic != RUN_MAGIC || file->layout != RUN_LAYOUT)) {
+      munmap(at, RUN_HEAD);
+      file = NULL;
+    }
+  }
+  return fd;
+}
+
+/* Under section_lock; what `counting` becomes. */
+static int open_section(void) {
+  const char *path = getenv(RUN_VARIABLE);
+  const int fd = path && *path ? open_file(path) : -1;
+  uint32_t i = file ? __atomic_fetch_add(&file->section, 1, __ATOMIC_RELAXED) : RUN_SECTIONS;
+  vram_cuda_options o;
+  vram_error err;
+  void *at;
+  int result = -1;
+  if (fd >= 0 && i < RUN_SECTIONS) {
+    at = mmap((void *)(uintptr_t)(RUN_ADDRESS + i * RUN_SPAN), RUN_SPAN, PROT_READ | PROT_WRITE,
+              MAP_SHARED, fd, (off_t)(RUN_HEAD + i * RUN_SPAN));
+    if (at != MAP_FAILED) {
+      run_section *s = (run_section *)at;
+      s->address = NUMBER(at);
+      s->pid = getpid();
+      s->parent = getppid();
+      process_name(s->command, sizeof s->command);
+      o = run_options(file);
+      o.log = &report_sink;
+      section = s;
+      fill_api();
+      if (!vram_cuda_tracker_init(&s->tracker, &api, &o, (char *)at + run_tracker_at(),
+                                  RUN_SPAN - run_tracker_at(), &err)) {
+        s->magic = RUN_MAGIC;
+        __atomic_store_n(&s->ready, 1, __ATOMIC_RELEASE);
+        result = 1;
+      }
+    }
+  }
+  if (fd >= 0)
+    close(fd);
+  return result;
+}
+
+/* NULL: nothing counts */
+static vram_cuda_tracker *track(void) {
+  if (!__atomic_load_n(&counting, __ATOMIC_ACQUIRE)) {
+    pthread_mutex_lock(&section_lock);
+    if (!counting) {
+      inside++;
+      __atomic_store_n(&counting, open_section(), __ATOMIC_RELEASE);
+      inside--;
+    }
+    pthread_mutex_unlock(&section_lock);
+  }
+  return counting > 0 ? &section->tracker : NULL;
+}
+
+/* ---- who called */
+
+enum { SITES = 1 << 14, FRAMES = 32 };
+static struct {
+  uint64_t key;
+  uint32_t owner;
+} site[SITES];
+static pthread_mutex_t site_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A text in the section; NULL: no room. */
+static const char *keep(const char *text) {
+  run_section *s = section;
+  const size_t n = strlen(text) + 1;
+  char *to = (char *)s + run_tracker_at() - RUN_TEXTS + s->texts;
+  if (n > RUN_TEXTS - s->texts)
+    return NULL;
+  memcpy(to, text, n);
+  s->texts += (uint32_t)n;
+  return to;
+}
+
+static void describe(const void *pc, char *place, size_t place_cap, char *name, size_t name_cap) {
+  const char *base;
+  Dl_info info;
+  *name = 0;
+  memset(&info, 0, sizeof info);
+  /* the call, not what follows it */
+  if (!dladdr((const char *)pc - 1, &info) || !info.dli_fname) {
+    snprintf(place, place_cap, "%p", pc);
+    return;
+  }
+  base = strrchr(info.dli_fname, '/');
+  snprintf(place, place_cap, "%s+0x%lx", base ? base + 1 : info.dli_fname,
+           (unsigned long)((uintptr_t)pc - (uintptr_t)info.dli_fbase));
+  if (info.dli_sname)
+    snprintf(name, name_cap, "%s", info.dli_sname);
+}
+
+static uint32_t new_site(vram_cuda_tracker *t, void *const *frame, uint32_t n) {
+  char place[512], name[512], text[2048] = "";
+  const char *kept, *called = NULL;
+  uint32_t i, owner;
+  size_t used = 0;
+  describe(frame[0], place, sizeof place, text, sizeof text);
+  for (i = 1; i < n; i++) {
+    char other[512];
+    used = strlen(text);
+    describe(frame[i], other, sizeof other, name, sizeof name);
+    snprintf(text + used, sizeof text - used, " < %s", *name ? name : other);
+  }
+  pthread_mutex_lock(&site_lock);
+  kept = keep(place);
+  if (*text)
+    called = keep(text);
+  owner = kept ? vram_cuda_site(t, kept, 0, called) : 0;
+  pthread_mutex_unlock(&site_lock);
+  return owner;
+}
+
+static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
+  void *frame[FRAMES + 8];
+  uint32_t n = 1, i, k = 0;
+  uint64_t key;
+  frame[0] = caller;
+  if (file->stack > 1) {
+    const int depth = backtrace(frame, FRAMES + 8);
+    while (k < (uint32_t)depth && frame[k] != caller)
+      k++; /* this library's own */
+    if (k == (uint32_t)depth)
+      frame[k = 0] = caller;
+    else
+      n = (uint32_t)depth - k < file->stack ? (uint32_t)depth - k : file->stack;
+  }
+  for (key = 1, i = 0; i < n; i++)
+    key = (key ^ NUMBER(frame[k + i])) * UINT64_C(0x9e3779b97f4a7c15);
+  key |= 1;
+  for (i = 0; i < 16; i++) {
+    const uint32_t at = ((uint32_t)(key >> 40) + i) % SITES;
+    const uint64_t seen = __atomic_load_n(&site[at].key, __ATOMIC_ACQUIRE);
+    uint32_t owner;
+    if (seen == key)
+      return site[at].owner;
+    if (seen)
+      continue;
+    owner = new_site(t, frame + k, n);
+    pthread_mutex_lock(&site_lock);
+    if (!site[at].key) {
+      site[at].owner = owner;
+      __atomic_store_n(&site[at].key, key, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&site_lock);
+    return owner;
+  }
+  return new_site(t, frame + k, n);
+}
+
+/* ---- a call on its way */
+
+typedef struct call {
+  vram_cuda_tracker *t; /* NULL: it does not count */
+  void *caller, *real;
+  vram_cuda_record record;
+  uint32_t object; /* as `before` of the tracker gave it */
+  int known, device, driver;
+} call;
+
+static int enter(call *c, int which, void *caller) {
+  c->caller = caller;
+  c->real = real_of(which, caller);
+  c->driver = name_of[which][2] != 'd';
+  c->t = inside ? NULL : track();
+  c->known = c->device = 0;
+  c->object = 0;
+  return c->real != NULL;
+}
+
+/* The device of this thread's context. */
+static uint32_t device_of(const call *c) {
+  static int (*driver)(int *);
+  static int tries;
+  int device = 0;
+  void *found;
+  if (!c->driver && api.cuda_GetDevice)
+    return api.cuda_GetDevice(&device) ? 0 : (uint32_t)device;
+  if (!driver && tries < 8) {
+    tries++;
+    found = find_real(NULL, VRAM_CUDA_LIB_DRIVER, "cuCtxGetDevice");
+    memcpy(&driver, &found, sizeof found);
+  }
+  if (driver)
+    return driver(&device) ? 0 : (uint32_t)device;
+  return api.cuda_GetDevice && !api.cuda_GetDevice(&device) ? (uint32_t)device : 0;
+}
+
+static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t bytes,
+                   const void *stream) {
+  const int host = kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED;
+  if (status != OUT_OF_MEMORY)
+    return;
+  pthread_mutex_lock(&section_lock);
+  section->last = 0;
+  section->report[0] = 0;
+  section->reports++;
+  pthread_mutex_unlock(&section_lock);
+  vram_cuda_on_oom(c->t, kind, host ? VRAM_HOST : device_of(c), bytes, NUMBER(stream),
+                   owner_of(c->t, c->caller));
+}
+
+static void allocated(const call *c, int status, vram_cuda_kind kind, uint64_t address,
+                      uint64_t bytes, uint64_t block) {
+  fill_api();
+  if (status)
+    failed(c, status, kind, bytes, NULL);
+  else
+    vram_cuda_on_alloc(c->t, kind, device_of(c), address, bytes, block, owner_of(c->t, c->caller));
+}
+
+/* pool NULL: the current one of the device */
+static void allocated_async(const call *c, int status, uint64_t address, uint64_t bytes, void *pool,
+                            void *stream) {
+  static int (*driver)(void **, int);
+  const uint32_t device = device_of(c);
+  void *found;
+  fill_api();
+  if (status) {
+    failed(c, status, VRAM_CUDA_ASYNC, bytes, stream);
+    return;
+  }
+  if (vram_cuda_capturing(&api, stream)) {
+    vram_cuda_on_graph(c->t, bytes);
+    return;
+  }
+  pools = 1;
+  if (!pool && !driver) {
+    found = find_real(NULL, VRAM_CUDA_LIB_DRIVER, "cuDeviceGetMemPool");
+    memcpy(&driver, &found, sizeof found);
+  }
+  if (!pool && (!driver || driver(&pool, (int)device)) && api.cuda_DeviceGetMemPool)
+    (void)api.cuda_DeviceGetMemPool(&pool, (int)device);
+  vram_cuda_on_pool_alloc(c->t, NUMBER(pool), device, NUMBER(stream), address, bytes,
+                          owner_of(c->t, c->caller));
+}
+
+static void freeing(call *c, uint64_t address) {
+  c->known = vram_cuda_on_free(c->t, address, &c->record);
+}
+/* after the end of CUDA in this process nothing is left, whatever the call says */
+static int is_gone(int status) { return status == SUCCESS || status == SHUT_DOWN; }
+static void freed(const call *c, int status) {
+  if (c->known)
+    vram_cuda_on_freed(c->t, &c->record, is_gone(status));
+}
+
+/* What is allocated in a context goes with it. */
+typedef struct doomed {
+  uint64_t bytes; /* of this list */
+  uint32_t n;
+  vram_cuda_record record[1];
+} doomed;
+
+static doomed *doom(const call *c, void *context) {
+  static int (*ask)(void *, int, devptr);
+  vram_allocation *list;
+  doomed *d;
+  uint32_t n = vram_ledger_live(&c->t->ledger, NULL, 0), i;
+  uint64_t bytes;
+  void *found, *at;
+  if (!ask) {
+    found = find_real(NULL, VRAM_CUDA_LIB_DRIVER, "cuPointerGetAttribute");
+    memcpy(&ask, &found, sizeof found);
+  }
+  if (!ask || !n)
+    return NULL;
+  bytes = sizeof *d + (uint64_t)n * (sizeof *list + sizeof d->record[0]);
+  at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return NULL;
+  d = (doomed *)at;
+  d->bytes = bytes;
+  list = (vram_allocation *)(void *)&d->record[n];
+  i = vram_ledger_live(&c->t->ledger, list, n);
+  n = i < n ? i : n;
+  for (i = 0; i < n; i++) {
+    void *of = NULL;
+    if (list[i].kind != VRAM_CUDA_VMM && !ask(&of, 1, list[i].address) && of == context &&
+        vram_cuda_on_free(c->t, list[i].address, &d->record[d->n]))
+      d->n++;
+  }
+  return d;
+}
+
+static void doomed_done(const call *c, doomed *d, int status) {
+  uint32_t i;
+  if (!d)
+    return;
+  for (i = 0; i < d->n; i++)
+    vram_cuda_on_freed(c->t, &d->record[i], is_gone(status));
+  munmap(d, d->bytes);
+}
+
+/* ---- the functions */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters of functions and statements are no
+   expressions */
+/* name, its parameters, the arguments for the real one, what is done before it and after it, with
+   the call c and its status */
+#define CALL(name, parameters, arguments, before, after)                                           \
+  EXPORT int name parameters;                                                                      \
+  EXPORT int name parameters {                                                                     \
+    int(*real) parameters, status;                                                                 \
+    call c;                                                                                        \
+    if (!enter(&c, AT_##name, __builtin_return_address(0)))                                        \
+      return FAILED_NO_FUNCTION;                                                                   \
+    memcpy(&real, &c.real, sizeof real);                                                           \
+    if (c.t) {                                                                                     \
+      inside++;                                                                                    \
+      before;                                                                                      \
+      status = real arguments;                                                                     \
+      after;                                                                                       \
+      inside--;                                                                                    \
+      return status;                                                                               \
+    }                                                                                              \
+    return real arguments;                                                                         \
+  }
+#define NOTHING (void)0
+#define ALLOC_BLOCK(kind, address, bytes, block)                                                   \
+  allocated(&c, status, kind, status ? 0 : NUMBER(address), bytes, status ? 0 : (block))
+#define ALLOC(kind, address, bytes)                                                                \
+  allocated(&c, status, kind, status ? 0 : NUMBER(address), bytes, 0)
+#define FREE(name, type) CALL(name, (type p), (p), freeing(&c, NUMBER(p)), freed(&c, status))
+#define FREE_ON(name, type)                                                                        \
+  CALL(name, (type p, void *stream), (p, stream), freeing(&c, NUMBER(p)), freed(&c, status))
+#define WAIT(name, parameters, arguments)                                                          \
+  CALL(name, parameters, arguments, NOTHING, if (pools) vram_cuda_on_pool_read(c.t, 0))
+
+CALL(cudaMalloc, (void **p, size_t n), (p, n), NOTHING, ALLOC(VRAM_CUDA_DEVICE, *p, n))
+CALL(cudaMallocManaged, (void **p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_MANAGED, *p, n))
+CALL(cudaMallocPitch, (void **p, size_t *pitch, size_t width, size_t height),
+     (p, pitch, width, height), NOTHING,
+     ALLOC_BLOCK(VRAM_CUDA_PITCH, *p, (uint64_t)width *height, (uint64_t)*pitch *height))
+CALL(cudaMalloc3D, (vram_cuda_pitched * p, vram_cuda_extent e), (p, e), NOTHING,
+     ALLOC_BLOCK(VRAM_CUDA_PITCH, p->ptr, (uint64_t)e.width *e.height *e.depth,
+                 (uint64_t)p->pitch *e.height *e.depth))
+CALL(cudaMallocHost, (void **p, size_t n), (p, n), NOTHING, ALLOC(VRAM_CUDA_PINNED, *p, n))
+CALL(cudaHostAlloc, (void **p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_PINNED, *p, n))
+CALL(cudaHostRegister, (void *p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_REGISTERED, p, n))
+FREE(cudaFree, void *)
+FREE(cudaFreeHost, void *)
+FREE(cudaFreeArray, void *)
+FREE(cudaFreeMipmappedArray, void *)
+FREE(cudaHostUnregister, void *)
+
+/* Elements of all levels; an extent of 0 is one. */
+static uint64_t elements(uint64_t width, uint64_t height, uint64_t depth, unsigned levels) {
+  uint64_t sum = 0;
+  width = width ? width : 1;
+  height = height ? height : 1;
+  depth = depth ? depth : 1;
+  for (; levels; levels--) {
+    sum += width * height * depth;
+    width = width > 1 ? width / 2 : 1;
+    height = height > 1 ? height / 2 : 1;
+    depth = depth > 1 ? depth / 2 : 1;
+  }
+  return sum;
+}
+static uint64_t channel_bytes(const vram_cuda_channel *c) {
+  return (uint64_t)(c->x + c->y + c->z + c->w) / 8;
+}
+/* sparse, or mapped later: cuMemCreate gives the memory */
+#define NO_MEMORY_OF_ITS_OWN(flags) ((flags)&0xc0u)
+#define ARRAY(count, each, flags)                                                                  \
+  if (!NO_MEMORY_OF_ITS_OWN(flags))                                                                \
+  ALLOC(VRAM_CUDA_ARRAY, *array, (count) * (each))
+CALL(cudaMallocArray,
+     (void **array, const vram_cuda_channel *channel, size_t width, size_t height, unsigned flags),
+     (array, channel, width, height, flags), NOTHING,
+     ARRAY(elements(width, height, 1, 1), channel_bytes(channel), flags))
+CALL(cudaMalloc3DArray,
+     (void **array, const vram_cuda_channel *channel, vram_cuda_extent e, unsigned flags),
+     (array, channel, e, flags), NOTHING,
+     ARRAY(elements(e.width, e.height, e.depth, 1), channel_bytes(channel), flags))
+CALL(cudaMallocMipmappedArray,
+     (void **array, const vram_cuda_channel *channel, vram_cuda_extent e, unsigned levels,
+      unsigned flags),
+     (array, channel, e, levels, flags), NOTHING,
+     ARRAY(elements(e.width, e.height, e.depth, levels), channel_bytes(channel), flags))
+
+#define ALLOC_ON(name, type)                                                                       \
+  CALL(name, (type * p, size_t n, void *stream), (p, n, stream), NOTHING,                          \
+       allocated_async(&c, status, status ? 0 : NUMBER(*p), n, NULL, stream))
+#define ALLOC_FROM(name, type)                                                                     \
+  CALL(name, (type * p, size_t n, void *pool, void *stream), (p, n, pool, stream), NOTHING,        \
+       allocated_async(&c, status, status ? 0 : NUMBER(*p), n, pool, stream))
+ALLOC_ON(cudaMallocAsync, void *)
+ALLOC_ON(cudaMallocAsync_ptsz, void *)
+ALLOC_FROM(cudaMallocFromPoolAsync, void *)
+ALLOC_FROM(cudaMallocFromPoolAsync_ptsz, void *)
+FREE_ON(cudaFreeAsync, void *)
+FREE_ON(cudaFreeAsync_ptsz, void *)
+
+#define POOL_CREATE(name)                                                                          \
+  CALL(name, (void **pool, const vram_cuda_pool_prop *prop), (pool, prop), NOTHING,                \
+       if (!status) vram_cuda_on_pool(c.t, NUMBER(*pool), (uint32_t)prop->location_id))
+#define POOL_DESTROY(name)                                                                         \
+  CALL(name, (void *pool), (pool), c.known = vram_cuda_on_pool_destroy(c.t, NUMBER(pool)),         \
+       if (c.known) vram_cuda_on_pool_destroyed(c.t, NUMBER(pool), is_gone(status)))
+#define POOL_TRIM(name)                                                                            \
+  CALL(name, (void *pool, size_t keep), (pool, keep), NOTHING,                                     \
+       vram_cuda_on_pool_read(c.t, NUMBER(pool)))
+POOL_CREATE(cudaMemPoolCreate)
+POOL_DESTROY(cudaMemPoolDestroy)
+POOL_TRIM(cudaMemPoolTrimTo)
+POOL_CREATE(cuMemPoolCreate)
+POOL_DESTROY(cuMemPoolDestroy)
+POOL_TRIM(cuMemPoolTrimTo)
+
+/* memory pools give back what is above their threshold when the host waits */
+WAIT(cudaDeviceSynchronize, (void), ())
+WAIT(cudaStreamSynchronize, (void *stream), (stream))
+WAIT(cudaStreamSynchronize_ptsz, (void *stream), (stream))
+WAIT(cuCtxSynchronize, (void), ())
+WAIT(cuStreamSynchronize, (void *stream), (stream))
+WAIT(cuStreamSynchronize_ptsz, (void *stream), (stream))
+
+static uint64_t range_of(uint64_t address) {
+  devptr base = 0;
+  size_t n = 0;
+  return address && api.cu_MemGetAddressRange && !api.cu_MemGetAddressRange(&base, &n, address) ? n
+                                                                                                : 0;
+}
+#define IPC_OPEN(name, type)                                                                       \
+  CALL(name, (type * p, vram_cuda_ipc handle, unsigned flags), (p, handle, flags), NOTHING,        \
+       if (!status) vram_cuda_on_open(c.t, NUMBER(*p), range_of(NUMBER(*p))))
+#define IPC_CLOSE(name, type)                                                                      \
+  CALL(name, (type p), (p), c.object = vram_cuda_on_close(c.t, NUMBER(p)),                         \
+       vram_cuda_on_closed(c.t, c.object, is_gone(status)))
+IPC_OPEN(cudaIpcOpenMemHandle, void *)
+IPC_CLOSE(cudaIpcCloseMemHandle, void *)
+IPC_OPEN(cuIpcOpenMemHandle, devptr)
+IPC_OPEN(cuIpcOpenMemHandle_v2, devptr)
+IPC_CLOSE(cuIpcCloseMemHandle, devptr)
+
+CALL(cudaDeviceReset, (void), (), c.device = (int)device_of(&c),
+     if (is_gone(status)) vram_cuda_on_reset(c.t, (uint32_t)c.device))
+CALL(cuDevicePrimaryCtxReset, (int device), (device), NOTHING,
+     if (is_gone(status)) vram_cuda_on_reset(c.t, (uint32_t)device))
+CALL(cuDevicePrimaryCtxReset_v2, (int device), (device), NOTHING,
+     if (is_gone(status)) vram_cuda_on_reset(c.t, (uint32_t)device))
+CALL(cuCtxDestroy, (void *context), (context), doomed *d = doom(&c, context),
+     doomed_done(&c, d, status))
+CALL(cuCtxDestroy_v2, (void *context), (context), doomed *d = doom(&c, context),
+     doomed_done(&c, d, status))
+
+/* as cudaMemAllocNodeParams, CUDA_MEM_ALLOC_NODE_PARAMS */
+typedef struct alloc_node {
+  char pool[88];
+  const void *access;
+  size_t naccess, bytes;
+  void *p;
+} alloc_node;
+#define GRAPH_NODE(name)                                                                           \
+  CALL(name, (void **node, void *graph, void *const *from, size_t nfrom, alloc_node *a),           \
+       (node, graph, from, nfrom, a), NOTHING, if (!status) vram_cuda_on_graph(c.t, a->bytes))
+GRAPH_NODE(cudaGraphAddMemAllocNode)
+GRAPH_NODE(cuGraphAddMemAllocNode)
+
+CALL(cuMemAlloc_v2, (devptr * p, size_t n), (p, n), NOTHING, ALLOC(VRAM_CUDA_DEVICE, *p, n))
+CALL(cuMemAllocManaged, (devptr * p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_MANAGED, *p, n))
+CALL(cuMemAllocPitch_v2, (devptr * p, size_t *pitch, size_t width, size_t height, unsigned each),
+     (p, pitch, width, height, each), NOTHING,
+     ALLOC_BLOCK(VRAM_CUDA_PITCH, *p, (uint64_t)width *height, (uint64_t)*pitch *height))
+CALL(cuMemHostAlloc, (void **p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_PINNED, *p, n))
+CALL(cuMemAllocHost_v2, (void **p, size_t n), (p, n), NOTHING, ALLOC(VRAM_CUDA_PINNED, *p, n))
+CALL(cuMemHostRegister, (void *p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_REGISTERED, p, n))
+CALL(cuMemHostRegister_v2, (void *p, size_t n, unsigned flags), (p, n, flags), NOTHING,
+     ALLOC(VRAM_CUDA_REGISTERED, p, n))
+FREE(cuMemFree_v2, devptr)
+FREE(cuMemFreeHost, void *)
+FREE(cuMemHostUnregister, void *)
+FREE(cuArrayDestroy, void *)
+FREE(cuMipmappedArrayDestroy, void *)
+ALLOC_ON(cuMemAllocAsync, devptr)
+ALLOC_ON(cuMemAllocAsync_ptsz, devptr)
+ALLOC_FROM(cuMemAllocFromPoolAsync, devptr)
+ALLOC_FROM(cuMemAllocFromPoolAsync_ptsz, devptr)
+FREE_ON(cuMemFreeAsync, devptr)
+FREE_ON(cuMemFreeAsync_ptsz, devptr)
+
+/* as CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR */
+typedef struct array_2d {
+  size_t width, height;
+  int format;
+  unsigned channels;
+} array_2d;
+typedef struct array_3d {
+  size_t width, height, depth;
+  int format;
+  unsigned channels, flags;
+} array_3d;
+static uint64_t format_bytes(int format, unsigned channels) {
+  uint64_t each = 1; /* formats of pixels and blocks: about that */
+  if (format == 2 || format == 9 || format == 16)
+    each = 2;
+  else if (format == 3 || format == 10 || format == 32)
+    each = 4;
+  return each * channels;
+}
+CALL(cuArrayCreate_v2, (void **array, const array_2d *a), (array, a), NOTHING,
+     ARRAY(elements(a->width, a->height, 1, 1), format_bytes(a->format, a->channels), 0))
+CALL(cuArray3DCreate_v2, (void **array, const array_3d *a), (array, a), NOTHING,
+     ARRAY(elements(a->width, a->height, a->depth, 1), format_bytes(a->format, a->channels),
+           a->flags))
+CALL(cuMipmappedArrayCreate, (void **array, const array_3d *a, unsigned levels), (array, a, levels),
+     NOTHING,
+     ARRAY(elements(a->width, a->height, a->depth, levels), format_bytes(a->format, a->channels),
+           a->flags))
+
+static void created(const call *c, int status, uint64_t handle, uint64_t bytes,
+                    const vram_cuda_prop *prop) {
+  const uint32_t device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_HOST;
+  fill_api();
+  if (status)
+    failed(c, status, VRAM_CUDA_VMM, bytes, NULL);
+  else
+    vram_cuda_on_create(c->t, handle, device, bytes, owner_of(c->t, c->caller));
+}
+CALL(cuMemCreate, (devptr * handle, size_t n, const vram_cuda_prop *prop, devptr flags),
+     (handle, n, prop, flags), NOTHING, created(&c, status, status ? 0 : *handle, n, prop))
+CALL(cuMemRelease, (devptr handle), (handle), c.object = vram_cuda_on_release(c.t, handle),
+     vram_cuda_on_released(c.t, c.object, is_gone(status)))
+CALL(cuMemMap, (devptr p, size_t n, size_t offset, devptr handle, devptr flags),
+     (p, n, offset, handle, flags), NOTHING, if (!status) vram_cuda_on_map(c.t, p, n, handle))
+CALL(cuMemUnmap, (devptr p, size_t n), (p, n), c.object = vram_cuda_on_unmap(c.t, p, n),
+     vram_cuda_on_unmapped(c.t, c.object, p, n, is_gone(status)))
+CALL(cuMemRetainAllocationHandle, (devptr * handle, void *p), (handle, p), NOTHING,
+     if (!status) vram_cuda_on_retain(c.t, *handle, NUMBER(p)))
+CALL(cuMemImportFromShareableHandle, (devptr * handle, void *from, int type), (handle, from, type),
+     NOTHING, if (!status) vram_cuda_on_retain(c.t, *handle, 0))
+
+/* ---- the functions that give out functions */
+
+static void *instead_of_driver(const char *name, int version, devptr flags, const void *caller,
+                               void *real);
+
+/* Looks for a function: what it finds by dlsym is not to be one of these. */
+#define ASK(name, parameters, arguments, symbol, version, flags)                                   \
+  EXPORT int name parameters;                                                                      \
+  EXPORT int name parameters {                                                                     \
+    void *caller = __builtin_return_address(0), *target_of = real_of(AT_##name, caller);           \
+    int(*real) parameters, status;                                                                 \
+    if (!target_of)                                                                                \
+      return FAILED_NO_FUNCTION;                                                                   \
+    memcpy(&real, &target_of, sizeof real);                                                        \
+    asking++;                                                                                      \
+    status = real arguments;                                                                       \
+    asking--;                                                                                      \
+    if (!status && found && file)                                                                  \
+      *found = instead_of_driver(symbol, version, flags, caller, *found);                          \
+    return status;                                                                                 \
+  }
+ASK(cuGetProcAddress, (const char *symbol, void **found, int version, devptr flags),
+    (symbol, found, version, flags), symbol, version, flags)
+ASK(cuGetProcAddress_v2, (const char *symbol, void **found, int version, devptr flags, int *result),
+    (symbol, found, version, flags, result), symbol, version, flags)
+/* before CUDA 12 without the last argument, which is passed on as it came */
+ASK(cudaGetDriverEntryPoint, (const char *symbol, void **found, devptr flags, int *result),
+    (symbol, found, flags, result), symbol, 99000, flags)
+ASK(cudaGetDriverEntryPoint_ptsz, (const char *symbol, void **found, devptr flags, int *result),
+    (symbol, found, flags, result), symbol, 99000, flags)
+ASK(cudaGetDriverEntryPointByVersion,
+    (const char *symbol, void **found, unsigned version, devptr flags, int *result),
+    (symbol, found, version, flags, result), symbol, (int)version, flags)
+ASK(cudaGetDriverEntryPointByVersion_ptsz,
+    (const char *symbol, void **found, unsigned version, devptr flags, int *result),
+    (symbol, found, version, flags, result), symbol, (int)version, flags)
+
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+static const struct {
+  void (*function)(void);
+} here[] = {
+#define X(name) {(void (*)(void))(name)},
+    NAMES(X)
+#undef X
+};
+
+static int number_of(const char *name) {
+  int i;
+  if (name && name[0] == 'c' && name[1] == 'u')
+    for (i = 0; i < NAME_COUNT; i++)
+      if (!strcmp(name, name_of[i]))
+        return i;
+  return -1;
+}
+
+/* Calls of that function by this caller go to `real`; what he calls instead. */
+static void *instead(int which, const void *caller, void *real) {
+  object o;
+  void *wrapper;
+  memcpy(&wrapper, &here[which].function, sizeof wrapper);
+  if (real == wrapper) /* it was found here */
+    return wrapper;
+  target[which].given = real;
+  if (object_of(&o, caller))
+    set_route(which, &o, real);
+  return wrapper;
+}
+
+/* The driver's functions go by their first names, and the version says which form is meant: the
+   second one since 3.2, or what stands here. */
+static void *instead_of_driver(const char *name, int version, devptr flags, const void *caller,
+                               void *real) {
+  static const struct {
+    const char *name;
+    int since;
+  } second[] = {{"cuMemHostRegister", 6050},
+                {"cuIpcOpenMemHandle", 11000},
+                {"cuDevicePrimaryCtxReset", 11000},
+                {"cuGetProcAddress", 12000}};
+  char text[64];
+  int since = 3020, which = -1;
+  size_t i;
+  if (!real || !name || strlen(name) > 48)
+    return real;
+  for (i = 0; i < sizeof second / sizeof *second; i++)
+    if (!strcmp(name, second[i].name))
+      since = second[i].since;
+  if (flags & 2) { /* the default stream is each thread's own */
+    snprintf(text, sizeof text, "%s_ptsz", name);
+    which = number_of(text);
+  }
+  if (which < 0 && version >= since) {
+    snprintf(text, sizeof text, "%s_v2", name);
+    which = number_of(text);
+  }
+  if (which < 0)
+    which = number_of(name);
+  return which < 0 ? real : instead(which, caller, real);
+}
+
+/* 1: *found is what dlsym gives this caller for a function that is here, NULL if it is nowhere
+   else; 0: the real one knows. */
+static int looked_up(void *handle, const char *name, const char *version, const void *caller,
+                     void **found) {
+  const int which = !file || asking ? -1 : number_of(name);
+  const dlsym_function find = real_dlsym();
+  const dlvsym_function find_version = real_dlvsym();
+  void *real;
+  object o;
+  if (which < 0 || !find || is_ours(caller))
+    return 0;
+  /* RTLD_NEXT is what follows the caller: the program is before this library, others behind it */
+  if (handle == RTLD_NEXT && (!object_of(&o, caller) || !o.main))
+    return 0;
+  if (handle == RTLD_NEXT)
+    real = find(RTLD_NEXT, name);
+  else
+    real = version && find_version ? find_version(handle, name, version) : find(handle, name);
+  if (is_ours(real))
+    real = find(RTLD_NEXT, name);
+  *found = real ? instead(which, caller, real) : NULL;
+  return 1;
+}
+
+/* RTLD_NEXT in the real ones looks at who has called them: they must be jumped to, not called. */
+#if defined(__clang__)
+#define JUMP __attribute__((musttail))
+#define JUMPS
+#else
+#define JUMP
+#define JUMPS __attribute__((optimize("O2")))
+#endif
+
+EXPORT JUMPS void *dlsym(void *restrict handle, const char *restrict name) {
+  dlsym_function real;
+  void *found;
+  if (looked_up(handle, name, NULL, __builtin_return_address(0), &found))
+    return found;
+  real = real_dlsym();
+  JUMP return real(handle, name);
+}
+
+EXPORT JUMPS void *dlvsym(void *restrict handle, const char *restrict name,
+                          const char *restrict version) {
+  dlvsym_function real;
+  void *found;
+  if (looked_up(handle, name, version, __builtin_return_address(0), &found))
+    return found;
+  real = real_dlvsym();
+  JUMP return real(handle, name, version);
+}
+
+/* ---- PyTorch's pluggable allocator
+
+   torch.cuda.memory.CUDAPluggableAllocator(FILE, "vram_torch_malloc", "vram_torch_free"): a
+   vram_pool of each device instead of PyTorch's own. Nothing of vram run is needed; under it the
+   pools' segments and blocks are counted. Environment: VRAM_POOL=torch|best, the policy;
+   VRAM_ALLOC_CONF, options as PYTORCH_ALLOC_CONF has them. */
+
+enum { TORCH_DEVICES = 64, TORCH_BLOCKS = 1 << 18 };
+static vram_cuda_pool torch_pool[TORCH_DEVICES];
+static int torch_state[TORCH_DEVICES]; /* 0: not tried, 1: there, -1: cannot be */
+static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER;
+static vram_cuda_api torch_api;
+static vram_cuda_tracker torch_tracker; /* without vram run */
+static vram_pool_options torch_options;
+
+static void torch_say(const char *text, const char *more) {
+  fprintf(stderr, "vram: %s%s%s\n", text, *more ? ": " : "", more);
+}
+
+static void *torch_memory(uint64_t bytes) {
+  void *at =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at == MAP_FAILED ? NULL : at;
+}
+
+/* Once, under torch_lock. */
+static void torch_begin(void) {
+  const char *policy = getenv("VRAM_POOL"), *conf = getenv("VRAM_ALLOC_CONF");
+  vram_cuda_options o = VRAM_ZERO_INIT;
+  vram_error err;
+  uint64_t bytes;
+  if (policy && !strcmp(policy, "best"))
+    torch_options.policy = VRAM_POOL_BEST;
+  else if (policy && *policy && strcmp(policy, "torch"))
+    torch_say("VRAM_POOL is neither torch nor best; torch is taken", policy);
+  if (conf && vram_pool_config(conf, &torch_options, &err)) {
+    torch_say("VRAM_ALLOC_CONF is not taken", err.text);
+    memset(&torch_options.max_split_size, 0,
+           sizeof torch_options - offsetof(vram_pool_options, max_split_size));
+  }
+  vram_cuda_api_fill(&torch_api, find_real, NULL, 0);
+  if (track())
+    return;
+  o.ledger.live = TORCH_BLOCKS;
+  bytes = vram_cuda_tracker_bytes(&o);
+  (void)vram_cuda_tracker_init(&torch_tracker, &torch_api, &o, torch_memory(bytes), bytes, &err);
+}
+
+/* The pool of a device; NULL: there is none, and it has been said why. */
+static vram_cuda_pool *torch_pool_of(int device) {
+  static int begun;
+  vram_cuda_pool_options o = VRAM_ZERO_INIT;
+  vram_error err;
+  uint64_t bytes;
+  if (device < 0 || device >= TORCH_DEVICES)
+    return NULL;
+  if (__atomic_load_n(&torch_state[device], __ATOMIC_ACQUIRE) == 1)
+    return &torch_pool[device];
+  pthread_mutex_lock(&torch_lock);
+  if (!begun)
+    torch_begin();
+  begun = 1;
+  if (!torch_state[device]) {
+    o.pool = torch_options;
+    o.device = (uint32_t)device;
+    o.blocks = TORCH_BLOCKS;
+    o.tracker = counting > 0 ? &section->tracker : &torch_tracker;
+    bytes = vram_cuda_pool_bytes(&o);
+    err.text[0] = 0;
+    if (vram_cuda_pool_init(&torch_pool[device], &torch_api, &o, torch_memory(bytes), bytes, &err))
+      torch_say("no pool", err.text);
+    torch_pool[device].pool.as.kind = VRAM_CUDA_DEVICE;
+    __atomic_store_n(&torch_state[device], torch_pool[device].lock ? 1 : -1, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&torch_lock);
+  return torch_state[device] == 1 ? &torch_pool[device] : NULL;
+}
+
+/* The owner's name, in the section if there is one. */
+static const char *torch_name(void) {
+  static const char *name;
+  if (!name) {
+    pthread_mutex_lock(&site_lock);
+    name = counting > 0 ? keep("PyTorch") : "PyTorch";
+    pthread_mutex_unlock(&site_lock);
+  }
+  return name;
+}
+
+/* What was had without the pool: more streams or blocks than it has room for. */
+enum { TORCH_OUTSIDE = 4096 };
+static void *torch_outside[TORCH_OUTSIDE];
+
+/* A place that holds `was` holds `now`; 0: there is none. */
+static int torch_swap(const void *was, void *now) {
+  int i, done = 0;
+  pthread_mutex_lock(&torch_lock);
+  for (i = 0; i < TORCH_OUTSIDE && !done; i++)
+    if (torch_outside[i] == was)
+      torch_outside[i] = now, done = 1;
+  pthread_mutex_unlock(&torch_lock);
+  return done;
+}
+
+/* NULL: no memory; PyTorch does not look at that, so it is said on standard error. */
+EXPORT void *vram_torch_malloc(size_t size, int device, void *stream);
+EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
+  vram_cuda_pool *p;
+  void *at = NULL;
+  inside++; /* what the pool asks for is counted by the pool */
+  p = torch_pool_of(device);
+  if (p && size) {
+    if (vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
+        !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
+      (void)torch_api.cuda_Free(at);
+      at = NULL;
+    }
+  }
+  inside--;
+  return at;
+}
+
+EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream);
+EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream) {
+  vram_cuda_pool *p;
+  (void)size;
+  (void)stream;
+  inside++;
+  p = torch_pool_of(device);
+  if (p && ptr && vram_cuda_pool_free(p, ptr) == VRAM_ERR_VALUE && torch_swap(ptr, NULL))
+    (void)torch_api.cuda_Free(ptr);
+  inside--;
+}
+
+/* for set_record_stream_fn */
+EXPORT void vram_torch_record_stream(void *ptr, void *stream);
+EXPORT void vram_torch_record_stream(void *ptr, void *stream) {
+  int i;
+  inside++;
+  for (i = 0; i < TORCH_DEVICES; i++)
+    if (torch_state[i] == 1 && !vram_cuda_pool_record_stream(&torch_pool[i], ptr, stream))
+      break;
+  inside--;
+}
+
+/* for set_memory_fraction_fn */
+EXPORT void vram_torch_memory_fraction(double fraction, int device);
+EXPORT void vram_torch_memory_fraction(double fraction, int device) {
+  vram_cuda_pool *p;
+  inside++;
+  p = torch_pool_of(device);
+  if (p && fraction >= 0 && fraction <= 1)
+    p->pool.options.limit_bytes = (uint64_t)(fraction * (double)p->options.pool.total_bytes);
+  inside--;
+}
+
+/* torch.cuda.empty_cache; for set_reset_fn */
+EXPORT void vram_torch_empty_cache(void);
+EXPORT void vram_torch_empty_cache(void) {
+  int i;
+  inside++;
+  for (i = 0; i < TORCH_DEVICES; i++)
+    if (torch_state[i] == 1)
+      vram_cuda_pool_empty_cache(&torch_pool[i]);
+  inside--;
+}
+
+/* torch.cuda.memory_stats()[name], "reserved_bytes.all.peak" for instance; -1: no such name. */
+EXPORT long long vram_torch_stat(int device, const char *name);
+EXPORT long long vram_torch_stat(int device, const char *name) {
+  static const char *const pool[] = {"all", "small_pool", "large_pool"};
+  vram_memory_stats m;
+  vram_cuda_pool *p;
+  char text[80];
+  int i;
+  inside++;
+  p = torch_pool_of(device);
+  memset(&m, 0, sizeof m);
+  if (p)
+    vram_cuda_pool_stats(p, &m);
+  inside--;
+#define FIELD(stat, part)                                                                          \
+  snprintf(text, sizeof text, #stat ".%s." #part, pool[i]);                                        \
+  if (!strcmp(name, text))                                                                         \
+    return (long long)m.stat[i].part;
+#define X(stat)                                                                                    \
+  for (i = 0; i < 3; i++) {                                                                        \
+    FIELD(stat, current)                                                                           \
+    FIELD(stat, peak)                                                                              \
+    FIELD(stat, allocated)                                                                         \
+    FIELD(stat, freed)                                                                             \
+  }
+  VRAM_STATS(X)
+#undef X
+#undef FIELD
+  if (!strcmp(name, "num_ooms"))
+    return (long long)m.num_ooms;
+  if (!strcmp(name, "num_alloc_retries"))
+    return (long long)m.num_alloc_retries;
+  return -1;
+}
+
+/* ---- beginning and end */
+
+/* The child of a fork has no CUDA of its parent's, and a section of its own. */
+static void forked(void) {
+  counting = 0;
+  section = NULL;
+  pthread_mutex_init(&route_lock, NULL);
+  pthread_mutex_init(&section_lock, NULL);
+  pthread_mutex_init(&site_lock, NULL);
+  inside = asking = pools = 0;
+  memset(site, 0, sizeof site);
+}
+
+__attribute__((constructor)) static void begin(void) {
+  const char *path = getenv(RUN_VARIABLE);
+  int fd;
+  if (!path || !*path)
+    return;
+  fd = open_file(path);
+  if (fd >= 0)
+    close(fd);
+  if (!file)
+    return;
+  __atomic_fetch_add(&file->loaded, 1, __ATOMIC_RELAXED);
+  (void)pthread_atfork(NULL, NULL, forked);
+}
+
+__attribute__((destructor)) static void end(void) {
+  if (section)
+    section->ended = 1;
+}
+
+#endif
