@@ -1,0 +1,57 @@
+/* For examples on machines without a GPU: a pretended device of 64 MiB behind the few functions
+   that they call. Returns 1 and says so if there is no device; else nothing changes. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PRETENDED (UINT64_C(64) << 20)
+static uint64_t pretended_used;
+
+static int pretended_malloc(void **p, size_t n) {
+  char *m;
+  if (n > PRETENDED - pretended_used)
+    return 2; /* cudaErrorMemoryAllocation */
+  m = (char *)malloc(n + 512);
+  if (!m)
+    return 2;
+  pretended_used += n;
+  *p = m + 512 - (uintptr_t)m % 512;
+  ((void **)*p)[-1] = m;
+  ((size_t *)*p)[-2] = n;
+  return 0;
+}
+
+static int pretended_free(void *p) {
+  if (!p)
+    return 0;
+  pretended_used -= ((size_t *)p)[-2];
+  free(((void **)p)[-1]);
+  return 0;
+}
+
+static int pretended_device(int *d) {
+  *d = 0;
+  return 0;
+}
+static int pretended_set(int d) { return d != 0; }
+static int pretended_info(size_t *left, size_t *total) {
+  *total = (size_t)PRETENDED;
+  *left = (size_t)(PRETENDED - pretended_used);
+  return 0;
+}
+
+static int pretend(vram_cuda_api *api) {
+  vram_error e;
+  if (vram_cuda_api_linked(api, &e) == VRAM_OK)
+    return 0;
+  printf("no CUDA device (%s): a pretended one of 64 MiB\n", e.text);
+  (void)fflush(stdout);
+  memset(api, 0, sizeof *api);
+  api->cuda_Malloc = pretended_malloc;
+  api->cuda_Free = pretended_free;
+  api->cuda_GetDevice = pretended_device;
+  api->cuda_SetDevice = pretended_set;
+  api->cuda_MemGetInfo = pretended_info;
+  api->runtime_version = api->driver_version = 13000;
+  api->devices = 1;
+  return 1;
+}

@@ -1,0 +1,46 @@
+/* cc -o cuda_pool examples/cuda_pool.c -ldl -lpthread && ./cuda_pool
+
+   A caching allocator over cudaMalloc, PyTorch's, and its report when memory runs out: at 60 MiB,
+   which is what this program allows it. Builds with nvcc, too. */
+#define VRAM_IMPLEMENTATION
+#define VRAM_CUDA_IMPLEMENTATION
+#include "../vram_cuda.h"
+#include "cuda_device.h"
+
+int main(void) {
+  static vram_cuda_pool pool;
+  vram_cuda_pool_options o = VRAM_ZERO_INIT;
+  vram_memory_stats s;
+  vram_cuda_api api;
+  vram_error e;
+  void *layer[15] = {NULL}, *large = NULL;
+  uint64_t n;
+  int i;
+  (void)pretend(&api);
+  (void)vram_cuda_use(&api);
+  o.tracker = vram_cuda_default();
+  o.blocks = 1000;
+  o.pool.limit_bytes = UINT64_C(60) << 20;
+  n = vram_cuda_pool_bytes(&o);
+  if (vram_cuda_pool_init(&pool, &api, &o, malloc((size_t)n), n, &e)) {
+    printf("%s\n", e.text);
+    return 1;
+  }
+  for (i = 0; i < 15; i++) {
+    VRAM_CUDA_TAG("layers");
+    if (vram_cuda_pool_alloc(&pool, &layer[i], 4 << 20, NULL))
+      return 1;
+  }
+  for (i = 0; i < 15; i += 2) /* every other one: what is free is in pieces */
+    (void)vram_cuda_pool_free(&pool, layer[i]);
+  if (vram_cuda_pool_alloc(&pool, &large, 8 << 20, NULL))
+    (void)fflush(stderr); /* the report is written */
+  vram_cuda_pool_stats(&pool, &s);
+  printf("%llu bytes allocated, %llu reserved, %llu times out of memory\n",
+         (unsigned long long)s.allocated_bytes[0].current,
+         (unsigned long long)s.reserved_bytes[0].current, (unsigned long long)s.num_ooms);
+  for (i = 1; i < 15; i += 2)
+    (void)vram_cuda_pool_free(&pool, layer[i]);
+  (void)vram_cuda_pool_free(&pool, large);
+  return vram_cuda_pool_end(&pool) != 0;
+}
