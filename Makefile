@@ -132,7 +132,10 @@ truth: vram
 build/bench: tests/bench.c vram.h
 	@mkdir -p build
 	$(CC) -std=c99 -O2 -o $@ tests/bench.c
-bench: vram build/bench
+build/bench_cuda: tests/cuda/bench.c vram.h vram_cuda.h
+	@mkdir -p build
+	$(CC) -std=c11 -O2 -o $@ tests/cuda/bench.c -ldl -lpthread
+bench: vram build/bench build/bench_cuda
 	sh tests/bench.sh
 
 coverage:

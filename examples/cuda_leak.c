@@ -1,4 +1,14 @@
 /* cc -o cuda_leak examples/cuda_leak.c -ldl -lpthread && ./cuda_leak
+   At examples/cuda_leak.c line 50: main             total 24.0 MiB (+24.0 MiB), peak 24.0 MiB
+   + |      1 *   24.0 MiB |   24.0 MiB | examples/cuda_leak.c:26 load, weights
+   At examples/cuda_leak.c line 54: main             total 24.0 MiB (+0 B), peak 28.0 MiB
+   At examples/cuda_leak.c line 54: main             total 27.0 MiB (+3.00 MiB), peak 28.0 MiB
+   + |      1 *   3.00 MiB |   3.00 MiB | examples/cuda_leak.c:31 answer
+   At examples/cuda_leak.c line 54: main             total 27.0 MiB (+0 B), peak 31.0 MiB
+   At examples/cuda_leak.c line 54: main             total 30.0 MiB (+3.00 MiB), peak 31.0 MiB
+   + |      1 *   3.00 MiB |   3.00 MiB | examples/cuda_leak.c:31 answer
+   load line 26, weights holds 25165824 bytes in 1 blocks
+   answer line 31 holds 6291456 bytes in 2 blocks
 
    A server that loses memory with some requests, and the line that does it. Marks write what came
    and went since the mark before; the owners tell who holds what at the end. Builds with nvcc, too.

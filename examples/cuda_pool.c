@@ -1,4 +1,15 @@
 /* cc -o cuda_pool examples/cuda_pool.c -ldl -lpthread && ./cuda_pool
+   CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 64.00 MiB of which 4.00 MiB is free.
+     asked: 8.00 MiB, by examples/cuda_pool.c:47 main (cudaMalloc was asked for 20.00 MiB)
+     ours: 60.00 MiB reserved in 3 segments, 28.00 MiB of it allocated in 7 blocks (peak 60.00 MiB)
+     largest free block: 4.00 MiB of 32.00 MiB that is free in segments: fragmented, 8 pieces of this stream have 32.00 MiB, the largest 4.00 MiB
+     largest owners:
+         28.0 MiB in 7  examples/cuda_pool.c:42 main, layers
+     what would help:
+     - raise the limit: 60.00 MiB allowed
+     - max_split_size_mb, which keeps large segments in one piece
+     - less, or an earlier free, at examples/cuda_pool.c:42 main, layers: it holds 28.00 MiB
+   29360128 bytes allocated, 62914560 reserved, 1 times out of memory
 
    A caching allocator over cudaMalloc, PyTorch's, and its report when memory runs out: at 60 MiB,
    which is what this program allows it. Builds with nvcc, too. */

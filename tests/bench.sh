@@ -64,6 +64,10 @@ for n in 100 10000 100000; do
 done
 run ledger 10000 all
 row "ledger: the same with log and trace, 10000 live" "$(field 1)" ns 0
+for n in 100 10000 100000; do
+  line=$(build/bench_cuda $n) || exit 1
+  row "tracker: added to a cudaMalloc or cudaFree, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 100)
+done
 nullgpu=${SHARED:-../shared}/nullgpu
 if [ -n "$PYTHON" ] && [ -x $nullgpu/py ]; then
   NULLGPU_PYTHON=$PYTHON NULLGPU_TOTAL_BYTES=4T $nullgpu/py $nullgpu/bench.py 2>$work/torch.err |

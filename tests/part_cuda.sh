@@ -91,4 +91,9 @@ if have nvcc; then
   rerouted gcc $gcc -std=c99 -DHEADERS=2 -I$cuda/include $src/reroute.c $libraries
   rerouted nvcc nvcc -DHEADERS=2 -Xcompiler -Wall,-Werror -x cu $src/reroute.c
   rerouted "nvcc, streams per thread" nvcc -DHEADERS=0 --default-stream per-thread -x cu $src/reroute.c
+  for e in cuda_leak cuda_pool; do
+    cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread
+    cell "$e, nvcc, C++" nvcc -x cu -o "$work/$e" examples/$e.c
+    cell "$e runs" "$work/$e"
+  done
 else skip "no nvcc: rerouting beside CUDA's headers"; fi
