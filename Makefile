@@ -134,7 +134,7 @@ build/bench: tests/bench.c vram.h
 	$(CC) -std=c99 -O2 -o $@ tests/bench.c
 build/bench_cuda: tests/cuda/bench.c vram.h vram_cuda.h
 	@mkdir -p build
-	$(CC) -std=c11 -O2 -o $@ tests/cuda/bench.c -ldl -lpthread
+	$(CC) -std=c99 -O2 -o $@ tests/cuda/bench.c -ldl -lpthread
 bench: vram build/bench build/bench_cuda
 	sh tests/bench.sh
 

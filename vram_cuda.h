@@ -298,6 +298,7 @@ typedef struct vram_nvml_process {
     (void *device, unsigned *n, vram_nvml_process1 *p))
 
 typedef struct vram_cuda_api {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(field, symbol, arguments) int(*field) arguments;
   VRAM_CUDA_RUNTIME(VRAM__X)
   VRAM_CUDA_DRIVER(VRAM__X)
@@ -1087,6 +1088,7 @@ static uint32_t vram__cuda_forks; /* 1: registered */
 
 static void vram__cuda_child(void) { vram__cuda_process++; }
 
+/* NOLINTBEGIN(readability-non-const-parameter): atomic functions write */
 static void vram__cuda_enter(uint32_t *lock) {
   uint32_t seen, n = 0;
   for (;;) {
@@ -1109,6 +1111,7 @@ static int vram__cuda_open(const vram_cuda_tracker *t) {
 static void vram__cuda_add(uint64_t *counter, uint64_t n) {
   __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 static uint32_t vram__cuda_power(uint32_t n) { /* the power of 2 that is at least n */
   uint32_t p = 1;
@@ -2332,6 +2335,7 @@ VRAM_API int vram__cuda_scope(const char *tag) {
   return 1;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): as cleanup wants it */
 VRAM_API void vram__cuda_scope_end(int *scope) {
   (void)scope;
   vram_cuda_tag_pop();

@@ -11,7 +11,7 @@ finds() { # finds NAME COMMAND...: fails, or says something about a line
     grep -E -A3 '(warning|error):' $work/log | head -30
   fi
 }
-sources="tests/impl.c tools/vram.c tests/bench.c $(ls tests/test_*.c tests/fuzz/*.c tests/link/*.c tests/compile/*.c)"
+sources="tests/impl.c tools/vram.c tests/bench.c $(ls tests/test_*.c tests/fuzz/*.c tests/link/*.c tests/compile/*.c tests/cuda/*.c)"
 if have clang-tidy; then # what is left out and why: .clang-tidy
   for f in $sources; do
     finds "clang-tidy $f" clang-tidy --quiet "$f" -- -std=c99 -I. -Ibuild
