@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Which batches PyTorch trains before it runs out of memory, found by trying.
-usage: fit.py NAME [NAME+bf16] ...      (models of torchvision; +bf16: under autocast)
+usage: fit.py NAME [NAME+bf16] [NAME=BATCH] ...      (models of torchvision; +bf16: under autocast)
 Three AdamW steps in a process of its own for every batch: doubling, bisection, and the twelve batches above the largest that
 trained, since how blocks lie in segments changes with every size. Prints rows of fit.txt: model, mode, batch, trains or oom,
 and how many times cached memory went back. On a device whose memory is NULLGPU_TOTAL_BYTES, of which
-NULLGPU_CONTEXT_BYTES are not PyTorch's, or on any other."""
+NULLGPU_CONTEXT_BYTES are not PyTorch's, or on any other. NAME=BATCH prints a row of alloc_conf.txt: model, mode, batch,
+PYTORCH_CUDA_ALLOC_CONF, and the highest allocated and reserved bytes of the third step."""
 
 import json, os, sys
 import torch, torchvision
@@ -16,6 +17,7 @@ def steps(name, amp, batch):
     x = torch.zeros(batch, 3, 224, 224, device="cuda")
     target = torch.zeros(batch, dtype=torch.long, device="cuda")
     for _ in range(3):
+        torch.cuda.reset_peak_memory_stats()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=amp):
             loss = torch.nn.functional.cross_entropy(model(x), target)
@@ -64,5 +66,10 @@ def search(name, amp, show):
 
 
 for word in sys.argv[1:]:
+    word, _, batch = word.partition("=")
     name, _, amp = word.partition("+")
+    if batch:
+        conf = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "-")
+        print(name, amp or "fp32", batch, conf, *trains(name, bool(amp), int(batch))[:2], flush=True)
+        continue
     search(name, bool(amp), lambda *row: print(name, amp or "fp32", *row, flush=True))
