@@ -8285,7 +8285,7 @@ static inline int vram__is_small(const vram__block *b) {
 }
 
 static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int small_pool) {
-  return p->bins + 2 * stream + (uint32_t)small_pool;
+  return p->bins + ((size_t)stream * 2 + (uint32_t)small_pool);
 }
 
 /* ---- trees: heaps by a hash of the index. Free blocks by size and address, unmapped ones by
@@ -8361,7 +8361,7 @@ static uint32_t vram__tree_beside(const vram__block *b, uint32_t root, uint32_t 
 static inline uint32_t vram__bin_of(uint64_t size) {
   const uint64_t k = size / VRAM__MIN_BLOCK;
   const uint32_t shift = vram__log2(k | 256) - 8;
-  const uint64_t bin = shift * 256 + (k >> shift);
+  const uint64_t bin = (uint64_t)shift * 256 + (k >> shift);
   return bin < VRAM_POOL_BINS ? (uint32_t)bin : VRAM_POOL_BINS - 1;
 }
 
@@ -9359,7 +9359,9 @@ static vram_result vram__config_fail(vram__config *c, vram_result code, const ch
   vram__puts(e->text, sizeof e->text, &n, what);
   vram__puts(e->text, sizeof e->text, &n, " (found ");
   for (i = 0; i < c->len && i < 64; i++) {
-    const char letter = c->at[i] >= 32 && c->at[i] < 127 ? c->at[i] : '?';
+    char letter = '?';
+    if (c->at[i] >= 32 && c->at[i] < 127)
+      letter = c->at[i];
     vram__put(e->text, sizeof e->text, &n, &letter, 1);
   }
   vram__puts(e->text, sizeof e->text, &n, c->len ? ")" : "the end)");

@@ -169,8 +169,7 @@ static void calls_record(calls *c) {
   calls_say(c, what);
 }
 
-static int calls_begin(calls *c, void **mem, void **twin) {
-  const uint64_t bytes = vram_pool_bytes(c->blocks, c->o.streams);
+static int calls_begin(calls *c, void *mem, void *twin, uint64_t bytes) {
   vram_backend b = device_backend(&c->d, c->o.total_bytes), tb;
   vram_pool_options o = c->o;
   vram_error e;
@@ -178,18 +177,14 @@ static int calls_begin(calls *c, void **mem, void **twin) {
   c->nlive = 0;
   if (calls_pick(c, 3) == 0)
     c->d.fail = 1 + calls_pick(c, 30);
-  *mem = malloc((size_t)bytes);
-  *twin = malloc((size_t)bytes);
   o.event = hear;
   o.user = &c->h;
-  if (!*mem || !*twin)
-    abort();
-  if (!NEED(vram_pool_init(&c->p, &o, &b, *mem, bytes, &e) == VRAM_OK))
+  if (!NEED(vram_pool_init(&c->p, &o, &b, mem, bytes, &e) == VRAM_OK))
     return 0;
   tb = device_backend(&c->td, c->o.total_bytes);
   o.policy = VRAM_POOL_TORCH;
   o.event = NULL;
-  if (!NEED(vram_pool_init(&c->t, &o, &tb, *twin, bytes, &e) == VRAM_OK))
+  if (!NEED(vram_pool_init(&c->t, &o, &tb, twin, bytes, &e) == VRAM_OK))
     return 0;
   if (c->print) {
     uint32_t i;
@@ -208,13 +203,19 @@ static int calls_begin(calls *c, void **mem, void **twin) {
 static TEST_UNUSED void calls_run(const uint8_t *data, size_t size, int print) {
   static calls c;
   void *mem, *twin;
+  uint64_t bytes;
   memset(&c, 0, sizeof c);
   c.data = data;
   c.left = size;
   c.print = print;
   calls_options(&c);
-  if (!calls_begin(&c, &mem, &twin))
-    return;
+  bytes = vram_pool_bytes(c.blocks, c.o.streams);
+  mem = malloc((size_t)bytes);
+  twin = malloc((size_t)bytes);
+  if (!mem || !twin)
+    abort();
+  if (!calls_begin(&c, mem, twin, bytes))
+    c.left = 0;
   while (c.left) {
     const uint32_t what = calls_pick(&c, 32);
     if (what < 16)

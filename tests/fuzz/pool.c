@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void config(const uint8_t *data, size_t size) {
-  vram_pool_options o = VRAM_ZERO_INIT, was = o;
+  vram_pool_options o = VRAM_ZERO_INIT;
   vram_error e;
   char *text = (char *)malloc(size + 1);
   vram_result r;
@@ -16,10 +16,10 @@ static void config(const uint8_t *data, size_t size) {
     abort();
   memcpy(text, data, size);
   text[size] = 0;
-  o.total_bytes = was.total_bytes = UINT64_C(80) << 30;
+  o.total_bytes = UINT64_C(80) << 30;
   r = vram_pool_config(text, &o, &e);
-  if (r ? e.code != r || !e.text[0] || e.line != 1 || e.column > size + 1 ||
-              memcmp(&o, &was, sizeof o) != 0
+  if (r ? e.code != r || !e.text[0] || e.line != 1 || e.column > size + 1 || o.limit_bytes ||
+              o.max_split_size || o.expandable_segments
         : e.code != VRAM_OK || o.streams || o.event)
     FAIL("options are read, or it is said why not");
   free(text);
