@@ -501,7 +501,7 @@ static void no_memory(void) {
                                      "estimate - --dim N=3",
                                      "estimate - --train sgd --svg /dev/null --html /dev/null",
                                      "fit - --train sgd --checkpoint-nodes a..b --budget 1GiB",
-                                     "replay tests/fuzz/corpus/trace/csv",
+                                     "replay tests/fuzz/corpus/trace/csv --snapshot /dev/null",
                                      "replay tests/fuzz/corpus/trace/protocol4 --json",
                                      "diff - tests/fuzz/corpus/trace/csv --train sgd",
                                      "diff - tests/fuzz/corpus/trace/protocol2 --train sgd --json",

@@ -23,12 +23,14 @@ static const char help_replay[] =
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 a line for every call: what it left allocated, reserved,\n"
     "                        requested, and the number of segments\n"
+    "  --snapshot FILE       what was played as a memory snapshot of PyTorch, for\n"
+    "                        pytorch.org/memory_viz; .json: as JSON, else a pickle\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
     "Exit status 3: an allocation failed; the replay goes on without it.\n";
 
 typedef struct replay_job {
-  const char *path, *alloc_conf, *policy;
+  const char *path, *alloc_conf, *policy, *snapshot;
   uint64_t total_bytes;
   double fraction; /* 0: none */
   int64_t device;
@@ -173,7 +175,53 @@ typedef struct replay {
   uint32_t nstream;
   uint64_t other_stream; /* stands for those that a block still waits for */
   uint32_t blocks;
+  uint64_t live, events; /* allocations at a time, at most; what the pool reported */
 } replay;
+
+static void count_event(void *user, const vram_event *e) {
+  (void)e;
+  ++*(uint64_t *)user;
+}
+
+/* A ledger that hears of everything; NULL: no memory. Its memory is free()d with it. */
+static vram_ledger *new_ledger(const replay *r) {
+  vram_ledger_options o;
+  vram_ledger *l;
+  uint64_t bytes;
+  memset(&o, 0, sizeof o);
+  o.live = (uint32_t)r->live + 1;
+  o.owners = r->t->ntext;
+  o.trace = (uint32_t)r->events + 1;
+  bytes = vram_ledger_bytes(&o);
+  if (r->live >= UINT32_MAX || r->events >= UINT32_MAX || bytes > ((size_t)-1) - sizeof *l)
+    return NULL;
+  l = (vram_ledger *)malloc(sizeof *l + (size_t)bytes);
+  if (l && vram_ledger_init(l, &o, l + 1, bytes, NULL)) {
+    free(l);
+    l = NULL;
+  }
+  return l;
+}
+
+static int write_snapshot(const char *path, vram_ledger *l, const vram_pool *pool) {
+  const size_t n = strlen(path);
+  const vram_pool *pools[1];
+  vram_snapshot_options o;
+  vram_sink sink;
+  FILE *f;
+  int failed;
+  pools[0] = pool;
+  memset(&o, 0, sizeof o);
+  o.json = n > 5 && !strcmp(path + n - 5, ".json");
+  o.pool = pools;
+  o.npool = 1;
+  errno = 0;
+  f = is_output(path) ? stdout : fopen(path, "wb");
+  sink.write = to_file;
+  sink.user = f;
+  failed = !f || vram_write_snapshot(l, &o, &sink);
+  return (f && f != stdout && fclose(f)) || failed ? cannot("write", path, OTHER) : FITS;
+}
 
 static void print_call(const vram_pool *p, const vram_event *e, int ok) {
   if (e->action == VRAM_ALLOC)
@@ -206,14 +254,16 @@ static int cache_was_emptied(const replay *r, size_t i, uint64_t reserved, uint6
          (t->event[i].kind != FAILED && (need <= limit && reserved <= limit - need));
 }
 
-/* FITS: played to the end; VRAM_ERR_LIMIT (as a negative number): more blocks are needed */
+/* From the beginning to the end; MORE_BLOCKS: the pool's memory was too small. out NULL: nothing is
+   written. */
 enum { MORE_BLOCKS = -1 };
-static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
+static int play(replay *r, vram_pool_policy policy, const replay_job *out, played *to) {
   const trace *t = r->t;
   simulated_device device;
   segment_list recorded;
   vram_backend backend;
   vram_pool pool;
+  vram_ledger *ledger = NULL;
   vram_error err;
   const uint64_t bytes = vram_pool_bytes(r->blocks, r->nstream + 1);
   uint64_t reserved = 0, limit;
@@ -240,19 +290,36 @@ static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
   r->options.policy = policy;
   r->options.streams = r->nstream + 1;
   limit = r->options.limit_bytes ? r->options.limit_bytes : device.total;
-  if (vram_pool_init(&pool, &r->options, &backend, mem, bytes, &err)) {
+  if (out && out->snapshot)
+    ledger = new_ledger(r);
+  r->options.event = ledger ? vram_ledger_event : count_event;
+  r->options.user = ledger ? (void *)ledger : (void *)&r->events;
+  r->events = 0;
+  if (out && out->snapshot && !ledger)
+    status = out_of_memory();
+  else if (vram_pool_init(&pool, &r->options, &backend, mem, bytes, &err))
+    status = bad(err.text, NULL, NULL);
+  if (status) {
+    free(ledger);
     free(mem);
-    return bad(err.text, NULL, NULL);
+    return status;
   }
   memset(r->address, 0, (size_t)t->ids * sizeof *r->address);
   memset(r->state, 0, (size_t)t->ids);
   to->oom_at = to->reserved_differs = to->address_differs = t->n;
-  if (csv)
+  if (out && out->csv)
     printf("action,id,size,stream,result,allocated,reserved,requested,segments\n");
   for (i = 0; i < t->n && !status; i++) {
     const vram_event *e = t->event + i;
     const uint64_t peak = pool.stats.allocated_bytes[0].peak;
     int ok = 1;
+    if (ledger) {
+      const char *node = t->text[t->note[i].node];
+      pool.as.owner = *node ? vram_ledger_owner(ledger, NULL, 0, NULL, node) : 0;
+      pool.as.category = e->category;
+      pool.as.phase = e->phase;
+      pool.as.time = e->time ? e->time : i + 1;
+    }
     switch (e->action) {
     case VRAM_SEGMENT_ALLOC:
     case VRAM_SEGMENT_MAP:
@@ -321,12 +388,15 @@ static int play(replay *r, vram_pool_policy policy, int csv, played *to) {
     if (t->has_segments && to->reserved_differs == t->n &&
         pool.stats.reserved_bytes[0].current != reserved)
       to->reserved_differs = i;
-    if (csv)
+    if (out && out->csv)
       print_call(&pool, e, ok);
   }
   to->stats = pool.stats;
   if (recorded.no_memory || device.segments.no_memory)
     status = out_of_memory();
+  if (!status && ledger)
+    status = write_snapshot(out->snapshot, ledger, &pool);
+  free(ledger);
   free(recorded.at);
   free(device.segments.at);
   free(mem);
@@ -357,18 +427,19 @@ static int replay_begin(replay *r, const trace *t) {
       r->streams[r->nstream++] = e->stream;
     r->other_stream = e->stream >= r->other_stream ? e->stream + 1 : r->other_stream;
   }
+  r->live = most;
   r->blocks = most > UINT32_MAX / 8 ? UINT32_MAX / 4 : (uint32_t)most * 2 + 1024;
   r->address = (uint64_t *)malloc(((size_t)t->ids + 1) * sizeof *r->address);
   r->state = (uint8_t *)malloc((size_t)t->ids + 1);
   return r->address && r->state ? FITS : out_of_memory();
 }
 
-static int play_all(replay *r, vram_pool_policy policy, int csv, played *to) {
+static int play_all(replay *r, vram_pool_policy policy, const replay_job *out, played *to) {
   int status;
-  while ((status = play(r, policy, 0, to)) == MORE_BLOCKS && r->blocks < UINT32_MAX / 2)
+  while ((status = play(r, policy, NULL, to)) == MORE_BLOCKS && r->blocks < UINT32_MAX / 2)
     r->blocks *= 2;
-  if (!status && csv)
-    status = play(r, policy, 1, to);
+  if (!status && (out->csv || out->snapshot))
+    status = play(r, policy, out, to);
   return status == MORE_BLOCKS ? bad("too many blocks at a time in", r->t->path, NULL) : status;
 }
 
@@ -540,7 +611,8 @@ static int replay_option(replay_job *j, const char *a, char *v) {
     return j->json = 1;
   if (!strcmp(a, "--csv"))
     return j->csv = 1;
-  if (!in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --units"))
+  if (!in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
+             "--units"))
     return bad("unknown option", a, "vram replay -h"), 0;
   if (!v || !strncmp(v, "--", 2))
     return bad("no value behind", a, NULL), 0;
@@ -550,6 +622,8 @@ static int replay_option(replay_job *j, const char *a, char *v) {
     j->policy = v;
   } else if (!strcmp(a, "--alloc-conf"))
     j->alloc_conf = v;
+  else if (!strcmp(a, "--snapshot"))
+    j->snapshot = v;
   else if (!strcmp(a, "--total-bytes")) {
     if (!parse_size(v, &j->total_bytes) || !j->total_bytes)
       return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
@@ -599,11 +673,12 @@ static int replay_command(int argc, char **argv) {
   }
   if (!j.path)
     return bad("no trace", NULL, "vram replay TRACE; vram replay -h");
-  if (j.json && j.csv)
-    return bad("standard output takes one of --json and --csv", NULL, NULL);
+  if (j.json + j.csv + is_output(j.snapshot) > 1)
+    return bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
   n = strcmp(j.policy, "both") ? 1 : 2;
-  if (n == 2 && j.csv)
-    return bad("--csv is of one policy, not", "both", "torch or best");
+  if (n == 2 && (j.csv || j.snapshot))
+    return bad(j.csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not", "both",
+               "torch or best");
   policy[0] = strcmp(j.policy, "best") ? VRAM_POOL_TORCH : VRAM_POOL_BEST;
   policy[1] = VRAM_POOL_BEST;
   status = read_trace(&t, j.path, j.device);
@@ -619,12 +694,12 @@ static int replay_command(int argc, char **argv) {
   r.options.limit_bytes = (uint64_t)(j.fraction * (double)j.total_bytes);
   status = replay_begin(&r, &t);
   for (i = 0; i < n && !status; i++)
-    status = play_all(&r, policy[i], j.csv, p + i);
+    status = play_all(&r, policy[i], &j, p + i);
   if (status)
     goto done;
   if (j.json)
     replay_json(&j, &r, p, n);
-  else if (!j.csv)
+  else if (!j.csv && !is_output(j.snapshot))
     replay_text(&j, &r, p, policy, n);
   for (i = 0; i < n; i++)
     if (p[i].oom_at < t.n)

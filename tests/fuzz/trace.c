@@ -46,10 +46,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(copy, data, size);
   if (!trace_from(&t, "input", copy, size, choice & 1 ? 1 : -1)) {
     replay r;
+    replay_job out;
     played p;
     int k, status;
     check_trace(&t);
     memset(&r, 0, sizeof r);
+    memset(&out, 0, sizeof out);
+    out.snapshot = "/dev/null";
     r.options.total_bytes = UINT64_C(1) << (20 + choice % 20);
     r.options.limit_bytes = choice & 2 ? r.options.total_bytes / 2 : 0;
     r.options.expandable_segments = choice >> 2 & 1;
@@ -58,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     status = replay_begin(&r, &t);
     for (k = 0; k < 2 && !status; k++) {
       const vram_memory_stats *s = &p.stats;
-      status = play_all(&r, k ? VRAM_POOL_BEST : VRAM_POOL_TORCH, k, &p);
+      out.csv = k;
+      status = play_all(&r, k ? VRAM_POOL_BEST : VRAM_POOL_TORCH, &out, &p);
       MUST(status || (s->requested_bytes[0].current <= s->active_bytes[0].current &&
                       s->allocated_bytes[0].current <= s->active_bytes[0].current &&
                       s->active_bytes[0].current <= s->reserved_bytes[0].current &&
