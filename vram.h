@@ -2170,7 +2170,9 @@ typedef struct vram_step_options {
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
-     total_bytes: what the device has for this process; 0: as much as it takes */
+     total_bytes: what the device has for this process; 0: as much as it takes. event: hears of
+     every block and segment of the run, with phase, category and node (not with budget_bytes: a
+     run that does not fit is played once more) */
   const vram_pool_options *replay;
   uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
@@ -9967,6 +9969,14 @@ static void vram__run_put(vram__run *run, uint32_t x) {
     vram__pool_put(&run->pool, x);
 }
 
+/* Whoever listens to the allocator (vram_pool_options.event) hears what it is for, and when. */
+static inline void vram__run_as(vram__s *s, uint8_t cat, const vram_node *node) {
+  vram_event *as = &s->run->pool.as;
+  as->category = as->was = (vram_category)cat;
+  as->node = node;
+  as->phase = s->phase;
+}
+
 static void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
   vram_event e;
   vram__zero(&e, sizeof e);
@@ -10012,6 +10022,8 @@ static void vram__live_set(vram__s *s) {
 }
 
 static void vram__watch(vram__s *s, vram_action a, vram__store *st) {
+  if (s->run)
+    vram__run_as(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
   if (s->run && a == VRAM_ALLOC)
     st->block = vram__run_get(s, st->bytes);
   else if (s->run)
@@ -19518,14 +19530,20 @@ VRAM__RARE void vram__emit_gradient(vram__s *s, const vram__store *b) {
   e.id = b->id == UINT32_MAX ? -1 : (int64_t)b->id;
   e.bytes = b->bytes;
   e.node = b->node;
-  s->o->event(s->o->user, &e);
+  if (s->o->event)
+    s->o->event(s->o->user, &e);
+  if (s->run && s->run->pool.options.event && b->block) {
+    e.id = -1;
+    e.address = s->run->pool.block[b->block].address;
+    s->run->pool.options.event(s->run->pool.options.user, &e);
+  }
 }
 
 /* A storage becomes a gradient. */
 static inline void vram__is_gradient(vram__s *s, vram__store *b) {
   if (s->fresh)
     vram__at_peak(s);
-  if (s->o->event && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
+  if ((s->o->event || s->run) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__emit_gradient(s, b);
   s->cats.of[b->cat] -= b->bytes;
   b->cat = VRAM_CATEGORY_GRADIENTS;
@@ -19755,8 +19773,10 @@ static vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_
   if (t.st) {
     vram__store *st = s->top - t.st;
     st->id = UINT32_MAX;
-    if (s->run && s->run->fresh)
+    if (s->run && s->run->fresh) {
+      vram__run_as(s, cat, NULL);
       st->block = vram__run_get(s, st->bytes);
+    }
   }
   s->events = events, s->next_id = next_id, s->peak_event = peak_event;
   s->watched = watched;
@@ -20454,6 +20474,7 @@ static void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
   const vram_node *n = p->node;
   uint64_t flat = 0;
   uint32_t i, last = 0;
+  vram__run_as(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
   run->gradient[p->index] = vram__run_get(s, vram__bytes_of(p->d, dt));
   if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
     return;

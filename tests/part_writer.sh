@@ -36,4 +36,15 @@ else
       END { for (i = 1; i <= 2; i++) { k = i == 1 ? "allocated_bytes" : "reserved_bytes"; print k, v[k], v["peak_" k] } }')
     if [ "$got" = "$want" ]; then ok; else bad "vram replay of $file: $got, wanted $want"; fi
   done
+  # a predicted step: its snapshot has the report's peak and segments, also with growing ones
+  for step in "resnet50 --train adamw" "gpt2 --train sgd --amp bf16 --alloc-conf expandable_segments:True" "vit_b_16"; do
+    if ./vram estimate $step --snapshot $work/step.pickle --json >$work/step.json 2>$work/log &&
+      python3 tests/snapshot_check.py --step $work/step.pickle $work/step.json >$work/log 2>&1; then ok; else
+      bad "estimate $step --snapshot"
+    fi
+    grep -v ' passed, ' $work/log | head -5
+    add $work/log
+  done
+  if ./vram estimate resnet50 --train adamw --trace $work/step.trace >/dev/null 2>$work/log &&
+    python3 -m json.tool $work/step.trace >/dev/null; then ok; else bad "estimate --trace"; fi
 fi

@@ -1,6 +1,9 @@
 """Files that test_report wrote, read by Python: snapshots (pickle and JSON say the same, only opcodes
 that the viewer knows, the trace played backwards from the segments), traces for a browser, CSV,
-summaries. With torch also its own readers. usage: snapshot_check.py FOLDER [torch]"""
+summaries. With torch also its own readers.
+usage: snapshot_check.py FOLDER [torch]
+       snapshot_check.py --step PICKLE REPORT
+"""
 
 import csv
 import json
@@ -247,6 +250,30 @@ def torch_stats(stats):
         d.update({f"{k}.{what}": 0 for what in ("current", "peak", "allocated", "freed")})
     return d
 
+
+def step(path, report):
+    """A predicted step: what was there before it, and its events up to the end."""
+    with open(path, "rb") as f:
+        snapshot = pickle.load(f)
+    with open(report, encoding="utf-8") as f:
+        report = json.load(f)
+    segments, trace = snapshot["segments"], snapshot["device_traces"][0]
+    play(segments, trace, False)
+    now = high = sum(s["requested_size"] for s in segments)
+    for e in reversed(trace):
+        now += {"free_completed": e["size"], "alloc": -e["size"]}.get(e["action"], 0)
+        high = max(high, now)
+    check(high == report["peak_requested_bytes"], f"the peak is {high}")
+    reserved = sum(s["total_size"] for s in segments)
+    check(reserved == report["peak_reserved_bytes"], f"reserved is {reserved}")
+    check(any(e["frames"] for e in trace), "nodes are frames")
+
+
+if sys.argv[1] == "--step":
+    where = sys.argv[2]
+    step(*sys.argv[2:])
+    print(f"snapshot_check: {passed} passed, {failed} failed")
+    sys.exit(failed != 0)
 
 folder = sys.argv[1]
 for kind in range(7):

@@ -163,6 +163,11 @@ static void right(void) {
       {"estimate - --train sgd --svg /dev/null --html /dev/null", "m  train sgd", 0},
       {"estimate - --svg -", "<svg ", 0},
       {"estimate - --gpu t4 --html -", "<!doctype html>", 0},
+      {"estimate - --trace -", "{\"displayTimeUnit\":\"ms\"", 0},
+      {"estimate - --train sgd --snapshot -", "\200\002}(X\b", 0},
+      {"estimate - --train sgd --snapshot build/step.json", "m  train sgd", 0},
+      {"estimate - --train sgd --alloc-conf expandable_segments:True --snapshot /dev/null",
+       "m  train sgd", 0},
       {"estimate - --train adamw --budget 1MiB --html -", "<!doctype html>", TOO_LARGE},
       {"estimate " MODEL "--train adamw --live --table", "layer ", 0},
   };
@@ -345,6 +350,10 @@ static void options(void) {
        "vram: standard output takes one of --json, --csv and one FILE -"},
       {"estimate - --json --events -",
        "vram: standard output takes one of --json, --csv and one FILE -"},
+      {"fit - --budget 1GiB --snapshot x",
+       "vram: not an option of this command '--snapshot' (expected vram fit -h)"},
+      {"estimate - --snapshot - --trace -",
+       "vram: standard output takes one of --json, --csv and one FILE -"},
       {"estimate - --svg - --html -",
        "vram: standard output takes one of --json, --csv and one FILE -"},
       {"estimate tests/errors.txt",
@@ -472,6 +481,10 @@ static void no_output(void) {
   TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
   EQUAL(command("estimate - --html /dev/full", small, sizeof small - 1), OTHER);
   TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
+  EQUAL(command("estimate - --snapshot /dev/full", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write '/dev/full': No space left on device\n");
+  EQUAL(command("estimate - --trace no/such/file", small, sizeof small - 1), OTHER);
+  TEXT(err, "vram: cannot write 'no/such/file': No such file or directory\n");
   EQUAL(command("estimate - --html no/such/file", small, sizeof small - 1), OTHER);
   TEXT(err, "vram: cannot write 'no/such/file': No such file or directory\n");
   out_path = "/dev/full";

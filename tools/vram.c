@@ -100,6 +100,9 @@ static const char help_estimate[] =
     "  --events FILE         every allocation and free in order, as CSV\n"
     "  --svg FILE            a picture: memory over the step, what lives at the peak\n"
     "  --html FILE           a page: both, the summary and the table; loads nothing\n"
+    "  --snapshot FILE       the step as PyTorch's profiler would record it, for\n"
+    "                        pytorch.org/memory_viz (a pickle; FILE.json: JSON)\n"
+    "  --trace FILE          the same for ui.perfetto.dev\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
@@ -353,7 +356,7 @@ static void json_text(FILE *f, const char *s) {
 /* ---- estimate ---- */
 
 typedef struct job {
-  const char *model, *events, *svg, *html, *optimizer, *gpu, *checkpoint;
+  const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
   vram_pool_options pool; /* of the replay */
@@ -414,7 +417,8 @@ static int option(job *j, const char *a, char *v) {
     return j->training = a, j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
-  if (j->fit ? in(a, "--csv --table --no-table --live --terms --explain --events --svg --html")
+  if (j->fit ? in(a, "--csv --table --no-table --live --terms --explain --events --svg --html "
+                     "--snapshot --trace")
              : !strcmp(a, "--solve"))
     return bad("not an option of this command", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--csv"))
@@ -431,7 +435,7 @@ static int option(job *j, const char *a, char *v) {
     return j->explain = 1;
   if (!in(a, "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
              "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
-             "--rules --events --svg --html --units --solve --alloc-conf"))
+             "--rules --events --svg --html --snapshot --trace --units --solve --alloc-conf"))
     return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!v || !strncmp(v, "--", 2))
     return bad("no value behind", a, NULL), 0;
@@ -542,6 +546,10 @@ static int option(job *j, const char *a, char *v) {
     j->svg = v;
   else if (!strcmp(a, "--html"))
     j->html = v;
+  else if (!strcmp(a, "--snapshot"))
+    j->snapshot = v;
+  else if (!strcmp(a, "--trace"))
+    j->trace = v;
   else if (!strcmp(a, "--units") && !set_units(v))
     return 0;
   return 2;
@@ -935,6 +943,7 @@ static int write_svg(FILE *f, const scene *s, const vram_report *r) {
 }
 
 #include "vram_html.h"
+#include "vram_snapshot.h"
 
 /* --svg and --html */
 static int write_pictures(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
@@ -1098,7 +1107,8 @@ static int estimate(int argc, char **argv) {
   status = arguments(&j, argc, argv);
   if (status || !j.model)
     return status;
-  taken = j.json + j.csv + is_output(j.events) + is_output(j.svg) + is_output(j.html);
+  taken = j.json + j.csv + is_output(j.events) + is_output(j.svg) + is_output(j.html) +
+          is_output(j.snapshot) + is_output(j.trace);
   if (taken > 1)
     return bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
   text_only = j.explain ? "--explain" : j.terms ? "--terms" : j.live ? "--live" : NULL;
@@ -1147,6 +1157,11 @@ static int estimate(int argc, char **argv) {
   fits = !j.has_budget || r.fits;
   if (j.svg || j.html) {
     status = write_pictures(&j, &l.g, l.scratch, l.bytes, &r, fits);
+    if (status)
+      goto done;
+  }
+  if (j.snapshot || j.trace) {
+    status = write_films(&j, &l.g, l.scratch, l.bytes);
     if (status)
       goto done;
   }
