@@ -13,8 +13,8 @@
    or, without the macro, call vram_cudaMalloc(&p, bytes), vram_cudaFree(p), ... by name.
      VRAM_CUDA_TAG("weights");        a name for what this scope allocates
      VRAM_CUDA_MARK();                what came and went since the last mark, line by line
-     vram_cuda_memory_allocated(0)    as torch.cuda.memory_allocated(0), and the others
-     vram_cuda_view_of(NULL, 0, &v)   ours, other memory of this process, other processes, free
+     vram_cuda_memory_allocated(NULL, 0)   as torch.cuda.memory_allocated(0), and the others
+     vram_cuda_view_of(NULL, 0, &v)        ours, other memory of this process, other processes, free
    An allocation that fails writes a report to standard error: who asked, who holds what, what would
    help.
 
@@ -46,7 +46,8 @@
    Bad use, and what happens
      freed twice, never allocated   passed on, CUDA answers; vram_ledger.unknown_frees counts it
      freed on another stream        passed on; the block is gone from the counters at once
-     a free that fails              the record comes back
+     a free that fails              the record comes back (in the sums since the beginning, `freed`
+                                    and `allocated`, it counts twice)
      a table is full                counted in the sums and in `lost`, vram_ledger.lost_owners,
                                     never fatal
      no driver, no CUDA library     every call answers 35 (cudaErrorInsufficientDriver), driver
@@ -1914,8 +1915,8 @@ static int vram__cuda_begin(const vram_cuda_api *api) {
   memory = VRAM_CUDA_MEMORY((size_t)n);
 #else
   { /* what is never touched costs nothing */
-    static uint64_t room[1000 + UINT64_C(40) * VRAM_CUDA_LIVE + UINT64_C(48) * VRAM_CUDA_OWNERS +
-                         UINT64_C(20) * VRAM_CUDA_TRACE + 40000];
+    static uint64_t room[60000 + UINT64_C(48) * VRAM_CUDA_LIVE + UINT64_C(32) * VRAM_CUDA_OWNERS +
+                         UINT64_C(24) * VRAM_CUDA_TRACE];
     memory = room;
     n = n < sizeof room ? n : sizeof room;
   }
@@ -2131,6 +2132,9 @@ VRAM_API int vram_cudaHostRegister_at(VRAM_CUDA_SITE, void *p, size_t n, unsigne
   return vram__cuda_allocated(VRAM__SITE, r, VRAM_CUDA_REGISTERED, p, n, 0);
 }
 
+/* memory is given back, or CUDA itself is: 4, cudaErrorCudartUnloading, at the process's end */
+#define VRAM__CUDA_GONE_BY(result) ((result) == 0 || (result) == 4)
+
 /* calls that give back: before, CUDA's answer, after */
 #define VRAM__CUDA_FREES(name, call, address)                                                      \
   vram_cuda_record was;                                                                            \
@@ -2139,7 +2143,7 @@ VRAM_API int vram_cudaHostRegister_at(VRAM_CUDA_SITE, void *p, size_t n, unsigne
   known = vram_cuda_on_free(t, (uint64_t)(uintptr_t)(address), &was);                              \
   r = t->api->call;                                                                                \
   if (known)                                                                                       \
-    vram_cuda_on_freed(t, &was, !r);                                                               \
+    vram_cuda_on_freed(t, &was, VRAM__CUDA_GONE_BY(r));                                            \
   return r
 
 VRAM_API int vram_cudaFree_in(vram_cuda_tracker *t, void *p) {
@@ -2205,7 +2209,7 @@ VRAM_API int vram_cudaIpcCloseMemHandle_in(vram_cuda_tracker *t, void *p) {
   VRAM__CUDA_NEEDS(cuda_IpcCloseMemHandle);
   object = vram_cuda_on_close(t, (uint64_t)(uintptr_t)p);
   r = t->api->cuda_IpcCloseMemHandle(p);
-  vram_cuda_on_closed(t, object, !r);
+  vram_cuda_on_closed(t, object, VRAM__CUDA_GONE_BY(r));
   return r;
 }
 
@@ -2227,7 +2231,7 @@ VRAM_API int vram_cudaMemPoolDestroy_in(vram_cuda_tracker *t, void *pool) {
   known = vram_cuda_on_pool_destroy(t, (uint64_t)(uintptr_t)pool);
   r = t->api->cuda_MemPoolDestroy(pool);
   if (known)
-    vram_cuda_on_pool_destroyed(t, (uint64_t)(uintptr_t)pool, !r);
+    vram_cuda_on_pool_destroyed(t, (uint64_t)(uintptr_t)pool, VRAM__CUDA_GONE_BY(r));
   return r;
 }
 
@@ -2273,7 +2277,7 @@ VRAM_API int vram_cuMemRelease_in(vram_cuda_tracker *t, unsigned long long handl
   VRAM__CU_NEEDS(cu_MemRelease);
   object = vram_cuda_on_release(t, handle);
   r = t->api->cu_MemRelease(handle);
-  vram_cuda_on_released(t, object, !r);
+  vram_cuda_on_released(t, object, VRAM__CUDA_GONE_BY(r));
   return r;
 }
 
@@ -2303,7 +2307,7 @@ VRAM_API int vram_cuMemUnmap_in(vram_cuda_tracker *t, unsigned long long p, size
   VRAM__CU_NEEDS(cu_MemUnmap);
   unmap = vram_cuda_on_unmap(t, p, n);
   r = t->api->cu_MemUnmap(p, n);
-  vram_cuda_on_unmapped(t, unmap, p, n, !r);
+  vram_cuda_on_unmapped(t, unmap, p, n, VRAM__CUDA_GONE_BY(r));
   return r;
 }
 

@@ -857,6 +857,11 @@ static void full(void) {
   finish(0);
 }
 
+static void *nothing(void *user, vram_cuda_library lib, const char *symbol) {
+  (void)user, (void)lib, (void)symbol;
+  return NULL;
+}
+
 static void versions(void) {
   vram_cuda_pool_options o = VRAM_ZERO_INIT;
   static vram_cuda_pool pool;
@@ -891,6 +896,18 @@ static void versions(void) {
   o.pool.expandable_segments = 0;
   o.device = 3;
   EQUAL(vram_cuda_pool_init(&pool, &api, &o, m, sizeof m, &e), VRAM_ERR_VALUE);
+  finish(0);
+  start("no library", 13000);
+  vram_cuda_api_fill(&api, nothing, NULL, 0);
+  EQUAL(vram_cuda_check(&tracker, &e), VRAM_ERR_UNSUPPORTED);
+  TEXT(e.text, "no CUDA runtime: libcudart.so cannot be loaded");
+  EQUAL(vram_cudaMalloc(&p, 10), 35);
+  finish(0);
+  start("an old driver", 11040);
+  api.runtime_version = 13000;
+  api.devices = 0;
+  EQUAL(vram_cuda_check(&tracker, &e), VRAM_ERR_UNSUPPORTED);
+  TEXT(e.text, "the NVIDIA driver knows CUDA 11.4, and the CUDA runtime is 13.0");
   finish(0);
   start("no driver", 0);
   EQUAL(vram_cuda_check(&tracker, &e), VRAM_ERR_UNSUPPORTED);
@@ -1100,6 +1117,43 @@ static void no_memory(void) {
   finish(0);
 }
 
+static void unloading(void) { /* the process ends: CUDA is gone before its users */
+  void *p = NULL;
+  start("unloading", 13000);
+  EQUAL(vram_cudaMalloc(&p, 100), 0);
+  fake.fail_at = fake_calls() + 1;
+  fake.fail_with = 4;
+  EQUAL(vram_cudaFree(p), 4);
+  EQUAL(vram_cuda_memory_allocated(&tracker, 0), 0);
+  finish(1);
+}
+
+/* the tracker of programs that make none: with the calls' own defaults */
+#undef VRAM_CUDA_TRACKER
+#define VRAM_CUDA_TRACKER NULL
+static void by_default(void) {
+  void *p = NULL, *q = NULL;
+  snprintf(test_where, sizeof test_where, "the default tracker");
+  fake_reset();
+  fake_api(&api, 13000);
+  EQUAL(vram_cuda_use(&api), 1);
+  EQUAL(vram_cuda_use(&api), 0);
+  EQUAL(vram_cuda_check(NULL, NULL), 0);
+  EQUAL(vram_cudaMalloc(&p, 1000), 0);
+  EQUAL(vram_cudaMallocAsync(&q, 1000, NULL), 0);
+  EQUAL(vram_cuda_memory_allocated(NULL, 0), 2000);
+  EQUAL(vram_cuda_memory_reserved(NULL, 0), 1000 + 2 * MIB);
+  EQUAL(vram_cuda_default()->ledger.options.live, 32768);
+  EQUAL(vram_cudaFree(p), 0);
+  EQUAL(vram_cudaFreeAsync(q, NULL), 0);
+  fake_complete(NULL);
+  EQUAL(vram_cuda_max_memory_allocated(NULL, 0), 2000);
+  EQUAL(vram_cuda_memory_reserved(NULL, 0), 0);
+  EQUAL(fake_leaks(1), 0);
+}
+#undef VRAM_CUDA_TRACKER
+#define VRAM_CUDA_TRACKER test_tracker
+
 static void begin_many(void) {
   vram_cuda_options o = VRAM_ZERO_INIT;
   char m[64];
@@ -1158,6 +1212,8 @@ int main(int argc, char **argv) {
   said();
   logged();
   no_memory();
+  unloading();
+  by_default();
   begin_many();
   free(text_log);
   fake_reset();
