@@ -1122,7 +1122,7 @@ static uint32_t vram__cuda_power(uint32_t n) { /* the power of 2 that is at leas
 }
 
 /* what must be known is asked twice; what must be given back is tried twice */
-#define VRAM__CUDA_TWICE(call) ((call) && (call))
+#define VRAM__CUDA_TWICE(call) ((call) == 0 ? 0 : (call))
 
 enum { VRAM__CUDA_HANDLE = 1, VRAM__CUDA_POOL, VRAM__CUDA_IPC };
 enum { VRAM__CUDA_GOING = 1, VRAM__CUDA_GONE };      /* of a pool: being destroyed, destroyed */
@@ -2636,7 +2636,7 @@ static uint64_t vram__cuda_segment(void *user, uint64_t bytes, uint64_t stream) 
 }
 
 /* a call that gives back is tried twice */
-#define VRAM__CUDA_GIVE(p, call) ((p)->failures += VRAM__CUDA_TWICE(call))
+#define VRAM__CUDA_GIVE(p, call) ((p)->failures += VRAM__CUDA_TWICE(call) != 0)
 
 static void vram__cuda_segment_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
   vram_cuda_pool *p = (vram_cuda_pool *)user;

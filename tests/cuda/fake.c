@@ -293,8 +293,8 @@ static int MallocMipmappedArray(void **array, const vram_cuda_channel *c, vram_c
   unsigned i;
   (void)flags;
   for (i = 0; i < levels; i++)
-    n += texels(c, e.width >> i ? e.width >> i : 1, e.height >> i ? e.height >> i : 1,
-                e.depth >> i ? e.depth >> i : 1);
+    n += texels(c, (e.width >> i) ? e.width >> i : 1, (e.height >> i) ? e.height >> i : 1,
+                (e.depth >> i) ? e.depth >> i : 1);
   ENTER("cudaMallocMipmappedArray", 1);
   return leave(take_to(VRAM_CUDA_ARRAY, n, n, array));
 }
