@@ -47,6 +47,14 @@ if ! have python3; then skip "no python3"; else
   says 0 "backward: all 26 allocations equal in order" --measured $kept
   says 0 "| 25,472 | 131,332 | 33,737,664 | 33,741,824 | 33,741,824..34,790,400 | 51 equal |" --measured $kept --markdown
   says 0 '"backward": {"measured": 26, "estimated": 26, "equal": 26}' --measured $kept --json
+  says 0 "51 equal" --measured $kept --markdown --events $out/events.csv
+  python3 -c "import json; print(json.load(open('$kept'))['text'])" >$out/kept.vram
+  options=$(python3 -c "import json; print(*json.load(open('$kept'))['options'])")
+  if ./vram diff $out/kept.vram $out/events.csv $options >$out/says 2>&1; then ok; else
+    bad "--events and vram diff"
+    tail -5 $out/says
+  fi
+  says 2 "no/such/file: cannot be written" --measured $kept --events no/such/file
   changed $out/saved.json "r['saved_bytes'] += 4096"
   says 0 "-4,096 (-3.024 %)" --measured $out/saved.json
   changed $out/lower.json "r['phases']['forward']['allocated_bytes_peak'] -= 512"

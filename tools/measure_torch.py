@@ -9,9 +9,10 @@ history and its saved-tensor hooks say is compared with the text that export_tor
 gradients, optimizer state, bytes saved for backward, requested and allocated bytes at the end and at the peak of every phase, every
 allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is broken, 2 bad input.
 --record FILE keeps the measurement; --measured FILE compares one that was kept, which needs neither PyTorch nor a device.
+--events FILE writes every allocation and free for `vram diff MODEL FILE` and `vram replay FILE`.
 """
 
-import argparse, collections, contextlib, gc, json, os, re, signal, subprocess, sys, tempfile
+import argparse, collections, contextlib, csv, gc, json, os, re, signal, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
@@ -723,6 +724,7 @@ def arguments():
     g.add_argument("--markdown", action="store_true", help="one row of a table")
     g.add_argument("--markdown-head", action="store_true", help="the head of that table, nothing else")
     g.add_argument("--record", metavar="FILE", help="keep the measurement")
+    g.add_argument("--events", metavar="FILE", help="every allocation and free of the step as CSV")
     g.add_argument("--measured", metavar="FILE", help="compare a measurement that was kept; needs no PyTorch")
     return a
 
@@ -754,11 +756,13 @@ def check(o):
         name, _, value = d.partition("=")
         if not name or not value.isdigit() or int(value) < 1:
             raise Problem(f"--dim {d}: expected NAME=N")
-    if o.record:
+    if o.events and o.step == "first":
+        raise Problem("--events: of a steady step only")
+    for path in filter(None, (o.record, o.events)):
         try:
-            open(o.record, "a").close()  # before the measurement, which takes long
+            open(path, "a").close()  # before the measurement, which takes long
         except OSError as e:
-            raise Problem(f"{o.record}: cannot be written: {e.strerror}")
+            raise Problem(f"{path}: cannot be written: {e.strerror}")
 
 
 def main():
@@ -785,6 +789,13 @@ def main():
         if o.record:
             with open(o.record, "w") as f:
                 json.dump(record, f, separators=(",", ":"))
+        if o.events:
+            if "events" not in record:
+                raise Problem(f"{o.measured}: has no events, it is of a first step")
+            with open(o.events, "w", newline="") as f:
+                rows = csv.writer(f, lineterminator="\n")
+                rows.writerow(("phase", "action", "id", "size", "node"))
+                rows.writerows(record["events"])
         ours, our_events = estimate(record, os.environ.get("VRAM", os.path.join(HERE, "..", "vram")))
     except Problem as e:
         fail(e)

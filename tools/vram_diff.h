@@ -100,14 +100,15 @@ static uint32_t name_of(diff *d, const char *text) {
   return trace_text(&d->names, text, strlen(text));
 }
 
-/* The layer in the name of an autograd node: "AddmmBackward0 fc" is of fc. */
+/* The layer in the name of an autograd node: "AddmmBackward0 fc", "AddmmBackward0 of fc" are of fc.
+ */
 static uint32_t layer_name(diff *d, const char *text) {
   const char *blank = strchr(text, ' '), *s = text;
-  for (; blank && s + 8 < blank; s++)
-    if (!memcmp(s, "Backward", 8) && (s[8] >= '0' && s[8] <= '9'))
-      return name_of(d, blank + 1);
-  if (blank && !strncmp(text, "torch::autograd::", 17))
-    return name_of(d, blank + 1);
+  int node = blank && !strncmp(text, "torch::autograd::", 17);
+  for (; blank && !node && s + 8 < blank; s++)
+    node = !memcmp(s, "Backward", 8) && s[8] >= '0' && s[8] <= '9';
+  if (node)
+    text = blank + (strncmp(blank, " of ", 4) ? 1 : 4);
   return name_of(d, text);
 }
 
