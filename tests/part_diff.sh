@@ -93,6 +93,11 @@ status 0 lenet5 $work/predicted.json --train adamw
 cell "what they have in common" grep -q '^category_at_peak' <<EOF
 $(./vram diff lenet5 $work/predicted.json --train adamw --csv)
 EOF
+echo '{"processes":[{"devices":[{"device":0,"reserved_bytes.all.peak":2097152},{"device":"host","reserved_bytes.all.peak":7}]},
+{"devices":[{"device":0,"reserved_bytes.all.peak":58720256}]}]}' >$work/run.json
+./vram diff lenet5 $work/run.json --train adamw --csv | sed 1d >$work/found
+echo 'peak,"reserved",58720256,58720256,0' >$work/wanted
+same "run --json: the process that had most" $work/wanted $work/found
 ./vram diff lenet5 tests/traces/lenet5.pickle --train adamw --json >$work/json
 if have python3; then
   cat >$work/rows.py <<'EOF'
