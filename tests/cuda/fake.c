@@ -981,7 +981,7 @@ static int processes(void *device, unsigned *n, vram_nvml_process *p, vram_nvml_
   uint32_t i;
   ENTER("nvmlDeviceGetComputeRunningProcesses", 0);
   for (i = 0; i <= s.npeer; i++) {
-    uint32_t pid = i < s.npeer ? s.peer[i].pid : (uint32_t)getpid();
+    uint32_t pid = i < s.npeer ? FAKE_PID + s.peer[i].pid : (uint32_t)getpid();
     uint64_t bytes = i < s.npeer ? s.peer[i].bytes : used(d);
     if (i < s.npeer ? s.peer[i].device != d : fake.own_pid_unknown)
       continue;

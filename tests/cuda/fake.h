@@ -7,7 +7,7 @@
 
 #include "../../vram_cuda.h"
 
-enum { FAKE_DEVICES = 3, FAKE_PEERS = 300 };
+enum { FAKE_DEVICES = 3, FAKE_PEERS = 300, FAKE_PID = 5000000 }; /* no process has such a number */
 
 /* set before the calls; fake_reset makes the defaults */
 typedef struct fake_settings {
@@ -42,7 +42,8 @@ uint64_t fake_free_bytes(uint32_t device);
 /* What is left that somebody should have given back: blocks, handles, mappings, reserved addresses,
    pools, events, opened memory, NVML. Writes what it is. */
 uint64_t fake_leaks(int print);
-void fake_peer(uint32_t device, uint32_t pid, uint64_t bytes); /* bytes 0: it ends */
+/* process FAKE_PID + pid; bytes 0: it ends */
+void fake_peer(uint32_t device, uint32_t pid, uint64_t bytes);
 void fake_capture(void *stream, int on);
 void fake_complete(void *stream); /* NULL is a stream, too */
 vram_cuda_ipc fake_export(uint32_t device, uint64_t bytes);

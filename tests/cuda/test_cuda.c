@@ -968,7 +968,7 @@ static void views(void) {
     EQUAL(v.untracked, 8 * MIB);
     EQUAL(v.others, 30 * MIB);
     EQUAL(v.nother, 2);
-    EQUAL(v.other[0].pid, 42);
+    EQUAL(v.other[0].pid, FAKE_PID + 42);
     EQUAL(v.other[0].bytes, 20 * MIB);
     EQUAL(v.derived, i > 2);
   }
@@ -986,8 +986,8 @@ static void views(void) {
     fake_peer(0, 1000 + i, 1000 + i);
   EQUAL(vram_cuda_view_of(&tracker, 0, &v), 0);
   EQUAL(v.nother, VRAM_CUDA_PROCESSES);
-  EQUAL(v.other[0].pid, 1199);
-  EQUAL(v.other[VRAM_CUDA_PROCESSES - 1].pid, 1199 - VRAM_CUDA_PROCESSES + 1);
+  EQUAL(v.other[0].pid, FAKE_PID + 1199);
+  EQUAL(v.other[VRAM_CUDA_PROCESSES - 1].pid, FAKE_PID + 1199 - VRAM_CUDA_PROCESSES + 1);
   EQUAL(v.process, 8 * MIB);
   for (i = 200; i < 290; i++)
     fake_peer(0, 1000 + i, 1000 + i);
