@@ -78,6 +78,9 @@ END
 END
   grep '"call' "$work/found" >"$work/only"
   same "kinds: what is left, and by whom" "$work/wanted" "$work/only"
+  counted linked graph
+  equal "a stream that is captured" "1 3145728" "$(key graph_nodes) $(key graph_bytes)"
+  equal "a stream that is captured: allocated" 2097152 "$(key allocated_bytes.all.current)"
   counted linked oom
   equal "oom: counted" 1 "$(key num_ooms)"
   if have python3; then

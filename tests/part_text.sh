@@ -1,5 +1,5 @@
 # Text of the files: sourced by part.sh.
-files=$(git ls-files 2>/dev/null || find . -type f ! -path './.git/*' ! -path './build/*' ! -path ./vram | sed 's:^\./::')
+files=$(git ls-files 2>/dev/null || find . -type f ! -path './.git/*' ! -path './build/*' ! -path ./vram ! -name "*.so" | sed 's:^\./::')
 check_text() { # check_text NAME FILES: the lines that awk prints are failures
   found=$(awk "$2" $3)
   if [ -z "$found" ]; then ok; else bad "$1:"; echo "$found" | head -20; fi
@@ -27,6 +27,6 @@ if have clang-format; then
   done
 else skip "no clang-format"; fi
 # what the command says of itself fits a terminal
-for command in "" estimate fit list replay diff; do
+for command in "" estimate fit list replay diff run watch; do
   if [ -z "$(./vram $command -h | awk 'length > 80')" ]; then ok; else bad "vram $command -h: more than 80 columns"; fi
 done

@@ -2,14 +2,14 @@
    it allocated, from the memory that both share (tools/preload.h). Taken in by vram.c. */
 
 static const char help_run[] =
-    "vram run [options] -- PROGRAM [ARGUMENTS]    allocations of an unmodified program\n"
+    "vram run [options] -- PROGRAM [ARGUMENTS]   what an unmodified program allocates\n"
     "\n"
     "  --report FILE         the report goes there (default: standard error)\n"
     "  --json                the report is one JSON object\n"
     "  --snapshot FILE       the last 131,072 events and what is left, for\n"
     "                        pytorch.org/memory_viz (JSON if it ends with .json); of\n"
     "                        the process that had most\n"
-    "  --stack N             callers by so many return addresses (default 1, up to 32)\n"
+    "  --stack N             callers by N return addresses (default 1, up to 32)\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
     "The program runs as it is. Calls of the CUDA runtime and driver are counted,\n"
@@ -204,6 +204,12 @@ static int run_wait(run_state *s) {
 
 /* ---- the report */
 
+/* A text that ends in the section, or NULL. */
+static const char *run_text(const run_section *r, const char *text) {
+  const char *from = (const char *)r + run_tracker_at() - RUN_TEXTS, *to = from + RUN_TEXTS;
+  return text >= from && text < to && memchr(text, 0, (size_t)(to - text)) ? text : NULL;
+}
+
 /* A section, mapped where its process had it; NULL: it cannot be read. A copy: nobody else sees
    what is changed in it. */
 static run_section *run_open(const run_state *s, uint32_t i) {
@@ -211,6 +217,8 @@ static run_section *run_open(const run_state *s, uint32_t i) {
   const off_t at = (off_t)(RUN_HEAD + i * RUN_SPAN);
   void *first = mmap(NULL, sizeof(run_section), PROT_READ, MAP_SHARED, s->fd, at), *all;
   run_section *r;
+  vram_ledger *l;
+  uint32_t owner;
   void *where;
   if (first == MAP_FAILED)
     return NULL;
@@ -228,10 +236,16 @@ static run_section *run_open(const run_state *s, uint32_t i) {
   }
   r = (run_section *)all;
   r->tracker.api = &none;
-  r->tracker.ledger.options.lock = NULL; /* they are functions of the other process */
-  r->tracker.ledger.options.unlock = NULL;
-  r->tracker.ledger.options.clock = NULL;
-  r->tracker.ledger.options.user = NULL;
+  l = &r->tracker.ledger;
+  l->options.lock = NULL; /* they are functions of the other process */
+  l->options.unlock = NULL;
+  l->options.clock = NULL;
+  l->options.user = NULL;
+  for (owner = 0; owner <= l->options.owners; owner++) {
+    l->owner[owner].file = run_text(r, l->owner[owner].file);
+    l->owner[owner].function = run_text(r, l->owner[owner].function);
+    l->owner[owner].tag = run_text(r, l->owner[owner].tag);
+  }
   r->command[sizeof r->command - 1] = r->report[sizeof r->report - 1] = 0;
   return r;
 }
@@ -261,7 +275,7 @@ static int run_by_bytes(const void *a, const void *b) {
 
 /* Largest first; NULL and *n 0: none, or out of memory. */
 static run_group *run_groups(vram_ledger *l, uint32_t *n) {
-  uint32_t all = vram_ledger_live(l, NULL, 0), i, used = 0;
+  uint32_t all = vram_ledger_live(l, NULL, 0), i, used = 0, found;
   vram_allocation *list = (vram_allocation *)calloc(all ? all : 1, sizeof *list);
   run_group *group = (run_group *)calloc(all ? all : 1, sizeof *group);
   *n = 0;
@@ -270,7 +284,8 @@ static run_group *run_groups(vram_ledger *l, uint32_t *n) {
     free(group);
     return NULL;
   }
-  all = vram_ledger_live(l, list, all);
+  found = vram_ledger_live(l, list, all);
+  all = found < all ? found : all; /* a process that is killed may leave a count behind */
   qsort(list, all, sizeof *list, run_by_key);
   for (i = 0; i < all; i++) {
     if (!i || run_by_key(&list[i - 1], &list[i]))
@@ -288,27 +303,19 @@ static run_group *run_groups(vram_ledger *l, uint32_t *n) {
 }
 
 /* The callers by what they had when most was allocated, largest first. */
-static run_group *run_peak(vram_ledger *l, uint32_t *n) {
-  run_group *group = (run_group *)calloc((size_t)l->nowner + 1, sizeof *group);
-  uint32_t i;
-  *n = 0;
-  if (!group)
-    return NULL;
-  for (i = 0; i <= l->nowner && i <= l->options.owners; i++) {
-    const uint64_t bytes = vram_ledger_owner_at_peak(l, i);
-    if (bytes)
-      group[*n].owner = i, group[(*n)++].bytes = bytes;
-  }
-  qsort(group, *n, sizeof *group, run_by_bytes);
-  return group;
+static vram_owner *run_peak(vram_ledger *l, uint32_t *n) {
+  const uint32_t all = vram_ledger_owners(l, 1, NULL, 0);
+  vram_owner *list = (vram_owner *)calloc(all ? all : 1, sizeof *list);
+  *n = list ? vram_ledger_owners(l, 1, list, all) : 0;
+  *n = *n < all ? *n : all;
+  return list;
 }
 
-static const char *run_place(const vram_ledger *l, uint32_t owner) {
-  return owner <= l->options.owners && l->owner[owner].file ? l->owner[owner].file : "?";
+static const vram_owner *run_owner(const vram_ledger *l, uint32_t owner) {
+  return &l->owner[owner <= l->options.owners ? owner : 0];
 }
-static const char *run_function(const vram_ledger *l, uint32_t owner) {
-  return owner <= l->options.owners && l->owner[owner].function ? l->owner[owner].function : "";
-}
+static const char *run_place(const vram_owner *o) { return o->file ? o->file : "?"; }
+static const char *run_function(const vram_owner *o) { return o->function ? o->function : ""; }
 
 static const char *run_device(uint32_t device) {
   static char text[16];
@@ -343,6 +350,7 @@ static void run_text_process(FILE *f, run_section *r) {
   vram_ledger *l = &r->tracker.ledger;
   vram_memory_stats m;
   run_group *group;
+  vram_owner *peak;
   uint32_t i, k, n;
   uint64_t ooms = 0;
   fprintf(f, "\nprocess %d  %s\n", (int)r->pid, r->command);
@@ -374,13 +382,13 @@ static void run_text_process(FILE *f, run_section *r) {
     if (l->kind[i].allocated)
       fprintf(f, "    %-25s%14s%14s%14s%14s\n", vram_cuda_kind_name(i), human(l->kind[i].current),
               human(l->kind[i].peak), human(l->kind[i].allocated), human(l->kind[i].freed));
-  group = run_peak(l, &n);
+  peak = run_peak(l, &n);
   if (n)
     fprintf(f, "  at the peak, %s\n", human(l->peak_bytes));
   for (i = 0; i < n && i < RUN_TOP / 2; i++)
-    fprintf(f, "    %12s  %s  %s\n", human(group[i].bytes), run_place(l, group[i].owner),
-            run_function(l, group[i].owner));
-  free(group);
+    fprintf(f, "    %12s  %s  %s\n", human(peak[i].at_peak), run_place(&peak[i]),
+            run_function(&peak[i]));
+  free(peak);
   group = run_groups(l, &n);
   if (n)
     fprintf(f, "  not freed at the end\n");
@@ -389,7 +397,7 @@ static void run_text_process(FILE *f, run_section *r) {
   for (i = 0; i < n && i < RUN_TOP; i++)
     fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s  %s  %s\n", human(group[i].bytes),
             group[i].count, vram_cuda_kind_name(group[i].kind), run_device(group[i].device),
-            run_place(l, group[i].owner), run_function(l, group[i].owner));
+            run_place(run_owner(l, group[i].owner)), run_function(run_owner(l, group[i].owner)));
   if (n > RUN_TOP)
     fprintf(f, "    and %" PRIu32 " callers more\n", n - RUN_TOP);
   free(group);
@@ -414,11 +422,11 @@ static void run_json_stat(FILE *f, const vram_stat *s) {
           s->current, s->peak, s->allocated, s->freed);
 }
 
-static void run_json_owner(FILE *f, const vram_ledger *l, uint32_t owner) {
+static void run_json_owner(FILE *f, const vram_owner *o) {
   fputs("\"place\":", f);
-  json_text(f, run_place(l, owner));
+  json_text(f, run_place(o));
   fputs(",\"function\":", f);
-  json_text(f, run_function(l, owner));
+  json_text(f, run_function(o));
 }
 
 static void run_json_process(FILE *f, run_section *r) {
@@ -426,6 +434,7 @@ static void run_json_process(FILE *f, run_section *r) {
   vram_ledger *l = &r->tracker.ledger;
   vram_memory_stats m;
   run_group *group;
+  vram_owner *peak;
   uint32_t i, k, p, n;
   int comma = 0;
   fprintf(f, "{\"pid\":%d,\"parent\":%d,\"exited\":%s,\"command\":", (int)r->pid, (int)r->parent,
@@ -466,13 +475,13 @@ static void run_json_process(FILE *f, run_section *r) {
       putc('}', f);
     }
   fprintf(f, "],\"peak_bytes\":%" PRIu64 ",\"at_peak\":[", l->peak_bytes);
-  group = run_peak(l, &n);
+  peak = run_peak(l, &n);
   for (i = 0; i < n; i++) {
-    fprintf(f, "%s{\"bytes\":%" PRIu64 ",", i ? "," : "", group[i].bytes);
-    run_json_owner(f, l, group[i].owner);
+    fprintf(f, "%s{\"bytes\":%" PRIu64 ",", i ? "," : "", peak[i].at_peak);
+    run_json_owner(f, &peak[i]);
     putc('}', f);
   }
-  free(group);
+  free(peak);
   fputs("],\"not_freed\":[", f);
   group = run_groups(l, &n);
   for (i = 0; i < n; i++) {
@@ -482,7 +491,7 @@ static void run_json_process(FILE *f, run_section *r) {
       fputs("\"host\",", f);
     else
       fprintf(f, "%u,", group[i].device);
-    run_json_owner(f, l, group[i].owner);
+    run_json_owner(f, run_owner(l, group[i].owner));
     putc('}', f);
   }
   free(group);

@@ -152,6 +152,12 @@ static void entry_point(void) {
   CHECK(!create(&h, 8 * MIB, prop, 0) && !create(&h, 2 * MIB, prop, 0) && !release(h));
 }
 
+static void captured(void) { /* a stream that is being captured: a node of a graph */
+  void *p;
+  CHECK(!cudaMallocAsync(&p, 3 * MIB, (void *)77));
+  CHECK(!cudaMallocAsync(&p, 2 * MIB, NULL));
+}
+
 static void out_of_memory(void) {
   void *p;
   CHECK(!cudaMalloc(&p, 1000 * MIB));
@@ -258,6 +264,8 @@ int main(int argc, char **argv) {
     contexts();
   else if (MODE("entry"))
     entry_point();
+  else if (MODE("graph"))
+    captured();
   else if (MODE("oom"))
     out_of_memory();
   else if (MODE("reset"))
