@@ -25,13 +25,15 @@ else skip "no clang-tidy"; fi
 #                                it loses values that loops set; MSan and ASan look at that
 #   unreadVariable               nor does it see what goes out through a pointer; clang-tidy does
 #   shadowFunction, shadowVariable   the tool and all of vram.h are one file
+#   duplicateExpression          a call of CUDA that failed is made once more
 #   memleakOnRealloc             tests end when there is no memory
 if ! have cppcheck; then skip "no cppcheck"
 elif ! have gcc; then skip "no gcc: cppcheck needs its preprocessor"
 else
   leave=
   for id in variableScope constParameter knownConditionTrueFalse uninitvar ctuuninitvar nullPointer \
-    ctunullpointer unreadVariable shadowFunction shadowVariable memleakOnRealloc; do
+    ctunullpointer unreadVariable shadowFunction shadowVariable \
+    duplicateExpression memleakOnRealloc; do
     leave="$leave --suppress=$id"
   done
   for f in tests/impl.c tools/vram.c tools/preload.c tests/bench.c tests/test_*.c tests/fuzz/*.c tests/cuda/[!r]*.c; do
