@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     out.snapshot = "/dev/null";
     r.options.total_bytes = UINT64_C(1) << (20 + choice % 20);
     r.options.limit_bytes = choice & 2 ? r.options.total_bytes / 2 : 0;
-    r.options.expandable_segments = choice >> 2 & 1;
+    r.options.expandable_segments = (choice & 4) != 0;
     r.options.max_split_size = choice & 8 ? UINT64_C(32) << 20 : 0;
     r.options.garbage_collection_threshold = choice & 16 ? 500000 : 0;
     status = replay_begin(&r, &t);
