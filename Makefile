@@ -142,7 +142,7 @@ coverage:
 	@+MAKE="$(MAKE)" sh tests/coverage.sh
 
 format:
-	clang-format -i vram.h tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.c
+	clang-format -i $(HEADERS) tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch]
 
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 
