@@ -2050,6 +2050,7 @@ typedef struct vram_pool {
   vram__block *block; /* [0] is none */
   uint32_t *hash;     /* of the addresses that are handed out */
   vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
+  uint8_t terse;      /* of stats only segments, allocated and reserved bytes are kept */
   uint32_t nblock, cap, unused, nunused, mask;
   uint32_t waiting; /* entries of all queues */
   uint32_t stuck;   /* blocks that wait for a stream that could not be recorded */
@@ -8282,6 +8283,17 @@ static inline void vram__stat_down(vram_stat *s, int small_pool, uint64_t n) {
   vram__tally_down(s + VRAM_POOL_LARGE - small_pool, n);
 }
 
+/* the same of what a replay does not ask for */
+static inline void vram__count_up(const vram_pool *p, vram_stat *s, int small, uint64_t n) {
+  if (!p->terse)
+    vram__stat_up(s, small, n);
+}
+
+static inline void vram__count_down(const vram_pool *p, vram_stat *s, int small, uint64_t n) {
+  if (!p->terse)
+    vram__stat_down(s, small, n);
+}
+
 static inline int vram__is_small(const vram__block *b) {
   return (b->flags & VRAM__SMALL_CLASS) != 0;
 }
@@ -8709,9 +8721,9 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
   int64_t split_bytes = 0;
   int32_t split = 0;
   int side;
-  vram__stat_down(p->stats.active, small_pool, 1);
-  vram__stat_down(p->stats.active_bytes, small_pool, b->size);
-  vram__stat_down(p->stats.requested_bytes, small_pool, b->requested);
+  vram__count_down(p, p->stats.active, small_pool, 1);
+  vram__count_down(p, p->stats.active_bytes, small_pool, b->size);
+  vram__count_down(p, p->stats.requested_bytes, small_pool, b->requested);
   b->flags &= (uint8_t) ~(VRAM__HANDED | VRAM__PENDING);
   for (side = 0; side < 2; side++) {
     merged = vram__merge(p, x, side ? b->next : b->prev);
@@ -8721,14 +8733,14 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
   vram__bins_add(p, x);
   if (!(b->flags & VRAM__EXPANDABLE)) {
     if (count) {
-      vram__stat_down(p->stats.inactive_split, small_pool, count);
-      vram__stat_down(p->stats.inactive_split_bytes, small_pool, bytes);
+      vram__count_down(p, p->stats.inactive_split, small_pool, count);
+      vram__count_down(p, p->stats.inactive_split_bytes, small_pool, bytes);
     }
     split = -(int32_t)count;
     split_bytes = -(int64_t)bytes;
     if (vram__is_split(b)) {
-      vram__stat_up(p->stats.inactive_split, small_pool, 1);
-      vram__stat_up(p->stats.inactive_split_bytes, small_pool, b->size);
+      vram__count_up(p, p->stats.inactive_split, small_pool, 1);
+      vram__count_up(p, p->stats.inactive_split_bytes, small_pool, b->size);
       split++;
       split_bytes += (int64_t)b->size;
     }
@@ -9163,15 +9175,15 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   }
   if (!(b[x].flags & VRAM__EXPANDABLE)) {
     if (was_split) {
-      vram__stat_down(p->stats.inactive_split_bytes, small_pool, b[x].size);
+      vram__count_down(p, p->stats.inactive_split_bytes, small_pool, b[x].size);
       split_bytes = -(int64_t)b[x].size;
       if (!rest) {
-        vram__stat_down(p->stats.inactive_split, small_pool, 1);
+        vram__count_down(p, p->stats.inactive_split, small_pool, 1);
         split = -1;
       }
     } else if (rest) {
-      vram__stat_up(p->stats.inactive_split_bytes, small_pool, b[rest].size);
-      vram__stat_up(p->stats.inactive_split, small_pool, 1);
+      vram__count_up(p, p->stats.inactive_split_bytes, small_pool, b[rest].size);
+      vram__count_up(p, p->stats.inactive_split, small_pool, 1);
       split_bytes = (int64_t)b[rest].size;
       split = 1;
     }
@@ -9179,11 +9191,11 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
   b[x].requested = bytes;
   b[x].streams = 0;
   b[x].flags |= VRAM__HANDED;
-  vram__stat_up(p->stats.allocation, small_pool, 1);
+  vram__count_up(p, p->stats.allocation, small_pool, 1);
   vram__stat_up(p->stats.allocated_bytes, small_pool, b[x].size);
-  vram__stat_up(p->stats.active, small_pool, 1);
-  vram__stat_up(p->stats.active_bytes, small_pool, b[x].size);
-  vram__stat_up(p->stats.requested_bytes, small_pool, bytes);
+  vram__count_up(p, p->stats.active, small_pool, 1);
+  vram__count_up(p, p->stats.active_bytes, small_pool, b[x].size);
+  vram__count_up(p, p->stats.requested_bytes, small_pool, bytes);
   if (b[x].size >= p->options.max_split_size)
     vram__tally_up(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
@@ -9195,7 +9207,7 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
 static void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
   const int small_pool = vram__is_small(b);
-  vram__stat_down(p->stats.allocation, small_pool, 1);
+  vram__count_down(p, p->stats.allocation, small_pool, 1);
   vram__stat_down(p->stats.allocated_bytes, small_pool, b->size);
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_allocations, 1);
@@ -9906,7 +9918,23 @@ struct vram__run {
   uint8_t full;         /* the pool's own memory was too small, */
   uint8_t oom;          /* or that of the device: nothing more is played, */
   uint8_t tight;        /* and nobody asks about the rest */
+  /* a step on tape: see vram__play_tape */
+  uint64_t *tape;
+  uint32_t *block; /* of each id */
+  uint32_t ntape, tape_cap, ids;
+  uint32_t body, optim, after; /* where the step begins, its optimizer, what follows that */
+  uint8_t taping;              /* events go on the tape, not into the pool */
+  uint8_t untold;              /* what happens once more is not the same, or the tape is full */
 };
+
+enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+
+static inline void vram__tape(vram__run *run, uint32_t kind, uint64_t value) {
+  if (run->ntape < run->tape_cap)
+    run->tape[run->ntape++] = value << 2 | kind;
+  else
+    run->untold = 1;
+}
 
 static uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream) {
   vram__run *run = (vram__run *)user;
@@ -10021,13 +10049,24 @@ static void vram__live_set(vram__s *s) {
   vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
 
+static inline void vram__tape_event(vram__run *run, vram_action a, const vram__store *st) {
+  if (a == VRAM_FREE)
+    vram__tape(run, VRAM__TAPE_FREE, st->id);
+  else
+    vram__tape(run, VRAM__TAPE_ALLOC, st->bytes);
+  run->untold |= a == VRAM_FREE ? st->id >= run->ids : st->id != run->ids++;
+}
+
 static void vram__watch(vram__s *s, vram_action a, vram__store *st) {
-  if (s->run)
+  if (s->run && s->run->taping)
+    vram__tape_event(s->run, a, st);
+  else if (s->run) {
     vram__run_as(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
-  if (s->run && a == VRAM_ALLOC)
-    st->block = vram__run_get(s, st->bytes);
-  else if (s->run)
-    vram__run_put(s->run, st->block);
+    if (a == VRAM_ALLOC)
+      st->block = vram__run_get(s, st->bytes);
+    else
+      vram__run_put(s->run, st->block);
+  }
   if (s->o->event)
     vram__emit_event(s, a, st);
   if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
@@ -19773,7 +19812,9 @@ static vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_
   if (t.st) {
     vram__store *st = s->top - t.st;
     st->id = UINT32_MAX;
-    if (s->run && s->run->fresh) {
+    if (s->run && s->run->taping)
+      vram__tape(s->run, VRAM__TAPE_OWN, st->bytes);
+    else if (s->run && s->run->fresh) {
       vram__run_as(s, cat, NULL);
       st->block = vram__run_get(s, st->bytes);
     }
@@ -20417,11 +20458,16 @@ static void vram__plan_ranges(vram__s *s) {
   }
 }
 
-static void vram__run_phase(vram_stat *all, uint64_t *end, uint64_t *peak) {
+static void vram__run_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
   *end = all->current;
   if (all->peak > *peak)
     *peak = all->peak;
   all->peak = all->current;
+}
+
+static void vram__run_phase(vram__run *run, vram_phase_report *r) {
+  vram__run_stat(run->pool.stats.allocated_bytes, &r->allocated_bytes, &r->allocated_peak_bytes);
+  vram__run_stat(run->pool.stats.reserved_bytes, &r->reserved_bytes, &r->reserved_peak_bytes);
 }
 
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
@@ -20430,11 +20476,11 @@ static void vram__phase(vram__s *s, vram_phase next) {
   r->requested_bytes = s->cur;
   if (s->blocks_peak > s->most_blocks)
     s->most_blocks = s->blocks_peak;
-  if (s->run) {
-    vram_memory_stats *stats = &s->run->pool.stats;
-    vram__run_phase(stats->allocated_bytes, &r->allocated_bytes, &r->allocated_peak_bytes);
-    vram__run_phase(stats->reserved_bytes, &r->reserved_bytes, &r->reserved_peak_bytes);
-  } else {
+  if (s->run && !s->run->taping)
+    vram__run_phase(s->run, r);
+  else {
+    if (s->run)
+      vram__tape(s->run, VRAM__TAPE_PHASE, (uint64_t)s->phase);
     r->allocated_bytes = s->blocks;
     if (s->blocks_peak > r->allocated_peak_bytes)
       r->allocated_peak_bytes = s->blocks_peak;
@@ -20474,6 +20520,11 @@ static void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
   const vram_node *n = p->node;
   uint64_t flat = 0;
   uint32_t i, last = 0;
+  if (run->taping) {
+    vram__tape(run, VRAM__TAPE_OWN, vram__bytes_of(p->d, dt));
+    run->untold |= n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn;
+    return;
+  }
   vram__run_as(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
   run->gradient[p->index] = vram__run_get(s, vram__bytes_of(p->d, dt));
   if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
@@ -20771,7 +20822,7 @@ static void vram__optim_before(vram__s *s) {
     s->problem = vram__optim_problem(&c, s->optim, n);
     return;
   }
-  if (s->run && s->run->fresh) {
+  if (s->run && s->run->fresh && !s->run->taping) {
     const uint64_t used = s->used;
     c.events = 1;
     c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
@@ -20786,6 +20837,8 @@ static void vram__optim_before(vram__s *s) {
     return;
   }
   vram__optim_construct(&c, s->optim, n, &made);
+  if (s->run && made.end)
+    s->run->untold = 1;
   vram__bulk(s, made.end, made.end_blocks, made.state_large, VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes = s->optim_held = made.end;
   if (s->o->first_step)
@@ -21045,8 +21098,15 @@ static uint32_t vram__run_blocks(const vram_graph *g) {
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
+/* Events of one step, and of the optimizer's first, that a tape has room for. */
+static uint32_t vram__tape_events(const vram_graph *g) {
+  const uint64_t n = (uint64_t)g->nparam * 24 + (uint64_t)g->nvalue * 8 + (uint64_t)g->nnode * 24;
+  return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
+}
+
 static uint64_t vram__run_bytes(const vram_graph *g) {
-  return vram_pool_bytes(vram__run_blocks(g), 1) + 8 +
+  return vram_pool_bytes(vram__run_blocks(g), 1) + 16 +
+         vram__tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
@@ -21181,6 +21241,24 @@ static void vram__count_gradients(vram__s *s) {
 
 VRAM__SELDOM_BEGIN
 
+/* The report's phases have their allocated and reserved bytes. */
+static void vram__blocks_known(vram_report *r, const vram_step_options *o, const vram__run *run) {
+  uint64_t peak = 0;
+  uint32_t i;
+  for (i = 0; i < VRAM_PHASE_COUNT; i++)
+    if (r->phase[i].allocated_peak_bytes > peak)
+      peak = r->phase[i].allocated_peak_bytes;
+  r->peak_allocated_bytes.expected = peak;
+  if (r->peak_allocated_bytes.upper < peak)
+    r->peak_allocated_bytes.upper = peak;
+  if (run) {
+    r->replayed = !run->full;
+    r->num_alloc_retries = run->pool.stats.num_alloc_retries;
+    r->num_ooms = run->pool.stats.num_ooms;
+  }
+  vram__device_bounds(r, o->context_bytes, o->budget_bytes);
+}
+
 static vram_result
 vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                uint64_t scratch_bytes, vram_report *report, vram__s *s,
@@ -21282,6 +21360,8 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   before_blocks = s->blocks, before_upper = s->upper;
   if (s->stop_at == 1 && (!s->train || o->first_step))
     vram__live_set(s);
+  if (run)
+    run->body = run->ntape;
   vram__zero_grad(s);
   vram__phase(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
@@ -21289,8 +21369,12 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   vram__count_gradients(s);
   if (!known && s->train && !o->first_step && !s->failed)
     vram__had_gradients(s, &before, before_blocks, before_upper);
+  if (run)
+    run->optim = run->ntape;
   if (s->train && !s->failed)
     vram__optim_now(s);
+  if (run)
+    run->after = run->ntape;
   vram__phase(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     s->loss.fn = 0;
@@ -21302,27 +21386,18 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     report->peak_category_bytes[i] = s->peak_cats.of[i];
   report->peak_requested_bytes = s->total_peak;
-  for (i = 0; i < VRAM_PHASE_COUNT; i++)
-    if (report->phase[i].allocated_peak_bytes > report->peak_allocated_bytes.lower)
-      report->peak_allocated_bytes.lower = report->phase[i].allocated_peak_bytes;
-  report->peak_allocated_bytes.expected = report->peak_allocated_bytes.lower;
-  report->peak_blocks_bytes = run ? s->most_blocks : report->peak_allocated_bytes.lower;
+  report->peak_blocks_bytes = s->most_blocks;
+  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->most_blocks && !run)
+    report->peak_blocks_bytes = report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
   report->peak_allocated_bytes.upper = s->upper_peak;
-  if (report->peak_allocated_bytes.upper < report->peak_allocated_bytes.expected)
-    report->peak_allocated_bytes.upper = report->peak_allocated_bytes.expected;
   if (s->custom | s->custom_most) {
     const uint64_t less = vram__plus(s->custom, s->custom_most);
     uint64_t *lower = &report->peak_allocated_bytes.lower;
     *lower -= less < *lower ? less : *lower;
   }
   report->pinned_bytes = vram__mul(report->inputs_bytes, o->pinned);
-  if (run) {
-    report->replayed = !run->full;
-    report->num_alloc_retries = run->pool.stats.num_alloc_retries;
-    report->num_ooms = run->pool.stats.num_ooms;
-  }
-  vram__device_bounds(report, o->context_bytes, o->budget_bytes);
+  vram__blocks_known(report, o, run);
   report->peak_node = s->peak_node;
   report->peak_phase = s->peak_phase;
   report->events = s->events;
@@ -21376,6 +21451,98 @@ static void vram__run_kept(vram__s *s) {
   s->run->fresh = 0;
 }
 
+static void vram__tape_part(vram__s *s, uint32_t from, uint32_t to, uint32_t *id,
+                            vram_phase_report *phase) {
+  vram__run *run = s->run;
+  uint32_t i;
+  for (i = from; i < to; i++) {
+    const uint64_t value = run->tape[i] >> 2;
+    switch (run->tape[i] & 3) {
+    case VRAM__TAPE_ALLOC:
+      run->block[(*id)++] = vram__run_get(s, value);
+      break;
+    case VRAM__TAPE_FREE:
+      vram__run_put(run, run->block[value]);
+      break;
+    case VRAM__TAPE_OWN:
+      vram__run_get(s, value);
+      break;
+    default:
+      vram__run_phase(run, phase + value);
+    }
+  }
+}
+
+/* Steps of a run are alike but for zero_grad and the optimizer's first: one step is played onto a
+   tape, and the tape into the pool, which takes less than playing every step. run->untold: this
+   model's steps are not so much alike. */
+static vram_result vram__play_tape(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                   uint64_t scratch_bytes, vram_report *report, vram__s *s) {
+  const uint32_t steps = o->train ? 3 : 2, room = g->nparam + g->ninput;
+  vram__run *run = s->run;
+  vram_step_options first = *o;
+  vram_phase_report before[VRAM_PHASE_COUNT];
+  uint64_t optimizer_bytes;
+  uint32_t i, k, n = 0, end, id = 0, first_id;
+  vram_result r;
+  run->taping = 1;
+  r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+  run->untold |= s->missing | s->rnn_reset;
+  end = run->ntape;
+  first_id = run->ids;
+  if (r || run->untold) {
+    run->taping = 0;
+    return r;
+  }
+  if (o->train) { /* what zero_grad frees, inputs first */
+    for (k = 0; k < s->nleaf; k++) {
+      const uint32_t at = k + s->nparam_leaf;
+      const vram__leaf *l = s->leaf + (at < s->nleaf ? at : at - s->nleaf);
+      const uint32_t st = l->grad.st;
+      run->untold |= (l->had_with != 0) | (st && n == room);
+      if (st && n < room)
+        run->gradient[n++] = (s->top - (s->top - st)->base)->id;
+    }
+    first.first_step = 1;
+    s->o = &first;
+    optimizer_bytes = report->optimizer_bytes;
+    vram__optim_now(s);
+    report->optimizer_bytes = optimizer_bytes;
+    run->untold |= s->failed != 0;
+  } else
+    for (i = 1; i <= s->nstore; i++) { /* the results */
+      const vram__store *st = s->top - i;
+      if (st->base != i || !st->srefs || st->id == UINT32_MAX)
+        continue;
+      run->untold |= n == room;
+      if (n < room)
+        run->gradient[n++] = st->id;
+    }
+  for (k = 0; k < n; k++)
+    run->untold |= run->gradient[k] >= run->ids;
+  run->taping = 0;
+  if (run->untold)
+    return VRAM_OK;
+  s->failed = VRAM_OK;
+  vram__tape_part(s, 0, run->body, &id, NULL);
+  for (i = 0; i < steps && !s->failed; i++) {
+    vram_phase_report *phase = i + 1 < steps ? before : report->phase;
+    for (k = 0; k < VRAM_PHASE_COUNT; k++)
+      phase[k].allocated_peak_bytes = phase[k].reserved_peak_bytes = 0;
+    for (k = 0; k < n && i; k++)
+      vram__run_put(run, run->block[run->gradient[k]]);
+    id = 0;
+    vram__tape_part(s, run->body, run->optim, &id, phase);
+    if (!i && o->train)
+      vram__tape_part(s, end, run->ntape, &first_id, phase);
+    else
+      vram__tape_part(s, run->optim, run->after, &id, phase);
+    vram__tape_part(s, run->after, end, &id, phase);
+  }
+  vram__blocks_known(report, o, run);
+  return VRAM_OK;
+}
+
 /* The whole run on a device with so much room. */
 static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o, uint64_t room,
                                  int tight, void *scratch, uint64_t scratch_bytes,
@@ -21384,7 +21551,7 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
-  const uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
+  uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
   vram__run run;
   vram_result r;
   uint32_t i;
@@ -21398,16 +21565,28 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   device.user = &run;
   run.room = room;
   run.next = VRAM__LARGE_SEGMENT;
-  run.gradient = (uint32_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
+  run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
+  run.tape_cap = vram__tape_events(g);
+  run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
+  run.gradient = run.block + run.tape_cap;
   run.fresh = 1;
   run.tight = tight != 0;
   options.streams = 1;
+  if (tight)
+    options.event = NULL;
   if (!options.total_bytes)
     options.total_bytes = UINT64_C(1) << 40;
   r = vram_pool_init(&run.pool, &options, &device, at, pool_bytes, NULL);
   if (r)
     return r;
+  run.pool.terse = 1;
   s->run = &run;
+  run.untold = o->event || options.event || o->first_step || o->keep_grads || g->rnn_dropout ||
+               (o->train && o->amp == VRAM_F16);
+  if (!run.untold)
+    r = vram__play_tape(g, o, scratch, scratch_bytes, report, s);
+  if (!run.untold || r)
+    before = 0;
   quiet.event = NULL;
   quiet.nodes = NULL;
   quiet.first_step = 1;
@@ -21417,7 +21596,7 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
       vram__run_kept(s);
     quiet.first_step = 0;
   }
-  if (!r)
+  if (!r && run.untold)
     r = vram__run_step(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
   s->run = NULL;
   if (tight && run.oom)

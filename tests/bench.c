@@ -1,5 +1,6 @@
 /* Speed and working memory of parser and step, medians: make bench
-   usage: bench MODEL.vram [bf16]    one training step with AdamW, in microseconds
+   usage: bench MODEL.vram [bf16|replay]  one training step with AdamW, in microseconds; replay: a
+                                     run through the caching allocator
           bench chain NODES loop|text   linear and relu in turn, from a loop or written out, in
                                         nanoseconds a node
           bench fit MODEL.vram          the largest batch of AdamW for 80 GiB, in milliseconds
@@ -261,6 +262,7 @@ int main(int argc, char **argv) {
   vram_error e;
   vram_report r;
   vram_step_options o;
+  vram_pool_options torch = VRAM_ZERO_INIT;
   if (argc < 2)
     return 2;
   if (argc > 2 && !strcmp(argv[1], "fit"))
@@ -274,7 +276,8 @@ int main(int argc, char **argv) {
   memset(&o, 0, sizeof o);
   o.train = 1;
   o.optimizer = VRAM_OPTIM_adamw;
-  o.amp = argc == 3 ? VRAM_BF16 : 0;
+  o.amp = argc == 3 && argv[2][0] == 'b' ? VRAM_BF16 : 0;
+  o.replay = argc == 3 && argv[2][0] == 'r' ? &torch : NULL;
   need = vram_parse_bytes(text, len, NULL, 0);
   mem = take(need);
   for (i = 0; i < rounds; i++) {

@@ -28,6 +28,8 @@ row "ResNet-50: step, AdamW" "$step" us 20
 row "ResNet-50: parse" "$parse" us 200
 run examples/models/resnet50.vram bf16
 row "ResNet-50: step, AdamW, autocast bf16" "$(field 3)" us 0
+run examples/models/resnet50.vram replay
+row "ResNet-50: whole run through the allocator, AdamW" "$(field 3)" us 150
 
 for n in 1000 10000 100000 1000000; do
   run chain $n loop
