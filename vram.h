@@ -7536,7 +7536,7 @@ static void vram__ledger_remove(vram_ledger *l, uint32_t i, const vram_event *e,
     vram__trace_free(l, a, e, time, VRAM_FREE);
   if (!(a->flags & VRAM_LIVE_WAITS))
     vram__uncount_requested(m, pool, a->block_bytes, l->options.oversize_bytes);
-  vram__uncount(m, pool, a->flags & VRAM_LIVE_WHOLE, a->bytes, a->block_bytes,
+  vram__uncount(m, pool, (a->flags & VRAM_LIVE_WHOLE) != 0, a->bytes, a->block_bytes,
                 l->options.oversize_bytes);
   vram__tally_down(&l->kind[a->kind], a->bytes);
   if (a->device == VRAM_HOST)
@@ -23685,7 +23685,7 @@ static void vram__pen_rule(vram__pen *p, const char *of) {
 static void vram__summary_size(vram__pen *p, uint64_t v, uint64_t of) {
   static const char *const name[] = {"B  ", "KiB", "MiB", "GiB", "TiB", "PiB"};
   uint32_t u = 0;
-  while (u < 5 && of >> 10 * u >= 768 * 1024)
+  while (u < 5 && of >> 10 * u >= 786432)
     u++;
   vram__pen_number(p, v >> 10 * u, 6);
   vram__pen_puts(p, " ");
@@ -24493,11 +24493,12 @@ static void vram__snapshot_segments(vram__snapshot *s, int host) {
   for (i = 0; i <= l->live_mask; i++) {
     const vram_allocation *a = l->live + i;
     if (!a->address || (a->device == VRAM_HOST) != host || !a->block_bytes ||
-        vram__in_pool(s, a->device, a->flags & VRAM_LIVE_WHOLE, a->kind))
+        vram__in_pool(s, a->device, (a->flags & VRAM_LIVE_WHOLE) != 0, a->kind))
       continue;
     s->device = a->device;
     address = vram__address_of(a->flags & VRAM__LIVE_BY_ID ? 0 : a->address, a->serial);
-    vram__snapshot_segment(s, address, a->block_bytes, a->stream, a->flags & VRAM_LIVE_SMALL, 0);
+    vram__snapshot_segment(s, address, a->block_bytes, a->stream, (a->flags & VRAM_LIVE_SMALL) != 0,
+                           0);
     vram__snapshot_block(s, address, a->block_bytes, a->bytes, a->flags & VRAM_LIVE_WAITS ? 2 : 1,
                          a);
     vram__snapshot_segment_end(s);

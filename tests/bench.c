@@ -218,7 +218,7 @@ static int ledger(uint32_t live, int all) {
   bytes = vram_ledger_bytes(&o);
   mem = take(bytes);
   if (vram_ledger_init(&l, &o, mem, bytes, NULL))
-    return 1;
+    exit(2);
   for (i = 0; i < live; i++) {
     e.address = at[i] = random_next() % (UINT64_C(1) << 38) * 512 + 512;
     e.bytes = random_size();
@@ -263,14 +263,16 @@ int main(int argc, char **argv) {
   vram_report r;
   vram_step_options o;
   vram_pool_options torch = VRAM_ZERO_INIT;
+  uint32_t live;
   if (argc < 2)
     return 2;
   if (argc > 2 && !strcmp(argv[1], "fit"))
     return fit(argv[2]);
+  live = argc > 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
   if (argc > 3 && !strcmp(argv[1], "pool"))
-    return pool((uint32_t)strtoul(argv[2], NULL, 10), argv[3][0] == 'b');
+    return live ? pool(live, argv[3][0] == 'b') : 2;
   if (argc > 3 && !strcmp(argv[1], "ledger"))
-    return ledger((uint32_t)strtoul(argv[2], NULL, 10), argv[3][0] == 'a');
+    return live ? ledger(live, argv[3][0] == 'a') : 2;
   text =
       is_chain ? chain(strtoul(argv[2], NULL, 10), argv[3][0] == 'l', &len) : file(argv[1], &len);
   memset(&o, 0, sizeof o);

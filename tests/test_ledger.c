@@ -576,6 +576,7 @@ static void same_mark(vram_ledger *l, model *m) {
 
 static void region_events(vram_ledger *l, model *m) {
   model_region *r = &m->region[random_below(OPEN)];
+  int ended;
   if (!r->open) {
     memset(r, 0, sizeof *r);
     r->open = 1;
@@ -583,7 +584,9 @@ static void region_events(vram_ledger *l, model *m) {
     vram_region_begin(l, &r->region, "r");
     return;
   }
-  if (!vram_region_end(l, &r->region) || vram_region_end(l, &r->region))
+  ended = vram_region_end(l, &r->region);
+  ended -= vram_region_end(l, &r->region);
+  if (ended != 1)
     FAIL("a region ends once");
   r->open = 0;
   if (r->region.bytes != (int64_t)m->sum - r->start || r->region.peak != r->peak ||

@@ -395,7 +395,13 @@ static void settings(void) {
     from += strlen("\"PYTORCH_CUDA_ALLOC_CONF\":\"");
     *strchr(from, '"') = 0;
     EQUAL(vram_pool_config(from, &back, NULL), VRAM_OK);
-    CHECK(!memcmp(&o, &back, sizeof o));
+    EQUAL(back.max_split_size, o.max_split_size);
+    EQUAL(back.max_non_split_rounding, o.max_non_split_rounding);
+    EQUAL(back.large_segment_size, o.large_segment_size);
+    EQUAL(back.garbage_collection_threshold, o.garbage_collection_threshold);
+    EQUAL(back.expandable_segments, o.expandable_segments);
+    CHECK(!memcmp(back.roundup_power2_divisions, o.roundup_power2_divisions,
+                  sizeof o.roundup_power2_divisions));
   }
   scene_end(&s);
   free(p.text);

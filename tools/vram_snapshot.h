@@ -134,7 +134,7 @@ static int film_write(film *f, const char *path, int is_trace) {
 }
 
 static int write_films(const job *j, const vram_graph *g, void *scratch, uint64_t bytes) {
-  vram_pool_options pool = j->pool;
+  vram_pool_options heard = j->pool, played = j->pool, same = j->pool;
   vram_step_options o = j->o;
   vram_ledger_options lo;
   vram_backend device;
@@ -146,19 +146,20 @@ static int write_films(const job *j, const vram_graph *g, void *scratch, uint64_
   memset(&f, 0, sizeof f);
   memset(&lo, 0, sizeof lo);
   memset(&device, 0, sizeof device);
-  o.replay = &pool;
+  o.replay = &heard;
   o.budget_bytes = 0;
   o.nodes = NULL;
-  o.user = pool.user = &f;
+  o.user = heard.user = played.user = &f;
   o.event = film_step;
-  pool.event = film_count;
+  heard.event = film_count;
+  played.event = film_play;
   if (vram_step(g, &o, scratch, bytes, &r, NULL) || !r.replayed || r.num_ooms)
     return bad("no snapshot of a run that", r.replayed ? "finds no memory" : "is too large", NULL);
   if (!f.steps)
     f.step = f.heard;
   o.event = NULL;
-  pool.event = film_play;
-  f.room = pool.total_bytes ? pool.total_bytes : (uint64_t)VRAM_MAX_BYTES;
+  o.replay = &played;
+  f.room = same.total_bytes ? same.total_bytes : (uint64_t)VRAM_MAX_BYTES;
   lo.live = (uint32_t)f.most + 1;
   lo.owners = 1;
   lo.trace = (uint32_t)(f.heard - f.step) + 1;
@@ -173,7 +174,6 @@ static int write_films(const job *j, const vram_graph *g, void *scratch, uint64_
   if (!memory || !ledger || vram_ledger_init(&f.ledger, &lo, ledger, ledger_bytes, NULL))
     status = out_of_memory();
   else {
-    vram_pool_options same = pool;
     same.streams = 1;
     same.total_bytes = same.total_bytes ? same.total_bytes : UINT64_C(1) << 40;
     same.event = vram_ledger_event;
