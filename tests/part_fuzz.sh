@@ -37,6 +37,7 @@ elif ! clang -fsanitize=fuzzer,address $work/probe.c -o $work/probe 2>/dev/null;
 else
   fuzz parse -dict=$work/dict -max_len=4096 $work/parse-corpus $work/seeds
   fuzz graph -max_len=256 $work/graph-corpus
+  fuzz report -max_len=1024 $work/report-corpus
   fuzz pool -max_len=1000 $work/pool-corpus
   fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
 fi
