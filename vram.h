@@ -8284,14 +8284,14 @@ static inline void vram__stat_down(vram_stat *s, int small_pool, uint64_t n) {
 }
 
 /* the same of what a replay does not ask for */
-static inline void vram__count_up(const vram_pool *p, vram_stat *s, int small, uint64_t n) {
+static inline void vram__count_up(const vram_pool *p, vram_stat *s, int small_pool, uint64_t n) {
   if (!p->terse)
-    vram__stat_up(s, small, n);
+    vram__stat_up(s, small_pool, n);
 }
 
-static inline void vram__count_down(const vram_pool *p, vram_stat *s, int small, uint64_t n) {
+static inline void vram__count_down(const vram_pool *p, vram_stat *s, int small_pool, uint64_t n) {
   if (!p->terse)
-    vram__stat_down(s, small, n);
+    vram__stat_down(s, small_pool, n);
 }
 
 static inline int vram__is_small(const vram__block *b) {
