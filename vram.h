@@ -23641,12 +23641,19 @@ static void vram__pen_size(vram__pen *p, uint64_t bytes) {
   vram__pen_puts(p, name[u]);
 }
 
+/* ":88" behind a file; a module has no lines */
+static void vram__pen_line(vram__pen *p, const vram_owner *w) {
+  if (!w->line)
+    return;
+  vram__pen_puts(p, ":");
+  vram__pen_number(p, w->line, 0);
+}
+
 /* "train.c:88 forward, weights" */
 static void vram__pen_owner(vram__pen *p, const vram_owner *w) {
   if (w->file) {
     vram__pen_label(p, w->file);
-    vram__pen_puts(p, ":");
-    vram__pen_number(p, w->line, 0);
+    vram__pen_line(p, w);
   }
   if (w->function) {
     vram__pen_puts(p, w->file ? " " : "");
@@ -24815,8 +24822,7 @@ static void vram__tracer_span(vram__tracer *t, const vram_event *e, uint64_t tim
     if (w->file) {
       vram__pen_puts(p, ",\"place\":\"");
       vram__pen_json(p, w->file);
-      vram__pen_puts(p, ":");
-      vram__pen_number(p, w->line, 0);
+      vram__pen_line(p, w);
       vram__pen_puts(p, "\"");
     }
     vram__pen_puts(p, "}");
@@ -24948,8 +24954,7 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
       vram__pen_puts(p, "\"");
       if (w->file) {
         vram__pen_csv(p, w->file);
-        vram__pen_puts(p, ":");
-        vram__pen_number(p, w->line, 0);
+        vram__pen_line(p, w);
       }
       vram__pen_puts(p, w->file && w->function ? " " : "");
       vram__pen_csv(p, w->function ? w->function : "");

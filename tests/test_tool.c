@@ -463,6 +463,23 @@ static void built_ins(void) {
   }
 }
 
+/* Names in the JSON: characters beyond ASCII, and bytes that are none. */
+static void json_texts(void) {
+  char text[200];
+  size_t n;
+  FILE *f = tmpfile();
+  if (!NEED(f != NULL))
+    return;
+  json_text(f, "a\"\\\n<\xc3\xbc\xe2\x82\xac\xf0\x9f\x92\xa1\xff\xed\xa0\x80\xc3");
+  rewind(f);
+  n = fread(text, 1, sizeof text - 1, f);
+  text[n] = 0;
+  fclose(f);
+  TEXT(
+      text,
+      "\"a\\\"\\\\\\u000a\\u003c\\u00fc\\u20ac\\ud83d\\udca1\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
+}
+
 /* What cannot be written: status 1, one line that says why. */
 static void no_output(void) {
   static const char *const rows[] = {"estimate -",       "estimate - --json",
@@ -548,6 +565,7 @@ int main(void) {
   terms();
   same_answer();
   built_ins();
+  json_texts();
   no_output();
   no_half();
   no_memory();

@@ -341,15 +341,40 @@ static int set_units(const char *v) {
 
 static const char *bold = "", *dim = "", *plain = "";
 
+/* The character at *s, and behind it; 0xfffd for a byte that is none in UTF-8. */
+static unsigned next_char(const char **s) {
+  const unsigned char *at = (const unsigned char *)*s;
+  const unsigned n = *at < 0x80   ? 1
+                     : *at < 0xc2 ? 0
+                     : *at < 0xe0 ? 2
+                     : *at < 0xf0 ? 3
+                     : *at < 0xf5 ? 4
+                                  : 0;
+  unsigned c = n > 1 ? *at & (0xffu >> (n + 1)) : *at, i;
+  for (i = 1; i < n && (at[i] & 0xc0) == 0x80; i++)
+    c = c << 6 | (at[i] & 0x3fu);
+  if (!n || i < n || (n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) ||
+      (n == 4 && (c < 0x10000 || c > 0x10ffff)))
+    return ++*s, 0xfffd;
+  *s += n;
+  return c;
+}
+
+/* Plain ASCII: what is beyond it is escaped, and so is '<', which could end a script. */
 static void json_text(FILE *f, const char *s) {
   putc('"', f);
-  for (; *s; s++)
-    if (*s == '"' || *s == '\\')
-      fprintf(f, "\\%c", *s);
-    else if ((unsigned char)*s < 32 || (unsigned char)*s > 126 || *s == '<') /* </script> */
-      fprintf(f, "\\u%04x", (unsigned)(unsigned char)*s);
+  while (*s) {
+    const unsigned c = next_char(&s);
+    if (c == '"' || c == '\\')
+      fprintf(f, "\\%c", (int)c);
+    else if (c >= 0x10000)
+      fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
+              0xdc00 + ((c - 0x10000) & 0x3ff));
+    else if (c < 32 || c > 126 || c == '<')
+      fprintf(f, "\\u%04x", c);
     else
-      putc(*s, f);
+      putc((int)c, f);
+  }
   putc('"', f);
 }
 
