@@ -2214,8 +2214,8 @@ typedef struct vram_report {
      memory: now and then all that is cached goes back to the device */
   int fits;
   uint64_t
-      num_alloc_retries;     /* of such a replay: how many times that happens; else of the replay */
-  uint64_t num_ooms;         /* requests of the replay that found no memory */
+      num_alloc_retries; /* of such a replay: how many times that happens; else of the replay */
+  uint64_t num_ooms; /* 1: a request of the replay found no memory; what came then is not played */
   vram_bounds context_bytes; /* of CUDA and the libraries */
   vram_bounds device_bytes;  /* without context_bytes: what is reserved */
   vram_phase peak_phase;
@@ -21254,7 +21254,7 @@ static void vram__blocks_known(vram_report *r, const vram_step_options *o, const
   if (run) {
     r->replayed = !run->full;
     r->num_alloc_retries = run->pool.stats.num_alloc_retries;
-    r->num_ooms = run->pool.stats.num_ooms;
+    r->num_ooms = run->oom;
   }
   vram__device_bounds(r, o->context_bytes, o->budget_bytes);
 }
@@ -21485,6 +21485,7 @@ static vram_result vram__play_tape(const vram_graph *g, const vram_step_options 
   uint64_t optimizer_bytes;
   uint32_t i, k, n = 0, end, id = 0, first_id;
   vram_result r;
+  vram__zero(before, sizeof before);
   run->taping = 1;
   r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
   run->untold |= s->missing | s->rnn_reset;
@@ -21507,6 +21508,7 @@ static vram_result vram__play_tape(const vram_graph *g, const vram_step_options 
     s->o = &first;
     optimizer_bytes = report->optimizer_bytes;
     vram__optim_now(s);
+    s->o = o;
     report->optimizer_bytes = optimizer_bytes;
     run->untold |= s->failed != 0;
   } else
@@ -21600,7 +21602,7 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
     r = vram__run_step(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
   s->run = NULL;
   if (tight && run.oom)
-    report->num_ooms = 1;
+    report->num_ooms = 1; /* the report is not complete */
   return tight && run.oom ? VRAM_OK : r;
 }
 
@@ -21628,7 +21630,7 @@ static vram_result vram__play_run(const vram_graph *g, const vram_step_options *
   scratch_bytes -= vram__run_bytes(g);
   r = vram__play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes, report,
                     s);
-  if (!r && !report->replayed)
+  if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
     r = vram__play(g, o, scratch, scratch_bytes, report, s);
   report->scratch_used += vram__run_bytes(g);
   context = report->context_bytes.expected;

@@ -23,9 +23,11 @@
      VRAM_CUDA_TRACKER t     which tracker the calls of a file count in; default vram_cuda_default()
    Before the include that makes the implementation:
      VRAM_CUDA_LINKED        calls go to the CUDA runtime that the program is linked with; the
-   default where cuda_runtime.h was included (nvcc does so). VRAM_CUDA_DLOPEN: not VRAM_CUDA_LIVE
-   allocations that the default tracker knows; default 32768 VRAM_CUDA_OWNERS        call sites and
-   tags of it; default 1023 VRAM_CUDA_TRACE         events that it keeps for snapshots; default 0
+                             default where cuda_runtime.h was included (nvcc does so)
+     VRAM_CUDA_DLOPEN        not so: the runtime is opened when it is first needed
+     VRAM_CUDA_LIVE          allocations that the default tracker knows; default 32768
+     VRAM_CUDA_OWNERS        call sites and tags of it; default 1023
+     VRAM_CUDA_TRACE         events that it keeps for snapshots; default 0
      VRAM_CUDA_MEMORY(n)     where its memory comes from; default: static
    VRAM_STATIC and VRAM_NAMESPACE work as in vram.h.
 
@@ -51,10 +53,12 @@
      a table is full                counted in the sums and in `lost`, vram_ledger.lost_owners,
                                     never fatal
      no driver, no CUDA library     every call answers 35 (cudaErrorInsufficientDriver), driver
-   calls 100 (CUDA_ERROR_NO_DEVICE); *p is not touched a function that this CUDA does not have   801
-   (not supported) after vram_cuda_tracker_end    calls are passed on and not counted; counters
-   answer 0 fork                           CUDA does not survive it: the child's tracker is empty;
-   its pools answer VRAM_ERR_UNSUPPORTED
+                                    calls 100 (CUDA_ERROR_NO_DEVICE); *p is not touched
+     a function that this CUDA      801 (not supported)
+     does not have
+     after vram_cuda_tracker_end    calls are passed on and not counted; counters answer 0
+     fork                           CUDA does not survive it: the child's tracker is empty; its
+                                    pools answer VRAM_ERR_UNSUPPORTED
 
    Contents (search for the tags)
      >>api       the CUDA and NVML functions that are used, as a table of pointers
@@ -1212,7 +1216,8 @@ VRAM_API vram_result vram_cuda_tracker_init(vram_cuda_tracker *t, const vram_cud
   t->api = api;
   t->options = vram__cuda_resolve(o);
   t->memory = mem;
-  if (t->options.objects >> 30 || t->options.places >> 30 || bytes < vram_cuda_tracker_bytes(o)) {
+  if (t->options.objects >> 30 || t->options.places >> 30 || !mem ||
+      bytes < vram_cuda_tracker_bytes(o)) {
     int value = t->options.objects >> 30 || t->options.places >> 30;
     if (err) {
       memset(err, 0, sizeof *err);

@@ -122,7 +122,13 @@ static PLAY_UNUSED void property_replayed(play *p, const vram_step_options *opti
   int i, peak = 0;
   memset(&pool, 0, sizeof pool);
   o.replay = &pool;
-  if (!NEED(play_step(p, &o) == VRAM_OK) || !NEED(p->report.replayed))
+  if (!NEED(play_step(p, &o) == VRAM_OK))
+    return;
+  if (plain.peak_requested_bytes >= (uint64_t)1 << 59) { /* more than PyTorch asks a device for */
+    p->report = plain;
+    return;
+  }
+  if (!NEED(p->report.replayed))
     return;
   EQUAL(play_hash(p), hash);
   CHECK(p->report.scratch_used <= p->scratch_bytes);

@@ -524,7 +524,7 @@ static void same_mark(vram_ledger *l, model *m) {
   uint32_t got, c;
   int64_t sum = 0, count = 0;
   memcpy(was, m->group, sizeof was);
-  memcpy(m->group, now, sizeof now);
+  memcpy(m->group, now, (size_t)n * sizeof *now);
   m->groups = n;
   for (i = 0; i < n; i++) {
     sum += now[i].count * (int64_t)now[i].bytes;
