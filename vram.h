@@ -24265,7 +24265,7 @@ static void vram__value_number(vram__values *v, uint64_t n) {
   vram__value_comma(v);
   if (v->json)
     vram__pen_number(&v->pen, n, 0);
-  else if (n < 1u << 31) {
+  else if (n < UINT32_C(1) << 31) {
     const uint32_t bytes = n < 256 ? 1 : n < 65536 ? 2 : 4;
     vram__value_byte(v, bytes == 1 ? 'K' : bytes == 2 ? 'M' : 'J');
     vram__value_bytes(v, n, bytes);
