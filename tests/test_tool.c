@@ -468,8 +468,10 @@ static void json_texts(void) {
   char text[200];
   size_t n;
   FILE *f = tmpfile();
-  if (!NEED(f != NULL))
+  if (!f) {
+    FAIL("a temporary file");
     return;
+  }
   json_text(f, "a\"\\\n<\xc3\xbc\xe2\x82\xac\xf0\x9f\x92\xa1\xff\xed\xa0\x80\xc3");
   rewind(f);
   n = fread(text, 1, sizeof text - 1, f);

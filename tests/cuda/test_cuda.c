@@ -534,7 +534,7 @@ static void give(struct slot x) {
   else if (x.how == 2)
     (void)NEED(!vram_cudaFreeHost(x.p));
   else if (x.how == 3)
-    CHECK(!vram_cuMemRelease((unsigned long long)(uintptr_t)x.p));
+    (void)NEED(!vram_cuMemRelease((unsigned long long)(uintptr_t)x.p));
 }
 
 static void *work(void *arg) {
