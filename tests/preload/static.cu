@@ -50,8 +50,7 @@ int main() {
     return 5; // the runtime was given something else
   dptr a, b;
   if ((*(int (**)(dptr *, size_t))kept_alloc)(&a, 5 << 20) ||
-      (*(int (**)(dptr *, size_t))kept_alloc)(&b, 3 << 20) ||
-      (*(int (**)(dptr))kept_release)(a))
+      (*(int (**)(dptr *, size_t))kept_alloc)(&b, 3 << 20) || (*(int (**)(dptr))kept_release)(a))
     return 6;
   printf("pretended driver\n");
   return 0;
