@@ -37,6 +37,9 @@
      >>pool      a caching allocator
      >>step      one step as a stream of events, and the report
      >>solve     the largest value of a dim that fits a budget
+     >>arena     offsets for buffers whose lifetimes are known
+     >>schedule  a chain of stages: what to compute again, to stay within a budget
+     >>runner    a schedule in one arena, run with the caller's functions
      >>writer    steps and ledgers as pictures, files and text
    and in the implementation only
      >>text      what replaces libc        >>dims    sizes and strides
@@ -704,6 +707,20 @@
 #define VRAM__JOIN_(a, b) a##b
 #define VRAM__JOIN(a, b) VRAM__JOIN_(a, b)
 #define vram_bytes_text VRAM__JOIN(VRAM_NAMESPACE, vram_bytes_text)
+#define vram_arena_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_arena_bytes)
+#define vram_arena_plan VRAM__JOIN(VRAM_NAMESPACE, vram_arena_plan)
+#define vram_arena_verify VRAM__JOIN(VRAM_NAMESPACE, vram_arena_verify)
+#define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
+#define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
+#define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
+#define vram_planner_name VRAM__JOIN(VRAM_NAMESPACE, vram_planner_name)
+#define vram_schedule_bind VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_bind)
+#define vram_schedule_bind_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_bind_bytes)
+#define vram_schedule_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_bytes)
+#define vram_schedule_plan VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_plan)
+#define vram_schedule_spans VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_spans)
+#define vram_schedule_verify VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify)
+#define vram_schedule_verify_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_schedule_verify_bytes)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
 #define vram_dtype_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_name)
@@ -798,7 +815,8 @@
   X(ERR_UNSUPPORTED, "not possible with these options")                                            \
   X(ERR_DTYPE, "no such dtype")                                                                    \
   X(ERR_BLOCK, "a row that does not divide into blocks")                                           \
-  X(ERR_WRITE, "the sink takes no more")
+  X(ERR_WRITE, "the sink takes no more")                                                           \
+  X(ERR_CALL, "a function of the caller failed")
 
 typedef enum vram_result {
 #define VRAM__X(id, text) VRAM_##id,
@@ -2425,6 +2443,301 @@ typedef struct vram_solution {
 VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
                                 const vram_allocator *allocator, vram_solution *solution,
                                 vram_error *err);
+
+/* >>arena =====================================================================================
+   Offsets for buffers whose sizes and lifetimes are known: buffers that live at the same time do
+   not overlap, and the arena is as small as can be found.
+
+     vram_buffer b[3] = {{1000, 0, 2}, {500, 1, 3}, {1000, 2, 4}};      bytes, begin, end
+     vram_arena a;
+     uint64_t n = vram_arena_bytes(3, NULL);
+     vram_arena_plan(b, 3, NULL, malloc(n), n, &a, &err);
+     b[0].offset, ..., a.height_bytes, a.lower_bound_bytes, a.proven
+
+   Time is any count that grows (a move of a schedule, an op): a buffer lives in [begin, end), end
+   excluded. Two buffers overlap in time if each begins before the other ends. */
+
+typedef struct vram_buffer {
+  uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */
+  uint64_t begin, end; /* begin < end */
+  uint64_t align;      /* of the offset, a power of two; 0: vram_arena_options.align */
+  uint64_t offset;     /* in bytes from the start of its bank: the result, or given with `pinned` */
+  uint32_t bank;       /* the result, or given with `pinned` */
+  uint32_t banks;      /* bit i: bank i is allowed; 0: any */
+  uint8_t pinned;
+} vram_buffer;
+
+#define VRAM_ARENA_BANKS 8
+
+/* All zero: one bank without a limit, offsets multiples of 1, exact search of a few million nodes.
+   With banks: a buffer goes to the first bank (the fastest) that has room for it. */
+typedef struct vram_arena_options {
+  uint64_t align;                      /* of every offset, a power of two; 0: 1 */
+  uint64_t capacity[VRAM_ARENA_BANKS]; /* bytes of every bank; 0: no limit */
+  uint32_t nbank;                      /* 0: one */
+  uint64_t nodes;                      /* of the exact search at most; 0: the default */
+  int greedy;                          /* no exact search */
+  uint64_t enough_bytes;               /* a height that is good enough to stop; 0: the bound */
+  int (*stop)(void *user); /* asked now and then; not 0: stop with what there is. NULL: never */
+  void *user;
+} vram_arena_options;
+
+typedef struct vram_arena {
+  uint64_t height_bytes;      /* bank 0; the plan needs so many bytes */
+  uint64_t lower_bound_bytes; /* no plan needs less: the largest sum of what lives at one time,
+                                 or what the search proved */
+  uint64_t bank_bytes[VRAM_ARENA_BANKS]; /* height of every bank */
+  int proven;                            /* height_bytes is the least there is */
+  uint64_t nodes;                        /* of the exact search */
+} vram_arena;
+
+/* Scratch for n buffers; o NULL: all zero. VRAM_OVERFLOW: too many. */
+VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
+
+/* Gives every buffer its offset (and bank). The same input gives the same plan on every machine,
+   unless `stop` stops it. On an error no buffer is changed:
+     VRAM_ERR_VALUE     buffer i (err->line is i + 1): ends before it begins, an alignment that is
+   no power of two, pinned where it cannot be, two pinned ones that overlap VRAM_ERR_OVERFLOW  sizes
+   that add up to more than VRAM_MAX_BYTES VRAM_ERR_LIMIT     does not fit into the banks'
+   capacities: the text says what is missing VRAM_ERR_MEMORY    scratch is too small */
+VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                     void *scratch, uint64_t scratch_bytes, vram_arena *arena,
+                                     vram_error *err);
+
+/* Checks a plan, whoever made it, without any part of the planner: alignment, banks, capacities, no
+   two buffers that live at the same time overlap. VRAM_OK: *arena says its heights and the bound.
+   VRAM_ERR_VALUE: err says which two buffers. Scratch as vram_arena_bytes. */
+VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
+                                       const vram_arena_options *o, void *scratch,
+                                       uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
+
+/* >>schedule ==================================================================================
+   A chain of stages with a backward pass, and the order in which to compute, drop and compute again
+   so that it stays within a budget at the least cost.
+
+     x0 -> [stage 0] -> x1 -> [stage 1] -> x2 ... x(n-1) -> [stage n-1: the loss]
+
+   Stage i reads xi and gives x(i+1); its backward reads xi, what its forward saved and the gradient
+   of x(i+1), and gives the gradient of xi, which is as large as xi. Model, names and the dynamic
+   program: Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, "Optimal checkpointing for
+   heterogeneous chains", with the corrections that tests/test_schedule.c shows. */
+
+/* A forward that keeps what backward needs, and that backward. */
+typedef struct vram_way {
+  uint64_t saved_bytes; /* all that it keeps: its output and what else backward needs; the input
+                           not counted. At least output_bytes */
+  uint64_t forward_temp_bytes, backward_temp_bytes; /* beyond input, output, saved, gradients */
+  uint64_t forward_cost, backward_cost;             /* in any unit, the same for the whole chain */
+} vram_way;
+
+typedef struct vram_stage {
+  const char *name;                          /* NULL: its number */
+  uint64_t output_bytes;                     /* x(i+1); the last stage has none: 0 */
+  uint64_t forward_cost, forward_temp_bytes; /* of a forward that keeps nothing but its output */
+  const vram_way *way; /* at least one: several that keep more or less are chosen from */
+  uint32_t nway;
+  const vram_node *first, *last; /* NULL, or the nodes of a graph that the stage stands for */
+} vram_stage;
+
+typedef struct vram_chain {
+  const vram_stage *stage;
+  uint32_t nstage;
+  uint64_t input_bytes;          /* x0 */
+  uint64_t input_gradient_bytes; /* of x0: input_bytes, or 0 if nobody wants it */
+  uint64_t static_bytes;         /* there all the time: parameters, gradients, optimizer state */
+  uint64_t align;                /* what every buffer is rounded up to, a power of two; 0: 1 */
+} vram_chain;
+
+/* What a schedule is made of. */
+#define VRAM_MOVES(X)                                                                              \
+  X(DROP, "drop")             /* forward; nothing is saved, the input goes */                      \
+  X(CHECKPOINT, "checkpoint") /* forward; nothing is saved, the input stays */                     \
+  X(SAVE, "save")             /* forward by way `way`; what backward needs stays, the input too */ \
+  X(BACKWARD, "backward")     /* backward; what was saved, the input and the gradient go */        \
+  X(OFFLOAD, "offload")       /* a copy goes to the host, the device's goes: the stage's input, */ \
+  X(OFFLOAD_SAVED, "offload_saved") /* or what its way saved beyond its output */                  \
+  X(FETCH, "fetch")                 /* back from the host to the device: the input, */             \
+  X(FETCH_SAVED, "fetch_saved")     /* or what was saved */
+
+typedef enum vram_move_kind {
+#define VRAM__X(id, text) VRAM_MOVE_##id,
+  VRAM_MOVES(VRAM__X)
+#undef VRAM__X
+      VRAM_MOVE_COUNT
+} vram_move_kind;
+
+typedef struct vram_move {
+  uint32_t stage;
+  uint8_t kind; /* vram_move_kind */
+  uint8_t way;  /* of SAVE */
+} vram_move;
+
+#define VRAM_PLANNERS(X)                                                                           \
+  X(OPTIMAL, "optimal")       /* the cheapest persistent schedule: what is stored stays until its  \
+                                 backward */                                                       \
+  X(STAGES, "stages")         /* every stage plain or checkpointed, the cheapest choice */         \
+  X(SEQUENTIAL, "sequential") /* torch.utils.checkpoint.checkpoint_sequential(k segments) */       \
+  X(SQRT, "sqrt")             /* that with the square root of the number of stages (Chen) */       \
+  X(REVOLVE, "revolve")       /* so many snapshots, equal steps (Griewank, Walther) */             \
+  X(PLAIN, "plain")           /* nothing is computed twice */
+
+typedef enum vram_planner {
+#define VRAM__X(id, text) VRAM_PLANNER_##id,
+  VRAM_PLANNERS(VRAM__X)
+#undef VRAM__X
+      VRAM_PLANNER_COUNT
+} vram_planner;
+
+/* All zero but the budget: the cheapest schedule that fits it. */
+typedef struct vram_schedule_options {
+  vram_planner planner;
+  uint64_t budget_bytes; /* with the chain's static_bytes. 0: no limit */
+  uint32_t segments;     /* SEQUENTIAL: so many, 0: the cheapest that fits */
+  uint32_t snapshots;    /* REVOLVE: so many with the input, 0: as many as fit */
+  uint32_t slots;        /* OPTIMAL: steps that the budget is divided into, 0: by the length */
+  int offload;           /* to the host, too, at a cost of */
+  uint64_t transfer_cost, transfer_bytes; /* so much for so many bytes, each way */
+} vram_schedule_options;
+
+typedef struct vram_schedule {
+  vram_move *move; /* in the caller's scratch */
+  uint32_t nmove;
+  int feasible;                   /* 0: nothing fits the budget: this is the schedule of, */
+  uint64_t smallest_budget_bytes; /* the smallest budget that this planner can keep */
+  uint64_t peak_bytes, cost;      /* as vram_schedule_verify counted them */
+  uint64_t host_bytes;            /* that live on the host at most */
+} vram_schedule;
+
+/* What a replay counted. */
+typedef struct vram_schedule_count {
+  uint64_t peak_bytes, cost, host_bytes;
+  uint32_t peak_move;       /* the first that reached the peak */
+  uint64_t recomputed_cost; /* of forwards beyond the first of each stage, and transfers */
+  uint64_t forwards;        /* moves that compute forward */
+} vram_schedule_count;
+
+VRAM_API const char *vram_move_name(uint32_t kind);       /* "save"; "?" for what is none */
+VRAM_API const char *vram_planner_name(uint32_t planner); /* "optimal"; "?" */
+
+/* Scratch for vram_schedule_plan, the schedule itself in it. VRAM_OVERFLOW: too much, or a bad
+   chain. o NULL: all zero */
+VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_options *o);
+
+/* Finds a schedule. One that is not feasible is no error: feasible is 0, and the schedule is that
+   of smallest_budget_bytes. A schedule that is worse than another planner's is never given: OPTIMAL
+   is at most as dear as STAGES and SEQUENTIAL within the same budget.
+     VRAM_ERR_VALUE     a bad chain (err says which stage and why), options that exclude each other
+     VRAM_ERR_OVERFLOW  sizes or costs that add up beyond 63 bits
+     VRAM_ERR_MEMORY    scratch is too small */
+VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
+                                        void *scratch, uint64_t scratch_bytes,
+                                        vram_schedule *schedule, vram_error *err);
+
+/* Replays moves, whoever made them, without any part of the planners: every move has what it needs,
+   every stage runs backward once, nothing is left over. Scratch of vram_verify_bytes.
+   VRAM_ERR_VALUE: err says which move and what it lacks. */
+VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c);
+VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
+                                          uint32_t nmove, void *scratch, uint64_t scratch_bytes,
+                                          vram_schedule_count *count, vram_error *err);
+
+/* Stages from first to last, run without saving and computed again in backward. */
+typedef struct vram_span {
+  uint32_t first, last;
+} vram_span;
+
+/* The schedule as calls of torch.utils.checkpoint.checkpoint: one span each, in the order in which
+   they begin, outer ones first; they nest. *count becomes how many there are; at most cap are
+   written. VRAM_ERR_UNSUPPORTED: moves that are no nest of calls (offload). */
+VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *move, uint32_t nmove,
+                                         vram_span *list, uint32_t cap, uint32_t *count,
+                                         vram_error *err);
+
+/* >>runner ====================================================================================
+   A schedule bound to one arena, and run with the caller's forward and backward functions. */
+
+/* A tensor of one move: where it is in the arena. VRAM_NOWHERE: the move has none. */
+#define VRAM_NOWHERE UINT64_MAX
+
+typedef struct vram_bound_move {
+  vram_move move;
+  uint64_t in, out;           /* xi, x(i+1) */
+  uint64_t saved;             /* what the way saves beyond the output */
+  uint64_t grad_out, grad_in; /* gradients of x(i+1), xi */
+  uint64_t temp;
+  uint64_t host;  /* OFFLOAD.., FETCH..: offset in the host's memory */
+  uint32_t wait;  /* this move and 1 + which OFFLOAD.. or FETCH.. must have finished; 0: none */
+  uint32_t early; /* FETCH..: may start when this move is done (UINT32_MAX: at once) */
+} vram_bound_move;
+
+typedef struct vram_binding {
+  vram_bound_move *move; /* in the caller's scratch */
+  uint32_t nmove;
+  uint64_t arena_bytes;           /* of device memory, without static_bytes */
+  uint64_t host_bytes;            /* for what is offloaded */
+  uint64_t input, input_gradient; /* offsets: written before the run, read after it */
+  vram_arena arena;
+} vram_binding;
+
+/* Scratch for vram_schedule_bind, the binding in it. */
+VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove);
+
+/* Schedule -> lifetimes -> offsets. arena_bytes is the schedule's peak wherever the arena planner
+   finds a plan so low (vram_binding.arena says whether, and what the bound is). o NULL: all zero.
+ */
+VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
+                                        const vram_arena_options *o, void *scratch,
+                                        uint64_t scratch_bytes, vram_binding *binding,
+                                        vram_error *err);
+
+/* One call of a forward or backward function. Pointers are into the arena, NULL where there is
+   nothing; sizes are the chain's. */
+typedef struct vram_call {
+  uint32_t stage, way;
+  int save;     /* forward: fill `saved`, too */
+  uint32_t run; /* forward: the how manieth of this stage, 0 first */
+  uint64_t key; /* for random numbers: the same in every run of a stage, another in each stage */
+  const void *in;
+  void *out; /* backward: what forward gave (with SAVE), to be read */
+  void *saved, *temp;
+  const void *grad_out;
+  void *grad_in;
+  void *stream; /* vram_runner.stream */
+} vram_call;
+
+/* The caller's functions: 0 is success, anything else ends the run and comes back in the error. */
+typedef struct vram_runner {
+  int (*forward)(void *user, const vram_call *c);
+  int (*backward)(void *user, const vram_call *c);
+  /* random state, for functions that have one and do not use vram_call.key: taken before the first
+     forward of a stage that will run again, put back before that, and what was there before
+     afterwards. state: random_bytes of host memory */
+  int (*random_get)(void *user, void *state);
+  int (*random_set)(void *user, const void *state);
+  uint64_t random_bytes;
+  /* copies between arena and host memory; NULL: memcpy, at once. `slot` names the copy for wait */
+  int (*offload)(void *user, uint32_t slot, void *host, const void *device, uint64_t bytes);
+  int (*fetch)(void *user, uint32_t slot, void *device, const void *host, uint64_t bytes);
+  int (*wait)(void *user, uint32_t slot);
+  /* a hash of an output; not NULL: a recomputed output must have the hash of the first */
+  int (*hash)(void *user, const void *data, uint64_t bytes, uint64_t *hash);
+  void (*progress)(void *user, uint32_t done, uint32_t moves);
+  void *user;
+  void *stream;
+  uint64_t seed; /* of vram_call.key */
+} vram_runner;
+
+/* Memory (host) that a run needs beside the arena: random states and hashes. */
+VRAM_API uint64_t vram_chain_run_bytes(const vram_chain *c, const vram_binding *b,
+                                       const vram_runner *r);
+
+/* Runs forward and backward. arena: binding.arena_bytes of memory that the functions can use (a
+   device's or the host's), aligned as the chain says; host: binding.host_bytes. Nothing is
+   allocated. VRAM_ERR_CALL: a function
+   did not give 0 (err says which move and what it gave); nothing runs after it. */
+VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
+                                    const vram_runner *r, void *arena, void *host, void *work,
+                                    uint64_t work_bytes, vram_error *err);
 
 /* >>writer ====================================================================================
    A step as a picture; what a ledger knows as files and text. Events, predicted or observed, are
@@ -22316,6 +22629,12 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   }
   return r;
 }
+
+/* >>arena (Implementation) --------------------------------------------------------------------- */
+
+/* >>schedule (Implementation) ------------------------------------------------------------------ */
+
+/* >>runner (Implementation) -------------------------------------------------------------------- */
 
 /* >>writer (Implementation) --------------------------------------------------------------------
    All lengths in pictures are whole tenths of a unit; a picture is 500 units wide. */
