@@ -22630,7 +22630,842 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   return r;
 }
 
-/* >>arena (Implementation) --------------------------------------------------------------------- */
+/* >>arena (Implementation) ---------------------------------------------------------------------
+   Time is cut into sections: maximal sets of buffers that live at once. Greedy orders give a plan,
+   a search of plans in which every buffer rests on another one or on the floor improves it. */
+
+enum {
+  VRAM__ARENA_CHUNK = 128,
+  VRAM__ARENA_EXACT = 1536, /* as many buffers the search takes */
+  VRAM__ARENA_NODES = 1000000
+};
+#define VRAM__ARENA_SCANS                                                                          \
+  UINT64_C(1200000000) /* of placed buffers, by all greedy orders together */
+#define VRAM__NONE UINT32_MAX
+
+typedef struct vram__key_at { /* what is sorted: by key, then as it was */
+  uint64_t key;
+  uint32_t at;
+} vram__key_at;
+
+typedef struct vram__brick { /* a buffer as the planner sees it */
+  uint64_t bytes, align;
+  uint64_t at, best; /* offset in the plan that is being made, in the best one */
+  uint64_t begin, end;
+  uint64_t load;        /* the most that lives at once while it does */
+  uint32_t first, last; /* lives in sections first to last - 1 */
+  uint32_t buffer, group;
+  uint8_t pinned;
+} vram__brick;
+
+typedef struct vram__placed {
+  uint64_t at, end;
+  uint32_t first, last;
+} vram__placed;
+
+typedef struct vram__chunk { /* of the list of what is placed, by offset */
+  uint32_t n, next;
+  uint32_t first, last, soonest; /* sections of all of it, the earliest end */
+  vram__placed placed[VRAM__ARENA_CHUNK];
+} vram__chunk;
+
+typedef struct vram__arena {
+  const vram_arena_options *o;
+  vram__brick *brick; /* of the bank that is planned */
+  uint32_t n, sections;
+  vram__key_at *key, *spare;
+  uint64_t *sum;  /* that lives in every section */
+  uint64_t *tree; /* maxima of ranges of sections */
+  uint32_t *next;
+  vram__chunk *chunk;
+  uint32_t chunks, chunk_first;
+  uint64_t scans, nodes;
+  int stopped;
+  uint64_t height, bound; /* of the bank that is planned */
+  int refuted;            /* the bound is proven by search */
+} vram__arena;
+
+/* Stable: equal keys stay as they were. */
+static void vram__sort(vram__key_at *a, vram__key_at *spare, uint32_t n) {
+  uint32_t width, i;
+  int sorted = 1;
+  for (i = 1; i < n && sorted; i++)
+    sorted = a[i - 1].key <= a[i].key;
+  for (width = 1; width < n && !sorted; width = width > n / 2 ? n : 2 * width) {
+    for (i = 0; i < n;) {
+      const uint32_t mid = n - i > width ? i + width : n, end = n - mid > width ? mid + width : n;
+      uint32_t p = i, q = mid, k;
+      for (k = i; k < end; k++)
+        spare[k] = q >= end || (p < mid && a[p].key <= a[q].key) ? a[p++] : a[q++];
+      i = end;
+    }
+    for (i = 0; i < n; i++)
+      a[i] = spare[i];
+  }
+}
+
+static uint64_t vram__align_up(uint64_t x, uint64_t align) {
+  return (x + align - 1) & ~(align - 1);
+}
+
+static int vram__arena_error(vram_error *e, vram_result code, uint32_t line, const char *what) {
+  uint32_t n = 0;
+  e->code = code;
+  e->line = line;
+  vram__puts(e->text, sizeof e->text, &n, what);
+  return 0;
+}
+
+static void vram__arena_more(vram_error *e, const char *what, uint64_t number) {
+  uint32_t n = vram__len(e->text);
+  vram__puts(e->text, sizeof e->text, &n, what);
+  vram__putu(e->text, sizeof e->text, &n, number);
+}
+
+/* Cuts time into sections. */
+static void vram__sections(vram__arena *a) {
+  uint32_t i, k = 0;
+  int ended = 0;
+  for (i = 0; i < a->n; i++) { /* at one time ends come before beginnings */
+    a->key[i].key = a->brick[i].end;
+    a->key[i].at = i;
+    a->key[a->n + i].key = a->brick[i].begin;
+    a->key[a->n + i].at = a->n + i;
+  }
+  vram__sort(a->key, a->spare, 2 * a->n);
+  for (i = 0; i < 2 * a->n; i++) {
+    const uint32_t at = a->key[i].at;
+    if (at < a->n) {
+      a->brick[at].last = k + 1;
+      ended = 1;
+    } else {
+      k += (uint32_t)ended;
+      ended = 0;
+      a->brick[at - a->n].first = k;
+    }
+  }
+  a->sections = k + 1;
+}
+
+/* The largest value of sections first to last - 1. */
+static uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last) {
+  uint64_t most = 0;
+  for (first += n, last += n; first < last; first /= 2, last /= 2) {
+    if (first & 1) {
+      most = most > tree[first] ? most : tree[first];
+      first++;
+    }
+    if (last & 1) {
+      last--;
+      most = most > tree[last] ? most : tree[last];
+    }
+  }
+  return most;
+}
+
+static uint64_t vram__arena_unit(const vram__arena *a) {
+  uint64_t unit = a->brick[0].align;
+  uint32_t i;
+  for (i = 1; i < a->n; i++)
+    unit = unit < a->brick[i].align ? unit : a->brick[i].align;
+  return unit;
+}
+
+/* What lives in every section, and the bound: all offsets are multiples of the smallest alignment,
+   so all that lives at once is rounded up to it, but the uppermost: that may be the one that gains
+   most by rounding. */
+static void vram__arena_bound(vram__arena *a) {
+  const uint64_t unit = vram__arena_unit(a);
+  const uint32_t n = a->sections;
+  uint32_t i, k;
+  int slack = 0;
+  for (i = 0; i <= n; i++)
+    a->sum[i] = 0;
+  for (i = 0; i < a->n; i++) {
+    const vram__brick *b = a->brick + i;
+    const uint64_t bytes = vram__align_up(b->bytes, unit);
+    a->sum[b->first] += bytes;
+    a->sum[b->last] -= bytes;
+    slack |= bytes != b->bytes;
+    a->key[i].key = ~(bytes - b->bytes);
+    a->key[i].at = i;
+  }
+  for (i = 1; i <= n; i++)
+    a->sum[i] += a->sum[i - 1];
+  for (i = 0; i < n; i++)
+    a->tree[n + i] = a->sum[i];
+  for (i = n - 1; i; i--)
+    a->tree[i] = a->tree[2 * i] > a->tree[2 * i + 1] ? a->tree[2 * i] : a->tree[2 * i + 1];
+  for (i = 0; i < a->n; i++)
+    a->brick[i].load = vram__tree_most(a->tree, n, a->brick[i].first, a->brick[i].last);
+  if (slack) { /* the largest of every section first; next: the next section without one */
+    vram__sort(a->key, a->spare, a->n);
+    for (i = 0; i <= n; i++)
+      a->next[i] = i;
+    for (i = 0; i < a->n; i++) {
+      const vram__brick *b = a->brick + a->key[i].at;
+      for (k = b->first;;) {
+        while (a->next[k] != k)
+          k = a->next[k] = a->next[a->next[k]];
+        if (k >= b->last)
+          break;
+        a->sum[k] -= ~a->key[i].key;
+        a->next[k] = k + 1;
+      }
+    }
+  }
+  for (a->bound = 0, i = 0; i < n; i++)
+    a->bound = a->bound > a->sum[i] ? a->bound : a->sum[i];
+  for (i = 0; i < a->n; i++)
+    if (a->brick[i].pinned && a->brick[i].at + a->brick[i].bytes > a->bound)
+      a->bound = a->brick[i].at + a->brick[i].bytes;
+}
+
+/* ---- greedy ---- */
+
+static void vram__placed_clear(vram__arena *a) {
+  a->chunks = 1;
+  a->chunk_first = 0;
+  a->chunk->n = 0;
+  a->chunk->next = VRAM__NONE;
+  a->chunk->first = a->chunk->soonest = UINT32_MAX;
+  a->chunk->last = 0;
+}
+
+/* What a chunk has in common. */
+static void vram__chunk_hull(vram__chunk *c) {
+  uint32_t i;
+  c->first = c->soonest = UINT32_MAX;
+  c->last = 0;
+  for (i = 0; i < c->n; i++) {
+    const vram__placed *p = c->placed + i;
+    c->first = c->first < p->first ? c->first : p->first;
+    c->last = c->last > p->last ? c->last : p->last;
+    c->soonest = c->soonest < p->last ? c->soonest : p->last;
+  }
+}
+
+/* Puts a block, placed, into the list, in chunk `from` or behind it. */
+static void vram__placed_add(vram__arena *a, const vram__brick *b, uint32_t from) {
+  vram__chunk *c = a->chunk + from;
+  uint32_t i, k;
+  for (k = c->next; k != VRAM__NONE; k = a->chunk[k].next) {
+    if (!a->chunk[k].n)
+      continue;
+    if (a->chunk[k].placed[0].at > b->at)
+      break;
+    c = a->chunk + k;
+  }
+  if (c->n == VRAM__ARENA_CHUNK) {
+    vram__chunk *d = a->chunk + a->chunks;
+    d->n = VRAM__ARENA_CHUNK / 2;
+    c->n = VRAM__ARENA_CHUNK - d->n;
+    for (i = 0; i < d->n; i++)
+      d->placed[i] = c->placed[c->n + i];
+    d->next = c->next;
+    c->next = a->chunks++;
+    vram__chunk_hull(c);
+    vram__chunk_hull(d);
+    if (d->placed[0].at <= b->at)
+      c = d;
+  }
+  for (i = c->n++; i && c->placed[i - 1].at > b->at; i--)
+    c->placed[i] = c->placed[i - 1];
+  c->placed[i].at = b->at;
+  c->placed[i].end = b->at + b->bytes;
+  c->placed[i].first = b->first;
+  c->placed[i].last = b->last;
+  c->first = c->first < b->first ? c->first : b->first;
+  c->last = c->last > b->last ? c->last : b->last;
+  c->soonest = c->soonest < b->last ? c->soonest : b->last;
+}
+
+/* Drops what has ended by then. */
+static void vram__chunk_forget(vram__chunk *c, uint32_t now) {
+  uint32_t i, n = 0;
+  for (i = 0; i < c->n; i++)
+    if (c->placed[i].last > now)
+      c->placed[n++] = c->placed[i];
+  c->n = n;
+  vram__chunk_hull(c);
+}
+
+enum { VRAM__FIRST_FIT, VRAM__BEST_FIT };
+
+/* Places one block into the first gap or the smallest one that holds it, below `limit`; 0: there
+   is none. in_order: blocks come in the order in which they begin. */
+static int vram__place(vram__arena *a, vram__brick *b, int fit, int in_order, uint64_t limit) {
+  const uint32_t first = b->first, last = b->last;
+  const uint64_t align = b->align, bytes = b->bytes;
+  uint64_t low = 0, least = UINT64_MAX;
+  uint32_t i, k = a->chunk_first, from = k, low_from = k;
+  for (; k != VRAM__NONE; k = a->chunk[k].next) {
+    vram__chunk *c = a->chunk + k;
+    if (in_order && c->soonest <= first)
+      vram__chunk_forget(c, first);
+    if (c->first >= last || c->last <= first) {
+      a->scans++;
+      continue;
+    }
+    a->scans += c->n;
+    for (i = 0; i < c->n; i++) {
+      const vram__placed *p = c->placed + i;
+      if (p->first >= last || p->last <= first)
+        continue;
+      if (p->at >= low && p->at - low >= bytes && p->at - low < least) {
+        b->at = low;
+        from = low_from;
+        least = p->at - low;
+        if (fit == VRAM__FIRST_FIT || least == bytes)
+          goto found;
+      }
+      if (p->end > low) {
+        low = vram__align_up(p->end, align);
+        low_from = k;
+        if (low >= limit) /* nothing above is of use */
+          goto end;
+      }
+    }
+  }
+end:
+  if (least == UINT64_MAX) {
+    if (low > limit || bytes > limit - low)
+      return 0;
+    b->at = low;
+    from = low_from;
+  }
+found:
+  vram__placed_add(a, b, from);
+  return 1;
+}
+
+/* Keys of orders: each letter one, the first decides. */
+static uint64_t vram__order_key(const vram__brick *b, char letter) {
+  const uint64_t width = b->last - b->first;
+  switch (letter) {
+  case 'S': /* size */
+    return ~b->bytes;
+  case 'W': /* width in time */
+    return ~width;
+  case 'A': /* area */
+    return ~vram__mul(b->bytes, width);
+  case 'T': /* the most that lives at once */
+    return ~b->load;
+  case 'B': /* begin */
+    return b->first;
+  default: /* end */
+    return ~(uint64_t)b->last;
+  }
+}
+
+/* Makes a->key the blocks in an order. */
+static void vram__arena_order(vram__arena *a, const char *letters) {
+  uint32_t i, k = vram__len(letters);
+  for (i = 0; i < a->n; i++)
+    a->key[i].at = i;
+  while (k--) {
+    for (i = 0; i < a->n; i++)
+      a->key[i].key = vram__order_key(a->brick + a->key[i].at, letters[k]);
+    vram__sort(a->key, a->spare, a->n);
+  }
+}
+
+static int vram__arena_stop(vram__arena *a) {
+  if (!a->stopped && a->o->stop && a->o->stop(a->o->user))
+    a->stopped = 1;
+  return a->stopped;
+}
+
+/* One plan in the order of a->key, if it is lower than the best; 0: given up. */
+static int vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
+  uint64_t height = 0;
+  uint32_t i;
+  scans = scans > UINT64_MAX - a->scans ? UINT64_MAX : a->scans + scans;
+  vram__placed_clear(a);
+  for (i = 0; i < a->n; i++)
+    if (a->brick[i].pinned) {
+      vram__placed_add(a, a->brick + i, a->chunk_first);
+      if (a->brick[i].at + a->brick[i].bytes > height)
+        height = a->brick[i].at + a->brick[i].bytes;
+    }
+  for (i = 0; i < a->n; i++) {
+    vram__brick *b = a->brick + a->key[i].at;
+    if (b->pinned)
+      continue;
+    if (!vram__place(a, b, fit, in_order, a->height - 1) || a->scans > scans ||
+        ((i & 1023) == 1023 && a->height != UINT64_MAX && vram__arena_stop(a)))
+      return 0;
+    if (b->at + b->bytes > height)
+      height = b->at + b->bytes;
+  }
+  if (height >= a->height)
+    return 0;
+  a->height = height;
+  for (i = 0; i < a->n; i++)
+    a->brick[i].best = a->brick[i].at;
+  return 1;
+}
+
+/* The best plan of all orders. */
+static void vram__portfolio(vram__arena *a, uint64_t enough) {
+  static const struct {
+    char letters[4];
+    uint8_t fit, in_order;
+  } way[] = {{"BS", VRAM__BEST_FIT, 1},  {"BS", VRAM__FIRST_FIT, 1}, {"TSB", VRAM__FIRST_FIT, 0},
+             {"TW", VRAM__BEST_FIT, 0},  {"SB", VRAM__FIRST_FIT, 0}, {"A", VRAM__FIRST_FIT, 0},
+             {"W", VRAM__FIRST_FIT, 0},  {"BES", VRAM__BEST_FIT, 1}, {"BES", VRAM__FIRST_FIT, 1},
+             {"SW", VRAM__FIRST_FIT, 0}, {"SW", VRAM__BEST_FIT, 0},  {"TW", VRAM__FIRST_FIT, 0},
+             {"W", VRAM__BEST_FIT, 0},   {"A", VRAM__BEST_FIT, 0},   {"TSB", VRAM__BEST_FIT, 0},
+             {"SB", VRAM__BEST_FIT, 0}};
+  uint32_t i;
+  a->height = UINT64_MAX;
+  a->scans = 0;
+  for (i = 0; i < sizeof way / sizeof *way && a->height > enough; i++) {
+    if (i && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+      break;
+    vram__arena_order(a, way[i].letters);
+    vram__greedy(a, way[i].fit, way[i].in_order, i ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
+  }
+}
+
+/* ---- the whole of it ---- */
+
+/* What the caller asked for, and whether it can be meant. */
+static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                             vram_error *e) {
+  const uint32_t nbank = o->nbank ? o->nbank : 1;
+  uint64_t sum = 0, most = 0;
+  uint32_t i;
+  if (nbank > VRAM_ARENA_BANKS) {
+    vram__arena_error(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+    return 0;
+  }
+  if (o->align & (o->align - 1)) {
+    vram__arena_error(e, VRAM_ERR_VALUE, 0, "an alignment that is no power of two: ");
+    vram__arena_more(e, "", o->align);
+    return 0;
+  }
+  for (i = 0; i < n; i++) {
+    const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    const uint32_t all = (UINT32_C(1) << nbank) - 1;
+    if (b[i].begin >= b[i].end) {
+      vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+                        b[i].begin > b[i].end ? "ends before it begins: "
+                                              : "ends when it begins: ");
+      vram__arena_more(e, "", b[i].begin);
+      vram__arena_more(e, " to ", b[i].end);
+      return 0;
+    }
+    if (align & (align - 1)) {
+      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "an alignment that is no power of two: ");
+      vram__arena_more(e, "", align);
+      return 0;
+    }
+    if (b[i].banks && !(b[i].banks & all)) {
+      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
+      return 0;
+    }
+    sum = vram__plus(sum, vram__plus(b[i].bytes, align - 1));
+    if (b[i].pinned) {
+      const uint64_t end = vram__plus(b[i].offset, b[i].bytes);
+      if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
+        vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+                          "is pinned in a bank where it is not allowed: ");
+        vram__arena_more(e, "", b[i].bank);
+        return 0;
+      }
+      if (b[i].offset & (align - 1)) {
+        vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is pinned at ");
+        vram__arena_more(e, "", b[i].offset);
+        vram__arena_more(e, ", no multiple of its alignment ", align);
+        return 0;
+      }
+      if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank] && end <= VRAM_MAX_BYTES) {
+        vram__arena_error(e, VRAM_ERR_LIMIT, i + 1, "is pinned up to ");
+        vram__arena_more(e, "", end);
+        vram__arena_more(e, ", its bank has ", o->capacity[b[i].bank]);
+        return 0;
+      }
+      most = most > end ? most : end;
+    }
+    if (vram__plus(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
+      vram__arena_error(e, VRAM_ERR_OVERFLOW, i + 1,
+                        "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
+      return 0;
+    }
+  }
+  return 1;
+}
+
+/* Checks placed buffers: a->key is what is looked at; in the order of offsets, a tree over time
+   tells up to where it is taken. Not 0: *other is what it overlaps. */
+static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
+                               int pinned, uint32_t *one, uint32_t *other) {
+  uint64_t *most, *full;
+  uint32_t i, k, m = 0, times = 0;
+  for (i = 0; i < n; i++)
+    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
+      a->key[2 * m].key = b[i].begin;
+      a->key[2 * m].at = 2 * i;
+      a->key[2 * m + 1].key = b[i].end;
+      a->key[2 * m++ + 1].at = 2 * i + 1;
+    }
+  if (m < 2)
+    return 0;
+  vram__sort(a->key, a->spare, 2 * m);
+  for (i = 0; i < 2 * m; i++) { /* next: the rank of each time */
+    times += i && a->key[i].key != a->key[i - 1].key;
+    a->next[a->key[i].at] = times;
+  }
+  most = a->tree;
+  full = a->tree + 2 * ((uint64_t)times + 1);
+  for (i = 0; i < 2 * (times + 1); i++)
+    most[i] = full[i] = 0;
+  times++;
+  for (i = 0, m = 0; i < n; i++)
+    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
+      a->key[m].key = b[i].offset;
+      a->key[m++].at = i;
+    }
+  vram__sort(a->key, a->spare, m);
+  for (i = 0; i < m; i++) {
+    const uint32_t at = a->key[i].at, first = a->next[2 * at] + times,
+                   last = a->next[2 * at + 1] + times;
+    const uint64_t end = b[at].offset + b[at].bytes;
+    uint64_t taken = vram__tree_most(most, times, first - times, last - times);
+    uint32_t l, r;
+    for (l = first, r = last - 1; l; l /= 2, r /= 2) {
+      taken = taken > full[l] ? taken : full[l];
+      taken = taken > full[r] ? taken : full[r];
+    }
+    if (taken > b[at].offset) {
+      *one = at;
+      for (k = 0; k < i; k++) {
+        const vram_buffer *c = b + a->key[k].at;
+        *other = a->key[k].at;
+        if (c->begin < b[at].end && b[at].begin < c->end && c->offset + c->bytes > b[at].offset)
+          return 1;
+      }
+    }
+    for (l = first, r = last; l < r; l /= 2, r /= 2) {
+      if (l & 1) {
+        full[l] = full[l] > end ? full[l] : end;
+        most[l] = most[l] > end ? most[l] : end;
+        l++;
+      }
+      if (r & 1) {
+        r--;
+        full[r] = full[r] > end ? full[r] : end;
+        most[r] = most[r] > end ? most[r] : end;
+      }
+    }
+    for (l = first / 2, r = (last - 1) / 2; l; l /= 2, r /= 2) {
+      most[l] = most[l] > end ? most[l] : end;
+      most[r] = most[r] > end ? most[r] : end;
+    }
+  }
+  return 0;
+}
+
+/* Everything in the scratch; returns its bytes. */
+static uint64_t vram__arena_layout(vram__arena *a, uint8_t *mem, uint32_t n,
+                                   const vram_arena_options *o) {
+  const uint64_t many = (uint64_t)n + 1;
+  uint64_t at = mem ? (8 - ((uintptr_t)mem & 7)) & 7 : 8;
+#define VRAM__TAKE(field, type, count)                                                             \
+  do {                                                                                             \
+    a->field = mem ? (type *)(void *)(mem + at) : NULL;                                            \
+    at += ((count) * sizeof(type) + 7) & ~(uint64_t)7;                                             \
+  } while (0)
+  VRAM__TAKE(brick, vram__brick, many);
+  VRAM__TAKE(key, vram__key_at, 2 * many);
+  VRAM__TAKE(spare, vram__key_at, 2 * many);
+  VRAM__TAKE(sum, uint64_t, many);
+  VRAM__TAKE(tree, uint64_t, 8 * many);
+  VRAM__TAKE(next, uint32_t, 2 * many);
+  VRAM__TAKE(chunk, vram__chunk, many / (VRAM__ARENA_CHUNK / 2) + 2);
+  (void)o;
+#undef VRAM__TAKE
+  return at;
+}
+
+VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o) {
+  vram_arena_options zero;
+  vram__arena a;
+  uint64_t bytes;
+  vram__zero(&zero, sizeof zero);
+  if (n > UINT32_MAX / 8)
+    return VRAM_OVERFLOW;
+  bytes = vram__arena_layout(&a, NULL, n, o ? o : &zero);
+  return bytes > (uint64_t)SIZE_MAX ? VRAM_OVERFLOW : bytes;
+}
+
+/* Plans all of a->brick into one bank; `enough` is a height that ends the search. */
+static void vram__arena_one(vram__arena *a, uint64_t capacity, uint64_t enough) {
+  vram__sections(a);
+  vram__arena_bound(a);
+  vram__portfolio(a, enough > a->bound ? enough : a->bound);
+  (void)capacity;
+}
+
+/* Moves the blocks that may be in a bank (0), or that were placed (1), to the front. */
+static uint32_t vram__arena_front(vram__arena *a, const vram_buffer *b, uint32_t bank, int placed) {
+  uint32_t i, n = 0;
+  for (i = 0; i < a->n; i++) {
+    const vram_buffer *from = b + a->brick[i].buffer;
+    if (placed         ? a->brick[i].best != UINT64_MAX
+        : from->pinned ? from->bank == bank
+                       : !from->banks || (from->banks >> bank & 1)) {
+      const vram__brick t = a->brick[n];
+      a->brick[n++] = a->brick[i];
+      a->brick[i] = t;
+    }
+  }
+  return n;
+}
+
+/* Puts as many bytes as can be into a bank that does not hold all: first what may be nowhere else,
+   then the rest in several orders. What is left has best UINT64_MAX. 0: some must be here and does
+   not fit. */
+static int vram__arena_spill(vram__arena *a, const vram_buffer *b, uint32_t bank, uint32_t nbank,
+                             uint64_t capacity) {
+  static const char way[][4] = {"SW", "TS", "W", "A", "BS"};
+  const uint32_t later = ((UINT32_C(1) << nbank) - 1) & ~((UINT32_C(2) << bank) - 1);
+  uint64_t most = 0;
+  uint32_t w, i;
+  int round, any = 0;
+  for (w = 0; w < sizeof way / sizeof *way; w++) {
+    uint64_t bytes = 0;
+    int ok = 1;
+    if (any && vram__arena_stop(a))
+      break;
+    vram__arena_order(a, way[w]);
+    vram__placed_clear(a);
+    for (round = 0; round < 3 && ok; round++)
+      for (i = 0; i < a->n; i++) {
+        vram__brick *k = a->brick + a->key[i].at;
+        const vram_buffer *from = b + k->buffer;
+        const int kind = k->pinned ? 0 : !from->banks || (from->banks & later) ? 2 : 1;
+        if (kind != round)
+          continue;
+        if (k->pinned)
+          vram__placed_add(a, k, a->chunk_first);
+        else if (!vram__place(a, k, VRAM__FIRST_FIT, 0, capacity)) {
+          k->at = UINT64_MAX;
+          ok &= kind == 2;
+          continue;
+        }
+        bytes += k->bytes;
+      }
+    if (!ok || (any && bytes <= most))
+      continue;
+    any = 1;
+    most = bytes;
+    for (i = 0; i < a->n; i++)
+      a->brick[i].best = a->brick[i].at;
+  }
+  return any;
+}
+
+/* All banks, the fastest first. */
+static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, vram_arena *result,
+                             vram_error *e) {
+  const vram_arena_options *o = a->o;
+  const uint32_t nbank = o->nbank ? o->nbank : 1;
+  vram__brick *all = a->brick;
+  uint32_t i, k, left = 0;
+  for (i = 0; i < n; i++) {
+    vram__brick *to = all + left;
+    if (!b[i].bytes)
+      continue;
+    vram__zero(to, sizeof *to);
+    to->bytes = b[i].bytes;
+    to->align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    to->begin = b[i].begin;
+    to->end = b[i].end;
+    to->pinned = b[i].pinned != 0;
+    to->at = to->pinned ? b[i].offset : 0;
+    to->buffer = i;
+    left++;
+  }
+  result->proven = 1;
+  for (k = 0; k < nbank; k++) {
+    const uint64_t capacity = o->capacity[k] ? o->capacity[k] : UINT64_MAX;
+    uint32_t here = 0;
+    a->n = left;
+    if (left)
+      a->n = here = vram__arena_front(a, b, k, 0);
+    if (!here)
+      continue;
+    vram__arena_one(a, capacity, o->enough_bytes);
+    if (a->height > capacity) {
+      if (nbank == 1) {
+        result->height_bytes = a->height;
+        result->lower_bound_bytes = a->bound;
+        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "");
+        vram__arena_more(e, "needs ", a->bound);
+        vram__arena_more(e,
+                         a->bound > capacity ? " bytes at least, the bank has "
+                                             : " bytes at least, no plan was found that fits "
+                                               "the bank's ",
+                         capacity);
+        return 0;
+      }
+      if (!vram__arena_spill(a, b, k, nbank, capacity)) {
+        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "no plan was found for what must be in bank ");
+        vram__arena_more(e, "", k);
+        vram__arena_more(e, ", which has ", capacity);
+        return 0;
+      }
+      result->proven = 0;
+      a->n = here = vram__arena_front(a, b, k, 1);
+      for (a->height = 0, i = 0; i < here; i++)
+        if (a->brick[i].best + a->brick[i].bytes > a->height)
+          a->height = a->brick[i].best + a->brick[i].bytes;
+    }
+    result->proven &= a->height == a->bound;
+    result->bank_bytes[k] = a->height;
+    if (!k)
+      result->lower_bound_bytes = a->height < a->bound ? a->height : a->bound;
+    for (i = 0; i < here; i++)
+      a->brick[i].load = k; /* the bank */
+    a->brick += here;
+    left -= here;
+  }
+  result->height_bytes = result->bank_bytes[0];
+  result->nodes = a->nodes;
+  if (left) {
+    vram__arena_error(e, VRAM_ERR_LIMIT, all[n - 1].buffer + 1, "has no room in any bank");
+    return 0;
+  }
+  return 1;
+}
+
+static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
+                                     const vram_arena_options *o, void *scratch,
+                                     uint64_t scratch_bytes, vram_error *e) {
+  vram__zero(e, sizeof *e);
+  vram__zero(a, sizeof *a);
+  a->o = o;
+  if (scratch_bytes < vram_arena_bytes(n, o)) {
+    vram__arena_error(e, VRAM_ERR_MEMORY, 0, "scratch needs ");
+    vram__arena_more(e, "", vram_arena_bytes(n, o));
+    vram__arena_more(e, " bytes, got ", scratch_bytes);
+    return e->code;
+  }
+  vram__arena_layout(a, (uint8_t *)scratch, n, o);
+  vram__arena_check(b, n, o, e);
+  return e->code;
+}
+
+/* "overlaps buffer 3: 0 to 100 and 64 to 128" */
+static void vram__arena_clash(const vram_buffer *b, uint32_t one, uint32_t other, const char *what,
+                              vram_error *e) {
+  vram__arena_error(e, VRAM_ERR_VALUE, one + 1, what);
+  vram__arena_more(e, " buffer ", other);
+  vram__arena_more(e, " while both live: ", b[one].offset);
+  vram__arena_more(e, " to ", b[one].offset + b[one].bytes);
+  vram__arena_more(e, " and ", b[other].offset);
+  vram__arena_more(e, " to ", b[other].offset + b[other].bytes);
+}
+
+VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                     void *scratch, uint64_t scratch_bytes, vram_arena *arena,
+                                     vram_error *err) {
+  vram_arena_options zero;
+  vram_arena result;
+  vram_error e;
+  vram__arena a;
+  vram__brick *brick;
+  uint32_t i, k, one = 0, other = 0, placed = 0;
+  vram__zero(&zero, sizeof zero);
+  vram__zero(&result, sizeof result);
+  o = o ? o : &zero;
+  vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
+  brick = a.brick;
+  for (k = 0; !e.code && k < (o->nbank ? o->nbank : 1); k++)
+    if (vram__arena_overlap(&a, b, n, k, 1, &one, &other))
+      vram__arena_clash(b, one, other, "is pinned over", &e);
+  if (!e.code && vram__arena_banks(&a, b, n, &result, &e))
+    for (i = 0; i < n; i++) {
+      if (!b[i].bytes) {
+        for (k = 0; !b[i].pinned && b[i].banks && !(b[i].banks >> k & 1); k++)
+          ;
+        if (!b[i].pinned)
+          b[i].offset = 0, b[i].bank = k;
+      } else {
+        b[brick[placed].buffer].offset = brick[placed].best;
+        b[brick[placed].buffer].bank = (uint32_t)brick[placed].load;
+        placed++;
+      }
+    }
+  if (arena)
+    *arena = result;
+  if (err)
+    *err = e;
+  return e.code;
+}
+
+VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
+                                       const vram_arena_options *o, void *scratch,
+                                       uint64_t scratch_bytes, vram_arena *arena, vram_error *err) {
+  vram_arena_options zero;
+  vram_arena result;
+  vram_error e;
+  vram__arena a;
+  uint64_t live = 0;
+  uint32_t i, k, m = 0, one = 0, other = 0, nbank;
+  vram__zero(&zero, sizeof zero);
+  vram__zero(&result, sizeof result);
+  o = o ? o : &zero;
+  nbank = o->nbank ? o->nbank : 1;
+  vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
+  for (i = 0; i < n && !e.code; i++) {
+    const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    const uint64_t end = vram__plus(b[i].offset, b[i].bytes);
+    if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
+      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is in a bank where it is not allowed: ");
+      vram__arena_more(&e, "", b[i].bank);
+    } else if (b[i].offset & (align - 1)) {
+      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is at ");
+      vram__arena_more(&e, "", b[i].offset);
+      vram__arena_more(&e, ", no multiple of its alignment ", align);
+    } else if (end > (uint64_t)VRAM_MAX_BYTES) {
+      vram__arena_error(&e, VRAM_ERR_OVERFLOW, i + 1, "ends beyond VRAM_MAX_BYTES");
+    } else if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank]) {
+      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "ends at ");
+      vram__arena_more(&e, "", end);
+      vram__arena_more(&e, ", its bank has ", o->capacity[b[i].bank]);
+    } else if (b[i].bytes && end > result.bank_bytes[b[i].bank])
+      result.bank_bytes[b[i].bank] = end;
+  }
+  for (k = 0; k < nbank && !e.code; k++)
+    if (vram__arena_overlap(&a, b, n, k, 0, &one, &other))
+      vram__arena_clash(b, one, other, "overlaps", &e);
+  if (!e.code) {
+    result.height_bytes = result.bank_bytes[0];
+    for (k = 0; k < 2; k++) /* at one time ends come before beginnings */
+      for (i = 0; i < n; i++)
+        if (!b[i].bank) {
+          a.key[m].key = k ? b[i].begin : b[i].end;
+          a.key[m++].at = k ? i : n + i;
+        }
+    vram__sort(a.key, a.spare, m);
+    for (i = 0; i < m; i++) {
+      live += a.key[i].at < n ? b[a.key[i].at].bytes : 0 - b[a.key[i].at - n].bytes;
+      if (live > result.lower_bound_bytes)
+        result.lower_bound_bytes = live;
+    }
+    result.proven = result.height_bytes == result.lower_bound_bytes;
+  }
+  if (e.code)
+    vram__zero(&result, sizeof result);
+  if (arena)
+    *arena = result;
+  if (err)
+    *err = e;
+  return e.code;
+}
 
 /* >>schedule (Implementation) ------------------------------------------------------------------ */
 
