@@ -801,6 +801,7 @@
 #define VRAM_MAX_NODES 16777216u   /* nodes of a model, loops written out */
 #define VRAM_MAX_BYTES (INT64_MAX) /* any total, in bytes */
 #define VRAM_MAX_LOOPS 16          /* loops inside one another */
+#define VRAM_MAX_NESTED 128        /* checkpointed ranges inside one another */
 #define VRAM_OVERFLOW UINT64_MAX   /* what a byte count becomes that does not fit */
 
 #define VRAM_RESULTS(X)                                                                            \
@@ -2179,13 +2180,15 @@ typedef struct vram_step_options {
                                    segments; a function is what lies between two points where one
                                    value is handed on, the last line is the loss */
   const vram_range *checkpoint; /* nodes that run in torch.utils.checkpoint.checkpoint, ranges in */
-  uint32_t ncheckpoint;         /* execution order; their inputs are what they use from outside */
-  int reentrant;                /* use_reentrant=True */
-  uint32_t prefetch;            /* further batches of the inputs that wait on the device */
-  uint32_t pinned;              /* batches of the inputs that wait in pinned host memory */
-  uint32_t cc;                  /* compute capability times ten; 0: 90 */
-  uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
-  uint64_t context_bytes;       /* CUDA context and libraries; 0: not known, usually 512 MiB */
+  uint32_t ncheckpoint;   /* the order in which they begin; their inputs are what they use from
+                             outside. They may lie inside one another, outer ones first, if
+                             not `reentrant` */
+  int reentrant;          /* use_reentrant=True */
+  uint32_t prefetch;      /* further batches of the inputs that wait on the device */
+  uint32_t pinned;        /* batches of the inputs that wait in pinned host memory */
+  uint32_t cc;            /* compute capability times ten; 0: 90 */
+  uint32_t sm;            /* multiprocessors; 0: those of the usual device of that cc */
+  uint64_t context_bytes; /* CUDA context and libraries; 0: not known, usually 512 MiB */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -2364,7 +2367,8 @@ typedef struct vram_gpu {
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
 /* Reads "A..B,C..D": names of nodes (of any output). A range is from an A to the next B; a name
-   inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]". *count becomes
+   inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]". Ranges may lie
+   inside one another. *count becomes
    the number of ranges; at most cap are written. */
 VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
                                  uint32_t cap, uint32_t *count, vram_error *err);
@@ -10085,6 +10089,7 @@ typedef struct vram__range { /* nodes that are checkpointed */
   const vram_node *hold;         /* the output is held until this one has run, too */
   const vram_value **arg, **out; /* what it uses from outside, what is used outside */
   uint32_t narg, nout;
+  uint32_t behind; /* the first range that is not inside this one */
 } vram__range;
 
 /* A call of checkpoint() without reentrance (_CheckpointFrame). Its records save nothing until the
@@ -10100,6 +10105,8 @@ typedef struct vram__frame {
   uint32_t before;      /* after so many, */
   uint8_t late;         /* and what it saved it had allocated itself */
   uint8_t done;         /* recomputed */
+  uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
+                           _NoopSaveInputs), 0: none */
 } vram__frame;
 
 /* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
@@ -10108,7 +10115,7 @@ typedef struct vram__frame {
   X(view) X(permute) X(expand) X(slice) X(clone) X(cast)                                         \
   X(addmm) X(baddbmm) X(mm) X(bmm) X(mv) X(dot)                                                  \
   X(nll) X(mean) X(lstm_gates) X(gru_gates) X(index_add)                                                      \
-  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint)                           \
+  X(as_strided) X(copy_slices) X(copy) X(noise) X(scale) X(checkpoint) X(inputs)                 \
   X(sdpa_cudnn) X(sdpa_flash) X(sdpa_efficient) X(safe_softmax) X(bn)           \
   X(xlogx) X(ctc)
 /* clang-format on */
@@ -11222,7 +11229,11 @@ static vram__frame *vram__frame_at(const vram__s *s, uint32_t f) {
 /* One thing less that holds the call; the last one lets its inputs go. */
 VRAM__RARE void vram__frame_less(vram__s *s, vram__frame *c) {
   uint32_t i;
-  if (--c->alive == 0)
+  if (--c->alive)
+    return;
+  if (c->inputs)
+    vram__fn_unref(s, c->inputs);
+  else
     for (i = 0; i < c->range->narg; i++)
       vram__let(s, c->arg[i]);
 }
@@ -18974,6 +18985,7 @@ static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
 static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to);
 
 static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
+#define vram__bw_inputs vram__bw_none
 #define vram__bw_lines vram__bw_none
 #define vram__bw_moe vram__bw_none
 #define vram__bw_rnn_cell vram__bw_none
@@ -20333,6 +20345,9 @@ static void vram__reset_tape(vram__s *s, const vram__mark *m) {
   s->node = m->node;
 }
 
+static const vram_node *vram__parts(vram__s *s, const vram_node *n, const vram_node *end,
+                                    uint32_t at, uint32_t behind);
+
 /* Runs the call's nodes once more on these inputs, with gradients, in an autocast context of its
    own; r->out[i] becomes out[i] if that is wanted. The inputs go in as the caller's handles. */
 static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vram__t *out,
@@ -20350,7 +20365,7 @@ static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vr
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
   s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
-  end = vram__nodes(s, r->first, end);
+  end = vram__parts(s, r->first, end, (uint32_t)(r - s->range) + 1, r->behind);
   s->rnn_reset |= r->narg != 0; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
     vram__t *t = &s->obj[s->name_of[r->out[i]->index]].t;
@@ -20388,16 +20403,40 @@ static int vram__mark_tape(vram__s *s, const vram__range *r, vram__mark *m) {
   return m->old != NULL;
 }
 
+/* What went into a call inside another one: recomputed with that one, and gone when it was taken.
+ */
+static void vram__take_inputs(vram__s *s, vram__frame *c) {
+  vram__fn *f = vram__fn_at(s, c->inputs);
+  uint32_t i;
+  vram__unpack(s, f);
+  for (i = 0; i < c->range->narg && !s->failed; i++) {
+    vram__t *t = VRAM__SAVED(f) + i, *x = c->arg + i;
+    *x = vram__alias_only(s, *t, t->d); /* detached, and unpacked with the history of then */
+    x->fn = VRAM__EDGES(f)[i].fn, x->out = (uint16_t)VRAM__EDGES(f)[i].out;
+    x->req = x->fn != 0;
+    if (vram__is_fn(x->fn))
+      vram__fn_at(s, x->fn)->refs++;
+    if (x->st)
+      (s->top - x->st)->fn = x->fn, (s->top - x->st)->out = x->out;
+    if (t->st)
+      vram__drop_storage(s, t->st);
+    t->st = 0;
+  }
+}
+
 /* unpack_hook of the first tensor that is wanted: every record of the call gets its own back. */
 static void vram__recompute(vram__s *s, vram__frame *c) {
   const vram__range *r = c->range;
   vram__mark m;
   uint32_t i;
   c->done = 1;
-  for (i = 0; i < r->narg; i++)
-    if (!vram__untouched(s, r, c->arg[i], c->writes[i]))
-      return;
-  if (!vram__mark_tape(s, r, &m))
+  if (c->inputs)
+    vram__take_inputs(s, c);
+  else
+    for (i = 0; i < r->narg; i++)
+      if (!vram__untouched(s, r, c->arg[i], c->writes[i]))
+        return;
+  if (s->failed || !vram__mark_tape(s, r, &m))
     return;
   s->frame = c;
   s->again = 1;
@@ -20406,6 +20445,8 @@ static void vram__recompute(vram__s *s, vram__frame *c) {
   vram__again(s, r, c->arg, NULL, &m);
   s->frame = NULL;
   s->again = 0;
+  for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
+    vram__let(s, c->arg[i]);
   vram__reset_tape(s, &m);
 }
 
@@ -20497,10 +20538,30 @@ static int vram__captured(const vram_value *v) { /* parameters and buffers are n
   return v->node && (v->node->op == VRAM_OP_parameter || v->node->op == VRAM_OP_buffer);
 }
 
-/* One call of checkpoint() in the forward pass. */
+/* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
+   again. A tensor of the host goes before them (_NoopSaveInputs). */
+static void vram__save_inputs(vram__s *s, vram__frame *c) {
+  const uint32_t n = c->range->narg;
+  vram__fn *f = vram__record_raw(s, VRAM__K_inputs, n, 0, n);
+  uint32_t i;
+  if (!f)
+    return;
+  f->refs = 1;
+  c->inputs = vram__fn_index(s, f);
+  for (i = 0; i < n; i++)
+    vram__edge_to(s, f, i, c->arg[i].req ? c->arg[i].fn : 0, c->arg[i].out);
+  if (n)
+    vram__pack(s, f, NULL, 0);
+  for (i = 0; i < n; i++)
+    vram__save(s, f, c->arg[i]);
+}
+
+/* One call of checkpoint(), in the forward pass or while another one around it runs. */
 static void vram__checkpointed(vram__s *s, const vram__range *r) {
   const vram_node *n;
   vram__frame *c = (vram__frame *)vram__bump(s->mem, &s->used, s->cap, sizeof *c);
+  vram__frame *const around = s->frame;
+  const uint8_t again = s->again;
   vram__fn *f = NULL;
   uint32_t i, k;
   if (c) {
@@ -20522,6 +20583,8 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
     c->writes[i] = vram__writes_to(s, *t);
   }
   s->node = r->first;
+  if (around)
+    vram__save_inputs(s, c);
   if (s->o->reentrant) {
     f = vram__record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
     for (i = 0; f && i < r->narg; i++)
@@ -20530,10 +20593,13 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
       f->aux = (uint64_t)(r - s->range) |
                (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
     s->grad = 0;
-  } else
+  } else if (!s->mute) {
     s->frame = c;
-  vram__nodes(s, r->first, r->last->next);
-  s->frame = NULL;
+    s->again = 0;
+  }
+  vram__parts(s, r->first, r->last->next, (uint32_t)(r - s->range) + 1, r->behind);
+  s->frame = around;
+  s->again = again;
   s->grad = 1;
   if (s->failed)
     return;
@@ -20555,14 +20621,14 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
       vram__made(s, f, i, t);
     }
   }
-  if (c->saves) /* its inputs are kept for backward */
+  if (c->saves && !around) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
         vram__count_saved(s, s->top - (s->top - c->arg[i].st)->base);
-  for (n = r->first; n != r->last->next; n = n->next) /* what only a later `drop` names ends here */
-    for (i = 0; i < n->nout; i++) {
+  for (n = r->first; n != r->last->next && !s->mute; n = n->next) /* what only a later `drop` */
+    for (i = 0; i < n->nout; i++) {                               /* names ends here */
       const vram_value *v = &n->out[i];
-      if (v->last <= r->last->index || vram__captured(v))
+      if (v->last <= r->last->index || vram__captured(v) || s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)
         k++;
@@ -20571,20 +20637,25 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
         s->name_of[v->index] = s->g->nvalue; /* nobody's object */
       }
     }
+  for (i = 0; around && i < r->narg; i++) /* its record has them */
+    vram__let(s, c->arg[i]);
   vram__frame_less(s, c);
 }
 
-static void vram__forward(vram__s *s) {
-  const vram_node *n = s->g->first;
-  uint32_t i;
-  s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  for (i = 0; i < s->nrange && !s->failed; i++) {
-    const vram__range *r = &s->range[i];
-    vram__nodes(s, n, r->first);
-    if (s->failed)
-      return;
+/* Runs the nodes from n up to `end`; those of the ranges from `at`, up to `behind`, as calls of
+   checkpoint(). Gives the node where it stopped. */
+static const vram_node *vram__parts(vram__s *s, const vram_node *n, const vram_node *end,
+                                    uint32_t at, uint32_t behind) {
+  while (at < behind && !s->failed) {
+    const vram__range *r = &s->range[at];
+    n = vram__nodes(s, n, r->first);
+    if (s->failed || s->mute)
+      return n;
     vram__checkpointed(s, r);
+    if (s->mute)
+      return r->first;
     n = r->last->next;
+    at = r->behind;
     if (r->hold && r->nout && !s->failed) {
       vram__obj *o = s->obj + s->name_of[r->out[0]->index];
       o->refs++;
@@ -20594,7 +20665,12 @@ static void vram__forward(vram__s *s) {
         vram__let(s, o->t);
     }
   }
-  vram__nodes(s, n, NULL);
+  return vram__nodes(s, n, end);
+}
+
+static void vram__forward(vram__s *s) {
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  vram__parts(s, s->g->first, NULL, 0, s->nrange);
 }
 
 /* The last node of the line that n begins. */
@@ -20612,23 +20688,13 @@ static const vram_node *vram__line_end_of(const vram_node *n) {
 static void vram__segments(vram__s *s) {
   const vram_graph *g = s->g;
   const vram_node *n, *from, *end;
-  uint32_t *last = s->name_of; /* by value: the node that uses it last */
+  const uint32_t *last = s->name_of;
   uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
   const char *loss = g->root->node ? g->root->node->name : NULL;
   int pass;
   if (k >= g->nnode) {
     vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
     return;
-  }
-  for (i = 0; i < g->nvalue; i++)
-    last[i] = 0;
-  for (n = g->first; n; n = n->next) {
-    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
-      if (last[n->in[i]->index] != UINT32_MAX)
-        last[n->in[i]->index] = n->index;
-    for (i = 0; i < n->nout; i++)
-      if ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root)
-        last[n->out[i].index] = UINT32_MAX;
   }
   s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
   if (!s->range) {
@@ -20661,7 +20727,9 @@ static void vram__segments(vram__s *s) {
       else if (functions % size == 0) {
         s->range[s->nrange].first = from;
         s->range[s->nrange].last = end;
-        s->range[s->nrange++].hold = NULL;
+        s->range[s->nrange].hold = NULL;
+        s->range[s->nrange].behind = s->nrange + 1;
+        s->nrange++;
         from = end->next;
       }
     }
@@ -20675,96 +20743,132 @@ static void vram__segments(vram__s *s) {
 
 /* The caller's ranges, whole lines. */
 static void vram__ranges(vram__s *s) {
-  const vram_node *n, *end;
-  uint32_t i, count = s->o->ncheckpoint;
-  if (count > s->g->nnode)
-    count = s->g->nnode + 1; /* too many: one of them is wrong */
+  const uint32_t count = s->o->ncheckpoint;
+  const vram_node *n = s->g->first;
+  uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
+  if (count / 2 > s->g->nnode) {
+    vram__no_step(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
+    return;
+  }
   s->range =
       (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
   if (!s->range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  for (i = 0, n = s->g->first; i < count && n; n = end->next) {
+  for (i = 0; i < count; i++) {
     const vram_range *r = s->o->checkpoint + i;
     vram__range *to = s->range + i;
-    if (!r->first || !r->last)
-      break;
-    end = vram__line_end_of(n);
-    if (s->nrange == i && n->index <= r->first->index && r->first->index <= end->index)
-      to->first = n, to->hold = NULL, s->nrange++;
-    if (s->nrange > i && n->index <= r->last->index && r->last->index <= end->index)
-      to->last = end, i++;
+    const char *why = NULL;
+    if (!r->first || !r->last || r->last->index < r->first->index) {
+      vram__no_step(s, VRAM_ERR_VALUE, r->first, "a checkpointed range that ends before it begins");
+      return;
+    }
+    if (n->index > r->first->index)
+      n = s->g->first; /* it begins before the range before it */
+    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
+      n = vram__line_end_of(n)->next;
+    to->first = to->last = n;
+    while (to->last->next && to->last->index < r->last->index)
+      to->last = to->last->next;
+    to->last = vram__line_end_of(to->last);
+    to->hold = NULL;
+    while (up && s->range[up - 1].last->index < to->first->index) {
+      const uint32_t done = up - 1;
+      up = s->range[done].behind;
+      s->range[done].behind = i;
+      depth--;
+    }
+    if (i && to->first->index < to[-1].first->index)
+      why = "a checkpointed range that begins before the range before it";
+    else if (up && to->last->index > s->range[up - 1].last->index)
+      why = "a checkpointed range that begins inside another one and ends outside";
+    else if (up && s->o->reentrant)
+      why = "checkpointed ranges inside one another, in the reentrant form: not supported";
+    else if (depth >= VRAM_MAX_NESTED)
+      why = "too many checkpointed ranges inside one another";
+    if (why) {
+      vram__no_step(s,
+                    up && s->o->reentrant      ? VRAM_ERR_UNSUPPORTED
+                    : depth >= VRAM_MAX_NESTED ? VRAM_ERR_LIMIT
+                                               : VRAM_ERR_VALUE,
+                    r->first, why);
+      return;
+    }
+    to->behind = up;
+    up = i + 1;
+    depth++;
   }
-  if (i < count)
-    vram__no_step(
-        s, VRAM_ERR_VALUE, s->o->checkpoint[i].first,
-        "a checkpointed range that ends before it begins, or begins before the range before "
-        "it ends (they do not nest)");
+  while (up) {
+    const uint32_t done = up - 1;
+    up = s->range[done].behind;
+    s->range[done].behind = count;
+  }
+  s->nrange = count;
+}
+
+/* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
+static void vram__last_uses(vram__s *s, uint32_t *last) {
+  const vram_graph *g = s->g;
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < g->nvalue; i++)
+    last[i] = 0;
+  for (n = g->first; n; n = n->next) {
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++)
+      if (last[n->in[i]->index] != UINT32_MAX)
+        last[n->in[i]->index] = n->index;
+    for (i = 0; i < n->nout; i++)
+      if ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root)
+        last[n->out[i].index] = UINT32_MAX;
+  }
 }
 
 /* What goes into every range and what comes out. */
 static void vram__plan_ranges(vram__s *s) {
-  const vram_graph *g = s->g;
   const vram_node *n;
   vram__range *r;
-  uint32_t i, k, at = 0, in = 0, OUT = 0x80000000u;
+  uint32_t i, k, *last = s->name_of;
   if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
     return;
+  vram__last_uses(s, last);
   if (s->o->checkpoint_segments && s->o->ncheckpoint)
     vram__no_step(s, VRAM_ERR_VALUE, NULL, "checkpointed segments and ranges exclude each other");
   else if (s->o->ncheckpoint)
     vram__ranges(s);
   else
     vram__segments(s);
-  for (i = 0; i < g->nvalue; i++)
-    s->name_of[i] = s->obj[i].refs = 0; /* range that made it, range that it goes into */
-  for (n = g->first; n && !s->failed; n = n->next) {
-    if (at < s->nrange && s->range[at].first == n) {
-      in = ++at;
-      r = &s->range[in - 1];
-      r->narg = r->nout = 0;
-      r->arg = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
-    }
-    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-      const vram_value *v = n->in[i];
-      uint32_t made = s->name_of[v->index] & ~OUT;
-      if (made == in || vram__captured(v))
-        continue;
-      if (made)
-        s->name_of[v->index] |= OUT;
-      if (in && s->obj[v->index].refs != in) {
-        s->obj[v->index].refs = in;
-        r = &s->range[in - 1];
-        if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->arg))
-          s->failed = VRAM_ERR_MEMORY;
-        else
-          r->arg[r->narg++] = v;
-        if (s->failed || r->narg > 65535)
-          break;
-      }
-    }
-    for (i = 0; i < n->nout; i++)
-      s->name_of[n->out[i].index] =
-          in && ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root) ? in | OUT : in;
-    if (in && s->range[in - 1].last == n) {
-      if (s->range[in - 1].narg > s->most_args)
-        s->most_args = s->range[in - 1].narg;
-      in = 0;
-    }
-  }
+  for (i = 0; i < s->g->nvalue; i++)
+    s->obj[i].refs = 0; /* the range that it was last seen to go into */
   for (k = 0; k < s->nrange && !s->failed; k++) {
     r = &s->range[k];
+    r->narg = r->nout = 0;
+    r->arg = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    for (n = r->first; n != r->last->next; n = n->next)
+      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+        const vram_value *v = n->in[i];
+        if ((v->node && v->node->index >= r->first->index) || vram__captured(v) ||
+            s->obj[v->index].refs == k + 1)
+          continue;
+        s->obj[v->index].refs = k + 1;
+        if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->arg)) {
+          s->failed = VRAM_ERR_MEMORY;
+          return;
+        }
+        r->arg[r->narg++] = v;
+      }
     r->out = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
-    for (n = r->first; n != r->last->next && !s->failed; n = n->next)
+    for (n = r->first; n != r->last->next; n = n->next)
       for (i = 0; i < n->nout; i++)
-        if (s->name_of[n->out[i].index] & OUT) {
+        if (last[n->out[i].index] > r->last->index && !vram__captured(&n->out[i])) {
           if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->out)) {
             s->failed = VRAM_ERR_MEMORY;
-            break;
+            return;
           }
           r->out[r->nout++] = &n->out[i];
         }
+    if (r->narg > s->most_args)
+      s->most_args = r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__no_step(s, VRAM_ERR_LIMIT, r->first,
                     "a checkpointed part with more than 65535 inputs or outputs");
@@ -21353,8 +21457,8 @@ static const char *vram__range_end(const char *p, const char **dots) {
 
 VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
                                  uint32_t cap, uint32_t *count, vram_error *err) {
-  const vram_node *n, *first = NULL;
-  const char *p, *dots, *end, *open = NULL;
+  const vram_node *n;
+  const char *p, *dots, *end;
   *count = 0;
   for (p = text;; p = end + 1) { /* every name is one */
     int found = 0;
@@ -21373,32 +21477,39 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
       break;
   }
   for (n = g->first; n; n = vram__line_end_of(n)->next) {
-    for (p = text;; p = end + 1) {
-      end = vram__range_end(p, &dots);
-      if (vram__is_named(n, p, (uint32_t)(dots - p))) {
-        if (first)
-          return vram__range_error(err, VRAM_ERR_VALUE, "a range begins inside another one: ", p,
-                                   end);
-        first = n;
-        open = p;
+    const vram_node *last = NULL; /* of those that begin here the outer ones first */
+    const char *after = NULL;
+    for (;;) {
+      const vram_node *next = NULL;
+      const char *which = NULL;
+      for (p = text;; p = end + 1) {
+        const vram_node *m;
+        end = vram__range_end(p, &dots);
+        if (vram__is_named(n, p, (uint32_t)(dots - p))) {
+          for (m = n; m && !vram__is_named(m, dots + 2, (uint32_t)(end - dots - 2));) {
+            m = vram__line_end_of(m)->next;
+            if (m && vram__is_named(m, p, (uint32_t)(dots - p)))
+              return vram__range_error(err, VRAM_ERR_VALUE,
+                                       "a range begins once more before it ends: ", p, end);
+          }
+          if (!m)
+            return vram__range_error(err, VRAM_ERR_VALUE,
+                                     "a range whose end is not behind its beginning: ", p, end);
+          if ((!last || m->index < last->index || (m == last && p > after)) &&
+              (!next || m->index > next->index))
+            next = m, which = p;
+        }
+        if (!*end)
+          break;
       }
-      if (!*end)
+      if (!next)
         break;
+      if (*count < cap)
+        list[*count].first = n, list[*count].last = next;
+      ++*count;
+      last = next, after = which;
     }
-    if (!first)
-      continue;
-    end = vram__range_end(open, &dots);
-    if (!vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2)))
-      continue;
-    if (*count < cap)
-      list[*count].first = first, list[*count].last = n;
-    ++*count;
-    first = NULL;
   }
-  if (first)
-    return vram__range_error(err, VRAM_ERR_VALUE,
-                             "a range whose end is not behind its beginning: ", open,
-                             vram__range_end(open, &dots));
   if (err)
     vram__zero(err, sizeof *err);
   return VRAM_OK;
@@ -21423,15 +21534,36 @@ static uint64_t vram__run_bytes(const vram_graph *g) {
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
+/* How deep checkpointed ranges lie inside one another, at most. */
+static uint32_t vram__nested(const vram_step_options *o) {
+  uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
+  uint32_t i, depth = 0, most = 1;
+  for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
+    const vram_range *r = o->checkpoint + i;
+    if (!r->first || !r->last)
+      break;
+    while (depth && end[depth - 1] < r->first->index)
+      depth--;
+    if (depth == VRAM_MAX_NESTED)
+      break;
+    end[depth++] = r->last->index;
+    if (depth > most)
+      most = depth;
+  }
+  return most;
+}
+
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o) {
   uint64_t n = 65536;
   const vram_node *m;
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
-    /* ranges, what goes in and out, the recomputed part of the tape */
-    uint32_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    n += (uint64_t)(ranges < g->nnode ? ranges : g->nnode) * 256 + (uint64_t)g->nnode * 1200;
+    /* ranges, what goes in and out of each, the recomputed part of the tape */
+    const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
+    const uint64_t depth = vram__nested(o);
+    n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
+         (uint64_t)g->nnode * 1200;
     for (m = g->first; m; m = m->next)
-      n += (uint64_t)m->nin * 512 + (uint64_t)m->nout * 64;
+      n += depth * ((uint64_t)m->nin * 512 + (uint64_t)m->nout * 64);
   }
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
