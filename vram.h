@@ -710,6 +710,9 @@
 #define vram_arena_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_arena_bytes)
 #define vram_arena_plan VRAM__JOIN(VRAM_NAMESPACE, vram_arena_plan)
 #define vram_arena_verify VRAM__JOIN(VRAM_NAMESPACE, vram_arena_verify)
+#define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
+#define vram_binding_events VRAM__JOIN(VRAM_NAMESPACE, vram_binding_events)
+#define vram_chain_hash VRAM__JOIN(VRAM_NAMESPACE, vram_chain_hash)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
@@ -2661,90 +2664,175 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
                                          vram_error *err);
 
 /* >>runner ====================================================================================
-   A schedule bound to one arena, and run with the caller's forward and backward functions. */
+   A schedule bound to one arena, and run with the caller's forward and backward functions.
 
-/* A tensor of one move: where it is in the arena. VRAM_NOWHERE: the move has none. */
-#define VRAM_NOWHERE UINT64_MAX
+     n = vram_schedule_bind_bytes(&chain, s.nmove, NULL);
+     vram_schedule_bind(&chain, s.move, s.nmove, NULL, malloc(n), n, &b, &err);
+     arena = malloc(b.arena_bytes);                    or cudaMalloc: all that the run will touch
+     r.forward = ..., r.backward = ..., r.user = ...;
+     n = vram_chain_run_bytes(&b, &r);
+     memcpy(arena + b.input, x0, ...);
+     vram_chain_run(&chain, &b, &r, arena, NULL, malloc(n), n, &err);
+     the gradient of x0 is at arena + b.input_gradient
 
+   Every buffer has one place for its whole life, so a second run (and a captured CUDA graph) uses
+   the same addresses. */
+
+#define VRAM_NOWHERE UINT64_MAX /* an offset of what has no bytes, or what a move does not have */
+
+/* A move, and where in the arena its tensors are. What a buffer holds is valid from the move that
+   writes it until the last that reads it; other buffers use its bytes before and after. */
 typedef struct vram_bound_move {
-  vram_move move;
+  vram_move move;             /* BACKWARD: `way` is that of its SAVE */
+  uint32_t run, runs;         /* forward: the how manieth of this stage, 0 first; how many in all */
+  uint32_t again;             /* not 0: which of the stages with runs > 1 it is, from 1 */
   uint64_t in, out;           /* xi, x(i+1) */
   uint64_t saved;             /* what the way saves beyond the output */
   uint64_t grad_out, grad_in; /* gradients of x(i+1), xi */
   uint64_t temp;
-  uint64_t host;  /* OFFLOAD.., FETCH..: offset in the host's memory */
-  uint32_t wait;  /* this move and 1 + which OFFLOAD.. or FETCH.. must have finished; 0: none */
-  uint32_t early; /* FETCH..: may start when this move is done (UINT32_MAX: at once) */
+  /* Copies are numbered, those to the host first: OFFLOAD.. 0 to noffload - 1, FETCH.. from
+     noffload on, both in the order in which they begin. */
+  uint64_t host, bytes; /* OFFLOAD.., FETCH..: offset in the host's memory, how many bytes. The
+                           device's are at `in` (the stage's input) or `saved` */
+  uint32_t copy;        /* its number; bytes 0: it has none, nothing is copied */
+  uint32_t offloads;    /* the first so many copies to the host must be done before this move, */
+  uint32_t fetches;     /* and the first so many from there */
+  uint32_t early;       /* FETCH..: begins when this move is done, so that it has time */
+  uint32_t free;        /* private: what ends with this move */
 } vram_bound_move;
 
+/* What a buffer of the arena is. */
+#define VRAM_HOLDS(X)                                                                              \
+  X(INPUT, "input")           /* x0 */                                                             \
+  X(ACTIVATION, "activation") /* x1, x2, ... */                                                    \
+  X(SAVED, "saved")           /* what a way saves beyond the output */                             \
+  X(GRADIENT, "gradient")     /* of x0, x1, ... */                                                 \
+  X(TEMPORARY, "temporary")
+
+typedef enum vram_hold {
+#define VRAM__X(id, text) VRAM_HOLD_##id,
+  VRAM_HOLDS(VRAM__X)
+#undef VRAM__X
+      VRAM_HOLD_COUNT
+} vram_hold;
+
+typedef struct vram_holding {
+  uint8_t hold;   /* vram_hold */
+  uint32_t stage; /* i of xi and its gradient; the stage that saves, whose temporary it is */
+  uint32_t next;  /* private */
+} vram_holding;
+
 typedef struct vram_binding {
-  vram_bound_move *move; /* in the caller's scratch */
+  vram_bound_move *move; /* all lists are in the caller's scratch */
   uint32_t nmove;
   uint64_t arena_bytes;           /* of device memory, without static_bytes */
   uint64_t host_bytes;            /* for what is offloaded */
-  uint64_t input, input_gradient; /* offsets: written before the run, read after it */
-  vram_arena arena;
+  uint64_t input, input_gradient; /* offsets: written before the run, read after it. VRAM_NOWHERE:
+                                     of no bytes */
+  vram_arena arena;               /* lower_bound_bytes: the schedule's peak without static_bytes */
+  const vram_buffer *buffer;      /* device: begin and end are moves, end excluded; by begin */
+  const vram_holding *holding;    /* what each is */
+  uint32_t nbuffer;
+  const vram_buffer *host; /* host: the copies, as the move that writes and the one that reads */
+  const vram_holding *host_holding;
+  uint32_t nhost;
+  uint32_t noffload, nfetch; /* copies to the host, and back */
+  uint32_t nagain;           /* stages that run forward more than once */
 } vram_binding;
 
-/* Scratch for vram_schedule_bind, the binding in it. */
-VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove);
+VRAM_API const char *vram_hold_name(uint32_t hold); /* "saved"; "?" for what is none */
+
+/* Scratch for vram_schedule_bind, the binding in it. VRAM_OVERFLOW: too many moves. */
+VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
+                                           const vram_arena_options *o);
 
 /* Schedule -> lifetimes -> offsets. arena_bytes is the schedule's peak wherever the arena planner
    finds a plan so low (vram_binding.arena says whether, and what the bound is). o NULL: all zero.
- */
+     VRAM_ERR_VALUE     a bad chain; a move that lacks something, with err->line its number + 1, or
+                        something left over at the end
+     VRAM_ERR_UNSUPPORTED  more than one bank
+     VRAM_ERR_OVERFLOW, VRAM_ERR_LIMIT, VRAM_ERR_MEMORY  as vram_arena_plan */
 VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
                                         const vram_arena_options *o, void *scratch,
                                         uint64_t scratch_bytes, vram_binding *binding,
                                         vram_error *err);
 
+/* The binding as allocations and frees, in order: for vram_ledger_event, whose peak is the
+   schedule's, and vram_timeline_add. Categories: inputs, activations (x and saved), temporaries
+   (gradients), workspace (temporaries); phase backward begins with the first BACKWARD. arena, host:
+   where they are, added to the offsets; 0: events without an address. */
+VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, uint64_t arena,
+                                  uint64_t host, void (*event)(void *user, const vram_event *e),
+                                  void *user);
+
 /* One call of a forward or backward function. Pointers are into the arena, NULL where there is
-   nothing; sizes are the chain's. */
+   nothing; sizes are the chain's. Forward reads `in`, writes `out`, and with `save` all of `saved`,
+   too. Backward reads in, out, saved and grad_out, and writes grad_in. temp is anybody's before and
+   after. */
 typedef struct vram_call {
   uint32_t stage, way;
-  int save;     /* forward: fill `saved`, too */
-  uint32_t run; /* forward: the how manieth of this stage, 0 first */
+  int save;           /* forward: fill `saved`, too; `way` counts */
+  uint32_t run, runs; /* forward: the how manieth of this stage, 0 first; how many in all */
   uint64_t key; /* for random numbers: the same in every run of a stage, another in each stage */
   const void *in;
-  void *out; /* backward: what forward gave (with SAVE), to be read */
+  void *out; /* backward: what forward gave, to be read */
   void *saved, *temp;
   const void *grad_out;
   void *grad_in;
   void *stream; /* vram_runner.stream */
 } vram_call;
 
-/* The caller's functions: 0 is success, anything else ends the run and comes back in the error. */
+#define VRAM_NO_COPY UINT32_MAX
+
+/* The caller's functions: 0 is success, anything else ends the run and comes back in the error.
+   All zero but forward and backward: the rest is not needed. */
 typedef struct vram_runner {
   int (*forward)(void *user, const vram_call *c);
   int (*backward)(void *user, const vram_call *c);
   /* random state, for functions that have one and do not use vram_call.key: taken before the first
      forward of a stage that will run again, put back before that, and what was there before
-     afterwards. state: random_bytes of host memory */
+     afterwards. state: random_bytes of host memory. Both or none */
   int (*random_get)(void *user, void *state);
   int (*random_set)(void *user, const void *state);
   uint64_t random_bytes;
-  /* copies between arena and host memory; NULL: memcpy, at once. `slot` names the copy for wait */
-  int (*offload)(void *user, uint32_t slot, void *host, const void *device, uint64_t bytes);
-  int (*fetch)(void *user, uint32_t slot, void *device, const void *host, uint64_t bytes);
-  int (*wait)(void *user, uint32_t slot);
-  /* a hash of an output; not NULL: a recomputed output must have the hash of the first */
+  /* a hash of an output; not NULL: a recomputed output must have the hash of the first.
+     vram_chain_hash for memory that the host can read */
   int (*hash)(void *user, const void *data, uint64_t bytes, uint64_t *hash);
-  void (*progress)(void *user, uint32_t done, uint32_t moves);
+  void (*progress)(void *user, uint32_t done, uint32_t moves); /* after each move */
   void *user;
   void *stream;
-  uint64_t seed; /* of vram_call.key */
+  uint64_t seed; /* of vram_call.key: another one in each step */
+
+  /* Copies between arena and host memory; all three, or none: memcpy, at once. A copy may go on
+     after its function has come back: it reads what forward and backward have written so far, and
+     copies of one direction are made in the order in which they begin. wait(copy): that copy and
+     those before it in its direction must be done before the next forward or backward (`next`:
+     VRAM_NO_COPY), or before copy `next` begins. vram_cuda.h has functions for CUDA streams. */
+  int (*offload)(void *user, uint32_t copy, void *host, const void *device, uint64_t bytes);
+  int (*fetch)(void *user, uint32_t copy, void *device, const void *host, uint64_t bytes);
+  int (*wait)(void *user, uint32_t copy, uint32_t next);
+  void *copy_user; /* the `user` of these three */
 } vram_runner;
 
-/* Memory (host) that a run needs beside the arena: random states and hashes. */
-VRAM_API uint64_t vram_chain_run_bytes(const vram_chain *c, const vram_binding *b,
-                                       const vram_runner *r);
+/* Memory (host) that a run needs beside the arena: random states and hashes of the stages that run
+   more than once. */
+VRAM_API uint64_t vram_chain_run_bytes(const vram_binding *b, const vram_runner *r);
 
 /* Runs forward and backward. arena: binding.arena_bytes of memory that the functions can use (a
-   device's or the host's), aligned as the chain says; host: binding.host_bytes. Nothing is
-   allocated. VRAM_ERR_CALL: a function
-   did not give 0 (err says which move and what it gave); nothing runs after it. */
+   device's or the host's), aligned as the chain says; host: binding.host_bytes; work: as
+   vram_chain_run_bytes says. Nothing is allocated, nothing else is written.
+     VRAM_ERR_VALUE   no forward or backward, half of a pair of functions, no arena, not aligned
+     VRAM_ERR_MEMORY  work is too small
+     VRAM_ERR_CALL    a function did not give 0, or a recomputed output has another hash: err says
+                      which move of which stage and what it gave (err->line: the move + 1). Nothing
+                      of the caller's runs after it, but: the random state that was replaced is put
+                      back, and copies that go on are waited for */
 VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
                                     const vram_runner *r, void *arena, void *host, void *work,
                                     uint64_t work_bytes, vram_error *err);
+
+/* For vram_runner.hash: of bytes in memory that the host can read. The same on every machine. */
+VRAM_API int vram_chain_hash(void *user, const void *data, uint64_t bytes, uint64_t *hash);
 
 /* >>writer ====================================================================================
    A step as a picture; what a ledger knows as files and text. Events, predicted or observed, are
@@ -24939,7 +25027,809 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
   return VRAM_ERR_UNSUPPORTED;
 }
 
-/* >>runner (Implementation) -------------------------------------------------------------------- */
+/* >>runner (Implementation) --------------------------------------------------------------------
+   A binding plays the moves once: every tensor that comes to be is a buffer, which ends with the
+   move that gives it up. */
+
+VRAM_API const char *vram_hold_name(uint32_t hold) {
+  static const char *const name[] = {
+#define VRAM__X(id, text) text,
+      VRAM_HOLDS(VRAM__X)
+#undef VRAM__X
+  };
+  return hold < VRAM_HOLD_COUNT ? name[hold] : "?";
+}
+
+#define VRAM__EMPTY UINT32_MAX /* a tensor of no bytes that is there */
+
+/* of stage i and xi: 1 + which buffer it is now, VRAM__EMPTY, 0: not there */
+typedef struct vram__bind_stage {
+  uint32_t x, saved, gradient;
+  uint32_t x_host, saved_host;
+  uint32_t x_fetch, saved_fetch; /* 1 + the FETCH that brings it, as long as nobody waited */
+  uint32_t runs, again;
+  uint8_t way, kept, done; /* kept: SAVE is over, BACKWARD is not; x(i+1) is its */
+} vram__bind_stage;
+
+typedef struct vram__bind {
+  const vram_chain *c;
+  vram_bound_move *move;
+  vram__bind_stage *stage; /* nstage + 1 */
+  vram_buffer *buffer, *host;
+  vram_holding *holding, *host_holding;
+  uint32_t nmove, at, nbuffer, nhost, noffload, nfetch, nagain;
+  vram_error *err;
+} vram__bind;
+
+/* "move 7 (save of stage 3, conv): what" */
+static vram_result vram__move_fail(vram_error *err, vram_result code, const vram_chain *c,
+                                   const vram_move *m, uint32_t at, const char *what) {
+  uint32_t n = 0;
+  if (!err)
+    return code;
+  vram__zero(err, sizeof *err);
+  err->code = code;
+  err->line = at + 1;
+  vram__puts(err->text, sizeof err->text, &n, "move ");
+  vram__putu(err->text, sizeof err->text, &n, at);
+  vram__puts(err->text, sizeof err->text, &n, " (");
+  vram__puts(err->text, sizeof err->text, &n, vram_move_name(m->kind));
+  vram__puts(err->text, sizeof err->text, &n, " of stage ");
+  vram__putu(err->text, sizeof err->text, &n, m->stage);
+  if (m->stage < c->nstage && c->stage[m->stage].name) {
+    vram__puts(err->text, sizeof err->text, &n, ", ");
+    vram__put(err->text, sizeof err->text, &n, c->stage[m->stage].name,
+              vram__len(c->stage[m->stage].name) < 64 ? vram__len(c->stage[m->stage].name) : 64);
+  }
+  vram__puts(err->text, sizeof err->text, &n, "): ");
+  vram__puts(err->text, sizeof err->text, &n, what);
+  return code;
+}
+
+/* A text beyond what the error has already. */
+static void vram__error_more(vram_error *err, const char *z) {
+  uint32_t n;
+  if (err) {
+    n = vram__len(err->text);
+    vram__puts(err->text, sizeof err->text, &n, z);
+  }
+}
+
+static void vram__error_more_i(vram_error *err, int64_t v) {
+  uint32_t n;
+  if (err) {
+    n = vram__len(err->text);
+    vram__puti(err->text, sizeof err->text, &n, v);
+  }
+}
+
+/* xi of i = 0 to nstage */
+static uint64_t vram__x_bytes(const vram_chain *c, uint32_t i) {
+  return i ? c->stage[i - 1].output_bytes : c->input_bytes;
+}
+
+static uint64_t vram__chain_align(const vram_chain *c) { return c->align ? c->align : 1; }
+
+/* A tensor that begins with this move: 1 + its buffer. */
+static uint32_t vram__bind_new(vram__bind *q, vram_hold hold, uint32_t stage, uint64_t bytes) {
+  const uint64_t align = vram__chain_align(q->c);
+  vram_buffer *b = q->buffer + q->nbuffer;
+  if (!bytes)
+    return VRAM__EMPTY;
+  b->bytes = bytes > (uint64_t)VRAM_MAX_BYTES ? bytes : (bytes + align - 1) & ~(align - 1);
+  b->begin = q->at;
+  b->align = align;
+  q->holding[q->nbuffer].hold = (uint8_t)hold;
+  q->holding[q->nbuffer].stage = stage;
+  return ++q->nbuffer;
+}
+
+/* It ends with this move. */
+static void vram__bind_end(vram__bind *q, uint32_t *which) {
+  if (*which != VRAM__EMPTY) {
+    q->buffer[*which - 1].end = (uint64_t)q->at + 1;
+    q->holding[*which - 1].next = q->move[q->at].free;
+    q->move[q->at].free = *which;
+  }
+  *which = 0;
+}
+
+static void vram__bind_temp(vram__bind *q, uint32_t stage, uint64_t bytes) {
+  uint32_t temp = vram__bind_new(q, VRAM_HOLD_TEMPORARY, stage, bytes);
+  q->move[q->at].temp = temp;
+  vram__bind_end(q, &temp);
+}
+
+/* Until they have offsets, the fields of a bound move are what vram__bind_new gave. Reading one
+   waits for the copy that brings it. */
+static uint32_t vram__bind_read(vram__bind *q, uint32_t which, uint32_t *fetch) {
+  if (*fetch > q->move[q->at].fetches)
+    q->move[q->at].fetches = *fetch;
+  *fetch = 0;
+  return which;
+}
+
+static const char *vram__bind_forward(vram__bind *q, vram_bound_move *b) {
+  const uint32_t i = b->move.stage;
+  const vram_stage *stage = q->c->stage + i;
+  vram__bind_stage *s = q->stage + i;
+  const int save = b->move.kind == VRAM_MOVE_SAVE;
+  uint64_t temp = stage->forward_temp_bytes;
+  if (save && b->move.way >= stage->nway)
+    return "the stage has no such way";
+  if (!s->x)
+    return "its input is not there";
+  if (s[1].x || s[1].x_host)
+    return "its output is there already";
+  if (s->kept)
+    return "what it saved is there already";
+  b->run = s->runs++;
+  b->in = vram__bind_read(q, s->x, &s->x_fetch);
+  b->out = s[1].x = vram__bind_new(q, VRAM_HOLD_ACTIVATION, i + 1, stage->output_bytes);
+  if (save) {
+    const vram_way *way = stage->way + b->move.way;
+    b->saved = s->saved =
+        vram__bind_new(q, VRAM_HOLD_SAVED, i, way->saved_bytes - stage->output_bytes);
+    temp = way->forward_temp_bytes;
+    s->way = b->move.way;
+    s->kept = 1;
+  }
+  vram__bind_temp(q, i, temp);
+  if (b->move.kind == VRAM_MOVE_DROP && !(i && s[-1].kept))
+    vram__bind_end(q, &s->x);
+  return NULL;
+}
+
+static const char *vram__bind_backward(vram__bind *q, vram_bound_move *b) {
+  const uint32_t i = b->move.stage;
+  vram__bind_stage *s = q->stage + i;
+  if (!s->kept)
+    return "nothing is saved for it";
+  if (!s->saved)
+    return "what was saved is on the host";
+  if (!s[1].x)
+    return "its output is on the host";
+  if (!s->x)
+    return "its input is not there";
+  if (!s[1].gradient)
+    return "the gradient of its output is not there";
+  b->move.way = s->way;
+  b->in = vram__bind_read(q, s->x, &s->x_fetch);
+  b->out = vram__bind_read(q, s[1].x, &s[1].x_fetch);
+  b->saved = vram__bind_read(q, s->saved, &s->saved_fetch);
+  b->grad_out = s[1].gradient;
+  b->grad_in = s->gradient = vram__bind_new(
+      q, VRAM_HOLD_GRADIENT, i, i ? vram__x_bytes(q->c, i) : q->c->input_gradient_bytes);
+  vram__bind_temp(q, i, q->c->stage[i].way[s->way].backward_temp_bytes);
+  vram__bind_end(q, &s[1].gradient);
+  vram__bind_end(q, &s->saved);
+  vram__bind_end(q, &s[1].x);
+  if (!(i && s[-1].kept))
+    vram__bind_end(q, &s->x);
+  s->kept = 0;
+  s->done = 1;
+  return NULL;
+}
+
+static int vram__is_offload(const vram_move *m) {
+  return m->kind == VRAM_MOVE_OFFLOAD || m->kind == VRAM_MOVE_OFFLOAD_SAVED;
+}
+
+static int vram__of_saved(const vram_move *m) {
+  return m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
+}
+
+static const char *vram__bind_copy(vram__bind *q, vram_bound_move *b) {
+  const uint32_t i = b->move.stage;
+  const int saved = vram__of_saved(&b->move);
+  vram__bind_stage *s = q->stage + i;
+  uint32_t *device = saved ? &s->saved : &s->x, *host = saved ? &s->saved_host : &s->x_host;
+  uint32_t *fetch = saved ? &s->saved_fetch : &s->x_fetch;
+  uint64_t *place = saved ? &b->saved : &b->in;
+  if (vram__is_offload(&b->move)) {
+    if (!*device)
+      return "it is not on the device";
+    if (*host)
+      return "it is on the host already";
+    *host = VRAM__EMPTY;
+    if (*device != VRAM__EMPTY) {
+      q->host[q->nhost] = q->buffer[*device - 1];
+      q->host[q->nhost].begin = q->at;
+      q->host_holding[q->nhost] = q->holding[*device - 1];
+      *host = ++q->nhost;
+      b->copy = q->noffload++;
+      b->host = *host;
+    }
+    *place = vram__bind_read(q, *device, fetch);
+    vram__bind_end(q, device);
+  } else {
+    if (!*host)
+      return "it is not on the host";
+    if (*device)
+      return "it is on the device already";
+    *device = VRAM__EMPTY;
+    if (*host != VRAM__EMPTY) {
+      q->host[*host - 1].end = (uint64_t)q->at + 1;
+      *device = vram__bind_new(q,
+                               saved ? VRAM_HOLD_SAVED
+                               : i   ? VRAM_HOLD_ACTIVATION
+                                     : VRAM_HOLD_INPUT,
+                               i, q->host[*host - 1].bytes);
+      b->host = *host;
+      b->copy = q->nfetch++;
+      *fetch = q->nfetch;
+    }
+    *place = *device;
+    *host = 0;
+  }
+  if (b->host)
+    b->bytes = saved ? q->c->stage[i].way[s->way].saved_bytes - q->c->stage[i].output_bytes
+                     : vram__x_bytes(q->c, i);
+  return NULL;
+}
+
+/* What keeps a chain from being bound; NULL: nothing. */
+static const char *vram__bind_chain(const vram_chain *c, uint32_t *stage) {
+  const uint64_t align = vram__chain_align(c);
+  uint32_t k;
+  *stage = UINT32_MAX;
+  if (!c->nstage)
+    return "a chain without stages";
+  if (align & (align - 1) || align > (uint64_t)VRAM_MAX_BYTES / 2)
+    return "the chain's alignment is no power of two";
+  for (*stage = 0; *stage < c->nstage; ++*stage) {
+    const vram_stage *s = c->stage + *stage;
+    if (!s->way || !s->nway || s->nway > 256)
+      return "a stage needs 1 to 256 ways";
+    for (k = 0; k < s->nway; k++)
+      if (s->way[k].saved_bytes < s->output_bytes)
+        return "a way saves its output, too: saved_bytes is less than output_bytes";
+  }
+  return NULL;
+}
+
+static vram_result vram__bind_play(vram__bind *q, const vram_move *move) {
+  const vram_chain *c = q->c;
+  uint32_t i;
+  q->stage[0].x = vram__bind_new(q, VRAM_HOLD_INPUT, 0, c->input_bytes);
+  q->stage[c->nstage].gradient = VRAM__EMPTY;
+  for (q->at = 0; q->at < q->nmove; q->at++) {
+    vram_bound_move *b = q->move + q->at;
+    const char *what;
+    b->move = move[q->at];
+    if (b->move.stage >= c->nstage)
+      what = "no such stage";
+    else if (b->move.kind <= VRAM_MOVE_SAVE)
+      what = vram__bind_forward(q, b);
+    else if (b->move.kind == VRAM_MOVE_BACKWARD)
+      what = vram__bind_backward(q, b);
+    else
+      what = b->move.kind < VRAM_MOVE_COUNT ? vram__bind_copy(q, b) : "no such move";
+    if (what)
+      return vram__move_fail(q->err, VRAM_ERR_VALUE, c, &b->move, q->at, what);
+  }
+  for (i = 0; i < c->nstage; i++)
+    if (!q->stage[i].done) {
+      (void)vram__pool_refuse(q->err, VRAM_ERR_VALUE, "no backward of stage ");
+      vram__error_more_i(q->err, i);
+      return VRAM_ERR_VALUE;
+    }
+  for (i = 0; i <= c->nstage; i++) {
+    const vram__bind_stage *s = q->stage + i;
+    if (s->x || s->x_host || s->saved || s->saved_host) {
+      (void)vram__pool_refuse(q->err, VRAM_ERR_VALUE, "left over after the last move: ");
+      vram__error_more(q->err, s->x || s->x_host ? "x" : "what was saved by stage ");
+      vram__error_more_i(q->err, i);
+      return VRAM_ERR_VALUE;
+    }
+  }
+  q->at = q->nmove - 1;
+  vram__bind_end(q, &q->stage[0].gradient); /* lives to the end */
+  for (i = 0; i < q->nmove; i++) {
+    vram_bound_move *b = q->move + i;
+    vram__bind_stage *s = q->stage + b->move.stage;
+    if (b->move.kind > VRAM_MOVE_SAVE)
+      continue;
+    b->runs = s->runs;
+    if (s->runs > 1 && !s->again)
+      s->again = ++q->nagain;
+    b->again = s->again;
+  }
+  return VRAM_OK;
+}
+
+static uint64_t vram__bind_place(const vram_buffer *b, uint64_t which) {
+  return which && which != VRAM__EMPTY ? b[which - 1].offset : VRAM_NOWHERE;
+}
+
+static int vram__bytes_meet(const vram_buffer *a, const vram_buffer *b) {
+  return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* The first function that writes into an OFFLOAD's bytes waits for it. */
+static void vram__bind_after_offload(vram__bind *q, const vram_bound_move *o, uint32_t at,
+                                     const vram_buffer *from) {
+  uint32_t low = 0, high = q->nbuffer;
+  while (low < high) { /* the first that begins behind it */
+    const uint32_t k = low + (high - low) / 2;
+    if (q->buffer[k].begin > at)
+      high = k;
+    else
+      low = k + 1;
+  }
+  for (; low < q->nbuffer; low++) {
+    vram_bound_move *m = q->move + q->buffer[low].begin;
+    if (m->move.kind > VRAM_MOVE_BACKWARD || !vram__bytes_meet(from, q->buffer + low))
+      continue;
+    if (m->offloads <= o->copy)
+      m->offloads = o->copy + 1;
+    return;
+  }
+}
+
+/* A FETCH may begin when its copy is on the host and nobody uses its bytes any more, neither a
+   function nor a copy to the host; not before those that are needed sooner. */
+static void vram__bind_early(vram__bind *q, vram_bound_move *f, uint32_t to, uint32_t before) {
+  const uint64_t begin = q->host[f->host - 1].begin;
+  uint32_t k;
+  f->early = begin > before ? (uint32_t)begin : before;
+  f->offloads = q->move[begin].copy + 1;
+  for (k = 0; k < to; k++) {
+    const vram_bound_move *last = q->move + (q->buffer[k].end - 1);
+    if (!vram__bytes_meet(q->buffer + to, q->buffer + k))
+      continue;
+    if (q->buffer[k].end - 1 > f->early)
+      f->early = (uint32_t)(q->buffer[k].end - 1);
+    if (vram__is_offload(&last->move) && f->offloads <= last->copy)
+      f->offloads = last->copy + 1;
+  }
+}
+
+static void vram__bind_copies(vram__bind *q) {
+  uint32_t i, k, before = 0;
+  for (i = 0; i < q->nmove; i++) {
+    vram_bound_move *b = q->move + i;
+    const uint32_t device = (uint32_t)(vram__of_saved(&b->move) ? b->saved : b->in) - 1;
+    if (!b->bytes)
+      continue;
+    if (vram__is_offload(&b->move)) {
+      vram__bind_after_offload(q, b, i, q->buffer + device);
+      for (k = 0; k + 1 < b->host; k++) { /* host bytes that a FETCH still reads */
+        const vram_bound_move *f = q->move + (q->host[k].end - 1);
+        if (q->host[k].end <= i && b->fetches <= f->copy &&
+            vram__bytes_meet(q->host + k, q->host + b->host - 1))
+          b->fetches = f->copy + 1;
+      }
+    } else {
+      vram__bind_early(q, b, device, before);
+      before = b->early;
+    }
+  }
+}
+
+static void vram__bind_offsets(vram__bind *q) {
+  uint32_t i;
+  for (i = 0; i < q->nmove; i++) {
+    vram_bound_move *b = q->move + i;
+    b->in = vram__bind_place(q->buffer, b->in);
+    b->out = vram__bind_place(q->buffer, b->out);
+    b->saved = vram__bind_place(q->buffer, b->saved);
+    b->grad_out = vram__bind_place(q->buffer, b->grad_out);
+    b->grad_in = vram__bind_place(q->buffer, b->grad_in);
+    b->temp = vram__bind_place(q->buffer, b->temp);
+    b->host = vram__bind_place(q->host, b->host);
+    if (b->bytes && b->move.kind >= VRAM_MOVE_FETCH)
+      b->copy += q->noffload;
+  }
+}
+
+/* Parts of the scratch; p NULL: only how many bytes. */
+static uint64_t vram__bind_parts(vram__bind *q, uint8_t *p, const vram_chain *c, uint32_t nmove) {
+  const uint64_t device = (uint64_t)nmove * 3 + 1;
+  uint64_t n = 0;
+#define VRAM__PARTS(X)                                                                             \
+  X(move, vram_bound_move, nmove)                                                                  \
+  X(buffer, vram_buffer, device)                                                                   \
+  X(host, vram_buffer, nmove)                                                                      \
+  X(holding, vram_holding, device)                                                                 \
+  X(host_holding, vram_holding, nmove)                                                             \
+  X(stage, vram__bind_stage, (uint64_t)c->nstage + 1)
+#define VRAM__X(field, type, count)                                                                \
+  if (p)                                                                                           \
+    q->field = (type *)(void *)(p + n);                                                            \
+  n += ((count) * sizeof(type) + 15) / 16 * 16;
+  VRAM__PARTS(VRAM__X)
+#undef VRAM__X
+#undef VRAM__PARTS
+  return n;
+}
+
+VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
+                                           const vram_arena_options *o) {
+  uint64_t arena;
+  if (nmove > (UINT32_MAX - 2) / 3)
+    return VRAM_OVERFLOW;
+  arena = vram_arena_bytes(nmove * 3 + 1, o);
+  return vram__plus(vram__bind_parts(NULL, NULL, c, nmove) + 15, arena);
+}
+
+VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
+                                        const vram_arena_options *o, void *scratch,
+                                        uint64_t scratch_bytes, vram_binding *binding,
+                                        vram_error *err) {
+  const uint64_t need = vram_schedule_bind_bytes(c, nmove, o);
+  uint8_t *p = (uint8_t *)scratch;
+  uint64_t parts, rest;
+  vram_arena_options options, host_options;
+  vram_arena host;
+  vram__bind q;
+  vram_result r;
+  const char *what;
+  uint32_t i;
+  vram__zero(&options, sizeof options);
+  vram__zero(&q, sizeof q);
+  vram__zero(binding, sizeof *binding);
+  if (err)
+    vram__zero(err, sizeof *err);
+  if (o)
+    options = *o;
+  what = vram__bind_chain(c, &i);
+  if (what) {
+    (void)vram__pool_refuse(err, VRAM_ERR_VALUE, what);
+    if (i != UINT32_MAX) {
+      vram__error_more(err, " (stage ");
+      vram__error_more_i(err, i);
+      vram__error_more(err, ")");
+    }
+    return VRAM_ERR_VALUE;
+  }
+  if (options.nbank > 1)
+    return vram__pool_refuse(err, VRAM_ERR_UNSUPPORTED, "a schedule runs in one bank");
+  if (!nmove)
+    return vram__pool_refuse(err, VRAM_ERR_VALUE, "a schedule without moves");
+  if (need == VRAM_OVERFLOW)
+    return vram__pool_refuse(err, VRAM_ERR_LIMIT, "too many moves");
+  if (!scratch || scratch_bytes < need)
+    return vram__pool_refuse(err, VRAM_ERR_MEMORY,
+                             "scratch is smaller than vram_schedule_bind_bytes");
+  p += (16 - ((uintptr_t)p & 15)) & 15;
+  parts = vram__bind_parts(&q, p, c, nmove);
+  vram__zero(p, parts);
+  rest = scratch_bytes - 15 - parts;
+  q.c = c;
+  q.nmove = nmove;
+  q.err = err;
+  r = vram__bind_play(&q, move);
+  if (r)
+    return r;
+  vram__zero(&host, sizeof host);
+  host_options = options;
+  vram__zero(host_options.capacity, sizeof host_options.capacity);
+  host_options.enough_bytes = 0;
+  r = vram_arena_plan(q.buffer, q.nbuffer, &options, p + parts, rest, &binding->arena, err);
+  if (!r && q.nhost)
+    r = vram_arena_plan(q.host, q.nhost, &host_options, p + parts, rest, &host, err);
+  if (r)
+    return r;
+  vram__bind_copies(&q);
+  vram__bind_offsets(&q);
+  binding->move = q.move;
+  binding->nmove = nmove;
+  binding->arena_bytes = binding->arena.height_bytes;
+  binding->host_bytes = host.height_bytes;
+  binding->input = c->input_bytes ? q.buffer[0].offset : VRAM_NOWHERE;
+  for (i = 0; i < nmove; i++)
+    if (q.move[i].move.kind == VRAM_MOVE_BACKWARD && !q.move[i].move.stage)
+      binding->input_gradient = q.move[i].grad_in;
+  binding->buffer = q.buffer;
+  binding->holding = q.holding;
+  binding->nbuffer = q.nbuffer;
+  binding->host = q.host;
+  binding->host_holding = q.host_holding;
+  binding->nhost = q.nhost;
+  binding->noffload = q.noffload;
+  binding->nfetch = q.nfetch;
+  binding->nagain = q.nagain;
+  return VRAM_OK;
+}
+
+static void vram__binding_event(const vram_chain *c, const vram_buffer *b, const vram_holding *h,
+                                uint64_t base, vram_event *e) {
+  static const vram_category category[] = {VRAM_CATEGORY_INPUTS, VRAM_CATEGORY_ACTIVATIONS,
+                                           VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_TEMPORARIES,
+                                           VRAM_CATEGORY_WORKSPACE};
+  const uint32_t made = h->hold == VRAM_HOLD_ACTIVATION ? h->stage - 1 : h->stage;
+  e->category = e->was = category[h->hold];
+  e->bytes = b->bytes;
+  e->address = base ? base + b->offset : 0;
+  e->node = made < c->nstage ? c->stage[made].first : NULL;
+}
+
+VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, uint64_t arena,
+                                  uint64_t host, void (*event)(void *user, const vram_event *e),
+                                  void *user) {
+  uint32_t i, k = 0, j, at_host = 0;
+  vram_event e;
+  vram__zero(&e, sizeof e);
+  e.phase = VRAM_PHASE_FORWARD;
+  for (i = 0; i < b->nmove; i++) {
+    const vram_bound_move *m = b->move + i;
+    if (m->move.kind == VRAM_MOVE_BACKWARD)
+      e.phase = VRAM_PHASE_BACKWARD;
+    e.action = VRAM_ALLOC;
+    for (; k < b->nbuffer && b->buffer[k].begin == i; k++) {
+      vram__binding_event(c, b->buffer + k, b->holding + k, arena, &e);
+      e.id = k;
+      event(user, &e);
+    }
+    e.device = (uint8_t)VRAM_HOST;
+    for (; at_host < b->nhost && b->host[at_host].begin == i; at_host++) {
+      vram__binding_event(c, b->host + at_host, b->host_holding + at_host, host, &e);
+      e.id = (int64_t)b->nbuffer + at_host;
+      event(user, &e);
+    }
+    e.action = VRAM_FREE;
+    for (j = 0; m->move.kind >= VRAM_MOVE_FETCH && j < b->nhost; j++)
+      if (b->host[j].end == (uint64_t)i + 1) {
+        vram__binding_event(c, b->host + j, b->host_holding + j, host, &e);
+        e.id = (int64_t)b->nbuffer + j;
+        event(user, &e);
+      }
+    e.device = 0;
+    for (j = m->free; j; j = b->holding[j - 1].next) {
+      vram__binding_event(c, b->buffer + j - 1, b->holding + j - 1, arena, &e);
+      e.id = (int64_t)j - 1;
+      event(user, &e);
+    }
+  }
+}
+
+VRAM_API int vram_chain_hash(void *user, const void *data, uint64_t bytes, uint64_t *hash) {
+  const char *p = (const char *)data;
+  uint64_t h = vram__mix(bytes + 1), last = 0, i;
+  (void)user;
+  for (; bytes >= 8; bytes -= 8, p += 8)
+    h = (h ^ vram__mix(vram__eight(p) + h)) * UINT64_C(0x9e3779b97f4a7c15);
+  for (i = 0; i < bytes; i++)
+    last |= (uint64_t)(uint8_t)p[i] << 8 * i;
+  *hash = vram__mix(h ^ vram__mix(last + h));
+  return 0;
+}
+
+typedef struct vram__exec {
+  const vram_chain *c;
+  const vram_binding *b;
+  const vram_runner *r;
+  uint8_t *arena, *host;
+  uint8_t *state;          /* random states of the stages that run again, and that of now */
+  uint64_t *hash;          /* of their outputs */
+  uint32_t noff, nfetched; /* copies that began */
+  uint32_t off, fetched;   /* copies that the functions know to be done */
+  uint32_t off_by_fetch, fetched_by_off; /* that the copies of a direction know */
+  uint32_t next;                         /* the first FETCH that has not begun */
+  vram_error *err;
+} vram__exec;
+
+static vram_result vram__run_fail(const vram__exec *q, uint32_t at, const char *name, int gave) {
+  (void)vram__move_fail(q->err, VRAM_ERR_CALL, q->c, &q->b->move[at].move, at, name);
+  vram__error_more(q->err, " gave ");
+  vram__error_more_i(q->err, gave);
+  vram__error_more(q->err, " (expected 0)");
+  return VRAM_ERR_CALL;
+}
+
+static uint8_t *vram__run_at(const vram__exec *q, uint64_t offset) {
+  return offset == VRAM_NOWHERE ? NULL : q->arena + offset;
+}
+
+/* The first `offloads` copies to the host and `fetches` back are done before copy `next`, or the
+   next function. */
+static int vram__run_wait(const vram__exec *q, uint32_t *off, uint32_t offloads, uint32_t *fetched,
+                          uint32_t fetches, uint32_t next) {
+  int gave = 0;
+  if (!q->r->wait)
+    return 0;
+  if (offloads > *off) {
+    *off = offloads;
+    gave = q->r->wait(q->r->copy_user, offloads - 1, next);
+  }
+  if (!gave && fetches > *fetched) {
+    *fetched = fetches;
+    gave = q->r->wait(q->r->copy_user, q->b->noffload + fetches - 1, next);
+  }
+  return gave;
+}
+
+static vram_result vram__run_copy(vram__exec *q, uint32_t at) {
+  const vram_bound_move *m = q->b->move + at;
+  uint8_t *device = vram__run_at(q, vram__of_saved(&m->move) ? m->saved : m->in),
+          *host = q->host + m->host;
+  int gave;
+  if (vram__is_offload(&m->move)) {
+    uint32_t off = UINT32_MAX;
+    if (q->fetched_by_off < q->fetched)
+      q->fetched_by_off = q->fetched;
+    gave = vram__run_wait(q, &off, 0, &q->fetched_by_off, m->fetches, m->copy);
+    if (gave)
+      return vram__run_fail(q, at, "wait", gave);
+    if (q->r->offload)
+      gave = q->r->offload(q->r->copy_user, m->copy, host, device, m->bytes);
+    else
+      vram__copy(host, device, m->bytes);
+    if (gave)
+      return vram__run_fail(q, at, "offload", gave);
+    q->noff++;
+    return VRAM_OK;
+  }
+  if (q->off_by_fetch < q->off)
+    q->off_by_fetch = q->off;
+  gave = vram__run_wait(q, &q->off_by_fetch, m->offloads, &q->fetched, 0, m->copy);
+  if (gave)
+    return vram__run_fail(q, at, "wait", gave);
+  if (q->r->fetch)
+    gave = q->r->fetch(q->r->copy_user, m->copy, device, host, m->bytes);
+  else
+    vram__copy(device, host, m->bytes);
+  if (gave)
+    return vram__run_fail(q, at, "fetch", gave);
+  q->nfetched++;
+  return VRAM_OK;
+}
+
+/* Every FETCH whose time has come when move `at` is done. */
+static vram_result vram__run_fetches(vram__exec *q, uint32_t at) {
+  for (; q->next < q->b->nmove; q->next++) {
+    const vram_bound_move *m = q->b->move + q->next;
+    vram_result r;
+    if (m->move.kind < VRAM_MOVE_FETCH || !m->bytes)
+      continue;
+    if (m->early > at)
+      break;
+    r = vram__run_copy(q, q->next);
+    if (r) {
+      q->next++;
+      return r;
+    }
+  }
+  return VRAM_OK;
+}
+
+static vram_result vram__run_forward(vram__exec *q, uint32_t at, const vram_call *call) {
+  const vram_bound_move *m = q->b->move + at;
+  const vram_runner *r = q->r;
+  uint8_t *state = m->again && r->random_get ? q->state + (m->again - 1) * r->random_bytes : NULL;
+  uint8_t *now = q->state + q->b->nagain * r->random_bytes;
+  int gave, back;
+  if (!state)
+    gave = r->forward(r->user, call);
+  else if (!m->run) {
+    gave = r->random_get(r->user, state);
+    if (gave)
+      return vram__run_fail(q, at, "random_get", gave);
+    gave = r->forward(r->user, call);
+  } else {
+    gave = r->random_get(r->user, now);
+    if (gave)
+      return vram__run_fail(q, at, "random_get", gave);
+    gave = r->random_set(r->user, state);
+    if (gave)
+      return vram__run_fail(q, at, "random_set", gave);
+    gave = r->forward(r->user, call);
+    back = r->random_set(r->user, now);
+    if (!gave && back)
+      return vram__run_fail(q, at, "random_set", back);
+  }
+  return gave ? vram__run_fail(q, at, "forward", gave) : VRAM_OK;
+}
+
+static vram_result vram__run_hash(const vram__exec *q, uint32_t at, const vram_call *call) {
+  const vram_bound_move *m = q->b->move + at;
+  const uint64_t bytes = q->c->stage[m->move.stage].output_bytes;
+  uint64_t hash = 0;
+  int gave;
+  if (!q->r->hash || !m->again || !bytes)
+    return VRAM_OK;
+  gave = q->r->hash(q->r->user, call->out, bytes, &hash);
+  if (gave)
+    return vram__run_fail(q, at, "hash", gave);
+  if (!m->run)
+    q->hash[m->again - 1] = hash;
+  else if (q->hash[m->again - 1] != hash)
+    return vram__move_fail(q->err, VRAM_ERR_CALL, q->c, &m->move, at,
+                           "the output differs from that of the stage's first run: forward does "
+                           "not compute the same twice");
+  return VRAM_OK;
+}
+
+static vram_result vram__run_call(vram__exec *q, uint32_t at) {
+  const vram_bound_move *m = q->b->move + at;
+  const vram_runner *r = q->r;
+  vram_call call;
+  vram_result result;
+  int gave = vram__run_wait(q, &q->off, m->offloads, &q->fetched, m->fetches, VRAM_NO_COPY);
+  if (gave)
+    return vram__run_fail(q, at, "wait", gave);
+  vram__zero(&call, sizeof call);
+  call.stage = m->move.stage;
+  call.way = m->move.way;
+  call.save = m->move.kind == VRAM_MOVE_SAVE;
+  call.run = m->run;
+  call.runs = m->runs;
+  call.key = vram__mix(vram__mix(r->seed) + UINT64_C(0x9e3779b97f4a7c15) * (call.stage + 1));
+  call.in = vram__run_at(q, m->in);
+  call.out = vram__run_at(q, m->out);
+  call.saved = vram__run_at(q, m->saved);
+  call.temp = vram__run_at(q, m->temp);
+  call.grad_out = vram__run_at(q, m->grad_out);
+  call.grad_in = vram__run_at(q, m->grad_in);
+  call.stream = r->stream;
+  if (m->move.kind == VRAM_MOVE_BACKWARD) {
+    gave = r->backward(r->user, &call);
+    return gave ? vram__run_fail(q, at, "backward", gave) : VRAM_OK;
+  }
+  result = vram__run_forward(q, at, &call);
+  return result ? result : vram__run_hash(q, at, &call);
+}
+
+VRAM_API uint64_t vram_chain_run_bytes(const vram_binding *b, const vram_runner *r) {
+  uint64_t n = vram__mul((uint64_t)b->nagain + 1, r->random_get ? r->random_bytes : 0);
+  return vram__plus(n, (uint64_t)b->nagain * sizeof(uint64_t) + 7);
+}
+
+static const char *vram__run_bad(const vram_chain *c, const vram_binding *b, const vram_runner *r,
+                                 const void *arena, const void *host) {
+  if (!r->forward || !r->backward)
+    return "the runner needs forward and backward";
+  if (!r->random_get != !r->random_set || (r->random_get && !r->random_bytes))
+    return "the runner needs random_get, random_set and random_bytes, or none of them";
+  if (!r->offload != !r->fetch || !r->offload != !r->wait)
+    return "the runner needs offload, fetch and wait, or none of them";
+  if (b->arena_bytes && !arena)
+    return "no arena";
+  if ((uintptr_t)arena & (vram__chain_align(c) - 1))
+    return "the arena is not aligned as the chain says";
+  return b->host_bytes && !host ? "no host memory for what is offloaded" : NULL;
+}
+
+VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
+                                    const vram_runner *r, void *arena, void *host, void *work,
+                                    uint64_t work_bytes, vram_error *err) {
+  const char *what = vram__run_bad(c, b, r, arena, host);
+  vram_result result = VRAM_OK;
+  uint8_t *p = (uint8_t *)work;
+  vram__exec q;
+  uint32_t i;
+  vram__zero(&q, sizeof q);
+  if (err)
+    vram__zero(err, sizeof *err);
+  if (what)
+    return vram__pool_refuse(err, VRAM_ERR_VALUE, what);
+  if (!work || work_bytes < vram_chain_run_bytes(b, r))
+    return vram__pool_refuse(err, VRAM_ERR_MEMORY, "work is smaller than vram_chain_run_bytes");
+  p += (8 - ((uintptr_t)p & 7)) & 7;
+  q.c = c;
+  q.b = b;
+  q.r = r;
+  q.arena = (uint8_t *)arena;
+  q.host = (uint8_t *)host;
+  q.hash = (uint64_t *)(void *)p;
+  q.state = p + (uint64_t)b->nagain * sizeof(uint64_t);
+  q.err = err;
+  for (i = 0; i < b->nmove && !result; i++) {
+    const vram_bound_move *m = b->move + i;
+    if (m->move.kind <= VRAM_MOVE_BACKWARD)
+      result = vram__run_call(&q, i);
+    else if (vram__is_offload(&m->move) && m->bytes)
+      result = vram__run_copy(&q, i);
+    if (!result)
+      result = vram__run_fetches(&q, i);
+    if (!result && r->progress)
+      r->progress(r->user, i + 1, b->nmove);
+  }
+  if (result) /* what goes on must not write into memory that the caller takes back */
+    (void)vram__run_wait(&q, &q.off, q.noff, &q.fetched, q.nfetched, VRAM_NO_COPY);
+  return result;
+}
 
 /* >>writer (Implementation) --------------------------------------------------------------------
    All lengths in pictures are whole tenths of a unit; a picture is 500 units wide. */
