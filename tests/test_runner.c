@@ -1,6 +1,7 @@
 /* >>runner: gradients of scheduled runs equal those of plain runs bit for bit, whatever is dropped,
    computed again or copied to the host; every buffer keeps to its bytes and its time; whatever
    fails, fails cleanly. The plain run uses no part of the library. */
+#define _POSIX_C_SOURCE 200112L /* posix_memalign */
 #include "../vram.h"
 #include "test.h"
 
@@ -178,21 +179,22 @@ static void put(uint32_t kind, uint32_t stage, const net *t) {
   list[nlist++].way = (uint8_t)(kind == VRAM_MOVE_SAVE ? below(t->stage[stage].nway) : 0);
 }
 
-/* any persistent schedule of stages s to t: `again` of 8 times something is computed again */
-static void make_moves(const net *q, uint32_t s, uint32_t t, uint32_t again) {
+/* any persistent schedule of stages s to t: `again` of 8 times something is computed again. kept:
+   the input is what the stage before has saved, which a DROP leaves alone */
+static void make_moves(const net *q, uint32_t s, uint32_t t, uint32_t again, int kept) {
   if (s < t && below(8) < again && nlist < MOVES / 4) {
     const uint32_t j = s + 1 + below(t - s);
     uint32_t i;
-    put(VRAM_MOVE_CHECKPOINT, s, q);
+    put(kept && below(2) ? VRAM_MOVE_DROP : VRAM_MOVE_CHECKPOINT, s, q);
     for (i = s + 1; i < j; i++)
       put(VRAM_MOVE_DROP, i, q);
-    make_moves(q, j, t, again);
-    make_moves(q, s, j - 1, again);
+    make_moves(q, j, t, again, 0);
+    make_moves(q, s, j - 1, again, kept);
     return;
   }
   put(VRAM_MOVE_SAVE, s, q);
   if (s < t)
-    make_moves(q, s + 1, t, again);
+    make_moves(q, s + 1, t, again, 1);
   put(VRAM_MOVE_BACKWARD, s, q);
 }
 
@@ -761,7 +763,7 @@ static void one(uint32_t number) {
   int mode;
   make_net(&t);
   nlist = 0;
-  make_moves(&t, 0, t.n - 1, below(7));
+  make_moves(&t, 0, t.n - 1, below(7), 0);
   if (below(2))
     add_copies(&t, 1 + below(8));
   snprintf(test_where, sizeof test_where, "chain %u", number);
