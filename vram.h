@@ -2748,10 +2748,9 @@ VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
 
 /* Schedule -> lifetimes -> offsets. arena_bytes is the schedule's peak wherever the arena planner
    finds a plan so low (vram_binding.arena says whether, and what the bound is). o NULL: all zero.
-     VRAM_ERR_VALUE     a bad chain; a move that lacks something, with err->line its number + 1, or
-                        something left over at the end
+     VRAM_ERR_VALUE, ...  as vram_schedule_verify, which looks at the moves first
      VRAM_ERR_UNSUPPORTED  more than one bank
-     VRAM_ERR_OVERFLOW, VRAM_ERR_LIMIT, VRAM_ERR_MEMORY  as vram_arena_plan */
+     VRAM_ERR_LIMIT, VRAM_ERR_MEMORY  as vram_arena_plan */
 VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
                                         const vram_arena_options *o, void *scratch,
                                         uint64_t scratch_bytes, vram_binding *binding,
@@ -25048,7 +25047,7 @@ typedef struct vram__bind_stage {
   uint32_t x_host, saved_host;
   uint32_t x_fetch, saved_fetch; /* 1 + the FETCH that brings it, as long as nobody waited */
   uint32_t runs, again;
-  uint8_t way, kept, done; /* kept: SAVE is over, BACKWARD is not; x(i+1) is its */
+  uint8_t way, kept; /* kept: SAVE is over, BACKWARD is not; x(i+1) is its */
 } vram__bind_stage;
 
 typedef struct vram__bind {
@@ -25057,68 +25056,32 @@ typedef struct vram__bind {
   vram__bind_stage *stage; /* nstage + 1 */
   vram_buffer *buffer, *host;
   vram_holding *holding, *host_holding;
+  uint8_t *replay;
   uint32_t nmove, at, nbuffer, nhost, noffload, nfetch, nagain;
-  vram_error *err;
 } vram__bind;
 
-/* "move 7 (save of stage 3, conv): what" */
-static vram_result vram__move_fail(vram_error *err, vram_result code, const vram_chain *c,
-                                   const vram_move *m, uint32_t at, const char *what) {
-  uint32_t n = 0;
-  if (!err)
-    return code;
-  vram__zero(err, sizeof *err);
-  err->code = code;
-  err->line = at + 1;
-  vram__puts(err->text, sizeof err->text, &n, "move ");
-  vram__putu(err->text, sizeof err->text, &n, at);
-  vram__puts(err->text, sizeof err->text, &n, " (");
-  vram__puts(err->text, sizeof err->text, &n, vram_move_name(m->kind));
-  vram__puts(err->text, sizeof err->text, &n, " of stage ");
-  vram__putu(err->text, sizeof err->text, &n, m->stage);
-  if (m->stage < c->nstage && c->stage[m->stage].name) {
-    vram__puts(err->text, sizeof err->text, &n, ", ");
-    vram__put(err->text, sizeof err->text, &n, c->stage[m->stage].name,
-              vram__len(c->stage[m->stage].name) < 64 ? vram__len(c->stage[m->stage].name) : 64);
-  }
-  vram__puts(err->text, sizeof err->text, &n, "): ");
-  vram__puts(err->text, sizeof err->text, &n, what);
-  return code;
+/* "move 7, save of stage 3 (conv): what" */
+static vram_result vram__move_error(vram_error *err, const vram_chain *c, const vram_move *m,
+                                    uint32_t at, const char *what) {
+  vram__chain_error(err, VRAM_ERR_CALL, (uint64_t)at + 1, "move ");
+  vram__chain_number(err, at);
+  vram__chain_say(err, ", ");
+  vram__chain_say(err, vram_move_name(m->kind));
+  vram__chain_say(err, " of ");
+  vram__chain_stage(err, c, m->stage);
+  vram__chain_say(err, ": ");
+  vram__chain_say(err, what);
+  return VRAM_ERR_CALL;
 }
-
-/* A text beyond what the error has already. */
-static void vram__error_more(vram_error *err, const char *z) {
-  uint32_t n;
-  if (err) {
-    n = vram__len(err->text);
-    vram__puts(err->text, sizeof err->text, &n, z);
-  }
-}
-
-static void vram__error_more_i(vram_error *err, int64_t v) {
-  uint32_t n;
-  if (err) {
-    n = vram__len(err->text);
-    vram__puti(err->text, sizeof err->text, &n, v);
-  }
-}
-
-/* xi of i = 0 to nstage */
-static uint64_t vram__x_bytes(const vram_chain *c, uint32_t i) {
-  return i ? c->stage[i - 1].output_bytes : c->input_bytes;
-}
-
-static uint64_t vram__chain_align(const vram_chain *c) { return c->align ? c->align : 1; }
 
 /* A tensor that begins with this move: 1 + its buffer. */
 static uint32_t vram__bind_new(vram__bind *q, vram_hold hold, uint32_t stage, uint64_t bytes) {
-  const uint64_t align = vram__chain_align(q->c);
   vram_buffer *b = q->buffer + q->nbuffer;
   if (!bytes)
     return VRAM__EMPTY;
-  b->bytes = bytes > (uint64_t)VRAM_MAX_BYTES ? bytes : (bytes + align - 1) & ~(align - 1);
+  b->bytes = vram__chain_align(q->c, bytes);
   b->begin = q->at;
-  b->align = align;
+  b->align = q->c->align;
   q->holding[q->nbuffer].hold = (uint8_t)hold;
   q->holding[q->nbuffer].stage = stage;
   return ++q->nbuffer;
@@ -25149,24 +25112,15 @@ static uint32_t vram__bind_read(vram__bind *q, uint32_t which, uint32_t *fetch) 
   return which;
 }
 
-static const char *vram__bind_forward(vram__bind *q, vram_bound_move *b) {
+static void vram__bind_forward(vram__bind *q, vram_bound_move *b) {
   const uint32_t i = b->move.stage;
   const vram_stage *stage = q->c->stage + i;
   vram__bind_stage *s = q->stage + i;
-  const int save = b->move.kind == VRAM_MOVE_SAVE;
   uint64_t temp = stage->forward_temp_bytes;
-  if (save && b->move.way >= stage->nway)
-    return "the stage has no such way";
-  if (!s->x)
-    return "its input is not there";
-  if (s[1].x || s[1].x_host)
-    return "its output is there already";
-  if (s->kept)
-    return "what it saved is there already";
   b->run = s->runs++;
   b->in = vram__bind_read(q, s->x, &s->x_fetch);
   b->out = s[1].x = vram__bind_new(q, VRAM_HOLD_ACTIVATION, i + 1, stage->output_bytes);
-  if (save) {
+  if (b->move.kind == VRAM_MOVE_SAVE) {
     const vram_way *way = stage->way + b->move.way;
     b->saved = s->saved =
         vram__bind_new(q, VRAM_HOLD_SAVED, i, way->saved_bytes - stage->output_bytes);
@@ -25177,29 +25131,18 @@ static const char *vram__bind_forward(vram__bind *q, vram_bound_move *b) {
   vram__bind_temp(q, i, temp);
   if (b->move.kind == VRAM_MOVE_DROP && !(i && s[-1].kept))
     vram__bind_end(q, &s->x);
-  return NULL;
 }
 
-static const char *vram__bind_backward(vram__bind *q, vram_bound_move *b) {
+static void vram__bind_backward(vram__bind *q, vram_bound_move *b) {
   const uint32_t i = b->move.stage;
   vram__bind_stage *s = q->stage + i;
-  if (!s->kept)
-    return "nothing is saved for it";
-  if (!s->saved)
-    return "what was saved is on the host";
-  if (!s[1].x)
-    return "its output is on the host";
-  if (!s->x)
-    return "its input is not there";
-  if (!s[1].gradient)
-    return "the gradient of its output is not there";
   b->move.way = s->way;
   b->in = vram__bind_read(q, s->x, &s->x_fetch);
   b->out = vram__bind_read(q, s[1].x, &s[1].x_fetch);
   b->saved = vram__bind_read(q, s->saved, &s->saved_fetch);
   b->grad_out = s[1].gradient;
   b->grad_in = s->gradient = vram__bind_new(
-      q, VRAM_HOLD_GRADIENT, i, i ? vram__x_bytes(q->c, i) : q->c->input_gradient_bytes);
+      q, VRAM_HOLD_GRADIENT, i, i ? q->c->stage[i - 1].output_bytes : q->c->input_gradient_bytes);
   vram__bind_temp(q, i, q->c->stage[i].way[s->way].backward_temp_bytes);
   vram__bind_end(q, &s[1].gradient);
   vram__bind_end(q, &s->saved);
@@ -25207,8 +25150,6 @@ static const char *vram__bind_backward(vram__bind *q, vram_bound_move *b) {
   if (!(i && s[-1].kept))
     vram__bind_end(q, &s->x);
   s->kept = 0;
-  s->done = 1;
-  return NULL;
 }
 
 static int vram__is_offload(const vram_move *m) {
@@ -25219,123 +25160,71 @@ static int vram__of_saved(const vram_move *m) {
   return m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
 }
 
-static const char *vram__bind_copy(vram__bind *q, vram_bound_move *b) {
+static void vram__bind_copy(vram__bind *q, vram_bound_move *b) {
   const uint32_t i = b->move.stage;
   const int saved = vram__of_saved(&b->move);
   vram__bind_stage *s = q->stage + i;
   uint32_t *device = saved ? &s->saved : &s->x, *host = saved ? &s->saved_host : &s->x_host;
   uint32_t *fetch = saved ? &s->saved_fetch : &s->x_fetch;
   uint64_t *place = saved ? &b->saved : &b->in;
+  b->bytes = saved ? q->c->stage[i].way[s->way].saved_bytes - q->c->stage[i].output_bytes
+             : i   ? q->c->stage[i - 1].output_bytes
+                   : q->c->input_bytes;
   if (vram__is_offload(&b->move)) {
-    if (!*device)
-      return "it is not on the device";
-    if (*host)
-      return "it is on the host already";
     *host = VRAM__EMPTY;
-    if (*device != VRAM__EMPTY) {
+    if (b->bytes) {
       q->host[q->nhost] = q->buffer[*device - 1];
       q->host[q->nhost].begin = q->at;
       q->host_holding[q->nhost] = q->holding[*device - 1];
       *host = ++q->nhost;
       b->copy = q->noffload++;
-      b->host = *host;
     }
+    b->host = *host;
     *place = vram__bind_read(q, *device, fetch);
     vram__bind_end(q, device);
   } else {
-    if (!*host)
-      return "it is not on the host";
-    if (*device)
-      return "it is on the device already";
-    *device = VRAM__EMPTY;
-    if (*host != VRAM__EMPTY) {
+    *device = vram__bind_new(q,
+                             saved ? VRAM_HOLD_SAVED
+                             : i   ? VRAM_HOLD_ACTIVATION
+                                   : VRAM_HOLD_INPUT,
+                             i, b->bytes);
+    if (b->bytes) {
       q->host[*host - 1].end = (uint64_t)q->at + 1;
-      *device = vram__bind_new(q,
-                               saved ? VRAM_HOLD_SAVED
-                               : i   ? VRAM_HOLD_ACTIVATION
-                                     : VRAM_HOLD_INPUT,
-                               i, q->host[*host - 1].bytes);
-      b->host = *host;
       b->copy = q->nfetch++;
       *fetch = q->nfetch;
     }
+    b->host = *host;
     *place = *device;
     *host = 0;
   }
-  if (b->host)
-    b->bytes = saved ? q->c->stage[i].way[s->way].saved_bytes - q->c->stage[i].output_bytes
-                     : vram__x_bytes(q->c, i);
-  return NULL;
 }
 
-/* What keeps a chain from being bound; NULL: nothing. */
-static const char *vram__bind_chain(const vram_chain *c, uint32_t *stage) {
-  const uint64_t align = vram__chain_align(c);
-  uint32_t k;
-  *stage = UINT32_MAX;
-  if (!c->nstage)
-    return "a chain without stages";
-  if (align & (align - 1) || align > (uint64_t)VRAM_MAX_BYTES / 2)
-    return "the chain's alignment is no power of two";
-  for (*stage = 0; *stage < c->nstage; ++*stage) {
-    const vram_stage *s = c->stage + *stage;
-    if (!s->way || !s->nway || s->nway > 256)
-      return "a stage needs 1 to 256 ways";
-    for (k = 0; k < s->nway; k++)
-      if (s->way[k].saved_bytes < s->output_bytes)
-        return "a way saves its output, too: saved_bytes is less than output_bytes";
-  }
-  return NULL;
-}
-
-static vram_result vram__bind_play(vram__bind *q, const vram_move *move) {
-  const vram_chain *c = q->c;
+static void vram__bind_play(vram__bind *q, const vram_move *move) {
   uint32_t i;
-  q->stage[0].x = vram__bind_new(q, VRAM_HOLD_INPUT, 0, c->input_bytes);
-  q->stage[c->nstage].gradient = VRAM__EMPTY;
+  q->stage[0].x = vram__bind_new(q, VRAM_HOLD_INPUT, 0, q->c->input_bytes);
+  q->stage[q->c->nstage].gradient = VRAM__EMPTY; /* the loss's */
   for (q->at = 0; q->at < q->nmove; q->at++) {
     vram_bound_move *b = q->move + q->at;
-    const char *what;
     b->move = move[q->at];
-    if (b->move.stage >= c->nstage)
-      what = "no such stage";
-    else if (b->move.kind <= VRAM_MOVE_SAVE)
-      what = vram__bind_forward(q, b);
+    if (b->move.kind < VRAM_MOVE_BACKWARD)
+      vram__bind_forward(q, b);
     else if (b->move.kind == VRAM_MOVE_BACKWARD)
-      what = vram__bind_backward(q, b);
+      vram__bind_backward(q, b);
     else
-      what = b->move.kind < VRAM_MOVE_COUNT ? vram__bind_copy(q, b) : "no such move";
-    if (what)
-      return vram__move_fail(q->err, VRAM_ERR_VALUE, c, &b->move, q->at, what);
-  }
-  for (i = 0; i < c->nstage; i++)
-    if (!q->stage[i].done) {
-      (void)vram__pool_refuse(q->err, VRAM_ERR_VALUE, "no backward of stage ");
-      vram__error_more_i(q->err, i);
-      return VRAM_ERR_VALUE;
-    }
-  for (i = 0; i <= c->nstage; i++) {
-    const vram__bind_stage *s = q->stage + i;
-    if (s->x || s->x_host || s->saved || s->saved_host) {
-      (void)vram__pool_refuse(q->err, VRAM_ERR_VALUE, "left over after the last move: ");
-      vram__error_more(q->err, s->x || s->x_host ? "x" : "what was saved by stage ");
-      vram__error_more_i(q->err, i);
-      return VRAM_ERR_VALUE;
-    }
+      vram__bind_copy(q, b);
   }
   q->at = q->nmove - 1;
   vram__bind_end(q, &q->stage[0].gradient); /* lives to the end */
   for (i = 0; i < q->nmove; i++) {
     vram_bound_move *b = q->move + i;
     vram__bind_stage *s = q->stage + b->move.stage;
-    if (b->move.kind > VRAM_MOVE_SAVE)
+    if (b->move.kind >= VRAM_MOVE_BACKWARD)
       continue;
     b->runs = s->runs;
     if (s->runs > 1 && !s->again)
       s->again = ++q->nagain;
     b->again = s->again;
   }
-  return VRAM_OK;
 }
 
 static uint64_t vram__bind_place(const vram_buffer *b, uint64_t which) {
@@ -25433,7 +25322,8 @@ static uint64_t vram__bind_parts(vram__bind *q, uint8_t *p, const vram_chain *c,
   X(host, vram_buffer, nmove)                                                                      \
   X(holding, vram_holding, device)                                                                 \
   X(host_holding, vram_holding, nmove)                                                             \
-  X(stage, vram__bind_stage, (uint64_t)c->nstage + 1)
+  X(stage, vram__bind_stage, (uint64_t)c->nstage + 1)                                              \
+  X(replay, uint8_t, vram_schedule_verify_bytes(c))
 #define VRAM__X(field, type, count)                                                                \
   if (p)                                                                                           \
     q->field = (type *)(void *)(p + n);                                                            \
@@ -25462,9 +25352,9 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   uint64_t parts, rest;
   vram_arena_options options, host_options;
   vram_arena host;
+  vram_schedule_count count;
   vram__bind q;
   vram_result r;
-  const char *what;
   uint32_t i;
   vram__zero(&options, sizeof options);
   vram__zero(&q, sizeof q);
@@ -25473,35 +25363,23 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
     vram__zero(err, sizeof *err);
   if (o)
     options = *o;
-  what = vram__bind_chain(c, &i);
-  if (what) {
-    (void)vram__pool_refuse(err, VRAM_ERR_VALUE, what);
-    if (i != UINT32_MAX) {
-      vram__error_more(err, " (stage ");
-      vram__error_more_i(err, i);
-      vram__error_more(err, ")");
-    }
-    return VRAM_ERR_VALUE;
-  }
   if (options.nbank > 1)
-    return vram__pool_refuse(err, VRAM_ERR_UNSUPPORTED, "a schedule runs in one bank");
-  if (!nmove)
-    return vram__pool_refuse(err, VRAM_ERR_VALUE, "a schedule without moves");
+    return vram__chain_error(err, VRAM_ERR_UNSUPPORTED, 0, "a schedule runs in one bank");
   if (need == VRAM_OVERFLOW)
-    return vram__pool_refuse(err, VRAM_ERR_LIMIT, "too many moves");
+    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "too many moves");
   if (!scratch || scratch_bytes < need)
-    return vram__pool_refuse(err, VRAM_ERR_MEMORY,
-                             "scratch is smaller than vram_schedule_bind_bytes");
+    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+                             "the scratch is too small (expected vram_schedule_bind_bytes)");
   p += (16 - ((uintptr_t)p & 15)) & 15;
   parts = vram__bind_parts(&q, p, c, nmove);
   vram__zero(p, parts);
   rest = scratch_bytes - 15 - parts;
   q.c = c;
   q.nmove = nmove;
-  q.err = err;
-  r = vram__bind_play(&q, move);
+  r = vram_schedule_verify(c, move, nmove, q.replay, vram_schedule_verify_bytes(c), &count, err);
   if (r)
     return r;
+  vram__bind_play(&q, move);
   vram__zero(&host, sizeof host);
   host_options = options;
   vram__zero(host_options.capacity, sizeof host_options.capacity);
@@ -25611,10 +25489,14 @@ typedef struct vram__exec {
 } vram__exec;
 
 static vram_result vram__run_fail(const vram__exec *q, uint32_t at, const char *name, int gave) {
-  (void)vram__move_fail(q->err, VRAM_ERR_CALL, q->c, &q->b->move[at].move, at, name);
-  vram__error_more(q->err, " gave ");
-  vram__error_more_i(q->err, gave);
-  vram__error_more(q->err, " (expected 0)");
+  uint32_t n;
+  vram__move_error(q->err, q->c, &q->b->move[at].move, at, name);
+  vram__chain_say(q->err, " gave ");
+  if (q->err) {
+    n = vram__len(q->err->text);
+    vram__puti(q->err->text, sizeof q->err->text, &n, gave);
+  }
+  vram__chain_say(q->err, " (expected 0)");
   return VRAM_ERR_CALL;
 }
 
@@ -25735,9 +25617,9 @@ static vram_result vram__run_hash(const vram__exec *q, uint32_t at, const vram_c
   if (!m->run)
     q->hash[m->again - 1] = hash;
   else if (q->hash[m->again - 1] != hash)
-    return vram__move_fail(q->err, VRAM_ERR_CALL, q->c, &m->move, at,
-                           "the output differs from that of the stage's first run: forward does "
-                           "not compute the same twice");
+    return vram__move_error(q->err, q->c, &m->move, at,
+                            "the output differs from that of the stage's first run: forward does "
+                            "not compute the same twice");
   return VRAM_OK;
 }
 
@@ -25786,7 +25668,7 @@ static const char *vram__run_bad(const vram_chain *c, const vram_binding *b, con
     return "the runner needs offload, fetch and wait, or none of them";
   if (b->arena_bytes && !arena)
     return "no arena";
-  if ((uintptr_t)arena & (vram__chain_align(c) - 1))
+  if ((uintptr_t)arena & (c->align - (c->align > 0)))
     return "the arena is not aligned as the chain says";
   return b->host_bytes && !host ? "no host memory for what is offloaded" : NULL;
 }
@@ -25803,9 +25685,10 @@ VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
   if (err)
     vram__zero(err, sizeof *err);
   if (what)
-    return vram__pool_refuse(err, VRAM_ERR_VALUE, what);
+    return vram__chain_error(err, VRAM_ERR_VALUE, 0, what);
   if (!work || work_bytes < vram_chain_run_bytes(b, r))
-    return vram__pool_refuse(err, VRAM_ERR_MEMORY, "work is smaller than vram_chain_run_bytes");
+    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+                             "the work memory is too small (expected vram_chain_run_bytes)");
   p += (8 - ((uintptr_t)p & 7)) & 7;
   q.c = c;
   q.b = b;
