@@ -840,7 +840,8 @@ int main(void) {
   *test_where = 0;
   check_refusals();
   check_hash();
-  printf("bound %lu at_peak %lu copies %lu recomputed %lu different %lu hashes %lu\n", bound,
-         at_peak, with_copies, recomputed, different, hashes);
+  CHECK(bound == 3000 && at_peak * 100 >= bound * 98); /* the arena is as high as the peak */
+  CHECK(with_copies > 1000 && recomputed > 1500);
+  CHECK(different > 500 && hashes >= different); /* random state that is not put back */
   return test_done("test_runner");
 }
