@@ -22877,6 +22877,7 @@ typedef struct vram__brick { /* a buffer as the planner sees it */
   uint64_t load;        /* the most that lives at once while it does */
   uint32_t first, last; /* lives in sections first to last - 1 */
   uint32_t buffer, group;
+  uint32_t meets; /* neighbours in time */
   uint8_t pinned;
 } vram__brick;
 
@@ -22891,6 +22892,32 @@ typedef struct vram__chunk { /* of the list of what is placed, by offset */
   vram__placed placed[VRAM__ARENA_CHUNK];
 } vram__chunk;
 
+typedef struct vram__item { /* a brick */
+  uint64_t bytes, span;     /* span: rounded up to the smallest alignment */
+  uint64_t align, at;
+  uint32_t first, last;
+  uint32_t brick;
+  uint32_t twin; /* the one before of same size and time, VRAM__NONE: none */
+  uint8_t pinned, placed;
+} vram__item;
+
+typedef struct vram__loose { /* an unplaced item in a list: by lowest offset */
+  uint64_t low;
+  uint16_t item, rank; /* rank: the least is preferred */
+} vram__loose;
+
+typedef struct vram__choice { /* what to place next of a list of unplaced items */
+  uint64_t at;                /* where the last one tried is, or the one placed before the list */
+  uint64_t top;               /* an item placed from here on leaves room for another below it */
+  uint64_t least;             /* the smallest item */
+  uint32_t tried, rank;       /* the item; rank: what is tried at `at` from now on */
+  uint32_t list, n;
+  uint32_t room;   /* where the lists of the next choices go */
+  uint32_t end;    /* of those lists */
+  uint32_t parent; /* the choice that this list is a part of what is left of */
+  int alone;       /* the item tried has no unplaced neighbours */
+} vram__choice;
+
 typedef struct vram__arena {
   const vram_arena_options *o;
   vram__brick *brick; /* of the bank that is planned */
@@ -22904,7 +22931,16 @@ typedef struct vram__arena {
   uint64_t scans, nodes;
   int stopped;
   uint64_t height, bound; /* of the bank that is planned */
-  int refuted;            /* the bound is proven by search */
+  /* the search: */
+  vram__item *item;
+  vram__choice *choice;
+  vram__loose *loose, *moved;
+  uint64_t *level;
+  uint16_t *skipped;
+  uint32_t *cross;       /* how many unplaced items live at the end of a section and behind it */
+  uint32_t section;      /* the first one of the part that is searched */
+  uint64_t slack, above; /* above: the least height that was too much */
+  int by_load;           /* ranks follow what still lives at once */
 } vram__arena;
 
 /* Stable: equal keys stay as they were. */
@@ -23175,6 +23211,14 @@ static uint64_t vram__order_key(const vram__brick *b, char letter) {
     return ~b->load;
   case 'B': /* begin */
     return b->first;
+  case 'L': /* alignment, what is pinned apart */
+    return b->align << 1 | b->pinned;
+  case 'w': /* the same in the caller's time */
+    return ~(b->end - b->begin);
+  case 'a':
+    return ~vram__mul(b->bytes, b->end - b->begin);
+  case 'O': /* neighbours */
+    return ~(uint64_t)b->meets;
   default: /* end */
     return ~(uint64_t)b->last;
   }
@@ -23248,6 +23292,439 @@ static void vram__portfolio(vram__arena *a, uint64_t enough) {
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order, i ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
   }
+}
+
+/* ---- search ----
+   Buffers are placed upwards: every next one at the lowest offset that what is placed below leaves
+   it, never lower than the one before. Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
+   Hardware-Accelerated Machine Learning" (ASPLOS 2023) shows that this loses no plan, when a choice
+   is dominated, and that parts of time that nothing connects any more are solved apart. Here each
+   section is a machine and its unplaced buffers are jobs with release times (their lowest offsets):
+   doing them in the order of release gives the least height of that section. */
+
+enum { VRAM__SOLVED, VRAM__REFUTED, VRAM__UNKNOWN };
+
+/* Ranks the items of a list: those first that live where most is left. */
+static void vram__search_rank(vram__arena *a, uint32_t list, uint32_t n) {
+  vram__loose *l = a->loose + list;
+  uint32_t i, s, first = UINT32_MAX, last = 0;
+  for (i = 0; i < n; i++) {
+    const vram__item *t = a->item + l[i].item;
+    first = first < t->first ? first : t->first;
+    last = last > t->last ? last : t->last;
+    a->key[i].key = l[i].item;
+    a->key[i].at = i;
+  }
+  for (s = first; s < last; s++)
+    a->level[s] = 0;
+  for (i = 0; i < n; i++) {
+    const vram__item *t = a->item + l[i].item;
+    for (s = t->first; s < t->last; s++)
+      a->level[s] += t->span;
+  }
+  vram__sort(a->key, a->spare, n);
+  for (i = 0; i < n; i++) {
+    const vram__item *t = a->item + l[a->key[i].at].item;
+    uint64_t most = 0;
+    for (s = t->first; s < t->last; s++)
+      most = most > a->level[s] ? most : a->level[s];
+    a->key[i].key = ~most;
+  }
+  vram__sort(a->key, a->spare, n);
+  for (i = 0; i < n; i++)
+    l[a->key[i].at].rank = (uint16_t)i;
+}
+
+/* The items of a->brick in an order: T first: ranked anew by load in every part. */
+static void vram__search_begin(vram__arena *a, const char *letters) {
+  const uint64_t unit = vram__arena_unit(a);
+  uint32_t i;
+  a->by_load = *letters == 'T';
+  vram__arena_order(a, letters + a->by_load);
+  for (i = 0; i < a->n; i++)
+    a->next[i] = VRAM__NONE;
+  for (i = 0; i < a->sections; i++)
+    a->cross[i] = 0;
+  for (i = 0; i < a->n; i++) {
+    const vram__brick *b = a->brick + a->key[i].at;
+    vram__item *t = a->item + i;
+    uint32_t s;
+    t->bytes = b->bytes;
+    t->span = vram__align_up(b->bytes, unit);
+    t->align = b->align;
+    t->at = b->pinned ? b->at : 0;
+    t->first = b->first - a->section;
+    t->last = b->last - a->section;
+    t->brick = a->key[i].at;
+    t->pinned = b->pinned;
+    t->placed = 0;
+    t->twin = a->next[b->group];
+    a->next[b->group] = b->pinned ? VRAM__NONE : i;
+    for (s = t->first; s + 1 < t->last; s++)
+      a->cross[s]++;
+  }
+  for (i = 0; i < a->n; i++) {
+    a->key[i].key = a->item[i].at;
+    a->key[i].at = i;
+  }
+  vram__sort(a->key, a->spare, a->n);
+  for (i = 0; i < a->n; i++) {
+    a->loose[i].low = a->key[i].key;
+    a->loose[i].item = a->loose[i].rank = (uint16_t)a->key[i].at;
+  }
+}
+
+/* A choice from a list; anew: it is ranked for itself. */
+static void vram__choice_begin(vram__arena *a, vram__choice *c, uint32_t list, uint32_t n,
+                               uint32_t room, uint32_t parent, int anew) {
+  const vram__choice *p = a->choice + parent;
+  uint32_t i;
+  anew &= a->by_load;
+  c->list = list;
+  c->n = n;
+  c->room = room;
+  c->parent = parent;
+  c->at = parent == VRAM__NONE ? 0 : p->at;
+  c->rank = anew || parent == VRAM__NONE ? 0 : p->rank;
+  c->top = c->least = UINT64_MAX;
+  c->alone = 0;
+  if (anew)
+    vram__search_rank(a, list, n);
+  for (i = list; i < list + n; i++) {
+    const vram__loose *l = a->loose + i;
+    const uint64_t span = a->item[l->item].span;
+    c->top = c->top < l->low + span ? c->top : l->low + span;
+    c->least = c->least < span ? c->least : span;
+  }
+}
+
+/* The next item to try; 0: there is none. */
+static int vram__choice_next(vram__arena *a, vram__choice *c) {
+  uint64_t at = UINT64_MAX;
+  uint32_t i, item = 0, rank = 0;
+  if (c->alone)
+    return 0;
+  for (i = c->list; i < c->list + c->n; i++) {
+    const vram__loose *l = a->loose + i;
+    const uint32_t twin = a->item[l->item].twin;
+    if (l->low >= c->top || l->low > at)
+      break;
+    if (l->low < c->at || (l->low == c->at && l->rank < c->rank) ||
+        (l->low == at && l->rank > rank) || (twin != VRAM__NONE && !a->item[twin].placed))
+      continue;
+    at = l->low;
+    item = l->item;
+    rank = l->rank;
+  }
+  if (at == UINT64_MAX)
+    return 0;
+  c->tried = item;
+  c->at = at;
+  c->rank = rank + 1;
+  return 1;
+}
+
+static void vram__level_add(uint64_t *level, const vram__item *t, uint64_t low) {
+  uint64_t *s, *end = level + t->last;
+  const uint64_t bytes = t->span;
+  for (s = level + t->first; s < end; s++)
+    *s = (*s > low ? *s : low) + bytes;
+}
+
+/* The least height of what is left of a list, once its last tried item is placed. */
+static uint64_t vram__search_least(vram__arena *a, const vram__choice *c, uint32_t first,
+                                   uint32_t last) {
+  const uint64_t above = c->at + c->least; /* what was passed over rests on another one */
+  uint64_t most = 0;
+  uint32_t i, k, skipped = 0;
+  int done = 0;
+  for (i = first; i < last; i++)
+    a->level[i] = 0;
+  for (i = c->room; i < c->end; i++) {
+    const vram__loose *l = a->loose + i;
+    if (l->low < c->at || (l->low == c->at && l->rank < c->rank)) {
+      a->skipped[skipped++] = l->item;
+      continue;
+    }
+    if (!done && l->low >= above) {
+      for (k = 0; k < skipped; k++)
+        vram__level_add(a->level, a->item + a->skipped[k], above);
+      done = 1;
+    }
+    vram__level_add(a->level, a->item + l->item, l->low);
+  }
+  if (!done)
+    for (k = 0; k < skipped; k++)
+      vram__level_add(a->level, a->item + a->skipped[k], above);
+  for (i = first; i < last; i++)
+    most = most > a->level[i] ? most : a->level[i];
+  return most > a->slack ? most - a->slack : 0;
+}
+
+/* Places what c tries, makes the list of what is left. 0: that cannot be. */
+static int vram__search_place(vram__arena *a, vram__choice *c, uint64_t capacity) {
+  vram__item *b = a->item + c->tried;
+  const uint64_t at = c->at, end = at + b->bytes;
+  uint32_t i, n = c->room, moved = 0, to, first = UINT32_MAX, last = 0;
+  int alone = 1;
+  if (end > capacity) {
+    a->above = a->above < end ? a->above : end;
+    return 0;
+  }
+  for (i = c->list; i < c->list + c->n; i++) {
+    vram__loose l = a->loose[i];
+    const vram__item *t = a->item + l.item;
+    if (l.item == c->tried)
+      continue;
+    first = first < t->first ? first : t->first;
+    last = last > t->last ? last : t->last;
+    if (t->first < b->last && t->last > b->first) {
+      alone = 0;
+      if (l.low < end) {
+        if (t->pinned)
+          return 0;
+        l.low = vram__align_up(end, t->align);
+        for (to = moved++; to && a->moved[to - 1].low > l.low; to--)
+          a->moved[to] = a->moved[to - 1];
+        a->moved[to] = l;
+        continue;
+      }
+    }
+    if (t->pinned && (l.low < at || (l.low == at && l.rank < c->rank)))
+      return 0;
+    a->loose[n++] = l;
+  }
+  c->end = n + moved;
+  for (to = c->end; moved; to--)
+    if (n > c->room && a->loose[n - 1].low > a->moved[moved - 1].low)
+      a->loose[to - 1] = a->loose[--n];
+    else
+      a->loose[to - 1] = a->moved[--moved];
+  if (c->end > c->room) {
+    const uint64_t least = vram__search_least(a, c, first, last);
+    if (least > capacity) {
+      a->above = a->above < least ? a->above : least;
+      return 0;
+    }
+  }
+  c->alone = alone;
+  b->at = at;
+  b->placed = 1;
+  for (i = b->first; i + 1 < b->last; i++)
+    a->cross[i]--;
+  return 1;
+}
+
+static void vram__search_undo(vram__arena *a, const vram__choice *c) {
+  vram__item *b = a->item + c->tried;
+  uint32_t i;
+  b->placed = 0;
+  for (i = b->first; i + 1 < b->last; i++)
+    a->cross[i]++;
+}
+
+/* The first part of a list that what is left of the rest does not touch, moved to its front. */
+static uint32_t vram__search_part(vram__arena *a, uint32_t list, uint32_t end) {
+  uint32_t first = a->item[a->loose[list].item].first, last = first, i, n = list, moved = 0;
+  while (first && a->cross[first - 1])
+    first--;
+  while (a->cross[last])
+    last++;
+  for (i = list; i < end; i++) {
+    const vram__item *t = a->item + a->loose[i].item;
+    if (t->first >= first && t->first <= last)
+      a->loose[n++] = a->loose[i];
+    else
+      a->moved[moved++] = a->loose[i];
+  }
+  for (i = 0; i < moved; i++)
+    a->loose[n + i] = a->moved[i];
+  return n - list;
+}
+
+/* Looks for a plan of a->brick, which hang together in time, of that height at most. */
+static int vram__search(vram__arena *a, const char *letters, uint64_t capacity, uint64_t nodes) {
+  uint32_t d = 0; /* the choice on top */
+  vram__search_begin(a, letters);
+  a->above = UINT64_MAX;
+  vram__choice_begin(a, a->choice, 0, a->n, a->n, VRAM__NONE, 1);
+  nodes += a->nodes;
+  for (;;) {
+    vram__choice *c = a->choice + d;
+    uint32_t list, n;
+    if (!vram__choice_next(a, c)) { /* back to the choice that this was a part of */
+      const uint32_t parent = c->parent;
+      if (parent == VRAM__NONE)
+        return VRAM__REFUTED;
+      while (d > parent)
+        vram__search_undo(a, a->choice + --d);
+      continue;
+    }
+    if (a->nodes >= nodes)
+      return VRAM__UNKNOWN;
+    a->nodes++;
+    if ((a->nodes & 1023) == 0 && vram__arena_stop(a))
+      return VRAM__UNKNOWN;
+    if (!vram__search_place(a, c, capacity))
+      continue;
+    if (c->end > c->room) {
+      n = vram__search_part(a, c->room, c->end);
+      vram__choice_begin(a, c + 1, c->room, n, c->end, d, n < c->end - c->room);
+      d++;
+      continue;
+    }
+    for (;;) { /* a part is done: the next one */
+      const uint32_t parent = c->parent;
+      if (parent == VRAM__NONE)
+        return VRAM__SOLVED;
+      list = c->list + c->n;
+      c = a->choice + parent;
+      if (list < c->end) {
+        n = vram__search_part(a, list, c->end);
+        vram__choice_begin(a, a->choice + ++d, list, n, c->end, parent, 1);
+        break;
+      }
+    }
+  }
+}
+
+/* The height of the best plan of a->brick. */
+static uint64_t vram__arena_height(const vram__arena *a) {
+  uint64_t height = 0;
+  uint32_t i;
+  for (i = 0; i < a->n; i++)
+    if (a->brick[i].best + a->brick[i].bytes > height)
+      height = a->brick[i].best + a->brick[i].bytes;
+  return height;
+}
+
+/* Puts a->brick into the order of a->key. */
+static void vram__arena_permute(vram__arena *a) {
+  uint32_t i, k;
+  for (i = 0; i < a->n; i++) {
+    const vram__brick first = a->brick[i];
+    for (k = i; a->key[k].at != i && a->key[k].at != VRAM__NONE;) {
+      const uint32_t from = a->key[k].at;
+      a->brick[k] = a->brick[from];
+      a->key[k].at = VRAM__NONE;
+      k = from;
+    }
+    if (a->key[k].at == i) {
+      a->brick[k] = first;
+      a->key[k].at = VRAM__NONE;
+    }
+  }
+}
+
+/* Buffers that may take each other's place get the same group; all are told how many neighbours
+   they have: those that begin before they end, without those that end before they begin. */
+static void vram__arena_groups(vram__arena *a) {
+  uint32_t i, s;
+  for (s = 0; s <= a->sections; s++)
+    a->next[s] = a->cross[s] = 0; /* how many begin, end in a section or before */
+  for (i = 0; i < a->n; i++) {
+    a->next[a->brick[i].first - a->section]++;
+    a->cross[a->brick[i].last - a->section]++;
+  }
+  for (s = 1; s <= a->sections; s++) {
+    a->next[s] += a->next[s - 1];
+    a->cross[s] += a->cross[s - 1];
+  }
+  for (i = 0; i < a->n; i++) {
+    const vram__brick *b = a->brick + i;
+    a->brick[i].meets = a->next[b->last - 1 - a->section] - a->cross[b->first - a->section];
+  }
+  vram__arena_order(a, "BESL");
+  for (i = 0; i < a->n; i++) {
+    vram__brick *b = a->brick + a->key[i].at;
+    const vram__brick *c = a->brick + a->key[i ? i - 1 : 0].at;
+    b->group = !i ? 0
+                  : c->group + (c->bytes != b->bytes || c->first != b->first ||
+                                c->last != b->last || c->align != b->align);
+  }
+}
+
+typedef struct vram__part { /* of time, that nothing connects with the rest */
+  uint64_t low, height;     /* no plan is lower; of the best plan */
+  uint64_t nodes;           /* where the search ends */
+} vram__part;
+
+/* Looks for a plan of that height in every order, so many nodes each. */
+static int vram__improve_to(vram__arena *a, vram__part *p, uint64_t target, uint64_t limit) {
+  static const char way[][4] = {"Twa", "TAW", "BO", "WAT", "AWT", "TO", "OA", "STW", "TB"};
+  uint32_t i, w;
+  for (w = 0; w < sizeof way / sizeof *way && !a->stopped && a->nodes < p->nodes; w++) {
+    const uint64_t left = p->nodes - a->nodes;
+    const int found = vram__search(a, way[w], target, left < limit ? left : limit);
+    if (found == VRAM__REFUTED)
+      p->low = a->above < p->height ? a->above : p->height;
+    if (found == VRAM__SOLVED) {
+      for (i = 0; i < a->n; i++)
+        a->brick[a->item[i].brick].best = a->item[i].at;
+      p->height = vram__arena_height(a);
+    }
+    if (found != VRAM__UNKNOWN)
+      return found;
+  }
+  return VRAM__UNKNOWN;
+}
+
+/* Many short searches before long ones: a search that takes a wrong turn early does not come back.
+   First for what must be reached, then for the bound, then for what is between. */
+static void vram__improve_part(vram__arena *a, vram__part *p, uint64_t capacity, uint64_t enough) {
+  const uint64_t unit = vram__arena_unit(a);
+  uint64_t limit = 512;
+  uint32_t i;
+  a->slack = 0;
+  for (i = 0; i < a->n; i++) {
+    const vram__brick *b = a->brick + i;
+    const uint64_t slack = vram__align_up(b->bytes, unit) - b->bytes;
+    a->slack = a->slack > slack ? a->slack : slack;
+  }
+  vram__arena_groups(a);
+  for (; p->height > p->low && p->height > enough && !a->stopped && a->nodes < p->nodes;
+       limit *= 4) {
+    int found = VRAM__REFUTED, high = 0;
+    if (p->height > capacity && capacity > p->low &&
+        vram__improve_to(a, p, capacity, limit) != VRAM__SOLVED)
+      continue;
+    while (p->height > p->low && p->height > enough && found == VRAM__REFUTED)
+      found = vram__improve_to(a, p, p->low > enough ? p->low : enough, limit);
+    while (p->height > p->low && p->height > enough && high < 2) {
+      const uint64_t gap = p->height - p->low;
+      found = vram__improve_to(a, p, high ? p->height - 1 - gap / 8 : p->low + gap / 2, limit);
+      high = found == VRAM__UNKNOWN ? high + 1 : 0;
+    }
+  }
+}
+
+/* Searches for lower plans. Parts of time that nothing connects are searched one by one. */
+static void vram__improve(vram__arena *a, uint64_t capacity, uint64_t enough) {
+  vram__brick *all = a->brick;
+  const uint32_t n = a->n, sections = a->sections;
+  uint32_t i, k;
+  vram__arena_order(a, "B");
+  vram__arena_permute(a);
+  for (i = 0; i < n; i = k) {
+    vram__part p;
+    uint32_t last = all[i].last;
+    for (k = i + 1; k < n && all[k].first < last; k++)
+      last = last > all[k].last ? last : all[k].last;
+    a->brick = all + i;
+    a->n = k - i;
+    a->section = all[i].first;
+    a->sections = last - all[i].first;
+    p.low = a->bound;
+    p.height = vram__arena_height(a);
+    p.nodes = a->o->nodes ? a->o->nodes : VRAM__ARENA_NODES;
+    if (p.height > p.low && a->n <= VRAM__ARENA_EXACT)
+      vram__improve_part(a, &p, capacity, enough);
+    a->bound = a->bound > p.low ? a->bound : p.low;
+  }
+  a->brick = all;
+  a->n = n;
+  a->sections = sections;
+  a->height = vram__arena_height(a);
 }
 
 /* ---- the whole of it ---- */
@@ -23406,7 +23883,16 @@ static uint64_t vram__arena_layout(vram__arena *a, uint8_t *mem, uint32_t n,
   VRAM__TAKE(tree, uint64_t, 8 * many);
   VRAM__TAKE(next, uint32_t, 2 * many);
   VRAM__TAKE(chunk, vram__chunk, many / (VRAM__ARENA_CHUNK / 2) + 2);
-  (void)o;
+  if (!o->greedy) {
+    const uint64_t most = many < VRAM__ARENA_EXACT ? many : VRAM__ARENA_EXACT;
+    VRAM__TAKE(item, vram__item, most);
+    VRAM__TAKE(choice, vram__choice, most + 1);
+    VRAM__TAKE(loose, vram__loose, most * (most + 1) / 2);
+    VRAM__TAKE(moved, vram__loose, most);
+    VRAM__TAKE(skipped, uint16_t, most);
+    VRAM__TAKE(level, uint64_t, most);
+    VRAM__TAKE(cross, uint32_t, most + 1);
+  }
 #undef VRAM__TAKE
   return at;
 }
@@ -23427,7 +23913,8 @@ static void vram__arena_one(vram__arena *a, uint64_t capacity, uint64_t enough) 
   vram__sections(a);
   vram__arena_bound(a);
   vram__portfolio(a, enough > a->bound ? enough : a->bound);
-  (void)capacity;
+  if (!a->o->greedy && a->height > a->bound && a->height > enough)
+    vram__improve(a, capacity, enough);
 }
 
 /* Moves the blocks that may be in a bank (0), or that were placed (1), to the front. */

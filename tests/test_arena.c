@@ -1,0 +1,523 @@
+/* Offsets for known lifetimes: against every order of small sets; random sets with pins, alignments
+   and banks; planted faults; bad input; one plan on every machine. */
+#include "../vram.h"
+#include "test.h"
+
+static uint32_t seed = 1;
+static uint32_t any(uint32_t n) { /* 0 to n - 1, the same everywhere */
+  seed ^= seed << 13, seed ^= seed >> 17, seed ^= seed << 5;
+  return seed % n;
+}
+
+static uint64_t up(uint64_t x, uint64_t align) { return (x + align - 1) / align * align; }
+
+static int overlap(const vram_buffer *a, const vram_buffer *b) {
+  return a->begin < b->end && b->begin < a->end;
+}
+
+/* Scratch of exactly the bytes asked for. */
+static vram_result plan(vram_buffer *b, uint32_t n, const vram_arena_options *o, vram_arena *a,
+                        vram_error *e) {
+  const uint64_t bytes = vram_arena_bytes(n, o);
+  void *scratch = malloc((size_t)bytes);
+  vram_result r = vram_arena_plan(b, n, o, scratch, bytes, a, e);
+  free(scratch);
+  return r;
+}
+static vram_result verify(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                          vram_arena *a, vram_error *e) {
+  const uint64_t bytes = vram_arena_bytes(n, o);
+  void *scratch = malloc((size_t)bytes);
+  vram_result r = vram_arena_verify(b, n, o, scratch, bytes, a, e);
+  free(scratch);
+  return r;
+}
+
+/* ---- against all orders ---- */
+
+enum { SMALL = 6 };
+
+/* The lowest offset that leaves all of set[0..n) alone. */
+static uint64_t lowest(const vram_buffer *b, const vram_buffer *const *set, uint32_t n) {
+  const uint64_t align = b->align ? b->align : 1;
+  uint64_t at = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (overlap(b, set[i]) && at < set[i]->offset + set[i]->bytes && set[i]->offset < at + b->bytes)
+      at = up(set[i]->offset + set[i]->bytes, align), i = UINT32_MAX; /* from the first again */
+  return at;
+}
+
+/* Any plan's buffers, taken from below, stay or sink when they are put at their lowest offset: so
+   the least height of all orders is the least of all plans. */
+static uint64_t least_height(vram_buffer *b, uint32_t n) {
+  const vram_buffer *set[SMALL];
+  uint32_t order[SMALL], pins = 0, m = 0, i, k;
+  uint64_t least = UINT64_MAX;
+  for (i = 0; i < n; i++)
+    if (b[i].pinned)
+      set[pins++] = b + i;
+    else
+      order[m++] = i;
+  for (;;) {
+    uint64_t height = 0;
+    for (i = 0; i < m; i++) {
+      b[order[i]].offset = lowest(b + order[i], set, pins + i);
+      set[pins + i] = b + order[i];
+    }
+    for (i = 0; i < n; i++)
+      if (b[i].offset + b[i].bytes > height)
+        height = b[i].offset + b[i].bytes;
+    least = least < height ? least : height;
+    for (i = m; i > 1 && order[i - 2] > order[i - 1]; i--)
+      ;
+    if (i < 2)
+      return least;
+    for (k = m - 1; order[k] < order[i - 2]; k--)
+      ;
+    {
+      const uint32_t t = order[k];
+      order[k] = order[i - 2];
+      order[i - 2] = t;
+    }
+    for (k = m - 1; i - 1 < k; i++, k--) {
+      const uint32_t t = order[k];
+      order[k] = order[i - 1];
+      order[i - 1] = t;
+    }
+  }
+}
+
+static void against_all_orders(uint32_t cases) {
+  uint32_t searched = 0, pinned = 0, aligned = 0, above = 0, c, i, k;
+  for (c = 0; c < cases; c++) {
+    const uint32_t n = 1 + any(SMALL), sizes = 1 + any(12), with_align = any(3), with_pins = any(4);
+    vram_buffer b[SMALL], copy[SMALL];
+    vram_arena a, g, v;
+    vram_arena_options o;
+    vram_error e;
+    uint64_t least;
+    memset(b, 0, sizeof b);
+    memset(&o, 0, sizeof o);
+    snprintf(test_where, sizeof test_where, "all orders, case %u", (unsigned)c);
+    for (i = 0; i < n; i++) {
+      b[i].bytes = 1 + any(sizes);
+      b[i].begin = any(8);
+      b[i].end = b[i].begin + 1 + any(6);
+      if (!with_align)
+        b[i].align = UINT64_C(1) << any(4);
+      if (!with_pins && !any(3)) {
+        const uint64_t align = b[i].align ? b[i].align : 1;
+        b[i].offset = up(any(12), align);
+        b[i].pinned = 1;
+        for (k = 0; k < i; k++)
+          if (b[k].pinned && overlap(b + k, b + i) && b[k].offset < b[i].offset + b[i].bytes &&
+              b[i].offset < b[k].offset + b[k].bytes)
+            b[i].pinned = 0;
+        pinned += b[i].pinned;
+        if (!b[i].pinned)
+          b[i].offset = 0;
+      }
+    }
+    memcpy(copy, b, sizeof b);
+    least = least_height(copy, n);
+    memcpy(copy, b, sizeof b);
+    o.greedy = 1;
+    EQUAL(plan(copy, n, &o, &g, &e), VRAM_OK);
+    CHECK(g.height_bytes >= least && g.lower_bound_bytes <= least);
+    CHECK(!g.proven || g.height_bytes == least);
+    searched += g.height_bytes > least;
+    above += g.lower_bound_bytes < least;
+    aligned += !with_align;
+    EQUAL(verify(copy, n, NULL, &v, &e), VRAM_OK);
+    EQUAL(v.height_bytes, g.height_bytes);
+    CHECK(v.lower_bound_bytes <= least);
+    EQUAL(plan(b, n, NULL, &a, &e), VRAM_OK);
+    EQUAL(a.height_bytes, least);
+    EQUAL(a.lower_bound_bytes, least);
+    EQUAL(a.proven, 1);
+    EQUAL(verify(b, n, NULL, &v, &e), VRAM_OK);
+    EQUAL(v.height_bytes, least);
+    o.greedy = 0; /* a bank of that height holds it, one byte less does not */
+    o.capacity[0] = least;
+    EQUAL(plan(b, n, &o, &a, &e), VRAM_OK);
+    o.capacity[0] = least - 1;
+    if (least > 1) {
+      memcpy(copy, b, sizeof b);
+      EQUAL(plan(b, n, &o, &a, &e), VRAM_ERR_LIMIT);
+      CHECK(!memcmp(copy, b, sizeof b));
+    }
+  }
+  *test_where = 0;
+  CHECK(searched > cases / 200 && above > cases / 200 && pinned && aligned); /* it is a test */
+}
+
+/* ---- random sets ---- */
+
+enum { MANY = 400 };
+
+static void random_set(vram_buffer *b, uint32_t n, uint32_t life, uint32_t aligns, uint32_t banks) {
+  uint32_t i;
+  memset(b, 0, n * sizeof *b);
+  for (i = 0; i < n; i++) {
+    b[i].bytes = any(20) ? 1 + any(5000) : 0;
+    b[i].begin = any(2 * n);
+    b[i].end = b[i].begin + 1 + any(any(8) ? life : 2 * n);
+    b[i].align = aligns ? UINT64_C(1) << any(aligns) : 0;
+    b[i].banks = banks && !any(3) ? 1 + any((1u << banks) - 1) : 0;
+  }
+}
+
+static uint64_t hash_plan(const vram_buffer *b, uint32_t n) {
+  uint64_t h = UINT64_C(14695981039346656037);
+  uint32_t i, k;
+  for (i = 0; i < n; i++)
+    for (k = 0; k < 8; k++)
+      h = (h ^ (b[i].offset >> 8 * k & 255) ^ (uint64_t)b[i].bank) * UINT64_C(1099511628211);
+  return h;
+}
+
+static void random_sets(uint32_t cases) {
+  static vram_buffer b[MANY], again[MANY];
+  uint32_t c, i, spilled = 0, full = 0;
+  for (c = 0; c < cases; c++) {
+    const uint32_t n = 1 + any(c % 8 ? 60 : MANY), nbank = 1 + any(3);
+    vram_arena a, v;
+    vram_arena_options o;
+    vram_error e;
+    vram_result r;
+    memset(&o, 0, sizeof o);
+    snprintf(test_where, sizeof test_where, "random set %u", (unsigned)c);
+    random_set(b, n, 2 + any(30), any(2) * any(9), nbank > 1 ? nbank : 0);
+    o.nodes = 2000;
+    o.align = any(2) ? UINT64_C(1) << any(9) : 0;
+    o.nbank = nbank;
+    for (i = 0; i < nbank; i++)
+      o.capacity[i] = nbank == 1 ? 0 : any(3) ? 2000 + any(60000) : 0;
+    /* pins: some of a plan stay where they were */
+    memcpy(again, b, sizeof b);
+    r = plan(b, n, &o, &a, &e);
+    if (r) {
+      EQUAL(r, VRAM_ERR_LIMIT);
+      CHECK(*e.text != 0);
+      CHECK(!memcmp(again, b, n * sizeof *b));
+      full++;
+      continue;
+    }
+    EQUAL(verify(b, n, &o, &v, &e), VRAM_OK);
+    for (i = 0; i < nbank; i++) {
+      EQUAL(v.bank_bytes[i], a.bank_bytes[i]);
+      CHECK(!o.capacity[i] || a.bank_bytes[i] <= o.capacity[i]);
+      spilled += i && a.bank_bytes[i];
+    }
+    EQUAL(a.height_bytes, a.bank_bytes[0]);
+    CHECK(a.height_bytes >= a.lower_bound_bytes);
+    CHECK(nbank > 1 || a.lower_bound_bytes >= v.lower_bound_bytes);
+    CHECK(nbank > 1 || !a.proven || a.height_bytes == a.lower_bound_bytes);
+    memcpy(again, b, sizeof b);
+    for (i = 0; i < n; i++) {
+      if (!any(4)) {
+        b[i].pinned = again[i].pinned = 1;
+      } else
+        b[i].offset = any(1000), b[i].bank = any(9); /* means nothing without a pin */
+    }
+    r = plan(b, n, &o, &a, &e);
+    EQUAL(r == VRAM_OK || (r == VRAM_ERR_LIMIT && nbank > 1), 1);
+    if (r)
+      continue;
+    EQUAL(verify(b, n, &o, &v, &e), VRAM_OK);
+    for (i = 0; i < n; i++)
+      if (b[i].pinned && (b[i].offset != again[i].offset || b[i].bank != again[i].bank))
+        break;
+    EQUAL(i, n);
+  }
+  *test_where = 0;
+  CHECK(spilled && full);
+}
+
+/* ---- faults that are planted ---- */
+
+static void planted(void) {
+  static vram_buffer b[MANY], bad[MANY];
+  vram_arena_options o;
+  vram_arena a;
+  vram_error e;
+  uint32_t i, k, t, found = 0;
+  memset(&o, 0, sizeof o);
+  o.align = 64;
+  o.nbank = 2;
+  random_set(b, MANY, 30, 0, 0);
+  o.nodes = 1000;
+  o.capacity[0] = 100000;
+  EQUAL(plan(b, MANY, &o, &a, &e), VRAM_OK);
+  CHECK(a.bank_bytes[0] && a.bank_bytes[1]);
+  EQUAL(verify(b, MANY, &o, &a, &e), VRAM_OK);
+  for (t = 0; t < 60; t++) {
+    snprintf(test_where, sizeof test_where, "planted overlap %u", (unsigned)t);
+    memcpy(bad, b, sizeof b);
+    i = any(MANY);
+    for (k = any(MANY);
+         k == i || !b[i].bytes || !b[k].bytes || b[i].bank != b[k].bank || !overlap(b + i, b + k);
+         k = any(MANY))
+      i = any(MANY);
+    /* its last aligned offset inside the other one, or the other one's own */
+    bad[i].offset = t & 1 ? b[k].offset : (b[k].offset + b[k].bytes - 1) & ~UINT64_C(63);
+    if (b[i].bank == 0 && bad[i].offset + bad[i].bytes > o.capacity[0])
+      continue;
+    EQUAL(verify(bad, MANY, &o, &a, &e), VRAM_ERR_VALUE);
+    CHECK(e.line && strstr(e.text, "overlaps buffer "));
+    EQUAL(a.height_bytes, 0);
+    found++;
+  }
+  CHECK(found > 30);
+  snprintf(test_where, sizeof test_where, "planted");
+  for (i = 0; b[i].bank || !b[i].bytes; i++)
+    ;
+#define PLANT(change, what)                                                                        \
+  memcpy(bad, b, sizeof b);                                                                        \
+  change;                                                                                          \
+  EQUAL(verify(bad, MANY, &o, &a, &e), VRAM_ERR_VALUE);                                            \
+  EQUAL(e.line, i + 1);                                                                            \
+  if (!CHECK(strstr(e.text, what)))                                                                \
+  printf("%s\n", e.text)
+  PLANT(bad[i].offset += 32, "no multiple of its alignment 64");
+  PLANT(bad[i].align = UINT64_C(1) << 40; bad[i].offset = 64, "no multiple of its alignment");
+  PLANT(bad[i].offset = 128000, "its bank has 100000");
+  PLANT(bad[i].bank = 2, "in a bank where it is not allowed: 2");
+  PLANT(bad[i].banks = 2, "in a bank where it is not allowed: 0");
+  PLANT(bad[i].end = bad[i].begin, "ends when it begins");
+  memcpy(bad, b, sizeof b);
+  bad[i].offset = UINT64_MAX - 63;
+  EQUAL(verify(bad, MANY, &o, &a, &e), VRAM_ERR_OVERFLOW);
+  /* a buffer that ends as another begins may take its place; of nothing, any place */
+  memset(bad, 0, 3 * sizeof *bad);
+  bad[0].bytes = bad[1].bytes = 10;
+  bad[0].end = bad[1].begin = 5;
+  bad[1].end = bad[2].end = 9;
+  EQUAL(verify(bad, 3, NULL, &a, &e), VRAM_OK);
+  bad[0].end = 6;
+  EQUAL(verify(bad, 3, NULL, &a, &e), VRAM_ERR_VALUE);
+  TEXT(e.text, "overlaps buffer 0 while both live: 0 to 10 and 0 to 10");
+  *test_where = 0;
+}
+
+/* ---- bad input ---- */
+
+static void refuse(const vram_buffer *b, uint32_t n, const vram_arena_options *o, vram_result r,
+                   uint32_t line, const char *text) {
+  vram_buffer copy[4];
+  vram_arena a;
+  vram_error e;
+  memcpy(copy, b, n * sizeof *b);
+  EQUAL(plan(copy, n, o, &a, &e), r);
+  EQUAL(e.code, r);
+  EQUAL(e.line, line);
+  TEXT(e.text, text);
+  CHECK(!memcmp(copy, b, n * sizeof *b));
+}
+
+static void bad_input(void) {
+  vram_buffer b[3];
+  vram_arena_options o;
+  vram_arena a;
+  vram_error e;
+  char scratch[16];
+#define RESET                                                                                      \
+  memset(b, 0, sizeof b);                                                                          \
+  memset(&o, 0, sizeof o);                                                                         \
+  b[0].bytes = b[1].bytes = b[2].bytes = 100;                                                      \
+  b[0].end = b[1].end = b[2].end = 10
+  RESET;
+  b[1].begin = 11;
+  refuse(b, 3, NULL, VRAM_ERR_VALUE, 2, "ends before it begins: 11 to 10");
+  b[1].begin = 10;
+  refuse(b, 3, NULL, VRAM_ERR_VALUE, 2, "ends when it begins: 10 to 10");
+  RESET;
+  b[2].align = 48;
+  refuse(b, 3, NULL, VRAM_ERR_VALUE, 3, "an alignment that is no power of two: 48");
+  RESET;
+  o.align = 3;
+  refuse(b, 3, &o, VRAM_ERR_VALUE, 0, "an alignment that is no power of two: 3");
+  RESET;
+  b[0].pinned = b[2].pinned = 1;
+  b[2].offset = 99;
+  refuse(b, 3, NULL, VRAM_ERR_VALUE, 3,
+         "is pinned over buffer 0 while both live: 99 to 199 and 0 to 100");
+  b[2].offset = 100;
+  EQUAL(plan(b, 3, NULL, &a, &e), VRAM_OK);
+  EQUAL(b[1].offset, 200);
+  RESET;
+  b[1].pinned = 1;
+  b[1].offset = 8;
+  b[1].align = 16;
+  refuse(b, 3, NULL, VRAM_ERR_VALUE, 2, "is pinned at 8, no multiple of its alignment 16");
+  RESET;
+  b[1].pinned = 1;
+  b[1].bank = 1;
+  refuse(b, 3, NULL, VRAM_ERR_VALUE, 2, "is pinned in a bank where it is not allowed: 1");
+  RESET;
+  b[1].banks = 4;
+  o.nbank = 2;
+  refuse(b, 3, &o, VRAM_ERR_VALUE, 2, "is allowed in none of the banks");
+  o.nbank = VRAM_ARENA_BANKS + 1;
+  refuse(b, 3, &o, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+  RESET;
+  o.capacity[0] = 150;
+  b[2].pinned = 1;
+  b[2].offset = 51;
+  refuse(b, 3, &o, VRAM_ERR_LIMIT, 3, "is pinned up to 151, its bank has 150");
+  RESET;
+  b[0].bytes = b[1].bytes = (uint64_t)VRAM_MAX_BYTES / 2;
+  refuse(b, 3, NULL, VRAM_ERR_OVERFLOW, 3,
+         "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
+  b[2].bytes = 1;
+  EQUAL(plan(b, 3, NULL, &a, &e), VRAM_OK);
+  EQUAL(a.height_bytes, VRAM_MAX_BYTES);
+  b[0].pinned = 1;
+  b[0].offset = UINT64_MAX;
+  refuse(b, 3, NULL, VRAM_ERR_OVERFLOW, 1,
+         "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
+  RESET;
+  o.capacity[0] = 299;
+  refuse(b, 3, &o, VRAM_ERR_LIMIT, 0, "needs 300 bytes at least, the bank has 299");
+  EQUAL(plan(b, 3, &o, &a, &e), VRAM_ERR_LIMIT);
+  EQUAL(a.height_bytes, 300); /* what it would take */
+  RESET;
+  EQUAL(vram_arena_plan(b, 3, NULL, scratch, sizeof scratch, &a, &e), VRAM_ERR_MEMORY);
+  CHECK(!strncmp(e.text, "scratch needs ", 14));
+  EQUAL(vram_arena_verify(b, 3, NULL, scratch, sizeof scratch, &a, &e), VRAM_ERR_MEMORY);
+  EQUAL(vram_arena_bytes(UINT32_MAX, NULL), VRAM_OVERFLOW);
+  CHECK(vram_arena_bytes(30, NULL) < 40000);
+  /* nothing to do */
+  EQUAL(plan(b, 0, NULL, &a, &e), VRAM_OK);
+  EQUAL(a.height_bytes, 0);
+  EQUAL(a.proven, 1);
+  EQUAL(verify(b, 0, NULL, &a, &e), VRAM_OK);
+  /* nothing at all, and the whole of time */
+  RESET;
+  b[1].bytes = 0;
+  b[1].offset = 77;
+  b[1].banks = 2;
+  b[2].bytes = 0;
+  b[2].pinned = 1;
+  b[2].offset = 50;
+  b[0].begin = 0;
+  b[0].end = UINT64_MAX;
+  o.nbank = 2;
+  EQUAL(plan(b, 3, &o, &a, &e), VRAM_OK);
+  EQUAL(a.height_bytes, 100);
+  EQUAL(b[1].offset, 0);
+  EQUAL(b[1].bank, 1);
+  EQUAL(b[2].offset, 50);
+  EQUAL(verify(b, 3, &o, &a, &e), VRAM_OK);
+}
+
+/* ---- sets whose plan is known ---- */
+
+static void known(void) {
+  /* MiniMalloc's example: 12 is enough */
+  static const vram_buffer example[5] = {
+      {4, 0, 3, 0, 0, 0, 0, 0},  {4, 3, 9, 0, 0, 0, 0, 0},  {4, 0, 9, 0, 0, 0, 0, 0},
+      {4, 9, 21, 0, 0, 0, 0, 0}, {4, 0, 21, 0, 0, 0, 0, 0},
+  };
+  /* XNNPACK#10800: the gap before the first live buffer counts: 180, not 240 */
+  static const vram_buffer leading[3] = {
+      {100, 0, 2, 0, 0, 0, 0, 0}, {80, 1, 3, 0, 0, 0, 0, 0}, {60, 2, 4, 0, 0, 0, 0, 0}};
+  vram_buffer b[5];
+  vram_arena a;
+  vram_arena_options o;
+  vram_error e;
+  memcpy(b, example, sizeof example);
+  EQUAL(plan(b, 5, NULL, &a, &e), VRAM_OK);
+  EQUAL(a.height_bytes, 12);
+  EQUAL(a.proven, 1);
+  memset(&o, 0, sizeof o);
+  o.greedy = 1;
+  memcpy(b, leading, sizeof leading);
+  EQUAL(plan(b, 3, &o, &a, &e), VRAM_OK);
+  EQUAL(a.height_bytes, 180);
+  /* offsets are multiples of 256, the height is not: the last one need not be filled up */
+  memcpy(b, leading, sizeof leading);
+  o.align = 256;
+  EQUAL(plan(b, 3, &o, &a, &e), VRAM_OK);
+  EQUAL(a.height_bytes, 256 + 80);
+  EQUAL(a.proven, 1);
+}
+
+#define GOLDEN_PLAN UINT64_C(13998619438702034365)
+static int calls;
+static int stop_at_once(void *user) {
+  CHECK(user == &calls);
+  calls++;
+  return 1;
+}
+
+static void one_plan(void) {
+  static vram_buffer b[MANY], again[MANY];
+  vram_arena a, v;
+  vram_arena_options o;
+  vram_error e;
+  uint32_t i;
+  memset(&o, 0, sizeof o);
+  seed = 7;
+  random_set(b, 160, 20, 4, 0);
+  memcpy(again, b, sizeof b);
+  o.nodes = 3000;
+  EQUAL(plan(b, 160, &o, &a, &e), VRAM_OK);
+  CHECK(a.nodes > 0);
+  EQUAL(hash_plan(b, 160), GOLDEN_PLAN); /* the same on every machine */
+  o.stop = stop_at_once;
+  o.user = &calls;
+  EQUAL(plan(again, 160, &o, &v, &e), VRAM_OK);
+  CHECK(calls == 1 && v.height_bytes >= a.height_bytes);
+  EQUAL(verify(again, 160, &o, &v, &e), VRAM_OK);
+  /* an order of equal buffers changes nothing but who is who */
+  for (i = 0; i < 60; i++) {
+    memset(b + i, 0, sizeof *b);
+    b[i].bytes = 1 + i % 3;
+    b[i].begin = i % 7;
+    b[i].end = i % 7 + 1 + i % 4;
+    again[59 - i] = b[i];
+  }
+  EQUAL(plan(b, 60, NULL, &a, &e), VRAM_OK);
+  EQUAL(plan(again, 60, NULL, &v, &e), VRAM_OK);
+  EQUAL(a.height_bytes, v.height_bytes);
+  EQUAL(a.nodes, v.nodes);
+}
+
+/* More buffers than one chunk of the planner's list, than the search takes, and time in both
+   directions. */
+static void large(void) {
+  enum { LARGE = 3000 };
+  vram_buffer *b = (vram_buffer *)malloc(LARGE * sizeof *b);
+  vram_arena a, v;
+  vram_error e;
+  uint32_t i;
+  if (!b)
+    abort();
+  random_set(b, LARGE, 60, 0, 0);
+  EQUAL(plan(b, LARGE, NULL, &a, &e), VRAM_OK);
+  EQUAL(verify(b, LARGE, NULL, &v, &e), VRAM_OK);
+  EQUAL(a.height_bytes, v.height_bytes);
+  EQUAL(a.lower_bound_bytes, v.lower_bound_bytes);
+  for (i = 0; i < LARGE; i++) { /* parts of time that nothing connects */
+    b[i].begin = i / 10 * 100 + i % 10;
+    b[i].end = b[i].begin + 1 + any(10);
+    b[i].bytes = 1 + any(9);
+  }
+  EQUAL(plan(b, LARGE, NULL, &a, &e), VRAM_OK);
+  EQUAL(verify(b, LARGE, NULL, &v, &e), VRAM_OK);
+  EQUAL(a.proven, 1);
+  free(b);
+}
+
+int main(void) {
+  against_all_orders(400);
+  random_sets(150);
+  planted();
+  bad_input();
+  known();
+  one_plan();
+  large();
+  return test_done("test_arena");
+}
