@@ -41,6 +41,7 @@ static const char help_main[] =
     "\n"
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
+    "  vram plan MODEL|CHAIN what to compute again to train within a budget\n"
     "  vram replay TRACE     a stream of allocations through a caching allocator\n"
     "  vram diff A B         predicted and measured: what is unaccounted for\n"
     "  vram run -- PROGRAM   what an unmodified program allocates, and who\n"
@@ -389,7 +390,8 @@ typedef struct job {
   uint32_t ndims;
   uint64_t budget, gpu_bytes;
   int has_budget, json, csv, table, live, terms, explain;
-  int fit; /* the command is fit: */
+  int plan; /* the command is plan */
+  int fit;  /* the command is fit: */
   const char *solve;
   int segments;
 } job;
@@ -428,10 +430,26 @@ static int in(const char *word, const char *list) {
   return 0;
 }
 
+static const char *help_of(const job *j) {
+  return j->plan ? "vram plan -h" : j->fit ? "vram fit -h" : "vram estimate -h";
+}
+
+/* Options that the command does not have. */
+static const char *not_of(const job *j) {
+  return j->plan
+             ? "--infer --checkpoint --checkpoint-nodes --live --terms --explain --events --html "
+               "--snapshot --trace --solve"
+         : j->fit ? "--csv --table --no-table --live --terms --explain --events --svg --html "
+                    "--snapshot --trace"
+                  : "--solve";
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int option(job *j, const char *a, char *v) {
   int64_t n;
   uint64_t size;
+  if (in(a, not_of(j)))
+    return bad("not an option of this command", a, help_of(j)), 0;
   if (!strcmp(a, "--infer"))
     return j->o.train = 0, 1;
   if (!strcmp(a, "--keep-grads"))
@@ -442,10 +460,6 @@ static int option(job *j, const char *a, char *v) {
     return j->training = a, j->o.reentrant = 1;
   if (!strcmp(a, "--json"))
     return j->json = 1;
-  if (j->fit ? in(a, "--csv --table --no-table --live --terms --explain --events --svg --html "
-                     "--snapshot --trace")
-             : !strcmp(a, "--solve"))
-    return bad("not an option of this command", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
   if (!strcmp(a, "--csv"))
     return j->csv = 1;
   if (!strcmp(a, "--table"))
@@ -461,7 +475,7 @@ static int option(job *j, const char *a, char *v) {
   if (!in(a, "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
              "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
              "--rules --events --svg --html --snapshot --trace --units --solve --alloc-conf"))
-    return bad("unknown option", a, j->fit ? "vram fit -h" : "vram estimate -h"), 0;
+    return bad("unknown option", a, help_of(j)), 0;
   if (!v || !strncmp(v, "--", 2))
     return bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--train")) {
@@ -1384,6 +1398,8 @@ static int fit(int argc, char **argv) {
 
 #include "vram_diff.h"
 
+#include "vram_plan.h"
+
 /* ---- list ---- */
 
 static void print_id(int id, int width) {
@@ -1586,8 +1602,9 @@ static void offer_commands(const char *start) {
 static int complete(int argc, char **argv) {
   static const struct {
     const char *name, *help;
-  } command[] = {{"estimate", help_estimate}, {"fit", help_fit}, {"replay", help_replay},
-                 {"diff", help_diff},         {"run", help_run}, {"watch", help_watch}};
+  } command[] = {{"estimate", help_estimate}, {"fit", help_fit},   {"plan", help_plan},
+                 {"replay", help_replay},     {"diff", help_diff}, {"run", help_run},
+                 {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
   size_t i;
@@ -1633,6 +1650,8 @@ static int run(int argc, char **argv) {
     return estimate(argc - 2, argv + 2);
   if (!strcmp(argv[1], "fit"))
     return fit(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "plan"))
+    return plan_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "replay"))
     return replay_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "diff"))

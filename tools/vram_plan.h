@@ -1,0 +1,957 @@
+/* vram plan: what to compute again so that a chain of stages, or a model, trains within a budget.
+   Part of vram.c. */
+
+static const char help_plan[] =
+    "vram plan MODEL|CHAIN.csv --budget SIZE [options]     what to compute again\n"
+    "\n"
+    "Finds the cheapest order of compute, drop and recompute that trains within the\n"
+    "budget, and shows what PyTorch's checkpoint_sequential can do beside it.\n"
+    "\n"
+    "CHAIN.csv has the columns fw,bw,x,xbar,ftmp,btmp, in any order, and perhaps\n"
+    "name; a row for each stage, the last is the loss: time of forward and backward\n"
+    "(exact numbers, any unit), bytes of the stage's input, of all that the\n"
+    "forward before it keeps for backward (that input with it), of temporaries in\n"
+    "forward and backward.\n"
+    "\n"
+    "the plan\n"
+    "  --budget SIZE         for everything: of a model also parameters, gradients\n"
+    "                        and optimizer state\n"
+    "  --gpu NAME            its usable memory as the budget (vram list gpus)\n"
+    "  --planner optimal|stages|sequential|sqrt|revolve|plain\n"
+    "                        the cheapest order (default); each stage kept or\n"
+    "                        checkpointed; checkpoint_sequential; that with the\n"
+    "                        square root of the stages; Revolve; nothing twice\n"
+    "  --segments K          of sequential (default: the cheapest that fits)\n"
+    "  --snapshots S         of revolve, with the input (default: as many as fit)\n"
+    "  --slots S             steps that optimal divides the budget into\n"
+    "  --offload COST/SIZE   to host memory, too, COST for SIZE bytes each way:\n"
+    "                        1000/25GB is 25 GB/s where costs are milliseconds\n"
+    "  --align N             every buffer a multiple of N bytes\n"
+    "output\n"
+    "  --table, --no-table   a line for every stage (default: no)\n"
+    "  --moves               the schedule, a line for every move\n"
+    "  --csv                 the moves as CSV, with offsets in the arena\n"
+    "  --svg FILE            a picture: memory over the moves, and the stages\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "\n"
+    "Exit status 3: the budget is below the smallest one, which is named.\n";
+
+enum { WIDTH = 100 };
+
+/* A number as written: digits * 10^exponent, exact. */
+typedef struct exact {
+  uint64_t digits;
+  int exponent;
+} exact;
+
+typedef struct plan_job {
+  job j;
+  const char *of_model; /* an option that means nothing for a chain */
+  vram_schedule_options o;
+  exact transfer;
+  int moves;
+  uint64_t align;
+} plan_job;
+
+typedef struct plan_chain {
+  vram_chain c;
+  vram_stage *stage;
+  vram_way *way;
+  char *names;
+  int exponent; /* of the costs, at most 0: a cost of 1 is 10^exponent of the file's unit */
+} plan_chain;
+
+typedef struct plan { /* a schedule, its memory with it */
+  vram_schedule s;
+  void *memory;
+} plan;
+
+/* 1: digits, perhaps with a point and an exponent; -1: more than it can hold, 0: not one */
+static int parse_decimal(const char *s, size_t n, exact *to) {
+  size_t i = 0, digits = 0;
+  int point = 0, e = 0, sign = 1, more = 0;
+  uint64_t v = 0;
+  for (; i < n && ((s[i] >= '0' && s[i] <= '9') || (s[i] == '.' && !point)); i++) {
+    if (s[i] == '.')
+      point = 1;
+    else {
+      digits++;
+      if (v > (UINT64_MAX - 9) / 10)
+        more = 1;
+      else
+        v = v * 10 + (uint64_t)(s[i] - '0');
+      e -= point;
+    }
+  }
+  if (!digits)
+    return 0;
+  if (i < n && (s[i] | 32) == 'e') {
+    int k = 0;
+    i++;
+    if (i < n && (s[i] == '-' || s[i] == '+'))
+      sign = s[i++] == '-' ? -1 : 1;
+    if (i == n)
+      return 0;
+    for (; i < n && s[i] >= '0' && s[i] <= '9'; i++)
+      k = k < 1000 ? k * 10 + (s[i] - '0') : k;
+    e += sign * k;
+  }
+  if (i < n)
+    return 0;
+  for (; v && v % 10 == 0; v /= 10)
+    e++;
+  to->digits = v;
+  to->exponent = v ? e : 0;
+  return more ? -1 : 1;
+}
+
+/* The integer that d is in units of 10^exponent; 0: it is not one below 2^63. */
+static int scaled(exact d, int exponent, uint64_t *to) {
+  int e = d.exponent - exponent;
+  if (e < 0)
+    return 0;
+  for (; e && d.digits; e--) {
+    if (d.digits > (uint64_t)INT64_MAX / 10)
+      return 0;
+    d.digits *= 10;
+  }
+  *to = d.digits;
+  return d.digits <= (uint64_t)INT64_MAX;
+}
+
+/* A cost in the unit of the file, all of its digits; four texts may live at once. */
+static const char *cost_text(const plan_chain *c, uint64_t cost) {
+  static char text[4][64];
+  static int at;
+  char *t = text[at++ & 3], digits[32];
+  const int n = snprintf(digits, sizeof digits, "%" PRIu64, cost), after = -c->exponent;
+  int used;
+  if (!after)
+    return memcpy(t, digits, (size_t)n + 1), t;
+  used = n > after ? snprintf(t, 64, "%.*s.%s", n - after, digits, digits + n - after)
+                   : snprintf(t, 64, "0.%0*d%s", after - n, 0, digits);
+  if (n == after)
+    used = snprintf(t, 64, "0.%s", digits);
+  while (t[used - 1] == '0')
+    t[--used] = 0;
+  if (t[used - 1] == '.')
+    t[used - 1] = 0;
+  return t;
+}
+
+/* ---- CHAIN.csv ---- */
+
+enum { FW, BW, X, XBAR, FTMP, BTMP, NAME, COLUMN_COUNT };
+static const char *const column_name[] = {"fw", "bw", "x", "xbar", "ftmp", "btmp", "name"};
+
+typedef struct csv_file {              /* a place in it */
+  const char *path, *at, *end, *begin; /* begin: of the line */
+  uint64_t line;
+} csv_file;
+
+typedef struct csv_field {
+  const char *s;
+  size_t n;
+} csv_field;
+
+static int csv_bad(const csv_file *f, const char *at, const char *what, csv_field found,
+                   const char *expected) {
+  fprintf(stderr, "%s:%" PRIu64 ":%lu: %s", f->path, f->line, (unsigned long)(at - f->begin) + 1,
+          what);
+  if (found.s)
+    fprintf(stderr, " (found '%.*s'%s", (int)(found.n < 60 ? found.n : 60), found.s,
+            expected ? ", " : ")");
+  if (expected)
+    fprintf(stderr, "%sexpected %s)", found.s ? "" : " (", expected);
+  fprintf(stderr, "\n");
+  return USAGE;
+}
+
+/* The next line that is not blank; 0: there is none. */
+static int csv_line(csv_file *f) {
+  while (f->at < f->end) {
+    const char *s = f->at;
+    f->begin = s;
+    f->line++;
+    while (s < f->end && (*s == ' ' || *s == '\t' || *s == '\r'))
+      s++;
+    if (s < f->end && *s != '\n')
+      return 1;
+    f->at = s + (s < f->end);
+  }
+  return 0;
+}
+
+/* The next field of the line, without blanks and quotes around it; 0: there is none. */
+static int csv_next(csv_file *f, csv_field *field) {
+  const char *s = f->at, *end;
+  if (s >= f->end || (s > f->begin && s[-1] == '\n'))
+    return 0;
+  while (s < f->end && (*s == ' ' || *s == '\t'))
+    s++;
+  if (s < f->end && *s == '"') {
+    field->s = ++s;
+    while (s < f->end && *s != '"' && *s != '\n')
+      s++;
+    field->n = (size_t)(s - field->s);
+    while (s < f->end && *s != ',' && *s != '\n')
+      s++;
+  } else {
+    field->s = s;
+    while (s < f->end && *s != ',' && *s != '\n')
+      s++;
+    for (end = s; end > field->s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r');)
+      end--;
+    field->n = (size_t)(end - field->s);
+  }
+  /* behind a comma there is one more field, even at the end of the line */
+  f->at = s + (s < f->end);
+  return 1;
+}
+
+static int field_is(csv_field f, const char *word) {
+  return strlen(word) == f.n && !memcmp(f.s, word, f.n);
+}
+
+/* The first line names columns of a chain: so it is no model. */
+static int is_chain(const char *path, const char *text, size_t len) {
+  const size_t n = strlen(path);
+  csv_file f;
+  csv_field field;
+  int i;
+  memset(&f, 0, sizeof f);
+  f.at = text;
+  f.end = text + len;
+  if (n > 4 && !strcmp(path + n - 4, ".csv"))
+    return 1;
+  if (csv_line(&f))
+    while (csv_next(&f, &field))
+      for (i = 0; i < NAME; i++)
+        if (field_is(field, column_name[i]))
+          return 1;
+  return 0;
+}
+
+static void chain_end(plan_chain *p) {
+  free(p->stage);
+  free(p->way);
+  free(p->names);
+}
+
+/* The columns in their order; -1: message printed. */
+static int csv_columns(csv_file *f, int *column, int most) {
+  char missing[64] = "";
+  csv_field field = {NULL, 0}, none = {NULL, 0};
+  int n = 0, i, k;
+  if (!csv_line(f)) {
+    f->begin = f->at;
+    f->line += !f->line;
+    return csv_bad(f, f->at, "an empty file", none, "the header fw,bw,x,xbar,ftmp,btmp"), -1;
+  }
+  while (csv_next(f, &field)) {
+    for (i = 0; i < COLUMN_COUNT && !field_is(field, column_name[i]); i++)
+      ;
+    if (i == COLUMN_COUNT)
+      return csv_bad(f, field.s, "an unknown column", field, "fw, bw, x, xbar, ftmp, btmp, name"),
+             -1;
+    for (k = 0; k < n; k++)
+      if (column[k] == i)
+        return csv_bad(f, field.s, "a second column of that name", field, NULL), -1;
+    if (n < most)
+      column[n++] = i;
+  }
+  for (i = 0; i < NAME; i++) {
+    for (k = 0; k < n && column[k] != i; k++)
+      ;
+    if (k == n)
+      snprintf(missing + strlen(missing), sizeof missing - strlen(missing), "%s%s",
+               *missing ? ", " : "", column_name[i]);
+  }
+  if (*missing)
+    return csv_bad(f, f->begin, "columns are missing", none, missing), -1;
+  return n;
+}
+
+typedef struct chain_row {
+  exact cost[2];
+  uint64_t bytes[4]; /* x, xbar, ftmp, btmp */
+  csv_file place;
+  csv_field field[COLUMN_COUNT];
+} chain_row;
+
+/* One field of a row; not FITS: message printed. */
+static int csv_value(csv_file *f, chain_row *r, int column, csv_field field) {
+  const csv_field none = {NULL, 0};
+  char text[64];
+  r->field[column] = field;
+  if (column == NAME)
+    return FITS;
+  if (!field.n)
+    return csv_bad(f, field.s, "an empty field", none, column_name[column]);
+  if (*field.s == '-')
+    return csv_bad(f, field.s, "a negative number", field, "0 or more");
+  if (column <= BW) {
+    const int is = parse_decimal(field.s, field.n, &r->cost[column]);
+    if (is < 0)
+      return csv_bad(f, field.s, "a cost of too many digits", field, "at most 18");
+    if (!is)
+      return csv_bad(f, field.s, "not a cost", field, "a exact number");
+    return FITS;
+  }
+  snprintf(text, sizeof text, "%.*s", (int)field.n, field.s);
+  if (field.n >= sizeof text || !parse_size(text, &r->bytes[column - X]) ||
+      (strchr(text, '.') && text[field.n - 1] != 'B'))
+    return csv_bad(f, field.s, "not a size", field,
+                   "bytes below 2^63, or a number with KB MiB ...");
+  return FITS;
+}
+
+/* The stages of all rows; not FITS: message printed. */
+static int csv_stages(const chain_row *row, uint32_t n, plan_chain *p) {
+  size_t names = 0;
+  uint32_t i, k;
+  for (i = 0; i < n; i++) {
+    names += row[i].field[NAME].n + 1;
+    for (k = 0; k < 2; k++)
+      if (row[i].cost[k].exponent < p->exponent)
+        p->exponent = row[i].cost[k].exponent;
+  }
+  p->stage = (vram_stage *)calloc(n, sizeof *p->stage);
+  p->way = (vram_way *)calloc(n, sizeof *p->way);
+  p->names = (char *)calloc(names, 1);
+  if (!p->stage || !p->way || !p->names)
+    return out_of_memory();
+  for (names = 0, i = 0; i < n; i++) {
+    const chain_row *r = &row[i];
+    vram_way *w = &p->way[i];
+    const csv_field name = r->field[NAME];
+    uint64_t cost[2];
+    for (k = 0; k < 2; k++)
+      if (!scaled(r->cost[k], p->exponent, &cost[k]))
+        return csv_bad(&r->place, r->field[k].s, "a cost that has no exact sum with the others",
+                       r->field[k], "at most 18 digits from the largest to the smallest");
+    if (r->bytes[1] < r->bytes[0])
+      return csv_bad(&r->place, r->field[XBAR].s, "xbar is less than x, which is a part of it",
+                     r->field[XBAR], "x or more");
+    w->forward_cost = p->stage[i].forward_cost = cost[0];
+    w->backward_cost = cost[1];
+    w->forward_temp_bytes = p->stage[i].forward_temp_bytes = r->bytes[2];
+    w->backward_temp_bytes = r->bytes[3];
+    w->saved_bytes = i + 1 < n ? r[1].bytes[1] : 0;
+    p->stage[i].output_bytes = i + 1 < n ? r[1].bytes[0] : 0;
+    p->stage[i].way = w;
+    p->stage[i].nway = 1;
+    if (name.n) {
+      p->stage[i].name = p->names + names;
+      memcpy(p->names + names, name.s, name.n);
+      names += name.n + 1;
+    }
+  }
+  p->c.stage = p->stage;
+  p->c.nstage = n;
+  p->c.input_bytes = p->c.input_gradient_bytes = row[0].bytes[0];
+  return FITS;
+}
+
+/* A chain from its text; not FITS: message printed. chain_end() in any case. */
+static int csv_chain(const char *path, const char *text, size_t len, plan_chain *p) {
+  int column[COLUMN_COUNT], ncolumn, status = FITS;
+  chain_row *row = NULL;
+  uint32_t n = 0, cap = 0;
+  const csv_field none = {NULL, 0};
+  csv_field field = {NULL, 0};
+  csv_file f;
+  memset(&f, 0, sizeof f);
+  memset(p, 0, sizeof *p);
+  f.path = path;
+  f.at = text;
+  f.end = text + len;
+  if (len >= 3 && !memcmp(text, "\357\273\277", 3)) /* a mark of the byte order */
+    f.at += 3;
+  ncolumn = csv_columns(&f, column, COLUMN_COUNT);
+  if (ncolumn < 0)
+    return USAGE;
+  while (!status && csv_line(&f)) {
+    int k;
+    if (n == cap) {
+      chain_row *more;
+      cap = cap ? 2 * cap : 64;
+      more = (chain_row *)realloc(row, cap * sizeof *row);
+      if (!more) {
+        status = out_of_memory();
+        break;
+      }
+      row = more;
+    }
+    memset(&row[n], 0, sizeof *row);
+    row[n].place = f;
+    for (k = 0; !status && csv_next(&f, &field); k++)
+      if (k < ncolumn)
+        status = csv_value(&row[n].place, &row[n], column[k], field);
+      else
+        status = csv_bad(&row[n].place, field.s, "more fields than the header has", field, NULL);
+    if (!status && k < ncolumn)
+      status = csv_bad(&row[n].place, field.s + field.n, "the row ends too early", none,
+                       column_name[column[k]]);
+    n++;
+  }
+  if (!status && !n)
+    status = csv_bad(&f, f.begin, "no stages below the header", none,
+                     "a row for each stage, the loss last");
+  if (!status)
+    status = csv_stages(row, n, p);
+  free(row);
+  return status;
+}
+
+/* ---- schedules ---- */
+
+static int plan_error(const plan_job *p, const vram_error *e) {
+  if (e->code == VRAM_ERR_MEMORY)
+    return out_of_memory();
+  fprintf(stderr, "%s: %s\n", p->j.model, e->text);
+  return USAGE;
+}
+
+/* Not FITS: message printed; free(to->memory) in any case. */
+static int make_plan(const plan_job *p, const vram_chain *c, const vram_schedule_options *o,
+                     plan *to) {
+  const uint64_t bytes = vram_schedule_bytes(c, o);
+  vram_error err;
+  memset(to, 0, sizeof *to);
+  memset(&err, 0, sizeof err);
+  to->memory = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  if (!to->memory && bytes != VRAM_OVERFLOW) {
+    fprintf(stderr, "vram: out of memory (the plan needs %s)\n", human(bytes));
+    return OTHER;
+  }
+  if (vram_schedule_plan(c, o, to->memory, to->memory ? bytes : 0, &to->s, &err))
+    return plan_error(p, &err);
+  return FITS;
+}
+
+/* What checkpoint_sequential can do: with the cheapest number of segments within the budget, and
+   with the one that takes the least memory. */
+typedef struct sequential {
+  uint32_t fits, least; /* segments; 0: none fits */
+  uint64_t fits_bytes, fits_cost, least_bytes, least_cost;
+} sequential;
+
+static int try_sequential(const plan_job *p, const vram_chain *c, sequential *to) {
+  vram_schedule_options o;
+  uint32_t k;
+  memset(to, 0, sizeof *to);
+  memset(&o, 0, sizeof o);
+  o.planner = VRAM_PLANNER_SEQUENTIAL;
+  for (k = 1; k < c->nstage; k++) {
+    plan s;
+    int status;
+    o.segments = k;
+    status = make_plan(p, c, &o, &s);
+    free(s.memory);
+    if (status)
+      return status;
+    if (!to->least || s.s.peak_bytes < to->least_bytes ||
+        (s.s.peak_bytes == to->least_bytes && s.s.cost < to->least_cost)) {
+      to->least = k;
+      to->least_bytes = s.s.peak_bytes;
+      to->least_cost = s.s.cost;
+    }
+    if ((!p->o.budget_bytes || s.s.peak_bytes <= p->o.budget_bytes) &&
+        (!to->fits || s.s.cost < to->fits_cost ||
+         (s.s.cost == to->fits_cost && s.s.peak_bytes < to->fits_bytes))) {
+      to->fits = k;
+      to->fits_bytes = s.s.peak_bytes;
+      to->fits_cost = s.s.cost;
+    }
+  }
+  return FITS;
+}
+
+typedef struct planned { /* all that is shown */
+  const plan_job *p;
+  const plan_chain *chain;
+  plan plan, plain;
+  sequential sequential;
+  vram_span *span;
+  uint32_t nspan;
+  int has_spans; /* 0: moves that are no calls of torch.utils.checkpoint */
+  vram_binding binding;
+  void *bound;
+} planned;
+
+static void planned_end(planned *d) {
+  free(d->plan.memory);
+  free(d->plain.memory);
+  free(d->span);
+  free(d->bound);
+}
+
+static const char *stage_name(const vram_chain *c, uint32_t i, char to[MAX_NODE_NAME]) {
+  const vram_stage *s = &c->stage[i];
+  if (s->name)
+    return s->name;
+  if (s->last)
+    vram_node_name(s->last, to, MAX_NODE_NAME);
+  else
+    snprintf(to, MAX_NODE_NAME, "%" PRIu32, i);
+  return to;
+}
+
+/* Not FITS: message printed; planned_end() in any case. */
+static int plan_all(planned *d) {
+  const vram_chain *c = &d->chain->c;
+  const vram_schedule *s = &d->plan.s;
+  vram_schedule_options none;
+  vram_error err;
+  uint64_t bytes;
+  int status = make_plan(d->p, c, &d->p->o, &d->plan);
+  memset(&none, 0, sizeof none);
+  none.planner = VRAM_PLANNER_PLAIN;
+  if (!status)
+    status = make_plan(d->p, c, &none, &d->plain);
+  if (!status)
+    status = try_sequential(d->p, c, &d->sequential);
+  if (status)
+    return status;
+  d->span = (vram_span *)malloc(((size_t)s->nmove + 1) * sizeof *d->span);
+  if (!d->span)
+    return out_of_memory();
+  d->has_spans = !vram_schedule_spans(c, s->move, s->nmove, d->span, s->nmove, &d->nspan, &err);
+  bytes = vram_schedule_bind_bytes(c, s->nmove);
+  d->bound = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  if (!d->bound)
+    return out_of_memory();
+  if (vram_schedule_bind(c, s->move, s->nmove, NULL, d->bound, bytes, &d->binding, &err))
+    return plan_error(d->p, &err);
+  return FITS;
+}
+
+/* ---- output ---- */
+
+static double percent(uint64_t part, uint64_t of) {
+  return of ? 100.0 * (double)part / (double)of : 100.0;
+}
+
+typedef struct wrapped { /* words in lines of WIDTH columns */
+  int column, indent;
+} wrapped;
+
+static void wrap(wrapped *w, const char *word, const char *glue) {
+  const int n = (int)strlen(word), g = w->column > w->indent ? (int)strlen(glue) : 0;
+  if (w->column + g + n > WIDTH && w->column > w->indent) {
+    printf("\n");
+    w->column = 0;
+  } else if (g) {
+    printf("%s", glue);
+    w->column += g;
+  }
+  if (w->column < w->indent) {
+    printf("%*s", w->indent - w->column, "");
+    w->column = w->indent;
+  }
+  printf("%s", word);
+  w->column += n;
+}
+
+static void range_text(char *to, size_t cap, uint32_t from, uint32_t end) {
+  if (from == end)
+    snprintf(to, cap, "%" PRIu32, from);
+  else
+    snprintf(to, cap, "%" PRIu32 "-%" PRIu32, from, end);
+}
+
+/* 0-2 [3-5] [6 [7-8] 9] 10: what is within brackets runs again in backward, from its input. */
+static void print_spans(const planned *d) {
+  const uint32_t n = d->chain->c.nstage;
+  wrapped w = {0, 2};
+  uint32_t i = 0, from, k = 0, open = 0, m;
+  uint32_t *last = (uint32_t *)malloc(((size_t)d->nspan + 1) * sizeof *last);
+  if (!last)
+    return;
+  while (i < n) {
+    char word[64], range[32], *at = word;
+    /* brackets beyond what one word holds are written as words of their own */
+    for (; k < d->nspan && d->span[k].first == i; k++) {
+      last[open++] = d->span[k].last;
+      *at++ = '[';
+      if (at - word == 8) {
+        *at = 0;
+        wrap(&w, word, " ");
+        at = word;
+      }
+    }
+    for (from = i;; i++)
+      if (i + 1 == n || (open && last[open - 1] == i) ||
+          (k < d->nspan && d->span[k].first == i + 1))
+        break;
+    range_text(range, sizeof range, from, i);
+    at += snprintf(at, sizeof range, "%s", range);
+    for (m = 0; open && last[open - 1] == i; open--) {
+      if (++m == 8) {
+        *at = 0;
+        wrap(&w, word, " ");
+        at = word;
+        m = 0;
+      }
+      *at++ = ']';
+    }
+    *at = 0;
+    if (at > word)
+      wrap(&w, word, " ");
+    i++;
+  }
+  printf("\n");
+  free(last);
+}
+
+/* save 0-2, checkpoint 3, drop 4-5, ... */
+static void print_order(const planned *d) {
+  const vram_schedule *s = &d->plan.s;
+  wrapped w = {0, 2};
+  uint32_t i, k;
+  for (i = 0; i < s->nmove; i = k) {
+    const vram_move *m = &s->move[i];
+    char range[32], word[96];
+    const int down = m->kind == VRAM_MOVE_BACKWARD;
+    for (k = i + 1; k < s->nmove && s->move[k].kind == m->kind && s->move[k].way == m->way &&
+                    s->move[k].stage == (down ? m->stage - (k - i) : m->stage + (k - i));
+         k++)
+      ;
+    range_text(range, sizeof range, m->stage, s->move[k - 1].stage);
+    if (m->way)
+      snprintf(word, sizeof word, "%s %s way %u%s", vram_move_name(m->kind), range, m->way,
+               k < s->nmove ? "," : "");
+    else
+      snprintf(word, sizeof word, "%s %s%s", vram_move_name(m->kind), range,
+               k < s->nmove ? "," : "");
+    wrap(&w, word, " ");
+  }
+  printf("\n");
+}
+
+static int is_forward(const vram_move *m) {
+  return m->kind == VRAM_MOVE_DROP || m->kind == VRAM_MOVE_CHECKPOINT || m->kind == VRAM_MOVE_SAVE;
+}
+
+static void print_stages(const planned *d) {
+  const vram_chain *c = &d->chain->c;
+  const vram_schedule *s = &d->plan.s;
+  char name[MAX_NODE_NAME], way[24] = "";
+  uint32_t i, k;
+  printf("%s%-7s %-36s %11s %11s %9s %9s %8s%s\n", bold, "stage", "name", "output", "saved",
+         "forward", "backward", "forwards", plain);
+  for (i = 0; i < c->nstage; i++) {
+    const vram_stage *t = &c->stage[i];
+    uint32_t forwards = 0, of = 0;
+    for (k = 0; k < s->nmove; k++)
+      if (s->move[k].stage == i && is_forward(&s->move[k])) {
+        forwards++;
+        if (s->move[k].kind == VRAM_MOVE_SAVE)
+          of = s->move[k].way;
+      }
+    if (t->nway > 1)
+      snprintf(way, sizeof way, "  way %" PRIu32, of);
+    printf("%-7" PRIu32 " %-36.36s %11s %11s %8.2f%% %8.2f%% %8" PRIu32 "%s\n", i,
+           stage_name(c, i, name), human(t->output_bytes), human(t->way[of].saved_bytes),
+           percent(t->way[of].forward_cost, d->plain.s.cost),
+           percent(t->way[of].backward_cost, d->plain.s.cost), forwards, t->nway > 1 ? way : "");
+  }
+  printf("forward, backward: in percent of the plain cost; forwards: how many times it runs\n\n");
+}
+
+static void print_moves(const planned *d) {
+  const vram_schedule *s = &d->plan.s;
+  char name[MAX_NODE_NAME];
+  uint32_t i;
+  printf("\n");
+  for (i = 0; i < s->nmove; i++)
+    printf("%6" PRIu32 "  %-13s %5" PRIu32 "  %s\n", i, vram_move_name(s->move[i].kind),
+           s->move[i].stage, stage_name(&d->chain->c, s->move[i].stage, name));
+}
+
+static void cell(uint64_t at) {
+  putchar(',');
+  if (at != VRAM_NOWHERE)
+    printf("%" PRIu64, at);
+}
+
+/* Offsets in the arena, nothing where a move has no such buffer. */
+static void print_moves_csv(const planned *d) {
+  char name[MAX_NODE_NAME];
+  uint32_t i;
+  printf("move,kind,stage,way,name,in,out,saved,grad_out,grad_in,temp,host\n");
+  for (i = 0; i < d->binding.nmove; i++) {
+    const vram_bound_move *m = &d->binding.move[i];
+    const int copy = m->move.kind >= VRAM_MOVE_OFFLOAD;
+    printf("%" PRIu32 ",%s,%" PRIu32 ",%u,\"%s\"", i, vram_move_name(m->move.kind), m->move.stage,
+           m->move.way, stage_name(&d->chain->c, m->move.stage, name));
+    cell(m->in);
+    cell(m->out);
+    cell(m->saved);
+    cell(m->grad_out);
+    cell(m->grad_in);
+    cell(m->temp);
+    cell(copy ? m->host : VRAM_NOWHERE);
+    printf("\n");
+  }
+}
+
+static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_t cost,
+                     const char *note) {
+  const uint64_t least = d->plain.s.cost;
+  printf("%-28s %11s  %6.1f %%  %s%14s%s", what, human(bytes),
+         percent(bytes, d->plain.s.peak_bytes), dim, cost_text(d->chain, cost), plain);
+  if (cost > least)
+    printf("  +%.1f %%", percent(cost - least, least));
+  else
+    printf("  %8s", "");
+  printf("%s%s\n", *note ? "  " : "", note);
+}
+
+static void print_plan(const planned *d) {
+  const plan_job *p = d->p;
+  const vram_schedule *s = &d->plan.s;
+  const sequential *q = &d->sequential;
+  char what[64];
+  printf("%s%s%s  %" PRIu32 " stages  %s", bold, p->j.model, plain, d->chain->c.nstage,
+         vram_planner_name((uint32_t)p->o.planner));
+  if (p->j.has_budget)
+    printf("  budget %s%s%s", human(p->j.budget), p->j.gpu ? ", " : "", p->j.gpu ? p->j.gpu : "");
+  printf("\n\n");
+  if (p->j.table)
+    print_stages(d);
+  if (!s->feasible)
+    printf("%sDOES NOT FIT%s: the smallest budget is %s%s\n\n", bold, plain,
+           human(s->smallest_budget_bytes), unit_kind == VRAM_UNITS_BYTES ? " bytes" : "");
+  printf("%s%-28s %11s  %8s  %14s%s\n", bold, "", "peak", "of plain", "cost", plain);
+  plan_row(d, "plain", d->plain.s.peak_bytes, d->plain.s.cost, "");
+  printf("%s", bold);
+  plan_row(d, s->feasible ? "planned" : "smallest", s->peak_bytes, s->cost, "");
+  printf("%s", plain);
+  if (q->fits) {
+    snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->fits);
+    plan_row(d, what, q->fits_bytes, q->fits_cost,
+             q->fits == q->least ? "its least and best" : "its best in the budget");
+  }
+  if (q->least && q->fits != q->least) {
+    snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->least);
+    plan_row(d, what, q->least_bytes, q->least_cost,
+             q->fits ? "its least memory" : "its least memory: none fits");
+  }
+  printf("\narena %s", human(d->binding.arena_bytes));
+  if (d->chain->c.static_bytes)
+    printf(" beside %s that last", human(d->chain->c.static_bytes));
+  if (s->host_bytes)
+    printf(", host memory %s", human(d->binding.host_bytes));
+  printf("; smallest budget %s\n\n", human(s->smallest_budget_bytes));
+  if (d->has_spans && d->nspan) {
+    printf("stages; those in brackets run again in backward, from the input of the first\n");
+    print_spans(d);
+    printf("\n");
+  }
+  printf("order\n");
+  print_order(d);
+  if (p->moves)
+    print_moves(d);
+}
+
+static void json_sequential(const char *key, const planned *d, uint32_t segments, uint64_t bytes,
+                            uint64_t cost) {
+  printf(",\"%s\":", key);
+  if (segments)
+    printf("{\"segments\":%" PRIu32 ",\"peak_bytes\":%" PRIu64 ",\"cost\":%s}", segments, bytes,
+           cost_text(d->chain, cost));
+  else
+    printf("null");
+}
+
+static void print_plan_json(const planned *d) {
+  const vram_chain *c = &d->chain->c;
+  const vram_schedule *s = &d->plan.s;
+  const sequential *q = &d->sequential;
+  char name[MAX_NODE_NAME];
+  uint32_t i, k;
+  printf("{\"model\":");
+  json_text(stdout, d->p->j.model);
+  printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
+         ",\"smallest_budget_bytes\":%" PRIu64,
+         vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
+         d->p->j.budget, s->smallest_budget_bytes);
+  printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
+         cost_text(d->chain, s->cost), cost_text(d->chain, d->plain.s.cost), s->peak_bytes,
+         d->plain.s.peak_bytes);
+  printf(",\"static_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"host_bytes\":%" PRIu64,
+         c->static_bytes, d->binding.arena_bytes, d->binding.host_bytes);
+  json_sequential("sequential", d, q->fits, q->fits_bytes, q->fits_cost);
+  json_sequential("sequential_least", d, q->least, q->least_bytes, q->least_cost);
+  printf(",\"stages\":%" PRIu32 ",\"chain\":[", c->nstage);
+  for (i = 0; i < c->nstage; i++) {
+    const vram_stage *t = &c->stage[i];
+    printf("%s{\"name\":", i ? "," : "");
+    json_text(stdout, stage_name(c, i, name));
+    if (t->first) {
+      printf(",\"first\":");
+      vram_node_name(t->first, name, sizeof name);
+      json_text(stdout, name);
+      printf(",\"last\":");
+      vram_node_name(t->last, name, sizeof name);
+      json_text(stdout, name);
+    }
+    printf(",\"output_bytes\":%" PRIu64 ",\"ways\":[", t->output_bytes);
+    for (k = 0; k < t->nway; k++)
+      printf("%s{\"saved_bytes\":%" PRIu64 ",\"forward_cost\":%s,\"backward_cost\":%s}",
+             k ? "," : "", t->way[k].saved_bytes, cost_text(d->chain, t->way[k].forward_cost),
+             cost_text(d->chain, t->way[k].backward_cost));
+    printf("]}");
+  }
+  printf("],\"schedule\":[");
+  for (i = 0; i < s->nmove; i++)
+    printf("%s{\"move\":\"%s\",\"stage\":%" PRIu32 ",\"way\":%u}", i ? "," : "",
+           vram_move_name(s->move[i].kind), s->move[i].stage, s->move[i].way);
+  printf("],\"spans\":");
+  for (i = 0; i < d->nspan && d->has_spans; i++)
+    printf("%s[%" PRIu32 ",%" PRIu32 "]", i ? "," : "[", d->span[i].first, d->span[i].last);
+  printf("%s}\n", !d->has_spans ? "null" : d->nspan ? "]" : "[]");
+}
+
+/* ---- the command ---- */
+
+/* An option of plan alone; 0: it is none, -1: error printed. */
+static int plan_option(plan_job *p, const char *a, const char *v) {
+  int64_t n;
+  uint32_t i;
+  if (!strcmp(a, "--moves"))
+    return p->moves = 1;
+  if (!in(a, "--planner --segments --snapshots --slots --offload --align"))
+    return 0;
+  if (!v || !strncmp(v, "--", 2))
+    return bad("no value behind", a, NULL), -1;
+  if (!strcmp(a, "--planner")) {
+    for (i = 0; i < VRAM_PLANNER_COUNT && strcmp(v, vram_planner_name(i)); i++)
+      ;
+    if (i == VRAM_PLANNER_COUNT)
+      return bad("unknown planner", v, "optimal, stages, sequential, sqrt, revolve or plain"), -1;
+    p->o.planner = (vram_planner)i;
+  } else if (!strcmp(a, "--offload")) {
+    const char *slash = strchr(v, '/');
+    if (!slash || parse_decimal(v, (size_t)(slash - v), &p->transfer) != 1 ||
+        !parse_size(slash + 1, &p->o.transfer_bytes) || !p->o.transfer_bytes)
+      return bad("not a cost of transfers", v, "COST/SIZE, 0.04/1MB"), -1;
+    p->o.offload = 1;
+  } else if (!strcmp(a, "--align")) {
+    if (!parse_size(v, &p->align) || !p->align || (p->align & (p->align - 1)))
+      return bad("not an alignment", v, "a power of two"), -1;
+  } else {
+    if (!parse_count(v, 1, INT32_MAX, &n))
+      return bad("not a number for", a, "1 or more"), -1;
+    *(a[3] == 'e' ? &p->o.segments : a[3] == 'n' ? &p->o.snapshots : &p->o.slots) = (uint32_t)n;
+  }
+  return 2;
+}
+
+static int plan_arguments(plan_job *p, int argc, char **argv) {
+  int i, n;
+  for (i = 0; i < argc; i += n) {
+    char *v = i + 1 < argc ? argv[i + 1] : NULL;
+    n = 1;
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      p->j.model = NULL;
+      return fputs(help_plan, stdout), FITS;
+    }
+    if (argv[i][0] == '-' && argv[i][1]) {
+      n = plan_option(p, argv[i], v);
+      if (!n) {
+        n = option(&p->j, argv[i], v);
+        if (!in(argv[i], "--budget --gpu --json --csv --svg --units --table --no-table"))
+          p->of_model = argv[i];
+      }
+      if (n <= 0)
+        return USAGE;
+    } else if (p->j.model)
+      return bad("a second model", argv[i], "one");
+    else
+      p->j.model = argv[i];
+  }
+  if (!p->j.model)
+    return bad("no model and no chain", NULL, "vram plan MODEL|CHAIN.csv; vram plan -h");
+  if (p->j.gpu && !p->j.has_budget)
+    p->j.budget = p->j.gpu_bytes, p->j.has_budget = 1;
+  if (!p->j.has_budget)
+    return bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+  if (!p->j.budget)
+    return bad("a budget of 0 bytes holds nothing", NULL, "--budget SIZE");
+  if (p->o.segments && p->o.planner != VRAM_PLANNER_SEQUENTIAL)
+    return bad("--segments is for", NULL, "--planner sequential");
+  if (p->o.snapshots && p->o.planner != VRAM_PLANNER_REVOLVE)
+    return bad("--snapshots is for", NULL, "--planner revolve");
+  if (p->o.slots && p->o.planner != VRAM_PLANNER_OPTIMAL)
+    return bad("--slots is for", NULL, "--planner optimal");
+  if (p->o.offload && p->o.planner != VRAM_PLANNER_OPTIMAL)
+    return bad("--offload is for", NULL, "--planner optimal");
+  if (p->j.json + p->j.csv + is_output(p->j.svg) > 1)
+    return bad("standard output takes one of --json, --csv and --svg -", NULL, NULL);
+  if ((p->j.json || p->j.csv || is_output(p->j.svg)) && (p->moves || p->j.table))
+    return bad("standard output is taken by --json, --csv or --svg -: no place for",
+               p->moves ? "--moves" : "--table", NULL);
+  p->o.budget_bytes = p->j.budget;
+  return FITS;
+}
+
+/* Costs of transfers in the unit of the chain's costs. */
+static int plan_transfer(plan_job *p, plan_chain *c) {
+  exact d = p->transfer;
+  uint64_t bytes = p->o.transfer_bytes;
+  for (; d.exponent < c->exponent && bytes <= (uint64_t)INT64_MAX / 10; d.exponent++)
+    bytes *= 10;
+  p->o.transfer_bytes = bytes;
+  if (!scaled(d, c->exponent, &p->o.transfer_cost))
+    return bad("--offload: a cost that cannot be added to those of the chain", NULL, NULL);
+  return FITS;
+}
+
+static int plan_command(int argc, char **argv) {
+  plan_job p;
+  plan_chain c;
+  planned d;
+  char *text = NULL;
+  size_t len = 0;
+  int status;
+  memset(&p, 0, sizeof p);
+  memset(&c, 0, sizeof c);
+  memset(&d, 0, sizeof d);
+  p.j.plan = 1;
+  status = plan_arguments(&p, argc, argv);
+  if (status || !p.j.model)
+    return status;
+  status = read_model(p.j.model, &text, &len);
+  if (status)
+    return status;
+  if (!is_chain(p.j.model, text, len))
+    status = bad("not a chain", p.j.model, "CHAIN.csv");
+  else if (p.of_model)
+    status = bad("an option of models, for a chain:", p.of_model, NULL);
+  else
+    status = csv_chain(p.j.model, text, len, &c);
+  c.c.align = p.align;
+  d.p = &p;
+  d.chain = &c;
+  if (!status && p.o.offload)
+    status = plan_transfer(&p, &c);
+  if (!status)
+    status = plan_all(&d);
+  if (!status) {
+    if (p.j.json)
+      print_plan_json(&d);
+    else if (p.j.csv)
+      print_moves_csv(&d);
+    else
+      print_plan(&d);
+    status = d.plan.s.feasible ? FITS : TOO_LARGE;
+  }
+  planned_end(&d);
+  chain_end(&c);
+  free(text);
+  return status;
+}
