@@ -145,18 +145,14 @@ static const char *cost_text(const plan_chain *c, uint64_t cost) {
 enum { FW, BW, X, XBAR, FTMP, BTMP, NAME, COLUMN_COUNT };
 static const char *const column_name[] = {"fw", "bw", "x", "xbar", "ftmp", "btmp", "name"};
 
-typedef struct csv_file {              /* a place in it */
-  const char *path, *at, *end, *begin; /* begin: of the line */
+typedef struct chain_file { /* a place in it */
+  const char *path;
+  char *at, *end, *begin; /* begin: of the line */
   uint64_t line;
-} csv_file;
+} chain_file;
 
-typedef struct csv_field {
-  const char *s;
-  size_t n;
-} csv_field;
-
-static int csv_bad(const csv_file *f, const char *at, const char *what, csv_field found,
-                   const char *expected) {
+static int chain_bad(const chain_file *f, const char *at, const char *what, field found,
+                     const char *expected) {
   fprintf(stderr, "%s:%" PRIu64 ":%lu: %s", f->path, f->line, (unsigned long)(at - f->begin) + 1,
           what);
   if (found.s)
@@ -169,9 +165,9 @@ static int csv_bad(const csv_file *f, const char *at, const char *what, csv_fiel
 }
 
 /* The next line that is not blank; 0: there is none. */
-static int csv_line(csv_file *f) {
+static int chain_line(chain_file *f) {
   while (f->at < f->end) {
-    const char *s = f->at;
+    char *s = f->at;
     f->begin = s;
     f->line++;
     while (s < f->end && (*s == ' ' || *s == '\t' || *s == '\r'))
@@ -184,51 +180,47 @@ static int csv_line(csv_file *f) {
 }
 
 /* The next field of the line, without blanks and quotes around it; 0: there is none. */
-static int csv_next(csv_file *f, csv_field *field) {
-  const char *s = f->at, *end;
+static int chain_next(chain_file *f, field *to) {
+  char *s = f->at, *end;
   if (s >= f->end || (s > f->begin && s[-1] == '\n'))
     return 0;
   while (s < f->end && (*s == ' ' || *s == '\t'))
     s++;
   if (s < f->end && *s == '"') {
-    field->s = ++s;
+    to->s = ++s;
     while (s < f->end && *s != '"' && *s != '\n')
       s++;
-    field->n = (size_t)(s - field->s);
+    to->n = (size_t)(s - to->s);
     while (s < f->end && *s != ',' && *s != '\n')
       s++;
   } else {
-    field->s = s;
+    to->s = s;
     while (s < f->end && *s != ',' && *s != '\n')
       s++;
-    for (end = s; end > field->s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r');)
+    for (end = s; end > to->s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r');)
       end--;
-    field->n = (size_t)(end - field->s);
+    to->n = (size_t)(end - to->s);
   }
   /* behind a comma there is one more field, even at the end of the line */
   f->at = s + (s < f->end);
   return 1;
 }
 
-static int field_is(csv_field f, const char *word) {
-  return strlen(word) == f.n && !memcmp(f.s, word, f.n);
-}
-
 /* The first line names columns of a chain: so it is no model. */
-static int is_chain(const char *path, const char *text, size_t len) {
+static int is_chain(const char *path, char *text, size_t len) {
   const size_t n = strlen(path);
-  csv_file f;
-  csv_field field;
+  chain_file f;
+  field here;
   int i;
   memset(&f, 0, sizeof f);
   f.at = text;
   f.end = text + len;
   if (n > 4 && !strcmp(path + n - 4, ".csv"))
     return 1;
-  if (csv_line(&f))
-    while (csv_next(&f, &field))
+  if (chain_line(&f))
+    while (chain_next(&f, &here))
       for (i = 0; i < NAME; i++)
-        if (field_is(field, column_name[i]))
+        if (field_is(&here, column_name[i]))
           return 1;
   return 0;
 }
@@ -240,24 +232,24 @@ static void chain_end(plan_chain *p) {
 }
 
 /* The columns in their order; -1: message printed. */
-static int csv_columns(csv_file *f, int *column, int most) {
+static int chain_columns(chain_file *f, int *column, int most) {
   char missing[64] = "";
-  csv_field field = {NULL, 0}, none = {NULL, 0};
+  field here = {NULL, 0}, none = {NULL, 0};
   int n = 0, i, k;
-  if (!csv_line(f)) {
+  if (!chain_line(f)) {
     f->begin = f->at;
     f->line += !f->line;
-    return csv_bad(f, f->at, "an empty file", none, "the header fw,bw,x,xbar,ftmp,btmp"), -1;
+    return chain_bad(f, f->at, "an empty file", none, "the header fw,bw,x,xbar,ftmp,btmp"), -1;
   }
-  while (csv_next(f, &field)) {
-    for (i = 0; i < COLUMN_COUNT && !field_is(field, column_name[i]); i++)
+  while (chain_next(f, &here)) {
+    for (i = 0; i < COLUMN_COUNT && !field_is(&here, column_name[i]); i++)
       ;
     if (i == COLUMN_COUNT)
-      return csv_bad(f, field.s, "an unknown column", field, "fw, bw, x, xbar, ftmp, btmp, name"),
+      return chain_bad(f, here.s, "an unknown column", here, "fw, bw, x, xbar, ftmp, btmp, name"),
              -1;
     for (k = 0; k < n; k++)
       if (column[k] == i)
-        return csv_bad(f, field.s, "a second column of that name", field, NULL), -1;
+        return chain_bad(f, here.s, "a second column of that name", here, NULL), -1;
     if (n < most)
       column[n++] = i;
   }
@@ -269,50 +261,50 @@ static int csv_columns(csv_file *f, int *column, int most) {
                *missing ? ", " : "", column_name[i]);
   }
   if (*missing)
-    return csv_bad(f, f->begin, "columns are missing", none, missing), -1;
+    return chain_bad(f, f->begin, "columns are missing", none, missing), -1;
   return n;
 }
 
 typedef struct chain_row {
   exact cost[2];
   uint64_t bytes[4]; /* x, xbar, ftmp, btmp */
-  csv_file place;
-  csv_field field[COLUMN_COUNT];
+  chain_file place;
+  field at[COLUMN_COUNT];
 } chain_row;
 
 /* One field of a row; not FITS: message printed. */
-static int csv_value(csv_file *f, chain_row *r, int column, csv_field field) {
-  const csv_field none = {NULL, 0};
+static int chain_value(chain_file *f, chain_row *r, int column, field here) {
+  const field none = {NULL, 0};
   char text[64];
-  r->field[column] = field;
+  r->at[column] = here;
   if (column == NAME)
     return FITS;
-  if (!field.n)
-    return csv_bad(f, field.s, "an empty field", none, column_name[column]);
-  if (*field.s == '-')
-    return csv_bad(f, field.s, "a negative number", field, "0 or more");
+  if (!here.n)
+    return chain_bad(f, here.s, "an empty field", none, column_name[column]);
+  if (*here.s == '-')
+    return chain_bad(f, here.s, "a negative number", here, "0 or more");
   if (column <= BW) {
-    const int is = parse_decimal(field.s, field.n, &r->cost[column]);
+    const int is = parse_decimal(here.s, here.n, &r->cost[column]);
     if (is < 0)
-      return csv_bad(f, field.s, "a cost of too many digits", field, "at most 18");
+      return chain_bad(f, here.s, "a cost of too many digits", here, "at most 18");
     if (!is)
-      return csv_bad(f, field.s, "not a cost", field, "a exact number");
+      return chain_bad(f, here.s, "not a cost", here, "a decimal number");
     return FITS;
   }
-  snprintf(text, sizeof text, "%.*s", (int)field.n, field.s);
-  if (field.n >= sizeof text || !parse_size(text, &r->bytes[column - X]) ||
-      (strchr(text, '.') && text[field.n - 1] != 'B'))
-    return csv_bad(f, field.s, "not a size", field,
-                   "bytes below 2^63, or a number with KB MiB ...");
+  snprintf(text, sizeof text, "%.*s", (int)(here.n < sizeof text ? here.n : 0), here.s);
+  if (here.n >= sizeof text || !parse_size(text, &r->bytes[column - X]) ||
+      (strchr(text, '.') && text[here.n - 1] != 'B'))
+    return chain_bad(f, here.s, "not a size", here,
+                     "bytes below 2^63, or a number with KB MiB ...");
   return FITS;
 }
 
 /* The stages of all rows; not FITS: message printed. */
-static int csv_stages(const chain_row *row, uint32_t n, plan_chain *p) {
+static int chain_stages(const chain_row *row, uint32_t n, plan_chain *p) {
   size_t names = 0;
   uint32_t i, k;
   for (i = 0; i < n; i++) {
-    names += row[i].field[NAME].n + 1;
+    names += row[i].at[NAME].n + 1;
     for (k = 0; k < 2; k++)
       if (row[i].cost[k].exponent < p->exponent)
         p->exponent = row[i].cost[k].exponent;
@@ -325,15 +317,15 @@ static int csv_stages(const chain_row *row, uint32_t n, plan_chain *p) {
   for (names = 0, i = 0; i < n; i++) {
     const chain_row *r = &row[i];
     vram_way *w = &p->way[i];
-    const csv_field name = r->field[NAME];
+    const field name = r->at[NAME];
     uint64_t cost[2];
     for (k = 0; k < 2; k++)
       if (!scaled(r->cost[k], p->exponent, &cost[k]))
-        return csv_bad(&r->place, r->field[k].s, "a cost that has no exact sum with the others",
-                       r->field[k], "at most 18 digits from the largest to the smallest");
+        return chain_bad(&r->place, r->at[k].s, "a cost that has no exact sum with the others",
+                         r->at[k], "at most 18 digits from the largest to the smallest");
     if (r->bytes[1] < r->bytes[0])
-      return csv_bad(&r->place, r->field[XBAR].s, "xbar is less than x, which is a part of it",
-                     r->field[XBAR], "x or more");
+      return chain_bad(&r->place, r->at[XBAR].s, "xbar is less than x, which is a part of it",
+                       r->at[XBAR], "x or more");
     w->forward_cost = p->stage[i].forward_cost = cost[0];
     w->backward_cost = cost[1];
     w->forward_temp_bytes = p->stage[i].forward_temp_bytes = r->bytes[2];
@@ -355,13 +347,13 @@ static int csv_stages(const chain_row *row, uint32_t n, plan_chain *p) {
 }
 
 /* A chain from its text; not FITS: message printed. chain_end() in any case. */
-static int csv_chain(const char *path, const char *text, size_t len, plan_chain *p) {
+static int chain_read(const char *path, char *text, size_t len, plan_chain *p) {
   int column[COLUMN_COUNT], ncolumn, status = FITS;
   chain_row *row = NULL;
   uint32_t n = 0, cap = 0;
-  const csv_field none = {NULL, 0};
-  csv_field field = {NULL, 0};
-  csv_file f;
+  const field none = {NULL, 0};
+  field here = {NULL, 0};
+  chain_file f;
   memset(&f, 0, sizeof f);
   memset(p, 0, sizeof *p);
   f.path = path;
@@ -369,10 +361,10 @@ static int csv_chain(const char *path, const char *text, size_t len, plan_chain 
   f.end = text + len;
   if (len >= 3 && !memcmp(text, "\357\273\277", 3)) /* a mark of the byte order */
     f.at += 3;
-  ncolumn = csv_columns(&f, column, COLUMN_COUNT);
+  ncolumn = chain_columns(&f, column, COLUMN_COUNT);
   if (ncolumn < 0)
     return USAGE;
-  while (!status && csv_line(&f)) {
+  while (!status && chain_line(&f)) {
     int k;
     if (n == cap) {
       chain_row *more;
@@ -386,21 +378,21 @@ static int csv_chain(const char *path, const char *text, size_t len, plan_chain 
     }
     memset(&row[n], 0, sizeof *row);
     row[n].place = f;
-    for (k = 0; !status && csv_next(&f, &field); k++)
+    for (k = 0; !status && chain_next(&f, &here); k++)
       if (k < ncolumn)
-        status = csv_value(&row[n].place, &row[n], column[k], field);
+        status = chain_value(&row[n].place, &row[n], column[k], here);
       else
-        status = csv_bad(&row[n].place, field.s, "more fields than the header has", field, NULL);
+        status = chain_bad(&row[n].place, here.s, "more fields than the header has", here, NULL);
     if (!status && k < ncolumn)
-      status = csv_bad(&row[n].place, field.s + field.n, "the row ends too early", none,
-                       column_name[column[k]]);
+      status = chain_bad(&row[n].place, here.s + here.n, "the row ends too early", none,
+                         column_name[column[k]]);
     n++;
   }
   if (!status && !n)
-    status = csv_bad(&f, f.begin, "no stages below the header", none,
-                     "a row for each stage, the loss last");
+    status = chain_bad(&f, f.begin, "no stages below the header", none,
+                       "a row for each stage, the loss last");
   if (!status)
-    status = csv_stages(row, n, p);
+    status = chain_stages(row, n, p);
   free(row);
   return status;
 }
@@ -933,7 +925,7 @@ static int plan_command(int argc, char **argv) {
   else if (p.of_model)
     status = bad("an option of models, for a chain:", p.of_model, NULL);
   else
-    status = csv_chain(p.j.model, text, len, &c);
+    status = chain_read(p.j.model, text, len, &c);
   c.c.align = p.align;
   d.p = &p;
   d.chain = &c;
