@@ -808,6 +808,41 @@ static void print_plan_json(const planned *d) {
   printf("%s}\n", !d->has_spans ? "null" : d->nspan ? "]" : "[]");
 }
 
+/* --svg */
+static int write_plan_svg(const planned *d) {
+  const plan_job *p = d->p;
+  const vram_chain *c = &d->chain->c;
+  const vram_schedule *s = &d->plan.s;
+  const uint64_t bytes = vram_schedule_svg_bytes(c, s->nmove);
+  void *scratch = malloc((size_t)bytes);
+  char subtitle[160];
+  vram_svg_options o;
+  vram_sink sink;
+  FILE *f;
+  int failed;
+  if (!scratch)
+    return out_of_memory();
+  memset(&o, 0, sizeof o);
+  snprintf(subtitle, sizeof subtitle, "%" PRIu32 " stages, %s%s; cost %.1f %% of the plain order",
+           c->nstage, vram_planner_name((uint32_t)p->o.planner),
+           s->feasible ? "" : " at its smallest budget", percent(s->cost, d->plain.s.cost));
+  o.title = p->j.model;
+  o.subtitle = subtitle;
+  o.has_budget = 1;
+  o.budget_bytes = p->j.budget;
+  o.budget_name = p->j.gpu;
+  o.units = unit_kind;
+  errno = 0;
+  f = is_output(p->j.svg) ? stdout : fopen(p->j.svg, "w");
+  sink.write = to_file;
+  sink.user = f;
+  failed = !f || vram_write_schedule_svg(c, s->move, s->nmove, &o, scratch, bytes, &sink);
+  free(scratch);
+  if ((f && f != stdout && fclose(f)) || failed)
+    return cannot("write", p->j.svg, OTHER);
+  return FITS;
+}
+
 /* ---- the command ---- */
 
 /* An option of plan alone; 0: it is none, -1: error printed. */
@@ -933,12 +968,14 @@ static int plan_command(int argc, char **argv) {
     status = plan_transfer(&p, &c);
   if (!status)
     status = plan_all(&d);
+  if (!status && p.j.svg)
+    status = write_plan_svg(&d);
   if (!status) {
     if (p.j.json)
       print_plan_json(&d);
     else if (p.j.csv)
       print_moves_csv(&d);
-    else
+    else if (!is_output(p.j.svg))
       print_plan(&d);
     status = d.plan.s.feasible ? FITS : TOO_LARGE;
   }
