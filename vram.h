@@ -27474,7 +27474,7 @@ static const char *const vram__held_name[VRAM__HELD_COUNT] = {
 
 /* Colours of moves: of a category, so that they are apart. */
 static const uint8_t vram__move_colour[VRAM_MOVE_COUNT] = {
-    VRAM_CATEGORY_OTHER,     VRAM_CATEGORY_BUFFERS,   VRAM_CATEGORY_ACTIVATIONS,
+    VRAM_CATEGORY_INPUTS,    VRAM_CATEGORY_BUFFERS,   VRAM_CATEGORY_ACTIVATIONS,
     VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_WORKSPACE,
     VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_OPTIMIZER};
 static const char *const vram__move_text[VRAM_MOVE_COUNT] = {
@@ -27743,7 +27743,7 @@ static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
   }
   vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">moves, in order</text>\n",
               d->plot.x + d->plot.w / 2, y + 190);
-  return y + 410;
+  return y + 500;
 }
 
 static void vram__strip_swatch(vram__svg *d, uint32_t colour, const char *text, int n, int y) {

@@ -188,6 +188,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 {
   ./vram estimate resnet50 --train adamw --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
+  ./vram plan tests/plan/six.csv --budget 20000 --json
   ./vram replay tests/traces/step.pickle --policy both --json
   ./vram replay tests/traces/rmm.csv --json
   ./vram diff lenet5 tests/traces/lenet5.pickle --json
@@ -200,7 +201,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : diff estimate fit list replay run watch
+vram : diff estimate fit list plan replay run watch
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit
@@ -210,6 +211,8 @@ vram estimate --infer --batch :
 vram estimate resnet5: resnet50
 vram fit --solve : batch segments
 vram fit --so: --solve
+vram plan --planner s: sequential sqrt stages
+vram plan --mov: --moves
 vram diff lenet: lenet5
 vram diff --tol: --tolerance
 vram replay --policy b: best both
