@@ -49,7 +49,8 @@ typedef struct plan_job {
   job j;
   const char *of_model; /* an option that means nothing for a chain */
   vram_schedule_options o;
-  exact transfer;
+  exact transfer; /* so much for */
+  uint64_t transfer_bytes;
   int moves;
   uint64_t align;
 } plan_job;
@@ -702,6 +703,16 @@ static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_
   printf("%s%s\n", *note ? "  " : "", note);
 }
 
+/* bytes for people who type them again: 39.6 KiB (40600 bytes) */
+static const char *exact_text(uint64_t b) {
+  static char text[64];
+  if (unit_kind == VRAM_UNITS_BYTES)
+    snprintf(text, sizeof text, "%" PRIu64 " bytes", b);
+  else
+    snprintf(text, sizeof text, "%s (%" PRIu64 " bytes)", human(b), b);
+  return text;
+}
+
 static void print_plan(const planned *d) {
   const plan_job *p = d->p;
   const vram_schedule *s = &d->plan.s;
@@ -715,8 +726,8 @@ static void print_plan(const planned *d) {
   if (p->j.table)
     print_stages(d);
   if (!s->feasible)
-    printf("%sDOES NOT FIT%s: the smallest budget is %s%s\n\n", bold, plain,
-           human(s->smallest_budget_bytes), unit_kind == VRAM_UNITS_BYTES ? " bytes" : "");
+    printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", bold, plain,
+           exact_text(s->smallest_budget_bytes));
   printf("%s%-28s %11s  %8s  %14s%s\n", bold, "", "peak", "of plain", "cost", plain);
   plan_row(d, "plain", d->plain.s.peak_bytes, d->plain.s.cost, "");
   printf("%s", bold);
@@ -737,14 +748,16 @@ static void print_plan(const planned *d) {
     printf(" beside %s that last", human(d->chain->c.static_bytes));
   if (s->host_bytes)
     printf(", host memory %s", human(d->binding.host_bytes));
-  printf("; smallest budget %s\n\n", human(s->smallest_budget_bytes));
+  printf("; smallest budget %s\n\n", exact_text(s->smallest_budget_bytes));
   if (d->has_spans && d->nspan) {
     printf("stages; those in brackets run again in backward, from the input of the first\n");
     print_spans(d);
-    printf("\n");
+    printf("%s", p->moves ? "\n" : "");
   }
-  printf("order\n");
-  print_order(d);
+  if (!d->has_spans || !d->nspan || p->moves) {
+    printf("order\n");
+    print_order(d);
+  }
   if (p->moves)
     print_moves(d);
 }
@@ -864,7 +877,7 @@ static int plan_option(plan_job *p, const char *a, const char *v) {
   } else if (!strcmp(a, "--offload")) {
     const char *slash = strchr(v, '/');
     if (!slash || parse_decimal(v, (size_t)(slash - v), &p->transfer) != 1 ||
-        !parse_size(slash + 1, &p->o.transfer_bytes) || !p->o.transfer_bytes)
+        !parse_size(slash + 1, &p->transfer_bytes) || !p->transfer_bytes)
       return bad("not a cost of transfers", v, "COST/SIZE, 0.04/1MB"), -1;
     p->o.offload = 1;
   } else if (!strcmp(a, "--align")) {
@@ -927,13 +940,13 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
 }
 
 /* Costs of transfers in the unit of the chain's costs. */
-static int plan_transfer(plan_job *p, plan_chain *c) {
+static int plan_transfer(const plan_job *p, plan_chain *c) {
   exact d = p->transfer;
-  uint64_t bytes = p->o.transfer_bytes;
+  uint64_t bytes = p->transfer_bytes;
   for (; d.exponent < c->exponent && bytes <= (uint64_t)INT64_MAX / 10; d.exponent++)
     bytes *= 10;
-  p->o.transfer_bytes = bytes;
-  if (!scaled(d, c->exponent, &p->o.transfer_cost))
+  c->c.transfer_bytes = bytes;
+  if (!scaled(d, c->exponent, &c->c.transfer_cost))
     return bad("--offload: a cost that cannot be added to those of the chain", NULL, NULL);
   return FITS;
 }

@@ -1,0 +1,101 @@
+# vram plan: schedules of chains against exhaustive search and another replay; bad input, line and column; the schedule in PyTorch
+# (tools/checkpoint_torch.py): sourced by part.sh.
+work=build/plan
+rm -rf $work
+mkdir -p $work
+says() { # says STATUS TEXT OPTIONS...: the exit status, and a line of what is printed begins with TEXT
+  wanted=$1 text=$2
+  shift 2
+  ./vram plan "$@" >$work/says 2>&1
+  status=$?
+  if [ $status = "$wanted" ] && grep -q -F -e "$text" $work/says &&
+    { [ "$wanted" != 2 ] || [ "$(wc -l <$work/says)" = 1 ]; }; then ok; else
+    bad "vram plan $*: status $status, expected $wanted and $text"
+    head -3 $work/says
+  fi
+}
+
+# A. bad input: the place, what was found, what was expected
+head='fw,bw,x,xbar,ftmp,btmp'
+wrong() { # wrong TEXT LINES...: a chain of these lines
+  text=$1
+  shift
+  printf '%b' "$@" >$work/wrong.csv
+  says 2 "$work/wrong.csv:$text" $work/wrong.csv --budget 1MB
+}
+wrong "1:1: an empty file (expected the header fw,bw,x,xbar,ftmp,btmp)" ''
+wrong "1:1: an empty file" '\n \n'
+wrong "1:1: columns are missing (expected x, btmp)" 'fw,bw,xbar,ftmp\n1,2,3,4\n'
+wrong "2:24: an unknown column (found 'cost', expected fw, bw" "\n$head,cost\n1,2,3,4,5,6,7\n"
+wrong "1:24: a second column of that name (found 'fw')" "$head,fw\n1,2,3,4,5,6,7\n"
+wrong "1:1: no stages below the header" "$head\n\n"
+wrong "2:10: the row ends too early (expected btmp)" "$head\n1,2,3,4,5\n"
+wrong "3:13: more fields than the header has (found '7')" "$head\n1,2,3,4,5,6\n1,2,3,4,5,6,7\n"
+wrong "2:1: a negative number (found '-1', expected 0 or more)" "$head\n-1,2,3,4,5,6\n"
+wrong "2:11: a negative number (found '-6'" "$head\n1,2,3,4,5,-6\n"
+wrong "2:3: not a cost (found 'fast', expected a decimal number)" "$head\n1,fast,3,4,5,6\n"
+wrong "2:1: not a cost (found '1e'" "$head\n1e,2,3,4,5,6\n"
+wrong "2:5: not a size (found '3GHz'" "$head\n1,2,3GHz,4,5,6\n"
+wrong "2:5: not a size (found '3.5'" "$head\n1,2,3.5,4,5,6\n"
+wrong "2:5: not a size (found '99999999999999999999'" "$head\n1,2,99999999999999999999,4,5,6\n"
+wrong "2:5: an empty field (expected x)" "$head\n1,2,,4,5,6\n"
+wrong "2:1: a cost of too many digits" "$head\n123456789012345678901,2,3,4,5,6\n"
+wrong "2:1: a cost that has no exact sum with the others" "$head\n1e9,2e-15,3,4,5,6\n"
+wrong "3:8: xbar is less than x, which is a part of it (found '49', expected x or more)" \
+  "$head\n1,2,3,4,5,6\n1,2, 50,49,5,6\n"
+chain=tests/plan/nine.csv
+says 2 "vram: no budget (expected --budget SIZE or --gpu NAME)" $chain
+says 2 "vram: a budget of 0 bytes holds nothing" $chain --budget 0
+says 2 "vram: no model and no chain" --budget 1GB
+says 2 "vram: a second model '$chain'" $chain $chain --budget 1GB
+says 2 "vram: unknown planner 'best' (expected optimal, stages, " $chain --budget 1GB --planner best
+says 2 "vram: unknown option '--plan'" $chain --budget 1GB --plan
+says 2 "vram: not an option of this command '--explain' (expected vram plan -h)" $chain --budget 1GB --explain
+says 2 "vram: an option of models, for a chain: '--batch'" $chain --budget 1GB --batch 3
+says 2 "vram: --segments is for (expected --planner sequential)" $chain --budget 1GB --segments 3
+says 2 "vram: not an alignment '48' (expected a power of two)" $chain --budget 1GB --align 48
+says 2 "vram: not a cost of transfers '25GB/s'" $chain --budget 1GB --offload 25GB/s
+says 2 "vram: not a number for '--slots' (expected 1 or more)" $chain --budget 1GB --slots none
+says 2 "vram: no value behind '--planner'" $chain --budget 1GB --planner
+says 2 "vram: standard output takes one of" $chain --budget 1GB --json --csv
+says 2 "vram: standard output is taken by" $chain --budget 1GB --json --moves
+says 2 "vram: cannot open 'nowhere.csv'" nowhere.csv --budget 1GB
+says 1 "vram: cannot write 'no/such/file'" $chain --budget 1GB --svg no/such/file
+
+# B. exit status: 0 within the budget, 3 below the smallest one, which is named and holds
+smallest=$(./vram plan $chain --budget 1 --json | sed -n 's/.*"smallest_budget_bytes":\([0-9]*\).*/\1/p')
+says 3 "DOES NOT FIT: the smallest budget is $smallest bytes" $chain --budget $((smallest - 1)) --units bytes
+says 3 '"feasible":false' $chain --budget $((smallest - 1)) --json
+says 0 '"feasible":true' $chain --budget "$smallest" --json
+# the same chain: columns in another order, in other words, from standard input
+awk -F, '{ print $4 ", " $3 "," $1 "," $7 "," $5 ",\"" $2 "\"," $6 "\r" }' $chain >$work/turned.csv
+for file in "$chain" $work/turned.csv -; do
+  ./vram plan $file --budget 20000 --json <$work/turned.csv | sed 's/"model":"[^"]*"/"model":"-"/' >$work/same.$(basename $file)
+done
+same "columns in another order" $work/same.nine.csv $work/same.turned.csv
+same "a chain from standard input" $work/same.nine.csv $work/same.-
+
+# C. every planner, several budgets, played again by other rules
+if ! have python3; then skip "no python3"; else
+  checked() { # checked CHAIN OPTIONS...
+    ./vram plan "$@" --json >$work/plan.json 2>$work/log
+    case $? in 0 | 3) ;; *) bad "vram plan $*"; cat $work/log; return ;; esac
+    ./vram plan "$@" --csv >$work/moves.csv
+    ./vram plan "$@" --svg $work/plan.svg --units bytes >$work/text
+    if [ -n "$(awk 'length > 100' $work/text)" ]; then bad "vram plan $*: lines of more than 100 columns"; fi
+    cell "vram plan $*" python3 tests/plan/check.py "$1" $work/plan.json $work/moves.csv $work/plan.svg
+  }
+  for planner in optimal stages sequential sqrt revolve plain; do
+    for budget in 1 "$smallest" 20000 25kB 30000 1GB; do
+      [ $budget = 25kB ] && budget=25000
+      checked $chain --budget $budget --planner $planner
+    done
+  done
+  awk 'BEGIN {
+    srand(3); print "fw,bw,x,xbar,ftmp,btmp"
+    for (i = 0; i < 60; i++) {
+      x = 1 + int(rand() * 9000)
+      printf "%.3f,%.3f,%d,%d,%d,%d\n", rand() * 3, rand() * 6, x, x + int(rand() * 40000), rand() * 3000, rand() * 3000
+    } }' >$work/random.csv
+  for budget in 100KB 200KB 400KB 800KB; do checked $work/random.csv --budget $budget; done
+fi
