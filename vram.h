@@ -27700,7 +27700,7 @@ static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
 /* Which stage each move is of: stages up, moves across. */
 static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
   const uint32_t n = s->c->nstage;
-  const int high = n > 24 ? 2400 : (int)n * 100;
+  const int high = n > 24 ? 2400 : (int)n * 100, right = d->plot.x + d->plot.w;
   vram__pen *p = &d->pen;
   uint64_t step = vram__tick_step(n, n > 12 ? 8 : 12, 0), v;
   uint32_t kind, k;
@@ -27723,12 +27723,14 @@ static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
     vram__pen_f(p, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
     for (k = 0; k < s->nmove; k++) {
       const uint32_t i = s->move[k].stage;
-      const int from = vram__strip_x(d, s, k), to = vram__strip_x(d, s, k + 1);
+      const int end = vram__strip_x(d, s, k + 1), from = vram__strip_x(d, s, k);
       const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
       const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
+      /* at least so large that it is seen */
+      const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
+      const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
       if (s->move[k].kind == kind)
-        vram__pen_f(p, "M%d %dH%dV%dH%dz", from, low, to > from ? to : from + 1,
-                    top < low ? top : low - 1, from);
+        vram__pen_f(p, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
     }
     vram__pen_puts(p, "\"/>\n");
   }

@@ -30,25 +30,34 @@ class Problem(ValueError):
 
 
 def functions_of(plan, names):
-    """for each stage the functions of the Sequential that it stands for, as (first, behind the last); a loss has none"""
-    stages = plan["chain"]
+    """for each stage how many functions of the Sequential have begun when it ends, and whether the last of them has ended; the last
+    stage may be a loss, which is none of them"""
+    stages, count = plan["chain"], len(names)
     if not all("last" in s for s in stages):  # a chain by hand: a stage is a function
-        if len(stages) - len(names) not in (0, 1):
+        if len(stages) - count not in (0, 1):
             raise Problem(
-                f"the plan has {len(stages)} stages with the loss, the Sequential {len(names)} functions"
+                f"the plan has {len(stages)} stages with the loss, the Sequential {count} functions"
             )
-        return [(i, min(i + 1, len(names))) for i in range(len(stages))]
-    of, at = [], 0
+        return [(min(i + 1, count), True) for i in range(len(stages))]
+    begun = []
     for i, stage in enumerate(stages):
-        ends = [k for k, name in enumerate(names) if belongs(stage["last"], name)]
-        end = ends[0] + 1 if ends else len(names) if i + 1 == len(stages) else None
-        if end is None:
+        of = [k for k, name in enumerate(names) if belongs(stage["last"], name)]
+        if not of and i + 1 < len(stages):
             raise Problem(f"stage {i} ends with {stage['last']}, which is in no function of the Sequential")
-        of.append((at, end))
-        at = end
-    if at < len(names):
-        raise Problem(f"the plan ends with function {names[at - 1]}, the Sequential with {names[-1]}")
-    return of
+        begun.append(of[0] + 1 if of else count)
+    if begun[-1] < count:
+        raise Problem(f"the plan ends with function {names[begun[-1] - 1]}, the Sequential with {names[-1]}")
+    return [
+        (b, i + 1 == len(begun) or begun[i + 1] > b or loss(plan, i + 1, names)) for i, b in enumerate(begun)
+    ]
+
+
+def loss(plan, stage, names):
+    """the last stage, if it is none of the Sequential's functions"""
+    s = plan["chain"][stage]
+    if "last" not in s:
+        return stage == len(names)
+    return stage + 1 == len(plan["chain"]) and not any(belongs(s["last"], name) for name in names)
 
 
 def belongs(node, name):
@@ -65,18 +74,12 @@ def call_tree(plan, names):
     tree, open_spans = [], []  # (function behind the last, list)
     done = 0
     for first, last in spans:
-        begin, end = of[first][0], of[last][1]
-        if (
-            first
-            and of[first - 1][1] > begin
-            or last + 1 < len(of)
-            and of[last + 1][0] < of[last + 1][1] == end
-        ):
-            raise Problem(f"the stages {first} to {last} begin or end inside a function of the Sequential")
-        if begin == end:
-            continue  # the loss alone
-        if last + 1 == len(of) and of[last][0] == of[last][1]:
+        if loss(plan, last, names):
             raise Problem("the plan runs the loss twice, which is no function of the Sequential")
+        begin, whole = of[first - 1] if first else (0, True)
+        end, ends = of[last]
+        if not (whole and ends):
+            raise Problem(f"the stages {first} to {last} begin or end inside a function of the Sequential")
         while open_spans and open_spans[-1][0] <= begin:
             stop, items = open_spans.pop()
             items.extend(range(done, stop))

@@ -51,13 +51,22 @@ def arena(path, rows, height):
         for m in csv.DictReader(f):
             i = int(m["stage"])
             temp = size(rows[i]["btmp" if m["kind"] == "backward" else "ftmp"])
-            bytes_of = {"in": x[i], "out": x[i + 1], "saved": xbar[i + 1] - x[i + 1], "grad_out": x[i + 1], "grad_in": x[i], "temp": temp}
+            bytes_of = {
+                "in": x[i],
+                "out": x[i + 1],
+                "saved": xbar[i + 1] - x[i + 1],
+                "grad_out": x[i + 1],
+                "grad_in": x[i],
+                "temp": temp,
+            }
             at = sorted((int(m[k]), int(m[k]) + b, k) for k, b in bytes_of.items() if m[k] and b)
             for (_, end, a), (begin, _, b) in zip(at, at[1:]):
                 assert end <= begin, f"move {m['move']}: {a} and {b} overlap"
             assert not at or at[-1][1] <= height, f"move {m['move']}: beyond the arena"
             if m["kind"] in ("backward", "save"):
-                needed = ["in", "out", "saved"] + ["temp"] + ["grad_out", "grad_in"] * (m["kind"] == "backward")
+                needed = (
+                    ["in", "out", "saved"] + ["temp"] + ["grad_out", "grad_in"] * (m["kind"] == "backward")
+                )
                 assert all(m[k] for k in needed if bytes_of[k]), f"move {m['move']}: a buffer has no place"
 
 
@@ -76,7 +85,10 @@ def main(chain, plan, moves, picture):
     assert p["arena_bytes"] >= peak, "an arena below the peak"
     arena(moves, rows, p["arena_bytes"])
     with open(picture) as f:
-        shown = re.search(r"at most (\d+) bytes, in move|at most (\d+) B?,? ?in move|at most ([\d,]+)[^,]*, in move", f.read())
+        shown = re.search(
+            r"at most (\d+) bytes, in move|at most (\d+) B?,? ?in move|at most ([\d,]+)[^,]*, in move",
+            f.read(),
+        )
     assert shown, "the picture says no peak"
     shown = int(next(g for g in shown.groups() if g).replace(",", ""))
     assert shown == peak, f"peak {peak}, in the picture {shown}"
