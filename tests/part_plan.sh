@@ -24,11 +24,11 @@ wrong() { # wrong TEXT LINES...: a chain of these lines
   says 2 "$work/wrong.csv:$text" $work/wrong.csv --budget 1MB
 }
 wrong "1:1: an empty file (expected the header fw,bw,x,xbar,ftmp,btmp)" ''
-wrong "1:1: an empty file" '\n \n'
+wrong "2:1: an empty file" '\n \n'
 wrong "1:1: columns are missing (expected x, btmp)" 'fw,bw,xbar,ftmp\n1,2,3,4\n'
 wrong "2:24: an unknown column (found 'cost', expected fw, bw" "\n$head,cost\n1,2,3,4,5,6,7\n"
 wrong "1:24: a second column of that name (found 'fw')" "$head,fw\n1,2,3,4,5,6,7\n"
-wrong "1:1: no stages below the header" "$head\n\n"
+wrong "2:1: no stages below the header" "$head\n\n"
 wrong "2:10: the row ends too early (expected btmp)" "$head\n1,2,3,4,5\n"
 wrong "3:13: more fields than the header has (found '7')" "$head\n1,2,3,4,5,6\n1,2,3,4,5,6,7\n"
 wrong "2:1: a negative number (found '-1', expected 0 or more)" "$head\n-1,2,3,4,5,6\n"
@@ -41,7 +41,7 @@ wrong "2:5: not a size (found '99999999999999999999'" "$head\n1,2,99999999999999
 wrong "2:5: an empty field (expected x)" "$head\n1,2,,4,5,6\n"
 wrong "2:1: a cost of too many digits" "$head\n123456789012345678901,2,3,4,5,6\n"
 wrong "2:1: a cost that has no exact sum with the others" "$head\n1e9,2e-15,3,4,5,6\n"
-wrong "3:8: xbar is less than x, which is a part of it (found '49', expected x or more)" \
+wrong "3:9: xbar is less than x, which is a part of it (found '49', expected x or more)" \
   "$head\n1,2,3,4,5,6\n1,2, 50,49,5,6\n"
 chain=tests/plan/nine.csv
 says 2 "vram: no budget (expected --budget SIZE or --gpu NAME)" $chain
@@ -70,7 +70,7 @@ says 0 '"feasible":true' $chain --budget "$smallest" --json
 # the same chain: columns in another order, in other words, from standard input
 awk -F, '{ print $4 ", " $3 "," $1 "," $7 "," $5 ",\"" $2 "\"," $6 "\r" }' $chain >$work/turned.csv
 for file in "$chain" $work/turned.csv -; do
-  ./vram plan $file --budget 20000 --json <$work/turned.csv | sed 's/"model":"[^"]*"/"model":"-"/' >$work/same.$(basename $file)
+  ./vram plan $file --budget 45000 --json <$work/turned.csv | sed 's/"model":"[^"]*"/"model":"-"/' >$work/same.$(basename $file)
 done
 same "columns in another order" $work/same.nine.csv $work/same.turned.csv
 same "a chain from standard input" $work/same.nine.csv $work/same.-
@@ -86,8 +86,7 @@ if ! have python3; then skip "no python3"; else
     cell "vram plan $*" python3 tests/plan/check.py "$1" $work/plan.json $work/moves.csv $work/plan.svg
   }
   for planner in optimal stages sequential sqrt revolve plain; do
-    for budget in 1 "$smallest" 20000 25kB 30000 1GB; do
-      [ $budget = 25kB ] && budget=25000
+      for budget in 1 "$smallest" 45KB 52KB 1GB; do
       checked $chain --budget $budget --planner $planner
     done
   done
@@ -98,4 +97,20 @@ if ! have python3; then skip "no python3"; else
       printf "%.3f,%.3f,%d,%d,%d,%d\n", rand() * 3, rand() * 6, x, x + int(rand() * 40000), rand() * 3000, rand() * 3000
     } }' >$work/random.csv
   for budget in 100KB 200KB 400KB 800KB; do checked $work/random.csv --budget $budget; done
+  truth=../shared/data/checkpoint/rotor_exhaustive_small.txt
+  if [ -f $truth ]; then
+    python3 tests/plan/exhaustive.py $truth >$work/log 2>&1
+    grep -v ' passed, ' $work/log | head -10
+    grep -q ' passed, ' $work/log || bad "exhaustive.py stopped"
+    add $work/log
+  else skip "no $truth (tests/test_schedule.c has an exhaustive search of its own)"; fi
+fi
+
+# D. PyTorch: nested calls of checkpoint give the gradients of the plain run
+python=${PYTHON:-python3}
+if ! "$python" -c 'import torch' 2>/dev/null; then skip "$python has no torch: checkpoint_torch.py"; else
+  "$python" -W ignore tests/plan/spans.py >$work/log 2>&1
+  grep -v ' passed, ' $work/log | head -10
+  grep -q ' passed, ' $work/log || bad "spans.py stopped"
+  add $work/log
 fi

@@ -694,7 +694,7 @@ static void print_moves_csv(const planned *d) {
 static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_t cost,
                      const char *note) {
   const uint64_t least = d->plain.s.cost;
-  printf("%-28s %11s  %6.1f %%  %s%14s%s", what, human(bytes),
+  printf("%-26s %11s  %6.1f %%  %s%14s%s", what, human(bytes),
          percent(bytes, d->plain.s.peak_bytes), dim, cost_text(d->chain, cost), plain);
   if (cost > least)
     printf("  +%.1f %%", percent(cost - least, least));
@@ -728,7 +728,7 @@ static void print_plan(const planned *d) {
   if (!s->feasible)
     printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", bold, plain,
            exact_text(s->smallest_budget_bytes));
-  printf("%s%-28s %11s  %8s  %14s%s\n", bold, "", "peak", "of plain", "cost", plain);
+  printf("%s%-26s %11s  %8s  %14s%s\n", bold, "", "peak", "of plain", "cost", plain);
   plan_row(d, "plain", d->plain.s.peak_bytes, d->plain.s.cost, "");
   printf("%s", bold);
   plan_row(d, s->feasible ? "planned" : "smallest", s->peak_bytes, s->cost, "");
@@ -736,12 +736,12 @@ static void print_plan(const planned *d) {
   if (q->fits) {
     snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->fits);
     plan_row(d, what, q->fits_bytes, q->fits_cost,
-             q->fits == q->least ? "its least and best" : "its best in the budget");
+             q->fits == q->least ? "its cheapest, its least" : "its cheapest that fits");
   }
   if (q->least && q->fits != q->least) {
     snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->least);
     plan_row(d, what, q->least_bytes, q->least_cost,
-             q->fits ? "its least memory" : "its least memory: none fits");
+             q->fits ? "its least" : "its least; none fits");
   }
   printf("\narena %s", human(d->binding.arena_bytes));
   if (d->chain->c.static_bytes)
