@@ -44,7 +44,7 @@ wrong "2:1: a cost that has no exact sum with the others" "$head\n1e9,2e-15,3,4,
 wrong "3:9: xbar is less than x, which is a part of it (found '49', expected x or more)" \
   "$head\n1,2,3,4,5,6\n1,2, 50,49,5,6\n"
 chain=tests/plan/nine.csv
-says 2 "vram: no budget (expected --budget SIZE or --gpu NAME)" $chain
+says 2 "vram: no budget (expected --budget SIZE or --gpu NAME)" $chain --json
 says 2 "vram: a budget of 0 bytes holds nothing" $chain --budget 0
 says 2 "vram: no model and no chain" --budget 1GB
 says 2 "vram: a second model '$chain'" $chain $chain --budget 1GB
@@ -97,7 +97,7 @@ if ! have python3; then skip "no python3"; else
       printf "%.3f,%.3f,%d,%d,%d,%d\n", rand() * 3, rand() * 6, x, x + int(rand() * 40000), rand() * 3000, rand() * 3000
     } }' >$work/random.csv
   for budget in 100KB 200KB 400KB 800KB; do checked $work/random.csv --budget $budget; done
-  truth=../shared/data/checkpoint/rotor_exhaustive_small.txt
+  truth=${TRUTH:-../shared/data/truth} truth=${truth%/truth}/checkpoint/rotor_exhaustive_small.txt
   if [ -f $truth ]; then
     python3 tests/plan/exhaustive.py $truth >$work/log 2>&1
     grep -v ' passed, ' $work/log | head -10

@@ -2,10 +2,11 @@
    Part of vram.c. */
 
 static const char help_plan[] =
-    "vram plan MODEL|CHAIN.csv --budget SIZE [options]     what to compute again\n"
+    "vram plan MODEL|CHAIN.csv [--budget SIZE] [options]     what to compute again\n"
     "\n"
     "Finds the cheapest order of compute, drop and recompute that trains within the\n"
-    "budget, and shows what PyTorch's checkpoint_sequential can do beside it.\n"
+    "budget, and shows what PyTorch's checkpoint_sequential can do beside it. Without\n"
+    "a budget: what each of some budgets costs.\n"
     "\n"
     "CHAIN.csv has the columns fw,bw,x,xbar,ftmp,btmp, in any order, and perhaps\n"
     "name; a row for each stage, the last is the loss: time of forward and backward\n"
@@ -512,7 +513,7 @@ static int plan_all(planned *d) {
   if (!d->span)
     return out_of_memory();
   d->has_spans = !vram_schedule_spans(c, s->move, s->nmove, d->span, s->nmove, &d->nspan, &err);
-  bytes = vram_schedule_bind_bytes(c, s->nmove);
+  bytes = vram_schedule_bind_bytes(c, s->nmove, NULL);
   d->bound = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!d->bound)
     return out_of_memory();
@@ -762,6 +763,48 @@ static void print_plan(const planned *d) {
     print_moves(d);
 }
 
+enum { BUDGETS = 10 };
+
+/* Without a budget: what each of some budgets costs, from the smallest to all. */
+static int print_budgets(const plan_job *p, const plan_chain *c) {
+  vram_schedule_options o = p->o;
+  plan s, all;
+  planned d;
+  uint64_t least, last = 0;
+  uint32_t i;
+  int status;
+  memset(&d, 0, sizeof d);
+  memset(&o, 0, sizeof o);
+  o.planner = VRAM_PLANNER_PLAIN;
+  status = make_plan(p, &c->c, &o, &all);
+  d.chain = c;
+  d.plain = all;
+  o = p->o;
+  o.budget_bytes = 1;
+  if (!status) {
+    status = make_plan(p, &c->c, &o, &s);
+    free(s.memory);
+  }
+  if (!status) {
+    least = s.s.smallest_budget_bytes;
+    printf("%s%s%s  %" PRIu32 " stages  %s\n\n", bold, p->j.model, plain, c->c.nstage,
+           vram_planner_name((uint32_t)p->o.planner));
+    printf("%s%-26s %11s  %8s  %14s%s\n", bold, "budget", "peak", "of plain", "cost", plain);
+    for (i = 0; i <= BUDGETS && !status; i++) {
+      o.budget_bytes = least + (all.s.peak_bytes - least) / BUDGETS * i;
+      if (i == BUDGETS)
+        o.budget_bytes = all.s.peak_bytes;
+      status = make_plan(p, &c->c, &o, &s);
+      free(s.memory);
+      if (!status && s.s.peak_bytes != last)
+        plan_row(&d, human(o.budget_bytes), s.s.peak_bytes, s.s.cost, i ? "" : "the smallest");
+      last = s.s.peak_bytes;
+    }
+  }
+  free(all.memory);
+  return status;
+}
+
 static void json_sequential(const char *key, const planned *d, uint32_t segments, uint64_t bytes,
                             uint64_t cost) {
   printf(",\"%s\":", key);
@@ -918,9 +961,9 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
     return bad("no model and no chain", NULL, "vram plan MODEL|CHAIN.csv; vram plan -h");
   if (p->j.gpu && !p->j.has_budget)
     p->j.budget = p->j.gpu_bytes, p->j.has_budget = 1;
-  if (!p->j.has_budget)
+  if (!p->j.has_budget && (p->j.json || p->j.csv || p->j.svg || p->moves || p->j.table))
     return bad("no budget", NULL, "--budget SIZE or --gpu NAME");
-  if (!p->j.budget)
+  if (p->j.has_budget && !p->j.budget)
     return bad("a budget of 0 bytes holds nothing", NULL, "--budget SIZE");
   if (p->o.segments && p->o.planner != VRAM_PLANNER_SEQUENTIAL)
     return bad("--segments is for", NULL, "--planner sequential");
@@ -979,11 +1022,13 @@ static int plan_command(int argc, char **argv) {
   d.chain = &c;
   if (!status && p.o.offload)
     status = plan_transfer(&p, &c);
-  if (!status)
+  if (!status && !p.j.has_budget)
+    status = print_budgets(&p, &c);
+  else if (!status)
     status = plan_all(&d);
   if (!status && p.j.svg)
     status = write_plan_svg(&d);
-  if (!status) {
+  if (!status && p.j.has_budget) {
     if (p.j.json)
       print_plan_json(&d);
     else if (p.j.csv)
