@@ -75,6 +75,12 @@ done
 same "columns in another order" $work/same.nine.csv $work/same.turned.csv
 same "a chain from standard input" $work/same.nine.csv $work/same.-
 
+# without a budget: the smallest first, then dearer by no row
+./vram plan $chain --units bytes | awk 'NF > 4 && $1 ~ /^[0-9]+$/ { print $1, $2, $5 }' >$work/budgets
+if [ "$(head -n 1 $work/budgets | cut -d' ' -f1)" = "$smallest" ] && [ "$(wc -l <$work/budgets)" -ge 4 ] &&
+  awk '$2 > $1 || (NR > 1 && ($3 > cost || $1 <= budget)) { bad = 1 } { budget = $1; cost = $3 } END { exit bad }' \
+    $work/budgets; then ok; else bad "what each budget costs"; cat $work/budgets; fi
+
 # C. every planner, several budgets, played again by other rules
 if ! have python3; then skip "no python3"; else
   checked() { # checked CHAIN OPTIONS...
