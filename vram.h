@@ -713,6 +713,7 @@
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
 #define vram_binding_events VRAM__JOIN(VRAM_NAMESPACE, vram_binding_events)
 #define vram_chain_hash VRAM__JOIN(VRAM_NAMESPACE, vram_chain_hash)
+#define vram_chain_key VRAM__JOIN(VRAM_NAMESPACE, vram_chain_key)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
@@ -2831,6 +2832,9 @@ VRAM_API uint64_t vram_chain_run_bytes(const vram_binding *b, const vram_runner 
 VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
                                     const vram_runner *r, void *arena, void *host, void *work,
                                     uint64_t work_bytes, vram_error *err);
+
+/* vram_call.key of a stage. */
+VRAM_API uint64_t vram_chain_key(uint64_t seed, uint32_t stage);
 
 /* For vram_runner.hash: of bytes in memory that the host can read. The same on every machine. */
 VRAM_API int vram_chain_hash(void *user, const void *data, uint64_t bytes, uint64_t *hash);
@@ -25963,6 +25967,10 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
   }
 }
 
+VRAM_API uint64_t vram_chain_key(uint64_t seed, uint32_t stage) {
+  return vram__mix(vram__mix(seed) + UINT64_C(0x9e3779b97f4a7c15) * ((uint64_t)stage + 1));
+}
+
 VRAM_API int vram_chain_hash(void *user, const void *data, uint64_t bytes, uint64_t *hash) {
   const char *p = (const char *)data;
   uint64_t h = vram__mix(bytes + 1), last = 0, i;
@@ -26138,7 +26146,7 @@ static vram_result vram__run_call(vram__exec *q, uint32_t at) {
   call.save = m->move.kind == VRAM_MOVE_SAVE;
   call.run = m->run;
   call.runs = m->runs;
-  call.key = vram__mix(vram__mix(r->seed) + UINT64_C(0x9e3779b97f4a7c15) * (call.stage + 1));
+  call.key = vram_chain_key(r->seed, call.stage);
   call.in = vram__run_at(q, m->in);
   call.out = vram__run_at(q, m->out);
   call.saved = vram__run_at(q, m->saved);

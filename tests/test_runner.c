@@ -748,6 +748,7 @@ static void check_refusals(void) {
   vram_chain c;
   vram_arena_options o;
   static uint64_t scratch[20000];
+  static uint8_t arena[4096], *p = arena;
   vram_binding b;
   vram_runner r;
   uint32_t i;
@@ -800,9 +801,10 @@ static void check_refusals(void) {
   REFUSED("the runner needs offload, fetch and wait, or none of them");
   r.fetch = NULL;
   c.align = 1024;
-  EQUAL(vram_chain_run(&c, &b, &r, (uint8_t *)scratch + 512 - ((uintptr_t)scratch & 511), NULL,
-                       scratch, 200, &error),
-        (((uintptr_t)scratch + 511) / 512 % 2) ? VRAM_ERR_VALUE : VRAM_OK);
+  p += 1024 - ((uintptr_t)p & 1023);
+  EQUAL(vram_chain_run(&c, &b, &r, p, NULL, scratch, 200, &error), VRAM_OK);
+  EQUAL(vram_chain_run(&c, &b, &r, p + 512, NULL, scratch, 200, &error), VRAM_ERR_VALUE);
+  TEXT(error.text, "the arena is not aligned as the chain says");
   c.align = 0;
   EQUAL(vram_chain_run(&c, &b, &r, NULL, NULL, scratch, 200, &error), VRAM_ERR_VALUE);
   TEXT(error.text, "no arena");
