@@ -24201,14 +24201,14 @@ VRAM_API const char *vram_move_name(uint32_t kind) {
 #define VRAM__X(id, text) text,
   static const char *const name[] = {VRAM_MOVES(VRAM__X) "?"};
 #undef VRAM__X
-  return name[kind < VRAM_MOVE_COUNT ? kind : VRAM_MOVE_COUNT];
+  return name[kind < VRAM_MOVE_COUNT ? kind : (uint32_t)VRAM_MOVE_COUNT];
 }
 
 VRAM_API const char *vram_planner_name(uint32_t planner) {
 #define VRAM__X(id, text) text,
   static const char *const name[] = {VRAM_PLANNERS(VRAM__X) "?"};
 #undef VRAM__X
-  return name[planner < VRAM_PLANNER_COUNT ? planner : VRAM_PLANNER_COUNT];
+  return name[planner < VRAM_PLANNER_COUNT ? planner : (uint32_t)VRAM_PLANNER_COUNT];
 }
 
 /* An error's text from pieces. err may be NULL. */

@@ -25,7 +25,7 @@ typedef struct layer {
 } layer;
 
 typedef struct net {
-  layer layer[STAGES];
+  layer stack[STAGES];
   int label[BATCH];
   double loss;
 } net;
@@ -142,7 +142,7 @@ static void loss_backward(const layer *l, const int *label, const float *x, cons
 /* What vram_chain_run calls, and the plain loop, too. */
 static int forward(void *user, const vram_call *c) {
   net *t = (net *)user;
-  const layer *l = &t->layer[c->stage];
+  const layer *l = &t->stack[c->stage];
   const float *x = (const float *)c->in;
   if (l->kind == CONV)
     conv_forward(l, x, (float *)c->out);
@@ -157,7 +157,7 @@ static int forward(void *user, const vram_call *c) {
 
 static int backward(void *user, const vram_call *c) {
   const net *t = (const net *)user;
-  const layer *l = &t->layer[c->stage];
+  const layer *l = &t->stack[c->stage];
   const float *x = (const float *)c->in, *gy = (const float *)c->grad_out;
   if (l->kind == CONV)
     conv_backward(l, x, (const float *)c->out, gy, (float *)c->grad_in);
@@ -174,7 +174,7 @@ static int backward(void *user, const vram_call *c) {
 static void describe(const net *t, vram_chain *chain, vram_stage *stage, vram_way *way) {
   int i;
   for (i = 0; i < STAGES; i++) {
-    const layer *l = &t->layer[i];
+    const layer *l = &t->stack[i];
     const int edge = l->kind == POOL ? l->size / 2 : l->size;
     const uint64_t out = (uint64_t)(BATCH * l->out * edge * edge);
     stage[i].output_bytes = l->kind == LOSS ? 0 : out * sizeof(float);
@@ -248,9 +248,9 @@ static size_t build(net *t, float *weights, float *gradients) {
   size_t n = 0, k;
   int i, pooled = 0;
   for (i = 0; i < STAGES; i++) {
-    layer *l = &t->layer[i];
+    layer *l = &t->stack[i];
     l->kind = i == STAGES - 1 ? LOSS : i == 15 ? POOL : i == 14 || i == 26 ? DROPOUT : CONV;
-    l->in = i ? t->layer[i - 1].out : 1;
+    l->in = i ? t->stack[i - 1].out : 1;
     l->out = l->kind == CONV ? CHANNELS << pooled : l->in;
     l->size = SIZE >> pooled;
     pooled += l->kind == POOL;
