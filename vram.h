@@ -714,6 +714,8 @@
 #define vram_binding_events VRAM__JOIN(VRAM_NAMESPACE, vram_binding_events)
 #define vram_chain_hash VRAM__JOIN(VRAM_NAMESPACE, vram_chain_hash)
 #define vram_chain_key VRAM__JOIN(VRAM_NAMESPACE, vram_chain_key)
+#define vram_chain_cut VRAM__JOIN(VRAM_NAMESPACE, vram_chain_cut)
+#define vram_chain_cut_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_cut_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
 #define vram_move_name VRAM__JOIN(VRAM_NAMESPACE, vram_move_name)
@@ -738,6 +740,7 @@
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
 #define vram_drop VRAM__JOIN(VRAM_NAMESPACE, vram_drop)
+#define vram_node_flops VRAM__JOIN(VRAM_NAMESPACE, vram_node_flops)
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
 #define vram_out VRAM__JOIN(VRAM_NAMESPACE, vram_out)
 #define vram_output VRAM__JOIN(VRAM_NAMESPACE, vram_output)
@@ -1487,6 +1490,12 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
    most cap - 1 bytes and a zero byte go to `to`. Returns the bytes of the whole name; 0 for NULL.
  */
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
+
+/* Floating-point operations of a node's forward. Products (convolutions, matrix products,
+   attention, recurrent layers): two for each multiply-add, as torch.utils.flop_counter counts them.
+   Other nodes: one for each element that they give, views none. VRAM_OVERFLOW: more than 64 bits.
+ */
+VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
@@ -2653,6 +2662,21 @@ VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c);
 VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
                                           uint32_t nmove, void *scratch, uint64_t scratch_bytes,
                                           vram_schedule_count *count, vram_error *err);
+
+/* Cuts a model where one tensor that wants a gradient is alive: what PyTorch allocates in a
+   training step (o->train) with these options becomes the bytes of the stages, in blocks of 512
+   bytes, and vram_node_flops their costs, twice as much backward. What is computed once and used
+   everywhere is not what a cut waits for, but part of static_bytes: masks, tables, values with four
+   or more readers. So are parameters, gradients, optimizer state, inputs. A stage never begins with
+   an operation that writes to its input, nor ends with a view of it. max_stages: with more of them
+   neighbours that keep least become one; 0: 256. stage.first and .last are the nodes; the last
+   stage has the loss. The chain and all that it points to is in scratch.
+     VRAM_ERR_VALUE  no training step; options with checkpoints
+     what vram_step gives */
+VRAM_API uint64_t vram_chain_cut_bytes(const vram_graph *g, const vram_step_options *o);
+VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options *o,
+                                    uint32_t max_stages, void *scratch, uint64_t scratch_bytes,
+                                    vram_chain *c, vram_error *err);
 
 /* Stages from first to last, run without saving and computed again in backward. */
 typedef struct vram_span {
@@ -10255,8 +10279,34 @@ typedef struct vram__cats { /* bytes by category */
   uint64_t of[VRAM_CATEGORY_COUNT];
 } vram__cats;
 
+/* Where vram_chain_cut cuts, and what it finds between the cuts. */
+typedef struct vram__segment { /* a stage; [nstage - 1] is the rest */
+  const vram_node *first, *last;
+  const vram_value *value;      /* what crosses behind it, */
+  uint32_t id;                  /* on which storage, */
+  uint8_t bad;                  /* which was overwritten later */
+  uint64_t output, saved, gone; /* bytes; gone: of saved, before its own backward */
+  uint64_t forward_temp, plain_temp, backward_temp;
+} vram__segment;
+
+typedef struct vram__cuts {
+  vram__segment *cut;
+  uint32_t ncut, at;  /* the stage that runs */
+  uint32_t *stage_of; /* by node */
+  uint32_t *last;     /* by value: the node that uses it last */
+  uint8_t *side;      /* by value: 1: no cut waits for it */
+  uint32_t *held;     /* storages of those, so far */
+  uint32_t nheld;
+  uint8_t plain; /* no stage saves */
+  uint8_t phase;
+  uint32_t first_id, backward_id; /* of the stage's first allocation, of backward's */
+  uint64_t now, peak, workspace;
+  uint64_t side_bytes, autocast, autocast_peak, workspace_left, late;
+} vram__cuts;
+
 struct vram__s {
   const vram_graph *g;
+  vram__cuts *cuts;    /* of vram_chain_cut, or NULL */
   vram__t rnn_dropout; /* cuDNN's random numbers, one for the process */
   uint8_t rnn_reset;   /* made anew by the next call: the generator's state was set */
   const vram_step_options *o;
@@ -10485,6 +10535,99 @@ static inline void vram__tape_event(vram__run *run, vram_action a, const vram__s
   run->untold |= a == VRAM_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
+/* The stage that runs ends. */
+static void vram__cuts_close(vram__cuts *c) {
+  vram__segment *q = c->cut + c->at;
+  if (c->phase == VRAM_PHASE_FORWARD) {
+    const uint64_t kept = c->plain ? q->output : c->now;
+    const uint64_t temp = c->peak > kept ? c->peak - kept : 0;
+    c->workspace_left += c->workspace;
+    if (c->plain)
+      q->plain_temp = temp;
+    else
+      q->saved = c->now < q->output ? q->output : c->now, q->forward_temp = temp;
+  } else {
+    const uint64_t in = c->at ? q[-1].output : 0, model = q->saved + q->output + in;
+    q->backward_temp = c->peak > model ? c->peak - model : 0;
+    if (c->now > in)
+      c->late += c->now - in; /* gradients of side values */
+    c->workspace_left += c->workspace;
+  }
+  c->workspace = 0;
+}
+
+/* Counts an allocation or free of a plain step, or of a forward in which no stage saves. */
+static void vram__cuts_event(vram__s *s, int alloc, const vram__store *st) {
+  vram__cuts *c = s->cuts;
+  const uint64_t bytes = vram__blocks(st->bytes);
+  uint32_t stage = s->node ? c->stage_of[s->node->index] : c->at, i;
+  if (s->phase != VRAM_PHASE_FORWARD && (s->phase != VRAM_PHASE_BACKWARD || c->plain))
+    return;
+  if (s->phase != c->phase || stage != c->at) {
+    if (c->phase)
+      vram__cuts_close(c);
+    if (s->phase == VRAM_PHASE_BACKWARD && c->phase != s->phase)
+      c->backward_id = alloc ? st->id : (uint32_t)s->next_id;
+    c->phase = (uint8_t)s->phase;
+    c->at = stage;
+    c->now = 0;
+    c->first_id = alloc ? st->id : (uint32_t)s->next_id;
+    if (s->phase == VRAM_PHASE_BACKWARD)
+      c->now = c->cut[stage].saved - c->cut[stage].gone + c->cut[stage].output;
+    c->peak = c->now;
+  }
+  for (i = 0; i < c->nheld; i++)
+    if (c->held[i] == st->id)
+      return;
+  if (st->cat == VRAM_CATEGORY_AUTOCAST) {
+    c->autocast = alloc ? c->autocast + bytes : c->autocast - bytes;
+    if (c->autocast > c->autocast_peak)
+      c->autocast_peak = c->autocast;
+  } else if (st->cat == VRAM_CATEGORY_WORKSPACE) {
+    if (alloc)
+      c->workspace += bytes;
+    else if (c->workspace >= bytes)
+      c->workspace -= bytes;
+  } else if (alloc)
+    c->now += bytes;
+  else if (s->phase == VRAM_PHASE_FORWARD
+               ? st->id >= c->first_id
+               : st->id >= c->backward_id || !st->node || c->stage_of[st->node->index] == stage)
+    c->now -= bytes < c->now ? bytes : c->now;
+  else if (s->phase == VRAM_PHASE_BACKWARD && c->stage_of[st->node->index] < stage)
+    c->cut[c->stage_of[st->node->index]].gone += bytes;
+  if (c->now + c->workspace > c->peak)
+    c->peak = c->now + c->workspace;
+}
+
+/* Node n of the forward pass has run. */
+static void vram__cuts_node(vram__s *s, const vram_node *n) {
+  vram__cuts *c = s->cuts;
+  const uint32_t stage = c->stage_of[n->index];
+  vram__segment *q = c->cut + stage;
+  const vram__store *b;
+  uint32_t i, k;
+  for (i = 0; i < n->nout; i++) {
+    const vram_value *v = &n->out[i];
+    const vram__t *t = &s->obj[s->name_of[v->index]].t;
+    if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
+      continue;
+    b = s->top - (s->top - t->st)->base;
+    for (k = 0; k < c->nheld && c->held[k] != b->id;)
+      k++;
+    if (k < c->nheld || b->id == UINT32_MAX)
+      continue;
+    c->held[c->nheld++] = b->id;
+    c->side_bytes += vram__blocks(b->bytes);
+    c->now -= vram__blocks(b->bytes) < c->now ? vram__blocks(b->bytes) : c->now;
+  }
+  if (q->last != n || !q->value)
+    return;
+  b = s->top - (s->top - s->obj[s->name_of[q->value->index]].t.st)->base;
+  q->id = s->obj[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
+  q->output = q->id == UINT32_MAX ? 0 : vram__blocks(b->bytes);
+}
+
 static void vram__watch(vram__s *s, vram_action a, vram__store *st) {
   if (s->run && s->run->taping)
     vram__tape_event(s->run, a, st);
@@ -10497,6 +10640,8 @@ static void vram__watch(vram__s *s, vram_action a, vram__store *st) {
   }
   if (s->o->event)
     vram__emit_event(s, a, st);
+  if (s->cuts)
+    vram__cuts_event(s, a == VRAM_ALLOC, st);
   if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
     vram__live_set(s);
 }
@@ -20017,6 +20162,10 @@ static inline void vram__is_gradient(vram__s *s, vram__store *b) {
     vram__at_peak(s);
   if ((s->o->event || s->run) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__emit_gradient(s, b);
+  if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
+    const uint64_t bytes = vram__blocks(b->bytes);
+    s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
+  }
   s->cats.of[b->cat] -= b->bytes;
   b->cat = VRAM_CATEGORY_GRADIENTS;
   s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
@@ -20343,7 +20492,11 @@ static int vram__writes(const vram_node *n) {
 static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest, uint8_t saved) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+  uint32_t i;
   b->writes = newest + 1;
+  for (i = 0; s->cuts && s->phase == VRAM_PHASE_FORWARD && i < s->cuts->ncut; i++)
+    if (s->cuts->cut[i].value && s->cuts->cut[i].id == b->id && b->id != UINT32_MAX)
+      s->cuts->cut[i].bad = 1;
   if (saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
     s->stale = 1;
 }
@@ -20397,6 +20550,8 @@ static const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_n
     }
     if (report)
       vram__report_node(s, n);
+    if (s->cuts && s->phase == VRAM_PHASE_FORWARD)
+      vram__cuts_node(s, n);
     if (n->flags & VRAM_NODE_INNER)
       continue;
     for (i = 0; i < n->nin; i++)
@@ -20916,8 +21071,7 @@ static void vram__ranges(vram__s *s) {
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
-static void vram__last_uses(vram__s *s, uint32_t *last) {
-  const vram_graph *g = s->g;
+static void vram__last_uses(const vram_graph *g, uint32_t *last) {
   const vram_node *n;
   uint32_t i;
   for (i = 0; i < g->nvalue; i++)
@@ -20939,7 +21093,7 @@ static void vram__plan_ranges(vram__s *s) {
   uint32_t i, k, *last = s->name_of;
   if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
     return;
-  vram__last_uses(s, last);
+  vram__last_uses(s->g, last);
   if (s->o->checkpoint_segments && s->o->ncheckpoint)
     vram__no_step(s, VRAM_ERR_VALUE, NULL, "checkpointed segments and ranges exclude each other");
   else if (s->o->ncheckpoint)
@@ -21497,6 +21651,106 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   info->most = r->hi;
 }
 
+/* ---- vram_node_flops: torch/utils/flop_counter.py ---- */
+
+static uint64_t vram__weights_of(const vram_node *n, uint32_t from) { /* elements of matrices */
+  uint64_t all = 0;
+  uint32_t i;
+  for (i = from; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->d->ndim > 1)
+      all = vram__plus(all, n->param[i]->d->numel);
+  return all;
+}
+
+static uint64_t vram__attention_flops(const vram_dims *q, const vram_dims *k, const vram_dims *v) {
+  const uint64_t keys = (uint64_t)(k->ndim > 1 ? k->v[k->ndim - 2] : 1);
+  const uint64_t width = v->ndim ? (uint64_t)v->v[v->ndim - 1] : 1;
+  const uint64_t depth = q->ndim ? (uint64_t)q->v[q->ndim - 1] : 1;
+  const uint64_t rows = depth ? q->numel / depth : 0;
+  return vram__mul(vram__mul(2, vram__mul(rows, keys)), vram__plus(depth, width));
+}
+
+VRAM_API uint64_t vram_node_flops(const vram_node *n) {
+  const vram_dims *x = n->nin ? n->in[0]->d : NULL, *w = NULL, *y;
+  uint64_t flops, k;
+  uint32_t i, first;
+  if (n->op >= VRAM_OP_COUNT || !n->nout)
+    return 0;
+  y = n->out[0].d;
+  switch (n->op) {
+  case VRAM_OP_conv1d:
+  case VRAM_OP_conv2d:
+  case VRAM_OP_conv3d:
+  case VRAM_OP_conv_transpose1d:
+  case VRAM_OP_conv_transpose2d:
+  case VRAM_OP_conv_transpose3d: {
+    const vram_dims *over = n->op >= VRAM_OP_conv_transpose1d ? x : y;
+    w = n->nin > 1 ? n->in[1]->d : n->param[0]->d;
+    first = over->ndim + 2u - w->ndim; /* without a batch it has one axis less */
+    flops = vram__mul(2, w->numel);
+    for (i = 0; i < over->ndim; i++)
+      if (i + 1 != first)
+        flops = vram__mul(flops, (uint64_t)over->v[i]);
+    return flops;
+  }
+  case VRAM_OP_linear:
+    return vram__mul(2, vram__mul(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
+  case VRAM_OP_addmm:
+  case VRAM_OP_baddbmm:
+    x = n->in[1]->d;
+    return vram__mul(2, vram__mul(y->numel, (uint64_t)x->v[x->ndim - 1]));
+  case VRAM_OP_matmul:
+  case VRAM_OP_bmm:
+  case VRAM_OP_mm:
+  case VRAM_OP_grouped_mm:
+    return vram__mul(2, vram__mul(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
+  case VRAM_OP_einsum: {
+    vram__labels l;
+    const char *what;
+    if (n->nin < 2 || !vram__label_all(&l, n, &what))
+      return y->numel;
+    for (flops = vram__mul(2, n->nin - 1), i = 0; i < l.n; i++)
+      flops = vram__mul(flops, (uint64_t)l.size[i]);
+    return flops;
+  }
+  case VRAM_OP_bilinear:
+    return vram__mul(vram__mul(2, y->numel),
+                     n->param[0]->d->numel /
+                         (uint64_t)(n->param[0]->d->v[0] ? n->param[0]->d->v[0] : 1));
+  case VRAM_OP_scaled_dot_product_attention:
+    return vram__attention_flops(x, n->in[1]->d, n->in[2]->d);
+  case VRAM_OP_multi_head_attention:
+    k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
+    flops = vram__mul(vram__mul(2, x->numel / k), vram__weights_of(n, 0));
+    return vram__plus(flops, vram__attention_flops(x, n->in[1]->d, n->in[2]->d));
+  case VRAM_OP_lstm:
+  case VRAM_OP_gru:
+  case VRAM_OP_rnn:
+  case VRAM_OP_lstm_cell:
+  case VRAM_OP_gru_cell:
+  case VRAM_OP_rnn_cell:
+    k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
+    return vram__mul(vram__mul(2, x->numel / k), vram__weights_of(n, 0));
+  case VRAM_OP_moe: {
+    const uint64_t experts = (uint64_t)VRAM__INT(n, num_experts, 1);
+    k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
+    flops = vram__weights_of(n, 0);
+    for (i = 0; i < n->nparam; i++) { /* of the experts' stacked weights top_k are used */
+      const vram_dims *d = n->param[i] ? n->param[i]->d : NULL;
+      if (d && d->ndim == 3 && experts)
+        flops -= d->numel - d->numel / experts * (uint64_t)VRAM__INT(n, top_k, 1);
+    }
+    return vram__mul(vram__mul(2, x->numel / k), flops);
+  }
+  default:
+    break;
+  }
+  if (n->op == VRAM_OP_parameter || n->op == VRAM_OP_buffer ||
+      (n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_detach)) /* views */
+    return 0;
+  return y->numel;
+}
+
 /* ---- vram_ranges ---- */
 
 /* Is n, the first node of its line, the one that name[..len] means? Rounds stand behind the name,
@@ -21821,6 +22075,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   uint32_t i;
   vram_live *live = s->live;
   vram__run *run = s->run;
+  vram__cuts *cuts = s->cuts;
   uint32_t live_cap = s->live_cap;
   uint64_t stop_at = s->stop_at, before_blocks, before_upper;
   vram__cats before;
@@ -21830,6 +22085,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->live_cap = live_cap;
   s->stop_at = stop_at;
   s->run = run;
+  s->cuts = cuts;
   s->g = g;
   s->o = o;
   s->r = report;
@@ -21845,7 +22101,7 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->cap -= sizeof *s->top;
   s->top = (vram__store *)(void *)(s->mem + s->cap);
   vram__zero(s->top, sizeof *s->top);
-  s->watched = o->event || stop_at || run;
+  s->watched = o->event || stop_at || run || cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
@@ -22231,6 +22487,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.live_cap = 0;
   s.stop_at = 0;
   s.run = NULL;
+  s.cuts = NULL;
   s.problem_node = NULL;
   s.problem = vram__misuse(g, o, &r);
   if (s.problem)
@@ -22271,6 +22528,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.nodes = NULL;
   silent.replay = NULL;
   s.run = NULL;
+  s.cuts = NULL;
   if (vram__misuse(g, &silent, &r))
     return r;
   s.live = list;
@@ -25529,6 +25787,306 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
   vram__chain_number(err, k);
   vram__chain_say(err, ": no nest of calls of torch.utils.checkpoint");
   return VRAM_ERR_UNSUPPORTED;
+}
+
+/* ---- a chain cut from a graph ---- */
+
+#define VRAM__STAGES 256 /* of a chain, if nothing else is asked for */
+
+/* Bytes in front of a step's scratch. */
+static uint64_t vram__cuts_bytes(const vram_graph *g) {
+  const uint64_t node = sizeof(vram__segment) + sizeof(uint32_t) + sizeof(vram_range) +
+                        sizeof(vram_stage) + sizeof(vram_way) + 16;
+  const uint64_t names = g->nnode < VRAM_MAX_STAGES ? g->nnode + UINT64_C(1) : VRAM_MAX_STAGES;
+  const uint64_t value = 2 * sizeof(uint32_t) + 1;
+  return vram__plus(
+      vram__plus(vram__mul(g->nnode + UINT64_C(1), node), vram__mul(g->nvalue, value)),
+      256 + names * 2 * VRAM_MAX_NAME);
+}
+
+VRAM_API uint64_t vram_chain_cut_bytes(const vram_graph *g, const vram_step_options *o) {
+  vram_step_options with;
+  uint64_t step = vram_step_bytes(g, o);
+  if (o) { /* every stage is a checkpointed range in one of the steps */
+    with = *o;
+    with.replay = NULL;
+    with.checkpoint = NULL;
+    with.ncheckpoint = g->nnode;
+    step = vram__plus(step, vram_step_bytes(g, &with));
+  }
+  return vram__plus(vram__cuts_bytes(g), step);
+}
+
+/* Which values no cut waits for: those without a gradient, and those with many readers. */
+static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
+  const vram_node *n;
+  const char *line;
+  uint32_t i, k;
+  for (i = 0; i < g->nvalue; i++)
+    c->held[i] = 0, c->side[i] = 0;
+  for (n = g->first; n; n = n->next) {
+    int grad = 0;
+    for (i = 0; i < n->nparam; i++)
+      grad |= n->param[i] && n->param[i]->kind == VRAM__PARAM;
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      const vram_value *v = n->in[i];
+      grad |= v->node ? !(c->side[v->index] & 1) : (v->flags & VRAM__GRAD) != 0;
+    }
+    if (n->op == VRAM_OP_detach)
+      grad = 0;
+    for (i = 0; i < n->nout; i++)
+      c->side[n->out[i].index] = !grad || vram__kind_rank(n->out[i].dtype) < 2;
+  }
+  for (n = g->first, line = NULL; n; n = n->next) { /* held: readers, by lines */
+    for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+      for (k = 0; k < i && n->in[k] != n->in[i];)
+        k++;
+      c->held[n->in[i]->index] += k == i && n->name != line;
+    }
+    line = n->name;
+  }
+  for (i = 0; i < g->nvalue; i++)
+    c->side[i] |= c->held[i] >= 4;
+}
+
+/* Every place between lines where one value crosses that is no side value. */
+static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
+  const vram_node *n, *from, *end;
+  const vram_value *one = NULL;
+  const char *loss = g->root->node ? g->root->node->name : NULL;
+  uint32_t i, j, live = 0;
+  uint64_t sum = 0; /* of the indices of those that live */
+  c->ncut = 0;
+  for (from = n = g->first; n; n = end->next) {
+    end = vram__line_end_of(n);
+    if (n->name == loss)
+      break;
+    if (n->op == VRAM__OP_drop)
+      continue;
+    for (; n != end->next; n = n->next) {
+      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+        const vram_value *v = n->in[i];
+        for (j = 0; j < i && n->in[j] != v;)
+          j++;
+        if (j == i && v->node && !c->side[v->index] && !vram__captured(v) &&
+            c->last[v->index] == n->index)
+          live--, sum -= v->index;
+      }
+      for (i = 0; i < n->nout; i++)
+        if (!vram__captured(&n->out[i]) && !c->side[n->out[i].index] &&
+            c->last[n->out[i].index] > n->index) {
+          live++, sum += n->out[i].index;
+          one = &n->out[i];
+        }
+    }
+    if (live != 1)
+      continue;
+    while (one->index != sum) { /* the one that is left was made before */
+      const vram_node *m = one->node;
+      for (i = 0; i < m->nout && m->out[i].index != sum;)
+        i++;
+      if (i < m->nout)
+        one = &m->out[i];
+      else if (m->prev) {
+        while (m->prev && !m->prev->nout)
+          m = m->prev;
+        if (!m->prev)
+          break;
+        one = &m->prev->out[0];
+      } else
+        break;
+    }
+    if (one->index != sum || c->last[one->index] == UINT32_MAX)
+      continue;
+    while (end->next && end->next->op == VRAM__OP_drop) /* what goes here goes with the stage */
+      end = vram__line_end_of(end->next);
+    c->cut[c->ncut].first = from;
+    c->cut[c->ncut].last = end;
+    c->cut[c->ncut++].value = one;
+    from = end->next;
+  }
+  c->cut[c->ncut].first = from;
+  c->cut[c->ncut].value = NULL;
+  for (n = from; n->next;)
+    n = n->next;
+  c->cut[c->ncut++].last = n;
+}
+
+/* Stage i goes to the next one. */
+static void vram__cuts_join(vram__cuts *c, uint32_t i) {
+  c->cut[i + 1].first = c->cut[i].first;
+  for (; i + 1 < c->ncut; i++)
+    c->cut[i] = c->cut[i + 1];
+  c->ncut--;
+}
+
+/* Plays a step, and counts what happens in its stages. */
+static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options *o, vram__cuts *c,
+                                   void *scratch, uint64_t bytes, vram_report *r, vram__s *s) {
+  const vram_node *n = g->first;
+  vram_result result;
+  uint32_t i;
+  for (i = 0; i < c->ncut; i++) {
+    for (; n && n->index <= c->cut[i].last->index; n = n->next)
+      c->stage_of[n->index] = i;
+    c->cut[i].gone = 0;
+    c->cut[i].bad = 0;
+    c->cut[i].id = UINT32_MAX;
+  }
+  c->plain = o->ncheckpoint != 0;
+  c->at = c->nheld = 0;
+  c->phase = 0;
+  c->now = c->peak = c->workspace = 0;
+  c->side_bytes = c->autocast = c->autocast_peak = c->workspace_left = c->late = 0;
+  s->live = NULL;
+  s->live_cap = 0;
+  s->stop_at = 0;
+  s->run = NULL;
+  s->cuts = c;
+  s->problem_node = NULL;
+  s->problem = vram__misuse(g, o, &result);
+  if (s->problem)
+    return result;
+  /* which leaves get a gradient is known beforehand: only the step itself is counted */
+  result = vram__run_step(g, o, scratch, bytes, r, s, 0);
+  if (c->phase)
+    vram__cuts_close(c);
+  return result;
+}
+
+/* "first..last", at most 2 * VRAM_MAX_NAME bytes with the zero at the end. */
+static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, char *to) {
+  const uint32_t most = VRAM_MAX_NAME - 1;
+  uint32_t n = vram_node_name(first, to, most), more;
+  n = n < most ? n : most - 1;
+  if (first->name == last->name && first->round == last->round)
+    return n + 1;
+  to[n] = to[n + 1] = '.';
+  more = vram_node_name(last, to + n + 2, most);
+  return n + 2 + (more < most ? more : most - 1) + 1;
+}
+
+VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options *o,
+                                    uint32_t max_stages, void *scratch, uint64_t scratch_bytes,
+                                    vram_chain *chain, vram_error *err) {
+  vram_step_options step;
+  vram__cuts c;
+  vram__s s;
+  vram_report r;
+  vram_range *range;
+  vram_stage *stage;
+  vram_way *way;
+  vram_result result;
+  char *name;
+  uint8_t *mem;
+  uint64_t used = 0, cap, all = 0, fixed;
+  uint32_t i, k, names;
+  vram__zero(chain, sizeof *chain);
+  if (!o || !o->train || o->checkpoint_segments || o->ncheckpoint)
+    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+                             "a chain is cut from a training step without checkpoints");
+  if (!g->root || !g->first)
+    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a model without a loss");
+  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(g))
+    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+  cap = (scratch_bytes - 8) & ~(uint64_t)7;
+  vram__zero(&c, sizeof c);
+  c.cut = (vram__segment *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
+  stage = (vram_stage *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *stage);
+  way = (vram_way *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *way);
+  range = (vram_range *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *range);
+  c.stage_of = (uint32_t *)vram__bump(mem, &used, cap, g->nnode * (uint64_t)sizeof *c.stage_of);
+  c.last = (uint32_t *)vram__bump(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.last);
+  c.held = (uint32_t *)vram__bump(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.held);
+  c.side = (uint8_t *)vram__bump(mem, &used, cap, g->nvalue);
+  names = g->nnode < VRAM_MAX_STAGES ? g->nnode + 1 : VRAM_MAX_STAGES;
+  name = (char *)vram__bump(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
+  if (!name)
+    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+  vram__zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
+  step = *o;
+  step.event = NULL;
+  step.nodes = NULL;
+  step.replay = NULL;
+  step.accumulate = 0;
+  vram__last_uses(g, c.last);
+  vram__cuts_sides(g, &c);
+  vram__cuts_find(g, &c);
+  if (!max_stages || max_stages > VRAM_MAX_STAGES)
+    max_stages = max_stages ? VRAM_MAX_STAGES : VRAM__STAGES;
+  for (;;) {
+    const uint32_t before = c.ncut;
+    result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
+    if (result)
+      break;
+    for (i = 0; i + 1 < c.ncut;) /* no cut between a tensor and a view of it, or who writes to it */
+      if (c.cut[i].bad || c.cut[i].id == UINT32_MAX || (i && c.cut[i].id == c.cut[i - 1].id))
+        vram__cuts_join(&c, i);
+      else
+        i++;
+    while (c.ncut > max_stages) {
+      uint64_t least = UINT64_MAX;
+      for (i = k = 0; i + 1 < c.ncut; i++)
+        if (c.cut[i].saved + c.cut[i + 1].saved < least)
+          least = c.cut[i].saved + c.cut[i + 1].saved, k = i;
+      c.cut[k + 1].saved = least;
+      vram__cuts_join(&c, k);
+    }
+    if (c.ncut == before)
+      break;
+  }
+  fixed = c.side_bytes + c.autocast_peak + c.workspace_left + c.late;
+  for (i = 0; !result && i < VRAM_CATEGORY_COUNT; i++) {
+    uint64_t bytes = r.before_category_bytes[i];
+    if (i == VRAM_CATEGORY_GRADIENTS && bytes < r.gradients_bytes)
+      bytes = r.gradients_bytes;
+    fixed = vram__plus(fixed, bytes);
+  }
+  if (!result && c.ncut > 1) {
+    for (i = 0; i + 1 < c.ncut; i++)
+      range[i].first = c.cut[i].first, range[i].last = c.cut[i].last;
+    step.checkpoint = range;
+    step.ncheckpoint = c.ncut - 1;
+    step.reentrant = 0;
+    result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
+  }
+  if (result) {
+    vram__chain_error(err, result, s.problem_node ? s.problem_node->line : 0,
+                      s.problem ? s.problem : vram_result_text(result));
+    return result;
+  }
+  for (i = 0; i < c.ncut; i++) {
+    const vram__segment *q = c.cut + i;
+    const vram_node *n;
+    uint64_t flops = 0;
+    for (n = q->first; n != q->last->next; n = n->next)
+      flops = vram__plus(flops, vram_node_flops(n));
+    all = vram__plus(all, flops);
+    way[i].saved_bytes = q->saved;
+    way[i].forward_temp_bytes = q->forward_temp;
+    way[i].backward_temp_bytes = q->backward_temp;
+    way[i].forward_cost = flops;
+    way[i].backward_cost = vram__mul(2, flops);
+    vram__zero(stage + i, sizeof *stage);
+    stage[i].output_bytes = i + 1 < c.ncut ? q->output : 0;
+    stage[i].forward_cost = flops;
+    stage[i].forward_temp_bytes = i + 1 < c.ncut ? q->plain_temp : q->forward_temp;
+    stage[i].way = way + i;
+    stage[i].nway = 1;
+    stage[i].first = q->first, stage[i].last = q->last;
+    stage[i].name = name;
+    name += vram__stage_name(q->first, q->last, name);
+  }
+  if (all > VRAM_MAX_BYTES / 4)
+    return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
+  chain->stage = stage;
+  chain->nstage = c.ncut;
+  chain->static_bytes = fixed;
+  chain->align = 512;
+  if (err)
+    vram__zero(err, sizeof *err);
+  return VRAM_OK;
 }
 
 /* >>runner (Implementation) --------------------------------------------------------------------
