@@ -106,7 +106,7 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h 
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 $(B)/test_tool: tools/vram.c $(TOOL) tools/preload.h vram_cuda.h build/models.h
 LIBS_test_tool = $(LIBDL)
-FLAGS_test_tool = -O0 -Ibuild -Wno-unused-function # it holds another vram.h
+FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
 	@$(RUN) $< $(ARGS_$*) >$@ 2>&1; status=$$?; \
