@@ -24532,6 +24532,7 @@ static uint64_t vram__transfer(const vram_chain *c, uint64_t bytes) {
 }
 
 static uint64_t vram__larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t vram__smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t vram__less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 static vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
@@ -24836,11 +24837,12 @@ typedef struct vram__planning {
   int32_t *dear, *x_dear, *saved_dear; /* the same in cost_unit */
   int32_t *sum;                        /* of forwards before stage i that save nothing */
   uint64_t rows, blocks;
-  uint64_t *low;  /* by row: least bytes of room that are enough, */
-  uint32_t *high; /* slots of room beyond which more is of no use, */
-  uint32_t *gate; /* slots of room for forwards of s to t that save nothing */
-  int32_t *cell;  /* [block][row][VRAM__BLOCK]: cost beyond the cheapest + sum[s] */
-  int32_t *panel; /* [stage][VRAM__BLOCK] */
+  uint64_t *low;   /* by row: least bytes of room that are enough, */
+  uint32_t *high;  /* slots of room beyond which more is of no use, */
+  uint32_t *least; /* low in whole slots, */
+  uint32_t *gate;  /* slots of room for forwards of s to t that save nothing */
+  int32_t *cell;   /* [block][row][VRAM__BLOCK]: cost beyond the cheapest + sum[s] */
+  int32_t *panel;  /* [stage][VRAM__BLOCK] */
   vram__todo *todo;
   vram_move *move, *best;
   uint32_t nmove;
@@ -24956,6 +24958,7 @@ static uint64_t vram__lay_table(vram__planning *p, uint8_t *mem) {
   p->low = (uint64_t *)vram__lay(mem, &used, p->rows, 8);
   p->high = (uint32_t *)vram__lay(mem, &used, p->rows, 4);
   p->gate = (uint32_t *)vram__lay(mem, &used, p->rows, 4);
+  p->least = (uint32_t *)vram__lay(mem, &used, p->rows, 4);
   p->panel = (int32_t *)vram__lay(mem, &used, n + 1, VRAM__BLOCK * 4);
   p->cell = (int32_t *)vram__lay(mem, &used, vram__mul(p->rows, p->blocks), VRAM__BLOCK * 4);
   return used;
@@ -25088,7 +25091,7 @@ static void vram__least_rooms(vram__planning *p) {
         const uint64_t stays = p->offload ? z->x[s + 1] : z->keep[k];
         const uint64_t need =
             vram__larger(vram__larger(y + z->fore[k], z->back[k]), s < t ? stays + rest : 0);
-        least = need < least ? need : least;
+        least = vram__smaller(least, need);
       }
       for (j = s + 1; j < end; j++) {
         const uint64_t back = p->offload ? z->x[s] : 0;
@@ -25096,7 +25099,7 @@ static void vram__least_rooms(vram__planning *p) {
         const uint64_t need = vram__larger(
             vram__larger(vram__larger(y + z->head[s], vram__less(y + hop, back)), after),
             p->low[vram__row(p, s, j - 1)]);
-        least = need < least ? need : least;
+        least = vram__smaller(least, need);
         hop = vram__larger(hop, z->hop[j]);
       }
       p->low[vram__row(p, s, t)] = least;
@@ -25115,12 +25118,13 @@ static void vram__rooms_in_slots(vram__planning *p) {
         if (!p->dear[k]) {
           const uint64_t need = vram__larger(vram__larger(z->x[t + 1] + z->fore[k], z->back[k]),
                                              s < t ? z->keep[k] + rest : 0);
-          high = need < high ? need : high;
+          high = vram__smaller(high, need);
         }
       p->high[row] = (uint32_t)high;
+      p->least[row] = (uint32_t)vram__smaller(p->low[row] / p->unit, UINT32_MAX);
       if (!p->stages && s < t)
         gate = vram__larger(p->gate[row - 1], z->hop[t]);
-      p->gate[row] = (uint32_t)(gate < UINT32_MAX ? gate : UINT32_MAX);
+      p->gate[row] = (uint32_t)vram__smaller(gate, UINT32_MAX);
     }
 }
 
@@ -25136,11 +25140,102 @@ static int32_t vram__plan_cell(const vram__planning *p, uint64_t row, int64_t m)
       ->cell[((uint64_t)m / VRAM__BLOCK * p->rows + row) * VRAM__BLOCK + (uint64_t)m % VRAM__BLOCK];
 }
 
-/* A block of a row that begins anywhere. */
-static void vram__shifted(const vram__planning *p, uint64_t row, int64_t from, int32_t *to) {
-  uint32_t k;
-  for (k = 0; k < VRAM__BLOCK; k++)
-    to[k] = vram__plan_cell(p, row, from + (int64_t)k);
+/* VRAM__BLOCK cells of a row that begin anywhere: where they are, or copied to `two`. */
+static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int64_t from,
+                                      int32_t *two) {
+  const uint64_t next = p->rows * VRAM__BLOCK;
+  const int32_t *cell = p->cell + row * VRAM__BLOCK;
+  const int64_t last = (int64_t)p->blocks * VRAM__BLOCK;
+  uint32_t i, at;
+  if (from >= 0 && from % VRAM__BLOCK == 0 && from < last)
+    return cell + (uint64_t)from / VRAM__BLOCK * next;
+  if (from >= 0 && from + VRAM__BLOCK <= last) {
+    cell += (uint64_t)from / VRAM__BLOCK * next;
+    at = (uint32_t)((uint64_t)from % VRAM__BLOCK);
+    for (i = 0; i < VRAM__BLOCK; i++)
+      two[i] = cell[i];
+    for (i = 0; i < VRAM__BLOCK; i++)
+      two[VRAM__BLOCK + i] = cell[next + i];
+    return two + at;
+  }
+  for (i = 0; i < VRAM__BLOCK; i++)
+    two[i] = vram__plan_cell(p, row, from + (int64_t)i);
+  return two;
+}
+
+static void vram__fill(int32_t *cell, int32_t v) {
+  uint32_t i;
+  for (i = 0; i < VRAM__BLOCK; i++)
+    cell[i] = v;
+}
+
+/* cell = min(cell, v + more) from the room `least` on. */
+static void vram__lower(int32_t *cell, const int32_t *v, int32_t more, int64_t least) {
+  uint32_t i;
+  if (least >= VRAM__BLOCK)
+    return;
+  for (i = least > 0 ? (uint32_t)least : 0; i < VRAM__BLOCK; i++) {
+    const int32_t cost = v[i] + more;
+    cell[i] = cost < cell[i] ? cost : cell[i];
+  }
+}
+
+/* best = min(best, a + b) for `count` blocks: nearly all of the time goes here. */
+static void vram__least_sums(int32_t *best, const int32_t *a, const int32_t *b, uint32_t count) {
+  int32_t v[VRAM__BLOCK];
+  uint32_t i;
+  for (i = 0; i < VRAM__BLOCK; i++)
+    v[i] = best[i];
+  for (; count; count--, a += VRAM__BLOCK, b += VRAM__BLOCK)
+    for (i = 0; i < VRAM__BLOCK; i++) {
+      const int32_t sum = a[i] + b[i];
+      v[i] = sum < v[i] ? sum : v[i];
+    }
+  for (i = 0; i < VRAM__BLOCK; i++)
+    best[i] = v[i];
+}
+
+static int32_t vram__dearest(const int32_t *v) {
+  int32_t most = v[0];
+  uint32_t i;
+  for (i = 1; i < VRAM__BLOCK; i++)
+    most = v[i] > most ? v[i] : most;
+  return most;
+}
+
+/* Handing the output on to stage j: all of j at once, from the panel. */
+static void vram__table_leaves(vram__planning *p, uint32_t s, uint32_t t, uint64_t block,
+                               int32_t *cell) {
+  const uint64_t row = vram__row(p, s, s);
+  const int32_t *left = p->cell + (block * p->rows + row) * VRAM__BLOCK;
+  const uint32_t *gate = p->gate + row;
+  const int64_t from = (int64_t)(block * VRAM__BLOCK) - (int64_t)p->slot.x[t + 1];
+  const int32_t base = p->sum[s];
+  int32_t best[VRAM__BLOCK];
+  uint32_t j, high = t - s, open = 0, i;
+  while (open < high) { /* forwards that this much room is enough for */
+    const uint32_t middle = open + (high - open) / 2;
+    if ((int64_t)gate[middle] <= from)
+      open = middle + 1;
+    else
+      high = middle;
+  }
+  for (i = 0; i < VRAM__BLOCK; i++)
+    best[i] = cell[i] + base;
+  for (j = 0; j < open; j += 8) {
+    /* to hand on to a later stage costs at least the forwards up to there */
+    if (vram__dearest(best) <= p->sum[s + 1 + j] + base)
+      break;
+    vram__least_sums(best, p->panel + (s + 1 + j) * VRAM__BLOCK, left + j * VRAM__BLOCK,
+                     open - j < 8 ? open - j : 8);
+  }
+  for (j = open; j < t - s && (int64_t)gate[j] < from + VRAM__BLOCK; j++) {
+    const int32_t *a = p->panel + (s + 1 + j) * VRAM__BLOCK, *b = left + j * VRAM__BLOCK;
+    for (i = (uint32_t)((int64_t)gate[j] - from); i < VRAM__BLOCK; i++)
+      best[i] = a[i] + b[i] < best[i] ? a[i] + b[i] : best[i];
+  }
+  for (i = 0; i < VRAM__BLOCK; i++)
+    cell[i] = best[i] - base;
 }
 
 static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_t block) {
@@ -25149,62 +25244,74 @@ static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_
   const int64_t from = (int64_t)(block * VRAM__BLOCK), y = (int64_t)z->x[t + 1];
   int32_t *cell = p->cell + (block * p->rows + row) * VRAM__BLOCK;
   const int32_t base = p->sum[s];
-  int32_t v[VRAM__BLOCK], w[VRAM__BLOCK];
+  int32_t two[2 * VRAM__BLOCK], sums[VRAM__BLOCK];
   const uint32_t end = vram__j_end(p, s, t);
   uint32_t i, j, k;
-  for (i = 0; i < VRAM__BLOCK; i++)
-    cell[i] = VRAM__NEVER;
+  int away;
+  if (from >= p->high[row]) {
+    vram__fill(cell, base);
+    return;
+  }
+  vram__fill(cell, VRAM__NEVER);
+  if ((block + 1) * VRAM__BLOCK <= p->least[row])
+    return;
   for (k = p->first[s]; k < p->first[s + 1]; k++) {
-    const int64_t least = (int64_t)vram__larger((uint64_t)y + z->fore[k], z->back[k]);
-    int away;
+    const int64_t least = (int64_t)vram__larger((uint64_t)y + z->fore[k], z->back[k]) - from;
     for (away = 0; away <= p->offload; away++) {
       const int32_t dear = p->dear[k] + (away ? p->saved_dear[k] : 0) + base;
       const int64_t stays = (int64_t)(away ? z->x[s + 1] : z->keep[k]);
-      if (s < t)
-        vram__shifted(p, vram__row(p, s + 1, t), from - stays, v);
-      for (i = 0; i < VRAM__BLOCK; i++)
-        if (from + (int64_t)i >= least) {
-          const int32_t cost = dear + (s < t ? v[i] - p->sum[s + 1] : 0);
-          cell[i] = cost < cell[i] ? cost : cell[i];
-        }
+      if (s < t && least < VRAM__BLOCK && from + VRAM__BLOCK > stays)
+        vram__lower(cell, vram__row_cells(p, vram__row(p, s + 1, t), from - stays, two),
+                    dear - p->sum[s + 1], least);
+      else if (s == t) {
+        vram__fill(two, 0);
+        vram__lower(cell, two, dear, least);
+      }
     }
   }
-  for (j = s + 1; j < end; j++) {
-    const uint64_t left = vram__row(p, s, j - 1), right = vram__row(p, j, t);
-    int away;
-    for (away = 0; away <= p->offload; away++) {
-      const int64_t back = away ? (int64_t)z->gives[s] : 0;
-      const int64_t least =
-          y + (away ? (int64_t)vram__larger(z->head[s], vram__less(p->gate[left], (uint64_t)back))
-                    : (int64_t)p->gate[left]);
-      vram__shifted(p, left, from, v);
-      vram__shifted(p, right, from - (int64_t)z->x[j] + back, w);
-      for (i = 0; i < VRAM__BLOCK; i++)
-        if (from + (int64_t)i >= least) {
-          const int32_t cost = v[i] + w[i] - base + (away ? p->x_dear[s] : 0);
-          cell[i] = cost < cell[i] ? cost : cell[i];
-        }
-    }
-  }
+  if (!p->stages && !p->offload && s < t)
+    vram__table_leaves(p, s, t, block, cell);
+  else
+    for (j = s + 1; j < end; j++)
+      for (away = 0; away <= p->offload; away++) {
+        const uint64_t left = vram__row(p, s, j - 1);
+        const uint64_t back = away ? z->gives[s] : 0;
+        const uint64_t gate =
+            away ? vram__larger(z->head[s], vram__less(p->gate[left], back)) : p->gate[left];
+        const int32_t *v =
+            vram__row_cells(p, vram__row(p, j, t), from - (int64_t)z->x[j] + (int64_t)back, two);
+        const int32_t *mine = p->cell + (block * p->rows + left) * VRAM__BLOCK;
+        for (i = 0; i < VRAM__BLOCK; i++)
+          sums[i] = v[i] + mine[i];
+        vram__lower(cell, sums, (away ? p->x_dear[s] : 0) - base, y + (int64_t)gate - from);
+      }
   for (i = 0; i < VRAM__BLOCK; i++)
-    if (cell[i] >= VRAM__DEAR)
-      cell[i] = VRAM__NEVER;
+    cell[i] = cell[i] < VRAM__DEAR ? cell[i] : VRAM__NEVER;
 }
 
 static void vram__table(vram__planning *p, uint64_t blocks) {
   uint64_t b;
-  uint32_t s, t;
+  uint32_t s, t, i;
   if (p->offload) { /* what is on the host leaves more room to the stages after */
     for (t = 0; t < p->n; t++)
-      for (s = t + 1; s-- > vram__lowest_s(p, t);)
+      for (s = t + 1; s-- > 0;)
         for (b = 0; b < blocks; b++)
           vram__table_block(p, s, t, b);
     return;
   }
   for (b = 0; b < blocks; b++)
     for (t = 0; t < p->n; t++)
-      for (s = t + 1; s-- > vram__lowest_s(p, t);)
+      for (s = t + 1; s-- > vram__lowest_s(p, t);) {
+        int32_t two[2 * VRAM__BLOCK];
+        const int32_t *v;
         vram__table_block(p, s, t, b);
+        if (p->stages)
+          continue;
+        v = vram__row_cells(p, vram__row(p, s, t),
+                            (int64_t)(b * VRAM__BLOCK) - (int64_t)p->slot.x[s], two);
+        for (i = 0; i < VRAM__BLOCK; i++)
+          p->panel[s * VRAM__BLOCK + i] = v[i];
+      }
 }
 
 /* ---- from the table to moves */
