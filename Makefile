@@ -54,7 +54,7 @@ help:
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples render \
-  replay diff watch pool cuda ledger writer \
+  replay diff watch pool cuda ledger writer schedule \
   preload coverage
 TEST_ALL = $(TEST) units-valgrind
 
@@ -94,6 +94,7 @@ ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
+ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small.txt revolve_binomial.csv)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 
@@ -101,7 +102,7 @@ units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c vram.h
 	@mkdir -p $(B)
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
-$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h $(B)/impl.o
+$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 $(B)/test_tool: tools/vram.c $(TOOL) tools/preload.h vram_cuda.h build/models.h

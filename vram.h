@@ -25297,17 +25297,17 @@ static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_
     cell[i] = cell[i] < VRAM__DEAR ? cell[i] : VRAM__NEVER;
 }
 
-static void vram__table(vram__planning *p, uint64_t blocks) {
+static void vram__table(vram__planning *p) {
   uint64_t b;
   uint32_t s, t, i;
   if (p->offload) { /* what is on the host leaves more room to the stages after */
     for (t = 0; t < p->n; t++)
       for (s = t + 1; s-- > 0;)
-        for (b = 0; b < blocks; b++)
+        for (b = 0; b < p->blocks; b++)
           vram__table_block(p, s, t, b);
     return;
   }
-  for (b = 0; b < blocks; b++)
+  for (b = 0; b < p->blocks; b++)
     for (t = 0; t < p->n; t++)
       for (s = t + 1; s-- > vram__lowest_s(p, t);) {
         int32_t two[2 * VRAM__BLOCK];
@@ -25616,7 +25616,8 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
     room = m;
   if (room > p->high[top])
     room = p->high[top];
-  vram__table(p, room / VRAM__BLOCK + 1);
+  p->blocks = room / VRAM__BLOCK + 1; /* no more are needed */
+  vram__table(p);
   for (m = room + 1; m-- > 0;) {
     const int32_t v = vram__plan_cell(p, top, (int64_t)m);
     if (v == VRAM__NEVER ||
