@@ -93,8 +93,10 @@ static void random_chain(chain *h, uint32_t n, uint64_t size, int ways) {
   uint32_t i;
   chain_begin(h, n, 1 + chain_random(size));
   for (i = 0; i < n; i++) {
-    chain_stage(h, i, 1 + chain_random(size), chain_random(2 * size), chain_random(size / 2 + 1),
-                chain_random(size / 2 + 1), chain_random(9), chain_random(9));
+    const uint64_t out = 1 + chain_random(size), more = chain_random(2 * size);
+    const uint64_t fore = chain_random(size / 2 + 1), back = chain_random(size / 2 + 1);
+    const uint64_t cost = chain_random(9);
+    chain_stage(h, i, out, more, fore, back, cost, chain_random(9));
     if (ways && chain_random(2)) {
       vram_way *w = h->way[i] + 1;
       *w = h->way[i][0];
@@ -266,15 +268,18 @@ static void test_revolve(const char *path) {
 
 static void large_chain(chain *h, uint32_t n, int uniform) {
   uint32_t i;
-  uint64_t out = 1000 + chain_random(900000000), more = chain_random(4 * out);
+  uint64_t out = 1000 + chain_random(900000000), more = chain_random(4 * out), fore, back, cost;
   chain_begin(h, n, out);
   for (i = 0; i < n; i++) {
     if (!uniform) {
       out = 1000 + chain_random(900000000);
       more = chain_random(4 * out);
     }
-    chain_stage(h, i, out, more, chain_random(out / 2), chain_random(out / 2),
-                uniform ? 12345678 : 1000 + chain_random(UINT64_C(1) << 40), chain_random(1 << 30));
+    fore = chain_random(out / 2); /* each in a line of its own: arguments have no order */
+    back = chain_random(out / 2);
+    cost = chain_random(UINT64_C(1) << 40);
+    chain_stage(h, i, out, more, fore, back, uniform ? 12345678 : 1000 + cost,
+                chain_random(1 << 30));
   }
   h->c.align = 512;
 }
@@ -702,10 +707,10 @@ static void test_same(void) {
     uint32_t stages;
     int offload;
     uint64_t hash, cost;
-  } row[] = {{12, 0, UINT64_C(1544577060888081510), UINT64_C(13237059196956)},
-             {40, 0, UINT64_C(10713522813494118264), UINT64_C(31399626879259)},
-             {60, 0, UINT64_C(559334735077765143), UINT64_C(39255929324084)},
-             {12, 1, UINT64_C(735907217503013636), UINT64_C(9625352607646)}};
+  } row[] = {{12, 0, UINT64_C(4504893898215772588), UINT64_C(9909522423557)},
+             {40, 0, UINT64_C(15578256392926183068), UINT64_C(33537726109434)},
+             {60, 0, UINT64_C(16983873220222370782), UINT64_C(39976492796169)},
+             {12, 1, UINT64_C(1578579664969295050), UINT64_C(10426824272020)}};
   static chain h;
   uint32_t r, i;
   chain_random_state = UINT64_C(88172645463325252);
