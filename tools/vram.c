@@ -42,6 +42,7 @@ static const char help_main[] =
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
     "  vram plan MODEL|CHAIN what to compute again to train within a budget\n"
+    "  vram arena CSV|MODEL  offsets for buffers with known lifetimes\n"
     "  vram replay TRACE     a stream of allocations through a caching allocator\n"
     "  vram diff A B         predicted and measured: what is unaccounted for\n"
     "  vram run -- PROGRAM   what an unmodified program allocates, and who\n"
@@ -1400,6 +1401,8 @@ static int fit(int argc, char **argv) {
 
 #include "vram_plan.h"
 
+#include "vram_arena.h"
+
 /* ---- list ---- */
 
 static void print_id(int id, int width) {
@@ -1602,9 +1605,9 @@ static void offer_commands(const char *start) {
 static int complete(int argc, char **argv) {
   static const struct {
     const char *name, *help;
-  } command[] = {{"estimate", help_estimate}, {"fit", help_fit},   {"plan", help_plan},
-                 {"replay", help_replay},     {"diff", help_diff}, {"run", help_run},
-                 {"watch", help_watch}};
+  } command[] = {{"estimate", help_estimate}, {"fit", help_fit},       {"plan", help_plan},
+                 {"arena", help_arena},       {"replay", help_replay}, {"diff", help_diff},
+                 {"run", help_run},           {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
   size_t i;
@@ -1652,6 +1655,8 @@ static int run(int argc, char **argv) {
     return fit(argc - 2, argv + 2);
   if (!strcmp(argv[1], "plan"))
     return plan_command(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "arena"))
+    return arena_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "replay"))
     return replay_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "diff"))
