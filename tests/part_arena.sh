@@ -1,0 +1,217 @@
+# vram arena: plans of others' problems, checked by an awk program that knows no planner; bad input;
+# the header that it writes: sourced by part.sh.
+work=build/arena
+mkdir -p $work
+golden=tests/golden/arena
+data=${ARENA:-../shared/data/arena}
+number() { sed -n "s/.*\"$1\":\([0-9a-z]*\).*/\1/p" $work/json; }
+cat >$work/check.awk <<'EOF'
+# in.csv, out.csv (id,lower,upper,size,offset): the same buffers, none on another. Prints the height
+# and the most that lives at one time.
+NR == FNR { sub(/\r$/, ""); input[FNR] = $0; next }
+FNR == 1 { if ($0 != "id,lower,upper,size,offset") { print "header " $0; exit } next }
+{ line = $0
+  sub(/,[0-9]*$/, "", line)
+  if (line != input[FNR]) { print "line " FNR " is not the input's"; exit }
+  n++; from[n] = $2; to[n] = $3; size[n] = $4; at[n] = $5
+  if ($5 + $4 > height) height = $5 + $4 }
+END {
+  for (i = 1; i <= n; i++) {
+    live = 0
+    for (k = 1; k <= n; k++) {
+      if (k < i && from[k] < to[i] && from[i] < to[k] && at[k] < at[i] + size[i] && at[i] < at[k] + size[k]) {
+        print "buffers " k " and " i " overlap"; exit }
+      if (from[k] <= from[i] && from[i] < to[k]) live += size[k] }
+    if (live > most) most = live }
+  printf "%.0f %.0f\n", height, most }
+EOF
+plan() { # plan FILE HEIGHT OPTIONS: the plan is right and of that height at most, as the JSON says
+  f=$1 want=$2
+  shift 2
+  if ./vram arena "$f" --json --time-limit 600 "$@" >$work/json 2>$work/err &&
+    ./vram arena "$f" --csv --time-limit 600 "$@" >$work/out.csv 2>>$work/err &&
+    found=$(awk -F, -f $work/check.awk "$f" $work/out.csv) &&
+    [ "$found" = "$(number height_bytes) $(number lower_bound_bytes)" ] && [ "${found% *}" -le "$want" ]
+  then ok; else
+    bad "$f: found $found, wanted $want at most"
+    cat $work/err
+    head -c 300 $work/json
+  fi
+}
+proven() { if [ "$(number optimal)" = true ]; then ok; else bad "$1 is not proven"; fi; }
+
+# A. others' problems: the 11 of MiniMalloc to their capacity, and below
+few="--nodes 400000"
+plan $golden/B.1048576.csv 1048576 $few; proven B
+plan $golden/C.1048576.csv 1039360 $few; proven C
+plan $golden/G.1048576.csv 1048576 $few; proven G
+plan $golden/mobilenet_v2_224_fp32.csv 6021120; proven mobilenet_v2
+plan $golden/rnd20_b131.131.csv 131; proven rnd20
+plan $golden/rnd40_b178.178.csv 178; proven rnd40
+if [ -d "$data" ]; then
+  for problem in A B C E F G H I K; do
+    plan "$data/minimalloc/$problem.1048576.csv" 1048576 --nodes 1000000
+    proven $problem
+  done
+  for problem in D J; do # their least height is not known
+    plan "$data/minimalloc/$problem.1048576.csv" 1048576 --nodes 100000 --capacity 1MiB
+  done
+  for f in "$data"/models/*.csv "$data"/training/*.csv; do
+    plan "$f" 9999999999
+    proven "$f"
+    case $f in */training/*) # the schedule's peak is in the name
+      peak=${f%.csv}
+      if [ "$(number height_bytes)" = "${peak##*.}" ]; then ok; else bad "$f: not the schedule's peak"; fi ;;
+    esac
+  done
+  for f in "$data"/large/*.csv; do # awk would take minutes
+    ./vram arena "$f" --json --time-limit 600 --nodes 100000 >$work/json
+    if [ "$(number height_bytes)" -le "$(($(number lower_bound_bytes) * 101 / 100))" ]; then ok; else
+      bad "$f: more than 1 % above the bound"
+    fi
+  done
+else skip "no problems at $data (six are in $golden)"; fi
+
+# B. the example of MiniMalloc's own page, and its columns by other names; what is pinned stays
+cat >$work/example.csv <<'EOF'
+id,lower,upper,size
+b1,0,3,4
+b2,3,9,4
+b3,0,9,4
+b4,9,21,4
+b5,0,21,4
+EOF
+plan $work/example.csv 12 --capacity 12
+proven example
+awk -F, 'NR == 1 { print "size,buffer_id,end,start"; next } { print $4 "," $1 "," $3 - 1 "," $2 }' \
+  $work/example.csv >$work/inclusive.csv
+./vram arena $work/inclusive.csv --csv >$work/out2.csv
+same "columns by other names" $work/out.csv $work/out2.csv
+./vram arena - --csv <$work/example.csv >$work/out2.csv
+same "standard input" $work/out.csv $work/out2.csv
+./vram arena $work/out.csv --csv >$work/out2.csv
+same "a plan, all pinned" $work/out.csv $work/out2.csv
+sed '2s/8$/7/; 2s/4$/4/' $work/out.csv | awk -F, -v OFS=, 'NR == 2 { $5 = 5 } { print }' >$work/over.csv
+refuse "pins that overlap" "over.csv:2: is pinned over buffer 2 while both live: 5 to 9 and 4 to 8" ./vram arena $work/over.csv
+printf 'id,lower,upper,size,alignment,offset\na,0,4,10,,\nb,0,4,10,16,\nc,0,4,10,,32\nd,2,9,0,,\n' >$work/pins.csv
+./vram arena $work/pins.csv --csv >$work/out.csv
+printf 'id,lower,upper,size,alignment,offset\na,0,4,10,1,16\nb,0,4,10,16,0\nc,0,4,10,1,32\nd,2,9,0,1,0\n' >$work/wanted
+printf 'id,lower,upper,size,alignment,offset\na,0,4,10,1,0\nb,0,4,10,16,16\nc,0,4,10,1,32\nd,2,9,0,1,0\n' >$work/wanted2
+if cmp -s $work/out.csv $work/wanted || cmp -s $work/out.csv $work/wanted2; then ok; else
+  bad "pins and alignments"
+  cat $work/out.csv
+fi
+
+# C. capacities and banks
+status() { # status NAME WANTED COMMAND...
+  name=$1 want=$2
+  shift 2
+  "$@" >$work/out 2>$work/err
+  if [ $? = "$want" ]; then ok; else
+    bad "$name"
+    cat $work/out $work/err
+  fi
+}
+status "a capacity that is too small" 3 ./vram arena $work/example.csv --capacity 11
+cell "it says so" grep -q "DOES NOT FIT a capacity of 11 B" $work/out
+status "too small, JSON" 3 ./vram arena $work/example.csv --budget 11 --json
+cell "it says so" grep -q '"fits":false,"capacity_bytes":11' $work/out
+status "two banks" 0 ./vram arena $work/example.csv --bank 8 --bank 0 --csv
+cell "four bytes are in the second" awk -F, 'NR > 1 && $5 == 1 { n += $4 } END { exit !(n >= 4) }' $work/out
+cell "none is outside the first" awk -F, 'NR > 1 && $5 == 0 && $6 + $4 > 8 { exit 1 }' $work/out
+status "two banks that are too small" 3 ./vram arena $work/example.csv --bank 4 --bank 4
+printf 'id,lower,upper,size,bank\na,0,4,10,1\nb,0,4,10,\n' >$work/bank.csv
+status "a buffer says its bank" 0 ./vram arena $work/bank.csv --bank 100 --bank 100 --csv
+cell "it is there" grep -q '^a,0,4,10,1,0$' $work/out
+
+# D. bad input: one line, where it is
+line() { # line TEXT WANTED
+  printf '%b' "$1" >$work/bad.csv
+  ./vram arena $work/bad.csv >$work/out 2>$work/err
+  if [ $? = 2 ] && [ ! -s $work/out ] && [ "$(wc -l <$work/err)" = 1 ] && grep -qF "bad.csv:$2" $work/err; then ok; else
+    bad "bad.csv: $2"
+    cat $work/out $work/err
+  fi
+}
+h='id,lower,upper,size\n'
+line '' "1: an empty file (expected id,lower,upper,size)"
+line 'id,lower,size\na,0,1\n' "1: no column 'upper' (expected id, lower, upper and size at least)"
+line 'id,lower,upper,size,gaps\na,0,1,2,\n' "1: a column that is not known: 'gaps' (expected id, lower, upper, size, alignment, offset or bank)"
+line 'id,lower,upper,size,size\na,0,1,2,2\n' "1: a second column for the same: 'size'"
+line 'id,lower,upper,end,size\na,0,1,2,2\n' "1: a second column for the same: 'end'"
+line "${h}a,0,1,2\nb,0,1\n" "3: fewer fields than columns"
+line "${h}a,0,1,2,3\n" "2: more fields than columns: '3'"
+line "${h}a,0,1,x\n" "2: no number for size: 'x' (expected an integer from 0 to 2^64-1)"
+line "${h}a,0,1,-4\n" "2: no number for size: '-4'"
+line "${h}a,,1,4\n" "2: no number for lower: ''"
+line "${h}a,0,1,18446744073709551616\n" "2: no number for size: '18446744073709551616'"
+line "${h}a,0,1,18446744073709551615\n" "2: sizes and alignments up to here add up to more than VRAM_MAX_BYTES"
+line "${h}a,0,1,9223372036854775807\n\nb,5,6,9223372036854775807\n" "4: sizes and alignments up to here add up"
+line "${h}a,4,4,1\n" "2: ends when it begins: 4 to 4"
+line "${h}a,0,9,1\na,4,3,1\n" "3: ends before it begins: 4 to 3"
+line 'id,lower,end,size\na,0,18446744073709551615,1\n' "2: an end beyond 2^64-2: '18446744073709551615'"
+line 'id,lower,upper,size,alignment\na,0,1,1,24\n' "2: an alignment that is no power of two: 24"
+line 'id,lower,upper,size,alignment\na,0,1,1,0\n' "2: no alignment: '0' (expected a power of two)"
+line 'id,lower,upper,size,alignment,offset\na,0,1,1,16,8\n' "2: is pinned at 8, no multiple of its alignment 16"
+line 'id,lower,upper,size,bank\na,0,1,1,8\n' "2: no such bank: '8' (expected 0 to 7)"
+line 'id,lower,upper,size,bank\na,0,1,1,1\n' "2: is allowed in none of the banks"
+for words in "--align 3" "--align" "--nodes 0" "--time-limit x" "--bank x" "--capacity 0" "--nothing" \
+  "--csv --json" "--prefix X" "--prefix 9 --emit-header x" "--capacity 12 --bank 3" "--greedy --nodes 3" \
+  "--train adamw" "--all" "--units miles" "second.csv"; do
+  status "$words" 2 ./vram arena $work/example.csv $words
+  if [ "$(wc -l <$work/err)" = 1 ] && [ ! -s $work/out ]; then ok; else bad "$words: one line"; fi
+done
+status "no file" 2 ./vram arena $work/none.csv
+status "no input" 2 ./vram arena
+
+# E. models: the bound is the peak of the step's own events, counted by awk; the plan reaches it
+for options in "" "--train adamw" "--train sgd --amp bf16" "--batch 3 --train adamw --checkpoint 2"; do
+  for model in lenet5 resnet18; do
+    ./vram estimate $model $options --events - | awk -F, '
+      $5 ~ /^(params|buffers|inputs|gradients|optimizer)$/ || $3 < 0 { next }
+      { live += $2 == "alloc" ? $4 : -$4; if (live > most) most = live }
+      END { printf "%.0f\n", most }' >$work/wanted
+    ./vram arena $model $options --align 1 --json >$work/json
+    number lower_bound_bytes >$work/found
+    case $options in *--train*) ;; *) same "$model $options: the peak of its events" $work/wanted $work/found ;; esac
+    proven "$model $options"
+    ./vram arena $model $options --all --json >$work/json
+    if [ "$(number height_bytes)" -ge "$(cat $work/found)" ]; then ok; else bad "$model $options --all"; fi
+  done
+done
+
+# F. the header compiles everywhere, says what the plan says, and refuses a capacity that is too small
+printf 'id,lower,upper,size\nconv1/out,0,3,4\nconv1.out,3,9,4\n3x3,0,9,4\n,9,21,4\nwhile,0,21,4\nz\303\251ro,0,21,0\n' >$work/names.csv
+cell "a header" ./vram arena $work/names.csv --emit-header $work/plan.h --prefix Net_
+cat >$work/use.c <<'EOF'
+#include "plan.h"
+static unsigned char arena[Net_ARENA_BYTES];
+int main(void) {
+  return sizeof arena == 12 && Net_conv1_out_BYTES + Net_conv1_out_2_BYTES + Net_3x3_BYTES + Net_buffer_BYTES +
+    Net_while_BYTES == 20 && Net_z_ro_BYTES == 0 && Net_while_OFFSET < 12 ? 0 : 1;
+}
+EOF
+for way in "cc c99" "cc c11" "cc c2x" "c++ c++11" "c++ c++17" "c++ c++20"; do
+  have ${way% *} || { skip "no ${way% *}"; continue; }
+  language=c
+  case $way in *++*) language=c++ ;; esac
+  cell "header, $way" ${way% *} -std=${way#* } -Wall -Wextra -pedantic -Werror -x $language $work/use.c -o $work/use
+  cell "header, $way: runs" $work/use
+  cell "header, $way: a capacity" ${way% *} -std=${way#* } -DNet_ARENA_CAPACITY=12 -x $language -c $work/use.c -o $work/use.o
+  refuse "header, $way: too small a capacity" arena_fits_capacity \
+    ${way% *} -std=${way#* } -DNet_ARENA_CAPACITY=11 -x $language -c $work/use.c -o $work/use.o
+done
+cell "a header without a prefix" ./vram arena $work/names.csv --emit-header $work/names.h
+cell "is named after its input" grep -q '^#define NAMES_ARENA_BYTES 12$' $work/names.h
+./vram arena $work/names.csv --bank 8 --bank 0 --emit-header - >$work/banks.h
+cell "banks in a header" grep -q '^#define NAMES_BANK1_BYTES 4$' $work/banks.h
+
+# G. the picture has a rectangle for every buffer that has bytes; what cannot be written is said
+cell "a picture" ./vram arena $work/names.csv --svg $work/plan.svg
+cell "of five buffers" test "$(grep -c '<title>' $work/plan.svg)" = 5
+if have python3; then
+  cell "it is XML" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' $work/plan.svg
+  ./vram arena $work/names.csv --json --offsets >$work/json
+  cell "the JSON is JSON" python3 -c 'import json, sys; o = json.load(open(sys.argv[1])); sys.exit(len(o["offsets"]) != 6)' $work/json
+fi
+status "no such folder" 1 ./vram arena $work/names.csv --svg $work/none/plan.svg
