@@ -79,6 +79,23 @@ else
   echo "SKIP PyTorch's allocator: it needs PYTHON=... (a Python with torch) and $nullgpu"
 fi
 
+# targets: what MiniMalloc took, measured on one machine; two seconds for the large ones
+arena=${SHARED:-../shared}/data/arena
+seconds() { # seconds FILE OPTIONS: of the plan
+  ./vram arena "$@" --json --time-limit 60 | sed 's/.*"seconds":\([0-9.]*\).*/\1/'
+}
+if [ -d "$arena" ]; then
+  for problem in A=6.8 B=5.0 C=0.9 D=4.1 E=5.0 F=7.7 G=1.6 H=2.4 I=5.1 J=1.5 K=0.9; do
+    f=$arena/minimalloc/${problem%=*}.1048576.csv
+    row "arena: MiniMalloc's problem ${problem%=*} to its capacity" "$(seconds $f --capacity 1MiB --enough 1MiB)" s "${problem#*=}"
+  done
+  for f in "$arena"/large/*.csv; do
+    row "arena: $(basename "$f" .csv), $(($(wc -l <"$f") - 1)) buffers" "$(seconds "$f" --greedy)" s 2
+  done
+else
+  echo "SKIP arena: no problems at $arena"
+fi
+
 printf '#include "vram.h"\n' >$work/declarations.c
 : >$work/empty.c
 all=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c)

@@ -21,6 +21,7 @@ static const char help_arena[] =
     "                        0: without a limit\n"
     "  --align N             of every offset, a power of two (default: 1 for a file,\n"
     "                        256 for a model)\n"
+    "  --enough SIZE         a height that is low enough (default: the least)\n"
     "  --greedy              no search\n"
     "  --nodes N             of the search (default: 2000000; with --time-limit: no\n"
     "                        limit)\n"
@@ -715,13 +716,17 @@ static int arena_option(arena_job *a, const char *o, char *v) {
          "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
          "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
     return a->model_option = o, option(&a->j, o, v);
-  if (!in(o, "--capacity --budget --bank --align --nodes --time-limit --emit-header --prefix --svg "
+  if (!in(o, "--capacity --budget --enough --bank --align --nodes --time-limit --emit-header "
+             "--prefix --svg "
              "--units"))
     return bad("unknown option", o, "vram arena -h"), 0;
   if (!v || !strncmp(v, "--", 2))
     return bad("no value behind", o, NULL), 0;
-  if (!strcmp(o, "--capacity") || !strcmp(o, "--budget") || !strcmp(o, "--bank")) {
-    const int bank = o[3] == 'a' && o[2] == 'b';
+  if (!strcmp(o, "--enough")) {
+    if (!parse_size(v, &a->o.enough_bytes) || !a->o.enough_bytes)
+      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  } else if (!strcmp(o, "--capacity") || !strcmp(o, "--budget") || !strcmp(o, "--bank")) {
+    const int bank = !strcmp(o, "--bank");
     if (!parse_size(v, &size) || (!bank && !size))
       return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
     if (bank && a->o.nbank == VRAM_ARENA_BANKS)
