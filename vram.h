@@ -23132,11 +23132,9 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
    Time is cut into sections: maximal sets of buffers that live at once. Greedy orders give a plan,
    a search of plans in which every buffer rests on another one or on the floor improves it. */
 
-enum {
-  VRAM__ARENA_CHUNK = 128,
-  VRAM__ARENA_EXACT = 1536, /* as many buffers the search takes */
-  VRAM__ARENA_NODES = 1000000
-};
+enum { VRAM__ARENA_CHUNK = 128 };
+#define VRAM__ARENA_EXACT UINT32_C(1536) /* as many buffers the search takes */
+#define VRAM__ARENA_NODES UINT64_C(1000000)
 #define VRAM__ARENA_SCANS                                                                          \
   UINT64_C(1200000000) /* of placed buffers, by all greedy orders together */
 #define VRAM__NONE UINT32_MAX

@@ -7,8 +7,8 @@ static const char help_arena[] =
     "vram arena LIFETIMES.csv | MODEL [options]     offsets in one arena\n"
     "\n"
     "LIFETIMES.csv: a line for every buffer, the first line names the columns:\n"
-    "  id (buffer, buffer_id), lower (start, begin), upper, size; if there: alignment,\n"
-    "  offset (where the buffer must be; empty: anywhere), bank (where it must be).\n"
+    "  id (buffer, buffer_id), lower (start, begin), upper, size; if there:\n"
+    "  alignment, offset (where the buffer must be; empty: anywhere), bank.\n"
     "  A buffer lives from lower to before upper; `end` instead of upper is its last\n"
     "  moment. The format of MiniMalloc.\n"
     "MODEL: what one step of it allocates, in the order of its events; without what\n"
@@ -16,7 +16,7 @@ static const char help_arena[] =
     "- is standard input.\n"
     "\n"
     "arena\n"
-    "  --capacity SIZE       does it fit? (exit status 3: no); --budget means the same\n"
+    "  --capacity SIZE       does it fit? (exit status 3: no); or --budget\n"
     "  --bank SIZE           a memory of that size; more than one: the fastest first.\n"
     "                        0: without a limit\n"
     "  --align N             of every offset, a power of two (default: 1 for a file,\n"
@@ -124,7 +124,7 @@ static int lifetime_bad(const arena_set *s, uint64_t line, const char *what, con
 }
 
 /* The next field of a line, blanks around it taken off; 0: there is no more. */
-static int lifetime_field(const char **at, const char *end, const char **field, size_t *len) {
+static int lifetime_field(const char **at, const char *end, const char **to, size_t *len) {
   const char *s = *at, *stop;
   if (!s)
     return 0;
@@ -135,7 +135,7 @@ static int lifetime_field(const char **at, const char *end, const char **field, 
     s++;
   while (stop > s && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
     stop--;
-  *field = s;
+  *to = s;
   *len = (size_t)(stop - s);
   return 1;
 }
@@ -194,7 +194,7 @@ static int lifetime_header(const arena_set *s, const char *at, const char *end, 
 /* One line behind the first. */
 static int lifetime_line(arena_set *s, const char *at, const char *end, uint64_t line,
                          const int *column, int fields, int inclusive) {
-  const char *f, *field[LIFETIME_COUNT] = {NULL};
+  const char *f, *text[LIFETIME_COUNT] = {NULL};
   size_t len, length[LIFETIME_COUNT] = {0};
   uint64_t v[LIFETIME_COUNT] = {0};
   vram_buffer *b;
@@ -202,29 +202,29 @@ static int lifetime_line(arena_set *s, const char *at, const char *end, uint64_t
   while (lifetime_field(&at, end, &f, &len)) {
     if (n == fields)
       return lifetime_bad(s, line, "more fields than columns:", f, len, NULL);
-    field[column[n]] = f;
+    text[column[n]] = f;
     length[column[n++]] = len;
   }
   if (n < fields)
     return lifetime_bad(s, line, "fewer fields than columns", NULL, 0, NULL);
   for (i = LIFETIME_LOWER; i < LIFETIME_COUNT; i++)
-    if (field[i] && (length[i] || i <= LIFETIME_SIZE) &&
-        !lifetime_number(field[i], length[i], v + i)) {
+    if (text[i] && (length[i] || i <= LIFETIME_SIZE) &&
+        !lifetime_number(text[i], length[i], v + i)) {
       char what[64];
       snprintf(what, sizeof what, "no number for %.*s:", (int)strcspn(lifetime_names[i], " "),
                lifetime_names[i]);
-      return lifetime_bad(s, line, what, field[i], length[i], "an integer from 0 to 2^64-1");
+      return lifetime_bad(s, line, what, text[i], length[i], "an integer from 0 to 2^64-1");
     }
   if (inclusive && ++v[LIFETIME_UPPER] == 0)
-    return lifetime_bad(s, line, "an end beyond 2^64-2:", field[LIFETIME_UPPER],
+    return lifetime_bad(s, line, "an end beyond 2^64-2:", text[LIFETIME_UPPER],
                         length[LIFETIME_UPPER], NULL);
   if (length[LIFETIME_BANK] && v[LIFETIME_BANK] >= VRAM_ARENA_BANKS)
-    return lifetime_bad(s, line, "no such bank:", field[LIFETIME_BANK], length[LIFETIME_BANK],
+    return lifetime_bad(s, line, "no such bank:", text[LIFETIME_BANK], length[LIFETIME_BANK],
                         "0 to 7");
   if (length[LIFETIME_ALIGNMENT] && !v[LIFETIME_ALIGNMENT])
-    return lifetime_bad(s, line, "no alignment:", field[LIFETIME_ALIGNMENT],
+    return lifetime_bad(s, line, "no alignment:", text[LIFETIME_ALIGNMENT],
                         length[LIFETIME_ALIGNMENT], "a power of two");
-  b = arena_set_add(s, field[LIFETIME_ID], length[LIFETIME_ID]);
+  b = arena_set_add(s, text[LIFETIME_ID], length[LIFETIME_ID]);
   if (!b)
     return out_of_memory();
   b->begin = v[LIFETIME_LOWER];
@@ -515,24 +515,24 @@ static void identifier(const char *s, char *to, size_t cap) {
 
 enum { MAX_WORD = 200 };
 
-typedef struct word { /* a buffer's name in a header */
+typedef struct header_name { /* a buffer's name in a header */
   char text[MAX_WORD + 24];
   uint32_t buffer;
-} word;
+} header_name;
 
 static int by_word(const void *a, const void *b) {
-  const word *x = (const word *)a, *y = (const word *)b;
+  const header_name *x = (const header_name *)a, *y = (const header_name *)b;
   const int d = strcmp(x->text, y->text);
   return d ? d : x->buffer < y->buffer ? -1 : 1;
 }
 
 static int by_buffer(const void *a, const void *b) {
-  const word *x = (const word *)a, *y = (const word *)b;
+  const header_name *x = (const header_name *)a, *y = (const header_name *)b;
   return x->buffer < y->buffer ? -1 : 1;
 }
 
 /* Names that are the same get a number, until none are. */
-static void words_apart(word *w, uint32_t n) {
+static void words_apart(header_name *w, uint32_t n) {
   int again = 1;
   while (again) {
     uint32_t i, first = 0;
@@ -553,7 +553,7 @@ static void words_apart(word *w, uint32_t n) {
 static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const vram_arena *r) {
   const char *base = strrchr(s->path, '/');
   const uint32_t nbank = arena_banks(a);
-  word *w = (word *)malloc(((size_t)s->n + 1) * sizeof *w);
+  header_name *w = (header_name *)malloc(((size_t)s->n + 1) * sizeof *w);
   char prefix[64];
   uint64_t align = 1;
   uint32_t i;
