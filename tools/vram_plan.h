@@ -36,6 +36,11 @@ static const char help_plan[] =
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
+    "Of a model, --train (default: adamw), --batch and all that describes the step as\n"
+    "in vram estimate -h: costs are floating-point operations; beside the runner in C\n"
+    "stands what PyTorch allocates with the plan as calls of torch.utils.checkpoint,\n"
+    "inside one another where they are so (tools/checkpoint_torch.py makes them).\n"
+    "\n"
     "Exit status 3: the budget is below the smallest one, which is named.\n";
 
 enum { WIDTH = 100 };
@@ -463,17 +468,80 @@ static int try_sequential(const plan_job *p, const vram_chain *c, sequential *to
   return FITS;
 }
 
+/* What PyTorch takes with a schedule as calls of torch.utils.checkpoint. */
+typedef struct in_torch {
+  int known;
+  vram_report r;
+} in_torch;
+
+enum { AS_PLAIN, AS_PLANNED, AS_SEQUENTIAL, AS_LEAST, AS_COUNT };
+static const char *const as_name[] = {"plain", "planned", "sequential", "sequential_least"};
+
 typedef struct planned { /* all that is shown */
-  const plan_job *p;
+  plan_job *p;
   const plan_chain *chain;
+  loaded *l; /* NULL: the chain is no model */
   plan plan, plain;
   sequential sequential;
+  in_torch torch[AS_COUNT];
+  char why[200]; /* PyTorch does not take it: why */
   vram_span *span;
   uint32_t nspan;
   int has_spans; /* 0: moves that are no calls of torch.utils.checkpoint */
   vram_binding binding;
   void *bound;
 } planned;
+
+/* One step of the model with the calls of a schedule. */
+static int step_in_torch(planned *d, const vram_schedule *s, in_torch *to) {
+  const vram_chain *c = &d->chain->c;
+  vram_step_options o = d->p->j.o;
+  vram_span *span = (vram_span *)malloc(((size_t)s->nmove + 1) * sizeof *span);
+  vram_range *range = (vram_range *)malloc(((size_t)s->nmove + 1) * sizeof *range);
+  vram_error err;
+  void *scratch = NULL;
+  uint64_t bytes;
+  uint32_t n = 0, i;
+  int status = FITS;
+  if (!span || !range)
+    status = out_of_memory();
+  else if (!vram_schedule_spans(c, s->move, s->nmove, span, s->nmove, &n, &err)) {
+    for (i = 0; i < n; i++) {
+      range[i].first = c->stage[span[i].first].first;
+      range[i].last = c->stage[span[i].last].last;
+    }
+    o.checkpoint = range;
+    o.ncheckpoint = n;
+    bytes = vram_step_bytes(&d->l->g, &o);
+    scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+    if (!scratch)
+      status = out_of_memory();
+    else if (!vram_step(&d->l->g, &o, scratch, bytes, &to->r, &err))
+      to->known = 1;
+  }
+  if (!status && !to->known && !*d->why)
+    snprintf(d->why, sizeof d->why, "%s", err.text);
+  free(scratch);
+  free(range);
+  free(span);
+  return status;
+}
+
+static int sequential_in_torch(planned *d, uint32_t segments, in_torch *to) {
+  vram_schedule_options o;
+  plan s;
+  int status;
+  if (!segments)
+    return FITS;
+  memset(&o, 0, sizeof o);
+  o.planner = VRAM_PLANNER_SEQUENTIAL;
+  o.segments = segments;
+  status = make_plan(d->p, &d->chain->c, &o, &s);
+  if (!status)
+    status = step_in_torch(d, &s.s, to);
+  free(s.memory);
+  return status;
+}
 
 static void planned_end(planned *d) {
   free(d->plan.memory);
@@ -519,7 +587,16 @@ static int plan_all(planned *d) {
     return out_of_memory();
   if (vram_schedule_bind(c, s->move, s->nmove, NULL, d->bound, bytes, &d->binding, &err))
     return plan_error(d->p, &err);
-  return FITS;
+  if (!d->l)
+    return FITS;
+  status = step_in_torch(d, &d->plain.s, &d->torch[AS_PLAIN]);
+  if (!status)
+    status = step_in_torch(d, s, &d->torch[AS_PLANNED]);
+  if (!status)
+    status = sequential_in_torch(d, d->sequential.fits, &d->torch[AS_SEQUENTIAL]);
+  if (!status)
+    status = sequential_in_torch(d, d->sequential.least, &d->torch[AS_LEAST]);
+  return status;
 }
 
 /* ---- output ---- */
@@ -692,15 +769,32 @@ static void print_moves_csv(const planned *d) {
   }
 }
 
-static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_t cost,
-                     const char *note) {
-  const uint64_t least = d->plain.s.cost;
-  printf("%-26s %11s  %6.1f %%  %s%14s%s", what, human(bytes),
-         percent(bytes, d->plain.s.peak_bytes), dim, cost_text(d->chain, cost), plain);
-  if (cost > least)
-    printf("  +%.1f %%", percent(cost - least, least));
+static void plan_head(const planned *d, const char *first) {
+  if (d->l)
+    printf("%s%-25s %11s %8s %11s %11s %9s%s\n", bold, first, "peak in C", "of plain", "in PyTorch",
+           "device", "FLOP", plain);
   else
-    printf("  %8s", "");
+    printf("%s%-25s %11s %8s  %14s%s\n", bold, first, "peak", "of plain", "cost", plain);
+}
+
+static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_t cost,
+                     const in_torch *torch, const char *note) {
+  const uint64_t least = d->plain.s.cost;
+  char text[32];
+  printf("%-25s %11s %6.1f %%", what, human(bytes), percent(bytes, d->plain.s.peak_bytes));
+  if (torch && torch->known)
+    printf(" %11s %11s", human(torch->r.peak_allocated_bytes.expected),
+           human(torch->r.device_bytes.expected));
+  else if (torch)
+    printf(" %11s %11s", "-", "-");
+  if (d->l)
+    printf(" %9s", count_text(cost, text, sizeof text));
+  else
+    printf("  %14s", cost_text(d->chain, cost));
+  if (cost > least)
+    printf(" +%.1f %%", percent(cost - least, least));
+  else if (*note)
+    printf(" %7s", "");
   printf("%s%s\n", *note ? "  " : "", note);
 }
 
@@ -714,49 +808,65 @@ static const char *exact_text(uint64_t b) {
   return text;
 }
 
+static void print_title(const planned *d) {
+  const plan_job *p = d->p;
+  char mode[128];
+  uint32_t i;
+  printf("%s%s%s", bold, p->j.model, plain);
+  if (d->l) {
+    mode_text(&p->j, mode, sizeof mode);
+    printf("  %s", mode);
+    for (i = 0; i < d->l->g.ndim && i < 6; i++)
+      printf("  %.*s=%" PRId64, (int)d->l->g.dim[i].len, d->l->g.dim[i].name, d->l->g.dim[i].value);
+  }
+  printf("  %" PRIu32 " stages  %s", d->chain->c.nstage, vram_planner_name((uint32_t)p->o.planner));
+  if (p->j.has_budget)
+    printf("  budget %s%s%s", human(p->j.budget), p->j.gpu ? ", " : "", p->j.gpu ? p->j.gpu : "");
+  printf("\n\n");
+}
+
 static void print_plan(const planned *d) {
   const plan_job *p = d->p;
   const vram_schedule *s = &d->plan.s;
   const sequential *q = &d->sequential;
+  const in_torch *torch = d->l ? d->torch : NULL;
   char what[64];
-  printf("%s%s%s  %" PRIu32 " stages  %s", bold, p->j.model, plain, d->chain->c.nstage,
-         vram_planner_name((uint32_t)p->o.planner));
-  if (p->j.has_budget)
-    printf("  budget %s%s%s", human(p->j.budget), p->j.gpu ? ", " : "", p->j.gpu ? p->j.gpu : "");
-  printf("\n\n");
+  print_title(d);
   if (p->j.table)
     print_stages(d);
   if (!s->feasible)
     printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", bold, plain,
            exact_text(s->smallest_budget_bytes));
-  printf("%s%-26s %11s  %8s  %14s%s\n", bold, "", "peak", "of plain", "cost", plain);
-  plan_row(d, "plain", d->plain.s.peak_bytes, d->plain.s.cost, "");
+  plan_head(d, "");
+  plan_row(d, "plain", d->plain.s.peak_bytes, d->plain.s.cost, torch ? torch + AS_PLAIN : NULL, "");
   printf("%s", bold);
-  plan_row(d, s->feasible ? "planned" : "smallest", s->peak_bytes, s->cost, "");
+  plan_row(d, s->feasible ? "planned" : "smallest", s->peak_bytes, s->cost,
+           torch ? torch + AS_PLANNED : NULL, "");
   printf("%s", plain);
   if (q->fits) {
     snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->fits);
-    plan_row(d, what, q->fits_bytes, q->fits_cost,
-             q->fits == q->least ? "its cheapest, its least" : "its cheapest that fits");
+    plan_row(d, what, q->fits_bytes, q->fits_cost, torch ? torch + AS_SEQUENTIAL : NULL,
+             q->fits == q->least ? "cheapest, least" : "cheapest");
   }
   if (q->least && q->fits != q->least) {
     snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->least);
-    plan_row(d, what, q->least_bytes, q->least_cost,
-             q->fits ? "its least" : "its least; none fits");
+    plan_row(d, what, q->least_bytes, q->least_cost, torch ? torch + AS_LEAST : NULL,
+             q->fits ? "least" : "least, too much");
   }
   printf("\narena %s", human(d->binding.arena_bytes));
   if (d->chain->c.static_bytes)
     printf(" beside %s that last", human(d->chain->c.static_bytes));
   if (s->host_bytes)
     printf(", host memory %s", human(d->binding.host_bytes));
-  printf("; smallest budget %s\n\n", exact_text(s->smallest_budget_bytes));
+  printf("; smallest budget %s\n", exact_text(s->smallest_budget_bytes));
+  if (*d->why)
+    printf("not all of it can be calls of torch.utils.checkpoint: %s\n", d->why);
   if (d->has_spans && d->nspan) {
-    printf("stages; those in brackets run again in backward, from the input of the first\n");
+    printf("\nstages; those in brackets run again in backward, from the input of the first\n");
     print_spans(d);
-    printf("%s", p->moves ? "\n" : "");
   }
-  if (!d->has_spans || !d->nspan || p->moves) {
-    printf("order\n");
+  if (!d->has_spans || p->moves) {
+    printf("\norder\n");
     print_order(d);
   }
   if (p->moves)
@@ -766,7 +876,7 @@ static void print_plan(const planned *d) {
 enum { BUDGETS = 10 };
 
 /* Without a budget: what each of some budgets costs, from the smallest to all. */
-static int print_budgets(const plan_job *p, const plan_chain *c) {
+static int print_budgets(plan_job *p, const plan_chain *c) {
   vram_schedule_options o = p->o;
   plan s, all;
   planned d;
@@ -777,6 +887,7 @@ static int print_budgets(const plan_job *p, const plan_chain *c) {
   memset(&o, 0, sizeof o);
   o.planner = VRAM_PLANNER_PLAIN;
   status = make_plan(p, &c->c, &o, &all);
+  d.p = p;
   d.chain = c;
   d.plain = all;
   o = p->o;
@@ -787,9 +898,8 @@ static int print_budgets(const plan_job *p, const plan_chain *c) {
   }
   if (!status) {
     least = s.s.smallest_budget_bytes;
-    printf("%s%s%s  %" PRIu32 " stages  %s\n\n", bold, p->j.model, plain, c->c.nstage,
-           vram_planner_name((uint32_t)p->o.planner));
-    printf("%s%-26s %11s  %8s  %14s%s\n", bold, "budget", "peak", "of plain", "cost", plain);
+    print_title(&d);
+    plan_head(&d, "budget");
     for (i = 0; i <= BUDGETS && !status; i++) {
       o.budget_bytes = least + (all.s.peak_bytes - least) / BUDGETS * i;
       if (i == BUDGETS)
@@ -797,7 +907,8 @@ static int print_budgets(const plan_job *p, const plan_chain *c) {
       status = make_plan(p, &c->c, &o, &s);
       free(s.memory);
       if (!status && s.s.peak_bytes != last)
-        plan_row(&d, human(o.budget_bytes), s.s.peak_bytes, s.s.cost, i ? "" : "the smallest");
+        plan_row(&d, human(o.budget_bytes), s.s.peak_bytes, s.s.cost, NULL,
+                 i ? "" : "the smallest");
       last = s.s.peak_bytes;
     }
   }
@@ -861,7 +972,18 @@ static void print_plan_json(const planned *d) {
   printf("],\"spans\":");
   for (i = 0; i < d->nspan && d->has_spans; i++)
     printf("%s[%" PRIu32 ",%" PRIu32 "]", i ? "," : "[", d->span[i].first, d->span[i].last);
-  printf("%s}\n", !d->has_spans ? "null" : d->nspan ? "]" : "[]");
+  printf("%s,\"torch\":%s", !d->has_spans ? "null" : d->nspan ? "]" : "[]", d->l ? "{" : "null");
+  for (i = 0; i < AS_COUNT && d->l; i++) {
+    const vram_report *r = &d->torch[i].r;
+    printf("%s\"%s\":", i ? "," : "", as_name[i]);
+    if (d->torch[i].known)
+      printf("{\"peak_requested_bytes\":%" PRIu64 ",\"peak_allocated_bytes\":%" PRIu64
+             ",\"device_bytes\":%" PRIu64 "}",
+             r->peak_requested_bytes, r->peak_allocated_bytes.expected, r->device_bytes.expected);
+    else
+      printf("null");
+  }
+  printf("%s}\n", d->l ? "}" : "");
 }
 
 /* --svg */
@@ -994,16 +1116,46 @@ static int plan_transfer(const plan_job *p, plan_chain *c) {
   return FITS;
 }
 
+/* The chain of a model; not FITS: message printed. */
+static int plan_model(plan_job *p, char *text, size_t len, loaded *l, plan_chain *c,
+                      void **memory) {
+  vram_step_options o;
+  vram_error err;
+  uint64_t bytes;
+  int status;
+  if (!p->j.o.train) {
+    p->j.o.train = 1;
+    p->j.optimizer = "adamw";
+    p->j.o.optimizer = vram_optimizer_from_name(p->j.optimizer, &p->j.o.weight_decay);
+  }
+  p->j.o.replay = &p->j.pool;
+  status = load(l, &p->j, text, len);
+  if (status)
+    return status;
+  o = p->j.o;
+  o.replay = NULL;
+  bytes = vram_chain_cut_bytes(&l->g, &o);
+  *memory = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  if (!*memory)
+    return out_of_memory();
+  if (vram_chain_cut(&l->g, &o, 0, *memory, bytes, &c->c, &err))
+    return plan_error(p, &err);
+  return FITS;
+}
+
 static int plan_command(int argc, char **argv) {
   plan_job p;
   plan_chain c;
   planned d;
+  loaded l;
   char *text = NULL;
+  void *memory = NULL;
   size_t len = 0;
-  int status;
+  int status, model;
   memset(&p, 0, sizeof p);
   memset(&c, 0, sizeof c);
   memset(&d, 0, sizeof d);
+  memset(&l, 0, sizeof l);
   p.j.plan = 1;
   status = plan_arguments(&p, argc, argv);
   if (status || !p.j.model)
@@ -1011,13 +1163,16 @@ static int plan_command(int argc, char **argv) {
   status = read_model(p.j.model, &text, &len);
   if (status)
     return status;
-  if (!is_chain(p.j.model, text, len))
-    status = bad("not a chain", p.j.model, "CHAIN.csv");
-  else if (p.of_model)
+  model = !is_chain(p.j.model, text, len);
+  if (model) {
+    status = plan_model(&p, text, len, &l, &c, &memory);
+    d.l = &l;
+  } else if (p.of_model)
     status = bad("an option of models, for a chain:", p.of_model, NULL);
   else
     status = chain_read(p.j.model, text, len, &c);
-  c.c.align = p.align;
+  if (p.align > c.c.align)
+    c.c.align = p.align;
   d.p = &p;
   d.chain = &c;
   if (!status && p.o.offload)
@@ -1039,6 +1194,10 @@ static int plan_command(int argc, char **argv) {
   }
   planned_end(&d);
   chain_end(&c);
-  free(text);
+  free(memory);
+  if (model)
+    unload(&l);
+  else
+    free(text);
   return status;
 }
