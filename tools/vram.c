@@ -1399,8 +1399,6 @@ static int fit(int argc, char **argv) {
 
 #include "vram_diff.h"
 
-#include "vram_plan.h"
-
 #include "vram_arena.h"
 
 /* ---- list ---- */
@@ -1521,6 +1519,7 @@ static int list(int argc, char **argv) {
   return FITS;
 }
 
+#include "vram_plan.h"
 #include "vram_run.h"
 #include "vram_watch.h"
 

@@ -876,43 +876,42 @@ static void print_plan(const planned *d) {
 enum { BUDGETS = 10 };
 
 /* Without a budget: what each of some budgets costs, from the smallest to all. */
-static int print_budgets(plan_job *p, const plan_chain *c) {
+static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
   vram_schedule_options o = p->o;
-  plan s, all;
   planned d;
-  uint64_t least, last = 0;
+  uint64_t last = 0;
   uint32_t i;
   int status;
   memset(&d, 0, sizeof d);
-  memset(&o, 0, sizeof o);
-  o.planner = VRAM_PLANNER_PLAIN;
-  status = make_plan(p, &c->c, &o, &all);
   d.p = p;
   d.chain = c;
-  d.plain = all;
+  d.l = l;
+  o.planner = VRAM_PLANNER_PLAIN;
+  status = make_plan(p, &c->c, &o, &d.plain);
   o = p->o;
   o.budget_bytes = 1;
+  if (!status)
+    status = make_plan(p, &c->c, &o, &d.plan);
   if (!status) {
-    status = make_plan(p, &c->c, &o, &s);
-    free(s.memory);
-  }
-  if (!status) {
-    least = s.s.smallest_budget_bytes;
     print_title(&d);
     plan_head(&d, "budget");
-    for (i = 0; i <= BUDGETS && !status; i++) {
-      o.budget_bytes = least + (all.s.peak_bytes - least) / BUDGETS * i;
-      if (i == BUDGETS)
-        o.budget_bytes = all.s.peak_bytes;
-      status = make_plan(p, &c->c, &o, &s);
-      free(s.memory);
-      if (!status && s.s.peak_bytes != last)
-        plan_row(&d, human(o.budget_bytes), s.s.peak_bytes, s.s.cost, NULL,
-                 i ? "" : "the smallest");
-      last = s.s.peak_bytes;
-    }
   }
-  free(all.memory);
+  for (i = 0; i <= BUDGETS && !status; i++) {
+    const uint64_t least = d.plan.s.smallest_budget_bytes, most = d.plain.s.peak_bytes;
+    in_torch torch;
+    plan s;
+    memset(&torch, 0, sizeof torch);
+    o.budget_bytes = i == BUDGETS ? most : least + (most - least) / BUDGETS * i;
+    status = make_plan(p, &c->c, &o, &s);
+    if (!status && l)
+      status = step_in_torch(&d, &s.s, &torch);
+    if (!status && s.s.peak_bytes != last)
+      plan_row(&d, human(o.budget_bytes), s.s.peak_bytes, s.s.cost, l ? &torch : NULL,
+               i ? "" : "the smallest");
+    last = s.s.peak_bytes;
+    free(s.memory);
+  }
+  planned_end(&d);
   return status;
 }
 
@@ -1178,7 +1177,7 @@ static int plan_command(int argc, char **argv) {
   if (!status && p.o.offload)
     status = plan_transfer(&p, &c);
   if (!status && !p.j.has_budget)
-    status = print_budgets(&p, &c);
+    status = print_budgets(&p, &c, model ? &l : NULL);
   else if (!status)
     status = plan_all(&d);
   if (!status && p.j.svg)
