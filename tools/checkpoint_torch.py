@@ -219,20 +219,16 @@ def number(n):
 def print_table(plan, plain, planned):
     said = plan.get("torch") or {}
     percent = lambda a, b: 100 * a / b if b else 100
-    print(
-        f"{plan['stages']} stages, {len(plan['spans'])} spans: {plan['planner']}, budget {number(plan['budget_bytes'])} bytes"
-    )
+    budget = number(plan["budget_bytes"])
+    print(f"{plan['stages']} stages, {len(plan['spans'])} spans: {plan['planner']}, budget {budget} bytes")
     print(f"{'peak of the third step':32}{'plain':>16}{'planned':>16}{'of plain':>10}")
-    rows = [("requested, measured", plain["requested_bytes"], planned["requested_bytes"])]
-    if said:
-        rows.append(
-            ("requested, as vram plan says", said["plain_requested_bytes"], said["peak_requested_bytes"])
-        )
-    rows.append(("allocated, measured", plain["allocated_bytes"], planned["allocated_bytes"]))
-    if said:
-        rows.append(
-            ("allocated, as vram plan says", said["plain_allocated_bytes"], said["peak_allocated_bytes"])
-        )
+    rows = []
+    for kind in ("requested", "allocated"):
+        rows.append((kind + ", measured", plain[kind + "_bytes"], planned[kind + "_bytes"]))
+        if said.get("planned"):
+            rows.append(
+                (kind + ", as vram plan says", *(said[k][f"peak_{kind}_bytes"] for k in ("plain", "planned")))
+            )
     rows.append(("of the runner in C", plan["peak_plain_bytes"], plan["peak_bytes"]))
     for name, a, b in rows:
         print(f"{name:32}{number(a):>16}{number(b):>16}{percent(b, a):9.1f}%")

@@ -550,12 +550,26 @@ static void planned_end(planned *d) {
   free(d->bound);
 }
 
+/* The first and the last of a stage's nodes that compute something. */
+static void stage_nodes(const vram_stage *s, const vram_node **first, const vram_node **last) {
+  const vram_node *n;
+  *first = *last = NULL;
+  for (n = s->first; n; n = n == s->last ? NULL : n->next)
+    if (n->op < VRAM_OP_COUNT) {
+      if (!*first)
+        *first = n;
+      *last = n;
+    }
+}
+
 static const char *stage_name(const vram_chain *c, uint32_t i, char to[MAX_NODE_NAME]) {
   const vram_stage *s = &c->stage[i];
+  const vram_node *first, *last;
   if (s->name)
     return s->name;
-  if (s->last)
-    vram_node_name(s->last, to, MAX_NODE_NAME);
+  stage_nodes(s, &first, &last);
+  if (last)
+    vram_node_name(last, to, MAX_NODE_NAME);
   else
     snprintf(to, MAX_NODE_NAME, "%" PRIu32, i);
   return to;
@@ -929,6 +943,7 @@ static void print_plan_json(const planned *d) {
   const vram_chain *c = &d->chain->c;
   const vram_schedule *s = &d->plan.s;
   const sequential *q = &d->sequential;
+  const vram_node *first, *last;
   char name[MAX_NODE_NAME];
   uint32_t i, k;
   printf("{\"model\":");
@@ -949,12 +964,13 @@ static void print_plan_json(const planned *d) {
     const vram_stage *t = &c->stage[i];
     printf("%s{\"name\":", i ? "," : "");
     json_text(stdout, stage_name(c, i, name));
-    if (t->first) {
+    stage_nodes(t, &first, &last);
+    if (last) {
       printf(",\"first\":");
-      vram_node_name(t->first, name, sizeof name);
+      vram_node_name(first, name, sizeof name);
       json_text(stdout, name);
       printf(",\"last\":");
-      vram_node_name(t->last, name, sizeof name);
+      vram_node_name(last, name, sizeof name);
       json_text(stdout, name);
     }
     printf(",\"output_bytes\":%" PRIu64 ",\"ways\":[", t->output_bytes);
