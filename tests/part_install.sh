@@ -188,7 +188,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 {
   ./vram estimate resnet50 --train adamw --json
   ./vram fit resnet50 --train adamw --budget 24GiB --json
-  ./vram plan tests/plan/nine.csv --budget 45000 --json
+  ./vram plan resnet50 --budget 1400MiB --json
   ./vram replay tests/traces/step.pickle --policy both --json
   ./vram replay tests/traces/rmm.csv --json
   ./vram diff lenet5 tests/traces/lenet5.pickle --json

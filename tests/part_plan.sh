@@ -112,11 +112,71 @@ if ! have python3; then skip "no python3"; else
   else skip "no $truth (tests/test_schedule.c has an exhaustive search of its own)"; fi
 fi
 
-# D. PyTorch: nested calls of checkpoint give the gradients of the plain run
+# D. models: what PyTorch took with a plan's calls, measured
+one() { tr ',{' '\n\n' <$work/json | sed -n "s/^\"$1\":\([0-9]*\).*/\1/p" | head -n 1; }
+allocated() { sed 's/.*"peak_allocated_bytes":{[^}]*"expected":\([0-9]*\).*/\1/' $work/json; }
+near() { # 1 %, or the rest of a block
+  [ $(($1 > $2 ? $1 - $2 : $2 - $1)) -le $(($2 / 100 > 1048576 ? $2 / 100 : 1048576)) ]
+}
+grep -v '^#' tests/golden/plan.txt >$work/rows
+while read -r text opt calls plain_requested requested plain_allocated allocated; do
+  ./vram estimate tests/plan/$text.vram --train $opt --json >$work/json
+  plain="$(one peak_requested_bytes)" plain_blocks=$(allocated)
+  ./vram estimate tests/plan/$text.vram --train $opt --checkpoint-nodes $calls --json >$work/json
+  if [ "$plain $(one peak_requested_bytes)" = "$plain_requested $requested" ] &&
+    near "$plain_blocks" "$plain_allocated" && near "$(allocated)" "$allocated"; then ok; else
+    bad "$text: $plain $(one peak_requested_bytes) $plain_blocks $(allocated), PyTorch: $plain_requested $requested \
+$plain_allocated $allocated"
+  fi
+done <$work/rows
+[ "$(wc -l <$work/rows)" -ge 3 ] || bad "rows of plan.txt are missing"
+
+# a plan says of PyTorch what vram estimate says of its calls; the table, the picture, the moves are those of the chain
+if have python3; then
+  while read -r model budget options; do
+    cell "plan of $model" python3 tests/plan/model.py "$model" "$budget" $options
+  done <<END
+resnet50 8GiB --batch 256
+resnet50 1.2GiB --batch 32 --train sgd_momentum --amp bf16
+gpt2 12GiB --train adamw
+lenet5 1GiB --accumulate 2
+tests/plan/mlp24.vram 600MiB --planner sequential
+tests/plan/resnet50.vram 850MiB --train adamw
+END
+fi
+says 3 "DOES NOT FIT: the smallest budget is " resnet50 --batch 256 --budget 1GiB
+says 0 "layer4.2" resnet50 --batch 8 --budget 8GiB --table
+says 2 "vram: no file and no built-in model 'resnet5O' (expected resnet50? vram list models)" resnet5O --budget 1GiB
+says 2 "vram: not an option of this command '--checkpoint' (expected vram plan -h)" resnet50 --budget 1GiB --checkpoint 2
+
+# E. PyTorch: nested calls of checkpoint give the gradients of the plain run
 python=${PYTHON:-python3}
 if ! "$python" -c 'import torch' 2>/dev/null; then skip "$python has no torch: checkpoint_torch.py"; else
   "$python" -W ignore tests/plan/spans.py >$work/log 2>&1
   grep -v ' passed, ' $work/log | head -10
   grep -q ' passed, ' $work/log || bad "spans.py stopped"
   add $work/log
+  nullgpu=${NULLGPU:-../shared/nullgpu/py}
+  trains() { # trains TEXT RUNNER... OPTIONS: checkpoint_torch.py says it
+    text=$1
+    shift
+    if "$@" >$work/log 2>&1 && grep -q "$text" $work/log; then ok; else
+      bad "$*"
+      tail -3 $work/log
+    fi
+  }
+  trains "19 gradients, [1-9][0-9]* spans: all equal" \
+    "$python" -W ignore tools/checkpoint_torch.py tests/plan/chains.py:dropout --budget 69MiB --gradients
+  trains "gradients, [1-9][0-9]* spans: all equal" \
+    "$python" -W ignore tools/checkpoint_torch.py tests/plan/chains.py:conv21 --budget 140MiB --gradients
+  if [ -n "$NULLGPU" ] || [ -x "$nullgpu" ]; then
+    NULLGPU_PYTHON=$python
+    export NULLGPU_PYTHON
+    "$nullgpu" tools/checkpoint_torch.py tests/plan/chains.py:conv21 --budget 150MiB --train sgd >$work/log 2>&1
+    if [ "$(awk '/^requested/ { print $(NF - 2), $(NF - 1) }' $work/log | sort -u | wc -l)" = 1 ] &&
+      [ "$(grep -c '^requested' $work/log)" = 2 ]; then ok; else
+      bad "measured and planned bytes of conv21"
+      tail -8 $work/log
+    fi
+  else skip "no $nullgpu: a plan on a device (its figures are in tests/golden/plan.txt)"; fi
 fi

@@ -9,11 +9,11 @@ def linears(width, layers, batch):
 
 
 def mlp9():
-    return linears(777, 4, 64)
+    return linears(777, 4, 2048)
 
 
 def mlp24():
-    return linears(1024, 12, 256)
+    return linears(1024, 12, 4096)
 
 
 def conv21():
@@ -22,7 +22,7 @@ def conv21():
         stages += [nn.Conv2d(c, k, 3, stride, 1, bias=False), nn.BatchNorm2d(k), nn.ReLU()]
         c = k
     return nn.Sequential(*stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(c, 10)), {
-        "input": torch.randn(8, 3, 64, 64)
+        "input": torch.randn(64, 3, 64, 64)
     }
 
 
