@@ -437,9 +437,9 @@ static const char *help_of(const job *j) {
 
 /* Options that the command does not have. */
 static const char *not_of(const job *j) {
-  return j->plan
-             ? "--infer --checkpoint --checkpoint-nodes --live --terms --explain --events --html "
-               "--snapshot --trace --solve"
+  return j->plan  ? "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
+                    "--events --html "
+                    "--snapshot --trace --solve"
          : j->fit ? "--csv --table --no-table --live --terms --explain --events --svg --html "
                     "--snapshot --trace"
                   : "--solve";

@@ -484,7 +484,7 @@ typedef struct planned { /* all that is shown */
   plan plan, plain;
   sequential sequential;
   in_torch torch[AS_COUNT];
-  char why[200]; /* PyTorch does not take it: why */
+  char why[256]; /* PyTorch does not take it: why */
   vram_span *span;
   uint32_t nspan;
   int has_spans; /* 0: moves that are no calls of torch.utils.checkpoint */
@@ -865,7 +865,7 @@ static void print_plan(const planned *d) {
   if (q->least && q->fits != q->least) {
     snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->least);
     plan_row(d, what, q->least_bytes, q->least_cost, torch ? torch + AS_LEAST : NULL,
-             q->fits ? "least" : "least, too much");
+             q->fits ? "least" : "too much");
   }
   printf("\narena %s", human(d->binding.arena_bytes));
   if (d->chain->c.static_bytes)
@@ -873,6 +873,9 @@ static void print_plan(const planned *d) {
   if (s->host_bytes)
     printf(", host memory %s", human(d->binding.host_bytes));
   printf("; smallest budget %s\n", exact_text(s->smallest_budget_bytes));
+  if (torch && torch[AS_PLANNED].known)
+    printf("in PyTorch, with its CUDA context, it %s a device of %s\n",
+           torch[AS_PLANNED].r.fits ? "fits" : "does not fit", human(p->j.budget));
   if (*d->why)
     printf("not all of it can be calls of torch.utils.checkpoint: %s\n", d->why);
   if (d->has_spans && d->nspan) {
@@ -993,8 +996,9 @@ static void print_plan_json(const planned *d) {
     printf("%s\"%s\":", i ? "," : "", as_name[i]);
     if (d->torch[i].known)
       printf("{\"peak_requested_bytes\":%" PRIu64 ",\"peak_allocated_bytes\":%" PRIu64
-             ",\"device_bytes\":%" PRIu64 "}",
-             r->peak_requested_bytes, r->peak_allocated_bytes.expected, r->device_bytes.expected);
+             ",\"device_bytes\":%" PRIu64 ",\"fits\":%s}",
+             r->peak_requested_bytes, r->peak_allocated_bytes.expected, r->device_bytes.expected,
+             r->fits ? "true" : "false");
     else
       printf("null");
   }
@@ -1144,7 +1148,10 @@ static int plan_model(plan_job *p, char *text, size_t len, loaded *l, plan_chain
     p->j.o.optimizer = vram_optimizer_from_name(p->j.optimizer, &p->j.o.weight_decay);
   }
   p->j.o.replay = &p->j.pool;
-  status = load(l, &p->j, text, len);
+  l->text = text;
+  status = check_options(&p->j);
+  if (!status)
+    status = load(l, &p->j, text, len);
   if (status)
     return status;
   o = p->j.o;

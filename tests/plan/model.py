@@ -16,10 +16,10 @@ def main(model, budget, *options):
     step += [] if "--train" in step else ["--train", "adamw"]
     calls = ",".join(p["chain"][a]["first"] + ".." + p["chain"][b]["last"] for a, b in p["spans"])
     for name, more in ("plain", []), ("planned", ["--checkpoint-nodes", calls] if calls else []):
-        e = json.loads(vram("estimate", model, "--json", *step, *more))
+        e = json.loads(vram("estimate", model, "--json", "--budget", budget, *step, *more))
         found = p["torch"][name]
         for key in found:
-            said = e[key] if isinstance(e[key], int) else e[key]["expected"]
+            said = e[key]["expected"] if isinstance(e[key], dict) else e[key]
             assert said == found[key], f"{name} {key}: {found[key]}, vram estimate: {said}"
     assert p["peak_bytes"] <= p["budget_bytes"] or not p["feasible"], "above the budget"
     assert p["peak_bytes"] <= p["peak_plain_bytes"] and p["cost"] >= p["cost_plain"], "worse than plain"
