@@ -104,6 +104,7 @@ $(B)/impl.o: tests/impl.c vram.h
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
+$(B)/test_runner: tests/moves.h
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
 $(B)/test_tool: tools/vram.c $(TOOL) tools/preload.h vram_cuda.h build/models.h
 LIBS_test_tool = $(LIBDL)

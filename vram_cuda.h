@@ -66,6 +66,7 @@
      >>calls     the calls with their places in the program; marks, tags, regions
      >>view      counters, and whose memory a device's memory is
      >>backend   pools over CUDA
+     >>runner    a schedule of vram.h on a stream
      >>reroute   VRAM_CUDA_REROUTE
 */
 #ifndef VRAM_CUDA_H_INCLUDED
@@ -155,6 +156,9 @@
 #define vram_cuda_pool_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_pool_stats)
 #define vram_cuda_reset_peak_memory_stats                                                          \
   VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_reset_peak_memory_stats)
+#define vram_cuda_runner_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_runner_bytes)
+#define vram_cuda_runner_end VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_runner_end)
+#define vram_cuda_runner_init VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_runner_init)
 #define vram_cuda_site VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_site)
 #define vram_cuda_tag_pop VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tag_pop)
 #define vram_cuda_tag_push VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_tag_push)
@@ -256,7 +260,13 @@ typedef struct vram_nvml_process {
   X(cuda_EventRecord, cudaEventRecord, (void *event, void *stream))                                \
   X(cuda_EventQuery, cudaEventQuery, (void *event))                                                \
   X(cuda_EventSynchronize, cudaEventSynchronize, (void *event))                                    \
-  X(cuda_EventDestroy, cudaEventDestroy, (void *event))
+  X(cuda_EventDestroy, cudaEventDestroy, (void *event))                                            \
+  X(cuda_StreamCreateWithFlags, cudaStreamCreateWithFlags, (void **stream, unsigned flags))        \
+  X(cuda_StreamDestroy, cudaStreamDestroy, (void *stream))                                         \
+  X(cuda_StreamSynchronize, cudaStreamSynchronize, (void *stream))                                 \
+  X(cuda_StreamWaitEvent, cudaStreamWaitEvent, (void *stream, void *event, unsigned flags))        \
+  X(cuda_MemcpyAsync, cudaMemcpyAsync,                                                             \
+    (void *to, const void *from, size_t n, int kind, void *stream))
 
 #define VRAM_CUDA_DRIVER(X)                                                                        \
   X(cu_MemAlloc, cuMemAlloc_v2, (unsigned long long *p, size_t n))                                 \
@@ -741,6 +751,56 @@ VRAM_API vram_result vram_cuda_pool_record_stream(vram_cuda_pool *p, void *ptr, 
 VRAM_API void vram_cuda_pool_empty_cache(vram_cuda_pool *p);
 VRAM_API void vram_cuda_pool_stats(vram_cuda_pool *p, vram_memory_stats *stats);
 
+/* >>runner =====================================================================================
+   vram_chain_run on a stream: forward and backward start their kernels there, and tensors that a
+   schedule offloads are copied by two more streams, ordered by events.
+
+     n = vram_cuda_runner_bytes(&binding);
+     vram_cuda_runner_init(&q, &api, &binding, &o, malloc(n), n, &runner, &err)
+     vram_chain_run(&chain, &binding, &runner, q.arena, q.host, work, work_bytes, &err)
+     cudaStreamSynchronize(stream), vram_cuda_runner_end(&q)
+
+   A run allocates nothing, waits for nothing on the host, and uses the same addresses each time: it
+   may be captured into a graph (between cudaStreamBeginCapture and cudaStreamEndCapture of the
+   stream), which then repeats it, with the same seed. */
+
+/* All zero: the default stream, which cannot be captured; memory from cudaMalloc and
+   cudaMallocHost. */
+typedef struct vram_cuda_runner_options {
+  void *stream; /* of forward and backward; comes to them as vram_call.stream */
+  void *arena;  /* binding.arena_bytes of the current device, aligned as the chain says */
+  void *host;   /* binding.host_bytes of pinned memory */
+} vram_cuda_runner_options;
+
+typedef struct vram_cuda_runner {
+  const vram_cuda_api *api;
+  void *stream;
+  void *arena, *host; /* for vram_chain_run */
+  uint64_t failures;  /* of calls that give back; each was tried twice */
+  /* private */
+  void *own_arena, *own_host;
+  void *copies[2]; /* streams: to the host, back */
+  void *ready;     /* event: what the stream has been given so far */
+  void **event;    /* of every copy: it is done */
+  uint32_t noffload, nevent;
+} vram_cuda_runner;
+
+/* Memory (host) for the events. */
+VRAM_API uint64_t vram_cuda_runner_bytes(const vram_binding *b);
+
+/* Makes streams and events, and memory that is not given, on the current device; sets stream,
+   offload, fetch, wait and copy_user of *r. A binding without copies needs no streams and events.
+     VRAM_ERR_MEMORY       mem is too small; no device or pinned memory
+     VRAM_ERR_UNSUPPORTED  this CUDA lacks functions that it needs
+     VRAM_ERR_CALL         a call failed: err says which and what it gave */
+VRAM_API vram_result vram_cuda_runner_init(vram_cuda_runner *q, const vram_cuda_api *api,
+                                           const vram_binding *b, const vram_cuda_runner_options *o,
+                                           void *mem, uint64_t bytes, vram_runner *r,
+                                           vram_error *err);
+/* Waits for the streams and gives back what init made; also after an init that failed. Not while
+   the stream is captured, and not before graphs of the run are gone. */
+VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q);
+
 #endif /* VRAM_CUDA_H_INCLUDED */
 
 #if defined(VRAM_CUDA_IMPLEMENTATION) && !defined(VRAM_CUDA_IMPLEMENTATION_INCLUDED)
@@ -979,6 +1039,14 @@ VRAM__LINK(cuda_EventRecord, (void *event, void *stream),
 VRAM__LINK(cuda_EventQuery, (void *event), (cudaEventQuery)((cudaEvent_t)event))
 VRAM__LINK(cuda_EventSynchronize, (void *event), (cudaEventSynchronize)((cudaEvent_t)event))
 VRAM__LINK(cuda_EventDestroy, (void *event), (cudaEventDestroy)((cudaEvent_t)event))
+VRAM__LINK(cuda_StreamCreateWithFlags, (void **stream, unsigned flags),
+           (cudaStreamCreateWithFlags)((cudaStream_t *)(void *)stream, flags))
+VRAM__LINK(cuda_StreamDestroy, (void *stream), (cudaStreamDestroy)((cudaStream_t)stream))
+VRAM__LINK(cuda_StreamSynchronize, (void *stream), (cudaStreamSynchronize)((cudaStream_t)stream))
+VRAM__LINK(cuda_StreamWaitEvent, (void *stream, void *event, unsigned flags),
+           (cudaStreamWaitEvent)((cudaStream_t)stream, (cudaEvent_t)event, flags))
+VRAM__LINK(cuda_MemcpyAsync, (void *to, const void *from, size_t n, int kind, void *stream),
+           (cudaMemcpyAsync)(to, from, n, (enum cudaMemcpyKind)kind, (cudaStream_t)stream))
 static int vram__link_cuda_StreamIsCapturing(void *stream, int *status) {
   enum cudaStreamCaptureStatus s = cudaStreamCaptureStatusNone;
   int r = (int)(cudaStreamIsCapturing)((cudaStream_t)stream, &s);
@@ -1017,6 +1085,11 @@ static int vram__link_cuda_StreamIsCapturing(void *stream, int *status) {
   X(cuda_EventQuery)                                                                               \
   X(cuda_EventSynchronize)                                                                         \
   X(cuda_EventDestroy)                                                                             \
+  X(cuda_StreamCreateWithFlags)                                                                    \
+  X(cuda_StreamDestroy)                                                                            \
+  X(cuda_StreamSynchronize)                                                                        \
+  X(cuda_StreamWaitEvent)                                                                          \
+  X(cuda_MemcpyAsync)                                                                              \
   X(cuda_StreamIsCapturing)
 #if CUDART_VERSION >= 11020
 VRAM__LINK(cuda_MallocAsync, (void **p, size_t n, void *stream),
@@ -2953,6 +3026,149 @@ VRAM_API uint64_t vram_cuda_pool_end(vram_cuda_pool *p) {
   (void)pthread_mutex_destroy((pthread_mutex_t *)p->lock);
   p->lock = NULL;
   return left;
+}
+
+/* >>runner (Implementation) -------------------------------------------------------------------- */
+
+VRAM_API uint64_t vram_cuda_runner_bytes(const vram_binding *b) {
+  return ((uint64_t)b->noffload + b->nfetch) * sizeof(void *) + sizeof(void *) - 1;
+}
+
+/* Copy `copy` begins when the stream has done what it has been given so far. */
+static int vram__cuda_copy(vram_cuda_runner *q, uint32_t copy, void *to, const void *from,
+                           uint64_t bytes) {
+  const int fetch = copy >= q->noffload;
+  int r = q->api->cuda_EventRecord(q->ready, q->stream);
+  if (!r)
+    r = q->api->cuda_StreamWaitEvent(q->copies[fetch], q->ready, 0);
+  if (!r) /* cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost */
+    r = q->api->cuda_MemcpyAsync(to, from, (size_t)bytes, fetch ? 1 : 2, q->copies[fetch]);
+  if (!r)
+    r = q->api->cuda_EventRecord(q->event[copy], q->copies[fetch]);
+  return r;
+}
+
+static int vram__cuda_offload(void *user, uint32_t copy, void *host, const void *device,
+                              uint64_t bytes) {
+  return vram__cuda_copy((vram_cuda_runner *)user, copy, host, device, bytes);
+}
+
+static int vram__cuda_fetch(void *user, uint32_t copy, void *device, const void *host,
+                            uint64_t bytes) {
+  return vram__cuda_copy((vram_cuda_runner *)user, copy, device, host, bytes);
+}
+
+static int vram__cuda_wait(void *user, uint32_t copy, uint32_t next) {
+  const vram_cuda_runner *q = (const vram_cuda_runner *)user;
+  return q->api->cuda_StreamWaitEvent(
+      next == VRAM_NO_COPY ? q->stream : q->copies[next >= q->noffload], q->event[copy], 0);
+}
+
+static vram_result vram__cuda_runner_fail(vram_cuda_runner *q, vram_error *err, const char *call,
+                                          int gave, uint64_t bytes) {
+  char *p, *end;
+  vram_cuda_runner_end(q);
+  if (err) {
+    memset(err, 0, sizeof *err);
+    err->code = bytes ? VRAM_ERR_MEMORY : VRAM_ERR_CALL;
+    end = err->text + sizeof err->text - 1;
+    p = vram__cuda_put(err->text, end, call);
+    if (bytes) {
+      p = vram__cuda_put(p, end, " of ");
+      p = vram__cuda_put_number(p, end, bytes);
+      p = vram__cuda_put(p, end, " bytes");
+    }
+    p = vram__cuda_put(p, end, " gave ");
+    p = vram__cuda_put_number(p, end, (uint64_t)gave);
+    (void)vram__cuda_put(p, end, " (expected 0)");
+  }
+  return bytes ? VRAM_ERR_MEMORY : VRAM_ERR_CALL;
+}
+
+VRAM_API vram_result vram_cuda_runner_init(vram_cuda_runner *q, const vram_cuda_api *api,
+                                           const vram_binding *b, const vram_cuda_runner_options *o,
+                                           void *mem, uint64_t bytes, vram_runner *r,
+                                           vram_error *err) {
+  const uint32_t ncopy = b->noffload + b->nfetch;
+  const vram_result result = vram__cuda_api_check(api, err);
+  uint32_t i;
+  int gave;
+  memset(q, 0, sizeof *q);
+  q->api = api;
+  if (result)
+    return result;
+  if (!mem || bytes < vram_cuda_runner_bytes(b))
+    return vram__cuda_pool_refuse(err, VRAM_ERR_MEMORY,
+                                  "the runner's memory is smaller than vram_cuda_runner_bytes");
+  if (!api->cuda_StreamCreateWithFlags || !api->cuda_StreamDestroy ||
+      !api->cuda_StreamSynchronize || !api->cuda_StreamWaitEvent || !api->cuda_MemcpyAsync ||
+      !api->cuda_EventCreateWithFlags || !api->cuda_EventRecord || !api->cuda_EventDestroy ||
+      !api->cuda_MallocHost || !api->cuda_FreeHost)
+    return vram__cuda_pool_refuse(err, VRAM_ERR_UNSUPPORTED,
+                                  "this CUDA lacks functions of streams, events or pinned memory");
+  q->stream = o ? o->stream : NULL;
+  q->arena = o ? o->arena : NULL;
+  q->host = o ? o->host : NULL;
+  q->noffload = b->noffload;
+  q->event = (void **)(void *)((char *)mem +
+                               (sizeof(void *) - (uintptr_t)mem % sizeof(void *)) % sizeof(void *));
+  if (!q->arena && b->arena_bytes) {
+    gave = api->cuda_Malloc(&q->own_arena, (size_t)b->arena_bytes);
+    if (gave)
+      return vram__cuda_runner_fail(q, err, "cudaMalloc", gave, b->arena_bytes);
+    q->arena = q->own_arena;
+  }
+  if (!q->host && b->host_bytes) {
+    gave = api->cuda_MallocHost(&q->own_host, (size_t)b->host_bytes);
+    if (gave)
+      return vram__cuda_runner_fail(q, err, "cudaMallocHost", gave, b->host_bytes);
+    q->host = q->own_host;
+  }
+  for (i = 0; i < 2 && ncopy; i++) { /* cudaStreamNonBlocking */
+    gave = api->cuda_StreamCreateWithFlags(&q->copies[i], 1);
+    if (gave) {
+      q->copies[i] = NULL;
+      return vram__cuda_runner_fail(q, err, "cudaStreamCreateWithFlags", gave, 0);
+    }
+  }
+  for (i = 0; i <= ncopy && ncopy; i++) { /* cudaEventDisableTiming */
+    void *event = NULL;
+    gave = api->cuda_EventCreateWithFlags(&event, 2);
+    if (gave)
+      return vram__cuda_runner_fail(q, err, "cudaEventCreateWithFlags", gave, 0);
+    if (i < ncopy)
+      q->event[q->nevent++] = event;
+    else
+      q->ready = event;
+  }
+  r->stream = q->stream;
+  r->offload = ncopy ? vram__cuda_offload : NULL;
+  r->fetch = ncopy ? vram__cuda_fetch : NULL;
+  r->wait = ncopy ? vram__cuda_wait : NULL;
+  r->copy_user = q;
+  return VRAM_OK;
+}
+
+VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q) {
+  const vram_cuda_api *api = q->api;
+  uint32_t i;
+  if (q->ready)
+    VRAM__CUDA_GIVE(q, api->cuda_StreamSynchronize(q->stream));
+  for (i = 0; i < 2; i++)
+    if (q->copies[i]) {
+      VRAM__CUDA_GIVE(q, api->cuda_StreamSynchronize(q->copies[i]));
+      VRAM__CUDA_GIVE(q, api->cuda_StreamDestroy(q->copies[i]));
+    }
+  for (i = 0; i < q->nevent; i++)
+    VRAM__CUDA_GIVE(q, api->cuda_EventDestroy(q->event[i]));
+  if (q->ready)
+    VRAM__CUDA_GIVE(q, api->cuda_EventDestroy(q->ready));
+  if (q->own_host)
+    VRAM__CUDA_GIVE(q, api->cuda_FreeHost(q->own_host));
+  if (q->own_arena)
+    VRAM__CUDA_GIVE(q, api->cuda_Free(q->own_arena));
+  q->own_arena = q->own_host = q->copies[0] = q->copies[1] = q->ready = NULL;
+  q->nevent = 0;
 }
 
 #endif /* VRAM_CUDA_IMPLEMENTATION */

@@ -3,20 +3,14 @@
    fails, fails cleanly. The plain run uses no part of the library. */
 #define _POSIX_C_SOURCE 200112L /* posix_memalign */
 #include "../vram.h"
+#include "moves.h"
 #include "test.h"
 
-static uint64_t seed = 1;
-static uint64_t splitmix(uint64_t *s) {
-  uint64_t x = (*s += UINT64_C(0x9e3779b97f4a7c15));
-  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-  return x ^ x >> 31;
-}
-static uint32_t below(uint32_t n) { return (uint32_t)(splitmix(&seed) >> 33) % n; }
+static int same_bits(const void *a, const void *b, size_t n) { return memcmp(a, b, n) == 0; }
 
 /* ---- a net: dense layers with relu and dropout, at last a loss */
 
-enum { STAGES = 12, WIDTH = 6, BATCH = 3, MOVES = 600, FLOATS = WIDTH * BATCH };
+enum { WIDTH = 6, BATCH = 3, FLOATS = WIDTH * BATCH };
 
 /* ways of a layer: keep the mask; keep nothing and draw it again; keep more than is needed */
 enum { MASK, AGAIN, MORE, WAYS };
@@ -166,89 +160,6 @@ static void run_plain(net *t, uint64_t run_seed) {
     free(g[i]);
   }
   free(temp);
-}
-
-/* ---- schedules */
-
-static vram_move list[MOVES];
-static uint32_t nlist;
-
-static void put(uint32_t kind, uint32_t stage, const net *t) {
-  list[nlist].stage = stage;
-  list[nlist].kind = (uint8_t)kind;
-  list[nlist++].way = (uint8_t)(kind == VRAM_MOVE_SAVE ? below(t->stage[stage].nway) : 0);
-}
-
-/* any persistent schedule of stages s to t: `again` of 8 times something is computed again. kept:
-   the input is what the stage before has saved, which a DROP leaves alone */
-static void make_moves(const net *q, uint32_t s, uint32_t t, uint32_t again, int kept) {
-  if (s < t && below(8) < again && nlist < MOVES / 4) {
-    const uint32_t j = s + 1 + below(t - s);
-    uint32_t i;
-    put(kept && below(2) ? VRAM_MOVE_DROP : VRAM_MOVE_CHECKPOINT, s, q);
-    for (i = s + 1; i < j; i++)
-      put(VRAM_MOVE_DROP, i, q);
-    make_moves(q, j, t, again, 0);
-    make_moves(q, s, j - 1, again, kept);
-    return;
-  }
-  put(VRAM_MOVE_SAVE, s, q);
-  if (s < t)
-    make_moves(q, s + 1, t, again, 1);
-  put(VRAM_MOVE_BACKWARD, s, q);
-}
-
-static int uses(const vram_move *m, uint32_t stage, int saved) {
-  if (m->kind == VRAM_MOVE_BACKWARD)
-    return m->stage == stage || (!saved && m->stage + 1 == stage);
-  return saved ? m->stage == stage && m->kind == VRAM_MOVE_SAVE
-               : m->stage == stage || m->stage + 1 == stage;
-}
-
-/* copies to the host and back, wherever something is not used for a while */
-static void add_copies(const net *t, uint32_t often) {
-  static vram_move to[MOVES];
-  uint32_t stage, saved, i, k, gap, begin;
-  for (stage = 0; stage < t->n; stage++)
-    for (saved = 0; saved < 2; saved++) {
-      uint32_t n = 0, out_at[MOVES], back_at[MOVES];
-      int there = !saved && stage == 0; /* x0 */
-      memset(out_at, 0, sizeof out_at);
-      memset(back_at, 0, sizeof back_at);
-      begin = 0;
-      for (i = 0; i < nlist; i++) {
-        const vram_move *m = &list[i];
-        if (m->kind > VRAM_MOVE_BACKWARD || !uses(m, stage, (int)saved))
-          continue;
-        gap = i - begin;
-        if (there && gap > 1 && below(8) < often && nlist + 2 * n + 2 < MOVES) {
-          const uint32_t out = begin + below(gap), back = out + 1 + below(i - out);
-          out_at[out]++; /* before these moves */
-          back_at[back]++;
-          n++;
-        }
-        begin = i + 1;
-        if (saved)
-          there = m->kind == VRAM_MOVE_SAVE;
-        else if (m->stage + 1 == stage)
-          there = m->kind != VRAM_MOVE_BACKWARD;
-        else /* its own stage: BACKWARD and DROP end it, unless the stage before has it saved */
-          there = m->kind == VRAM_MOVE_SAVE || m->kind == VRAM_MOVE_CHECKPOINT;
-      }
-      for (i = k = 0; i < nlist; i++) {
-        if (back_at[i]) {
-          to[k].stage = stage, to[k].way = 0;
-          to[k++].kind = saved ? VRAM_MOVE_FETCH_SAVED : VRAM_MOVE_FETCH;
-        }
-        if (out_at[i]) {
-          to[k].stage = stage, to[k].way = 0;
-          to[k++].kind = saved ? VRAM_MOVE_OFFLOAD_SAVED : VRAM_MOVE_OFFLOAD;
-        }
-        to[k++] = list[i];
-      }
-      memcpy(list, to, k * sizeof *to);
-      nlist = k;
-    }
 }
 
 /* ---- copies that go on behind the program's back: each direction is a queue, and what a copy has
@@ -545,7 +456,8 @@ static void check_apart(const vram_buffer *b, uint32_t n, uint64_t align, uint64
   }
 }
 
-static unsigned long bound, at_peak, with_copies, recomputed, different, hashes;
+static unsigned long planned[VRAM_PLANNER_COUNT], infeasible, bound, at_peak, with_copies,
+    recomputed, different, hashes;
 
 /* The binding of `list`, in memory of exactly its bytes. */
 static void *bind(const net *t, vram_binding *b) {
@@ -617,9 +529,9 @@ static void check_events(const net *t, const vram_binding *b) {
 }
 
 static void check_gradients(const net *t, const run *r, const float *gradient_x0) {
-  CHECK(!memcmp(t->gradient, r->gradient, sizeof t->gradient));
+  CHECK(same_bits(t->gradient, r->gradient, sizeof t->gradient));
   if (t->chain.input_gradient_bytes)
-    CHECK(!memcmp(t->gradient_x0, gradient_x0, floats(t, 0) * sizeof *gradient_x0));
+    CHECK(same_bits(t->gradient_x0, gradient_x0, floats(t, 0) * sizeof *gradient_x0));
 }
 
 static run r_now;
@@ -675,13 +587,46 @@ static void check_memory(net *t, const vram_binding *b) {
   EQUAL(vram_schedule_bind(&t->chain, list, nlist, NULL, scratch + 3, n, &again, &error), VRAM_OK);
   EQUAL(again.arena_bytes, b->arena_bytes);
   for (k = 0; k < nlist; k++) /* the same binding wherever it is */
-    CHECK(!memcmp(&again.move[k], &b->move[k], sizeof again.move[k]));
+    CHECK(same_bits(&again.move[k], &b->move[k], sizeof again.move[k]));
   runner_of(&runner, r, HASH);
   need = vram_chain_run_bytes(b, &runner);
   for (i = 0; i < need; i++)
     EQUAL(vram_chain_run(&t->chain, b, &runner, scratch, scratch, scratch, i, &error),
           VRAM_ERR_MEMORY);
   EQUAL(r->calls, 0);
+  free(scratch);
+}
+
+static int copied(void) {
+  uint32_t i;
+  for (i = 0; i < nlist && list[i].kind <= VRAM_MOVE_BACKWARD; i++)
+    ;
+  return i < nlist;
+}
+
+/* A schedule of one of the planners, for any budget. */
+static void plan_moves(const net *t) {
+  vram_schedule_options o;
+  vram_schedule s;
+  uint64_t n, plain = 0;
+  void *scratch;
+  uint32_t i;
+  memset(&o, 0, sizeof o);
+  for (i = 0; i < t->n; i++)
+    plain += t->way[i][0].saved_bytes + 2 * t->stage[i].output_bytes + t->chain.align;
+  o.planner = (vram_planner)below(VRAM_PLANNER_COUNT);
+  o.budget_bytes = t->chain.static_bytes + t->chain.input_bytes + 1 + below((uint32_t)plain);
+  o.offload = below(2) && o.planner == VRAM_PLANNER_OPTIMAL;
+  n = vram_schedule_bytes(&t->chain, &o);
+  scratch = memory(n, 8);
+  if (NEED(vram_schedule_plan(&t->chain, &o, scratch, n, &s, &error) == VRAM_OK) &&
+      NEED(s.nmove <= MOVES)) {
+    nlist = s.nmove;
+    memcpy(list, s.move, s.nmove * sizeof *list);
+    planned[o.planner]++;
+    infeasible += !s.feasible;
+  } else if (test_shown())
+    printf("%s, offload %d: %s\n", vram_planner_name(o.planner), o.offload, error.text);
   free(scratch);
 }
 
@@ -693,12 +638,16 @@ static void one(uint32_t number) {
   void *scratch;
   run *r;
   int mode;
+  seed = number; /* the same chain whatever came before */
   make_net(&t);
   nlist = 0;
-  make_moves(&t, 0, t.n - 1, below(7), 0);
-  if (below(2))
-    add_copies(&t, 1 + below(8));
   snprintf(test_where, sizeof test_where, "chain %u", number);
+  if (number % 2)
+    plan_moves(&t);
+  else
+    make_moves(&t.chain, 0, t.n - 1, below(7), 0);
+  if (number % 4 < 2 && !copied())
+    add_copies(&t.chain, 1 + below(8));
   scratch = bind(&t, &b);
   if (!scratch)
     return;
@@ -721,7 +670,7 @@ static void one(uint32_t number) {
   if (b.nagain && t.stateful && t.n > 1) { /* random state that is not put back is seen */
     r = fresh(&t, &b, 0);
     EQUAL(run_it(r, FORGET, gradient_x0), VRAM_OK);
-    different += memcmp(t.gradient, r->gradient, sizeof t.gradient) != 0;
+    different += !same_bits(t.gradient, r->gradient, sizeof t.gradient);
     r = fresh(&t, &b, 0);
     hashes += run_it(r, FORGET | HASH, gradient_x0) == VRAM_ERR_CALL;
   }
@@ -843,7 +792,10 @@ int main(void) {
   check_refusals();
   check_hash();
   CHECK(bound == 3000 && at_peak * 100 >= bound * 98); /* the arena is as high as the peak */
-  CHECK(with_copies > 1000 && recomputed > 1500);
+  CHECK(with_copies > 1000 && recomputed > 1000);
+  for (i = 0; i < VRAM_PLANNER_COUNT; i++)
+    CHECK(planned[i] > 100);
+  CHECK(infeasible > 100);
   CHECK(different > 500 && hashes >= different); /* random state that is not put back */
   return test_done("test_runner");
 }
