@@ -8,6 +8,7 @@
 #define MIB ((uint64_t)1 << 20)
 
 enum { BLOCKS = 8192, OBJECTS = 4096, POOLS = 16, EVENTS = 1024, STREAMS = 64, IPC = 16 };
+enum { OPS = 8192, WITH = 160 };
 
 /* a range of addresses; its memory belongs to a device, a pool, or a physical object */
 typedef struct block {
@@ -33,7 +34,20 @@ typedef struct pool {
 typedef struct event {
   int exists, pending;
   void *stream;
+  uint32_t at; /* 1 + the op that records it last */
 } event;
+
+/* what a stream has been given to do; records and waits do nothing but stand in order */
+typedef struct op {
+  void *stream;
+  uint32_t before, after; /* 1 + the op before it in its stream; that an event makes it wait for */
+  void *to;
+  const void *from;
+  size_t bytes;
+  void (*call)(void *with);
+  uint64_t with[WITH / 8];
+  int captured, done;
+} op;
 
 static struct state {
   pthread_mutex_t mutex;
@@ -43,6 +57,10 @@ static struct state {
   object object[OBJECTS];
   pool pool[POOLS];
   event event[EVENTS];
+  op op[OPS];
+  uint32_t nop;
+  uint32_t stream; /* bits: streams that exist */
+  uint64_t capture_faults;
   void *capturing[STREAMS];
   uint32_t ncapturing;
   struct {
@@ -77,6 +95,8 @@ void fake_reset(void) {
   memset(s.opened, 0, sizeof s.opened);
   memset(s.open_refs, 0, sizeof s.open_refs);
   s.nvml = s.last_error = 0;
+  s.nop = s.stream = 0;
+  s.capture_faults = 0;
   for (i = 0; i < FAKE_DEVICES; i++) { /* the default pools */
     s.pool[i].exists = 1;
     s.pool[i].device = i;
@@ -96,12 +116,24 @@ void fake_reset(void) {
 uint64_t fake_calls(void) { return s.calls; }
 uint64_t fake_allocations(void) { return s.allocations; }
 
+/* what may be called while a stream is captured */
+static int capturable(const char *name) {
+  static const char *const may[] = {"cudaEventRecord", "cudaStreamWaitEvent", "cudaMemcpyAsync",
+                                    "cudaStreamIsCapturing"};
+  uint32_t i;
+  for (i = 0; i < sizeof may / sizeof *may; i++)
+    if (!strcmp(name, may[i]))
+      return 1;
+  return 0;
+}
+
 /* Every call begins here: 0, or the error it has to give. Holds the lock then. */
 static int enter(const char *name, int allocates) {
   if (fake.hook)
     fake.hook(fake.user, name);
   lock();
   s.calls++;
+  s.capture_faults += fake.queues && s.ncapturing && !capturable(name);
   if (allocates)
     s.allocations++;
   if (fake.fail_at && s.calls == fake.fail_at) {
@@ -429,16 +461,113 @@ static int captured(const void *stream) {
   return 0;
 }
 
+/* 1 + the last op of a stream */
+static uint32_t last_op(const void *stream) {
+  uint32_t i = s.nop;
+  while (i && s.op[i - 1].stream != stream)
+    i--;
+  return i;
+}
+
+static op *give(void *stream, uint32_t after) {
+  op *o = &s.op[s.nop];
+  if (s.nop == OPS)
+    fprintf(stderr, "the streams are full\n"), abort();
+  memset(o, 0, sizeof *o);
+  o->before = last_op(stream);
+  o->after = after;
+  o->stream = stream;
+  if (after && s.op[after - 1].captured && !captured(stream))
+    s.capturing[s.ncapturing++] = stream; /* drawn into the capture */
+  o->captured = captured(stream);
+  s.capture_faults += s.ncapturing && !o->captured;
+  s.nop++;
+  return o;
+}
+
+/* The capture ends: what is in it and what its stream does not wait for. */
+static void joined(const void *stream) {
+  uint32_t i = s.nop;
+  for (i = 0; i < s.nop; i++)
+    s.op[i].done = 0;
+  i = last_op(stream);
+  if (i)
+    s.op[i - 1].done = 1;
+  for (i = s.nop; i--;)
+    if (s.op[i].done) {
+      if (s.op[i].before)
+        s.op[s.op[i].before - 1].done = 1;
+      if (s.op[i].after)
+        s.op[s.op[i].after - 1].done = 1;
+    }
+  for (i = 0; i < s.nop; i++)
+    s.capture_faults += s.op[i].captured && !s.op[i].done && (s.op[i].call || s.op[i].bytes);
+}
+
 void fake_capture(void *stream, int on) {
   uint32_t i;
   lock();
   if (on)
     s.capturing[s.ncapturing++] = stream;
-  else
+  else if (fake.queues) {
+    joined(stream);
+    s.ncapturing = 0;
+  } else
     for (i = 0; i < s.ncapturing; i++)
       if (s.capturing[i] == stream)
         s.capturing[i] = s.capturing[--s.ncapturing];
   unlock();
+}
+
+uint64_t fake_capture_faults(void) { return s.capture_faults; }
+
+static int may_run(const op *o) {
+  return !o->done && (!o->before || s.op[o->before - 1].done) &&
+         (!o->after || s.op[o->after - 1].done);
+}
+
+void fake_run(uint64_t order) {
+  uint64_t random = order;
+  uint32_t i, left, chosen;
+  for (i = 0; i < s.nop; i++)
+    s.op[i].done = 0;
+  for (left = s.nop; left; left--) {
+    op *o;
+    uint32_t found = 0;
+    for (i = chosen = 0; i < s.nop; i++) {
+      int better;
+      if (!may_run(&s.op[i]))
+        continue;
+      random = random * UINT64_C(6364136223846793005) + 1;
+      better = order == 0   ? 0
+               : order == 1 ? s.op[chosen].bytes && !s.op[i].bytes
+               : order == 2 ? !s.op[chosen].bytes && s.op[i].bytes
+                            : (random >> 33) % (found + 1) == 0;
+      if (!found++ || better)
+        chosen = i;
+      if (found && !order)
+        break;
+    }
+    o = &s.op[chosen];
+    if (!found)
+      fprintf(stderr, "streams wait for each other\n"), abort();
+    if (o->bytes)
+      memcpy(o->to, o->from, o->bytes);
+    if (o->call)
+      o->call(o->with);
+    o->done = 1;
+  }
+}
+
+void fake_forget(void) { s.nop = 0; }
+
+int fake_launch(void *stream, void (*call)(void *with), const void *with, size_t n) {
+  op *o;
+  lock();
+  o = give(stream, 0);
+  o->call = call;
+  memcpy(o->with, with, n);
+  return leave(0);
 }
 
 static int take_async(uint32_t which, uint64_t n, void *stream, void **to) {
@@ -580,6 +709,7 @@ static int EventCreateWithFlags(void **e, unsigned flags) {
     return leave(2);
   s.event[i].exists = 1;
   s.event[i].pending = 0;
+  s.event[i].at = 0;
   *e = (void *)(uintptr_t)i;
   return leave(0);
 }
@@ -598,6 +728,10 @@ static int EventRecord(void *e, void *stream) {
     return leave(400);
   of->pending = fake.events_wait;
   of->stream = stream;
+  if (fake.queues) {
+    (void)give(stream, 0);
+    of->at = s.nop;
+  }
   return leave(0);
 }
 
@@ -624,6 +758,65 @@ static int EventDestroy(void *e) {
   if (of)
     of->exists = 0;
   return leave(of ? 0 : 400);
+}
+
+/* ---- streams */
+
+static int stream_exists(const void *stream) {
+  const uintptr_t i = (uintptr_t)stream - 0x5000;
+  return i < 32 ? s.stream >> i & 1 : 1; /* others are the test's */
+}
+
+static int StreamCreateWithFlags(void **stream, unsigned flags) {
+  uint32_t i;
+  ENTER("cudaStreamCreateWithFlags", 0);
+  for (i = 0; i < 32 && s.stream >> i & 1; i++)
+    ;
+  if (i == 32 || flags != 1)
+    return leave(1);
+  s.stream |= UINT32_C(1) << i;
+  *stream = (void *)(uintptr_t)(0x5000 + i);
+  return leave(0);
+}
+
+static int StreamDestroy(void *stream) {
+  const uintptr_t i = (uintptr_t)stream - 0x5000;
+  ENTER("cudaStreamDestroy", 0);
+  if (i >= 32 || !stream_exists(stream))
+    return leave(400);
+  s.stream &= ~(UINT32_C(1) << i);
+  return leave(0);
+}
+
+static int StreamSynchronize(void *stream) {
+  ENTER("cudaStreamSynchronize", 0);
+  return leave(stream_exists(stream) ? 0 : 400);
+}
+
+static int StreamWaitEvent(void *stream, void *e, unsigned flags) {
+  const event *of;
+  (void)flags;
+  ENTER("cudaStreamWaitEvent", 0);
+  of = event_of(e);
+  if (!of || !stream_exists(stream))
+    return leave(400);
+  if (fake.queues && of->at) /* an event that was never recorded: no wait */
+    (void)give(stream, of->at);
+  return leave(0);
+}
+
+static int MemcpyAsync(void *to, const void *from, size_t n, int kind, void *stream) {
+  op *o;
+  ENTER("cudaMemcpyAsync", 0);
+  if (kind < 1 || kind > 2 || !stream_exists(stream))
+    return leave(1);
+  if (fake.queues) {
+    o = give(stream, 0);
+    o->to = to;
+    o->from = from;
+    o->bytes = n;
+  }
+  return leave(0);
 }
 
 void fake_complete(void *stream) {
@@ -1068,6 +1261,11 @@ void fake_api(vram_cuda_api *api, int version) {
   RT(EventQuery);
   RT(EventSynchronize);
   RT(EventDestroy);
+  RT(StreamCreateWithFlags);
+  RT(StreamDestroy);
+  RT(StreamSynchronize);
+  RT(StreamWaitEvent);
+  RT(MemcpyAsync);
   api->cuda_FreeMipmappedArray = FreeArray;
   if (!version) { /* a runtime without a driver: all that it says is 35 */
     memset(api, 0, sizeof *api);
@@ -1173,6 +1371,8 @@ uint64_t fake_leaks(int print) {
     LEFT(s.pool[i].exists, "left: a pool\n")
   for (i = 0; i < EVENTS; i++)
     LEFT(s.event[i].exists, "left: an event\n")
+  for (i = 0; i < 32; i++)
+    LEFT(s.stream >> i & 1, "left: a stream\n")
   LEFT(s.nvml, "left: NVML, %d times\n", s.nvml)
   unlock();
   return n;

@@ -1,7 +1,7 @@
 /* A CUDA driver with NVML that exists in memory only: devices of a given size, first-fit addresses,
    streams whose events complete on command, memory pools, physical memory with mappings, graphs as
-   far as captures count, memory of other processes. It knows the truth about itself, counts its
-   calls, and fails the k-th one on request. */
+   far as captures count, copies and launches that wait in their streams, memory of other processes.
+   It knows the truth about itself, counts its calls, and fails the k-th one on request. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -17,8 +17,9 @@ typedef struct fake_settings {
   int fail_with;                  /* default 46 (cudaErrorDevicesUnavailable) */
   uint64_t oom_at;                /* the how manieth allocation finds no memory */
   int no_nvml, own_pid_unknown, own_bytes_unknown, peers_unknown;
-  int nvml_version;                           /* 1, 2, 3: of the lists of processes; default 3 */
-  int events_wait;                            /* 1: events are done by fake_complete only */
+  int nvml_version; /* 1, 2, 3: of the lists of processes; default 3 */
+  int events_wait;  /* 1: events are done by fake_complete only */
+  int queues; /* 1: what streams are given waits for fake_run. Addresses of copies are the host's */
   void (*hook)(void *user, const char *call); /* before every call, no lock held */
   void *user;
 } fake_settings;
@@ -46,6 +47,17 @@ uint64_t fake_leaks(int print);
 void fake_peer(uint32_t device, uint32_t pid, uint64_t bytes);
 void fake_capture(void *stream, int on);
 void fake_complete(void *stream); /* NULL is a stream, too */
+/* With `queues`. Something for a stream to do: called with a copy of n bytes of `with`. */
+int fake_launch(void *stream, void (*call)(void *with), const void *with, size_t n);
+/* Does what the streams have been given, in an order that they allow: as it was given, copies as
+   late as can be, as early as can be, or (from 3 on) by chance. It stays: the next call does it all
+   again, as a graph; fake_forget ends that. */
+void fake_run(uint64_t order);
+void fake_forget(void);
+/* What a capture would have refused, or left out, since fake_reset: memory and waits of the host
+   while a stream is captured; work on streams that no event has drawn into the capture; work that
+   the captured stream does not wait for in the end (fake_capture(stream, 0)). */
+uint64_t fake_capture_faults(void);
 vram_cuda_ipc fake_export(uint32_t device, uint64_t bytes);
 uint64_t fake_ipc_bytes(void);
 int fake_pool_is_read(void); /* 1: somebody is reading a pool's attribute now */

@@ -2,6 +2,7 @@
    each scenario runs with every call failing once, and with every allocation finding no memory
    (`threads`: without that); with `device` once, on what libcudart.so finds. */
 #define VRAM_CUDA_TRACKER test_tracker
+#include "../moves.h"
 #include "../test.h"
 #include "fake.h"
 #include <pthread.h>
@@ -466,6 +467,255 @@ static void peers(void) {
   fake_peer(0, 77, 0);
 }
 
+/* ---- a schedule on a stream: a net whose layers are calls that the fake stream makes when it has
+   come to them. Copies come early, late, in any order that the events allow */
+
+enum { WIDTH = 9 };
+
+typedef struct line { /* layers y[j] = w x[j % width] * mask + 1, at last the sum */
+  vram_chain chain;
+  vram_stage stage[STAGES];
+  vram_way way[STAGES];
+  uint32_t n, width[STAGES];
+  float w[STAGES], gradient[STAGES], wanted[STAGES], x0[WIDTH];
+} line;
+
+typedef struct job {
+  line *t;
+  vram_call c;
+} job;
+
+static void layer_forward(const line *t, uint32_t i, uint64_t key, const float *x, float *y,
+                          float *mask) {
+  uint32_t j;
+  for (j = 0; j < t->width[i + 1]; j++) {
+    const float m = splitmix(&key) >> 62 ? 1.25f : 0;
+    y[j] = t->w[i] * x[j % t->width[i]] * m + 1;
+    if (mask)
+      mask[j] = m;
+  }
+}
+
+static float layer_backward(const line *t, uint32_t i, const float *x, const float *mask,
+                            const float *gy, float *gx) {
+  float sum = 0;
+  uint32_t j;
+  for (j = 0; j < t->width[i]; j++)
+    gx[j] = 0;
+  for (j = 0; j < t->width[i + 1]; j++) {
+    gx[j % t->width[i]] += t->w[i] * mask[j] * gy[j];
+    sum += x[j % t->width[i]] * mask[j] * gy[j];
+  }
+  return sum;
+}
+
+static void forward_job(void *with) {
+  const job *q = (const job *)with;
+  if (q->c.stage + 1 < q->t->n)
+    layer_forward(q->t, q->c.stage, q->c.key, q->c.in, q->c.out, q->c.save ? q->c.saved : NULL);
+}
+
+static void backward_job(void *with) {
+  const job *q = (const job *)with;
+  uint32_t j;
+  if (q->c.stage + 1 < q->t->n)
+    q->t->gradient[q->c.stage] +=
+        layer_backward(q->t, q->c.stage, q->c.in, q->c.saved, q->c.grad_out, q->c.grad_in);
+  else
+    for (j = 0; j < q->t->width[q->c.stage]; j++)
+      ((float *)q->c.grad_in)[j] = 1 + ((const float *)q->c.in)[j];
+}
+
+static int give_forward(void *user, const vram_call *c) {
+  job q;
+  q.t = user;
+  q.c = *c;
+  return fake_launch(c->stream, forward_job, &q, sizeof q);
+}
+static int give_backward(void *user, const vram_call *c) {
+  job q;
+  q.t = user;
+  q.c = *c;
+  return fake_launch(c->stream, backward_job, &q, sizeof q);
+}
+
+static void make_line(line *t) {
+  float x[STAGES + 1][WIDTH], g[STAGES + 1][WIDTH], mask[STAGES][WIDTH];
+  uint32_t i, j;
+  memset(t, 0, sizeof *t);
+  t->n = 3 + below(STAGES - 2);
+  for (i = 0; i < t->n; i++) {
+    t->width[i] = 1 + below(WIDTH);
+    t->w[i] = (float)below(100) / 50;
+  }
+  for (i = 0; i < t->n; i++) {
+    t->stage[i].output_bytes = i + 1 < t->n ? t->width[i + 1] * sizeof(float) : 0;
+    t->way[i].saved_bytes = 2 * t->stage[i].output_bytes;
+    t->stage[i].way = &t->way[i];
+    t->stage[i].nway = 1;
+  }
+  for (j = 0; j < WIDTH; j++)
+    t->x0[j] = x[0][j] = (float)below(1000) / 300;
+  for (i = 0; i + 1 < t->n; i++)
+    layer_forward(t, i, vram_chain_key(9, i), x[i], x[i + 1], mask[i]);
+  for (j = 0; j < t->width[i]; j++)
+    g[i][j] = 1 + x[i][j];
+  while (i--)
+    t->wanted[i] = layer_backward(t, i, x[i], mask[i], g[i + 1], g[i]);
+  t->chain.stage = t->stage;
+  t->chain.nstage = t->n;
+  t->chain.input_bytes = t->chain.input_gradient_bytes = t->width[0] * sizeof(float);
+  t->chain.align = 16;
+}
+
+static uint32_t runs_with_copies;
+
+/* One run, captured or not; then what it has given the streams, in several orders. */
+static void run_line(line *t, const vram_binding *b, int capture) {
+  void *const stream = (void *)(uintptr_t)0x9000;
+  void *arena = malloc(b->arena_bytes), *host = malloc(b->host_bytes + 1);
+  vram_cuda_runner_options o = VRAM_ZERO_INIT;
+  vram_cuda_runner q;
+  vram_runner r = VRAM_ZERO_INIT;
+  vram_error e;
+  const uint64_t n = vram_cuda_runner_bytes(b), m = vram_chain_run_bytes(b, &r);
+  void *mem = malloc(n), *work = malloc(m);
+  vram_result result;
+  uint64_t order;
+  uint32_t i;
+  o.stream = stream;
+  o.arena = arena;
+  o.host = host;
+  r.forward = give_forward;
+  r.backward = give_backward;
+  r.user = t;
+  r.seed = 9;
+  result = vram_cuda_runner_init(&q, &api, b, &o, mem, n, &r, &e);
+  if (!result) {
+    if (capture)
+      fake_capture(stream, 1);
+    result = vram_chain_run(&t->chain, b, &r, q.arena, q.host, work, m, &e);
+    if (capture)
+      fake_capture(stream, 0);
+  }
+  if (fake.fail_at) { /* the error comes back; what runs still runs into memory that is there */
+    if (result) {
+      CHECK(strstr(e.text, " gave 46 (expected 0)") != NULL);
+      EQUAL(result, VRAM_ERR_CALL);
+    }
+    memcpy((char *)arena + b->input, t->x0, t->chain.input_bytes);
+    fake_run(3);
+  } else if (EQUAL(result, VRAM_OK)) {
+    EQUAL(fake_capture_faults(), 0);
+    runs_with_copies += b->noffload > 0;
+    for (order = 0; order < 8; order++) {
+      memset(arena, 0x55, b->arena_bytes);
+      memcpy((char *)arena + b->input, t->x0, t->chain.input_bytes);
+      memset(t->gradient, 0, sizeof t->gradient);
+      fake_run(order);
+      for (i = 0; i + 1 < t->n; i++)
+        CHECK(memcmp(&t->gradient[i], &t->wanted[i], sizeof(float)) == 0);
+    }
+  }
+  fake_forget();
+  vram_cuda_runner_end(&q);
+  EQUAL(q.failures, 0);
+  free(arena);
+  free(host);
+  free(mem);
+  free(work);
+}
+
+static void runner_of(uint64_t chain, int capture) {
+  line t;
+  vram_binding b;
+  uint64_t n;
+  void *scratch;
+  seed = chain;
+  make_line(&t);
+  nlist = 0;
+  make_moves(&t.chain, 0, t.n - 1, 3, 0);
+  add_copies(&t.chain, 6);
+  n = vram_schedule_bind_bytes(&t.chain, nlist, NULL);
+  scratch = malloc(n);
+  if (NEED(vram_schedule_bind(&t.chain, list, nlist, NULL, scratch, n, &b, NULL) == VRAM_OK))
+    run_line(&t, &b, capture);
+  free(scratch);
+}
+
+static void runner(void) {
+  if (on_device)
+    return;
+  fake.queues = 1;
+  runner_of(5, 1);
+}
+
+static void runner_orders(void) {
+  uint32_t chain;
+  fake_reset();
+  fake_api(&api, 13000);
+  fake.queues = 1;
+  runs_with_copies = 0;
+  for (chain = 0; chain < 200; chain++) {
+    snprintf(test_where, sizeof test_where, "chain %u on a stream", chain);
+    runner_of(chain, (int)(chain % 2));
+  }
+  EQUAL(fake_leaks(0), 0);
+  CHECK(runs_with_copies > 150);
+  *test_where = 0;
+}
+
+/* Memory that the runner takes itself; what is missing and too small. */
+static void runner_memory(void) {
+  vram_binding b;
+  vram_cuda_runner q;
+  vram_runner r = VRAM_ZERO_INIT;
+  vram_error e;
+  vram_cuda_api without = api;
+  void *mem[9];
+  vram_result result;
+  memset(&b, 0, sizeof b);
+  b.arena_bytes = 3 * MIB;
+  b.host_bytes = MIB;
+  b.noffload = b.nfetch = 4;
+  result = vram_cuda_runner_init(&q, &api, &b, NULL, mem, sizeof mem, &r, &e);
+  if (!result) {
+    CHECK(q.arena && q.host && r.offload && r.fetch && r.wait && r.copy_user == &q);
+    if (!on_device && !fake.fail_at)
+      EQUAL(fake_free_bytes(0), 1024 * MIB - 8 * MIB - 3 * MIB);
+  } else {
+    CHECK(strstr(e.text, " gave ") != NULL);
+    CHECK(result == (strstr(e.text, " bytes gave ") ? VRAM_ERR_MEMORY : VRAM_ERR_CALL));
+  }
+  vram_cuda_runner_end(&q);
+  vram_cuda_runner_end(&q);
+  EQUAL(q.failures, 0);
+  if (on_device || fake.fail_at || fake.oom_at)
+    return;
+  EQUAL(vram_cuda_runner_bytes(&b), 8 * sizeof(void *) + sizeof(void *) - 1);
+  EQUAL(vram_cuda_runner_init(&q, &api, &b, NULL, mem, 8 * sizeof(void *), &r, &e),
+        VRAM_ERR_MEMORY);
+  TEXT(e.text, "the runner's memory is smaller than vram_cuda_runner_bytes");
+  b.arena_bytes = UINT64_C(1) << 40;
+  EQUAL(vram_cuda_runner_init(&q, &api, &b, NULL, mem, sizeof mem, &r, &e), VRAM_ERR_MEMORY);
+  TEXT(e.text, "cudaMalloc of 1099511627776 bytes gave 2 (expected 0)");
+  without.cuda_StreamWaitEvent = NULL;
+  EQUAL(vram_cuda_runner_init(&q, &without, &b, NULL, mem, sizeof mem, &r, &e),
+        VRAM_ERR_UNSUPPORTED);
+  memset(&without, 0, sizeof without);
+  EQUAL(vram_cuda_runner_init(&q, &without, &b, NULL, mem, sizeof mem, &r, &e),
+        VRAM_ERR_UNSUPPORTED);
+  TEXT(e.text, "no CUDA runtime: libcudart.so cannot be loaded");
+  vram_cuda_runner_end(&q);
+  memset(&b, 0, sizeof b); /* nothing to copy: no streams, no events */
+  b.arena_bytes = 512;
+  EQUAL(vram_cuda_runner_init(&q, &api, &b, NULL, mem, sizeof mem, &r, &e), VRAM_OK);
+  CHECK(!r.offload && !r.fetch && !r.wait && !q.host);
+  EQUAL(fake_leaks(0), 1);
+  vram_cuda_runner_end(&q);
+  EQUAL(fake_leaks(0), 0);
+}
+
 static const struct scenario {
   const char *name;
   void (*play)(void);
@@ -481,7 +731,9 @@ static const struct scenario {
                 {"pool by cudaMalloc", pool_malloc},
                 {"pool by cudaMallocAsync", pool_async},
                 {"expandable pool", pool_expandable},
-                {"peers", peers}};
+                {"peers", peers},
+                {"runner", runner},
+                {"runner's memory", runner_memory}};
 
 static void play(const struct scenario *x, const char *how, uint64_t fail_at, uint64_t oom_at) {
   snprintf(test_where, sizeof test_where, "%s, %s %llu", x->name, how,
@@ -1199,6 +1451,7 @@ int main(int argc, char **argv) {
     every_fault();
   threads();
   pool_threads();
+  runner_orders();
   double_free();
   foreign();
   wrong_call();
