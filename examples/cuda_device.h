@@ -39,11 +39,42 @@ static int pretended_info(size_t *left, size_t *total) {
   return 0;
 }
 
-static int pretend(vram_cuda_api *api) {
+/* streams on which everything is over at once */
+static int pretended_stream(void **stream, unsigned flags) {
+  *stream = flags ? stream : NULL;
+  return 0;
+}
+static int pretended_event(void *event) { return event == NULL; }
+static int pretended_done(void *stream) { return (void)stream, 0; }
+static int pretended_record(void *event, void *stream) {
+  (void)stream;
+  return event == NULL;
+}
+static int pretended_wait(void *stream, void *event, unsigned flags) {
+  (void)stream, (void)flags;
+  return event == NULL;
+}
+static int pretended_copy(void *to, const void *from, size_t n, int kind, void *stream) {
+  (void)kind, (void)stream;
+  memcpy(to, from, n);
+  return 0;
+}
+static int pretended_pinned(void **p, size_t n) {
+  *p = malloc(n);
+  return *p ? 0 : 2;
+}
+static int pretended_unpin(void *p) {
+  free(p);
+  return 0;
+}
+
+/* why NULL: only if there is no device */
+static int pretend(vram_cuda_api *api, const char *why) {
   vram_error e;
-  if (vram_cuda_api_linked(api, &e) == VRAM_OK)
+  if (!why && vram_cuda_api_linked(api, &e) == VRAM_OK)
     return 0;
-  printf("no CUDA device (%s): a pretended one of 64 MiB\n", e.text);
+  why = why ? why : e.text;
+  printf("no CUDA device (%s): a pretended one of 64 MiB\n", why);
   (void)fflush(stdout);
   memset(api, 0, sizeof *api);
   api->cuda_Malloc = pretended_malloc;
@@ -51,6 +82,16 @@ static int pretend(vram_cuda_api *api) {
   api->cuda_GetDevice = pretended_device;
   api->cuda_SetDevice = pretended_set;
   api->cuda_MemGetInfo = pretended_info;
+  api->cuda_MallocHost = pretended_pinned;
+  api->cuda_FreeHost = pretended_unpin;
+  api->cuda_StreamCreateWithFlags = pretended_stream;
+  api->cuda_StreamDestroy = pretended_done;
+  api->cuda_StreamSynchronize = pretended_done;
+  api->cuda_StreamWaitEvent = pretended_wait;
+  api->cuda_MemcpyAsync = pretended_copy;
+  api->cuda_EventCreateWithFlags = pretended_stream;
+  api->cuda_EventRecord = pretended_record;
+  api->cuda_EventDestroy = pretended_event;
   api->runtime_version = api->driver_version = 13000;
   api->devices = 1;
   return 1;

@@ -43,7 +43,7 @@ int main(void) {
   vram_owner top[4];
   uint32_t i, n;
   int request;
-  (void)pretend(&api);
+  (void)pretend(&api, NULL);
   (void)vram_cuda_use(&api);
   if (load())
     return 1;

@@ -48,7 +48,7 @@ int main(void) {
   vram_error e;
   void *layer[15] = {NULL}, *large = NULL;
   uint64_t n;
-  (void)pretend(&api);
+  (void)pretend(&api, NULL);
   sink.write = folded;
   sink.user = &column;
   options.log = &sink;

@@ -101,7 +101,7 @@ if have nvcc; then
   cell "README: a leak, build" sh -c "cd $work/page && $build -cudart shared"
   (cd "$work/page" && LD_PRELOAD="$work/cudart.so" LD_LIBRARY_PATH="$cuda/lib64:$cuda/lib" ./leak) >"$work/output" 2>&1
   same "README: a leak, output" "$work/wanted" "$work/output"
-  for e in cuda_leak cuda_pool; do
+  for e in cuda_leak cuda_pool cuda_checkpoint; do
     cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread
     cell "$e, nvcc, C++" nvcc -x cu -o "$work/$e" examples/$e.c
     cell "$e runs" "$work/$e"
