@@ -789,6 +789,8 @@
 #define vram_step VRAM__JOIN(VRAM_NAMESPACE, vram_step)
 #define vram_step_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_step_bytes)
 #define vram_step_live VRAM__JOIN(VRAM_NAMESPACE, vram_step_live)
+#define vram_step_plan VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan)
+#define vram_step_plan_free VRAM__JOIN(VRAM_NAMESPACE, vram_step_plan_free)
 #define vram_svg_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_svg_bytes)
 #define vram_timeline_add VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_add)
 #define vram_timeline_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_timeline_bytes)
@@ -2663,13 +2665,13 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
                                           uint32_t nmove, void *scratch, uint64_t scratch_bytes,
                                           vram_schedule_count *count, vram_error *err);
 
-/* Cuts a model where one tensor that wants a gradient is alive: what PyTorch allocates in a
-   training step (o->train) with these options becomes the bytes of the stages, in blocks of 512
+/* Cuts a model where one tensor that wants a gradient is alive and kept: what PyTorch allocates in
+   a training step (o->train) with these options becomes the bytes of the stages, in blocks of 512
    bytes, and vram_node_flops their costs, twice as much backward. What is computed once and used
    everywhere is not what a cut waits for, but part of static_bytes: masks, tables, values with four
    or more readers. So are parameters, gradients, optimizer state, inputs. A stage never begins with
    an operation that writes to its input, nor ends with a view of it. max_stages: with more of them
-   neighbours that keep least become one; 0: 256. stage.first and .last are the nodes; the last
+   neighbours that keep least become one; 0: 128. stage.first and .last are the nodes; the last
    stage has the loss. The chain and all that it points to is in scratch.
      VRAM_ERR_VALUE  no training step; options with checkpoints
      what vram_step gives */
@@ -2689,6 +2691,34 @@ typedef struct vram_span {
 VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *move, uint32_t nmove,
                                          vram_span *list, uint32_t cap, uint32_t *count,
                                          vram_error *err);
+
+/* A training step within a budget: which nodes to run in torch.utils.checkpoint.checkpoint. */
+typedef struct vram_planned_step {
+  vram_chain chain;        /* the model in stages, */
+  vram_schedule schedule;  /* what is computed when, as the chain sees it, */
+  const vram_span *span;   /* as calls of checkpoint() around stages, */
+  const vram_range *range; /* and around nodes: vram_step_options.checkpoint */
+  uint32_t nrange;
+  int feasible;                   /* 0: the plan is that of smallest_budget_bytes */
+  uint64_t smallest_budget_bytes; /* that any of the plans tried fits */
+  uint64_t cost, cost_plain;      /* operations (vram_node_flops) */
+  vram_report plain, report;      /* of the step without checkpoints, and as planned */
+  uint32_t tried;                 /* steps played */
+  void *memory;                   /* all of the above is in there */
+  uint64_t memory_bytes, moves_bytes;
+} vram_planned_step;
+
+/* Finds the cheapest calls of checkpoint() with which the step fits o->budget_bytes: chains are
+   planned for budgets between the chain's smallest and its plain peak, each plan is played as
+   PyTorch would run it, and what counts is report.fits of that step (with o->replay: the whole run
+   finds its memory). What the chain says is only the guide: it holds all gradients from the
+   beginning, PyTorch's step does not. max_stages as vram_chain_cut has it. A budget that no plan
+   fits is no error: feasible is 0. Errors as vram_chain_cut and vram_step; VRAM_ERR_MEMORY: the
+   allocator gave none. vram_step_plan_free gives the memory back; not needed after an error. */
+VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options *o,
+                                    uint32_t max_stages, const vram_allocator *allocator,
+                                    vram_planned_step *plan, vram_error *err);
+VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator *allocator);
 
 /* >>runner ====================================================================================
    A schedule bound to one arena, and run with the caller's forward and backward functions.
@@ -10284,7 +10314,7 @@ typedef struct vram__segment { /* a stage; [nstage - 1] is the rest */
   const vram_node *first, *last;
   const vram_value *value;      /* what crosses behind it, */
   uint32_t id;                  /* on which storage, */
-  uint8_t bad;                  /* which was overwritten later */
+  uint8_t bad;                  /* which was overwritten, or went before backward */
   uint64_t output, saved, gone; /* bytes; gone: of saved, before its own backward */
   uint64_t forward_temp, plain_temp, backward_temp;
 } vram__segment;
@@ -10301,7 +10331,8 @@ typedef struct vram__cuts {
   uint8_t phase;
   uint32_t first_id, backward_id; /* of the stage's first allocation, of backward's */
   uint64_t now, peak, workspace;
-  uint64_t side_bytes, autocast, autocast_peak, workspace_left, late;
+  uint64_t carried; /* gradients that the stage before in backward left beside that of its input */
+  uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
 struct vram__s {
@@ -10549,8 +10580,7 @@ static void vram__cuts_close(vram__cuts *c) {
   } else {
     const uint64_t in = c->at ? q[-1].output : 0, model = q->saved + q->output + in;
     q->backward_temp = c->peak > model ? c->peak - model : 0;
-    if (c->now > in)
-      c->late += c->now - in; /* gradients of side values */
+    c->carried = c->now > in ? c->now - in : 0;
     c->workspace_left += c->workspace;
   }
   c->workspace = 0;
@@ -10573,12 +10603,16 @@ static void vram__cuts_event(vram__s *s, int alloc, const vram__store *st) {
     c->now = 0;
     c->first_id = alloc ? st->id : (uint32_t)s->next_id;
     if (s->phase == VRAM_PHASE_BACKWARD)
-      c->now = c->cut[stage].saved - c->cut[stage].gone + c->cut[stage].output;
+      c->now = c->cut[stage].saved - c->cut[stage].gone + c->cut[stage].output + c->carried;
     c->peak = c->now;
   }
   for (i = 0; i < c->nheld; i++)
     if (c->held[i] == st->id)
       return;
+  if (!alloc && s->phase == VRAM_PHASE_FORWARD && !c->plain) /* nobody keeps it for backward */
+    for (i = c->at < 1 ? 0 : c->at - 1; i <= c->at; i++)
+      if (c->cut[i].id == st->id)
+        c->cut[i].bad = 1;
   if (st->cat == VRAM_CATEGORY_AUTOCAST) {
     c->autocast = alloc ? c->autocast + bytes : c->autocast - bytes;
     if (c->autocast > c->autocast_peak)
@@ -25906,7 +25940,7 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
 
 /* ---- a chain cut from a graph ---- */
 
-#define VRAM__STAGES 256 /* of a chain, if nothing else is asked for */
+#define VRAM__STAGES 128 /* of a chain, if nothing else is asked for */
 
 /* Bytes in front of a step's scratch. */
 static uint64_t vram__cuts_bytes(const vram_graph *g) {
@@ -26052,7 +26086,7 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
   c->at = c->nheld = 0;
   c->phase = 0;
   c->now = c->peak = c->workspace = 0;
-  c->side_bytes = c->autocast = c->autocast_peak = c->workspace_left = c->late = 0;
+  c->side_bytes = c->autocast = c->autocast_peak = c->workspace_left = c->carried = 0;
   s->live = NULL;
   s->live_cap = 0;
   s->stop_at = 0;
@@ -26074,6 +26108,8 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   const uint32_t most = VRAM_MAX_NAME - 1;
   uint32_t n = vram_node_name(first, to, most), more;
   n = n < most ? n : most - 1;
+  while (last != first && last->op == VRAM__OP_drop)
+    last = last->prev;
   if (first->name == last->name && first->round == last->round)
     return n + 1;
   to[n] = to[n + 1] = '.';
@@ -26135,7 +26171,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
     if (result)
       break;
-    for (i = 0; i + 1 < c.ncut;) /* no cut between a tensor and a view of it, or who writes to it */
+    for (i = 0; i + 1 < c.ncut;) /* nor between a tensor and a view of it */
       if (c.cut[i].bad || c.cut[i].id == UINT32_MAX || (i && c.cut[i].id == c.cut[i - 1].id))
         vram__cuts_join(&c, i);
       else
@@ -26151,7 +26187,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     if (c.ncut == before)
       break;
   }
-  fixed = c.side_bytes + c.autocast_peak + c.workspace_left + c.late;
+  fixed = c.side_bytes + c.autocast_peak + c.workspace_left;
   for (i = 0; !result && i < VRAM_CATEGORY_COUNT; i++) {
     uint64_t bytes = r.before_category_bytes[i];
     if (i == VRAM_CATEGORY_GRADIENTS && bytes < r.gradients_bytes)
@@ -26202,6 +26238,241 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   if (err)
     vram__zero(err, sizeof *err);
   return VRAM_OK;
+}
+
+/* ---- a step within a budget ---- */
+
+#define VRAM__GRID 16 /* budgets of the chain that are tried in any case */
+
+typedef struct vram__stepper {
+  const vram_graph *g;
+  vram_step_options step;
+  const vram_allocator *allocator;
+  vram_planned_step *plan;
+  vram_span *span;
+  vram_range *range;
+  vram_span *grid; /* what the grid's budgets gave, nstage each */
+  uint32_t ngrid[VRAM__GRID];
+  void *scratch, *table;
+  uint64_t scratch_bytes, table_bytes;
+  vram_error *err;
+} vram__stepper;
+
+static vram_result vram__step_memory(const vram_allocator *a, void **memory, uint64_t *bytes,
+                                     uint64_t want, vram_error *err) {
+  if (*memory && *bytes >= want)
+    return VRAM_OK;
+  if (*memory)
+    a->free(a->user, *memory, *bytes);
+  *memory = NULL;
+  *bytes = want;
+  if (want < VRAM_OVERFLOW)
+    *memory = a->alloc(a->user, want);
+  return *memory ? VRAM_OK
+                 : vram__chain_error(err, VRAM_ERR_MEMORY, 0, "the allocator gave no memory");
+}
+
+/* Plays the step with the ranges that q->range holds. */
+static vram_result vram__step_try(vram__stepper *q, uint32_t nrange, uint64_t budget,
+                                  vram_report *r) {
+  vram_result result;
+  q->step.checkpoint = q->range;
+  q->step.ncheckpoint = nrange;
+  q->step.budget_bytes = budget;
+  result = vram__step_memory(q->allocator, &q->scratch, &q->scratch_bytes,
+                             vram_step_bytes(q->g, &q->step), q->err);
+  if (!result)
+    result = vram_step(q->g, &q->step, q->scratch, q->scratch_bytes, r, q->err);
+  q->plan->tried++;
+  return result;
+}
+
+/* The ranges of the spans in q->span. */
+static void vram__step_ranges(vram__stepper *q, uint32_t count) {
+  const vram_stage *stage = q->plan->chain.stage;
+  uint32_t i;
+  for (i = 0; i < count; i++) {
+    q->range[i].first = stage[q->span[i].first].first;
+    q->range[i].last = stage[q->span[i].last].last;
+  }
+}
+
+/* Plans the chain for a budget of its own and turns that into ranges. */
+static vram_result vram__step_chain(vram__stepper *q, uint64_t budget, vram_schedule *s,
+                                    uint32_t *nrange) {
+  const vram_chain *c = &q->plan->chain;
+  vram_schedule_options o;
+  vram_result result;
+  uint32_t i;
+  vram__zero(&o, sizeof o);
+  o.budget_bytes = budget;
+  result = vram__step_memory(q->allocator, &q->table, &q->table_bytes, vram_schedule_bytes(c, &o),
+                             q->err);
+  if (!result)
+    result = vram_schedule_plan(c, &o, q->table, q->table_bytes, s, q->err);
+  if (!result)
+    result = vram_schedule_spans(c, s->move, s->nmove, q->span, c->nstage, nrange, q->err);
+  if (!result)
+    vram__step_ranges(q, *nrange);
+  return result;
+}
+
+/* The smallest budget that the step with these ranges fits: found by halves. */
+static vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t most,
+                                   uint64_t *need) {
+  vram_report r;
+  uint64_t low, high;
+  vram_result result = vram__step_try(q, nrange, VRAM_MAX_BYTES, &r);
+  if (result)
+    return result;
+  high = r.device_bytes.expected < most ? r.device_bytes.expected : most;
+  low = r.peak_allocated_bytes.lower; /* without the context that is too little */
+  low = low < high ? low - (low != 0) : 0;
+  if (!q->step.replay) { /* fits says no more than that */
+    *need = r.device_bytes.expected;
+    return VRAM_OK;
+  }
+  *need = VRAM_OVERFLOW;
+  result = vram__step_try(q, nrange, high, &r);
+  if (result || !r.fits) /* more than another one needs */
+    return result;
+  while (high - low > 1) {
+    const uint64_t middle = low + (high - low) / 2;
+    result = vram__step_try(q, nrange, middle, &r);
+    if (result)
+      return result;
+    if (r.fits)
+      high = middle;
+    else
+      low = middle;
+  }
+  *need = high;
+  return VRAM_OK;
+}
+
+/* The grid, then halves between the cheapest that fits and the next one. */
+static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
+  vram_planned_step *p = q->plan;
+  vram_schedule s;
+  vram_report r;
+  uint64_t low = 0, high, at, best = 0, best_cost = VRAM_OVERFLOW, above = 0, need, smallest_at = 0;
+  uint64_t grid[VRAM__GRID];
+  uint32_t i, n;
+  vram_result result = vram__step_chain(q, 1, &s, &n); /* what it says of the smallest one */
+  if (result)
+    return result;
+  low = s.smallest_budget_bytes;
+  result = vram__step_chain(q, 0, &s, &n);
+  if (result)
+    return result;
+  high = s.peak_bytes > low ? s.peak_bytes : low;
+  p->cost_plain = s.cost;
+  for (i = 0; i < VRAM__GRID; i++) {
+    grid[i] = at = low + (high - low) / (VRAM__GRID - 1) * i;
+    result = vram__step_chain(q, at, &s, &n);
+    if (!result)
+      result = vram__step_try(q, n, budget, &r);
+    if (result)
+      return result;
+    q->ngrid[i] = n;
+    vram__copy(q->grid + i * (uint64_t)p->chain.nstage, q->span, n * (uint64_t)sizeof *q->span);
+    if (r.fits && s.cost <= best_cost)
+      best = at, best_cost = s.cost, above = at + (high - low) / (VRAM__GRID - 1);
+  }
+  p->feasible = best != 0;
+  for (i = 0; best && i < 12 && above - best > p->chain.align; i++) {
+    at = best + (above - best) / 2;
+    result = vram__step_chain(q, at, &s, &n);
+    if (!result)
+      result = vram__step_try(q, n, budget, &r);
+    if (result)
+      return result;
+    if (r.fits && s.cost <= best_cost)
+      best = at, best_cost = s.cost;
+    else
+      above = at;
+  }
+  p->smallest_budget_bytes = VRAM_OVERFLOW;
+  for (i = 0; i < VRAM__GRID; i++) {
+    n = q->ngrid[i];
+    vram__copy(q->span, q->grid + i * (uint64_t)p->chain.nstage, n * (uint64_t)sizeof *q->span);
+    vram__step_ranges(q, n);
+    result = vram__step_need(q, n, p->smallest_budget_bytes, &need);
+    if (result)
+      return result;
+    if (need < p->smallest_budget_bytes)
+      p->smallest_budget_bytes = need, smallest_at = grid[i];
+  }
+  result = vram__step_chain(q, best ? best : smallest_at, &p->schedule, &p->nrange);
+  if (!result)
+    result = vram__step_try(q, p->nrange, budget, &p->report);
+  p->cost = p->schedule.cost;
+  return result;
+}
+
+VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options *o,
+                                    uint32_t max_stages, const vram_allocator *allocator,
+                                    vram_planned_step *plan, vram_error *err) {
+  vram__stepper q;
+  vram_planned_step p;
+  vram_result result;
+  uint64_t bytes, cut, stages, budget;
+  uint8_t *mem;
+  void *moves = NULL;
+  vram__zero(plan, sizeof *plan);
+  vram__zero(&p, sizeof p);
+  vram__zero(&q, sizeof q);
+  if (err)
+    vram__zero(err, sizeof *err);
+  if (!o || !o->train || o->reentrant)
+    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+                             "checkpoints are planned for a training step, not reentrant");
+  if (!o->budget_bytes)
+    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a plan needs a budget");
+  q.g = g, q.step = *o, q.allocator = allocator, q.plan = &p, q.err = err;
+  q.step.event = NULL;
+  q.step.nodes = NULL;
+  budget = o->budget_bytes;
+  cut = vram_chain_cut_bytes(g, o);
+  stages = g->nnode < VRAM_MAX_STAGES ? g->nnode + UINT64_C(1) : VRAM_MAX_STAGES;
+  bytes = vram__plus(cut, stages * ((VRAM__GRID + 1) * sizeof *q.span + sizeof *q.range) + 64);
+  result = vram__step_memory(allocator, &p.memory, &p.memory_bytes, bytes, err);
+  if (result)
+    return result;
+  result = vram_chain_cut(g, o, max_stages, p.memory, cut, &p.chain, err);
+  mem = (uint8_t *)p.memory + (cut + 7) / 8 * 8;
+  q.range = (vram_range *)(void *)mem;
+  q.span = (vram_span *)(void *)(mem + stages * sizeof *q.range);
+  q.grid = q.span + stages;
+  if (!result)
+    result = vram__step_try(&q, 0, budget, &p.plain);
+  if (!result)
+    result = vram__step_search(&q, budget);
+  if (!result)
+    result = vram__step_memory(allocator, &moves, &p.moves_bytes,
+                               (p.schedule.nmove + UINT64_C(1)) * sizeof(vram_move), err);
+  if (!result) {
+    vram__copy(moves, p.schedule.move, p.schedule.nmove * (uint64_t)sizeof(vram_move));
+    p.schedule.move = (vram_move *)moves;
+  }
+  p.span = q.span, p.range = q.range;
+  if (q.scratch)
+    allocator->free(allocator->user, q.scratch, q.scratch_bytes);
+  if (q.table)
+    allocator->free(allocator->user, q.table, q.table_bytes);
+  if (result)
+    allocator->free(allocator->user, p.memory, p.memory_bytes);
+  else
+    *plan = p;
+  return result;
+}
+
+VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator *allocator) {
+  if (plan->schedule.move)
+    allocator->free(allocator->user, plan->schedule.move, plan->moves_bytes);
+  if (plan->memory)
+    allocator->free(allocator->user, plan->memory, plan->memory_bytes);
+  vram__zero(plan, sizeof *plan);
 }
 
 /* >>runner (Implementation) --------------------------------------------------------------------
