@@ -26303,7 +26303,6 @@ static vram_result vram__step_chain(vram__stepper *q, uint64_t budget, vram_sche
   const vram_chain *c = &q->plan->chain;
   vram_schedule_options o;
   vram_result result;
-  uint32_t i;
   vram__zero(&o, sizeof o);
   o.budget_bytes = budget;
   result = vram__step_memory(q->allocator, &q->table, &q->table_bytes, vram_schedule_bytes(c, &o),
