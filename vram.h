@@ -2555,7 +2555,9 @@ typedef struct vram_stage {
   const char *name;                          /* NULL: its number */
   uint64_t output_bytes;                     /* x(i+1); the last stage has none: 0 */
   uint64_t forward_cost, forward_temp_bytes; /* of a forward that keeps nothing but its output */
-  const vram_way *way; /* at least one: several that keep more or less are chosen from */
+  /* at least one: STAGES and OPTIMAL choose from several that keep more or less; the others use the
+     first */
+  const vram_way *way;
   uint32_t nway;
   const vram_node *first, *last; /* NULL, or the nodes of a graph that the stage stands for */
 } vram_stage;
@@ -2617,10 +2619,12 @@ typedef enum vram_planner {
 typedef struct vram_schedule_options {
   vram_planner planner;
   uint64_t budget_bytes; /* with the chain's static_bytes. 0: no limit */
-  uint32_t segments;     /* SEQUENTIAL: so many, 0: the cheapest that fits */
-  uint32_t snapshots;    /* REVOLVE: so many with the input, 0: as many as fit */
-  uint32_t slots;        /* OPTIMAL: steps that the budget is divided into, 0: by the length */
-  int offload;           /* OPTIMAL: to the host, too, at the chain's transfer_cost */
+  uint32_t segments;     /* SEQUENTIAL: so many, 0: the cheapest that fit */
+  uint32_t snapshots;    /* REVOLVE: so many with the input, 0: the cheapest that fit */
+  /* OPTIMAL, STAGES: steps that the bytes of the plain run are divided into; 0: by the length. The
+     result is the optimum where the sizes are multiples of such a step, and near it otherwise */
+  uint32_t slots;
+  int offload; /* OPTIMAL: to the host, too, at the chain's transfer_cost */
 } vram_schedule_options;
 
 typedef struct vram_schedule {
@@ -2648,9 +2652,12 @@ VRAM_API const char *vram_planner_name(uint32_t planner); /* "optimal"; "?" */
 VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_options *o);
 
 /* Finds a schedule. One that is not feasible is no error: feasible is 0, and the schedule is that
-   of smallest_budget_bytes. A schedule that is worse than another planner's is never given: OPTIMAL
-   is at most as dear as STAGES and SEQUENTIAL within the same budget.
-     VRAM_ERR_VALUE     a bad chain (err says which stage and why), options that exclude each other
+   of smallest_budget_bytes. OPTIMAL is never dearer than another planner within the same budget
+   (slots given, STAGES may be), and never dearer with more bytes than with fewer; the smallest
+   budget is exact. To the host go inputs of stages that were not saved and what ways saved beyond
+   their output; transfers cost their full price, though a runner may do them beside computation.
+     VRAM_ERR_VALUE     a bad chain (err says which stage, line - 1, and why), options that
+                        exclude each other
      VRAM_ERR_OVERFLOW  sizes or costs that add up beyond 63 bits
      VRAM_ERR_MEMORY    scratch is too small */
 VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
@@ -2658,8 +2665,8 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
                                         vram_schedule *schedule, vram_error *err);
 
 /* Replays moves, whoever made them, without any part of the planners: every move has what it needs,
-   every stage runs backward once, nothing is left over. Scratch of vram_verify_bytes.
-   VRAM_ERR_VALUE: err says which move and what it lacks. */
+   every stage runs backward once, nothing is left over. Scratch of vram_schedule_verify_bytes.
+   VRAM_ERR_VALUE: err says which move (line - 1) and what it lacks. */
 VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c);
 VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
                                           uint32_t nmove, void *scratch, uint64_t scratch_bytes,
@@ -24747,7 +24754,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
     const vram_stage *s;
     const vram_way *w;
     const char *lacks = m->stage < c->nstage ? vram__replay_lacks(&r, m) : "no such stage";
-    uint64_t most = r.device, cost = 0, again = 0, bytes;
+    uint64_t most, cost, again = 0, bytes;
     if (lacks) {
       vram__chain_error(err, VRAM_ERR_VALUE, (uint64_t)k + 1, "move ");
       vram__chain_number(err, k);
@@ -24839,6 +24846,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
 
 #define VRAM__BLOCK 16 /* cells that are computed at a time */
 #define VRAM__STAGES_SLOTS 1024
+#define VRAM__CLOSE 32
 #define VRAM__NEVER (INT32_C(1) << 29)
 #define VRAM__DEAR (INT32_C(1) << 28) /* costs stay below */
 
@@ -24862,14 +24870,16 @@ typedef struct vram__planning {
   const vram_chain *c;
   const vram_schedule_options *o;
   int stages, offload;
-  int exact; /* slots and costs are */
+  int exact;  /* slots and costs are */
+  int filled; /* the table is */
   uint32_t n, nway;
   uint32_t *first; /* way of each stage */
   vram__room_sizes bytes, slot;
   uint64_t unit, cost_unit;
-  uint64_t least_cost;                 /* of the chain: every stage by its cheapest way, once */
-  uint64_t *extra;                     /* of each way: cost beyond the cheapest, */
-  uint64_t *x_trip, *saved_trip;       /* of a copy to the host and back */
+  uint64_t full, full_up;        /* room to compute nothing twice, in slots: as it is, rounded up */
+  uint64_t least_cost;           /* of the chain: every stage by its cheapest way, once */
+  uint64_t *extra;               /* of each way: cost beyond the cheapest, */
+  uint64_t *x_trip, *saved_trip; /* of a copy to the host and back */
   int32_t *dear, *x_dear, *saved_dear; /* the same in cost_unit */
   int32_t *sum;                        /* of forwards before stage i that save nothing */
   uint64_t rows, blocks;
@@ -24924,33 +24934,40 @@ static uint32_t vram__least_way(const vram_stage *s) {
   return best;
 }
 
-/* Room that is enough to compute nothing twice, every stage by its cheapest way, and what all sizes
-   are multiples of. */
-static uint64_t vram__full_room(const vram_chain *c, uint64_t *unit) {
-  uint64_t room = 0, g = vram__gcd(vram__x_bytes(c, 0), vram__gradient_bytes(c, 0));
-  uint32_t i, w;
+/* Room that is enough to compute nothing twice, every stage by its cheapest way, in units. */
+static uint64_t vram__full_room(const vram_chain *c, uint64_t unit) {
+  uint64_t room = 0;
+  uint32_t i;
   for (i = c->nstage; i-- > 0;) {
     const vram_stage *s = c->stage + i;
     const vram_way *y = s->way + vram__least_way(s);
     const uint64_t x = vram__x_bytes(c, i + 1);
     const uint64_t keep = x + vram__chain_align(c, y->saved_bytes - s->output_bytes);
-    room =
-        vram__larger(keep + room, vram__larger(keep + vram__chain_align(c, y->forward_temp_bytes),
-                                               vram__gradient_bytes(c, i) + x + keep +
-                                                   vram__chain_align(c, y->backward_temp_bytes)));
-    g = vram__gcd(vram__gcd(g, x), vram__chain_align(c, s->forward_temp_bytes));
+    const uint64_t fore = keep + vram__chain_align(c, y->forward_temp_bytes);
+    const uint64_t back =
+        vram__gradient_bytes(c, i) + x + keep + vram__chain_align(c, y->backward_temp_bytes);
+    room = vram__larger(vram__up(keep, unit) + room,
+                        vram__larger(vram__up(fore, unit), vram__up(back, unit)));
+  }
+  return room;
+}
+
+/* What all sizes are multiples of. */
+static uint64_t vram__common_bytes(const vram_chain *c) {
+  uint64_t g = vram__gcd(vram__x_bytes(c, 0), vram__gradient_bytes(c, 0));
+  uint32_t i, w;
+  for (i = 0; i < c->nstage; i++) {
+    const vram_stage *s = c->stage + i;
+    g = vram__gcd(vram__gcd(g, vram__x_bytes(c, i + 1)),
+                  vram__chain_align(c, s->forward_temp_bytes));
     for (w = 0; w < s->nway; w++) {
       g = vram__gcd(g, vram__saved_bytes(c, i, w));
       g = vram__gcd(g, vram__chain_align(c, s->way[w].forward_temp_bytes));
       g = vram__gcd(g, vram__chain_align(c, s->way[w].backward_temp_bytes));
     }
   }
-  *unit = g ? g : 1;
-  return room;
+  return g ? g : 1;
 }
-
-/* More slots than the budget has: what rounding up took away is won back by counting in bytes. */
-static uint64_t vram__slack(const vram_chain *c) { return c->nstage / 4 + 8; }
 
 static uint64_t vram__most_moves(uint64_t n, const vram_schedule_options *o) {
   const int many = o->planner == VRAM_PLANNER_OPTIMAL || o->planner == VRAM_PLANNER_REVOLVE;
@@ -24995,8 +25012,9 @@ static uint64_t vram__lay_table(vram__planning *p, uint8_t *mem) {
   p->high = (uint32_t *)vram__lay(mem, &used, p->rows, 4);
   p->gate = (uint32_t *)vram__lay(mem, &used, p->rows, 4);
   p->least = (uint32_t *)vram__lay(mem, &used, p->rows, 4);
-  p->panel = (int32_t *)vram__lay(mem, &used, n + 1, VRAM__BLOCK * 4);
-  p->cell = (int32_t *)vram__lay(mem, &used, vram__mul(p->rows, p->blocks), VRAM__BLOCK * 4);
+  p->panel = (int32_t *)vram__lay(mem, &used, n + 1, VRAM__BLOCK * sizeof *p->panel);
+  p->cell = (int32_t *)vram__lay(mem, &used, vram__mul(p->rows, p->blocks),
+                                 VRAM__BLOCK * sizeof *p->cell);
   return used;
 }
 
@@ -25013,12 +25031,15 @@ static void vram__planning_start(vram__planning *p, const vram_chain *c,
   for (i = 0; i < p->n; i++)
     p->nway += c->stage[i].nway;
   p->rows = stages ? 2 * (uint64_t)p->n : (uint64_t)p->n * (p->n + 1) / 2;
-  full = vram__full_room(c, &p->unit);
+  full = vram__full_room(c, 1);
   slots = o->slots ? o->slots : stages ? VRAM__STAGES_SLOTS : vram__larger(500, 100000 / p->n);
+  p->unit = vram__common_bytes(c);
   p->exact = full / p->unit <= slots;
   if (!p->exact)
     p->unit = vram__up(full, slots);
-  p->blocks = (full / p->unit + vram__slack(c)) / VRAM__BLOCK + 1;
+  p->full = full / p->unit + 1;
+  p->full_up = vram__full_room(c, p->unit) + VRAM__BLOCK;
+  p->blocks = p->full_up / VRAM__BLOCK + 1;
 }
 
 /* ---- sizes and costs */
@@ -25176,6 +25197,21 @@ static int32_t vram__plan_cell(const vram__planning *p, uint64_t row, int64_t m)
       ->cell[((uint64_t)m / VRAM__BLOCK * p->rows + row) * VRAM__BLOCK + (uint64_t)m % VRAM__BLOCK];
 }
 
+static void vram__fill(int32_t *cell, int32_t v) {
+  uint32_t i;
+  for (i = 0; i < VRAM__BLOCK; i++)
+    cell[i] = v;
+}
+
+static void vram__move_block(int32_t *to, const int32_t *from) {
+  int32_t v[VRAM__BLOCK]; /* so that compilers need not know that they are apart */
+  uint32_t i;
+  for (i = 0; i < VRAM__BLOCK; i++)
+    v[i] = from[i];
+  for (i = 0; i < VRAM__BLOCK; i++)
+    to[i] = v[i];
+}
+
 /* VRAM__BLOCK cells of a row that begin anywhere: where they are, or copied to `two`. */
 static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int64_t from,
                                       int32_t *two) {
@@ -25185,13 +25221,17 @@ static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int
   uint32_t i, at;
   if (from >= 0 && from % VRAM__BLOCK == 0 && from < last)
     return cell + (uint64_t)from / VRAM__BLOCK * next;
-  if (from >= 0 && from + VRAM__BLOCK <= last) {
-    cell += (uint64_t)from / VRAM__BLOCK * next;
+  if (from > -VRAM__BLOCK && from + VRAM__BLOCK <= last) {
     at = (uint32_t)((uint64_t)from % VRAM__BLOCK);
-    for (i = 0; i < VRAM__BLOCK; i++)
-      two[i] = cell[i];
-    for (i = 0; i < VRAM__BLOCK; i++)
-      two[VRAM__BLOCK + i] = cell[next + i];
+    if (from >= 0)
+      cell += (uint64_t)from / VRAM__BLOCK * next;
+    if (from < 0)
+      vram__fill(two, VRAM__NEVER);
+    else {
+      vram__move_block(two, cell);
+      cell += next;
+    }
+    vram__move_block(two + VRAM__BLOCK, cell);
     return two + at;
   }
   for (i = 0; i < VRAM__BLOCK; i++)
@@ -25199,21 +25239,18 @@ static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int
   return two;
 }
 
-static void vram__fill(int32_t *cell, int32_t v) {
-  uint32_t i;
-  for (i = 0; i < VRAM__BLOCK; i++)
-    cell[i] = v;
-}
-
 /* cell = min(cell, v + more) from the room `least` on. */
 static void vram__lower(int32_t *cell, const int32_t *v, int32_t more, int64_t least) {
+  int32_t sum[VRAM__BLOCK];
   uint32_t i;
   if (least >= VRAM__BLOCK)
     return;
-  for (i = least > 0 ? (uint32_t)least : 0; i < VRAM__BLOCK; i++) {
-    const int32_t cost = v[i] + more;
-    cell[i] = cost < cell[i] ? cost : cell[i];
-  }
+  for (i = 0; i < VRAM__BLOCK; i++)
+    sum[i] = v[i] + more;
+  for (i = 0; (int64_t)i < least; i++)
+    sum[i] = VRAM__NEVER;
+  for (i = 0; i < VRAM__BLOCK; i++)
+    cell[i] = sum[i] < cell[i] ? sum[i] : cell[i];
 }
 
 /* best = min(best, a + b) for `count` blocks: nearly all of the time goes here. Four at a time:
@@ -25233,14 +25270,6 @@ static void vram__least_sums(int32_t *best, const int32_t *a, const int32_t *b, 
     for (i = 0; i < 4; i++)
       best[four + i] = v[i];
   }
-}
-
-static int32_t vram__dearest(const int32_t *v) {
-  int32_t most = v[0];
-  uint32_t i;
-  for (i = 1; i < VRAM__BLOCK; i++)
-    most = v[i] > most ? v[i] : most;
-  return most;
 }
 
 /* Handing the output on to stage j: all of j at once, from the panel. */
@@ -25263,14 +25292,15 @@ static void vram__table_leaves(vram__planning *p, uint32_t s, uint32_t t, uint64
   for (i = 0; i < VRAM__BLOCK; i++)
     best[i] = cell[i] + base;
   for (j = 0; j < open; j += 8) {
-    /* to hand on to a later stage costs at least the forwards up to there */
-    if (vram__dearest(best) <= p->sum[s + 1 + j] + base)
+    /* to hand on to a later stage costs at least the forwards up to there; less room costs more */
+    if (best[0] <= p->sum[s + 1 + j] + base)
       break;
-    vram__least_sums(best, p->panel + (s + 1 + j) * VRAM__BLOCK, left + j * VRAM__BLOCK,
-                     open - j < 8 ? open - j : 8);
+    vram__least_sums(best, p->panel + (uint64_t)(s + 1 + j) * VRAM__BLOCK,
+                     left + (uint64_t)j * VRAM__BLOCK, open - j < 8 ? open - j : 8);
   }
   for (j = open; j < t - s && (int64_t)gate[j] < from + VRAM__BLOCK; j++) {
-    const int32_t *a = p->panel + (s + 1 + j) * VRAM__BLOCK, *b = left + j * VRAM__BLOCK;
+    const int32_t *a = p->panel + (uint64_t)(s + 1 + j) * VRAM__BLOCK;
+    const int32_t *b = left + (uint64_t)j * VRAM__BLOCK;
     for (i = (uint32_t)((int64_t)gate[j] - from); i < VRAM__BLOCK; i++)
       best[i] = a[i] + b[i] < best[i] ? a[i] + b[i] : best[i];
   }
@@ -25331,7 +25361,7 @@ static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_
 
 static void vram__table(vram__planning *p) {
   uint64_t b;
-  uint32_t s, t, i;
+  uint32_t s, t;
   if (p->offload) { /* what is on the host leaves more room to the stages after */
     for (t = 0; t < p->n; t++)
       for (s = t + 1; s-- > 0;)
@@ -25349,8 +25379,7 @@ static void vram__table(vram__planning *p) {
           continue;
         v = vram__row_cells(p, vram__row(p, s, t),
                             (int64_t)(b * VRAM__BLOCK) - (int64_t)p->slot.x[s], two);
-        for (i = 0; i < VRAM__BLOCK; i++)
-          p->panel[s * VRAM__BLOCK + i] = v[i];
+        vram__move_block(p->panel + (uint64_t)s * VRAM__BLOCK, v);
       }
 }
 
@@ -25450,48 +25479,65 @@ static int vram__expand_cell(vram__planning *p, vram__todo **top, uint32_t s, ui
   return 0;
 }
 
-/* Any choice that `room` bytes are enough for. */
+/* A cell for the room that stages s to t have, in bytes; NEVER before there is a table. */
+static int32_t vram__room_cell(const vram__planning *p, uint32_t s, uint32_t t, uint64_t room) {
+  return p->filled ? vram__plan_cell(p, vram__row(p, s, t), (int64_t)(room / p->unit)) - p->sum[s]
+                   : VRAM__NEVER;
+}
+
+/* The best choice that `room` bytes are enough for: `low` says what is enough, the table what it
+   costs. What the table knows nothing of is halved. */
 static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, uint32_t t,
                              uint64_t room) {
   const vram__room_sizes *z = &p->bytes;
   const uint64_t y = z->x[t + 1];
   const uint32_t end = vram__j_end(p, s, t);
-  uint32_t j, k, best = p->nway, middle = 0;
-  int away;
-  for (away = 0; away <= p->offload; away++) {
-    for (k = p->first[s]; k < p->first[s + 1]; k++) {
-      const uint64_t stays = away ? z->x[s + 1] : z->keep[k];
-      if (room >= vram__larger(y + z->fore[k], z->back[k]) &&
-          (s == t || room >= stays + p->low[vram__row(p, s + 1, t)]) &&
-          (best == p->nway || p->extra[k] < p->extra[best]))
-        best = k;
-    }
-    if (best < p->nway) {
-      vram__plan_chain(p, top, s, t, best, away,
-                       s < t ? room - (away ? z->x[s + 1] : z->keep[best]) : 0);
-      return 1;
-    }
-  }
+  uint32_t j, k, way = p->nway, to = 0;
+  int away, far = 0;
+  int32_t best = INT32_MAX;
   for (away = 0; away <= p->offload; away++) {
     const uint64_t back = away ? z->x[s] : 0;
     uint64_t hop = 0;
+    for (k = p->first[s]; k < p->first[s + 1]; k++) {
+      const uint64_t stays = s == t ? 0 : away ? z->x[s + 1] : z->keep[k];
+      int32_t cost = (p->filled ? p->dear[k] : 0) + (away && p->filled ? p->saved_dear[k] : 0);
+      if (room < vram__larger(y + z->fore[k], z->back[k]) ||
+          (s < t && room < stays + p->low[vram__row(p, s + 1, t)]))
+        continue;
+      cost += s < t ? vram__room_cell(p, s + 1, t, room - stays) : 0;
+      if (cost < best ||
+          (cost == best && way < p->nway && far == away && p->extra[k] < p->extra[way])) {
+        best = cost;
+        way = k;
+        far = away;
+      }
+    }
     for (j = s + 1; j < end; j++) {
       if (room >= y + z->head[s] && room + back >= y + hop &&
           room + back >= z->x[j] + p->low[vram__row(p, j, t)] &&
-          room >= p->low[vram__row(p, s, j - 1)] &&
-          (!middle || j <= s + (t - s) / 2 + 1)) /* the largest up to the middle, or the first */
-        middle = j;
+          room >= p->low[vram__row(p, s, j - 1)]) {
+        const int32_t cost = vram__room_cell(p, j, t, room + back - z->x[j]) +
+                             vram__room_cell(p, s, j - 1, room) +
+                             (p->filled ? p->sum[j] - p->sum[s] + (away ? p->x_dear[s] : 0) : 0);
+        if (cost < best || (cost == best && !p->filled && way == p->nway && far == away &&
+                            j <= s + (t - s) / 2 + 1)) {
+          best = cost;
+          way = p->nway;
+          to = j;
+          far = away;
+        }
+      }
       hop = vram__larger(hop, z->hop[j]);
     }
-    if (middle) {
-      vram__plan_leaf(p, top, s, t, middle, away, room + back - z->x[middle], room);
-      return 1;
-    }
   }
-  return 0;
+  if (way < p->nway)
+    vram__plan_chain(p, top, s, t, way, far, s < t ? room - (far ? z->x[s + 1] : z->keep[way]) : 0);
+  else if (to)
+    vram__plan_leaf(p, top, s, t, to, far, room + (far ? z->x[s] : 0) - z->x[to], room);
+  return way < p->nway || to;
 }
 
-/* Moves from the table, or from `low` alone. */
+/* Moves for so many slots, or so many bytes. */
 static int vram__expand(vram__planning *p, uint64_t room, int in_slots) {
   vram__todo *top = p->todo;
   p->nmove = 0;
@@ -25642,7 +25688,9 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
   vram__scale_costs(p, p->found.cost);
   vram__sizes_slots(p);
   vram__rooms_in_slots(p);
-  room = (budget - fixed) / p->unit + (p->exact ? 0 : vram__slack(p->c));
+  room = (budget - fixed) / p->unit;
+  if (!p->exact) /* more, as rounding up takes away */
+    room = (room * p->full_up + p->full - 1) / p->full + p->n / 4;
   m = p->blocks * VRAM__BLOCK - 1;
   if (room > m)
     room = m;
@@ -25650,6 +25698,17 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
     room = p->high[top];
   p->blocks = room / VRAM__BLOCK + 1; /* no more are needed */
   vram__table(p);
+  p->filled = 1;
+  /* Next to the smallest budget every byte counts. Which budgets are tried depends on the chain
+     alone, here and below, so that more bytes never cost more. */
+  for (m = p->low[top]; !p->exact && m < p->low[top] + VRAM__CLOSE * p->unit && fixed + m <= budget;
+       m += p->unit) {
+    if (!vram__expand(p, m, 0))
+      return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
+    bad = vram__consider(p, budget, &peak, err);
+    if (bad)
+      return bad;
+  }
   for (m = room + 1; m-- > 0;) {
     const int32_t v = vram__plan_cell(p, top, (int64_t)m);
     if (v == VRAM__NEVER ||

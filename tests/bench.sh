@@ -60,6 +60,11 @@ for policy in torch best; do
     row "pool, policy $policy: free and alloc, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 150)
   done
 done
+for n in 100 339; do
+  run schedule $n 500
+  row "schedule: $n stages, 500 slots" "$(field 1)" ms $([ $n = 100 ] && echo 15 || echo 1000)
+  row "schedule: $n stages, scratch" "$(field 2)" MiB 0
+done
 for n in 100 10000 100000; do
   run ledger $n counts
   row "ledger: an event with its call site, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 100)

@@ -138,7 +138,7 @@ static void test_optimum(uint32_t count) {
   for (i = 0; i < count; i++) {
     const uint32_t n = 1 + (uint32_t)chain_random(6);
     snprintf(test_where, sizeof test_where, "random chain %u", i);
-    random_chain(&h, n, 1 + chain_random(12), i % 2);
+    random_chain(&h, n, 1 + chain_random(12), i % 2 == 1);
     optimal(&h, 0, 0);
     if (n <= 3 || (n == 4 && i % 8 == 0)) {
       h.c.transfer_cost = chain_random(4);
@@ -172,8 +172,10 @@ static void test_rotor(const char *path) {
   char line[512];
   uint32_t rows = 0, i;
   chain h;
-  if (!NEED(f != NULL))
+  if (!f) {
+    FAIL(path);
     return;
+  }
   while (fgets(line, sizeof line, f)) {
     uint64_t head[2], fw[8] = {0}, bw[8], x[8], xbar[8], ftmp[8] = {0}, btmp[8];
     char *p = line;
@@ -218,10 +220,13 @@ static void test_revolve(const char *path) {
   char line[128];
   uint32_t rows = 0, n, s, i;
   vram_schedule_options o;
-  chain *h = (chain *)calloc(1, sizeof *h);
+  static chain room;
+  chain *h = &room;
   memset(&o, 0, sizeof o);
-  if (!NEED(f != NULL && h != NULL))
+  if (!f) {
+    FAIL(path);
     return;
+  }
   while (fgets(line, sizeof line, f)) {
     uint32_t v[3], at = 0;
     char *p = line;
@@ -261,7 +266,6 @@ static void test_revolve(const char *path) {
       }
     }
   *test_where = 0;
-  free(h);
 }
 
 /* ---- planners against one another */
@@ -287,11 +291,10 @@ static void large_chain(chain *h, uint32_t n, int uniform) {
 /* OPTIMAL is no worse than any other; more bytes never cost more; one byte less than the least is
    too little. */
 static void test_planners(uint32_t count) {
-  chain *h = (chain *)calloc(1, sizeof *h);
+  static chain room;
+  chain *h = &room;
   vram_schedule_options o;
   uint32_t round, k, planner;
-  if (!NEED(h != NULL))
-    return;
   for (round = 0; round < count; round++) {
     const uint32_t n = 2 + (uint32_t)chain_random(round % 4 == 3 ? 60 : 20);
     uint64_t least, full, last = UINT64_MAX, b;
@@ -337,7 +340,6 @@ static void test_planners(uint32_t count) {
       }
   }
   *test_where = 0;
-  free(h);
 }
 
 /* Every choice of stages and ways, played. */
@@ -489,7 +491,7 @@ static void test_faults(uint32_t count) {
   for (round = 0; round < count; round++) {
     vram_schedule_options o;
     memset(&o, 0, sizeof o);
-    o.offload = round % 2;
+    o.offload = round % 2 == 1;
     random_chain(&h, 1 + (uint32_t)chain_random(6), 1 + chain_random(12), 1);
     h.c.transfer_cost = 1;
     plan(&h, VRAM_PLANNER_OPTIMAL, 1, &o);
