@@ -2653,7 +2653,7 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
 
 /* Finds a schedule. One that is not feasible is no error: feasible is 0, and the schedule is that
    of smallest_budget_bytes. OPTIMAL is never dearer than another planner within the same budget
-   (slots given, STAGES may be), and never dearer with more bytes than with fewer; the smallest
+   (but STAGES with more slots), and never dearer with more bytes than with fewer; the smallest
    budget is exact. To the host go inputs of stages that were not saved and what ways saved beyond
    their output; transfers cost their full price, though a runner may do them beside computation.
      VRAM_ERR_VALUE     a bad chain (err says which stage, line - 1, and why), options that
@@ -25032,7 +25032,9 @@ static void vram__planning_start(vram__planning *p, const vram_chain *c,
     p->nway += c->stage[i].nway;
   p->rows = stages ? 2 * (uint64_t)p->n : (uint64_t)p->n * (p->n + 1) / 2;
   full = vram__full_room(c, 1);
-  slots = o->slots ? o->slots : stages ? VRAM__STAGES_SLOTS : vram__larger(500, 100000 / p->n);
+  slots = stages ? VRAM__STAGES_SLOTS : vram__larger(500, 100000 / p->n);
+  if (o->slots && stages == (o->planner == VRAM_PLANNER_STAGES))
+    slots = o->slots;
   p->unit = vram__common_bytes(c);
   p->exact = full / p->unit <= slots;
   if (!p->exact)

@@ -288,7 +288,7 @@ static int schedule(uint32_t stages, uint32_t slots) {
   mem = take(bytes);
   if (vram_schedule_plan(&c, &o, mem, bytes, &s, &e)) {
     fprintf(stderr, "bench: %s\n", e.text);
-    return 1;
+    exit(1);
   }
   free(mem);
   least = s.cost;
@@ -302,7 +302,7 @@ static int schedule(uint32_t stages, uint32_t slots) {
     const double t = now();
     if (vram_schedule_plan(&c, &o, mem, bytes, &s, &e) || !s.feasible) {
       fprintf(stderr, "bench: %s\n", e.text);
-      return 1;
+      exit(1);
     }
     spent[i] = now() - t;
   }
