@@ -69,6 +69,7 @@ static const char help_main[] =
   "  --dtype bf16|f16      the whole model in that dtype\n"                                        \
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
+  "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
   "  --checkpoint-nodes A..B,C..D\n"                                                               \
   "                        checkpoint() around the nodes from A to B, C to D; a\n"                 \
   "                        name inside loops is meant in every round (in one:\n"                   \
@@ -391,6 +392,8 @@ typedef struct job {
   uint32_t ndims;
   uint64_t budget, gpu_bytes;
   int has_budget, json, csv, table, live, terms, explain;
+  int automatic; /* --checkpoint auto, and what it found: */
+  vram_planned_step planned;
   int plan; /* the command is plan */
   int fit;  /* the command is fit: */
   const char *solve;
@@ -508,9 +511,10 @@ static int option(job *j, const char *a, char *v) {
     if (n > 1)
       j->training = a;
   } else if (!strcmp(a, "--checkpoint")) {
-    if (!parse_count(v, 1, 1000000, &n))
-      return bad("not a number of segments", v, "1 or more"), 0;
-    j->o.checkpoint_segments = (uint32_t)n;
+    j->automatic = !strcmp(v, "auto") && !j->fit;
+    if (!j->automatic && !parse_count(v, 1, 1000000, &n))
+      return bad("not a number of segments", v, j->fit ? "1 or more" : "1 or more, or auto"), 0;
+    j->o.checkpoint_segments = j->automatic ? 0 : (uint32_t)n;
     j->training = a;
   } else if (!strcmp(a, "--checkpoint-nodes")) {
     j->checkpoint = v;
@@ -613,6 +617,53 @@ static void mode_text(const job *j, char *to, size_t cap) {
            o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
 }
 
+/* "A..B" as --checkpoint-nodes takes it. */
+static void nodes_text(const vram_range *r, char *to, size_t cap) {
+  char first[MAX_NODE_NAME], last[MAX_NODE_NAME];
+  const vram_node *n = r->last;
+  while (n != r->first && n->op >= VRAM_OP_COUNT)
+    n = n->prev;
+  vram_node_name(r->first, first, sizeof first);
+  vram_node_name(n, last, sizeof last);
+  snprintf(to, cap, "%s..%s", first, last);
+}
+
+static void json_planned(const vram_planned_step *p) {
+  char name[2 * MAX_NODE_NAME + 2];
+  uint32_t i;
+  printf(",\"checkpoint\":{\"feasible\":%s,\"smallest_budget_bytes\":%" PRIu64 ",\"cost\":%" PRIu64
+         ",\"cost_plain\":%" PRIu64 ",\"plain_peak_allocated_bytes\":%" PRIu64
+         ",\"stages\":%" PRIu32 ",\"ranges\":[",
+         p->feasible ? "true" : "false", p->smallest_budget_bytes, p->cost, p->cost_plain,
+         p->plain.peak_allocated_bytes.expected, p->chain.nstage);
+  for (i = 0; i < p->nrange; i++) {
+    nodes_text(p->range + i, name, sizeof name);
+    printf("%s", i ? "," : "");
+    json_text(stdout, name);
+  }
+  printf("]}");
+}
+
+static void print_planned(const vram_planned_step *p) {
+  const double more =
+      p->cost_plain ? 100.0 * (double)(p->cost - p->cost_plain) / (double)p->cost_plain : 0;
+  char name[2 * MAX_NODE_NAME + 2];
+  uint32_t i;
+  printf("\n%s%" PRIu32 " call%s of checkpoint()%s on %" PRIu32 " stages, %.1f %% more operations; "
+         "without %s allocated\n",
+         bold, p->nrange, p->nrange == 1 ? "" : "s", plain, p->chain.nstage, more,
+         human(p->plain.peak_allocated_bytes.expected));
+  if (!p->feasible)
+    printf("no plan fits; the smallest budget that one fits is %s (%" PRIu64 " bytes): that one\n",
+           human(p->smallest_budget_bytes), p->smallest_budget_bytes);
+  for (i = 0; i < p->nrange; i++) {
+    nodes_text(p->range + i, name, sizeof name);
+    printf("%s%s", i ? "," : "--checkpoint-nodes '", name);
+  }
+  if (p->nrange)
+    printf("'\n");
+}
+
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char name[MAX_NODE_NAME], mode[128];
   vram_term term;
@@ -664,7 +715,10 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   printf("},\"sources\":{");
   for (i = 0; vram_report_term(r, (uint32_t)i, &term); i++)
     printf("%s\"%s\":\"%s\"", i ? "," : "", term.name, vram_source_name(term.source));
-  printf("},\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
+  putchar('}');
+  if (j->automatic)
+    json_planned(&j->planned);
+  printf(",\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
   if (j->has_budget)
     printf("%" PRIu64 "}\n", j->budget);
   else
@@ -791,6 +845,8 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
     printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
            " time%s\n(slow; `expected` above is what it takes with more room)\n",
            r->num_alloc_retries, r->num_alloc_retries == 1 ? "" : "s");
+  if (j->automatic)
+    print_planned(&j->planned);
 }
 
 static void print_terms(const vram_report *r) {
@@ -1013,6 +1069,11 @@ static int check_options(job *j) {
   j->o.budget_bytes = j->budget;
   if (j->training && !j->o.train)
     return bad("an option of training without --train:", j->training, NULL);
+  if (j->automatic && !j->has_budget)
+    return bad("no budget for", "--checkpoint auto", "--budget or --gpu");
+  if (j->automatic && (j->checkpoint || j->o.reentrant))
+    return bad("--checkpoint auto excludes", j->checkpoint ? "--checkpoint-nodes" : "--reentrant",
+               NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
     return bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
   if (j->o.master_weights && !j->o.dtype)
@@ -1074,6 +1135,16 @@ static int model_error(const job *j, const vram_error *e) {
   return USAGE;
 }
 
+static void *solve_alloc(void *user, uint64_t bytes) {
+  (void)user;
+  return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+}
+
+static void solve_free(void *user, void *memory, uint64_t bytes) {
+  (void)user, (void)bytes;
+  free(memory);
+}
+
 typedef struct loaded { /* a model, ready for steps */
   char *text;
   void *mem, *scratch;
@@ -1114,6 +1185,13 @@ static int load(loaded *l, job *j, char *text, size_t len) {
       return out_of_memory();
     vram_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
     j->o.checkpoint = l->ranges;
+  }
+  if (j->automatic) {
+    const vram_allocator a = {solve_alloc, solve_free, NULL};
+    if (vram_step_plan(&l->g, &j->o, 0, &a, &j->planned, &err))
+      return err.code == VRAM_ERR_MEMORY ? out_of_memory() : bad(err.text, NULL, NULL);
+    j->o.checkpoint = j->planned.range;
+    j->o.ncheckpoint = j->planned.nrange;
   }
   l->bytes = vram_step_bytes(&l->g, &j->o);
   l->scratch = l->bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)l->bytes) : NULL;
@@ -1222,22 +1300,16 @@ static int estimate(int argc, char **argv) {
       status = OTHER;
   }
 done:
+  if (j.automatic) {
+    const vram_allocator a = {solve_alloc, solve_free, NULL};
+    vram_step_plan_free(&j.planned, &a);
+  }
   free(j.o.nodes);
   unload(&l);
   return status;
 }
 
 /* ---- fit ---- */
-
-static void *solve_alloc(void *user, uint64_t bytes) {
-  (void)user;
-  return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
-}
-
-static void solve_free(void *user, void *memory, uint64_t bytes) {
-  (void)user, (void)bytes;
-  free(memory);
-}
 
 /* "batch 96", "8 segments" */
 static const char *solved(const job *j, int64_t value, char *to, size_t cap) {
