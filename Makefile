@@ -95,6 +95,7 @@ ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
 ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small.txt revolve_binomial.csv)
+ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 
