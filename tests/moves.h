@@ -13,7 +13,9 @@ static uint64_t splitmix(uint64_t *s) {
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
   return x ^ x >> 31;
 }
-static uint32_t below(uint32_t n) { return (uint32_t)(splitmix(&seed) >> 33) % n; }
+static uint32_t below(uint32_t n) { return n ? (uint32_t)(splitmix(&seed) >> 33) % n : 0; }
+
+static int same_bits(const void *a, const void *b, size_t n) { return memcmp(a, b, n) == 0; }
 
 static vram_move list[MOVES];
 static uint32_t nlist;

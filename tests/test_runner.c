@@ -6,8 +6,6 @@
 #include "moves.h"
 #include "test.h"
 
-static int same_bits(const void *a, const void *b, size_t n) { return memcmp(a, b, n) == 0; }
-
 /* ---- a net: dense layers with relu and dropout, at last a loss */
 
 enum { WIDTH = 6, BATCH = 3, FLOATS = WIDTH * BATCH };

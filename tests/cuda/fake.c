@@ -487,7 +487,7 @@ static op *give(void *stream, uint32_t after) {
 
 /* The capture ends: what is in it and what its stream does not wait for. */
 static void joined(const void *stream) {
-  uint32_t i = s.nop;
+  uint32_t i;
   for (i = 0; i < s.nop; i++)
     s.op[i].done = 0;
   i = last_op(stream);
@@ -764,7 +764,7 @@ static int EventDestroy(void *e) {
 
 static int stream_exists(const void *stream) {
   const uintptr_t i = (uintptr_t)stream - 0x5000;
-  return i < 32 ? s.stream >> i & 1 : 1; /* others are the test's */
+  return i >= 32 || (s.stream & UINT32_C(1) << i); /* others are the test's */
 }
 
 static int StreamCreateWithFlags(void **stream, unsigned flags) {

@@ -614,7 +614,7 @@ static void run_line(line *t, const vram_binding *b, int capture) {
       memset(t->gradient, 0, sizeof t->gradient);
       fake_run(order);
       for (i = 0; i + 1 < t->n; i++)
-        CHECK(memcmp(&t->gradient[i], &t->wanted[i], sizeof(float)) == 0);
+        CHECK(same_bits(&t->gradient[i], &t->wanted[i], sizeof(float)));
     }
   }
   fake_forget();
