@@ -26759,8 +26759,7 @@ static void vram__bind_after_offload(vram__bind *q, const vram_bound_move *o, ui
     vram_bound_move *m = q->move + q->buffer[low].begin;
     if (m->move.kind > VRAM_MOVE_BACKWARD || !vram__bytes_meet(from, q->buffer + low))
       continue;
-    if (m->offloads <= o->copy)
-      m->offloads = o->copy + 1;
+    m->offloads = o->copy + 1;
     return;
   }
 }
@@ -26929,7 +26928,7 @@ static void vram__binding_event(const vram_chain *c, const vram_buffer *b, const
   e->category = e->was = category[h->hold];
   e->bytes = b->bytes;
   e->address = base ? base + b->offset : 0;
-  e->node = made < c->nstage ? c->stage[made].first : NULL;
+  e->node = c->stage[made].first;
 }
 
 VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, uint64_t arena,

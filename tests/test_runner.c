@@ -682,6 +682,10 @@ static void one(uint32_t number) {
 
 /* ---- what is refused, and in what words */
 
+static int fails(void *user, const vram_call *c) {
+  (void)user, (void)c;
+  return -3;
+}
 static int nothing(void *user, const vram_call *c) {
   (void)user, (void)c;
   return 0;
@@ -736,7 +740,15 @@ static void check_refusals(void) {
   EQUAL(vram_chain_run(&c, &b, &r, scratch, NULL, scratch, 200, &error), VRAM_ERR_VALUE);          \
   TEXT(error.text, what)
   REFUSED("the runner needs forward and backward");
-  r.forward = r.backward = nothing;
+  r.forward = nothing;
+  REFUSED("the runner needs forward and backward");
+  r.backward = fails;
+  EQUAL(vram_chain_run(&c, &b, &r, arena, NULL, scratch, 200, NULL), VRAM_ERR_CALL);
+  EQUAL(vram_chain_run(&c, &b, &r, arena, NULL, scratch, 200, &error), VRAM_ERR_CALL);
+  TEXT(error.text, "move 3, backward of stage 2: backward gave -3 (expected 0)");
+  EQUAL(error.line, 4);
+  EQUAL(vram_chain_run(&c, &b, &r, arena, NULL, NULL, 200, NULL), VRAM_ERR_MEMORY);
+  r.backward = nothing;
   r.random_get = random_get;
   REFUSED("the runner needs random_get, random_set and random_bytes, or none of them");
   r.random_set = random_set;
@@ -745,6 +757,9 @@ static void check_refusals(void) {
   EQUAL(vram_chain_run_bytes(&b, &r), VRAM_OVERFLOW);
   r.random_bytes = 8;
   r.fetch = fetch;
+  r.offload = offload;
+  REFUSED("the runner needs offload, fetch and wait, or none of them");
+  r.offload = NULL;
   REFUSED("the runner needs offload, fetch and wait, or none of them");
   r.fetch = NULL;
   c.align = 1024;
