@@ -23367,8 +23367,10 @@ static void vram__arena_bound(vram__arena *a) {
     a->sum[i] += a->sum[i - 1];
   for (i = 0; i < n; i++)
     a->tree[n + i] = a->sum[i];
-  for (i = n - 1; i; i--)
-    a->tree[i] = a->tree[2 * i] > a->tree[2 * i + 1] ? a->tree[2 * i] : a->tree[2 * i + 1];
+  for (i = n - 1; i; i--) {
+    const uint64_t *two = a->tree + 2 * (uint64_t)i;
+    a->tree[i] = two[0] > two[1] ? two[0] : two[1];
+  }
   for (i = 0; i < a->n; i++)
     a->brick[i].load = vram__tree_most(a->tree, n, a->brick[i].first, a->brick[i].last);
   if (slack) { /* the largest of every section first; next: the next section without one */
@@ -24119,10 +24121,11 @@ static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n,
   uint32_t i, k, m = 0, times = 0;
   for (i = 0; i < n; i++)
     if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
-      a->key[2 * m].key = b[i].begin;
-      a->key[2 * m].at = 2 * i;
-      a->key[2 * m + 1].key = b[i].end;
-      a->key[2 * m++ + 1].at = 2 * i + 1;
+      vram__key_at *two = a->key + 2 * (uint64_t)m++;
+      two[0].key = b[i].begin;
+      two[0].at = 2 * i;
+      two[1].key = b[i].end;
+      two[1].at = 2 * i + 1;
     }
   if (m < 2)
     return 0;
@@ -24143,8 +24146,8 @@ static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n,
     }
   vram__sort(a->key, a->spare, m);
   for (i = 0; i < m; i++) {
-    const uint32_t at = a->key[i].at, first = a->next[2 * at] + times,
-                   last = a->next[2 * at + 1] + times;
+    const uint32_t at = a->key[i].at, *rank = a->next + 2 * (uint64_t)at;
+    const uint32_t first = rank[0] + times, last = rank[1] + times;
     const uint64_t end = b[at].offset + b[at].bytes;
     uint64_t taken = vram__tree_most(most, times, first - times, last - times);
     uint32_t l, r;

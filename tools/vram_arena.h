@@ -45,6 +45,7 @@ typedef struct arena_set { /* buffers and their names */
   const char *path;
   vram_buffer *b;
   char **name;
+  uint8_t *stays; /* of a model: from step to step */
   uint32_t n, cap;
   int aligned; /* the file has alignments other than 1 */
   int banked;  /* it says banks */
@@ -64,6 +65,7 @@ static void arena_set_end(arena_set *s) {
   for (i = 0; i < s->n; i++)
     free(s->name[i]);
   free(s->name);
+  free(s->stays);
   free(s->b);
 }
 
@@ -73,12 +75,16 @@ static vram_buffer *arena_set_add(arena_set *s, const char *name, size_t len) {
     const uint32_t cap = s->cap ? 2 * s->cap : 256;
     vram_buffer *b = (vram_buffer *)realloc(s->b, cap * sizeof *b);
     char **names;
+    uint8_t *stays;
     if (b)
       s->b = b;
     names = b ? (char **)realloc(s->name, cap * sizeof *names) : NULL;
-    if (!names)
+    if (names)
+      s->name = names;
+    stays = names ? (uint8_t *)realloc(s->stays, cap) : NULL;
+    if (!stays)
       return NULL;
-    s->name = names;
+    s->stays = stays;
     s->cap = cap;
   }
   s->name[s->n] = (char *)malloc(len + 1);
@@ -87,6 +93,7 @@ static vram_buffer *arena_set_add(arena_set *s, const char *name, size_t len) {
   memcpy(s->name[s->n], name, len);
   s->name[s->n][len] = 0;
   memset(s->b + s->n, 0, sizeof *s->b);
+  s->stays[s->n] = 0;
   return s->b + s->n++;
 }
 
@@ -277,12 +284,8 @@ static int read_lifetimes(arena_set *s, const char *text, size_t len, uint32_t *
 /* ---- lifetimes from a model ---- */
 
 typedef struct arena_events {
-  arena_set *s;
-  uint64_t now;                         /* events so far: the time */
-  uint64_t before[VRAM_CATEGORY_COUNT]; /* what lives all the time */
-  uint32_t *of;                         /* id -> buffer */
-  uint8_t *stays;                       /* buffer: stays from step to step */
-  uint64_t ids;
+  arena_set *s; /* its first buffers are the allocations by id: 0, 1, ... */
+  uint64_t now; /* events so far: the time */
   int no_memory;
 } arena_events;
 
@@ -313,26 +316,13 @@ static void arena_event(void *user, const vram_event *e) {
   const uint64_t id = (uint64_t)e->id;
   if (a->no_memory)
     return;
-  if (e->action == VRAM_ALLOC && e->id >= 0) {
-    if (id >= a->ids) {
-      const uint64_t ids = 2 * id + 1024;
-      uint32_t *of = (uint32_t *)realloc(a->of, (size_t)ids * sizeof *of);
-      uint8_t *stay = of ? (uint8_t *)realloc(a->stays, (size_t)ids) : NULL;
-      a->of = of ? of : a->of;
-      a->stays = stay ? stay : a->stays;
-      if (!stay) {
-        a->no_memory = 1;
-        return;
-      }
-      a->ids = ids;
-    }
-    a->of[id] = a->s->n;
+  if (e->action == VRAM_ALLOC && id == a->s->n) {
     if (arena_events_add(a, e, e->bytes))
-      a->stays[a->s->n - 1] = (uint8_t)stays(e->category);
-  } else if (e->action == VRAM_BECOMES && e->id >= 0)
-    a->stays[a->of[id]] |= (uint8_t)stays(e->category);
-  else if (e->action == VRAM_FREE && e->id >= 0)
-    a->s->b[a->of[id]].end = a->now + 1;
+      a->s->stays[id] = (uint8_t)stays(e->category);
+  } else if (e->action == VRAM_BECOMES && id < a->s->n)
+    a->s->stays[id] |= (uint8_t)stays(e->category);
+  else if (e->action == VRAM_FREE && id < a->s->n)
+    a->s->b[id].end = a->now + 1;
   a->now++;
 }
 
@@ -370,7 +360,7 @@ static int model_lifetimes(arena_job *a, arena_set *s, char *text, size_t len) {
   if (!status && e.no_memory)
     status = out_of_memory();
   for (i = 0; i < s->n && !status; i++) { /* what stays goes */
-    if (e.stays[i] && !a->all) {
+    if (s->stays[i] && !a->all) {
       free(s->name[i]);
       continue;
     }
@@ -384,8 +374,6 @@ static int model_lifetimes(arena_job *a, arena_set *s, char *text, size_t len) {
     s->n = n;
   if (!status && a->all)
     status = arena_before(&e, &r);
-  free(e.of);
-  free(e.stays);
   unload(&l);
   return status;
 }
@@ -578,7 +566,8 @@ static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const v
   }
   if (!*prefix || (*prefix >= '0' && *prefix <= '9')) {
     memmove(prefix + 2, prefix, strlen(prefix) + 1);
-    memcpy(prefix, "A_", 2);
+    prefix[0] = 'A';
+    prefix[1] = '_';
   }
   fprintf(f,
           "/* Offsets of %" PRIu32 " buffers in one arena, made by `vram arena`. Define\n"
