@@ -23525,6 +23525,7 @@ static uint64_t vram__order_key(const vram__brick *b, char letter) {
   case 'A': /* area */
     return ~vram__mul(b->bytes, width);
   case 'T': /* the most that lives at once */
+  case 't':
     return ~b->load;
   case 'B': /* begin */
     return b->first;
@@ -23652,7 +23653,7 @@ static void vram__search_rank(vram__arena *a, uint32_t list, uint32_t n) {
     l[a->key[i].at].rank = (uint16_t)i;
 }
 
-/* The items of a->brick in an order: T first: ranked anew by load in every part. */
+/* The items of a->brick in an order. T (not t) first: ranked anew by load in every part. */
 static void vram__search_begin(vram__arena *a, const char *letters) {
   const uint64_t unit = vram__arena_unit(a);
   uint32_t i;
@@ -23968,7 +23969,7 @@ typedef struct vram__part { /* of time, that nothing connects with the rest */
 
 /* Looks for a plan of that height in every order, so many nodes each. */
 static int vram__improve_to(vram__arena *a, vram__part *p, uint64_t target, uint64_t limit) {
-  static const char way[][4] = {"Twa", "TAW", "BO", "WAT", "AWT", "TO", "OA", "STW", "TB"};
+  static const char way[][4] = {"Twa", "AWT", "TBS", "EB", "OA", "twa", "BO", "TO", "TAW", "WAT"};
   uint32_t i, w;
   for (w = 0; w < sizeof way / sizeof *way && !a->stopped && a->nodes < p->nodes; w++) {
     const uint64_t left = p->nodes - a->nodes;
