@@ -193,13 +193,16 @@ static void random_sets(uint32_t cases) {
   uint32_t c, i, spilled = 0, full = 0;
   for (c = 0; c < cases; c++) {
     const uint32_t n = 1 + any(c % 8 ? 60 : MANY), nbank = 1 + any(3);
+    uint32_t life, aligns;
     vram_arena a, v;
     vram_arena_options o;
     vram_error e;
     vram_result r;
     memset(&o, 0, sizeof o);
     snprintf(test_where, sizeof test_where, "random set %u", (unsigned)c);
-    random_set(b, n, 2 + any(30), any(2) * any(9), nbank > 1 ? nbank : 0);
+    life = 2 + any(30);
+    aligns = any(2) ? any(9) : 0;
+    random_set(b, n, life, aligns, nbank > 1 ? nbank : 0);
     o.nodes = 2000;
     o.align = any(2) ? UINT64_C(1) << any(9) : 0;
     o.nbank = nbank;
