@@ -1,4 +1,4 @@
-# libFuzzer on the parser, on random graphs, on recorded allocations and on lifetimes, FUZZ_SECONDS each: sourced by part.sh.
+# libFuzzer on the parser, on random graphs, on recorded allocations, on lifetimes and on chains, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
 seconds=${FUZZ_SECONDS:-20}
@@ -40,5 +40,6 @@ else
   fuzz report -max_len=1024 $work/report-corpus
   fuzz pool -max_len=1000 $work/pool-corpus
   fuzz lifetimes -max_len=1024 -close_fd_mask=3 $work/lifetimes-corpus tests/fuzz/corpus/lifetimes
+  fuzz chain -max_len=1024 -close_fd_mask=3 $work/chain-corpus tests/fuzz/corpus/chain
   fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
 fi
