@@ -140,7 +140,7 @@ resnet50 8GiB --batch 256
 resnet50 1.2GiB --batch 32 --train sgd_momentum --amp bf16
 gpt2 12GiB --train adamw
 lenet5 1GiB --accumulate 2
-tests/plan/mlp24.vram 600MiB --planner sequential
+tests/plan/mlp24.vram 330MiB --planner sequential
 tests/plan/resnet50.vram 850MiB --train adamw
 END
 fi
@@ -179,13 +179,13 @@ if ! "$python" -c 'import torch' 2>/dev/null; then skip "$python has no torch: c
     fi
   }
   trains "19 gradients, [1-9][0-9]* spans: all equal" \
-    "$python" -W ignore tools/checkpoint_torch.py tests/plan/chains.py:dropout --budget 69MiB --gradients
+    "$python" -W ignore tools/checkpoint_torch.py tests/plan/chains.py:dropout --budget 67MiB --gradients
   trains "gradients, [1-9][0-9]* spans: all equal" \
-    "$python" -W ignore tools/checkpoint_torch.py tests/plan/chains.py:conv21 --budget 140MiB --gradients
+    "$python" -W ignore tools/checkpoint_torch.py tests/plan/chains.py:conv21 --budget 72MiB --gradients
   if [ -n "$NULLGPU" ] || [ -x "$nullgpu" ]; then
     NULLGPU_PYTHON=$python
     export NULLGPU_PYTHON
-    "$nullgpu" tools/checkpoint_torch.py tests/plan/chains.py:conv21 --budget 150MiB --train sgd >$work/log 2>&1
+    "$nullgpu" tools/checkpoint_torch.py tests/plan/chains.py:conv21 --budget 72MiB --train sgd >$work/log 2>&1
     if [ "$(awk '/^requested/ { print $(NF - 2), $(NF - 1) }' $work/log | sort -u | wc -l)" = 1 ] &&
       [ "$(grep -c '^requested' $work/log)" = 2 ]; then ok; else
       bad "measured and planned bytes of conv21"
