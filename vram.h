@@ -2654,8 +2654,9 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
 /* Finds a schedule. One that is not feasible is no error: feasible is 0, and the schedule is that
    of smallest_budget_bytes. OPTIMAL is never dearer than another planner within the same budget
    (but STAGES with more slots), and never dearer with more bytes than with fewer; the smallest
-   budget is exact. To the host go inputs of stages that were not saved and what ways saved beyond
-   their output; transfers cost their full price, though a runner may do them beside computation.
+   budget is exact. To the host go inputs of stages and what ways saved beyond their output, right
+   after the forward that last needed them, and back right before the backward, or the forward, that
+   needs them next; transfers cost their full price, though a runner may do them beside computation.
      VRAM_ERR_VALUE     a bad chain (err says which stage, line - 1, and why), options that
                         exclude each other
      VRAM_ERR_OVERFLOW  sizes or costs that add up beyond 63 bits
@@ -25151,9 +25152,10 @@ static void vram__least_rooms(vram__planning *p) {
       uint64_t least = VRAM_OVERFLOW, hop = 0;
       const uint64_t rest = s < t ? p->low[vram__row(p, s + 1, t)] : 0, y = z->x[t + 1];
       for (k = p->first[s]; k < p->first[s + 1]; k++) {
-        const uint64_t stays = p->offload ? z->x[s + 1] : z->keep[k];
+        const uint64_t after =
+            p->offload ? vram__less(z->x[s + 1] + rest, z->x[s]) : z->keep[k] + rest;
         const uint64_t need =
-            vram__larger(vram__larger(y + z->fore[k], z->back[k]), s < t ? stays + rest : 0);
+            vram__larger(vram__larger(y + z->fore[k], z->back[k]), s < t ? after : 0);
         least = vram__smaller(least, need);
       }
       for (j = s + 1; j < end; j++) {
@@ -25314,6 +25316,21 @@ static void vram__table_leaves(vram__planning *p, uint32_t s, uint32_t t, uint64
     cell[i] = best[i] - base;
 }
 
+/* What a way and stage s leave on the device while the stages after run: `away` has bit 0 if what
+   is saved beyond the output goes to the host, bit 1 if the input does. */
+static int64_t vram__stays(const vram__planning *p, uint32_t s, uint32_t k, int away) {
+  const vram__room_sizes *z = &p->slot;
+  return (int64_t)(away & 1 ? z->x[s + 1] : z->keep[k]) - (away & 2 ? (int64_t)z->gives[s] : 0);
+}
+
+static int32_t vram__away_dear(const vram__planning *p, uint32_t s, uint32_t k, int away) {
+  return (away & 1 ? p->saved_dear[k] : 0) + (away & 2 ? p->x_dear[s] : 0);
+}
+
+static int vram__most_away(const vram__planning *p, uint32_t s, uint32_t t) {
+  return p->offload && s < t ? 3 : 0;
+}
+
 static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_t block) {
   const vram__room_sizes *z = &p->slot;
   const uint64_t row = vram__row(p, s, t);
@@ -25333,11 +25350,11 @@ static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_
     return;
   for (k = p->first[s]; k < p->first[s + 1]; k++) {
     const int64_t least = (int64_t)vram__larger((uint64_t)y + z->fore[k], z->back[k]) - from;
-    for (away = 0; away <= p->offload; away++) {
-      const int32_t dear = p->dear[k] + (away ? p->saved_dear[k] : 0) + base;
-      const int64_t stays = (int64_t)(away ? z->x[s + 1] : z->keep[k]);
-      if (s < t && least < VRAM__BLOCK && from + VRAM__BLOCK > stays)
-        vram__lower(cell, vram__row_cells(p, vram__row(p, s + 1, t), from - stays, two),
+    for (away = 0; away <= vram__most_away(p, s, t); away++) {
+      const int32_t dear = p->dear[k] + vram__away_dear(p, s, k, away) + base;
+      const int64_t rest = from - vram__stays(p, s, k, away);
+      if (s < t && least < VRAM__BLOCK && rest > -VRAM__BLOCK)
+        vram__lower(cell, vram__row_cells(p, vram__row(p, s + 1, t), rest, two),
                     dear - p->sum[s + 1], least);
       else if (s == t) {
         vram__fill(two, 0);
@@ -25419,9 +25436,13 @@ static void vram__plan_chain(vram__planning *p, vram__todo **top, uint32_t s, ui
                              uint32_t k, int away, uint64_t room) {
   vram__plan_move(p, VRAM_MOVE_SAVE, s, k - p->first[s]);
   vram__todo_move(top, VRAM_MOVE_BACKWARD, s);
-  if (away) {
+  if (away & 1) {
     vram__plan_move(p, VRAM_MOVE_OFFLOAD_SAVED, s, 0);
     vram__todo_move(top, VRAM_MOVE_FETCH_SAVED, s);
+  }
+  if (away & 2) {
+    vram__plan_move(p, VRAM_MOVE_OFFLOAD, s, 0);
+    vram__todo_move(top, VRAM_MOVE_FETCH, s);
   }
   if (s < t)
     vram__todo_plan(top, s + 1, t, room);
@@ -25451,19 +25472,19 @@ static int vram__expand_cell(vram__planning *p, vram__todo **top, uint32_t s, ui
   const uint32_t end = vram__j_end(p, s, t);
   uint32_t j, k, best = p->nway;
   int away;
-  for (away = 0; away <= p->offload; away++) {
+  for (away = 0; away <= vram__most_away(p, s, t); away++) {
     for (k = p->first[s]; k < p->first[s + 1]; k++) {
-      const int64_t stays = (int64_t)(away ? z->x[s + 1] : z->keep[k]);
+      const int64_t after = m - vram__stays(p, s, k, away);
       const int32_t rest =
-          s < t ? vram__plan_cell(p, vram__row(p, s + 1, t), m - stays) - p->sum[s + 1] : 0;
+          s < t ? vram__plan_cell(p, vram__row(p, s + 1, t), after) - p->sum[s + 1] : 0;
       if (m >= (int64_t)vram__larger((uint64_t)y + z->fore[k], z->back[k]) &&
-          rest + p->dear[k] + (away ? p->saved_dear[k] : 0) + p->sum[s] == want &&
+          rest + p->dear[k] + vram__away_dear(p, s, k, away) + p->sum[s] == want &&
           (best == p->nway || z->keep[k] < z->keep[best]))
         best = k;
     }
     if (best < p->nway) {
-      const uint64_t stays = away ? z->x[s + 1] : z->keep[best];
-      vram__plan_chain(p, top, s, t, best, away, s < t ? (uint64_t)m - stays : 0);
+      vram__plan_chain(p, top, s, t, best, away,
+                       s < t ? (uint64_t)(m - vram__stays(p, s, best, away)) : 0);
       return 1;
     }
   }
@@ -25497,27 +25518,31 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
                              uint64_t room) {
   const vram__room_sizes *z = &p->bytes;
   const uint64_t y = z->x[t + 1];
+  uint64_t rest = 0;
   const uint32_t end = vram__j_end(p, s, t);
   uint32_t j, k, way = p->nway, to = 0;
   int away, far = 0;
   int32_t best = INT32_MAX;
-  for (away = 0; away <= p->offload; away++) {
-    const uint64_t back = away ? z->x[s] : 0;
-    uint64_t hop = 0;
+  for (away = 0; away <= vram__most_away(p, s, t); away++)
     for (k = p->first[s]; k < p->first[s + 1]; k++) {
-      const uint64_t stays = s == t ? 0 : away ? z->x[s + 1] : z->keep[k];
-      int32_t cost = (p->filled ? p->dear[k] : 0) + (away && p->filled ? p->saved_dear[k] : 0);
+      const uint64_t stays = s == t ? 0 : away & 1 ? z->x[s + 1] : z->keep[k];
+      const uint64_t more = room + (away & 2 ? z->x[s] : 0);
+      int32_t cost = p->filled ? p->dear[k] + vram__away_dear(p, s, k, away) : 0;
       if (room < vram__larger(y + z->fore[k], z->back[k]) ||
-          (s < t && room < stays + p->low[vram__row(p, s + 1, t)]))
+          (s < t && more < stays + p->low[vram__row(p, s + 1, t)]))
         continue;
-      cost += s < t ? vram__room_cell(p, s + 1, t, room - stays) : 0;
+      cost += s < t ? vram__room_cell(p, s + 1, t, more - stays) : 0;
       if (cost < best ||
           (cost == best && way < p->nway && far == away && p->extra[k] < p->extra[way])) {
         best = cost;
         way = k;
         far = away;
+        rest = more - stays;
       }
     }
+  for (away = 0; away <= p->offload; away++) {
+    const uint64_t back = away ? z->x[s] : 0;
+    uint64_t hop = 0;
     for (j = s + 1; j < end; j++) {
       if (room >= y + z->head[s] && room + back >= y + hop &&
           room + back >= z->x[j] + p->low[vram__row(p, j, t)] &&
@@ -25537,7 +25562,7 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
     }
   }
   if (way < p->nway)
-    vram__plan_chain(p, top, s, t, way, far, s < t ? room - (far ? z->x[s + 1] : z->keep[way]) : 0);
+    vram__plan_chain(p, top, s, t, way, far, rest);
   else if (to)
     vram__plan_leaf(p, top, s, t, to, far, room + (far ? z->x[s] : 0) - z->x[to], room);
   return way < p->nway || to;
@@ -25645,29 +25670,30 @@ static void vram__revolve(vram__planning *p, uint32_t snapshots) {
 /* ---- choosing */
 
 /* Counts p->move, which becomes p->best if it is within the budget and better. */
-static vram_result vram__consider(vram__planning *p, uint64_t budget, uint64_t *peak,
+static vram_result vram__consider(vram__planning *p, uint64_t budget, vram_schedule_count *n,
                                   vram_error *err) {
-  vram_schedule_count n;
   vram_schedule *f = &p->found;
   const vram_result bad = vram_schedule_verify(p->c, p->move, p->nmove, p->replay,
-                                               vram_schedule_verify_bytes(p->c), &n, err);
-  *peak = VRAM_OVERFLOW;
+                                               vram_schedule_verify_bytes(p->c), n, err);
+  if (bad)
+    n->peak_bytes = n->cost = VRAM_OVERFLOW;
+  if (bad == VRAM_ERR_OVERFLOW) /* too dear to count: never the best */
+    return VRAM_OK;
   if (bad)
     return bad;
-  *peak = n.peak_bytes;
-  if (n.peak_bytes <= budget &&
-      (!f->feasible || n.cost < f->cost ||
-       (n.cost == f->cost &&
-        (p->nmove < f->nmove || (p->nmove == f->nmove && n.peak_bytes < f->peak_bytes))))) {
+  if (n->peak_bytes <= budget &&
+      (!f->feasible || n->cost < f->cost ||
+       (n->cost == f->cost &&
+        (p->nmove < f->nmove || (p->nmove == f->nmove && n->peak_bytes < f->peak_bytes))))) {
     vram_move *was = p->best;
     p->best = p->move;
     p->move = was;
     f->feasible = 1;
     f->move = p->best;
     f->nmove = p->nmove;
-    f->peak_bytes = n.peak_bytes;
-    f->cost = n.cost;
-    f->host_bytes = n.host_bytes;
+    f->peak_bytes = n->peak_bytes;
+    f->cost = n->cost;
+    f->host_bytes = n->host_bytes;
   }
   return VRAM_OK;
 }
@@ -25676,22 +25702,23 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
                                     vram_error *err) {
   const uint64_t fixed = p->c->static_bytes + vram__x_bytes(p->c, 0);
   const uint64_t top = vram__row(p, 0, p->n - 1);
-  uint64_t room, peak, m;
+  vram_schedule_count n;
+  uint64_t room, m;
   vram_result bad;
   vram__sizes_bytes(p);
   vram__least_rooms(p);
   *smallest = fixed + p->low[top];
   budget = vram__larger(budget, *smallest);
   vram__plain(p, 1);
-  bad = vram__consider(p, budget, &peak, err);
-  if (bad || peak <= budget)
+  bad = vram__consider(p, budget, &n, err);
+  if (bad || n.peak_bytes <= budget)
     return bad;
   if (!vram__expand(p, p->low[top], 0))
     return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of the least bytes");
-  bad = vram__consider(p, budget, &peak, err);
+  bad = vram__consider(p, budget, &n, err);
   if (bad)
     return bad;
-  vram__scale_costs(p, p->found.cost);
+  vram__scale_costs(p, vram__smaller(n.cost, (uint64_t)VRAM_MAX_BYTES));
   vram__sizes_slots(p);
   vram__rooms_in_slots(p);
   room = (budget - fixed) / p->unit;
@@ -25711,7 +25738,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
        m += p->unit) {
     if (!vram__expand(p, m, 0))
       return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
-    bad = vram__consider(p, budget, &peak, err);
+    bad = vram__consider(p, budget, &n, err);
     if (bad)
       return bad;
   }
@@ -25725,7 +25752,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
       continue;
     if (!vram__expand(p, m, 1))
       return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a cell");
-    bad = vram__consider(p, budget, &peak, err);
+    bad = vram__consider(p, budget, &n, err);
     if (bad || p->exact)
       return bad;
   }
@@ -25762,25 +25789,25 @@ static void vram__given(vram__planning *p, vram_planner planner, uint32_t i) {
 
 static vram_result vram__plan_given(vram__planning *p, vram_planner planner, uint64_t budget,
                                     uint64_t *smallest, vram_error *err) {
-  const uint32_t n = vram__given_count(p, planner);
+  const uint32_t number = vram__given_count(p, planner);
   uint32_t i, least = 0;
-  uint64_t peak;
+  vram_schedule_count n;
   *smallest = VRAM_OVERFLOW;
-  for (i = 0; i < n; i++) {
+  for (i = 0; i < number; i++) {
     vram_result bad;
     vram__given(p, planner, i);
-    bad = vram__consider(p, budget, &peak, err);
+    bad = vram__consider(p, budget, &n, err);
     if (bad)
       return bad;
-    if (peak < *smallest) {
-      *smallest = peak;
+    if (n.peak_bytes < *smallest) {
+      *smallest = n.peak_bytes;
       least = i;
     }
   }
   if (p->found.feasible)
     return VRAM_OK;
   vram__given(p, planner, least);
-  return vram__consider(p, *smallest, &peak, err);
+  return vram__consider(p, *smallest, &n, err);
 }
 
 VRAM__ONCE_BEGIN
@@ -25881,6 +25908,9 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
     if (!bad)
       bad = vram__plan_table(&p, budget, &smallest, err);
   }
+  if (!bad && !p.found.feasible)
+    bad = vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
+                            "the costs of every schedule that fits add up to more than 2^63-1");
   if (bad)
     return bad;
   *schedule = p.found;
