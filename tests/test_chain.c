@@ -346,6 +346,114 @@ static void places(void) {
   }
 }
 
+/* ---- costs by the clock ---- */
+
+typedef struct watch { /* a clock that only the functions move */
+  uint64_t time, arena_bytes;
+  uint8_t *arena;
+  int calls, fail_at;
+} watch;
+
+static uint64_t now(void *user) { return ((watch *)user)->time; }
+
+static int inside(const watch *w, const void *p, uint64_t bytes, int wanted) {
+  const uint8_t *at = (const uint8_t *)p;
+  if (!wanted)
+    return !p;
+  return at >= w->arena && at + bytes <= w->arena + w->arena_bytes;
+}
+
+#define STAGES 4
+static const vram_way ways[STAGES][2] = {{{64, 8, 0, 10, 20}, {32, 0, 16, 5, 40}},
+                                         {{100, 0, 4, 30, 7}, {40, 1, 1, 9, 9}},
+                                         {{16, 0, 0, 1, 2}, {16, 0, 0, 3, 4}},
+                                         {{12, 3, 5, 8, 11}, {0, 0, 0, 6, 1}}};
+static const uint64_t outputs[STAGES] = {32, 40, 16, 0}, alone[STAGES] = {4, 22, 2, 3};
+
+static int takes(void *user, const vram_call *c, int backward) {
+  watch *w = (watch *)user;
+  const vram_way *y = &ways[c->stage][c->way];
+  const uint64_t in = c->stage ? outputs[c->stage - 1] : 24, out = outputs[c->stage];
+  const uint64_t temp = backward ? y->backward_temp_bytes : c->save ? y->forward_temp_bytes : 0;
+  CHECK(inside(w, c->in, in, 1) && inside(w, c->out, out, out != 0));
+  CHECK(inside(w, c->saved, y->saved_bytes - out, (backward || c->save) && y->saved_bytes > out));
+  CHECK(inside(w, c->temp, temp, temp != 0));
+  CHECK(inside(w, c->grad_out, out, backward && out));
+  CHECK(inside(w, c->grad_in, in, backward && c->stage));
+  CHECK(c->in != c->out && (!c->saved || (c->saved != c->out && c->saved != c->grad_in)));
+  w->time += backward ? y->backward_cost : c->save ? y->forward_cost : alone[c->stage];
+  if (w->calls % 5 == 0) /* now and then slower */
+    w->time += 100;
+  return w->calls++ == w->fail_at ? -7 : 0;
+}
+static int takes_forward(void *user, const vram_call *c) { return takes(user, c, 0); }
+static int takes_backward(void *user, const vram_call *c) { return takes(user, c, 1); }
+
+static void clocks(void) {
+  vram_stage stage[STAGES];
+  vram_chain c, to;
+  vram_runner r;
+  vram_error e;
+  vram_way blank[STAGES][2];
+  watch w;
+  uint64_t bytes, k;
+  uint32_t i, j;
+  char *mem;
+  memset(&c, 0, sizeof c);
+  memset(stage, 0, sizeof stage);
+  memset(&r, 0, sizeof r);
+  memset(&w, 0, sizeof w);
+  for (i = 0; i < STAGES; i++) {
+    for (j = 0; j < 2; j++) {
+      blank[i][j] = ways[i][j];
+      blank[i][j].forward_cost = blank[i][j].backward_cost = 0;
+    }
+    stage[i].output_bytes = outputs[i];
+    stage[i].way = blank[i];
+    stage[i].nway = 2;
+  }
+  c.stage = stage;
+  c.nstage = STAGES;
+  c.input_bytes = 24;
+  c.align = 8;
+  r.forward = takes_forward, r.backward = takes_backward, r.user = &w;
+  w.fail_at = -1;
+  w.arena_bytes = vram_chain_measure_arena(&c);
+  w.arena = (uint8_t *)need(w.arena_bytes);
+  bytes = vram_chain_measure_bytes(&c);
+  for (k = 0; k < bytes; k++) {
+    mem = (char *)need(k + 1);
+    EQUAL(vram_chain_measure(&c, &r, now, 0, w.arena, mem, k, &to, &e), VRAM_ERR_MEMORY);
+    free(mem);
+  }
+  mem = (char *)need(bytes);
+  EQUAL(vram_chain_measure(&c, &r, now, 0, w.arena, mem, bytes, &to, &e), VRAM_OK);
+  EQUAL(to.nstage, STAGES);
+  for (i = 0; i < STAGES; i++) {
+    EQUAL(to.stage[i].forward_cost, alone[i]);
+    EQUAL(to.stage[i].output_bytes, outputs[i]);
+    for (j = 0; j < 2; j++) {
+      EQUAL(to.stage[i].way[j].forward_cost, ways[i][j].forward_cost);
+      EQUAL(to.stage[i].way[j].backward_cost, ways[i][j].backward_cost);
+      EQUAL(to.stage[i].way[j].saved_bytes, ways[i][j].saved_bytes);
+    }
+  }
+  for (i = 0; i < STAGES * 5; i++) { /* a function that fails at every call */
+    w.calls = 0, w.fail_at = (int)i;
+    EQUAL(vram_chain_measure(&c, &r, now, 1, w.arena, mem, bytes, &to, &e), VRAM_ERR_CALL);
+    EQUAL(w.calls, i + 1);
+    EQUAL(e.line, i / 5 + 1);
+    CHECK(strstr(e.text, "gave -7"));
+  }
+  EQUAL(vram_chain_measure(&c, &r, NULL, 1, w.arena, mem, bytes, &to, &e), VRAM_ERR_VALUE);
+  EQUAL(vram_chain_measure(&c, &r, now, 1, NULL, mem, bytes, &to, &e), VRAM_ERR_VALUE);
+  EQUAL(vram_chain_measure(&c, &r, now, 1, w.arena + 1, mem, bytes, &to, &e), VRAM_ERR_VALUE);
+  c.nstage = 0;
+  EQUAL(vram_chain_measure(&c, &r, now, 1, w.arena, mem, bytes, &to, &e), VRAM_ERR_VALUE);
+  free(mem);
+  free(w.arena);
+}
+
 /* ---- what goes wrong ---- */
 
 static void errors(void) {
@@ -407,6 +515,7 @@ int main(int argc, char **argv) {
   operations();
   other_operations();
   places();
+  clocks();
   errors();
   for (i = 1; i < argc; i++)
     one_model(argv[i]);
