@@ -2479,7 +2479,11 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
      b[0].offset, ..., a.height_bytes, a.lower_bound_bytes, a.proven
 
    Time is any count that grows (a move of a schedule, an op): a buffer lives in [begin, end), end
-   excluded. Two buffers overlap in time if each begins before the other ends. */
+   excluded. Two buffers overlap in time if each begins before the other ends.
+
+   Some greedy orders come first; if none reaches the bound, a search follows that ends with a
+   proof, after so many nodes or when `stop` says so. The search is for up to 1,536 buffers that
+   hang together in time; the greedy orders place 60,000 in a second. */
 
 typedef struct vram_buffer {
   uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */
@@ -2493,14 +2497,15 @@ typedef struct vram_buffer {
 
 #define VRAM_ARENA_BANKS 8
 
-/* All zero: one bank without a limit, offsets multiples of 1, exact search of a few million nodes.
-   With banks: a buffer goes to the first bank (the fastest) that has room for it. */
+/* All zero: one bank without a limit, offsets multiples of 1, a search of a million nodes (some
+   seconds). With banks: a buffer goes to the first bank (the fastest) that has room for it, what is
+   pinned first, then what may be in no later one. */
 typedef struct vram_arena_options {
   uint64_t align;                      /* of every offset, a power of two; 0: 1 */
   uint64_t capacity[VRAM_ARENA_BANKS]; /* bytes of every bank; 0: no limit */
   uint32_t nbank;                      /* 0: one */
-  uint64_t nodes;                      /* of the exact search at most; 0: the default */
-  int greedy;                          /* no exact search */
+  uint64_t nodes;                      /* of the search at most; 0: a million */
+  int greedy;                          /* no search: less scratch, too */
   uint64_t enough_bytes;               /* a height that is good enough to stop; 0: the bound */
   int (*stop)(void *user); /* asked now and then; not 0: stop with what there is. NULL: never */
   void *user;
@@ -2509,21 +2514,23 @@ typedef struct vram_arena_options {
 typedef struct vram_arena {
   uint64_t height_bytes;      /* bank 0; the plan needs so many bytes */
   uint64_t lower_bound_bytes; /* no plan needs less: the largest sum of what lives at one time,
-                                 or what the search proved */
+                                 or what the search proved; of bank 0 with what is in it */
   uint64_t bank_bytes[VRAM_ARENA_BANKS]; /* height of every bank */
-  int proven;                            /* height_bytes is the least there is */
-  uint64_t nodes;                        /* of the exact search */
+  int proven;                            /* no plan is lower; with banks: each holds all that may
+                                            be there, and is as low as it can be */
+  uint64_t nodes;                        /* of the search */
 } vram_arena;
 
 /* Scratch for n buffers; o NULL: all zero. VRAM_OVERFLOW: too many. */
 VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
 
 /* Gives every buffer its offset (and bank). The same input gives the same plan on every machine,
-   unless `stop` stops it. On an error no buffer is changed:
-     VRAM_ERR_VALUE     buffer i (err->line is i + 1): ends before it begins, an alignment that is
-   no power of two, pinned where it cannot be, two pinned ones that overlap VRAM_ERR_OVERFLOW  sizes
-   that add up to more than VRAM_MAX_BYTES VRAM_ERR_LIMIT     does not fit into the banks'
-   capacities: the text says what is missing VRAM_ERR_MEMORY    scratch is too small */
+   unless `stop` stops it. On an error no buffer is changed; err->line is 1 + the buffer, 0: none:
+     VRAM_ERR_VALUE     lifetimes that end before they begin, alignments that are no powers of two,
+                        pins where nothing can be or over one another
+     VRAM_ERR_OVERFLOW  sizes and alignments that add up to more than VRAM_MAX_BYTES
+     VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found
+     VRAM_ERR_MEMORY    scratch is too small */
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
                                      void *scratch, uint64_t scratch_bytes, vram_arena *arena,
                                      vram_error *err);
@@ -23194,8 +23201,8 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
 enum { VRAM__ARENA_CHUNK = 128 };
 #define VRAM__ARENA_EXACT UINT32_C(1536) /* as many buffers the search takes */
 #define VRAM__ARENA_NODES UINT64_C(1000000)
-#define VRAM__ARENA_SCANS                                                                          \
-  UINT64_C(1200000000) /* of placed buffers, by all greedy orders together */
+/* of placed buffers, by all greedy orders together */
+#define VRAM__ARENA_SCANS UINT64_C(400000000)
 #define VRAM__NONE UINT32_MAX
 
 typedef struct vram__key_at { /* what is sorted: by key, then as it was */
@@ -23613,11 +23620,11 @@ static void vram__portfolio(vram__arena *a, uint64_t enough) {
   static const struct {
     char letters[4];
     uint8_t fit, in_order;
-  } way[] = {{"BS", VRAM__BEST_FIT, 1},  {"BS", VRAM__FIRST_FIT, 1}, {"TSB", VRAM__FIRST_FIT, 0},
-             {"TW", VRAM__BEST_FIT, 0},  {"SB", VRAM__FIRST_FIT, 0}, {"A", VRAM__FIRST_FIT, 0},
-             {"W", VRAM__FIRST_FIT, 0},  {"BES", VRAM__BEST_FIT, 1}, {"BES", VRAM__FIRST_FIT, 1},
-             {"SW", VRAM__FIRST_FIT, 0}, {"SW", VRAM__BEST_FIT, 0},  {"TW", VRAM__FIRST_FIT, 0},
-             {"W", VRAM__BEST_FIT, 0},   {"A", VRAM__BEST_FIT, 0},   {"TSB", VRAM__BEST_FIT, 0},
+  } way[] = {{"TSB", VRAM__FIRST_FIT, 0}, {"BS", VRAM__BEST_FIT, 1},  {"TW", VRAM__BEST_FIT, 0},
+             {"BS", VRAM__FIRST_FIT, 1},  {"SB", VRAM__FIRST_FIT, 0}, {"A", VRAM__FIRST_FIT, 0},
+             {"W", VRAM__FIRST_FIT, 0},   {"BES", VRAM__BEST_FIT, 1}, {"BES", VRAM__FIRST_FIT, 1},
+             {"SW", VRAM__FIRST_FIT, 0},  {"SW", VRAM__BEST_FIT, 0},  {"TW", VRAM__FIRST_FIT, 0},
+             {"W", VRAM__BEST_FIT, 0},    {"A", VRAM__BEST_FIT, 0},   {"TSB", VRAM__BEST_FIT, 0},
              {"SB", VRAM__BEST_FIT, 0}};
   uint32_t i;
   a->height = UINT64_MAX;
