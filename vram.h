@@ -2801,10 +2801,11 @@ typedef struct vram_binding {
   vram_bound_move *move; /* all lists are in the caller's scratch */
   uint32_t nmove;
   uint64_t arena_bytes;           /* of device memory, without static_bytes */
+  uint64_t peak_bytes;            /* of what lives at one time, without static_bytes */
   uint64_t host_bytes;            /* for what is offloaded */
   uint64_t input, input_gradient; /* offsets: written before the run, read after it. VRAM_NOWHERE:
                                      of no bytes */
-  vram_arena arena;               /* lower_bound_bytes: the schedule's peak without static_bytes */
+  vram_arena arena;               /* whether arena_bytes is the least there is, and the bound */
   const vram_buffer *buffer;      /* device: begin and end are moves, end excluded; by begin */
   const vram_holding *holding;    /* what each is */
   uint32_t nbuffer;
@@ -2821,8 +2822,8 @@ VRAM_API const char *vram_hold_name(uint32_t hold); /* "saved"; "?" for what is 
 VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
                                            const vram_arena_options *o);
 
-/* Schedule -> lifetimes -> offsets. arena_bytes is the schedule's peak wherever the arena planner
-   finds a plan so low (vram_binding.arena says whether, and what the bound is). o NULL: all zero.
+/* Schedule -> lifetimes -> offsets. arena_bytes is peak_bytes wherever there is a plan so low and
+   the arena planner finds it. o NULL: all zero.
      VRAM_ERR_VALUE, ...  as vram_schedule_verify, which looks at the moves first
      VRAM_ERR_UNSUPPORTED  more than one bank
      VRAM_ERR_LIMIT, VRAM_ERR_MEMORY  as vram_arena_plan */
@@ -26960,6 +26961,7 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   binding->move = q.move;
   binding->nmove = nmove;
   binding->arena_bytes = binding->arena.height_bytes;
+  binding->peak_bytes = count.peak_bytes - c->static_bytes;
   binding->host_bytes = host.height_bytes;
   binding->input = c->input_bytes ? q.buffer[0].offset : VRAM_NOWHERE;
   for (i = 0; i < nmove; i++)
