@@ -776,6 +776,54 @@ static void check_refusals(void) {
   TEXT(vram_hold_name(VRAM_HOLD_COUNT), "?");
 }
 
+/* Moves that nobody would make: refused, or bound and run like any others. */
+static void check_any_moves(void) {
+  vram_way way[3] = {{24, 8, 8, 1, 1}, {12, 0, 0, 1, 1}, {0, 4, 4, 1, 1}};
+  vram_stage stage[3];
+  vram_chain c;
+  vram_runner r;
+  uint32_t i, k, fine = 0;
+  memset(stage, 0, sizeof stage);
+  memset(&c, 0, sizeof c);
+  memset(&r, 0, sizeof r);
+  r.forward = r.backward = nothing;
+  for (i = 0; i < 3; i++) {
+    stage[i].output_bytes = i < 2 ? 12 : 0;
+    stage[i].way = &way[i];
+    stage[i].nway = 1;
+  }
+  c.stage = stage;
+  c.input_bytes = 8;
+  for (i = 0; i < 10000; i++) {
+    static uint64_t scratch[20000], arena[40], host[40], work[20];
+    vram_binding b;
+    seed = i;
+    c.nstage = 1 + below(3);
+    c.stage = stage + 3 - c.nstage;
+    nlist = 0;
+    make_moves(&c, 0, c.nstage - 1, 4, 0);
+    add_copies(&c, 4);
+    for (k = below(3); k--;) {
+      const uint32_t at = below(nlist), other = below(nlist);
+      const vram_move was = list[at];
+      list[at] = list[other];
+      if (below(2))
+        list[other] = was;
+      else if (below(2))
+        list[at].stage += below(3) - 1;
+      else
+        list[at].kind = (uint8_t)below(VRAM_MOVE_COUNT + 1);
+    }
+    if (BIND(&c, list, nlist, NULL) == VRAM_OK) {
+      fine++;
+      check_apart(b.buffer, b.nbuffer, 1, sizeof arena);
+      EQUAL(vram_chain_run(&c, &b, &r, arena, host, work, sizeof work, &error), VRAM_OK);
+    } else
+      CHECK(error.text[0]);
+  }
+  CHECK(fine > 3000 && fine < 7000);
+}
+
 static void check_hash(void) { /* each byte counts, and the length */
   uint8_t bytes[40] = {0};
   uint64_t first, other;
@@ -803,6 +851,7 @@ int main(void) {
     one(i);
   *test_where = 0;
   check_refusals();
+  check_any_moves();
   check_hash();
   CHECK(bound == 3000 && at_peak == bound); /* the arena is as high as the peak */
   CHECK(with_copies > 1000 && recomputed > 1000);
