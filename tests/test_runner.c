@@ -569,6 +569,12 @@ static void check_failures(net *t, const vram_binding *b, int how) {
   }
 }
 
+static int same_places(const vram_bound_move *a, const vram_bound_move *b) {
+  return a->in == b->in && a->out == b->out && a->saved == b->saved && a->temp == b->temp &&
+         a->grad_in == b->grad_in && a->grad_out == b->grad_out && a->host == b->host &&
+         a->early == b->early && a->offloads == b->offloads && a->fetches == b->fetches;
+}
+
 /* Memory of every size that is too small; of exactly the right one at an odd address. */
 static void check_memory(net *t, const vram_binding *b) {
   const uint64_t n = vram_schedule_bind_bytes(&t->chain, nlist, NULL);
@@ -585,7 +591,7 @@ static void check_memory(net *t, const vram_binding *b) {
   EQUAL(vram_schedule_bind(&t->chain, list, nlist, NULL, scratch + 3, n, &again, &error), VRAM_OK);
   EQUAL(again.arena_bytes, b->arena_bytes);
   for (k = 0; k < nlist; k++) /* the same binding wherever it is */
-    CHECK(same_bits(&again.move[k], &b->move[k], sizeof again.move[k]));
+    CHECK(same_places(&again.move[k], &b->move[k]));
   runner_of(&runner, r, HASH);
   need = vram_chain_run_bytes(b, &runner);
   for (i = 0; i < need; i++)
