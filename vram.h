@@ -25628,7 +25628,7 @@ static void vram__sequential(vram__planning *p, uint32_t k) {
   uint32_t i, piece;
   p->nmove = 0;
   for (i = 0; i < from; i++)
-    vram__plan_move(p, i % each ? VRAM_MOVE_DROP : VRAM_MOVE_CHECKPOINT, i, 0);
+    vram__plan_move(p, i % each != 0 ? VRAM_MOVE_DROP : VRAM_MOVE_CHECKPOINT, i, 0);
   for (; i < p->n; i++)
     vram__plan_move(p, VRAM_MOVE_SAVE, i, 0);
   while (i-- > from)
