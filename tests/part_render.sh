@@ -25,12 +25,17 @@ awk 'BEGIN {
 if ./vram estimate resnet50 --train adamw --svg - | cmp -s - examples/resnet50.svg; then ok; else
   bad "the README's picture is an old one: ./vram estimate resnet50 --train adamw --svg examples/resnet50.svg"
 fi
+printf 'fw,bw,x,xbar,ftmp,btmp\n1,2,0,0,0,0\n0,0,0,0,0,0\n' >$work/two.csv
+awk 'BEGIN {
+  print "fw,bw,x,xbar,ftmp,btmp"
+  for (i = 0; i < 200; i++) print 1 + i % 3 ",2," 400 + i * 37 % 500 "," 3000 + i * 91 % 4000 ",50,60" }' >$work/deep.csv
 pages=
-picture() { # picture NAME KIND MODEL OPTIONS...: a page around the picture, or the page
-  name=$1-$2 kind=$2
+picture() { # picture NAME KIND MODEL OPTIONS...: a page around the picture, or the page; plan: that of vram plan
+  name=$1-$2 kind=$2 command=estimate
+  [ $kind = plan ] && command=plan kind=svg
   shift 2
-  ./vram estimate "$@" --$kind $work/$name.out >/dev/null
-  case $? in 0 | 3) ;; *) bad "vram estimate $* --$kind"; return ;; esac
+  ./vram $command "$@" --$kind $work/$name.out >/dev/null
+  case $? in 0 | 3) ;; *) bad "vram $command $* --$kind"; return ;; esac
   {
     [ $kind = html ] || echo '<!doctype html><meta charset="utf-8"><body style="margin:0">'
     sed "s|</body>.*||;s|</html>||;s|<title>[^<]*: memory of one step</title>|<title>$name</title>|" $work/$name.out
@@ -61,6 +66,11 @@ picture long html $work/long.vram --train adamw --budget 1MiB
 picture tiny html $work/tiny.vram
 picture nothing html $work/nothing.vram
 picture bytes html $models/hf_gpt2.vram --infer --units bytes
+picture resnet plan $r50 --batch 256 --budget 8GiB
+picture small plan tests/plan/nine.csv --budget 30KB --units bytes
+picture offload plan tests/plan/nine.csv --budget 42KB --offload 0.01/1KB --gpu t4
+picture two plan $work/two.csv --budget 1GB --units si
+picture deep plan $work/deep.csv --budget 60KB
 picture si html $models/nn_lenet5.vram --train adamw --units si --accumulate 30
 
 {

@@ -316,9 +316,9 @@ static int chain_stages(const chain_row *row, uint32_t n, plan_chain *p) {
       if (row[i].cost[k].exponent < p->exponent)
         p->exponent = row[i].cost[k].exponent;
   }
-  p->stage = (vram_stage *)calloc(n, sizeof *p->stage);
-  p->way = (vram_way *)calloc(n, sizeof *p->way);
-  p->names = (char *)calloc(names, 1);
+  p->stage = (vram_stage *)calloc(n + 1u, sizeof *p->stage);
+  p->way = (vram_way *)calloc(n + 1u, sizeof *p->way);
+  p->names = (char *)calloc(names + 1, 1);
   if (!p->stage || !p->way || !p->names)
     return out_of_memory();
   for (names = 0, i = 0; i < n; i++) {
