@@ -10643,7 +10643,7 @@ static void vram__cuts_event(vram__s *s, int alloc, const vram__store *st) {
     if (c->held[i] == st->id)
       return;
   if (!alloc && s->phase == VRAM_PHASE_FORWARD && !c->plain) /* nobody keeps it for backward */
-    for (i = c->at < 1 ? 0 : c->at - 1; i <= c->at; i++)
+    for (i = 0; i <= c->at; i++)
       if (c->cut[i].id == st->id)
         c->cut[i].bad = 1;
   if (st->cat == VRAM_CATEGORY_AUTOCAST) {
@@ -26296,6 +26296,8 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
         vram__cuts_join(&c, i);
       else
         i++;
+    if (c.ncut < before)
+      continue;
     while (c.ncut > max_stages) {
       uint64_t least = UINT64_MAX;
       for (i = k = 0; i + 1 < c.ncut; i++)
@@ -26487,7 +26489,7 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
   high = s.peak_bytes > low ? s.peak_bytes : low;
   p->cost_plain = s.cost;
   for (i = 0; i < VRAM__GRID; i++) {
-    grid[i] = at = low + (high - low) / (VRAM__GRID - 1) * i;
+    grid[i] = at = i < VRAM__GRID - 1 ? low + (high - low) / (VRAM__GRID - 1) * i : high;
     result = vram__step_chain(q, at, &s, &n);
     if (!result)
       result = vram__step_try(q, n, budget, &r);
