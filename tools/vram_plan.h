@@ -18,6 +18,8 @@ static const char help_plan[] =
     "  --budget SIZE         for everything: of a model also parameters, gradients\n"
     "                        and optimizer state\n"
     "  --gpu NAME            its usable memory as the budget (vram list gpus)\n"
+    "  --torch               the budget is that of the device on which PyTorch runs a\n"
+    "                        model: its allocator and CUDA context included\n"
     "  --planner optimal|stages|sequential|sqrt|revolve|plain\n"
     "                        the cheapest order (default); each stage kept or\n"
     "                        checkpointed; checkpoint_sequential; that with the\n"
@@ -58,6 +60,7 @@ typedef struct plan_job {
   exact transfer; /* so much for */
   uint64_t transfer_bytes;
   int moves;
+  int torch; /* the budget is PyTorch's */
   uint64_t align;
 } plan_job;
 
@@ -437,37 +440,6 @@ typedef struct sequential {
   uint64_t fits_bytes, fits_cost, least_bytes, least_cost;
 } sequential;
 
-static int try_sequential(const plan_job *p, const vram_chain *c, sequential *to) {
-  vram_schedule_options o;
-  uint32_t k;
-  memset(to, 0, sizeof *to);
-  memset(&o, 0, sizeof o);
-  o.planner = VRAM_PLANNER_SEQUENTIAL;
-  for (k = 1; k < c->nstage; k++) {
-    plan s;
-    int status;
-    o.segments = k;
-    status = make_plan(p, c, &o, &s);
-    free(s.memory);
-    if (status)
-      return status;
-    if (!to->least || s.s.peak_bytes < to->least_bytes ||
-        (s.s.peak_bytes == to->least_bytes && s.s.cost < to->least_cost)) {
-      to->least = k;
-      to->least_bytes = s.s.peak_bytes;
-      to->least_cost = s.s.cost;
-    }
-    if ((!p->o.budget_bytes || s.s.peak_bytes <= p->o.budget_bytes) &&
-        (!to->fits || s.s.cost < to->fits_cost ||
-         (s.s.cost == to->fits_cost && s.s.peak_bytes < to->fits_bytes))) {
-      to->fits = k;
-      to->fits_bytes = s.s.peak_bytes;
-      to->fits_cost = s.s.cost;
-    }
-  }
-  return FITS;
-}
-
 /* What PyTorch takes with a schedule as calls of torch.utils.checkpoint. */
 typedef struct in_torch {
   int known;
@@ -527,6 +499,45 @@ static int step_in_torch(planned *d, const vram_schedule *s, in_torch *to) {
   return status;
 }
 
+static int try_sequential(planned *d) {
+  const plan_job *p = d->p;
+  const vram_chain *c = &d->chain->c;
+  sequential *to = &d->sequential;
+  vram_schedule_options o;
+  uint32_t k;
+  memset(to, 0, sizeof *to);
+  memset(&o, 0, sizeof o);
+  o.planner = VRAM_PLANNER_SEQUENTIAL;
+  for (k = 1; k < c->nstage; k++) {
+    in_torch torch;
+    plan s;
+    int status, fits;
+    o.segments = k;
+    memset(&torch, 0, sizeof torch);
+    status = make_plan(p, c, &o, &s);
+    if (!status && p->torch)
+      status = step_in_torch(d, &s.s, &torch);
+    free(s.memory);
+    if (status)
+      return status;
+    fits = p->torch ? torch.known && torch.r.fits
+                    : !p->o.budget_bytes || s.s.peak_bytes <= p->o.budget_bytes;
+    if (!to->least || s.s.peak_bytes < to->least_bytes ||
+        (s.s.peak_bytes == to->least_bytes && s.s.cost < to->least_cost)) {
+      to->least = k;
+      to->least_bytes = s.s.peak_bytes;
+      to->least_cost = s.s.cost;
+    }
+    if (fits && (!to->fits || s.s.cost < to->fits_cost ||
+                 (s.s.cost == to->fits_cost && s.s.peak_bytes < to->fits_bytes))) {
+      to->fits = k;
+      to->fits_bytes = s.s.peak_bytes;
+      to->fits_cost = s.s.cost;
+    }
+  }
+  return FITS;
+}
+
 static int sequential_in_torch(planned *d, uint32_t segments, in_torch *to) {
   vram_schedule_options o;
   plan s;
@@ -575,6 +586,26 @@ static const char *stage_name(const vram_chain *c, uint32_t i, char to[MAX_NODE_
   return to;
 }
 
+/* The cheapest plan with which PyTorch's step fits. */
+static int plan_for_torch(planned *d) {
+  const vram_allocator a = {solve_alloc, solve_free, NULL};
+  vram_planned_step q;
+  vram_error err;
+  size_t bytes;
+  if (vram_step_plan(&d->l->g, &d->p->j.o, 0, &a, &q, &err))
+    return plan_error(d->p, &err);
+  bytes = (q.schedule.nmove + (size_t)1) * sizeof *q.schedule.move;
+  d->plan.memory = malloc(bytes);
+  d->plan.s = q.schedule;
+  d->plan.s.move = (vram_move *)d->plan.memory;
+  d->plan.s.feasible = q.feasible;
+  d->plan.s.smallest_budget_bytes = q.smallest_budget_bytes;
+  if (d->plan.memory)
+    memcpy(d->plan.memory, q.schedule.move, bytes - sizeof *q.schedule.move);
+  vram_step_plan_free(&q, &a);
+  return d->plan.memory ? FITS : out_of_memory();
+}
+
 /* Not FITS: message printed; planned_end() in any case. */
 static int plan_all(planned *d) {
   const vram_chain *c = &d->chain->c;
@@ -582,13 +613,13 @@ static int plan_all(planned *d) {
   vram_schedule_options none;
   vram_error err;
   uint64_t bytes;
-  int status = make_plan(d->p, c, &d->p->o, &d->plan);
+  int status = d->p->torch ? plan_for_torch(d) : make_plan(d->p, c, &d->p->o, &d->plan);
   memset(&none, 0, sizeof none);
   none.planner = VRAM_PLANNER_PLAIN;
   if (!status)
     status = make_plan(d->p, c, &none, &d->plain);
   if (!status)
-    status = try_sequential(d->p, c, &d->sequential);
+    status = try_sequential(d);
   if (status)
     return status;
   d->span = (vram_span *)malloc(((size_t)s->nmove + 1) * sizeof *d->span);
@@ -835,7 +866,8 @@ static void print_title(const planned *d) {
   }
   printf("  %" PRIu32 " stages  %s", d->chain->c.nstage, vram_planner_name((uint32_t)p->o.planner));
   if (p->j.has_budget)
-    printf("  budget %s%s%s", human(p->j.budget), p->j.gpu ? ", " : "", p->j.gpu ? p->j.gpu : "");
+    printf("  %s %s%s%s", p->torch ? "device" : "budget", human(p->j.budget), p->j.gpu ? ", " : "",
+           p->j.gpu ? p->j.gpu : "");
   printf("\n\n");
 }
 
@@ -874,8 +906,9 @@ static void print_plan(const planned *d) {
     printf(", host memory %s", human(d->binding.host_bytes));
   printf("; smallest budget %s\n", exact_text(s->smallest_budget_bytes));
   if (torch && torch[AS_PLANNED].known)
-    printf("in PyTorch, with its CUDA context, it %s a device of %s\n",
-           torch[AS_PLANNED].r.fits ? "fits" : "does not fit", human(p->j.budget));
+    printf("in PyTorch, with its CUDA context, it %s a device of %s%s\n",
+           torch[AS_PLANNED].r.fits ? "fits" : "does not fit", human(p->j.budget),
+           torch[AS_PLANNED].r.fits || p->torch ? "" : " (--torch plans for that)");
   if (*d->why)
     printf("not all of it can be calls of torch.utils.checkpoint: %s\n", d->why);
   if (d->has_spans && d->nspan) {
@@ -1048,6 +1081,10 @@ static int plan_option(plan_job *p, const char *a, const char *v) {
   uint32_t i;
   if (!strcmp(a, "--moves"))
     return p->moves = 1;
+  if (!strcmp(a, "--torch")) {
+    p->of_model = a;
+    return p->torch = 1;
+  }
   if (!in(a, "--planner --segments --snapshots --slots --offload --align"))
     return 0;
   if (!v || !strncmp(v, "--", 2))
@@ -1119,6 +1156,14 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
   if ((p->j.json || p->j.csv || is_output(p->j.svg)) && (p->moves || p->j.table))
     return bad("standard output is taken by --json, --csv or --svg -: no place for",
                p->moves ? "--moves" : "--table", NULL);
+  if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
+    return bad("--torch has calls of torch.utils.checkpoint to choose from: no",
+               p->o.offload ? "--offload"
+               : p->align   ? "--align"
+                            : "--planner",
+               NULL);
+  if (p->torch && !p->j.has_budget)
+    return bad("no budget for", "--torch", "--budget SIZE or --gpu NAME");
   p->o.budget_bytes = p->j.budget;
   return FITS;
 }
