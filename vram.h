@@ -25062,7 +25062,7 @@ static void vram__planning_start(vram__planning *p, const vram_chain *c,
     p->nway += c->stage[i].nway;
   p->rows = stages ? 2 * (uint64_t)p->n : (uint64_t)p->n * (p->n + 1) / 2;
   full = vram__full_room(c, 1);
-  slots = stages ? VRAM__STAGES_SLOTS : vram__larger(500, 100000 / p->n);
+  slots = stages ? VRAM__STAGES_SLOTS : vram__larger(500, 100000 / (p->n + (uint64_t)!p->n));
   if (o->slots && stages == (o->planner == VRAM_PLANNER_STAGES))
     slots = o->slots;
   p->unit = vram__common_bytes(c);
@@ -25546,7 +25546,7 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
   uint64_t rest = 0;
   const uint32_t end = vram__j_end(p, s, t);
   uint32_t j, k, way = p->nway, to = 0;
-  int away, far = 0;
+  int away, moved = 0;
   int32_t best = INT32_MAX;
   for (away = 0; away <= vram__most_away(p, s, t); away++)
     for (k = p->first[s]; k < p->first[s + 1]; k++) {
@@ -25558,10 +25558,10 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
         continue;
       cost += s < t ? vram__room_cell(p, s + 1, t, more - stays) : 0;
       if (cost < best ||
-          (cost == best && way < p->nway && far == away && p->extra[k] < p->extra[way])) {
+          (cost == best && way < p->nway && moved == away && p->extra[k] < p->extra[way])) {
         best = cost;
         way = k;
-        far = away;
+        moved = away;
         rest = more - stays;
       }
     }
@@ -25575,21 +25575,21 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
         const int32_t cost = vram__room_cell(p, j, t, room + back - z->x[j]) +
                              vram__room_cell(p, s, j - 1, room) +
                              (p->filled ? p->sum[j] - p->sum[s] + (away ? p->x_dear[s] : 0) : 0);
-        if (cost < best || (cost == best && !p->filled && way == p->nway && far == away &&
+        if (cost < best || (cost == best && !p->filled && way == p->nway && moved == away &&
                             j <= s + (t - s) / 2 + 1)) {
           best = cost;
           way = p->nway;
           to = j;
-          far = away;
+          moved = away;
         }
       }
       hop = vram__larger(hop, z->hop[j]);
     }
   }
   if (way < p->nway)
-    vram__plan_chain(p, top, s, t, way, far, rest);
+    vram__plan_chain(p, top, s, t, way, moved, rest);
   else if (to)
-    vram__plan_leaf(p, top, s, t, to, far, room + (far ? z->x[s] : 0) - z->x[to], room);
+    vram__plan_leaf(p, top, s, t, to, moved, room + (moved ? z->x[s] : 0) - z->x[to], room);
   return way < p->nway || to;
 }
 
@@ -25652,7 +25652,7 @@ static uint64_t vram__steps(uint64_t snapshots, int64_t times, uint64_t most) {
   return v < most ? v : most;
 }
 
-/* How far to go to the next snapshot: Griewank and Walther 2000, Algorithm 799. */
+/* How moved to go to the next snapshot: Griewank and Walther 2000, Algorithm 799. */
 static uint32_t vram__revolve_advance(uint32_t n, uint32_t s) {
   const uint64_t most = UINT64_C(1) << 32;
   int64_t t = 0;

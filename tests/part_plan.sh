@@ -149,7 +149,7 @@ options="resnet50 --batch 256 --train sgd_momentum --budget 7GiB"
 if ./vram plan $options --svg - | cmp -s - examples/plan.svg; then ok; else
   bad "the README's picture is an old one: ./vram plan $options --svg examples/plan.svg"
 fi
-for words in "$options" "$chain --budget 45KB"; do
+for words in "$options" "$chain --budget 45KB" "resnet50 --batch 256 --train adamw --budget 8GiB --torch"; do
   ./vram plan $words >$work/shown
   awk -v words="./vram plan $words" '
     /^```/ { inside = 0 }
@@ -161,6 +161,42 @@ says 3 "DOES NOT FIT: the smallest budget is " resnet50 --batch 256 --budget 1Gi
 says 0 "layer4.2" resnet50 --batch 8 --budget 8GiB --table
 says 2 "vram: no file and no built-in model 'resnet5O' (expected resnet50? vram list models)" resnet5O --budget 1GiB
 says 2 "vram: not an option of this command '--checkpoint' (expected vram plan -h)" resnet50 --budget 1GiB --checkpoint 2
+
+# a plan for PyTorch on a device fits there, as vram estimate says of the same calls; one byte below the
+# smallest budget nothing does
+auto() { # auto STATUS TEXT OPTIONS...: of vram estimate
+  wanted=$1
+  text=$2
+  shift 2
+  ./vram estimate "$@" --checkpoint auto >$work/says 2>&1
+  status=$?
+  if [ $status = "$wanted" ] && grep -q -F -e "$text" $work/says; then ok; else
+    bad "vram estimate $* --checkpoint auto: status $status, expected $wanted and $text"
+    head -3 $work/says
+  fi
+}
+number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" $work/says; }
+for words in "resnet50 --batch 256 --budget 8GiB" "gpt2 --batch 8 --budget 8GiB" \
+  "densenet121 --batch 64 --budget 3GiB --amp bf16"; do
+  says 0 "it fits a device of" $words --train adamw --torch
+  auto 0 "fits a budget of" $words --train adamw
+  calls=$(sed -n "s/^--checkpoint-nodes '\(.*\)'$/\1/p" $work/says)
+  sed -n '/^allocated/p; /^reserved/p' $work/says >$work/planned
+  ./vram estimate $words --train adamw --checkpoint-nodes "$calls" | sed -n '/^allocated/p; /^reserved/p' >$work/again
+  same "the calls that --checkpoint auto names: $words" $work/planned $work/again
+  auto 0 '"feasible":true' $words --train adamw --json
+  smallest=$(number smallest_budget_bytes)
+  auto 0 '"feasible":true' $words --train adamw --json --budget $smallest
+  auto 3 '"feasible":false' $words --train adamw --json --budget $((smallest - 1))
+  says 0 "it fits a device of" $words --train adamw --torch --budget $smallest
+  says 3 "DOES NOT FIT" $words --train adamw --torch --budget $((smallest - 1))
+done
+auto 0 "0 calls of checkpoint()" resnet50 --train sgd --batch 8 --gpu h100-80
+auto 3 "no plan fits; the smallest budget that one fits is" resnet50 --train sgd --batch 64 --budget 1GiB
+says 2 "no budget for '--torch' (expected --budget SIZE or --gpu NAME)" resnet50 --torch
+says 2 "--torch has calls of torch.utils.checkpoint to choose from: no '--planner'" \
+  resnet50 --torch --budget 8GiB --planner sqrt
+says 2 "vram: an option of models, for a chain: '--torch'" $chain --budget 1GB --torch
 
 # E. PyTorch: nested calls of checkpoint give the gradients of the plain run
 python=${PYTHON:-python3}
