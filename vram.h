@@ -2722,7 +2722,8 @@ typedef struct vram_planned_step {
   uint64_t cost, cost_plain;      /* operations (vram_node_flops) */
   vram_report plain, report;      /* of the step without checkpoints, and as planned */
   uint32_t tried;                 /* steps played */
-  void *memory;                   /* all of the above is in there */
+  /* private: what the lists above lie in */
+  void *memory;
   uint64_t memory_bytes, moves_bytes;
 } vram_planned_step;
 
@@ -9885,10 +9886,10 @@ static vram_result vram__config_fail(vram__config *c, vram_result code, const ch
   vram__puts(e->text, sizeof e->text, &n, what);
   vram__puts(e->text, sizeof e->text, &n, " (found ");
   for (i = 0; i < c->len && i < 64; i++) {
-    char letter = '?';
+    char letter[2] = "?";
     if (c->at[i] >= 32 && c->at[i] < 127)
-      letter = c->at[i];
-    vram__put(e->text, sizeof e->text, &n, &letter, 1);
+      letter[0] = c->at[i];
+    vram__puts(e->text, sizeof e->text, &n, letter);
   }
   vram__puts(e->text, sizeof e->text, &n, c->len ? ")" : "the end)");
   return code;
@@ -26258,9 +26259,9 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
                              "a chain is cut from a training step without checkpoints");
   if (!g->root || !g->first)
     return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a model without a loss");
-  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(g))
     return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   cap = (scratch_bytes - 8) & ~(uint64_t)7;
   vram__zero(&c, sizeof c);
   c.cut = (vram__segment *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
