@@ -183,7 +183,7 @@ static void drain(queues *q, uint32_t direction, uint32_t to) {
   while (q->done[direction] < to) {
     const transfer *c = &q->copy[direction][q->done[direction]];
     drain(q, !direction, c->after[!direction]);
-    memcpy(c->to, c->from, c->bytes);
+    memcpy(c->to, c->from, (size_t)c->bytes);
     q->done[direction]++;
   }
 }
@@ -356,14 +356,16 @@ static void progress(void *user, uint32_t done, uint32_t moves) {
     return;
   for (i = 0; i < b->nbuffer; i++) /* the shadow is what is to be */
     if (written(b, done - 1, i))
-      memcpy(r->shadow + b->buffer[i].offset, r->arena + b->buffer[i].offset, b->buffer[i].bytes);
+      memcpy(r->shadow + b->buffer[i].offset, r->arena + b->buffer[i].offset,
+             (size_t)b->buffer[i].bytes);
   CHECK(!memcmp(r->shadow, r->arena, b->arena_bytes));
   if (done == moves)
     return;
   memset(r->shadow, (int)(0xa0 + done % 16), b->arena_bytes);
   for (i = 0; i < b->nbuffer; i++)
     if (holds(b, done, i) && (b->buffer[i].begin < done || holds(b, done - 1, i)))
-      memcpy(r->shadow + b->buffer[i].offset, r->arena + b->buffer[i].offset, b->buffer[i].bytes);
+      memcpy(r->shadow + b->buffer[i].offset, r->arena + b->buffer[i].offset,
+             (size_t)b->buffer[i].bytes);
   for (at = 0; at < b->arena_bytes; at++)
     r->arena[at] = r->shadow[at];
 }
