@@ -358,10 +358,10 @@ static void progress(void *user, uint32_t done, uint32_t moves) {
     if (written(b, done - 1, i))
       memcpy(r->shadow + b->buffer[i].offset, r->arena + b->buffer[i].offset,
              (size_t)b->buffer[i].bytes);
-  CHECK(!memcmp(r->shadow, r->arena, b->arena_bytes));
+  CHECK(!memcmp(r->shadow, r->arena, (size_t)b->arena_bytes));
   if (done == moves)
     return;
-  memset(r->shadow, (int)(0xa0 + done % 16), b->arena_bytes);
+  memset(r->shadow, (int)(0xa0 + done % 16), (size_t)b->arena_bytes);
   for (i = 0; i < b->nbuffer; i++)
     if (holds(b, done, i) && (b->buffer[i].begin < done || holds(b, done - 1, i)))
       memcpy(r->shadow + b->buffer[i].offset, r->arena + b->buffer[i].offset,
