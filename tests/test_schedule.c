@@ -124,6 +124,25 @@ static void random_chain(chain *h, uint32_t n, uint64_t size, int ways) {
     h->c.align = 4;
 }
 
+/* All of three to five stages and the loss, outputs of 1 and 2, saved beyond them 0 and 1,
+   costs of 1 and 3. */
+static void test_all_chains(uint32_t most) {
+  chain h;
+  uint32_t n, i, k;
+  for (n = 3; n <= most; n++)
+    for (i = 0; i >> (3 * n) == 0; i++) {
+      chain_begin(&h, n + 1, 1);
+      for (k = 0; k < n; k++) {
+        const uint32_t d = i >> (3 * k);
+        chain_stage(&h, k, 1 + (d & 1), d >> 1 & 1, 0, 0, d & 4 ? 3 : 1, 2);
+      }
+      chain_stage(&h, n, 0, 0, 0, 0, 0, 1);
+      snprintf(test_where, sizeof test_where, "chain %u of %u stages", i, n);
+      optimal(&h, 0, 0);
+    }
+  searched = dropped = 0; /* figures of random chains */
+}
+
 static void test_optimum(uint32_t count) {
   chain h;
   uint32_t i, k;
@@ -750,6 +769,8 @@ int main(int argc, char **argv) {
   test_same();
   test_rotor(argv[1]);
   test_revolve(argv[2]);
+  if (count > 1000)
+    test_all_chains(count < 10000 ? 4 : 5); /* five: two minutes */
   test_optimum(count);
   test_planners(count / 10);
   test_stages(count);
