@@ -1,28 +1,10 @@
 /* vram_solve against trying every value; values that a model does not allow; functions that are not
    monotone; an allocator that fails at every call.
    usage: test_solve TEXT... */
+#include "heap.h"
 #include "play.h"
 
 #define MOST 96
-
-/* ---- an allocator that counts and fails ---- */
-
-static long heap_left = -1; /* allocations until one fails, -1: none does */
-static uint64_t heap_live;
-
-static void *heap_alloc(void *user, uint64_t bytes) {
-  CHECK(user == &heap_live);
-  if (heap_left >= 0 && heap_left-- == 0)
-    return NULL;
-  heap_live += bytes;
-  return malloc((size_t)bytes);
-}
-static void heap_free(void *user, void *memory, uint64_t bytes) {
-  CHECK(user == &heap_live && memory && bytes <= heap_live);
-  heap_live -= bytes;
-  free(memory);
-}
-static const vram_allocator heap = {heap_alloc, heap_free, &heap_live};
 
 /* ---- the same by hand ---- */
 
