@@ -795,6 +795,7 @@
 #define VRAM__JOIN(a, b) VRAM__JOIN_(a, b)
 #define vram_bytes_text VRAM__JOIN(VRAM_NAMESPACE, vram_bytes_text)
 #define vram_arena_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_arena_bytes)
+#define vram_arena_order_name VRAM__JOIN(VRAM_NAMESPACE, vram_arena_order_name)
 #define vram_arena_plan VRAM__JOIN(VRAM_NAMESPACE, vram_arena_plan)
 #define vram_arena_verify VRAM__JOIN(VRAM_NAMESPACE, vram_arena_verify)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
@@ -2594,6 +2595,39 @@ typedef struct vram_buffer {
 
 #define VRAM_ARENA_BANKS 8
 
+/* The greedy orders: what is placed first, by these letters (vram__order_key()), and into
+   which gap, the first that holds it or the smallest (_best). `tflm` is what TensorFlow Lite
+   Micro's planner does: sizes rounded up to the alignment, the larger first, of equal ones the
+   later. */
+#define VRAM_ARENA_ORDERS(X)                                                                       \
+  X(load, "TSB", FIRST, 0)                                                                         \
+  X(start_best, "BS", BEST, 1)                                                                     \
+  X(load_width_best, "TW", BEST, 0)                                                                \
+  X(start, "BS", FIRST, 1)                                                                         \
+  X(size, "SB", FIRST, 0)                                                                          \
+  X(area, "A", FIRST, 0)                                                                           \
+  X(width, "W", FIRST, 0)                                                                          \
+  X(start_end_best, "BES", BEST, 1)                                                                \
+  X(start_end, "BES", FIRST, 1)                                                                    \
+  X(size_width, "SW", FIRST, 0)                                                                    \
+  X(size_width_best, "SW", BEST, 0)                                                                \
+  X(load_width, "TW", FIRST, 0)                                                                    \
+  X(width_best, "W", BEST, 0)                                                                      \
+  X(area_best, "A", BEST, 0)                                                                       \
+  X(load_best, "TSB", BEST, 0)                                                                     \
+  X(size_best, "SB", BEST, 0)                                                                      \
+  X(tflm, "RI", FIRST, 0)
+
+typedef enum vram_arena_order {
+  VRAM_ARENA_ORDER_all,
+#define VRAM__X(id, letters, fit, in_order) VRAM_ARENA_ORDER_##id,
+  VRAM_ARENA_ORDERS(VRAM__X)
+#undef VRAM__X
+      VRAM_ARENA_ORDER_COUNT
+} vram_arena_order;
+
+VRAM_API const char *vram_arena_order_name(uint32_t order); /* "tflm"; "?" */
+
 /* All zero: one bank without a limit, offsets multiples of 1, a search of a million nodes (some
    seconds). With banks: a buffer goes to the first bank (the fastest) that has room for it, what is
    pinned first, then what may be in no later one. */
@@ -2603,6 +2637,7 @@ typedef struct vram_arena_options {
   uint32_t nbank;                      /* 0: one */
   uint64_t nodes;                      /* of the search at most; 0: a million */
   int greedy;                          /* no search: less scratch, too */
+  vram_arena_order order;              /* the plan of this greedy order only, without a search */
   uint64_t enough_bytes;               /* a height that is good enough to stop; 0: the bound */
   int (*stop)(void *user); /* asked now and then; not 0: stop with what there is. NULL: never */
   void *user;
@@ -2624,7 +2659,7 @@ VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
 /* Gives every buffer its offset (and bank). The same input gives the same plan on every machine,
    unless `stop` stops it. On an error no buffer is changed; err->line is 1 + the buffer, 0: none:
      VRAM_ERR_VALUE     lifetimes that end before they begin, alignments that are no powers of two,
-                        pins where nothing can be or over one another
+                        pins where nothing can be or over one another, no such order or bank
      VRAM_ERR_OVERFLOW  sizes and alignments that add up to more than VRAM_MAX_BYTES
      VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found
      VRAM_ERR_MEMORY    scratch is too small */
@@ -23804,7 +23839,7 @@ static void vram__chunk_forget(vram__chunk *c, uint32_t now) {
   vram__chunk_hull(c);
 }
 
-enum { VRAM__FIRST_FIT, VRAM__BEST_FIT };
+enum { VRAM__FIT_FIRST, VRAM__FIT_BEST };
 
 /* Places one block into the first gap or the smallest one that holds it, below `limit`; 0: there
    is none. in_order: blocks come in the order in which they begin. */
@@ -23830,7 +23865,7 @@ static int vram__place(vram__arena *a, vram__brick *b, int fit, int in_order, ui
         b->at = low;
         from = low_from;
         least = p->at - low;
-        if (fit == VRAM__FIRST_FIT || least == bytes)
+        if (fit == VRAM__FIT_FIRST || least == bytes)
           goto found;
       }
       if (p->end > low) {
@@ -23874,6 +23909,10 @@ static uint64_t vram__order_key(const vram__brick *b, char letter) {
     return ~(b->end - b->begin);
   case 'a':
     return ~vram__mul(b->bytes, b->end - b->begin);
+  case 'R': /* size, rounded up */
+    return ~vram__align_up(b->bytes, b->align);
+  case 'I': /* the later ones of the caller first */
+    return ~(uint64_t)b->buffer;
   case 'O': /* neighbours */
     return ~(uint64_t)b->meets;
   default: /* end */
@@ -23929,25 +23968,28 @@ static int vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
   return 1;
 }
 
-/* The best plan of all orders. */
+/* The best plan of all orders, or of the one that is asked for. */
 static void vram__portfolio(vram__arena *a, uint64_t enough) {
   static const struct {
     char letters[4];
     uint8_t fit, in_order;
-  } way[] = {{"TSB", VRAM__FIRST_FIT, 0}, {"BS", VRAM__BEST_FIT, 1},  {"TW", VRAM__BEST_FIT, 0},
-             {"BS", VRAM__FIRST_FIT, 1},  {"SB", VRAM__FIRST_FIT, 0}, {"A", VRAM__FIRST_FIT, 0},
-             {"W", VRAM__FIRST_FIT, 0},   {"BES", VRAM__BEST_FIT, 1}, {"BES", VRAM__FIRST_FIT, 1},
-             {"SW", VRAM__FIRST_FIT, 0},  {"SW", VRAM__BEST_FIT, 0},  {"TW", VRAM__FIRST_FIT, 0},
-             {"W", VRAM__BEST_FIT, 0},    {"A", VRAM__BEST_FIT, 0},   {"TSB", VRAM__BEST_FIT, 0},
-             {"SB", VRAM__BEST_FIT, 0}};
-  uint32_t i;
+  } way[] = {
+#define VRAM__X(id, letters, fit, in_order) {letters, VRAM__FIT_##fit, in_order},
+      VRAM_ARENA_ORDERS(VRAM__X)
+#undef VRAM__X
+  };
+  const uint32_t only = (uint32_t)a->o->order;
+  uint32_t i = only ? only - 1 : 0;
+  const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (i = 0; i < sizeof way / sizeof *way && a->height > enough; i++) {
-    if (i && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+  for (; i < end && a->height > enough; i++) {
+    const int has_plan = a->height != UINT64_MAX;
+    if (has_plan && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
-    vram__greedy(a, way[i].fit, way[i].in_order, i ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
+    vram__greedy(a, way[i].fit, way[i].in_order,
+                 has_plan ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
   }
 }
 
@@ -24396,6 +24438,11 @@ static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_
     vram__arena_error(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
     return 0;
   }
+  if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
+    vram__arena_error(e, VRAM_ERR_VALUE, 0, "no such order: ");
+    vram__arena_more(e, "", (uint32_t)o->order);
+    return 0;
+  }
   if (o->align & (o->align - 1)) {
     vram__arena_error(e, VRAM_ERR_VALUE, 0, "an alignment that is no power of two: ");
     vram__arena_more(e, "", o->align);
@@ -24541,7 +24588,7 @@ static uint64_t vram__arena_layout(vram__arena *a, uint8_t *mem, uint32_t n,
   VRAM__TAKE(tree, uint64_t, 8 * many);
   VRAM__TAKE(next, uint32_t, 2 * many);
   VRAM__TAKE(chunk, vram__chunk, many / (VRAM__ARENA_CHUNK / 2) + 2);
-  if (!o->greedy) {
+  if (!o->greedy && !o->order) {
     const uint64_t most = many < VRAM__ARENA_EXACT ? many : VRAM__ARENA_EXACT;
     VRAM__TAKE(item, vram__item, most);
     VRAM__TAKE(choice, vram__choice, most + 1);
@@ -24553,6 +24600,13 @@ static uint64_t vram__arena_layout(vram__arena *a, uint8_t *mem, uint32_t n,
   }
 #undef VRAM__TAKE
   return at;
+}
+
+VRAM_API const char *vram_arena_order_name(uint32_t order) {
+#define VRAM__X(id, letters, fit, in_order) #id,
+  static const char *const name[] = {"all", VRAM_ARENA_ORDERS(VRAM__X) "?"};
+#undef VRAM__X
+  return name[order < VRAM_ARENA_ORDER_COUNT ? order : (uint32_t)VRAM_ARENA_ORDER_COUNT];
 }
 
 VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o) {
@@ -24571,7 +24625,7 @@ static void vram__arena_one(vram__arena *a, uint64_t capacity, uint64_t enough) 
   vram__sections(a);
   vram__arena_bound(a);
   vram__portfolio(a, enough > a->bound ? enough : a->bound);
-  if (!a->o->greedy && a->height > a->bound && a->height > enough)
+  if (!a->o->greedy && !a->o->order && a->height > a->bound && a->height > enough)
     vram__improve(a, capacity, enough);
 }
 
@@ -24617,7 +24671,7 @@ static int vram__arena_spill(vram__arena *a, const vram_buffer *b, uint32_t bank
           continue;
         if (k->pinned)
           vram__placed_add(a, k, a->chunk_first);
-        else if (!vram__place(a, k, VRAM__FIRST_FIT, 0, capacity)) {
+        else if (!vram__place(a, k, VRAM__FIT_FIRST, 0, capacity)) {
           k->at = UINT64_MAX;
           ok &= kind == 2;
           continue;

@@ -25,11 +25,12 @@ END {
     if (live > most) most = live }
   printf "%.0f %.0f\n", height, most }
 EOF
+limit="--time-limit 600"
 plan() { # plan FILE HEIGHT OPTIONS: the plan is right and of that height at most, as the JSON says
   f=$1 want=$2
   shift 2
-  if ./vram arena "$f" --json --time-limit 600 "$@" >$work/json 2>$work/err &&
-    ./vram arena "$f" --csv --time-limit 600 "$@" >$work/out.csv 2>>$work/err &&
+  if ./vram arena "$f" --json $limit "$@" >$work/json 2>$work/err &&
+    ./vram arena "$f" --csv $limit "$@" >$work/out.csv 2>>$work/err &&
     found=$(awk -F, -f $work/check.awk "$f" $work/out.csv) &&
     [ "$found" = "$(number height_bytes) $(number lower_bound_bytes)" ] && [ "${found% *}" -le "$want" ]
   then ok; else
@@ -157,12 +158,29 @@ line 'id,lower,upper,size,bank\na,0,1,1,8\n' "2: no such bank: '8' (expected 0 t
 line 'id,lower,upper,size,bank\na,0,1,1,1\n' "2: is allowed in none of the banks"
 for words in "--align 3" "--align" "--nodes 0" "--time-limit x" "--bank x" "--capacity 0" "--nothing" \
   "--csv --json" "--prefix X" "--prefix 9 --emit-header x" "--capacity 12 --bank 3" "--greedy --nodes 3" \
+  "--order tflm --time-limit 3" "--order all" "--order" \
   "--train adamw" "--all" "--units miles" "second.csv"; do
   status "$words" 2 ./vram arena $work/example.csv $words
   if [ "$(wc -l <$work/err)" = 1 ] && [ ! -s $work/out ]; then ok; else bad "$words: one line"; fi
 done
 status "no file" 2 ./vram arena $work/none.csv
 status "no input" 2 ./vram arena
+
+# one greedy order: the plan of TensorFlow Lite Micro's planner, which a Python program makes, too
+if have python3; then
+  tflm="python3 tests/embedded/tflm_plan.py ./vram"
+  cell "order tflm, random problems" $tflm --random 300
+  cell "order tflm, problems of others" $tflm $golden/*.csv tests/golden/embedded/*.csv
+  [ -d "$data" ] && cell "order tflm, MiniMalloc's" $tflm "$data"/minimalloc/*.csv
+else skip "no python3: order tflm"; fi
+limit= orders=0
+for order in $(./vram arena $work/example.csv --order x 2>&1 | sed 's/.*(expected //; s/)//'); do
+  plan $golden/B.1048576.csv 1700000 --order $order
+  orders=$((orders + 1))
+done
+limit="--time-limit 600"
+cell "17 orders" test $orders = 17
+refuse "an order that is none" "unknown order 'x' (expected load .* tflm)" ./vram arena $work/example.csv --order x
 
 # E. models: the bound is the peak of the step's own events, counted by awk; the plan reaches it
 for options in "" "--train adamw" "--train sgd --amp bf16" "--batch 3 --train adamw --checkpoint 2"; do

@@ -376,6 +376,9 @@ static void bad_input(void) {
   o.nbank = VRAM_ARENA_BANKS + 1;
   refuse(b, 3, &o, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
   RESET;
+  o.order = VRAM_ARENA_ORDER_COUNT;
+  refuse(b, 3, &o, VRAM_ERR_VALUE, 0, "no such order: 18");
+  RESET;
   o.capacity[0] = 150;
   b[2].pinned = 1;
   b[2].offset = 51;
@@ -456,6 +459,43 @@ static void known(void) {
   EQUAL(plan(b, 3, &o, &a, &e), VRAM_OK);
   EQUAL(a.height_bytes, 256 + 80);
   EQUAL(a.proven, 1);
+}
+
+/* One greedy order alone: a plan; all of them: the lowest of these plans. */
+static void one_order(void) {
+  static vram_buffer b[MANY], copy[MANY];
+  vram_arena a, all, v;
+  vram_arena_options o;
+  vram_error e;
+  uint32_t c, k, others = 0;
+  for (c = 0; c < 20; c++) {
+    const uint32_t n = 1 + any(80);
+    uint64_t least = UINT64_MAX;
+    snprintf(test_where, sizeof test_where, "one order, case %u", (unsigned)c);
+    random_set(b, n, 30, c % 2 ? 6 : 0, 0);
+    memset(&o, 0, sizeof o);
+    o.greedy = 1;
+    memcpy(copy, b, sizeof b);
+    EQUAL(plan(copy, n, &o, &all, &e), VRAM_OK);
+    o.greedy = 0;
+    for (k = 1; k < VRAM_ARENA_ORDER_COUNT; k++) {
+      o.order = (vram_arena_order)k;
+      memcpy(copy, b, sizeof b);
+      EQUAL(plan(copy, n, &o, &a, &e), VRAM_OK);
+      EQUAL(a.nodes, 0);
+      EQUAL(verify(copy, n, &o, &v, &e), VRAM_OK);
+      EQUAL(v.height_bytes, a.height_bytes);
+      EQUAL(a.lower_bound_bytes, all.lower_bound_bytes);
+      others += a.height_bytes > all.height_bytes;
+      least = least < a.height_bytes ? least : a.height_bytes;
+    }
+    EQUAL(all.height_bytes, least);
+  }
+  *test_where = 0;
+  CHECK(others);
+  TEXT(vram_arena_order_name(VRAM_ARENA_ORDER_all), "all");
+  TEXT(vram_arena_order_name(VRAM_ARENA_ORDER_tflm), "tflm");
+  TEXT(vram_arena_order_name(VRAM_ARENA_ORDER_COUNT), "?");
 }
 
 #define GOLDEN_PLAN UINT64_C(3295306629729510507)
@@ -540,6 +580,7 @@ int main(void) {
   planted();
   bad_input();
   known();
+  one_order();
   one_plan();
   large();
   return test_done("test_arena");

@@ -23,6 +23,8 @@ static const char help_arena[] =
     "                        256 for a model)\n"
     "  --enough SIZE         a height that is low enough (default: the least)\n"
     "  --greedy              no search\n"
+    "  --order NAME          one greedy order, no search: tflm (what TensorFlow Lite\n"
+    "                        Micro plans), size, area, width, start, load, ...\n"
     "  --nodes N             of the search (default: 2000000; with --time-limit: no\n"
     "                        limit)\n"
     "  --time-limit S        seconds (default: 10)\n"
@@ -423,7 +425,8 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
   for (i = 0; i < arena_banks(a) && fits; i++)
     printf("%s{\"capacity_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 "}", i ? "," : "",
            a->o.capacity[i], r->bank_bytes[i]);
-  printf("],\"nodes\":%" PRIu64 ",\"seconds\":%.3f", r->nodes, seconds);
+  printf("],\"order\":\"%s\",\"nodes\":%" PRIu64 ",\"seconds\":%.3f",
+         vram_arena_order_name((uint32_t)a->o.order), r->nodes, seconds);
   if (a->offsets && fits) {
     printf(",\"offsets\":[");
     for (i = 0; i < s->n; i++) {
@@ -687,6 +690,15 @@ static uint64_t arena_now(void) { /* milliseconds */
 
 static int arena_late(void *user) { return arena_now() >= ((const arena_job *)user)->until; }
 
+static int arena_no_order(const char *found) {
+  char names[512];
+  uint32_t k, n = 0;
+  for (k = 1; k < VRAM_ARENA_ORDER_COUNT; k++)
+    n += (uint32_t)snprintf(names + n, sizeof names - n, "%s%s", k > 1 ? " " : "",
+                            vram_arena_order_name(k));
+  return bad("unknown order", found, names), 0;
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int arena_option(arena_job *a, const char *o, char *v) {
   int64_t n;
@@ -705,9 +717,8 @@ static int arena_option(arena_job *a, const char *o, char *v) {
          "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
          "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
     return a->model_option = o, option(&a->j, o, v);
-  if (!in(o, "--capacity --budget --enough --bank --align --nodes --time-limit --emit-header "
-             "--prefix --svg "
-             "--units"))
+  if (!in(o, "--capacity --budget --enough --bank --align --order --nodes --time-limit "
+             "--emit-header --prefix --svg --units"))
     return bad("unknown option", o, "vram arena -h"), 0;
   if (!v || !strncmp(v, "--", 2))
     return bad("no value behind", o, NULL), 0;
@@ -727,6 +738,13 @@ static int arena_option(arena_job *a, const char *o, char *v) {
       return bad("not an alignment", v, "a power of two"), 0;
     a->o.align = (uint64_t)n;
     a->has_align = 1;
+  } else if (!strcmp(o, "--order")) {
+    uint32_t k = 1;
+    while (k < VRAM_ARENA_ORDER_COUNT && strcmp(v, vram_arena_order_name(k)))
+      k++;
+    if (k == VRAM_ARENA_ORDER_COUNT)
+      return arena_no_order(v);
+    a->o.order = (vram_arena_order)k;
   } else if (!strcmp(o, "--nodes")) {
     if (!parse_count(v, 1, INT64_MAX, &n))
       return bad("not a number of nodes", v, "1 or more"), 0;
@@ -780,8 +798,8 @@ static int arena_arguments(arena_job *a, int argc, char **argv) {
     return bad("--capacity is of one bank, not with", "--bank", NULL);
   if (a->prefix && !a->header)
     return bad("--prefix is for", "--emit-header", NULL);
-  if (a->o.greedy && (a->has_nodes || a->has_time))
-    return bad("no search, so no limit of it:", "--greedy", NULL);
+  if ((a->o.greedy || a->o.order) && (a->has_nodes || a->has_time))
+    return bad("no search, so no limit of it:", a->o.order ? "--order" : "--greedy", NULL);
   return check_options(&a->j);
 }
 

@@ -1,0 +1,32 @@
+/* MLPerf Tiny, anomaly detection: the autoencoder of anomaly_detection/keras_model.py.
+   One line a layer, int8 as TensorFlow Lite stores it: batch norm folded, ReLU fused. */
+VRAM_NET_BEGIN(ad, I8, 1, 1, 1, 640);
+VRAM_NET_LINEAR(ad, fc1, input, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b1, fc1);
+VRAM_NET_ACTIVATION_FUSED(ad, r1, b1);
+VRAM_NET_LINEAR(ad, fc2, r1, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b2, fc2);
+VRAM_NET_ACTIVATION_FUSED(ad, r2, b2);
+VRAM_NET_LINEAR(ad, fc3, r2, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b3, fc3);
+VRAM_NET_ACTIVATION_FUSED(ad, r3, b3);
+VRAM_NET_LINEAR(ad, fc4, r3, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b4, fc4);
+VRAM_NET_ACTIVATION_FUSED(ad, r4, b4);
+VRAM_NET_LINEAR(ad, fc5, r4, 8, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b5, fc5);
+VRAM_NET_ACTIVATION_FUSED(ad, r5, b5);
+VRAM_NET_LINEAR(ad, fc6, r5, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b6, fc6);
+VRAM_NET_ACTIVATION_FUSED(ad, r6, b6);
+VRAM_NET_LINEAR(ad, fc7, r6, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b7, fc7);
+VRAM_NET_ACTIVATION_FUSED(ad, r7, b7);
+VRAM_NET_LINEAR(ad, fc8, r7, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b8, fc8);
+VRAM_NET_ACTIVATION_FUSED(ad, r8, b8);
+VRAM_NET_LINEAR(ad, fc9, r8, 128, 1);
+VRAM_NET_BATCH_NORM_FOLDED(ad, b9, fc9);
+VRAM_NET_ACTIVATION_FUSED(ad, r9, b9);
+VRAM_NET_LINEAR(ad, fc10, r9, 640, 1);
+VRAM_NET_END(ad, fc10);

@@ -1,0 +1,35 @@
+/* MLPerf Tiny, keyword spotting: the DS-CNN of keyword_spotting/keras_model.py.
+   One line a layer, int8 as TensorFlow Lite stores it: batch norm folded, ReLU fused. */
+VRAM_NET_BEGIN(kws, I8, 1, 49, 10, 1);
+VRAM_NET_CONV2D(kws, c0, input, 64, 10, 4, 2, 2, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, b0, c0);
+VRAM_NET_ACTIVATION_FUSED(kws, r0, b0);
+VRAM_NET_DEPTHWISE_CONV2D(kws, d1, r0, 1, 3, 3, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, db1, d1);
+VRAM_NET_ACTIVATION_FUSED(kws, dr1, db1);
+VRAM_NET_CONV2D(kws, p1, dr1, 64, 1, 1, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, pb1, p1);
+VRAM_NET_ACTIVATION_FUSED(kws, pr1, pb1);
+VRAM_NET_DEPTHWISE_CONV2D(kws, d2, pr1, 1, 3, 3, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, db2, d2);
+VRAM_NET_ACTIVATION_FUSED(kws, dr2, db2);
+VRAM_NET_CONV2D(kws, p2, dr2, 64, 1, 1, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, pb2, p2);
+VRAM_NET_ACTIVATION_FUSED(kws, pr2, pb2);
+VRAM_NET_DEPTHWISE_CONV2D(kws, d3, pr2, 1, 3, 3, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, db3, d3);
+VRAM_NET_ACTIVATION_FUSED(kws, dr3, db3);
+VRAM_NET_CONV2D(kws, p3, dr3, 64, 1, 1, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, pb3, p3);
+VRAM_NET_ACTIVATION_FUSED(kws, pr3, pb3);
+VRAM_NET_DEPTHWISE_CONV2D(kws, d4, pr3, 1, 3, 3, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, db4, d4);
+VRAM_NET_ACTIVATION_FUSED(kws, dr4, db4);
+VRAM_NET_CONV2D(kws, p4, dr4, 64, 1, 1, 1, 1, SAME, 1);
+VRAM_NET_BATCH_NORM_FOLDED(kws, pb4, p4);
+VRAM_NET_ACTIVATION_FUSED(kws, pr4, pb4);
+VRAM_NET_AVG_POOL2D(kws, pool, pr4, 24, 5, 24, 5, VALID);
+VRAM_NET_FLATTEN(kws, flat, pool);
+VRAM_NET_LINEAR(kws, fc, flat, 12, 1);
+VRAM_NET_SOFTMAX(kws, y, fc);
+VRAM_NET_END(kws, y);
