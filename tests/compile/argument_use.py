@@ -14,7 +14,8 @@ include = '#include "vram.h"\n'
 defines = subprocess.run(gcc + ["-dD"], input=include, capture_output=True, text=True, check=True).stdout
 calls = []
 for name, args in re.findall(r"^#define (VRAM_[A-Z0-9]\w*)\(([^)]*)\)", defines, flags=re.M):
-    if name in ("VRAM_U", "VRAM_STATIC_ASSERT"):
+    # the lines of networks paste names; each binds its arguments to constants first
+    if name in ("VRAM_U", "VRAM_STATIC_ASSERT") or name.startswith(("VRAM_NET_", "VRAM_ASSERT_")):
         continue
     args = [TOKENS.get(a.strip(), "zz_" + a.strip() + "_zz") for a in args.split(",")]
     calls.append(f"@{name}@ {name}({', '.join(args)})")
