@@ -55,7 +55,7 @@ CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples render \
   replay diff arena watch pool cuda ledger writer schedule \
-  preload coverage
+  embedded preload coverage
 TEST_ALL = $(TEST) units-valgrind
 
 check:
@@ -145,7 +145,7 @@ coverage:
 	@+MAKE="$(MAKE)" sh tests/coverage.sh
 
 format:
-	clang-format -i $(HEADERS) tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch]
+	clang-format -i $(HEADERS) tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
 
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 
