@@ -29381,6 +29381,127 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
   return r.e.code;
 }
 
+/* ---- CMSIS-NN's working buffers: the rules are at VRAM_CMSIS_CONV2D_BYTES ---- */
+
+typedef struct vram__cmsis {
+  uint64_t kernels;               /* vram_net_kernels; 4, 5: DSP, MVE of Arm Compiler 6 */
+  uint64_t act_bits, weight_bits; /* of integers; floats have no kernels */
+  uint64_t n, h, w, c, oc;
+  uint64_t kh, kw, sh, sw, dh, dw, ph, pw, groups; /* ph, pw: above and to the left */
+} vram__cmsis;
+
+typedef enum { VRAM__CMSIS_NONE, VRAM__CMSIS_S4, VRAM__CMSIS_S8, VRAM__CMSIS_S16 } vram__cmsis_type;
+
+static vram__cmsis_type vram__cmsis_type_of(const vram__cmsis *k) {
+  if (k->kernels == VRAM_KERNELS_NONE)
+    return VRAM__CMSIS_NONE;
+  if (k->weight_bits == 8 && (k->act_bits == 8 || k->act_bits == 16))
+    return k->act_bits == 8 ? VRAM__CMSIS_S8 : VRAM__CMSIS_S16;
+  return k->weight_bits == 4 && k->act_bits == 8 ? VRAM__CMSIS_S4 : VRAM__CMSIS_NONE;
+}
+
+static int vram__cmsis_mve(const vram__cmsis *k) { return k->kernels == 3 || k->kernels == 5; }
+
+static int vram__cmsis_dsp(const vram__cmsis *k) { return k->kernels == 2 || k->kernels == 4; }
+
+/* columns of so many values of bytes each, the values rounded up to lanes */
+static uint64_t vram__cmsis_columns(uint64_t columns, uint64_t values, uint64_t lanes,
+                                    uint64_t bytes) {
+  const uint64_t short_of = values % lanes ? lanes - values % lanes : 0;
+  return vram__mul(columns * bytes, vram__plus(values, short_of));
+}
+
+/* the values under the kernel at one place: what im2col writes as a column */
+static uint64_t vram__cmsis_window(const vram__cmsis *k) {
+  return vram__mul(vram__mul(k->kh, k->kw), k->c);
+}
+
+/* The convolution whose input is one row: no window may reach both ends of it. */
+static int vram__cmsis_one_row(const vram__cmsis *k) {
+  uint64_t
+      last; /* begin of the last window that is partly in the left padding, which begins at 0 */
+  if (k->h != 1 || k->kh != 1 || k->dw != 1 || k->groups != 1 || (k->sw % 4) * (k->c % 4) % 4)
+    return 0;
+  if (k->pw == 0)
+    return 1;
+  last = k->pw - 1 - (k->pw - 1) % k->sw;
+  return last + k->kw <= k->pw + k->w;
+}
+
+static uint64_t vram__cmsis_conv2d(const vram__cmsis *k) {
+  const vram__cmsis_type type = vram__cmsis_type_of(k);
+  const uint64_t window = vram__cmsis_window(k);
+  const int one_to_one = k->kh == 1 && k->kw == 1 && k->dh == 1 && k->dw == 1 && k->ph == 0 &&
+                         k->pw == 0 && k->groups == 1;
+  if (type == VRAM__CMSIS_NONE)
+    return 0;
+  if (type == VRAM__CMSIS_S16)
+    return vram__cmsis_mve(k) ? vram__cmsis_columns(4, window, 8, 2)
+                              : vram__cmsis_columns(2, window, 1, 2);
+  if (one_to_one)
+    return type == VRAM__CMSIS_S8 && k->kernels == 4 && k->sh == 1 && k->sw == 1
+               ? vram__cmsis_columns(2, k->c, 1, 2)
+               : 0;
+  if (!vram__cmsis_mve(k))
+    return vram__cmsis_columns(2, window, type == VRAM__CMSIS_S8 ? 4 : 1, 2);
+  if (vram__cmsis_one_row(k))
+    return type == VRAM__CMSIS_S8 ? vram__mul(vram__plus(k->kw, k->pw), k->c) : 0;
+  return vram__cmsis_columns(4, window, 16, 1);
+}
+
+static uint64_t vram__cmsis_depthwise_conv2d(const vram__cmsis *k) {
+  const vram__cmsis_type type = vram__cmsis_type_of(k);
+  const uint64_t kernel = vram__mul(k->kh, k->kw);
+  vram__cmsis conv = *k;
+  if (type == VRAM__CMSIS_NONE)
+    return 0;
+  /* one channel becomes many: a convolution, for which the kernel is transposed */
+  if (type == VRAM__CMSIS_S8 && vram__cmsis_mve(k) && k->c == 1 &&
+      k->oc > (k->kernels == 5 ? 8 : 1)) {
+    conv.groups = 1;
+    return vram__plus(vram__cmsis_conv2d(&conv), vram__mul(kernel, k->oc));
+  }
+  if (k->c != k->oc || k->dh != 1 || k->dw != 1)
+    return 0;
+  if (type == VRAM__CMSIS_S16) {
+    if (kernel >= 512 || k->kernels == VRAM_KERNELS_PLAIN)
+      return 0;
+    return vram__cmsis_mve(k) ? vram__plus(vram__cmsis_columns(4, vram__cmsis_window(k), 1, 2), 8)
+                              : vram__cmsis_columns(1, vram__cmsis_window(k), 1, 2);
+  }
+  if (k->n != 1)
+    return 0;
+  if (vram__cmsis_mve(k)) /* blocks of 124 channels */
+    return vram__cmsis_columns(4 * 124, kernel, 1, 1);
+  if (type == VRAM__CMSIS_S8 &&
+      (!vram__cmsis_dsp(k) || (k->kh == 3 && k->kw == 3 && k->ph <= 1 && k->pw <= 1)))
+    return 0;
+  return vram__cmsis_columns(1, vram__cmsis_window(k), 1, 2);
+}
+
+static uint64_t vram__cmsis_conv_transpose2d(const vram__cmsis *k) {
+  const uint64_t window = vram__cmsis_window(k);
+  uint64_t row, rows;
+  if (vram__cmsis_type_of(k) != VRAM__CMSIS_S8)
+    return 0;
+  if (k->sh <= 2 && k->sw <= 2 && k->c > 16) /* a convolution with the kernel reversed */
+    return vram__plus(vram__cmsis_mve(k) ? vram__cmsis_columns(4, window, 16, 1)
+                                         : vram__cmsis_columns(2, window, 4, 2),
+                      vram__mul(window, k->oc));
+  /* sums of rows that overlap, 32 bits each; sh, not sw, stands in both places */
+  row = vram__plus(vram__mul(k->w - 1, k->sw), k->kw > k->sh ? k->kw : k->sh);
+  rows = k->kh > k->sh ? k->kh : k->sh;
+  return vram__mul(vram__mul(vram__mul(row, k->oc), rows), 4);
+}
+
+static uint64_t vram__cmsis_linear(const vram__cmsis *k) {
+  return vram__cmsis_mve(k) && vram__cmsis_type_of(k) == VRAM__CMSIS_S8 ? vram__mul(k->oc, 4) : 0;
+}
+
+static uint64_t vram__cmsis_avg_pool2d(const vram__cmsis *k) {
+  return vram__cmsis_dsp(k) && vram__cmsis_type_of(k) != VRAM__CMSIS_NONE ? vram__mul(k->c, 4) : 0;
+}
+
 /* ---- counting ----
    One pass over the lines. What a line's value lies in was written by its owner: a line of its own,
    or the one that views and lines in place go back to. */
@@ -29756,6 +29877,28 @@ static uint64_t vram__mul3(uint64_t a, uint64_t b, uint64_t d) {
   return vram__mul(vram__mul(a, b), d);
 }
 
+/* What CMSIS-NN's kernel for this line works in. */
+static vram__cmsis vram__net_cmsis(const vram__netting *c, uint64_t out) {
+  const vram__net_kind *f = vram__net_kinds + c->l->format;
+  vram__cmsis k;
+  vram__zero(&k, sizeof k);
+  if (f->scales) /* floats have no such kernels */
+    k.kernels = (uint64_t)c->net->kernels;
+  k.act_bits = f->activation == VRAM_I16 ? 16 : f->activation == VRAM_I4 ? 4 : 8;
+  k.weight_bits = f->weight == VRAM_I4 ? 4 : 8;
+  k.n = c->x->n, k.h = c->x->height, k.w = c->x->width, k.c = c->x->channels;
+  k.oc = out;
+  k.groups = 1;
+  return k;
+}
+
+static void vram__net_cmsis_window(vram__cmsis *k, const vram__sweep *h, const vram__sweep *w) {
+  k->kh = h->kernel, k->kw = w->kernel;
+  k->sh = h->stride, k->sw = w->stride;
+  k->dh = h->dilation, k->dw = w->dilation;
+  k->ph = h->before, k->pw = w->before;
+}
+
 /* Convolutions: weights of one output channel for each of `channels`. */
 static void vram__net_conv(vram__netting *c, uint64_t channels, uint64_t each, uint64_t macs,
                            int64_t bias) {
@@ -29772,6 +29915,7 @@ static int vram__net_conv2d(vram__netting *c) {
   const uint64_t out = (uint64_t)l->arg[0], groups = full ? (uint64_t)l->arg[7] : 1;
   uint64_t each;
   vram__sweep h, w;
+  vram__cmsis k;
   if (c->x->channels % groups || out % groups) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "groups do not divide ");
     vram__chain_say(&c->e, c->x->channels % groups ? "the channels" : "out_channels");
@@ -29786,6 +29930,10 @@ static int vram__net_conv2d(vram__netting *c) {
     return 0;
   each = vram__mul3(c->x->channels / groups, h.kernel, w.kernel);
   vram__net_conv(c, out, each, vram__mul(vram__net_elements(l), each), l->arg[full ? 8 : 5]);
+  k = vram__net_cmsis(c, out);
+  vram__net_cmsis_window(&k, &h, &w);
+  k.groups = groups;
+  l->scratch_bytes = vram__net_storage(c, vram__cmsis_conv2d(&k));
   return 1;
 }
 
@@ -29795,10 +29943,14 @@ static int vram__net_depthwise(vram__netting *c) {
   const uint64_t out = vram__mul(c->x->channels, (uint64_t)l->arg[0]);
   uint64_t each;
   vram__sweep h, w;
+  vram__cmsis k;
   if (!vram__net_window(c, 1, full, &h, &w) || !vram__net_shape(c, h.out, w.out, out))
     return 0;
   each = vram__mul(h.kernel, w.kernel);
   vram__net_conv(c, out, each, vram__mul(vram__net_elements(l), each), l->arg[full ? 7 : 5]);
+  k = vram__net_cmsis(c, out);
+  vram__net_cmsis_window(&k, &h, &w);
+  l->scratch_bytes = vram__net_storage(c, vram__cmsis_depthwise_conv2d(&k));
   return 1;
 }
 
@@ -29806,6 +29958,7 @@ static int vram__net_conv_transpose(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t out = (uint64_t)l->arg[0];
   vram__sweep h, w;
+  vram__cmsis k;
   vram__zero(&h, sizeof h);
   vram__zero(&w, sizeof w);
   h.in = c->x->height, w.in = c->x->width;
@@ -29822,12 +29975,16 @@ static int vram__net_conv_transpose(vram__netting *c) {
   vram__net_conv(c, out, vram__mul3(c->x->channels, h.kernel, w.kernel),
                  vram__mul(vram__net_elements(c->x), vram__mul3(out, h.kernel, w.kernel)),
                  l->arg[7]);
+  k = vram__net_cmsis(c, out);
+  vram__net_cmsis_window(&k, &h, &w);
+  l->scratch_bytes = vram__net_storage(c, vram__cmsis_conv_transpose2d(&k));
   return 1;
 }
 
 static int vram__net_linear(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t out = (uint64_t)l->arg[0];
+  vram__cmsis k;
   if (!vram__net_shape(c, c->x->height, c->x->width, out))
     return 0;
   vram__net_weights(c, vram__mul(out, c->x->channels));
@@ -29835,11 +29992,16 @@ static int vram__net_linear(vram__netting *c) {
   vram__net_scales(c, 1, out, 3);
   l->macs = vram__mul(vram__net_elements(l), c->x->channels);
   l->folds = l->arg[1] != 0;
+  k = vram__net_cmsis(c, out);
+  l->scratch_bytes = vram__net_storage(c, vram__cmsis_linear(&k));
   return 1;
 }
 
 static int vram__net_pool(vram__netting *c) {
+  const vram__cmsis k = vram__net_cmsis(c, c->x->channels);
   vram__sweep h, w;
+  if (c->l->kind == VRAM_LINE_AVG_POOL2D)
+    c->l->scratch_bytes = vram__net_storage(c, vram__cmsis_avg_pool2d(&k));
   return vram__net_window(c, 0, 0, &h, &w) && vram__net_shape(c, h.out, w.out, c->x->channels);
 }
 
