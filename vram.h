@@ -30124,7 +30124,7 @@ static int vram__net_is_ids(const vram_net_line *l) {
 /* Shape, parameters, operations, state and scratch of a line that is not the first. */
 static int vram__net_layer(vram__netting *c) {
   vram_net_line *l = c->l;
-  const vram_net_line *x = c->x;
+  const vram_net_line *x = l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
   const uint64_t h = x->height, w = x->width, channels = x->channels;
   const int64_t *arg = l->arg;
   switch (l->kind) {
