@@ -51,6 +51,9 @@ for b in m0 m4 rv32; do
     bad "$b: stack $(value stack 2) of $stack"
   fi
 done
+for o in O0 O1 O2 O3; do # where the bound of the stack does not hold, it is a fault
+  scores "m0, -$o" board m0 B=$o NET=-$o && scores "rv32, -$o" board rv32 B=$o NET=-$o
+done
 
 # what kws.c says of itself; stack and code are those of one compiler
 if [ -f "$work/m0" ]; then
