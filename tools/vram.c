@@ -109,6 +109,19 @@ static const char help_estimate[] =
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 the layer table as CSV\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "microcontroller\n"
+    "  --embedded            MODEL, or a header of VRAM_NET_ lines, line by line:\n"
+    "                        weights, operations, buffers, arena; takes --batch,\n"
+    "                        --dim, --json, --csv and these:\n"
+    "  --net NAME            which of the networks in the header\n"
+    "  --flash SIZE          do the weights fit? (exit status 3: no)\n"
+    "  --sram SIZE           do the arena and what stays fit?\n"
+    "  --format f32|f16|i8|i8_per_tensor|i8_per_channel|i8w4|i16|i4\n"
+    "                        of values and weights (default: what the header says,\n"
+    "                        F32 for a model)\n"
+    "  --kernels none|plain|dsp|mve\n"
+    "                        whose scratch counts: CMSIS-NN's for that extension\n"
+    "  --align N             of every buffer (default: what the header says, 16)\n"
     "\n"
     "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
     "FILE - is standard output.\n";
@@ -476,6 +489,8 @@ static int option(job *j, const char *a, char *v) {
     return j->terms = 1;
   if (!strcmp(a, "--explain"))
     return j->explain = 1;
+  if (in(a, "--net --flash --sram --format --kernels --align"))
+    return bad("an option of vram estimate --embedded:", a, NULL), 0;
   if (!in(a, "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
              "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
              "--rules --events --svg --html --snapshot --trace --units --solve --alloc-conf"))
@@ -1211,6 +1226,8 @@ static int step_once(loaded *l, const vram_step_options *o, vram_report *r) {
   return err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
 }
 
+#include "vram_net.h"
+
 static int estimate(int argc, char **argv) {
   job j;
   const char *text_only;
@@ -1220,6 +1237,9 @@ static int estimate(int argc, char **argv) {
   size_t len = 0;
   char *text = NULL;
   FILE *ev = NULL;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "--embedded"))
+      return net_command(argc, argv);
   memset(&j, 0, sizeof j);
   j.o.replay = &j.pool;
   status = arguments(&j, argc, argv);
