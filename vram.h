@@ -883,10 +883,11 @@
 #define VRAM__NET_MAX VRAM_U(2147483647)
 #define VRAM__NET_SIZE_OK(x) ((x)-VRAM_U(1) < VRAM_U(32767))
 
-#define VRAM__NET_SHAPE_OK(q, p, N)                                                                \
-  (q##_h > 0 && q##_w > 0 && q##_c > 0 && q##_h <= VRAM__NET_MAX && q##_w <= VRAM__NET_MAX &&      \
-   q##_c <= VRAM__NET_MAX && VRAM_U(1) * q##_h * q##_w <= VRAM__NET_MAX / q##_c &&                 \
-   VRAM_U(1) * q##_h * q##_w * q##_c <= VRAM__NET_MAX / N##_n / VRAM_U(4))
+#define VRAM__NET_SHAPE_OK(q, N)                                                                   \
+  (q##_h - VRAM_U(1) >= VRAM__NET_MAX || q##_w - VRAM_U(1) >= VRAM__NET_MAX ||                     \
+   q##_c - VRAM_U(1) >= VRAM__NET_MAX ||                                                           \
+   (VRAM_U(1) * q##_h * q##_w <= VRAM__NET_MAX / q##_c &&                                          \
+    VRAM_U(1) * q##_h * q##_w * q##_c <= VRAM__NET_MAX / VRAM_U(4) / N##_n))
 #define VRAM__NET_ELEMS(q, N) (VRAM_U(1) * N##_n * q##_h * q##_w * q##_c)
 
 /* All lines are this one: the values of the arguments, checks, the constants. A program that wants
@@ -901,8 +902,10 @@
 
 /* checks; every name says line and fault */
 #define VRAM__NET_CHECK_SHAPE(q, N)                                                                \
-  VRAM_STATIC_ASSERT(q##_h > 0 && q##_w > 0 && q##_c > 0, q##_has_an_empty_shape);                 \
-  VRAM_STATIC_ASSERT(VRAM__NET_SHAPE_OK(q, q, N), q##_is_too_large);
+  VRAM_STATIC_ASSERT(q##_h - VRAM_U(1) < VRAM__NET_MAX && q##_w - VRAM_U(1) < VRAM__NET_MAX &&     \
+                         q##_c - VRAM_U(1) < VRAM__NET_MAX,                                        \
+                     q##_has_a_size_that_is_zero_negative_or_too_large);                           \
+  VRAM_STATIC_ASSERT(VRAM__NET_SHAPE_OK(q, N), q##_is_too_large);
 #define VRAM__NET_CHECK_OVER(p, q)                                                                 \
   VRAM_STATIC_ASSERT(!p##_held, q##_overwrites_a_value_that_is_kept);
 #define VRAM__NET_CHECK_WEIGHTS(p, q)                                                              \

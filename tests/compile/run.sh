@@ -27,7 +27,26 @@ cp "$work/golden.c" "$work/golden.cc"
 cp "$here/dtype_test.c" "$work/dtype_test.cc"
 cp "$here/hostile.c" "$work/hostile.cc"
 cp "$here/staged.c" "$work/staged.cc"
+cp "$here/nets.c" "$work/nets.cc"
 ct="-I$include -DVRAM_MACROS_ONLY"
+# a network of 200 lines, a residual block in every four
+awk 'BEGIN {
+  print "#include \"vram.h\"\nVRAM_NET_BEGIN(net, I8, 1, 64, 64, 16);"; before = "input"
+  for (i = 0; i < 50; i++) {
+    printf "VRAM_NET_KEEP(net, k%d, %s);\n", i, before
+    printf "VRAM_NET_DEPTHWISE_CONV2D(net, d%d, k%d, 1, 3, 3, 1, 1, SAME, 1);\n", i, i
+    printf "VRAM_NET_CONV2D(net, c%d, d%d, 16, 1, 1, 1, 1, VALID, 1);\n", i, i
+    printf "VRAM_NET_ADD_INPLACE(net, a%d, c%d, k%d);\n", i, i, i
+    before = "a" i
+  }
+  print "VRAM_NET_END(net, a49);"
+  # weights (9 + 16) 16, 32 biases, 32 pairs; k, d, c live at one time
+  print "VRAM_ASSERT_FITS(net, 50 * (16 * 25 + 32 * 4 + 32 * 8), 3 * 65536);"
+  print "VRAM_STATIC_ASSERT(VRAM_NET_FLASH_BYTES(net) == 50 * (16 * 25 + 32 * 4 + 32 * 8), flash);"
+  print "VRAM_STATIC_ASSERT(VRAM_NET_ARENA_BYTES(net) == 3 * 65536, arena);"
+  print "extern int end;"
+}' >"$work/lines.c"
+cp "$work/lines.c" "$work/lines.cc"
 
 # A. language x compiler: golden table in every standard; run with the oldest and the newest
 for cc in gcc clang; do
@@ -37,6 +56,8 @@ for cc in gcc clang; do
     cell "$cc -std=$std golden" $cc -std=$std $CFLAGS $ct -fsyntax-only "$work/golden.c"
     cell "$cc -std=$std hostile" $cc -std=$std $CFLAGS $ct -fsyntax-only "$here/hostile.c"
     cell "$cc -std=$std staged" $cc -std=$std $CFLAGS $ct -fsyntax-only "$here/staged.c"
+    cell "$cc -std=$std 200 lines" $cc -std=$std $CFLAGS $ct -fsyntax-only "$work/lines.c"
+    cell "$cc -std=$std networks" $cc -std=$std $CFLAGS $ct -fsyntax-only "$here/nets.c"
     cell "$cc -std=$std declarations" $cc -std=$std $CFLAGS -I"$include" -fsyntax-only "$here/hostile.c"
   done
   for std in c99 $newest; do
@@ -55,6 +76,8 @@ for cc in g++ clang++; do
     printf '#include "vram.h"\n' >"$work/decl.cc"
     cell "$cc -std=$std declarations" $cc -std=$std $CXXFLAGS $extra -I"$include" -fsyntax-only "$work/decl.cc"
     cell "$cc -std=$std staged" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/staged.cc"
+    cell "$cc -std=$std 200 lines" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/lines.cc"
+    cell "$cc -std=$std networks" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/nets.cc"
     cell "$cc -std=$std hostile declarations" $cc -std=$std $CXXFLAGS $extra -I"$include" -fsyntax-only "$work/hostile.cc"
   done
   for std in c++11 c++20; do
@@ -104,6 +127,9 @@ if command -v clang >/dev/null; then
     if takes clang --target=$target -ffreestanding; then
       cell "$target golden" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
       cell "$target golden c11" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
+      cell "$target networks" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$here/nets.c" -o "$work/t.o"
+      cell "$target networks c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/nets.cc" -o "$work/t.o"
+      cell "$target 200 lines" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/lines.c" -o "$work/t.o"
       cell "$target golden c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/golden.cc" -o "$work/t.o"
       # clang 14 cannot generate code for functions of this size on avr
       [ $target = avr ] && only=-fsyntax-only || only=
@@ -114,9 +140,11 @@ if command -v clang >/dev/null; then
   done
 fi
 if takes gcc -m32 -ffreestanding; then
+  cell "gcc -m32 networks" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -c "$here/nets.c" -o "$work/t.o"
   cell "gcc -m32 golden" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
 fi
 if command -v arm-none-eabi-gcc >/dev/null; then
+  cell "cortex-m0 networks" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -c "$here/nets.c" -o "$work/t.o"
   cell "cortex-m0 golden" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
 else
   skip arm-none-eabi-gcc
@@ -141,6 +169,9 @@ if command -v gcc >/dev/null; then
   bytes=$(gcc -std=c99 -E -P $ct "$here/size.c" | wc -c)
   if [ "$bytes" -lt 200000 ]; then ok; else : >"$work/log"; bad "preprocessed size $bytes"; fi
   echo "preprocessed size of the deepest model: $bytes bytes"
+  bytes=$(gcc -std=c99 -E -P $ct "$work/lines.c" | wc -c)
+  if [ "$bytes" -lt 1400000 ]; then ok; else : >"$work/log"; bad "preprocessed size of 200 lines: $bytes"; fi
+  echo "preprocessed size of a network of 200 lines: $bytes bytes"
   printf '#include "vram.h"\n' >"$work/decl.c"; : >"$work/none.c"
   gcc -std=c99 -dM -E "$work/none.c" | sort >"$work/a"
   gcc -std=c99 -dM -E $ct "$work/decl.c" | sort >"$work/b"
