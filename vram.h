@@ -916,7 +916,7 @@
   VRAM_STATIC_ASSERT(VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,       \
                      q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a, q##_has_inputs_of_two_formats);
+  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a, q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
 #define VRAM__NET_FORMAT(q, p) q##_a = p##_a, q##_g = p##_g, q##_i = p##_i, q##_j = p##_j
@@ -949,10 +949,10 @@
 #define VRAM__NET_COUNT_WEIGHTS(q, p, N, weights, biases, pairs, macs, scratch)                    \
   VRAM__E(q##_nw, weights), VRAM__E(q##_nb, biases), VRAM__E(q##_ns, pairs),                       \
       VRAM__NET_COUNT(q, p, N, VRAM__V(q##_nw) + VRAM__V(q##_nb), macs,                            \
-                      VRAM__NET_BITS(VRAM__V(q##_nw), p##_g) + VRAM__V(q##_nb) * p##_i +           \
+                      VRAM__NET_BITS(VRAM__V(q##_nw), q##_g) + VRAM__V(q##_nb) * q##_i +           \
                           VRAM__V(q##_ns) * VRAM_U(8),                                             \
-                      VRAM__NET_FLASH(p, VRAM__NET_BITS(VRAM__V(q##_nw), p##_g)) +                 \
-                          VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) +                            \
+                      VRAM__NET_FLASH(q, VRAM__NET_BITS(VRAM__V(q##_nw), q##_g)) +                 \
+                          VRAM__NET_FLASH(q, VRAM__V(q##_nb) * q##_i) +                            \
                           VRAM__V(q##_ns) * VRAM_U(8),                                             \
                       scratch, VRAM_U(0))
 
@@ -1030,11 +1030,11 @@
 #define VRAM__NET_NEW1(q, p, N, k)                                                                 \
   VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 #define VRAM__NET_NEW2(q, p, N, k, k2)                                                             \
-  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q##_1, p, k), VRAM__NET_TAKE(q, q##_1, k2),             \
+  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q##__a, p, k), VRAM__NET_TAKE(q, q##__a, k2),           \
       VRAM__NET_EXT(q)
 #define VRAM__NET_NEW3(q, p, N, k, k2, k3)                                                         \
-  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q##_1, p, k), VRAM__NET_TAKE(q##_2, q##_1, k2),         \
-      VRAM__NET_TAKE(q, q##_2, k3), VRAM__NET_EXT(q)
+  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q##__a, p, k), VRAM__NET_TAKE(q##__b, q##__a, k2),      \
+      VRAM__NET_TAKE(q, q##__b, k3), VRAM__NET_EXT(q)
 #define VRAM__NET_OVER1(q, p, N, k)                                                                \
   VRAM__NET_STAY(q, p, N, 0), VRAM__NET_SIDE(q, p), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 /* the value of k, where it was kept */
@@ -1393,7 +1393,7 @@
                           VRAM__NET_AXIS(q, p, k, _c), q##_bias = 0),                              \
                 VRAM_STATIC_ASSERT(VRAM__NET_AXIS_OK(p, k, _h) && VRAM__NET_AXIS_OK(p, k, _w) &&   \
                                        VRAM__NET_AXIS_OK(p, k, _c),                                \
-                                   q##_has_inputs_of_two_shapes);                                  \
+                                   q##_input_and_##k##_differ_in_shape);                           \
                 VRAM__NET_CHECK_DTYPE(p, q, k) VRAM__NET_CHECK_SHAPE(q, N)                         \
                     VRAM__NET_CHECK_BOTH_##where(p, q),                                            \
                 VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p),                      \
@@ -1415,7 +1415,7 @@
 #define VRAM__NET_CHECK_SIDES(p, q, k)                                                             \
   VRAM_STATIC_ASSERT(VRAM_U(0) + p##_h == VRAM_U(0) + k##_h &&                                     \
                          VRAM_U(0) + p##_w == VRAM_U(0) + k##_w,                                   \
-                     q##_has_inputs_of_two_shapes);                                                \
+                     q##_input_and_##k##_differ_in_shape);                                         \
   VRAM__NET_CHECK_DTYPE(p, q, k)
 #define VRAM__NET_JOIN(N, q, p, name, op, channels, checks, memory)                                \
   VRAM_NET_LINE(q, p, name, op,                                                                    \

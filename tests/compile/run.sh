@@ -23,11 +23,12 @@ cell() { # cell NAME COMMAND...
 takes() { printf 'int x;\n' >"$work/probe.c"; "$@" -fsyntax-only "$work/probe.c" >/dev/null 2>&1; }
 
 awk -f "$here/golden.awk" "$here/golden.txt" >"$work/golden.c" || exit 1
+awk -f "$here/nets.awk" "$here"/../golden/embedded/*.txt >"$work/nets.c" || exit 1
+cp "$work/nets.c" "$work/nets.cc"
 cp "$work/golden.c" "$work/golden.cc"
 cp "$here/dtype_test.c" "$work/dtype_test.cc"
 cp "$here/hostile.c" "$work/hostile.cc"
 cp "$here/staged.c" "$work/staged.cc"
-cp "$here/nets.c" "$work/nets.cc"
 ct="-I$include -DVRAM_MACROS_ONLY"
 # a network of 200 lines, a residual block in every four
 awk 'BEGIN {
@@ -57,7 +58,7 @@ for cc in gcc clang; do
     cell "$cc -std=$std hostile" $cc -std=$std $CFLAGS $ct -fsyntax-only "$here/hostile.c"
     cell "$cc -std=$std staged" $cc -std=$std $CFLAGS $ct -fsyntax-only "$here/staged.c"
     cell "$cc -std=$std 200 lines" $cc -std=$std $CFLAGS $ct -fsyntax-only "$work/lines.c"
-    cell "$cc -std=$std networks" $cc -std=$std $CFLAGS $ct -fsyntax-only "$here/nets.c"
+    cell "$cc -std=$std networks" $cc -std=$std $CFLAGS $ct -I"$here/../.." -fsyntax-only "$work/nets.c"
     cell "$cc -std=$std declarations" $cc -std=$std $CFLAGS -I"$include" -fsyntax-only "$here/hostile.c"
   done
   for std in c99 $newest; do
@@ -77,7 +78,7 @@ for cc in g++ clang++; do
     cell "$cc -std=$std declarations" $cc -std=$std $CXXFLAGS $extra -I"$include" -fsyntax-only "$work/decl.cc"
     cell "$cc -std=$std staged" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/staged.cc"
     cell "$cc -std=$std 200 lines" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/lines.cc"
-    cell "$cc -std=$std networks" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/nets.cc"
+    cell "$cc -std=$std networks" $cc -std=$std $CXXFLAGS $extra $ct -I"$here/../.." -fsyntax-only "$work/nets.cc"
     cell "$cc -std=$std hostile declarations" $cc -std=$std $CXXFLAGS $extra -I"$include" -fsyntax-only "$work/hostile.cc"
   done
   for std in c++11 c++20; do
@@ -127,8 +128,8 @@ if command -v clang >/dev/null; then
     if takes clang --target=$target -ffreestanding; then
       cell "$target golden" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
       cell "$target golden c11" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
-      cell "$target networks" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$here/nets.c" -o "$work/t.o"
-      cell "$target networks c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/nets.cc" -o "$work/t.o"
+      cell "$target networks" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
+      cell "$target networks c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -I"$here/../.." -c "$work/nets.cc" -o "$work/t.o"
       cell "$target 200 lines" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/lines.c" -o "$work/t.o"
       cell "$target golden c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/golden.cc" -o "$work/t.o"
       # clang 14 cannot generate code for functions of this size on avr
@@ -140,11 +141,11 @@ if command -v clang >/dev/null; then
   done
 fi
 if takes gcc -m32 -ffreestanding; then
-  cell "gcc -m32 networks" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -c "$here/nets.c" -o "$work/t.o"
+  cell "gcc -m32 networks" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
   cell "gcc -m32 golden" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
 fi
 if command -v arm-none-eabi-gcc >/dev/null; then
-  cell "cortex-m0 networks" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -c "$here/nets.c" -o "$work/t.o"
+  cell "cortex-m0 networks" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
   cell "cortex-m0 golden" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
 else
   skip arm-none-eabi-gcc
@@ -154,7 +155,7 @@ fi
 for f in "$here"/negative/*.inc; do
   name=$(basename "$f" .inc)
   want=$(sed -n '1s|/\* expect: \(.*\) \*/|\1|p' "$f")
-  for cc in "gcc -std=c99" "gcc -std=c11" "clang -std=c99" "clang -std=c11" "g++ -std=c++11" "clang++ -std=c++17"; do
+  for cc in "gcc -std=c99" "clang -std=c11" "g++ -std=c++11" "clang++ -std=c++17"; do
     command -v ${cc%% *} >/dev/null || continue
     case $cc in *++*) lang=c++ ;; *) lang=c ;; esac
     if $cc -x $lang -Werror=vla $ct -fsyntax-only -DGOOD "$f" >"$work/log" 2>&1; then ok; else bad "negative $name, GOOD ($cc)"; fi
