@@ -78,9 +78,9 @@
  * functions check everything. Arguments must not be negative. An impossible geometry (a kernel
  * larger than the padded input) gives 0 or a huge number, and products of that mean nothing:
  * VRAM_DIM_OK of a size, or VRAM_CONV_OK of its arguments, is 0 then. Assert it.
- * Each argument is expanded once or twice, by some macros up to six times: the text grows with
- * every nested call, so name a large expression before it goes into another macro. Arguments must
- * have no side effects.
+ * Each argument is expanded once or twice, by some macros up to six times (VRAM_CMSIS_*: twelve):
+ * the text grows with every nested call, so name a large expression before it goes into another
+ * macro. Arguments must have no side effects.
  * ============================================================================================ */
 
 /* VRAM_U(literal): the literal as an unsigned 64-bit constant. Literals only, no macro, no sum. */
