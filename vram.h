@@ -1655,6 +1655,11 @@
   VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
   VRAM__NET_BUDGET(net##_sram_is_over_budget_by,                                                   \
                    VRAM_NET_PINGPONG_BYTES(net) + VRAM_NET_STATE_BYTES(net), sram_bytes)
+/* with an arena of another plan (`vram emit` has one) */
+#define VRAM_ASSERT_FITS_ARENA(net, arena_bytes, flash_bytes, sram_bytes)                          \
+  VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
+  VRAM__NET_BUDGET(net##_sram_is_over_budget_by,                                                   \
+                   VRAM_U(0) + (arena_bytes) + VRAM_NET_STATE_BYTES(net), sram_bytes)
 /* one line: its weights, and all that lives while it runs */
 #define VRAM_ASSERT_LAYER_FITS(net, y, flash, sram)                                                \
   VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_fls), flash);          \
@@ -31526,7 +31531,7 @@ static int vram__low_binary(vram__low *l, const vram_node *n, vram_line_kind kin
   /* as h, w and c */
   fits = vram__layout_cuts(&a, l->tensor[x->at].h, l->tensor[x->at].w, cut, cut + 1);
   for (i = a.batch; i < a.n; i++) {
-    const uint32_t part = fits ? (i >= cut[0]) + (i >= cut[1]) : 0;
+    const uint32_t part = fits ? (uint32_t)(i >= cut[0]) + (uint32_t)(i >= cut[1]) : 0;
     const int has = vram__low_match(&a, i, &b) < b.n;
     if (size[part] > 1 && there[part] != has)
       fits = 0;
@@ -31858,7 +31863,7 @@ static vram__low_step *vram__low_rnn_layer(vram__low *l, const vram_node *n, uin
                                            int64_t width, int64_t hidden, int bias, int sequence,
                                            const char *suffix) {
   const int cell = n->op >= VRAM_OP_lstm_cell;
-        hash = hash * 33 ^ (uint8_t)vram__low_lower(to[k]);
+  const uint32_t op = n->op - (uint32_t)(cell ? VRAM_OP_lstm_cell : VRAM_OP_lstm);
   vram__low_step *s = vram__low_step_new(l, n,
                                          op == 0   ? VRAM_LINE_LSTM
                                          : op == 1 ? VRAM_LINE_GRU
@@ -32740,7 +32745,7 @@ static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem)
   const uint64_t value = (uint64_t)g->nvalue * sizeof(vram__low_value),
                  in = vram__low_inputs(g) * sizeof(vram__low_in);
   uint64_t at = 0;
-#define VRAM__PART(field, type, bytes)                                                             \
+#define VRAM__LOW_PART(field, type, bytes)                                                             \
   do {                                                                                             \
     if (l)                                                                                         \
       l->field = (type *)(void *)(mem + at);                                                       \
@@ -32748,18 +32753,18 @@ static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem)
   } while (0)
   if (value / sizeof(vram__low_value) != g->nvalue)
     return VRAM_OVERFLOW;
-  VRAM__PART(value, vram__low_value, value);
-  VRAM__PART(claimed, uint8_t, (uint64_t)g->nparam);
-  VRAM__PART(tensor, vram__low_tensor, (VRAM_MAX_NET_LINES + 1) * sizeof(vram__low_tensor));
-  VRAM__PART(step, vram__low_step, VRAM_MAX_NET_LINES * sizeof(vram__low_step));
-  VRAM__PART(in, vram__low_in, in);
-  VRAM__PART(hash, uint32_t, VRAM_MAX_NET_LINES * sizeof(uint32_t));
+  VRAM__LOW_PART(value, vram__low_value, value);
+  VRAM__LOW_PART(claimed, uint8_t, (uint64_t)g->nparam);
+  VRAM__LOW_PART(tensor, vram__low_tensor, (VRAM_MAX_NET_LINES + 1) * sizeof(vram__low_tensor));
+  VRAM__LOW_PART(step, vram__low_step, VRAM_MAX_NET_LINES * sizeof(vram__low_step));
+  VRAM__LOW_PART(in, vram__low_in, in);
+  VRAM__LOW_PART(hash, uint32_t, VRAM_MAX_NET_LINES * sizeof(uint32_t));
   if (l) {
     vram__zero(l->value, value);
     vram__zero(l->claimed, g->nparam);
     l->net->line = (vram_net_line *)(void *)(mem + at);
   }
-#undef VRAM__PART
+#undef VRAM__LOW_PART
   return at + VRAM_MAX_NET_LINES * (sizeof(vram_net_line) + VRAM__LOW_TEXT);
 }
 

@@ -43,6 +43,7 @@ static const char help_main[] =
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
     "  vram plan MODEL|CHAIN what to compute again to train within a budget\n"
     "  vram arena CSV|MODEL  offsets for buffers with known lifetimes\n"
+    "  vram emit MODEL       a C header: the network, checked by the compiler\n"
     "  vram replay TRACE     a stream of allocations through a caching allocator\n"
     "  vram diff A B         predicted and measured: what is unaccounted for\n"
     "  vram run -- PROGRAM   what an unmodified program allocates, and who\n"
@@ -1493,6 +1494,8 @@ static int fit(int argc, char **argv) {
 
 #include "vram_arena.h"
 
+#include "vram_emit.h"
+
 /* ---- list ---- */
 
 static void print_id(int id, int width) {
@@ -1698,6 +1701,7 @@ static int complete(int argc, char **argv) {
     const char *name, *help;
   } command[] = {{"estimate", help_estimate}, {"fit", help_fit},       {"plan", help_plan},
                  {"arena", help_arena},       {"replay", help_replay}, {"diff", help_diff},
+                 {"emit", help_emit},
                  {"run", help_run},           {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
@@ -1748,6 +1752,8 @@ static int run(int argc, char **argv) {
     return plan_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "arena"))
     return arena_command(argc - 2, argv + 2);
+  if (!strcmp(argv[1], "emit"))
+    return emit_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "replay"))
     return replay_command(argc - 2, argv + 2);
   if (!strcmp(argv[1], "diff"))

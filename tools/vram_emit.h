@@ -1,0 +1,403 @@
+/* vram emit: a model as a C header of staged lines and numbers. Part of vram.c. */
+
+static const char help_emit[] =
+    "vram emit MODEL [options]     a C header: the network line by line, checked by the\n"
+    "                              compiler\n"
+    "\n"
+    "The header holds the VRAM_NET_ lines of an inference (vram.h, >>ct), every size\n"
+    "as a #define, where each buffer lies in one arena, and static assertions that the\n"
+    "compiler counts the same. Include vram.h before it (VRAM_MACROS_ONLY is enough).\n"
+    "\n"
+    "network\n"
+    "  --name NAME           of the network, a C identifier (default: the model's name)\n"
+    "  --format F32|F16|I8|I8_PER_TENSOR|I8_PER_CHANNEL|I8W4|I16|I4\n"
+    "                        of activations and weights (default: F32)\n"
+    "  --align N             of every buffer, a power of two (default: 16)\n"
+    "  --kernels none|plain|dsp|mve\n"
+    "                        with the scratch of CMSIS-NN's kernels (default: none)\n"
+    "  --no-fold             batch norms stay layers of their own\n"
+    "  --no-fuse             activations stay layers of their own\n"
+    "sizes\n"
+    "  --batch N             the first dim of the model\n"
+    "  --dim NAME=N          any dim; may be given more than once\n"
+    "budgets\n"
+    "  --flash SIZE          more weights than that do not compile (exit status 3)\n"
+    "  --sram SIZE           nor does a larger arena with what stays between calls\n"
+    "output\n"
+    "  -o FILE               the header (default: standard output)\n"
+    "\n"
+    "Folded: a convolution or linear without bias gets one, which its parameters count.\n";
+
+typedef struct emit_job {
+  job j;
+  vram_net_lower_options o;
+  const char *out;
+  char name[64];
+  uint64_t flash, sram;
+  int has_flash, has_sram;
+} emit_job;
+
+/* One option; returns how many arguments it took, 0: error printed. */
+static int emit_option(emit_job *e, const char *a, char *v) {
+  int64_t n;
+  uint32_t i;
+  if (!strcmp(a, "--no-fold"))
+    return e->o.no_fold = 1;
+  if (!strcmp(a, "--no-fuse"))
+    return e->o.no_fuse = 1;
+  if (in(a, "--batch --dim"))
+    return option(&e->j, a, v);
+  if (!in(a, "-o --name --format --align --kernels --flash --sram"))
+    return bad("unknown option", a, "vram emit -h"), 0;
+  if (!v || !strncmp(v, "--", 2))
+    return bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "-o"))
+    e->out = v;
+  else if (!strcmp(a, "--name")) {
+    for (i = 0; v[i] && (is_word(v[i]) || (v[i] == '_' && v[i + 1] != '_')); i++)
+      ;
+    if (v[i] || !i || i > 40 || (*v >= '0' && *v <= '9') || *v == '_' || v[i - 1] == '_')
+      return bad("not a name of a network", v, "letters, digits and single _, at most 40"), 0;
+    snprintf(e->name, sizeof e->name, "%s", v);
+  } else if (!strcmp(a, "--format")) {
+    for (i = 0; i < VRAM_FORMAT_IDS8 && strcmp(v, vram_format_name(i)); i++)
+      ;
+    if (i == VRAM_FORMAT_IDS8)
+      return bad("unknown format", v,
+                 "F32, F16, I8, I8_PER_TENSOR, I8_PER_CHANNEL, I8W4, I16 or I4"),
+             0;
+    e->o.format = (vram_net_format)i;
+  } else if (!strcmp(a, "--align")) {
+    if (!parse_count(v, 1, 16384, &n) || (n & (n - 1)))
+      return bad("not an alignment", v, "a power of two up to 16384"), 0;
+    e->o.align = (uint64_t)n;
+  } else if (!strcmp(a, "--kernels")) {
+    static const char *const name[] = {"none", "plain", "dsp", "mve"};
+    for (i = 0; i < 4 && strcmp(v, name[i]); i++)
+      ;
+    if (i == 4)
+      return bad("unknown kernels", v, "none, plain, dsp or mve"), 0;
+    e->o.kernels = (vram_net_kernels)i;
+  } else {
+    uint64_t *to = a[2] == 'f' ? &e->flash : &e->sram;
+    if (!parse_size(v, to) || !*to)
+      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    *(a[2] == 'f' ? &e->has_flash : &e->has_sram) = 1;
+  }
+  return 2;
+}
+
+static int emit_arguments(emit_job *e, int argc, char **argv) {
+  int i;
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      e->j.model = NULL;
+      return fputs(help_emit, stdout), FITS;
+    }
+    if (argv[i][0] == '-' && argv[i][1]) {
+      const int n = emit_option(e, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (e->j.model)
+      return bad("a second model", argv[i], "one");
+    else
+      e->j.model = argv[i++];
+  }
+  return e->j.model ? FITS : bad("no model", NULL, "vram emit MODEL; vram emit -h");
+}
+
+/* The name of the network: what was asked for, the model's, or the file's. */
+static void emit_name(emit_job *e, const vram_graph *g) {
+  char from[256];
+  const char *base = strrchr(e->j.model, '/');
+  char *c;
+  if (*e->name)
+    return;
+  if (g->name_len)
+    snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name);
+  else
+    snprintf(from, sizeof from, "%s", base ? base + 1 : e->j.model);
+  c = strrchr(from, '.');
+  if (c && !strcmp(c, ".vram"))
+    *c = 0;
+  identifier(from, e->name + 4, 41);
+  if (e->name[4] >= 'A' && e->name[4] <= 'z')
+    memmove(e->name, e->name + 4, strlen(e->name + 4) + 1);
+  else {
+    memcpy(e->name, "net_", 4);
+    if (!e->name[4])
+      e->name[3] = 0;
+  }
+}
+
+static void emit_upper(const char *s, char *to) {
+  for (; *s; s++)
+    *to++ = (char)(*s >= 'a' && *s <= 'z' ? *s - 32 : *s);
+  *to = 0;
+}
+
+/* One VRAM_NET_ line. */
+static void emit_line(FILE *f, const vram_net *net, const vram_net_line *l) {
+  const char *at = vram_line_args(l->kind);
+  uint32_t kept = 0, arg = 0;
+  fprintf(f, "VRAM_NET_%s(%s", vram_line_name(l->kind), net->name);
+  while (*at) {
+    const size_t n = strcspn(at, " ");
+    fprintf(f, ", ");
+    if (n == 1 && *at == 'y')
+      fprintf(f, "%s", l->y);
+    else if (n == 1 && *at == 'x')
+      fprintf(f, "%s", l->x);
+    else if (!strncmp(at, "kept", 4))
+      fprintf(f, "%s", l->kept[kept++]);
+    else if (n == 6 && !memcmp(at, "format", n))
+      fprintf(f, "%s", vram_format_name(l->format));
+    else if (n == 7 && !memcmp(at, "kernels", n))
+      fprintf(f, "%s", vram_kernels_name(l->kernels));
+    else if (n == 7 && !memcmp(at, "padding", n)) {
+      fprintf(f, "%s", vram_padding_name(l->padding));
+      if (l->padding == VRAM_PADDING_PAD || l->padding == VRAM_PADDING_PAD_CEIL)
+        fprintf(f, "(%" PRId64 ", %" PRId64 ")", l->pad_h, l->pad_w);
+    } else
+      fprintf(f, "%" PRId64, l->arg[arg++]);
+    at += n + (at[n] == ' ');
+  }
+  fprintf(f, ");");
+}
+
+static int emit_is_value(const vram_net_line *l) { /* a line of its own in the lists of numbers */
+  return l->kind != VRAM_LINE_KEEP && l->kind != VRAM_LINE_FROM && l->kind != VRAM_LINE_END;
+}
+
+/* The constants that every line has. */
+#define EMIT_FIGURES(X)                                                                            \
+  X(height) X(width) X(channels) X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes)     \
+  X(scratch_bytes) X(state_bytes) X(live_bytes) X(total_params) X(total_macs)                      \
+  X(total_weight_bytes) X(total_flash_bytes) X(total_state_bytes) X(peak_live_bytes)               \
+  X(pingpong_bytes)
+
+static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
+  uint32_t i, k;
+  fprintf(f, "\n/* What the lines declare is what vram counted. */\n#define %s_IS(y", upper);
+#define X(what) fprintf(f, ", %s", #what "_");
+  EMIT_FIGURES(X)
+#undef X
+  fprintf(f, ")");
+#define X(what)                                                                                    \
+  fprintf(f, " \\\n  VRAM_STATIC_ASSERT(VRAM_NET_GET(%s, y, " #what ") == " #what                  \
+             "_##ULL, %s_##y##_" #what ")%s",                                                      \
+          net->name, net->name, strcmp(#what, "pingpong_bytes") ? ";" : "\n");
+  EMIT_FIGURES(X)
+#undef X
+  for (i = 0; i + 1 < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    fprintf(f, "%s_IS(%s", upper, l->y);
+#define X(what) fprintf(f, ", %" PRIu64, l->what);
+    EMIT_FIGURES(X)
+#undef X
+    fprintf(f, ");\n");
+  }
+  fprintf(f, "#undef %s_IS\n", upper);
+#define SUM(macro, what)                                                                           \
+  fprintf(f, "VRAM_STATIC_ASSERT(VRAM_NET_%s(%s) == %s_%s, %s_" #what ");\n", macro, net->name,    \
+          upper, macro, net->name)
+  SUM("PARAMS", params);
+  SUM("MACS", macs);
+  SUM("WEIGHT_BYTES", weight_bytes);
+  SUM("FLASH_BYTES", flash_bytes);
+  SUM("STATE_BYTES", state_bytes);
+  SUM("LIVE_BYTES", live_bytes);
+  SUM("PINGPONG_BYTES", pingpong_bytes);
+#undef SUM
+  fprintf(f,
+          "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
+          "VRAM_STATIC_ASSERT(%s_ARENA_BYTES >= VRAM_NET_LIVE_BYTES(%s), %s_arena_is_large_enough);\n"
+          "#define %s_INSIDE(b) \\\n"
+          "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE <= %s_ARENA_BYTES, "
+          "%s_##b##_is_inside)\n"
+          "#define %s_APART(a, b) \\\n"
+          "  VRAM_STATIC_ASSERT(%s_##a##_OFFSET + %s_##a##_STORAGE <= %s_##b##_OFFSET || \\\n"
+          "                     %s_##b##_OFFSET + %s_##b##_STORAGE <= %s_##a##_OFFSET, \\\n"
+          "                     %s_##a##_and_##b##_are_apart)\n",
+          upper, net->name, net->name, upper, upper, upper, upper, net->name, upper, upper, upper,
+          upper, upper, upper, upper, net->name);
+  for (i = 0; i < net->nbuffer; i++) {
+    const vram_buffer *b = net->buffer + i;
+    if (!b->bytes)
+      continue;
+    fprintf(f, "%s_INSIDE(B%" PRIu32 ");\n", upper, i);
+    for (k = 0; k < i; k++)
+      if (net->buffer[k].bytes && net->buffer[k].begin < b->end && b->begin < net->buffer[k].end)
+        fprintf(f, "%s_APART(B%" PRIu32 ", B%" PRIu32 ");\n", upper, k, i);
+  }
+  fprintf(f, "#undef %s_INSIDE\n#undef %s_APART\n", upper, upper);
+}
+
+static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
+  uint32_t i;
+  char name[128];
+#define NUMBER(what, v) fprintf(f, "#define %s_" what " %" PRIu64 "ULL\n", upper, v)
+  fprintf(f, "/* Of the whole network, in bytes: WEIGHT: the sum of the arrays, FLASH: each rounded\n"
+             "   up; STATE: stays between calls; LIVE: below that no arena can be; ARENA: with the\n"
+             "   offsets below; SRAM: ARENA and STATE; PINGPONG: two buffers in turns instead. */\n");
+  NUMBER("PARAMS", net->params);
+  NUMBER("MACS", net->macs);
+  NUMBER("WEIGHT_BYTES", net->weight_bytes);
+  NUMBER("FLASH_BYTES", net->flash_bytes);
+  NUMBER("STATE_BYTES", net->state_bytes);
+  NUMBER("LIVE_BYTES", net->peak_live_bytes);
+  NUMBER("ARENA_BYTES", net->arena.height_bytes);
+  NUMBER("ARENA_ALIGN", net->align);
+  NUMBER("SRAM_BYTES", net->arena.height_bytes + net->state_bytes);
+  NUMBER("PINGPONG_BYTES", net->pingpong_bytes);
+  fprintf(f, "\n/* Buffers of the arena: offset, bytes rounded up to the alignment. */\n");
+  for (i = 0; i < net->nbuffer; i++)
+    fprintf(f, "#define %s_B%" PRIu32 "_OFFSET %" PRIu64 "ULL\n#define %s_B%" PRIu32
+               "_STORAGE %" PRIu64 "ULL\n",
+            upper, i, net->buffer[i].offset, upper, i, net->buffer[i].bytes);
+  fprintf(f, "\n/* Layers: the buffer of the value and its bytes, weights, what else is not 0. */\n");
+  for (i = 0; i + 1 < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    if (!emit_is_value(l))
+      continue;
+    emit_upper(l->y, name);
+    fprintf(f, "#define %s_%s_OFFSET %s_B%" PRIu32 "_OFFSET\n", upper, name, upper, l->buffer);
+#define LAYER(what, v)                                                                             \
+  if (v)                                                                                           \
+  fprintf(f, "#define %s_%s_" what " %" PRIu64 "ULL\n", upper, name, v)
+    LAYER("BYTES", l->out_bytes);
+    LAYER("WEIGHT_BYTES", l->weight_bytes);
+    LAYER("FLASH_BYTES", l->flash_bytes);
+    LAYER("PARAMS", l->params);
+    LAYER("MACS", l->macs);
+    LAYER("STATE_BYTES", l->state_bytes);
+    if (l->scratch_buffer != VRAM_NO_BUFFER) {
+      fprintf(f, "#define %s_%s_SCRATCH_OFFSET %s_B%" PRIu32 "_OFFSET\n", upper, name, upper,
+              l->scratch_buffer);
+      LAYER("SCRATCH_BYTES", l->scratch_bytes);
+    }
+#undef LAYER
+#undef NUMBER
+  }
+}
+
+static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const vram_net *net) {
+  char upper[64], node[MAX_NODE_NAME];
+  uint32_t i, custom = 0;
+  emit_upper(net->name, upper);
+  for (i = 0; i < net->nline; i++)
+    custom += net->line[i].kind == VRAM_LINE_CUSTOM;
+  fprintf(f,
+          "/* %s: made by vram emit %s, format %s, kernels %s%s%s, batch %" PRId64 ".\n"
+          "   %" PRIu64 " parameters, %" PRIu64 " multiply-accumulates; flash %" PRIu64
+          ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n"
+          "   The arena is %s%" PRIu64 " bytes live at one time, at line %s.\n"
+          "   Include vram.h before this; VRAM_MACROS_ONLY is enough. With VRAM_NET_AGAIN the lines\n"
+          "   come again, for a table (vram.h: VRAM_NET_LINE).\n",
+          net->name, VRAM_VERSION, vram_format_name(e->o.format), vram_kernels_name(e->o.kernels),
+          e->o.no_fold ? ", --no-fold" : "", e->o.no_fuse ? ", --no-fuse" : "", net->line[0].arg[0],
+          net->params, net->macs, net->flash_bytes, net->arena.height_bytes, net->state_bytes,
+          net->arena.height_bytes == net->peak_live_bytes ? "as small as can be: "
+                                                          : "larger than the bound of ",
+          net->peak_live_bytes, net->line[net->peak_line].y);
+  if (custom)
+    fprintf(f, "   CUSTOM: what no line has, with what it reads, stores and computes; it reads its\n"
+               "   inputs in any order.\n");
+  fprintf(f, "*/\n#if !defined(%s_NET_H) || defined(VRAM_NET_AGAIN)\n", upper);
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    emit_line(f, net, l);
+    if (l->node) {
+      vram_node_name(l->node, node, sizeof node);
+      fprintf(f, " /* %s %s */", vram_op_name(l->node->op), node);
+    }
+    fprintf(f, "\n");
+  }
+  (void)g;
+  fprintf(f, "#endif\n\n#ifndef %s_NET_H\n#define %s_NET_H\n\n", upper, upper);
+  emit_numbers(f, net, upper);
+  emit_asserts(f, net, upper);
+  if (e->has_flash || e->has_sram) {
+    fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS_ARENA(%s, %s_ARENA_BYTES, ", net->name, upper);
+    if (e->has_flash)
+      fprintf(f, "%" PRIu64 "ULL, ", e->flash);
+    else
+      fprintf(f, "%s_FLASH_BYTES, ", upper);
+    if (e->has_sram)
+      fprintf(f, "%" PRIu64 "ULL);\n", e->sram);
+    else
+      fprintf(f, "%s_SRAM_BYTES);\n", upper);
+  }
+  fprintf(f, "\n#endif\n");
+}
+
+/* The lines of the model, counted and planned. Not FITS: message printed. */
+static int emit_net(emit_job *e, const vram_graph *g, void **mem, void **scratch, vram_net *net) {
+  uint64_t need = vram_net_lower_bytes(g);
+  vram_error err;
+  *mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!*mem)
+    return out_of_memory();
+  e->o.name = e->name;
+  if (vram_net_lower(g, &e->o, *mem, need, net, &err))
+    return model_error(&e->j, &err);
+  if (vram_net_count(net, &err)) {
+    const vram_net_line *l = err.line && err.line <= net->nline ? net->line + err.line - 1 : NULL;
+    fprintf(stderr, "%s", e->j.model);
+    if (l && l->node && l->node->line)
+      fprintf(stderr, ":%" PRIu32, l->node->line);
+    fprintf(stderr, ": %s\n", err.text);
+    return USAGE;
+  }
+  need = vram_net_plan_bytes(net, NULL);
+  *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!*scratch)
+    return out_of_memory();
+  if (vram_net_plan(net, NULL, *scratch, need, &err))
+    return bad(err.text, NULL, NULL);
+  return FITS;
+}
+
+static int emit_command(int argc, char **argv) {
+  emit_job e;
+  vram_net net;
+  loaded l;
+  void *mem = NULL, *scratch = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  int status;
+  memset(&e, 0, sizeof e);
+  status = emit_arguments(&e, argc, argv);
+  if (status || !e.j.model)
+    return status;
+  status = read_model(e.j.model, &text, &len);
+  if (status)
+    return status;
+  status = load(&l, &e.j, text, len);
+  if (!status) {
+    emit_name(&e, &l.g);
+    status = emit_net(&e, &l.g, &mem, &scratch, &net);
+  }
+  if (!status) {
+    FILE *f;
+    int failed;
+    errno = 0;
+    f = e.out && strcmp(e.out, "-") ? fopen(e.out, "w") : stdout;
+    if (!f)
+      status = cannot("write", e.out, OTHER);
+    else {
+      emit_header(f, &e, &l.g, &net);
+      failed = ferror(f);
+      if ((f != stdout && fclose(f)) || failed)
+        status = cannot("write", e.out ? e.out : "standard output", OTHER);
+    }
+    if (!status && ((e.has_flash && net.flash_bytes > e.flash) ||
+                    (e.has_sram && net.arena.height_bytes + net.state_bytes > e.sram)))
+      status = TOO_LARGE;
+  }
+  free(scratch);
+  free(mem);
+  unload(&l);
+  return status;
+}
