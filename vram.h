@@ -32491,11 +32491,12 @@ static char vram__low_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 3
 /* A name for line i: letters, digits and _ of the node's name and the suffix, of no other line in
    whatever case. */
 static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char *suffix) {
-  static const char *const taken[] = {"input", "linux", "unix", "i386", "mips",  "sparc", "vax",
-                                      "near",  "far",   "small", "huge", "min",   "max",   "sun",
-                                      "end",   "begin", "net",  NULL};
+  static const char *const taken[] = {"weight", "flash", "state", "live",  "arena", "sram",
+                                      "pingpong", "scratch", "storage", "input", "net", "linux",
+                                      "unix",  "i386",  "mips",  "sparc", "vax", "near", "far",
+                                      "small", "huge", "min", "max", "sun", NULL};
   char *to = (char *)vram__bump(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
-  uint32_t n = 0, k, hash, number = 1, end, skip = vram__len(from);
+  uint32_t n = 0, k, hash, number = 1, end, last, skip = vram__len(from);
   if (!to)
     return vram__low_fail(l, NULL, VRAM_ERR_MEMORY, "the memory given is too small");
   for (skip = skip > VRAM__LOW_NAME ? skip - VRAM__LOW_NAME : 0; from[skip]; skip++) {
@@ -32519,8 +32520,9 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
   for (end = n;;) {
     for (k = 0, hash = 5381; to[k]; k++)
       hash = hash * 33 ^ (uint8_t)vram__low_lower(to[k]);
-    for (k = 0; taken[k]; k++)
-      if (vram__same(to, n, taken[k]))
+    for (k = 0; taken[k]; k++) /* as the last word, too: c1_weight, so that c1 has WEIGHT_BYTES */
+      if ((last = vram__len(taken[k])) <= n && vram__same(to + n - last, last, taken[k]) &&
+          (last == n || (k < 9 && to[n - last - 1] == '_')))
         break;
     if (!taken[k])
       for (k = 0; k < i; k++) {
@@ -32829,7 +32831,7 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
   for (k = 0; k < l.nstep; k++)
     if (!l.step[k].fused && !vram__low_write(&l, l.step + k))
       return err->code;
-  if (!vram__low_line(&l, VRAM_LINE_END, "end", ""))
+  if (!vram__low_line(&l, VRAM_LINE_END, "", ""))
     return err->code;
   return VRAM_OK;
 }

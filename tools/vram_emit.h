@@ -170,23 +170,42 @@ static int emit_is_value(const vram_net_line *l) { /* a line of its own in the l
   return l->kind != VRAM_LINE_KEEP && l->kind != VRAM_LINE_FROM && l->kind != VRAM_LINE_END;
 }
 
+/* The name of a buffer in the #defines: of the line that makes it. */
+static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
+  uint32_t i;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    if (l->buffer != buffer && l->scratch_buffer != buffer)
+      continue;
+    emit_upper(l->y, to);
+    if (l->buffer != buffer)
+      strcat(to, "_SCRATCH");
+    return to;
+  }
+  *to = 0;
+  return to;
+}
+
 /* The constants that every line has. */
 #define EMIT_FIGURES(X)                                                                            \
-  X(height) X(width) X(channels) X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes)     \
-  X(scratch_bytes) X(state_bytes) X(live_bytes) X(total_params) X(total_macs)                      \
-  X(total_weight_bytes) X(total_flash_bytes) X(total_state_bytes) X(peak_live_bytes)               \
-  X(pingpong_bytes)
+  X(height)                                                                                        \
+  X(width) X(channels) X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes)               \
+      X(scratch_bytes) X(state_bytes) X(live_bytes) X(total_params) X(total_macs)                  \
+          X(total_weight_bytes) X(total_flash_bytes) X(total_state_bytes) X(peak_live_bytes)       \
+              X(pingpong_bytes)
 
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   uint32_t i, k;
+  char name[128], other[128];
   fprintf(f, "\n/* What the lines declare is what vram counted. */\n#define %s_IS(y", upper);
 #define X(what) fprintf(f, ", %s", #what "_");
   EMIT_FIGURES(X)
 #undef X
   fprintf(f, ")");
 #define X(what)                                                                                    \
-  fprintf(f, " \\\n  VRAM_STATIC_ASSERT(VRAM_NET_GET(%s, y, " #what ") == " #what                  \
-             "_##ULL, %s_##y##_" #what ")%s",                                                      \
+  fprintf(f,                                                                                       \
+          " \\\n  VRAM_STATIC_ASSERT(VRAM_NET_GET(%s, y, " #what ") == " #what                     \
+          "_##ULL, %s_##y##_" #what ")%s",                                                         \
           net->name, net->name, strcmp(#what, "pingpong_bytes") ? ";" : "\n");
   EMIT_FIGURES(X)
 #undef X
@@ -210,37 +229,39 @@ static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   SUM("LIVE_BYTES", live_bytes);
   SUM("PINGPONG_BYTES", pingpong_bytes);
 #undef SUM
-  fprintf(f,
-          "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
-          "VRAM_STATIC_ASSERT(%s_ARENA_BYTES >= VRAM_NET_LIVE_BYTES(%s), %s_arena_is_large_enough);\n"
-          "#define %s_INSIDE(b) \\\n"
-          "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE <= %s_ARENA_BYTES, "
-          "%s_##b##_is_inside)\n"
-          "#define %s_APART(a, b) \\\n"
-          "  VRAM_STATIC_ASSERT(%s_##a##_OFFSET + %s_##a##_STORAGE <= %s_##b##_OFFSET || \\\n"
-          "                     %s_##b##_OFFSET + %s_##b##_STORAGE <= %s_##a##_OFFSET, \\\n"
-          "                     %s_##a##_and_##b##_are_apart)\n",
-          upper, net->name, net->name, upper, upper, upper, upper, net->name, upper, upper, upper,
-          upper, upper, upper, upper, net->name);
+  fprintf(
+      f,
+      "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
+      "VRAM_STATIC_ASSERT(%s_ARENA_BYTES >= VRAM_NET_LIVE_BYTES(%s), %s_arena_is_large_enough);\n"
+      "#define %s_INSIDE(b) \\\n"
+      "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_ARENA_BYTES, "
+      "%s_##b##_is_inside)\n"
+      "#define %s_APART(a, b) \\\n"
+      "  VRAM_STATIC_ASSERT(%s_##a##_OFFSET + %s_##a##_STORAGE_BYTES <= %s_##b##_OFFSET || \\\n"
+      "                     %s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_##a##_OFFSET, \\\n"
+      "                     %s_##a##_and_##b##_are_apart)\n",
+      upper, net->name, net->name, upper, upper, upper, upper, net->name, upper, upper, upper,
+      upper, upper, upper, upper, net->name);
   for (i = 0; i < net->nbuffer; i++) {
     const vram_buffer *b = net->buffer + i;
     if (!b->bytes)
       continue;
-    fprintf(f, "%s_INSIDE(B%" PRIu32 ");\n", upper, i);
+    fprintf(f, "%s_INSIDE(%s);\n", upper, emit_buffer(net, i, name));
     for (k = 0; k < i; k++)
       if (net->buffer[k].bytes && net->buffer[k].begin < b->end && b->begin < net->buffer[k].end)
-        fprintf(f, "%s_APART(B%" PRIu32 ", B%" PRIu32 ");\n", upper, k, i);
+        fprintf(f, "%s_APART(%s, %s);\n", upper, emit_buffer(net, k, other), name);
   }
   fprintf(f, "#undef %s_INSIDE\n#undef %s_APART\n", upper, upper);
 }
 
 static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
   uint32_t i;
-  char name[128];
+  char name[128], maker[128];
 #define NUMBER(what, v) fprintf(f, "#define %s_" what " %" PRIu64 "ULL\n", upper, v)
-  fprintf(f, "/* Of the whole network, in bytes: WEIGHT: the sum of the arrays, FLASH: each rounded\n"
-             "   up; STATE: stays between calls; LIVE: below that no arena can be; ARENA: with the\n"
-             "   offsets below; SRAM: ARENA and STATE; PINGPONG: two buffers in turns instead. */\n");
+  fprintf(f,
+          "/* Of the whole network, in bytes: WEIGHT: the sum of the arrays, FLASH: each rounded\n"
+          "   up; STATE: stays between calls; LIVE: below that no arena can be; ARENA: with the\n"
+          "   offsets below; SRAM: ARENA and STATE; PINGPONG: two buffers in turns instead. */\n");
   NUMBER("PARAMS", net->params);
   NUMBER("MACS", net->macs);
   NUMBER("WEIGHT_BYTES", net->weight_bytes);
@@ -251,21 +272,23 @@ static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
   NUMBER("ARENA_ALIGN", net->align);
   NUMBER("SRAM_BYTES", net->arena.height_bytes + net->state_bytes);
   NUMBER("PINGPONG_BYTES", net->pingpong_bytes);
-  fprintf(f, "\n/* Buffers of the arena: offset, bytes rounded up to the alignment. */\n");
-  for (i = 0; i < net->nbuffer; i++)
-    fprintf(f, "#define %s_B%" PRIu32 "_OFFSET %" PRIu64 "ULL\n#define %s_B%" PRIu32
-               "_STORAGE %" PRIu64 "ULL\n",
-            upper, i, net->buffer[i].offset, upper, i, net->buffer[i].bytes);
-  fprintf(f, "\n/* Layers: the buffer of the value and its bytes, weights, what else is not 0. */\n");
+  fprintf(f, "\n/* Layers: where the value is in the arena, its bytes and those rounded up to the\n"
+             "   alignment; weights, what else is not 0. */\n");
   for (i = 0; i + 1 < net->nline; i++) {
     const vram_net_line *l = net->line + i;
     if (!emit_is_value(l))
       continue;
     emit_upper(l->y, name);
-    fprintf(f, "#define %s_%s_OFFSET %s_B%" PRIu32 "_OFFSET\n", upper, name, upper, l->buffer);
+    if (!strcmp(name, emit_buffer(net, l->buffer, maker)))
+      fprintf(f,
+              "#define %s_%s_OFFSET %" PRIu64 "ULL\n#define %s_%s_STORAGE_BYTES %" PRIu64 "ULL\n",
+              upper, name, l->offset, upper, name, net->buffer[l->buffer].bytes);
+    else
+      fprintf(f, "#define %s_%s_OFFSET %s_%s_OFFSET\n", upper, name, upper, maker);
+#define NUMBER_OF(what, v) fprintf(f, "#define %s_%s_" what " %" PRIu64 "ULL\n", upper, name, v)
 #define LAYER(what, v)                                                                             \
   if (v)                                                                                           \
-  fprintf(f, "#define %s_%s_" what " %" PRIu64 "ULL\n", upper, name, v)
+  NUMBER_OF(what, v)
     LAYER("BYTES", l->out_bytes);
     LAYER("WEIGHT_BYTES", l->weight_bytes);
     LAYER("FLASH_BYTES", l->flash_bytes);
@@ -273,11 +296,12 @@ static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
     LAYER("MACS", l->macs);
     LAYER("STATE_BYTES", l->state_bytes);
     if (l->scratch_buffer != VRAM_NO_BUFFER) {
-      fprintf(f, "#define %s_%s_SCRATCH_OFFSET %s_B%" PRIu32 "_OFFSET\n", upper, name, upper,
-              l->scratch_buffer);
       LAYER("SCRATCH_BYTES", l->scratch_bytes);
+      LAYER("SCRATCH_STORAGE_BYTES", net->buffer[l->scratch_buffer].bytes);
+      NUMBER_OF("SCRATCH_OFFSET", l->scratch_offset);
     }
 #undef LAYER
+#undef NUMBER_OF
 #undef NUMBER
   }
 }
@@ -288,22 +312,24 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
   emit_upper(net->name, upper);
   for (i = 0; i < net->nline; i++)
     custom += net->line[i].kind == VRAM_LINE_CUSTOM;
-  fprintf(f,
-          "/* %s: made by vram emit %s, format %s, kernels %s%s%s, batch %" PRId64 ".\n"
-          "   %" PRIu64 " parameters, %" PRIu64 " multiply-accumulates; flash %" PRIu64
-          ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n"
-          "   The arena is %s%" PRIu64 " bytes live at one time, at line %s.\n"
-          "   Include vram.h before this; VRAM_MACROS_ONLY is enough. With VRAM_NET_AGAIN the lines\n"
-          "   come again, for a table (vram.h: VRAM_NET_LINE).\n",
-          net->name, VRAM_VERSION, vram_format_name(e->o.format), vram_kernels_name(e->o.kernels),
-          e->o.no_fold ? ", --no-fold" : "", e->o.no_fuse ? ", --no-fuse" : "", net->line[0].arg[0],
-          net->params, net->macs, net->flash_bytes, net->arena.height_bytes, net->state_bytes,
-          net->arena.height_bytes == net->peak_live_bytes ? "as small as can be: "
-                                                          : "larger than the bound of ",
-          net->peak_live_bytes, net->line[net->peak_line].y);
+  fprintf(
+      f,
+      "/* %s: made by vram emit %s, format %s, kernels %s%s%s, batch %" PRId64 ".\n"
+      "   %" PRIu64 " parameters, %" PRIu64 " multiply-accumulates; flash %" PRIu64
+      ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n"
+      "   The arena is %s%" PRIu64 " bytes live at one time, at line %s.\n"
+      "   Include vram.h before this; VRAM_MACROS_ONLY is enough. With VRAM_NET_AGAIN the lines\n"
+      "   come again, for a table (vram.h: VRAM_NET_LINE).\n",
+      net->name, VRAM_VERSION, vram_format_name(e->o.format), vram_kernels_name(e->o.kernels),
+      e->o.no_fold ? ", --no-fold" : "", e->o.no_fuse ? ", --no-fuse" : "", net->line[0].arg[0],
+      net->params, net->macs, net->flash_bytes, net->arena.height_bytes, net->state_bytes,
+      net->arena.height_bytes == net->peak_live_bytes ? "as small as can be: "
+                                                      : "larger than the bound of ",
+      net->peak_live_bytes, net->line[net->peak_line].y);
   if (custom)
-    fprintf(f, "   CUSTOM: what no line has, with what it reads, stores and computes; it reads its\n"
-               "   inputs in any order.\n");
+    fprintf(f,
+            "   CUSTOM: what no line has, with what it reads, stores and computes; it reads its\n"
+            "   inputs in any order.\n");
   fprintf(f, "*/\n#if !defined(%s_NET_H) || defined(VRAM_NET_AGAIN)\n", upper);
   for (i = 0; i < net->nline; i++) {
     const vram_net_line *l = net->line + i;
@@ -319,7 +345,8 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
   emit_numbers(f, net, upper);
   emit_asserts(f, net, upper);
   if (e->has_flash || e->has_sram) {
-    fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS_ARENA(%s, %s_ARENA_BYTES, ", net->name, upper);
+    fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS_ARENA(%s, %s_ARENA_BYTES, ", net->name,
+            upper);
     if (e->has_flash)
       fprintf(f, "%" PRIu64 "ULL, ", e->flash);
     else
