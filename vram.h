@@ -30571,17 +30571,17 @@ typedef struct vram__layout {
 
 typedef struct vram__low_value { /* of the graph */
   uint8_t kind, need, noise;
-  uint32_t at; /* tensor; of a constant: the value that holds the next two */
+  uint32_t at;               /* tensor; of a constant: the value that holds the next two */
   uint64_t params, elements; /* of a constant: not counted yet, not stored yet */
   vram__layout lay;
 } vram__low_value;
 
 typedef struct vram__low_tensor {
-  int64_t h, w, c;    /* as the line that makes it has them */
+  int64_t h, w, c;     /* as the line that makes it has them */
   uint32_t step, uses; /* the step that makes it, steps that read it */
-  uint32_t instead;   /* the tensor that overwrote it; itself: none */
-  uint32_t kept;      /* the KEEP line that holds it, 0: none */
-  uint32_t line;      /* that made it */
+  uint32_t instead;    /* the tensor that overwrote it; itself: none */
+  uint32_t kept;       /* the KEEP line that holds it, 0: none */
+  uint32_t line;       /* that made it */
   uint8_t output, fixed;
 } vram__low_tensor;
 
@@ -30745,7 +30745,7 @@ static int vram__layout_view(vram__layout *y, const vram_dims *d) {
 
 /* The layout of a tensor of these axes: memory has them in this order. */
 static void vram__layout_make(vram__layout *y, const vram_dims *d, const uint32_t *order,
-                           uint32_t batch_axis, int has_batch) {
+                              uint32_t batch_axis, int has_batch) {
   uint32_t i;
   vram__zero(y, sizeof *y);
   for (i = 0; i < d->ndim; i++)
@@ -30793,7 +30793,8 @@ static int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size) {
 }
 
 /* Where memory is cut into h, w and c: 1, *i and *k are the first atoms of w and of c. */
-static int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i, uint32_t *k) {
+static int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
+                             uint32_t *k) {
   for (*i = y->batch; *i < y->n && h > 1 && h % y->size[*i] == 0; ++*i)
     h /= y->size[*i];
   for (*k = *i; *k < y->n && w > 1 && w % y->size[*k] == 0; ++*k)
@@ -30897,11 +30898,11 @@ static int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
   return 1;
 }
 
-/* Memory of x: the batch, the atoms of these axes one axis after the other. `any`: those of the last
-   one in whatever order they are. h, w, c: the shape of a copy. */
+/* Memory of x: the batch, the atoms of these axes one axis after the other. `any`: those of the
+   last one in whatever order they are. h, w, c: the shape of a copy. */
 static int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                int64_t w, int64_t c) {
+                                const uint32_t *axes, uint32_t naxes, int any, int64_t h, int64_t w,
+                                int64_t c) {
   uint8_t order[VRAM__LOW_ATOMS];
   uint32_t m = 0, a, p, i;
   if (x->lay.batch)
@@ -31095,16 +31096,16 @@ static int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, uint
 /* One input, one output of the same shape; in place where that is possible. */
 static int vram__low_pointwise(vram__low *l, const vram_node *n, vram__low_value *x,
                                vram_line_kind kind) {
-  vram__low_step *s = vram__low_step_new(l, n, kind, l->tensor[x->at].h, l->tensor[x->at].w,
-                                         l->tensor[x->at].c);
+  vram__low_step *s =
+      vram__low_step_new(l, n, kind, l->tensor[x->at].h, l->tensor[x->at].w, l->tensor[x->at].c);
   return s && vram__low_read(l, s, x->at, 0, 0, 0) && vram__low_gives(l, s, n->out, &x->lay);
 }
 
 static int vram__low_norm(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const uint64_t c = n->op == VRAM_OP_batch_norm || n->op == VRAM_OP_group_norm ||
-                             n->op == VRAM_OP_instance_norm
-                         ? (uint64_t)n->in[0]->d->v[1]
-                         : 0;
+  const uint64_t c =
+      n->op == VRAM_OP_batch_norm || n->op == VRAM_OP_group_norm || n->op == VRAM_OP_instance_norm
+          ? (uint64_t)n->in[0]->d->v[1]
+          : 0;
   uint64_t elements = 0, count;
   uint32_t i, axes = 2, bn = n->op == VRAM_OP_batch_norm, own = 0;
   int mine = vram__low_claim(l, n);
@@ -31128,7 +31129,7 @@ static int vram__low_norm(vram__low *l, const vram_node *n, vram__low_value *x) 
     return vram__low_any(l, n, mine ? elements : 0, mine ? vram__low_bias_bytes(l, elements) : 0, 0,
                          0);
   s = vram__low_step_new(l, n,
-                         bn                           ? VRAM_LINE_BATCH_NORM
+                         bn                            ? VRAM_LINE_BATCH_NORM
                          : n->op == VRAM_OP_layer_norm ? VRAM_LINE_LAYER_NORM
                                                        : VRAM_LINE_RMS_NORM,
                          h, w, z);
@@ -31154,8 +31155,7 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
           more[3] = {0, 0, 0}, h, w, z;
   int bias = n->nin > 2 || (n->nin == 1 && VRAM__INT(n, bias, 1)), mine, full, depthwise;
   const int same = VRAM__INT(n, padding, 0) == VRAM__SAME;
-  const uint64_t elements =
-      (uint64_t)(transposed ? c * (oc / groups) : oc * (c / groups));
+  const uint64_t elements = (uint64_t)(transposed ? c * (oc / groups) : oc * (c / groups));
   uint64_t weights;
   uint32_t axes[3], i, batch = lead == 2;
   vram__low_step *s;
@@ -31238,11 +31238,11 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
     return vram__low_gives(l, s, n->out, &out);
   }
   s = vram__low_step_new(l, n,
-                         transposed                  ? VRAM_LINE_CONV_TRANSPOSE2D
-                         : depthwise && full         ? VRAM_LINE_DEPTHWISE_CONV2D_FULL
-                         : depthwise                 ? VRAM_LINE_DEPTHWISE_CONV2D
-                         : full || groups != 1       ? VRAM_LINE_CONV2D_FULL
-                                                     : VRAM_LINE_CONV2D,
+                         transposed            ? VRAM_LINE_CONV_TRANSPOSE2D
+                         : depthwise && full   ? VRAM_LINE_DEPTHWISE_CONV2D_FULL
+                         : depthwise           ? VRAM_LINE_DEPTHWISE_CONV2D
+                         : full || groups != 1 ? VRAM_LINE_CONV2D_FULL
+                                               : VRAM_LINE_CONV2D,
                          y->v[lead], z, oc);
   if (!s || !vram__low_read(l, s, x->at, h, w, c))
     return 0;
@@ -31257,7 +31257,7 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
   if (transposed)
     s->line.arg[i++] = more[0], s->line.arg[i++] = more[1];
   s->line.arg[i] = bias;
-  s->line.padding = same ? VRAM_PADDING_SAME
+  s->line.padding = same               ? VRAM_PADDING_SAME
                     : pad[0] || pad[1] ? VRAM_PADDING_PAD
                                        : VRAM_PADDING_VALID;
   s->line.pad_h = pad[0], s->line.pad_w = pad[1];
@@ -31354,8 +31354,7 @@ static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, 
   if (adaptive && out[0] == 1 && out[1] == 1) {
     s = vram__low_step_new(l, n, max ? VRAM_LINE_GLOBAL_MAX_POOL2D : VRAM_LINE_GLOBAL_AVG_POOL2D, 1,
                            1, c);
-    return s && vram__low_read(l, s, x->at, in[0], in[1], c) &&
-           vram__low_gives(l, s, n->out, &lay);
+    return s && vram__low_read(l, s, x->at, in[0], in[1], c) && vram__low_gives(l, s, n->out, &lay);
   }
   if (adaptive) {
     for (i = 0; i < 2; i++)
@@ -31410,10 +31409,9 @@ static int vram__low_reduce(vram__low *l, const vram_node *n, vram__low_value *x
       vram__layout_of(&x->lay, axes) > 1 && vram__layout_of(&x->lay, kept) > 1 && n->nout == 1) {
     if (!vram__low_last(l, n, x, kept, 0, &h, &w, &c))
       return 0;
-    s = vram__low_step_new(l, n,
-                           n->op == VRAM_OP_mean ? VRAM_LINE_GLOBAL_AVG_POOL2D
-                                                 : VRAM_LINE_GLOBAL_MAX_POOL2D,
-                           1, 1, c);
+    s = vram__low_step_new(
+        l, n, n->op == VRAM_OP_mean ? VRAM_LINE_GLOBAL_AVG_POOL2D : VRAM_LINE_GLOBAL_MAX_POOL2D, 1,
+        1, c);
     if (!s || !vram__low_read(l, s, x->at, h, w, c))
       return 0;
   } else {
@@ -31489,8 +31487,8 @@ static int vram__low_binary(vram__low *l, const vram_node *n, vram_line_kind kin
   int64_t size[3] = {1, 1, 1}, other[3] = {1, 1, 1};
   int there[3] = {0, 0, 0}, fits;
   vram__low_step *s;
-  if (n->in[0]->d->numel != d->numel || (n->in[1]->d->numel == d->numel &&
-                                         n->in[0]->d->ndim < n->in[1]->d->ndim)) {
+  if (n->in[0]->d->numel != d->numel ||
+      (n->in[1]->d->numel == d->numel && n->in[0]->d->ndim < n->in[1]->d->ndim)) {
     vram__low_value *t = x;
     x = y, y = t;
     swapped = 1;
@@ -31599,8 +31597,7 @@ static int vram__low_cat(vram__low *l, const vram_node *n) {
       if (v->lay.axis[k] == a)
         join = k + 1 == v->lay.n;
       else
-        join = k < x->lay.n && v->lay.axis[k] == x->lay.axis[k] &&
-               v->lay.size[k] == x->lay.size[k];
+        join = k < x->lay.n && v->lay.axis[k] == x->lay.axis[k] && v->lay.size[k] == x->lay.size[k];
     }
     join = join && v->lay.n + (x->lay.n && x->lay.axis[x->lay.n - 1] == a) ==
                        x->lay.n + (v->lay.n && v->lay.axis[v->lay.n - 1] == a);
@@ -31880,7 +31877,9 @@ static int vram__low_rnn(vram__low *l, const vram_node *n, vram__low_value *x) {
   const vram_dims *d = n->in[0]->d;
   const int cell = n->op >= VRAM_OP_lstm_cell, batched = d->ndim == (cell ? 2 : 3);
   const uint32_t last = d->ndim - 1u,
-                 time = cell ? last : batched && VRAM__INT(n, batch_first, 0) ? 1 : 0,
+                 time = cell                                      ? last
+                        : batched && VRAM__INT(n, batch_first, 0) ? 1
+                                                                  : 0,
                  batch_axis = cell || time ? 0 : 1;
   const int64_t hidden = VRAM__INT(n, hidden_size, 1), layers = VRAM__INT(n, num_layers, 1),
                 steps = cell ? 1 : d->v[time];
@@ -31895,10 +31894,12 @@ static int vram__low_rnn(vram__low *l, const vram_node *n, vram__low_value *x) {
   if (VRAM__INT(n, proj_size, 0))
     return vram__low_not(l, n, "proj_size: no line has projections");
   if (n->nout > 1 && (cell || n->nout > 2) && l->value[n->out[lstm && !cell ? 2 : 1].index].need)
-    return vram__low_not(l, n, "its cell state is used (possible: the output, or the hidden state)");
+    return vram__low_not(l, n,
+                         "its cell state is used (possible: the output, or the hidden state)");
   for (i = 1; i < n->nin; i++)
     if (!vram__low_constant(l, n->in[i]))
-      return vram__low_not(l, n, "its first state is computed (possible: the state stays by itself)");
+      return vram__low_not(l, n,
+                           "its first state is computed (possible: the state stays by itself)");
   if (hn && (layers > 1 || both))
     return vram__low_not(l, n, "its hidden state is used (possible: of one layer and direction)");
   if (batched && d->v[batch_axis] != l->n)
@@ -31983,8 +31984,7 @@ static int vram__low_mha(vram__low *l, const vram_node *n) {
     if (n->param[i])
       params += n->param[i]->d->numel;
   axes[0] = time, axes[1] = q->ndim - 1u;
-  if (x->kind == VRAM__LOW_TENSOR &&
-      !vram__low_axes_order(l, n, x, axes, 2, 0, steps, 1, e))
+  if (x->kind == VRAM__LOW_TENSOR && !vram__low_axes_order(l, n, x, axes, 2, 0, steps, 1, e))
     return 0;
   if (!vram__low_claim(l, n))
     return vram__low_not(l, n, "its weights are another node's: no line shares them");
@@ -32003,9 +32003,9 @@ static int vram__low_mha(vram__low *l, const vram_node *n) {
       bytes += n->param[i]->d->ndim > 1 ? vram__low_weight_bytes(l, n->param[i]->d->numel)
                                         : vram__low_bias_bytes(l, n->param[i]->d->numel);
   bytes += vram__low_scale_bytes(l, 4, 0);
-  return vram__low_any(
-      l, n, params, bytes, vram_node_flops(n) / 2,
-      vram__low_bytes(l, (uint64_t)(l->n * e * (2 * steps + 2 * keys) + l->n * heads * steps * keys)));
+  return vram__low_any(l, n, params, bytes, vram_node_flops(n) / 2,
+                       vram__low_bytes(l, (uint64_t)(l->n * e * (2 * steps + 2 * keys) +
+                                                     l->n * heads * steps * keys)));
 }
 
 static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value *x) {
@@ -32014,8 +32014,8 @@ static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value
   const int64_t rows = n->in[0]->d->ndim ? (int64_t)n->in[0]->d->numel / l->n : 1;
   vram__layout y = x->lay;
   vram__low_step *s;
-  const int mine = n->nin > 1 ? vram__low_take(l, n->in[1], n->in[1]->d->numel)
-                              : vram__low_claim(l, n);
+  const int mine =
+      n->nin > 1 ? vram__low_take(l, n->in[1], n->in[1]->d->numel) : vram__low_claim(l, n);
   if (!mine)
     return vram__low_not(l, n, "its weights are another node's: no line shares them");
   if (width > 1) {
@@ -32029,8 +32029,7 @@ static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value
   s = vram__low_step_new(l, n, VRAM_LINE_EMBEDDING, rows, 1, width);
   if (!s || !vram__low_read(l, s, x->at, rows, 1, 1))
     return 0;
-  s->line.arg[0] =
-      n->nin > 1 ? n->in[1]->d->v[0] : VRAM__INT(n, num_embeddings, 1);
+  s->line.arg[0] = n->nin > 1 ? n->in[1]->d->v[0] : VRAM__INT(n, num_embeddings, 1);
   s->line.arg[1] = width;
   return vram__low_gives(l, s, n->out, &y);
 }
@@ -32046,7 +32045,8 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
     if (n->param[i] && n->param[i]->kind != VRAM__BUFFER)
       params += n->param[i]->d->numel;
   for (i = 0; i < n->nin; i++)
-    noise |= vram__low_constant(l, n->in[i])->noise;
+    if (vram__low_constant(l, n->in[i]))
+      noise |= vram__low_constant(l, n->in[i])->noise;
   if (n->nin == 1 && n->nout == 1 &&
       ((n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_expand) || n->op == VRAM_OP_detach ||
        (n->op >= VRAM_OP_contiguous && n->op <= VRAM_OP_to))) {
@@ -32057,8 +32057,10 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   }
   for (i = 0; i < n->nin; i++) {
     vram__low_value *k = vram__low_constant(l, n->in[i]);
-    params += k->params;
-    k->params = 0;
+    if (k) {
+      params += k->params;
+      k->params = 0;
+    }
   }
   for (i = 0; i < n->nout; i++) {
     vram__low_value *y = l->value + n->out[i].index;
@@ -32083,7 +32085,7 @@ static int vram__low_node(vram__low *l, const vram_node *n) {
     else if (v->kind == VRAM__LOW_NONE)
       return vram__low_not(l, n, "an input that no line has");
   }
-  if (!tensors)
+  if (!tensors || (n->op >= VRAM_OP_zeros && n->op <= VRAM_OP_randn)) /* made like its input */
     return vram__low_fold(l, n);
   if (vram__kind_rank(n->in[first]->dtype) != 2 && n->op != VRAM_OP_embedding &&
       n->op != VRAM_OP_to && !(n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_unsqueeze) &&
@@ -32127,9 +32129,9 @@ static int vram__low_node(vram__low *l, const vram_node *n) {
     keys = (uint64_t)n->in[1]->d->v[n->in[1]->d->ndim - 2u];
     return vram__low_any(
         l, n, 0, 0, vram_node_flops(n) / 2,
-        vram__low_bytes(l, vram__mul(n->in[0]->d->numel /
-                                         (uint64_t)n->in[0]->d->v[n->in[0]->d->ndim - 1u],
-                                     keys)));
+        vram__low_bytes(
+            l, vram__mul(n->in[0]->d->numel / (uint64_t)n->in[0]->d->v[n->in[0]->d->ndim - 1u],
+                         keys)));
   case VRAM_OP_multi_head_attention:
     return vram__low_mha(l, n);
   case VRAM_OP_lstm:
@@ -32307,8 +32309,8 @@ static void vram__low_need(vram__low *l) {
       loss |= l->value[n->in[i]->index].need & LOSS;
     for (i = 0; i < n->nout; i++)
       l->value[n->out[i].index].need =
-          (uint8_t)(loss | ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT
-                                                                                      : 0));
+          (uint8_t)(loss |
+                    ((n->out[i].flags & VRAM__OUTPUT) || &n->out[i] == g->root ? NEED | KEPT : 0));
   }
   for (n = g->last; n; n = n->prev) {
     uint8_t need = 0;
@@ -32375,7 +32377,8 @@ static int vram__low_input(vram__low *l) {
   n = vram__low_reader(l, v);
   d = v->d;
   if (!d->ndim || !d->numel || !n)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED, "the input has no axes, no elements or no reader");
+    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
+                          "the input has no axes, no elements or no reader");
   last = d->ndim - 1u;
   has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
@@ -32387,9 +32390,10 @@ static int vram__low_input(vram__low *l) {
       order[i] = i + 1;
     order[last] = 0;
   } else if (d->ndim == 4 ||
-             (d->ndim == 3 && (n->op <= VRAM_OP_conv_transpose3d || n->op == VRAM_OP_batch_norm ||
-                               n->op == VRAM_OP_interpolate ||
-                               (n->op >= VRAM_OP_max_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d)))) {
+             (d->ndim == 3 &&
+              (n->op <= VRAM_OP_conv_transpose3d || n->op == VRAM_OP_batch_norm ||
+               n->op == VRAM_OP_interpolate ||
+               (n->op >= VRAM_OP_max_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d)))) {
     for (i = 1; i < last; i++)
       order[i] = i + 1;
     order[last] = 1;
@@ -32412,7 +32416,8 @@ static int vram__low_input(vram__low *l) {
                                  : VRAM_FORMAT_IDS32;
     h = (int64_t)d->numel / l->n, c = 1;
   } else if (vram__kind_rank(v->dtype) != 2)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED, "the input is neither floating point nor ids");
+    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
+                          "the input is neither floating point nor ids");
   else {
     c = d->v[order[last]];
     i = d->ndim > 1 && has_batch;
@@ -32474,7 +32479,8 @@ static void vram__low_fuse(vram__low *l) {
                (s->node->op == VRAM_OP_relu || s->node->op == VRAM_OP_relu6 ||
                 s->node->op == VRAM_OP_hardtanh || s->node->op == VRAM_OP_clamp) &&
                (vram__low_bias(p->line.kind) || p->line.kind == VRAM_LINE_ADD ||
-                p->line.kind == VRAM_LINE_BATCH_NORM || p->line.kind == VRAM_LINE_BATCH_NORM_FOLDED ||
+                p->line.kind == VRAM_LINE_BATCH_NORM ||
+                p->line.kind == VRAM_LINE_BATCH_NORM_FOLDED ||
                 p->line.kind == VRAM_LINE_MAX_POOL2D || p->line.kind == VRAM_LINE_AVG_POOL2D))
       s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
     else
@@ -32491,17 +32497,18 @@ static char vram__low_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 3
 /* A name for line i: letters, digits and _ of the node's name and the suffix, of no other line in
    whatever case. */
 static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char *suffix) {
-  static const char *const taken[] = {"weight", "flash", "state", "live",  "arena", "sram",
-                                      "pingpong", "scratch", "storage", "input", "net", "linux",
-                                      "unix",  "i386",  "mips",  "sparc", "vax", "near", "far",
-                                      "small", "huge", "min", "max", "sun", NULL};
+  static const char *const taken[] = {
+      "weight", "flash", "state", "live", "arena", "sram", "pingpong", "scratch", "storage",
+      "input",  "net",   "linux", "unix", "i386",  "mips", "sparc",    "vax",     "near",
+      "far",    "small", "huge",  "min",  "max",   "sun",  NULL};
   char *to = (char *)vram__bump(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
   uint32_t n = 0, k, hash, number = 1, end, last, skip = vram__len(from);
   if (!to)
     return vram__low_fail(l, NULL, VRAM_ERR_MEMORY, "the memory given is too small");
   for (skip = skip > VRAM__LOW_NAME ? skip - VRAM__LOW_NAME : 0; from[skip]; skip++) {
     const char c = from[skip];
-    const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), digit = c >= '0' && c <= '9';
+    const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'),
+              digit = c >= '0' && c <= '9';
     if (n && (letter || digit))
       to[n++] = c;
     else if (letter)
@@ -32636,7 +32643,8 @@ static int vram__low_write(vram__low *l, vram__low_step *s) {
   for (i = 0; i < s->count; i++)
     if (VRAM__STAYS(i))
       stay++, main = i;
-  if (s->how != VRAM__LOW_ONE && s->how != VRAM__LOW_MANY && stay > 1) { /* a line takes all but one */
+  if (s->how != VRAM__LOW_ONE && s->how != VRAM__LOW_MANY &&
+      stay > 1) { /* a line takes all but one */
     int64_t size[3] = {0, 0, 0};
     size[0] = l->tensor[s->out].h, size[1] = l->tensor[s->out].w, size[2] = l->tensor[s->out].c;
     for (i = 0; i < VRAM_NET_ARGS; i++)
@@ -32644,7 +32652,8 @@ static int vram__low_write(vram__low *l, vram__low_step *s) {
     s->line.kind = VRAM_LINE_CUSTOM;
     s->how = VRAM__LOW_MANY;
   }
-  if (s->how == VRAM__LOW_BOTH && !stay) /* the one as large as the result, so that it is in place */
+  if (s->how == VRAM__LOW_BOTH &&
+      !stay) /* the one as large as the result, so that it is in place */
     main = in[0].c == in[1].c && in[0].h == in[1].h && in[0].w == in[1].w &&
            in[1].tensor == l->current;
   else if (s->how == VRAM__LOW_JOIN && !stay)
@@ -32747,7 +32756,7 @@ static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem)
   const uint64_t value = (uint64_t)g->nvalue * sizeof(vram__low_value),
                  in = vram__low_inputs(g) * sizeof(vram__low_in);
   uint64_t at = 0;
-#define VRAM__LOW_PART(field, type, bytes)                                                             \
+#define VRAM__LOW_PART(field, type, bytes)                                                         \
   do {                                                                                             \
     if (l)                                                                                         \
       l->field = (type *)(void *)(mem + at);                                                       \

@@ -1701,8 +1701,7 @@ static int complete(int argc, char **argv) {
     const char *name, *help;
   } command[] = {{"estimate", help_estimate}, {"fit", help_fit},       {"plan", help_plan},
                  {"arena", help_arena},       {"replay", help_replay}, {"diff", help_diff},
-                 {"emit", help_emit},
-                 {"run", help_run},           {"watch", help_watch}};
+                 {"emit", help_emit},         {"run", help_run},       {"watch", help_watch}};
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
   option_help o;
   size_t i;

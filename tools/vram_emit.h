@@ -189,10 +189,11 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
 /* The constants that every line has. */
 #define EMIT_FIGURES(X)                                                                            \
   X(height)                                                                                        \
-  X(width) X(channels) X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes)               \
-      X(scratch_bytes) X(state_bytes) X(live_bytes) X(total_params) X(total_macs)                  \
-          X(total_weight_bytes) X(total_flash_bytes) X(total_state_bytes) X(peak_live_bytes)       \
-              X(pingpong_bytes)
+  X(width)                                                                                         \
+  X(channels)                                                                                      \
+  X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes) X(scratch_bytes) X(state_bytes)    \
+      X(live_bytes) X(total_params) X(total_macs) X(total_weight_bytes) X(total_flash_bytes)       \
+          X(total_state_bytes) X(peak_live_bytes) X(pingpong_bytes)
 
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   uint32_t i, k;
