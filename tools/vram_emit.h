@@ -1,17 +1,17 @@
 /* vram emit: a model as a C header of staged lines and numbers. Part of vram.c. */
 
 static const char help_emit[] =
-    "vram emit MODEL [options]     a C header: the network line by line, checked by the\n"
-    "                              compiler\n"
+    "vram emit MODEL [options]     a C header: the network, checked by the compiler\n"
     "\n"
     "The header holds the VRAM_NET_ lines of an inference (vram.h, >>ct), every size\n"
-    "as a #define, where each buffer lies in one arena, and static assertions that the\n"
-    "compiler counts the same. Include vram.h before it (VRAM_MACROS_ONLY is enough).\n"
+    "as a #define, where each buffer lies in one arena, and static assertions that\n"
+    "the compiler counts the same. Include vram.h before it (VRAM_MACROS_ONLY is\n"
+    "enough).\n"
     "\n"
     "network\n"
-    "  --name NAME           of the network, a C identifier (default: the model's name)\n"
-    "  --format F32|F16|I8|I8_PER_TENSOR|I8_PER_CHANNEL|I8W4|I16|I4\n"
-    "                        of activations and weights (default: F32)\n"
+    "  --name NAME           of the network (default: the model's name)\n"
+    "  --format f32|f16|i8|i8_per_tensor|i8_per_channel|i8w4|i16|i4\n"
+    "                        of activations and weights (default: f32)\n"
     "  --align N             of every buffer, a power of two (default: 16)\n"
     "  --kernels none|plain|dsp|mve\n"
     "                        with the scratch of CMSIS-NN's kernels (default: none)\n"
@@ -26,7 +26,8 @@ static const char help_emit[] =
     "output\n"
     "  -o FILE               the header (default: standard output)\n"
     "\n"
-    "Folded: a convolution or linear without bias gets one, which its parameters count.\n";
+    "A convolution or linear without bias that a batch norm is folded into gets one,\n"
+    "which its parameters count.\n";
 
 typedef struct emit_job {
   job j;
@@ -41,6 +42,7 @@ typedef struct emit_job {
 static int emit_option(emit_job *e, const char *a, char *v) {
   int64_t n;
   uint32_t i;
+  int choice;
   if (!strcmp(a, "--no-fold"))
     return e->o.no_fold = 1;
   if (!strcmp(a, "--no-fuse"))
@@ -60,24 +62,19 @@ static int emit_option(emit_job *e, const char *a, char *v) {
       return bad("not a name of a network", v, "letters, digits and single _, at most 40"), 0;
     snprintf(e->name, sizeof e->name, "%s", v);
   } else if (!strcmp(a, "--format")) {
-    for (i = 0; i < VRAM_FORMAT_IDS8 && strcmp(v, vram_format_name(i)); i++)
-      ;
-    if (i == VRAM_FORMAT_IDS8)
-      return bad("unknown format", v,
-                 "F32, F16, I8, I8_PER_TENSOR, I8_PER_CHANNEL, I8W4, I16 or I4"),
-             0;
-    e->o.format = (vram_net_format)i;
+    choice = net_choice("unknown format", v, vram_format_name, VRAM_FORMAT_IDS8);
+    if (choice < 0)
+      return 0;
+    e->o.format = (vram_net_format)choice;
   } else if (!strcmp(a, "--align")) {
     if (!parse_count(v, 1, 16384, &n) || (n & (n - 1)))
       return bad("not an alignment", v, "a power of two up to 16384"), 0;
     e->o.align = (uint64_t)n;
   } else if (!strcmp(a, "--kernels")) {
-    static const char *const name[] = {"none", "plain", "dsp", "mve"};
-    for (i = 0; i < 4 && strcmp(v, name[i]); i++)
-      ;
-    if (i == 4)
-      return bad("unknown kernels", v, "none, plain, dsp or mve"), 0;
-    e->o.kernels = (vram_net_kernels)i;
+    choice = net_choice("unknown kernels", v, vram_kernels_name, VRAM_KERNELS_COUNT);
+    if (choice < 0)
+      return 0;
+    e->o.kernels = (vram_net_kernels)choice;
   } else {
     uint64_t *to = a[2] == 'f' ? &e->flash : &e->sram;
     if (!parse_size(v, to) || !*to)
@@ -187,13 +184,13 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
 }
 
 /* The constants that every line has. */
-#define EMIT_FIGURES(X)                                                                            \
-  X(height)                                                                                        \
-  X(width)                                                                                         \
-  X(channels)                                                                                      \
-  X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes) X(scratch_bytes) X(state_bytes)    \
-      X(live_bytes) X(total_params) X(total_macs) X(total_weight_bytes) X(total_flash_bytes)       \
-          X(total_state_bytes) X(peak_live_bytes) X(pingpong_bytes)
+/* clang-format off */
+#define EMIT_FIGURES(X)                                                                          \
+  X(height) X(width) X(channels) X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes)   \
+  X(scratch_bytes) X(state_bytes) X(live_bytes) X(total_params) X(total_macs)                    \
+  X(total_weight_bytes) X(total_flash_bytes) X(total_state_bytes) X(peak_live_bytes)             \
+  X(pingpong_bytes)
+/* clang-format on */
 
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   uint32_t i, k;
