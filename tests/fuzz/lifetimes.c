@@ -34,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   a.o.greedy = (choice & 2) != 0;
   a.o.nbank = choice >> 2 & 3;
   a.o.capacity[0] = choice & 16 ? 1000 : 0;
+  a.o.order = (vram_arena_order)(choice >> 5 == 7 ? VRAM_ARENA_ORDER_tflm : choice >> 5);
   if (!read_lifetimes(&s, text, size, &lines)) {
     const uint64_t bytes = vram_arena_bytes(s.n, &a.o);
     void *scratch = malloc((size_t)bytes);
