@@ -43,13 +43,32 @@ for net in ad kws ic vww; do
     cell "$net, ${way#* }: arena" test "$(awk '$1 == "arena" { print $3 }' $work/rows)" = "$peak"
   done
 
-  # C. arenas: the least, proven; what TensorFlow Lite Micro takes (measured)
+  # C. the run time reads the same lines, or makes them of the text form
+  for from in $net.h; do
+    ./vram estimate --embedded tests/embedded/$from --csv >$work/csv 2>$work/err
+    awk -F, -v net=$net 'NR == FNR { split($0, f, " "); layer[f[3]]; next }
+      $1 in layer { print "layer", net, $1, $3, $4, $5, $6, $7, $8, $9, $10 }' $work/layers $work/csv >$work/found
+    same "$from: layers" $work/layers $work/found
+    ./vram estimate --embedded tests/embedded/$from --json >$work/json 2>>$work/err
+    sed 's/"lines":\[.*\],//' $work/json >$work/totals
+    {
+      printf 'net %s' $net
+      for what in params macs weight_bytes flash_bytes peak_live_bytes; do printf ' %s' "$(value $what $work/totals)"; done
+      echo
+    } >$work/found
+    same "$from: totals" $work/total $work/found
+    cell "$from: planned arena" test "$(value arena_bytes $work/totals) $(value arena_proven $work/totals)" = "$peak true"
+    cell "$from: ping-pong" test "$(value pingpong_bytes $work/totals)" = "$(awk '$1 == "arena" { print $4 }' $work/rows)"
+    cat $work/err
+  done
+
+  # D. arenas: the least, proven; what TensorFlow Lite Micro takes (measured)
   ./vram arena $golden/$net.csv --json >$work/json
   cell "$net: the lowest arena" test "$(value height_bytes $work/json) $(value optimal $work/json)" = "$peak true"
   ./vram arena $golden/$net.csv --order tflm --json >$work/json
   cell "$net: TensorFlow Lite Micro's arena" test "$(value height_bytes $work/json)" = "$tflm"
 
-  # D. Keras' parameters are those of the text form, with PyTorch's counter of batches
+  # E. Keras' parameters are those of the text form, with PyTorch's counter of batches
   ./vram estimate tests/embedded/$net.vram --infer --json >$work/json
   norms=$(grep -c '^batch_norm' tests/embedded/$net.vram)
   cell "$net: parameters of Keras" test $((($(value params_bytes $work/json) + $(value buffers_bytes $work/json) - 8 * norms) / 4)) = \
