@@ -215,6 +215,7 @@ vram estimate resnet5: resnet50
 vram fit --solve : batch segments
 vram fit --so: --solve
 vram plan --planner s: sequential sqrt stages
+vram arena --order t: tflm
 vram plan --mov: --moves
 vram diff lenet: lenet5
 vram diff --tol: --tolerance

@@ -58,6 +58,7 @@ for net in ad kws ic vww; do
     } >$work/found
     same "$from: totals" $work/total $work/found
     cell "$from: planned arena" test "$(value arena_bytes $work/totals) $(value arena_proven $work/totals)" = "$peak true"
+    cell "$from: TensorFlow Lite Micro's arena" test "$(value tflm_arena_bytes $work/totals)" = "$tflm"
     cell "$from: ping-pong" test "$(value pingpong_bytes $work/totals)" = "$(awk '$1 == "arena" { print $4 }' $work/rows)"
     cat $work/err
   done

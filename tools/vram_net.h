@@ -8,6 +8,7 @@ typedef struct net_job {
   vram_net_format format;
   vram_net_kernels kernels;
   uint64_t align, flash, sram;
+  uint64_t tflm_bytes; /* the arena in TensorFlow Lite Micro's order */
   int has_format, has_kernels, has_flash, has_sram;
 } net_job;
 
@@ -151,6 +152,7 @@ static int net_lines(net_job *n, const char *text, size_t len) {
 }
 
 static int net_plan(net_job *n) {
+  vram_arena_options tflm;
   uint64_t bytes;
   vram_error e;
   if (vram_net_count(&n->net, &e))
@@ -159,6 +161,11 @@ static int net_plan(net_job *n) {
   n->scratch = net_memory(bytes);
   if (!n->scratch)
     return out_of_memory();
+  memset(&tflm, 0, sizeof tflm);
+  tflm.order = VRAM_ARENA_ORDER_tflm;
+  if (vram_net_plan(&n->net, &tflm, n->scratch, bytes, &e))
+    return net_error(n, &e);
+  n->tflm_bytes = n->net.arena.height_bytes;
   if (vram_net_plan(&n->net, NULL, n->scratch, bytes, &e))
     return net_error(n, &e);
   return FITS;
@@ -232,6 +239,8 @@ static void net_text(const net_job *n) {
          net->peak_live_bytes, net_line_name(net->line + net->peak_line, name, sizeof name));
   printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", net->arena.height_bytes,
          net->arena.proven ? ", no plan is smaller" : "");
+  printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
+         "TFLM's arena", n->tflm_bytes);
   printf("%-16s %12" PRIu64 " bytes in two buffers and a third for kept values\n", "ping-pong",
          net->pingpong_bytes);
   printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM", net_sram(n));
@@ -300,10 +309,10 @@ static void net_json(const net_job *n) {
   printf("],\"params\":%" PRIu64 ",\"macs\":%" PRIu64 ",\"weight_bytes\":%" PRIu64
          ",\"flash_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64 ",\"peak_live_bytes\":%" PRIu64
          ",\"peak_line\":\"%s\",\"pingpong_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
-         ",\"arena_proven\":%s,\"sram_bytes\":%" PRIu64,
+         ",\"arena_proven\":%s,\"tflm_arena_bytes\":%" PRIu64 ",\"sram_bytes\":%" PRIu64,
          net->params, net->macs, net->weight_bytes, net->flash_bytes, net->state_bytes,
          net->peak_live_bytes, net->line[net->peak_line].y, net->pingpong_bytes,
-         net->arena.height_bytes, net->arena.proven ? "true" : "false", net_sram(n));
+         net->arena.height_bytes, net->arena.proven ? "true" : "false", n->tflm_bytes, net_sram(n));
   if (n->has_flash)
     printf(",\"flash_budget_bytes\":%" PRIu64, n->flash);
   if (n->has_sram)
