@@ -14,6 +14,7 @@ static void row(const char *net, const char *name, unsigned long h, unsigned lon
 }
 
 /* the lines once more: a row each */
+#define VRAM_NET_AGAIN
 #undef VRAM_NET_FIRST
 #undef VRAM_NET_LINE
 #undef VRAM_NET_LAST
