@@ -45,6 +45,7 @@ for b in m0 m4 rv32; do
   agree "$b: weights in the linker's map" "$weights" \
     "$(awk '$1 == "vram_weights" && NF >= 3 { print $3; exit }' "$dir/build/$b.map" | xargs printf '%d')"
   agree "$b: weights in the file" "$weights" "$(sed -n 's/^linked: \([0-9]*\) .*/\1/p' "$work/out")"
+  agree "$b: SRAM" $(($(value arena 1) + stack + 2 * 64 + 4)) "$(sed -n 's/^linked: .* \([0-9]*\) of SRAM$/\1/p' "$work/out")"
   [ $b = m0 ] && cp "$work/out" "$work/m0"
   # frames of the deepest calls: measured, not below three quarters of the bound, not above it
   if [ "$(value stack 2)" -le "$stack" ] && [ $(($(value stack 2) * 4)) -ge $((stack * 3)) ]; then ok; else
@@ -57,7 +58,7 @@ done
 
 # what kws.c says of itself; stack and code are those of one compiler
 if [ -f "$work/m0" ]; then
-  own() { sed 's/^\(stack, at most\) .*/\1/; s/[0-9]* of code/of code/'; }
+  own() { sed 's/^\(stack, at most\) .*/\1/; s/[0-9]* of code; .*/of code/'; }
   sed -n '/^   == m0/,/^$/s/^   //p' examples/embedded/kws.c | own >"$work/wanted"
   own <"$work/m0" >"$work/said"
   same "kws.c prints what its head says" "$work/wanted" "$work/said"

@@ -8,7 +8,7 @@
    scores -109 -128 -128 -128 -120   38 -127  -87 -111 -128 -123 -128
    digest 2821661873
    as predicted
-   linked: 8344 bytes of weights, 4536 of code and constants
+   linked: 8344 bytes of weights, 4536 of code; 12356 of SRAM
 
    and the same for m4, rv32 and the host: the network of kws.h, in int8 kernels as TFLite defines
    them, with all activations in one array. Its size, the offsets in it and the sizes of all weights
@@ -18,7 +18,8 @@
    what has another colour afterwards was written to. The arena's mark is the highest such byte + 1.
    Twice with different colours, so that no value passes for one. The stack's prediction, which the
    linker reserves, is the deepest chain of calls by gcc's frame sizes (stack.awk). The weights are
-   a section of their own, measured by the linker. */
+   a section of their own, measured by the linker. SRAM in all: arena, guards (128), stack, and the
+   digest (4) of all activations. */
 #include "kws.h"
 #include "board.h"
 
