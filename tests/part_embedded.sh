@@ -39,6 +39,12 @@ agree() { # agree NAME A B
 for b in m0 m4 rv32; do
   scores $b board $b || continue
   agree "$b: arena" "$(value arena 1)" "$(value arena 2)"
+  for what in flash arena; do # counted from the same lines at run time
+    ./vram estimate --embedded "$dir/kws.h" >"$work/log" 2>&1
+    name=$what
+    [ $what = flash ] && name=weights
+    agree "$b: $what by vram estimate" "$(awk -v what=$what '$1 == what { print $2 }' "$work/log")" "$(value $name 2)"
+  done
   agree "$b: guards" 0 "$(value guards 2)"
   weights=$(value weights 1) stack=$(value stack 1)
   agree "$b: weights" "$weights" "$(value weights 2)"
