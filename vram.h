@@ -908,15 +908,17 @@
   VRAM_STATIC_ASSERT(VRAM__NET_SHAPE_OK(q, N), q##_is_too_large);
 #define VRAM__NET_CHECK_OVER(p, q)                                                                 \
   VRAM_STATIC_ASSERT(!p##_held, q##_overwrites_a_value_that_is_kept);
-#define VRAM__NET_CHECK_WEIGHTS(p, q)                                                              \
+#define VRAM__NET_CHECK_WEIGHTS(p, q, bias)                                                        \
   VRAM_STATIC_ASSERT(p##_g > 0, q##_has_weights_but_its_input_is_indices);                         \
-  VRAM_STATIC_ASSERT(q##_bias == 0 || q##_bias == 1, q##_bias_is_neither_0_nor_1);
+  VRAM_STATIC_ASSERT(q##bias == 0 || q##bias == 1, q##_bias_is_neither_0_nor_1);
 #define VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(p##_w == 1, q##_needs_an_input_of_width_1);
 #define VRAM__NET_CHECK_ELEMS(p, q)                                                                \
   VRAM_STATIC_ASSERT(VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,       \
                      q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a, q##_input_and_##k##_differ_in_format);
+  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a && (p##_g > 0) == (k##_g > 0) &&       \
+                         (p##_j > 0) == (k##_j > 0),                                               \
+                     q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
 #define VRAM__NET_FORMAT(q, p) q##_a = p##_a, q##_g = p##_g, q##_i = p##_i, q##_j = p##_j
@@ -1144,7 +1146,7 @@
           VRAM__E(q##_tw, VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),     \
       VRAM__NET_CHECK_WINDOW(q)                                                                    \
           VRAM_STATIC_ASSERT(q##_divides, q##_groups_do_not_divide_the_channels);                  \
-      VRAM__NET_CHECK_WEIGHTS(p, q) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)         \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)  \
           VRAM__NET_CHECK_SHAPE(q, N),                                                             \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
@@ -1213,7 +1215,7 @@
                              VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                               \
                          q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);               \
       VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
-      VRAM__NET_CHECK_WEIGHTS(p, q) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)         \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)  \
           VRAM__NET_CHECK_SHAPE(q, N),                                                             \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
@@ -1233,7 +1235,7 @@
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "LINEAR",                                                                        \
       VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (out_features), q##_bias = (bias_)), \
-      VRAM__NET_CHECK_WEIGHTS(p, q) VRAM__NET_CHECK_MATRIX(q, VRAM_U(1) * p##_c + q##_bias)        \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM_U(1) * p##_c + q##_bias) \
           VRAM__NET_CHECK_SHAPE(q, N),                                                             \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(                                                           \
@@ -1258,9 +1260,9 @@
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_SCRATCH(q, p, N, VRAM__NET_SCRATCH_##scratch(N, q, p, kind)),      \
                 VRAM__NET_NEW(q, p, N)))
-/* y [n, 1, 1, c] */
+/* y [n, 1, 1, c]; TFLite's MEAN, which needs no scratch */
 #define VRAM_NET_GLOBAL_AVG_POOL2D(net, y, x)                                                      \
-  VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", AVG_POOL2D, 1, 1,         \
+  VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", NONE, 1, 1,               \
                0 + net##_##x##_c)
 #define VRAM_NET_GLOBAL_MAX_POOL2D(net, y, x)                                                      \
   VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "GLOBAL_MAX_POOL2D", NONE, 1, 1,               \
@@ -1453,7 +1455,7 @@
       VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(                                             \
           q##_biases >= 0 && q##_biases <= 2 && (q##_sequence == 0 || q##_sequence == 1),          \
           q##_has_biases_that_are_not_0_to_2_or_a_sequence_that_is_not_0_or_1);                    \
-      VRAM__NET_CHECK_WEIGHTS(p, q) VRAM__NET_CHECK_SHAPE(q, N)                                    \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_SHAPE(q, N)                             \
           VRAM__NET_CHECK_MATRIX(q, VRAM_U(gates) * (VRAM_U(2) + p##_c + q##_c)),                  \
       VRAM__ALL(                                                                                   \
           VRAM__NET_FORMAT(q, p),                                                                  \
@@ -1486,7 +1488,7 @@
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "ATTENTION",                                                                     \
       VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_heads = (num_heads), q##_groups = (num_kv_heads),       \
-                q##_dim = (head_dim), q##_context = (context), q##_bias = (bias_),                 \
+                q##_dim = (head_dim), q##_context = (context), q##_biases = (bias_), q##_bias = 0, \
                 q##_sized = VRAM__NET_SIZE_OK(q##_heads) && VRAM__NET_SIZE_OK(q##_groups) &&       \
                             VRAM__NET_SIZE_OK(q##_dim) && VRAM__NET_SIZE_OK(q##_context),          \
                 q##_divides = q##_sized && q##_heads % (q##_sized ? q##_groups : 1) == 0,          \
@@ -1496,7 +1498,7 @@
           VRAM_STATIC_ASSERT(q##_sized, q##_has_heads_or_a_context_that_are_not_1_to_32767);       \
       VRAM_STATIC_ASSERT(!q##_sized || q##_divides, q##_kv_heads_do_not_divide_the_heads);         \
       VRAM_STATIC_ASSERT(VRAM_U(0) + q##_context >= p##_h, q##_context_is_shorter_than_its_input); \
-      VRAM__NET_CHECK_WEIGHTS(p, q)                                                                \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _biases)                                                       \
           VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_nq) + VRAM__V(q##_nk)))               \
               VRAM_STATIC_ASSERT(                                                                  \
                   VRAM_U(1) * q##_heads * q##_context <=                                           \
@@ -1509,7 +1511,7 @@
           VRAM__NET_FORMAT(q, p), VRAM__E(q##_wq, VRAM__NET_BITS(VRAM__V(q##_nq) * p##_c, p##_g)), \
           VRAM__E(q##_wk, VRAM__NET_BITS(VRAM__V(q##_nk) * p##_c, p##_g)),                         \
           VRAM__E(q##_nb,                                                                          \
-                  q##_bias ? VRAM__V(q##_nq) + VRAM_U(2) * VRAM__V(q##_nk) + p##_c : VRAM_U(0)),   \
+                  q##_biases ? VRAM__V(q##_nq) + VRAM_U(2) * VRAM__V(q##_nk) + p##_c : VRAM_U(0)), \
           VRAM__NET_COUNT(                                                                         \
               q, p, N, VRAM_U(2) * p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nb),  \
               VRAM_U(2) * N##_n * p##_h *                                                          \
@@ -30264,7 +30266,7 @@ static int vram__net_formats(vram__netting *c) {
   if (!given)
     l->format = l->kind == VRAM_LINE_FROM ? c->kept[0]->format : c->x->format;
   for (i = 0; i < c->nkept && l->kind != VRAM_LINE_FROM; i++)
-    if (c->kept[i]->format != l->format) {
+    if (vram__net_kinds[c->kept[i]->format].activation != vram__net_kinds[l->format].activation) {
       vram__net_bad(c, VRAM_ERR_VALUE, "values of two formats: ");
       vram__chain_say(&c->e, vram_format_name(l->format));
       vram__chain_say(&c->e, " and ");
@@ -30300,7 +30302,7 @@ static int vram__net_memory(vram__netting *c) {
     vram__chain_say(&c->e, " (expected a line with an output of its own)");
     return 0;
   }
-  if ((l->kind == VRAM_LINE_KEEP && owner->holds) ||
+  if ((l->kind == VRAM_LINE_KEEP && owner->holds && !owner->output) ||
       (l->kind == VRAM_LINE_OUTPUT && (owner->holds || owner->output)))
     return vram__net_bad(c, VRAM_ERR_VALUE,
                          owner->holds ? "a value that is kept already"
