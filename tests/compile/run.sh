@@ -26,6 +26,8 @@ awk -f "$here/golden.awk" "$here/golden.txt" >"$work/golden.c" || exit 1
 awk -f "$here/nets.awk" "$here"/../golden/embedded/*.txt >"$work/nets.c" || exit 1
 cp "$work/nets.c" "$work/nets.cc"
 cp "$work/golden.c" "$work/golden.cc"
+awk -f "$here/cmsis.awk" "$here/../golden/cmsis.txt" >"$work/cmsis.c" || exit 1
+cp "$work/cmsis.c" "$work/cmsis.cc"
 cp "$here/dtype_test.c" "$work/dtype_test.cc"
 cp "$here/hostile.c" "$work/hostile.cc"
 cp "$here/staged.c" "$work/staged.cc"
@@ -62,6 +64,7 @@ for cc in gcc clang; do
     cell "$cc -std=$std declarations" $cc -std=$std $CFLAGS -I"$include" -fsyntax-only "$here/hostile.c"
   done
   for std in c99 $newest; do
+    cell "$cc -std=$std cmsis" $cc -std=$std $CFLAGS $ct -fsyntax-only "$work/cmsis.c"
     cell "$cc -std=$std golden build" $cc -std=$std $CFLAGS $ct -DGOLDEN_MAIN "$work/golden.c" -o "$work/golden"
     cell "$cc -std=$std golden run" "$work/golden"
     cell "$cc -std=$std dtype build" $cc -std=$std $CFLAGS -I"$include" "$here/dtype_test.c" -o "$work/dtype"
@@ -82,6 +85,7 @@ for cc in g++ clang++; do
     cell "$cc -std=$std hostile declarations" $cc -std=$std $CXXFLAGS $extra -I"$include" -fsyntax-only "$work/hostile.cc"
   done
   for std in c++11 c++20; do
+    cell "$cc -std=$std cmsis" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/cmsis.cc"
     cell "$cc -std=$std golden build" $cc -std=$std $CXXFLAGS $extra $ct -DGOLDEN_MAIN "$work/golden.cc" -o "$work/golden"
     cell "$cc -std=$std golden run" "$work/golden"
     cell "$cc -std=$std dtype build" $cc -std=$std -Wall -Wextra -Wpedantic -I"$include" "$work/dtype_test.cc" -o "$work/dtype"
@@ -90,6 +94,7 @@ for cc in g++ clang++; do
 done
 if command -v tcc >/dev/null; then
   cell "tcc golden" tcc -std=c99 $ct -c "$work/golden.c" -o "$work/t.o"
+  cell "tcc cmsis" tcc -std=c99 $ct -c "$work/cmsis.c" -o "$work/t.o"
 else
   skip tcc
 fi
@@ -131,6 +136,7 @@ if command -v clang >/dev/null; then
       cell "$target networks" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
       cell "$target networks c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -I"$here/../.." -c "$work/nets.cc" -o "$work/t.o"
       cell "$target 200 lines" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/lines.c" -o "$work/t.o"
+      cell "$target cmsis" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$work/cmsis.c" -o "$work/t.o"
       cell "$target golden c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/golden.cc" -o "$work/t.o"
       # clang 14 cannot generate code for functions of this size on avr
       [ $target = avr ] && only=-fsyntax-only || only=
@@ -143,10 +149,12 @@ fi
 if takes gcc -m32 -ffreestanding; then
   cell "gcc -m32 networks" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
   cell "gcc -m32 golden" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
+  cell "gcc -m32 cmsis" gcc -m32 -ffreestanding -std=c99 $CFLAGS $ct -c "$work/cmsis.c" -o "$work/t.o"
 fi
 if command -v arm-none-eabi-gcc >/dev/null; then
   cell "cortex-m0 networks" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
   cell "cortex-m0 golden" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
+  cell "cortex-m0 cmsis" arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb -Os -ffreestanding -std=c99 $CFLAGS $ct -c "$work/cmsis.c" -o "$work/t.o"
 else
   skip arm-none-eabi-gcc
 fi
