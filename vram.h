@@ -78,7 +78,7 @@
  * functions check everything. Arguments must not be negative. An impossible geometry (a kernel
  * larger than the padded input) gives 0 or a huge number, and products of that mean nothing:
  * VRAM_DIM_OK of a size, or VRAM_CONV_OK of its arguments, is 0 then. Assert it.
- * Each argument is expanded once or twice, by some macros up to six times (VRAM_CMSIS_*: twelve):
+ * Each argument is expanded once or twice, by some macros up to six times (VRAM_CMSIS_*: eight):
  * the text grows with every nested call, so name a large expression before it goes into another
  * macro. Arguments must have no side effects.
  * ============================================================================================ */
@@ -698,6 +698,8 @@
  * "One row" (h, kh, dw = 1, sw c divisible by 4) holds while no window reaches into the padding on
  * both sides; CMSIS-NN refuses it where padding on the right is left over. */
 #define VRAM__CMSIS_MVE(kernels) ((kernels) % 2 * (kernels) > 1)
+#define VRAM__CMSIS_TYPE(act_bits, weight_bits)                                                    \
+  ((weight_bits) == 8 ? (act_bits) == 8 || (act_bits) == 16 : (weight_bits) == 4 && (act_bits) == 8)
 #define VRAM__CMSIS_1X1(kh, kw, dh, dw, ph, pw, groups)                                            \
   (VRAM_U(1) * (kh) * (kw) * (dh) * (dw) * (groups) + (ph) + (pw) == 1)
 #define VRAM__CMSIS_ROW(h, w, c, kh, kw, sw, dw, pw, groups)                                       \
@@ -705,39 +707,35 @@
    ((pw) == 0 || (VRAM_U(0) + (pw)-1) / (sw) * (sw) + (kw) <= VRAM_U(0) + (w) + (pw)))
 #define VRAM_CMSIS_CONV2D_BYTES(kernels, act_bits, weight_bits, h, w, c, kh, kw, sh, sw, dh, dw,   \
                                 ph, pw, groups)                                                    \
-  ((kernels) == 0 ? VRAM_U(0)                                                                      \
-   : (act_bits) == 16 && (weight_bits) == 8                                                        \
-       ? (VRAM__CMSIS_MVE(kernels) ? (VRAM_U(1) * (kh) * (kw) * (c) + 7) / 8 * 64                  \
-                                   : VRAM_U(4) * (kh) * (kw) * (c))                                \
-   : (act_bits) != 8 || ((weight_bits) != 8 && (weight_bits) != 4) ? VRAM_U(0)                     \
-   : VRAM__CMSIS_1X1(kh, kw, dh, dw, ph, pw, groups)                                               \
+  ((kernels) == 0 || !VRAM__CMSIS_TYPE(act_bits, weight_bits) ? VRAM_U(0)                          \
+   : (act_bits) == 8 && VRAM__CMSIS_1X1(kh, kw, dh, dw, ph, pw, groups)                            \
        ? ((kernels) == 4 && (weight_bits) == 8 && VRAM_U(1) * (sh) * (sw) == 1 ? VRAM_U(4) * (c)   \
                                                                                : VRAM_U(0))        \
-   : VRAM__CMSIS_MVE(kernels)                                                                      \
-       ? (VRAM__CMSIS_ROW(h, w, c, kh, kw, sw, dw, pw, groups)                                     \
-              ? ((weight_bits) == 8 ? (VRAM_U(0) + (kw) + (pw)) * (c) : VRAM_U(0))                 \
-              : (VRAM_U(1) * (kh) * (kw) * (c) + 15) / 16 * 64)                                    \
-   : (weight_bits) == 8 ? (VRAM_U(1) * (kh) * (kw) * (c) + 3) / 4 * 16                             \
-                        : VRAM_U(4) * (kh) * (kw) * (c))
+   : !VRAM__CMSIS_MVE(kernels) ? (VRAM_U(0) + (act_bits) + (weight_bits) == 16                     \
+                                      ? (VRAM_U(1) * (kh) * (kw) * (c) + 3) / 4 * 16               \
+                                      : VRAM_U(4) * (kh) * (kw) * (c))                             \
+   : (act_bits) == 8 && VRAM__CMSIS_ROW(h, w, c, kh, kw, sw, dw, pw, groups)                       \
+       ? ((weight_bits) == 8 ? (VRAM_U(0) + (kw) + (pw)) * (c) : VRAM_U(0))                        \
+       : (VRAM_U(1) * (act_bits) * (kh) * (kw) * (c) + 127) / 128 * 64)
 #define VRAM_CMSIS_DEPTHWISE_CONV2D_BYTES(kernels, act_bits, weight_bits, n, h, w, c, oc, kh, kw,  \
                                           sw, dh, dw, ph, pw)                                      \
-  ((kernels) == 0 ? VRAM_U(0)                                                                      \
-   : (weight_bits) == 8 && (act_bits) == 8 && (c) == 1 && VRAM__CMSIS_MVE(kernels) &&              \
+  ((kernels) < ((weight_bits) == 4 ? 1 : 2) || !VRAM__CMSIS_TYPE(act_bits, weight_bits)            \
+       ? VRAM_U(0)                                                                                 \
+   : (c) == 1 && VRAM_U(0) + (act_bits) + (weight_bits) == 16 && VRAM__CMSIS_MVE(kernels) &&       \
            (oc) > ((kernels) == 5 ? 8 : 1)                                                         \
        ? VRAM_U(1) * (oc) * (kh) * (kw) + (VRAM__CMSIS_1X1(kh, kw, dh, dw, ph, pw, 1) ? VRAM_U(0)  \
                                            : VRAM__CMSIS_ROW(h, w, 1, kh, kw, sw, dw, pw, 1)       \
                                                ? VRAM_U(0) + (kw) + (pw)                           \
                                                : (VRAM_U(1) * (kh) * (kw) + 15) / 16 * 64)         \
-   : VRAM_U(0) + (c) != (oc) || VRAM_U(1) * (dh) * (dw) != 1 ? VRAM_U(0)                           \
-   : (act_bits) == 16                                                                              \
-       ? ((weight_bits) != 8 || (kernels) == 1 || VRAM_U(1) * (kh) * (kw) >= 512 ? VRAM_U(0)       \
-          : VRAM__CMSIS_MVE(kernels) ? VRAM_U(8) * (kh) * (kw) * (c) + 8                           \
-                                     : VRAM_U(2) * (kh) * (kw) * (c))                              \
-   : (act_bits) != 8 || (n) != 1 || ((weight_bits) != 8 && (weight_bits) != 4) ? VRAM_U(0)         \
-   : VRAM__CMSIS_MVE(kernels) ? VRAM_U(496) * (kh) * (kw)                                          \
-   : (weight_bits) == 8 && ((kernels) == 1 || ((kh) == 3 && (kw) == 3 && (ph) <= 1 && (pw) <= 1))  \
+   : VRAM_U(0) + (c) != (oc) || VRAM_U(1) * (dh) * (dw) != 1 ||                                    \
+           ((act_bits) == 16 ? VRAM_U(1) * (kh) * (kw) >= 512                                      \
+                             : (n) != 1 || ((weight_bits) == 8 && (kernels) % 2 == 0 &&            \
+                                            (kh) == 3 && (kw) == 3 && (ph) <= 1 && (pw) <= 1))     \
        ? VRAM_U(0)                                                                                 \
-       : VRAM_U(2) * (kh) * (kw) * (c))
+       : ((act_bits) == 16 && (kernels) % 2 ? VRAM_U(8) : VRAM_U(0)) +                             \
+             VRAM_U(2) * (kh) * (kw) *                                                             \
+                 (VRAM__CMSIS_MVE(kernels) ? ((act_bits) == 16 ? VRAM_U(4) * (c) : VRAM_U(248))    \
+                                           : VRAM_U(0) + (c)))
 #define VRAM_CMSIS_CONV_TRANSPOSE2D_BYTES(kernels, act_bits, weight_bits, w, c, oc, kh, kw, sh,    \
                                           sw)                                                      \
   ((kernels) == 0 || (act_bits) != 8 || (weight_bits) != 8 ? VRAM_U(0)                             \
@@ -29424,7 +29422,7 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
 /* ---- CMSIS-NN's working buffers: the rules are at VRAM_CMSIS_CONV2D_BYTES ---- */
 
 typedef struct vram__cmsis {
-  uint64_t kernels;               /* vram_net_kernels; 4, 5: DSP, MVE of Arm Compiler 6 */
+  uint64_t kernels;               /* vram_net_kernels */
   uint64_t act_bits, weight_bits; /* of integers; floats have no kernels */
   uint64_t n, h, w, c, oc;
   uint64_t kh, kw, sh, sw, dh, dw, ph, pw, groups; /* ph, pw: above and to the left */
@@ -29440,9 +29438,9 @@ static vram__cmsis_type vram__cmsis_type_of(const vram__cmsis *k) {
   return k->weight_bits == 4 && k->act_bits == 8 ? VRAM__CMSIS_S4 : VRAM__CMSIS_NONE;
 }
 
-static int vram__cmsis_mve(const vram__cmsis *k) { return k->kernels == 3 || k->kernels == 5; }
+static int vram__cmsis_mve(const vram__cmsis *k) { return k->kernels == VRAM_KERNELS_MVE; }
 
-static int vram__cmsis_dsp(const vram__cmsis *k) { return k->kernels == 2 || k->kernels == 4; }
+static int vram__cmsis_dsp(const vram__cmsis *k) { return k->kernels == VRAM_KERNELS_DSP; }
 
 /* columns of so many values of bytes each, the values rounded up to lanes */
 static uint64_t vram__cmsis_columns(uint64_t columns, uint64_t values, uint64_t lanes,
@@ -29479,9 +29477,7 @@ static uint64_t vram__cmsis_conv2d(const vram__cmsis *k) {
     return vram__cmsis_mve(k) ? vram__cmsis_columns(4, window, 8, 2)
                               : vram__cmsis_columns(2, window, 1, 2);
   if (one_to_one)
-    return type == VRAM__CMSIS_S8 && k->kernels == 4 && k->sh == 1 && k->sw == 1
-               ? vram__cmsis_columns(2, k->c, 1, 2)
-               : 0;
+    return 0;
   if (!vram__cmsis_mve(k))
     return vram__cmsis_columns(2, window, type == VRAM__CMSIS_S8 ? 4 : 1, 2);
   if (vram__cmsis_one_row(k))
@@ -29496,8 +29492,7 @@ static uint64_t vram__cmsis_depthwise_conv2d(const vram__cmsis *k) {
   if (type == VRAM__CMSIS_NONE)
     return 0;
   /* one channel becomes many: a convolution, for which the kernel is transposed */
-  if (type == VRAM__CMSIS_S8 && vram__cmsis_mve(k) && k->c == 1 &&
-      k->oc > (k->kernels == 5 ? 8 : 1)) {
+  if (type == VRAM__CMSIS_S8 && vram__cmsis_mve(k) && k->c == 1 && k->oc > 1) {
     conv.groups = 1;
     return vram__plus(vram__cmsis_conv2d(&conv), vram__mul(kernel, k->oc));
   }
