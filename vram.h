@@ -30412,7 +30412,7 @@ static int vram__net_line(vram__netting *c) {
     return vram__net_bad(c, VRAM_ERR_VALUE, "no kind of line"), 0;
   if (first != !c->at)
     return vram__net_bad(c, VRAM_ERR_VALUE,
-                         first ? "a second begin of the network (expected END once, BEGIN once)"
+                         first ? "a second begin of the network (expected END)"
                                : "the network does not begin (expected BEGIN or BEGIN_WITH)"),
            0;
   if (c->at && c->x->kind == VRAM_LINE_END)
