@@ -1227,7 +1227,7 @@ static int step_once(loaded *l, const vram_step_options *o, vram_report *r) {
   return err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
 }
 
-#include "vram_net.h"
+static int net_command(int argc, char **argv); /* vram_net.h */
 
 static int estimate(int argc, char **argv) {
   job j;
@@ -1493,6 +1493,8 @@ static int fit(int argc, char **argv) {
 #include "vram_diff.h"
 
 #include "vram_arena.h"
+
+#include "vram_net.h"
 
 #include "vram_emit.h"
 

@@ -33,7 +33,7 @@ typedef struct emit_job {
   job j;
   vram_net_lower_options o;
   const char *out;
-  char name[64];
+  char name[NET_NAME];
   uint64_t flash, sram;
   int has_flash, has_sram;
 } emit_job;
@@ -102,30 +102,6 @@ static int emit_arguments(emit_job *e, int argc, char **argv) {
       e->j.model = argv[i++];
   }
   return e->j.model ? FITS : bad("no model", NULL, "vram emit MODEL; vram emit -h");
-}
-
-/* The name of the network: what was asked for, the model's, or the file's. */
-static void emit_name(emit_job *e, const vram_graph *g) {
-  char from[256];
-  const char *base = strrchr(e->j.model, '/');
-  char *c;
-  if (*e->name)
-    return;
-  if (g->name_len)
-    snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name);
-  else
-    snprintf(from, sizeof from, "%s", base ? base + 1 : e->j.model);
-  c = strrchr(from, '.');
-  if (c && !strcmp(c, ".vram"))
-    *c = 0;
-  identifier(from, e->name + 4, 41);
-  if (e->name[4] >= 'A' && e->name[4] <= 'z')
-    memmove(e->name, e->name + 4, strlen(e->name + 4) + 1);
-  else {
-    memcpy(e->name, "net_", 4);
-    if (!e->name[4])
-      e->name[3] = 0;
-  }
 }
 
 static void emit_upper(const char *s, char *to) {
@@ -359,22 +335,11 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
 
 /* The lines of the model, counted and planned. Not FITS: message printed. */
 static int emit_net(emit_job *e, const vram_graph *g, void **mem, void **scratch, vram_net *net) {
-  uint64_t need = vram_net_lower_bytes(g);
+  uint64_t need;
   vram_error err;
-  *mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-  if (!*mem)
-    return out_of_memory();
-  e->o.name = e->name;
-  if (vram_net_lower(g, &e->o, *mem, need, net, &err))
-    return model_error(&e->j, &err);
-  if (vram_net_count(net, &err)) {
-    const vram_net_line *l = err.line && err.line <= net->nline ? net->line + err.line - 1 : NULL;
-    fprintf(stderr, "%s", e->j.model);
-    if (l && l->node && l->node->line)
-      fprintf(stderr, ":%" PRIu32, l->node->line);
-    fprintf(stderr, ": %s\n", err.text);
-    return USAGE;
-  }
+  const int status = net_of_model(&e->j, g, &e->o, mem, net);
+  if (status)
+    return status;
   need = vram_net_plan_bytes(net, NULL);
   *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!*scratch)
@@ -401,7 +366,8 @@ static int emit_command(int argc, char **argv) {
     return status;
   status = load(&l, &e.j, text, len);
   if (!status) {
-    emit_name(&e, &l.g);
+    net_name(e.j.model, &l.g, e.name);
+    e.o.name = e.name;
     status = emit_net(&e, &l.g, &mem, &scratch, &net);
   }
   if (!status) {

@@ -1,8 +1,12 @@
 /* vram estimate --embedded: a network for a microcontroller, line by line. Part of vram.c. */
 
+#define NET_NAME 64 /* of a network made of a model */
+
 typedef struct net_job {
   job j;
   const char *path, *name;
+  char model_name[NET_NAME];
+  loaded l; /* a model */
   vram_net net;
   void *memory, *scratch; /* of the lines, of the plan */
   vram_net_format format;
@@ -149,6 +153,67 @@ static int net_lines(net_job *n, const char *text, size_t len) {
   if (n->has_format)
     l->format = n->format;
   return FITS;
+}
+
+/* The name of a model's network: what to has already, the model's, or the file's. */
+static void net_name(const char *model, const vram_graph *g, char *to) {
+  char from[256];
+  const char *base = strrchr(model, '/');
+  char *c;
+  if (*to)
+    return;
+  if (g->name_len)
+    snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name);
+  else
+    snprintf(from, sizeof from, "%s", base ? base + 1 : model);
+  c = strrchr(from, '.');
+  if (c && !strcmp(c, ".vram"))
+    *c = 0;
+  identifier(from, to + 4, 41);
+  if (to[4] >= 'A' && to[4] <= 'z')
+    memmove(to, to + 4, strlen(to + 4) + 1);
+  else {
+    memcpy(to, "net_", 4);
+    if (!to[4])
+      to[3] = 0;
+  }
+}
+
+/* The lines of a model, counted. Not FITS: message printed. */
+static int net_of_model(const job *j, const vram_graph *g, const vram_net_lower_options *o,
+                        void **mem, vram_net *net) {
+  const uint64_t need = vram_net_lower_bytes(g);
+  vram_error err;
+  *mem = net_memory(need);
+  if (!*mem)
+    return out_of_memory();
+  if (vram_net_lower(g, o, *mem, need, net, &err))
+    return model_error(j, &err);
+  if (vram_net_count(net, &err)) {
+    const vram_net_line *l = err.line && err.line <= net->nline ? net->line + err.line - 1 : NULL;
+    fprintf(stderr, "%s", j->model);
+    if (l && l->node && l->node->line)
+      fprintf(stderr, ":%" PRIu32, l->node->line);
+    fprintf(stderr, ": %s\n", err.text);
+    return USAGE;
+  }
+  return FITS;
+}
+
+static int net_model(net_job *n, char *text, size_t len) {
+  vram_net_lower_options o;
+  const int status = load(&n->l, &n->j, text, len);
+  if (status)
+    return status;
+  if (n->name)
+    return bad("a model has one network: not with", "--net", NULL);
+  memset(&o, 0, sizeof o);
+  net_name(n->path, &n->l.g, n->model_name);
+  o.name = n->model_name;
+  o.format = n->format;
+  o.align = n->align;
+  o.kernels = n->kernels;
+  return net_of_model(&n->j, &n->l.g, &o, &n->memory, &n->net);
 }
 
 static int net_plan(net_job *n) {
@@ -331,11 +396,13 @@ static int net_command(int argc, char **argv) {
   status = net_arguments(&n, argc, argv);
   if (status || !n.path)
     return status;
+  n.j.model = n.path;
   status = read_model(n.path, &text, &len);
-  if (!status)
-    status = is_net(n.path, text, len)
-                 ? net_lines(&n, text, len)
-                 : bad("no header with VRAM_NET_ lines:", n.path, "VRAM_NET_BEGIN(...)");
+  if (!status && is_net(n.path, text, len)) {
+    status = net_lines(&n, text, len);
+    free(text);
+  } else if (!status)
+    status = net_model(&n, text, len);
   if (!status)
     status = net_plan(&n);
   if (!status) {
@@ -349,6 +416,6 @@ static int net_command(int argc, char **argv) {
   }
   free(n.scratch);
   free(n.memory);
-  free(text);
+  unload(&n.l);
   return status;
 }
