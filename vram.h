@@ -29458,7 +29458,7 @@ static uint64_t vram__cmsis_window(const vram__cmsis *k) {
 static int vram__cmsis_one_row(const vram__cmsis *k) {
   uint64_t
       last; /* begin of the last window that is partly in the left padding, which begins at 0 */
-  if (k->h != 1 || k->kh != 1 || k->dw != 1 || k->groups != 1 || (k->sw % 4) * (k->c % 4) % 4)
+  if (k->h != 1 || k->kh != 1 || k->dw != 1 || k->groups != 1 || k->sw * k->c % 4)
     return 0;
   if (k->pw == 0)
     return 1;
