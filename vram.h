@@ -696,7 +696,11 @@
  *   linear     s8 0                     0                        4 oc (sums of weights)
  *   avg pool   0                        4 c                      0
  * "One row" (h, kh, dw = 1, sw c divisible by 4) holds while no window reaches into the padding on
- * both sides; CMSIS-NN refuses it where padding on the right is left over. */
+ * both sides; CMSIS-NN refuses it where padding on the right is left over.
+ * TensorFlow Lite Micro asks its arena for these, with exceptions: depthwise s16 takes none;
+ * transposed of int16 has no kernel here, its own takes 8 bytes for each output element; linear on
+ * more than one position (in_features divisible by 4, one scale) takes 8 oc instead; and the sums
+ * of a linear's weights stay for good where it is built for speed, its default. */
 #define VRAM__CMSIS_MVE(kernels) ((kernels) % 2 * (kernels) > 1)
 #define VRAM__CMSIS_TYPE(act_bits, weight_bits)                                                    \
   ((weight_bits) == 8 ? (act_bits) == 8 || (act_bits) == 16 : (weight_bits) == 4 && (act_bits) == 8)
