@@ -64,6 +64,9 @@ for net in ad kws ic vww; do
     cat $work/err
   done
 
+  ./vram estimate --embedded tests/embedded/$net.vram --format i8 --json >$work/found
+  same "$net: the text form itself" $work/json $work/found
+
   # D. arenas: the least, proven; what TensorFlow Lite Micro takes (measured)
   ./vram arena $golden/$net.csv --json >$work/json
   cell "$net: the lowest arena" test "$(value height_bytes $work/json) $(value optimal $work/json)" = "$peak true"
