@@ -24,12 +24,22 @@ typedef struct net {
 } net;
 
 #define FIGURES(X)                                                                                 \
-  X(height)                                                                                        \
   X(width)                                                                                         \
   X(channels)                                                                                      \
-  X(out_bytes) X(params) X(macs) X(weight_bytes) X(flash_bytes) X(scratch_bytes) X(state_bytes)    \
-      X(live_bytes) X(total_params) X(total_macs) X(total_weight_bytes) X(total_flash_bytes)       \
-          X(total_state_bytes) X(peak_live_bytes)
+  X(out_bytes)                                                                                     \
+  X(params)                                                                                        \
+  X(macs)                                                                                          \
+  X(weight_bytes)                                                                                  \
+  X(flash_bytes)                                                                                   \
+  X(scratch_bytes)                                                                                 \
+  X(state_bytes)                                                                                   \
+  X(live_bytes)                                                                                    \
+  X(total_params)                                                                                  \
+  X(total_macs)                                                                                    \
+  X(total_weight_bytes)                                                                            \
+  X(total_flash_bytes)                                                                             \
+  X(total_state_bytes)                                                                             \
+  X(peak_live_bytes)
 static const char *const figure_name[] = {
 #define X(what) #what,
     FIGURES(X)
