@@ -39,6 +39,7 @@ help:
 	@echo "make test      what CI runs: compilers, standards, sanitizers, analysis, fuzzing (minutes)"
 	@echo "make test-all  the same with everything that is installed, longer fuzzing"
 	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
+	@echo "make net-report NET=FILE.h [NAME=NET]   a network's table from the compiler's constants"
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch, to compare)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
@@ -132,6 +133,16 @@ truth: vram
 	python3 tools/truth.py --all $(TRUTH)
 	python3 tools/events_diff.py $(TRUTH)
 
+# the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants
+net-report:
+	@test -f "$(NET)" || { echo "NET=$(NET) is no header of VRAM_NET_ lines" >&2; exit 1; }
+	@mkdir -p build
+	@name=$(NAME); test "$$name" || \
+	  name=$$(sed -n 's/.*VRAM_NET_BEGIN[A-Z_]*[(] *\([A-Za-z0-9_]*\) *,.*/\1/p' "$(NET)" | head -n 1); \
+	$(CC) -std=c99 -O0 -I. -DNET_FILE='"$(abspath $(NET))"' -DNET_NAME=$$name -o build/net_report \
+	  tools/net_report.c
+	@build/net_report
+
 build/bench: tests/bench.c vram.h
 	@mkdir -p build
 	$(CC) -std=c99 -O2 -o $@ tests/bench.c
@@ -204,6 +215,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors truth bench coverage format install uninstall \
+.PHONY: all help check test test-all units known errors truth bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:

@@ -1,0 +1,115 @@
+/* The table of a network of VRAM_NET_ lines, from the constants that the compiler has: what
+   `vram estimate --embedded NET.h` counts at run time, this prints from the header itself.
+   make net-report NET=FILE NAME=NET compiles and runs it. */
+#define VRAM_IMPLEMENTATION
+#include "../vram.h"
+
+#include NET_FILE
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* for names that macros paste */
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define OF_NET(what, net) OF_NET_(what, net)
+#define OF_NET_(what, net) VRAM_NET_##what(net)
+
+typedef struct report {
+  int on; /* between BEGIN and END of the net */
+  const char *begin;
+  uint64_t most; /* bytes live at one time */
+  char peak[VRAM_MAX_NAME + 32];
+} report;
+
+static void row(report *r, const char *name, const char *op, uint64_t h, uint64_t w, uint64_t c,
+                uint64_t params, uint64_t macs, uint64_t weights, uint64_t flash, uint64_t out,
+                uint64_t scratch, uint64_t live) {
+  if (!r->on)
+    return;
+  printf("%-16s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64
+         " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n",
+         name, op, h, w, c, params, macs, weights, flash, out, scratch, live);
+  if (live > r->most) {
+    r->most = live;
+    snprintf(r->peak, sizeof r->peak, "%s (%s)", name, op);
+  }
+}
+
+#define ROW(line, name, op)                                                                        \
+  row(r, name, op, VRAM_NET_OF(line, height), VRAM_NET_OF(line, width),                            \
+      VRAM_NET_OF(line, channels), VRAM_NET_OF(line, params), VRAM_NET_OF(line, macs),             \
+      VRAM_NET_OF(line, weight_bytes), VRAM_NET_OF(line, flash_bytes),                             \
+      VRAM_NET_OF(line, out_bytes), VRAM_NET_OF(line, scratch_bytes),                              \
+      VRAM_NET_OF(line, live_bytes))
+#undef VRAM_NET_LINE
+#undef VRAM_NET_FIRST
+#undef VRAM_NET_LAST
+#define VRAM_NET_LINE(line, before, name, op, arguments, checks, constants) ROW(line, name, op)
+#define VRAM_NET_FIRST(line, constants)                                                            \
+  r->on = !strcmp(#line, TEXT(NET_NAME) "_input");                                                 \
+  ROW(line, "input", r->begin)
+#define VRAM_NET_LAST(before, constants) r->on = 0
+#define VRAM_NET_AGAIN
+
+static void rows(report *r) {
+#include NET_FILE
+}
+
+/* What the constants do not say: the words of BEGIN, and a plan of the arena. */
+static int plan(vram_net *net) {
+  FILE *f = fopen(NET_FILE, "rb");
+  size_t cap = 1 << 20, n = 0, got;
+  char *text = (char *)malloc(cap);
+  vram_error e;
+  void *lines, *scratch = NULL;
+  uint64_t bytes;
+  if (!f || !text)
+    return 0;
+  while ((got = fread(text + n, 1, cap - n, f)) != 0)
+    if ((n += got) == cap && (text = (char *)realloc(text, cap *= 2)) == NULL)
+      return 0;
+  fclose(f);
+  bytes = vram_net_read_bytes(text, n);
+  lines = malloc((size_t)bytes);
+  if (!lines || vram_net_read(text, n, TEXT(NET_NAME), lines, bytes, net, &e) ||
+      vram_net_count(net, &e))
+    return 0;
+  bytes = vram_net_plan_bytes(net, NULL);
+  scratch = malloc((size_t)bytes);
+  return scratch && !vram_net_plan(net, NULL, scratch, bytes, &e);
+}
+
+int main(void) {
+  vram_net net;
+  report r;
+  memset(&r, 0, sizeof r);
+  if (!plan(&net)) {
+    fprintf(stderr, "%s: no network %s can be read\n", NET_FILE, TEXT(NET_NAME));
+    return 2;
+  }
+  r.begin = vram_line_name(net.line->kind);
+  printf("%s  %s  batch %" PRIu64 "  buffers aligned to %" PRIu64 "  kernels %s\n\n",
+         TEXT(NET_NAME), vram_format_name(net.line->format), net.line->n, net.align,
+         vram_kernels_name(net.kernels));
+  printf("%-16s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n", "line", "op", "h", "w", "c",
+         "params", "MACs", "weights", "flash", "output", "scratch", "live");
+  rows(&r);
+#define SUM(what) ((uint64_t)OF_NET(what, NET_NAME))
+  printf("\n%-16s %12" PRIu64 "\n", "parameters", SUM(PARAMS));
+  printf("%-16s %12" PRIu64 "\n", "MACs", SUM(MACS));
+  printf("%-16s %12" PRIu64 " bytes\n", "weights", SUM(WEIGHT_BYTES));
+  printf("%-16s %12" PRIu64 " bytes, each array aligned\n", "flash", SUM(FLASH_BYTES));
+  printf("%-16s %12" PRIu64 " bytes, from one inference to the next\n", "state", SUM(STATE_BYTES));
+  printf("%-16s %12" PRIu64 " bytes alive in %s: no arena is smaller\n", "lower bound",
+         SUM(LIVE_BYTES), r.peak);
+  printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", net.arena.height_bytes,
+         net.arena.proven ? ", no plan is smaller" : "");
+  printf("%-16s %12" PRIu64 " bytes in two buffers and a third for kept values\n", "ping-pong",
+         SUM(PINGPONG_BYTES));
+  printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM",
+         net.arena.height_bytes + SUM(STATE_BYTES));
+  return 0;
+}
