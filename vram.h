@@ -4198,20 +4198,18 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
                                    uint64_t scratch_bytes, vram_error *err);
 
 /* A model as lines: what an inference of it needs, on one input. Values lie as n, h, w, c; an axis
-   that is in no line is the batch. Left out: losses, dropout, stochastic depth. Axes that only
-   change their order or number take no line where the order in memory can stay: a linear behind a
-   flatten has its columns in the order h, w, c.
-     batch_norm behind a convolution or linear that nothing else reads becomes a part of it
-     (BATCH_NORM_FOLDED); a layer without bias gets one, and its parameters count it. relu, relu6,
-     hardtanh and clamp behind convolution, linear, add, batch_norm or pool are ACTIVATION_FUSED.
-     Other activations, norms, softmax, add and mul are in place where nothing reads their input
-     later. sub, maximum, minimum are ADD; div and pow MUL.
-     Parameters of their own (`parameter`) and constants are weights of the CUSTOM line that reads
-     them; what a line has not is CUSTOM, or an error that names the node:
-     VRAM_ERR_UNSUPPORTED  no line does that: err->line is the text's
-     VRAM_ERR_LIMIT        more than VRAM_MAX_NET_LINES lines
-     VRAM_ERR_MEMORY       mem is too small
-   Then vram_net_count, vram_net_plan. The net's names and lines are in mem, and point to g. */
+   that is in no line is the batch. Left out: losses (a sum or mean of all, too), dropout,
+   stochastic depth. Axes that only change their order or number take no line where the order in
+   memory can stay: a linear behind a flatten has its columns in the order h, w, c. batch_norm
+   behind a convolution or linear that nothing else reads becomes a part of it (BATCH_NORM_FOLDED);
+   a layer without bias gets one, and its parameters count it. relu, relu6, hardtanh and clamp
+   behind convolution, linear, add, batch_norm or pool are ACTIVATION_FUSED. Other activations,
+   norms, softmax, add and mul are in place where nothing reads their input later. sub, maximum,
+   minimum are ADD; div and pow MUL. Parameters of their own (`parameter`) and constants are weights
+   of the CUSTOM line that reads them; what a line has not is CUSTOM, or an error that names the
+   node: VRAM_ERR_UNSUPPORTED  no line does that: err->line is the text's VRAM_ERR_LIMIT        more
+   than VRAM_MAX_NET_LINES lines VRAM_ERR_MEMORY       mem is too small Then vram_net_count,
+   vram_net_plan. The net's names and lines are in mem, and point to g. */
 typedef struct vram_net_lower_options {
   vram_net_format format;   /* of values and weights; all zero: F32 */
   uint64_t align;           /* of every buffer, a power of two; 0: 16 */
@@ -30571,7 +30569,7 @@ typedef struct vram__layout {
 } vram__layout;
 
 typedef struct vram__low_value { /* of the graph */
-  uint8_t kind, need, noise;
+  uint8_t kind, need, noise, like_input;
   uint32_t at;               /* tensor; of a constant: the value that holds the next two */
   uint64_t params, elements; /* of a constant: not counted yet, not stored yet */
   vram__layout lay;
@@ -31160,6 +31158,7 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
   uint64_t weights;
   uint32_t axes[3], i, batch = lead == 2;
   vram__low_step *s;
+  vram__low_value padded;
   vram__layout out;
   if (k == 3)
     return vram__low_not(l, n, "no line has three axes beside the channels (possible: 1d and 2d)");
@@ -31197,7 +31196,9 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
     s->line.arg[0] = low[0], s->line.arg[1] = high[0];
     s->line.arg[2] = low[1], s->line.arg[3] = high[1];
     h += low[0] + high[0], w += low[1] + high[1];
-    x->at = s->out;
+    padded = *x; /* others read x as it was */
+    padded.at = s->out;
+    x = &padded;
     pad[0] = pad[1] = 0;
     out = x->lay;
     vram__layout_resize(&out, lead, h);
@@ -32299,13 +32300,19 @@ static int vram__low_node(vram__low *l, const vram_node *n) {
 
 /* ---- what is needed, and the input ---- */
 
+/* A loss, or what stands for one: the output is the sum or mean of all there is. */
+static int vram__low_is_loss(const vram_node *n) {
+  return (n->flags & VRAM__LOSS) ||
+         ((n->op == VRAM_OP_sum || n->op == VRAM_OP_mean) && !n->out[0].d->ndim);
+}
+
 static void vram__low_need(vram__low *l) {
   enum { NEED = 1, KEPT = 2, LOSS = 4 };
   const vram_graph *g = l->g;
   const vram_node *n;
   uint32_t i;
   for (n = g->first; n; n = n->next) {
-    uint8_t loss = n->flags & VRAM__LOSS ? LOSS : 0;
+    uint8_t loss = vram__low_is_loss(n) ? LOSS : 0;
     for (i = 0; i < n->nin && !loss; i++)
       loss |= l->value[n->in[i]->index].need & LOSS;
     for (i = 0; i < n->nout; i++)
@@ -32325,7 +32332,7 @@ static void vram__low_need(vram__low *l) {
         v->need |= NEED;
       else if (v->need & LOSS) /* on to the losses that this one is made of */
         v->need |= NEED;
-      else if ((n->flags & VRAM__LOSS) && !i)
+      else if (vram__low_is_loss(n) && !i)
         v->need |= NEED | KEPT;
     }
     for (i = 0; i < n->nout && (need & LOSS); i++)
@@ -32337,17 +32344,29 @@ static void vram__low_need(vram__low *l) {
   }
 }
 
-/* The node that reads v first, NULL: none. */
-static const vram_node *vram__low_reader(const vram__low *l, const vram_value *v) {
-  const vram_node *n;
+/* The first node that reads v, or what pointwise nodes made of it, and cares for its axes; else the
+   last of those; NULL: nobody reads it. */
+static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
+  const vram_node *n, *found = NULL;
   uint32_t i, k;
-  for (n = l->g->first; n; n = n->next)
-    for (i = 0; i < n->nin && n->nout; i++)
-      if (n->in[i] == v)
-        for (k = 0; k < n->nout; k++)
-          if (l->value[n->out[k].index].need)
-            return n;
-  return NULL;
+  l->value[v->index].like_input = 1;
+  for (n = l->g->first; n; n = n->next) {
+    int reads = 0, needed = 0;
+    for (i = 0; i < n->nin; i++)
+      reads |= l->value[n->in[i]->index].like_input;
+    for (k = 0; k < n->nout; k++)
+      needed |= l->value[n->out[k].index].need;
+    if (!reads || !needed)
+      continue;
+    found = n;
+    if (!((n->op >= VRAM_OP_relu && n->op <= VRAM_OP_logsigmoid) ||
+          (n->op >= VRAM_OP_exp && n->op <= VRAM_OP_clamp) ||
+          (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout) ||
+          n->op == VRAM_OP_detach || (n->op >= VRAM_OP_contiguous && n->op <= VRAM_OP_to)))
+      break;
+    l->value[n->out[0].index].like_input = 1;
+  }
+  return found;
 }
 
 static int vram__low_input(vram__low *l) {
@@ -32390,11 +32409,14 @@ static int vram__low_input(vram__low *l) {
     for (i = 0; i < last; i++)
       order[i] = i + 1;
     order[last] = 0;
-  } else if (d->ndim == 4 ||
-             (d->ndim == 3 &&
-              (n->op <= VRAM_OP_conv_transpose3d || n->op == VRAM_OP_batch_norm ||
-               n->op == VRAM_OP_interpolate ||
-               (n->op >= VRAM_OP_max_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d)))) {
+  } else if (d->ndim == 2 && ((n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn) ||
+                              n->op == VRAM_OP_multi_head_attention))
+    has_batch = 0;
+  else if (d->ndim == 4 ||
+           (d->ndim == 3 &&
+            (n->op <= VRAM_OP_conv_transpose3d || n->op == VRAM_OP_batch_norm ||
+             n->op == VRAM_OP_interpolate ||
+             (n->op >= VRAM_OP_max_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d)))) {
     for (i = 1; i < last; i++)
       order[i] = i + 1;
     order[last] = 1;
@@ -32832,7 +32854,7 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
       if (l.value[n->out[i].index].need > 1) {
         const vram__low_value *y = vram__low_of(&l, n->out + i);
         if (y->kind != VRAM__LOW_TENSOR || l.tensor[y->at].step == VRAM__LOW_NO) {
-          vram__low_not(&l, n, "an output that no line makes");
+          vram__low_not(&l, n, "the output is the input: no line makes it");
           return err->code;
         }
         l.tensor[y->at].output = 1;

@@ -333,12 +333,38 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
   fprintf(f, "\n#endif\n");
 }
 
+/* What the compiler counts in `int` (vram.h, >>ct) is below 2^31. */
+static int emit_too_large(const emit_job *e, const vram_net *net) {
+  const uint64_t most = 2147483647;
+  uint32_t i, k;
+  for (i = 0; i + 1 < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    const uint64_t area = l->height > most / l->width ? most : l->height * l->width;
+    int large = l->n > 32767 || area > most / 4 / l->n / l->channels || l->params > most / 8 ||
+                l->total_params > most || l->total_flash_bytes > most ||
+                l->total_state_bytes > most || l->pingpong_bytes > most ||
+                l->peak_live_bytes > most || l->total_macs >> 62;
+    for (k = 1; l->kind != VRAM_LINE_CUSTOM && k < VRAM_NET_ARGS; k++)
+      large |= l->arg[k] > (int64_t)most;
+    if (large) {
+      fprintf(
+          stderr,
+          "%s: line %s (%s) is too large: 4 n h w c and every sum of bytes must be below 2^31\n",
+          e->j.model, l->y, vram_line_name(l->kind));
+      return USAGE;
+    }
+  }
+  return FITS;
+}
+
 /* The lines of the model, counted and planned. Not FITS: message printed. */
 static int emit_net(emit_job *e, const vram_graph *g, void **mem, void **scratch, vram_net *net) {
   uint64_t need;
   vram_error err;
-  const int status = net_of_model(&e->j, g, &e->o, mem, net);
-  if (status)
+  int status;
+  e->o.name = e->name;
+  status = net_of_model(&e->j, g, &e->o, mem, net);
+  if (status || (status = emit_too_large(e, net)) != FITS)
     return status;
   need = vram_net_plan_bytes(net, NULL);
   *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
