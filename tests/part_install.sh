@@ -202,7 +202,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : arena diff estimate fit list plan replay run watch
+vram : arena diff emit estimate fit list plan replay run watch
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
 vram estimate --train adamw_8: adamw_8bit
@@ -217,6 +217,9 @@ vram fit --so: --solve
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm
 vram plan --mov: --moves
+vram emit --no-f: --no-fold --no-fuse
+vram emit --format i1: i16
+vram emit lenet: lenet5
 vram diff lenet: lenet5
 vram diff --tol: --tolerance
 vram replay --policy b: best both

@@ -58,13 +58,14 @@ static void rows(report *r) {
 #include NET_FILE
 }
 
-/* What the constants do not say: the words of BEGIN, and a plan of the arena. */
-static int plan(vram_net *net) {
+/* What the constants do not say: the words of BEGIN, and plans of the arena. */
+static int plan(vram_net *net, uint64_t *tflm_bytes) {
   FILE *f = fopen(NET_FILE, "rb");
   size_t cap = 1 << 20, n = 0, got;
   char *text = (char *)malloc(cap);
   vram_error e;
   void *lines, *scratch = NULL;
+  vram_arena_options tflm;
   uint64_t bytes;
   if (!f || !text)
     return 0;
@@ -79,14 +80,20 @@ static int plan(vram_net *net) {
     return 0;
   bytes = vram_net_plan_bytes(net, NULL);
   scratch = malloc((size_t)bytes);
-  return scratch && !vram_net_plan(net, NULL, scratch, bytes, &e);
+  memset(&tflm, 0, sizeof tflm);
+  tflm.order = VRAM_ARENA_ORDER_tflm;
+  if (!scratch || vram_net_plan(net, &tflm, scratch, bytes, &e))
+    return 0;
+  *tflm_bytes = net->arena.height_bytes;
+  return !vram_net_plan(net, NULL, scratch, bytes, &e);
 }
 
 int main(void) {
   vram_net net;
   report r;
+  uint64_t tflm_bytes;
   memset(&r, 0, sizeof r);
-  if (!plan(&net)) {
+  if (!plan(&net, &tflm_bytes)) {
     fprintf(stderr, "%s: no network %s can be read\n", NET_FILE, TEXT(NET_NAME));
     return 2;
   }
@@ -107,6 +114,8 @@ int main(void) {
          SUM(LIVE_BYTES), r.peak);
   printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", net.arena.height_bytes,
          net.arena.proven ? ", no plan is smaller" : "");
+  printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
+         "TFLM's arena", tflm_bytes);
   printf("%-16s %12" PRIu64 " bytes in two buffers and a third for kept values\n", "ping-pong",
          SUM(PINGPONG_BYTES));
   printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM",

@@ -1,0 +1,237 @@
+# vram emit: what it prints compiles everywhere, and says what an awk program counts from the text
+# form alone; what no line can say is refused; the report program: sourced by part.sh.
+work=build/emit
+rm -rf $work
+mkdir -p $work
+COMMON="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef
+-Wvla -Wcast-qual -Wcast-align -Wredundant-decls -Wdouble-promotion -Wfloat-equal -Wformat=2
+-Wwrite-strings -Werror"
+CWARN="$COMMON -Wstrict-prototypes -Wmissing-prototypes"
+CXXWARN="$COMMON -Wold-style-cast -Wzero-as-null-pointer-constant"
+gcc=gcc; have gcc || gcc=${CC:-cc}
+number() { sed -n "s/^#define $2 \([0-9]*\)ULL\$/\1/p" "$1"; }
+program() { # program FILE HEADER...: a source that includes them
+  file=$1
+  shift
+  echo '#define VRAM_MACROS_ONLY' >$file
+  for header in vram.h "$@"; do echo "#include \"$header\""; done >>$file
+}
+compiles() { # compiles NAME COMPILER HEADER...: without a warning
+  name=$1 compiler=$2
+  shift 2
+  case $compiler in
+  *++*) source=$work/net.cc warn=$CXXWARN ;;
+  *) source=$work/net.c warn=$CWARN ;;
+  esac
+  program $source "$@"
+  cell "$name ($compiler)" $compiler $warn -I. -c $source -o $work/net.o
+}
+
+# A. parameters without and with folded batch norms, multiply-accumulates, the most that lives at
+#    one time, in fp32: counted by emit.awk from the text form
+for f in examples/models/lenet5 examples/models/alexnet examples/models/mobilenet_v2 \
+  examples/models/mobilenet_v3_large examples/models/resnet18 examples/models/unet \
+  examples/models/vgg16 examples/models/googlenet examples/models/densenet121 \
+  examples/models/efficientnet_b0 examples/models/mlp examples/models/deeplabv3_resnet50 \
+  tests/golden/models/nn_dcgan_g tests/golden/models/tv_resnet50 \
+  tests/embedded/ad tests/embedded/ic tests/embedded/kws tests/embedded/vww; do
+  ./vram estimate $f.vram --batch 1 --csv >$work/shapes.csv
+  input=$(sed -n 's/^input [^ ]* [^ ]* \[\([^]]*\)\].*/\1/p' $f.vram | head -n 1 | sed 's/^N/1/')
+  want=$(awk -v INPUT="$input" -f tests/emit.awk $work/shapes.csv $f.vram)
+  ./vram emit $f.vram --batch 1 --no-fold --no-fuse --name n >$work/plain.h
+  ./vram emit $f.vram --batch 1 --name n >$work/folded.h
+  found="$(number $work/plain.h N_PARAMS) $(number $work/folded.h N_PARAMS)"
+  found="$found $(number $work/plain.h N_MACS) $(number $work/plain.h N_LIVE_BYTES)"
+  if [ "$want" = "$found" ]; then ok; else bad "$f: counted $want, emitted $found"; fi
+  # fp32: four bytes for each parameter
+  if [ "$(number $work/plain.h N_WEIGHT_BYTES)" = $((4 * $(number $work/plain.h N_PARAMS))) ]; then ok; else
+    bad "$f: weight bytes are not four times the parameters"
+  fi
+done
+
+# B. every model that has lines: the compiler counts what is asserted (in fp32 or int8, in one of
+#    three languages); one that has none says so in one line
+i=0
+for f in examples/models/*.vram tests/golden/models/*.vram; do
+  case $f in *gpt2_xl* | *llama3_8b* | *qwen3* | *hf_bert*) continue ;; esac # large, or there twice
+  i=$((i + 1)) format=f32
+  [ $((i % 2)) = 0 ] && format=i8
+  if ./vram emit $f --batch 1 --format $format --name m$i -o $work/m.h 2>$work/err; then
+    case $((i % 3)) in
+    0) compiles "$f $format" "$gcc -std=c99" $work/m.h ;;
+    1) compiles "$f $format" "$gcc -std=c11" $work/m.h ;;
+    *) if have g++; then compiles "$f $format" "g++ -std=c++11" $work/m.h; fi ;;
+    esac
+  elif [ $? = 2 ] && [ "$(wc -l <$work/err)" = 1 ] && grep -q "^$f:" $work/err; then ok
+  else
+    bad "$f: an error that is not one line"
+    cat $work/err
+  fi
+done
+
+# C. test graphs, every other one: they have lines, or one line says why not
+i=0 emitted=
+for f in tests/cases/*.vram tests/golden/ops/*.vram tests/golden/random/*.vram; do
+  i=$((i + 1))
+  [ -z "$LONG" ] && [ $((i % 2)) = 0 ] && continue
+  if ./vram emit $f --format i8 --name n$i -o $work/n$i.h 2>$work/err; then
+    emitted="$emitted $work/n$i.h"
+  elif [ $? != 2 ] || [ "$(wc -l <$work/err)" != 1 ] || ! grep -q "^$f:" $work/err; then
+    bad "$f: an error that is not one line"
+    cat $work/err
+  fi
+done
+set -- $emitted
+if [ $# -ge 250 ]; then ok; else bad "only $# of $i test graphs have lines"; fi
+compiles "$# test graphs" "$gcc -std=c99" $emitted
+
+# D. every language and width
+./vram emit lenet5 --batch 1 --format i8 --kernels dsp --align 8 -o $work/a.h
+./vram emit tests/embedded/ic.vram --format i8 -o $work/b.h
+./vram emit mlp --dim N=2 --format i16 --align 64 --name wide_1 -o $work/c.h
+./vram emit gru_speech --batch 1 --dim S=20 --format f16 -o $work/d.h
+modes="-std=c99 -std=c11 -std=c17 -std=c2x"
+for cc in gcc clang; do
+  have $cc && for std in $modes; do compiles "four networks" "$cc $std" $work/[abcd].h; done
+done
+for cc in g++ clang++; do
+  have $cc && for std in 11 14 17 20; do
+    compiles "four networks" "$cc -std=c++$std" $work/[abcd].h
+  done
+done
+if have clang; then
+  for target in avr msp430 thumbv6m-none-eabi riscv32-unknown-elf wasm32 i686-linux-gnu \
+    mips-linux-gnu s390x-linux-gnu; do
+    echo 'int x;' >$work/probe.c
+    if clang --target=$target -c $work/probe.c -o $work/probe.o 2>/dev/null; then
+      small=$work/[ab].h # an axis is at most 32,767 where int has 16 bits
+      compiles "two networks" "clang --target=$target -ffreestanding -std=c99" $small
+      compiles "two networks" "clang++ --target=$target -ffreestanding -std=c++11" $small
+    else skip "clang --target=$target"; fi
+  done
+else skip "no clang: other machines"; fi
+cat >$work/uses.c <<'END'
+#define VRAM_MACROS_ONLY
+#include "vram.h"
+#include "b.h"
+#include "b.h"
+#if IC_ARENA_BYTES > 49152 || IC_C1_WEIGHT_BYTES != 624
+#error numbers for the preprocessor
+#endif
+unsigned char arena[IC_ARENA_BYTES], *c1 = arena + IC_C1_OFFSET;
+END
+cell "numbers for the preprocessor and for arrays, included twice" $gcc -std=c99 $CWARN -I. -c $work/uses.c -o $work/uses.o
+
+# E. the assertions hold what they assert: a number changed, buffers on one another, an arena too small
+changed() { # changed NAME SED TEXT
+  sed "$2" $work/b.h >$work/changed.h
+  program $work/changed.c $work/changed.h
+  refuse "$1" "$3" $gcc -std=c11 -I. -fsyntax-only $work/changed.c
+}
+changed "a layer's number changed" 's/^IC_IS(c2, 32,/IC_IS(c2, 31,/' ic_c2_height
+changed "the sum of weights changed" 's/^\(#define IC_FLASH_BYTES\) .*/\1 81441ULL/' ic_flash_bytes
+changed "two buffers in one place" 's/^\(#define IC_C2_OFFSET\) .*/\1 0ULL/' are_apart
+changed "an arena below what lives" 's/^\(#define IC_ARENA_BYTES\) .*/\1 49136ULL/' ic_arena_is_large_enough
+changed "a line changed" 's/^VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 1)/VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 0)/' ic_c2_params
+
+# F. budgets: exit status, and the compiler's word for it
+fits() { # fits STATUS OPTIONS: what emit says, and whether that compiles
+  status=$1
+  shift
+  ./vram emit tests/embedded/ic.vram --format i8 -o $work/budget.h "$@"
+  if [ $? = $status ]; then ok; else bad "exit status of $*"; fi
+  program $work/budget.c $work/budget.h
+  if [ $status = 0 ]; then
+    cell "budget $*" $gcc -std=c11 -I. -fsyntax-only $work/budget.c
+  else
+    refuse "budget $*" "ic_.*_is_over_budget_by" $gcc -std=c11 -I. -fsyntax-only $work/budget.c
+  fi
+}
+fits 0 --flash 81440 --sram 48KiB
+fits 3 --flash 81439
+fits 3 --sram 49151
+fits 3 --flash 1MiB --sram 40KiB
+
+# G. one table, from the compiler's constants and at run time
+cp $work/b.h $work/report_b.h
+./vram emit googlenet --batch 1 --format i8_per_tensor --kernels mve -o $work/report_g.h
+for h in tests/embedded/kws.h $work/report_b.h $work/report_g.h; do
+  ./vram estimate --embedded $h >$work/table
+  "$MAKE" -s --no-print-directory net-report NET=$h >$work/report 2>&1
+  same "net-report and estimate --embedded of $h" $work/table $work/report
+done
+refuse "net-report of nothing" "NET= is no header" "$MAKE" -s net-report NET=
+
+# H. small models, their lines
+lines() { # lines NAME WANT TEXT OPTIONS: the lines of a model, without its END
+  name=$1 want=$2
+  printf '%b\n' "$3" >$work/small.vram
+  shift 3
+  found=$(./vram emit $work/small.vram --name n "$@" 2>&1 | sed -n 's/^VRAM_NET_\([A-Z0-9_]*\)(n, *\([^;]*\));.*/\1 \2/p' | sed '/^END/d' | tr '\n' ';')
+  if [ "$found" = "$want" ]; then ok; else
+    bad "$name: $found"
+    ./vram emit $work/small.vram --name n "$@" 2>&1 | head -3
+  fi
+}
+lines "a flatten that costs nothing, a fused activation" \
+  "BEGIN F32, 1, 8, 8, 3;CONV2D c, input, 4, 3, 3, 1, 1, VALID, 1;ACTIVATION_FUSED r, c;FLATTEN r_view, r;LINEAR y, r_view, 5, 0;" \
+  "input x f32 [1,3,8,8]\nconv2d c x out_channels=4 kernel_size=3\nrelu r c\nflatten f r start_dim=1\nlinear y f out_features=5 bias=0"
+lines "the same without fusing" \
+  "BEGIN F32, 1, 8, 8, 3;CONV2D c, input, 4, 3, 3, 1, 1, VALID, 1;ACTIVATION_INPLACE r, c;" \
+  "input x f32 [1,3,8,8]\nconv2d c x out_channels=4 kernel_size=3\nrelu r c" --no-fuse
+lines "a batch norm gives the layer a bias" \
+  "BEGIN I8, 1, 8, 1, 3;CONV2D c, input, 4, 3, 1, 1, 1, PAD(1, 0), 1;BATCH_NORM_FOLDED b, c;ACTIVATION_INPLACE s, b;" \
+  "input x f32 [1,3,8]\nconv1d c x out_channels=4 kernel_size=3 padding=1 bias=0\nbatch_norm b c\nsigmoid s b" --format i8
+lines "one that is read twice is not folded" \
+  "BEGIN F32, 1, 4, 4, 2;CONV2D c, input, 2, 1, 1, 1, 1, VALID, 0;KEEP c_kept, c;BATCH_NORM b, c_kept;ADD_INPLACE y, b, c_kept;" \
+  "input x f32 [1,2,4,4]\nconv2d c x out_channels=2 kernel_size=1 bias=0\nbatch_norm b c\nadd y b c"
+lines "depthwise with dilation, a pool with ceil_mode" \
+  "BEGIN F32, 1, 9, 9, 4;DEPTHWISE_CONV2D_FULL d, input, 2, 3, 3, 1, 1, 2, 2, VALID, 1;MAX_POOL2D y, d, 2, 2, 2, 2, PAD_CEIL(0, 0);" \
+  "input x f32 [1,4,9,9]\nconv2d d x out_channels=8 kernel_size=3 groups=4 dilation=2\nmax_pool2d y d kernel_size=2 ceil_mode=1"
+lines "squeeze and excite: over the large one" \
+  "BEGIN F32, 1, 4, 4, 6;ACTIVATION_INPLACE x1, input;KEEP x1_kept, x1;GLOBAL_AVG_POOL2D p, x1_kept;CONV2D c, p, 6, 1, 1, 1, 1, VALID, 1;ACTIVATION_INPLACE s, c;KEEP s_kept, s;FROM x1_back, s_kept, x1_kept;MUL_INPLACE y, x1_back, s_kept;" \
+  "input x f32 [1,6,4,4]\nsilu x1 x\nadaptive_avg_pool2d p x1 output_size=1\nconv2d c p out_channels=6 kernel_size=1\nsigmoid s c\nmul y s x1"
+lines "an outer and an inner output" \
+  "BEGIN F32, 1, 1, 1, 8;LINEAR a, input, 4, 1;OUTPUT a_output, a;LINEAR b, a_output, 2, 1;" \
+  "input x f32 [1,8]\nlinear a x out_features=4\nlinear b a out_features=2\noutput b a"
+lines "stacked, two directions" \
+  "BEGIN I8, 1, 5, 1, 3;KEEP input_kept, input;LSTM r_forward, input_kept, 4, 2, 1;KEEP r_forward_kept, r_forward;FROM input_back, r_forward_kept, input_kept;LSTM r_backward, input_back, 4, 2, 1;CONCAT r, r_backward, r_forward_kept;SLICE y, r, 1, 1, 8;" \
+  "input x f32 [1,5,3]\nlstm r x hidden_size=4 batch_first=1 bidirectional=1\nselect y r dim=1 index=-1" --format i8
+lines "ids, and weights that are used twice" \
+  "BEGIN IDS32, 1, 6, 1, 1;EMBEDDING e, input, I8, 11, 4;CUSTOM y, e, 6, 1, 11, 0, 0, 264, 0, 0;" \
+  "input x i64 [1,6]\nembedding e x num_embeddings=11 embedding_dim=4\nlinear y e out_features=11 bias=0 weights=e" --format i8
+lines "a product of two values: what it read last goes" \
+  "BEGIN F32, 1, 3, 1, 4;KEEP input_kept, input;LINEAR a, input_kept, 4, 1;CUSTOM y, a, 3, 1, 3, 0, 0, 36, 0, 0;KEEP y_kept, y;FROM input_back, y_kept, input_kept;FROM y_back, input_back, y_kept;" \
+  "input x f32 [1,3,4]\nlinear a x out_features=4\ntranspose t x dim0=1 dim1=2\nmatmul y a t"
+lines "attention, dropout, a loss" \
+  "BEGIN F32, 1, 7, 1, 8;ATTENTION a, input, 2, 2, 4, 7, 1;LAYER_NORM_INPLACE y, a;" \
+  "input x f32 [1,7,8]\nmulti_head_attention a x x x num_heads=2 batch_first=1\ndropout d a p=0.1\nlayer_norm y d normalized_shape=8\nmse_loss loss y"
+lines "tokens for channels: one copy" \
+  "BEGIN F32, 1, 5, 1, 6;TRANSPOSE y_order, input, 6, 1, 5;LINEAR y, y_order, 3, 1;" \
+  "input x f32 [1,5,6]\ntranspose t x dim0=1 dim1=2\nlinear y t out_features=3"
+same_twice() { ./vram emit $1 --batch 1 >$work/once; ./vram emit $1 --batch 1 >$work/again; same "$1 twice" $work/once $work/again; }
+same_twice densenet121
+./vram emit lenet5 -o - >$work/once
+./vram emit lenet5 >$work/again
+same "-o -" $work/once $work/again
+if head -n 1 $work/once | grep -q 'batch 64'; then ok; else bad "the model's own batch"; fi
+
+# I. bad input: one line, where and what
+small() { # small NAME TEXT LINES
+  printf '%b\n' "$3" >$work/small.vram
+  refuse "$1" "small.vram$2" ./vram emit $work/small.vram
+  if [ "$(wc -l <$work/log)" = 1 ]; then ok; else bad "$1: not one line"; fi
+}
+small "3d" ":2:1: c (conv3d): no line has three axes" "input x f32 [1,2,4,4,4]\nconv3d c x out_channels=2 kernel_size=3"
+small "two inputs" ": a second input, z: a network of lines has one" "input x f32 [1,2]\ninput z f32 [1,2]\nadd y x z"
+small "indices" ":3:1: t (topk): no line does that" "input x f32 [1,9]\nlinear a x out_features=4\ntopk t,i a k=2"
+small "the batch" ":2:1: m (mean): it works across the batch" "input x f32 [4,6]\nmean m x dim=0\nlinear y m out_features=2"
+refuse "no model" "no model (expected vram emit MODEL" ./vram emit
+refuse "an unknown option" "unknown option '--frobnicate'" ./vram emit lenet5 --frobnicate
+refuse "an unknown format" "unknown format 'u7' (expected F32, F16, I8" ./vram emit lenet5 --format u7
+refuse "a name that is none" "not a name of a network '1a'" ./vram emit lenet5 --name 1a
+refuse "an alignment that is none" "not an alignment '12'" ./vram emit lenet5 --align 12
+refuse "a size that is none" "not a size 'much'" ./vram emit lenet5 --flash much
+refuse "a folder that is not there" "cannot write 'build/nowhere/x.h'" ./vram emit lenet5 -o build/nowhere/x.h
+refuse "too large for constants" "is too large: 4 n h w c" ./vram emit unet --batch 200
+refuse "a second model" "a second model 'mlp'" ./vram emit lenet5 mlp
