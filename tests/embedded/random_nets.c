@@ -24,6 +24,7 @@ typedef struct net {
 } net;
 
 #define FIGURES(X)                                                                                 \
+  X(height)                                                                                        \
   X(width)                                                                                         \
   X(channels)                                                                                      \
   X(out_bytes)                                                                                     \
