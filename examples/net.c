@@ -1,6 +1,7 @@
 /* cc -o net examples/net.c && ./net
-   10360 bytes of flash, 24000 of SRAM; d2 is at 0 of the arena
-   A network, one line for each layer, whose bytes the compiler counts: with a budget that is too
+   10360 bytes of flash, 24000 of SRAM; d2 is at 0 of the arena */
+
+/* A network, one line for each layer, whose bytes the compiler counts: with a budget that is too
    small (-DSRAM=20480) this file does not compile. */
 #define VRAM_MACROS_ONLY /* the compile-time part of the header: no include, no symbol */
 #include "../vram.h"

@@ -106,6 +106,14 @@ printf '#include "vram.h"\n' >$work/declarations.c
 all=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c)
 none=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/empty.c)
 row "declarations: preprocess and parse" "$(echo "$all $none" | awk '{ print ($1 - $2) * 1000 }')" ms 15
+awk -f tests/compile/lines.awk >$work/lines.c
+cp $work/lines.c $work/lines.cc
+for way in "gcc c99" "clang c99" "g++ c++11" "clang++ c++17"; do
+  command -v ${way% *} >/dev/null || continue
+  file=$work/lines.c
+  case $way in *++*) file=$work/lines.cc ;; esac
+  row "a network of 200 lines: ${way% *}" "$(median_seconds ${way% *} -std=${way#* } -DVRAM_MACROS_ONLY -I. -c $file -o $work/lines.o)" s 0.5
+done
 row "implementation: $cc -O2" "$(median_seconds $cc -std=c99 -O2 -c tests/impl.c -o $work/impl.o)" s 2
 $cc -std=c99 -Os -c tests/impl.c -o $work/impl.o && size $work/impl.o 2>/dev/null | awk 'NR == 2 { print $1 }' >$work/size
 [ -s $work/size ] && row "implementation: code and tables at -Os" "$(awk '{ print $1 / 1024 }' $work/size)" KiB 0

@@ -22,3 +22,42 @@ else
     skip "no g++"
   fi
 fi
+
+# README: "A budget that the compiler checks", word for word
+sed -n '/^## A budget that the compiler checks/,/^## Counters/p' README.md >"$work/page"
+sed -n '/^```c$/,/^```$/p' "$work/page" | sed '1d;$d' >"$work/wanted"
+sed 's#examples/net.c#net.c#; s#"../vram.h"#"vram.h"#' examples/net.c >"$work/output"
+same "README and examples/net.c are one" "$work/wanted" "$work/output"
+if have gcc && [ "$(gcc -dumpversion | cut -d. -f1)" = 12 ]; then
+  command=$(sed -n 's/^\$ \(gcc .*\)/\1/p' "$work/page")
+  sed -n '/^\$ gcc /,/^```$/p' "$work/page" | sed '1d;$d' >"$work/wanted"
+  LC_ALL=C $command -o "$work/net.o" >"$work/output" 2>&1
+  same "README: a budget that is exceeded" "$work/wanted" "$work/output"
+else
+  skip "no gcc 12 for the literal messages of the README"
+fi
+for way in "gcc c11 char\[3520\]" "clang c11 char\[3520\]" "clang c99 (-3520)" "g++ c++11 24000.*20480" \
+  "clang++ c++17 char\[3520\]"; do
+  set -- $way
+  have "$1" || { skip "no $1"; continue; }
+  case $1 in *++*) language=c++ ;; *) language=c ;; esac
+  refuse "$1 $2 says by how much" "$3" "$1" "-std=$2" -x $language -DSRAM=20480 -fsyntax-only examples/net.c
+done
+if have gcc; then
+  sed 's/d2, k1, 1, 3, 3, 1, 1, SAME/d2, k1, 1, 30, 30, 1, 1, VALID/' examples/net.c >"$work/kernel.c"
+  refuse "README: a kernel that is too large" "$(sed -n 's/^error: //p' "$work/page")" \
+    gcc -std=c11 -fsyntax-only -I examples "$work/kernel.c"
+fi
+sed -n '/^\$ .\/vram estimate --embedded/,/^```$/p' "$work/page" | sed '1d;$d' >"$work/wanted"
+./vram estimate --embedded examples/net.c --flash 12KiB --sram 20KiB >"$work/output"
+[ $? = 3 ] && ok || bad "exit status of a network that does not fit"
+same "README: the table" "$work/wanted" "$work/output"
+for net in ad kws ic vww; do
+  awk -v net=$net '$1 == "net" && $2 == net { print $4, $5, $7, $8, $9 }' tests/golden/embedded/count.txt
+done >"$work/wanted"
+sed -n 's/^| .* | \([0-9,]*\) | \([0-9,]*\) | \([0-9,]*\) | \([0-9,]*\) | \([0-9,]*\) | \([0-9,]*\) | [0-9,]* |$/\1 \2 \3 \5 \6/p' \
+  "$work/page" | tr -d , >"$work/output"
+same "README: MLPerf Tiny" "$work/wanted" "$work/output"
+sed -n '/^== m0/,/^```$/p' "$work/page" | sed '$d' >"$work/output"
+sed -n '/^   == m0/,/^   linked/p' examples/embedded/kws.c | sed 's/^   //' >"$work/wanted"
+same "README: what the board prints" "$work/wanted" "$work/output"

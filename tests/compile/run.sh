@@ -32,23 +32,7 @@ cp "$here/dtype_test.c" "$work/dtype_test.cc"
 cp "$here/hostile.c" "$work/hostile.cc"
 cp "$here/staged.c" "$work/staged.cc"
 ct="-I$include -DVRAM_MACROS_ONLY"
-# a network of 200 lines, a residual block in every four
-awk 'BEGIN {
-  print "#include \"vram.h\"\nVRAM_NET_BEGIN(net, I8, 1, 64, 64, 16);"; before = "input"
-  for (i = 0; i < 50; i++) {
-    printf "VRAM_NET_KEEP(net, k%d, %s);\n", i, before
-    printf "VRAM_NET_DEPTHWISE_CONV2D(net, d%d, k%d, 1, 3, 3, 1, 1, SAME, 1);\n", i, i
-    printf "VRAM_NET_CONV2D(net, c%d, d%d, 16, 1, 1, 1, 1, VALID, 1);\n", i, i
-    printf "VRAM_NET_ADD_INPLACE(net, a%d, c%d, k%d);\n", i, i, i
-    before = "a" i
-  }
-  print "VRAM_NET_END(net, a49);"
-  # weights (9 + 16) 16, 32 biases, 32 pairs; k, d, c live at one time
-  print "VRAM_ASSERT_FITS(net, 50 * (16 * 25 + 32 * 4 + 32 * 8), 3 * 65536);"
-  print "VRAM_STATIC_ASSERT(VRAM_NET_FLASH_BYTES(net) == 50 * (16 * 25 + 32 * 4 + 32 * 8), flash);"
-  print "VRAM_STATIC_ASSERT(VRAM_NET_ARENA_BYTES(net) == 3 * 65536, arena);"
-  print "extern int end;"
-}' >"$work/lines.c"
+awk -f "$here/lines.awk" >"$work/lines.c" || exit 1
 cp "$work/lines.c" "$work/lines.cc"
 
 # A. language x compiler: golden table in every standard; run with the oldest and the newest
