@@ -28812,8 +28812,8 @@ typedef struct vram__net_define {
 } vram__net_define;
 
 typedef struct vram__net_reader {
-  const char *p, *end; /* of the text */
-  const char *row;     /* where its line begins */
+  const char *text, *p, *end;
+  const char *row; /* where the line begins */
   uint32_t line;
   int fresh;          /* nothing but blanks so far on the line */
   int directive;      /* the end of the line is the end */
@@ -28830,17 +28830,21 @@ typedef struct vram__net_reader {
 
 static int vram__net_letter(char c) { return vram__name_start(c) || vram__digit(c); }
 
-/* The first error stays. *at: where in the line that is being read. */
+/* The first error stays. at: where in the text. */
 static int vram__net_read_bad(vram__net_reader *r, const char *at, vram_result code,
                               const char *what, const char *found, uint32_t len,
                               const char *expected) {
-  uint32_t n = 0, i;
+  uint32_t n = 0, i, line = 1;
   char *to = r->e.text;
   const uint32_t cap = sizeof r->e.text;
+  const char *s, *row = r->text;
   if (r->e.code)
     return 0;
-  vram__chain_error(&r->e, code, r->line, "");
-  r->e.column = (uint32_t)(at - r->row) + 1;
+  for (s = r->text; s < at; s++)
+    if (*s == '\n')
+      line++, row = s + 1;
+  vram__chain_error(&r->e, code, line, "");
+  r->e.column = (uint32_t)(at - row) + 1;
   vram__puts(to, cap, &n, what);
   vram__puts(to, cap, &n, found || expected ? " (" : "");
   if (found) {
@@ -28902,20 +28906,16 @@ static int vram__net_blank(vram__net_reader *r) {
           r->p++;
       }
     } else if (c == '/' && next == '*') {
-      const char *begin = r->p, *row = r->row;
-      const uint32_t line = r->line;
+      const char *begin = r->p;
       const int fresh = r->fresh;
       for (r->p += 2; r->end - r->p >= 2 && (r->p[0] != '*' || r->p[1] != '/');)
         if (*r->p == '\n')
           vram__net_newline(r);
         else
           r->p++;
-      if (r->end - r->p < 2) {
-        r->row = row;
-        r->line = line;
+      if (r->end - r->p < 2)
         return vram__net_read_bad(r, begin, VRAM_ERR_SYNTAX, "a comment that does not end", NULL, 0,
                                   NULL);
-      }
       r->p += 2;
       r->fresh = fresh;
     } else
@@ -29396,7 +29396,7 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
   r.net = net;
   vram__net_lay(&r, text, len, (uint8_t *)mem);
   vram__zero(r.slot, ((uint64_t)r.mask + 1) * sizeof *r.slot);
-  r.p = r.row = text;
+  r.text = r.p = r.row = text;
   r.end = text + len;
   r.line = 1;
   r.fresh = 1;
@@ -29406,8 +29406,6 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
     r.named = 1;
   }
   if (vram__net_read_all(&r) && !net->nline) {
-    r.p = r.row = text;
-    r.line = 1;
     if (name)
       vram__net_read_bad(&r, text, VRAM_ERR_NAME, "no lines of that network", name, r.wanted_len,
                          NULL);
@@ -29950,16 +29948,17 @@ static int vram__net_conv2d(vram__netting *c) {
   vram_net_line *l = c->l;
   const int full = l->kind == VRAM_LINE_CONV2D_FULL;
   const uint64_t out = (uint64_t)l->arg[0], groups = full ? (uint64_t)l->arg[7] : 1;
+  const int odd = c->x->channels % groups != 0;
   uint64_t each;
   vram__sweep h, w;
   vram__cmsis k;
-  if (c->x->channels % groups || out % groups) {
+  if (odd || out % groups) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "groups do not divide ");
-    vram__chain_say(&c->e, c->x->channels % groups ? "the channels" : "out_channels");
+    vram__chain_say(&c->e, odd ? "the channels" : "out_channels");
     vram__chain_say(&c->e, " (found ");
     vram__chain_number(&c->e, groups);
     vram__chain_say(&c->e, " groups of ");
-    vram__chain_number(&c->e, c->x->channels % groups ? c->x->channels : out);
+    vram__chain_number(&c->e, odd ? c->x->channels : out);
     vram__chain_say(&c->e, ")");
     return 0;
   }

@@ -1,4 +1,5 @@
-# libFuzzer on the parser, on random graphs, on recorded allocations, on lifetimes and on chains, FUZZ_SECONDS each: sourced by part.sh.
+# libFuzzer on the parser, on random graphs, on recorded allocations, on lifetimes, on chains
+# and on lines of networks, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
 seconds=${FUZZ_SECONDS:-20}
@@ -7,6 +8,8 @@ for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*.vram; do
   cp "$f" "$work/seeds/$(echo "$f" | tr / _)"
 done
 sh tests/fuzz/dict.sh >$work/dict
+sed -n 's/^  X(\([A-Z0-9_]*\), \(NEW\|OVER\|VIEW\),.*/"VRAM_NET_\1(n,"/p' vram.h >$work/lines.dict
+sed -n 's/^  X(\([A-Z0-9_]*\), VRAM_[A-Z0-9]*, VRAM_[A-Z0-9_]*, [0-9], [0-9]).*/"\1"/p' vram.h >>$work/lines.dict
 libraries=-ldl
 fuzz() { # fuzz NAME OPTIONS...
   name=$1
@@ -41,5 +44,6 @@ else
   fuzz pool -max_len=1000 $work/pool-corpus
   fuzz lifetimes -max_len=1024 -close_fd_mask=3 $work/lifetimes-corpus tests/fuzz/corpus/lifetimes
   fuzz chain -max_len=1024 -close_fd_mask=3 $work/chain-corpus tests/fuzz/corpus/chain
+  fuzz lines -dict=$work/lines.dict -max_len=2048 $work/lines-corpus tests/fuzz/corpus/lines tests/embedded
   fuzz trace -max_len=4096 -close_fd_mask=3 $work/trace-corpus tests/fuzz/corpus/trace
 fi

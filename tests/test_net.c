@@ -284,6 +284,8 @@ static const wrong errors[] = {
     {"#define X /* no end", VRAM_ERR_SYNTAX, 1, 11, "a comment that does not end"},
     {B "VRAM_NET_CONV(n, y, input)", VRAM_ERR_NAME, 2, 1,
      "no such line (found VRAM_NET_CONV, expected VRAM_NET_CONV2D, ..., as vram.h has them)"},
+    {B "  VRAM_NET_CONV\n (n, y, input)", VRAM_ERR_NAME, 2, 3,
+     "no such line (found VRAM_NET_CONV, expected VRAM_NET_CONV2D, ..., as vram.h has them)"},
     {B "VRAM_NET_SOFTMAX(n, y)", VRAM_ERR_SYNTAX, 2, 22,
      "too few arguments (expected VRAM_NET_SOFTMAX(net, y, x))"},
     {B "VRAM_NET_SOFTMAX(n, y, input, 1)", VRAM_ERR_SYNTAX, 2, 29,
@@ -755,7 +757,7 @@ static void random_net(void) {
         l->kept[1] = names[k];
       }
     } else if (i == 2) {
-      if (is_kept(owner))
+      if (is_kept(owner) && !is_output(owner))
         continue;
       l->kind = VRAM_LINE_KEEP;
     } else if (i == 3) {

@@ -1,0 +1,4 @@
+// 
+VRAM_NET_FUSED
+
+  (n)

@@ -1,0 +1,114 @@
+# vram estimate --embedded: what it prints, budgets, bad input; a model, and the header that vram emit
+# makes of it, have the same figures: sourced by part.sh.
+work=build/lines
+rm -rf $work && mkdir -p $work
+net=$work/net.h
+cat >$net <<'END'
+/* two networks */
+#define HIDDEN (2 * 8)
+VRAM_NET_BEGIN(a, I8, 1, 4, 4, 3);
+VRAM_NET_CONV2D(a, c1, input, HIDDEN, 3, 3, 1, 1, SAME, 1);
+VRAM_NET_KEEP(a, k1, c1);
+VRAM_NET_CONV2D(a, c2, k1, HIDDEN, 1, 1, 1, 1, VALID, 0);
+VRAM_NET_ADD_INPLACE(a, a1, c2, k1);
+VRAM_NET_LSTM(a, l, a1, 1, 2, 0);
+VRAM_NET_END(a, l);
+VRAM_NET_BEGIN_WITH(b, F32, 1, 1, 6, 3, 8, NONE);
+VRAM_NET_RESHAPE(b, r, input, 6, 1, 3);
+VRAM_NET_LSTM(b, y, r, 2, 1, 1);
+VRAM_NET_END(b, y);
+END
+estimate() { ./vram estimate --embedded "$@"; }
+says() { # says NAME STATUS TEXT ARGUMENTS...
+  cell=$1 wanted=$2 text=$3
+  shift 3
+  estimate "$@" >$work/out 2>&1
+  status=$?
+  if [ $status = "$wanted" ] && grep -qF -e "$text" $work/out; then ok; else
+    bad "$cell: status $status"
+    head -5 $work/out
+  fi
+}
+
+# A. the table: 6*1*3 floats are 72 bytes; 4*2*(3+2+1) parameters; two states of 8; 4 sums of 8
+cat >$work/wanted <<'END'
+b  F32  batch 1  buffers aligned to 8  kernels NONE
+
+line             op                        h     w     c    params         MACs   weights     flash    output   scratch      live
+input            BEGIN_WITH                1     6     3         0            0         0         0        72         0        72
+r                RESHAPE                   6     1     3         0            0         0         0        72         0        72
+y                LSTM                      6     1     2        48          240       192       192        48        32       152
+
+parameters                 48
+MACs                      240
+weights                   192 bytes
+flash                     192 bytes, each array aligned
+state                      16 bytes, from one inference to the next
+lower bound               152 bytes alive in y (LSTM): no arena is smaller
+arena                     152 bytes, planned, no plan is smaller
+TFLM's arena              152 bytes, the same buffers placed as TensorFlow Lite Micro does
+ping-pong                 152 bytes in two buffers and a third for kept values
+SRAM                      168 bytes, arena and state
+
+flash                     192 of 192 bytes, 0 left
+SRAM                      168 of 160 bytes: does not fit by 8, the most is alive in y (LSTM): 152
+END
+estimate $net --net b --flash 192 --sram 160 >$work/found
+status=$?
+same "the table" $work/wanted $work/found
+if [ $status = 3 ]; then ok; else bad "a budget that does not fit: status $status"; fi
+cat >$work/wanted <<'END'
+line,op,height,width,channels,out_bytes,params,macs,weight_bytes,flash_bytes,state_bytes,scratch_bytes,live_bytes,total_params,total_macs,total_weight_bytes,total_flash_bytes,total_state_bytes,peak_live_bytes,pingpong_bytes,offset
+input,BEGIN_WITH,1,6,3,72,0,0,0,0,0,0,72,0,0,0,0,0,72,72,0
+r,RESHAPE,6,1,3,72,0,0,0,0,0,0,72,0,0,0,0,0,72,72,0
+y,LSTM,6,1,2,48,48,240,192,192,16,32,152,48,240,192,192,16,152,152,72
+END
+estimate $net --net b --csv >$work/found
+same "CSV" $work/wanted $work/found
+estimate - --net b --csv <$net >$work/found
+same "standard input" $work/wanted $work/found
+estimate $net --net b --flash 200 --sram 1KiB --json >$work/json
+if [ $? = 0 ] && grep -q '"flash_budget_bytes":200,"sram_budget_bytes":1024,"fits":true}' $work/json; then ok; else bad "JSON with budgets"; fi
+if have python3; then cell "JSON" python3 -m json.tool $work/json; else skip "no python3: JSON"; fi
+
+# B. budgets and what goes before the header's BEGIN
+says "flash that fits" 0 "28984 of 28984 bytes, 0 left" tests/embedded/kws.h --flash 28984 --net kws
+says "flash that does not fit" 3 "28984 of 28983 bytes: does not fit by 1," tests/embedded/kws.h --flash 28983
+says "flash that ends" 3 "the first too many is p3 (CONV2D): 21952 with it" tests/embedded/kws.h --flash 20KiB
+says "int16" 0 "state" tests/embedded/kws.h --format I16
+says "align" 0 "buffers aligned to 64  kernels DSP" tests/embedded/ic.h --align 64 --kernels dsp
+says "of BEGIN_WITH" 0 "buffers aligned to 8  kernels MVE" $net --net b --kernels mve
+if [ "$(estimate tests/embedded/ic.h --kernels plain --csv | cut -d, -f12 | sort -n | tail -1)" -gt 0 ]; then ok; else bad "scratch of CMSIS-NN"; fi
+
+# C. bad input
+says "two networks" 2 "$net:10:21: a second network (found b, expected to be told which one)" $net
+says "no such network" 2 "$net:1:1: no lines of that network (found c)" $net --net c
+says "a line that is wrong" 2 "$net:8:1: LSTM l: time steps are the height (found 4, expected a width of 1)" $net --net a
+echo "int x;" >$work/none.h
+says "no network" 2 "$work/none.h:1:1: no network (expected VRAM_NET_BEGIN(...))" $work/none.h
+says "no file" 2 "cannot open 'nothing.h'" nothing.h
+says "no model" 2 "no file and no built-in model 'lenet'" lenet
+says "no input" 2 "no network (expected vram estimate --embedded NET.h or MODEL"
+says "two inputs" 2 "a second network 'lenet5'" $net lenet5
+says "an option of steps" 2 "not an option with --embedded: '--train'" lenet5 --train sgd
+says "no value" 2 "no value behind '--sram'" lenet5 --sram
+says "a size" 2 "not a size '1x'" lenet5 --sram 1x
+says "an alignment" 2 "not an alignment '24' (expected a power of two)" lenet5 --align 24
+says "a format" 2 "unknown format 'i9' (expected F32, F16, I8," lenet5 --format i9
+says "kernels" 2 "unknown kernels 'neon' (expected NONE, PLAIN, DSP or MVE)" lenet5 --kernels neon
+says "JSON and CSV" 2 "standard output takes one of --json and --csv" lenet5 --json --csv
+says "sizes of a header" 2 "sizes of a header are what it says" $net --batch 2
+says "networks of a model" 2 "a model has one network" lenet5 --net lenet5
+refuse "without --embedded" "an option of vram estimate --embedded: '--flash'" ./vram estimate lenet5 --flash 1KiB
+estimate -h >$work/found
+cell "help" grep -q -e --sram $work/found
+
+# D. a model, and the header made of it
+for model in lenet5 resnet18 mobilenet_v2 unet vit_b_16 gpt2; do
+  for options in "--format i8" "--format f32 --align 64"; do
+    ./vram emit $model $options --batch 1 -o $work/$model.h >$work/log 2>&1
+    estimate $work/$model.h --csv >$work/found
+    estimate $model $options --batch 1 --csv >$work/wanted
+    if [ "$(wc -l <$work/wanted)" -gt 10 ]; then same "$model $options" $work/wanted $work/found; else bad "$model $options"; fi
+  done
+done
