@@ -29445,8 +29445,8 @@ static int vram__cmsis_dsp(const vram__cmsis *k) { return k->kernels == VRAM_KER
 /* columns of so many values of bytes each, the values rounded up to lanes */
 static uint64_t vram__cmsis_columns(uint64_t columns, uint64_t values, uint64_t lanes,
                                     uint64_t bytes) {
-  const uint64_t short_of = values % lanes ? lanes - values % lanes : 0;
-  return vram__mul(columns * bytes, vram__plus(values, short_of));
+  const uint64_t rest = values % lanes;
+  return vram__mul(columns * bytes, vram__plus(values, rest ? lanes - rest : 0));
 }
 
 /* the values under the kernel at one place: what im2col writes as a column */
