@@ -780,8 +780,8 @@
  * The lines are declarations at file scope (or in one function). They are constants for array
  * sizes, enumerators, case labels and static assertions; the preprocessor does not see them: `vram
  * emit` prints the same as #defines. Layouts are NHWC. Numeric arguments are constant expressions,
- * each is expanded once. Sizes are 1 to 32,767, products (elements, bytes) below 2^31, MACs below
- * 2^62.
+ * each is expanded once (CUSTOM's more often). Kernels, strides, groups and heads are 1 to 32,767;
+ * a value or the weights of a line have less than 2^31 bytes, MACs are below 2^62.
  *
  * format: how activations and weights are stored
  *   F32, F16              as floats, biases too
@@ -797,6 +797,8 @@
  * Sources: the int8, int16 and int4 tensors of TFLite's quantisation specification, multipliers and
  * shifts as CMSIS-NN's kernels take them. MACs count windows over padding in full. Weights are in
  * flash, each array from a multiple of 4 (of 8 with 64-bit biases); code is not counted. */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): names are pasted, lists go from macro to macro */
 
 /* The constants of a line: enumerators, which hold an int, so that with 16 bits a figure is two of
    them; in C++ variables, which compile five times as fast there. */
@@ -876,6 +878,7 @@
    The arena is filled from both ends; a line writes to the end that its input is not at.
      end off   where the value is: 0 low, 1 high; its distance from that end
      low top   what is kept at the low end and at the high end reaches so far
+     room      the low end is in use up to here while the line runs: its scratch follows
      lf lt, tf tt   a hole in that, [from, to): taken before what lies over it
      ext       low or top of the value's own end, or the value's border if that is further
      held      the value itself is kept;  kept: bytes of all kept values;  open: not yet taken
@@ -984,11 +987,13 @@
 
 /* where a new value goes, what it takes; the marks and what is kept come after it */
 #define VRAM__NET_WRITE(q, p, N)                                                                   \
-  VRAM__NET_BYTES(q, N), q##_end = 1 - p##_end, q##_held = 0, q##_buf = 1 - p##_buf,               \
-                         VRAM__E(q##_off, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),          \
-                         VRAM__NET_LIVE(q, p, VRAM__V(q##_b)),                                     \
-                         VRAM__NET_HIGH(q, p, VRAM__V(q##_off) + VRAM__V(q##_b)),                  \
-                         VRAM__NET_BUFFERS(q, p)
+  VRAM__NET_BYTES(q, N),                                                                           \
+      q##_end = 1 - p##_end, q##_held = 0, q##_buf = 1 - p##_buf,                                  \
+      VRAM__E(q##_off, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),                             \
+      VRAM__NET_LIVE(q, p, VRAM__V(q##_b)),                                                        \
+      VRAM__NET_HIGH(q, p, VRAM__V(q##_off) + VRAM__V(q##_b)),                                     \
+      VRAM__E(q##_room, p##_end ? VRAM__V(q##_off) + VRAM__V(q##_b) : VRAM__V(p##_ext)),           \
+      VRAM__NET_BUFFERS(q, p)
 #define VRAM__NET_BUFFERS(q, p)                                                                    \
   VRAM__E(q##_b0, q##_buf ? VRAM__V(p##_b0) : VRAM_MAX(VRAM__V(p##_b0), VRAM__V(q##_b))),          \
       VRAM__E(q##_b1, q##_buf ? VRAM_MAX(VRAM__V(p##_b1), VRAM__V(q##_b)) : VRAM__V(p##_b1)),      \
@@ -1000,6 +1005,7 @@
       q##_end = 0 + p##_end, q##_held = held_, q##_buf = 0 + p##_buf,                              \
       VRAM__E(q##_off, VRAM__V(p##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
       VRAM__NET_HIGH(q, p, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),                         \
+      VRAM__E(q##_room, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_ext)),                            \
       VRAM__E(q##_b0, VRAM__V(p##_b0)), VRAM__E(q##_b1, VRAM__V(p##_b1))
 
 #define VRAM__NET_NEW(q, p, N) VRAM__NET_WRITE(q, p, N), VRAM__NET_MARKS(q, p), VRAM__NET_EXT(q)
@@ -1047,8 +1053,8 @@
       VRAM__E(q##_b, VRAM__V(k##_b)),                                                              \
       q##_end = 0 + k##_end, q##_held = 0 + k##_was, q##_buf = 1 - p##_buf,                        \
       VRAM__E(q##_off, VRAM__V(k##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
-      VRAM__E(q##_high, VRAM__V(p##_high)), VRAM__NET_BUFFERS(q, p), VRAM__NET_TAKE(q, p, k),      \
-      VRAM__NET_EXT(q)
+      VRAM__E(q##_room, VRAM_U(0)), VRAM__E(q##_high, VRAM__V(p##_high)), VRAM__NET_BUFFERS(q, p), \
+      VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 /* The value is kept: if it lies beyond the mark of its end, that moves past it; a hole that it lies
    in is none any more. */
 #define VRAM__NET_KEPT(q, p, N, held_, open_)                                                      \
@@ -1631,7 +1637,8 @@
 #define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_high)
 #define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_two)
 #define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_high) + VRAM__V(net##_net_sta))
-/* bytes from the start of the arena to the value of line y; scratch: to that of line y */
+/* bytes from the start of the arena to the value of line y, to its scratch: between the two ends */
+#define VRAM_NET_SCRATCH_OFFSET(net, y) VRAM__V(net##_##y##_room)
 #define VRAM_NET_OFFSET(net, y)                                                                    \
   (net##_##y##_end ? VRAM__V(net##_net_high) - VRAM__V(net##_##y##_off) - VRAM__V(net##_##y##_b)   \
                    : VRAM__V(net##_##y##_off))
@@ -1668,6 +1675,8 @@
 #define VRAM_ASSERT_LAYER_FITS(net, y, flash, sram)                                                \
   VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_fls), flash);          \
   VRAM__NET_BUDGET(net##_##y##_sram_is_over_budget_by, VRAM__V(net##_##y##_live), sram)
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #ifndef VRAM_MACROS_ONLY /* to have the compile-time region alone, without any include */
 

@@ -19,7 +19,8 @@ typedef struct net {
   const char *name;
   uint64_t params, macs, weight_bytes, flash_bytes, state_bytes, live_bytes, pingpong_bytes;
   uint64_t arena_bytes;
-  const uint64_t *offset; /* of the input and of every line's value */
+  const uint64_t *offset;  /* of the input and of every line's value */
+  const uint64_t *scratch; /* where its scratch is */
   void (*fill)(row *at);
 } net;
 
@@ -118,21 +119,24 @@ static void compare(const char *folder, const net *m, unsigned *exact) {
     failed++;
     printf("FAIL %s: %s\n", m->name, e.text);
   } else {
-    /* the values of the plan where the lines say; scratch lies between the two ends and is left */
-    uint32_t n = 0;
+    /* what the plan places, where the lines say */
+    uint32_t n = t.nbuffer;
     void *again;
-    b = (vram_buffer *)malloc(sizeof *b * (t.nbuffer + 1));
-    for (i = 0; i < t.nbuffer; i++) {
-      int value = 0;
-      b[n] = t.buffer[i];
-      for (k = 0; k + 1 < t.nline; k++)
-        if (t.line[k].buffer == i) {
-          const uint64_t offset = m->offset[k];
-          if (value && offset != b[n].offset)
-            same(m->name, t.line[k].y, "offset of a value that stays", offset, b[n].offset);
-          b[n].offset = offset, value = 1;
-        }
-      n += (uint32_t)value;
+    b = (vram_buffer *)malloc(sizeof *b * (n + 1));
+    for (i = 0; i < n; i++) {
+      int found = 0;
+      b[i] = t.buffer[i];
+      for (k = 0; k + 1 < t.nline; k++) {
+        const vram_net_line *l = &t.line[k];
+        if (l->buffer != i && l->scratch_buffer != i)
+          continue;
+        const uint64_t offset = l->buffer == i ? m->offset[k] : m->scratch[k];
+        if (found && offset != b[i].offset)
+          same(m->name, l->y, "offset of a value that stays", offset, b[i].offset);
+        b[i].offset = offset, found = 1;
+      }
+      if (!found)
+        same(m->name, "", "a buffer of no line", i, VRAM_NO_BUFFER);
     }
     o.align = 1;
     o.capacity[0] = m->arena_bytes;
@@ -173,7 +177,8 @@ end:
   {                                                                                                \
     "net" #i, VRAM_NET_PARAMS(net##i), VRAM_NET_MACS(net##i), VRAM_NET_WEIGHT_BYTES(net##i),       \
         VRAM_NET_FLASH_BYTES(net##i), VRAM_NET_STATE_BYTES(net##i), VRAM_NET_LIVE_BYTES(net##i),   \
-        VRAM_NET_PINGPONG_BYTES(net##i), VRAM_NET_ARENA_BYTES(net##i), offset##i, fill##i          \
+        VRAM_NET_PINGPONG_BYTES(net##i), VRAM_NET_ARENA_BYTES(net##i), offset##i, scratch##i,      \
+        fill##i                                                                                    \
   }
 static void put(row **at, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                 uint64_t e, uint64_t f, uint64_t g, uint64_t h, uint64_t i, uint64_t j, uint64_t k,

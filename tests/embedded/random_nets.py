@@ -237,5 +237,7 @@ with open(folder + "/nets.h", "w") as lines, open(folder + "/rows.inc", "w") as 
             f"VRAM_NET_OFFSET(net{i}, {y})" for y in ["input"] + [f"v{k}" for k in range(net.n)]
         )
         rows.write(f"static const uint64_t offset{i}[] = {{{offsets}}};\n")
+        scratch = ", ".join(["0"] + [f"VRAM_NET_SCRATCH_OFFSET(net{i}, v{k})" for k in range(net.n)])
+        rows.write(f"static const uint64_t scratch{i}[] = {{{scratch}}};\n")
     rows.write("static const net nets[] = {\n")
     rows.write("".join(f"    NET({i}),\n" for i in range(count)) + "};\n")
