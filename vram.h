@@ -29515,8 +29515,8 @@ static uint64_t vram__cmsis_depthwise_conv2d(const vram__cmsis *k) {
   }
   if (k->n != 1)
     return 0;
-  if (vram__cmsis_mve(k)) /* blocks of 124 channels */
-    return vram__cmsis_columns(4 * 124, kernel, 1, 1);
+  if (vram__cmsis_mve(k)) /* four blocks of 124 channels */
+    return vram__cmsis_columns(496, kernel, 1, 1);
   if (type == VRAM__CMSIS_S8 &&
       (!vram__cmsis_dsp(k) || (k->kh == 3 && k->kw == 3 && k->ph <= 1 && k->pw <= 1)))
     return 0;
