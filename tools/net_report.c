@@ -1,6 +1,18 @@
 /* The table of a network of VRAM_NET_ lines, from the constants that the compiler has: what
    `vram estimate --embedded NET.h` counts at run time, this prints from the header itself.
-   make net-report NET=FILE NAME=NET compiles and runs it. */
+   make net-report NET=FILE NAME=NET compiles and runs it. The preprocessor comes first, with
+   NET_LINES: what it makes of the lines, rows of the table, are the file NET_ROWS. */
+#ifdef NET_LINES
+#define VRAM_MACROS_ONLY
+#include "../vram.h"
+#undef VRAM_NET_LINE
+#undef VRAM_NET_FIRST
+#undef VRAM_NET_LAST
+#define VRAM_NET_LINE(line, before, name, op, arguments, checks, constants) ROW(line, name, op)
+#define VRAM_NET_FIRST(line, constants) ROW_FIRST(line)
+#define VRAM_NET_LAST(before, constants) ROW_LAST(before)
+#include NET_FILE
+#else
 #define VRAM_IMPLEMENTATION
 #include "../vram.h"
 
@@ -44,21 +56,17 @@ static void row(report *r, const char *name, const char *op, uint64_t h, uint64_
       VRAM_NET_OF(line, weight_bytes), VRAM_NET_OF(line, flash_bytes),                             \
       VRAM_NET_OF(line, out_bytes), VRAM_NET_OF(line, scratch_bytes),                              \
       VRAM_NET_OF(line, live_bytes))
-#undef VRAM_NET_LINE
-#undef VRAM_NET_FIRST
-#undef VRAM_NET_LAST
-#define VRAM_NET_LINE(line, before, name, op, arguments, checks, constants) ROW(line, name, op)
-#define VRAM_NET_FIRST(line, constants)                                                            \
+#define ROW_FIRST(line)                                                                            \
   r->on = !strcmp(#line, TEXT(NET_NAME) "_input");                                                 \
   ROW(line, "input", r->begin)
-#define VRAM_NET_LAST(before, constants) r->on = 0
-#define VRAM_NET_AGAIN
+#define ROW_LAST(before) r->on = 0
 
 static void rows(report *r) {
-#include NET_FILE
+#include NET_ROWS
 }
 
-/* What the constants do not say: the words of BEGIN, and plans of the arena. */
+/* What the constants do not say: the words of BEGIN, and plans of the arena. 0: the lines have
+   expressions that only a compiler can read. */
 static int plan(vram_net *net, uint64_t *tflm_bytes) {
   FILE *f = fopen(NET_FILE, "rb");
   size_t cap = 1 << 20, n = 0, got;
@@ -91,16 +99,17 @@ static int plan(vram_net *net, uint64_t *tflm_bytes) {
 int main(void) {
   vram_net net;
   report r;
-  uint64_t tflm_bytes;
+  uint64_t tflm_bytes, arena;
+  int planned;
   memset(&r, 0, sizeof r);
-  if (!plan(&net, &tflm_bytes)) {
-    fprintf(stderr, "%s: no network %s can be read\n", NET_FILE, TEXT(NET_NAME));
-    return 2;
-  }
-  r.begin = vram_line_name(net.line->kind);
-  printf("%s  %s  batch %" PRIu64 "  buffers aligned to %" PRIu64 "  kernels %s\n\n",
-         TEXT(NET_NAME), vram_format_name(net.line->format), net.line->n, net.align,
-         vram_kernels_name(net.kernels));
+  planned = plan(&net, &tflm_bytes);
+  r.begin = planned ? vram_line_name(net.line->kind) : "BEGIN";
+  if (planned)
+    printf("%s  %s  batch %" PRIu64 "  buffers aligned to %" PRIu64 "  kernels %s\n\n",
+           TEXT(NET_NAME), vram_format_name(net.line->format), net.line->n, net.align,
+           vram_kernels_name(net.kernels));
+  else
+    printf("%s\n\n", TEXT(NET_NAME));
   printf("%-16s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n", "line", "op", "h", "w", "c",
          "params", "MACs", "weights", "flash", "output", "scratch", "live");
   rows(&r);
@@ -112,13 +121,16 @@ int main(void) {
   printf("%-16s %12" PRIu64 " bytes, from one inference to the next\n", "state", SUM(STATE_BYTES));
   printf("%-16s %12" PRIu64 " bytes alive in %s: no arena is smaller\n", "lower bound",
          SUM(LIVE_BYTES), r.peak);
-  printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", net.arena.height_bytes,
-         net.arena.proven ? ", no plan is smaller" : "");
-  printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
-         "TFLM's arena", tflm_bytes);
+  arena = planned ? net.arena.height_bytes : SUM(ARENA_BYTES);
+  printf("%-16s %12" PRIu64 " bytes, %s%s\n", "arena", arena,
+         planned ? "planned" : "by the lines themselves",
+         arena == SUM(LIVE_BYTES) || (planned && net.arena.proven) ? ", no plan is smaller" : "");
+  if (planned)
+    printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
+           "TFLM's arena", tflm_bytes);
   printf("%-16s %12" PRIu64 " bytes in two buffers and a third for kept values\n", "ping-pong",
          SUM(PINGPONG_BYTES));
-  printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM",
-         net.arena.height_bytes + SUM(STATE_BYTES));
+  printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM", arena + SUM(STATE_BYTES));
   return 0;
 }
+#endif
