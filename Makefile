@@ -93,6 +93,8 @@ ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
 ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
+ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/c*.vram tests/cases/p*.vram tests/cases/lstm*.vram) \
+  $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_lstm2 nn_unet tv_mobilenet_v2 timm_mixer_b16_224.eval)
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
 ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small.txt revolve_binomial.csv)

@@ -30874,6 +30874,15 @@ static int vram__low_gives(vram__low *l, const vram__low_step *s, const vram_val
   return 1;
 }
 
+/* v is x. */
+static int vram__low_same(vram__low *l, const vram_value *v, const vram__low_value *x) {
+  vram__low_value *y = l->value + v->index;
+  y->kind = x->kind;
+  y->at = x->at;
+  y->lay = x->lay;
+  return 1;
+}
+
 /* The atoms of x in this order: as they are, by changing places that nobody has looked at, or by a
    copy of that shape. */
 static int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
@@ -31357,9 +31366,7 @@ static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, 
   for (i = 0; i < k; i++)
     vram__layout_resize(&lay, lead + i, out[i]);
   if (adaptive && out[0] == in[0] && out[1] == in[1]) {
-    vram__low_value *v = l->value + n->out[0].index;
-    *v = *x;
-    return 1;
+    return vram__low_same(l, n->out, x);
   }
   if (adaptive && out[0] == 1 && out[1] == 1) {
     s = vram__low_step_new(l, n, max ? VRAM_LINE_GLOBAL_MAX_POOL2D : VRAM_LINE_GLOBAL_AVG_POOL2D, 1,
@@ -31771,8 +31778,7 @@ static int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x) {
     if (v[i])
       break;
   if (i == count) {
-    l->value[n->out[0].index] = *x;
-    return 1;
+    return vram__low_same(l, n->out, x);
   }
   if (plain && cut[0] - x->lay.batch == 1)
     at[0] = x->lay.axis[x->lay.batch];
@@ -31781,7 +31787,9 @@ static int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x) {
   for (i = 0; i < count / 2; i++) {
     const uint32_t a = d->ndim - 1u - i;
     uint32_t atoms = 0;
-    if (!v[2 * i] && !v[2 * i + 1])
+    const int64_t low = v[0], high = v[1];
+    v += 2;
+    if (!low && !high)
       continue;
     if (x->lay.batch && x->lay.axis[0] == a)
       return vram__low_not(l, n, "it works across the batch");
@@ -31789,10 +31797,12 @@ static int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x) {
       atoms += x->lay.axis[k] == a;
     for (k = 0; k < 2 && at[k] != a; k++)
       ;
-    if (k < 2 && atoms == 1 && v[2 * i] >= 0 && v[2 * i + 1] >= 0)
-      arg[2 * k] = v[2 * i], arg[2 * k + 1] = v[2 * i + 1];
-    else
+    if (k == 2 || atoms != 1 || low < 0 || high < 0)
       plain = 0;
+    else if (k)
+      arg[2] = low, arg[3] = high;
+    else
+      arg[0] = low, arg[1] = high;
     if (!vram__layout_resize(&y, a, to->v[a]))
       return vram__low_not(l, n, "too many axes");
   }
@@ -32244,10 +32254,7 @@ static int vram__low_node(vram__low *l, const vram_node *n) {
       return vram__low_not(l, n, "between integers and floating point: no line does that");
     if (first)
       return vram__low_fold(l, n);
-    l->value[n->out[0].index].kind = x->kind;
-    l->value[n->out[0].index].at = x->at;
-    l->value[n->out[0].index].lay = x->lay;
-    return 1;
+    return vram__low_same(l, n->out, x);
   case VRAM_OP_add:
   case VRAM_OP_sub:
   case VRAM_OP_mul:
@@ -32266,10 +32273,7 @@ static int vram__low_node(vram__low *l, const vram_node *n) {
           (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
         return vram__low_any(l, n, 0, 0, 0, 0);
       if (k->noise) { /* stochastic depth: of training */
-        l->value[n->out[0].index].kind = VRAM__LOW_TENSOR;
-        l->value[n->out[0].index].at = vram__low_of(l, n->in[first])->at;
-        l->value[n->out[0].index].lay = vram__low_of(l, n->in[first])->lay;
-        return 1;
+        return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
       }
     }
     return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
@@ -32336,9 +32340,7 @@ static void vram__low_need(vram__low *l) {
       continue;
     for (i = 0; i < n->nin; i++) {
       vram__low_value *v = l->value + n->in[i]->index;
-      if (!(need & LOSS))
-        v->need |= NEED;
-      else if (v->need & LOSS) /* on to the losses that this one is made of */
+      if (!(need & LOSS) || (v->need & LOSS)) /* on to the losses that one is made of */
         v->need |= NEED;
       else if (vram__low_is_loss(n) && !i)
         v->need |= NEED | KEPT;
@@ -32411,7 +32413,6 @@ static int vram__low_input(vram__low *l) {
   has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
     order[i] = i;
-  c = d->v[last];
   if (n->op <= VRAM_OP_conv_transpose3d && d->ndim == vram__spatial(n->op) + 1) {
     has_batch = 0;
     for (i = 0; i < last; i++)
@@ -32540,9 +32541,7 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
     const char c = from[skip];
     const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'),
               digit = c >= '0' && c <= '9';
-    if (n && (letter || digit))
-      to[n++] = c;
-    else if (letter)
+    if (letter || (n && digit))
       to[n++] = c;
     else if (digit)
       to[n++] = 'n', to[n++] = c;
@@ -32776,7 +32775,7 @@ static int vram__low_write(vram__low *l, vram__low_step *s) {
 
 static uint64_t vram__low_inputs(const vram_graph *g) {
   const vram_node *n;
-  uint64_t sum = 4 * VRAM_MAX_NET_LINES;
+  uint64_t sum = UINT64_C(4) * VRAM_MAX_NET_LINES;
   for (n = g->first; n; n = n->next)
     sum += n->nin;
   return sum;

@@ -171,6 +171,7 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   uint32_t i, k;
   char name[128], other[128];
+  const char *end = "";
   fprintf(f, "\n/* What the lines declare is what vram counted. */\n#define %s_IS(y", upper);
 #define X(what) fprintf(f, ", %s", #what "_");
   EMIT_FIGURES(X)
@@ -178,11 +179,13 @@ static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   fprintf(f, ")");
 #define X(what)                                                                                    \
   fprintf(f,                                                                                       \
-          " \\\n  VRAM_STATIC_ASSERT(VRAM_NET_GET(%s, y, " #what ") == " #what                     \
-          "_##ULL, %s_##y##_" #what ")%s",                                                         \
-          net->name, net->name, strcmp(#what, "pingpong_bytes") ? ";" : "\n");
+          "%s \\\n  VRAM_STATIC_ASSERT(VRAM_NET_GET(%s, y, " #what ") == " #what                   \
+          "_##ULL, %s_##y##_" #what ")",                                                           \
+          end, net->name, net->name),                                                              \
+      end = ";";
   EMIT_FIGURES(X)
 #undef X
+  fprintf(f, "\n");
   for (i = 0; i + 1 < net->nline; i++) {
     const vram_net_line *l = net->line + i;
     fprintf(f, "%s_IS(%s", upper, l->y);
