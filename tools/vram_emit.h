@@ -152,7 +152,7 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
       continue;
     emit_upper(l->y, to);
     if (l->buffer != buffer)
-      strcat(to, "_SCRATCH");
+      memcpy(to + strlen(to), "_SCRATCH", sizeof "_SCRATCH");
     return to;
   }
   *to = 0;
