@@ -32784,7 +32784,7 @@ static uint64_t vram__low_inputs(const vram_graph *g) {
 /* Shares out the memory; in NULL only counts. */
 static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem) {
   const uint64_t value = (uint64_t)g->nvalue * sizeof(vram__low_value),
-                 in = vram__low_inputs(g) * sizeof(vram__low_in);
+                 in = vram__low_inputs(g) * sizeof(vram__low_in), lines = VRAM_MAX_NET_LINES;
   uint64_t at = 0;
 #define VRAM__LOW_PART(field, type, bytes)                                                         \
   do {                                                                                             \
@@ -32796,17 +32796,17 @@ static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem)
     return VRAM_OVERFLOW;
   VRAM__LOW_PART(value, vram__low_value, value);
   VRAM__LOW_PART(claimed, uint8_t, (uint64_t)g->nparam);
-  VRAM__LOW_PART(tensor, vram__low_tensor, (VRAM_MAX_NET_LINES + 1) * sizeof(vram__low_tensor));
-  VRAM__LOW_PART(step, vram__low_step, VRAM_MAX_NET_LINES * sizeof(vram__low_step));
+  VRAM__LOW_PART(tensor, vram__low_tensor, (lines + 1) * sizeof(vram__low_tensor));
+  VRAM__LOW_PART(step, vram__low_step, lines * sizeof(vram__low_step));
   VRAM__LOW_PART(in, vram__low_in, in);
-  VRAM__LOW_PART(hash, uint32_t, VRAM_MAX_NET_LINES * sizeof(uint32_t));
+  VRAM__LOW_PART(hash, uint32_t, lines * sizeof(uint32_t));
   if (l) {
     vram__zero(l->value, value);
     vram__zero(l->claimed, g->nparam);
     l->net->line = (vram_net_line *)(void *)(mem + at);
   }
 #undef VRAM__LOW_PART
-  return at + VRAM_MAX_NET_LINES * (sizeof(vram_net_line) + VRAM__LOW_TEXT);
+  return at + lines * (sizeof(vram_net_line) + VRAM__LOW_TEXT);
 }
 
 VRAM_API uint64_t vram_net_lower_bytes(const vram_graph *g) {
@@ -32836,7 +32836,7 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
   base += (16 - ((uintptr_t)base & 15)) & 15;
   vram__low_share(&l, g, base);
   l.max_in = (uint32_t)vram__low_inputs(g);
-  l.mem = (uint8_t *)(net->line + VRAM_MAX_NET_LINES);
+  l.mem = base + (all - 16 - VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT); /* names come last */
   l.cap = VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT;
   net->name = l.o.name;
   vram__low_need(&l);
