@@ -61,3 +61,18 @@ same "README: MLPerf Tiny" "$work/wanted" "$work/output"
 sed -n '/^== m0/,/^```$/p' "$work/page" | sed '$d' >"$work/output"
 sed -n '/^   == m0/,/^   linked/p' examples/embedded/kws.c | sed 's/^   //' >"$work/wanted"
 same "README: what the board prints" "$work/wanted" "$work/output"
+
+# a header with a guard, and sizes that only a compiler can work out
+cat >"$work/guarded.h" <<'END'
+#ifndef GUARDED_H
+#define GUARDED_H
+#define TWICE(x) ((x) * 2)
+VRAM_NET_BEGIN(guarded, I8, 1, 8, 8, TWICE(4));
+VRAM_NET_CONV2D(guarded, c1, input, TWICE(8), 3, 3, 1, 1, SAME, 1);
+VRAM_NET_END(guarded, c1);
+#endif
+END
+cell "net-report of a guarded header" "$MAKE" -s --no-print-directory net-report NET="$work/guarded.h"
+cp "$work/log" "$work/output"
+cell "its row" grep -Eq '^c1 +CONV2D +8 +8 +16 +1168 +73728 +1344 +1344 +1024 +0 +1536$' "$work/output"
+cell "its arena" grep -Eq '^arena +1536 bytes, by the lines themselves, no plan is smaller$' "$work/output"
