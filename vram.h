@@ -985,15 +985,19 @@
                            : VRAM_MAX(VRAM__V(q##_low), VRAM__V(q##_off) + VRAM__V(q##_b)))
 #define VRAM__NET_SIDE(q, p) VRAM__E(q##_side, VRAM__V(p##_side))
 
-/* where a new value goes, what it takes; the marks and what is kept come after it */
+/* A new value goes to the other end, into the hole there if that holds it. What is in use at that
+   end then is `far`; the marks and what is kept come after this. */
 #define VRAM__NET_WRITE(q, p, N)                                                                   \
   VRAM__NET_BYTES(q, N),                                                                           \
       q##_end = 1 - p##_end, q##_held = 0, q##_buf = 1 - p##_buf,                                  \
-      VRAM__E(q##_off, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),                             \
-      VRAM__NET_LIVE(q, p, VRAM__V(q##_b)),                                                        \
-      VRAM__NET_HIGH(q, p, VRAM__V(q##_off) + VRAM__V(q##_b)),                                     \
-      VRAM__E(q##_room, p##_end ? VRAM__V(q##_off) + VRAM__V(q##_b) : VRAM__V(p##_ext)),           \
-      VRAM__NET_BUFFERS(q, p)
+      VRAM__E(q##_off, p##_end ? VRAM__NET_PLACE(q, p, _low, _lf, _lt)                             \
+                               : VRAM__NET_PLACE(q, p, _top, _tf, _tt)),                           \
+      VRAM__E(q##_far, VRAM_MAX(VRAM__V(q##_off) + VRAM__V(q##_b),                                 \
+                                (p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)))),                 \
+      VRAM__NET_LIVE(q, p, VRAM__V(q##_b)), VRAM__NET_HIGH(q, p, VRAM__V(q##_far)),                \
+      VRAM__E(q##_room, p##_end ? VRAM__V(q##_far) : VRAM__V(p##_ext)), VRAM__NET_BUFFERS(q, p)
+#define VRAM__NET_PLACE(q, p, m, f, t)                                                             \
+  (VRAM__V(p##t) - VRAM__V(p##f) >= VRAM__V(q##_b) ? VRAM__V(p##f) : VRAM__V(p##m))
 #define VRAM__NET_BUFFERS(q, p)                                                                    \
   VRAM__E(q##_b0, q##_buf ? VRAM__V(p##_b0) : VRAM_MAX(VRAM__V(p##_b0), VRAM__V(q##_b))),          \
       VRAM__E(q##_b1, q##_buf ? VRAM_MAX(VRAM__V(p##_b1), VRAM__V(q##_b)) : VRAM__V(p##_b1)),      \
@@ -1055,8 +1059,9 @@
       VRAM__E(q##_off, VRAM__V(k##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
       VRAM__E(q##_room, VRAM_U(0)), VRAM__E(q##_high, VRAM__V(p##_high)), VRAM__NET_BUFFERS(q, p), \
       VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
-/* The value is kept: if it lies beyond the mark of its end, that moves past it; a hole that it lies
-   in is none any more. */
+/* The value is kept: if it lies beyond the mark of its end, that moves past it, and what was
+   between them becomes the hole (if there is none; else it is kept, too). A hole that it lies in is
+   none any more. */
 #define VRAM__NET_KEPT(q, p, N, held_, open_)                                                      \
   VRAM__NET_STAY(q, p, N, held_ > p##_held ? held_ : 0 + p##_held),                                \
       q##_was = 0 + p##_held, VRAM__E(q##_add, p##_held ? VRAM_U(0) : VRAM__V(p##_b)),             \
@@ -1066,7 +1071,9 @@
       q##_past = !p##_held && VRAM__V(q##_off) >= VRAM__V(q##_at),                                 \
       q##_inside = !p##_held && !q##_past && VRAM__V(q##_hf) <= VRAM__V(q##_off) &&                \
                    VRAM__V(q##_off) + VRAM__V(q##_b) <= VRAM__V(q##_ht),                           \
-      VRAM__E(q##_kept_from, q##_past     ? VRAM__V(q##_at)                                        \
+      q##_gap = q##_past && VRAM__V(q##_ht) == VRAM_U(0) && VRAM__V(q##_off) > VRAM__V(q##_at),    \
+      VRAM__E(q##_kept_from, q##_gap      ? VRAM__V(q##_off)                                       \
+                             : q##_past   ? VRAM__V(q##_at)                                        \
                              : q##_inside ? VRAM__V(q##_hf)                                        \
                                           : VRAM_U(0)),                                            \
       VRAM__E(q##_kept_to, q##_past     ? VRAM__V(q##_off) + VRAM__V(q##_b)                        \
@@ -1074,10 +1081,18 @@
                                         : VRAM_U(0)),                                              \
       VRAM__E(q##_low, q##_past && !q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_low)),            \
       VRAM__E(q##_top, q##_past && q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_top)),             \
-      VRAM__E(q##_lf, q##_inside && !q##_end ? VRAM_U(0) : VRAM__V(p##_lf)),                       \
-      VRAM__E(q##_lt, q##_inside && !q##_end ? VRAM_U(0) : VRAM__V(p##_lt)),                       \
-      VRAM__E(q##_tf, q##_inside && q##_end ? VRAM_U(0) : VRAM__V(p##_tf)),                        \
-      VRAM__E(q##_tt, q##_inside && q##_end ? VRAM_U(0) : VRAM__V(p##_tt)),                        \
+      VRAM__E(q##_lf, q##_inside && !q##_end ? VRAM_U(0)                                           \
+                      : q##_gap && !q##_end  ? VRAM__V(q##_at)                                     \
+                                             : VRAM__V(p##_lf)),                                    \
+      VRAM__E(q##_lt, q##_inside && !q##_end ? VRAM_U(0)                                           \
+                      : q##_gap && !q##_end  ? VRAM__V(q##_off)                                    \
+                                             : VRAM__V(p##_lt)),                                    \
+      VRAM__E(q##_tf, q##_inside && q##_end ? VRAM_U(0)                                            \
+                      : q##_gap && q##_end  ? VRAM__V(q##_at)                                      \
+                                            : VRAM__V(p##_tf)),                                     \
+      VRAM__E(q##_tt, q##_inside && q##_end ? VRAM_U(0)                                            \
+                      : q##_gap && q##_end  ? VRAM__V(q##_off)                                     \
+                                            : VRAM__V(p##_tt)),                                     \
       VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_add)), q##_open = p##_open + (open_),      \
       VRAM__E(q##_side, VRAM_MAX(VRAM__V(p##_side), VRAM__V(q##_kept))), VRAM__NET_EXT(q)
 
