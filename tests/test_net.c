@@ -330,6 +330,11 @@ static const wrong errors[] = {
      "not an integer below 2^63 (found 9223372036854775808)"},
     {B "VRAM_NET_LINEAR(n, y, input, 089, 1)", VRAM_ERR_VALUE, 2, 30,
      "not an integer below 2^63 (found 089)"},
+    {B "VRAM_NET_LINEAR(n, y, input, 0x, 1)", VRAM_ERR_VALUE, 2, 30,
+     "not an integer below 2^63 (found 0x)"},
+    {B "VRAM_NET_LINEAR(n, y, input, \x01, 1)", VRAM_ERR_SYNTAX, 2, 30,
+     "not an integer (found ?, expected an integer: numbers, + - * / % ( ), names #defined as "
+     "such)"},
     {B "VRAM_NET_LINEAR(n, y, input, 3 / (2 - 2), 1)", VRAM_ERR_VALUE, 2, 30,
      "not an integer below 2^63 (found 3 / (2 - 2))"},
     {B "VRAM_NET_LINEAR(n, y, input, 4294967296 * 4294967296, 1)", VRAM_ERR_VALUE, 2, 30,
