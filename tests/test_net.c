@@ -45,6 +45,7 @@ typedef struct figures {
   uint64_t h, w, c, out, params, macs, weights, flash, state, scratch, live;
 } figures;
 
+/* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): small figures */
 /* clang-format off */
 static const figures table[] = {
   /* 16 filters of 3x3x3 and a bias: 16 * 28. SAME, stride 2: 5x3. MACs 15 * 16 * 27. 448 * 4 bytes.
@@ -162,6 +163,7 @@ static const char *const with[] = { /* scratch of CMSIS-NN counts, buffers are r
   "CONV_TRANSPOSE2D(n, y, input, 2, 3, 3, 3, 3, VALID, 0, 0, 1)", "288",
 };
 /* clang-format on */
+/* NOLINTEND(bugprone-implicit-widening-of-multiplication-result) */
 
 static void one_line(void) {
   char text[512];
@@ -965,7 +967,7 @@ static void random_lines(void) {
     for (k = 1; k < 4; k++)
       l->arg[k] = 1 + (int64_t)pick(12) * (int64_t)pick(2);
     nmade++;
-    l = add(VRAM_LINE_KEEP);
+    add(VRAM_LINE_KEEP);
     nmade++;
     l = add((vram_line_kind)(VRAM_LINE_CONV2D + pick(VRAM_LINE_END - VRAM_LINE_CONV2D)));
     for (k = 0; k < VRAM_NET_ARGS; k++)
