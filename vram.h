@@ -1081,20 +1081,15 @@
                                         : VRAM_U(0)),                                              \
       VRAM__E(q##_low, q##_past && !q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_low)),            \
       VRAM__E(q##_top, q##_past && q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_top)),             \
-      VRAM__E(q##_lf, q##_inside && !q##_end ? VRAM_U(0)                                           \
-                      : q##_gap && !q##_end  ? VRAM__V(q##_at)                                     \
-                                             : VRAM__V(p##_lf)),                                    \
-      VRAM__E(q##_lt, q##_inside && !q##_end ? VRAM_U(0)                                           \
-                      : q##_gap && !q##_end  ? VRAM__V(q##_off)                                    \
-                                             : VRAM__V(p##_lt)),                                    \
-      VRAM__E(q##_tf, q##_inside && q##_end ? VRAM_U(0)                                            \
-                      : q##_gap && q##_end  ? VRAM__V(q##_at)                                      \
-                                            : VRAM__V(p##_tf)),                                     \
-      VRAM__E(q##_tt, q##_inside && q##_end ? VRAM_U(0)                                            \
-                      : q##_gap && q##_end  ? VRAM__V(q##_off)                                     \
-                                            : VRAM__V(p##_tt)),                                     \
+      VRAM__E(q##_lf, !q##_end ? VRAM__NET_HOLE(q, p, _lf, _at) : VRAM__V(p##_lf)),                \
+      VRAM__E(q##_lt, !q##_end ? VRAM__NET_HOLE(q, p, _lt, _off) : VRAM__V(p##_lt)),               \
+      VRAM__E(q##_tf, q##_end ? VRAM__NET_HOLE(q, p, _tf, _at) : VRAM__V(p##_tf)),                 \
+      VRAM__E(q##_tt, q##_end ? VRAM__NET_HOLE(q, p, _tt, _off) : VRAM__V(p##_tt)),                \
       VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_add)), q##_open = p##_open + (open_),      \
       VRAM__E(q##_side, VRAM_MAX(VRAM__V(p##_side), VRAM__V(q##_kept))), VRAM__NET_EXT(q)
+
+#define VRAM__NET_HOLE(q, p, side, gap)                                                            \
+  (q##_inside ? VRAM_U(0) : q##_gap ? VRAM__V(q##gap) : VRAM__V(p##side))
 
 /* ---- lines ---- */
 
