@@ -1210,7 +1210,8 @@
 #define VRAM__NET_CHECK_MATRIX(q, inputs)                                                          \
   VRAM_STATIC_ASSERT(VRAM_U(1) * q##_c <= VRAM__NET_MAX / VRAM_U(8) / ((inputs) + VRAM_U(1)),      \
                      q##_has_too_many_weights);
-/* size: (in - 1) stride + kernel - 2 padding + output_padding; SAME: in * stride */
+/* size: (in - 1) stride + kernel - 2 padding + output_padding; SAME: in * stride, and none of that
+ */
 #define VRAM_NET_CONV_TRANSPOSE2D(net, y, x, out_channels, kh, kw, sh, sw, padding,                \
                                   output_padding_h, output_padding_w, bias)                        \
   VRAM__NET_CONV_TRANSPOSE(net##_net, net##_##y, net##_##x, #y, VRAM__PADDING_##padding,           \
@@ -1232,6 +1233,9 @@
       VRAM_STATIC_ASSERT(q##_sized &&VRAM__NET_SIZE_OK(q##_oph + VRAM_U(1)) &&                     \
                              VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                               \
                          q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);               \
+      VRAM_STATIC_ASSERT(!q##_sized || (VRAM__EXTRA_##kind(q##_oph, q##_sh) &&                     \
+                                        VRAM__EXTRA_##kind(q##_opw, q##_sw)),                      \
+                         q##_output_padding_is_not_below_its_stride);                              \
       VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
       VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)  \
           VRAM__NET_CHECK_SHAPE(q, N),                                                             \
@@ -1241,6 +1245,9 @@
                                         VRAM__NET_ELEMS(p, N) * q##_c * q##_kh * q##_kw,           \
                                         VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)),        \
                 VRAM__NET_NEW(q, p, N)))
+/* output_padding that is possible: it tells which of the sizes that the stride allows is meant */
+#define VRAM__EXTRA_S(op, s) ((op) == 0)
+#define VRAM__EXTRA_P(op, s) ((op) < (s))
 #define VRAM__LARGER_S(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
 #define VRAM__LARGER_P(in, k, s, p, op)                                                            \
   ((((in)-VRAM_U(1)) * (s) + (k) + (op)) > VRAM_U(2) * (p)                                         \
@@ -1274,7 +1281,10 @@
       q, p, name, op,                                                                              \
       VRAM__ALL(VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, 1, 1, ph, pw), q##_c = 0 + p##_c,     \
                 q##_bias = 0),                                                                     \
-      VRAM__NET_CHECK_WINDOW(q) VRAM__NET_CHECK_SHAPE(q, N),                                       \
+      VRAM__NET_CHECK_WINDOW(q) VRAM_STATIC_ASSERT(                                                \
+          !q##_sized || (VRAM_U(2) * q##_ph <= q##_kh && VRAM_U(2) * q##_pw <= q##_kw),            \
+          q##_padding_is_more_than_half_its_kernel);                                               \
+      VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_SCRATCH(q, p, N, VRAM__NET_SCRATCH_##scratch(N, q, p, kind)),      \
                 VRAM__NET_NEW(q, p, N)))
@@ -1570,9 +1580,10 @@
   VRAM__NET_QUANTIZE(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format)
 #define VRAM__NET_QUANTIZE(...) VRAM__NET_QUANTIZE_(__VA_ARGS__)
 #define VRAM__NET_QUANTIZE_(N, q, p, name, a, g, i, j)                                             \
-  VRAM_NET_LINE(q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p), ,                                   \
-                VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j, VRAM__NET_COUNT_NONE(q, p),  \
-                          VRAM__NET_NEW(q, p, N)))
+  VRAM_NET_LINE(q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p),                                     \
+                VRAM_STATIC_ASSERT(p##_g > 0 && q##_g > 0, q##_quantizes_from_or_to_indices);      \
+                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
+                            VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
 /* anything else: a new tensor of that shape, from x */
 #define VRAM_NET_CUSTOM(net, y, x, h, w, c, params, weight_bytes, macs, scratch_bytes,             \
                         state_bytes)                                                               \
