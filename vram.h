@@ -771,17 +771,21 @@
  *   static unsigned char arena[VRAM_NET_ARENA_BYTES(kws)];          c1 at VRAM_NET_OFFSET(kws, c1)
  *
  * The line before is the main input. A value that a later line needs is kept: KEEP names it, and
- * one line takes it (FROM, ADD, MUL, CONCAT).
+ * one line takes it (FROM, ADD, MUL, CONCAT). For a second reader, take it with FROM and keep it
+ * again.
  *
  *   VRAM_NET_KEEP(kws, k1, r1);
  *   VRAM_NET_CONV2D(kws, c2, k1, ...);
  *   VRAM_NET_ADD(kws, a2, c2, k1);                                  c2 + k1
  *
- * The lines are declarations at file scope (or in one function). They are constants for array
- * sizes, enumerators, case labels and static assertions; the preprocessor does not see them: `vram
- * emit` prints the same as #defines. Layouts are NHWC. Numeric arguments are constant expressions,
- * each is expanded once (CUSTOM's more often). Kernels, strides, groups and heads are 1 to 32,767;
- * a value or the weights of a line have less than 2^31 bytes, MACs are below 2^62.
+ * Names of nets and lines are identifiers, pasted to kws_c1_...: a net has one `input`, no line
+ * `net`, and no net's name begins with another's and an underscore. Formats, paddings and kernels
+ * are words, not macros that expand to one. The lines are declarations at file scope (or in one
+ * function). They are constants for array sizes, enumerators, case labels and static assertions;
+ * the preprocessor does not see them: `vram emit` prints the same as #defines. Layouts are NHWC.
+ * Numeric arguments are constant expressions, each is expanded once (CUSTOM's more often). Kernels,
+ * strides, groups and heads are 1 to 32,767; a value or the weights of a line have less than 2^31
+ * bytes, MACs are below 2^62.
  *
  * format: how activations and weights are stored
  *   F32, F16              as floats, biases too
@@ -862,6 +866,7 @@
 #define VRAM__SIZE_C(in, k, s, p, d) VRAM_POOL_OUT_CEIL(in, k, s, p, d)
 /* what stands before the input: SAME has half of what the last window lacks, rounded down */
 #define VRAM__BEFORE_P(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_C(in, out, k, s, p, d) (VRAM_U(0) + p)
 #define VRAM__BEFORE_S(in, out, k, s, p, d)                                                        \
   ((((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) >= (in)                            \
         ? ((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) - (in)           \
@@ -1108,9 +1113,10 @@
 #define VRAM_NET_FIRST(line, constants) constants
 #define VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                     \
   VRAM__NET_CONSTANTS(                                                                             \
-      unnamed = 0, N##_n = (n), N##_align = (align), N##_kernels = kernels, q##_h = (h),           \
-      q##_w = (w), q##_c = (c), q##_a = a, q##_g = g, q##_i = i, q##_j = j, q##_bias = 0,          \
-      q##_line = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_par, VRAM_U(0)),                            \
+      unnamed = 0, N##_n = (n) | 0, N##_given = (align) | 0,                                       \
+      N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1, N##_kernels = kernels,             \
+      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a = a, q##_g = g, q##_i = i,          \
+      q##_j = j, q##_bias = 0, q##_line = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_par, VRAM_U(0)),   \
       VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)), VRAM__E(q##_fls, VRAM_U(0)),      \
       VRAM__E(q##_scr, VRAM_U(0)), VRAM__E(q##_sta, VRAM_U(0)), VRAM__E(q##_Par, VRAM_U(0)),       \
       VRAM__E2(q##_Mac, VRAM_U(0)), VRAM__E(q##_Wgt, VRAM_U(0)), VRAM__E(q##_Fls, VRAM_U(0)),      \
@@ -1122,7 +1128,7 @@
       VRAM__E(q##_b0, VRAM__V(q##_b)), VRAM__E(q##_b1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),   \
       VRAM__E(q##_Scr, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0);          \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);            \
-  VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_align) && (N##_align & (N##_align - 1)) == 0,           \
+  VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,           \
                      q##_has_an_alignment_that_is_no_power_of_two);                                \
   VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_DECLARED
 
@@ -1155,8 +1161,8 @@
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
       VRAM__ALL(                                                                                   \
-          VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc),              \
-          q##_groups = (groups), q##_bias = (bias),                                                \
+          VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc) | 0,          \
+          q##_groups = (groups) | 0, q##_bias = (bias) | 0,                                        \
           q##_divides = q##_groups > 0 && p##_c % (q##_groups > 0 ? q##_groups : 1) == 0 &&        \
                         q##_c % (q##_groups > 0 ? q##_groups : 1) == 0,                            \
           VRAM__E(q##_win, VRAM_U(1) * p##_c / (q##_divides ? q##_groups : 1) * q##_kh * q##_kw),  \
@@ -1164,8 +1170,8 @@
           VRAM__E(q##_tw, VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),     \
       VRAM__NET_CHECK_WINDOW(q)                                                                    \
           VRAM_STATIC_ASSERT(q##_divides, q##_groups_do_not_divide_the_channels);                  \
-      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)  \
-          VRAM__NET_CHECK_SHAPE(q, N),                                                             \
+      VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
@@ -1198,12 +1204,18 @@
       q##_w = q##_fits ? VRAM__SIZE_##kind(p##_w, q##_kw, (q##_sw ? q##_sw : 1), q##_pw, q##_dw)   \
                        : VRAM_U(1)
 #define VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, dh, dw, ph, pw)                                   \
-  q##_kh = (kh), q##_kw = (kw), q##_sh = (sh), q##_sw = (sw), q##_dh = (dh), q##_dw = (dw),        \
-  q##_ph = (ph), q##_pw = (pw),                                                                    \
+  q##_kh = (kh) | 0, q##_kw = (kw) | 0, q##_sh = (sh) | 0, q##_sw = (sw) | 0, q##_dh = (dh) | 0,   \
+  q##_dw = (dw) | 0, q##_ph = (ph) | 0, q##_pw = (pw) | 0,                                         \
   q##_sized = VRAM__NET_SIZE_OK(q##_kh) && VRAM__NET_SIZE_OK(q##_kw) &&                            \
               VRAM__NET_SIZE_OK(q##_sh) && VRAM__NET_SIZE_OK(q##_sw) &&                            \
               VRAM__NET_SIZE_OK(q##_dh) && VRAM__NET_SIZE_OK(q##_dw) &&                            \
               VRAM__NET_SIZE_OK(q##_ph + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_pw + VRAM_U(1))
+/* convolutions have no ceil_mode */
+#define VRAM__NET_CHECK_KIND(q, kind)                                                              \
+  VRAM_STATIC_ASSERT(VRAM__CONV_##kind, q##_has_a_padding_that_is_for_pools);
+#define VRAM__CONV_S 1
+#define VRAM__CONV_P 1
+#define VRAM__CONV_C 0
 #define VRAM__NET_CHECK_WINDOW(q)                                                                  \
   VRAM_STATIC_ASSERT(q##_sized, q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);        \
   VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_kernel_is_larger_than_its_padded_input);
@@ -1220,11 +1232,12 @@
 #define VRAM__NET_CONV_TRANSPOSE_(N, q, p, name, kind, ph, pw, oc, kh, kw, sh, sw, oph, opw, bias) \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "CONV_TRANSPOSE2D",                                                              \
-      VRAM__ALL(VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, 1, 1, ph, pw), q##_oph = (oph),           \
-                q##_opw = (opw), q##_c = (oc), q##_bias = (bias),                                  \
-                q##_fits = q##_sized &&                                                            \
-                           VRAM__LARGER_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_oph) &&          \
-                           VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw),            \
+      VRAM__ALL(VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, 1, 1, ph, pw), q##_oph = (oph) | 0,       \
+                q##_opw = (opw) | 0, q##_c = (oc) | 0, q##_bias = (bias) | 0,                      \
+                q##_fits =                                                                         \
+                    q##_sized &&                                                                   \
+                    VRAM__LARGER_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_oph) > VRAM_U(0) &&     \
+                    VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw) > VRAM_U(0),       \
                 q##_h = q##_fits ? VRAM__LARGER_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_oph)     \
                                  : VRAM_U(1),                                                      \
                 q##_w = q##_fits ? VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw)     \
@@ -1237,8 +1250,8 @@
                                         VRAM__EXTRA_##kind(q##_opw, q##_sw)),                      \
                          q##_output_padding_is_not_below_its_stride);                              \
       VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
-      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias)  \
-          VRAM__NET_CHECK_SHAPE(q, N),                                                             \
+      VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
@@ -1248,7 +1261,9 @@
 /* output_padding that is possible: it tells which of the sizes that the stride allows is meant */
 #define VRAM__EXTRA_S(op, s) ((op) == 0)
 #define VRAM__EXTRA_P(op, s) ((op) < (s))
+#define VRAM__EXTRA_C(op, s) 1
 #define VRAM__LARGER_S(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
+#define VRAM__LARGER_C(in, k, s, p, op) VRAM__LARGER_P(in, k, s, p, op)
 #define VRAM__LARGER_P(in, k, s, p, op)                                                            \
   ((((in)-VRAM_U(1)) * (s) + (k) + (op)) > VRAM_U(2) * (p)                                         \
        ? (((in)-VRAM_U(1)) * (s) + (k) + (op)) - VRAM_U(2) * (p)                                   \
@@ -1259,7 +1274,8 @@
 #define VRAM__NET_LINEAR(N, q, p, name, out_features, bias_)                                       \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "LINEAR",                                                                        \
-      VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (out_features), q##_bias = (bias_)), \
+      VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (out_features) | 0,                  \
+                q##_bias = (bias_) | 0),                                                           \
       VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM_U(1) * p##_c + q##_bias) \
           VRAM__NET_CHECK_SHAPE(q, N),                                                             \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
@@ -1301,22 +1317,35 @@
                0 + net##_##x##_c)
 #define VRAM__NET_TO(N, q, p, name, op, scratch, h, w, c)                                          \
   VRAM_NET_LINE(                                                                                   \
-      q, p, name, op, VRAM__ALL(q##_h = (h), q##_w = (w), q##_c = (c), q##_bias = 0),              \
+      q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
       VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_SCRATCH(q, p, N, VRAM__NET_SCRATCH_##scratch(N, q, p, P)),         \
                 VRAM__NET_NEW(q, p, N)))
 /* zeros around: y [n, top + h + bottom, left + w + right, c] */
 #define VRAM_NET_PAD(net, y, x, top, bottom, left, right)                                          \
-  VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "PAD", NONE,                                   \
-               VRAM_U(1) * net##_##x##_h + (top) + (bottom),                                       \
-               VRAM_U(1) * net##_##x##_w + (left) + (right), 0 + net##_##x##_c)
+  VRAM__NET_PAD(net##_net, net##_##y, net##_##x, #y, top, bottom, left, right)
+#define VRAM__NET_PAD(N, q, p, name, top, bottom, left, right)                                     \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "PAD",                                                                           \
+      VRAM__ALL(                                                                                   \
+          q##_t0 = (top) | 0, q##_t1 = (bottom) | 0, q##_l0 = (left) | 0, q##_l1 = (right) | 0,    \
+          q##_sized =                                                                              \
+              VRAM__NET_SIZE_OK(q##_t0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_t1 + VRAM_U(1)) &&    \
+              VRAM__NET_SIZE_OK(q##_l0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_l1 + VRAM_U(1)),      \
+          q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_t0 + q##_t1 : VRAM_U(0)),       \
+          q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_l0 + q##_l1 : VRAM_U(0)),       \
+          q##_c = 0 + p##_c, q##_bias = 0),                                                        \
+      VRAM_STATIC_ASSERT(q##_sized, q##_has_a_padding_that_is_negative_or_too_large);              \
+      VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
 /* a copy of a part of that shape */
 #define VRAM_NET_SLICE(net, y, x, h, w, c)                                                         \
   VRAM__NET_SLICE(net##_net, net##_##y, net##_##x, #y, h, w, c)
 #define VRAM__NET_SLICE(N, q, p, name, h, w, c)                                                    \
   VRAM_NET_LINE(                                                                                   \
-      q, p, name, "SLICE", VRAM__ALL(q##_h = (h), q##_w = (w), q##_c = (c), q##_bias = 0),         \
+      q, p, name, "SLICE",                                                                         \
+      VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),                  \
       VRAM__NET_CHECK_SHAPE(q, N) VRAM_STATIC_ASSERT(                                              \
           VRAM_U(0) + q##_h <= p##_h && VRAM_U(0) + q##_w <= p##_w && VRAM_U(0) + q##_c <= p##_c,  \
           q##_is_larger_than_its_input);                                                           \
@@ -1331,7 +1360,7 @@
   VRAM__NET_RESHAPE(net##_net, net##_##y, net##_##x, #y, "TRANSPOSE", NEW, h, w, c)
 #define VRAM__NET_RESHAPE(N, q, p, name, op, where, h, w, c)                                       \
   VRAM_NET_LINE(                                                                                   \
-      q, p, name, op, VRAM__ALL(q##_h = (h), q##_w = (w), q##_c = (c), q##_bias = 0),              \
+      q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
       VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_CHECK_ELEMS(p, q),                                     \
       VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_##where(q, p, N)))
 
@@ -1362,9 +1391,11 @@
   VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "RMS_NORM_INPLACE", OVER, 1, 0)
 #define VRAM__NET_EACH(N, q, p, name, op, where, each, table)                                      \
   VRAM_NET_LINE(                                                                                   \
-      q, p, name, op, VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0, VRAM__E(q##_table, table)),   \
-      VRAM__NET_CHECK_##where(p, q)                                                                \
-          VRAM_STATIC_ASSERT(each == 0 || p##_g > 0, q##_has_weights_but_its_input_is_indices);    \
+      q, p, name, op,                                                                              \
+      VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0, VRAM__E(q##_table, (table) | 0)),             \
+      VRAM__NET_CHECK_##where(p, q) VRAM_STATIC_ASSERT(                                            \
+          VRAM__NET_AMOUNT_OK(table), q##_has_an_amount_that_is_negative_or_too_large);            \
+      VRAM_STATIC_ASSERT(each == 0 || p##_g > 0, q##_has_weights_but_its_input_is_indices);        \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
                   VRAM__E(q##_values, VRAM_U(each) * p##_c * VRAM__NET_VALUE(p)),                  \
                   VRAM__NET_COUNT(q, p, N, VRAM_U(each) * p##_c, VRAM_U(0),                        \
@@ -1478,8 +1509,9 @@
 #define VRAM__NET_RNN(N, q, p, name, op, gates, cell, hidden_size, biases, sequence)               \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
-      VRAM__ALL(q##_c = (hidden_size), q##_biases = (biases), q##_sequence = (sequence),           \
-                q##_h = q##_sequence ? 0 + p##_h : 1, q##_w = 1, q##_bias = 0),                    \
+      VRAM__ALL(q##_c = (hidden_size) | 0, q##_biases = (biases) | 0,                              \
+                q##_sequence = (sequence) | 0, q##_h = q##_sequence ? 0 + p##_h : 1, q##_w = 1,    \
+                q##_bias = 0),                                                                     \
       VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(                                             \
           q##_biases >= 0 && q##_biases <= 2 && (q##_sequence == 0 || q##_sequence == 1),          \
           q##_has_biases_that_are_not_0_to_2_or_a_sequence_that_is_not_0_or_1);                    \
@@ -1515,8 +1547,9 @@
 #define VRAM__NET_ATTENTION(N, q, p, name, num_heads, num_kv_heads, head_dim, context, bias_)      \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "ATTENTION",                                                                     \
-      VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_heads = (num_heads), q##_groups = (num_kv_heads),       \
-                q##_dim = (head_dim), q##_context = (context), q##_biases = (bias_), q##_bias = 0, \
+      VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_heads = (num_heads) | 0,                                \
+                q##_groups = (num_kv_heads) | 0, q##_dim = (head_dim) | 0,                         \
+                q##_context = (context) | 0, q##_biases = (bias_) | 0, q##_bias = 0,               \
                 q##_sized = VRAM__NET_SIZE_OK(q##_heads) && VRAM__NET_SIZE_OK(q##_groups) &&       \
                             VRAM__NET_SIZE_OK(q##_dim) && VRAM__NET_SIZE_OK(q##_context),          \
                 q##_divides = q##_sized && q##_heads % (q##_sized ? q##_groups : 1) == 0,          \
@@ -1564,9 +1597,10 @@
 #define VRAM__NET_EMBEDDING(...) VRAM__NET_EMBEDDING_(__VA_ARGS__)
 #define VRAM__NET_EMBEDDING_(N, q, p, name, a, g, i, j, num, dim)                                  \
   VRAM_NET_LINE(q, p, name, "EMBEDDING",                                                           \
-                VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (dim),                     \
+                VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (dim) | 0,                 \
                           VRAM__E(q##_num, num), q##_bias = 0),                                    \
-                VRAM_STATIC_ASSERT(p##_g == 0 && p##_c == 1, q##_needs_an_input_of_indices);       \
+                VRAM_STATIC_ASSERT(p##_g == 0 && q##_g > 0 && p##_c == 1,                          \
+                                   q##_needs_an_input_of_indices_and_a_format_of_weights);         \
                 VRAM__NET_CHECK_SHAPE(q, N)                                                        \
                     VRAM_STATIC_ASSERT(VRAM__V(q##_num) > VRAM_U(0) &&                             \
                                            VRAM__V(q##_num) <= VRAM__NET_MAX / VRAM_U(8) / q##_c,  \
@@ -1592,10 +1626,12 @@
 #define VRAM__NET_CUSTOM(N, q, p, name, h, w, c, params, weight_bytes, macs, scratch_bytes,        \
                          state_bytes)                                                              \
   VRAM_NET_LINE(                                                                                   \
-      q, p, name, "CUSTOM", VRAM__ALL(q##_h = (h), q##_w = (w), q##_c = (c), q##_bias = 0),        \
+      q, p, name, "CUSTOM",                                                                        \
+      VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),                  \
       VRAM__NET_CHECK_SHAPE(q, N) VRAM_STATIC_ASSERT(                                              \
           VRAM__NET_AMOUNT_OK(params) && VRAM__NET_AMOUNT_OK(weight_bytes) &&                      \
-              VRAM__NET_AMOUNT_OK(scratch_bytes) && VRAM__NET_AMOUNT_OK(state_bytes),              \
+              VRAM__NET_AMOUNT_OK(scratch_bytes) && VRAM__NET_AMOUNT_OK(state_bytes) &&            \
+              VRAM_U(1) * (macs) < VRAM_U(4611686018427387904),                                    \
           q##_has_an_amount_that_is_negative_or_too_large);                                        \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
                   VRAM__NET_COUNT(q, p, N, VRAM_U(1) * (params), VRAM_U(1) * (macs),               \
@@ -1658,7 +1694,7 @@
 #define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_high)
 #define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_two)
 #define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_high) + VRAM__V(net##_net_sta))
-/* bytes from the start of the arena to the value of line y, to its scratch: between the two ends */
+/* bytes from the start of the arena to the value of line y; to its scratch, between the two ends */
 #define VRAM_NET_SCRATCH_OFFSET(net, y) VRAM__V(net##_##y##_room)
 #define VRAM_NET_OFFSET(net, y)                                                                    \
   (net##_##y##_end ? VRAM__V(net##_net_high) - VRAM__V(net##_##y##_off) - VRAM__V(net##_##y##_b)   \
@@ -29251,9 +29287,10 @@ static int vram__net_read_arg(vram__net_reader *r, vram_net_line *l, int arg, ui
 /* Which line a macro is; VRAM_LINE_COUNT: none, but one that takes no part (accessors). */
 static int vram__net_kind_of(vram__net_reader *r, const char *word, uint32_t len) {
   static const char *const other[] = {
-      "GET",         "OF",          "OFFSET",     "PARAMS",      "MACS",           "WEIGHT_BYTES",
-      "FLASH_BYTES", "STATE_BYTES", "LIVE_BYTES", "ARENA_BYTES", "PINGPONG_BYTES", "SRAM_BYTES",
-      "LINE",        "FIRST",       "LAST"};
+      "GET",         "OF",           "OFFSET",         "PARAMS",
+      "MACS",        "WEIGHT_BYTES", "SCRATCH_OFFSET", "FLASH_BYTES",
+      "STATE_BYTES", "LIVE_BYTES",   "ARENA_BYTES",    "PINGPONG_BYTES",
+      "SRAM_BYTES",  "LINE",         "FIRST",          "LAST"};
   uint32_t i;
   for (i = 0; i < VRAM_LINE_COUNT; i++)
     if (vram__same(word + 9, len - 9, vram_line_name(i)))
@@ -32583,7 +32620,7 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
           (last == n || (k < 9 && to[n - last - 1] == '_')))
         break;
     if (!taken[k])
-      for (k = 0; k < i; k++) {
+      for (k = i != 0; k < i; k++) { /* line 0 is the input */
         uint32_t c = 0;
         if (l->hash[k] != hash)
           continue;

@@ -9,9 +9,9 @@ BEGIN {
     before = "a" i
   }
   print "VRAM_NET_END(net, a49);"
-  # weights (9 + 16) 16, 32 biases, 32 pairs; k, d, c live at one time
-  print "VRAM_ASSERT_FITS(net, 50 * (16 * 25 + 32 * 4 + 32 * 8), 3 * 65536);"
-  print "VRAM_STATIC_ASSERT(VRAM_NET_FLASH_BYTES(net) == 50 * (16 * 25 + 32 * 4 + 32 * 8), flash);"
-  print "VRAM_STATIC_ASSERT(VRAM_NET_ARENA_BYTES(net) == 3 * 65536, arena);"
+  # 50 (weights (9 + 16) 16, 32 biases of 4, 32 pairs of 8); k, d, c live at one time
+  print "VRAM_ASSERT_FITS(net, 39200, VRAM_KIB(192));"
+  print "VRAM_STATIC_ASSERT(VRAM_NET_FLASH_BYTES(net) == 39200, flash);"
+  print "VRAM_STATIC_ASSERT(VRAM_NET_ARENA_BYTES(net) == VRAM_KIB(192), arena);"
   print "extern int end;"
 }

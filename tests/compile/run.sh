@@ -150,7 +150,9 @@ for f in "$here"/negative/*.inc; do
   for cc in "gcc -std=c99" "clang -std=c11" "g++ -std=c++11" "clang++ -std=c++17"; do
     command -v ${cc%% *} >/dev/null || continue
     case $cc in *++*) lang=c++ ;; *) lang=c ;; esac
-    if $cc -x $lang -Werror=vla $ct -fsyntax-only -DGOOD "$f" >"$work/log" 2>&1; then ok; else bad "negative $name, GOOD ($cc)"; fi
+    case $cc in clang\ * | g++*) ;; *) # good in one C, in one C++ compiler
+      if $cc -x $lang -Werror=vla $ct -fsyntax-only -DGOOD "$f" >"$work/log" 2>&1; then ok; else bad "negative $name, GOOD ($cc)"; fi ;;
+    esac
     if $cc -x $lang -Werror=vla $ct -fsyntax-only "$f" >"$work/log" 2>&1; then
       bad "negative $name compiles ($cc)"
     elif grep -Eq "error.*$want|$want" "$work/log"; then ok; else bad "negative $name, message ($cc)"; fi
