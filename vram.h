@@ -32620,7 +32620,7 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
           (last == n || (k < 9 && to[n - last - 1] == '_')))
         break;
     if (!taken[k])
-      for (k = i != 0; k < i; k++) { /* line 0 is the input */
+      for (k = i ? 1 : 0; k < i; k++) { /* line 0 is the input */
         uint32_t c = 0;
         if (l->hash[k] != hash)
           continue;
