@@ -69,7 +69,7 @@ test-all:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 15
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
@@ -93,7 +93,7 @@ ARGS_test_limits = $(MEMORY:%=tests/%.vram)
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
 ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
 ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
-ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/c*.vram tests/cases/p*.vram tests/cases/lstm*.vram) \
+ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/lstm*.vram tests/cases/pad*.vram) \
   $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_lstm2 nn_unet tv_mobilenet_v2 timm_mixer_b16_224.eval)
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
