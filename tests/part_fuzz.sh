@@ -2,7 +2,7 @@
 # and on lines of networks, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
-seconds=${FUZZ_SECONDS:-20}
+seconds=${FUZZ_SECONDS:-15}
 mkdir -p $work/seeds
 for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*.vram; do
   cp "$f" "$work/seeds/$(echo "$f" | tr / _)"
