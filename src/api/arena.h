@@ -1,0 +1,108 @@
+/* >>arena =====================================================================================
+   Offsets for buffers whose sizes and lifetimes are known: buffers that live at the same time do
+   not overlap, and the arena is as small as can be found.
+
+     vram_buffer b[3] = {{1000, 0, 2}, {500, 1, 3}, {1000, 2, 4}};      bytes, begin, end
+     vram_arena a;
+     uint64_t n = vram_arena_bytes(3, NULL);
+     vram_arena_plan(b, 3, NULL, malloc(n), n, &a, &err);
+     b[0].offset, ..., a.height_bytes, a.lower_bound_bytes, a.proven
+
+   Time is any count that grows (a move of a schedule, an op): a buffer lives in [begin, end), end
+   excluded. Two buffers overlap in time if each begins before the other ends.
+
+   Some greedy orders come first; if none reaches the bound, a search follows that ends with a
+   proof, after so many nodes or when `stop` says so. The search is for up to 1,536 buffers that
+   hang together in time; the greedy orders place 60,000 in a second. */
+
+typedef struct vram_buffer {
+  uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */
+  uint64_t begin, end; /* begin < end */
+  uint64_t align;      /* of the offset, a power of two; 0: vram_arena_options.align */
+  uint64_t offset;     /* in bytes from the start of its bank: the result, or given with `pinned` */
+  uint32_t bank;       /* the result, or given with `pinned` */
+  uint32_t banks;      /* bit i: bank i is allowed; 0: any */
+  uint8_t pinned;
+} vram_buffer;
+
+#define VRAM_ARENA_BANKS 8
+
+/* The greedy orders: what is placed first, by these letters (vram__order_key()), and into
+   which gap, the first that holds it or the smallest (_best). `tflm` is what TensorFlow Lite
+   Micro's planner does: sizes rounded up to the alignment, the larger first, of equal ones the
+   later. */
+#define VRAM_ARENA_ORDERS(X)                                                                       \
+  X(load, "TSB", FIRST, 0)                                                                         \
+  X(start_best, "BS", BEST, 1)                                                                     \
+  X(load_width_best, "TW", BEST, 0)                                                                \
+  X(start, "BS", FIRST, 1)                                                                         \
+  X(size, "SB", FIRST, 0)                                                                          \
+  X(area, "A", FIRST, 0)                                                                           \
+  X(width, "W", FIRST, 0)                                                                          \
+  X(start_end_best, "BES", BEST, 1)                                                                \
+  X(start_end, "BES", FIRST, 1)                                                                    \
+  X(size_width, "SW", FIRST, 0)                                                                    \
+  X(size_width_best, "SW", BEST, 0)                                                                \
+  X(load_width, "TW", FIRST, 0)                                                                    \
+  X(width_best, "W", BEST, 0)                                                                      \
+  X(area_best, "A", BEST, 0)                                                                       \
+  X(load_best, "TSB", BEST, 0)                                                                     \
+  X(size_best, "SB", BEST, 0)                                                                      \
+  X(tflm, "RI", FIRST, 0)
+
+typedef enum vram_arena_order {
+  VRAM_ARENA_ORDER_all,
+#define VRAM__X(id, letters, fit, in_order) VRAM_ARENA_ORDER_##id,
+  VRAM_ARENA_ORDERS(VRAM__X)
+#undef VRAM__X
+      VRAM_ARENA_ORDER_COUNT
+} vram_arena_order;
+
+VRAM_API const char *vram_arena_order_name(uint32_t order); /* "tflm"; "?" */
+
+/* All zero: one bank without a limit, offsets multiples of 1, a search of a million nodes (some
+   seconds). With banks: a buffer goes to the first bank (the fastest) that has room for it, what is
+   pinned first, then what may be in no later one. */
+typedef struct vram_arena_options {
+  uint64_t align;                      /* of every offset, a power of two; 0: 1 */
+  uint64_t capacity[VRAM_ARENA_BANKS]; /* bytes of every bank; 0: no limit */
+  uint32_t nbank;                      /* 0: one */
+  uint64_t nodes;                      /* of the search at most; 0: a million */
+  int greedy;                          /* no search: less scratch, too */
+  vram_arena_order order;              /* the plan of this greedy order only, without a search */
+  uint64_t enough_bytes;               /* a height that is good enough to stop; 0: the bound */
+  int (*stop)(void *user); /* asked now and then; not 0: stop with what there is. NULL: never */
+  void *user;
+} vram_arena_options;
+
+typedef struct vram_arena {
+  uint64_t height_bytes;      /* bank 0; the plan needs so many bytes */
+  uint64_t lower_bound_bytes; /* no plan needs less: the largest sum of what lives at one time,
+                                 or what the search proved; of bank 0 with what is in it */
+  uint64_t bank_bytes[VRAM_ARENA_BANKS]; /* height of every bank */
+  int proven;                            /* no plan is lower; with banks: each holds all that may
+                                            be there, and is as low as it can be */
+  uint64_t nodes;                        /* of the search */
+} vram_arena;
+
+/* Scratch for n buffers; o NULL: all zero. VRAM_OVERFLOW: too many. */
+VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
+
+/* Gives every buffer its offset (and bank). The same input gives the same plan on every machine,
+   unless `stop` stops it. On an error no buffer is changed; err->line is 1 + the buffer, 0: none:
+     VRAM_ERR_VALUE     lifetimes that end before they begin, alignments that are no powers of two,
+                        pins where nothing can be or over one another, no such order or bank
+     VRAM_ERR_OVERFLOW  sizes and alignments that add up to more than VRAM_MAX_BYTES
+     VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found
+     VRAM_ERR_MEMORY    scratch is too small */
+VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                     void *scratch, uint64_t scratch_bytes, vram_arena *arena,
+                                     vram_error *err);
+
+/* Checks a plan, whoever made it, without any part of the planner: alignment, banks, capacities, no
+   two buffers that live at the same time overlap. VRAM_OK: *arena says its heights and the bound.
+   VRAM_ERR_VALUE: err says which two buffers. Scratch as vram_arena_bytes. */
+VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
+                                       const vram_arena_options *o, void *scratch,
+                                       uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
+

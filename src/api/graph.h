@@ -1,0 +1,166 @@
+/* >>graph =====================================================================================
+   A model: nodes in execution order. Built by calls or read from the text form, in the caller's
+   memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
+   of them is the step's affair. */
+
+/* A row of VRAM_OPS, as text. */
+typedef struct vram_op_info {
+  const char *name, *keys, *recipe, *autocast;
+  uint32_t least, most; /* inputs */
+} vram_op_info;
+
+/* All zero for what is no op. */
+VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
+
+/* The name ("conv2d"); "?" for what is no op. Never NULL. */
+VRAM_API const char *vram_op_name(uint32_t op);
+
+/* Sizes and strides in elements; `v` holds ndim sizes, then ndim strides. Shared: many values may
+   point to one. */
+typedef struct vram_dims {
+  uint64_t numel;
+  uint8_t ndim, flags;
+  int64_t v[2 * VRAM_MAX_AXES];
+} vram_dims;
+
+#define VRAM_NODE_INNER                                                                            \
+  2u /* vram_node.flags: a line that an op was written out to, not the last                        \
+      */
+
+typedef struct vram_node vram_node;
+typedef struct vram_value vram_value;
+typedef struct vram_param vram_param;
+
+/* A node's keys: [key | count << 8 | kind << 32, values...]..., 0 ends. */
+struct vram_node {
+  vram_node *next, *prev;
+  const char *name;                /* of the first output, not terminated */
+  const struct vram__round *round; /* loop rounds around it, NULL: none */
+  vram_value **in;
+  vram_value *out; /* nout values, one after the other */
+  const int64_t *attr;
+  vram_param **param; /* weights, then buffers; NULL where the op has none there */
+  uint32_t nin, nout, nparam;
+  uint32_t index; /* 0, 1, ... in execution order */
+  uint32_t line;  /* of the text, 0: built by calls */
+  uint16_t op;    /* vram_op; VRAM_OP_COUNT and above: no op, nothing is allocated */
+  uint8_t flags;
+  uint8_t name_len;
+};
+
+/* A value: what a node gives, or an input of the model. */
+struct vram_value {
+  const vram_dims *d;
+  vram_node *node; /* NULL: an input */
+  const char *name;
+  uint32_t index; /* 0, 1, ... */
+  uint32_t last;  /* node index of the last use; UINT32_MAX: lives to the end */
+  uint8_t dtype;  /* vram_dtype in an fp32 run */
+  uint8_t flags;
+  uint8_t name_len;
+};
+
+/* A parameter or buffer. */
+struct vram_param {
+  vram_param *next;
+  const vram_dims *d;
+  vram_node *node;
+  const char *role; /* "weight", "bias", "running_mean", ... */
+  uint32_t index;
+  uint8_t dtype;
+  uint8_t kind; /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+};
+
+typedef struct vram__total {     /* of a list of tensors */
+  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
+  uint64_t last;                 /* bytes of its last one, */
+  uint32_t count;                /* and how many there are; without those of no bytes */
+} vram__total;
+
+typedef struct vram__owned { /* what modules own */
+  vram__total all[2];        /* parameters, buffers; without those that are a value of the graph */
+  vram__total trainable;
+  uint64_t params_bytes, buffers_bytes; /* all of them; more than VRAM_MAX_BYTES: too many */
+  uint64_t flat;                        /* weights of a recurrent node, which are one tensor */
+  const vram_node *flat_node;
+} vram__owned;
+
+typedef struct vram_graph {
+  uint8_t *mem;
+  uint64_t used, cap;
+  const char *name; /* of the model */
+  uint32_t name_len;
+  vram_node *first, *last;
+  vram_param *param_first, *param_last;
+  vram_value **input; /* the model's inputs */
+  uint32_t ninput, nnode, nvalue, nparam, noutput;
+  uint32_t ndim;
+  struct {
+    const char *name;
+    uint32_t len, set;
+    int64_t value;
+  } dim[VRAM_MAX_DIMS];
+  const vram_dims *cache[64];
+  uint32_t max_in, max_out; /* most inputs and outputs of one node */
+  uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
+  uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
+  vram__owned owned;
+  uint32_t rnn_dropout; /* recurrent nets with dropout */
+  vram_value *root;     /* the first output: what backward starts from */
+  vram_error error;     /* the first error; sticky */
+} vram_graph;
+
+/* A dim's value from outside; name NULL: the first dim of the model (the batch). */
+typedef struct vram_dim {
+  const char *name;
+  int64_t value;
+} vram_dim;
+
+/* A new graph in the caller's memory, which must outlive it. Building and reading take from it;
+   when it is used up they fail with VRAM_ERR_MEMORY. */
+VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
+
+/* Building by calls. The first error stays in g->error and makes every later call return NULL.
+     vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
+     vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
+     x = vram_out(c, 0); ...                                                                    */
+
+/* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
+   most cap - 1 bytes and a zero byte go to `to`. Returns the bytes of the whole name; 0 for NULL.
+ */
+VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
+
+/* Floating-point operations of a node's forward. Products (convolutions, matrix products,
+   attention, recurrent layers): two for each multiply-add, as torch.utils.flop_counter counts them.
+   Other nodes: one for each element that they give, views none. VRAM_OVERFLOW: more than 64 bits.
+ */
+VRAM_API uint64_t vram_node_flops(const vram_node *n);
+
+/* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
+VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
+
+/* An input of the model; grad: it wants a gradient. */
+VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
+                                const int64_t *size, int grad);
+
+/* A node: names of its outputs ("y", or "values,indices"), its inputs, and its keys as in the text
+   form (NULL: none; `weights=` names a node that is there). Names are labels, not looked up. */
+VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
+                               uint32_t nin, const char *keys);
+
+/* What the caller keeps after the forward pass; backward starts from the first. Without it: the
+   last node. */
+VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* These values live until here although nothing uses them any more. */
+VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+
+/* Bytes of memory that vram_parse needs for this text at most (0: text too large). */
+VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                   uint32_t nset);
+
+/* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
+   the place of the text's. The text is not needed afterwards. Errors: every vram_result; *err, if
+   not NULL, says where and what, and nothing of g may be used then. */
+VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
+                                uint32_t nset, vram_error *err);

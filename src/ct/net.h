@@ -1,0 +1,978 @@
+/* ---- networks, one line for each layer --------------------------------------------------------
+ * Every line declares constants from those of the line before it: shape, parameters, bytes,
+ * multiply-accumulates (MACs), totals so far and the bytes of activations that live at one time.
+ *
+ *   VRAM_NET_BEGIN(kws, I8, 1, 49, 10, 1);                          n, h, w, c; the line `input`
+ *   VRAM_NET_CONV2D(kws, c1, input, 64, 10, 4, 2, 2, SAME, 1);      net, this line, the line before
+ *   VRAM_NET_ACTIVATION_FUSED(kws, r1, c1);
+ *   VRAM_NET_GLOBAL_AVG_POOL2D(kws, p1, r1);
+ *   VRAM_NET_LINEAR(kws, y, p1, 12, 1);
+ *   VRAM_NET_END(kws, y);
+ *   VRAM_ASSERT_FITS(kws, VRAM_KIB(32), VRAM_KIB(16));
+ *   static unsigned char arena[VRAM_NET_ARENA_BYTES(kws)];          c1 at VRAM_NET_OFFSET(kws, c1)
+ *
+ * The line before is the main input. A value that a later line needs is kept: KEEP names it, and
+ * one line takes it (FROM, ADD, MUL, CONCAT). For a second reader, take it with FROM and keep it
+ * again.
+ *
+ *   VRAM_NET_KEEP(kws, k1, r1);
+ *   VRAM_NET_CONV2D(kws, c2, k1, ...);
+ *   VRAM_NET_ADD(kws, a2, c2, k1);                                  c2 + k1
+ *
+ * Names of nets and lines are identifiers, pasted to kws_c1_...: a net has one `input`, no line
+ * `net`, and no net's name begins with another's and an underscore. Formats, paddings and kernels
+ * are words, not macros that expand to one. The lines are declarations at file scope (or in one
+ * function). They are constants for array sizes, enumerators, case labels and static assertions;
+ * the preprocessor does not see them: `vram emit` prints the same as #defines. Layouts are NHWC.
+ * Numeric arguments are constant expressions, each is expanded once (CUSTOM's more often). Kernels,
+ * strides, groups and heads are 1 to 32,767; a value or the weights of a line have less than 2^31
+ * bytes, MACs are below 2^62.
+ *
+ * format: how activations and weights are stored
+ *   F32, F16              as floats, biases too
+ *   I8                    int8, int32 bias, and for each output channel of a convolution a
+ *                         multiplier and a shift of 32 bits each; one pair for each other matrix
+ *   I8_PER_TENSOR         one pair for each matrix; I8_PER_CHANNEL: pairs for LINEAR's outputs, too
+ *   I8W4, I4              weights of 4 bits, activations of 8 or 4
+ *   I16                   activations of 16 bits, weights of 8, biases of 64
+ *   IDS8, IDS16, IDS32    indices, for EMBEDDING
+ * padding: SAME (out = in / stride rounded up), VALID, PAD(h, w) (on each side, as in PyTorch),
+ *   pools also PAD_CEIL(h, w) (ceil_mode=True)
+ *
+ * Sources: the int8, int16 and int4 tensors of TFLite's quantisation specification, multipliers and
+ * shifts as CMSIS-NN's kernels take them. MACs count windows over padding in full. Weights are in
+ * flash, each array from a multiple of 4 (of 8 with 64-bit biases); code is not counted. */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): names are pasted, lists go from macro to macro */
+
+/* The constants of a line: enumerators, which hold an int, so that with 16 bits a figure is two of
+   them; in C++ variables, which compile five times as fast there. */
+#if defined(__cplusplus)
+#if defined(__GNUC__)
+#define VRAM__NET_CONSTANTS(...) static const __attribute__((unused)) unsigned long long __VA_ARGS__
+#else
+#define VRAM__NET_CONSTANTS(...) static const unsigned long long __VA_ARGS__
+#endif
+#define VRAM__E(name, v) name = (v)
+#define VRAM__V(name) name
+#define VRAM__E2(name, v) name = (v)
+#define VRAM__V2(name) name
+#else
+#define VRAM__NET_CONSTANTS(...) enum { __VA_ARGS__ }
+#if defined(__INT_MAX__) && __INT_MAX__ < 65536
+#define VRAM__E(name, v) name = (v) % VRAM_U(32768), name##_x = (v) / VRAM_U(32768)
+#define VRAM__V(name) (VRAM_U(32768) * name##_x + name)
+#define VRAM__E2(name, v)                                                                          \
+  name = (v) % VRAM_U(32768), name##_x = (v) / VRAM_U(32768) % VRAM_U(32768),                      \
+  name##_z = (v) / VRAM_U(1073741824)
+#define VRAM__V2(name) (VRAM_U(1073741824) * name##_z + VRAM_U(32768) * name##_x + name)
+#else
+#define VRAM__E(name, v) name = (v)
+#define VRAM__V(name) (VRAM_U(0) + name)
+#define VRAM__E2(name, v) name = (v) % VRAM_U(2147483648), name##_x = (v) / VRAM_U(2147483648)
+#define VRAM__V2(name) (VRAM_U(2147483648) * name##_x + name)
+#endif
+#endif
+
+/*                                    bits of activations, of weights, bytes of a bias, scales: 0
+                                      none, 1 one, 2 of a convolution's outputs, 3 of LINEAR's too
+ */
+#define VRAM__FMT_F32 VRAM_U(32), VRAM_U(32), VRAM_U(4), VRAM_U(0)
+#define VRAM__FMT_F16 VRAM_U(16), VRAM_U(16), VRAM_U(2), VRAM_U(0)
+#define VRAM__FMT_I8 VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(2)
+#define VRAM__FMT_I8_PER_TENSOR VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(1)
+#define VRAM__FMT_I8_PER_CHANNEL VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(3)
+#define VRAM__FMT_I8W4 VRAM_U(8), VRAM_U(4), VRAM_U(4), VRAM_U(2)
+#define VRAM__FMT_I16 VRAM_U(16), VRAM_U(8), VRAM_U(8), VRAM_U(2)
+#define VRAM__FMT_I4 VRAM_U(4), VRAM_U(4), VRAM_U(4), VRAM_U(2)
+#define VRAM__FMT_IDS8 VRAM_U(8), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__FMT_IDS16 VRAM_U(16), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+#define VRAM__FMT_IDS32 VRAM_U(32), VRAM_U(0), VRAM_U(0), VRAM_U(0)
+
+#define VRAM__KERNELS_NONE 0
+#define VRAM__KERNELS_PLAIN 1
+#define VRAM__KERNELS_DSP 2
+#define VRAM__KERNELS_MVE 3
+
+/* padding: its kind, and what is given for h and w */
+#define VRAM__PADDING_SAME S, 0, 0
+#define VRAM__PADDING_VALID P, 0, 0
+#define VRAM__PADDING_PAD(h, w) P, h, w
+#define VRAM__PADDING_PAD_CEIL(h, w) C, h, w
+#define VRAM__FITS_S(in, k, s, p, d) 1
+#define VRAM__FITS_P(in, k, s, p, d) VRAM_CONV_OK(in, k, p, d)
+#define VRAM__FITS_C(in, k, s, p, d) (VRAM_CONV_OK(in, k, p, d) && VRAM_U(2) * (p) <= (k))
+#define VRAM__SIZE_S(in, k, s, p, d) VRAM_CONV_OUT_SAME(in, s)
+#define VRAM__SIZE_P(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
+#define VRAM__SIZE_C(in, k, s, p, d) VRAM_POOL_OUT_CEIL(in, k, s, p, d)
+/* what stands before the input: SAME has half of what the last window lacks, rounded down */
+#define VRAM__BEFORE_P(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_C(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_S(in, out, k, s, p, d)                                                        \
+  ((((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) >= (in)                            \
+        ? ((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) - (in)           \
+        : VRAM_U(0)) /                                                                             \
+   VRAM_U(2))
+
+/* The constants of a line q after a line p (both with the net's name before theirs):
+     line      its number; p_is_followed_once: no other line follows p
+     h w c     shape                          a g i j     format: the four figures above
+     bytes     of the value                   b           the same in the arena, rounded up
+     par mac wgt fls scr sta    parameters, MACs, bytes of weights, of flash, scratch, state;
+     Par Mac Wgt Fls Sta        the sums so far
+     bias      a batch norm can be folded into it
+   The arena is filled from both ends; a line writes to the end that its input is not at.
+     end off   where the value is: 0 low, 1 high; its distance from that end
+     low top   what is kept at the low end and at the high end reaches so far
+     room      the low end is in use up to here while the line runs: its scratch follows
+     lf lt, tf tt   a hole in that, [from, to): taken before what lies over it
+     ext       low or top of the value's own end, or the value's border if that is further
+     held      the value itself is kept;  kept: bytes of all kept values;  open: not yet taken
+     live Live high             bytes that live while the line runs, the largest so far; the arena
+   Two buffers and a third one for kept values:
+     buf b0 b1 side Scr         which one the value is in; their sizes; the largest scratch */
+#define VRAM__NET_MAX VRAM_U(2147483647)
+#define VRAM__NET_SIZE_OK(x) ((x)-VRAM_U(1) < VRAM_U(32767))
+
+#define VRAM__NET_SHAPE_OK(q, N)                                                                   \
+  (q##_h - VRAM_U(1) >= VRAM__NET_MAX || q##_w - VRAM_U(1) >= VRAM__NET_MAX ||                     \
+   q##_c - VRAM_U(1) >= VRAM__NET_MAX ||                                                           \
+   (VRAM_U(1) * q##_h * q##_w <= VRAM__NET_MAX / q##_c &&                                          \
+    VRAM_U(1) * q##_h * q##_w * q##_c <= VRAM__NET_MAX / VRAM_U(4) / N##_n))
+#define VRAM__NET_ELEMS(q, N) (VRAM_U(1) * N##_n * q##_h * q##_w * q##_c)
+
+/* All lines are this one: the values of the arguments, checks, the constants. A program that wants
+   a table of a network includes the network a second time, inside a function and with a
+   VRAM_NET_LINE of its own: line is kws_c1, name "c1", op "CONV2D" (see VRAM_NET_OF below). */
+#define VRAM_NET_LINE(line, before, name, op, arguments, checks, constants)                        \
+  VRAM__NET_CONSTANTS(line##_line = before##_line + 1, before##_is_followed_once = 1, arguments,   \
+                      constants);                                                                  \
+  checks VRAM__NET_DECLARED
+/* takes the semicolon: a declaration that may stand there again and again */
+#define VRAM__NET_DECLARED struct vram__net
+
+/* checks; every name says line and fault */
+#define VRAM__NET_CHECK_SHAPE(q, N)                                                                \
+  VRAM_STATIC_ASSERT(q##_h - VRAM_U(1) < VRAM__NET_MAX && q##_w - VRAM_U(1) < VRAM__NET_MAX &&     \
+                         q##_c - VRAM_U(1) < VRAM__NET_MAX,                                        \
+                     q##_has_a_size_that_is_zero_negative_or_too_large);                           \
+  VRAM_STATIC_ASSERT(VRAM__NET_SHAPE_OK(q, N), q##_is_too_large);
+#define VRAM__NET_CHECK_OVER(p, q)                                                                 \
+  VRAM_STATIC_ASSERT(!p##_held, q##_overwrites_a_value_that_is_kept);
+#define VRAM__NET_CHECK_WEIGHTS(p, q, bias)                                                        \
+  VRAM_STATIC_ASSERT(p##_g > 0, q##_has_weights_but_its_input_is_indices);                         \
+  VRAM_STATIC_ASSERT(q##bias == 0 || q##bias == 1, q##_bias_is_neither_0_nor_1);
+#define VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(p##_w == 1, q##_needs_an_input_of_width_1);
+#define VRAM__NET_CHECK_ELEMS(p, q)                                                                \
+  VRAM_STATIC_ASSERT(VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,       \
+                     q##_has_not_as_many_elements_as_its_input);
+#define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
+  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a && (p##_g > 0) == (k##_g > 0) &&       \
+                         (p##_j > 0) == (k##_j > 0),                                               \
+                     q##_input_and_##k##_differ_in_format);
+
+/* the format of p goes on, or another one begins */
+#define VRAM__NET_FORMAT(q, p) q##_a = p##_a, q##_g = p##_g, q##_i = p##_i, q##_j = p##_j
+#define VRAM__NET_FORMAT_OF(q, list)                                                               \
+  q##_a = VRAM__AT0(list), q##_g = VRAM__AT1(list), q##_i = VRAM__AT2(list), q##_j = VRAM__AT3(list)
+
+/* parameters, MACs, bytes of weights and flash; scratch and state of so many bytes */
+#define VRAM__NET_COUNT(q, p, N, params, macs, weights, flash, scratch, state)                     \
+  VRAM__E(q##_par, params), VRAM__E2(q##_mac, macs), VRAM__E(q##_wgt, weights),                    \
+      VRAM__E(q##_fls, flash), VRAM__E(q##_scr, VRAM_ALIGN_UP(scratch, N##_align)),                \
+      VRAM__E(q##_sta, state), VRAM__E(q##_Par, VRAM__V(p##_Par) + VRAM__V(q##_par)),              \
+      VRAM__E2(q##_Mac, VRAM__V2(p##_Mac) + VRAM__V2(q##_mac)),                                    \
+      VRAM__E(q##_Wgt, VRAM__V(p##_Wgt) + VRAM__V(q##_wgt)),                                       \
+      VRAM__E(q##_Fls, VRAM__V(p##_Fls) + VRAM__V(q##_fls)),                                       \
+      VRAM__E(q##_Sta, VRAM__V(p##_Sta) + VRAM__V(q##_sta))
+/* no parameters: the sums as they were */
+#define VRAM__NET_COUNT_NONE(q, p) VRAM__NET_COUNT_BYTES(q, p, VRAM_U(0))
+#define VRAM__NET_COUNT_SCRATCH(q, p, N, scratch)                                                  \
+  VRAM__NET_COUNT_BYTES(q, p, VRAM_ALIGN_UP(scratch, N##_align))
+#define VRAM__NET_COUNT_BYTES(q, p, scratch)                                                       \
+  VRAM__E(q##_par, VRAM_U(0)), VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)),          \
+      VRAM__E(q##_fls, VRAM_U(0)), VRAM__E(q##_scr, scratch), VRAM__E(q##_sta, VRAM_U(0)),         \
+      VRAM__E(q##_Par, VRAM__V(p##_Par)), VRAM__E2(q##_Mac, VRAM__V2(p##_Mac)),                    \
+      VRAM__E(q##_Wgt, VRAM__V(p##_Wgt)), VRAM__E(q##_Fls, VRAM__V(p##_Fls)),                      \
+      VRAM__E(q##_Sta, VRAM__V(p##_Sta))
+#define VRAM__NET_BITS(n, bits) ((VRAM_U(1) * (n) * (bits) + VRAM_U(7)) / VRAM_U(8))
+/* in flash: the next multiple of 4, of 8 with biases of 8 bytes */
+#define VRAM__NET_FLASH(p, bytes) VRAM_ALIGN_UP(bytes, (p##_i == 8 ? VRAM_U(8) : VRAM_U(4)))
+/* one array of weights, one of biases, one of pairs of 8 bytes */
+#define VRAM__NET_COUNT_WEIGHTS(q, p, N, weights, biases, pairs, macs, scratch)                    \
+  VRAM__E(q##_nw, weights), VRAM__E(q##_nb, biases), VRAM__E(q##_ns, pairs),                       \
+      VRAM__NET_COUNT(q, p, N, VRAM__V(q##_nw) + VRAM__V(q##_nb), macs,                            \
+                      VRAM__NET_BITS(VRAM__V(q##_nw), q##_g) + VRAM__V(q##_nb) * q##_i +           \
+                          VRAM__V(q##_ns) * VRAM_U(8),                                             \
+                      VRAM__NET_FLASH(q, VRAM__NET_BITS(VRAM__V(q##_nw), q##_g)) +                 \
+                          VRAM__NET_FLASH(q, VRAM__V(q##_nb) * q##_i) +                            \
+                          VRAM__V(q##_ns) * VRAM_U(8),                                             \
+                      scratch, VRAM_U(0))
+
+/* ---- memory of a line ---- */
+
+#define VRAM__NET_BYTES(q, N)                                                                      \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
+      VRAM__E(q##_b, VRAM_ALIGN_UP(VRAM__V(q##_bytes), N##_align))
+#define VRAM__NET_LIVE(q, p, written)                                                              \
+  VRAM__E(q##_live, VRAM__V(p##_kept) + (p##_held ? VRAM_U(0) : VRAM__V(p##_b)) + (written) +      \
+                        VRAM__V(q##_scr)),                                                         \
+      VRAM__E(q##_Live, VRAM_MAX(VRAM__V(p##_Live), VRAM__V(q##_live))),                           \
+      VRAM__E(q##_Scr, VRAM_MAX(VRAM__V(p##_Scr), VRAM__V(q##_scr)))
+#define VRAM__NET_HIGH(q, p, far_end)                                                              \
+  VRAM__E(q##_high, VRAM_MAX(VRAM__V(p##_high), VRAM__V(p##_ext) + (far_end) + VRAM__V(q##_scr)))
+#define VRAM__NET_MARKS(q, p)                                                                      \
+  VRAM__E(q##_low, VRAM__V(p##_low)), VRAM__E(q##_top, VRAM__V(p##_top)),                          \
+      VRAM__E(q##_lf, VRAM__V(p##_lf)), VRAM__E(q##_lt, VRAM__V(p##_lt)),                          \
+      VRAM__E(q##_tf, VRAM__V(p##_tf)), VRAM__E(q##_tt, VRAM__V(p##_tt)),                          \
+      VRAM__E(q##_kept, VRAM__V(p##_kept)), q##_open = p##_open
+#define VRAM__NET_EXT(q)                                                                           \
+  VRAM__E(q##_ext, q##_end ? VRAM_MAX(VRAM__V(q##_top), VRAM__V(q##_off) + VRAM__V(q##_b))         \
+                           : VRAM_MAX(VRAM__V(q##_low), VRAM__V(q##_off) + VRAM__V(q##_b)))
+#define VRAM__NET_SIDE(q, p) VRAM__E(q##_side, VRAM__V(p##_side))
+
+/* A new value goes to the other end, into the hole there if that holds it. What is in use at that
+   end then is `far`; the marks and what is kept come after this. */
+#define VRAM__NET_WRITE(q, p, N)                                                                   \
+  VRAM__NET_BYTES(q, N),                                                                           \
+      q##_end = 1 - p##_end, q##_held = 0, q##_buf = 1 - p##_buf,                                  \
+      VRAM__E(q##_off, p##_end ? VRAM__NET_PLACE(q, p, _low, _lf, _lt)                             \
+                               : VRAM__NET_PLACE(q, p, _top, _tf, _tt)),                           \
+      VRAM__E(q##_far, VRAM_MAX(VRAM__V(q##_off) + VRAM__V(q##_b),                                 \
+                                (p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)))),                 \
+      VRAM__NET_LIVE(q, p, VRAM__V(q##_b)), VRAM__NET_HIGH(q, p, VRAM__V(q##_far)),                \
+      VRAM__E(q##_room, p##_end ? VRAM__V(q##_far) : VRAM__V(p##_ext)), VRAM__NET_BUFFERS(q, p)
+#define VRAM__NET_PLACE(q, p, m, f, t)                                                             \
+  (VRAM__V(p##t) - VRAM__V(p##f) >= VRAM__V(q##_b) ? VRAM__V(p##f) : VRAM__V(p##m))
+#define VRAM__NET_BUFFERS(q, p)                                                                    \
+  VRAM__E(q##_b0, q##_buf ? VRAM__V(p##_b0) : VRAM_MAX(VRAM__V(p##_b0), VRAM__V(q##_b))),          \
+      VRAM__E(q##_b1, q##_buf ? VRAM_MAX(VRAM__V(p##_b1), VRAM__V(q##_b)) : VRAM__V(p##_b1)),      \
+      VRAM__NET_SIDE(q, p)
+/* the value stays where its input is; held: whether that is kept */
+#define VRAM__NET_STAY(q, p, N, held_)                                                             \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
+      VRAM__E(q##_b, VRAM__V(p##_b)),                                                              \
+      q##_end = 0 + p##_end, q##_held = held_, q##_buf = 0 + p##_buf,                              \
+      VRAM__E(q##_off, VRAM__V(p##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
+      VRAM__NET_HIGH(q, p, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),                         \
+      VRAM__E(q##_room, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_ext)),                            \
+      VRAM__E(q##_b0, VRAM__V(p##_b0)), VRAM__E(q##_b1, VRAM__V(p##_b1))
+
+#define VRAM__NET_NEW(q, p, N) VRAM__NET_WRITE(q, p, N), VRAM__NET_MARKS(q, p), VRAM__NET_EXT(q)
+#define VRAM__NET_SAME(q, p, N, held_)                                                             \
+  VRAM__NET_STAY(q, p, N, held_), VRAM__NET_SIDE(q, p), VRAM__NET_MARKS(q, p), VRAM__NET_EXT(q)
+
+/* Taking k at an end with the mark m and the hole [f, t): the mark falls to where it was before k
+   if k is on top (through the hole, if that follows); else k becomes a hole. A second hole that
+   does not touch the first one is lost until the net ends. */
+#define VRAM__NET_TAKE_END(q, p, k, e, m, f, t)                                                    \
+  VRAM__E(q##m, k##_end != e                              ? VRAM__V(p##m)                          \
+                : VRAM__V(p##m) != VRAM__V(k##_kept_to)   ? VRAM__V(p##m)                          \
+                : VRAM__V(k##_kept_from) == VRAM__V(p##t) ? VRAM__V(p##f)                          \
+                                                          : VRAM__V(k##_kept_from)),               \
+      VRAM__E(q##f, k##_end != e ? VRAM__V(p##f)                                                   \
+                    : VRAM__V(p##m) == VRAM__V(k##_kept_to)                                        \
+                        ? (VRAM__V(k##_kept_from) == VRAM__V(p##t) ? VRAM_U(0) : VRAM__V(p##f))    \
+                    : VRAM__V(p##t) == VRAM_U(0) || VRAM__V(k##_kept_to) == VRAM__V(p##f)          \
+                        ? VRAM__V(k##_kept_from)                                                   \
+                        : VRAM__V(p##f)),                                                          \
+      VRAM__E(q##t, k##_end != e ? VRAM__V(p##t)                                                   \
+                    : VRAM__V(p##m) == VRAM__V(k##_kept_to)                                        \
+                        ? (VRAM__V(k##_kept_from) == VRAM__V(p##t) ? VRAM_U(0) : VRAM__V(p##t))    \
+                    : VRAM__V(p##t) == VRAM_U(0) || VRAM__V(k##_kept_from) == VRAM__V(p##t)        \
+                        ? VRAM__V(k##_kept_to)                                                     \
+                        : VRAM__V(p##t))
+/* the marks of r are those of p without k */
+#define VRAM__NET_TAKE(r, p, k)                                                                    \
+  k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _lf, _lt),                           \
+  VRAM__NET_TAKE_END(r, p, k, 1, _top, _tf, _tt),                                                  \
+  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_add)), r##_open = p##_open - 1
+#define VRAM__NET_NEW1(q, p, N, k)                                                                 \
+  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
+#define VRAM__NET_NEW2(q, p, N, k, k2)                                                             \
+  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q##__a, p, k), VRAM__NET_TAKE(q, q##__a, k2),           \
+      VRAM__NET_EXT(q)
+#define VRAM__NET_NEW3(q, p, N, k, k2, k3)                                                         \
+  VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q##__a, p, k), VRAM__NET_TAKE(q##__b, q##__a, k2),      \
+      VRAM__NET_TAKE(q, q##__b, k3), VRAM__NET_EXT(q)
+#define VRAM__NET_OVER1(q, p, N, k)                                                                \
+  VRAM__NET_STAY(q, p, N, 0), VRAM__NET_SIDE(q, p), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
+/* the value of k, where it was kept */
+#define VRAM__NET_BACK(q, p, N, k)                                                                 \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
+      VRAM__E(q##_b, VRAM__V(k##_b)),                                                              \
+      q##_end = 0 + k##_end, q##_held = 0 + k##_was, q##_buf = 1 - p##_buf,                        \
+      VRAM__E(q##_off, VRAM__V(k##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
+      VRAM__E(q##_room, VRAM_U(0)), VRAM__E(q##_high, VRAM__V(p##_high)), VRAM__NET_BUFFERS(q, p), \
+      VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
+/* The value is kept: if it lies beyond the mark of its end, that moves past it, and what was
+   between them becomes the hole (if there is none; else it is kept, too). A hole that it lies in is
+   none any more. */
+#define VRAM__NET_KEPT(q, p, N, held_, open_)                                                      \
+  VRAM__NET_STAY(q, p, N, held_ > p##_held ? held_ : 0 + p##_held),                                \
+      q##_was = 0 + p##_held, VRAM__E(q##_add, p##_held ? VRAM_U(0) : VRAM__V(p##_b)),             \
+      VRAM__E(q##_at, q##_end ? VRAM__V(p##_top) : VRAM__V(p##_low)),                              \
+      VRAM__E(q##_hf, q##_end ? VRAM__V(p##_tf) : VRAM__V(p##_lf)),                                \
+      VRAM__E(q##_ht, q##_end ? VRAM__V(p##_tt) : VRAM__V(p##_lt)),                                \
+      q##_past = !p##_held && VRAM__V(q##_off) >= VRAM__V(q##_at),                                 \
+      q##_inside = !p##_held && !q##_past && VRAM__V(q##_hf) <= VRAM__V(q##_off) &&                \
+                   VRAM__V(q##_off) + VRAM__V(q##_b) <= VRAM__V(q##_ht),                           \
+      q##_gap = q##_past && VRAM__V(q##_ht) == VRAM_U(0) && VRAM__V(q##_off) > VRAM__V(q##_at),    \
+      VRAM__E(q##_kept_from, q##_gap      ? VRAM__V(q##_off)                                       \
+                             : q##_past   ? VRAM__V(q##_at)                                        \
+                             : q##_inside ? VRAM__V(q##_hf)                                        \
+                                          : VRAM_U(0)),                                            \
+      VRAM__E(q##_kept_to, q##_past     ? VRAM__V(q##_off) + VRAM__V(q##_b)                        \
+                           : q##_inside ? VRAM__V(q##_ht)                                          \
+                                        : VRAM_U(0)),                                              \
+      VRAM__E(q##_low, q##_past && !q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_low)),            \
+      VRAM__E(q##_top, q##_past && q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_top)),             \
+      VRAM__E(q##_lf, !q##_end ? VRAM__NET_HOLE(q, p, _lf, _at) : VRAM__V(p##_lf)),                \
+      VRAM__E(q##_lt, !q##_end ? VRAM__NET_HOLE(q, p, _lt, _off) : VRAM__V(p##_lt)),               \
+      VRAM__E(q##_tf, q##_end ? VRAM__NET_HOLE(q, p, _tf, _at) : VRAM__V(p##_tf)),                 \
+      VRAM__E(q##_tt, q##_end ? VRAM__NET_HOLE(q, p, _tt, _off) : VRAM__V(p##_tt)),                \
+      VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_add)), q##_open = p##_open + (open_),      \
+      VRAM__E(q##_side, VRAM_MAX(VRAM__V(p##_side), VRAM__V(q##_kept))), VRAM__NET_EXT(q)
+
+#define VRAM__NET_HOLE(q, p, side, gap)                                                            \
+  (q##_inside ? VRAM_U(0) : q##_gap ? VRAM__V(q##gap) : VRAM__V(p##side))
+
+/* ---- lines ---- */
+
+/* n h w c: of the input. align: what every buffer's offset and size are a multiple of, a power of
+   two (default 16, as TFLite Micro); kernels: whose scratch is counted: NONE, or CMSIS-NN's on a
+   target that is PLAIN, has DSP or MVE instructions. */
+#define VRAM_NET_BEGIN(net, format, n, h, w, c)                                                    \
+  VRAM__NET_BEGIN(net##_net, net##__line, net##_input, VRAM__FMT_##format, VRAM__KERNELS_NONE, n,  \
+                  h, w, c, 16)
+#define VRAM_NET_BEGIN_WITH(net, format, n, h, w, c, align, kernels)                               \
+  VRAM__NET_BEGIN(net##_net, net##__line, net##_input, VRAM__FMT_##format,                         \
+                  VRAM__KERNELS_##kernels, n, h, w, c, align)
+#define VRAM__NET_BEGIN(...) VRAM__NET_BEGIN_(__VA_ARGS__)
+#define VRAM__NET_BEGIN_(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                    \
+  VRAM_NET_FIRST(q, VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align))
+#define VRAM_NET_FIRST(line, constants) constants
+#define VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                     \
+  VRAM__NET_CONSTANTS(                                                                             \
+      unnamed = 0, N##_n = (n) | 0, N##_given = (align) | 0,                                       \
+      N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1, N##_kernels = kernels,             \
+      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a = a, q##_g = g, q##_i = i,          \
+      q##_j = j, q##_bias = 0, q##_line = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_par, VRAM_U(0)),   \
+      VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)), VRAM__E(q##_fls, VRAM_U(0)),      \
+      VRAM__E(q##_scr, VRAM_U(0)), VRAM__E(q##_sta, VRAM_U(0)), VRAM__E(q##_Par, VRAM_U(0)),       \
+      VRAM__E2(q##_Mac, VRAM_U(0)), VRAM__E(q##_Wgt, VRAM_U(0)), VRAM__E(q##_Fls, VRAM_U(0)),      \
+      VRAM__E(q##_Sta, VRAM_U(0)), VRAM__E(q##_off, VRAM_U(0)), VRAM__E(q##_low, VRAM_U(0)),       \
+      VRAM__E(q##_top, VRAM_U(0)), VRAM__E(q##_lf, VRAM_U(0)), VRAM__E(q##_lt, VRAM_U(0)),         \
+      VRAM__E(q##_tf, VRAM_U(0)), VRAM__E(q##_tt, VRAM_U(0)), VRAM__E(q##_kept, VRAM_U(0)),        \
+      VRAM__E(q##_ext, VRAM__V(q##_b)), VRAM__E(q##_live, VRAM__V(q##_b)),                         \
+      VRAM__E(q##_Live, VRAM__V(q##_b)), VRAM__E(q##_high, VRAM__V(q##_b)),                        \
+      VRAM__E(q##_b0, VRAM__V(q##_b)), VRAM__E(q##_b1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),   \
+      VRAM__E(q##_Scr, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0);          \
+  VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);            \
+  VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,           \
+                     q##_has_an_alignment_that_is_no_power_of_two);                                \
+  VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_DECLARED
+
+/* A macro of a line pastes the names; then q is this line, p the line before, N the net. */
+#define VRAM__ALL(...) __VA_ARGS__
+#define VRAM__NET_SHAPE(q, p) q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = 0 + p##_c
+#define VRAM__NET_PLAIN(q, p) VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0)
+
+/* convolutions: y [n, h, w, out_channels]; _FULL: with dilation dh, dw and groups */
+#define VRAM_NET_CONV2D(net, y, x, out_channels, kh, kw, sh, sw, padding, bias)                    \
+  VRAM__NET_CONV(net##_net, net##_##y, net##_##x, #y, "CONV2D", CONV2D, VRAM__PADDING_##padding,   \
+                 out_channels, kh, kw, sh, sw, 1, 1, 1, bias)
+#define VRAM_NET_CONV2D_FULL(net, y, x, out_channels, kh, kw, sh, sw, dh, dw, padding, groups,     \
+                             bias)                                                                 \
+  VRAM__NET_CONV(net##_net, net##_##y, net##_##x, #y, "CONV2D_FULL", CONV2D,                       \
+                 VRAM__PADDING_##padding, out_channels, kh, kw, sh, sw, dh, dw, groups, bias)
+/* y [n, h, w, c * multiplier] */
+#define VRAM_NET_DEPTHWISE_CONV2D(net, y, x, multiplier, kh, kw, sh, sw, padding, bias)            \
+  VRAM__NET_CONV(net##_net, net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D", DEPTHWISE_CONV2D,        \
+                 VRAM__PADDING_##padding, VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh,    \
+                 sw, 1, 1, 0 + net##_##x##_c, bias)
+#define VRAM_NET_DEPTHWISE_CONV2D_FULL(net, y, x, multiplier, kh, kw, sh, sw, dh, dw, padding,     \
+                                       bias)                                                       \
+  VRAM__NET_CONV(net##_net, net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D_FULL", DEPTHWISE_CONV2D,   \
+                 VRAM__PADDING_##padding, VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh,    \
+                 sw, dh, dw, 0 + net##_##x##_c, bias)
+#define VRAM__NET_CONV(...) VRAM__NET_CONV_(__VA_ARGS__)
+#define VRAM__NET_CONV_(N, q, p, name, op, scratch, kind, ph, pw, oc, kh, kw, sh, sw, dh, dw,      \
+                        groups, bias)                                                              \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op,                                                                              \
+      VRAM__ALL(                                                                                   \
+          VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc) | 0,          \
+          q##_groups = (groups) | 0, q##_bias = (bias) | 0,                                        \
+          q##_divides = q##_groups > 0 && p##_c % (q##_groups > 0 ? q##_groups : 1) == 0 &&        \
+                        q##_c % (q##_groups > 0 ? q##_groups : 1) == 0,                            \
+          VRAM__E(q##_win, VRAM_U(1) * p##_c / (q##_divides ? q##_groups : 1) * q##_kh * q##_kw),  \
+          VRAM__E(q##_th, VRAM__BEFORE_##kind(p##_h, q##_h, q##_kh, q##_sh, q##_ph, q##_dh)),      \
+          VRAM__E(q##_tw, VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),     \
+      VRAM__NET_CHECK_WINDOW(q)                                                                    \
+          VRAM_STATIC_ASSERT(q##_divides, q##_groups_do_not_divide_the_channels);                  \
+      VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
+                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
+                                        VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
+                                        VRAM__V(q##_win) * VRAM__NET_ELEMS(q, N),                  \
+                                        VRAM__NET_SCRATCH_##scratch(N, q, p, kind)),               \
+                VRAM__NET_NEW(q, p, N)))
+/* scratch of CMSIS-NN's kernels; 0 for what they do not cover */
+#define VRAM__NET_SCRATCH_NONE(N, q, p, kind) VRAM_U(0)
+#define VRAM__NET_SCRATCH_CONV2D(N, q, p, kind)                                                    \
+  VRAM_CMSIS_CONV2D_BYTES(N##_kernels, p##_a, p##_g, p##_h, p##_w, p##_c, q##_kh, q##_kw, q##_sh,  \
+                          q##_sw, q##_dh, q##_dw, VRAM__V(q##_th), VRAM__V(q##_tw), q##_groups)
+#define VRAM__NET_SCRATCH_DEPTHWISE_CONV2D(N, q, p, kind)                                          \
+  VRAM_CMSIS_DEPTHWISE_CONV2D_BYTES(N##_kernels, p##_a, p##_g, N##_n, p##_h, p##_w, p##_c, q##_c,  \
+                                    q##_kh, q##_kw, q##_sw, q##_dh, q##_dw, VRAM__V(q##_th),       \
+                                    VRAM__V(q##_tw))
+#define VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)                                          \
+  VRAM_CMSIS_CONV_TRANSPOSE2D_BYTES(N##_kernels, p##_a, p##_g, p##_w, p##_c, q##_c, q##_kh,        \
+                                    q##_kw, q##_sh, q##_sw)
+#define VRAM__NET_SCRATCH_LINEAR(N, q, p) VRAM_CMSIS_LINEAR_BYTES(N##_kernels, p##_a, p##_g, q##_c)
+#define VRAM__NET_SCRATCH_AVG_POOL2D(N, q, p, kind)                                                \
+  VRAM_CMSIS_AVG_POOL2D_BYTES(N##_kernels, p##_a, p##_g, p##_c)
+/* pairs of multiplier and shift: for one matrix of so many outputs, of a convolution */
+#define VRAM__NET_PAIRS(p, outputs) (p##_j >= 2 ? VRAM_U(1) * (outputs) : VRAM_U(0) + p##_j)
+#define VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw)                               \
+  VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, dh, dw, ph, pw),                                        \
+      q##_fits = q##_sized && VRAM__FITS_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_dh) &&          \
+                 VRAM__FITS_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_dw),                         \
+      q##_h = q##_fits ? VRAM__SIZE_##kind(p##_h, q##_kh, (q##_sh ? q##_sh : 1), q##_ph, q##_dh)   \
+                       : VRAM_U(1),                                                                \
+      q##_w = q##_fits ? VRAM__SIZE_##kind(p##_w, q##_kw, (q##_sw ? q##_sw : 1), q##_pw, q##_dw)   \
+                       : VRAM_U(1)
+#define VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, dh, dw, ph, pw)                                   \
+  q##_kh = (kh) | 0, q##_kw = (kw) | 0, q##_sh = (sh) | 0, q##_sw = (sw) | 0, q##_dh = (dh) | 0,   \
+  q##_dw = (dw) | 0, q##_ph = (ph) | 0, q##_pw = (pw) | 0,                                         \
+  q##_sized = VRAM__NET_SIZE_OK(q##_kh) && VRAM__NET_SIZE_OK(q##_kw) &&                            \
+              VRAM__NET_SIZE_OK(q##_sh) && VRAM__NET_SIZE_OK(q##_sw) &&                            \
+              VRAM__NET_SIZE_OK(q##_dh) && VRAM__NET_SIZE_OK(q##_dw) &&                            \
+              VRAM__NET_SIZE_OK(q##_ph + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_pw + VRAM_U(1))
+/* convolutions have no ceil_mode */
+#define VRAM__NET_CHECK_KIND(q, kind)                                                              \
+  VRAM_STATIC_ASSERT(VRAM__CONV_##kind, q##_has_a_padding_that_is_for_pools);
+#define VRAM__CONV_S 1
+#define VRAM__CONV_P 1
+#define VRAM__CONV_C 0
+#define VRAM__NET_CHECK_WINDOW(q)                                                                  \
+  VRAM_STATIC_ASSERT(q##_sized, q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);        \
+  VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_kernel_is_larger_than_its_padded_input);
+#define VRAM__NET_CHECK_MATRIX(q, inputs)                                                          \
+  VRAM_STATIC_ASSERT(VRAM_U(1) * q##_c <= VRAM__NET_MAX / VRAM_U(8) / ((inputs) + VRAM_U(1)),      \
+                     q##_has_too_many_weights);
+/* size: (in - 1) stride + kernel - 2 padding + output_padding; SAME: in * stride, and none of that
+ */
+#define VRAM_NET_CONV_TRANSPOSE2D(net, y, x, out_channels, kh, kw, sh, sw, padding,                \
+                                  output_padding_h, output_padding_w, bias)                        \
+  VRAM__NET_CONV_TRANSPOSE(net##_net, net##_##y, net##_##x, #y, VRAM__PADDING_##padding,           \
+                           out_channels, kh, kw, sh, sw, output_padding_h, output_padding_w, bias)
+#define VRAM__NET_CONV_TRANSPOSE(...) VRAM__NET_CONV_TRANSPOSE_(__VA_ARGS__)
+#define VRAM__NET_CONV_TRANSPOSE_(N, q, p, name, kind, ph, pw, oc, kh, kw, sh, sw, oph, opw, bias) \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "CONV_TRANSPOSE2D",                                                              \
+      VRAM__ALL(VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, 1, 1, ph, pw), q##_oph = (oph) | 0,       \
+                q##_opw = (opw) | 0, q##_c = (oc) | 0, q##_bias = (bias) | 0,                      \
+                q##_fits =                                                                         \
+                    q##_sized &&                                                                   \
+                    VRAM__LARGER_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_oph) > VRAM_U(0) &&     \
+                    VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw) > VRAM_U(0),       \
+                q##_h = q##_fits ? VRAM__LARGER_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_oph)     \
+                                 : VRAM_U(1),                                                      \
+                q##_w = q##_fits ? VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw)     \
+                                 : VRAM_U(1),                                                      \
+                VRAM__E(q##_win, VRAM_U(1) * p##_c * q##_kh * q##_kw)),                            \
+      VRAM_STATIC_ASSERT(q##_sized &&VRAM__NET_SIZE_OK(q##_oph + VRAM_U(1)) &&                     \
+                             VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                               \
+                         q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);               \
+      VRAM_STATIC_ASSERT(!q##_sized || (VRAM__EXTRA_##kind(q##_oph, q##_sh) &&                     \
+                                        VRAM__EXTRA_##kind(q##_opw, q##_sw)),                      \
+                         q##_output_padding_is_not_below_its_stride);                              \
+      VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
+      VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
+                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
+                                        VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
+                                        VRAM__NET_ELEMS(p, N) * q##_c * q##_kh * q##_kw,           \
+                                        VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)),        \
+                VRAM__NET_NEW(q, p, N)))
+/* output_padding that is possible: it tells which of the sizes that the stride allows is meant */
+#define VRAM__EXTRA_S(op, s) ((op) == 0)
+#define VRAM__EXTRA_P(op, s) ((op) < (s))
+#define VRAM__EXTRA_C(op, s) 1
+#define VRAM__LARGER_S(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
+#define VRAM__LARGER_C(in, k, s, p, op) VRAM__LARGER_P(in, k, s, p, op)
+#define VRAM__LARGER_P(in, k, s, p, op)                                                            \
+  ((((in)-VRAM_U(1)) * (s) + (k) + (op)) > VRAM_U(2) * (p)                                         \
+       ? (((in)-VRAM_U(1)) * (s) + (k) + (op)) - VRAM_U(2) * (p)                                   \
+       : VRAM_U(0))
+/* y [n, h, w, out_features]: on the last axis */
+#define VRAM_NET_LINEAR(net, y, x, out_features, bias)                                             \
+  VRAM__NET_LINEAR(net##_net, net##_##y, net##_##x, #y, out_features, bias)
+#define VRAM__NET_LINEAR(N, q, p, name, out_features, bias_)                                       \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "LINEAR",                                                                        \
+      VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (out_features) | 0,                  \
+                q##_bias = (bias_) | 0),                                                           \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_MATRIX(q, VRAM_U(1) * p##_c + q##_bias) \
+          VRAM__NET_CHECK_SHAPE(q, N),                                                             \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
+                VRAM__NET_COUNT_WEIGHTS(                                                           \
+                    q, p, N, VRAM_U(1) * p##_c * q##_c, VRAM_U(1) * q##_bias * q##_c,              \
+                    (p##_j == 3 ? VRAM_U(1) * q##_c : VRAM_U(0) + (p##_j > 0)),                    \
+                    VRAM_U(1) * p##_c * VRAM__NET_ELEMS(q, N), VRAM__NET_SCRATCH_LINEAR(N, q, p)), \
+                VRAM__NET_NEW(q, p, N)))
+
+#define VRAM_NET_MAX_POOL2D(net, y, x, kh, kw, sh, sw, padding)                                    \
+  VRAM__NET_POOL(net##_net, net##_##y, net##_##x, #y, "MAX_POOL2D", NONE, VRAM__PADDING_##padding, \
+                 kh, kw, sh, sw)
+#define VRAM_NET_AVG_POOL2D(net, y, x, kh, kw, sh, sw, padding)                                    \
+  VRAM__NET_POOL(net##_net, net##_##y, net##_##x, #y, "AVG_POOL2D", AVG_POOL2D,                    \
+                 VRAM__PADDING_##padding, kh, kw, sh, sw)
+#define VRAM__NET_POOL(...) VRAM__NET_POOL_(__VA_ARGS__)
+#define VRAM__NET_POOL_(N, q, p, name, op, scratch, kind, ph, pw, kh, kw, sh, sw)                  \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op,                                                                              \
+      VRAM__ALL(VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, 1, 1, ph, pw), q##_c = 0 + p##_c,     \
+                q##_bias = 0),                                                                     \
+      VRAM__NET_CHECK_WINDOW(q) VRAM_STATIC_ASSERT(                                                \
+          !q##_sized || (VRAM_U(2) * q##_ph <= q##_kh && VRAM_U(2) * q##_pw <= q##_kw),            \
+          q##_padding_is_more_than_half_its_kernel);                                               \
+      VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
+                VRAM__NET_COUNT_SCRATCH(q, p, N, VRAM__NET_SCRATCH_##scratch(N, q, p, kind)),      \
+                VRAM__NET_NEW(q, p, N)))
+/* y [n, 1, 1, c]; TFLite's MEAN, which needs no scratch */
+#define VRAM_NET_GLOBAL_AVG_POOL2D(net, y, x)                                                      \
+  VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", NONE, 1, 1,               \
+               0 + net##_##x##_c)
+#define VRAM_NET_GLOBAL_MAX_POOL2D(net, y, x)                                                      \
+  VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "GLOBAL_MAX_POOL2D", NONE, 1, 1,               \
+               0 + net##_##x##_c)
+#define VRAM_NET_UPSAMPLE2D(net, y, x, factor_h, factor_w)                                         \
+  VRAM__NET_TO(net##_net, net##_##y, net##_##x, #y, "UPSAMPLE2D", NONE,                            \
+               VRAM_U(1) * net##_##x##_h * (factor_h), VRAM_U(1) * net##_##x##_w * (factor_w),     \
+               0 + net##_##x##_c)
+#define VRAM__NET_TO(N, q, p, name, op, scratch, h, w, c)                                          \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
+      VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
+                VRAM__NET_COUNT_SCRATCH(q, p, N, VRAM__NET_SCRATCH_##scratch(N, q, p, P)),         \
+                VRAM__NET_NEW(q, p, N)))
+/* zeros around: y [n, top + h + bottom, left + w + right, c] */
+#define VRAM_NET_PAD(net, y, x, top, bottom, left, right)                                          \
+  VRAM__NET_PAD(net##_net, net##_##y, net##_##x, #y, top, bottom, left, right)
+#define VRAM__NET_PAD(N, q, p, name, top, bottom, left, right)                                     \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "PAD",                                                                           \
+      VRAM__ALL(                                                                                   \
+          q##_t0 = (top) | 0, q##_t1 = (bottom) | 0, q##_l0 = (left) | 0, q##_l1 = (right) | 0,    \
+          q##_sized =                                                                              \
+              VRAM__NET_SIZE_OK(q##_t0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_t1 + VRAM_U(1)) &&    \
+              VRAM__NET_SIZE_OK(q##_l0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_l1 + VRAM_U(1)),      \
+          q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_t0 + q##_t1 : VRAM_U(0)),       \
+          q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_l0 + q##_l1 : VRAM_U(0)),       \
+          q##_c = 0 + p##_c, q##_bias = 0),                                                        \
+      VRAM_STATIC_ASSERT(q##_sized, q##_has_a_padding_that_is_negative_or_too_large);              \
+      VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
+/* a copy of a part of that shape */
+#define VRAM_NET_SLICE(net, y, x, h, w, c)                                                         \
+  VRAM__NET_SLICE(net##_net, net##_##y, net##_##x, #y, h, w, c)
+#define VRAM__NET_SLICE(N, q, p, name, h, w, c)                                                    \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "SLICE",                                                                         \
+      VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),                  \
+      VRAM__NET_CHECK_SHAPE(q, N) VRAM_STATIC_ASSERT(                                              \
+          VRAM_U(0) + q##_h <= p##_h && VRAM_U(0) + q##_w <= p##_w && VRAM_U(0) + q##_c <= p##_c,  \
+          q##_is_larger_than_its_input);                                                           \
+      , VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
+/* the same bytes in another shape; TRANSPOSE: a copy in another order */
+#define VRAM_NET_RESHAPE(net, y, x, h, w, c)                                                       \
+  VRAM__NET_RESHAPE(net##_net, net##_##y, net##_##x, #y, "RESHAPE", VIEW, h, w, c)
+#define VRAM_NET_FLATTEN(net, y, x)                                                                \
+  VRAM__NET_RESHAPE(net##_net, net##_##y, net##_##x, #y, "FLATTEN", VIEW, 1, 1,                    \
+                    VRAM_U(1) * net##_##x##_h * net##_##x##_w * net##_##x##_c)
+#define VRAM_NET_TRANSPOSE(net, y, x, h, w, c)                                                     \
+  VRAM__NET_RESHAPE(net##_net, net##_##y, net##_##x, #y, "TRANSPOSE", NEW, h, w, c)
+#define VRAM__NET_RESHAPE(N, q, p, name, op, where, h, w, c)                                       \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
+      VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_CHECK_ELEMS(p, q),                                     \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_##where(q, p, N)))
+
+/* Element by element: into a new tensor, or _INPLACE. _FUSED and _FOLDED: part of the line before,
+   which has a bias then. ACTIVATION_TABLE: in place, by a table of so many bytes in flash. */
+#define VRAM_NET_ACTIVATION(net, y, x)                                                             \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "ACTIVATION", NEW, 0, 0)
+#define VRAM_NET_ACTIVATION_INPLACE(net, y, x)                                                     \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "ACTIVATION_INPLACE", OVER, 0, 0)
+#define VRAM_NET_ACTIVATION_TABLE(net, y, x, table_bytes)                                          \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "ACTIVATION_TABLE", OVER, 0, table_bytes)
+#define VRAM_NET_SOFTMAX(net, y, x)                                                                \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "SOFTMAX", NEW, 0, 0)
+#define VRAM_NET_SOFTMAX_INPLACE(net, y, x)                                                        \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "SOFTMAX_INPLACE", OVER, 0, 0)
+/* weight, bias, running mean and variance: 4 c parameters; layer norm over c: 2 c, rms norm: c */
+#define VRAM_NET_BATCH_NORM(net, y, x)                                                             \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "BATCH_NORM", NEW, 4, 0)
+#define VRAM_NET_BATCH_NORM_INPLACE(net, y, x)                                                     \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "BATCH_NORM_INPLACE", OVER, 4, 0)
+#define VRAM_NET_LAYER_NORM(net, y, x)                                                             \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "LAYER_NORM", NEW, 2, 0)
+#define VRAM_NET_LAYER_NORM_INPLACE(net, y, x)                                                     \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "LAYER_NORM_INPLACE", OVER, 2, 0)
+#define VRAM_NET_RMS_NORM(net, y, x)                                                               \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "RMS_NORM", NEW, 1, 0)
+#define VRAM_NET_RMS_NORM_INPLACE(net, y, x)                                                       \
+  VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "RMS_NORM_INPLACE", OVER, 1, 0)
+#define VRAM__NET_EACH(N, q, p, name, op, where, each, table)                                      \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op,                                                                              \
+      VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0, VRAM__E(q##_table, (table) | 0)),             \
+      VRAM__NET_CHECK_##where(p, q) VRAM_STATIC_ASSERT(                                            \
+          VRAM__NET_AMOUNT_OK(table), q##_has_an_amount_that_is_negative_or_too_large);            \
+      VRAM_STATIC_ASSERT(each == 0 || p##_g > 0, q##_has_weights_but_its_input_is_indices);        \
+      , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
+                  VRAM__E(q##_values, VRAM_U(each) * p##_c * VRAM__NET_VALUE(p)),                  \
+                  VRAM__NET_COUNT(q, p, N, VRAM_U(each) * p##_c, VRAM_U(0),                        \
+                                  VRAM__V(q##_values) + VRAM__V(q##_table),                        \
+                                  VRAM__NET_FLASH(p, VRAM__V(q##_values)) +                        \
+                                      VRAM__NET_FLASH(p, VRAM__V(q##_table)),                      \
+                                  VRAM_U(0), VRAM_U(0)),                                           \
+                  VRAM__NET_##where(q, p, N)))
+/* bytes of a parameter of a norm: of a bias with integers, of a weight with floats */
+#define VRAM__NET_VALUE(p) (p##_j > 0 ? VRAM_U(0) + p##_i : p##_g / VRAM_U(8))
+#define VRAM__NET_CHECK_NEW(p, q)
+#define VRAM__NET_OVER(q, p, N) VRAM__NET_SAME(q, p, N, 0)
+#define VRAM__NET_VIEW(q, p, N) VRAM__NET_SAME(q, p, N, p##_held)
+#define VRAM_NET_ACTIVATION_FUSED(net, y, x)                                                       \
+  VRAM__NET_PART(net##_net, net##_##y, net##_##x, #y, "ACTIVATION_FUSED", 1)
+#define VRAM_NET_BATCH_NORM_FOLDED(net, y, x)                                                      \
+  VRAM__NET_PART(net##_net, net##_##y, net##_##x, #y, "BATCH_NORM_FOLDED", net##_##x##_bias)
+#define VRAM__NET_PART(N, q, p, name, op, possible)                                                \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op, VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0 + p##_bias),                   \
+      VRAM__NET_CHECK_OVER(p, q)                                                                   \
+          VRAM_STATIC_ASSERT(possible == 1, q##_has_no_bias_before_it_to_be_folded_into);          \
+      , VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_OVER(q, p, N)))
+
+/* KEEP: x stays until one line takes y. OUTPUT: to the end. FROM: y is the value that was kept. */
+#define VRAM_NET_KEEP(net, y, x) VRAM__NET_KEEP(net##_net, net##_##y, net##_##x, #y, "KEEP", 1, 1)
+#define VRAM_NET_OUTPUT(net, y, x)                                                                 \
+  VRAM__NET_KEEP(net##_net, net##_##y, net##_##x, #y, "OUTPUT", 2, 0)
+#define VRAM__NET_KEEP(N, q, p, name, op, held_, open_)                                            \
+  VRAM_NET_LINE(q, p, name, op, VRAM__NET_PLAIN(q, p),                                             \
+                VRAM_STATIC_ASSERT(p##_held == 0 || (open_ && p##_held == 2),                      \
+                                   q##_keeps_a_value_that_is_kept);                                \
+                , VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p),                    \
+                            VRAM__NET_KEPT(q, p, N, held_, open_)))
+#define VRAM_NET_FROM(net, y, x, kept)                                                             \
+  VRAM__NET_FROM(net##_net, net##_##y, net##_##x, #y, net##_##kept)
+#define VRAM__NET_FROM(N, q, p, name, k)                                                           \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "FROM", VRAM__NET_PLAIN(q, k), ,                                                 \
+      VRAM__ALL(VRAM__NET_FORMAT(q, k), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_BACK(q, p, N, k)))
+/* x and a kept value; every axis is equal in both or 1 in one; in place: over x */
+#define VRAM_NET_ADD(net, y, x, kept)                                                              \
+  VRAM__NET_BOTH(net##_net, net##_##y, net##_##x, #y, "ADD", NEW, net##_##kept)
+#define VRAM_NET_ADD_INPLACE(net, y, x, kept)                                                      \
+  VRAM__NET_BOTH(net##_net, net##_##y, net##_##x, #y, "ADD_INPLACE", OVER, net##_##kept)
+#define VRAM_NET_MUL(net, y, x, kept)                                                              \
+  VRAM__NET_BOTH(net##_net, net##_##y, net##_##x, #y, "MUL", NEW, net##_##kept)
+#define VRAM_NET_MUL_INPLACE(net, y, x, kept)                                                      \
+  VRAM__NET_BOTH(net##_net, net##_##y, net##_##x, #y, "MUL_INPLACE", OVER, net##_##kept)
+#define VRAM__NET_AXIS(q, p, k, axis) q##axis = p##axis == 1 ? 0 + k##axis : 0 + p##axis
+#define VRAM__NET_AXIS_OK(p, k, axis)                                                              \
+  (VRAM_U(0) + p##axis == VRAM_U(0) + k##axis || p##axis == 1 || k##axis == 1)
+#define VRAM__NET_BOTH(N, q, p, name, op, where, k)                                                \
+  VRAM_NET_LINE(q, p, name, op,                                                                    \
+                VRAM__ALL(VRAM__NET_AXIS(q, p, k, _h), VRAM__NET_AXIS(q, p, k, _w),                \
+                          VRAM__NET_AXIS(q, p, k, _c), q##_bias = 0),                              \
+                VRAM_STATIC_ASSERT(VRAM__NET_AXIS_OK(p, k, _h) && VRAM__NET_AXIS_OK(p, k, _w) &&   \
+                                       VRAM__NET_AXIS_OK(p, k, _c),                                \
+                                   q##_input_and_##k##_differ_in_shape);                           \
+                VRAM__NET_CHECK_DTYPE(p, q, k) VRAM__NET_CHECK_SHAPE(q, N)                         \
+                    VRAM__NET_CHECK_BOTH_##where(p, q),                                            \
+                VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p),                      \
+                          VRAM__NET_##where##1(q, p, N, k)))
+#define VRAM__NET_CHECK_BOTH_NEW(p, q)
+#define VRAM__NET_CHECK_BOTH_OVER(p, q)                                                            \
+  VRAM__NET_CHECK_OVER(p, q)                                                                       \
+  VRAM_STATIC_ASSERT(VRAM_U(0) + q##_h == VRAM_U(0) + p##_h &&                                     \
+                         VRAM_U(0) + q##_w == VRAM_U(0) + p##_w &&                                 \
+                         VRAM_U(0) + q##_c == VRAM_U(0) + p##_c,                                   \
+                     q##_is_larger_than_what_it_overwrites);
+/* x and kept values along c */
+#define VRAM_NET_CONCAT(net, y, x, kept)                                                           \
+  VRAM__NET_CONCAT(net##_net, net##_##y, net##_##x, #y, net##_##kept)
+#define VRAM_NET_CONCAT3(net, y, x, kept, kept2)                                                   \
+  VRAM__NET_CONCAT3(net##_net, net##_##y, net##_##x, #y, net##_##kept, net##_##kept2)
+#define VRAM_NET_CONCAT4(net, y, x, kept, kept2, kept3)                                            \
+  VRAM__NET_CONCAT4(net##_net, net##_##y, net##_##x, #y, net##_##kept, net##_##kept2, net##_##kept3)
+#define VRAM__NET_CHECK_SIDES(p, q, k)                                                             \
+  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_h == VRAM_U(0) + k##_h &&                                     \
+                         VRAM_U(0) + p##_w == VRAM_U(0) + k##_w,                                   \
+                     q##_input_and_##k##_differ_in_shape);                                         \
+  VRAM__NET_CHECK_DTYPE(p, q, k)
+#define VRAM__NET_JOIN(N, q, p, name, op, channels, checks, memory)                                \
+  VRAM_NET_LINE(q, p, name, op,                                                                    \
+                VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = channels, q##_bias = 0),   \
+                checks VRAM__NET_CHECK_SHAPE(q, N),                                                \
+                VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), memory))
+#define VRAM__NET_CONCAT(N, q, p, name, k)                                                         \
+  VRAM__NET_JOIN(N, q, p, name, "CONCAT", VRAM_U(0) + p##_c + k##_c,                               \
+                 VRAM__NET_CHECK_SIDES(p, q, k), VRAM__NET_NEW1(q, p, N, k))
+#define VRAM__NET_CONCAT3(N, q, p, name, k, k2)                                                    \
+  VRAM__NET_JOIN(N, q, p, name, "CONCAT3", VRAM_U(0) + p##_c + k##_c + k2##_c,                     \
+                 VRAM__NET_CHECK_SIDES(p, q, k) VRAM__NET_CHECK_SIDES(p, q, k2),                   \
+                 VRAM__NET_NEW2(q, p, N, k, k2))
+#define VRAM__NET_CONCAT4(N, q, p, name, k, k2, k3)                                                \
+  VRAM__NET_JOIN(N, q, p, name, "CONCAT4", VRAM_U(0) + p##_c + k##_c + k2##_c + k3##_c,            \
+                 VRAM__NET_CHECK_SIDES(p, q, k) VRAM__NET_CHECK_SIDES(p, q, k2)                    \
+                     VRAM__NET_CHECK_SIDES(p, q, k3),                                              \
+                 VRAM__NET_NEW3(q, p, N, k, k2, k3))
+
+/* x [n, steps, 1, c] -> y [n, steps, 1, hidden_size], with sequence = 0 [n, 1, 1, hidden_size].
+   biases: vectors for each gate, 1 (TFLite, Keras), 2 (PyTorch) or 0. The state (LSTM: of 16 bits
+   for c with integer formats) stays between calls; scratch: a buffer for each gate, at least 16
+   bits wide. Pairs: 2 for each gate. */
+#define VRAM_NET_LSTM(net, y, x, hidden_size, biases, sequence)                                    \
+  VRAM__NET_RNN(net##_net, net##_##y, net##_##x, #y, "LSTM", 4, 1, hidden_size, biases, sequence)
+#define VRAM_NET_GRU(net, y, x, hidden_size, biases, sequence)                                     \
+  VRAM__NET_RNN(net##_net, net##_##y, net##_##x, #y, "GRU", 3, 0, hidden_size, biases, sequence)
+#define VRAM_NET_RNN(net, y, x, hidden_size, biases, sequence)                                     \
+  VRAM__NET_RNN(net##_net, net##_##y, net##_##x, #y, "RNN", 1, 0, hidden_size, biases, sequence)
+#define VRAM__NET_RNN(N, q, p, name, op, gates, cell, hidden_size, biases, sequence)               \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op,                                                                              \
+      VRAM__ALL(q##_c = (hidden_size) | 0, q##_biases = (biases) | 0,                              \
+                q##_sequence = (sequence) | 0, q##_h = q##_sequence ? 0 + p##_h : 1, q##_w = 1,    \
+                q##_bias = 0),                                                                     \
+      VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(                                             \
+          q##_biases >= 0 && q##_biases <= 2 && (q##_sequence == 0 || q##_sequence == 1),          \
+          q##_has_biases_that_are_not_0_to_2_or_a_sequence_that_is_not_0_or_1);                    \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_SHAPE(q, N)                             \
+          VRAM__NET_CHECK_MATRIX(q, VRAM_U(gates) * (VRAM_U(2) + p##_c + q##_c)),                  \
+      VRAM__ALL(                                                                                   \
+          VRAM__NET_FORMAT(q, p),                                                                  \
+          VRAM__E(q##_ih, VRAM__NET_BITS(VRAM_U(gates) * p##_c * q##_c, p##_g)),                   \
+          VRAM__E(q##_hh, VRAM__NET_BITS(VRAM_U(gates) * q##_c * q##_c, p##_g)),                   \
+          VRAM__E(q##_nb, VRAM_U(gates) * q##_biases * q##_c),                                     \
+          VRAM__NET_COUNT(                                                                         \
+              q, p, N, VRAM_U(gates) * q##_c * (VRAM_U(1) * p##_c + q##_c) + VRAM__V(q##_nb),      \
+              VRAM_U(gates) * N##_n * p##_h * q##_c * (VRAM_U(1) * p##_c + q##_c),                 \
+              VRAM__V(q##_ih) + VRAM__V(q##_hh) + VRAM__V(q##_nb) * p##_i +                        \
+                  VRAM_U(16) * (p##_j > 0) * gates,                                                \
+              VRAM__NET_FLASH(p, VRAM__V(q##_ih)) + VRAM__NET_FLASH(p, VRAM__V(q##_hh)) +          \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) + VRAM_U(16) * (p##_j > 0) * gates,  \
+              gates * VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                      \
+                                                   (p##_a < 16 ? VRAM_U(16) : VRAM_U(0) + p##_a)), \
+                                    N##_align),                                                    \
+              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c, p##_a), N##_align) +         \
+                  cell *                                                                           \
+                      VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                      \
+                                                   (p##_j > 0 ? VRAM_U(16) : VRAM_U(0) + p##_a)),  \
+                                    N##_align)),                                                   \
+          VRAM__NET_NEW(q, p, N)))
+/* x [n, tokens, 1, c] -> the same shape: projections to num_heads queries and num_kv_heads keys and
+   values of head_dim and back to c. The keys and values of `context` tokens stay between calls.
+   Scratch: the queries and the scores. */
+#define VRAM_NET_ATTENTION(net, y, x, num_heads, num_kv_heads, head_dim, context, bias)            \
+  VRAM__NET_ATTENTION(net##_net, net##_##y, net##_##x, #y, num_heads, num_kv_heads, head_dim,      \
+                      context, bias)
+#define VRAM__NET_ATTENTION(N, q, p, name, num_heads, num_kv_heads, head_dim, context, bias_)      \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "ATTENTION",                                                                     \
+      VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_heads = (num_heads) | 0,                                \
+                q##_groups = (num_kv_heads) | 0, q##_dim = (head_dim) | 0,                         \
+                q##_context = (context) | 0, q##_biases = (bias_) | 0, q##_bias = 0,               \
+                q##_sized = VRAM__NET_SIZE_OK(q##_heads) && VRAM__NET_SIZE_OK(q##_groups) &&       \
+                            VRAM__NET_SIZE_OK(q##_dim) && VRAM__NET_SIZE_OK(q##_context),          \
+                q##_divides = q##_sized && q##_heads % (q##_sized ? q##_groups : 1) == 0,          \
+                VRAM__E(q##_nq, VRAM_U(1) * q##_heads * q##_dim),                                  \
+                VRAM__E(q##_nk, VRAM_U(1) * q##_groups * q##_dim)),                                \
+      VRAM__NET_CHECK_WIDTH1(p, q)                                                                 \
+          VRAM_STATIC_ASSERT(q##_sized, q##_has_heads_or_a_context_that_are_not_1_to_32767);       \
+      VRAM_STATIC_ASSERT(!q##_sized || q##_divides, q##_kv_heads_do_not_divide_the_heads);         \
+      VRAM_STATIC_ASSERT(VRAM_U(0) + q##_context >= p##_h, q##_context_is_shorter_than_its_input); \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _biases)                                                       \
+          VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_nq) + VRAM__V(q##_nk)))               \
+              VRAM_STATIC_ASSERT(                                                                  \
+                  VRAM_U(1) * q##_heads * q##_context <=                                           \
+                          VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * p##_h) &&               \
+                      VRAM_U(1) * q##_groups * q##_dim <=                                          \
+                          VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * q##_context),           \
+                  q##_is_too_large);                                                               \
+      ,                                                                                            \
+      VRAM__ALL(                                                                                   \
+          VRAM__NET_FORMAT(q, p), VRAM__E(q##_wq, VRAM__NET_BITS(VRAM__V(q##_nq) * p##_c, p##_g)), \
+          VRAM__E(q##_wk, VRAM__NET_BITS(VRAM__V(q##_nk) * p##_c, p##_g)),                         \
+          VRAM__E(q##_nb,                                                                          \
+                  q##_biases ? VRAM__V(q##_nq) + VRAM_U(2) * VRAM__V(q##_nk) + p##_c : VRAM_U(0)), \
+          VRAM__NET_COUNT(                                                                         \
+              q, p, N, VRAM_U(2) * p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nb),  \
+              VRAM_U(2) * N##_n * p##_h *                                                          \
+                  (p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nq) * q##_context),   \
+              VRAM_U(2) * (VRAM__V(q##_wq) + VRAM__V(q##_wk)) + VRAM__V(q##_nb) * p##_i +          \
+                  VRAM_U(32) * (p##_j > 0),                                                        \
+              VRAM_U(2) * (VRAM__NET_FLASH(p, VRAM__V(q##_wq)) +                                   \
+                           VRAM__NET_FLASH(p, VRAM__V(q##_wk))) +                                  \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) + VRAM_U(32) * (p##_j > 0),          \
+              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * p##_h * VRAM__V(q##_nq), p##_a),    \
+                            N##_align) +                                                           \
+                  VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_heads * p##_h * q##_context, p##_a),      \
+              VRAM_ALIGN_UP(                                                                       \
+                  VRAM__NET_BITS(VRAM_U(2) * N##_n * q##_context * VRAM__V(q##_nk), p##_a),        \
+                  N##_align)),                                                                     \
+          VRAM__NET_NEW(q, p, N)))
+/* x [n, tokens, 1, 1] of indices -> [n, tokens, 1, embedding_dim] in format, which holds from here
+ */
+#define VRAM_NET_EMBEDDING(net, y, x, format, num_embeddings, embedding_dim)                       \
+  VRAM__NET_EMBEDDING(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format, num_embeddings,     \
+                      embedding_dim)
+#define VRAM__NET_EMBEDDING(...) VRAM__NET_EMBEDDING_(__VA_ARGS__)
+#define VRAM__NET_EMBEDDING_(N, q, p, name, a, g, i, j, num, dim)                                  \
+  VRAM_NET_LINE(q, p, name, "EMBEDDING",                                                           \
+                VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (dim) | 0,                 \
+                          VRAM__E(q##_num, num), q##_bias = 0),                                    \
+                VRAM_STATIC_ASSERT(p##_g == 0 && q##_g > 0 && p##_c == 1,                          \
+                                   q##_needs_an_input_of_indices_and_a_format_of_weights);         \
+                VRAM__NET_CHECK_SHAPE(q, N)                                                        \
+                    VRAM_STATIC_ASSERT(VRAM__V(q##_num) > VRAM_U(0) &&                             \
+                                           VRAM__V(q##_num) <= VRAM__NET_MAX / VRAM_U(8) / q##_c,  \
+                                       q##_has_no_or_too_many_weights);                            \
+                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
+                            VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_num) * q##_c, VRAM_U(0),  \
+                                                    VRAM_U(0), VRAM_U(0), VRAM_U(0)),              \
+                            VRAM__NET_NEW(q, p, N)))
+/* a copy in another format, which holds from here */
+#define VRAM_NET_QUANTIZE(net, y, x, format)                                                       \
+  VRAM__NET_QUANTIZE(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format)
+#define VRAM__NET_QUANTIZE(...) VRAM__NET_QUANTIZE_(__VA_ARGS__)
+#define VRAM__NET_QUANTIZE_(N, q, p, name, a, g, i, j)                                             \
+  VRAM_NET_LINE(q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p),                                     \
+                VRAM_STATIC_ASSERT(p##_g > 0 && q##_g > 0, q##_quantizes_from_or_to_indices);      \
+                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
+                            VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
+/* anything else: a new tensor of that shape, from x */
+#define VRAM_NET_CUSTOM(net, y, x, h, w, c, params, weight_bytes, macs, scratch_bytes,             \
+                        state_bytes)                                                               \
+  VRAM__NET_CUSTOM(net##_net, net##_##y, net##_##x, #y, h, w, c, params, weight_bytes, macs,       \
+                   scratch_bytes, state_bytes)
+#define VRAM__NET_CUSTOM(N, q, p, name, h, w, c, params, weight_bytes, macs, scratch_bytes,        \
+                         state_bytes)                                                              \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "CUSTOM",                                                                        \
+      VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),                  \
+      VRAM__NET_CHECK_SHAPE(q, N) VRAM_STATIC_ASSERT(                                              \
+          VRAM__NET_AMOUNT_OK(params) && VRAM__NET_AMOUNT_OK(weight_bytes) &&                      \
+              VRAM__NET_AMOUNT_OK(scratch_bytes) && VRAM__NET_AMOUNT_OK(state_bytes) &&            \
+              VRAM_U(1) * (macs) < VRAM_U(4611686018427387904),                                    \
+          q##_has_an_amount_that_is_negative_or_too_large);                                        \
+      , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
+                  VRAM__NET_COUNT(q, p, N, VRAM_U(1) * (params), VRAM_U(1) * (macs),               \
+                                  VRAM_U(1) * (weight_bytes), VRAM__NET_FLASH(p, weight_bytes),    \
+                                  VRAM_U(1) * (scratch_bytes),                                     \
+                                  VRAM_ALIGN_UP(state_bytes, N##_align)),                          \
+                  VRAM__NET_NEW(q, p, N)))
+#define VRAM__NET_AMOUNT_OK(x) (VRAM_U(1) * (x) <= VRAM__NET_MAX)
+
+/* the last line: the value of x is the network's */
+#define VRAM_NET_END(net, x) VRAM_NET_LAST(net##_##x, VRAM__NET_LAST(net##_net, net##_##x))
+#define VRAM_NET_LAST(before, constants) constants
+#define VRAM__NET_LAST(N, p)                                                                       \
+  VRAM__NET_CONSTANTS(                                                                             \
+      p##_is_followed_once = 1, N##_line = p##_line + 1, VRAM__E(N##_par, VRAM__V(p##_Par)),       \
+      VRAM__E2(N##_mac, VRAM__V2(p##_Mac)), VRAM__E(N##_wgt, VRAM__V(p##_Wgt)),                    \
+      VRAM__E(N##_fls, VRAM__V(p##_Fls)), VRAM__E(N##_sta, VRAM__V(p##_Sta)),                      \
+      VRAM__E(N##_live, VRAM__V(p##_Live)), VRAM__E(N##_high, VRAM__V(p##_high)),                  \
+      VRAM__E(N##_two, VRAM__V(p##_b0) + VRAM__V(p##_b1) + VRAM__V(p##_side) + VRAM__V(p##_Scr))); \
+  VRAM_STATIC_ASSERT(p##_open == 0, N##_has_a_kept_value_that_no_line_takes)
+
+/* ---- figures of a line and of a network, checks ---- */
+
+/* what: height width channels, out_bytes, params, macs, weight_bytes, flash_bytes, scratch_bytes,
+   state_bytes, live_bytes (all that lives in the arena while the line runs), and the sums and peaks
+   so far: total_params, total_macs, total_weight_bytes, total_flash_bytes, total_state_bytes,
+   peak_live_bytes, arena_bytes, pingpong_bytes. VRAM_NET_OF: by the joined name (kws_c1). */
+#define VRAM_NET_GET(net, y, what) VRAM__OF_##what(net##_##y)
+#define VRAM_NET_OF(line, what) VRAM__OF_##what(line)
+#define VRAM__OF_height(q) (VRAM_U(0) + q##_h)
+#define VRAM__OF_width(q) (VRAM_U(0) + q##_w)
+#define VRAM__OF_channels(q) (VRAM_U(0) + q##_c)
+#define VRAM__OF_out_bytes(q) VRAM__V(q##_bytes)
+#define VRAM__OF_params(q) VRAM__V(q##_par)
+#define VRAM__OF_macs(q) VRAM__V2(q##_mac)
+#define VRAM__OF_weight_bytes(q) VRAM__V(q##_wgt)
+#define VRAM__OF_flash_bytes(q) VRAM__V(q##_fls)
+#define VRAM__OF_scratch_bytes(q) VRAM__V(q##_scr)
+#define VRAM__OF_state_bytes(q) VRAM__V(q##_sta)
+#define VRAM__OF_live_bytes(q) VRAM__V(q##_live)
+#define VRAM__OF_total_params(q) VRAM__V(q##_Par)
+#define VRAM__OF_total_macs(q) VRAM__V2(q##_Mac)
+#define VRAM__OF_total_weight_bytes(q) VRAM__V(q##_Wgt)
+#define VRAM__OF_total_flash_bytes(q) VRAM__V(q##_Fls)
+#define VRAM__OF_total_state_bytes(q) VRAM__V(q##_Sta)
+#define VRAM__OF_peak_live_bytes(q) VRAM__V(q##_Live)
+#define VRAM__OF_arena_bytes(q) VRAM__V(q##_high)
+#define VRAM__OF_pingpong_bytes(q)                                                                 \
+  (VRAM__V(q##_b0) + VRAM__V(q##_b1) + VRAM__V(q##_side) + VRAM__V(q##_Scr))
+
+/* After END. LIVE: the most that lives at one time, below which no arena can be; ARENA: one arena
+   with every value at VRAM_NET_OFFSET; PINGPONG: two buffers in turns, with copies of kept values
+   and scratch beside them. STATE: what stays between calls. SRAM: ARENA and STATE. */
+#define VRAM_NET_PARAMS(net) VRAM__V(net##_net_par)
+#define VRAM_NET_MACS(net) VRAM__V2(net##_net_mac)
+#define VRAM_NET_WEIGHT_BYTES(net) VRAM__V(net##_net_wgt)
+#define VRAM_NET_FLASH_BYTES(net) VRAM__V(net##_net_fls)
+#define VRAM_NET_STATE_BYTES(net) VRAM__V(net##_net_sta)
+#define VRAM_NET_LIVE_BYTES(net) VRAM__V(net##_net_live)
+#define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_high)
+#define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_two)
+#define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_high) + VRAM__V(net##_net_sta))
+/* bytes from the start of the arena to the value of line y; to its scratch, between the two ends */
+#define VRAM_NET_SCRATCH_OFFSET(net, y) VRAM__V(net##_##y##_room)
+#define VRAM_NET_OFFSET(net, y)                                                                    \
+  (net##_##y##_end ? VRAM__V(net##_net_high) - VRAM__V(net##_##y##_off) - VRAM__V(net##_##y##_b)   \
+                   : VRAM__V(net##_##y##_off))
+
+/* too much: a type that is declared as two, one of the size of what is over */
+#define VRAM__NET_OVER_BY(need, budget) ((need) > (budget) ? (need) - (budget) : VRAM_U(1))
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L)
+#define VRAM__NET_BUDGET(name, need, budget)                                                       \
+  typedef char name[1];                                                                            \
+  typedef char name[VRAM__NET_OVER_BY(need, VRAM_U(1) * (budget))];                                \
+  VRAM_STATIC_ASSERT((need) <= VRAM_U(1) * (budget), name)
+#else
+#define VRAM__NET_BUDGET(name, need, budget)                                                       \
+  enum { name = VRAM__NET_OVER_BY(need, VRAM_U(1) * (budget)) };                                   \
+  struct name##_bytes {                                                                            \
+    unsigned name##_bytes_ : (need) <= VRAM_U(1) * (budget) ? 1 : -name;                           \
+  }
+#endif
+/* Do not compile when the network needs more; the message names the network, flash or SRAM, and
+   by how many bytes too much (C11, C++; in C99 with clang). At file scope, once for a network. */
+#define VRAM_ASSERT_FITS(net, flash_bytes, sram_bytes)                                             \
+  VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
+  VRAM__NET_BUDGET(net##_sram_is_over_budget_by, VRAM_NET_SRAM_BYTES(net), sram_bytes)
+#define VRAM_ASSERT_FITS_PINGPONG(net, flash_bytes, sram_bytes)                                    \
+  VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
+  VRAM__NET_BUDGET(net##_sram_is_over_budget_by,                                                   \
+                   VRAM_NET_PINGPONG_BYTES(net) + VRAM_NET_STATE_BYTES(net), sram_bytes)
+/* with an arena of another plan (`vram emit` has one) */
+#define VRAM_ASSERT_FITS_ARENA(net, arena_bytes, flash_bytes, sram_bytes)                          \
+  VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
+  VRAM__NET_BUDGET(net##_sram_is_over_budget_by,                                                   \
+                   VRAM_U(0) + (arena_bytes) + VRAM_NET_STATE_BYTES(net), sram_bytes)
+/* one line: its weights, and all that lives while it runs */
+#define VRAM_ASSERT_LAYER_FITS(net, y, flash, sram)                                                \
+  VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_fls), flash);          \
+  VRAM__NET_BUDGET(net##_##y##_sram_is_over_budget_by, VRAM__V(net##_##y##_live), sram)
+
+/* NOLINTEND(bugprone-macro-parentheses) */
+

@@ -1,0 +1,577 @@
+/* >>solve (Implementation) ---------------------------------------------------------------------
+   Bytes grow with a dim nearly on a straight line, so the search interpolates; every answer is a
+   step that was played. */
+
+enum {
+  VRAM__FITS,
+  VRAM__TOO_LARGE,
+  VRAM__BEYOND, /* a limit of the library */
+  VRAM__NOT_ALLOWED,
+  VRAM__FAILED /* the search ends: solver.error */
+};
+
+enum { VRAM__SEEN = 64, VRAM__NEAR = 4096, VRAM__REPLAYS = 128 };
+
+typedef struct vram__point {
+  int64_t value;
+  uint64_t bytes;  /* on the device; UINT64_MAX: more than VRAM_MAX_BYTES */
+  uint64_t blocks; /* allocated, at most */
+} vram__point;
+
+typedef struct vram__solver {
+  const vram_solve_options *o;
+  const vram_allocator *allocator;
+  vram_solution *s;
+  const char *text;
+  uint64_t len;
+  void *mem, *scratch;
+  uint64_t mem_bytes, scratch_bytes;
+  vram_range *range;
+  uint64_t range_bytes;
+  vram_graph g;
+  vram_step_options step;
+  vram_dim set[VRAM_MAX_DIMS + 1]; /* the last one is solved for */
+  uint32_t nset;
+  vram_trial low, high, now; /* the largest that fits, the smallest above it that does not */
+  const vram_trial *side;    /* the one of them that was last found */
+  int beyond;                /* high is of that kind */
+  int64_t first, stride;     /* allowed values are thought to be first + k * stride; 0: not known */
+  int64_t most;
+  uint32_t streak; /* trials in a row that ended on the same side as the last one */
+  uint32_t slow;   /* trials since low and high came half as near */
+  int probes;      /* what comes now is tried at hazard */
+  int64_t width;
+  vram__point seen[VRAM__SEEN];
+  uint32_t nseen;
+  vram_error error;
+} vram__solver;
+
+static void vram__solve_error(vram__solver *v, vram_result code, const char *text,
+                              const char *more) {
+  uint32_t n = 0;
+  vram__zero(&v->error, sizeof v->error);
+  v->error.code = code;
+  vram__puts(v->error.text, sizeof v->error.text, &n, text);
+  vram__puts(v->error.text, sizeof v->error.text, &n, more);
+}
+
+/* Makes *mem at least `need` bytes; what was in it is lost. */
+static int vram__solve_room(vram__solver *v, void **mem, uint64_t *have, uint64_t need) {
+  const vram_allocator *a = v->allocator;
+  if (need <= *have)
+    return 1;
+  if (*mem)
+    a->free(a->user, *mem, *have);
+  *mem = a->alloc(a->user, need);
+  *have = *mem ? need : 0;
+  if (!*mem)
+    vram__solve_error(v, VRAM_ERR_MEMORY, "the allocator gave no memory", "");
+  return *mem != NULL;
+}
+
+/* What a result of one value says about that value. */
+static int vram__solve_kind(const vram__solver *v) {
+  switch (v->error.code) {
+  case VRAM_OK:
+    return VRAM__FITS;
+  case VRAM_ERR_OVERFLOW:
+    return VRAM__TOO_LARGE;
+  case VRAM_ERR_LIMIT:
+    return VRAM__BEYOND;
+  case VRAM_ERR_MEMORY:
+    return VRAM__FAILED;
+  default:
+    return VRAM__NOT_ALLOWED;
+  }
+}
+
+static int vram__solve_parse(vram__solver *v) {
+  int again = 0;
+  for (;;) {
+    if (v->mem) {
+      vram_graph_init(&v->g, v->mem, v->mem_bytes);
+      if (vram_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
+          again++)
+        break;
+    }
+    again += !v->mem;
+    { /* loops of more rounds */
+      const uint64_t need = vram_parse_bytes(v->text, v->len, v->set, v->nset);
+      if (!need) {
+        vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
+        break;
+      }
+      if (!vram__solve_room(v, &v->mem, &v->mem_bytes, need))
+        break;
+    }
+  }
+  return vram__solve_kind(v);
+}
+
+/* A step of the graph as it stands, replayed or not; *report becomes all zero if it is too large.
+ */
+static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vram_report *report) {
+  v->step.checkpoint = NULL;
+  v->step.ncheckpoint = 0;
+  v->step.replay = replay;
+  if (v->o->checkpoint_nodes) {
+    uint32_t n;
+    void *mem = v->range;
+    if (vram_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+      return VRAM__NOT_ALLOWED;
+    const int room =
+        vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
+    v->range = (vram_range *)mem;
+    if (!room)
+      return VRAM__FAILED;
+    vram_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    v->step.checkpoint = v->range;
+  }
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &v->step)))
+    return VRAM__FAILED;
+  vram_step(&v->g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
+  report->peak_node = NULL;
+  if (v->error.code)
+    vram__zero(report, sizeof *report);
+  return v->error.code ? vram__solve_kind(v) : report->fits ? VRAM__FITS : VRAM__TOO_LARGE;
+}
+
+/* v->now, played without replay, as its replay decides. That takes several times as long, so it is
+   asked only where it may say something else: neither is what is allocated more than the budget has
+   room for, nor twice that and 64 MiB less. */
+static int vram__solve_verdict(vram__solver *v, int kind) {
+  const vram_report *r = &v->now.report;
+  const uint64_t context = r->context_bytes.expected, most = r->peak_allocated_bytes.upper;
+  const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
+  vram_step_options o = v->step;
+  uint64_t retries;
+  vram__s s;
+  if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
+      most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
+      (v->probes && kind != VRAM__FITS))
+    return kind;
+  o.replay = v->o->step.replay;
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
+    return VRAM__FAILED;
+  vram__zero(&s, sizeof s);
+  return vram__runs_within(&v->g, &o, room, v->scratch, v->scratch_bytes - vram__run_bytes(&v->g),
+                           &s, &retries)
+             ? VRAM__FITS
+             : VRAM__TOO_LARGE;
+}
+
+/* A step of the graph as it stands; v->now's report becomes its. */
+static int vram__solve_step(vram__solver *v) {
+  uint32_t i;
+  uint64_t bytes;
+  int kind = vram__solve_play(v, NULL, &v->now.report);
+  if (v->error.code && v->error.code != VRAM_ERR_OVERFLOW)
+    return kind;
+  bytes = v->error.code ? UINT64_MAX : v->now.report.device_bytes.expected;
+  for (i = 0; i < v->nseen && !v->s->larger; i++)
+    if (v->seen[i].value < v->now.value
+            ? v->seen[i].bytes > bytes
+            : v->seen[i].value > v->now.value && v->seen[i].bytes < bytes) {
+      const int64_t other = v->seen[i].value;
+      v->s->larger = other > v->now.value ? other : v->now.value;
+      v->s->smaller = other > v->now.value ? v->now.value : other;
+    }
+  if (v->nseen == VRAM__SEEN)
+    v->nseen--;
+  v->seen[v->nseen].value = v->now.value;
+  v->seen[v->nseen].blocks = v->now.report.peak_allocated_bytes.upper;
+  v->seen[v->nseen++].bytes = bytes;
+  return vram__solve_verdict(v, kind);
+}
+
+/* The report of a trial that is part of the solution is that of its replay. */
+static int vram__solve_report(vram__solver *v, vram_trial *t) {
+  if (!v->o->step.replay || !t->value || !t->report.device_bytes.expected)
+    return 1;
+  if (v->o->segments)
+    v->step.checkpoint_segments = (uint32_t)t->value;
+  else {
+    v->set[v->nset - 1].value = t->value;
+    if (vram__solve_parse(v) != VRAM__FITS)
+      return 0;
+  }
+  vram__solve_play(v, v->o->step.replay, &t->report);
+  return !v->error.code;
+}
+
+/* One value of the dim; v->now becomes it. */
+static int vram__solve_try(vram__solver *v, int64_t value) {
+  int kind;
+  v->s->tried++;
+  v->now.value = value;
+  vram__zero(&v->now.report, sizeof v->now.report);
+  v->set[v->nset - 1].value = value;
+  kind = vram__solve_parse(v);
+  return kind == VRAM__FITS ? vram__solve_step(v) : kind;
+}
+
+/* range * a / b, about: a guess. At most 64 times the range. */
+static int64_t vram__solve_share(int64_t range, uint64_t a, uint64_t b) {
+  if (a / b >= 64)
+    return range * 64;
+  while (b >> 24)
+    a >>= 1, b >>= 1;
+  return range * (int64_t)a / (int64_t)b;
+}
+
+/* The highest peak of the allocator's blocks that this budget has room for, as this step tells. */
+static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r) {
+  const uint64_t blocks = r->peak_allocated_bytes.upper, segment = VRAM__SMALL_SEGMENT;
+  const uint64_t context = r->device_bytes.expected - (blocks + segment - 1) / segment * segment;
+  return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
+}
+
+/* The next value to try, between low and high: blocks are nearly a straight line. */
+static int64_t vram__solve_guess(const vram__solver *v) {
+  const int64_t low = v->low.value, high = v->high.value, stride = v->stride ? v->stride : 1;
+  const vram__point *p = v->seen + (v->nseen > 1 ? v->nseen - 2 : 0), *q = v->seen + v->nseen - 1;
+  const uint64_t fits = v->low.report.peak_allocated_bytes.upper;
+  const uint64_t large = v->high.report.peak_allocated_bytes.upper;
+  const uint64_t room = vram__solve_room_for(v, low ? &v->low.report : &v->high.report);
+  const int64_t shift = v->streak ? stride << 2 * (v->streak < 10 ? v->streak - 1 : 9) : 0;
+  int64_t g;
+  if (p->value > q->value) {
+    const vram__point *t = p;
+    p = q;
+    q = t;
+  }
+  if (low && high)
+    g = v->slow > 3 || large <= fits || room < fits || room > large
+            ? low + (high - low) / 2
+            : low + vram__solve_share(high - low, room - fits, large - fits) +
+                  (v->side == &v->low ? shift : -shift);
+  else if (q->value == p->value || q->blocks <= p->blocks || !p->blocks)
+    g = low ? low * 2 : high / 2; /* no slope to go by */
+  else if (low)
+    g = low + shift +
+        (room > fits ? vram__solve_share(q->value - p->value, room - fits, q->blocks - p->blocks)
+                     : 0);
+  else
+    g = high - shift -
+        (large > room ? vram__solve_share(q->value - p->value, large - room, q->blocks - p->blocks)
+                      : 0);
+  if (g > v->most)
+    g = v->most;
+  g -= (g - v->first) % stride;
+  if (high && g >= high)
+    g = high - stride;
+  if (g <= low)
+    g = low ? low + stride : (v->first - 1) % stride + 1;
+  return g;
+}
+
+/* v->now moves low or high. */
+static void vram__solve_take(vram__solver *v, int kind) {
+  vram_trial *side = kind == VRAM__FITS ? &v->low : &v->high;
+  if (kind == VRAM__NOT_ALLOWED || kind == VRAM__FAILED)
+    return;
+  if (kind != VRAM__FITS)
+    v->beyond = kind == VRAM__BEYOND;
+  v->streak = side == v->side ? v->streak + 1 : 0;
+  v->side = side;
+  *side = v->now;
+}
+
+/* A value near the one that is not allowed. */
+static int vram__solve_near(vram__solver *v, int64_t value) {
+  const int64_t low = v->low.value, high = v->high.value ? v->high.value : v->most + 1;
+  int64_t d;
+  int kind = VRAM__NOT_ALLOWED;
+  if (!v->stride) { /* what distance is allowed? */
+    for (d = 1; kind == VRAM__NOT_ALLOWED && d <= VRAM__NEAR && v->first + d <= v->most; d++)
+      kind = vram__solve_try(v, v->first + d);
+    v->stride = kind == VRAM__NOT_ALLOWED ? 1 : d - 1;
+    if (kind != VRAM__NOT_ALLOWED && (v->now.value <= low || v->now.value >= high))
+      kind = vram__solve_try(v, vram__solve_guess(v));
+    return kind;
+  }
+  for (d = v->stride; kind == VRAM__NOT_ALLOWED && d < 64 * v->stride; d += v->stride) {
+    if (value + d < high)
+      kind = vram__solve_try(v, value + d);
+    if (kind == VRAM__NOT_ALLOWED && value - d > low)
+      kind = vram__solve_try(v, value - d);
+  }
+  return kind;
+}
+
+/* Every value between low and high, from below; without high, as far as VRAM__NEAR. */
+static int vram__solve_between(vram__solver *v) {
+  int64_t c;
+  int kind = VRAM__FITS;
+  for (c = v->low.value + 1; kind == VRAM__FITS || kind == VRAM__NOT_ALLOWED; c++) {
+    if (v->high.value ? c >= v->high.value : c > v->most)
+      return VRAM__FITS;
+    if (c > v->low.value + VRAM__NEAR) { /* nobody knows */
+      v->high.value = 0;
+      return VRAM__FITS;
+    }
+    kind = vram__solve_try(v, c);
+    vram__solve_take(v, kind);
+  }
+  return kind;
+}
+
+static int vram__solve_bracket(vram__solver *v) {
+  int kind;
+  for (;;) {
+    const int64_t stride = v->stride ? v->stride : 1;
+    if (v->high.value ? v->high.value - v->low.value <= stride : v->low.value > v->most - stride)
+      break;
+    v->slow++;
+    if (!v->high.value || (v->high.value - v->low.value) * 2 <= v->width || !v->width) {
+      v->width = v->high.value ? v->high.value - v->low.value : 0;
+      v->slow = 0;
+    }
+    kind = vram__solve_try(v, vram__solve_guess(v));
+    if (kind == VRAM__NOT_ALLOWED)
+      kind = vram__solve_near(v, v->now.value);
+    if (kind == VRAM__FAILED)
+      return kind;
+    if (kind == VRAM__NOT_ALLOWED)
+      break;
+    vram__solve_take(v, kind);
+  }
+  return vram__solve_between(v);
+}
+
+/* The largest multiple of eight, or power of two, up to low. */
+static int vram__solve_round(vram__solver *v, int power, vram_trial *to) {
+  int64_t c = v->low.value - v->low.value % 8;
+  int kind = VRAM__NOT_ALLOWED;
+  uint32_t i;
+  if (power)
+    for (c = 1; c <= v->low.value / 2;)
+      c *= 2;
+  for (i = 0; i < 64 && c > 0 && kind != VRAM__FITS; i++, c = power ? c / 2 : c - 8) {
+    if (c == v->low.value) {
+      *to = v->low;
+      return VRAM__FITS;
+    }
+    kind = vram__solve_try(v, c);
+    if (kind == VRAM__FAILED)
+      return kind;
+    if (kind == VRAM__FITS)
+      *to = v->now;
+  }
+  return VRAM__FITS;
+}
+
+/* 1: no replay of v->now can find its memory. */
+static int vram__solve_hopeless(const vram__solver *v) {
+  const vram_report *r = &v->now.report;
+  const uint64_t context = r->context_bytes.expected;
+  return v->error.code || v->o->budget_bytes <= context ||
+         r->peak_allocated_bytes.lower > v->o->budget_bytes - context;
+}
+
+/* Does a larger value than high fit in a replay? How blocks lie in segments changes with every
+   size, so one that is too large may lie below one that is not. The values below the first hopeless
+   one, from above: all of them, or VRAM__REPLAYS that are spread evenly. */
+static int vram__solve_lucky(vram__solver *v) {
+  const int64_t stride = v->stride ? v->stride : 1, high = v->high.value;
+  int64_t below = high, above = 0, c, step;
+  int kind;
+  while (!above || above - below > stride) {
+    const int64_t ahead = below - high > stride ? 2 * (below - high) : 2 * stride;
+    c = above ? below + (above - below) / 2 / stride * stride : high + ahead;
+    if (c > v->most) {
+      above = v->most + 1 - (v->most + 1 - v->first) % stride;
+      continue;
+    }
+    v->probes = 1; /* not replayed */
+    kind = vram__solve_try(v, c);
+    v->probes = 0;
+    if (kind == VRAM__FAILED)
+      return kind;
+    if (kind == VRAM__NOT_ALLOWED || kind == VRAM__BEYOND || vram__solve_hopeless(v))
+      above = c;
+    else
+      below = c;
+  }
+  step = ((below - high) / stride / VRAM__REPLAYS + 1) * stride;
+  for (c = below; c > high; c -= step) {
+    kind = vram__solve_try(v, c);
+    if (kind == VRAM__FITS || kind == VRAM__FAILED)
+      return kind;
+  }
+  return VRAM__TOO_LARGE;
+}
+
+/* Does a larger value than high fit? Kernels look at multiples of small powers of two; where one
+   value is known to take less than a smaller one, the next ones are all tried. */
+static int vram__solve_probe(vram__solver *v) {
+  const int64_t high = v->high.value,
+                last = v->most < high + VRAM__NEAR ? v->most : high + VRAM__NEAR;
+  int64_t c = high + (v->stride ? v->stride : 1);
+  uint32_t left = VRAM__SEEN;
+  int kind = VRAM__TOO_LARGE;
+  if (!high || v->beyond)
+    return kind;
+  for (; c <= last && left; c = v->s->larger ? c + 1 : c % 8 ? (c | 3) + 1 : last + 1) {
+    kind = vram__solve_try(v, c);
+    left -= kind != VRAM__NOT_ALLOWED;
+    if (kind == VRAM__FITS || kind == VRAM__FAILED)
+      return kind;
+  }
+  return VRAM__TOO_LARGE;
+}
+
+/* The largest value of the dim; the graph in v->g has its first one. */
+static vram_result vram__solve_dim(vram__solver *v) {
+  int kind;
+  v->now.value = v->first;
+  v->s->tried++;
+  kind = vram__solve_step(v);
+  if (kind == VRAM__NOT_ALLOWED || kind == VRAM__FAILED || kind == VRAM__BEYOND)
+    return v->error.code;
+  vram__solve_take(v, kind);
+  v->nset++;
+  do {
+    if (vram__solve_bracket(v) == VRAM__FAILED)
+      return v->error.code;
+    v->probes = 1;
+    kind = vram__solve_probe(v);
+    v->probes = 0;
+    if (kind == VRAM__TOO_LARGE && v->o->step.replay && v->high.value && !v->beyond)
+      kind = vram__solve_lucky(v);
+    if (kind == VRAM__FAILED)
+      return v->error.code;
+    if (kind == VRAM__FITS) {
+      v->high.value = 0;
+      vram__solve_take(v, kind);
+    }
+  } while (kind == VRAM__FITS);
+  if (vram__solve_round(v, 0, &v->s->eights) == VRAM__FAILED ||
+      vram__solve_round(v, 1, &v->s->power) == VRAM__FAILED)
+    return v->error.code;
+  v->s->limit = v->high.value && v->beyond;
+  v->s->fits = v->low;
+  if (v->high.value && !v->beyond)
+    v->s->next = v->high;
+  return VRAM_OK;
+}
+
+/* The fewest segments: more of them keep more of their inputs, fewer recompute longer ranges, so
+   the bytes have no order and every number is tried. */
+static vram_result vram__solve_segments(vram__solver *v) {
+  vram_trial before;
+  uint64_t fewest = UINT64_MAX;
+  int kind;
+  vram__zero(&before, sizeof before);
+  for (v->now.value = 1; v->now.value <= v->most; v->now.value++) {
+    v->step.checkpoint_segments = (uint32_t)v->now.value;
+    kind = vram__solve_step(v);
+    if (kind == VRAM__FAILED || (v->now.value == 1 && kind == VRAM__NOT_ALLOWED))
+      return v->error.code;
+    if (kind == VRAM__NOT_ALLOWED && v->error.code != VRAM_ERR_UNSUPPORTED)
+      break; /* more segments than functions */
+    v->s->tried++;
+    if (kind == VRAM__NOT_ALLOWED) /* an operation in place crosses an end */
+      continue;
+    if (v->seen[v->nseen - 1].bytes < fewest) {
+      fewest = v->seen[v->nseen - 1].bytes;
+      v->s->least = v->now;
+    }
+    if (kind == VRAM__FITS && !v->s->fits.value) {
+      v->s->fits = v->now;
+      v->s->next = before;
+    }
+    before = v->now;
+  }
+  if (!v->s->fits.value)
+    v->s->next = v->s->least;
+  return VRAM_OK;
+}
+
+/* The options, the text as it stands, and where its dim is. */
+static vram_result vram__solve_begin(vram__solver *v) {
+  const vram_solve_options *o = v->o;
+  uint32_t i, k;
+  if (o->nset > VRAM_MAX_DIMS || o->most < 0 || o->most > INT32_MAX ||
+      (o->segments && (!o->step.train || o->dim || o->checkpoint_nodes))) {
+    vram__solve_error(v, VRAM_ERR_VALUE,
+                      o->nset > VRAM_MAX_DIMS              ? "more than 64 dims"
+                      : o->most < 0 || o->most > INT32_MAX ? "most is not within 0 and 2^31-1"
+                      : !o->step.train                     ? "segments are for training"
+                                       : "segments exclude a dim and checkpointed nodes",
+                      "");
+    return v->error.code;
+  }
+  v->most = o->most ? o->most : INT32_MAX;
+  v->step = o->step;
+  v->step.event = NULL;
+  v->step.nodes = NULL;
+  v->step.budget_bytes = o->budget_bytes;
+  for (i = 0; i < o->nset; i++)
+    v->set[i] = o->set[i];
+  v->nset = o->nset;
+  if (vram__solve_parse(v) != VRAM__FITS || o->segments)
+    return v->error.code;
+  if (!v->g.ndim) {
+    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");
+    return v->error.code;
+  }
+  for (i = 0; o->dim && i < v->g.ndim; i++)
+    if (vram__same(v->g.dim[i].name, v->g.dim[i].len, o->dim))
+      break;
+  if (i == v->g.ndim) {
+    vram__no_dim(&v->g, o->dim);
+    v->error = v->g.error;
+    return v->error.code;
+  }
+  for (k = 0; k < o->nset; k++)
+    if (o->set[k].name ? vram__same(v->g.dim[i].name, v->g.dim[i].len, o->set[k].name) : !i) {
+      vram__solve_error(v, VRAM_ERR_VALUE,
+                        "the dim to solve for is set: ", o->dim ? o->dim : "batch");
+      return v->error.code;
+    }
+  v->first = v->g.dim[i].value;
+  if (v->first < 1 || v->first > v->most) {
+    vram__solve_error(v, VRAM_ERR_VALUE,
+                      "the model's own value of the dim is not within 1 and most", "");
+    return v->error.code;
+  }
+  v->set[v->nset].name = o->dim;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
+                                const vram_allocator *allocator, vram_solution *solution,
+                                vram_error *err) {
+  vram__solver v;
+  vram_result r;
+  vram__zero(&v, sizeof v);
+  vram__zero(solution, sizeof *solution);
+  v.o = o;
+  v.allocator = allocator;
+  v.s = solution;
+  v.text = text;
+  v.len = len;
+  r = vram__solve_begin(&v);
+  if (!r)
+    r = o->segments ? vram__solve_segments(&v) : vram__solve_dim(&v);
+  if (!r && !(vram__solve_report(&v, &solution->fits) && vram__solve_report(&v, &solution->next) &&
+              vram__solve_report(&v, &solution->eights) &&
+              vram__solve_report(&v, &solution->power) && vram__solve_report(&v, &solution->least)))
+    r = v.error.code;
+  if (v.range)
+    allocator->free(allocator->user, v.range, v.range_bytes);
+  if (v.scratch)
+    allocator->free(allocator->user, v.scratch, v.scratch_bytes);
+  if (v.mem)
+    allocator->free(allocator->user, v.mem, v.mem_bytes);
+  if (r)
+    vram__zero(solution, sizeof *solution);
+  if (err) {
+    vram__zero(err, sizeof *err);
+    if (r)
+      *err = v.error;
+  }
+  return r;
+}
+
