@@ -19,6 +19,10 @@ libvram_preload.so: tools/preload.c tools/preload.h vram.h vram_cuda.h
 	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -O2 -fPIC -shared -fvisibility=hidden \
 	  -ftls-model=initial-exec $(LDFLAGS) -o $@ tools/preload.c $(LIBDL) -lpthread
 
+# the library is made from its parts: edit those
+vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch])
+	@sh src/pack.sh >$@.new && mv $@.new $@
+
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))
 build/models.h: $(MODELS:%=examples/models/%.vram) Makefile
@@ -52,7 +56,7 @@ help:
 
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
-CHECK = units text explain
+CHECK = units text explain rooms
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples render \
   replay diff nets lines arena emit tiny watch pool cuda ledger writer schedule \
@@ -161,7 +165,7 @@ coverage:
 	@+MAKE="$(MAKE)" sh tests/coverage.sh
 
 format:
-	clang-format -i $(HEADERS) tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
+	clang-format -i vram_cuda.h src/*/*.[ch] tools/*.c tools/*.h tests/*.c tests/*.h tests/*/*.[ch] examples/*.[ch] examples/*/*.[ch]
 
 # ---- install: only copies, so that the tree may be read-only once ./vram is built
 

@@ -1,4 +1,5 @@
-/* >>event (Implementation) --------------------------------------------------------------------- */
+/* >>alloc/event    names of actions, categories and phases */
+#include "alloc/alloc.h"
 
 VRAM_API const char *vram_action_name(vram_action action) {
   static const char *const name[] = {
@@ -27,8 +28,7 @@ VRAM_API const char *vram_phase_name(vram_phase phase) {
   return (uint32_t)phase < VRAM_PHASE_COUNT ? name[phase] : "?";
 }
 
-static uint32_t vram__category_of(vram_category category) {
+VRAM__FN uint32_t vram__category_of(vram_category category) {
   return (uint32_t)category < VRAM_CATEGORY_COUNT ? (uint32_t)category
                                                   : (uint32_t)VRAM_CATEGORY_OTHER;
 }
-

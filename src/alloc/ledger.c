@@ -1,39 +1,18 @@
-/* >>ledger (Implementation) --------------------------------------------------------------------
-   Tables are open: the next free place from where the hash points. What is taken out is filled from
-   behind, so that a search ends at the first empty place. */
+/* >>alloc/ledger    counters of events, by category and owner
+   Tables are open: the next free place from where the hash points. What is taken out is filled
+   from behind, so that a search ends at the first empty place. */
+#include "alloc/alloc.h"
 
 #define VRAM__LEDGER_MOST (UINT32_C(1) << 28) /* of anything that options count */
 
-/* Allocations of one owner and size on one device. */
-typedef struct vram__group {
-  uint64_t bytes;
-  int64_t now, then; /* how many, now and at the mark */
-  uint32_t owner;
-  uint32_t device; /* and 1; 0: an empty place */
-} vram__group;
-
-/* What is alive and in no table. */
-typedef struct vram__lost {
-  uint64_t count, bytes, block_bytes;
-} vram__lost;
-
-#define VRAM__LIVE_VARIOUS 8u /* counted in vram_ledger.various */
-#define VRAM__LIVE_BY_ID 16u  /* it has no address */
-
-static void vram__ledger_lock(vram_ledger *l) {
+VRAM__FN void vram__ledger_lock(vram_ledger *l) {
   if (l->options.lock)
     l->options.lock(l->options.user);
 }
 
-static void vram__ledger_unlock(vram_ledger *l) {
+VRAM__FN void vram__ledger_unlock(vram_ledger *l) {
   if (l->options.unlock)
     l->options.unlock(l->options.user);
-}
-
-static inline uint64_t vram__mix(uint64_t x) {
-  x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
-  x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
-  return x ^ x >> 33;
 }
 
 /* Places of a table for n: a power of two, a quarter empty. */
@@ -117,20 +96,6 @@ VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options 
 }
 
 /* ---- sums ---- */
-
-static inline void vram__tally_up(vram_stat *s, uint64_t n) {
-  s->current += n;
-  s->allocated += n;
-  if (s->current > s->peak)
-    s->peak = s->current;
-}
-
-static inline void vram__tally_down(vram_stat *s, uint64_t n) {
-  if (n > s->current) /* more than ever came: an observer that began late */
-    n = s->current;
-  s->current -= n;
-  s->freed += n;
-}
 
 static inline void vram__tally_by(vram_stat *s, int64_t n) {
   if (n > 0)
@@ -242,20 +207,13 @@ static void vram__uncount(vram_memory_stats *m, uint32_t pool, int whole, uint64
 }
 
 /* Counters of a device; NULL: it has none. */
-static vram_memory_stats *vram__stats_of(const vram_ledger *l, uint32_t device) {
+VRAM__FN vram_memory_stats *vram__stats_of(const vram_ledger *l, uint32_t device) {
   if (device == VRAM_HOST)
     return l->device + l->options.devices;
   return device < l->options.devices ? l->device + device : NULL;
 }
 
 /* ---- tables ---- */
-
-static inline uint32_t vram__live_at(const vram_ledger *l, uint64_t key) {
-  uint32_t i = (uint32_t)vram__mix(key) & l->live_mask;
-  while (l->live[i].address && l->live[i].address != key)
-    i = (i + 1) & l->live_mask;
-  return i;
-}
 
 static void vram__live_remove(vram_ledger *l, uint32_t hole) {
   const uint32_t mask = l->live_mask;
@@ -292,7 +250,7 @@ static vram__group *vram__group_at(const vram_ledger *l, uint32_t owner, uint32_
   return l->group + i;
 }
 
-static void vram__group_remove(vram_ledger *l, uint32_t hole) {
+VRAM__FN void vram__group_remove(vram_ledger *l, uint32_t hole) {
   const uint32_t mask = l->group_mask;
   uint32_t i = hole;
   for (;;) {
@@ -717,195 +675,6 @@ VRAM_API int vram_ledger_find(vram_ledger *l, uint64_t address, vram_allocation 
   return found;
 }
 
-/* ---- the largest of many, in the caller's list ----
-   A heap whose first entry is the one that goes next; at the end it is taken apart. */
-
-typedef int vram__stands_before(const void *a, const void *b); /* a stands before b in the list */
-
-typedef struct vram__top {
-  uint8_t *list;
-  uint32_t n, cap, size;
-  vram__stands_before *before;
-} vram__top;
-
-static void vram__top_swap(const vram__top *t, uint32_t i, uint32_t k) {
-  uint8_t *a = t->list + (uint64_t)i * t->size, *b = t->list + (uint64_t)k * t->size;
-  uint32_t j;
-  for (j = 0; j < t->size; j++) {
-    const uint8_t x = a[j];
-    a[j] = b[j];
-    b[j] = x;
-  }
-}
-
-static int vram__top_before(const vram__top *t, uint32_t i, uint32_t k) {
-  return t->before(t->list + (uint64_t)i * t->size, t->list + (uint64_t)k * t->size);
-}
-
-static void vram__top_sift(const vram__top *t, uint32_t n) {
-  uint32_t i = 0, last;
-  while (2 * i + 1 < n) {
-    last = 2 * i + 1;
-    if (last + 1 < n && vram__top_before(t, last, last + 1))
-      last++;
-    if (!vram__top_before(t, i, last))
-      return;
-    vram__top_swap(t, i, last);
-    i = last;
-  }
-}
-
-static void vram__top_add(vram__top *t, const void *item) {
-  uint32_t i = t->n;
-  if (t->n == t->cap) {
-    if (!t->cap || !t->before(item, t->list))
-      return;
-    vram__copy(t->list, item, t->size);
-    vram__top_sift(t, t->n);
-    return;
-  }
-  vram__copy(t->list + (uint64_t)t->n++ * t->size, item, t->size);
-  for (; i && vram__top_before(t, (i - 1) / 2, i); i = (i - 1) / 2)
-    vram__top_swap(t, i, (i - 1) / 2);
-}
-
-static void vram__top_sort(const vram__top *t) {
-  uint32_t n = t->n;
-  while (n > 1) {
-    vram__top_swap(t, 0, --n);
-    vram__top_sift(t, n);
-  }
-}
-
-static vram__top vram__top_of(void *list, uint32_t cap, uint32_t size,
-                              vram__stands_before *before) {
-  vram__top t;
-  t.list = (uint8_t *)list;
-  t.n = 0;
-  t.cap = list ? cap : 0;
-  t.size = size;
-  t.before = before;
-  return t;
-}
-
-static int vram__larger_allocation(const void *a, const void *b) {
-  const vram_allocation *x = (const vram_allocation *)a, *y = (const vram_allocation *)b;
-  return x->bytes != y->bytes ? x->bytes > y->bytes : x->serial < y->serial;
-}
-
-VRAM_API uint32_t vram_ledger_live(vram_ledger *l, vram_allocation *list, uint32_t cap) {
-  vram__top top = vram__top_of(list, cap, sizeof *list, vram__larger_allocation);
-  uint32_t i, n;
-  vram__ledger_lock(l);
-  n = l->nlive;
-  for (i = 0; top.cap && i <= l->live_mask; i++)
-    if (l->live[i].address)
-      vram__top_add(&top, l->live + i);
-  vram__ledger_unlock(l);
-  vram__top_sort(&top);
-  return n;
-}
-
-static uint64_t vram__owner_at_peak(const vram_ledger *l, const vram_owner *w) {
-  return w->serial == l->peak_serial ? w->at_peak : w->bytes.current;
-}
-
-VRAM_API uint64_t vram_ledger_owner_at_peak(vram_ledger *l, uint32_t owner) {
-  uint64_t bytes = 0;
-  vram__ledger_lock(l);
-  if (owner < l->nowner)
-    bytes = vram__owner_at_peak(l, l->owner + owner);
-  vram__ledger_unlock(l);
-  return bytes;
-}
-
-VRAM_API uint64_t vram_ledger_category_at_peak(vram_ledger *l, vram_category category) {
-  const uint32_t c = vram__category_of(category);
-  uint64_t bytes;
-  vram__ledger_lock(l);
-  bytes = l->category_serial[c] == l->peak_serial ? l->category_peak[c] : l->category[c].current;
-  vram__ledger_unlock(l);
-  return bytes;
-}
-
-static int vram__larger_owner(const void *a, const void *b) {
-  const vram_owner *x = (const vram_owner *)a, *y = (const vram_owner *)b;
-  return x->bytes.current != y->bytes.current ? x->bytes.current > y->bytes.current
-                                              : x->number < y->number;
-}
-
-static int vram__larger_owner_at_peak(const void *a, const void *b) {
-  const vram_owner *x = (const vram_owner *)a, *y = (const vram_owner *)b;
-  return x->at_peak != y->at_peak ? x->at_peak > y->at_peak : x->number < y->number;
-}
-
-static uint32_t vram__ledger_owners(const vram_ledger *l, int at_peak, vram_owner *list,
-                                    uint32_t cap) {
-  vram__top top = vram__top_of(list, cap, sizeof *list,
-                               at_peak ? vram__larger_owner_at_peak : vram__larger_owner);
-  uint32_t i, n = 0;
-  for (i = 0; i < l->nowner; i++) {
-    vram_owner w = l->owner[i];
-    w.at_peak = vram__owner_at_peak(l, &w);
-    if (at_peak ? w.at_peak : w.bytes.current)
-      vram__top_add(&top, &w), n++;
-  }
-  vram__top_sort(&top);
-  return n;
-}
-
-VRAM_API uint32_t vram_ledger_owners(vram_ledger *l, int at_peak, vram_owner *list, uint32_t cap) {
-  uint32_t n;
-  vram__ledger_lock(l);
-  n = vram__ledger_owners(l, at_peak, list, cap);
-  vram__ledger_unlock(l);
-  return n;
-}
-
-VRAM_API void vram_ledger_stats(vram_ledger *l, uint32_t device, vram_memory_stats *stats) {
-  const vram_memory_stats *m = vram__stats_of(l, device);
-  vram__zero(stats, sizeof *stats);
-  vram__ledger_lock(l);
-  if (m)
-    *stats = *m;
-  vram__ledger_unlock(l);
-}
-
-static void vram__reset_stat(vram_stat *s, int peak) {
-  if (peak)
-    s->peak = s->current;
-  else
-    s->allocated = s->freed = 0;
-}
-
-static void vram__ledger_reset(vram_ledger *l, int peak) {
-  uint32_t i, k;
-  for (i = 0; i <= l->options.devices; i++) {
-    vram_memory_stats *m = l->device + i;
-    for (k = 0; k < 3; k++) {
-#define VRAM__X(name) vram__reset_stat(&m->name[k], peak);
-      VRAM_STATS(VRAM__X)
-#undef VRAM__X
-    }
-    vram__reset_stat(&m->oversize_allocations, peak);
-    vram__reset_stat(&m->oversize_segments, peak);
-    if (!peak)
-      m->num_alloc_retries = m->num_ooms = 0; /* as PyTorch: not num_device_alloc and _free */
-  }
-  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    vram__reset_stat(&l->category[i], peak);
-  for (i = 0; i < VRAM_KINDS_MAX; i++)
-    vram__reset_stat(&l->kind[i], peak);
-  for (i = 0; i < l->nowner; i++) {
-    vram__reset_stat(&l->owner[i].bytes, peak);
-    vram__reset_stat(&l->owner[i].count, peak);
-  }
-  if (peak) {
-    l->peak_bytes = l->bytes;
-    l->peak_serial++;
-  }
-}
-
 VRAM_API void vram_ledger_reset_peak(vram_ledger *l) {
   vram__ledger_lock(l);
   vram__ledger_reset(l, 1);
@@ -917,116 +686,3 @@ VRAM_API void vram_ledger_reset_accumulated(vram_ledger *l) {
   vram__ledger_reset(l, 0);
   vram__ledger_unlock(l);
 }
-
-/* ---- regions ----
-   Each holds what happened while it was the innermost, until it takes over what ended inside it. */
-
-static void vram__region_fold(vram_region *to, const vram_region *inner) {
-  const int64_t peak = (int64_t)((uint64_t)to->bytes + (uint64_t)inner->peak);
-  if (peak > to->peak)
-    to->peak = peak;
-  to->bytes = (int64_t)((uint64_t)to->bytes + (uint64_t)inner->bytes);
-  to->allocated += inner->allocated;
-  to->freed += inner->freed;
-  to->allocations += inner->allocations;
-  to->frees += inner->frees;
-}
-
-VRAM_API void vram_region_begin(vram_ledger *l, vram_region *r, const char *name) {
-  vram__zero(r, sizeof *r);
-  r->name = name;
-  vram__ledger_lock(l);
-  r->outer = l->region;
-  l->region = r;
-  vram__ledger_unlock(l);
-}
-
-/* What is still open inside r began after all that r holds: it is added from the outermost to the
-   innermost. The list has one direction, so the next one is searched again from its beginning. */
-static void vram__region_add_open(vram_ledger *l, vram_region *r, const vram_region *last) {
-  const vram_region *c;
-  while (l->region != last) {
-    for (c = l->region; c->outer != last; c = c->outer)
-      ;
-    vram__region_fold(r, c);
-    last = c;
-  }
-}
-
-VRAM_API int vram_region_end(vram_ledger *l, vram_region *r) {
-  vram_region **at;
-  int found;
-  vram__ledger_lock(l);
-  for (at = &l->region; *at && *at != r; at = &(*at)->outer)
-    ;
-  found = *at != NULL;
-  if (found) {
-    if (r->outer)
-      vram__region_fold(r->outer, r);
-    vram__region_add_open(l, r, r);
-    *at = r->outer;
-    r->outer = NULL;
-  }
-  vram__ledger_unlock(l);
-  return found;
-}
-
-/* ---- marks ---- */
-
-static int vram__larger_change(const void *a, const void *b) {
-  const vram_change *x = (const vram_change *)a, *y = (const vram_change *)b;
-  const uint64_t p = x->sum < 0 ? 0 - (uint64_t)x->sum : (uint64_t)x->sum;
-  const uint64_t q = y->sum < 0 ? 0 - (uint64_t)y->sum : (uint64_t)y->sum;
-  return p != q                   ? p > q
-         : x->owner != y->owner   ? x->owner < y->owner
-         : x->bytes != y->bytes   ? x->bytes > y->bytes
-         : x->device != y->device ? x->device < y->device
-                                  : x->various < y->various;
-}
-
-static uint32_t vram__ledger_mark(vram_ledger *l, vram_change *list, uint32_t cap) {
-  vram__top top = vram__top_of(list, cap, sizeof *list, vram__larger_change);
-  vram_change c;
-  uint32_t i, n = 0;
-  l->mark_bytes = l->bytes;
-  if (!l->options.groups)
-    return 0;
-  vram__zero(&c, sizeof c);
-  for (i = 0; i <= l->group_mask; i++) {
-    vram__group *g = l->group + i;
-    if (!g->device || g->now == g->then)
-      continue;
-    c.owner = g->owner;
-    c.device = (uint8_t)(g->device - 1);
-    c.count = g->now - g->then;
-    c.bytes = g->bytes;
-    c.sum = (int64_t)((uint64_t)c.count * c.bytes);
-    vram__top_add(&top, &c);
-    n++;
-    g->then = g->now;
-  }
-  for (i = 0; i <= l->group_mask; i++)
-    while (l->group[i].device && !l->group[i].now)
-      vram__group_remove(l, i);
-  if (l->various[0] != l->various[2] || l->various[1] != l->various[3]) {
-    vram__zero(&c, sizeof c);
-    c.various = 1;
-    c.count = l->various[0] - l->various[2];
-    c.sum = (int64_t)((uint64_t)l->various[1] - (uint64_t)l->various[3]);
-    vram__top_add(&top, &c);
-    n++;
-    l->various[2] = l->various[0];
-    l->various[3] = l->various[1];
-  }
-  vram__top_sort(&top);
-  return n;
-}
-
-VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t cap) {
-  uint32_t n;
-  vram__ledger_lock(l);
-  n = vram__ledger_mark(l, list, cap);
-  vram__ledger_unlock(l);
-  return n;
-}
-

@@ -1,14 +1,8 @@
-/* >>pool (Implementation) ----------------------------------------------------------------------
-   PyTorch 2.15, c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h. Its free blocks
-   are a set ordered by stream, size and address; here each stream and class has bins by size, and
-   in each bin a tree ordered by size and address. */
-
-#define VRAM__MIN_BLOCK UINT64_C(512)             /* kMinBlockSize */
-#define VRAM__SMALL_REQUEST UINT64_C(1048576)     /* kSmallSize */
-#define VRAM__SMALL_SEGMENT UINT64_C(2097152)     /* kSmallBuffer, kRoundLarge */
-#define VRAM__LARGE_REQUEST UINT64_C(10485760)    /* kMinLargeAlloc */
-#define VRAM__LARGE_SEGMENT UINT64_C(20971520)    /* kLargeBuffer */
-#define VRAM__LARGEST_REQUEST (UINT64_C(1) << 60) /* one_exa_bytes */
+/* >>alloc/pool    the caching allocator
+   PyTorch 2.15, c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h. Its free
+   blocks are a set ordered by stream, size and address; here each stream and class has bins by
+   size, and in each bin a tree ordered by size and address. */
+#include "alloc/alloc.h"
 
 enum {
   VRAM__HANDED = 1,
@@ -22,18 +16,6 @@ enum {
 #define VRAM__CREDIT 16u /* requests for which one segment may go back */
 #define VRAM__CREDIT_MOST 4096u
 #define VRAM__POOL_SPARE 4u /* blocks that one call may need at a time */
-
-/* x > 0 */
-static inline uint32_t vram__log2(uint64_t x) {
-#if defined(__GNUC__)
-  return 63u - (uint32_t)__builtin_clzll(x);
-#else
-  uint32_t n = 0;
-  while (x >>= 1)
-    n++;
-  return n;
-#endif
-}
 
 /* of all and of the class */
 static inline void vram__stat_up(vram_stat *s, int small_pool, uint64_t n) {
@@ -904,7 +886,8 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, u
 }
 
 /* vram_pool_alloc, known by its block. */
-static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream, uint32_t *block) {
+VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
+                                    uint32_t *block) {
   vram__block *b = p->block;
   uint64_t size;
   int64_t split_bytes = 0;
@@ -967,7 +950,7 @@ static vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
 }
 
 /* vram_pool_free of what vram__pool_get gave. */
-static void vram__pool_put(vram_pool *p, uint32_t x) {
+VRAM__FN void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__block *b = p->block + x;
   const int small_pool = vram__is_small(b);
   vram__count_down(p, p->stats.allocation, small_pool, 1);
@@ -1096,246 +1079,6 @@ VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const v
   return 0;
 }
 
-/* ---- options and memory */
-
-/* PYTORCH_CUDA_ALLOC_CONF, ConfigTokenizer: words between , : [ and ]; spaces count for nothing. */
-typedef struct vram__config {
-  const char *text, *at; /* at: the word that was read last */
-  uint32_t len;          /* of it; 0: the end */
-  vram_error *err;
-} vram__config;
-
-static int vram__config_stops(char c) { return !c || c == ',' || c == ':' || c == '[' || c == ']'; }
-
-static void vram__config_next(vram__config *c) {
-  const char *p = c->at + c->len;
-  while (*p == ' ')
-    p++;
-  c->at = p;
-  c->len = 0;
-  if (*p && vram__config_stops(*p))
-    c->len = 1;
-  else
-    while (!vram__config_stops(p[c->len]) && p[c->len] != ' ')
-      c->len++;
-}
-
-static int vram__config_is(const vram__config *c, const char *word) {
-  return vram__same(c->at, c->len, word);
-}
-
-static vram_result vram__config_fail(vram__config *c, vram_result code, const char *what) {
-  vram_error *e = c->err;
-  uint32_t n = 0, i;
-  if (!e)
-    return code;
-  vram__zero(e, sizeof *e);
-  e->code = code;
-  e->line = 1;
-  e->column = (uint32_t)(c->at - c->text) + 1;
-  vram__puts(e->text, sizeof e->text, &n, what);
-  vram__puts(e->text, sizeof e->text, &n, " (found ");
-  for (i = 0; i < c->len && i < 64; i++) {
-    char letter[2] = "?";
-    if (c->at[i] >= 32 && c->at[i] < 127)
-      letter[0] = c->at[i];
-    vram__puts(e->text, sizeof e->text, &n, letter);
-  }
-  vram__puts(e->text, sizeof e->text, &n, c->len ? ")" : "the end)");
-  return code;
-}
-
-/* The word as an integer up to `most`. */
-static int vram__config_int(const vram__config *c, uint64_t most, uint64_t *v) {
-  uint32_t i;
-  *v = 0;
-  for (i = 0; i < c->len; i++) {
-    const uint64_t digit = (uint64_t)(uint8_t)c->at[i] - '0';
-    if (digit > 9 || *v > (most - digit) / 10)
-      return 0;
-    *v = *v * 10 + digit;
-  }
-  return c->len != 0;
-}
-
-/* The word as a fraction, in millionths: digits with a point. */
-static int vram__config_fraction(const vram__config *c, uint32_t *millionths) {
-  uint32_t i, unit = 0;
-  int digits = 0;
-  *millionths = 0;
-  for (i = 0; i < c->len; i++)
-    if (c->at[i] == '.' && !unit)
-      unit = 1000000;
-    else if (c->at[i] < '0' || c->at[i] > '9')
-      return 0;
-    else if (unit) {
-      unit /= 10;
-      *millionths += unit * (uint32_t)(c->at[i] - '0');
-      unit = unit ? unit : 1; /* beyond millionths */
-      digits = 1;
-    } else {
-      if (*millionths > 1000000)
-        return 0;
-      *millionths = *millionths * 10 + (uint32_t)(c->at[i] - '0') * 1000000;
-      digits = 1;
-    }
-  return digits;
-}
-
-static int vram__config_divisions(vram__config *c, uint64_t least, uint16_t *divisions) {
-  uint64_t v;
-  if (!vram__config_int(c, 32768, &v) || v < least || (v & (v - (v > 0))))
-    return 0;
-  *divisions = (uint16_t)v;
-  return 1;
-}
-
-#define VRAM__DIVISIONS "roundup_power2_divisions must be a power of 2 up to 32768"
-
-/* One number of divisions for all sizes, or [SIZE:DIVISIONS,...,>:DIVISIONS] with sizes in MiB: the
-   first holds for smaller ones, too. */
-static vram_result vram__config_roundup(vram__config *c, uint16_t *divisions) {
-  uint64_t mib = 0;
-  uint32_t i, last = 0;
-  uint16_t v;
-  int first = 1;
-  if (!vram__config_is(c, "[")) {
-    if (!vram__config_divisions(c, 1, &v))
-      return vram__config_fail(c, VRAM_ERR_VALUE, VRAM__DIVISIONS);
-    for (i = 0; i < 16; i++)
-      divisions[i] = v;
-    return VRAM_OK;
-  }
-  for (vram__config_next(c); !vram__config_is(c, "]"); first = 0) {
-    const int rest = vram__config_is(c, ">");
-    if (!rest && (!vram__config_int(c, UINT64_MAX, &mib) || !mib || (mib & (mib - 1))))
-      return vram__config_fail(
-          c, VRAM_ERR_VALUE,
-          "a size in roundup_power2_divisions must be a power of 2, in MiB, or >");
-    vram__config_next(c);
-    if (!vram__config_is(c, ":"))
-      return vram__config_fail(c, VRAM_ERR_SYNTAX, "a : must follow the size");
-    vram__config_next(c);
-    if (!vram__config_divisions(c, 0, &v))
-      return vram__config_fail(c, VRAM_ERR_VALUE, VRAM__DIVISIONS " or 0");
-    if (rest) {
-      for (i = last + 1; i < 16; i++)
-        divisions[i] = v;
-    } else {
-      last = vram__log2(mib) < 15 ? vram__log2(mib) : 15;
-      for (i = first ? 0 : last; i <= last; i++)
-        divisions[i] = v;
-    }
-    vram__config_next(c);
-    if (vram__config_is(c, ","))
-      vram__config_next(c);
-    else if (!vram__config_is(c, "]"))
-      return vram__config_fail(c, VRAM_ERR_SYNTAX, "a , or ] must follow the divisions");
-  }
-  return VRAM_OK;
-}
-
-/* Keys of PyTorch that change nothing here. */
-static int vram__config_skips(const vram__config *c) {
-  static const char *const name[] = {
-      "release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
-      "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
-      "pinned_num_register_threads",    "pinned_use_background_threads",
-      "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
-      "throw_on_cudamalloc_oom"};
-  uint32_t i;
-  for (i = 0; i < sizeof name / sizeof *name; i++)
-    if (vram__config_is(c, name[i]))
-      return 1;
-  return 0;
-}
-
-static vram_result vram__config_value(vram__config *c, const vram__config *key,
-                                      vram_pool_options *o) {
-  uint64_t mib = 0;
-  uint32_t part;
-  const int number = vram__config_int(c, UINT64_MAX >> 20, &mib);
-  if (vram__config_is(key, "max_split_size_mb")) {
-    if (!number || mib < VRAM__LARGE_SEGMENT >> 20)
-      return vram__config_fail(c, VRAM_ERR_VALUE, "max_split_size_mb must be a number from 20 on");
-    o->max_split_size = mib << 20;
-  } else if (vram__config_is(key, "max_non_split_rounding_mb")) {
-    if (!number || mib < VRAM__LARGE_SEGMENT >> 20)
-      return vram__config_fail(c, VRAM_ERR_VALUE,
-                               "max_non_split_rounding_mb must be a number from 20 on");
-    o->max_non_split_rounding = mib << 20;
-  } else if (vram__config_is(key, "large_segment_size_mb")) {
-    if (!number || mib < VRAM__LARGE_SEGMENT >> 20 || mib > 2048 || mib % 2)
-      return vram__config_fail(c, VRAM_ERR_VALUE,
-                               "large_segment_size_mb must be an even number from 20 to 2048");
-    o->large_segment_size = mib << 20;
-  } else if (vram__config_is(key, "garbage_collection_threshold")) {
-    if (!vram__config_fraction(c, &part) || !part || part >= 1000000)
-      return vram__config_fail(c, VRAM_ERR_VALUE,
-                               "garbage_collection_threshold must be above 0 and below 1");
-    o->garbage_collection_threshold = part;
-  } else if (vram__config_is(key, "per_process_memory_fraction")) {
-    if (!vram__config_fraction(c, &part) || part > 1000000)
-      return vram__config_fail(c, VRAM_ERR_VALUE,
-                               "per_process_memory_fraction must be from 0 to 1");
-    o->limit_bytes = o->total_bytes / 1000000 * part + o->total_bytes % 1000000 * part / 1000000;
-  } else if (vram__config_is(key, "expandable_segments")) {
-    if (!vram__config_is(c, "True") && !vram__config_is(c, "False"))
-      return vram__config_fail(c, VRAM_ERR_VALUE, "expandable_segments must be True or False");
-    o->expandable_segments = vram__config_is(c, "True");
-  } else if (vram__config_is(key, "backend")) {
-    if (!vram__config_is(c, "native"))
-      return vram__config_fail(c, VRAM_ERR_VALUE, "backend must be native");
-  } else if (vram__config_is(key, "roundup_power2_divisions"))
-    return vram__config_roundup(c, o->roundup_power2_divisions);
-  else if (!c->len || vram__config_stops(*c->at))
-    return vram__config_fail(c, VRAM_ERR_SYNTAX, "a value must follow the :");
-  return VRAM_OK;
-}
-
-VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err) {
-  static const char *const name[] = {"max_split_size_mb",
-                                     "max_non_split_rounding_mb",
-                                     "large_segment_size_mb",
-                                     "garbage_collection_threshold",
-                                     "per_process_memory_fraction",
-                                     "expandable_segments",
-                                     "backend",
-                                     "roundup_power2_divisions"};
-  vram_pool_options now = *o;
-  vram__config c, key;
-  vram_result r;
-  uint32_t i, known;
-  if (err)
-    vram__zero(err, sizeof *err);
-  c.text = c.at = text;
-  c.len = 0;
-  c.err = err;
-  for (vram__config_next(&c); c.len;) {
-    key = c;
-    known = (uint32_t)vram__config_skips(&key);
-    for (i = 0; i < sizeof name / sizeof *name; i++)
-      known |= (uint32_t)vram__config_is(&key, name[i]);
-    if (!known)
-      return vram__config_fail(&c, VRAM_ERR_NAME,
-                               "no key of PYTORCH_CUDA_ALLOC_CONF that is known here");
-    vram__config_next(&c);
-    if (!vram__config_is(&c, ":"))
-      return vram__config_fail(&c, VRAM_ERR_SYNTAX, "a : must follow the key");
-    vram__config_next(&c);
-    r = vram__config_value(&c, &key, &now);
-    if (r)
-      return r;
-    vram__config_next(&c);
-    if (vram__config_is(&c, ","))
-      vram__config_next(&c);
-    else if (c.len)
-      return vram__config_fail(&c, VRAM_ERR_SYNTAX, "a , must follow the value");
-  }
-  *o = now;
-  return VRAM_OK;
-}
-
 static uint32_t vram__pool_streams(uint32_t streams) { return streams ? streams : 16; }
 
 static uint64_t vram__pool_slots(uint64_t blocks) {
@@ -1439,4 +1182,3 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   p->credit = VRAM__CREDIT_MOST;
   return VRAM_OK;
 }
-

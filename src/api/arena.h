@@ -1,3 +1,5 @@
+#pragma once
+#include "api/event.h"
 /* >>arena =====================================================================================
    Offsets for buffers whose sizes and lifetimes are known: buffers that live at the same time do
    not overlap, and the arena is as small as can be found.
@@ -58,7 +60,9 @@ typedef enum vram_arena_order {
       VRAM_ARENA_ORDER_COUNT
 } vram_arena_order;
 
+#ifndef VRAM_NO_PLAN
 VRAM_API const char *vram_arena_order_name(uint32_t order); /* "tflm"; "?" */
+#endif
 
 /* All zero: one bank without a limit, offsets multiples of 1, a search of a million nodes (some
    seconds). With banks: a buffer goes to the first bank (the fastest) that has room for it, what is
@@ -85,6 +89,7 @@ typedef struct vram_arena {
   uint64_t nodes;                        /* of the search */
 } vram_arena;
 
+#ifndef VRAM_NO_PLAN
 /* Scratch for n buffers; o NULL: all zero. VRAM_OVERFLOW: too many. */
 VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
 
@@ -105,4 +110,4 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
 VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
                                        const vram_arena_options *o, void *scratch,
                                        uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
-
+#endif

@@ -1,3 +1,6 @@
+#pragma once
+#include "api/types.h"
+#include "ct/bytes.h"
 /* ============================================================================================
  * >>dtype    stored types at run time
  *
@@ -207,4 +210,3 @@ VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint6
  * and is padded once. A scalar is 1 x 1. */
 VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
                                            uint64_t *bytes);
-

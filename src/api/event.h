@@ -1,3 +1,6 @@
+#pragma once
+#include "api/graph.h"
+#include "api/types.h"
 /* >>event =====================================================================================
    What is predicted and what is observed are the same stream of events. */
 
@@ -89,4 +92,3 @@ typedef struct vram_event {
 VRAM_API const char *vram_action_name(vram_action action);
 VRAM_API const char *vram_category_name(vram_category category);
 VRAM_API const char *vram_phase_name(vram_phase phase);
-

@@ -1,3 +1,6 @@
+#pragma once
+#include "api/dtype.h"
+#include "api/op.h"
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
    memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
@@ -9,11 +12,13 @@ typedef struct vram_op_info {
   uint32_t least, most; /* inputs */
 } vram_op_info;
 
+#ifndef VRAM_NO_MODEL
 /* All zero for what is no op. */
 VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
 
 /* The name ("conv2d"); "?" for what is no op. Never NULL. */
 VRAM_API const char *vram_op_name(uint32_t op);
+#endif
 
 /* Sizes and strides in elements; `v` holds ndim sizes, then ndim strides. Shared: many values may
    point to one. */
@@ -116,15 +121,18 @@ typedef struct vram_dim {
   int64_t value;
 } vram_dim;
 
+#ifndef VRAM_NO_MODEL
 /* A new graph in the caller's memory, which must outlive it. Building and reading take from it;
    when it is used up they fail with VRAM_ERR_MEMORY. */
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
+#endif
 
 /* Building by calls. The first error stays in g->error and makes every later call return NULL.
      vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
      vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
      x = vram_out(c, 0); ...                                                                    */
 
+#ifndef VRAM_NO_MODEL
 /* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
    most cap - 1 bytes and a zero byte go to `to`. Returns the bytes of the whole name; 0 for NULL.
  */
@@ -164,3 +172,4 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
    not NULL, says where and what, and nothing of g may be used then. */
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err);
+#endif

@@ -1,3 +1,5 @@
+#pragma once
+#include "api/event.h"
 /* >>ledger ====================================================================================
    Counts events: current, peak, total allocated and freed; by pool, device, category, owner (call
    site and tag) and region; knows what is alive, and what was added and removed since a mark.
@@ -195,4 +197,3 @@ VRAM_API int vram_region_end(vram_ledger *l, vram_region *r);
 /* What was added and removed since the last mark, largest sums first, at most cap; returns how many
    changes there are, and sets the mark. */
 VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t cap);
-

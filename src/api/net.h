@@ -1,3 +1,5 @@
+#pragma once
+#include "api/arena.h"
 /* >>net =======================================================================================
    A network for a microcontroller, line by line as the VRAM_NET_ macros have it (>>ct), at run
    time: the same rules in C, every error as text, and offsets from the arena planner.
@@ -184,6 +186,7 @@ typedef struct vram_net {
   vram_arena arena;
 } vram_net;
 
+#ifndef VRAM_NO_NET
 VRAM_API const char *vram_line_name(uint32_t kind);       /* "CONV2D"; "?" for what is none */
 VRAM_API const char *vram_line_args(uint32_t kind);       /* "y x out_channels ..."; "" */
 VRAM_API const char *vram_format_name(uint32_t format);   /* "I8"; "?" */
@@ -219,6 +222,7 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err);
 VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_options *o);
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err);
+#endif
 
 /* A model as lines: what an inference of it needs, on one input. Values lie as n, h, w, c; an axis
    that is in no line is the batch. Left out: losses (a sum or mean of all, too), dropout,
@@ -241,7 +245,8 @@ typedef struct vram_net_lower_options {
   const char *name; /* of the net */
 } vram_net_lower_options;
 
+#if !defined(VRAM_NO_NET) && !defined(VRAM_NO_MODEL)
 VRAM_API uint64_t vram_net_lower_bytes(const vram_graph *g);
 VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_options *o, void *mem,
                                     uint64_t bytes, vram_net *net, vram_error *err);
-
+#endif

@@ -1,3 +1,5 @@
+#pragma once
+#include "api/types.h"
 
 /* -----------------------------------------------------------------------------------------------
    >>optim   what an optimizer allocates and frees in its constructor and in one step
@@ -158,10 +160,11 @@ typedef struct vram_optimizer_info {
   const char *implementations; /* the first is the default */
 } vram_optimizer_info;
 
+#ifndef VRAM_NO_STEP
 /* The row of an optimizer; 0: there is none. */
 VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *info);
 
 /* The optimizer of a name ("adamw"; a suffix "_wd" asks for L2 weight decay that is added to the
    gradient), VRAM_OPTIM_COUNT: there is none. *weight_decay, if not NULL, becomes 0 or 1. */
 VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay);
-
+#endif

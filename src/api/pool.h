@@ -1,3 +1,5 @@
+#pragma once
+#include "api/ledger.h"
 /* >>pool ======================================================================================
    A caching allocator over a backend of two functions: blocks are cut from segments, freed blocks
    wait in their segments for the next request of that stream. It handles addresses only and touches
@@ -160,4 +162,3 @@ VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *str
    ends the walk if it is not 0, and is returned. visit must not change the pool. */
 VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
                             void *user);
-

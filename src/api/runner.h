@@ -1,3 +1,5 @@
+#pragma once
+#include "api/schedule.h"
 /* >>runner ====================================================================================
    A schedule bound to one arena, and run with the caller's forward and backward functions.
 
@@ -76,6 +78,7 @@ typedef struct vram_binding {
   uint32_t nagain;           /* stages that run forward more than once */
 } vram_binding;
 
+#ifndef VRAM_NO_PLAN
 VRAM_API const char *vram_hold_name(uint32_t hold); /* "saved"; "?" for what is none */
 
 /* Scratch for vram_schedule_bind, the binding in it. VRAM_OVERFLOW: too many moves. */
@@ -99,6 +102,7 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
 VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, uint64_t arena,
                                   uint64_t host, void (*event)(void *user, const vram_event *e),
                                   void *user);
+#endif
 
 /* One call of a forward or backward function. Pointers are into the arena, NULL where there is
    nothing; sizes are the chain's. Forward reads `in`, writes `out`, and with `save` all of `saved`,
@@ -149,6 +153,7 @@ typedef struct vram_runner {
   void *copy_user; /* the `user` of these three */
 } vram_runner;
 
+#ifndef VRAM_NO_PLAN
 /* Memory (host) that a run needs beside the arena: random states and hashes of the stages that run
    more than once. */
 VRAM_API uint64_t vram_chain_run_bytes(const vram_binding *b, const vram_runner *r);
@@ -185,4 +190,4 @@ VRAM_API uint64_t vram_chain_key(uint64_t seed, uint32_t stage);
 
 /* For vram_runner.hash: of bytes in memory that the host can read. The same on every machine. */
 VRAM_API int vram_chain_hash(void *user, const void *data, uint64_t bytes, uint64_t *hash);
-
+#endif

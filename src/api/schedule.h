@@ -1,3 +1,6 @@
+#pragma once
+#include "api/arena.h"
+#include "api/step.h"
 /* >>schedule ==================================================================================
    A chain of stages with a backward pass, and the order in which to compute, drop and compute again
    so that it stays within a budget at the least cost.
@@ -110,6 +113,7 @@ typedef struct vram_schedule_count {
   uint64_t forwards;        /* moves that compute forward */
 } vram_schedule_count;
 
+#ifndef VRAM_NO_PLAN
 VRAM_API const char *vram_move_name(uint32_t kind);       /* "save"; "?" for what is none */
 VRAM_API const char *vram_planner_name(uint32_t planner); /* "optimal"; "?" */
 
@@ -138,7 +142,9 @@ VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c);
 VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
                                           uint32_t nmove, void *scratch, uint64_t scratch_bytes,
                                           vram_schedule_count *count, vram_error *err);
+#endif
 
+#if !defined(VRAM_NO_PLAN) && !defined(VRAM_NO_STEP)
 /* Cuts a model where one tensor that wants a gradient is alive and kept: what PyTorch allocates in
    a training step (o->train) with these options becomes the bytes of the stages, in blocks of 512
    bytes, and vram_node_flops their costs, twice as much backward. What is computed once and used
@@ -153,18 +159,21 @@ VRAM_API uint64_t vram_chain_cut_bytes(const vram_graph *g, const vram_step_opti
 VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options *o,
                                     uint32_t max_stages, void *scratch, uint64_t scratch_bytes,
                                     vram_chain *c, vram_error *err);
+#endif
 
 /* Stages from first to last, run without saving and computed again in backward. */
 typedef struct vram_span {
   uint32_t first, last;
 } vram_span;
 
+#ifndef VRAM_NO_PLAN
 /* The schedule as calls of torch.utils.checkpoint.checkpoint: one span each, in the order in which
    they begin, outer ones first; they nest. *count becomes how many there are; at most cap are
    written. VRAM_ERR_UNSUPPORTED: moves that are no nest of calls (offload). */
 VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *move, uint32_t nmove,
                                          vram_span *list, uint32_t cap, uint32_t *count,
                                          vram_error *err);
+#endif
 
 /* A training step within a budget: which nodes to run in torch.utils.checkpoint.checkpoint. */
 typedef struct vram_planned_step {
@@ -183,6 +192,7 @@ typedef struct vram_planned_step {
   uint64_t memory_bytes, moves_bytes;
 } vram_planned_step;
 
+#if !defined(VRAM_NO_PLAN) && !defined(VRAM_NO_STEP)
 /* Finds the cheapest calls of checkpoint() with which the step fits o->budget_bytes: chains are
    planned for budgets between the chain's smallest and its plain peak, each plan is played as
    PyTorch would run it, and what counts is report.fits of that step (with o->replay: the whole run
@@ -194,4 +204,4 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
                                     uint32_t max_stages, const vram_allocator *allocator,
                                     vram_planned_step *plan, vram_error *err);
 VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator *allocator);
-
+#endif

@@ -1,12 +1,7 @@
+#pragma once
+#include "api/step.h"
 /* >>solve =====================================================================================
    The largest value of a dim that fits a budget. */
-
-/* Memory from the caller, for functions that cannot know beforehand how much they need. */
-typedef struct vram_allocator {
-  void *(*alloc)(void *user, uint64_t bytes); /* aligned for any type; NULL: there is no more */
-  void (*free)(void *user, void *memory, uint64_t bytes); /* bytes as asked for; never of NULL */
-  void *user;
-} vram_allocator;
 
 /* All zero but the budget: the largest batch for inference. A value fits if the step's
    report.fits, with step.replay: the whole run finds its memory within the budget. */
@@ -40,6 +35,7 @@ typedef struct vram_solution {
   uint32_t tried;    /* how many values */
 } vram_solution;
 
+#if !defined(VRAM_NO_PLAN) && !defined(VRAM_NO_STEP)
 /* Searches by trying: every figure comes from a step that was played. Values that the model does
    not allow (sizes that do not divide) are passed over. Between fits and next every value was
    tried or is not allowed. *err, if not NULL, says why not:
@@ -51,4 +47,4 @@ typedef struct vram_solution {
 VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
                                 const vram_allocator *allocator, vram_solution *solution,
                                 vram_error *err);
-
+#endif

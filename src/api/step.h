@@ -1,3 +1,7 @@
+#pragma once
+#include "api/graph.h"
+#include "api/optim.h"
+#include "api/pool.h"
 /* >>step ======================================================================================
    One step of a model as a stream of events, and the report that counts them. */
 
@@ -159,11 +163,13 @@ typedef struct vram_term {
   vram_bounds bytes;
 } vram_term;
 
+#ifndef VRAM_NO_STEP
 /* Term i of a report, in the order of the table; 0: there is none. */
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
 VRAM_API const char *vram_source_name(vram_source source);
+#endif
 
 /* Devices: name, compute capability times ten, multiprocessors (both: NVIDIA's data sheets and the
    CUDA programming guide), memory in GB as sold, usable memory in MiB and its source. Usable is
@@ -231,6 +237,7 @@ typedef struct vram_gpu {
   const char *source;
 } vram_gpu;
 
+#ifndef VRAM_NO_STEP
 /* Device i, NULL behind the last one. */
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
@@ -261,4 +268,4 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
 VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, const vram_report *report,
                                     vram_live *list, uint32_t cap, uint32_t *count);
-
+#endif

@@ -1,3 +1,5 @@
+#pragma once
+#include "api/schedule.h"
 /* >>writer ====================================================================================
    A step as a picture; what a ledger knows as files and text. Events, predicted or observed, are
    gathered in a timeline of as many columns as the caller has memory for; what is written goes to
@@ -13,9 +15,11 @@
 
 typedef enum vram_units { VRAM_UNITS_IEC, VRAM_UNITS_SI, VRAM_UNITS_BYTES } vram_units;
 
+#ifndef VRAM_NO_WRITE
 /* Bytes for people, three digits ("1.61 GiB", "1.73 GB"; VRAM_UNITS_BYTES: all of them): at most
    cap - 1 bytes and a zero byte go to `to`. Returns the length of the whole text, at most 23. */
 VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, uint32_t cap);
+#endif
 
 /* What is allocated at one moment. */
 typedef struct vram_moment {
@@ -47,6 +51,7 @@ typedef struct vram_timeline {
   uint32_t nspan;
 } vram_timeline;
 
+#ifndef VRAM_NO_WRITE
 /* Memory for a timeline of so many columns. When they are used up, each becomes twice as wide. */
 VRAM_API uint64_t vram_timeline_bytes(uint32_t columns);
 
@@ -65,6 +70,7 @@ VRAM_API void vram_timeline_add(void *timeline, const vram_event *e);
    without a report. VRAM_ERR_MEMORY as vram_timeline_init. */
 VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t bytes,
                                           vram_ledger *l);
+#endif
 
 /* Takes n bytes; what is not 0 ends the writing. */
 typedef struct vram_sink {
@@ -81,6 +87,7 @@ typedef struct vram_svg_options {
   vram_units units;
 } vram_svg_options;
 
+#ifndef VRAM_NO_WRITE
 /* Scratch that vram_write_svg needs for so many tensors. */
 VRAM_API uint64_t vram_svg_bytes(uint32_t nlive);
 
@@ -106,6 +113,7 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
                                              uint32_t nmove, const vram_svg_options *options,
                                              void *scratch, uint64_t scratch_bytes,
                                              const vram_sink *sink);
+#endif
 
 /* ---- what a ledger knows, as files and as text ----
    These need no memory but some KiB of stack. They hold the ledger's lock while they write, so the
@@ -120,6 +128,7 @@ typedef struct vram_snapshot_options {
                      is not `whole` on a device that has a pool here */
 } vram_snapshot_options;
 
+#ifndef VRAM_NO_WRITE
 /* What torch.cuda.memory._snapshot() gives, for pytorch.org/memory_viz and torch.cuda._memory_viz:
    segments and blocks as they are now and, with vram_ledger_options.trace, the last events. The
    call site of an owner is a frame; the name of a node is one, too. NULL options: all zero. */
@@ -147,6 +156,7 @@ VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t
 VRAM_API vram_result vram_write_log(vram_ledger *l, const char *file, uint32_t line,
                                     const char *function, vram_change *list, uint32_t cap,
                                     const vram_sink *sink);
+#endif
 
 #define VRAM_UNKNOWN UINT64_MAX
 
@@ -175,8 +185,9 @@ typedef struct vram_oom {
   uint32_t nprocess;
 } vram_oom;
 
+#ifndef VRAM_NO_WRITE
 /* Why there was no memory. It begins as PyTorch's message does, and says who asked for how much,
    who holds what, whose memory the rest is, why no free block could be used, and what would help
    here. It cannot fail but by the sink. */
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
-
+#endif

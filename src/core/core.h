@@ -1,34 +1,126 @@
-#endif /* VRAM_MACROS_ONLY */
-#endif /* VRAM_H_INCLUDED */
+/* >>core    what every room may use */
+#pragma once
+#include "api/api.h"
 
-#if defined(VRAM_IMPLEMENTATION) && !defined(VRAM_IMPLEMENTATION_INCLUDED)
-#define VRAM_IMPLEMENTATION_INCLUDED
+/* What parts share is static in vram.h, and extern where each part is compiled alone
+   (-DVRAM__FN=). Where parts are left out, not all of it is used. */
+#ifndef VRAM__FN
+#if defined(__GNUC__) && (defined(VRAM_NO_MODEL) || defined(VRAM_NO_STEP) ||                       \
+                          defined(VRAM_NO_PLAN) || defined(VRAM_NO_NET) || defined(VRAM_NO_WRITE))
+#define VRAM__FN static __attribute__((unused))
+#else
+#define VRAM__FN static
+#endif
+#endif
 
 /* a function that is seldom called: out of the way of those that are */
-#if defined(__GNUC__) || defined(__clang__)
-#define VRAM__RARE static __attribute__((noinline, cold))
-#define VRAM__PART static inline __attribute__((always_inline)) /* of its few callers */
+#if defined(__GNUC__)
+#define VRAM__COLD __attribute__((noinline, cold))
 #else
-#define VRAM__RARE static
-#define VRAM__PART static inline
+#define VRAM__COLD
 #endif
 
-/* What does not run for every node of every step is compiled for a short build: it is most of the
-   code and takes little of the time. What runs once, when a graph is built, still more so. */
-#if defined(__OPTIMIZE__) && defined(__clang__)
-#define VRAM__SELDOM_BEGIN _Pragma("clang optimize off")
-#define VRAM__SELDOM_END _Pragma("clang optimize on")
-#define VRAM__ONCE_BEGIN VRAM__SELDOM_BEGIN
-#define VRAM__ONCE_END VRAM__SELDOM_END
-#elif defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__OPTIMIZE_SIZE__)
-#define VRAM__SELDOM_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
-#define VRAM__SELDOM_END _Pragma("GCC pop_options")
-#define VRAM__ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
-#define VRAM__ONCE_END VRAM__SELDOM_END
+#define VRAM__CONTIG 1u     /* contiguous */
+#define VRAM__DENSE 2u      /* non-overlapping and dense, in any order of axes */
+#define VRAM__CL_STRIDES 8u /* strides as channels-last has them (c10 is_channels_last_strides) */
+#define VRAM__CL 4u         /* 4-D or 5-D, contiguous in channels-last order */
+#define VRAM__PLAIN 16u     /* contiguous, and axes of size 1 have the usual strides too */
+
+#define VRAM__SIZE(d) ((d)->v)
+#define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
+
+static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
+    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, 0, -1, -1, -1},
+#define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values)                 \
+  {VRAM_##token,                                                                                   \
+   name,                                                                                           \
+   torch,                                                                                          \
+   safetensors,                                                                                    \
+   VRAM__AT0(VRAM__DT_##token),                                                                    \
+   VRAM__AT1(VRAM__DT_##token),                                                                    \
+   VRAM__AT2(VRAM__DT_##token),                                                                    \
+   VRAM__AT3(VRAM__DT_##token),                                                                    \
+   values,                                                                                         \
+   VRAM_KIND_##kind,                                                                               \
+   onnx,                                                                                           \
+   tflite,                                                                                         \
+   ggml},
+    VRAM_DTYPES(VRAM__X)
+#undef VRAM__X
+};
+
+/* text.c */
+VRAM__FN void vram__zero(void *p, uint64_t n);
+VRAM__FN void vram__copy(void *to, const void *from, uint64_t n);
+VRAM__FN int vram__same(const char *a, uint32_t na, const char *z);
+VRAM__FN int vram__holds(const char *s, uint32_t n, char c);
+VRAM__FN int vram__same_n(const char *a, const char *b, uint32_t n);
+VRAM__FN void vram__put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len);
+VRAM__FN uint32_t vram__len(const char *z);
+VRAM__FN void vram__puts(char *to, uint32_t cap, uint32_t *n, const char *z);
+VRAM__FN void vram__putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
+VRAM__FN void vram__puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
+VRAM__FN uint64_t vram__mul(uint64_t a, uint64_t b);
+VRAM__FN uint64_t vram__plus(uint64_t a, uint64_t b);
+VRAM__FN int vram__name_start(char c);
+VRAM__FN int vram__digit(char c);
+VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
+
+/* dims.c */
+VRAM__FN int vram__suggests_cl(const vram_dims *d);
+VRAM__FN void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n);
+VRAM__FN uint64_t vram__dims_bytes(uint32_t ndim);
+VRAM__FN int vram__dims_fit(uint32_t n, const int64_t *size);
+VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
+                                         const vram_dims **cache, uint32_t n, const int64_t *size,
+                                         const int64_t *stride);
+
+/* dtype.c */
+VRAM__FN uint64_t vram__bytes_of(const vram_dims *d, uint8_t dt);
+
+/* Eight bytes in the order of a little-endian machine: one load on those. */
+static inline uint64_t vram__eight(const char *p) {
+  const uint8_t *b = (const uint8_t *)p;
+  return (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 |
+         (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
+}
+#define VRAM__EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define VRAM__HIGH VRAM__EACH(0x80)
+/* not 0: one of the eight is below n (up to 128), is c */
+#define VRAM__BELOW(w, n) (((w)-VRAM__EACH(n)) & ~(w)&VRAM__HIGH)
+#define VRAM__HOLDS(w, c) VRAM__BELOW((w) ^ VRAM__EACH(c), 1)
+/* high bit of each of eight bytes below 128: it is n or more */
+#define VRAM__FROM(w, n) ((w) + VRAM__EACH(128 - (n)))
+
+/* Which of the eight bytes has the lowest bit of a mask: 0 to 7. */
+static inline uint32_t vram__lowest(uint64_t mask) {
+#if defined(__GNUC__)
+  return (uint32_t)__builtin_ctzll(mask) >> 3;
 #else
-#define VRAM__SELDOM_BEGIN
-#define VRAM__SELDOM_END
-#define VRAM__ONCE_BEGIN
-#define VRAM__ONCE_END
+  uint32_t i = 0;
+  for (; !(mask & 0x80); mask >>= 8)
+    i++;
+  return i;
 #endif
+}
+
+/* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
+   to 1 MiB more than asked for, because a smaller rest is not split off. */
+#define VRAM__SMALL UINT64_C(1048576)
+static inline uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+
+/* One more tensor of so many bytes in a list. */
+static inline void vram__total_add(vram__total *t, uint64_t bytes) {
+  t->bytes += bytes;
+  t->blocks += vram__blocks(bytes);
+  t->large += bytes > VRAM__SMALL;
+  if (bytes)
+    t->count++, t->last = bytes;
+}
+
+static inline uint64_t vram__mix(uint64_t x) {
+  x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
+  x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+  return x ^ x >> 33;
+}
 

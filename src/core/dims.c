@@ -1,20 +1,12 @@
-/* >>dims (Implementation) ----------------------------------------------------------------------
+/* >>core/dims    sizes and strides
    Sizes and strides. Equal ones are usually the same object, so that comparing pointers answers
    most questions. */
-
-#define VRAM__CONTIG 1u     /* contiguous */
-#define VRAM__DENSE 2u      /* non-overlapping and dense, in any order of axes */
-#define VRAM__CL_STRIDES 8u /* strides as channels-last has them (c10 is_channels_last_strides) */
-#define VRAM__CL 4u         /* 4-D or 5-D, contiguous in channels-last order */
-#define VRAM__PLAIN 16u     /* contiguous, and axes of size 1 have the usual strides too */
-
-#define VRAM__SIZE(d) ((d)->v)
-#define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
+#include "core/core.h"
 
 /* Tensor::suggest_memory_format: channels last? */
-static int vram__suggests_cl(const vram_dims *d) { return (d->flags & VRAM__CL_STRIDES) != 0; }
+VRAM__FN int vram__suggests_cl(const vram_dims *d) { return (d->flags & VRAM__CL_STRIDES) != 0; }
 
-static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
+VRAM__FN void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
   uint64_t at = (*used + 7) & ~(uint64_t)7;
   if (n > cap || at > cap - n)
     return NULL;
@@ -22,7 +14,7 @@ static void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) 
   return mem + at;
 }
 
-static uint64_t vram__dims_bytes(uint32_t ndim) {
+VRAM__FN uint64_t vram__dims_bytes(uint32_t ndim) {
   return offsetof(vram_dims, v) + 2 * (uint64_t)ndim * sizeof(int64_t);
 }
 
@@ -96,7 +88,7 @@ static uint8_t vram__dims_flags(uint32_t n, const int64_t *size, const int64_t *
 }
 
 /* 1 if a tensor of these sizes has at most 2^63-1 bytes in every dtype; a size of 0 counts as 1. */
-static int vram__dims_fit(uint32_t n, const int64_t *size) {
+VRAM__FN int vram__dims_fit(uint32_t n, const int64_t *size) {
   uint64_t z = 16;
   uint32_t i;
   for (i = 0; i < n; i++)
@@ -105,9 +97,9 @@ static int vram__dims_fit(uint32_t n, const int64_t *size) {
 }
 
 /* The dims object of these sizes and strides (NULL: contiguous); NULL: no memory, or too large. */
-static const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
-                                       const vram_dims **cache, uint32_t n, const int64_t *size,
-                                       const int64_t *stride) {
+VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
+                                         const vram_dims **cache, uint32_t n, const int64_t *size,
+                                         const int64_t *stride) {
   int64_t own[VRAM_MAX_AXES];
   uint64_t h = n, numel = 1;
   uint32_t i;
@@ -146,4 +138,3 @@ static const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t ca
   cache[h] = d;
   return d;
 }
-

@@ -1,26 +1,5 @@
-/* ============================================================================================
- * >>dtype
- * ============================================================================================ */
-
-static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
-    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, 0, -1, -1, -1},
-#define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values)                 \
-  {VRAM_##token,                                                                                   \
-   name,                                                                                           \
-   torch,                                                                                          \
-   safetensors,                                                                                    \
-   VRAM__AT0(VRAM__DT_##token),                                                                    \
-   VRAM__AT1(VRAM__DT_##token),                                                                    \
-   VRAM__AT2(VRAM__DT_##token),                                                                    \
-   VRAM__AT3(VRAM__DT_##token),                                                                    \
-   values,                                                                                         \
-   VRAM_KIND_##kind,                                                                               \
-   onnx,                                                                                           \
-   tflite,                                                                                         \
-   ggml},
-    VRAM_DTYPES(VRAM__X)
-#undef VRAM__X
-};
+/* >>core/dtype    stored types at run time */
+#include "core/core.h"
 
 /* bytes of one element; 0: it comes in blocks */
 static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
@@ -30,29 +9,18 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #undef VRAM__X
 };
 
-/* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
-   to 1 MiB more than asked for, because a smaller rest is not split off. */
-#define VRAM__SMALL UINT64_C(1048576)
-static uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
+                                           uint64_t *bytes);
 
-VRAM__RARE uint64_t vram__packed_bytes(const vram_dims *d, uint8_t dt) {
+static VRAM__COLD uint64_t vram__packed_bytes(const vram_dims *d, uint8_t dt) {
   const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
   uint64_t bytes;
   vram_dtype_rows_bytes((vram_dtype)dt, row ? d->numel / row : 0, row, &bytes);
   return bytes;
 }
 
-static uint64_t vram__bytes_of(const vram_dims *d, uint8_t dt) {
+VRAM__FN uint64_t vram__bytes_of(const vram_dims *d, uint8_t dt) {
   return vram__item_bytes[dt] ? d->numel * vram__item_bytes[dt] : vram__packed_bytes(d, dt);
-}
-
-/* One more tensor of so many bytes in a list. */
-static inline void vram__total_add(vram__total *t, uint64_t bytes) {
-  t->bytes += bytes;
-  t->blocks += vram__blocks(bytes);
-  t->large += bytes > VRAM__SMALL;
-  if (bytes)
-    t->count++, t->last = bytes;
 }
 
 typedef struct vram__dtype_alias {
@@ -211,4 +179,3 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   *bytes = row * rows;
   return VRAM_OK;
 }
-

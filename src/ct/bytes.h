@@ -1,3 +1,4 @@
+#pragma once
 /* ============================================================================================
  * >>ct    compile-time arithmetic
  *
@@ -615,4 +616,3 @@
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
   (((d_conv)-VRAM_U(1)) * (VRAM_U(1) * (d_inner) + VRAM_U(2) * (n_group) * (d_state)) +            \
    VRAM_U(1) * (d_state) * (d_inner))
-

@@ -1,3 +1,5 @@
+#pragma once
+#include "ct/bytes.h"
 /* ---- CMSIS-NN scratch: bytes ------------------------------------------------------------------
  * The working buffer that a kernel of CMSIS-NN asks for, int8 and int16 activations; the choice
  * between kernels is that of its wrappers. 0: none, or no such kernel (floats, int4 activations).
@@ -85,4 +87,3 @@
            ((act_bits) == 8 || ((act_bits) == 16 && (weight_bits) == 8))                           \
        ? VRAM_U(4) * (c)                                                                           \
        : VRAM_U(0))
-

@@ -1,3 +1,5 @@
+#pragma once
+#include "ct/bytes.h"
 /* ---- networks, one line for each layer --------------------------------------------------------
  * Every line declares constants from those of the line before it: shape, parameters, bytes,
  * multiply-accumulates (MACs), totals so far and the bytes of activations that live at one time.
@@ -975,4 +977,3 @@
   VRAM__NET_BUDGET(net##_##y##_sram_is_over_budget_by, VRAM__V(net##_##y##_live), sram)
 
 /* NOLINTEND(bugprone-macro-parentheses) */
-

@@ -1,6 +1,8 @@
-/* >>solve (Implementation) ---------------------------------------------------------------------
+/* >>plan/solve    the largest value of a dim that fits
    Bytes grow with a dim nearly on a straight line, so the search interpolates; every answer is a
    step that was played. */
+#include "plan/plan.h"
+#include "step/step.h"
 
 enum {
   VRAM__FITS,
@@ -574,4 +576,3 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   }
   return r;
 }
-

@@ -1,18 +1,5 @@
-/* >>optim (Implementation) --------------------------------------------------------------------- */
-
-typedef struct vram__optim_param {
-  uint64_t numel;
-  uint32_t ndim;
-  const int64_t *size;
-  uint8_t dtype;
-  uint64_t grad_handle; /* the caller's; not used here */
-} vram__optim_param;
-
-typedef struct vram__optim_row {
-  const char *name, *state;
-  uint8_t def, flags;
-  const char *init, *body[4]; /* body: by VRAM_OPTIM_IMPL_FOREACH, ... */
-} vram__optim_row;
+/* >>step/optim    optimizers: recipes of what they allocate */
+#include "step/step.h"
 
 static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
 #define VRAM__OPTIM_ROW(name, state, def, flags, init, foreach, loop, fused)                       \
@@ -20,37 +7,6 @@ static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
     VRAM_OPTIMIZERS(VRAM__OPTIM_ROW)
 #undef VRAM__OPTIM_ROW
 };
-
-/* zero means the default everywhere */
-typedef struct vram__optim_config {
-  uint8_t optim;          /* VRAM_OPTIM_... */
-  uint8_t impl;           /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
-  uint8_t weight_decay;   /* weight_decay != 0 */
-  uint8_t capturable;     /* the option of that name */
-  uint8_t scaler;         /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
-  uint8_t master;         /* f32 copies of low-precision parameters; the optimizer works on them */
-  uint8_t events;         /* 1: vram__optim_alloc and _free for each allocation; needs ids */
-  uint32_t step;          /* number of the step, the first is 1; 0: a late one */
-  uint32_t block;         /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
-  uint32_t sms;           /* multiprocessors; 0: 132 */
-  uint32_t sm_threads;    /* threads that one holds; 0: 2048 */
-  uint64_t blas_bytes;    /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
-  uint64_t blaslt_bytes;  /* cuBLASLt workspace; 0: 1 MiB */
-  void *ctx;              /* for vram__optim_alloc and _free */
-  uint32_t *ids;          /* scratch of vram__optim_ids() numbers */
-  const vram__total *all; /* a list like all parameters, if the caller has added it up */
-} vram__optim_config;
-
-/* above the bytes before the call; UINT64_MAX: overflow */
-typedef struct vram__optim_bytes {
-  uint64_t state, peak, end;                      /* as asked for */
-  uint64_t state_blocks, peak_blocks, end_blocks; /* each allocation rounded up to 512 bytes */
-  uint64_t state_large, peak_upper; /* blocks of more than 1 MiB; what blocks take at most */
-  uint64_t peak_state;              /* state at the peak */
-} vram__optim_bytes;
-
-static uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
-static void vram__optim_free(void *ctx, uint32_t id);
 
 #define VRAM__OPTIM_NIL 0xffffffffu
 
@@ -73,7 +29,7 @@ typedef struct vram__optim_run {
   vram__optim_reg reg[26];
 } vram__optim_run;
 
-static const vram__optim_row *vram__optim_row_of(const vram__optim_config *c) {
+VRAM__FN const vram__optim_row *vram__optim_row_of(const vram__optim_config *c) {
   return &vram__optim_rows[c->optim < VRAM_OPTIM_COUNT ? c->optim : 0];
 }
 
@@ -82,7 +38,7 @@ static uint8_t vram__optim_impl(const vram__optim_config *c) {
 }
 
 /* numbers of c->ids for n parameters */
-static size_t vram__optim_ids(uint32_t n) { return 2 * (10 * (size_t)n + 64); }
+VRAM__FN size_t vram__optim_ids(uint32_t n) { return 2 * (10 * (size_t)n + 64); }
 
 /* the row of a name (a suffix _wd asks for weight decay), or -1 */
 static int vram__optim_find(const char *name, size_t len, uint8_t *weight_decay) {
@@ -110,8 +66,8 @@ static int vram__optim_find(const char *name, size_t len, uint8_t *weight_decay)
 }
 
 /* why this combination does not exist, or 0 */
-static const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
-                                       uint32_t n) {
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
+                                         uint32_t n) {
   const vram__optim_row *row = vram__optim_row_of(c);
   uint8_t impl = vram__optim_impl(c);
   uint32_t i;
@@ -644,8 +600,8 @@ static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out)
 }
 
 /* What the constructor allocates: p are all parameters that the optimizer is given, used or not. */
-static void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
-                                  uint32_t n, vram__optim_bytes *out) {
+VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
+                                    uint32_t n, vram__optim_bytes *out) {
   const vram__optim_row *row = vram__optim_row_of(c);
   vram__optim_run r;
   uint32_t i;
@@ -660,8 +616,8 @@ static void vram__optim_construct(const vram__optim_config *c, const vram__optim
 }
 
 /* What the first step adds to the state of these parameters, which have a gradient. */
-static void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
-                             vram__optim_bytes *out) {
+VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
+                               vram__optim_bytes *out) {
   const vram__optim_row *row = vram__optim_row_of(c);
   const char *q;
   vram__optim_run r;
@@ -684,8 +640,8 @@ static void vram__optim_kept(const vram__optim_config *c, const vram__optim_para
 
 /* One step: p are the parameters that have a gradient, in the optimizer's order. Nothing for n = 0.
    With several parameter groups: one call per group. */
-static void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
-                             vram__optim_bytes *out) {
+VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
+                               vram__optim_bytes *out) {
   const vram__optim_row *row = vram__optim_row_of(c);
   vram__optim_run r;
   uint32_t i;
@@ -736,6 +692,3 @@ VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_d
     *weight_decay = wd;
   return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;
 }
-
-VRAM__SELDOM_END
-

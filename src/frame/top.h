@@ -1,0 +1,52 @@
+/* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
+   public domain or MIT-0, at your choice: see the end of this file
+
+   Do this:
+     #define VRAM_IMPLEMENTATION
+   before you include this file in *one* C or C++ file, to create the implementation.
+
+   A model in the text form, and what a step of it takes (memory is the caller's, nothing else is
+   allocated; there is no global state, so any thread may call on its own graph):
+     vram_graph g;
+     vram_report r;
+     vram_error e;
+     vram_step_options o = VRAM_ZERO_INIT;
+     uint64_t n = vram_parse_bytes(text, len, NULL, 0);
+     vram_graph_init(&g, malloc(n), n);
+     if (vram_parse(&g, text, len, NULL, 0, &e)) ...        e.line, e.column, e.text
+     o.train = 1;
+     n = vram_step_bytes(&g, &o);
+     if (vram_step(&g, &o, malloc(n), n, &r, &e)) ...       e.text
+     r.params_bytes, r.saved_bytes, r.peak_requested_bytes, ...
+
+   Before the first include:
+     VRAM_STATIC          the implementation is private to this file
+     VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
+     VRAM_MACROS_ONLY     nothing but >>ct
+
+   Contents (search for the tags; each has its declarations here and its implementation below, in
+   the same order)
+     >>ct        compile-time arithmetic: macros, no implementation needed
+     >>types     results, errors, limits
+     >>dtype     stored types
+     >>op        the table of ops: one row each
+     >>graph     a model: built by calls or read from the text form
+     >>optim     the table of optimizers: one row each
+     >>event     an allocation, predicted or observed
+     >>ledger    what counts events
+     >>pool      a caching allocator
+     >>step      one step as a stream of events, and the report
+     >>solve     the largest value of a dim that fits a budget
+     >>arena     offsets for buffers whose lifetimes are known
+     >>schedule  a chain of stages: what to compute again, to stay within a budget
+     >>runner    a schedule in one arena, run with the caller's functions
+     >>net       a network for a microcontroller, line by line, at run time
+     >>writer    steps and ledgers as pictures, files and text
+   and in the implementation only
+     >>text      what replaces libc        >>dims    sizes and strides
+     >>rules     constants of PyTorch and the libraries that it calls
+*/
+#ifndef VRAM_H_INCLUDED
+#define VRAM_H_INCLUDED
+
+#define VRAM_VERSION "0.1.0"

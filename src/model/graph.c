@@ -1,0 +1,312 @@
+/* >>model/graph    nodes, values and parameters in the caller's memory; a graph built by calls */
+#include "model/model.h"
+
+VRAM__FN void *vram__take(vram_graph *g, uint64_t n) {
+  void *p = vram__bump(g->mem, &g->used, g->cap, n);
+  if (!p)
+    vram__fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+  return p;
+}
+
+/* The values of a node's key; NULL: it has none. */
+VRAM__FN const int64_t *vram__list(const vram_node *n, uint32_t key, uint32_t *count) {
+  const int64_t *a = n->attr;
+  while (a && *a) {
+    uint32_t c = (uint32_t)(*a >> 8) & 0xffffu;
+    if ((uint32_t)(*a & 0xff) == key) {
+      if (count)
+        *count = c;
+      return a + 1;
+    }
+    a += 1 + c;
+  }
+  if (count)
+    *count = 0;
+  return NULL;
+}
+
+VRAM__FN int64_t vram__int(const vram_node *n, uint32_t key, int64_t def) {
+  const int64_t *v = vram__list(n, key, NULL);
+  return v ? *v : def;
+}
+
+VRAM__FN const vram_dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size) {
+  uint64_t z = 16; /* bytes of the widest element */
+  uint32_t i;
+  const vram_dims *d;
+  for (i = 0; i < n; i++) {
+    if (size[i] < 0) {
+      vram__fail(g, VRAM_ERR_SHAPE, "a size is negative");
+      return NULL;
+    }
+    z = vram__mul(z, (uint64_t)(size[i] ? size[i] : 1));
+  }
+  if (z == VRAM_OVERFLOW) {
+    vram__fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
+    return NULL;
+  }
+  d = vram__dims_get(g->mem, &g->used, g->cap, g->cache, n, size, NULL);
+  if (!d)
+    vram__fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+  return d;
+}
+
+VRAM__FN int vram__out_d(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype) {
+  if (!d)
+    return 0;
+  if (i < n->nout)
+    n->out[i].d = d, n->out[i].dtype = dtype;
+  return 1;
+}
+
+VRAM__FN int vram__out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim, const int64_t *size,
+                       uint8_t dtype) {
+  return vram__out_d(n, i, vram__dims_of(g, ndim, size), dtype);
+}
+
+VRAM__FN int vram__bad(vram_graph *g, const vram_node *n, const char *what) {
+  uint32_t i;
+  vram__fail(g, VRAM_ERR_SHAPE, what);
+  for (i = 0; i < n->nin && i < 4; i++) {
+    vram__more(g, i ? ", " : " (found ");
+    vram__more_dims(g, n->in[i]->d);
+  }
+  if (n->nin)
+    vram__more(g, ")");
+  return 0;
+}
+
+/* The recurrent node whose weights came last is complete. */
+VRAM__FN void vram__owned_flat(vram__owned *o) {
+  if (o->flat)
+    vram__total_add(&o->all[0], o->flat);
+  o->flat = 0;
+}
+
+/* p takes so many bytes. */
+VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
+  const int buffer = p->kind == VRAM__BUFFER;
+  uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
+  const uint32_t op = p->node->op;
+  if (*sum > (uint64_t)VRAM_MAX_BYTES)
+    return;
+  *sum += bytes;
+  if (o->flat_node != p->node)
+    vram__owned_flat(o);
+  if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn)
+    o->flat += bytes, o->flat_node = p->node;
+  else if (op != VRAM_OP_parameter && op != VRAM_OP_buffer)
+    vram__total_add(&o->all[buffer], bytes);
+  if (p->kind == VRAM__PARAM)
+    vram__total_add(&o->trainable, bytes);
+}
+
+/* 1: a row of such a tensor ends where a block of its dtype ends. */
+VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype) {
+  const int64_t row = d->ndim ? d->v[d->ndim - 1] : 1, each = vram__dtype_rows[dtype].row_multiple;
+  if (row % each == 0)
+    return 1;
+  vram__fail(g, VRAM_ERR_BLOCK, "a row that does not divide into blocks of ");
+  vram__more(g, vram__dtype_rows[dtype].name);
+  vram__more(g, " (found ");
+  vram__more_i(g, row);
+  vram__more(g, ", expected a multiple of ");
+  vram__more_i(g, each);
+  vram__more(g, ")");
+  return 0;
+}
+
+/* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
+VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
+                       const int64_t *size, uint8_t dtype, uint8_t kind) {
+  vram_param *p;
+  const int64_t *w = vram__list(n, VRAM__KEY_weights, NULL);
+  const vram_dims *d = vram__dims_of(g, ndim, size);
+  if (!d)
+    return 0;
+  if (w && kind != VRAM__BUFFER) {
+    const vram_node *o = (const vram_node *)(uintptr_t)*w;
+    uint32_t k;
+    for (k = 0; k < o->nparam; k++)
+      if (o->param[k] && o->param[k]->kind != VRAM__BUFFER &&
+          vram__same(role, vram__len(role), o->param[k]->role)) {
+        if (o->param[k]->d != d) {
+          uint32_t a;
+          int same = o->param[k]->d->ndim == d->ndim;
+          for (a = 0; same && a < d->ndim; a++)
+            same = o->param[k]->d->v[a] == d->v[a];
+          if (!same) {
+            vram__fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
+            vram__more(g, role);
+            vram__more(g, " has another shape (found ");
+            vram__more_dims(g, o->param[k]->d);
+            vram__more(g, ", expected ");
+            vram__more_dims(g, d);
+            vram__more(g, ")");
+            return 0;
+          }
+        }
+        n->param[i] = o->param[k];
+        return 1;
+      }
+    if (!i) {
+      vram__fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
+      return 0;
+    }
+  }
+  p = (vram_param *)vram__take(g, sizeof *p);
+  if (!p)
+    return 0;
+  vram__zero(p, sizeof *p);
+  p->d = d;
+  p->node = n;
+  p->role = role;
+  p->index = g->nparam++;
+  p->dtype = dtype;
+  p->kind = kind;
+  /* block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own */
+  if (kind != VRAM__BUFFER && vram__list(n, VRAM__KEY_dtype, NULL)) {
+    uint8_t other = (uint8_t)VRAM__INT(n, dtype, dtype);
+    /* of a custom op it is the output's: numbers that are not floating point are no weights */
+    if (n->op == VRAM_OP_custom ? vram__kind_rank(other) == 2
+                                : ndim > 1 || vram__dtype_rows[other].row_multiple == 1)
+      p->dtype = other;
+  }
+  /* only floating point and complex tensors can want a gradient */
+  if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
+    p->kind = VRAM__FROZEN;
+  if (!vram__whole_blocks(g, d, p->dtype))
+    return 0;
+  if (g->param_last)
+    g->param_last->next = p;
+  else
+    g->param_first = p;
+  g->param_last = p;
+  vram__owned_add(&g->owned, p, vram__bytes_of(p->d, p->dtype));
+  n->param[i] = p;
+  return 1;
+}
+
+VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
+  uint64_t skip = (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
+  vram__zero(g, sizeof *g);
+  if (mem && bytes > skip) {
+    g->mem = (uint8_t *)mem + skip;
+    g->cap = bytes - skip;
+  }
+  return VRAM_OK;
+}
+
+VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
+                                const int64_t *size, int grad) {
+  vram_value *v;
+  if (g->error.code)
+    return NULL;
+  if (!name || !vram__is_name(name, vram__len(name)) || dtype <= VRAM_DTYPE_NONE ||
+      dtype >= VRAM_DTYPE_COUNT || ndim > VRAM_MAX_AXES) {
+    vram__fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
+    return NULL;
+  }
+  v = vram__new_input(g, name, vram__len(name), (uint8_t)dtype, ndim, size);
+  if (v && grad && vram__kind_rank(v->dtype) < 2) {
+    vram__fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
+    return NULL;
+  }
+  if (v && grad)
+    v->flags |= VRAM__GRAD;
+  return v;
+}
+
+VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
+                               uint32_t nin, const char *keys) {
+  vram__parse q;
+  int64_t attr[1024];
+  vram_value *x[1024];
+  uint32_t na = 0, i;
+  if (g->error.code)
+    return NULL;
+  vram__zero(&q, sizeof q);
+  q.g = g;
+  q.tabs = 1; /* perhaps */
+  q.start = q.p = keys ? keys : "";
+  q.end = q.text_end = q.start + vram__len(q.start);
+  if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
+    vram__fail(g, VRAM_ERR_VALUE,
+               names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+    return NULL;
+  }
+  for (i = 0; i < nin; i++) {
+    x[i] = in[i];
+    if (!x[i]) {
+      vram__fail(g, VRAM_ERR_VALUE, "an input that is NULL");
+      return NULL;
+    }
+  }
+  while (vram__token(&q)) {
+    uint32_t k = 0;
+    while (k < q.len && q.tok[k] != '=')
+      k++;
+    if (k == q.len)
+      return vram__perr_null(&q, q.tok, VRAM_ERR_SYNTAX, "not a key", q.tok, q.len, "KEY=VALUE");
+    if (!vram__key_value(&q, vram__op_at(op), q.tok, q.tok + q.len, attr, 1000, &na))
+      return NULL;
+  }
+  return vram__add(&q, op, names, names + vram__len(names), x, nin, attr, na, q.start);
+}
+
+VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
+  const vram__round *r, *round[VRAM_MAX_LOOPS];
+  char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
+  uint32_t k = 0, len = 0, copied = 0;
+  name[0] = 0;
+  if (n)
+    vram__put(name, sizeof name, &len, n->name, n->name_len);
+  for (r = n ? n->round : NULL; r && k < VRAM_MAX_LOOPS; r = r->up)
+    round[k++] = r;
+  while (k) {
+    vram__puts(name, sizeof name, &len, "[");
+    vram__puti(name, sizeof name, &len, round[--k]->round);
+    vram__puts(name, sizeof name, &len, "]");
+  }
+  if (cap)
+    vram__put(to, cap, &copied, name, len);
+  return len;
+}
+
+VRAM_API vram_value *vram_out(vram_node *n, uint32_t i) {
+  return n && i < n->nout ? n->out + i : NULL;
+}
+
+VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n) {
+  uint32_t i;
+  if (!g->error.code && (g->noutput || !n))
+    vram__fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
+  for (i = 0; i < n; i++)
+    if (!v[i])
+      vram__fail(g, VRAM_ERR_VALUE, "an output that is NULL");
+  if (g->error.code)
+    return g->error.code;
+  g->root = v[0];
+  g->noutput = n;
+  while (n--)
+    v[n]->flags |= VRAM__OUTPUT, v[n]->last = UINT32_MAX;
+  return VRAM_OK;
+}
+
+VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+  vram_value *in[64];
+  vram_node *m;
+  uint32_t i;
+  while (n && !g->error.code) {
+    for (i = 0; i < n && i < 64; i++)
+      if (!(in[i] = v[i]))
+        vram__fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+    if (g->error.code)
+      break;
+    m = vram__node(g, VRAM__OP_drop, in, i, 0, NULL, 0);
+    if (m)
+      m->name = "drop", m->name_len = 4;
+    v += i, n -= i;
+  }
+  return g->error.code;
+}

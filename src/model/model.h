@@ -1,0 +1,202 @@
+/* >>model    graph and text form */
+#pragma once
+#include "core/core.h"
+
+#define VRAM__INPLACE 1u /* node: the output is the first input's storage */
+#define VRAM__LOSS 4u    /* node: a loss */
+#define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
+#define VRAM__GRAD 1u    /* value: an input that wants a gradient */
+#define VRAM__OUTPUT 2u  /* value: named by `output` */
+#define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
+
+enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
+enum { VRAM__AC_none, VRAM__AC_low, VRAM__AC_fp32, VRAM__AC_opt32, VRAM__AC_widest };
+
+typedef struct vram__round { /* one round of a loop */
+  const struct vram__round *up;
+  uint32_t round;
+} vram__round;
+
+static const struct {
+  const char *name;
+  char kind;
+} vram__key_table[VRAM__KEY_COUNT] = {{"", 0},
+#define VRAM__X(name, kind) {#name, #kind[0]},
+                                      VRAM_KEYS(VRAM__X)
+#undef VRAM__X
+};
+
+#define VRAM__INT(n, key, def) vram__int(n, VRAM__KEY_##key, def)
+
+/* Decimal numbers are kept in units of 10^-9. */
+#define VRAM__ONE INT64_C(1000000000)
+
+/* at::result_type: a tensor without axes counts only where its kind is the higher one. */
+typedef struct vram__promote {
+  uint8_t dim, zero;
+  uint8_t has_dim, has_zero;
+} vram__promote;
+
+typedef struct vram__s vram__s;
+typedef struct vram__run vram__run;
+typedef struct vram__t vram__t;
+typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
+
+typedef struct vram__op_row {
+  const char *name, *recipe, *keys;
+  vram__shape_fn shape;
+  uint16_t lo, hi;
+  uint8_t autocast, lines; /* lines: the recipe is lines of the text form */
+} vram__op_row;
+/* >>text form (Implementation) -----------------------------------------------------------------
+   Lines are read in order. A loop's body is read once a round: the reader goes back to its first
+   line. Names live in a hash table whose chains run through the caller's memory. */
+
+typedef struct vram__sym {
+  struct vram__sym *next; /* in its hash chain */
+  const char *name;
+  uint32_t len, hash;
+  uint32_t depth; /* of the loop that it was defined in */
+  vram_value *value;
+  struct vram__sym *below; /* defined before this one in the same block */
+} vram__sym;
+
+typedef struct vram__loop {
+  const char *body; /* first line of the block */
+  uint32_t line;
+  int64_t left, round;
+  uint32_t body_line;
+  vram__sym *mark; /* names defined before the block */
+  vram__round *scope;
+  const char *head; /* the `loop` line */
+  uint32_t npair;
+  struct {
+    const char *name;
+    uint32_t len;
+    vram_value *value;
+  } pair[64];
+} vram__loop;
+
+enum { VRAM__REQUIRED = 4 }; /* keys that a row requires are fewer */
+
+typedef struct vram__parse {
+  vram_graph *g;
+  const char *p, *end; /* the current line, without its comment */
+  const char *next;    /* the line behind it */
+  const char *odd;     /* its first byte that is not printable, NULL: none */
+  int tabs;            /* it has some */
+  const char *start, *text_end;
+  uint32_t line;
+  vram__sym **table;
+  uint32_t mask;
+  vram__sym *top; /* last defined */
+  vram__loop loop[VRAM_MAX_LOOPS];
+  uint32_t depth;
+  const char *tok;
+  uint32_t len;
+  const vram_dim *set;
+  uint32_t nset;
+  uint32_t rounds; /* of all loops so far */
+  uint8_t *used;
+  uint16_t op[64], key[64]; /* by hash: where a name was found */
+  /* of each op that was looked up: 1, its required keys, 0 */
+  uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
+} vram__parse;
+
+/* error.c */
+VRAM__FN void vram__fail(vram_graph *g, vram_result code, const char *what);
+VRAM__FN void vram__more(vram_graph *g, const char *z);
+VRAM__FN void vram__more_n(vram_graph *g, const char *z, uint32_t len);
+VRAM__FN void vram__no_dim(vram_graph *g, const char *name);
+VRAM__FN void vram__more_i(vram_graph *g, int64_t v);
+VRAM__FN void vram__more_dims(vram_graph *g, const vram_dims *d);
+
+/* promote.c */
+VRAM__FN int vram__is_float(uint8_t dt);
+VRAM__FN uint32_t vram__kind_rank(uint8_t dt);
+VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b);
+VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
+VRAM__FN uint8_t vram__promote_get(const vram__promote *p);
+VRAM__FN uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p);
+VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count);
+
+/* shape.c */
+VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_t naxes,
+                        int64_t def, int64_t least, int64_t *to);
+VRAM__FN int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to);
+VRAM__FN int vram__bcast(uint32_t *ndim, int64_t *size, const vram_dims *b);
+VRAM__FN int vram__bcast_lead(uint32_t *ndim, int64_t *size, uint32_t n, const int64_t *from);
+VRAM__FN int vram__bcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
+                             int64_t *size);
+VRAM__FN uint32_t vram__spatial(uint32_t op);
+VRAM__FN int vram__is_transposed(uint32_t op);
+VRAM__FN int vram__params(vram_graph *g, vram_node *n, uint32_t count);
+VRAM__FN uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k);
+
+/* graph.c */
+VRAM__FN void *vram__take(vram_graph *g, uint64_t n);
+VRAM__FN const int64_t *vram__list(const vram_node *n, uint32_t key, uint32_t *count);
+VRAM__FN int64_t vram__int(const vram_node *n, uint32_t key, int64_t def);
+VRAM__FN const vram_dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size);
+VRAM__FN int vram__out_d(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim, const int64_t *size,
+                       uint8_t dtype);
+VRAM__FN int vram__bad(vram_graph *g, const vram_node *n, const char *what);
+VRAM__FN void vram__owned_flat(vram__owned *o);
+VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
+VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
+                       const int64_t *size, uint8_t dtype, uint8_t kind);
+
+/* symbol.c */
+VRAM__FN int vram__name_char(char c);
+VRAM__FN int vram__token(vram__parse *q);
+VRAM__FN int vram__is_name(const char *s, uint32_t n);
+VRAM__FN const char *vram__keep(vram_graph *g, const char *s, uint32_t n);
+VRAM__FN vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n);
+VRAM__FN int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v, int carried);
+VRAM__FN void vram__forget(vram__parse *q, vram__sym *mark);
+
+/* node.c */
+VRAM__FN vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
+                               uint32_t nout, const int64_t *attr, uint32_t na);
+VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin, uint32_t nout,
+                        const int64_t *attr, uint32_t na, vram_node **node);
+
+/* parse.c */
+VRAM__FN int vram__perr(vram__parse *q, const char *at, vram_result code, const char *what,
+                        const char *found, uint32_t found_len, const char *expected);
+VRAM__FN vram_node *vram__perr_null(vram__parse *q, const char *at, vram_result code,
+                                    const char *what, const char *found, uint32_t found_len,
+                                    const char *expected);
+VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
+                             int64_t *attr, uint32_t cap, uint32_t *na);
+VRAM__FN vram_value *vram__new_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
+                                     uint32_t ndim, const int64_t *size);
+VRAM__FN vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, const char *names_end,
+                              vram_value **in, uint32_t nin, const int64_t *attr, uint32_t na,
+                              const char *at);
+
+/* ops/table.c */
+VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
+VRAM__FN const char *vram__op_name(uint32_t op);
+VRAM__FN int vram__is_loss(uint32_t op);
+
+/* Words are kept as up to eight letters of a number (the values of `mode=`, `reduction=`, ...). */
+static inline int64_t vram__word(const char *s, uint32_t n) {
+  uint64_t w = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    w = w * 131 + (uint8_t)s[i];
+  return (int64_t)(w >> 1);
+}
+#define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
+#define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+/* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
+static inline int vram__name_eight(uint64_t w) {
+  const uint64_t x = w | VRAM__EACH(32);
+  const uint64_t ok = (VRAM__FROM(x, '.') & ~VRAM__FROM(x, '9' + 1)) |
+                      (VRAM__FROM(x, 'a') & ~VRAM__FROM(x, 'z' + 1)) | VRAM__FROM(x, 127);
+  return (ok & VRAM__FROM(w, '.') & ~VRAM__FROM(w, 127) & ~w & VRAM__HIGH) == VRAM__HIGH;
+}

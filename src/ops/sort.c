@@ -1,0 +1,177 @@
+/* >>ops/sort    sort, topk, argmax, argmin */
+#include "ops/ops.h"
+
+VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  int64_t size[VRAM_MAX_AXES], k;
+  uint32_t i, a;
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+    return 0;
+  for (i = 0; i < x->ndim; i++)
+    size[i] = x->v[i];
+  if (n->op == VRAM_OP_topk) {
+    k = VRAM__INT(n, k, 0);
+    if (k < 0 || k > (x->ndim ? x->v[a] : 1))
+      return vram__bad(g, n, "k must be 0 to the size of the axis");
+    if (x->ndim)
+      size[a] = k;
+  }
+  return vram__out_indexed(g, n, size);
+}
+
+VRAM__FN int vram__shape_argmax(vram_graph *g, vram_node *n) {
+  if (!vram__shape_reduce(g, n))
+    return 0;
+  n->out[0].dtype = VRAM_I64;
+  return 1;
+}
+
+#ifndef VRAM_NO_STEP
+
+/* Sort.cu: what sorting x (dims xd, e bytes a value) along an axis into results of dims d needs.
+   Short rows are sorted in place, long ones by cub. */
+VRAM__FN void vram__sort_rows(vram__s *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
+                              uint32_t e) {
+  uint32_t i, own[3] = {0, 0, 0}, t[3];
+  uint64_t z, all = d->numel, r;
+  if (!all || !d->ndim) /* Sorting.cpp: a number is sorted */
+    return;
+  z = (uint64_t)d->v[a], r = all / z;
+  if (z <= VRAM__RULE_SMALL_SORT) {
+    vram__workspace(s, 8 * z); /* the numbers 0, 1, .. */
+    return;
+  }
+  if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1) {
+    /* a copy with the axis innermost, and results like it */
+    int64_t stride[VRAM_MAX_AXES], w = (int64_t)z;
+    uint8_t order[VRAM_MAX_AXES];
+    uint32_t j;
+    for (i = 0; i < d->ndim; i++) {
+      for (j = i; j > 0 && VRAM__STRIDE(d)[order[j - 1]] > VRAM__STRIDE(d)[i]; j--)
+        order[j] = order[j - 1];
+      order[j] = (uint8_t)i;
+    }
+    stride[a] = 1;
+    for (i = 0; i < d->ndim; i++)
+      if (order[i] != a)
+        stride[order[i]] = w, w *= d->v[order[i]];
+    own[0] = vram__held(s, all * e);
+    for (i = 0; i < d->ndim; i++)
+      if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
+        break;
+    if (i < d->ndim)
+      own[1] = vram__held(s, all * e), own[2] = vram__held(s, all * 8);
+  }
+  if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
+    t[0] = vram__held(s, 8 * z);
+    for (; r-- && !s->failed;)
+      vram__workspace(s, vram__cub_sort(s, z, e, 8, 8 * e));
+    vram__held_gone(s, t[0]);
+  } else if (r < VRAM__RULE_SEGMENTS) { /* all rows at once, then back into their segments */
+    t[0] = vram__held(s, 8 * all);
+    t[1] = vram__held(s, 8 * all);
+    t[2] = vram__held(s, e * all);
+    vram__workspace(s, vram__cub_sort(s, all, e, 8, 8 * e));
+    vram__held_gone(s, t[2]);
+    vram__workspace(s, vram__cub_sort(s, all, 0, 8, 8));
+    vram__held_gone(s, t[1]);
+    vram__held_gone(s, t[0]);
+  } else {
+    t[0] = vram__held(s, 8 * all);
+    vram__workspace(s, 255 + vram__up256(e * all) + vram__up256(8 * all));
+    vram__held_gone(s, t[0]);
+  }
+  for (i = 3; i-- > 0;)
+    vram__held_gone(s, own[i]);
+}
+
+VRAM__FN void vram__run_sort(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  const vram_dims *d = vram__dense(s, x[0].d);
+  uint32_t a = 0;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
+  y[0] = vram__empty(s, d, x[0].dt);
+  y[1] = vram__empty(s, d, VRAM_I64);
+  vram__sort_rows(s, x[0].d, d, a, vram__size_of(x[0].dt));
+  if (f)
+    vram__save(s, f, y[1]);
+  vram__made(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__let(s, y[1]);
+}
+
+/* TensorTopK.cu, should_use_multi_block: are r rows of n values split over thread blocks? */
+static int vram__topk_split(uint64_t r, uint64_t n) {
+  return n >= (r <= 20     ? 20000u
+               : r <= 40   ? 10000u
+               : r <= 80   ? 8000u
+               : r < 200   ? 5000u
+               : r < 800   ? 3000u
+               : r <= 4000 ? 800u
+                           : 400u);
+}
+
+/* What topk of x along axis a needs for a moment. */
+VRAM__FN void vram__topk_scratch(vram__s *s, const vram_dims *x, uint32_t a) {
+  uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
+  uint32_t i, t[7];
+  if (!r || !vram__topk_split(r, z))
+    return;
+  each = vram__tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
+  each = each < 4 ? 4 : each > 64 ? 64 : each;
+  b = r * vram__tiles(z, 256 * each);
+  t[0] = vram__held(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+  t[1] = vram__held(s, 8 * r);
+  t[2] = vram__held(s, 8 * r);
+  t[3] = vram__held(s, 512 * b);
+  t[4] = vram__held(s, 1024 * r);
+  t[5] = vram__held(s, 4 * b);
+  t[6] = vram__held(s, 4 * b);
+  vram__workspace(s, vram__cub_by_key(s, b, 4));
+  vram__workspace(s, vram__cub_by_key(s, b, 4));
+  for (i = 7; i-- > 0;)
+    vram__held_gone(s, t[i]);
+}
+
+VRAM__FN void vram__run_topk(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
+  vram__t c;
+  uint32_t a = 0, t[2];
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
+  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+  y[1] = vram__empty(s, n->out[0].d, VRAM_I64);
+  c = vram__contiguous(s, x[0]);
+  vram__topk_scratch(s, x[0].d, a);
+  vram__let(s, c);
+  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim && y[0].d->v[a] > VRAM__RULE_SMALL_SORT) {
+    t[0] = vram__held(s, 8 * y[0].d->numel);
+    t[1] = vram__held(s, vram__bytes_of(y[0].d, y[0].dt));
+    vram__sort_rows(s, y[0].d, y[0].d, a, vram__size_of(y[0].dt));
+    vram__workspace(s, 8 * y[0].d->numel);
+    vram__held_gone(s, t[1]);
+    vram__held_gone(s, t[0]);
+  }
+  if (f)
+    vram__save(s, f, y[1]);
+  vram__made(s, f, 0, &y[0]);
+  if (n->nout < 2)
+    vram__let(s, y[1]);
+}
+
+/* topk, sort: the gradient is written into zeros at the places of the values */
+VRAM__FN void vram__bw_topk(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+}
+
+/* argmax and argmin: a thread keeps value and index, 16 bytes */
+VRAM__FN void vram__run_argmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  int all = !vram__list(n, VRAM__KEY_dim, NULL);
+  vram__t c;
+  y[0] = vram__reduced(s, x[0], mask, VRAM__INT(n, keepdim, 0) != 0, VRAM_I64);
+  c = all ? vram__contiguous(s, x[0]) : vram__keep_t(s, x[0]);
+  vram__reduce(s, c, mask, VRAM_I64, 16, 4);
+  vram__let(s, c);
+}
+
+#endif /* VRAM_NO_STEP */

@@ -1,0 +1,159 @@
+/* >>ops/table    the table of ops at run time */
+#include "ops/ops.h"
+
+static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
+#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys)                                      \
+  {#id, recipe, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac, 0},
+#define VRAM__L(id, lo, hi, shape, ac, lines, keys)                                                \
+  {#id, lines, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac, 1},
+    VRAM_OPS(VRAM__X, VRAM__L)
+#undef VRAM__X
+#undef VRAM__L
+        {"drop", "", "", NULL, 0, 0, VRAM__AC_none, 0},
+    {"end", "", "", NULL, 0, 0, VRAM__AC_none, 0}};
+
+VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
+
+VRAM__FN const char *vram__op_name(uint32_t op) { return vram__op_table[op].name; }
+
+VRAM__FN int vram__is_loss(uint32_t op) { return vram__op_table[op].shape == vram__shape_loss; }
+
+#ifndef VRAM_NO_STEP
+
+/* Another op of the table, as PyTorch's composite functions call it. b.d NULL: a number; out: the
+   result's sizes, for ops that take them from the graph. */
+VRAM__FN vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram__t *in,
+                              uint32_t nin, const int64_t *attr, const vram_dims *out) {
+  vram_node n;
+  vram_value v;
+  vram__t x[3], y;
+  uint32_t i;
+  vram__zero(&n, sizeof n);
+  n.op = (uint16_t)op;
+  n.flags = (uint8_t)flags;
+  n.nin = nin;
+  n.nout = 1;
+  n.attr = attr;
+  n.out = &v;
+  vram__zero(&v, sizeof v);
+  v.d = out;
+  for (i = 0; i < nin; i++)
+    x[i] = in[i];
+  vram__run_op(s, &n, x, &y);
+  return y;
+}
+
+VRAM__FN vram__t vram__call(vram__s *s, uint32_t op, vram__t a, vram__t b, const int64_t *attr) {
+  vram__t in[2];
+  in[0] = a, in[1] = b;
+  return vram__call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
+}
+
+/* The same in place. */
+VRAM__FN void vram__call_in_place(vram__s *s, uint32_t op, vram__t *a, vram__t b) {
+  vram__t in[2], y;
+  in[0] = *a, in[1] = b;
+  y = vram__call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
+  vram__let(s, *a);
+  *a = y;
+}
+
+static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
+  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+}
+
+static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
+  s->bw_checkpoint(s, f, to);
+}
+
+/* ops made of other autograd nodes have no backward of their own */
+static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
+
+typedef void (*vram__run_fn)(vram__s *, const vram_node *, vram__t *, vram__t *);
+typedef void (*vram__bw_fn)(vram__s *, vram__fn *, vram__t *);
+
+static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
+#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__run_##run,
+#define VRAM__L(id, lo, hi, shape, ac, lines, keys) NULL,
+    VRAM_OPS(VRAM__X, VRAM__L)
+#undef VRAM__X
+#undef VRAM__L
+};
+
+VRAM__FN void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+  vram__run_table[n->op](s, n, x, y);
+}
+
+/* by the kind of a record: ops, then primitives */
+static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
+#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__bw_##bw,
+#define VRAM__L(id, lo, hi, shape, ac, lines, keys) vram__bw_none,
+    VRAM_OPS(VRAM__X, VRAM__L)
+#undef VRAM__X
+#undef VRAM__L
+#define VRAM__X(name, bw) vram__bw_##bw,
+        VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+#define VRAM__X(name, recipe) vram__bw_pointwise,
+            VRAM__VARIANTS(VRAM__X)
+#undef VRAM__X
+};
+
+/* A checkpointed call is recomputed when the first of its tensors is wanted. */
+VRAM__FN void vram__unpack(vram__s *s, vram__fn *f) {
+  if (f->frame && f->nsaved && !vram__frame_at(s, f->frame)->done)
+    s->recompute(s, vram__frame_at(s, f->frame));
+}
+
+/* Recomputed tensors go when the record has run, not when it is released. */
+/* SavedVariable::unpack: has what f saved been overwritten since? */
+static int vram__is_stale(vram__s *s, vram__fn *f) {
+  const uint32_t at = vram__fn_index(s, f);
+  uint32_t i;
+  if (f->frame || f->kind == VRAM__K_checkpoint) /* look themselves */
+    return 0;
+  for (i = 0; i < f->nsaved; i++)
+    if (VRAM__SAVED(f)[i].st && (s->top - VRAM__SAVED(f)[i].st)->writes > at) {
+      vram__no_step(s, VRAM_ERR_UNSUPPORTED, f->node,
+                    "what backward needs was overwritten in place: PyTorch stops with an error "
+                    "(modified by an inplace operation)");
+      return 1;
+    }
+  return 0;
+}
+
+VRAM__FN void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to) {
+  uint32_t i;
+  if (s->stale && vram__is_stale(s, f))
+    return;
+  vram__unpack(s, f);
+  if (s->failed)
+    return;
+  vram__bw_table[f->kind](s, f, to);
+  for (i = 0; f->frame && i < f->nsaved; i++)
+    if (VRAM__SAVED(f)[i].st) {
+      vram__drop_storage(s, VRAM__SAVED(f)[i].st);
+      VRAM__SAVED(f)[i].st = 0;
+    }
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM_API const char *vram_op_name(uint32_t op) {
+  return op <= VRAM__OP_end ? vram__op_at(op)->name : "?";
+}
+
+VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
+  static const char *const list[] = {"", "low", "fp32", "fp32", "widest"};
+  const vram__op_row *r;
+  vram__zero(info, sizeof *info);
+  if ((uint32_t)op >= VRAM_OP_COUNT)
+    return;
+  r = vram__op_at((uint32_t)op);
+  info->name = r->name;
+  info->keys = r->keys;
+  info->recipe = r->recipe;
+  info->autocast = list[r->autocast];
+  info->least = r->lo;
+  info->most = r->hi;
+}

@@ -1,0 +1,462 @@
+/* >>plan/arena_plan    an arena from the caller's buffers to its plan; banks; verification */
+#include "plan/plan.h"
+
+/* What the caller asked for, and whether it can be meant. */
+static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                             vram_error *e) {
+  const uint32_t nbank = o->nbank ? o->nbank : 1;
+  uint64_t sum = 0, most = 0;
+  uint32_t i;
+  if (nbank > VRAM_ARENA_BANKS) {
+    vram__arena_error(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+    return 0;
+  }
+  if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
+    vram__arena_error(e, VRAM_ERR_VALUE, 0, "no such order: ");
+    vram__arena_more(e, "", (uint32_t)o->order);
+    return 0;
+  }
+  if (o->align & (o->align - 1)) {
+    vram__arena_error(e, VRAM_ERR_VALUE, 0, "an alignment that is no power of two: ");
+    vram__arena_more(e, "", o->align);
+    return 0;
+  }
+  for (i = 0; i < n; i++) {
+    const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    const uint32_t all = (UINT32_C(1) << nbank) - 1;
+    if (b[i].begin >= b[i].end) {
+      vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+                        b[i].begin > b[i].end ? "ends before it begins: "
+                                              : "ends when it begins: ");
+      vram__arena_more(e, "", b[i].begin);
+      vram__arena_more(e, " to ", b[i].end);
+      return 0;
+    }
+    if (align & (align - 1)) {
+      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "an alignment that is no power of two: ");
+      vram__arena_more(e, "", align);
+      return 0;
+    }
+    if (b[i].banks && !(b[i].banks & all)) {
+      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
+      return 0;
+    }
+    sum = vram__plus(sum, vram__plus(b[i].bytes, align - 1));
+    if (b[i].pinned) {
+      const uint64_t end = vram__plus(b[i].offset, b[i].bytes);
+      if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
+        vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+                          "is pinned in a bank where it is not allowed: ");
+        vram__arena_more(e, "", b[i].bank);
+        return 0;
+      }
+      if (b[i].offset & (align - 1)) {
+        vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is pinned at ");
+        vram__arena_more(e, "", b[i].offset);
+        vram__arena_more(e, ", no multiple of its alignment ", align);
+        return 0;
+      }
+      if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank] && end <= VRAM_MAX_BYTES) {
+        vram__arena_error(e, VRAM_ERR_LIMIT, i + 1, "is pinned up to ");
+        vram__arena_more(e, "", end);
+        vram__arena_more(e, ", its bank has ", o->capacity[b[i].bank]);
+        return 0;
+      }
+      most = most > end ? most : end;
+    }
+    if (vram__plus(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
+      vram__arena_error(e, VRAM_ERR_OVERFLOW, i + 1,
+                        "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
+      return 0;
+    }
+  }
+  return 1;
+}
+
+/* Checks placed buffers: a->key is what is looked at; in the order of offsets, a tree over time
+   tells up to where it is taken. Not 0: *other is what it overlaps. */
+static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
+                               int pinned, uint32_t *one, uint32_t *other) {
+  uint64_t *most, *full;
+  uint32_t i, k, m = 0, times = 0;
+  for (i = 0; i < n; i++)
+    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
+      vram__key_at *two = a->key + 2 * (uint64_t)m++;
+      two[0].key = b[i].begin;
+      two[0].at = 2 * i;
+      two[1].key = b[i].end;
+      two[1].at = 2 * i + 1;
+    }
+  if (m < 2)
+    return 0;
+  vram__sort(a->key, a->spare, 2 * m);
+  for (i = 0; i < 2 * m; i++) { /* next: the rank of each time */
+    times += i && a->key[i].key != a->key[i - 1].key;
+    a->next[a->key[i].at] = times;
+  }
+  most = a->tree;
+  full = a->tree + 2 * ((uint64_t)times + 1);
+  for (i = 0; i < 2 * (times + 1); i++)
+    most[i] = full[i] = 0;
+  times++;
+  for (i = 0, m = 0; i < n; i++)
+    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
+      a->key[m].key = b[i].offset;
+      a->key[m++].at = i;
+    }
+  vram__sort(a->key, a->spare, m);
+  for (i = 0; i < m; i++) {
+    const uint32_t at = a->key[i].at, *rank = a->next + 2 * (uint64_t)at;
+    const uint32_t first = rank[0] + times, last = rank[1] + times;
+    const uint64_t end = b[at].offset + b[at].bytes;
+    uint64_t taken = vram__tree_most(most, times, first - times, last - times);
+    uint32_t l, r;
+    for (l = first, r = last - 1; l; l /= 2, r /= 2) {
+      taken = taken > full[l] ? taken : full[l];
+      taken = taken > full[r] ? taken : full[r];
+    }
+    if (taken > b[at].offset) {
+      *one = at;
+      for (k = 0; k < i; k++) {
+        const vram_buffer *c = b + a->key[k].at;
+        *other = a->key[k].at;
+        if (c->begin < b[at].end && b[at].begin < c->end && c->offset + c->bytes > b[at].offset)
+          return 1;
+      }
+    }
+    for (l = first, r = last; l < r; l /= 2, r /= 2) {
+      if (l & 1) {
+        full[l] = full[l] > end ? full[l] : end;
+        most[l] = most[l] > end ? most[l] : end;
+        l++;
+      }
+      if (r & 1) {
+        r--;
+        full[r] = full[r] > end ? full[r] : end;
+        most[r] = most[r] > end ? most[r] : end;
+      }
+    }
+    for (l = first / 2, r = (last - 1) / 2; l; l /= 2, r /= 2) {
+      most[l] = most[l] > end ? most[l] : end;
+      most[r] = most[r] > end ? most[r] : end;
+    }
+  }
+  return 0;
+}
+
+/* Everything in the scratch; returns its bytes. */
+static uint64_t vram__arena_layout(vram__arena *a, uint8_t *mem, uint32_t n,
+                                   const vram_arena_options *o) {
+  const uint64_t many = (uint64_t)n + 1;
+  uint64_t at = mem ? (8 - ((uintptr_t)mem & 7)) & 7 : 8;
+#define VRAM__TAKE(field, type, count)                                                             \
+  do {                                                                                             \
+    a->field = mem ? (type *)(void *)(mem + at) : NULL;                                            \
+    at += ((count) * sizeof(type) + 7) & ~(uint64_t)7;                                             \
+  } while (0)
+  VRAM__TAKE(brick, vram__brick, many);
+  VRAM__TAKE(key, vram__key_at, 2 * many);
+  VRAM__TAKE(spare, vram__key_at, 2 * many);
+  VRAM__TAKE(sum, uint64_t, many);
+  VRAM__TAKE(tree, uint64_t, 8 * many);
+  VRAM__TAKE(next, uint32_t, 2 * many);
+  VRAM__TAKE(chunk, vram__chunk, many / (VRAM__ARENA_CHUNK / 2) + 2);
+  if (!o->greedy && !o->order) {
+    const uint64_t most = many < VRAM__ARENA_EXACT ? many : VRAM__ARENA_EXACT;
+    VRAM__TAKE(item, vram__item, most);
+    VRAM__TAKE(choice, vram__choice, most + 1);
+    VRAM__TAKE(loose, vram__loose, most * (most + 1) / 2);
+    VRAM__TAKE(moved, vram__loose, most);
+    VRAM__TAKE(skipped, uint16_t, most);
+    VRAM__TAKE(level, uint64_t, most);
+    VRAM__TAKE(cross, uint32_t, most + 1);
+  }
+#undef VRAM__TAKE
+  return at;
+}
+
+VRAM_API const char *vram_arena_order_name(uint32_t order) {
+#define VRAM__X(id, letters, fit, in_order) #id,
+  static const char *const name[] = {"all", VRAM_ARENA_ORDERS(VRAM__X) "?"};
+#undef VRAM__X
+  return name[order < VRAM_ARENA_ORDER_COUNT ? order : (uint32_t)VRAM_ARENA_ORDER_COUNT];
+}
+
+VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o) {
+  vram_arena_options zero;
+  vram__arena a;
+  uint64_t bytes;
+  vram__zero(&zero, sizeof zero);
+  if (n > UINT32_MAX / 8)
+    return VRAM_OVERFLOW;
+  bytes = vram__arena_layout(&a, NULL, n, o ? o : &zero);
+  return bytes > (uint64_t)SIZE_MAX ? VRAM_OVERFLOW : bytes;
+}
+
+/* Plans all of a->brick into one bank; `enough` is a height that ends the search. */
+static void vram__arena_one(vram__arena *a, uint64_t capacity, uint64_t enough) {
+  vram__sections(a);
+  vram__arena_bound(a);
+  vram__portfolio(a, enough > a->bound ? enough : a->bound);
+  if (!a->o->greedy && !a->o->order && a->height > a->bound && a->height > enough)
+    vram__improve(a, capacity, enough);
+}
+
+/* Moves the blocks that may be in a bank (0), or that were placed (1), to the front. */
+static uint32_t vram__arena_front(vram__arena *a, const vram_buffer *b, uint32_t bank, int placed) {
+  uint32_t i, n = 0;
+  for (i = 0; i < a->n; i++) {
+    const vram_buffer *from = b + a->brick[i].buffer;
+    if (placed         ? a->brick[i].best != UINT64_MAX
+        : from->pinned ? from->bank == bank
+                       : !from->banks || (from->banks >> bank & 1)) {
+      const vram__brick t = a->brick[n];
+      a->brick[n++] = a->brick[i];
+      a->brick[i] = t;
+    }
+  }
+  return n;
+}
+
+/* Puts as many bytes as can be into a bank that does not hold all: first what may be nowhere else,
+   then the rest in several orders. What is left has best UINT64_MAX. 0: some must be here and does
+   not fit. */
+static int vram__arena_spill(vram__arena *a, const vram_buffer *b, uint32_t bank, uint32_t nbank,
+                             uint64_t capacity) {
+  static const char way[][4] = {"SW", "TS", "W", "A", "BS"};
+  const uint32_t later = ((UINT32_C(1) << nbank) - 1) & ~((UINT32_C(2) << bank) - 1);
+  uint64_t most = 0;
+  uint32_t w, i;
+  int round, any = 0;
+  for (w = 0; w < sizeof way / sizeof *way; w++) {
+    uint64_t bytes = 0;
+    int ok = 1;
+    if (any && vram__arena_stop(a))
+      break;
+    vram__arena_order(a, way[w]);
+    vram__placed_clear(a);
+    for (round = 0; round < 3 && ok; round++)
+      for (i = 0; i < a->n; i++) {
+        vram__brick *k = a->brick + a->key[i].at;
+        const vram_buffer *from = b + k->buffer;
+        const int kind = k->pinned ? 0 : !from->banks || (from->banks & later) ? 2 : 1;
+        if (kind != round)
+          continue;
+        if (k->pinned)
+          vram__placed_add(a, k, a->chunk_first);
+        else if (!vram__place(a, k, VRAM__FIT_FIRST, 0, capacity)) {
+          k->at = UINT64_MAX;
+          ok &= kind == 2;
+          continue;
+        }
+        bytes += k->bytes;
+      }
+    if (!ok || (any && bytes <= most))
+      continue;
+    any = 1;
+    most = bytes;
+    for (i = 0; i < a->n; i++)
+      a->brick[i].best = a->brick[i].at;
+  }
+  return any;
+}
+
+/* All banks, the fastest first. */
+static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, vram_arena *result,
+                             vram_error *e) {
+  const vram_arena_options *o = a->o;
+  const uint32_t nbank = o->nbank ? o->nbank : 1;
+  vram__brick *all = a->brick;
+  uint32_t i, k, left = 0;
+  for (i = 0; i < n; i++) {
+    vram__brick *to = all + left;
+    if (!b[i].bytes)
+      continue;
+    vram__zero(to, sizeof *to);
+    to->bytes = b[i].bytes;
+    to->align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    to->begin = b[i].begin;
+    to->end = b[i].end;
+    to->pinned = b[i].pinned != 0;
+    to->at = to->pinned ? b[i].offset : 0;
+    to->buffer = i;
+    left++;
+  }
+  result->proven = 1;
+  for (k = 0; k < nbank; k++) {
+    const uint64_t capacity = o->capacity[k] ? o->capacity[k] : UINT64_MAX;
+    uint32_t here = 0;
+    a->n = left;
+    if (left)
+      a->n = here = vram__arena_front(a, b, k, 0);
+    if (!here)
+      continue;
+    vram__arena_one(a, capacity, o->enough_bytes);
+    if (a->height > capacity) {
+      if (nbank == 1) {
+        result->height_bytes = a->height;
+        result->lower_bound_bytes = a->bound;
+        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "");
+        vram__arena_more(e, "needs ", a->bound);
+        vram__arena_more(e,
+                         a->bound > capacity ? " bytes at least, the bank has "
+                                             : " bytes at least, no plan was found that fits "
+                                               "the bank's ",
+                         capacity);
+        return 0;
+      }
+      if (!vram__arena_spill(a, b, k, nbank, capacity)) {
+        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "no plan was found for what must be in bank ");
+        vram__arena_more(e, "", k);
+        vram__arena_more(e, ", which has ", capacity);
+        return 0;
+      }
+      result->proven = 0;
+      a->n = here = vram__arena_front(a, b, k, 1);
+      for (a->height = 0, i = 0; i < here; i++)
+        if (a->brick[i].best + a->brick[i].bytes > a->height)
+          a->height = a->brick[i].best + a->brick[i].bytes;
+    }
+    result->proven &= a->height == a->bound;
+    result->bank_bytes[k] = a->height;
+    if (!k)
+      result->lower_bound_bytes = a->height < a->bound ? a->height : a->bound;
+    for (i = 0; i < here; i++)
+      a->brick[i].load = k; /* the bank */
+    a->brick += here;
+    left -= here;
+  }
+  result->height_bytes = result->bank_bytes[0];
+  result->nodes = a->nodes;
+  if (left) {
+    vram__arena_error(e, VRAM_ERR_LIMIT, all[n - 1].buffer + 1, "has no room in any bank");
+    return 0;
+  }
+  return 1;
+}
+
+static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
+                                     const vram_arena_options *o, void *scratch,
+                                     uint64_t scratch_bytes, vram_error *e) {
+  vram__zero(e, sizeof *e);
+  vram__zero(a, sizeof *a);
+  a->o = o;
+  if (scratch_bytes < vram_arena_bytes(n, o)) {
+    vram__arena_error(e, VRAM_ERR_MEMORY, 0, "scratch needs ");
+    vram__arena_more(e, "", vram_arena_bytes(n, o));
+    vram__arena_more(e, " bytes, got ", scratch_bytes);
+    return e->code;
+  }
+  vram__arena_layout(a, (uint8_t *)scratch, n, o);
+  vram__arena_check(b, n, o, e);
+  return e->code;
+}
+
+/* "overlaps buffer 3: 0 to 100 and 64 to 128" */
+static void vram__arena_clash(const vram_buffer *b, uint32_t one, uint32_t other, const char *what,
+                              vram_error *e) {
+  vram__arena_error(e, VRAM_ERR_VALUE, one + 1, what);
+  vram__arena_more(e, " buffer ", other);
+  vram__arena_more(e, " while both live: ", b[one].offset);
+  vram__arena_more(e, " to ", b[one].offset + b[one].bytes);
+  vram__arena_more(e, " and ", b[other].offset);
+  vram__arena_more(e, " to ", b[other].offset + b[other].bytes);
+}
+
+VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                     void *scratch, uint64_t scratch_bytes, vram_arena *arena,
+                                     vram_error *err) {
+  vram_arena_options zero;
+  vram_arena result;
+  vram_error e;
+  vram__arena a;
+  vram__brick *brick;
+  uint32_t i, k, one = 0, other = 0, placed = 0;
+  vram__zero(&zero, sizeof zero);
+  vram__zero(&result, sizeof result);
+  o = o ? o : &zero;
+  vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
+  brick = a.brick;
+  for (k = 0; !e.code && k < (o->nbank ? o->nbank : 1); k++)
+    if (vram__arena_overlap(&a, b, n, k, 1, &one, &other))
+      vram__arena_clash(b, one, other, "is pinned over", &e);
+  if (!e.code && vram__arena_banks(&a, b, n, &result, &e))
+    for (i = 0; i < n; i++) {
+      if (!b[i].bytes) {
+        for (k = 0; !b[i].pinned && b[i].banks && !(b[i].banks >> k & 1); k++)
+          ;
+        if (!b[i].pinned)
+          b[i].offset = 0, b[i].bank = k;
+      } else {
+        b[brick[placed].buffer].offset = brick[placed].best;
+        b[brick[placed].buffer].bank = (uint32_t)brick[placed].load;
+        placed++;
+      }
+    }
+  if (arena)
+    *arena = result;
+  if (err)
+    *err = e;
+  return e.code;
+}
+
+VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
+                                       const vram_arena_options *o, void *scratch,
+                                       uint64_t scratch_bytes, vram_arena *arena, vram_error *err) {
+  vram_arena_options zero;
+  vram_arena result;
+  vram_error e;
+  vram__arena a;
+  uint64_t live = 0;
+  uint32_t i, k, m = 0, one = 0, other = 0, nbank;
+  vram__zero(&zero, sizeof zero);
+  vram__zero(&result, sizeof result);
+  o = o ? o : &zero;
+  nbank = o->nbank ? o->nbank : 1;
+  vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
+  for (i = 0; i < n && !e.code; i++) {
+    const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    const uint64_t end = vram__plus(b[i].offset, b[i].bytes);
+    if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
+      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is in a bank where it is not allowed: ");
+      vram__arena_more(&e, "", b[i].bank);
+    } else if (b[i].offset & (align - 1)) {
+      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is at ");
+      vram__arena_more(&e, "", b[i].offset);
+      vram__arena_more(&e, ", no multiple of its alignment ", align);
+    } else if (end > (uint64_t)VRAM_MAX_BYTES) {
+      vram__arena_error(&e, VRAM_ERR_OVERFLOW, i + 1, "ends beyond VRAM_MAX_BYTES");
+    } else if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank]) {
+      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "ends at ");
+      vram__arena_more(&e, "", end);
+      vram__arena_more(&e, ", its bank has ", o->capacity[b[i].bank]);
+    } else if (b[i].bytes && end > result.bank_bytes[b[i].bank])
+      result.bank_bytes[b[i].bank] = end;
+  }
+  for (k = 0; k < nbank && !e.code; k++)
+    if (vram__arena_overlap(&a, b, n, k, 0, &one, &other))
+      vram__arena_clash(b, one, other, "overlaps", &e);
+  if (!e.code) {
+    result.height_bytes = result.bank_bytes[0];
+    for (k = 0; k < 2; k++) /* at one time ends come before beginnings */
+      for (i = 0; i < n; i++)
+        if (!b[i].bank) {
+          a.key[m].key = k ? b[i].begin : b[i].end;
+          a.key[m++].at = k ? i : n + i;
+        }
+    vram__sort(a.key, a.spare, m);
+    for (i = 0; i < m; i++) {
+      live += a.key[i].at < n ? b[a.key[i].at].bytes : 0 - b[a.key[i].at - n].bytes;
+      if (live > result.lower_bound_bytes)
+        result.lower_bound_bytes = live;
+    }
+    result.proven = result.height_bytes == result.lower_bound_bytes;
+  }
+  if (e.code)
+    vram__zero(&result, sizeof result);
+  if (arena)
+    *arena = result;
+  if (err)
+    *err = e;
+  return e.code;
+}

@@ -1,0 +1,159 @@
+/* >>plan/chain    what a chain must be
+   First what a chain must be, and the replay of moves: it shares nothing else with the planners. */
+#include "plan/plan.h"
+
+VRAM_API const char *vram_move_name(uint32_t kind) {
+#define VRAM__X(id, text) text,
+  static const char *const name[] = {VRAM_MOVES(VRAM__X) "?"};
+#undef VRAM__X
+  return name[kind < VRAM_MOVE_COUNT ? kind : (uint32_t)VRAM_MOVE_COUNT];
+}
+
+VRAM_API const char *vram_planner_name(uint32_t planner) {
+#define VRAM__X(id, text) text,
+  static const char *const name[] = {VRAM_PLANNERS(VRAM__X) "?"};
+#undef VRAM__X
+  return name[planner < VRAM_PLANNER_COUNT ? planner : (uint32_t)VRAM_PLANNER_COUNT];
+}
+
+VRAM__FN uint64_t vram__larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+VRAM__FN uint64_t vram__smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+VRAM__FN uint64_t vram__less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes) {
+  const uint64_t a = c->align ? c->align - 1 : 0;
+  return bytes > (uint64_t)VRAM_MAX_BYTES - a ? VRAM_OVERFLOW : (bytes + a) & ~a;
+}
+
+/* An error's text from pieces. err may be NULL. */
+VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64_t line,
+                                       const char *what) {
+  uint32_t n = 0;
+  if (err) {
+    vram__zero(err, sizeof *err);
+    err->code = code;
+    err->line = (uint32_t)line;
+    vram__puts(err->text, sizeof err->text, &n, what);
+  }
+  return code;
+}
+
+VRAM__FN void vram__chain_say(vram_error *err, const char *what) {
+  uint32_t n;
+  if (err) {
+    n = vram__len(err->text);
+    vram__puts(err->text, sizeof err->text, &n, what);
+  }
+}
+
+VRAM__FN void vram__chain_number(vram_error *err, uint64_t v) {
+  uint32_t n;
+  if (err) {
+    n = vram__len(err->text);
+    vram__putu(err->text, sizeof err->text, &n, v);
+  }
+}
+
+VRAM__FN void vram__chain_stage(vram_error *err, const vram_chain *c, uint32_t i) {
+  vram__chain_say(err, "stage ");
+  vram__chain_number(err, i);
+  if (c->stage[i].name) {
+    vram__chain_say(err, " (");
+    vram__chain_say(err, c->stage[i].name);
+    vram__chain_say(err, ")");
+  }
+}
+
+VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uint32_t i,
+                                       vram_result code, const char *what) {
+  vram__chain_error(err, code, (uint64_t)i + 1, "");
+  vram__chain_stage(err, c, i);
+  vram__chain_say(err, ": ");
+  vram__chain_say(err, what);
+  return code;
+}
+
+/* What one buffer's copy to the host or back costs, or VRAM_OVERFLOW. */
+VRAM__FN uint64_t vram__transfer(const vram_chain *c, uint64_t bytes) {
+  const uint64_t per = c->transfer_bytes ? c->transfer_bytes : 1, rest = bytes % per;
+  const uint64_t part = vram__mul(rest, c->transfer_cost);
+  return part == VRAM_OVERFLOW
+             ? part
+             : vram__plus(vram__mul(bytes / per, c->transfer_cost), part / per + (part % per != 0));
+}
+
+VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
+  uint64_t bytes, cost = 0;
+  uint32_t i, w;
+  if (!c->nstage || !c->stage)
+    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+                             "a chain without stages (found 0, expected at least 1)");
+  if (c->nstage > VRAM_MAX_STAGES) {
+    vram__chain_error(err, VRAM_ERR_LIMIT, 0, "a chain of too many stages (found ");
+    vram__chain_number(err, c->nstage);
+    vram__chain_say(err, ", expected at most 4096)");
+    return VRAM_ERR_LIMIT;
+  }
+  if (c->align & (c->align - 1)) {
+    vram__chain_error(err, VRAM_ERR_VALUE, 0, "align is no power of two (found ");
+    vram__chain_number(err, c->align);
+    vram__chain_say(err, ")");
+    return VRAM_ERR_VALUE;
+  }
+  if (c->input_gradient_bytes && c->input_gradient_bytes != c->input_bytes) {
+    vram__chain_error(err, VRAM_ERR_VALUE, 1, "input_gradient_bytes (found ");
+    vram__chain_number(err, c->input_gradient_bytes);
+    vram__chain_say(err, ", expected 0 or input_bytes, ");
+    vram__chain_number(err, c->input_bytes);
+    vram__chain_say(err, ")");
+    return VRAM_ERR_VALUE;
+  }
+  bytes = vram__plus(c->static_bytes, vram__plus(vram__chain_align(c, c->input_bytes),
+                                                 vram__chain_align(c, c->input_gradient_bytes)));
+  for (i = 0; i < c->nstage; i++) {
+    const vram_stage *s = c->stage + i;
+    uint64_t most = 0, dear = s->forward_cost;
+    if (!s->nway || !s->way)
+      return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
+                               "no way to save (found 0, expected at least 1)");
+    if (s->nway > UINT8_MAX)
+      return vram__stage_error(err, c, i, VRAM_ERR_LIMIT,
+                               "too many ways to save (expected at most 255)");
+    if (i + 1 == c->nstage && s->output_bytes)
+      return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
+                               "the last stage, the loss, has output_bytes (expected 0)");
+    for (w = 0; w < s->nway; w++) {
+      const vram_way *y = s->way + w;
+      if (y->saved_bytes < s->output_bytes) {
+        vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
+        vram__chain_number(err, w);
+        vram__chain_say(err, " has saved_bytes ");
+        vram__chain_number(err, y->saved_bytes);
+        vram__chain_say(err, " (expected at least output_bytes, ");
+        vram__chain_number(err, s->output_bytes);
+        vram__chain_say(err, ")");
+        return VRAM_ERR_VALUE;
+      }
+      most = vram__larger(most,
+                          vram__plus(vram__chain_align(c, y->saved_bytes - s->output_bytes),
+                                     vram__larger(vram__chain_align(c, y->forward_temp_bytes),
+                                                  vram__chain_align(c, y->backward_temp_bytes))));
+      dear = vram__larger(dear, vram__plus(y->forward_cost, y->backward_cost));
+    }
+    most = vram__larger(most, vram__chain_align(c, s->forward_temp_bytes));
+    /* every output twice: its gradient */
+    bytes =
+        vram__plus(bytes, vram__plus(most, vram__mul(vram__chain_align(c, s->output_bytes), 2)));
+    cost = vram__plus(cost, dear);
+    if (bytes > (uint64_t)VRAM_MAX_BYTES)
+      return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
+                               "the bytes up to here add up to more than 2^63-1");
+    if (cost > (uint64_t)VRAM_MAX_BYTES)
+      return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
+                               "the costs up to here add up to more than 2^63-1");
+  }
+  if (vram__transfer(c, bytes - c->static_bytes) > (uint64_t)VRAM_MAX_BYTES)
+    return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
+                             "transfer_cost of the chain's bytes is more than 2^63-1");
+  return VRAM_OK;
+}

@@ -1,0 +1,187 @@
+/* >>plan/verify    moves played without the planners' help */
+#include "plan/plan.h"
+
+enum { VRAM__GONE, VRAM__DEVICE, VRAM__HOST };
+
+typedef struct vram__replay {
+  const vram_chain *c;
+  uint8_t *x, *saved; /* where they are: xi, what stage i saved */
+  uint8_t *way, *ran;
+  uint64_t device, host;
+  uint32_t back; /* stages before this have not run backward */
+} vram__replay;
+
+VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c) {
+  return ((uint64_t)c->nstage + 1) * 4;
+}
+
+VRAM__FN uint64_t vram__x_bytes(const vram_chain *c, uint32_t i) {
+  return vram__chain_align(c, i ? c->stage[i - 1].output_bytes : c->input_bytes);
+}
+
+VRAM__FN uint64_t vram__saved_bytes(const vram_chain *c, uint32_t i, uint32_t way) {
+  return vram__chain_align(c, c->stage[i].way[way].saved_bytes - c->stage[i].output_bytes);
+}
+
+VRAM__FN uint64_t vram__gradient_bytes(const vram_chain *c, uint32_t i) {
+  return i ? vram__x_bytes(c, i) : vram__chain_align(c, c->input_gradient_bytes);
+}
+
+/* xi goes, unless stage i - 1 saved it. */
+static void vram__replay_drop(vram__replay *r, uint32_t i) {
+  if (!i || !r->saved[i - 1]) {
+    r->x[i] = VRAM__GONE;
+    r->device -= vram__x_bytes(r->c, i);
+  }
+}
+
+static const char *vram__replay_lacks(const vram__replay *r, const vram_move *m) {
+  static const char *const input[] = {"its input is not there", "", "its input is on the host"};
+  static const char *const saved[] = {"what it saves is not there", "",
+                                      "what it saved is on the host"};
+  const uint32_t i = m->stage;
+  switch (m->kind) {
+  case VRAM_MOVE_DROP:
+  case VRAM_MOVE_CHECKPOINT:
+  case VRAM_MOVE_SAVE:
+    if (i >= r->back)
+      return "it has run backward already";
+    if (r->x[i] != VRAM__DEVICE)
+      return input[r->x[i]];
+    if (r->x[i + 1])
+      return "its output is there already";
+    return m->kind == VRAM_MOVE_SAVE && m->way >= r->c->stage[i].nway ? "it has no such way" : NULL;
+  case VRAM_MOVE_BACKWARD:
+    if (i + 1 != r->back)
+      return i < r->back ? "the gradient of its output is not there" : "it has run already";
+    if (r->x[i] != VRAM__DEVICE)
+      return input[r->x[i]];
+    if (r->saved[i] != VRAM__DEVICE)
+      return saved[r->saved[i]];
+    return r->x[i + 1] != VRAM__DEVICE ? "its output is on the host" : NULL;
+  case VRAM_MOVE_OFFLOAD:
+    return r->x[i] != VRAM__DEVICE ? input[r->x[i]] : NULL;
+  case VRAM_MOVE_OFFLOAD_SAVED:
+    return r->saved[i] != VRAM__DEVICE ? saved[r->saved[i]] : NULL;
+  case VRAM_MOVE_FETCH:
+    return r->x[i] != VRAM__HOST ? "its input is not on the host" : NULL;
+  case VRAM_MOVE_FETCH_SAVED:
+    return r->saved[i] != VRAM__HOST ? "what it saved is not on the host" : NULL;
+  default:
+    return "no such move";
+  }
+}
+
+VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
+                                          uint32_t nmove, void *scratch, uint64_t scratch_bytes,
+                                          vram_schedule_count *count, vram_error *err) {
+  vram__replay r;
+  vram_schedule_count n;
+  uint32_t k, i;
+  const vram_result bad = vram__chain_check(c, err);
+  vram__zero(count, sizeof *count);
+  if (bad)
+    return bad;
+  if (!scratch || scratch_bytes < vram_schedule_verify_bytes(c))
+    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+                             "the scratch is too small (expected vram_schedule_verify_bytes)");
+  vram__zero(&n, sizeof n);
+  vram__zero(&r, sizeof r);
+  vram__zero(scratch, vram_schedule_verify_bytes(c));
+  r.c = c;
+  r.x = (uint8_t *)scratch;
+  r.saved = r.x + c->nstage + 1;
+  r.way = r.saved + c->nstage + 1;
+  r.ran = r.way + c->nstage + 1;
+  r.back = c->nstage;
+  r.x[0] = VRAM__DEVICE;
+  n.peak_bytes = r.device = c->static_bytes + vram__x_bytes(c, 0);
+  for (k = 0; k < nmove; k++) {
+    const vram_move *m = move + k;
+    const vram_stage *s;
+    const vram_way *w;
+    const char *lacks = m->stage < c->nstage ? vram__replay_lacks(&r, m) : "no such stage";
+    uint64_t most, cost, again = 0, bytes;
+    if (lacks) {
+      vram__chain_error(err, VRAM_ERR_VALUE, (uint64_t)k + 1, "move ");
+      vram__chain_number(err, k);
+      vram__chain_say(err, ", ");
+      vram__chain_say(err, vram_move_name(m->kind));
+      vram__chain_say(err, " of ");
+      if (m->stage < c->nstage)
+        vram__chain_stage(err, c, m->stage);
+      else
+        vram__chain_number(err, m->stage);
+      vram__chain_say(err, ": ");
+      vram__chain_say(err, lacks);
+      return VRAM_ERR_VALUE;
+    }
+    i = m->stage;
+    s = c->stage + i;
+    switch (m->kind) {
+    case VRAM_MOVE_DROP:
+    case VRAM_MOVE_CHECKPOINT:
+      r.device += vram__x_bytes(c, i + 1);
+      most = r.device + vram__chain_align(c, s->forward_temp_bytes);
+      cost = s->forward_cost;
+      break;
+    case VRAM_MOVE_SAVE:
+      w = s->way + m->way;
+      r.device += vram__x_bytes(c, i + 1) + vram__saved_bytes(c, i, m->way);
+      most = r.device + vram__chain_align(c, w->forward_temp_bytes);
+      cost = w->forward_cost;
+      r.saved[i] = VRAM__DEVICE;
+      r.way[i] = m->way;
+      break;
+    case VRAM_MOVE_BACKWARD:
+      w = s->way + r.way[i];
+      r.device += vram__gradient_bytes(c, i);
+      most = r.device + vram__chain_align(c, w->backward_temp_bytes);
+      cost = w->backward_cost;
+      /* with its output goes the gradient of that */
+      r.device -= 2 * vram__x_bytes(c, i + 1) + vram__saved_bytes(c, i, r.way[i]);
+      r.saved[i] = r.x[i + 1] = VRAM__GONE;
+      vram__replay_drop(&r, i);
+      r.back = i;
+      break;
+    case VRAM_MOVE_OFFLOAD:
+    case VRAM_MOVE_OFFLOAD_SAVED:
+    case VRAM_MOVE_FETCH:
+    default: {
+      const int saved = m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
+      const int out = m->kind == VRAM_MOVE_OFFLOAD || m->kind == VRAM_MOVE_OFFLOAD_SAVED;
+      bytes = saved ? vram__saved_bytes(c, i, r.way[i]) : vram__x_bytes(c, i);
+      cost = again = vram__transfer(c, bytes);
+      (saved ? r.saved : r.x)[i] = out ? VRAM__HOST : VRAM__DEVICE;
+      r.device += out ? 0 - bytes : bytes;
+      r.host += out ? bytes : 0 - bytes;
+      most = r.device;
+      n.host_bytes = vram__larger(n.host_bytes, r.host);
+    }
+    }
+    if (m->kind <= VRAM_MOVE_SAVE) {
+      again = r.ran[i] ? cost : 0;
+      r.ran[i] = 1;
+      r.x[i + 1] = VRAM__DEVICE;
+      n.forwards++;
+      if (m->kind == VRAM_MOVE_DROP)
+        vram__replay_drop(&r, i);
+    }
+    if (most > n.peak_bytes) {
+      n.peak_bytes = most;
+      n.peak_move = k;
+    }
+    n.cost += cost;
+    n.recomputed_cost += again;
+    if (n.cost > (uint64_t)VRAM_MAX_BYTES)
+      return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
+                               "the costs of the moves up to here add up to more than 2^63-1");
+  }
+  if (r.back)
+    return vram__stage_error(err, c, r.back - 1, VRAM_ERR_VALUE,
+                             "the moves end before it has run backward");
+  if (err)
+    vram__zero(err, sizeof *err);
+  *count = n;
+  return VRAM_OK;
+}

@@ -1,0 +1,128 @@
+/* >>step/backward    backward through the tape */
+#include "step/step.h"
+
+/* Flags what the flagged records from `from` back to `end` lead to, and tells leaves how many
+   gradients will come. */
+VRAM__FN void vram__expect(vram__s *s, uint32_t from, uint32_t end) {
+  uint32_t at, i;
+  vram__fn *f;
+  for (at = from; at != end; at = f->prev) {
+    f = vram__fn_at(s, at);
+    if (!f->flag)
+      continue;
+    for (i = 0; i < f->nin; i++) {
+      uint32_t e = VRAM__EDGES(f)[i].fn;
+      if (!e)
+        continue;
+      if (e & VRAM__LEAF)
+        vram__task_of(s, s->leaf + (e & ~VRAM__LEAF))->deps++;
+      else
+        vram__fn_at(s, e)->flag = 1;
+    }
+  }
+}
+
+/* Where backward puts the gradients for the inputs of one record; between two records all are none.
+ */
+VRAM__FN vram__t *vram__room_for_inputs(vram__s *s) {
+  uint32_t i;
+  vram__t *t =
+      (vram__t *)vram__bump(s->mem, &s->used, s->cap, (s->max_fn_in + 1) * (uint64_t)sizeof *t);
+  if (!t)
+    s->failed = VRAM_ERR_MEMORY;
+  for (i = 0; t && i <= s->max_fn_in; i++)
+    t[i].d = NULL;
+  return t;
+}
+
+/* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
+   one that is ready. Leaves run as soon as their last gradient is there. */
+VRAM__FN void vram__walk(vram__s *s, uint32_t from, uint32_t end) {
+  vram__t *const gin = s->gin;
+  uint32_t at, i;
+  vram__fn *f;
+  for (at = from; at != end && !s->failed; at = f->prev) {
+    vram__edge *edge;
+    vram__slot *slot;
+    uint32_t leaves = 0;
+    int any = 0, left = 0;
+    f = vram__fn_at(s, at);
+    if (!f->flag || f->done)
+      continue;
+    edge = VRAM__EDGES(f), slot = VRAM__SLOTS(f);
+    f->done = 1;
+    f->flag = 0;
+    s->node = f->node;
+    for (i = 0; i < f->nout; i++)
+      any |= slot[i].g.d != NULL;
+    if (any)
+      vram__bw_any(s, f, gin);
+    else
+      vram__unpack(s, f);
+    if (s->failed)
+      return;
+    for (i = 0; i < f->nin; i++)
+      if (gin[i].d)
+        vram__fit(s, edge[i], gin + i);
+    for (i = 0; i < f->nout; i++)
+      if (slot[i].g.d) {
+        vram__let(s, slot[i].g);
+        slot[i].g.d = NULL;
+      }
+    if (f->nsaved || f->inner)
+      vram__release_saved(s, f);
+    for (i = 0; i < f->nin; i++)
+      if (edge[i].fn) {
+        vram__deliver(s, edge[i], gin + i);
+        leaves |= edge[i].fn & VRAM__LEAF;
+        left |= gin[i].d != NULL;
+      }
+    for (i = 0; left && i < f->nin; i++) /* those that were added to others live up to here */
+      if (gin[i].d) {
+        vram__let(s, gin[i]);
+        gin[i].d = NULL;
+      }
+    for (i = 0; leaves && i < f->nin; i++)
+      if (edge[i].fn & VRAM__LEAF) {
+        vram__leaf *l = s->leaf + (edge[i].fn & ~VRAM__LEAF);
+        if (vram__task_of(s, l)->deps == 0)
+          vram__accumulate(s, l);
+      }
+  }
+}
+
+VRAM__FN void vram__backward(vram__s *s, vram__t loss) {
+  vram__t one;
+  if (!loss.fn || (loss.fn & VRAM__LEAF))
+    return;
+  vram__fn_at(s, loss.fn)->flag = 1;
+  one = vram__empty(s, vram__dense(s, loss.d), loss.dt); /* held by torch.autograd.backward */
+  VRAM__SLOTS(vram__fn_at(s, loss.fn))[loss.out].g = vram__keep_t(s, one);
+  vram__expect(s, loss.fn, 0);
+  vram__walk(s, loss.fn, 0);
+  vram__let(s, one);
+}
+
+/* What is there before the step: no event, id -1. */
+VRAM__FN vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_t cat) {
+  const uint64_t events = s->events, next_id = s->next_id, peak_event = s->peak_event;
+  const uint8_t old = s->cat, watched = s->watched;
+  vram__t t;
+  s->watched = 0;
+  s->cat = cat;
+  t = vram__empty(s, d, dt);
+  if (t.st) {
+    vram__store *st = s->top - t.st;
+    st->id = UINT32_MAX;
+    if (s->run && s->run->taping)
+      vram__tape(s->run, VRAM__TAPE_OWN, st->bytes);
+    else if (s->run && s->run->fresh) {
+      vram__run_as(s, cat, NULL);
+      st->block = vram__run_get(s, st->bytes);
+    }
+  }
+  s->events = events, s->next_id = next_id, s->peak_event = peak_event;
+  s->watched = watched;
+  s->cat = old;
+  return t;
+}

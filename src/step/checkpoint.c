@@ -1,0 +1,541 @@
+/* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
+#include "step/step.h"
+
+static uint32_t vram__writes_to(const vram__s *s, vram__t t) {
+  return t.st ? (s->top - (s->top - t.st)->base)->writes : 0;
+}
+
+/* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
+static int vram__untouched(vram__s *s, const vram__range *r, vram__t t, uint32_t writes) {
+  if (vram__writes_to(s, t) == writes)
+    return 1;
+  vram__no_step(s, VRAM_ERR_UNSUPPORTED, r->first,
+                "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
+                "recompute it");
+  return 0;
+}
+
+/* The tape before something is played for a moment. Afterwards nothing leads to what came behind
+   it, so that the memory can be used again. */
+typedef struct vram__mark {
+  const vram_dims *cache[64], *vec;
+  uint64_t used;
+  uint32_t last_fn;
+  const vram_node *node;
+  vram__obj *old;
+} vram__mark;
+
+static void vram__reset_tape(vram__s *s, const vram__mark *m) {
+  if (s->used > s->most_used)
+    s->most_used = s->used;
+  vram__copy(s->cache, m->cache, sizeof m->cache);
+  s->vec = m->vec;
+  s->used = m->used;
+  s->last_fn = m->last_fn;
+  s->node = m->node;
+}
+
+/* Runs the call's nodes once more on these inputs, with gradients, in an autocast context of its
+   own; r->out[i] becomes out[i] if that is wanted. The inputs go in as the caller's handles. */
+static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vram__t *out,
+                        vram__mark *m) {
+  const vram_node *n, *end = r->last->next;
+  uint8_t cat = s->cat;
+  uint32_t i;
+  for (n = r->first; n != end; n = n->next)
+    for (i = 0; i < n->nout; i++)
+      s->obj[n->out[i].index].refs = 0;
+  for (i = 0; i < r->narg; i++) {
+    m->old[i] = s->obj[r->arg[i]->index];
+    vram__name(s, r->arg[i], vram__keep_t(s, arg[i]));
+  }
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  s->grad = 1;
+  s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
+  end = vram__parts(s, r->first, end, (uint32_t)(r - s->range) + 1, r->behind);
+  s->rnn_reset |= r->narg != 0; /* fork_rng ends */
+  for (i = 0; out && i < r->nout && !s->failed; i++) {
+    vram__t *t = &s->obj[s->name_of[r->out[i]->index]].t;
+    vram__refresh(s, t);
+    out[i] = vram__keep_t(s, *t);
+  }
+  s->grad = 0;
+  s->mute = 0;
+  s->cat = cat;
+  vram__leave_autocast(s);
+  for (n = r->first; n != end && !s->failed; n = n->next)
+    for (i = 0; i < n->nout; i++) {
+      vram__obj *o = s->obj + n->out[i].index;
+      if (o->refs)
+        vram__let(s, o->t);
+      o->refs = 0;
+    }
+  for (i = 0; i < r->narg && !s->failed; i++) {
+    vram__obj *o = s->obj + r->arg[i]->index;
+    if (o->refs)
+      vram__let(s, o->t);
+    *o = m->old[i];
+  }
+}
+
+static int vram__mark_tape(vram__s *s, const vram__range *r, vram__mark *m) {
+  vram__copy(m->cache, s->cache, sizeof m->cache);
+  m->vec = s->vec;
+  m->used = s->used;
+  m->last_fn = s->last_fn;
+  m->node = s->node;
+  m->old = (vram__obj *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *m->old);
+  if (!m->old)
+    s->failed = VRAM_ERR_MEMORY;
+  return m->old != NULL;
+}
+
+/* What went into a call inside another one: recomputed with that one, and gone when it was taken.
+ */
+static void vram__take_inputs(vram__s *s, vram__frame *c) {
+  vram__fn *f = vram__fn_at(s, c->inputs);
+  uint32_t i;
+  vram__unpack(s, f);
+  for (i = 0; i < c->range->narg && !s->failed; i++) {
+    vram__t *t = VRAM__SAVED(f) + i, *x = c->arg + i;
+    *x = vram__alias_only(s, *t, t->d); /* detached, and unpacked with the history of then */
+    x->fn = VRAM__EDGES(f)[i].fn, x->out = (uint16_t)VRAM__EDGES(f)[i].out;
+    x->req = x->fn != 0;
+    if (vram__is_fn(x->fn))
+      vram__fn_at(s, x->fn)->refs++;
+    if (x->st)
+      (s->top - x->st)->fn = x->fn, (s->top - x->st)->out = x->out;
+    if (t->st)
+      vram__drop_storage(s, t->st);
+    t->st = 0;
+  }
+}
+
+/* unpack_hook of the first tensor that is wanted: every record of the call gets its own back. */
+VRAM__FN void vram__checkpoint_recompute(vram__s *s, vram__frame *c) {
+  const vram__range *r = c->range;
+  vram__mark m;
+  uint32_t i;
+  c->done = 1;
+  if (c->inputs)
+    vram__take_inputs(s, c);
+  else
+    for (i = 0; i < r->narg; i++)
+      if (!vram__untouched(s, r, c->arg[i], c->writes[i]))
+        return;
+  if (s->failed || !vram__mark_tape(s, r, &m))
+    return;
+  s->frame = c;
+  s->again = 1;
+  s->count = s->full = 0;
+  s->cursor = c->first;
+  vram__again(s, r, c->arg, NULL, &m);
+  s->frame = NULL;
+  s->again = 0;
+  for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
+    vram__let(s, c->arg[i]);
+  vram__reset_tape(s, &m);
+}
+
+/* CheckpointFunction.backward: the call runs on detached inputs, then a backward of its own, whose
+   gradients of those inputs are handed on. */
+VRAM__FN void vram__checkpoint_backward(vram__s *s, vram__fn *f, vram__t *to) {
+  const vram__range *r = &s->range[(uint32_t)f->aux];
+  const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
+  vram__t *in, *out, *own, *gin = s->gin;
+  vram_dims *keep;
+  vram__mark m;
+  uint32_t i, roots = 0;
+  for (i = 0; i < r->narg; i++)
+    if (!vram__untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
+      return;
+  for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
+    vram__slot *o = VRAM__SLOTS(f) + i;
+    if (!o->g.d)
+      o->g = vram__empty(s, vram__contig(s, o->d), o->dt);
+  }
+  keep = (vram_dims *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *keep);
+  if (!vram__mark_tape(s, r, &m))
+    return;
+  in = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *in);
+  out = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->nout * (uint64_t)sizeof *out);
+  if (!keep || !in || !out) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < r->narg; i++) {
+    vram__leaf *l = s->leaf + s->nleaf + i;
+    vram__zero(l, sizeof *l);
+    vram__clear_leaf(s, s->nleaf + i);
+    l->d = VRAM__SAVED(f)[i].d;
+    l->dt = VRAM__SAVED(f)[i].dt;
+    in[i] = vram__alias_only(s, VRAM__SAVED(f)[i], l->d);
+    if (vram__wants(f, i))
+      in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
+  }
+  vram__again(s, r, in, out, &m);
+  own = vram__room_for_inputs(s);
+  s->depth = 1;
+  for (i = 0; i < r->nout && !s->failed; i++) {
+    roots += out[i].req;
+    if (out[i].req && !(out[i].fn & VRAM__LEAF))
+      vram__fn_at(s, out[i].fn)->flag = 1;
+  }
+  if (!roots && !s->failed)
+    vram__no_step(s, VRAM_ERR_UNSUPPORTED, r->first,
+                  "no output of a checkpointed part requires a gradient: PyTorch stops with an "
+                  "error in the reentrant form");
+  if (s->failed)
+    return;
+  s->gin = own;
+  vram__expect(s, s->last_fn, m.last_fn);
+  for (i = 0; i < r->nout; i++)
+    if (out[i].req) {
+      vram__edge e;
+      vram__t g;
+      e.fn = out[i].fn, e.out = out[i].out;
+      if (e.fn & VRAM__LEAF)
+        s->inner[e.fn & ~VRAM__LEAF].deps++;
+      g = vram__keep_t(s, VRAM__SLOTS(f)[i].g);
+      vram__deliver(s, e, &g);
+      if (g.d)
+        vram__let(s, g);
+      if ((e.fn & VRAM__LEAF) && !s->inner[e.fn & ~VRAM__LEAF].deps)
+        vram__accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
+    }
+  vram__walk(s, s->last_fn, m.last_fn);
+  s->depth = 0;
+  s->gin = gin;
+  for (i = 0; i < r->nout; i++)
+    vram__let(s, out[i]);
+  for (i = 0; i < r->narg; i++) {
+    vram__let(s, in[i]);
+    if (!vram__wants(f, i))
+      continue;
+    to[i] = s->leaf[s->nleaf + i].grad;
+    if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
+      vram__copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
+      to[i].d = keep + i;
+    }
+  }
+  vram__reset_tape(s, &m);
+}
+
+VRAM__FN int vram__captured(const vram_value *v) { /* parameters and buffers are no arguments */
+  return v->node && (v->node->op == VRAM_OP_parameter || v->node->op == VRAM_OP_buffer);
+}
+
+/* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
+   again. A tensor of the host goes before them (_NoopSaveInputs). */
+static void vram__save_inputs(vram__s *s, vram__frame *c) {
+  const uint32_t n = c->range->narg;
+  vram__fn *f = vram__record_raw(s, VRAM__K_inputs, n, 0, n);
+  uint32_t i;
+  if (!f)
+    return;
+  f->refs = 1;
+  c->inputs = vram__fn_index(s, f);
+  for (i = 0; i < n; i++)
+    vram__edge_to(s, f, i, c->arg[i].req ? c->arg[i].fn : 0, c->arg[i].out);
+  if (n)
+    vram__pack(s, f, NULL, 0);
+  for (i = 0; i < n; i++)
+    vram__save(s, f, c->arg[i]);
+}
+
+/* One call of checkpoint(), in the forward pass or while another one around it runs. */
+static void vram__checkpointed(vram__s *s, const vram__range *r) {
+  const vram_node *n;
+  vram__frame *c = (vram__frame *)vram__bump(s->mem, &s->used, s->cap, sizeof *c);
+  vram__frame *const around = s->frame;
+  const uint8_t again = s->again;
+  vram__fn *f = NULL;
+  uint32_t i, k;
+  if (c) {
+    vram__zero(c, sizeof *c);
+    c->arg = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *c->arg);
+    c->writes =
+        (uint32_t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *c->writes);
+  }
+  if (!c || !c->arg || !c->writes) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  c->range = r;
+  c->alive = 1;
+  for (i = 0; i < r->narg; i++) {
+    vram__t *t = &s->obj[s->name_of[r->arg[i]->index]].t;
+    vram__refresh(s, t);
+    c->arg[i] = vram__keep_t(s, *t);
+    c->writes[i] = vram__writes_to(s, *t);
+  }
+  s->node = r->first;
+  if (around)
+    vram__save_inputs(s, c);
+  if (s->o->reentrant) {
+    f = vram__record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+    for (i = 0; f && i < r->narg; i++)
+      vram__save(s, f, c->arg[i]);
+    if (f)
+      f->aux = (uint64_t)(r - s->range) |
+               (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
+    s->grad = 0;
+  } else if (!s->mute) {
+    s->frame = c;
+    s->again = 0;
+  }
+  vram__parts(s, r->first, r->last->next, (uint32_t)(r - s->range) + 1, r->behind);
+  s->frame = around;
+  s->again = again;
+  s->grad = 1;
+  if (s->failed)
+    return;
+  for (i = 0; i < r->nout && f; i++) {
+    const vram_value *v = r->out[i];
+    vram__t *t = &s->obj[s->name_of[v->index]].t;
+    for (k = 0; k < r->narg; k++)
+      if (s->name_of[v->index] == s->name_of[r->arg[k]->index]) { /* an input comes out: a view */
+        vram__t y = vram__alias(s, *t, t->d);
+        vram__unname(s, v);
+        vram__name(s, v, y);
+        t = &s->obj[v->index].t;
+        break;
+      }
+    VRAM__SLOTS(f)[i].d = t->d;
+    VRAM__SLOTS(f)[i].dt = t->dt;
+    if (vram__kind_rank(t->dt) >= 2 && t->fn != vram__fn_index(s, f)) {
+      vram__fn_unref(s, t->fn);
+      vram__made(s, f, i, t);
+    }
+  }
+  if (c->saves && !around) /* its inputs are kept for backward */
+    for (i = 0; i < r->narg; i++)
+      if (c->arg[i].st)
+        vram__count_saved(s, s->top - (s->top - c->arg[i].st)->base);
+  for (n = r->first; n != r->last->next && !s->mute; n = n->next) /* what only a later `drop` */
+    for (i = 0; i < n->nout; i++) {                               /* names ends here */
+      const vram_value *v = &n->out[i];
+      if (v->last <= r->last->index || vram__captured(v) || s->name_of[v->index] == s->g->nvalue)
+        continue;
+      for (k = 0; k < r->nout && r->out[k] != v;)
+        k++;
+      if (k == r->nout) {
+        vram__unname(s, v);
+        s->name_of[v->index] = s->g->nvalue; /* nobody's object */
+      }
+    }
+  for (i = 0; around && i < r->narg; i++) /* its record has them */
+    vram__let(s, c->arg[i]);
+  vram__frame_less(s, c);
+}
+
+/* Runs the nodes from n up to `end`; those of the ranges from `at`, up to `behind`, as calls of
+   checkpoint(). Gives the node where it stopped. */
+VRAM__FN const vram_node *vram__parts(vram__s *s, const vram_node *n, const vram_node *end,
+                                      uint32_t at, uint32_t behind) {
+  while (at < behind && !s->failed) {
+    const vram__range *r = &s->range[at];
+    n = vram__nodes(s, n, r->first);
+    if (s->failed || s->mute)
+      return n;
+    vram__checkpointed(s, r);
+    if (s->mute)
+      return r->first;
+    n = r->last->next;
+    at = r->behind;
+    if (r->hold && r->nout && !s->failed) {
+      vram__obj *o = s->obj + s->name_of[r->out[0]->index];
+      o->refs++;
+      vram__nodes(s, n, r->hold->next);
+      n = r->hold->next;
+      if (o->refs && --o->refs == 0)
+        vram__let(s, o->t);
+    }
+  }
+  return vram__nodes(s, n, end);
+}
+
+/* The last node of the line that n begins. */
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
+  while (n->next && n->next->name == n->name)
+    n = n->next;
+  return n;
+}
+
+#define VRAM__FEW_FUNCTIONS "more checkpoint segments than the chain has functions"
+
+/* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
+   one value is handed on. All segments but the last are checkpointed, that one's input is a local
+   variable until it has run. */
+static void vram__segments(vram__s *s) {
+  const vram_graph *g = s->g;
+  const vram_node *n, *from, *end;
+  const uint32_t *last = s->name_of;
+  uint32_t i, j, live, functions, size = 0, k = s->o->checkpoint_segments - 1;
+  const char *loss = g->root->node ? g->root->node->name : NULL;
+  int pass;
+  if (k >= g->nnode) {
+    vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+    return;
+  }
+  s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
+  if (!s->range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (pass = 0; pass < 2; pass++) {
+    functions = live = 0;
+    for (from = n = g->first; n && n->name != loss; n = end->next) {
+      end = vram__line_end_of(n);
+      if (n->op == VRAM__OP_drop)
+        continue;
+      for (; n != end->next; n = n->next) {
+        for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+          const vram_value *v = n->in[i];
+          for (j = 0; j < i && n->in[j] != v;)
+            j++;
+          live -= j == i && v->node && !vram__captured(v) && last[v->index] == n->index;
+        }
+        for (i = 0; i < n->nout; i++)
+          live += !vram__captured(&n->out[i]) && last[n->out[i].index] > n->index;
+      }
+      if (live != 1)
+        continue;
+      functions++;
+      if (!pass)
+        continue;
+      if (s->nrange == k)
+        s->range[k - 1].hold = end;
+      else if (functions % size == 0) {
+        s->range[s->nrange].first = from;
+        s->range[s->nrange].last = end;
+        s->range[s->nrange].hold = NULL;
+        s->range[s->nrange].behind = s->nrange + 1;
+        s->nrange++;
+        from = end->next;
+      }
+    }
+    size = functions / (k + 1);
+    if (!size) {
+      vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+      return;
+    }
+  }
+}
+
+/* The caller's ranges, whole lines. */
+static void vram__ranges(vram__s *s) {
+  const uint32_t count = s->o->ncheckpoint;
+  const vram_node *n = s->g->first;
+  uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
+  if (count / 2 > s->g->nnode) {
+    vram__no_step(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
+    return;
+  }
+  s->range =
+      (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
+  if (!s->range) {
+    s->failed = VRAM_ERR_MEMORY;
+    return;
+  }
+  for (i = 0; i < count; i++) {
+    const vram_range *r = s->o->checkpoint + i;
+    vram__range *to = s->range + i;
+    const char *why = NULL;
+    if (!r->first || !r->last || r->last->index < r->first->index) {
+      vram__no_step(s, VRAM_ERR_VALUE, r->first, "a checkpointed range that ends before it begins");
+      return;
+    }
+    if (n->index > r->first->index)
+      n = s->g->first; /* it begins before the range before it */
+    while (vram__line_end_of(n)->next && vram__line_end_of(n)->index < r->first->index)
+      n = vram__line_end_of(n)->next;
+    to->first = to->last = n;
+    while (to->last->next && to->last->index < r->last->index)
+      to->last = to->last->next;
+    to->last = vram__line_end_of(to->last);
+    to->hold = NULL;
+    while (up && s->range[up - 1].last->index < to->first->index) {
+      const uint32_t done = up - 1;
+      up = s->range[done].behind;
+      s->range[done].behind = i;
+      depth--;
+    }
+    if (i && to->first->index < to[-1].first->index)
+      why = "a checkpointed range that begins before the range before it";
+    else if (up && to->last->index > s->range[up - 1].last->index)
+      why = "a checkpointed range that begins inside another one and ends outside";
+    else if (up && s->o->reentrant)
+      why = "checkpointed ranges inside one another, in the reentrant form: not supported";
+    else if (depth >= VRAM_MAX_NESTED)
+      why = "too many checkpointed ranges inside one another";
+    if (why) {
+      vram__no_step(s,
+                    up && s->o->reentrant      ? VRAM_ERR_UNSUPPORTED
+                    : depth >= VRAM_MAX_NESTED ? VRAM_ERR_LIMIT
+                                               : VRAM_ERR_VALUE,
+                    r->first, why);
+      return;
+    }
+    to->behind = up;
+    up = i + 1;
+    depth++;
+  }
+  while (up) {
+    const uint32_t done = up - 1;
+    up = s->range[done].behind;
+    s->range[done].behind = count;
+  }
+  s->nrange = count;
+}
+
+/* What goes into every range and what comes out. */
+VRAM__FN void vram__plan_ranges(vram__s *s) {
+  const vram_node *n;
+  vram__range *r;
+  uint32_t i, k, *last = s->name_of;
+  if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
+    return;
+  vram__last_uses(s->g, last);
+  if (s->o->checkpoint_segments && s->o->ncheckpoint)
+    vram__no_step(s, VRAM_ERR_VALUE, NULL, "checkpointed segments and ranges exclude each other");
+  else if (s->o->ncheckpoint)
+    vram__ranges(s);
+  else
+    vram__segments(s);
+  for (i = 0; i < s->g->nvalue; i++)
+    s->obj[i].refs = 0; /* the range that it was last seen to go into */
+  for (k = 0; k < s->nrange && !s->failed; k++) {
+    r = &s->range[k];
+    r->narg = r->nout = 0;
+    r->arg = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    for (n = r->first; n != r->last->next; n = n->next)
+      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+        const vram_value *v = n->in[i];
+        if ((v->node && v->node->index >= r->first->index) || vram__captured(v) ||
+            s->obj[v->index].refs == k + 1)
+          continue;
+        s->obj[v->index].refs = k + 1;
+        if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->arg)) {
+          s->failed = VRAM_ERR_MEMORY;
+          return;
+        }
+        r->arg[r->narg++] = v;
+      }
+    r->out = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    for (n = r->first; n != r->last->next; n = n->next)
+      for (i = 0; i < n->nout; i++)
+        if (last[n->out[i].index] > r->last->index && !vram__captured(&n->out[i])) {
+          if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->out)) {
+            s->failed = VRAM_ERR_MEMORY;
+            return;
+          }
+          r->out[r->nout++] = &n->out[i];
+        }
+    if (r->narg > s->most_args)
+      s->most_args = r->narg;
+    if (r->narg > 65535 || r->nout > 65535)
+      vram__no_step(s, VRAM_ERR_LIMIT, r->first,
+                    "a checkpointed part with more than 65535 inputs or outputs");
+  }
+}

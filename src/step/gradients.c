@@ -1,0 +1,74 @@
+/* >>step/gradients    gradients that the step before left */
+#include "step/step.h"
+
+VRAM__FN void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
+                                  uint64_t upper) {
+  vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
+  const uint64_t bytes = s->had.bytes;
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    return;
+  }
+  blocks += s->had.blocks;
+  upper += s->had.blocks + s->had.large * VRAM__SMALL;
+  s->events += s->had.count;
+  s->peak_event += s->had.count;
+  z->requested_peak_bytes += bytes;
+  s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] += bytes;
+  z->allocated_peak_bytes = blocks;
+  if (upper > s->upper_peak)
+    s->upper_peak = upper;
+  if (z->requested_peak_bytes < s->total_peak)
+    return;
+  s->total_peak = z->requested_peak_bytes;
+  s->peak_event = 0;
+  s->peak_node = NULL;
+  s->peak_phase = VRAM_PHASE_ZERO_GRAD;
+  s->fresh = 0;
+  s->peak_cats = *before;
+  s->peak_cats.of[VRAM_CATEGORY_GRADIENTS] += bytes;
+}
+
+/* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
+   others be views of the same: `writes`, which backward is through with, leads to the first. */
+static void vram__had(vram__s *s, uint32_t i) {
+  vram__leaf *l = &s->leaf[i], *first;
+  vram__store *b;
+  l->had = 1;
+  l->had_bytes = l->had_with = 0;
+  if (!l->grad.st)
+    return;
+  b = s->top - (s->top - l->grad.st)->base;
+  l->had_bytes = b->bytes;
+  first = b->writes && b->writes <= i ? &s->leaf[b->writes - 1] : NULL;
+  if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
+    l->had_with = b->writes;
+  else
+    b->writes = i + 1;
+}
+
+/* Which leaves have a gradient after backward, and what those take. */
+VRAM__FN void vram__count_gradients(vram__s *s) {
+  uint32_t i, had = 0;
+  for (i = 0; i < s->nleaf; i++) {
+    const vram__leaf *l = s->leaf + i;
+    if (!l->grad.d)
+      continue;
+    had += i < s->nparam_leaf;
+    vram__had(s, i);
+    if (!l->had_bytes || l->had_with)
+      continue;
+    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->had.bytes) {
+      s->failed = VRAM_ERR_OVERFLOW;
+      return;
+    }
+    vram__total_add(&s->had, l->had_bytes);
+  }
+  s->all_had = had == s->nparam_leaf;
+  s->missing = !s->all_had && s->train && !s->o->first_step;
+  for (i = 0; !s->all_had && i < s->nparam_leaf; i++)
+    if (s->leaf[i].grad.d)
+      s->r->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
+  if (s->all_had)
+    s->r->gradients_bytes = s->optim_all.bytes;
+}

@@ -1,0 +1,138 @@
+/* >>step    one step of training or inference */
+#pragma once
+#include "ops/ops.h"
+
+typedef struct vram__optim_param {
+  uint64_t numel;
+  uint32_t ndim;
+  const int64_t *size;
+  uint8_t dtype;
+  uint64_t grad_handle; /* the caller's; not used here */
+} vram__optim_param;
+
+typedef struct vram__optim_row {
+  const char *name, *state;
+  uint8_t def, flags;
+  const char *init, *body[4]; /* body: by VRAM_OPTIM_IMPL_FOREACH, ... */
+} vram__optim_row;
+
+/* zero means the default everywhere */
+typedef struct vram__optim_config {
+  uint8_t optim;          /* VRAM_OPTIM_... */
+  uint8_t impl;           /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
+  uint8_t weight_decay;   /* weight_decay != 0 */
+  uint8_t capturable;     /* the option of that name */
+  uint8_t scaler;         /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
+  uint8_t master;         /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t events;         /* 1: vram__optim_alloc and _free for each allocation; needs ids */
+  uint32_t step;          /* number of the step, the first is 1; 0: a late one */
+  uint32_t block;         /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
+  uint32_t sms;           /* multiprocessors; 0: 132 */
+  uint32_t sm_threads;    /* threads that one holds; 0: 2048 */
+  uint64_t blas_bytes;    /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
+  uint64_t blaslt_bytes;  /* cuBLASLt workspace; 0: 1 MiB */
+  void *ctx;              /* for vram__optim_alloc and _free */
+  uint32_t *ids;          /* scratch of vram__optim_ids() numbers */
+  const vram__total *all; /* a list like all parameters, if the caller has added it up */
+} vram__optim_config;
+
+/* above the bytes before the call; UINT64_MAX: overflow */
+typedef struct vram__optim_bytes {
+  uint64_t state, peak, end;                      /* as asked for */
+  uint64_t state_blocks, peak_blocks, end_blocks; /* each allocation rounded up to 512 bytes */
+  uint64_t state_large, peak_upper; /* blocks of more than 1 MiB; what blocks take at most */
+  uint64_t peak_state;              /* state at the peak */
+} vram__optim_bytes;
+
+/* optim.c */
+VRAM__FN const vram__optim_row *vram__optim_row_of(const vram__optim_config *c);
+VRAM__FN size_t vram__optim_ids(uint32_t n);
+VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
+                                         uint32_t n);
+VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
+                                    uint32_t n, vram__optim_bytes *out);
+VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
+                               vram__optim_bytes *out);
+VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
+                               vram__optim_bytes *out);
+
+/* backward.c */
+VRAM__FN void vram__expect(vram__s *s, uint32_t from, uint32_t end);
+VRAM__FN vram__t *vram__room_for_inputs(vram__s *s);
+VRAM__FN void vram__walk(vram__s *s, uint32_t from, uint32_t end);
+VRAM__FN void vram__backward(vram__s *s, vram__t loss);
+VRAM__FN vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_t cat);
+
+/* forward.c */
+VRAM__FN void vram__leave_out(vram__s *s);
+VRAM__FN const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_node *end);
+VRAM__FN void vram__forward(vram__s *s);
+VRAM__FN void vram__last_uses(const vram_graph *g, uint32_t *last);
+
+/* checkpoint.c */
+VRAM__FN void vram__checkpoint_recompute(vram__s *s, vram__frame *c);
+VRAM__FN void vram__checkpoint_backward(vram__s *s, vram__fn *f, vram__t *to);
+VRAM__FN int vram__captured(const vram_value *v);
+VRAM__FN const vram_node *vram__parts(vram__s *s, const vram_node *n, const vram_node *end,
+                                      uint32_t at, uint32_t behind);
+VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
+VRAM__FN void vram__plan_ranges(vram__s *s);
+
+/* begin.c */
+VRAM__FN void vram__run_stat(vram_stat *all, uint64_t *end, uint64_t *peak);
+VRAM__FN void vram__run_phase(vram__run *run, vram_phase_report *r);
+VRAM__FN void vram__phase(vram__s *s, vram_phase next);
+VRAM__FN void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt);
+VRAM__FN void vram__before(vram__s *s);
+
+/* train.c */
+VRAM__FN void vram__zero_grad(vram__s *s);
+VRAM__FN void vram__micro_batches(vram__s *s);
+VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
+VRAM__FN void vram__optim_free(void *ctx, uint32_t id);
+VRAM__FN void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat);
+VRAM__FN void vram__optim_before(vram__s *s);
+VRAM__FN void vram__optim_now(vram__s *s);
+
+/* gradients.c */
+VRAM__FN void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
+                                  uint64_t upper);
+VRAM__FN void vram__count_gradients(vram__s *s);
+
+/* report.c */
+VRAM__FN void vram__device_bounds(vram_report *r, uint64_t context, uint64_t budget);
+
+/* replay.c */
+VRAM__FN vram_result vram__play(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                uint64_t scratch_bytes, vram_report *report, vram__s *s);
+VRAM__FN void vram__run_kept(vram__s *s);
+VRAM__FN int vram__runs_within(const vram_graph *g, const vram_step_options *o, uint64_t room,
+                               void *scratch, uint64_t scratch_bytes, vram__s *s,
+                               uint64_t *retries);
+VRAM__FN vram_result vram__play_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__s *s);
+
+/* step.c */
+VRAM__FN uint32_t vram__run_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__tape_events(const vram_graph *g);
+VRAM__FN uint64_t vram__run_bytes(const vram_graph *g);
+VRAM__FN void vram__blocks_known(vram_report *r, const vram_step_options *o, const vram__run *run);
+VRAM__FN vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__s *s,
+                                    int known);
+VRAM__FN const char *vram__misuse(const vram_graph *g, const vram_step_options *o,
+                                  vram_result *why);
+
+static inline void vram__name(vram__s *s, const vram_value *v, vram__t t) {
+  s->name_of[v->index] = v->index;
+  s->obj[v->index].t = t;
+  s->obj[v->index].refs = 1;
+}
+
+static inline void vram__unname(vram__s *s, const vram_value *v) {
+  vram__obj *o = s->obj + s->name_of[v->index];
+  if (v == s->root)
+    return; /* the caller's */
+  if (o->refs && --o->refs == 0)
+    vram__let(s, o->t);
+}

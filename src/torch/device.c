@@ -1,0 +1,109 @@
+/* >>torch/device    the device that a run is replayed on, and who hears of its events
+   The model goes to the device, then its inputs; two steps, and the one that is reported. What a
+   step leaves behind keeps its block. */
+#include "torch/torch.h"
+
+VRAM__FN uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream) {
+  vram__run *run = (vram__run *)user;
+  const uint64_t at = run->next;
+  (void)stream;
+  if (bytes > run->room)
+    return 0;
+  run->room -= bytes;
+  run->next += (bytes + VRAM__SMALL_SEGMENT - 1) / VRAM__SMALL_SEGMENT * VRAM__SMALL_SEGMENT;
+  return at;
+}
+
+VRAM__FN void vram__run_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
+  (void)address, (void)stream;
+  ((vram__run *)user)->room += bytes;
+}
+
+VRAM__FN uint64_t vram__run_reserve(void *user, uint64_t bytes) {
+  vram__run *run = (vram__run *)user;
+  const uint64_t granule = VRAM__LARGE_SEGMENT;
+  const uint64_t at = (run->next + granule - 1) / granule * granule;
+  run->next = at + bytes;
+  return at;
+}
+
+VRAM__FN void vram__run_unreserve(void *user, uint64_t address, uint64_t bytes) {
+  (void)user, (void)address, (void)bytes;
+}
+
+VRAM__FN int vram__run_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  vram__run *run = (vram__run *)user;
+  (void)address, (void)granule;
+  if (bytes > run->room)
+    return 0;
+  run->room -= bytes;
+  return 1;
+}
+
+VRAM__FN void vram__run_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  (void)address, (void)granule;
+  ((vram__run *)user)->room += bytes;
+}
+
+VRAM__FN uint32_t vram__run_get(vram__s *s, uint64_t bytes) {
+  vram__run *run = s->run;
+  uint32_t x = 0;
+  vram_result r;
+  if (!bytes || run->full || run->oom)
+    return 0;
+  r = vram__pool_get(&run->pool, bytes, 0, &x);
+  run->full = r == VRAM_ERR_LIMIT;
+  run->oom = r == VRAM_ERR_MEMORY;
+  if (run->oom && run->tight)
+    s->failed = VRAM_ERR_LIMIT; /* the quickest way out */
+  return x;
+}
+
+VRAM__FN void vram__run_put(vram__run *run, uint32_t x) {
+  if (x && !run->full && !run->oom)
+    vram__pool_put(&run->pool, x);
+}
+
+VRAM__FN void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
+  vram_event e;
+  vram__zero(&e, sizeof e);
+  e.action = a;
+  e.phase = s->phase;
+  e.category = e.was = (vram_category)st->cat;
+  e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
+  e.bytes = st->bytes;
+  e.node = a == VRAM_ALLOC ? s->node : st->node;
+  s->o->event(s->o->user, &e);
+}
+
+VRAM__FN void vram__at_peak(vram__s *s) {
+  s->peak_cats = s->cats;
+  s->fresh = 0;
+}
+
+static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
+  if (bytes && s->live_count < s->live_cap) {
+    vram_live *l = s->live + s->live_count;
+    l->bytes = bytes;
+    l->category = (vram_category)cat;
+    l->node = node;
+  }
+  s->live_count += bytes != 0;
+}
+
+/* What is allocated now, for vram_step_live. */
+VRAM__FN void vram__live_set(vram__s *s) {
+  const vram_param *p;
+  uint32_t i;
+  for (p = s->g->param_first; p; p = p->next)
+    if (p->node->op != VRAM_OP_parameter && p->node->op != VRAM_OP_buffer)
+      vram__live_one(s, vram__bytes_of(p->d, s->param[p->index].dt),
+                     p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
+                     p->node);
+  for (i = 1; i <= s->nstore; i++) {
+    const vram__store *st = s->top - i;
+    if (st->base == i && st->srefs)
+      vram__live_one(s, st->bytes, st->cat, st->node);
+  }
+  vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
+}

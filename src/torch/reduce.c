@@ -1,0 +1,242 @@
+/* >>torch/reduce    reductions as TensorIterator splits them */
+#include "torch/torch.h"
+
+VRAM__FN int64_t vram__pow2(int64_t v, int64_t most) {
+  int64_t p = 1;
+  if (v > most)
+    return most;
+  while (p * 2 <= v)
+    p *= 2;
+  return p;
+}
+
+/* A reduction as TensorIterator sees it: axes in the order of the kernel, the reduced ones first.
+ */
+typedef struct vram__iter {
+  int64_t size[VRAM_MAX_AXES], in[VRAM_MAX_AXES], out[VRAM_MAX_AXES]; /* sizes, strides */
+  uint32_t n, off;
+} vram__iter;
+
+/* What a reduction of x over the axes of mask iterates (TensorIterator.cpp, reorder_dimensions and
+   coalesce_dimensions with a contiguous result). */
+static void vram__reduce_iter(vram__t x, uint32_t mask, vram__iter *it) {
+  int64_t out[VRAM_MAX_AXES], z = 1;
+  uint8_t perm[VRAM_MAX_AXES];
+  const int64_t *in = VRAM__STRIDE(x.d), *size = x.d->v;
+  int i, j, n = x.d->ndim;
+  uint32_t m = 0;
+  for (i = n - 1; i >= 0; i--) {
+    perm[n - 1 - i] = (uint8_t)i;
+    out[i] = mask >> i & 1 ? 0 : z;
+    if (!(mask >> i & 1))
+      z *= size[i];
+  }
+  for (i = 1; i < n; i++) {
+    int k = i;
+    for (j = i - 1; j >= 0; j--) {
+      int a = perm[j], b = perm[k], c = 0;
+      if (!out[a] != !out[b])
+        c = out[b] ? -1 : 1;
+      else if (out[a])
+        c = out[a] < out[b] ? -1 : out[a] > out[b] ? 1 : size[a] > size[b] ? 1 : 0;
+      if (!c && in[a] && in[b])
+        c = in[a] < in[b] ? -1 : in[a] > in[b] ? 1 : size[a] > size[b] ? 1 : 0;
+      if (c > 0) {
+        perm[j] = (uint8_t)b, perm[k] = (uint8_t)a;
+        k = j;
+      } else if (c < 0)
+        break;
+    }
+  }
+  for (i = 0; i < n; i++) {
+    int a = perm[i];
+    if (m && (it->size[m - 1] == 1 || size[a] == 1 ||
+              (it->size[m - 1] * it->in[m - 1] == in[a] &&
+               it->size[m - 1] * it->out[m - 1] == out[a]))) {
+      if (it->size[m - 1] == 1)
+        it->in[m - 1] = in[a], it->out[m - 1] = out[a];
+      it->size[m - 1] *= size[a];
+      continue;
+    }
+    it->size[m] = size[a], it->in[m] = in[a], it->out[m++] = out[a];
+  }
+  it->n = m;
+  it->off = x.off;
+}
+
+/* ATen/native/cuda/Reduce.cuh, setReduceConfig: what is needed for a moment where the reduction is
+   split over thread blocks. acc: bytes that a thread accumulates in; vt: values that it reads at
+   once. */
+static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, uint32_t vt) {
+  int64_t out = 1, in = 1, d0 = 1, d1 = 1, fast = 1, v = 1, M, p0, p1, w, h, step_in = 1,
+          step_out = 1, n, grid, c, lo, hi, target;
+  uint32_t nr = 0, i, buf, sem;
+  int along = 1, split = 0;
+  for (i = 0; i < it->n; i++)
+    if (it->out[i])
+      out *= it->size[i];
+    else
+      in *= it->size[i], nr++;
+  if (in < 256)
+    return; /* too few values for one thread to split */
+  if (it->n) {
+    along = nr == it->n || it->in[0] < it->in[nr];
+    d0 = along ? in : out, d1 = along ? out : in;
+    fast = it->in[along ? 0 : nr];
+  }
+  if (fast == 1) {
+    if (along && d0 >= 128 && nr == 1)
+      d0 /= vt;
+    else if (!along) {
+      for (v = 4; it->off % v || it->size[nr] % v;)
+        v /= 2;
+      for (i = 0; i < it->n; i++)
+        if (i != nr)
+          while (it->in[i] % v)
+            v /= 2;
+      d0 /= v;
+    }
+  }
+  M = 512 / v;
+  p0 = vram__pow2(d0, M), p1 = vram__pow2(d1, M);
+  w = p0 < 32 ? p0 : 32;
+  h = p1 < M / w ? p1 : M / w;
+  w = p0 < M / h ? p0 : M / h;
+  *(along ? &step_in : &step_out) *= w;
+  n = (in + step_in - 1) / step_in;
+  if (n >= (16 * h < 256 ? 16 * h : 256))
+    step_in *= h, split = 1;
+  else
+    step_out *= h;
+  grid = (out / v + step_out - 1) / step_out;
+  n = (in + step_in - 1) / step_in;
+  target = (int64_t)s->sm * ((int64_t)s->threads / (w * h));
+  if (!split || n < 256 || grid > target)
+    return;
+  c = (target + grid - 1) / grid;
+  lo = (n + 255) / 256, hi = (n + 15) / 16;
+  if (c < lo)
+    c = lo;
+  else if (c > hi)
+    c = hi;
+  if (c <= 1)
+    return;
+  buf = vram__new(s, (uint64_t)(acc * out * c) * (along ? 1u : (uint64_t)(w * v)));
+  sem = vram__new(s, (uint64_t)(4 * grid));
+  vram__drop_store(s, sem);
+  vram__drop_store(s, buf);
+}
+
+/* TensorIteratorBase::can_use_32bit_indexing; else the axis to split. */
+static int vram__iter_small(const vram__iter *it, uint32_t ein, uint32_t eout, uint32_t *axis) {
+  int64_t in = 1, out = 1, numel = 1, most = -1;
+  uint32_t i;
+  for (i = it->n; i-- > 0;) {
+    int64_t a = (it->size[i] - 1) * it->in[i] * ein, b = (it->size[i] - 1) * it->out[i] * eout;
+    numel *= it->size[i];
+    in += a, out += b;
+    if (a > most)
+      most = a, *axis = i;
+    if (b > most)
+      most = b, *axis = i;
+  }
+  return numel <= INT32_MAX && in <= INT32_MAX && out <= INT32_MAX;
+}
+
+/* A reduction beyond 32-bit offsets runs in halves of halves (TensorIteratorBase::split). */
+static void vram__reduce_large(vram__s *s, const vram__iter *it, uint32_t ein, uint32_t eout,
+                               uint32_t acc, uint32_t vt) {
+  vram__iter stack[48];
+  uint32_t n = 1, axis = 0;
+  stack[0] = *it;
+  while (n) {
+    vram__iter *top = &stack[n - 1];
+    if (n < 48 && !vram__iter_small(top, ein, eout, &axis)) {
+      stack[n] = *top;
+      stack[n].size[axis] = top->size[axis] / 2;
+      top->size[axis] -= stack[n].size[axis];
+      top->off =
+          (uint32_t)(top->off + (uint64_t)stack[n].size[axis] * (uint64_t)top->in[axis]) % 16;
+      n++;
+    } else {
+      vram__reduce_split(s, top, acc, vt);
+      n--;
+    }
+  }
+}
+
+/* gpu_reduce_kernel: what a reduction of x over the axes of mask into dtype dt needs for a moment.
+   Other accumulators than a number (Welford's, a value with its index) have 16 bytes or more. */
+VRAM__FN void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uint32_t acc,
+                           uint32_t vt) {
+  vram__iter it;
+  uint32_t ein = vram__size_of(x.dt), eout = vram__size_of(dt), axis = 0, i, buf = 0;
+  if (s->ideal)
+    return;
+  if (x.d->numel < 256)
+    return;
+  vram__reduce_iter(x, mask, &it);
+  if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
+    vram__reduce_split(s, &it, acc, vt);
+    return;
+  }
+  if (vram__iter_small(&it, ein, eout, &axis)) {
+    vram__reduce_split(s, &it, acc, vt);
+    return;
+  }
+  if (acc > eout && (acc >= 16 || (x.dt == dt && (dt == VRAM_F16 || dt == VRAM_BF16)))) {
+    int64_t n = 1; /* AccumulationBuffer: halves cannot be added up in the result */
+    for (i = 0; i < it.n; i++)
+      if (it.size[i] * it.out[i] > n)
+        n = it.size[i] * it.out[i];
+    buf = vram__new(s, (uint64_t)n * acc);
+  }
+  if (x.d->numel < UINT64_C(1) << 40) /* no device holds more */
+    vram__reduce_large(s, &it, ein, eout, acc, vt);
+  if (buf)
+    vram__drop_store(s, buf);
+}
+
+/* The empty result of a reduction of x over the axes of mask. */
+VRAM__FN vram__t vram__reduced(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, m = 0;
+  for (i = 0; i < x.d->ndim; i++)
+    if (!(mask >> i & 1))
+      size[m++] = x.d->v[i];
+    else if (keepdim)
+      size[m++] = 1;
+  return vram__empty(s, vram__dims_in(s, m, size, NULL), dt);
+}
+
+/* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. Half
+   precision is read as it is, other dtypes are converted first (ReduceOpsUtils.h). */
+VRAM__FN vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
+  vram__t y = vram__reduced(s, x, mask, keepdim, dt), c = vram__none();
+  if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
+    x = c = vram__to(s, x, dt);
+  vram__reduce(s, x, mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
+  vram__let(s, c);
+  return y;
+}
+
+/* at::sum_to: x reduced to sizes it was broadcast from; one handle more. */
+VRAM__FN vram__t vram__sum_to(vram__s *s, vram__t x, const vram_dims *to) {
+  uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
+  vram__t y, z;
+  if (!to->ndim) /* summed also if it has no axes itself */
+    return vram__sum(s, x, mask, 0, x.dt);
+  for (i = k; i < x.d->ndim; i++)
+    if (to->v[i - k] == 1 && x.d->v[i] != 1)
+      mask |= 1u << i;
+  if (!mask) {
+    x.fn = 0;
+    return vram__keep_t(s, x);
+  }
+  y = vram__sum(s, x, mask, 1, x.dt);
+  if (!k)
+    return y;
+  z = vram__alias(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
+  vram__let(s, y);
+  return z;
+}

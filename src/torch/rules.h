@@ -1,0 +1,53 @@
+/* >>torch/rules    constants of PyTorch 2.15 and the libraries that it calls */
+#pragma once
+#include "core/core.h"
+
+/* cuDNN's recurrent nets. What cuDNN asks for is known at run time only (cudnnGetRNNTempSpaceSizes,
+   cudnnDropoutGetStatesSize): these are guesses. Values of every step and unit: the workspace has
+   the gates; the reserve has what backward needs at least, the gates, the cell state and the hidden
+   state of every layer, one more for the gru; a real cuDNN may take more. */
+#define VRAM__RNN_RESERVE_LSTM 6u
+#define VRAM__RNN_RESERVE_GRU 5u
+#define VRAM__RNN_RESERVE_RNN 2u
+#define VRAM__RNN_DROPOUT_STATE 4194304u /* a state for every thread of the device */
+
+#define VRAM__RULE_CUBLASLT_WORKSPACE 1048576u /* of a product with a bias, Blas.cpp */
+
+/* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
+   sum of parts that are rounded up to 256 bytes, and 255 to align the first. */
+#define VRAM__CUB_PARTS UINT64_C(511)      /* alignment and one small part */
+#define VRAM__CUB_SORT_PASS UINT64_C(2048) /* radix sort: histograms of 8 bits */
+#define VRAM__CUB_SORT_TILE UINT64_C(1024) /* and look-back of one tile */
+#define VRAM__CUB_SPINE UINT64_C(11264)    /* counters of the older radix sort beside its digits */
+#define VRAM__CUB_SCAN_PAD 32u             /* tiles of look-back before the first */
+/* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8 bytes with values of 8, keys of 4
+   with values of 4, numbers of segments with values of 8; 0: the older sort. Devices of
+   cc 7.5; 8.x; 9.0 and newer */
+static const uint16_t vram__cub_sort_tile[3][6] = {{0, 0, 2816, 2816, 11776, 2816},
+                                                   {0, 0, 3072, 3840, 6528, 3840},
+                                                   {3456, 5632, 5376, 4608, 6528, 5760}};
+/* pairs that one block sorts without storage: keys and values of 8 bytes, of 4 */
+#define VRAM__CUB_ONE_TILE_8 2304u
+#define VRAM__CUB_ONE_TILE_4 4864u
+/* values in one tile of unique_by_key with keys of 8 and of 4 bytes, and of a selection: devices of
+   cc 7.5, 8.6 and 8.9; 8.0; 9.0 and newer */
+static const uint16_t vram__cub_select_tile[3][3] = {
+    {160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}};
+/* values in one tile of a scan by keys of 8 and of 4 bytes, devices as above */
+static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920}, {1232, 2016}};
+/* values in one tile of a scan of 2, 4 and 8 bytes */
+#define VRAM__CUB_SCAN_TILE_2 3840u
+#define VRAM__CUB_SCAN_TILE_4 1920u
+#define VRAM__CUB_SCAN_TILE_8 896u
+#define VRAM__CUB_ONE_REDUCE 4096u /* values that one block reduces without storage */
+
+#define VRAM__RULE_EMBEDDING_SORTED 3072u /* Embedding.cu: more indices than this are sorted */
+#define VRAM__RULE_SMALL_SORT 4096        /* Sort.cu: rows up to this are sorted in place */
+#define VRAM__RULE_SEGMENTS 128           /* Sort.cu: so many rows are sorted as segments */
+#define VRAM__RULE_LARGE_ROW 1000000      /* Sort.cu: rows from this on one after the other */
+/* CUTLASS workspace of a grouped product, bytes a multiprocessor (cc 9.0; 10.0, where larger tiles
+   take 5888) */
+#define VRAM__RULE_GROUPED_SM90 512u
+#define VRAM__RULE_GROUPED_SM100 5376u
+#define VRAM__RULE_TOPK_BLOCKS                                                                     \
+  UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */

@@ -1,0 +1,691 @@
+/* >>torch    storages, tensors, tape: PyTorch without numbers */
+#pragma once
+#include "alloc/alloc.h"
+#include "model/model.h"
+#include "torch/rules.h"
+
+/* A storage, or one more tensor on it (a view). */
+typedef struct vram__store {
+  uint64_t bytes;
+  uint32_t refs;  /* handles of this tensor, and views of it */
+  uint32_t srefs; /* tensors on this storage that have handles, and saved ones (owner's slot) */
+  uint32_t base;  /* slot of the owner; itself if it owns */
+  uint32_t id;    /* of the event; or the next free slot */
+  const vram_node *node;
+  uint8_t cat;
+  uint8_t saved : 1;
+  uint8_t held : 1;  /* this slot is what keeps fn */
+  uint8_t shown : 1; /* stands for a view of itself, which would hold the storage once more */
+  uint16_t out;      /* which output of fn */
+  uint32_t block;    /* in the pool of the replay; 0: none */
+  uint32_t fn;       /* autograd's node that made the tensor, or leaf; 0: none */
+  uint32_t of;       /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;      /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t writes;   /* the last in-place operation on the storage (owner's slot): the newest record
+                        before it, + 1 */
+  const vram_dims *d;
+} vram__store;
+
+#define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
+
+struct vram__t {
+  const vram_dims *d;
+  uint32_t st;  /* slot, 0: none */
+  uint32_t fn;  /* tape record that made it, or leaf; 0: none */
+  uint16_t out; /* which output of fn */
+  uint8_t dt;
+  uint8_t req; /* requires_grad */
+  uint8_t off; /* elements before it in its storage, modulo 16 */
+};
+
+typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
+  vram__t g;
+  const vram_dims *d;
+  uint8_t dt;
+} vram__slot;
+
+typedef struct vram__edge {
+  uint32_t fn;
+  uint32_t out;
+} vram__edge;
+
+typedef struct vram__fn {
+  const vram_node *node;
+  uint32_t prev;  /* record before it on the tape */
+  uint32_t refs;  /* tensors and later records that lead here */
+  uint32_t deps;  /* the next allocation's id when it was made; the next one to go */
+  uint32_t next;  /* of a checkpointed call: the next record that saves */
+  uint32_t frame; /* checkpointed call that it belongs to, 0: none */
+  uint16_t kind, nin, nout, nsaved;
+  uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
+  uint64_t aux;
+} vram__fn;
+
+#define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
+
+#define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
+#define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
+#define VRAM__SAVED(f) ((vram__t *)(void *)(VRAM__SLOTS(f) + (f)->nout))
+
+typedef struct vram__task { /* gradients that arrive at a leaf in one backward */
+  vram__t in;
+  uint32_t deps; /* how many are still to come */
+} vram__task;
+
+typedef struct vram__leaf {
+  const vram_dims *d;
+  vram__t grad; /* .grad */
+  vram__task task;
+  uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
+  uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
+  uint32_t next_cast; /* next leaf with a cached copy, + 1 */
+  uint8_t dt, had;
+} vram__leaf;
+
+typedef struct vram__obj { /* a Python variable's tensor */
+  vram__t t;
+  uint32_t refs;
+} vram__obj;
+
+#define VRAM__SPARE 64 /* more than one operation needs at a time */
+
+typedef struct vram__range { /* nodes that are checkpointed */
+  const vram_node *first, *last;
+  const vram_node *hold;         /* the output is held until this one has run, too */
+  const vram_value **arg, **out; /* what it uses from outside, what is used outside */
+  uint32_t narg, nout;
+  uint32_t behind; /* the first range that is not inside this one */
+} vram__range;
+
+/* A call of checkpoint() without reentrance (_CheckpointFrame). Its records save nothing until the
+   first of them runs backward; then the nodes run once more. */
+typedef struct vram__frame {
+  const vram__range *range;
+  vram__t *arg;         /* what went in */
+  uint32_t *writes;     /* in-place operations on those at that time */
+  uint32_t alive;       /* records that have not released what they save, and the call itself */
+  uint32_t saves;       /* tensors saved */
+  uint32_t first, tail; /* records that save */
+  uint32_t final;       /* record that saved last: recomputation ends there, */
+  uint32_t before;      /* after so many, */
+  uint8_t late;         /* and what it saved it had allocated itself */
+  uint8_t done;         /* recomputed */
+  uint32_t inputs;      /* inside another call: the record that saves what went in (for that call:
+                           _NoopSaveInputs), 0: none */
+} vram__frame;
+
+/* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
+/* clang-format off */
+#define VRAM__PRIMITIVES(X)                                                                      \
+  X(view, view) X(permute, permute) X(expand, expand) X(slice, slice) X(clone, clone)            \
+  X(cast, cast) X(addmm, addmm) X(baddbmm, baddbmm) X(mm, mm) X(bmm, bmm) X(mv, mv)              \
+  X(dot, dot) X(nll, nll) X(mean, reduce) X(lstm_gates, lstm_gates) X(gru_gates, gru_gates)      \
+  X(index_add, index_add) X(as_strided, as_strided) X(copy_slices, copy_slices) X(copy, copy)    \
+  X(noise, noise) X(scale, scale) X(checkpoint, checkpoint) X(inputs, none)                      \
+  X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
+/* clang-format on */
+
+/* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
+#define VRAM__VARIANTS(X)                                                                          \
+  X(add_alpha, "w: g %; x: g =")                                                                   \
+  X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
+  X(div_rounded, "w: x ' w ' z; x: w ' z")                                                         \
+  X(pow_tensor, "w: g w ! x ! ? / y x > ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                    \
+  X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
+  X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
+  X(zeros_like, "x: g ~")
+
+enum {
+  VRAM__K_FIRST = VRAM_OP_COUNT - 1,
+#define VRAM__X(name, bw) VRAM__K_##name,
+  VRAM__PRIMITIVES(VRAM__X)
+#undef VRAM__X
+      VRAM__K_VARIANTS, /* the first of them */
+  VRAM__K_BEFORE = VRAM__K_VARIANTS - 1,
+#define VRAM__X(name, recipe) VRAM__K_##name,
+  VRAM__VARIANTS(VRAM__X)
+#undef VRAM__X
+      VRAM__K_COUNT
+};
+
+typedef struct vram__cats { /* bytes by category */
+  uint64_t of[VRAM_CATEGORY_COUNT];
+} vram__cats;
+
+/* Where vram_chain_cut cuts, and what it finds between the cuts. */
+typedef struct vram__segment { /* a stage; [nstage - 1] is the rest */
+  const vram_node *first, *last;
+  const vram_value *value;      /* what crosses behind it, */
+  uint32_t id;                  /* on which storage, */
+  uint8_t bad;                  /* which was overwritten, or went before backward */
+  uint64_t output, saved, gone; /* bytes; gone: of saved, before its own backward */
+  uint64_t forward_temp, plain_temp, backward_temp;
+} vram__segment;
+
+typedef struct vram__cuts {
+  vram__segment *cut;
+  uint32_t ncut, at;  /* the stage that runs */
+  uint32_t *stage_of; /* by node */
+  uint32_t *last;     /* by value: the node that uses it last */
+  uint8_t *side;      /* by value: 1: no cut waits for it */
+  uint32_t *held;     /* storages of those, so far */
+  uint32_t nheld;
+  uint8_t plain; /* no stage saves */
+  uint8_t phase;
+  uint32_t first_id, backward_id; /* of the stage's first allocation, of backward's */
+  uint64_t now, peak, workspace;
+  uint64_t carried; /* gradients that the stage before in backward left beside that of its input */
+  uint64_t side_bytes, autocast, autocast_peak, workspace_left;
+} vram__cuts;
+
+struct vram__s {
+  const vram_graph *g;
+  vram__cuts *cuts;    /* of vram_chain_cut, or NULL */
+  vram__t rnn_dropout; /* cuDNN's random numbers, one for the process */
+  uint8_t rnn_reset;   /* made anew by the next call: the generator's state was set */
+  const vram_step_options *o;
+  uint8_t *mem;
+  uint64_t used, cap; /* the tape grows up to there, */
+  vram__store *top;   /* slots grow down: slot i is top - i; slot 0 stands for none */
+  vram_dims *spare;   /* when the memory is used up */
+  uint32_t nspare;
+  uint32_t nstore, free;
+  uint32_t last_fn, max_fn_in;
+  uint32_t gone; /* records that are about to go */
+  uint8_t going;
+  uint32_t casts;     /* leaves with a cached copy */
+  vram__range *range; /* what is checkpointed, in order */
+  uint32_t nrange;
+  vram__frame *frame; /* the checkpointed call that runs, */
+  uint8_t stale;      /* something that may be saved was overwritten in place */
+  uint8_t again;      /* in its recomputation: */
+  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
+  uint32_t count;     /* tensors saved so far */
+  uint32_t cursor;    /* record of the call whose saved tensors come next */
+  uint32_t full;      /* record that saved the last of them */
+  uint32_t depth;     /* backward inside backward */
+  uint64_t most_used;
+  uint32_t most_args; /* of one range */
+  vram__obj *obj;
+  uint32_t *name_of; /* value index -> object */
+  vram__t *param;
+  vram__leaf *leaf;
+  vram__t *cast;     /* of each leaf autocast's cached copy; NULL: no autocast */
+  vram__task *inner; /* of each leaf in the backward inside backward; NULL: there is none */
+  uint32_t nleaf, nparam_leaf;
+  vram__t *gin;           /* gradients for the inputs of the running backward node */
+  vram__t *args;          /* inputs and outputs of the running node */
+  vram__t loss, scale;    /* the scale of GradScaler */
+  const vram_value *root; /* what backward starts from, or the caller keeps */
+  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
+  struct vram__optim_param *optim;
+  const char *problem; /* why these options are impossible */
+  const vram_node *problem_node;
+  uint64_t optim_held;             /* optimizer state from before the step */
+  vram__total optim_all;           /* a list like all trainable parameters */
+  vram__total had;                 /* the storages of all gradients */
+  uint8_t scaler;                  /* GradScaler takes part */
+  uint8_t ideal;                   /* VRAM_RULES_IDEAL */
+  uint8_t registers;               /* results stay in registers: nothing is allocated */
+  uint8_t known;                   /* leaf.had is known from a step before */
+  uint8_t all_had;                 /* every trainable parameter got a gradient, */
+  uint8_t missing;                 /* or one did not, so it has no optimizer state */
+  uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
+  const vram_dims *cache[64];
+  const vram_dims *scalar;
+  const vram_dims *vec; /* the last one of one axis that vram__vec made */
+  const vram_node *node;
+  vram_phase phase;
+  uint8_t grad, train, amp, failed, low;
+  uint8_t watched; /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t cat;     /* category of what is allocated now */
+  uint32_t cc, sm, threads;
+  uint64_t ws;
+  uint64_t cur, peak, total_peak, next_id, events;
+  uint64_t blocks, blocks_peak; /* in blocks of the caching allocator, */
+  uint64_t most_blocks;         /* of all phases, */
+  uint64_t upper, upper_peak;   /* and what they take at most */
+  uint64_t custom, custom_most; /* that custom ops may save less, take less for a moment */
+  uint64_t stop_at;             /* 1 + the event at which the live set is wanted, 0: none */
+  vram_live *live;
+  uint32_t live_cap, live_count;
+  uint64_t peak_event;
+  vram__cats cats, peak_cats;
+  const vram_node *peak_node;
+  vram_phase peak_phase;
+  uint8_t fresh; /* the highest point so far is now */
+  vram_report *r;
+  vram__run *run; /* NULL: no replay */
+  /* checkpoint() is the step's: what it hears of the tape (vram__step_begin) */
+  void (*recompute)(vram__s *, vram__frame *);
+  void (*bw_checkpoint)(vram__s *, vram__fn *, vram__t *);
+};
+
+struct vram__run {
+  vram_pool pool;
+  uint64_t room, next;  /* of the simulated device: bytes left, the next address */
+  uint32_t *gradient;   /* blocks of the leaves' gradients */
+  uint32_t rnn_dropout; /* block of its state */
+  uint8_t fresh;        /* nothing is on the device yet */
+  uint8_t full;         /* the pool's own memory was too small, */
+  uint8_t oom;          /* or that of the device: nothing more is played, */
+  uint8_t tight;        /* and nobody asks about the rest */
+  /* a step on tape: see vram__play_tape */
+  uint64_t *tape;
+  uint32_t *block; /* of each id */
+  uint32_t ntape, tape_cap, ids;
+  uint32_t body, optim, after; /* where the step begins, its optimizer, what follows that */
+  uint8_t taping;              /* events go on the tape, not into the pool */
+  uint8_t untold;              /* what happens once more is not the same, or the tape is full */
+};
+
+enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+
+/* device.c */
+VRAM__FN uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream);
+VRAM__FN void vram__run_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream);
+VRAM__FN uint64_t vram__run_reserve(void *user, uint64_t bytes);
+VRAM__FN void vram__run_unreserve(void *user, uint64_t address, uint64_t bytes);
+VRAM__FN int vram__run_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
+VRAM__FN void vram__run_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
+VRAM__FN uint32_t vram__run_get(vram__s *s, uint64_t bytes);
+VRAM__FN void vram__run_put(vram__run *run, uint32_t x);
+VRAM__FN inline void vram__run_as(vram__s *s, uint8_t cat, const vram_node *node);
+VRAM__FN void vram__emit_event(vram__s *s, vram_action a, const vram__store *st);
+VRAM__FN void vram__at_peak(vram__s *s);
+VRAM__FN void vram__live_set(vram__s *s);
+
+/* cuts.c */
+VRAM__FN void vram__cuts_close(vram__cuts *c);
+VRAM__FN void vram__cuts_event(vram__s *s, int alloc, const vram__store *st);
+VRAM__FN void vram__cuts_node(vram__s *s, const vram_node *n);
+
+/* storage.c */
+VRAM__FN void vram__watch(vram__s *s, vram_action a, vram__store *st);
+VRAM__FN uint32_t vram__new(vram__s *s, uint64_t bytes);
+VRAM__FN void vram__tensor_gone(vram__s *s, uint32_t i);
+VRAM__FN void vram__may_need(vram__s *s, uint64_t elements);
+VRAM__FN void vram__workspace(vram__s *s, uint64_t bytes);
+
+/* tensor.c */
+VRAM__FN vram__fn *vram__fn_at(const vram__s *s, uint32_t f);
+VRAM__FN void vram__keep_store(vram__s *s, uint32_t i);
+VRAM__FN vram__t vram__keep_t(vram__s *s, vram__t t);
+VRAM__FN void vram__let(vram__s *s, vram__t t);
+VRAM__FN const vram_dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
+                                        const int64_t *stride);
+VRAM__FN uint8_t vram__run_dtype(const vram__s *s, uint8_t dt);
+VRAM__FN uint32_t vram__size_of(uint8_t dt);
+VRAM__FN vram__t vram__none(void);
+VRAM__FN vram__t vram__empty(vram__s *s, const vram_dims *d, uint8_t dt);
+VRAM__FN uint64_t vram__mul4(int64_t a, int64_t b, int64_t c, int64_t e);
+VRAM__FN vram__t vram__raw(vram__s *s, uint64_t bytes);
+VRAM__FN const vram_dims *vram__contig(vram__s *s, const vram_dims *d);
+VRAM__FN vram__t vram__alias_only(vram__s *s, vram__t x, const vram_dims *d);
+VRAM__FN vram__t vram__alias(vram__s *s, vram__t x, const vram_dims *d);
+VRAM__FN const vram_dims *vram__dense(vram__s *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__as_cl(vram__s *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__unary(vram__s *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__with_number(vram__s *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint32_t nop);
+VRAM__FN vram__t vram__ti1(vram__s *s, vram__t a);
+VRAM__FN vram__t vram__ti_number(vram__s *s, vram__t a);
+VRAM__FN uint8_t vram__result2(vram__t a, vram__t b);
+VRAM__FN vram__t vram__ti2(vram__s *s, vram__t a, vram__t b);
+VRAM__FN vram__t vram__contiguous(vram__s *s, vram__t x);
+VRAM__FN vram__t vram__to(vram__s *s, vram__t x, uint8_t dt);
+VRAM__FN int vram__view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
+                                int64_t *stride);
+VRAM__FN vram__t vram__reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size);
+VRAM__FN const vram_dims *vram__permuted(vram__s *s, const vram_dims *d, const uint8_t *order);
+VRAM__FN const vram_dims *vram__swapped(vram__s *s, const vram_dims *d, uint32_t a, uint32_t b);
+VRAM__FN const vram_dims *vram__formatted(vram__s *s, const vram_dims *d, int cl);
+VRAM__FN vram__t vram__in_format(vram__s *s, vram__t x, int cl);
+VRAM__FN void vram__t_add_(vram__s *s, vram__t *y, vram__t b);
+
+/* reduce.c */
+VRAM__FN int64_t vram__pow2(int64_t v, int64_t most);
+VRAM__FN void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uint32_t acc,
+                           uint32_t vt);
+VRAM__FN vram__t vram__reduced(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt);
+VRAM__FN vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt);
+VRAM__FN vram__t vram__sum_to(vram__s *s, vram__t x, const vram_dims *to);
+
+/* frame.c */
+VRAM__FN vram__frame *vram__frame_at(const vram__s *s, uint32_t f);
+VRAM__COLD VRAM__FN void vram__frame_less(vram__s *s, vram__frame *c);
+VRAM__COLD VRAM__FN uint32_t vram__pack(vram__s *s, vram__fn *f, const vram_dims *d, uint32_t st);
+VRAM__COLD VRAM__FN void vram__early_stop(vram__s *s, const vram__fn *f);
+
+/* tape.c */
+VRAM__FN vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin,
+                                uint32_t nout, uint32_t room);
+VRAM__FN void vram__save(vram__s *s, vram__fn *f, vram__t t);
+VRAM__FN void vram__save_last(vram__s *s, vram__fn *f, const vram__t *t);
+VRAM__FN void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y);
+VRAM__FN void vram__release_saved(vram__s *s, vram__fn *f);
+VRAM__FN void vram__fn_gone(vram__s *s, uint32_t first);
+VRAM__FN vram__t vram__scaled(vram__s *s, vram__t t, int is);
+VRAM__FN const vram_dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i, uint8_t *dt);
+
+/* inplace.c */
+VRAM__FN void vram__no_step(vram__s *s, vram_result code, const vram_node *n, const char *what);
+VRAM__COLD VRAM__FN void vram__new_history(vram__s *s, vram__t *t);
+VRAM__FN void vram__rebase(vram__s *s, vram__t x, vram__t *y);
+VRAM__FN uint64_t vram__span(const vram_dims *d, uint8_t dt);
+VRAM__FN vram__t vram__empty_in(vram__s *s, const vram_dims *d, uint8_t dt, uint64_t bytes);
+
+/* view.c */
+VRAM__FN vram__t vram__view(vram__s *s, vram__t x, const vram_dims *d, uint32_t k, uint64_t aux);
+VRAM__FN vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram_dims *d);
+VRAM__FN vram__t vram__t_clone(vram__s *s, vram__t x, const vram_dims *d);
+VRAM__FN vram__t vram__t_permute(vram__s *s, vram__t x, const uint8_t *order);
+VRAM__FN vram__t vram__t_swap(vram__s *s, vram__t x, uint32_t a, uint32_t b);
+VRAM__FN vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size);
+VRAM__FN const vram_dims *vram__expanded(vram__s *s, const vram_dims *x, uint32_t n,
+                                         const int64_t *size);
+VRAM__FN vram__t vram__t_expand(vram__s *s, vram__t x, uint32_t n, const int64_t *size);
+VRAM__FN vram__t vram__t_cast(vram__s *s, vram__t x, uint8_t dt);
+VRAM__FN vram__t vram__t_squeeze(vram__s *s, vram__t x, uint32_t mask);
+VRAM__FN vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis);
+VRAM__FN const vram_dims *vram__unsqueezed(vram__s *s, const vram_dims *d, uint32_t axis);
+VRAM__FN vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis);
+VRAM__FN const vram_dims *vram__without_axis(vram__s *s, const vram_dims *d, uint32_t axis);
+VRAM__FN vram__t vram__kept(vram__s *s, vram__t t, const vram_dims *x, uint32_t mask);
+VRAM__FN vram__t vram__t_contiguous(vram__s *s, vram__t x);
+
+/* autocast.c */
+VRAM__FN vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt);
+VRAM__FN uint64_t vram__leave_autocast(vram__s *s);
+
+/* blas.c */
+VRAM__FN void vram__gemm(vram__s *s, vram__t a, vram__t b, uint64_t workspace);
+VRAM__FN vram__t vram__mm(vram__s *s, vram__t a, vram__t b);
+VRAM__FN vram__t vram__bmm(vram__s *s, vram__t a, vram__t b);
+VRAM__FN vram__t vram__mv(vram__s *s, vram__t a, vram__t v);
+VRAM__FN vram__t vram__turned(vram__s *s, vram__t x);
+VRAM__FN vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram_dims *d);
+VRAM__FN vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram_dims *d);
+
+/* cub.c */
+VRAM__FN uint64_t vram__up256(uint64_t n);
+VRAM__FN uint64_t vram__tiles(uint64_t n, uint64_t tile);
+VRAM__FN uint32_t vram__held(vram__s *s, uint64_t bytes);
+VRAM__FN void vram__held_gone(vram__s *s, uint32_t i);
+VRAM__FN uint64_t vram__cub_sort(const vram__s *s, uint64_t n, uint32_t key, uint32_t value,
+                                 uint32_t bits);
+VRAM__FN uint64_t vram__cub_select(const vram__s *s, uint64_t n, uint32_t kind);
+VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_by_key(const vram__s *s, uint64_t n, uint32_t key);
+VRAM__FN uint32_t vram__nonzero(vram__s *s, uint64_t n, uint32_t ndim);
+
+/* engine.c */
+VRAM__FN void vram__one_more(vram__s *s, vram__t *at, const vram__t *t);
+VRAM__FN void vram__accumulate(vram__s *s, vram__leaf *l);
+VRAM__FN void vram__validate(vram__s *s, vram__t *t, const vram_dims *d, uint8_t dt);
+
+/* ops/table.c */
+VRAM__FN void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to);
+
+static inline void vram__tape(vram__run *run, uint32_t kind, uint64_t value) {
+  if (run->ntape < run->tape_cap)
+    run->tape[run->ntape++] = value << 2 | kind;
+  else
+    run->untold = 1;
+}
+
+/* Whoever listens to the allocator (vram_pool_options.event) hears what it is for, and when. */
+VRAM__FN inline void vram__run_as(vram__s *s, uint8_t cat, const vram_node *node) {
+  vram_event *as = &s->run->pool.as;
+  as->category = as->was = (vram_category)cat;
+  as->node = node;
+  as->phase = s->phase;
+}
+
+static inline void vram__tape_event(vram__run *run, vram_action a, const vram__store *st) {
+  if (a == VRAM_FREE)
+    vram__tape(run, VRAM__TAPE_FREE, st->id);
+  else
+    vram__tape(run, VRAM__TAPE_ALLOC, st->bytes);
+  run->untold |= a == VRAM_FREE ? st->id >= run->ids : st->id != run->ids++;
+}
+
+/* What vram__s counts: so many bytes more. */
+static inline void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
+  const uint64_t block = vram__blocks(bytes);
+  s->cur += bytes;
+  s->cats.of[cat] += bytes;
+  s->blocks += block;
+  s->upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  if (s->blocks > s->blocks_peak)
+    s->blocks_peak = s->blocks;
+  if (s->upper > s->upper_peak)
+    s->upper_peak = s->upper;
+  if (s->cur > s->peak) {
+    s->peak = s->cur;
+    if (s->cur > s->total_peak) {
+      s->total_peak = s->cur;
+      s->peak_event = s->events;
+      s->peak_node = s->node;
+      s->peak_phase = s->phase;
+      s->fresh = 1;
+    }
+  }
+}
+
+static inline void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
+  const uint64_t block = vram__blocks(bytes);
+  if (s->fresh)
+    vram__at_peak(s);
+  s->cur -= bytes;
+  s->cats.of[cat] -= bytes;
+  s->blocks -= block;
+  s->upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+}
+
+/* A slot that nobody uses; 0: the scratch memory is used up. */
+static inline uint32_t vram__slot_new(vram__s *s) {
+  const uint32_t i = s->free;
+  if (i) {
+    s->free = (s->top - i)->id;
+    return i;
+  }
+  if (s->used + sizeof(vram__store) > s->cap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  s->cap -= sizeof(vram__store);
+  return ++s->nstore;
+}
+
+/* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
+   nothing). */
+static inline uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram_dims *d) {
+  uint32_t i = s->free;
+  vram__store *st = s->top - i;
+  if (s->mute)
+    return 0;
+  if (i)
+    s->free = st->id;
+  else {
+    i = vram__slot_new(s);
+    if (!i)
+      return 0;
+    st = s->top - i;
+  }
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    bytes = 0;
+  }
+  st->bytes = bytes;
+  st->refs = st->srefs = 1;
+  st->base = i;
+  st->node = s->node;
+  st->cat = s->cat;
+  st->saved = st->held = st->shown = 0;
+  st->block = 0;
+  st->fn = st->of = st->ver = st->writes = 0;
+  st->d = d;
+  st->id = UINT32_MAX;
+  if (bytes) {
+    st->id = (uint32_t)s->next_id++;
+    s->events++;
+    vram__grow(s, bytes, s->cat);
+    if (s->watched)
+      vram__watch(s, VRAM_ALLOC, st);
+  }
+  return i;
+}
+
+/* Slot i and the storage that it owns go. */
+static inline void vram__storage_gone(vram__s *s, uint32_t i) {
+  vram__store *b = s->top - i;
+  if (b->bytes) {
+    s->events++;
+    if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
+      s->r->saved_bytes -= b->bytes;
+    vram__shrink(s, b->bytes, b->cat);
+    if (s->watched)
+      vram__watch(s, VRAM_FREE, b);
+  }
+  b->id = s->free;
+  s->free = i;
+}
+
+/* One tensor or saved tensor less on the storage that slot i owns. */
+static inline void vram__drop_storage(vram__s *s, uint32_t i) {
+  if (--(s->top - i)->srefs == 0)
+    vram__storage_gone(s, i);
+}
+
+/* One handle of a tensor goes. */
+static inline void vram__drop_store(vram__s *s, uint32_t i) {
+  if (i && --(s->top - i)->refs == 0)
+    vram__tensor_gone(s, i);
+}
+
+/* Is it a record, neither nothing nor a leaf? */
+static inline int vram__is_fn(uint32_t fn) { return fn - 1 < VRAM__LEAF - 1; }
+
+static inline void vram__fn_unref(vram__s *s, uint32_t fn) {
+  if (vram__is_fn(fn) && --vram__fn_at(s, fn)->refs == 0)
+    vram__fn_gone(s, fn);
+}
+
+static inline uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
+  return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
+}
+
+static inline vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
+                                         uint32_t room) {
+  vram__slot *slot, *end;
+  vram__fn *f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap,
+                                       sizeof *f + nin * sizeof(vram__edge) +
+                                           nout * sizeof(vram__slot) + room * sizeof(vram__t));
+  if (!f) {
+    s->failed = VRAM_ERR_MEMORY;
+    return NULL;
+  }
+  if (nin > s->max_fn_in)
+    s->max_fn_in = nin;
+  f->node = s->node;
+  f->prev = s->last_fn;
+  f->refs = f->next = f->frame = 0;
+  f->deps = (uint32_t)s->next_id;
+  f->kind = (uint16_t)kind;
+  f->nin = (uint16_t)nin;
+  f->nout = (uint16_t)nout;
+  f->nsaved = 0;
+  f->done = f->flag = f->inner = 0;
+  f->aux = 0;
+  s->last_fn = vram__fn_index(s, f);
+  for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
+    slot->g.d = slot->d = NULL;
+  return f;
+}
+
+static inline void vram__edge_to(vram__s *s, vram__fn *f, uint32_t i, uint32_t fn, uint32_t out) {
+  vram__edge *e = VRAM__EDGES(f) + i;
+  e->fn = fn;
+  e->out = out;
+  if (vram__is_fn(fn))
+    vram__fn_at(s, fn)->refs++;
+}
+
+/* A storage is kept for backward, perhaps for the first time. */
+static inline void vram__count_saved(vram__s *s, vram__store *b) {
+  const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
+                       1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
+  if (b->saved || (own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
+    return;
+  b->saved = 1;
+  s->r->saved_bytes += b->bytes;
+  if (s->o->nodes && s->node)
+    s->o->nodes[s->node->index].saved_bytes += b->bytes;
+}
+
+/* t's storage may have been written to through another tensor since t got its history. */
+static inline void vram__refresh(vram__s *s, vram__t *t) {
+  const vram__store *st = s->top - t->st;
+  if (t->st &&
+      (st->of ? st->ver != (s->top - st->base)->ver : st->fn != t->fn && !(t->fn & VRAM__LEAF)))
+    vram__new_history(s, t);
+}
+
+static inline int vram__wants(const vram__fn *f, uint32_t i) {
+  return ((const vram__edge *)(const void *)(f + 1))[i].fn != 0;
+}
+
+/* Where gradients for this leaf arrive now. */
+static inline vram__task *vram__task_of(const vram__s *s, vram__leaf *l) {
+  return s->depth ? s->inner + (l - s->leaf) : &l->task;
+}
+
+/* Where a gradient that goes along this edge arrives. */
+static inline vram__t *vram__end_of(vram__s *s, vram__edge e) {
+  return e.fn & VRAM__LEAF ? &vram__task_of(s, s->leaf + (e.fn & ~VRAM__LEAF))->in
+                           : &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g;
+}
+
+/* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
+static inline void vram__clear_leaf(vram__s *s, uint32_t i) {
+  if (s->cast)
+    s->cast[i] = vram__none();
+  if (s->inner) {
+    s->inner[i].in = vram__none();
+    s->inner[i].deps = 0;
+  }
+}
+
+/* A gradient for an input; the first is taken. */
+static inline void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
+  if (at->d)
+    vram__one_more(s, at, t);
+  else {
+    *at = *t;
+    t->d = NULL;
+  }
+}
+
+/* One gradient, or none, goes to where an edge leads. */
+static inline void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
+  if (e.fn & VRAM__LEAF) {
+    vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    if (t->d)
+      vram__arrive(s, &vram__task_of(s, l)->in, t);
+    vram__task_of(s, l)->deps--;
+  } else if (t->d)
+    vram__arrive(s, &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g, t);
+}
+
+static inline void vram__fit(vram__s *s, vram__edge e, vram__t *t) {
+  if (e.fn & VRAM__LEAF) {
+    const vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    if (t->d != l->d || t->dt != l->dt)
+      vram__validate(s, t, l->d, l->dt);
+  } else {
+    const vram__slot *o = VRAM__SLOTS(vram__fn_at(s, e.fn)) + e.out;
+    if (t->d != o->d || t->dt != o->dt)
+      vram__validate(s, t, o->d, o->dt);
+  }
+}
