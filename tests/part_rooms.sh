@@ -12,7 +12,7 @@ parts=$(sed '/^#/d; /^names$/d; /^unless /d; /^end /d' src/parts)
 echo "$parts" | sort >"$work/listed"
 same "every part is in src/parts" "$work/there" "$work/listed"
 for p in $parts; do
-  tag=$(echo "$p" | sed 's/\.[ch]$//; s:^\([a-z]*\)/\1$:\1:')
+  tag=$(echo "$p" | sed 's:^\([a-z]*\)/\1\.h$:\1:; s/\.[ch]$//')
   case $p in
   frame/* | ct/* | api/*) ;;
   *) head -n 1 "src/$p" | grep -q "^/\* >>$tag    [a-zA-Z]" && ok || bad "$p: its first line is not '/* >>$tag    what it is'" ;;

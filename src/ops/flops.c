@@ -1,5 +1,5 @@
 /* >>ops/flops    floating-point operations of a node (torch/utils/flop_counter.py) */
-#include "ops/ops.h"
+#include "ops/shape.h"
 
 static uint64_t vram__weights_of(const vram_node *n, uint32_t from) { /* elements of matrices */
   uint64_t all = 0;
