@@ -24,7 +24,7 @@ static uint32_t vram__table_size(uint32_t n) {
 }
 
 static vram_result vram__ledger_resolve(const vram_ledger_options *o, vram_ledger_options *to) {
-  vram__zero(to, sizeof *to);
+  vram__memory_zero(to, sizeof *to);
   if (o)
     *to = *o;
   to->live = to->live ? to->live : 1024;
@@ -74,23 +74,24 @@ VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options 
                                       uint64_t bytes, vram_error *err) {
   vram_result result;
   uint32_t n = 0;
-  vram__zero(l, sizeof *l);
+  vram__memory_zero(l, sizeof *l);
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   result = vram__ledger_resolve(o, &l->options);
   if (!result && (!mem || bytes < vram_ledger_bytes(o)))
     result = VRAM_ERR_MEMORY;
   if (!result) {
     uint8_t *at = (uint8_t *)mem + (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
-    vram__zero(at, vram__ledger_layout(l, &l->options, at));
+    vram__memory_zero(at, vram__ledger_layout(l, &l->options, at));
     l->nowner = 1;
   } else if (err) {
     err->code = result;
-    vram__puts(err->text, sizeof err->text, &n,
-               result == VRAM_ERR_MEMORY ? "the ledger needs more memory: see vram_ledger_bytes"
-               : !l->options.lock != !l->options.unlock
-                   ? "a ledger has both lock and unlock, or none"
-                   : "a ledger has up to 268435456 of anything and 254 devices");
+    vram__text_puts(err->text, sizeof err->text, &n,
+                    result == VRAM_ERR_MEMORY
+                        ? "the ledger needs more memory: see vram_ledger_bytes"
+                    : !l->options.lock != !l->options.unlock
+                        ? "a ledger has both lock and unlock, or none"
+                        : "a ledger has up to 268435456 of anything and 254 devices");
   }
   return result;
 }
@@ -322,7 +323,7 @@ static void vram__trace_as(vram_event *e, const vram_allocation *a) {
 static void vram__trace_free(vram_ledger *l, const vram_allocation *a, const vram_event *of,
                              uint64_t time, vram_action action) {
   vram_event e, *to;
-  vram__zero(&e, sizeof e);
+  vram__memory_zero(&e, sizeof e);
   if (of)
     e = *of;
   e.action = action;

@@ -14,7 +14,7 @@ static void vram__region_fold(vram_region *to, const vram_region *inner) {
 }
 
 VRAM_API void vram_region_begin(vram_ledger *l, vram_region *r, const char *name) {
-  vram__zero(r, sizeof *r);
+  vram__memory_zero(r, sizeof *r);
   r->name = name;
   vram__ledger_lock(l);
   r->outer = l->region;
@@ -72,7 +72,7 @@ VRAM__FN uint32_t vram__ledger_mark(vram_ledger *l, vram_change *list, uint32_t 
   l->mark_bytes = l->bytes;
   if (!l->options.groups)
     return 0;
-  vram__zero(&c, sizeof c);
+  vram__memory_zero(&c, sizeof c);
   for (i = 0; i <= l->group_mask; i++) {
     vram__group *g = l->group + i;
     if (!g->device || g->now == g->then)
@@ -90,7 +90,7 @@ VRAM__FN uint32_t vram__ledger_mark(vram_ledger *l, vram_change *list, uint32_t 
     while (l->group[i].device && !l->group[i].now)
       vram__group_remove(l, i);
   if (l->various[0] != l->various[2] || l->various[1] != l->various[3]) {
-    vram__zero(&c, sizeof c);
+    vram__memory_zero(&c, sizeof c);
     c.various = 1;
     c.count = l->various[0] - l->various[2];
     c.sum = (int64_t)((uint64_t)l->various[1] - (uint64_t)l->various[3]);

@@ -34,11 +34,11 @@ VRAM__FN void vram__top_add(vram__top *t, const void *item) {
   if (t->n == t->cap) {
     if (!t->cap || !t->before(item, t->list))
       return;
-    vram__copy(t->list, item, t->size);
+    vram__memory_copy(t->list, item, t->size);
     vram__top_sift(t, t->n);
     return;
   }
-  vram__copy(t->list + (uint64_t)t->n++ * t->size, item, t->size);
+  vram__memory_copy(t->list + (uint64_t)t->n++ * t->size, item, t->size);
   for (; i && vram__top_before(t, (i - 1) / 2, i); i = (i - 1) / 2)
     vram__top_swap(t, i, (i - 1) / 2);
 }
@@ -138,7 +138,7 @@ VRAM_API uint32_t vram_ledger_owners(vram_ledger *l, int at_peak, vram_owner *li
 
 VRAM_API void vram_ledger_stats(vram_ledger *l, uint32_t device, vram_memory_stats *stats) {
   const vram_memory_stats *m = vram__stats_of(l, device);
-  vram__zero(stats, sizeof *stats);
+  vram__memory_zero(stats, sizeof *stats);
   vram__ledger_lock(l);
   if (m)
     *stats = *m;

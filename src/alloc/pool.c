@@ -348,7 +348,7 @@ static void vram__reserve_less(vram_pool *p, int small_pool, uint64_t bytes) {
 static void vram__piece_new(vram_pool *p, uint32_t x, uint64_t address, uint64_t bytes,
                             uint32_t stream, int small_pool, uint32_t flags) {
   vram__block *b = p->block + x;
-  vram__zero(b, sizeof *b);
+  vram__memory_zero(b, sizeof *b);
   b->address = address;
   b->size = bytes;
   b->stream = (uint8_t)stream;
@@ -845,7 +845,7 @@ static uint32_t vram__stream_at(vram_pool *p, uint64_t stream) {
   if (i == p->options.streams)
     return UINT32_MAX;
   p->stream[i] = stream;
-  vram__zero(p->bins + (size_t)2 * i, 2 * sizeof *p->bins);
+  vram__memory_zero(p->bins + (size_t)2 * i, 2 * sizeof *p->bins);
   for (k = p->nstream++; k && p->stream[p->order[k - 1]] > stream; k--)
     p->order[k] = p->order[k - 1];
   p->order[k] = (uint8_t)i;
@@ -872,7 +872,7 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, u
     return x;
   vram__release_all(p);
   p->stats.num_alloc_retries++;
-  vram__zero(&asked, sizeof asked);
+  vram__memory_zero(&asked, sizeof asked);
   asked.size = vram__segment_size(p, size);
   asked.stream = (uint8_t)stream;
   asked.flags = small_pool ? VRAM__SMALL_CLASS : 0;
@@ -1031,7 +1031,7 @@ static void vram__piece_of(const vram_pool *p, uint32_t x, vram_piece *piece) {
 
 VRAM_API int vram_pool_find(const vram_pool *p, uint64_t address, vram_piece *piece) {
   const uint32_t x = vram__handed(p, address);
-  vram__zero(piece, sizeof *piece);
+  vram__memory_zero(piece, sizeof *piece);
   if (!x)
     return 0;
   piece->segment = p->block[vram__stretch(p, x, &piece->segment_bytes)].address;
@@ -1097,9 +1097,9 @@ VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams) {
 static vram_result vram__pool_refuse(vram_error *err, vram_result code, const char *what) {
   uint32_t n = 0;
   if (err) {
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
     err->code = code;
-    vram__puts(err->text, sizeof err->text, &n, what);
+    vram__text_puts(err->text, sizeof err->text, &n, what);
   }
   return code;
 }
@@ -1145,8 +1145,8 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   uint8_t *at = (uint8_t *)mem + skip;
   uint64_t blocks, slots;
   if (err)
-    vram__zero(err, sizeof *err);
-  vram__zero(p, sizeof *p);
+    vram__memory_zero(err, sizeof *err);
+  vram__memory_zero(p, sizeof *p);
   if (o)
     p->options = *o;
   o = &p->options;
@@ -1175,8 +1175,8 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   at += (uint64_t)o->streams * 2 * sizeof(vram__bins);
   p->hash = (uint32_t *)(void *)at;
   p->mask = (uint32_t)(slots - 1);
-  vram__zero(p->hash, slots * sizeof *p->hash);
-  vram__zero(p->block, sizeof *p->block);
+  vram__memory_zero(p->hash, slots * sizeof *p->hash);
+  vram__memory_zero(p->block, sizeof *p->block);
   p->cap = (uint32_t)blocks + VRAM__POOL_SPARE + 1;
   p->nblock = 1;
   p->credit = VRAM__CREDIT_MOST;

@@ -50,25 +50,25 @@ static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
 };
 
 /* text.c */
-VRAM__FN void vram__zero(void *p, uint64_t n);
-VRAM__FN void vram__copy(void *to, const void *from, uint64_t n);
-VRAM__FN int vram__same(const char *a, uint32_t na, const char *z);
-VRAM__FN int vram__holds(const char *s, uint32_t n, char c);
-VRAM__FN int vram__same_n(const char *a, const char *b, uint32_t n);
-VRAM__FN void vram__put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len);
-VRAM__FN uint32_t vram__len(const char *z);
-VRAM__FN void vram__puts(char *to, uint32_t cap, uint32_t *n, const char *z);
-VRAM__FN void vram__putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
-VRAM__FN void vram__puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
-VRAM__FN uint64_t vram__mul(uint64_t a, uint64_t b);
-VRAM__FN uint64_t vram__plus(uint64_t a, uint64_t b);
+VRAM__FN void vram__memory_zero(void *p, uint64_t n);
+VRAM__FN void vram__memory_copy(void *to, const void *from, uint64_t n);
+VRAM__FN int vram__text_is(const char *a, uint32_t na, const char *z);
+VRAM__FN int vram__text_holds(const char *s, uint32_t n, char c);
+VRAM__FN int vram__text_equal(const char *a, const char *b, uint32_t n);
+VRAM__FN void vram__text_put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len);
+VRAM__FN uint32_t vram__text_len(const char *z);
+VRAM__FN void vram__text_puts(char *to, uint32_t cap, uint32_t *n, const char *z);
+VRAM__FN void vram__text_putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
+VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
+VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b);
+VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN int vram__name_start(char c);
 VRAM__FN int vram__digit(char c);
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
 
 /* dims.c */
 VRAM__FN int vram__suggests_cl(const vram_dims *d);
-VRAM__FN void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n);
+VRAM__FN void *vram__memory_take(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n);
 VRAM__FN uint64_t vram__dims_bytes(uint32_t ndim);
 VRAM__FN int vram__dims_fit(uint32_t n, const int64_t *size);
 VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t cap,
@@ -76,10 +76,10 @@ VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t 
                                          const int64_t *stride);
 
 /* dtype.c */
-VRAM__FN uint64_t vram__bytes_of(const vram_dims *d, uint8_t dt);
+VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, uint8_t dt);
 
 /* Eight bytes in the order of a little-endian machine: one load on those. */
-static inline uint64_t vram__eight(const char *p) {
+static inline uint64_t vram__text_eight(const char *p) {
   const uint8_t *b = (const uint8_t *)p;
   return (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 |
          (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
@@ -93,7 +93,7 @@ static inline uint64_t vram__eight(const char *p) {
 #define VRAM__FROM(w, n) ((w) + VRAM__EACH(128 - (n)))
 
 /* Which of the eight bytes has the lowest bit of a mask: 0 to 7. */
-static inline uint32_t vram__lowest(uint64_t mask) {
+static inline uint32_t vram__lowest_byte(uint64_t mask) {
 #if defined(__GNUC__)
   return (uint32_t)__builtin_ctzll(mask) >> 3;
 #else
@@ -107,12 +107,12 @@ static inline uint32_t vram__lowest(uint64_t mask) {
 /* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
    to 1 MiB more than asked for, because a smaller rest is not split off. */
 #define VRAM__SMALL UINT64_C(1048576)
-static inline uint64_t vram__blocks(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+static inline uint64_t vram__blocks_round(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
 
 /* One more tensor of so many bytes in a list. */
 static inline void vram__total_add(vram__total *t, uint64_t bytes) {
   t->bytes += bytes;
-  t->blocks += vram__blocks(bytes);
+  t->blocks += vram__blocks_round(bytes);
   t->large += bytes > VRAM__SMALL;
   if (bytes)
     t->count++, t->last = bytes;
@@ -123,4 +123,3 @@ static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
   return x ^ x >> 33;
 }
-

@@ -6,7 +6,7 @@
 /* Tensor::suggest_memory_format: channels last? */
 VRAM__FN int vram__suggests_cl(const vram_dims *d) { return (d->flags & VRAM__CL_STRIDES) != 0; }
 
-VRAM__FN void *vram__bump(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
+VRAM__FN void *vram__memory_take(uint8_t *mem, uint64_t *used, uint64_t cap, uint64_t n) {
   uint64_t at = (*used + 7) & ~(uint64_t)7;
   if (n > cap || at > cap - n)
     return NULL;
@@ -92,7 +92,7 @@ VRAM__FN int vram__dims_fit(uint32_t n, const int64_t *size) {
   uint64_t z = 16;
   uint32_t i;
   for (i = 0; i < n; i++)
-    z = vram__mul(z, size[i] > 1 ? (uint64_t)size[i] : 1);
+    z = vram__product_or_overflow(z, size[i] > 1 ? (uint64_t)size[i] : 1);
   return z != VRAM_OVERFLOW;
 }
 
@@ -127,7 +127,7 @@ VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t 
   }
   if (!vram__dims_fit(n, size))
     return NULL;
-  d = (vram_dims *)vram__bump(mem, used, cap, vram__dims_bytes(n));
+  d = (vram_dims *)vram__memory_take(mem, used, cap, vram__dims_bytes(n));
   if (!d)
     return NULL;
   d->numel = numel;

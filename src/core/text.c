@@ -2,20 +2,20 @@
    Small helpers that replace libc. */
 #include "core/core.h"
 
-VRAM__FN void vram__zero(void *p, uint64_t n) {
+VRAM__FN void vram__memory_zero(void *p, uint64_t n) {
   uint8_t *b = (uint8_t *)p;
   while (n--)
     *b++ = 0;
 }
 
-VRAM__FN void vram__copy(void *to, const void *from, uint64_t n) {
+VRAM__FN void vram__memory_copy(void *to, const void *from, uint64_t n) {
   uint8_t *a = (uint8_t *)to;
   const uint8_t *b = (const uint8_t *)from;
   while (n--)
     *a++ = *b++;
 }
 
-VRAM__FN int vram__same(const char *a, uint32_t na, const char *z) {
+VRAM__FN int vram__text_is(const char *a, uint32_t na, const char *z) {
   uint32_t i;
   for (i = 0; i < na; i++)
     if (z[i] == 0 || z[i] != a[i])
@@ -23,9 +23,9 @@ VRAM__FN int vram__same(const char *a, uint32_t na, const char *z) {
   return z[na] == 0;
 }
 
-VRAM__FN int vram__holds(const char *s, uint32_t n, char c) {
+VRAM__FN int vram__text_holds(const char *s, uint32_t n, char c) {
   for (; n >= 8; s += 8, n -= 8)
-    if (VRAM__HOLDS(vram__eight(s), (uint64_t)(uint8_t)c))
+    if (VRAM__HOLDS(vram__text_eight(s), (uint64_t)(uint8_t)c))
       return 1;
   for (; n; n--)
     if (*s++ == c)
@@ -33,9 +33,9 @@ VRAM__FN int vram__holds(const char *s, uint32_t n, char c) {
   return 0;
 }
 
-VRAM__FN int vram__same_n(const char *a, const char *b, uint32_t n) {
+VRAM__FN int vram__text_equal(const char *a, const char *b, uint32_t n) {
   for (; n >= 8; a += 8, b += 8, n -= 8)
-    if (vram__eight(a) != vram__eight(b))
+    if (vram__text_eight(a) != vram__text_eight(b))
       return 0;
   while (n--)
     if (*a++ != *b++)
@@ -43,48 +43,48 @@ VRAM__FN int vram__same_n(const char *a, const char *b, uint32_t n) {
   return 1;
 }
 
-VRAM__FN void vram__put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len) {
+VRAM__FN void vram__text_put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len) {
   uint32_t i;
   for (i = 0; i < len && *n + 1 < cap; i++)
     to[(*n)++] = s[i];
   to[*n] = 0;
 }
 
-VRAM__FN uint32_t vram__len(const char *z) {
+VRAM__FN uint32_t vram__text_len(const char *z) {
   uint32_t n = 0;
   while (z[n])
     n++;
   return n;
 }
 
-VRAM__FN void vram__puts(char *to, uint32_t cap, uint32_t *n, const char *z) {
-  vram__put(to, cap, n, z, vram__len(z));
+VRAM__FN void vram__text_puts(char *to, uint32_t cap, uint32_t *n, const char *z) {
+  vram__text_put(to, cap, n, z, vram__text_len(z));
 }
 
-VRAM__FN void vram__putu(char *to, uint32_t cap, uint32_t *n, uint64_t u) {
+VRAM__FN void vram__text_putu(char *to, uint32_t cap, uint32_t *n, uint64_t u) {
   char t[24];
   uint32_t i = sizeof t;
   do
     t[--i] = (char)('0' + (char)(u % 10)), u /= 10;
   while (u);
-  vram__put(to, cap, n, t + i, (uint32_t)sizeof t - i);
+  vram__text_put(to, cap, n, t + i, (uint32_t)sizeof t - i);
 }
 
-VRAM__FN void vram__puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
+VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v) {
   if (v < 0)
-    vram__put(to, cap, n, "-", 1);
-  vram__putu(to, cap, n, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+    vram__text_put(to, cap, n, "-", 1);
+  vram__text_putu(to, cap, n, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 /* a * b, or VRAM_OVERFLOW. */
-VRAM__FN uint64_t vram__mul(uint64_t a, uint64_t b) {
+VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b) {
   if (a == VRAM_OVERFLOW || b == VRAM_OVERFLOW || (a && b > (uint64_t)VRAM_MAX_BYTES / a))
     return VRAM_OVERFLOW;
   return a * b;
 }
 
 /* a + b, or VRAM_OVERFLOW. */
-VRAM__FN uint64_t vram__plus(uint64_t a, uint64_t b) {
+VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b) {
   return a > VRAM_OVERFLOW - b ? VRAM_OVERFLOW : a + b;
 }
 
@@ -95,7 +95,7 @@ VRAM__FN int vram__digit(char c) { return c >= '0' && c <= '9'; }
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n) {
   uint64_t h = n;
   for (; n >= 8; s += 8, n -= 8)
-    h = (h ^ vram__eight(s)) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
+    h = (h ^ vram__text_eight(s)) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
   for (; n; s++, n--)
     h = (h ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
   h = (h ^ h >> 32) * UINT64_C(0x9e3779b97f4a7c15);
@@ -110,4 +110,3 @@ VRAM_API const char *vram_result_text(vram_result r) {
   };
   return (uint32_t)r < VRAM_RESULT_COUNT ? text[r] : "?";
 }
-

@@ -1,15 +1,15 @@
 /* >>model/graph    nodes, values and parameters in the caller's memory; a graph built by calls */
 #include "model/model.h"
 
-VRAM__FN void *vram__take(vram_graph *g, uint64_t n) {
-  void *p = vram__bump(g->mem, &g->used, g->cap, n);
+VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n) {
+  void *p = vram__memory_take(g->mem, &g->used, g->cap, n);
   if (!p)
-    vram__fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+    vram__graph_fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
   return p;
 }
 
 /* The values of a node's key; NULL: it has none. */
-VRAM__FN const int64_t *vram__list(const vram_node *n, uint32_t key, uint32_t *count) {
+VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count) {
   const int64_t *a = n->attr;
   while (a && *a) {
     uint32_t c = (uint32_t)(*a >> 8) & 0xffffu;
@@ -25,33 +25,33 @@ VRAM__FN const int64_t *vram__list(const vram_node *n, uint32_t key, uint32_t *c
   return NULL;
 }
 
-VRAM__FN int64_t vram__int(const vram_node *n, uint32_t key, int64_t def) {
-  const int64_t *v = vram__list(n, key, NULL);
+VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
+  const int64_t *v = vram__node_list(n, key, NULL);
   return v ? *v : def;
 }
 
-VRAM__FN const vram_dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size) {
+VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size) {
   uint64_t z = 16; /* bytes of the widest element */
   uint32_t i;
   const vram_dims *d;
   for (i = 0; i < n; i++) {
     if (size[i] < 0) {
-      vram__fail(g, VRAM_ERR_SHAPE, "a size is negative");
+      vram__graph_fail(g, VRAM_ERR_SHAPE, "a size is negative");
       return NULL;
     }
-    z = vram__mul(z, (uint64_t)(size[i] ? size[i] : 1));
+    z = vram__product_or_overflow(z, (uint64_t)(size[i] ? size[i] : 1));
   }
   if (z == VRAM_OVERFLOW) {
-    vram__fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
+    vram__graph_fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
     return NULL;
   }
   d = vram__dims_get(g->mem, &g->used, g->cap, g->cache, n, size, NULL);
   if (!d)
-    vram__fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
+    vram__graph_fail(g, VRAM_ERR_MEMORY, "the memory given for the graph is too small");
   return d;
 }
 
-VRAM__FN int vram__out_d(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype) {
+VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype) {
   if (!d)
     return 0;
   if (i < n->nout)
@@ -59,20 +59,20 @@ VRAM__FN int vram__out_d(vram_node *n, uint32_t i, const vram_dims *d, uint8_t d
   return 1;
 }
 
-VRAM__FN int vram__out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim, const int64_t *size,
-                       uint8_t dtype) {
-  return vram__out_d(n, i, vram__dims_of(g, ndim, size), dtype);
+VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
+                            const int64_t *size, uint8_t dtype) {
+  return vram__node_out_dims(n, i, vram__graph_dims(g, ndim, size), dtype);
 }
 
-VRAM__FN int vram__bad(vram_graph *g, const vram_node *n, const char *what) {
+VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what) {
   uint32_t i;
-  vram__fail(g, VRAM_ERR_SHAPE, what);
+  vram__graph_fail(g, VRAM_ERR_SHAPE, what);
   for (i = 0; i < n->nin && i < 4; i++) {
-    vram__more(g, i ? ", " : " (found ");
-    vram__more_dims(g, n->in[i]->d);
+    vram__error_more(g, i ? ", " : " (found ");
+    vram__error_more_dims(g, n->in[i]->d);
   }
   if (n->nin)
-    vram__more(g, ")");
+    vram__error_more(g, ")");
   return 0;
 }
 
@@ -106,22 +106,22 @@ VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype
   const int64_t row = d->ndim ? d->v[d->ndim - 1] : 1, each = vram__dtype_rows[dtype].row_multiple;
   if (row % each == 0)
     return 1;
-  vram__fail(g, VRAM_ERR_BLOCK, "a row that does not divide into blocks of ");
-  vram__more(g, vram__dtype_rows[dtype].name);
-  vram__more(g, " (found ");
-  vram__more_i(g, row);
-  vram__more(g, ", expected a multiple of ");
-  vram__more_i(g, each);
-  vram__more(g, ")");
+  vram__graph_fail(g, VRAM_ERR_BLOCK, "a row that does not divide into blocks of ");
+  vram__error_more(g, vram__dtype_rows[dtype].name);
+  vram__error_more(g, " (found ");
+  vram__error_more_i(g, row);
+  vram__error_more(g, ", expected a multiple of ");
+  vram__error_more_i(g, each);
+  vram__error_more(g, ")");
   return 0;
 }
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
-VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
-                       const int64_t *size, uint8_t dtype, uint8_t kind) {
+VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
+                            uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind) {
   vram_param *p;
-  const int64_t *w = vram__list(n, VRAM__KEY_weights, NULL);
-  const vram_dims *d = vram__dims_of(g, ndim, size);
+  const int64_t *w = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_dims *d = vram__graph_dims(g, ndim, size);
   if (!d)
     return 0;
   if (w && kind != VRAM__BUFFER) {
@@ -129,20 +129,20 @@ VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role
     uint32_t k;
     for (k = 0; k < o->nparam; k++)
       if (o->param[k] && o->param[k]->kind != VRAM__BUFFER &&
-          vram__same(role, vram__len(role), o->param[k]->role)) {
+          vram__text_is(role, vram__text_len(role), o->param[k]->role)) {
         if (o->param[k]->d != d) {
           uint32_t a;
           int same = o->param[k]->d->ndim == d->ndim;
           for (a = 0; same && a < d->ndim; a++)
             same = o->param[k]->d->v[a] == d->v[a];
           if (!same) {
-            vram__fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
-            vram__more(g, role);
-            vram__more(g, " has another shape (found ");
-            vram__more_dims(g, o->param[k]->d);
-            vram__more(g, ", expected ");
-            vram__more_dims(g, d);
-            vram__more(g, ")");
+            vram__graph_fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
+            vram__error_more(g, role);
+            vram__error_more(g, " has another shape (found ");
+            vram__error_more_dims(g, o->param[k]->d);
+            vram__error_more(g, ", expected ");
+            vram__error_more_dims(g, d);
+            vram__error_more(g, ")");
             return 0;
           }
         }
@@ -150,14 +150,14 @@ VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role
         return 1;
       }
     if (!i) {
-      vram__fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
+      vram__graph_fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
       return 0;
     }
   }
-  p = (vram_param *)vram__take(g, sizeof *p);
+  p = (vram_param *)vram__graph_take(g, sizeof *p);
   if (!p)
     return 0;
-  vram__zero(p, sizeof *p);
+  vram__memory_zero(p, sizeof *p);
   p->d = d;
   p->node = n;
   p->role = role;
@@ -165,7 +165,7 @@ VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role
   p->dtype = dtype;
   p->kind = kind;
   /* block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own */
-  if (kind != VRAM__BUFFER && vram__list(n, VRAM__KEY_dtype, NULL)) {
+  if (kind != VRAM__BUFFER && vram__node_list(n, VRAM__KEY_dtype, NULL)) {
     uint8_t other = (uint8_t)VRAM__INT(n, dtype, dtype);
     /* of a custom op it is the output's: numbers that are not floating point are no weights */
     if (n->op == VRAM_OP_custom ? vram__kind_rank(other) == 2
@@ -182,14 +182,14 @@ VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(&g->owned, p, vram__bytes_of(p->d, p->dtype));
+  vram__owned_add(&g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
   n->param[i] = p;
   return 1;
 }
 
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   uint64_t skip = (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
-  vram__zero(g, sizeof *g);
+  vram__memory_zero(g, sizeof *g);
   if (mem && bytes > skip) {
     g->mem = (uint8_t *)mem + skip;
     g->cap = bytes - skip;
@@ -202,14 +202,14 @@ VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtyp
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!name || !vram__is_name(name, vram__len(name)) || dtype <= VRAM_DTYPE_NONE ||
+  if (!name || !vram__is_name(name, vram__text_len(name)) || dtype <= VRAM_DTYPE_NONE ||
       dtype >= VRAM_DTYPE_COUNT || ndim > VRAM_MAX_AXES) {
-    vram__fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
-  v = vram__new_input(g, name, vram__len(name), (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(g, name, vram__text_len(name), (uint8_t)dtype, ndim, size);
   if (v && grad && vram__kind_rank(v->dtype) < 2) {
-    vram__fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
     return NULL;
   }
   if (v && grad)
@@ -225,33 +225,34 @@ VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vra
   uint32_t na = 0, i;
   if (g->error.code)
     return NULL;
-  vram__zero(&q, sizeof q);
+  vram__memory_zero(&q, sizeof q);
   q.g = g;
   q.tabs = 1; /* perhaps */
   q.start = q.p = keys ? keys : "";
-  q.end = q.text_end = q.start + vram__len(q.start);
+  q.end = q.text_end = q.start + vram__text_len(q.start);
   if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
-    vram__fail(g, VRAM_ERR_VALUE,
-               names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
+    vram__graph_fail(g, VRAM_ERR_VALUE,
+                     names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
     return NULL;
   }
   for (i = 0; i < nin; i++) {
     x[i] = in[i];
     if (!x[i]) {
-      vram__fail(g, VRAM_ERR_VALUE, "an input that is NULL");
+      vram__graph_fail(g, VRAM_ERR_VALUE, "an input that is NULL");
       return NULL;
     }
   }
-  while (vram__token(&q)) {
+  while (vram__parse_token(&q)) {
     uint32_t k = 0;
     while (k < q.len && q.tok[k] != '=')
       k++;
     if (k == q.len)
-      return vram__perr_null(&q, q.tok, VRAM_ERR_SYNTAX, "not a key", q.tok, q.len, "KEY=VALUE");
+      return vram__parse_error_null(&q, q.tok, VRAM_ERR_SYNTAX, "not a key", q.tok, q.len,
+                                    "KEY=VALUE");
     if (!vram__key_value(&q, vram__op_at(op), q.tok, q.tok + q.len, attr, 1000, &na))
       return NULL;
   }
-  return vram__add(&q, op, names, names + vram__len(names), x, nin, attr, na, q.start);
+  return vram__parse_add(&q, op, names, names + vram__text_len(names), x, nin, attr, na, q.start);
 }
 
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
@@ -260,16 +261,16 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
   uint32_t k = 0, len = 0, copied = 0;
   name[0] = 0;
   if (n)
-    vram__put(name, sizeof name, &len, n->name, n->name_len);
+    vram__text_put(name, sizeof name, &len, n->name, n->name_len);
   for (r = n ? n->round : NULL; r && k < VRAM_MAX_LOOPS; r = r->up)
     round[k++] = r;
   while (k) {
-    vram__puts(name, sizeof name, &len, "[");
-    vram__puti(name, sizeof name, &len, round[--k]->round);
-    vram__puts(name, sizeof name, &len, "]");
+    vram__text_puts(name, sizeof name, &len, "[");
+    vram__text_puti(name, sizeof name, &len, round[--k]->round);
+    vram__text_puts(name, sizeof name, &len, "]");
   }
   if (cap)
-    vram__put(to, cap, &copied, name, len);
+    vram__text_put(to, cap, &copied, name, len);
   return len;
 }
 
@@ -280,10 +281,10 @@ VRAM_API vram_value *vram_out(vram_node *n, uint32_t i) {
 VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n) {
   uint32_t i;
   if (!g->error.code && (g->noutput || !n))
-    vram__fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
+    vram__graph_fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
   for (i = 0; i < n; i++)
     if (!v[i])
-      vram__fail(g, VRAM_ERR_VALUE, "an output that is NULL");
+      vram__graph_fail(g, VRAM_ERR_VALUE, "an output that is NULL");
   if (g->error.code)
     return g->error.code;
   g->root = v[0];
@@ -300,10 +301,10 @@ VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) 
   while (n && !g->error.code) {
     for (i = 0; i < n && i < 64; i++)
       if (!(in[i] = v[i]))
-        vram__fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
+        vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
     if (g->error.code)
       break;
-    m = vram__node(g, VRAM__OP_drop, in, i, 0, NULL, 0);
+    m = vram__node_new(g, VRAM__OP_drop, in, i, 0, NULL, 0);
     if (m)
       m->name = "drop", m->name_len = 4;
     v += i, n -= i;

@@ -26,7 +26,7 @@ static const struct {
 #undef VRAM__X
 };
 
-#define VRAM__INT(n, key, def) vram__int(n, VRAM__KEY_##key, def)
+#define VRAM__INT(n, key, def) vram__node_int(n, VRAM__KEY_##key, def)
 
 /* Decimal numbers are kept in units of 10^-9. */
 #define VRAM__ONE INT64_C(1000000000)
@@ -37,9 +37,9 @@ typedef struct vram__promote {
   uint8_t has_dim, has_zero;
 } vram__promote;
 
-typedef struct vram__s vram__s;
-typedef struct vram__run vram__run;
-typedef struct vram__t vram__t;
+typedef struct vram__step vram__step;
+typedef struct vram__replay vram__replay;
+typedef struct vram__tensor vram__tensor;
 typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
 
 typedef struct vram__op_row {
@@ -104,78 +104,80 @@ typedef struct vram__parse {
 } vram__parse;
 
 /* error.c */
-VRAM__FN void vram__fail(vram_graph *g, vram_result code, const char *what);
-VRAM__FN void vram__more(vram_graph *g, const char *z);
-VRAM__FN void vram__more_n(vram_graph *g, const char *z, uint32_t len);
-VRAM__FN void vram__no_dim(vram_graph *g, const char *name);
-VRAM__FN void vram__more_i(vram_graph *g, int64_t v);
-VRAM__FN void vram__more_dims(vram_graph *g, const vram_dims *d);
+VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
+VRAM__FN void vram__error_more(vram_graph *g, const char *z);
+VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
+VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
+VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
+VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
 
 /* promote.c */
-VRAM__FN int vram__is_float(uint8_t dt);
+VRAM__FN int vram__dtype_is_float(uint8_t dt);
 VRAM__FN uint32_t vram__kind_rank(uint8_t dt);
 VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b);
 VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
 VRAM__FN uint8_t vram__promote_get(const vram__promote *p);
-VRAM__FN uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p);
+VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p);
 VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count);
 
 /* shape.c */
 VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_t naxes,
                         int64_t def, int64_t least, int64_t *to);
 VRAM__FN int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to);
-VRAM__FN int vram__bcast(uint32_t *ndim, int64_t *size, const vram_dims *b);
-VRAM__FN int vram__bcast_lead(uint32_t *ndim, int64_t *size, uint32_t n, const int64_t *from);
-VRAM__FN int vram__bcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
-                             int64_t *size);
+VRAM__FN int vram__dims_broadcast(uint32_t *ndim, int64_t *size, const vram_dims *b);
+VRAM__FN int vram__dims_broadcast_lead(uint32_t *ndim, int64_t *size, uint32_t n,
+                                       const int64_t *from);
+VRAM__FN int vram__dims_broadcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
+                                      int64_t *size);
 VRAM__FN uint32_t vram__spatial(uint32_t op);
 VRAM__FN int vram__is_transposed(uint32_t op);
-VRAM__FN int vram__params(vram_graph *g, vram_node *n, uint32_t count);
-VRAM__FN uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k);
+VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
+VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
 /* graph.c */
-VRAM__FN void *vram__take(vram_graph *g, uint64_t n);
-VRAM__FN const int64_t *vram__list(const vram_node *n, uint32_t key, uint32_t *count);
-VRAM__FN int64_t vram__int(const vram_node *n, uint32_t key, int64_t def);
-VRAM__FN const vram_dims *vram__dims_of(vram_graph *g, uint32_t n, const int64_t *size);
-VRAM__FN int vram__out_d(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype);
-VRAM__FN int vram__out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim, const int64_t *size,
-                       uint8_t dtype);
-VRAM__FN int vram__bad(vram_graph *g, const vram_node *n, const char *what);
+VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
+VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
+VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
+VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
+VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
+                            const int64_t *size, uint8_t dtype);
+VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype);
-VRAM__FN int vram__own(vram_graph *g, vram_node *n, uint32_t i, const char *role, uint32_t ndim,
-                       const int64_t *size, uint8_t dtype, uint8_t kind);
+VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
+                            uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind);
 
 /* symbol.c */
 VRAM__FN int vram__name_char(char c);
-VRAM__FN int vram__token(vram__parse *q);
+VRAM__FN int vram__parse_token(vram__parse *q);
 VRAM__FN int vram__is_name(const char *s, uint32_t n);
-VRAM__FN const char *vram__keep(vram_graph *g, const char *s, uint32_t n);
-VRAM__FN vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n);
-VRAM__FN int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v, int carried);
-VRAM__FN void vram__forget(vram__parse *q, vram__sym *mark);
+VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n);
+VRAM__FN vram__sym *vram__symbol_find(vram__parse *q, const char *s, uint32_t n);
+VRAM__FN int vram__symbol_define(vram__parse *q, const char *s, uint32_t n, vram_value *v,
+                                 int carried);
+VRAM__FN void vram__symbol_forget(vram__parse *q, vram__sym *mark);
 
 /* node.c */
-VRAM__FN vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
-                               uint32_t nout, const int64_t *attr, uint32_t na);
-VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin, uint32_t nout,
-                        const int64_t *attr, uint32_t na, vram_node **node);
+VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
+                                   uint32_t nout, const int64_t *attr, uint32_t na);
+VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin,
+                             uint32_t nout, const int64_t *attr, uint32_t na, vram_node **node);
 
 /* parse.c */
-VRAM__FN int vram__perr(vram__parse *q, const char *at, vram_result code, const char *what,
-                        const char *found, uint32_t found_len, const char *expected);
-VRAM__FN vram_node *vram__perr_null(vram__parse *q, const char *at, vram_result code,
-                                    const char *what, const char *found, uint32_t found_len,
-                                    const char *expected);
+VRAM__FN int vram__parse_error(vram__parse *q, const char *at, vram_result code, const char *what,
+                               const char *found, uint32_t found_len, const char *expected);
+VRAM__FN vram_node *vram__parse_error_null(vram__parse *q, const char *at, vram_result code,
+                                           const char *what, const char *found, uint32_t found_len,
+                                           const char *expected);
 VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
                              int64_t *attr, uint32_t cap, uint32_t *na);
-VRAM__FN vram_value *vram__new_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
-                                     uint32_t ndim, const int64_t *size);
-VRAM__FN vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, const char *names_end,
-                              vram_value **in, uint32_t nin, const int64_t *attr, uint32_t na,
-                              const char *at);
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
+                                       uint32_t ndim, const int64_t *size);
+VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *names,
+                                    const char *names_end, vram_value **in, uint32_t nin,
+                                    const int64_t *attr, uint32_t na, const char *at);
 
 /* ops/table.c */
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);

@@ -2,17 +2,17 @@
 #include "model/model.h"
 
 /* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
-VRAM__FN vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
-                               uint32_t nout, const int64_t *attr, uint32_t na) {
-  vram_node *n = (vram_node *)vram__take(g, sizeof *n);
+VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
+                                   uint32_t nout, const int64_t *attr, uint32_t na) {
+  vram_node *n = (vram_node *)vram__graph_take(g, sizeof *n);
   uint32_t i;
   if (!n)
     return NULL;
   if (g->nnode >= VRAM_MAX_NODES) {
-    vram__fail(g, VRAM_ERR_LIMIT, "more than 2^24 nodes");
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 2^24 nodes");
     return NULL;
   }
-  vram__zero(n, sizeof *n);
+  vram__memory_zero(n, sizeof *n);
   n->op = (uint16_t)op;
   n->nin = nin;
   n->nout = nout;
@@ -21,17 +21,17 @@ VRAM__FN vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint
                        (op >= VRAM_OP_batch_norm && op <= VRAM_OP_group_norm))
                   ? 5
                   : 0;
-  n->in = (vram_value **)vram__take(g, nin * sizeof *n->in);
-  n->out = (vram_value *)vram__take(g, nout * sizeof *n->out);
-  n->param = (vram_param **)vram__take(g, n->nparam * sizeof *n->param);
+  n->in = (vram_value **)vram__graph_take(g, nin * sizeof *n->in);
+  n->out = (vram_value *)vram__graph_take(g, nout * sizeof *n->out);
+  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
   if (!n->in || !n->out || !n->param)
     return NULL;
-  vram__zero(n->param, n->nparam * sizeof *n->param);
-  vram__zero(n->out, nout * sizeof *n->out);
+  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
+  vram__memory_zero(n->out, nout * sizeof *n->out);
   for (i = 0; i < nin; i++)
     n->in[i] = in[i];
   if (na) {
-    int64_t *a = (int64_t *)vram__take(g, (na + 1) * sizeof *a);
+    int64_t *a = (int64_t *)vram__graph_take(g, (na + 1) * sizeof *a);
     if (!a)
       return NULL;
     for (i = 0; i < na; i++)
@@ -65,24 +65,24 @@ VRAM__FN vram_node *vram__node(vram_graph *g, uint32_t op, vram_value **in, uint
   return n;
 }
 
-static int vram__check(vram_graph *g, vram_node *n) {
+static int vram__node_check(vram_graph *g, vram_node *n) {
   const vram__op_row *r = vram__op_at(n->op);
   uint32_t i;
   if (n->nin < r->lo || n->nin > r->hi) {
-    vram__fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
-    vram__more_i(g, n->nin);
-    vram__more(g, ", expected ");
-    vram__more_i(g, r->lo);
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
+    vram__error_more_i(g, n->nin);
+    vram__error_more(g, ", expected ");
+    vram__error_more_i(g, r->lo);
     if (r->hi != r->lo)
-      vram__more(g, " to "), vram__more_i(g, r->hi);
-    vram__more(g, ")");
+      vram__error_more(g, " to "), vram__error_more_i(g, r->hi);
+    vram__error_more(g, ")");
     return 0;
   }
   if (!r->shape(g, n))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!n->out[i].d) {
-      vram__fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
+      vram__graph_fail(g, VRAM_ERR_SYNTAX, "the op has fewer outputs than names");
       return 0;
     }
   return 1;
@@ -90,8 +90,8 @@ static int vram__check(vram_graph *g, vram_node *n) {
 
 /* Adds a node of op `op`; outs[i] become its values. An op whose recipe is written in lines becomes
    one inner node a line and an end node that lets the temporaries go. */
-VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin, uint32_t nout,
-                        const int64_t *attr, uint32_t na, vram_node **node) {
+VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin,
+                             uint32_t nout, const int64_t *attr, uint32_t na, vram_node **node) {
   vram_graph *g = q->g;
   const vram__op_row *r = vram__op_at(op);
   const char *p = r->recipe, *name[16];
@@ -99,12 +99,12 @@ VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t n
   uint32_t nn = 0, i, k;
   vram_node outer, *m = NULL;
   if (!vram__op_at(op)->lines) {
-    *node = m = vram__node(g, op, in, nin, nout, attr, na);
-    return m && vram__check(g, m);
+    *node = m = vram__node_new(g, op, in, nin, nout, attr, na);
+    return m && vram__node_check(g, m);
   }
-  vram__zero(&outer, sizeof outer);
+  vram__memory_zero(&outer, sizeof outer);
   {
-    int64_t *a = (int64_t *)vram__take(g, (na + 1) * sizeof *a);
+    int64_t *a = (int64_t *)vram__graph_take(g, (na + 1) * sizeof *a);
     if (!a)
       return 0;
     for (i = 0; i < na; i++)
@@ -113,7 +113,7 @@ VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t n
     outer.attr = a;
   }
   if (nin < r->lo || nin > r->hi || nout != 1) {
-    vram__fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
     return 0;
   }
   while (*p) {
@@ -133,18 +133,18 @@ VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t n
       while (*p == ' ')
         p++;
     }
-    if (vram__same(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
+    if (vram__text_is(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
       for (i = 1; i < nw; i++) {
         for (k = 0; *name[k] != *w[i];)
           k++;
-        if (!vram__node(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
+        if (!vram__node_new(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
           return 0;
         nn--;
         name[k] = name[nn], val[k] = val[nn];
       }
       continue;
     }
-    for (o = 0; !vram__same(w[0], wl[0], vram__op_at(o)->name);)
+    for (o = 0; !vram__text_is(w[0], wl[0], vram__op_at(o)->name);)
       o++;
     for (i = 2; i < nw; i++) {
       for (e = w[i]; e < w[i] + wl[i] && *e != '=';)
@@ -158,9 +158,9 @@ VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t n
               x[ni++] = val[k];
       } else if (e[1] == '@') {
         const int64_t *v;
-        for (k = 1; !vram__same(w[i], (uint32_t)(e - w[i]), vram__key_table[k].name);)
+        for (k = 1; !vram__text_is(w[i], (uint32_t)(e - w[i]), vram__key_table[k].name);)
           k++;
-        v = vram__list(&outer, k, &c);
+        v = vram__node_list(&outer, k, &c);
         if (v) {
           kv[nk++] = (int64_t)(k | c << 8);
           for (j = 0; j < c; j++)
@@ -169,7 +169,7 @@ VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t n
       } else /* scalar=1: nothing that could fail */
         vram__key_value(q, vram__op_at(o), w[i], w[i] + wl[i], kv, 64, &nk);
     }
-    if (!vram__emit(q, o, x, ni, 1, kv, nk, &m))
+    if (!vram__node_emit(q, o, x, ni, 1, kv, nk, &m))
       return 0;
     m->flags |= VRAM_NODE_INNER;
     name[nn] = w[1], val[nn] = &m->out[0], nn++;
@@ -179,5 +179,5 @@ VRAM__FN int vram__emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t n
   for (i = 0; i < nn; i++)
     all[k++] = val[i];
   *node = m;
-  return vram__node(g, VRAM__OP_end, all, k, 0, NULL, 0) != NULL;
+  return vram__node_new(g, VRAM__OP_end, all, k, 0, NULL, 0) != NULL;
 }

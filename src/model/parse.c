@@ -1,24 +1,24 @@
 /* >>model/parse    the text form */
 #include "model/model.h"
 
-VRAM__FN int vram__perr(vram__parse *q, const char *at, vram_result code, const char *what,
-                        const char *found, uint32_t found_len, const char *expected) {
+VRAM__FN int vram__parse_error(vram__parse *q, const char *at, vram_result code, const char *what,
+                               const char *found, uint32_t found_len, const char *expected) {
   vram_graph *g = q->g;
   if (!g->error.code) {
-    vram__fail(g, code, what);
+    vram__graph_fail(g, code, what);
     if (found || expected) {
-      vram__more(g, " (");
+      vram__error_more(g, " (");
       if (found) {
-        vram__more(g, "found ");
+        vram__error_more(g, "found ");
         if (!found_len)
-          vram__more(g, "nothing");
-        vram__more_n(g, found, found_len);
+          vram__error_more(g, "nothing");
+        vram__error_more_n(g, found, found_len);
         if (expected)
-          vram__more(g, ", ");
+          vram__error_more(g, ", ");
       }
       if (expected)
-        vram__more(g, "expected "), vram__more(g, expected);
-      vram__more(g, ")");
+        vram__error_more(g, "expected "), vram__error_more(g, expected);
+      vram__error_more(g, ")");
     }
   }
   if (!g->error.line) {
@@ -28,15 +28,15 @@ VRAM__FN int vram__perr(vram__parse *q, const char *at, vram_result code, const 
   return 0;
 }
 
-VRAM__FN vram_node *vram__perr_null(vram__parse *q, const char *at, vram_result code,
-                                    const char *what, const char *found, uint32_t found_len,
-                                    const char *expected) {
-  vram__perr(q, at, code, what, found, found_len, expected);
+VRAM__FN vram_node *vram__parse_error_null(vram__parse *q, const char *at, vram_result code,
+                                           const char *what, const char *found, uint32_t found_len,
+                                           const char *expected) {
+  vram__parse_error(q, at, code, what, found, found_len, expected);
   return NULL;
 }
 
 /* size = product of integers and dims with * and exact / ; a leading minus where `neg` */
-static int vram__size(vram__parse *q, const char *s, const char *e, int neg, int64_t *to) {
+static int vram__parse_size(vram__parse *q, const char *s, const char *e, int neg, int64_t *to) {
   const char *from = s;
   int minus = 0, divide = 0;
   uint64_t num = 1;
@@ -47,10 +47,10 @@ static int vram__size(vram__parse *q, const char *s, const char *e, int neg, int
     const char *t = s;
     if (s < e && vram__digit(*s)) {
       for (; s < e && vram__digit(*s); s++)
-        if ((v = vram__mul(v, 10)) == VRAM_OVERFLOW ||
+        if ((v = vram__product_or_overflow(v, 10)) == VRAM_OVERFLOW ||
             (v += (uint64_t)(*s - '0')) > (uint64_t)VRAM_MAX_BYTES)
-          return vram__perr(q, t, VRAM_ERR_OVERFLOW, "a number of more than 63 bits", from,
-                            (uint32_t)(e - from), NULL);
+          return vram__parse_error(q, t, VRAM_ERR_OVERFLOW, "a number of more than 63 bits", from,
+                                   (uint32_t)(e - from), NULL);
     } else if (s < e && vram__name_start(*s)) {
       uint32_t i;
       while (s < e && (vram__name_start(*s) || vram__digit(*s) || *s == '.'))
@@ -64,25 +64,25 @@ static int vram__size(vram__parse *q, const char *s, const char *e, int neg, int
             break;
         }
       if (i == q->g->ndim)
-        return vram__perr(q, t, VRAM_ERR_NAME, "an unknown dim", t, (uint32_t)(s - t),
-                          "a name of a dim line");
+        return vram__parse_error(q, t, VRAM_ERR_NAME, "an unknown dim", t, (uint32_t)(s - t),
+                                 "a name of a dim line");
       v = (uint64_t)q->g->dim[i].value;
     } else
-      return vram__perr(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
-                        "integers and dims with * and /");
+      return vram__parse_error(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
+                               "integers and dims with * and /");
     if (divide) {
       if (!v || num % v)
-        return vram__perr(q, t, VRAM_ERR_VALUE, "a division that leaves a rest", from,
-                          (uint32_t)(e - from), "an exact one");
+        return vram__parse_error(q, t, VRAM_ERR_VALUE, "a division that leaves a rest", from,
+                                 (uint32_t)(e - from), "an exact one");
       num /= v;
-    } else if ((num = vram__mul(num, v)) == VRAM_OVERFLOW)
-      return vram__perr(q, t, VRAM_ERR_OVERFLOW, "a product of more than 63 bits", from,
-                        (uint32_t)(e - from), NULL);
+    } else if ((num = vram__product_or_overflow(num, v)) == VRAM_OVERFLOW)
+      return vram__parse_error(q, t, VRAM_ERR_OVERFLOW, "a product of more than 63 bits", from,
+                               (uint32_t)(e - from), NULL);
     if (s == e)
       break;
     if (*s != '*' && *s != '/')
-      return vram__perr(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
-                        "integers and dims with * and /");
+      return vram__parse_error(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
+                               "integers and dims with * and /");
     divide = *s++ == '/';
   }
   *to = minus ? -(int64_t)num : (int64_t)num;
@@ -90,14 +90,14 @@ static int vram__size(vram__parse *q, const char *s, const char *e, int neg, int
 }
 
 /* A list of sizes, with or without brackets, into v[0..cap). */
-static int vram__sizes(vram__parse *q, const char *s, const char *e, uint32_t cap, int64_t *v,
-                       uint32_t *count) {
+static int vram__parse_sizes(vram__parse *q, const char *s, const char *e, uint32_t cap, int64_t *v,
+                             uint32_t *count) {
   const char *from = s;
   *count = 0;
   if (s < e && *s == '[') {
     if (e[-1] != ']')
-      return vram__perr(q, s, VRAM_ERR_SYNTAX, "a shape that is not closed", s, (uint32_t)(e - s),
-                        "[size,size,...]");
+      return vram__parse_error(q, s, VRAM_ERR_SYNTAX, "a shape that is not closed", s,
+                               (uint32_t)(e - s), "[size,size,...]");
     s++, e--;
     if (s == e)
       return 1;
@@ -107,9 +107,9 @@ static int vram__sizes(vram__parse *q, const char *s, const char *e, uint32_t ca
     while (s < e && *s != ',')
       s++;
     if (*count == cap)
-      return vram__perr(q, from, VRAM_ERR_LIMIT, "too many values", from, (uint32_t)(e - from),
-                        NULL);
-    if (!vram__size(q, t, s, 1, v + (*count)++))
+      return vram__parse_error(q, from, VRAM_ERR_LIMIT, "too many values", from,
+                               (uint32_t)(e - from), NULL);
+    if (!vram__parse_size(q, t, s, 1, v + (*count)++))
       return 0;
     if (s == e)
       return 1;
@@ -118,7 +118,7 @@ static int vram__sizes(vram__parse *q, const char *s, const char *e, uint32_t ca
 }
 
 /* decimal number in units of 10^-9 */
-static int vram__decimal(vram__parse *q, const char *s, const char *e, int64_t *to) {
+static int vram__parse_decimal(vram__parse *q, const char *s, const char *e, int64_t *to) {
   const char *from = s;
   int minus = 0, exp = 0, dot = 0, digits = 0, eneg = 0;
   uint64_t m = 0;
@@ -151,8 +151,8 @@ static int vram__decimal(vram__parse *q, const char *s, const char *e, int64_t *
     exp += eneg ? -x : x;
   }
   if (!digits || s != e)
-    return vram__perr(q, from, VRAM_ERR_SYNTAX, "not a number", from, (uint32_t)(e - from),
-                      "a decimal number");
+    return vram__parse_error(q, from, VRAM_ERR_SYNTAX, "not a number", from, (uint32_t)(e - from),
+                             "a decimal number");
   exp += 9;
   while (exp > 0 && m && m < UINT64_C(900000000000000000))
     m *= 10, exp--;
@@ -167,17 +167,17 @@ static int vram__decimal(vram__parse *q, const char *s, const char *e, int64_t *
 static int vram__dtype_of(vram__parse *q, const char *s, uint32_t n, int64_t *to) {
   uint32_t i;
   for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
-    if (vram__same(s, n, vram__dtype_rows[i].name)) {
+    if (vram__text_is(s, n, vram__dtype_rows[i].name)) {
       *to = i;
       return 1;
     }
   *to = vram_dtype_from_name_n(s, n); /* float32, f8e4m3, Q4_K, ... */
-  return *to != VRAM_DTYPE_NONE || vram__perr(q, s, VRAM_ERR_NAME, "an unknown dtype", s, n,
-                                              "f32, bf16, i64, ... (vram list dtypes)");
+  return *to != VRAM_DTYPE_NONE || vram__parse_error(q, s, VRAM_ERR_NAME, "an unknown dtype", s, n,
+                                                     "f32, bf16, i64, ... (vram list dtypes)");
 }
 
 /* Is `name` in the list of keys of an op? 2: and required */
-static int vram__has_key(const char *keys, const char *name) {
+static int vram__op_has_key(const char *keys, const char *name) {
   const char *k = keys;
   while (*k) {
     const char *n = name;
@@ -197,10 +197,10 @@ static int vram__has_key(const char *keys, const char *name) {
 static uint32_t vram__key_named(vram__parse *q, const char *s, uint32_t n) {
   uint16_t *known = q->key + (vram__hash(s, n) & 63);
   uint32_t k = *known;
-  if (k && vram__same(s, n, vram__key_table[k].name))
+  if (k && vram__text_is(s, n, vram__key_table[k].name))
     return k;
   for (k = 1; k < VRAM__KEY_COUNT; k++)
-    if (vram__same(s, n, vram__key_table[k].name))
+    if (vram__text_is(s, n, vram__key_table[k].name))
       break;
   *known = (uint16_t)(k < VRAM__KEY_COUNT ? k : 0);
   return k;
@@ -215,51 +215,54 @@ VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *
   while (*v != '=')
     v++;
   k = vram__key_named(q, s, (uint32_t)(v - s));
-  if (k == VRAM__KEY_COUNT || !vram__has_key(r->keys, vram__key_table[k].name))
-    return vram__perr(q, s, VRAM_ERR_NAME, "the op has no such key", s, (uint32_t)(v - s),
-                      *r->keys ? r->keys : "none");
+  if (k == VRAM__KEY_COUNT || !vram__op_has_key(r->keys, vram__key_table[k].name))
+    return vram__parse_error(q, s, VRAM_ERR_NAME, "the op has no such key", s, (uint32_t)(v - s),
+                             *r->keys ? r->keys : "none");
   for (i = 0; i < *na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
     if ((uint32_t)(attr[i] & 0xff) == k)
-      return vram__perr(q, s, VRAM_ERR_NAME, "a key given twice", s, (uint32_t)(v - s), NULL);
+      return vram__parse_error(q, s, VRAM_ERR_NAME, "a key given twice", s, (uint32_t)(v - s),
+                               NULL);
   v++;
   if (cap - *na < 1 + VRAM_MAX_AXES * 2)
-    return vram__perr(q, s, VRAM_ERR_LIMIT, "too many keys", NULL, 0, NULL);
+    return vram__parse_error(q, s, VRAM_ERR_LIMIT, "too many keys", NULL, 0, NULL);
   if (v == e)
-    return vram__perr(q, v, VRAM_ERR_SYNTAX, "a key without a value", v, 0, "key=value");
+    return vram__parse_error(q, v, VRAM_ERR_SYNTAX, "a key without a value", v, 0, "key=value");
   switch (vram__key_table[k].kind) {
   case 'B':
     if (e - v != 1 || (*v != '0' && *v != '1'))
-      return vram__perr(q, v, VRAM_ERR_VALUE, "not a boolean", v, (uint32_t)(e - v), "0 or 1");
+      return vram__parse_error(q, v, VRAM_ERR_VALUE, "not a boolean", v, (uint32_t)(e - v),
+                               "0 or 1");
     *to = *v - '0';
     break;
   case 'I':
-    if (!vram__size(q, v, e, 1, to))
+    if (!vram__parse_size(q, v, e, 1, to))
       return 0;
     break;
   case 'L':
   case 'S':
-    if (k == VRAM__KEY_padding && vram__has_key(r->keys, "padding_mode")) { /* convNd */
-      const int same = vram__same(v, (uint32_t)(e - v), "same");
-      if (same || vram__same(v, (uint32_t)(e - v), "valid")) {
+    if (k == VRAM__KEY_padding && vram__op_has_key(r->keys, "padding_mode")) { /* convNd */
+      const int same = vram__text_is(v, (uint32_t)(e - v), "same");
+      if (same || vram__text_is(v, (uint32_t)(e - v), "valid")) {
         *to = same ? VRAM__SAME : 0;
         break;
       }
     }
     if (k == VRAM__KEY_split_size_or_sections || k == VRAM__KEY_pad) {
-      if (!vram__sizes(q, v, e, cap - *na - 2, to, &count))
+      if (!vram__parse_sizes(q, v, e, cap - *na - 2, to, &count))
         return 0;
-    } else if (!vram__sizes(q, v, e, VRAM_MAX_AXES, to, &count))
+    } else if (!vram__parse_sizes(q, v, e, VRAM_MAX_AXES, to, &count))
       return 0;
     if (!count && vram__key_table[k].kind == 'L' && k != VRAM__KEY_dim)
-      return vram__perr(q, v, VRAM_ERR_VALUE, "an empty list", NULL, 0, "at least one value");
+      return vram__parse_error(q, v, VRAM_ERR_VALUE, "an empty list", NULL, 0,
+                               "at least one value");
     break;
   case 'F':
     for (count = 0;; v += i + 1) { /* a list where a key is one for each axis */
       for (i = 0; v + i < e && v[i] != ','; i++)
         ;
       if (count == (k == VRAM__KEY_scale_factor ? 3 : 1))
-        return vram__perr(q, v, VRAM_ERR_VALUE, "too many values", NULL, 0, NULL);
-      if (!vram__decimal(q, v, v + i, to + count++))
+        return vram__parse_error(q, v, VRAM_ERR_VALUE, "too many values", NULL, 0, NULL);
+      if (!vram__parse_decimal(q, v, v + i, to + count++))
         return 0;
       if (v + i == e)
         break;
@@ -273,22 +276,22 @@ VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *
       return 0;
     break;
   case 'N': {
-    vram__sym *y = vram__find(q, v, (uint32_t)(e - v));
+    vram__sym *y = vram__symbol_find(q, v, (uint32_t)(e - v));
     const vram_node *m = y ? y->value->node : NULL, *o;
     if (!q->table) /* built by calls: the latest node of that name */
       for (o = q->g->first; o; o = o->next)
-        if (o->name_len == (uint32_t)(e - v) && vram__same_n(o->name, v, o->name_len))
+        if (o->name_len == (uint32_t)(e - v) && vram__text_equal(o->name, v, o->name_len))
           m = o;
     if (!m)
-      return vram__perr(q, v, VRAM_ERR_NAME, "an unknown node", v, (uint32_t)(e - v),
-                        "a node defined before");
+      return vram__parse_error(q, v, VRAM_ERR_NAME, "an unknown node", v, (uint32_t)(e - v),
+                               "a node defined before");
     *to = (int64_t)(uintptr_t)m;
     break;
   }
   default: { /* Q: the text itself */
-    const char *t = vram__keep(q->g, v, (uint32_t)(e - v));
+    const char *t = vram__graph_keep_text(q->g, v, (uint32_t)(e - v));
     if (!t)
-      return vram__perr(q, v, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+      return vram__parse_error(q, v, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
     to[0] = (int64_t)(uintptr_t)t;
     to[1] = e - v;
     count = 2;
@@ -300,7 +303,7 @@ VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *
 }
 
 static const char *vram__line_end(const char *p, const char *end) {
-  while (end - p >= 8 && !VRAM__HOLDS(vram__eight(p), '\n'))
+  while (end - p >= 8 && !VRAM__HOLDS(vram__text_eight(p), '\n'))
     p += 8;
   while (p < end && *p != '\n')
     p++;
@@ -308,17 +311,17 @@ static const char *vram__line_end(const char *p, const char *end) {
 }
 
 /* Sets q up for the line that begins at s. */
-static void vram__at_line(vram__parse *q, const char *s) {
+static void vram__parse_line(vram__parse *q, const char *s) {
   const char *const end = q->text_end;
   q->start = q->p = s;
   q->odd = NULL;
   q->tabs = 0;
   for (;; s++) {
     while (end - s >= 8) {
-      const uint64_t w = vram__eight(s), special = (((w + VRAM__EACH(1)) | w) & VRAM__HIGH) |
-                                                   VRAM__BELOW(w, 32) | VRAM__HOLDS(w, '#');
+      const uint64_t w = vram__text_eight(s), special = (((w + VRAM__EACH(1)) | w) & VRAM__HIGH) |
+                                                        VRAM__BELOW(w, 32) | VRAM__HOLDS(w, '#');
       if (special) {
-        s += vram__lowest(special);
+        s += vram__lowest_byte(special);
         break;
       }
       s += 8;
@@ -339,28 +342,29 @@ static void vram__at_line(vram__parse *q, const char *s) {
     q->next++;
 }
 
-static vram_value *vram__value_of(vram__parse *q, const char *s, uint32_t n) {
-  vram__sym *y = vram__find(q, s, n);
+static vram_value *vram__parse_value(vram__parse *q, const char *s, uint32_t n) {
+  vram__sym *y = vram__symbol_find(q, s, n);
   if (!y) {
-    vram__perr(q, s, VRAM_ERR_NAME, "an undefined name", s, n,
-               "an input or the output of a node above");
+    vram__parse_error(q, s, VRAM_ERR_NAME, "an undefined name", s, n,
+                      "an input or the output of a node above");
     return NULL;
   }
   return y->value;
 }
 
-VRAM__FN vram_value *vram__new_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
-                                     uint32_t ndim, const int64_t *size) {
-  vram_value *v = (vram_value *)vram__take(g, sizeof *v);
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
+                                       uint32_t ndim, const int64_t *size) {
+  vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
   vram_value **list = g->input;
   uint32_t i;
   if (!(g->ninput & (g->ninput - 1))) /* full: twice as long */
-    list = (vram_value **)vram__take(g, (g->ninput ? 2 * (uint64_t)g->ninput : 1) * sizeof *list);
+    list = (vram_value **)vram__graph_take(g, (g->ninput ? 2 * (uint64_t)g->ninput : 1) *
+                                                  sizeof *list);
   if (!v || !list)
     return NULL;
-  vram__zero(v, sizeof *v);
-  v->d = vram__dims_of(g, ndim, size);
-  v->name = vram__keep(g, name, len);
+  vram__memory_zero(v, sizeof *v);
+  v->d = vram__graph_dims(g, ndim, size);
+  v->name = vram__graph_keep_text(g, name, len);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
   v->name_len = (uint8_t)len;
@@ -381,47 +385,49 @@ static int vram__input_line(vram__parse *q) {
   int64_t dt, size[VRAM_MAX_AXES];
   vram_value *v;
   if (q->depth)
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "input inside a loop", NULL, 0, NULL);
-  if (!vram__token(q) || !vram__is_name(q->tok, q->len))
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len,
-                      "input NAME DTYPE SHAPE");
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "input inside a loop", NULL, 0, NULL);
+  if (!vram__parse_token(q) || !vram__is_name(q->tok, q->len))
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len,
+                             "input NAME DTYPE SHAPE");
   name = q->tok, nlen = q->len;
-  if (!vram__token(q))
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an input without dtype", q->tok, 0, "a dtype");
+  if (!vram__parse_token(q))
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an input without dtype", q->tok, 0,
+                             "a dtype");
   if (!vram__dtype_of(q, q->tok, q->len, &dt))
     return 0;
-  if (!vram__token(q) || *q->tok != '[')
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an input without shape", q->tok, q->len,
-                      "[size,size,...]");
-  if (!vram__sizes(q, q->tok, q->tok + q->len, VRAM_MAX_AXES, size, &c))
+  if (!vram__parse_token(q) || *q->tok != '[')
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an input without shape", q->tok, q->len,
+                             "[size,size,...]");
+  if (!vram__parse_sizes(q, q->tok, q->tok + q->len, VRAM_MAX_AXES, size, &c))
     return 0;
-  v = vram__new_input(g, name, nlen, (uint8_t)dt, c, size);
+  v = vram__graph_input(g, name, nlen, (uint8_t)dt, c, size);
   if (!v)
-    return vram__perr(q, q->tok, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
-  while (vram__token(q)) {
-    if (vram__same(q->tok, q->len, "grad=1"))
+    return vram__parse_error(q, q->tok, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
+  while (vram__parse_token(q)) {
+    if (vram__text_is(q->tok, q->len, "grad=1"))
       v->flags |= VRAM__GRAD;
-    else if (!vram__same(q->tok, q->len, "grad=0"))
-      return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
-                        "grad=1 or nothing");
+    else if (!vram__text_is(q->tok, q->len, "grad=0"))
+      return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
+                               "grad=1 or nothing");
   }
   if ((v->flags & VRAM__GRAD) && vram__kind_rank(v->dtype) < 2)
-    return vram__perr(q, q->start, VRAM_ERR_VALUE, "grad=1 on an input that is not floating point",
-                      NULL, 0, NULL);
-  return vram__define(q, name, nlen, v, 0);
+    return vram__parse_error(q, q->start, VRAM_ERR_VALUE,
+                             "grad=1 on an input that is not floating point", NULL, 0, NULL);
+  return vram__symbol_define(q, name, nlen, v, 0);
 }
 
 static int vram__dim_line(vram__parse *q) {
   vram_graph *g = q->g;
-  while (vram__token(q)) {
+  while (vram__parse_token(q)) {
     const char *e = q->tok, *end = q->tok + q->len;
     uint32_t i;
     int64_t v;
     while (e < end && *e != '=')
       e++;
     if (!vram__is_name(q->tok, (uint32_t)(e - q->tok)) || e == end || e + 1 == end)
-      return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a dim", q->tok, q->len, "NAME=INTEGER");
-    if (!vram__size(q, e + 1, end, 0, &v))
+      return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a dim", q->tok, q->len,
+                               "NAME=INTEGER");
+    if (!vram__parse_size(q, e + 1, end, 0, &v))
       return 0;
     for (i = 0; i < g->ndim; i++)
       if (g->dim[i].len == (uint32_t)(e - q->tok)) {
@@ -429,23 +435,23 @@ static int vram__dim_line(vram__parse *q) {
         while (k < g->dim[i].len && g->dim[i].name[k] == q->tok[k])
           k++;
         if (k == g->dim[i].len)
-          return vram__perr(q, q->tok, VRAM_ERR_NAME, "a dim defined twice", q->tok, g->dim[i].len,
-                            "a new name");
+          return vram__parse_error(q, q->tok, VRAM_ERR_NAME, "a dim defined twice", q->tok,
+                                   g->dim[i].len, "a new name");
       }
     if (g->ndim == VRAM_MAX_DIMS)
-      return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 64 dims", NULL, 0, NULL);
+      return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 64 dims", NULL, 0, NULL);
     for (i = 0; i < q->nset; i++) {
       const char *z = q->set[i].name;
-      if (z ? vram__same(q->tok, (uint32_t)(e - q->tok), z) : !g->ndim) {
+      if (z ? vram__text_is(q->tok, (uint32_t)(e - q->tok), z) : !g->ndim) {
         v = q->set[i].value;
         q->used[i] = 1;
       }
     }
     if (v < 0)
-      return vram__perr(q, q->tok, VRAM_ERR_VALUE, "a dim below 0", q->tok, q->len, NULL);
-    g->dim[g->ndim].name = vram__keep(g, q->tok, (uint32_t)(e - q->tok));
+      return vram__parse_error(q, q->tok, VRAM_ERR_VALUE, "a dim below 0", q->tok, q->len, NULL);
+    g->dim[g->ndim].name = vram__graph_keep_text(g, q->tok, (uint32_t)(e - q->tok));
     if (!g->dim[g->ndim].name)
-      return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+      return vram__parse_error(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
     g->dim[g->ndim].len = (uint32_t)(e - q->tok);
     g->dim[g->ndim++].value = v;
   }
@@ -454,7 +460,7 @@ static int vram__dim_line(vram__parse *q) {
 
 /* A node of op `op` with these names, inputs and keys; at: where errors point to. */
 /* The keys marked ! in a row, ended by 0; looked up once for each op of a text. */
-static const uint8_t *vram__required(vram__parse *q, uint32_t op, const char *k) {
+static const uint8_t *vram__op_required(vram__parse *q, uint32_t op, const char *k) {
   uint8_t *known = q->required[op];
   uint32_t n = 1;
   if (*known)
@@ -475,9 +481,9 @@ static const uint8_t *vram__required(vram__parse *q, uint32_t op, const char *k)
   return known + 1;
 }
 
-VRAM__FN vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, const char *names_end,
-                              vram_value **in, uint32_t nin, const int64_t *attr, uint32_t na,
-                              const char *at) {
+VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *names,
+                                    const char *names_end, vram_value **in, uint32_t nin,
+                                    const int64_t *attr, uint32_t na, const char *at) {
   vram_graph *g = q->g;
   const vram__op_row *r = vram__op_at(op);
   vram_node *n, *before = g->last;
@@ -485,33 +491,33 @@ VRAM__FN vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, co
   const char *s;
   for (s = names; s <= names_end; s++) {
     const char *t = s;
-    while (names_end - s >= 8 && vram__name_eight(vram__eight(s)))
+    while (names_end - s >= 8 && vram__name_eight(vram__text_eight(s)))
       s += 8;
     while (s < names_end && vram__name_char(*s))
       s++;
     if ((s < names_end && *s != ',') || t == s || !vram__name_start(*t) || s - t > VRAM_MAX_NAME) {
       while (s < names_end && *s != ',')
         s++;
-      vram__perr(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
-                 "letters, digits, _ . /, at most 255");
+      vram__parse_error(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
+                        "letters, digits, _ . /, at most 255");
       return NULL;
     }
     nout++;
   }
   /* a weight given as an input stands for the required keys */
   if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
-    const uint8_t *need = vram__required(q, op, r->keys);
+    const uint8_t *need = vram__op_required(q, op, r->keys);
     for (; *need; need++) {
       for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
         if ((uint32_t)(attr[i] & 0xff) == *need)
           break;
       if (i >= na)
-        return vram__perr_null(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
-                               vram__key_table[*need].name);
+        return vram__parse_error_null(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
+                                      vram__key_table[*need].name);
     }
   }
-  if (!vram__emit(q, op, in, nin, nout, attr, na, &n))
-    return vram__perr_null(q, at, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
+  if (!vram__node_emit(q, op, in, nin, nout, attr, na, &n))
+    return vram__parse_error_null(q, at, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
   for (i = 0, s = names; i < nout; i++, s++) {
     const char *t = s;
     vram_value *v = &n->out[i];
@@ -519,10 +525,10 @@ VRAM__FN vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, co
       s = names_end;
     while (s < names_end && *s != ',')
       s++;
-    v->name = vram__keep(g, t, (uint32_t)(s - t));
+    v->name = vram__graph_keep_text(g, t, (uint32_t)(s - t));
     v->name_len = (uint8_t)(s - t);
-    if (!v->name || (q->table && !vram__define(q, t, (uint32_t)(s - t), v, 0)))
-      return vram__perr_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    if (!v->name || (q->table && !vram__symbol_define(q, t, (uint32_t)(s - t), v, 0)))
+      return vram__parse_error_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   }
   for (before = before ? before->next : g->first; before; before = before->next) {
     if (vram__is_loss(n->op))
@@ -540,10 +546,10 @@ VRAM__FN vram_node *vram__add(vram__parse *q, uint32_t op, const char *names, co
 static uint32_t vram__op_named(vram__parse *q, const char *s, uint32_t n) {
   uint16_t *known = q->op + (vram__hash(s, n) & 63);
   uint32_t op = *known;
-  if (vram__same(s, n, vram__op_at(op)->name))
+  if (vram__text_is(s, n, vram__op_at(op)->name))
     return op;
   for (op = 0; op < VRAM_OP_COUNT; op++)
-    if (vram__op_at(op)->name[0] == *s && vram__same(s, n, vram__op_at(op)->name))
+    if (vram__op_at(op)->name[0] == *s && vram__text_is(s, n, vram__op_at(op)->name))
       break;
   *known = (uint16_t)(op < VRAM_OP_COUNT ? op : 0);
   return op;
@@ -557,28 +563,28 @@ static int vram__op_line(vram__parse *q) {
   vram_value *in[1024];
   const uint32_t op = vram__op_named(q, at, q->len);
   if (op == VRAM_OP_COUNT)
-    return vram__perr(q, at, VRAM_ERR_NAME, "an unknown op", at, q->len,
-                      "an op of `vram list ops`");
+    return vram__parse_error(q, at, VRAM_ERR_NAME, "an unknown op", at, q->len,
+                             "an op of `vram list ops`");
   r = vram__op_at(op);
-  if (!vram__token(q))
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a node without a name", q->tok, 0,
-                      "OP NAME INPUTS KEY=VALUE");
+  if (!vram__parse_token(q))
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "a node without a name", q->tok, 0,
+                             "OP NAME INPUTS KEY=VALUE");
   names = q->tok, names_end = q->tok + q->len;
-  while (vram__token(q)) {
-    if (vram__holds(q->tok, q->len, '=')) {
+  while (vram__parse_token(q)) {
+    if (vram__text_holds(q->tok, q->len, '=')) {
       if (!vram__key_value(q, r, q->tok, q->tok + q->len, attr, 1000, &na))
         return 0;
     } else {
       if (na)
-        return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an input behind a key", q->tok, q->len,
-                          "KEY=VALUE");
+        return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an input behind a key", q->tok,
+                                 q->len, "KEY=VALUE");
       if (nin == 1024)
-        return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL, 0, NULL);
-      if (!(in[nin++] = vram__value_of(q, q->tok, q->len)))
+        return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL, 0, NULL);
+      if (!(in[nin++] = vram__parse_value(q, q->tok, q->len)))
         return 0;
     }
   }
-  return vram__add(q, op, names, names_end, in, nin, attr, na, at) != NULL;
+  return vram__parse_add(q, op, names, names_end, in, nin, attr, na, at) != NULL;
 }
 
 /* `output` and `drop` lines */
@@ -586,23 +592,24 @@ static int vram__names_line(vram__parse *q, int drop) {
   vram_value *in[1024];
   uint32_t n = 0;
   const char *at = q->tok;
-  while (vram__token(q)) {
+  while (vram__parse_token(q)) {
     if (n == 1024)
-      return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 names", NULL, 0, NULL);
-    if (!(in[n++] = vram__value_of(q, q->tok, q->len)))
+      return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 names", NULL, 0, NULL);
+    if (!(in[n++] = vram__parse_value(q, q->tok, q->len)))
       return 0;
   }
   if (!n)
-    return vram__perr(q, at, VRAM_ERR_SYNTAX, "a line without names", NULL, 0, "at least one");
+    return vram__parse_error(q, at, VRAM_ERR_SYNTAX, "a line without names", NULL, 0,
+                             "at least one");
   if (drop) {
-    vram_node *m = vram__node(q->g, VRAM__OP_drop, in, n, 0, NULL, 0);
+    vram_node *m = vram__node_new(q->g, VRAM__OP_drop, in, n, 0, NULL, 0);
     if (!m)
-      return vram__perr(q, at, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+      return vram__parse_error(q, at, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
     m->name = "drop", m->name_len = 4, m->line = q->line;
     return 1;
   }
   if (q->g->noutput)
-    return vram__perr(q, at, VRAM_ERR_SYNTAX, "a second output line", NULL, 0, NULL);
+    return vram__parse_error(q, at, VRAM_ERR_SYNTAX, "a second output line", NULL, 0, NULL);
   q->g->noutput = n;
   q->g->root = in[0];
   while (n--)
@@ -611,11 +618,12 @@ static int vram__names_line(vram__parse *q, int drop) {
 }
 
 static int vram__begin_round(vram__parse *q, vram__loop *l) {
-  vram__round *r = (vram__round *)vram__take(q->g, sizeof *r);
+  vram__round *r = (vram__round *)vram__graph_take(q->g, sizeof *r);
   if (!r)
-    return vram__perr(q, q->start, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    return vram__parse_error(q, q->start, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   if (++q->rounds > VRAM_MAX_NODES)
-    return vram__perr(q, q->start, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", NULL, 0, NULL);
+    return vram__parse_error(q, q->start, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", NULL, 0,
+                             NULL);
   r->up = q->depth > 1 ? q->loop[q->depth - 2].scope : NULL;
   r->round = (uint32_t)l->round;
   l->scope = r;
@@ -630,31 +638,32 @@ static int vram__loop_line(vram__parse *q) {
   const char *name[64];
   uint32_t len[64], n = 0, i;
   const char *at = q->tok;
-  if (!vram__token(q))
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a loop without a count", q->tok, 0,
-                      "loop SIZE NAME=NAME ...");
-  if (!vram__size(q, q->tok, q->tok + q->len, 0, &size))
+  if (!vram__parse_token(q))
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "a loop without a count", q->tok, 0,
+                             "loop SIZE NAME=NAME ...");
+  if (!vram__parse_size(q, q->tok, q->tok + q->len, 0, &size))
     return 0;
   rounds = (uint64_t)size;
   for (i = 0; i < q->depth; i++)
-    rounds = vram__mul(rounds, (uint64_t)q->loop[i].left);
+    rounds = vram__product_or_overflow(rounds, (uint64_t)q->loop[i].left);
   if (rounds > VRAM_MAX_NODES)
-    return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", q->tok, q->len,
-                      NULL);
+    return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", q->tok,
+                             q->len, NULL);
   if (q->depth == VRAM_MAX_LOOPS)
-    return vram__perr(q, at, VRAM_ERR_LIMIT, "more than 16 loops inside one another", NULL, 0,
-                      NULL);
-  while (vram__token(q)) {
+    return vram__parse_error(q, at, VRAM_ERR_LIMIT, "more than 16 loops inside one another", NULL,
+                             0, NULL);
+  while (vram__parse_token(q)) {
     const char *e = q->tok, *end = q->tok + q->len;
     while (e < end && *e != '=')
       e++;
     if (n == 64)
-      return vram__perr(q, q->tok, VRAM_ERR_LIMIT, "more than 64 carried names", NULL, 0, NULL);
+      return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 64 carried names", NULL, 0,
+                               NULL);
     if (e == end || !vram__is_name(q->tok, (uint32_t)(e - q->tok)))
-      return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a carried name", q->tok, q->len,
-                        "NAME=NAME");
+      return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a carried name", q->tok, q->len,
+                               "NAME=NAME");
     name[n] = q->tok, len[n] = (uint32_t)(e - q->tok);
-    if (!(v[n++] = vram__value_of(q, e + 1, (uint32_t)(end - e - 1))))
+    if (!(v[n++] = vram__parse_value(q, e + 1, (uint32_t)(end - e - 1))))
       return 0;
   }
   l = &q->loop[q->depth++];
@@ -666,7 +675,7 @@ static int vram__loop_line(vram__parse *q) {
   l->npair = n;
   for (i = 0; i < n; i++) {
     l->pair[i].name = name[i], l->pair[i].len = len[i], l->pair[i].value = v[i];
-    if (!vram__define(q, name[i], len[i], v[i], 1))
+    if (!vram__symbol_define(q, name[i], len[i], v[i], 1))
       return 0;
   }
   l->body = NULL;
@@ -675,17 +684,17 @@ static int vram__loop_line(vram__parse *q) {
 
 /* `next` ends a round: the carried names take their new values, and the body begins again or the
    block ends. `*again`: where to go on, NULL: behind this line. */
-static int vram__next_line(vram__parse *q, const char **again) {
+static int vram__parse_next_line(vram__parse *q, const char **again) {
   vram__loop *l;
   vram_value *v[64];
   uint32_t i, seen = 0;
   *again = NULL;
   if (!q->depth)
-    return vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "next without loop", NULL, 0, NULL);
+    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "next without loop", NULL, 0, NULL);
   l = &q->loop[q->depth - 1];
   for (i = 0; i < l->npair; i++)
     v[i] = l->pair[i].value;
-  while (vram__token(q)) {
+  while (vram__parse_token(q)) {
     const char *e = q->tok, *end = q->tok + q->len;
     while (e < end && *e != '=')
       e++;
@@ -698,43 +707,43 @@ static int vram__next_line(vram__parse *q, const char **again) {
           break;
       }
     if (e == end || i == l->npair)
-      return vram__perr(q, q->tok, VRAM_ERR_NAME, "not a carried name of the loop", q->tok,
-                        (uint32_t)(e - q->tok), "NAME=NAME, the first one of the loop line");
-    if (!(v[i] = vram__value_of(q, e + 1, (uint32_t)(end - e - 1))))
+      return vram__parse_error(q, q->tok, VRAM_ERR_NAME, "not a carried name of the loop", q->tok,
+                               (uint32_t)(e - q->tok), "NAME=NAME, the first one of the loop line");
+    if (!(v[i] = vram__parse_value(q, e + 1, (uint32_t)(end - e - 1))))
       return 0;
     seen++;
   }
   if (seen < l->npair)
-    return vram__perr(q, q->start, VRAM_ERR_SYNTAX, "a carried name without its next value",
-                      l->pair[0].name, l->pair[0].len, NULL);
-  vram__forget(q, l->mark);
+    return vram__parse_error(q, q->start, VRAM_ERR_SYNTAX, "a carried name without its next value",
+                             l->pair[0].name, l->pair[0].len, NULL);
+  vram__symbol_forget(q, l->mark);
   l->round++;
   for (i = 0; i < l->npair; i++)
     l->pair[i].value = v[i];
   if (l->round < l->left) {
     for (i = 0; i < l->npair; i++)
-      if (!vram__define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
+      if (!vram__symbol_define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
         return 0;
     *again = l->body;
     return vram__begin_round(q, l);
   }
   q->depth--;
   for (i = 0; i < l->npair; i++)
-    if (!vram__define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
+    if (!vram__symbol_define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
       return 0;
   return 1;
 }
 
 /* Goes behind the `next` that belongs to a loop of no rounds. */
-static const char *vram__skip_block(vram__parse *q, const char *s) {
+static const char *vram__parse_skip_block(vram__parse *q, const char *s) {
   uint32_t depth = 1;
   while (s < q->text_end) {
-    vram__at_line(q, s);
+    vram__parse_line(q, s);
     q->line++;
-    if (vram__token(q)) {
-      if (vram__same(q->tok, q->len, "loop"))
+    if (vram__parse_token(q)) {
+      if (vram__text_is(q->tok, q->len, "loop"))
         depth++;
-      if (vram__same(q->tok, q->len, "next") && --depth == 0)
+      if (vram__text_is(q->tok, q->len, "next") && --depth == 0)
         return s;
     }
     s = q->next;
@@ -742,57 +751,59 @@ static const char *vram__skip_block(vram__parse *q, const char *s) {
   return NULL;
 }
 
-static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
+static int vram__parse_lines(vram__parse *q, const char *text, uint64_t len) {
   vram_graph *g = q->g;
   const char *s = text, *again;
   q->text_end = text + len;
   q->line = 0;
   while (s < q->text_end) {
-    vram__at_line(q, s);
+    vram__parse_line(q, s);
     q->line++;
     if (q->odd)
-      return vram__perr(q, q->odd, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII", NULL, 0,
-                        "text");
-    if (vram__token(q)) {
+      return vram__parse_error(q, q->odd, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII",
+                               NULL, 0, "text");
+    if (vram__parse_token(q)) {
       int ok = 1;
       again = NULL;
-      if (vram__same(q->tok, q->len, "model")) {
+      if (vram__text_is(q->tok, q->len, "model")) {
         if (g->name)
-          ok = vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "a second model line", NULL, 0, NULL);
-        else if (!vram__token(q) || q->len > VRAM_MAX_NAME)
-          ok = vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len, "model NAME");
+          ok = vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "a second model line", NULL, 0, NULL);
+        else if (!vram__parse_token(q) || q->len > VRAM_MAX_NAME)
+          ok = vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len,
+                                 "model NAME");
         else {
-          g->name = vram__keep(g, q->tok, q->len), g->name_len = q->len;
-          if (vram__token(q))
-            ok = vram__perr(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
-                            "the end of the line");
+          g->name = vram__graph_keep_text(g, q->tok, q->len), g->name_len = q->len;
+          if (vram__parse_token(q))
+            ok = vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
+                                   "the end of the line");
         }
-      } else if (vram__same(q->tok, q->len, "dim"))
+      } else if (vram__text_is(q->tok, q->len, "dim"))
         ok = vram__dim_line(q);
-      else if (vram__same(q->tok, q->len, "input"))
+      else if (vram__text_is(q->tok, q->len, "input"))
         ok = vram__input_line(q);
-      else if (vram__same(q->tok, q->len, "output"))
+      else if (vram__text_is(q->tok, q->len, "output"))
         ok = vram__names_line(q, 0);
-      else if (vram__same(q->tok, q->len, "drop"))
+      else if (vram__text_is(q->tok, q->len, "drop"))
         ok = vram__names_line(q, 1);
-      else if (vram__same(q->tok, q->len, "loop")) {
+      else if (vram__text_is(q->tok, q->len, "loop")) {
         ok = vram__loop_line(q);
         if (ok) {
           vram__loop *l = &q->loop[q->depth - 1];
           l->body = q->next;
           l->body_line = q->line;
           if (!l->left) {
-            s = vram__skip_block(q, l->body);
+            s = vram__parse_skip_block(q, l->body);
             if (!s) {
               q->line = l->line, q->start = l->head;
-              return vram__perr(q, l->head, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
+              return vram__parse_error(q, l->head, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0,
+                                       NULL);
             }
             q->depth--;
           }
         }
-      } else if (vram__same(q->tok, q->len, "next")) {
+      } else if (vram__text_is(q->tok, q->len, "next")) {
         vram__loop *l = q->depth ? &q->loop[q->depth - 1] : NULL;
-        ok = vram__next_line(q, &again);
+        ok = vram__parse_next_line(q, &again);
         if (ok && again) {
           s = again;
           q->line = l->body_line;
@@ -801,14 +812,14 @@ static int vram__lines(vram__parse *q, const char *text, uint64_t len) {
       } else
         ok = vram__op_line(q);
       if (!ok || g->error.code)
-        return vram__perr(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+        return vram__parse_error(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
     }
     s = q->next;
   }
   if (q->depth) {
     q->line = q->loop[q->depth - 1].line;
     q->start = q->loop[q->depth - 1].head;
-    return vram__perr(q, q->start, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
+    return vram__parse_error(q, q->start, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
   }
   return 1;
 }
@@ -824,7 +835,7 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
   vram_graph g;
   vram__parse q;
   vram_graph_init(&g, mem, sizeof mem);
-  vram__zero(&q, sizeof q);
+  vram__memory_zero(&q, sizeof q);
   q.g = &g;
   q.set = set;
   q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
@@ -832,39 +843,39 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
   q.text_end = text + len;
   times[0] = 1;
   while (s < q.text_end && !g.error.code) {
-    vram__at_line(&q, s);
-    if (vram__token(&q)) {
+    vram__parse_line(&q, s);
+    if (vram__parse_token(&q)) {
       uint64_t cost = 2048 + 40 * (uint64_t)(q.end - q.start);
       int64_t count = 1;
-      if (vram__same(q.tok, q.len, "next") && depth) {
+      if (vram__text_is(q.tok, q.len, "next") && depth) {
         if (depth-- == skipped)
           skipped = 0;
-      } else if (vram__same(q.tok, q.len, "loop")) {
+      } else if (vram__text_is(q.tok, q.len, "loop")) {
         depth++;
         if (!skipped) {
           if (depth > VRAM_MAX_LOOPS)
             break; /* here vram_parse stops, too */
-          if (vram__token(&q))
-            vram__size(&q, q.tok, q.tok + q.len, 0, &count);
-          times[depth] = vram__mul(times[depth - 1], (uint64_t)count);
+          if (vram__parse_token(&q))
+            vram__parse_size(&q, q.tok, q.tok + q.len, 0, &count);
+          times[depth] = vram__product_or_overflow(times[depth - 1], (uint64_t)count);
           if (times[depth] > VRAM_MAX_NODES)
             break;
           if (!count)
             skipped = depth;
         }
-      } else if (vram__same(q.tok, q.len, "dim") && !skipped)
+      } else if (vram__text_is(q.tok, q.len, "dim") && !skipped)
         vram__dim_line(&q);
       for (c = q.start; c < q.end && !skipped; c++)
         if (*c == ',')
           cost += 512;
-      cost = skipped ? 0 : vram__mul(cost, times[depth]);
+      cost = skipped ? 0 : vram__product_or_overflow(cost, times[depth]);
       if (cost > (uint64_t)VRAM_MAX_BYTES - total)
         return 0;
       total += cost;
     }
     s = q.next;
   }
-  return vram__plus(total, len); /* the table of names */
+  return vram__sum_or_overflow(total, len); /* the table of names */
 }
 
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
@@ -873,28 +884,29 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
   uint64_t i, size;
   uint8_t used[VRAM_MAX_DIMS];
   int ok;
-  vram__zero(&q, sizeof q);
-  vram__zero(used, sizeof used);
+  vram__memory_zero(&q, sizeof q);
+  vram__memory_zero(used, sizeof used);
   q.g = g;
   q.start = text;
   q.set = set, q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS, q.used = used;
   if (nset > VRAM_MAX_DIMS)
-    vram__fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
   for (size = 16; size < len / 32;) /* names: a line has about so many bytes */
     size *= 2;
   q.mask = (uint32_t)size - 1;
-  q.table = (vram__sym **)vram__take(g, size * sizeof *q.table);
+  q.table = (vram__sym **)vram__graph_take(g, size * sizeof *q.table);
   ok = q.table != NULL && !g->error.code;
   if (ok)
-    vram__zero(q.table, size * sizeof *q.table);
-  ok = ok && vram__lines(&q, text, len);
+    vram__memory_zero(q.table, size * sizeof *q.table);
+  ok = ok && vram__parse_lines(&q, text, len);
   for (i = 0; ok && i < q.nset; i++)
     if (!used[i]) {
-      vram__no_dim(g, set[i].name ? set[i].name : "(batch)");
+      vram__error_no_dim(g, set[i].name ? set[i].name : "(batch)");
       ok = 0;
     }
   if (ok && !g->root) {
-    vram__fail(g, VRAM_ERR_SYNTAX, "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
+    vram__graph_fail(g, VRAM_ERR_SYNTAX,
+                     "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
     g->error.line = q.line ? q.line : 1;
     g->error.column = 1;
   }

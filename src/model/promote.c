@@ -1,12 +1,16 @@
 /* >>model/promote    type promotion */
 #include "model/model.h"
 
-VRAM__FN int vram__is_float(uint8_t dt) { return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT; }
+VRAM__FN int vram__dtype_is_float(uint8_t dt) {
+  return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT;
+}
 
-static int vram__is_complex(uint8_t dt) { return vram__dtype_rows[dt].kind == VRAM_KIND_COMPLEX; }
+static int vram__dtype_is_complex(uint8_t dt) {
+  return vram__dtype_rows[dt].kind == VRAM_KIND_COMPLEX;
+}
 
 /* The dtype of a complex number's parts, and back. */
-static uint8_t vram__real_of(uint8_t dt) {
+static uint8_t vram__dtype_real(uint8_t dt) {
   return dt == VRAM_C128   ? (uint8_t)VRAM_F64
          : dt == VRAM_C64  ? (uint8_t)VRAM_F32
          : dt == VRAM_C32  ? (uint8_t)VRAM_F16
@@ -14,7 +18,7 @@ static uint8_t vram__real_of(uint8_t dt) {
                            : dt;
 }
 
-static uint8_t vram__complex_of(uint8_t dt) {
+static uint8_t vram__dtype_complex(uint8_t dt) {
   return (uint8_t)(dt == VRAM_F64    ? VRAM_C128
                    : dt == VRAM_F16  ? VRAM_C32
                    : dt == VRAM_BF16 ? VRAM_CB32
@@ -22,12 +26,12 @@ static uint8_t vram__complex_of(uint8_t dt) {
 }
 
 VRAM__FN uint32_t vram__kind_rank(uint8_t dt) {
-  return dt == VRAM_BOOL ? 0 : vram__is_complex(dt) ? 3 : vram__is_float(dt) ? 2 : 1;
+  return dt == VRAM_BOOL ? 0 : vram__dtype_is_complex(dt) ? 3 : vram__dtype_is_float(dt) ? 2 : 1;
 }
 
 /* c10/core/ScalarType.cpp, promoteTypes: bool < integers < floats < complex. */
 VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b) {
-  const uint8_t ra = vram__real_of(a), rb = vram__real_of(b);
+  const uint8_t ra = vram__dtype_real(a), rb = vram__dtype_real(b);
   const uint32_t ka = vram__kind_rank(ra), kb = vram__kind_rank(rb);
   const uint32_t za = vram__dtype_rows[ra].block_bytes, zb = vram__dtype_rows[rb].block_bytes;
   uint8_t dt = za >= zb ? ra : rb;
@@ -37,7 +41,7 @@ VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b) {
     return ka > kb ? a : b;
   if (za == zb && ra != rb) /* f16 with bf16 gives f32, u8 with i8 i16 */
     dt = (uint8_t)(ka == 2 ? VRAM_F32 : VRAM_I16);
-  return vram__is_complex(a) || vram__is_complex(b) ? vram__complex_of(dt) : dt;
+  return vram__dtype_is_complex(a) || vram__dtype_is_complex(b) ? vram__dtype_complex(dt) : dt;
 }
 
 VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
@@ -56,12 +60,12 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
   if (!p->has_zero || vram__kind_rank(p->zero) <= vram__kind_rank(p->dim))
     return p->dim;
   if (vram__kind_rank(p->dim) == 2) /* complex now, as wide as it was */
-    return vram__complex_of(p->dim);
+    return vram__dtype_complex(p->dim);
   return p->zero;
 }
 
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
-VRAM__FN uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promote *p) {
+VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
   uint8_t dt = vram__promote_get(p);
   switch (op) {
   case VRAM_OP_eq:
@@ -102,8 +106,8 @@ VRAM__FN uint8_t vram__result_dtype(uint32_t op, uint32_t nin, const vram__promo
 VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
-  vram__zero(&p, sizeof p);
+  vram__memory_zero(&p, sizeof p);
   for (i = first; i < first + count; i++)
     vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
-  return vram__result_dtype(n->op, n->nin, &p);
+  return vram__promote_result(n->op, n->nin, &p);
 }

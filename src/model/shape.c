@@ -5,26 +5,26 @@
 VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_t naxes,
                         int64_t def, int64_t least, int64_t *to) {
   uint32_t c = 0, i;
-  const int64_t *v = vram__list(n, key, &c);
+  const int64_t *v = vram__node_list(n, key, &c);
   for (i = 0; i < naxes; i++)
     to[i] = v ? (c == 1 ? v[0] : i < c ? v[i] : def) : def;
   if (v && c != 1 && c != naxes) {
-    vram__fail(g, VRAM_ERR_VALUE, vram__key_table[key].name);
-    vram__more(g, " has ");
-    vram__more_i(g, c);
-    vram__more(g, " values (expected 1 or ");
-    vram__more_i(g, naxes);
-    vram__more(g, ")");
+    vram__graph_fail(g, VRAM_ERR_VALUE, vram__key_table[key].name);
+    vram__error_more(g, " has ");
+    vram__error_more_i(g, c);
+    vram__error_more(g, " values (expected 1 or ");
+    vram__error_more_i(g, naxes);
+    vram__error_more(g, ")");
     return 0;
   }
   for (i = 0; i < naxes; i++)
     if (to[i] < least || to[i] > INT64_C(0x7fffffffffff)) {
-      vram__fail(g, VRAM_ERR_VALUE, vram__key_table[key].name);
-      vram__more(g, " is out of range (found ");
-      vram__more_i(g, to[i]);
-      vram__more(g, ", expected at least ");
-      vram__more_i(g, least);
-      vram__more(g, ")");
+      vram__graph_fail(g, VRAM_ERR_VALUE, vram__key_table[key].name);
+      vram__error_more(g, " is out of range (found ");
+      vram__error_more_i(g, to[i]);
+      vram__error_more(g, ", expected at least ");
+      vram__error_more_i(g, least);
+      vram__error_more(g, ")");
       return 0;
     }
   return 1;
@@ -34,13 +34,13 @@ VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_
 VRAM__FN int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to) {
   int64_t n = ndim ? ndim : 1;
   if (a < -n || a >= n) {
-    vram__fail(g, VRAM_ERR_VALUE, "axis out of range (found ");
-    vram__more_i(g, a);
-    vram__more(g, ", expected ");
-    vram__more_i(g, -n);
-    vram__more(g, " to ");
-    vram__more_i(g, n - 1);
-    vram__more(g, ")");
+    vram__graph_fail(g, VRAM_ERR_VALUE, "axis out of range (found ");
+    vram__error_more_i(g, a);
+    vram__error_more(g, ", expected ");
+    vram__error_more_i(g, -n);
+    vram__error_more(g, " to ");
+    vram__error_more_i(g, n - 1);
+    vram__error_more(g, ")");
     return 0;
   }
   *to = (uint32_t)(a < 0 ? a + n : a);
@@ -50,7 +50,7 @@ VRAM__FN int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to) {
 /* ---- shape rules: one function each, named in the op table ---- */
 
 /* Broadcasts b onto the shape of n axes in size; 0: does not fit. */
-VRAM__FN int vram__bcast(uint32_t *ndim, int64_t *size, const vram_dims *b) {
+VRAM__FN int vram__dims_broadcast(uint32_t *ndim, int64_t *size, const vram_dims *b) {
   uint32_t n = *ndim, i;
   if (b->ndim > n) {
     uint32_t k = b->ndim - n;
@@ -72,30 +72,31 @@ VRAM__FN int vram__bcast(uint32_t *ndim, int64_t *size, const vram_dims *b) {
 }
 
 /* The same for n sizes. */
-VRAM__FN int vram__bcast_lead(uint32_t *ndim, int64_t *size, uint32_t n, const int64_t *from) {
+VRAM__FN int vram__dims_broadcast_lead(uint32_t *ndim, int64_t *size, uint32_t n,
+                                       const int64_t *from) {
   vram_dims d;
   uint32_t i;
-  vram__zero(&d, sizeof d);
+  vram__memory_zero(&d, sizeof d);
   d.ndim = (uint8_t)n;
   for (i = 0; i < n; i++)
     d.v[i] = from[i];
-  return vram__bcast(ndim, size, &d);
+  return vram__dims_broadcast(ndim, size, &d);
 }
 
-VRAM__FN int vram__bcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
-                             int64_t *size) {
+VRAM__FN int vram__dims_broadcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
+                                      int64_t *size) {
   uint32_t i;
   *ndim = 0;
   for (i = first; i < n->nin; i++)
-    if (!vram__bcast(ndim, size, n->in[i]->d))
-      return vram__bad(g, n, "shapes do not broadcast");
+    if (!vram__dims_broadcast(ndim, size, n->in[i]->d))
+      return vram__node_error(g, n, "shapes do not broadcast");
   return 1;
 }
 
 /* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
 VRAM__FN uint32_t vram__spatial(uint32_t op) {
   const char *z = vram__op_name(op);
-  return (uint32_t)(z[vram__len(z) - 2] - '0');
+  return (uint32_t)(z[vram__text_len(z) - 2] - '0');
 }
 
 VRAM__FN int vram__is_transposed(uint32_t op) {
@@ -103,20 +104,20 @@ VRAM__FN int vram__is_transposed(uint32_t op) {
 }
 
 /* Room for so many parameters and buffers of the node, for ops whose number of them varies. */
-VRAM__FN int vram__params(vram_graph *g, vram_node *n, uint32_t count) {
-  n->param = (vram_param **)vram__take(g, count * sizeof *n->param);
+VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count) {
+  n->param = (vram_param **)vram__graph_take(g, count * sizeof *n->param);
   if (!n->param)
     return 0;
-  vram__zero(n->param, count * sizeof *n->param);
+  vram__memory_zero(n->param, count * sizeof *n->param);
   n->nparam = count;
   return 1;
 }
 
 /* The input of a pooling has k axes behind channels, and a batch or none: how many lead them. */
-VRAM__FN uint32_t vram__lead(vram_graph *g, const vram_node *n, uint32_t k) {
+VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k) {
   const vram_dims *x = n->in[0]->d;
   if (x->ndim == k + 1 || x->ndim == k + 2)
     return x->ndim - k;
-  vram__bad(g, n, "a tensor of another number of axes");
+  vram__node_error(g, n, "a tensor of another number of axes");
   return 0;
 }

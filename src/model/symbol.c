@@ -6,14 +6,14 @@ VRAM__FN int vram__name_char(char c) {
 }
 
 /* The next word of the line; 0 at its end. */
-VRAM__FN int vram__token(vram__parse *q) {
+VRAM__FN int vram__parse_token(vram__parse *q) {
   while (q->p < q->end && (*q->p == ' ' || *q->p == '\t'))
     q->p++;
   q->tok = q->p;
   while (!q->tabs && q->end - q->p >= 8) {
-    const uint64_t w = vram__eight(q->p), blank = VRAM__HOLDS(w, ' ');
+    const uint64_t w = vram__text_eight(q->p), blank = VRAM__HOLDS(w, ' ');
     if (blank) {
-      q->p += vram__lowest(blank);
+      q->p += vram__lowest_byte(blank);
       q->len = (uint32_t)(q->p - q->tok);
       return q->len != 0;
     }
@@ -35,41 +35,44 @@ VRAM__FN int vram__is_name(const char *s, uint32_t n) {
   return 1;
 }
 
-static vram__sym *vram__find_hashed(vram__parse *q, const char *s, uint32_t n, uint32_t h) {
+static vram__sym *vram__symbol_find_hashed(vram__parse *q, const char *s, uint32_t n, uint32_t h) {
   vram__sym *y = q->table ? q->table[h & q->mask] : NULL;
   for (; y; y = y->next) {
     if (y->hash != h || y->len != n)
       continue;
-    if (vram__same_n(y->name, s, n))
+    if (vram__text_equal(y->name, s, n))
       return y;
   }
   return NULL;
 }
 
-VRAM__FN const char *vram__keep(vram_graph *g, const char *s, uint32_t n) {
-  char *t = (char *)vram__take(g, n);
+VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n) {
+  char *t = (char *)vram__graph_take(g, n);
   if (t)
-    vram__copy(t, s, n);
+    vram__memory_copy(t, s, n);
   return t;
 }
 
-VRAM__FN vram__sym *vram__find(vram__parse *q, const char *s, uint32_t n) {
-  return vram__find_hashed(q, s, n, vram__hash(s, n));
+VRAM__FN vram__sym *vram__symbol_find(vram__parse *q, const char *s, uint32_t n) {
+  return vram__symbol_find_hashed(q, s, n, vram__hash(s, n));
 }
 
-VRAM__FN int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value *v, int carried) {
+VRAM__FN int vram__symbol_define(vram__parse *q, const char *s, uint32_t n, vram_value *v,
+                                 int carried) {
   const uint32_t h = vram__hash(s, n);
-  vram__sym *old = vram__find_hashed(q, s, n, h), *y;
+  vram__sym *old = vram__symbol_find_hashed(q, s, n, h), *y;
   if (old && !carried && old->depth == q->depth)
-    return vram__perr(q, s, VRAM_ERR_NAME, "a name defined twice", s, n, "a new name");
+    return vram__parse_error(q, s, VRAM_ERR_NAME, "a name defined twice", s, n, "a new name");
   if (old && !carried)
-    return vram__perr(q, s, VRAM_ERR_NAME, "a name defined outside the loop", s, n, "a new name");
-  y = (vram__sym *)vram__take(q->g, sizeof *y);
+    return vram__parse_error(q, s, VRAM_ERR_NAME, "a name defined outside the loop", s, n,
+                             "a new name");
+  y = (vram__sym *)vram__graph_take(q->g, sizeof *y);
   if (!y)
-    return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  y->name = v->name_len == n && vram__same_n(v->name, s, n) ? v->name : vram__keep(q->g, s, n);
+    return vram__parse_error(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+  y->name = v->name_len == n && vram__text_equal(v->name, s, n) ? v->name
+                                                                : vram__graph_keep_text(q->g, s, n);
   if (!y->name)
-    return vram__perr(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
+    return vram__parse_error(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   y->len = n;
   y->hash = h;
   y->depth = q->depth;
@@ -82,7 +85,7 @@ VRAM__FN int vram__define(vram__parse *q, const char *s, uint32_t n, vram_value 
 }
 
 /* Forgets the names defined after `mark`. Chains are last in, first out. */
-VRAM__FN void vram__forget(vram__parse *q, vram__sym *mark) {
+VRAM__FN void vram__symbol_forget(vram__parse *q, vram__sym *mark) {
   while (q->top != mark) {
     vram__sym *y = q->top;
     q->table[y->hash & q->mask] = y->next;

@@ -85,7 +85,9 @@ static int vram__net_is_name(const char *z) {
   return 1;
 }
 
-static int vram__same_name(const char *a, const char *b) { return vram__same(a, vram__len(a), b); }
+static int vram__same_name(const char *a, const char *b) {
+  return vram__text_is(a, vram__text_len(a), b);
+}
 
 /* The line of that name before this one; NULL: there is none. */
 static const vram_net_line *vram__net_find(const vram__netting *c, const char *name) {
@@ -106,14 +108,14 @@ static void vram__net_range(const char *word, uint32_t len, int64_t *least, int6
                                     "macs",        "scratch_bytes", "state_bytes"};
   uint32_t i;
   *least = 1, *most = (int64_t)VRAM__NET_SIZE;
-  if (vram__same(word, len, "bias") || vram__same(word, len, "sequence"))
+  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
     *least = 0, *most = 1;
-  if (vram__same(word, len, "biases"))
+  if (vram__text_is(word, len, "biases"))
     *least = 0, *most = 2;
   for (i = 0; i < 6; i++) {
-    if (vram__same(word, len, zero[i]))
+    if (vram__text_is(word, len, zero[i]))
       *least = 0;
-    if (vram__same(word, len, any[i]))
+    if (vram__text_is(word, len, any[i]))
       *least = 0, *most = VRAM_MAX_BYTES;
   }
 }
@@ -143,15 +145,15 @@ static int vram__net_args(vram__netting *c) {
     if (l->arg[i] < least || l->arg[i] > most) {
       uint32_t n;
       vram__net_bad(c, VRAM_ERR_VALUE, "");
-      n = vram__len(c->e.text);
-      vram__put(c->e.text, sizeof c->e.text, &n, word, len);
-      vram__puts(c->e.text, sizeof c->e.text, &n, " is out of range (found ");
-      vram__puti(c->e.text, sizeof c->e.text, &n, l->arg[i]);
-      vram__puts(c->e.text, sizeof c->e.text, &n, ", expected ");
-      vram__puti(c->e.text, sizeof c->e.text, &n, least);
-      vram__puts(c->e.text, sizeof c->e.text, &n, " to ");
-      vram__puti(c->e.text, sizeof c->e.text, &n, most);
-      vram__puts(c->e.text, sizeof c->e.text, &n, ")");
+      n = vram__text_len(c->e.text);
+      vram__text_put(c->e.text, sizeof c->e.text, &n, word, len);
+      vram__text_puts(c->e.text, sizeof c->e.text, &n, " is out of range (found ");
+      vram__text_puti(c->e.text, sizeof c->e.text, &n, l->arg[i]);
+      vram__text_puts(c->e.text, sizeof c->e.text, &n, ", expected ");
+      vram__text_puti(c->e.text, sizeof c->e.text, &n, least);
+      vram__text_puts(c->e.text, sizeof c->e.text, &n, " to ");
+      vram__text_puti(c->e.text, sizeof c->e.text, &n, most);
+      vram__text_puts(c->e.text, sizeof c->e.text, &n, ")");
       return 0;
     }
     i++;
@@ -224,8 +226,9 @@ static int vram__net_shape(vram__netting *c, uint64_t h, uint64_t w, uint64_t ch
 }
 
 static int vram__net_same_elements(vram__netting *c, uint64_t h, uint64_t w, uint64_t channels) {
-  const uint64_t have = vram__mul(vram__mul(c->x->height, c->x->width), c->x->channels);
-  const uint64_t want = vram__mul(vram__mul(h, w), channels);
+  const uint64_t have = vram__product_or_overflow(
+      vram__product_or_overflow(c->x->height, c->x->width), c->x->channels);
+  const uint64_t want = vram__product_or_overflow(vram__product_or_overflow(h, w), channels);
   if (have != want) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "another number of elements: ");
     vram__chain_number(&c->e, want);
@@ -259,7 +262,7 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
     vram__net_bad(c, VRAM_ERR_SHAPE, "padding of more than half the kernel, ");
     vram__chain_say(&c->e, name);
     vram__net_found(c, NULL, a->before, "at most half of ");
-    c->e.text[vram__len(c->e.text) - 1] = 0;
+    c->e.text[vram__text_len(c->e.text) - 1] = 0;
     vram__chain_number(&c->e, a->kernel);
     vram__chain_say(&c->e, ")");
     return 0;
@@ -276,7 +279,7 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
     vram__net_bad(c, VRAM_ERR_SHAPE, "a kernel larger than the padded input, ");
     vram__chain_say(&c->e, name);
     vram__net_found(c, NULL, reach, "at most ");
-    c->e.text[vram__len(c->e.text) - 1] = 0;
+    c->e.text[vram__text_len(c->e.text) - 1] = 0;
     vram__chain_number(&c->e, padded);
     vram__chain_say(&c->e, ")");
     return 0;
@@ -289,8 +292,8 @@ static int vram__net_window(vram__netting *c, uint32_t i, int dilated, vram__swe
                             vram__sweep *w) {
   const vram_net_line *l = c->l;
   const int pool = l->kind == VRAM_LINE_MAX_POOL2D || l->kind == VRAM_LINE_AVG_POOL2D;
-  vram__zero(h, sizeof *h);
-  vram__zero(w, sizeof *w);
+  vram__memory_zero(h, sizeof *h);
+  vram__memory_zero(w, sizeof *w);
   h->in = c->x->height, w->in = c->x->width;
   h->kernel = (uint64_t)l->arg[i], w->kernel = (uint64_t)l->arg[i + 1];
   h->stride = (uint64_t)l->arg[i + 2], w->stride = (uint64_t)l->arg[i + 3];
@@ -327,10 +330,10 @@ static int vram__net_transposed(vram__netting *c, vram__sweep *a, uint64_t more,
 /* One array of weights, biases or scales. */
 static void vram__net_array(vram__netting *c, uint64_t bytes) {
   const uint64_t unit = vram__net_kinds[c->l->format].bias_bytes == 8 ? 8 : 4;
-  c->l->weight_bytes = vram__plus(c->l->weight_bytes, bytes);
-  c->l->flash_bytes =
-      vram__plus(c->l->flash_bytes,
-                 bytes > (uint64_t)VRAM_MAX_BYTES ? VRAM_OVERFLOW : vram__align_up(bytes, unit));
+  c->l->weight_bytes = vram__sum_or_overflow(c->l->weight_bytes, bytes);
+  c->l->flash_bytes = vram__sum_or_overflow(c->l->flash_bytes, bytes > (uint64_t)VRAM_MAX_BYTES
+                                                                   ? VRAM_OVERFLOW
+                                                                   : vram__align_up(bytes, unit));
 }
 
 static uint64_t vram__net_bytes(vram_dtype dtype, uint64_t elements) {
@@ -339,13 +342,13 @@ static uint64_t vram__net_bytes(vram_dtype dtype, uint64_t elements) {
 }
 
 static void vram__net_weights(vram__netting *c, uint64_t elements) {
-  c->l->params = vram__plus(c->l->params, elements);
+  c->l->params = vram__sum_or_overflow(c->l->params, elements);
   vram__net_array(c, vram__net_bytes(vram__net_kinds[c->l->format].weight, elements));
 }
 
 static void vram__net_biases(vram__netting *c, uint64_t count) {
-  c->l->params = vram__plus(c->l->params, count);
-  vram__net_array(c, vram__mul(count, vram__net_kinds[c->l->format].bias_bytes));
+  c->l->params = vram__sum_or_overflow(c->l->params, count);
+  vram__net_array(c, vram__product_or_overflow(count, vram__net_kinds[c->l->format].bias_bytes));
 }
 
 /* matrices, channels: how many scales, where there is one for each of them */
@@ -353,7 +356,7 @@ static void vram__net_scales(vram__netting *c, uint64_t matrices, uint64_t chann
                              uint32_t by_channel) {
   const uint32_t scales = vram__net_kinds[c->l->format].scales;
   if (scales)
-    vram__net_array(c, vram__mul(8, scales >= by_channel ? channels : matrices));
+    vram__net_array(c, vram__product_or_overflow(8, scales >= by_channel ? channels : matrices));
 }
 
 /* Bytes in RAM, rounded up to the net's alignment. */
@@ -367,18 +370,19 @@ static uint64_t vram__net_activations(const vram__netting *c, uint64_t elements)
 
 /* Elements of the line's value. */
 static uint64_t vram__net_elements(const vram_net_line *l) {
-  return vram__mul(vram__mul(l->n, l->height), vram__mul(l->width, l->channels));
+  return vram__product_or_overflow(vram__product_or_overflow(l->n, l->height),
+                                   vram__product_or_overflow(l->width, l->channels));
 }
 
 static uint64_t vram__mul3(uint64_t a, uint64_t b, uint64_t d) {
-  return vram__mul(vram__mul(a, b), d);
+  return vram__product_or_overflow(vram__product_or_overflow(a, b), d);
 }
 
 /* What CMSIS-NN's kernel for this line works in. */
 static vram__cmsis vram__net_cmsis(const vram__netting *c, uint64_t out) {
   const vram__net_kind *f = vram__net_kinds + c->l->format;
   vram__cmsis k;
-  vram__zero(&k, sizeof k);
+  vram__memory_zero(&k, sizeof k);
   if (f->scales) /* floats have no such kernels */
     k.kernels = (uint64_t)c->net->kernels;
   k.act_bits = f->activation == VRAM_I16 ? 16 : f->activation == VRAM_I4 ? 4 : 8;
@@ -399,7 +403,7 @@ static void vram__net_cmsis_window(vram__cmsis *k, const vram__sweep *h, const v
 /* Convolutions: weights of one output channel for each of `channels`. */
 static void vram__net_conv(vram__netting *c, uint64_t channels, uint64_t each, uint64_t macs,
                            int64_t bias) {
-  vram__net_weights(c, vram__mul(channels, each));
+  vram__net_weights(c, vram__product_or_overflow(channels, each));
   vram__net_biases(c, bias ? channels : 0);
   vram__net_scales(c, 1, channels, 2);
   c->l->macs = macs;
@@ -427,7 +431,8 @@ static int vram__net_conv2d(vram__netting *c) {
   if (!vram__net_window(c, 1, full, &h, &w) || !vram__net_shape(c, h.out, w.out, out))
     return 0;
   each = vram__mul3(c->x->channels / groups, h.kernel, w.kernel);
-  vram__net_conv(c, out, each, vram__mul(vram__net_elements(l), each), l->arg[full ? 8 : 5]);
+  vram__net_conv(c, out, each, vram__product_or_overflow(vram__net_elements(l), each),
+                 l->arg[full ? 8 : 5]);
   k = vram__net_cmsis(c, out);
   vram__net_cmsis_window(&k, &h, &w);
   k.groups = groups;
@@ -438,14 +443,15 @@ static int vram__net_conv2d(vram__netting *c) {
 static int vram__net_depthwise(vram__netting *c) {
   vram_net_line *l = c->l;
   const int full = l->kind == VRAM_LINE_DEPTHWISE_CONV2D_FULL;
-  const uint64_t out = vram__mul(c->x->channels, (uint64_t)l->arg[0]);
+  const uint64_t out = vram__product_or_overflow(c->x->channels, (uint64_t)l->arg[0]);
   uint64_t each;
   vram__sweep h, w;
   vram__cmsis k;
   if (!vram__net_window(c, 1, full, &h, &w) || !vram__net_shape(c, h.out, w.out, out))
     return 0;
-  each = vram__mul(h.kernel, w.kernel);
-  vram__net_conv(c, out, each, vram__mul(vram__net_elements(l), each), l->arg[full ? 7 : 5]);
+  each = vram__product_or_overflow(h.kernel, w.kernel);
+  vram__net_conv(c, out, each, vram__product_or_overflow(vram__net_elements(l), each),
+                 l->arg[full ? 7 : 5]);
   k = vram__net_cmsis(c, out);
   vram__net_cmsis_window(&k, &h, &w);
   l->scratch_bytes = vram__net_storage(c, vram__cmsis_depthwise_conv2d(&k));
@@ -457,8 +463,8 @@ static int vram__net_conv_transpose(vram__netting *c) {
   const uint64_t out = (uint64_t)l->arg[0];
   vram__sweep h, w;
   vram__cmsis k;
-  vram__zero(&h, sizeof h);
-  vram__zero(&w, sizeof w);
+  vram__memory_zero(&h, sizeof h);
+  vram__memory_zero(&w, sizeof w);
   h.in = c->x->height, w.in = c->x->width;
   h.kernel = (uint64_t)l->arg[1], w.kernel = (uint64_t)l->arg[2];
   h.stride = (uint64_t)l->arg[3], w.stride = (uint64_t)l->arg[4];
@@ -470,9 +476,10 @@ static int vram__net_conv_transpose(vram__netting *c) {
       !vram__net_transposed(c, &w, (uint64_t)l->arg[6], "width") ||
       !vram__net_shape(c, h.out, w.out, out))
     return 0;
-  vram__net_conv(c, out, vram__mul3(c->x->channels, h.kernel, w.kernel),
-                 vram__mul(vram__net_elements(c->x), vram__mul3(out, h.kernel, w.kernel)),
-                 l->arg[7]);
+  vram__net_conv(
+      c, out, vram__mul3(c->x->channels, h.kernel, w.kernel),
+      vram__product_or_overflow(vram__net_elements(c->x), vram__mul3(out, h.kernel, w.kernel)),
+      l->arg[7]);
   k = vram__net_cmsis(c, out);
   vram__net_cmsis_window(&k, &h, &w);
   l->scratch_bytes = vram__net_storage(c, vram__cmsis_conv_transpose2d(&k));
@@ -485,10 +492,10 @@ static int vram__net_linear(vram__netting *c) {
   vram__cmsis k;
   if (!vram__net_shape(c, c->x->height, c->x->width, out))
     return 0;
-  vram__net_weights(c, vram__mul(out, c->x->channels));
+  vram__net_weights(c, vram__product_or_overflow(out, c->x->channels));
   vram__net_biases(c, l->arg[1] ? out : 0);
   vram__net_scales(c, 1, out, 3);
-  l->macs = vram__mul(vram__net_elements(l), c->x->channels);
+  l->macs = vram__product_or_overflow(vram__net_elements(l), c->x->channels);
   l->folds = l->arg[1] != 0;
   k = vram__net_cmsis(c, out);
   l->scratch_bytes = vram__net_storage(c, vram__cmsis_linear(&k));
@@ -566,7 +573,7 @@ static int vram__net_recurrent(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t gates = l->kind == VRAM_LINE_LSTM ? 4 : l->kind == VRAM_LINE_GRU ? 3 : 1;
   const uint64_t hidden = (uint64_t)l->arg[0], biases = (uint64_t)l->arg[1];
-  const uint64_t in = c->x->channels, states = vram__mul(l->n, hidden);
+  const uint64_t in = c->x->channels, states = vram__product_or_overflow(l->n, hidden);
   const vram__net_kind *f = vram__net_kinds + l->format;
   const uint64_t wide = f->activation == VRAM_F32 ? 4 : 2; /* of cells and of sums */
   if (!vram__net_flat(c, "time steps are the height") ||
@@ -576,21 +583,25 @@ static int vram__net_recurrent(vram__netting *c) {
   vram__net_weights(c, vram__mul3(gates, hidden, hidden));
   vram__net_biases(c, vram__mul3(gates, hidden, biases));
   vram__net_scales(c, 2 * gates, 2 * gates, 2);
-  l->macs = vram__mul3(vram__mul(l->n, c->x->height), vram__mul(gates, hidden), in + hidden);
+  l->macs = vram__mul3(vram__product_or_overflow(l->n, c->x->height),
+                       vram__product_or_overflow(gates, hidden), in + hidden);
   l->state_bytes = vram__net_activations(c, states);
   if (l->kind == VRAM_LINE_LSTM)
-    l->state_bytes = vram__plus(l->state_bytes, vram__net_storage(c, vram__mul(states, wide)));
-  l->scratch_bytes = vram__mul(gates, vram__net_storage(c, vram__mul(states, wide)));
+    l->state_bytes = vram__sum_or_overflow(
+        l->state_bytes, vram__net_storage(c, vram__product_or_overflow(states, wide)));
+  l->scratch_bytes = vram__product_or_overflow(
+      gates, vram__net_storage(c, vram__product_or_overflow(states, wide)));
   return 1;
 }
 
 static int vram__net_attention(vram__netting *c) {
   vram_net_line *l = c->l;
-  const uint64_t in = c->x->channels, tokens = vram__mul(l->n, c->x->height);
+  const uint64_t in = c->x->channels, tokens = vram__product_or_overflow(l->n, c->x->height);
   const uint64_t context = (uint64_t)l->arg[3];
-  const uint64_t q = vram__mul((uint64_t)l->arg[0], (uint64_t)l->arg[2]);
-  const uint64_t kv = vram__mul((uint64_t)l->arg[1], (uint64_t)l->arg[2]);
-  const uint64_t matrices = vram__plus(2 * vram__mul(in, q), 2 * vram__mul(in, kv));
+  const uint64_t q = vram__product_or_overflow((uint64_t)l->arg[0], (uint64_t)l->arg[2]);
+  const uint64_t kv = vram__product_or_overflow((uint64_t)l->arg[1], (uint64_t)l->arg[2]);
+  const uint64_t matrices = vram__sum_or_overflow(2 * vram__product_or_overflow(in, q),
+                                                  2 * vram__product_or_overflow(in, kv));
   if (l->arg[0] % l->arg[1]) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "num_kv_heads does not divide num_heads (found ");
     vram__chain_number(&c->e, (uint64_t)l->arg[1]);
@@ -601,17 +612,18 @@ static int vram__net_attention(vram__netting *c) {
   }
   if (!vram__net_flat(c, "tokens are the height") || !vram__net_shape(c, c->x->height, 1, in))
     return 0;
-  vram__net_weights(c, vram__mul(in, q));
-  vram__net_weights(c, vram__mul(in, kv));
-  vram__net_weights(c, vram__mul(in, kv));
-  vram__net_weights(c, vram__mul(q, in));
-  vram__net_biases(c, l->arg[4] ? vram__plus(vram__plus(q, in), 2 * kv) : 0);
+  vram__net_weights(c, vram__product_or_overflow(in, q));
+  vram__net_weights(c, vram__product_or_overflow(in, kv));
+  vram__net_weights(c, vram__product_or_overflow(in, kv));
+  vram__net_weights(c, vram__product_or_overflow(q, in));
+  vram__net_biases(c, l->arg[4] ? vram__sum_or_overflow(vram__sum_or_overflow(q, in), 2 * kv) : 0);
   vram__net_scales(c, 4, 4, 2);
-  l->macs = vram__plus(vram__mul(tokens, matrices), 2 * vram__mul3(tokens, context, q));
+  l->macs = vram__sum_or_overflow(vram__product_or_overflow(tokens, matrices),
+                                  2 * vram__mul3(tokens, context, q));
   l->state_bytes = vram__net_activations(c, vram__mul3(l->n, context, 2 * kv));
-  l->scratch_bytes =
-      vram__plus(vram__net_activations(c, vram__mul(tokens, q)),
-                 vram__net_activations(c, vram__mul3(tokens, (uint64_t)l->arg[0], context)));
+  l->scratch_bytes = vram__sum_or_overflow(
+      vram__net_activations(c, vram__product_or_overflow(tokens, q)),
+      vram__net_activations(c, vram__mul3(tokens, (uint64_t)l->arg[0], context)));
   return 1;
 }
 
@@ -701,7 +713,7 @@ static int vram__net_layer(vram__netting *c) {
       vram__chain_say(&c->e, " has others (expected a width and channels of 1)");
       return 0;
     }
-    vram__net_weights(c, vram__mul((uint64_t)arg[0], (uint64_t)arg[1]));
+    vram__net_weights(c, vram__product_or_overflow((uint64_t)arg[0], (uint64_t)arg[1]));
     return vram__net_shape(c, h, 1, (uint64_t)arg[1]);
   case VRAM_LINE_CUSTOM:
     l->params = (uint64_t)arg[3];
@@ -769,16 +781,17 @@ static int vram__net_memory(vram__netting *c) {
   l->owner = where == VRAM__NET_NEW      ? c->at
              : l->kind == VRAM_LINE_FROM ? c->kept[0]->owner
                                          : c->x->owner;
-  l->live_bytes = vram__plus(c->held, owner->holds || owner->output ? 0 : owner->storage_bytes);
+  l->live_bytes =
+      vram__sum_or_overflow(c->held, owner->holds || owner->output ? 0 : owner->storage_bytes);
   if (where == VRAM__NET_NEW) {
     l->storage_bytes = vram__net_storage(c, l->out_bytes);
-    l->live_bytes = vram__plus(l->live_bytes, l->storage_bytes);
+    l->live_bytes = vram__sum_or_overflow(l->live_bytes, l->storage_bytes);
   }
-  l->live_bytes = vram__plus(l->live_bytes, l->scratch_bytes);
+  l->live_bytes = vram__sum_or_overflow(l->live_bytes, l->scratch_bytes);
   if (l->kind == VRAM_LINE_KEEP || l->kind == VRAM_LINE_OUTPUT) {
     if (!owner->output) {
-      c->held = vram__plus(c->held, owner->storage_bytes);
-      c->copies = vram__plus(c->copies, owner->storage_bytes);
+      c->held = vram__sum_or_overflow(c->held, owner->storage_bytes);
+      c->copies = vram__sum_or_overflow(c->copies, owner->storage_bytes);
     }
     if (l->kind == VRAM_LINE_KEEP)
       owner->holds = 1;
@@ -812,7 +825,7 @@ static void vram__net_pingpong(vram__netting *c, uint64_t copies) {
   if (c->most[3] < l->scratch_bytes)
     c->most[3] = l->scratch_bytes;
   for (i = 0; i < 4; i++)
-    sum = vram__plus(sum, c->most[i]);
+    sum = vram__sum_or_overflow(sum, c->most[i]);
   l->pingpong_bytes = sum;
 }
 
@@ -822,12 +835,12 @@ static int vram__net_totals(vram__netting *c) {
   vram_net_line none;
   const vram_net_line *x = c->at ? c->x : &none;
   uint64_t worst;
-  vram__zero(&none, sizeof none);
-  l->total_params = vram__plus(x->total_params, l->params);
-  l->total_macs = vram__plus(x->total_macs, l->macs);
-  l->total_weight_bytes = vram__plus(x->total_weight_bytes, l->weight_bytes);
-  l->total_flash_bytes = vram__plus(x->total_flash_bytes, l->flash_bytes);
-  l->total_state_bytes = vram__plus(x->total_state_bytes, l->state_bytes);
+  vram__memory_zero(&none, sizeof none);
+  l->total_params = vram__sum_or_overflow(x->total_params, l->params);
+  l->total_macs = vram__sum_or_overflow(x->total_macs, l->macs);
+  l->total_weight_bytes = vram__sum_or_overflow(x->total_weight_bytes, l->weight_bytes);
+  l->total_flash_bytes = vram__sum_or_overflow(x->total_flash_bytes, l->flash_bytes);
+  l->total_state_bytes = vram__sum_or_overflow(x->total_state_bytes, l->state_bytes);
   l->peak_live_bytes = x->peak_live_bytes > l->live_bytes ? x->peak_live_bytes : l->live_bytes;
   if (l->peak_live_bytes > x->peak_live_bytes)
     c->peak = c->at;
@@ -899,7 +912,7 @@ static int vram__net_line(vram__netting *c) {
 VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   vram__netting c;
   uint32_t i;
-  vram__zero(&c, sizeof c);
+  vram__memory_zero(&c, sizeof c);
   c.net = net;
   net->nbuffer = 0;
   if (!net->nline)
@@ -912,7 +925,8 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
     c.at = i;
     c.l = l;
     c.x = i ? l - 1 : NULL;
-    vram__zero((uint8_t *)l + offsetof(vram_net_line, n), sizeof *l - offsetof(vram_net_line, n));
+    vram__memory_zero((uint8_t *)l + offsetof(vram_net_line, n),
+                      sizeof *l - offsetof(vram_net_line, n));
     if (!vram__net_line(&c))
       break;
     vram__net_pingpong(&c, copies > c.copies ? copies : c.copies);
@@ -946,7 +960,7 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
 
 VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_options *o) {
   const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
-  return vram__plus(own, vram_arena_bytes(net->nbuffer, o));
+  return vram__sum_or_overflow(own, vram_arena_bytes(net->nbuffer, o));
 }
 
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
@@ -956,7 +970,7 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
   vram_arena_options options;
   vram_result result;
   uint32_t i, k;
-  vram__zero(&options, sizeof options);
+  vram__memory_zero(&options, sizeof options);
   if (o)
     options = *o;
   options.align = net->align;
@@ -971,7 +985,7 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
     vram__chain_number(err, scratch_bytes);
     return VRAM_ERR_MEMORY;
   }
-  vram__zero(b, own);
+  vram__memory_zero(b, own);
   for (i = 0; i < net->nline; i++) {
     const vram_net_line *l = net->line + i;
     vram_buffer *y = b + l->buffer;

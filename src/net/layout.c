@@ -110,7 +110,7 @@ VRAM__FN int vram__layout_view(vram__layout *y, const vram_dims *d) {
 VRAM__FN void vram__layout_make(vram__layout *y, const vram_dims *d, const uint32_t *order,
                                 uint32_t batch_axis, int has_batch) {
   uint32_t i;
-  vram__zero(y, sizeof *y);
+  vram__memory_zero(y, sizeof *y);
   for (i = 0; i < d->ndim; i++)
     if (d->v[order[i]] > 1) {
       y->axis[y->n] = y->place[y->n] = (uint8_t)order[i];

@@ -21,7 +21,7 @@ VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, 
   return 0;
 }
 
-VRAM__FN int vram__low_not(vram__low *l, const vram_node *n, const char *what) {
+VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what) {
   return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED, what);
 }
 
@@ -37,7 +37,7 @@ VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v) {
 
 VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c) {
   vram__low_tensor *t = l->tensor + l->ntensor;
-  vram__zero(t, sizeof *t);
+  vram__memory_zero(t, sizeof *t);
   t->h = h, t->w = w, t->c = c;
   t->step = l->nstep - 1;
   t->instead = l->ntensor;
@@ -52,7 +52,7 @@ VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vr
     vram__low_fail(l, n, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
-  vram__zero(s, sizeof *s);
+  vram__memory_zero(s, sizeof *s);
   l->nstep++;
   s->line.kind = kind;
   s->line.format = l->o.format;
@@ -146,7 +146,7 @@ VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_va
         order[m++] = (uint8_t)i;
     }
   if (m != x->lay.n)
-    return vram__low_not(l, n, "its batch axis is not the batch of the network");
+    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
   return vram__low_order(l, n, x, order, h, w, c);
 }
 
@@ -157,7 +157,7 @@ VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x
   const int64_t last = vram__layout_of(&x->lay, axes), rest = vram__layout_of(&x->lay, ~axes);
   uint32_t m = 0, p, i;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_not(l, n, "it works across the batch");
+    return vram__low_refuse(l, n, "it works across the batch");
   for (i = 0; i < x->lay.n; i++)
     if (!(axes >> x->lay.axis[i] & 1))
       order[m++] = (uint8_t)i;

@@ -79,7 +79,7 @@ VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint
 
 /* low.c */
 VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what);
-VRAM__FN int vram__low_not(vram__low *l, const vram_node *n, const char *what);
+VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what);
 VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v);
 VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c);
 VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,

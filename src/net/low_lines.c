@@ -10,8 +10,8 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
       "weight", "flash", "state", "live", "arena", "sram", "pingpong", "scratch", "storage",
       "input",  "net",   "linux", "unix", "i386",  "mips", "sparc",    "vax",     "near",
       "far",    "small", "huge",  "min",  "max",   "sun",  NULL};
-  char *to = (char *)vram__bump(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
-  uint32_t n = 0, k, hash, number = 1, end, last, skip = vram__len(from);
+  char *to = (char *)vram__memory_take(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
+  uint32_t n = 0, k, hash, number = 1, end, last, skip = vram__text_len(from);
   if (!to)
     return vram__low_fail(l, NULL, VRAM_ERR_MEMORY, "the memory given is too small");
   for (skip = skip > VRAM__LOW_NAME ? skip - VRAM__LOW_NAME : 0; from[skip]; skip++) {
@@ -29,13 +29,13 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
     n--;
   to[n] = 0;
   if (!n)
-    vram__puts(to, VRAM__LOW_TEXT, &n, "line");
-  vram__puts(to, VRAM__LOW_TEXT, &n, suffix);
+    vram__text_puts(to, VRAM__LOW_TEXT, &n, "line");
+  vram__text_puts(to, VRAM__LOW_TEXT, &n, suffix);
   for (end = n;;) {
     for (k = 0, hash = 5381; to[k]; k++)
       hash = hash * 33 ^ (uint8_t)vram__low_lower(to[k]);
     for (k = 0; taken[k]; k++) /* as the last word, too: c1_weight, so that c1 has WEIGHT_BYTES */
-      if ((last = vram__len(taken[k])) <= n && vram__same(to + n - last, last, taken[k]) &&
+      if ((last = vram__text_len(taken[k])) <= n && vram__text_is(to + n - last, last, taken[k]) &&
           (last == n || (k < 9 && to[n - last - 1] == '_')))
         break;
     if (!taken[k])
@@ -53,8 +53,8 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
     if (k == i)
       break;
     n = end;
-    vram__puts(to, VRAM__LOW_TEXT, &n, "_");
-    vram__putu(to, VRAM__LOW_TEXT, &n, ++number);
+    vram__text_puts(to, VRAM__LOW_TEXT, &n, "_");
+    vram__text_putu(to, VRAM__LOW_TEXT, &n, ++number);
   }
   l->hash[i] = hash;
   l->net->line[i].y = to;
@@ -70,7 +70,7 @@ VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const 
     vram__low_fail(l, NULL, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
-  vram__zero(line, sizeof *line);
+  vram__memory_zero(line, sizeof *line);
   line->kind = kind;
   line->x = l->net->line[i - 1].y;
   if (!vram__low_name(l, i, from, suffix))
@@ -204,7 +204,7 @@ VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s) {
   line = vram__low_line(l, s->line.kind, name, s->suffix ? s->suffix : "");
   if (!line)
     return 0;
-  vram__copy(line->arg, s->line.arg, sizeof line->arg);
+  vram__memory_copy(line->arg, s->line.arg, sizeof line->arg);
   line->format = s->line.format;
   line->padding = s->line.padding;
   line->pad_h = s->line.pad_h, line->pad_w = s->line.pad_w;

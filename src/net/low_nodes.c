@@ -4,7 +4,7 @@
 /* A key with one value, or one for each of k axes. */
 static void vram__low_key(const vram_node *n, uint32_t key, uint32_t k, int64_t def, int64_t *to) {
   uint32_t c = 0, i;
-  const int64_t *v = vram__list(n, key, &c);
+  const int64_t *v = vram__node_list(n, key, &c);
   for (i = 0; i < k; i++)
     to[i] = v ? v[c == 1 ? 0 : i] : def;
 }
@@ -41,16 +41,16 @@ VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, ui
   const int batch = l->n > 1;
   int same = 0, changed = 0;
   if (vram__kind_rank(n->out[0].dtype) != 2)
-    return vram__low_not(l, n, "its result is not floating point: no line has such values");
+    return vram__low_refuse(l, n, "its result is not floating point: no line has such values");
   if (!d->numel)
-    return vram__low_not(l, n, "a value of no elements");
+    return vram__low_refuse(l, n, "a value of no elements");
   for (i = 0; i < n->nin && !x; i++)
     if (vram__low_of(l, n->in[i])->kind == VRAM__LOW_TENSOR) {
       x = vram__low_of(l, n->in[i]);
       same = n->in[i]->d->ndim == d->ndim;
     }
   if (!x)
-    return vram__low_not(l, n, "it has no input");
+    return vram__low_refuse(l, n, "it has no input");
   y = x->lay;
   h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c;
   for (i = 0; i < d->ndim && same; i++) {
@@ -65,11 +65,12 @@ VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, ui
     for (i = 0; i < d->ndim; i++)
       order[i] = i;
     if (batch && (!d->ndim || d->v[0] % l->n))
-      return vram__low_not(l, n, "its result has not the batch of the network as its first axis");
+      return vram__low_refuse(l, n,
+                              "its result has not the batch of the network as its first axis");
     vram__layout_make(&y, d, order, 0, batch && d->v[0] == l->n);
     if (batch && d->v[0] != l->n) { /* the batch and more in one axis */
       if (!vram__layout_split(&y, 0, l->n))
-        return vram__low_not(l, n, "too many axes");
+        return vram__low_refuse(l, n, "too many axes");
       y.batch = 1;
     }
   }
@@ -108,7 +109,7 @@ static int vram__low_norm(vram__low *l, const vram_node *n, vram__low_value *x) 
   int64_t h, w, z;
   vram__low_step *s;
   if (!bn && !c) {
-    vram__list(n, VRAM__KEY_normalized_shape, &own);
+    vram__node_list(n, VRAM__KEY_normalized_shape, &own);
     for (i = 0, axes = 0; i < own; i++)
       axes |= UINT32_C(1) << (n->in[0]->d->ndim - 1 - i);
   }
@@ -158,7 +159,8 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
   vram__low_value padded;
   vram__layout out;
   if (k == 3)
-    return vram__low_not(l, n, "no line has three axes beside the channels (possible: 1d and 2d)");
+    return vram__low_refuse(l, n,
+                            "no line has three axes beside the channels (possible: 1d and 2d)");
   vram__low_key(n, VRAM__KEY_kernel_size, k, 1, kernel);
   vram__low_key(n, VRAM__KEY_stride, k, 1, stride);
   vram__low_key(n, VRAM__KEY_dilation, k, 1, dil);
@@ -170,12 +172,12 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
     mine = vram__low_claim(l, n);
   else {
     if (!vram__low_constant(l, n->in[1]))
-      return vram__low_not(l, n, "its weight is computed from the input");
+      return vram__low_refuse(l, n, "its weight is computed from the input");
     mine = vram__low_take(l, n->in[1], weights) &&
            (n->nin == 2 || vram__low_take(l, n->in[2], (uint64_t)oc));
   }
   if (batch && d->v[0] != l->n)
-    return vram__low_not(l, n, "its batch axis is not the batch of the network");
+    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
   h = d->v[lead], w = k == 2 ? d->v[lead + 1] : 1;
   axes[0] = lead, axes[1] = k == 2 ? lead + 1 : lead - 1, axes[2] = lead - 1;
   if (!vram__low_axes_order(l, n, x, axes, k + 1, groups == 1 || groups == c, h, w, c))
@@ -214,7 +216,7 @@ static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) 
   if (depthwise ? oc != c : oc > 1) {
     vram__layout_resize(&out, lead - 1, 1);
     if (!vram__layout_room(&out, out.n))
-      return vram__low_not(l, n, "too many axes");
+      return vram__low_refuse(l, n, "too many axes");
     out.axis[out.n - 1] = (uint8_t)(lead - 1);
     out.place[out.n - 1] = 0;
     out.size[out.n - 1] = oc;
@@ -279,7 +281,7 @@ static int vram__low_linear(vram__low *l, const vram_node *n, vram__low_value *x
   y.loose = 0;
   if (out > 1) {
     if (!vram__layout_room(&y, y.n))
-      return vram__low_not(l, n, "too many axes");
+      return vram__low_refuse(l, n, "too many axes");
     y.axis[y.n - 1] = (uint8_t)a;
     y.place[y.n - 1] = 0;
     y.size[y.n - 1] = out;
@@ -312,7 +314,7 @@ static int vram__low_linear_node(vram__low *l, const vram_node *n, vram__low_val
   if (n->nin > 1) {
     const vram__low_value *w = vram__low_constant(l, n->in[1]);
     if (!w)
-      return vram__low_not(l, n, "its weight is computed from the input");
+      return vram__low_refuse(l, n, "its weight is computed from the input");
     mine = vram__low_take(l, n->in[1], n->in[1]->d->numel);
     if (n->nin > 2 && vram__low_take(l, n->in[2], out))
       bias = out;
@@ -335,7 +337,8 @@ static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, 
   vram__layout lay;
   vram__low_step *s;
   if (k == 3)
-    return vram__low_not(l, n, "no line has three axes beside the channels (possible: 1d and 2d)");
+    return vram__low_refuse(l, n,
+                            "no line has three axes beside the channels (possible: 1d and 2d)");
   for (i = 0; i < k; i++)
     in[i] = d->v[lead + i], out[i] = y->v[lead + i];
   axes[0] = lead, axes[1] = k == 2 ? lead + 1 : lead - 1, axes[2] = lead - 1;
@@ -360,7 +363,7 @@ static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, 
     vram__low_key(n, VRAM__KEY_kernel_size, k, 1, kernel);
     for (i = 0; i < k; i++)
       stride[i] = kernel[i];
-    if (vram__list(n, VRAM__KEY_stride, NULL))
+    if (vram__node_list(n, VRAM__KEY_stride, NULL))
       vram__low_key(n, VRAM__KEY_stride, k, 1, stride);
     vram__low_key(n, VRAM__KEY_padding, k, 0, pad);
     vram__low_key(n, VRAM__KEY_dilation, k, 1, dil);
@@ -390,15 +393,15 @@ static int vram__low_reduce(vram__low *l, const vram_node *n, vram__low_value *x
   vram__layout y;
   vram__low_step *s;
   int64_t h, w, c;
-  v = vram__list(n, VRAM__KEY_dim, &count);
+  v = vram__node_list(n, VRAM__KEY_dim, &count);
   for (i = 0; i < count; i++)
     axes |= UINT32_C(1) << (v[i] < 0 ? v[i] + d->ndim : v[i]);
   if (!v)
     axes = (UINT32_C(1) << d->ndim) - 1;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_not(l, n, "it works across the batch");
+    return vram__low_refuse(l, n, "it works across the batch");
   if (vram__kind_rank(n->out[0].dtype) != 2)
-    return vram__low_not(l, n, "its result is not floating point: no line has such values");
+    return vram__low_refuse(l, n, "its result is not floating point: no line has such values");
   for (i = 0; i < d->ndim; i++)
     if (!(axes >> i & 1) && !(x->lay.batch && x->lay.axis[0] == i))
       kept |= UINT32_C(1) << i;
@@ -414,7 +417,7 @@ static int vram__low_reduce(vram__low *l, const vram_node *n, vram__low_value *x
   } else {
     for (i = 1; i < n->nout; i++)
       if (l->value[n->out[i].index].need)
-        return vram__low_not(l, n, "its second output (possible: the values alone)");
+        return vram__low_refuse(l, n, "its second output (possible: the values alone)");
     c = vram__layout_of(&x->lay, kept);
     h = l->tensor[x->at].h, w = l->tensor[x->at].w;
     if (h * w != c)
@@ -604,20 +607,21 @@ static int vram__low_rnn(vram__low *l, const vram_node *n, vram__low_value *x) {
   int64_t layer, width = d->v[last];
   vram__layout lay;
   if (VRAM__INT(n, proj_size, 0))
-    return vram__low_not(l, n, "proj_size: no line has projections");
+    return vram__low_refuse(l, n, "proj_size: no line has projections");
   if (n->nout > 1 && (cell || n->nout > 2) && l->value[n->out[lstm && !cell ? 2 : 1].index].need)
-    return vram__low_not(l, n,
-                         "its cell state is used (possible: the output, or the hidden state)");
+    return vram__low_refuse(l, n,
+                            "its cell state is used (possible: the output, or the hidden state)");
   for (i = 1; i < n->nin; i++)
     if (!vram__low_constant(l, n->in[i]))
-      return vram__low_not(l, n,
-                           "its first state is computed (possible: the state stays by itself)");
+      return vram__low_refuse(l, n,
+                              "its first state is computed (possible: the state stays by itself)");
   if (hn && (layers > 1 || both))
-    return vram__low_not(l, n, "its hidden state is used (possible: of one layer and direction)");
+    return vram__low_refuse(l, n,
+                            "its hidden state is used (possible: of one layer and direction)");
   if (batched && d->v[batch_axis] != l->n)
-    return vram__low_not(l, n, "its batch axis is not the batch of the network");
+    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
   if (!vram__low_claim(l, n))
-    return vram__low_not(l, n, "its weights are another node's: no line shares them");
+    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
   axes[0] = time, axes[1] = last;
   if (!vram__low_axes_order(l, n, x, axes + cell, cell ? 1 : 2, 1, steps, 1, width))
     return 0;
@@ -648,7 +652,7 @@ static int vram__low_rnn(vram__low *l, const vram_node *n, vram__low_value *x) {
   vram__layout_resize(&lay, last, 1);
   if (width > 1) {
     if (!vram__layout_room(&lay, lay.n))
-      return vram__low_not(l, n, "too many axes");
+      return vram__low_refuse(l, n, "too many axes");
     lay.axis[lay.n - 1] = (uint8_t)last;
     lay.place[lay.n - 1] = 0;
     lay.size[lay.n - 1] = width;
@@ -687,11 +691,11 @@ static int vram__low_mha(vram__low *l, const vram_node *n) {
   uint64_t params = 0, bytes = 0;
   uint32_t i;
   if (n->nout > 1 && l->value[n->out[1].index].need)
-    return vram__low_not(l, n, "its weights of attention are used");
+    return vram__low_refuse(l, n, "its weights of attention are used");
   if (VRAM__INT(n, add_bias_kv, 0) || VRAM__INT(n, add_zero_attn, 0))
-    return vram__low_not(l, n, "add_bias_kv, add_zero_attn: no line has such keys");
+    return vram__low_refuse(l, n, "add_bias_kv, add_zero_attn: no line has such keys");
   if (batched && q->v[!time] != l->n)
-    return vram__low_not(l, n, "its batch axis is not the batch of the network");
+    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
   for (i = 0; i < n->nparam; i++)
     if (n->param[i])
       params += n->param[i]->d->numel;
@@ -699,7 +703,7 @@ static int vram__low_mha(vram__low *l, const vram_node *n) {
   if (x->kind == VRAM__LOW_TENSOR && !vram__low_axes_order(l, n, x, axes, 2, 0, steps, 1, e))
     return 0;
   if (!vram__low_claim(l, n))
-    return vram__low_not(l, n, "its weights are another node's: no line shares them");
+    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
   if (n->in[0] == n->in[1] && n->in[0] == n->in[2] && n->nin == 3) {
     vram__layout y = x->lay;
     s = vram__low_step_new(l, n, VRAM_LINE_ATTENTION, steps, 1, e);
@@ -729,10 +733,10 @@ static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value
   const int mine =
       n->nin > 1 ? vram__low_take(l, n->in[1], n->in[1]->d->numel) : vram__low_claim(l, n);
   if (!mine)
-    return vram__low_not(l, n, "its weights are another node's: no line shares them");
+    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
   if (width > 1) {
     if (!vram__layout_room(&y, y.n))
-      return vram__low_not(l, n, "too many axes");
+      return vram__low_refuse(l, n, "too many axes");
     y.axis[y.n - 1] = (uint8_t)(d->ndim - 1);
     y.place[y.n - 1] = 0;
     y.size[y.n - 1] = width;
@@ -795,14 +799,14 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
     if (v->kind == VRAM__LOW_TENSOR)
       tensors++, first = i;
     else if (v->kind == VRAM__LOW_NONE)
-      return vram__low_not(l, n, "an input that no line has");
+      return vram__low_refuse(l, n, "an input that no line has");
   }
   if (!tensors || (n->op >= VRAM_OP_zeros && n->op <= VRAM_OP_randn)) /* made like its input */
     return vram__low_fold(l, n);
   if (vram__kind_rank(n->in[first]->dtype) != 2 && n->op != VRAM_OP_embedding &&
       n->op != VRAM_OP_to && !(n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_unsqueeze) &&
       !(n->op >= VRAM_OP_detach && n->op <= VRAM_OP_to))
-    return vram__low_not(l, n, "it works with integers of the input (possible: embedding)");
+    return vram__low_refuse(l, n, "it works with integers of the input (possible: embedding)");
   switch (n->op) {
   case VRAM_OP_conv1d:
   case VRAM_OP_conv2d:
@@ -810,12 +814,12 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
   case VRAM_OP_conv_transpose1d:
   case VRAM_OP_conv_transpose2d:
   case VRAM_OP_conv_transpose3d:
-    return first ? vram__low_not(l, n, "its input is a constant") : vram__low_conv(l, n, x);
+    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
   case VRAM_OP_linear:
     return first ? vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0)
                  : vram__low_linear_node(l, n, x);
   case VRAM_OP_embedding:
-    return first ? vram__low_not(l, n, "its weight is computed from the input")
+    return first ? vram__low_refuse(l, n, "its weight is computed from the input")
                  : vram__low_embedding(l, n, x);
   case VRAM_OP_addmm:
     if (first == 1 && tensors == 1 && n->in[2]->d->ndim == 2 &&
@@ -842,8 +846,8 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
     return vram__low_any(
         l, n, 0, 0, vram_node_flops(n) / 2,
         vram__low_bytes(
-            l, vram__mul(n->in[0]->d->numel / (uint64_t)n->in[0]->d->v[n->in[0]->d->ndim - 1u],
-                         keys)));
+            l, vram__product_or_overflow(
+                   n->in[0]->d->numel / (uint64_t)n->in[0]->d->v[n->in[0]->d->ndim - 1u], keys)));
   case VRAM_OP_multi_head_attention:
     return vram__low_mha(l, n);
   case VRAM_OP_lstm:
@@ -852,13 +856,13 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
   case VRAM_OP_lstm_cell:
   case VRAM_OP_gru_cell:
   case VRAM_OP_rnn_cell:
-    return first ? vram__low_not(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
+    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
   case VRAM_OP_batch_norm:
   case VRAM_OP_instance_norm:
   case VRAM_OP_layer_norm:
   case VRAM_OP_rms_norm:
   case VRAM_OP_group_norm:
-    return first ? vram__low_not(l, n, "its input is a constant") : vram__low_norm(l, n, x);
+    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
   case VRAM_OP_softmax:
   case VRAM_OP_log_softmax: {
     const int64_t a = VRAM__INT(n, dim, 0);
@@ -882,7 +886,7 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
   case VRAM_OP_adaptive_avg_pool2d:
   case VRAM_OP_adaptive_avg_pool3d:
     if (n->nout > 1 && l->value[n->out[1].index].need)
-      return vram__low_not(l, n, "its indices are used");
+      return vram__low_refuse(l, n, "its indices are used");
     return vram__low_pool(l, n, x,
                           n->op <= VRAM_OP_max_pool3d || (n->op >= VRAM_OP_adaptive_max_pool1d &&
                                                           n->op <= VRAM_OP_adaptive_max_pool3d));
@@ -943,7 +947,7 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
   case VRAM_OP_to:
   case VRAM_OP_type_as:
     if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
-      return vram__low_not(l, n, "between integers and floating point: no line does that");
+      return vram__low_refuse(l, n, "between integers and floating point: no line does that");
     if (first)
       return vram__low_fold(l, n);
     return vram__low_same(l, n->out, x);
@@ -999,5 +1003,5 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
       ((n->op >= VRAM_OP_relu && n->op <= VRAM_OP_logsigmoid) ||
        (n->op >= VRAM_OP_exp && n->op <= VRAM_OP_clamp)))
     return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
-  return vram__low_not(l, n, "no line does that");
+  return vram__low_refuse(l, n, "no line does that");
 }

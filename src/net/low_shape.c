@@ -22,7 +22,7 @@ VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n) {
     for (k = 0; k < i; k++)
       once &= vram__low_of(l, n->in[k])->at != v->at;
     if (v->lay.batch && n->op == VRAM_OP_cat && v->lay.axis[0] == a)
-      return vram__low_not(l, n, "it works across the batch");
+      return vram__low_refuse(l, n, "it works across the batch");
     /* the same order in all, the axis innermost */
     for (k = 0; k < v->lay.n && join; k++) {
       if (v->lay.axis[k] == a)
@@ -38,7 +38,7 @@ VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n) {
   y = x->lay;
   y.loose = 0;
   if (!vram__layout_resize(&y, a, d->v[a]))
-    return vram__low_not(l, n, "too many axes");
+    return vram__low_refuse(l, n, "too many axes");
   if (vram__layout_of(&x->lay, UINT32_C(1) << a) == 1 && y.n && y.axis[y.n - 1] != a)
     join = 0; /* of single channels that lie somewhere */
   c = vram__layout_of(&x->lay, UINT32_C(1) << a);
@@ -79,14 +79,14 @@ static int vram__low_slice(vram__low *l, const vram_node *n, uint32_t i, uint32_
   vram__layout y = x->lay;
   vram__low_step *s = NULL;
   if (y.batch && y.axis[0] == a && size != was)
-    return vram__low_not(l, n, "it works across the batch");
+    return vram__low_refuse(l, n, "it works across the batch");
   if (size == 0)
-    return vram__low_not(l, n, "a value of no elements");
+    return vram__low_refuse(l, n, "a value of no elements");
   for (k = y.batch; k < y.n; k++)
     if (y.axis[k] == a)
       at = k, atoms++;
   if (size != was && !vram__layout_resize(&y, a, size))
-    return vram__low_not(l, n, "too many axes");
+    return vram__low_refuse(l, n, "too many axes");
   for (k = 0; k < y.n && gone; k++)
     y.axis[k] = (uint8_t)(y.axis[k] - (y.axis[k] > a));
   if (size == was) {
@@ -146,7 +146,7 @@ VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x
     for (i = 0; i < from->ndim; i++)
       to[i] = (uint8_t)i;
     if (n->op == VRAM_OP_permute) {
-      v = vram__list(n, VRAM__KEY_dims, &count);
+      v = vram__node_list(n, VRAM__KEY_dims, &count);
       for (i = 0; i < count; i++)
         to[v[i] < 0 ? v[i] + from->ndim : v[i]] = (uint8_t)i;
     } else if (from->ndim > 1) {
@@ -170,7 +170,7 @@ VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x
       return 0;
     lay = x->lay;
     if (!vram__layout_view(&lay, d))
-      return vram__low_not(l, n, "its shape mixes the batch with other axes");
+      return vram__low_refuse(l, n, "its shape mixes the batch with other axes");
   }
   y->kind = VRAM__LOW_TENSOR;
   y->at = x->at;
@@ -181,7 +181,7 @@ VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x
 VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x) {
   const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
   uint32_t count, i, k, cut[2], at[2] = {VRAM__LOW_NO, VRAM__LOW_NO};
-  const int64_t *v = vram__list(n, VRAM__KEY_pad, &count);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &count);
   int64_t h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c,
           arg[4] = {0, 0, 0, 0};
   int plain = vram__layout_cuts(&x->lay, h, w, cut, cut + 1);
@@ -206,7 +206,7 @@ VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x)
     if (!low && !high)
       continue;
     if (x->lay.batch && x->lay.axis[0] == a)
-      return vram__low_not(l, n, "it works across the batch");
+      return vram__low_refuse(l, n, "it works across the batch");
     for (k = 0; k < x->lay.n; k++)
       atoms += x->lay.axis[k] == a;
     for (k = 0; k < 2 && at[k] != a; k++)
@@ -218,7 +218,7 @@ VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x)
     else
       arg[0] = low, arg[1] = high;
     if (!vram__layout_resize(&y, a, to->v[a]))
-      return vram__low_not(l, n, "too many axes");
+      return vram__low_refuse(l, n, "too many axes");
   }
   if (!plain) {
     s = vram__low_custom(l, n, 1, 1, (int64_t)to->numel / l->n);
@@ -241,7 +241,8 @@ VRAM__FN int vram__low_interpolate(vram__low *l, const vram_node *n, vram__low_v
   vram__layout y;
   vram__low_step *s;
   if (k > 2)
-    return vram__low_not(l, n, "no line has three axes beside the channels (possible: 1d and 2d)");
+    return vram__low_refuse(l, n,
+                            "no line has three axes beside the channels (possible: 1d and 2d)");
   for (i = 0; i < k; i++)
     in[i] = d->v[2 + i], out[i] = to->v[2 + i];
   if (k == 1)
@@ -280,7 +281,7 @@ VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value
   y.loose = 0;
   for (i = lead - 1; i < lead + 2; i++)
     if (!vram__layout_resize(&y, i, to->v[i]))
-      return vram__low_not(l, n, "too many axes");
+      return vram__low_refuse(l, n, "too many axes");
   s = vram__low_step_new(l, n, VRAM_LINE_TRANSPOSE, to->v[lead], to->v[lead + 1], to->v[lead - 1]);
   if (!s || !vram__low_read(l, s, x->at, d->v[lead], d->v[lead + 1], d->v[lead - 1]))
     return 0;

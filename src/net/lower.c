@@ -83,7 +83,7 @@ static int vram__low_input(vram__low *l) {
     if (v) {
       char name[100];
       uint32_t len = 0;
-      vram__put(name, sizeof name, &len, l->g->input[i]->name, l->g->input[i]->name_len);
+      vram__text_put(name, sizeof name, &len, l->g->input[i]->name, l->g->input[i]->name_len);
       vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "a second input, ");
       vram__chain_say(l->err, name);
       vram__chain_say(l->err, ": a network of lines has one");
@@ -126,7 +126,7 @@ static int vram__low_input(vram__low *l) {
     order[0] = 1, order[1] = 0;
   }
   l->n = has_batch ? d->v[batch] : 1;
-  vram__zero(&s, sizeof s);
+  vram__memory_zero(&s, sizeof s);
   s.line.kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
                                                                       : VRAM_LINE_BEGIN_WITH;
   s.line.format = l->o.format;
@@ -239,8 +239,8 @@ static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem)
   VRAM__LOW_PART(in, vram__low_in, in);
   VRAM__LOW_PART(hash, uint32_t, lines * sizeof(uint32_t));
   if (l) {
-    vram__zero(l->value, value);
-    vram__zero(l->claimed, g->nparam);
+    vram__memory_zero(l->value, value);
+    vram__memory_zero(l->claimed, g->nparam);
     l->net->line = (vram_net_line *)(void *)(mem + at);
   }
 #undef VRAM__LOW_PART
@@ -259,10 +259,10 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
   uint64_t all = vram_net_lower_bytes(g);
   uint8_t *base = (uint8_t *)mem;
   uint32_t i, k;
-  vram__zero(&l, sizeof l);
-  vram__zero(net, sizeof *net);
+  vram__memory_zero(&l, sizeof l);
+  vram__memory_zero(net, sizeof *net);
   err = err ? err : &own;
-  vram__zero(err, sizeof *err);
+  vram__memory_zero(err, sizeof *err);
   l.g = g;
   l.net = net;
   l.err = err;
@@ -299,7 +299,7 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
       if (l.value[n->out[i].index].need > 1) {
         const vram__low_value *y = vram__low_of(&l, n->out + i);
         if (y->kind != VRAM__LOW_TENSOR || l.tensor[y->at].step == VRAM__LOW_NO) {
-          vram__low_not(&l, n, "the output is the input: no line makes it");
+          vram__low_refuse(&l, n, "the output is the input: no line makes it");
           return err->code;
         }
         l.tensor[y->at].output = 1;

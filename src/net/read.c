@@ -44,21 +44,21 @@ static int vram__net_read_bad(vram__net_reader *r, const char *at, vram_result c
       line++, row = s + 1;
   vram__chain_error(&r->e, code, line, "");
   r->e.column = (uint32_t)(at - row) + 1;
-  vram__puts(to, cap, &n, what);
-  vram__puts(to, cap, &n, found || expected ? " (" : "");
+  vram__text_puts(to, cap, &n, what);
+  vram__text_puts(to, cap, &n, found || expected ? " (" : "");
   if (found) {
-    vram__puts(to, cap, &n, len ? "found " : "found nothing");
+    vram__text_puts(to, cap, &n, len ? "found " : "found nothing");
     for (i = 0; i < len && i < 64; i++) {
       const char c = (char)(found[i] >= 32 && found[i] < 127 ? found[i] : '?');
-      vram__put(to, cap, &n, &c, 1);
+      vram__text_put(to, cap, &n, &c, 1);
     }
-    vram__puts(to, cap, &n, expected ? ", " : "");
+    vram__text_puts(to, cap, &n, expected ? ", " : "");
   }
   if (expected) {
-    vram__puts(to, cap, &n, "expected ");
-    vram__puts(to, cap, &n, expected);
+    vram__text_puts(to, cap, &n, "expected ");
+    vram__text_puts(to, cap, &n, expected);
   }
-  vram__puts(to, cap, &n, found || expected ? ")" : "");
+  vram__text_puts(to, cap, &n, found || expected ? ")" : "");
   return 0;
 }
 
@@ -149,7 +149,7 @@ static uint32_t *vram__net_slot(const vram__net_reader *r, const char *s, uint32
   uint32_t i = vram__hash(s, len) & r->mask;
   for (; r->slot[i]; i = (i + 1) & r->mask) {
     const vram__net_define *d = r->define + r->slot[i] - 1;
-    if (d->len == len && vram__same_n(d->name, s, len))
+    if (d->len == len && vram__text_equal(d->name, s, len))
       break;
   }
   return r->slot + i;
@@ -300,8 +300,8 @@ static int vram__net_directive(vram__net_reader *r) {
   if (!vram__net_blank(r))
     return 0;
   len = vram__net_identifier(r, &word);
-  defines = vram__same(word, len, "define");
-  if ((defines || vram__same(word, len, "undef")) && vram__net_blank(r) &&
+  defines = vram__text_is(word, len, "define");
+  if ((defines || vram__text_is(word, len, "undef")) && vram__net_blank(r) &&
       (len = vram__net_identifier(r, &name)) != 0) {
     uint32_t *slot = vram__net_slot(r, name, len);
     vram__net_define *d;
@@ -334,7 +334,7 @@ static int vram__net_directive(vram__net_reader *r) {
 
 static char *vram__net_copy(vram__net_reader *r, const char *s, uint32_t len) {
   char *to = r->names;
-  vram__copy(to, s, len);
+  vram__memory_copy(to, s, len);
   to[len] = 0;
   r->names += len + 1;
   return to;
@@ -346,17 +346,17 @@ static uint32_t vram__net_token(vram__net_reader *r, const char *(*name)(uint32_
   const char *word;
   const uint32_t len = vram__net_identifier(r, &word);
   uint32_t i, n;
-  for (i = 0; i < count && !vram__same(word, len, name(i)); i++)
+  for (i = 0; i < count && !vram__text_is(word, len, name(i)); i++)
     ;
   if (i == count) {
     r->p = word;
     vram__net_read_bad(r, word, VRAM_ERR_NAME, what, word, vram__net_piece(r), "");
-    n = vram__len(r->e.text) - 1;
+    n = vram__text_len(r->e.text) - 1;
     for (i = 0; i < count; i++) {
-      vram__puts(r->e.text, sizeof r->e.text, &n, i ? ", " : "");
-      vram__puts(r->e.text, sizeof r->e.text, &n, name(i));
+      vram__text_puts(r->e.text, sizeof r->e.text, &n, i ? ", " : "");
+      vram__text_puts(r->e.text, sizeof r->e.text, &n, name(i));
     }
-    vram__puts(r->e.text, sizeof r->e.text, &n, ")");
+    vram__text_puts(r->e.text, sizeof r->e.text, &n, ")");
   }
   return i;
 }
@@ -426,10 +426,10 @@ static int vram__net_kind_of(vram__net_reader *r, const char *word, uint32_t len
       "SRAM_BYTES",  "LINE",         "FIRST",          "LAST"};
   uint32_t i;
   for (i = 0; i < VRAM_LINE_COUNT; i++)
-    if (vram__same(word + 9, len - 9, vram_line_name(i)))
+    if (vram__text_is(word + 9, len - 9, vram_line_name(i)))
       return (int)i;
   for (i = 0; i < sizeof other / sizeof *other; i++)
-    if (vram__same(word + 9, len - 9, other[i]))
+    if (vram__text_is(word + 9, len - 9, other[i]))
       return VRAM_LINE_COUNT;
   vram__net_read_bad(r, word, VRAM_ERR_NAME, "no such line", word, len,
                      "VRAM_NET_CONV2D, ..., as vram.h has them");
@@ -441,14 +441,14 @@ static int vram__net_too_few(vram__net_reader *r, vram_line_kind kind, int few) 
   uint32_t n, len;
   if (!vram__net_read_bad(r, r->p, VRAM_ERR_SYNTAX,
                           few ? "too few arguments" : "too many arguments", NULL, 0, "VRAM_NET_")) {
-    n = vram__len(r->e.text) - 1;
-    vram__puts(r->e.text, sizeof r->e.text, &n, vram_line_name(kind));
-    vram__puts(r->e.text, sizeof r->e.text, &n, "(net");
+    n = vram__text_len(r->e.text) - 1;
+    vram__text_puts(r->e.text, sizeof r->e.text, &n, vram_line_name(kind));
+    vram__text_puts(r->e.text, sizeof r->e.text, &n, "(net");
     while (vram__net_word(&at, &word, &len)) {
-      vram__puts(r->e.text, sizeof r->e.text, &n, ", ");
-      vram__put(r->e.text, sizeof r->e.text, &n, word, len);
+      vram__text_puts(r->e.text, sizeof r->e.text, &n, ", ");
+      vram__text_put(r->e.text, sizeof r->e.text, &n, word, len);
     }
-    vram__puts(r->e.text, sizeof r->e.text, &n, "))");
+    vram__text_puts(r->e.text, sizeof r->e.text, &n, "))");
   }
   return 0;
 }
@@ -469,12 +469,12 @@ static int vram__net_read_line(vram__net_reader *r, vram_line_kind kind, uint32_
     r->wanted = name;
     r->wanted_len = len;
   }
-  if (len != r->wanted_len || !vram__same_n(name, r->wanted, len))
+  if (len != r->wanted_len || !vram__text_equal(name, r->wanted, len))
     return r->named || vram__net_read_bad(r, name, VRAM_ERR_NAME, "a second network", name, len,
                                           "to be told which one");
   if (r->net->nline == VRAM_MAX_NET_LINES)
     return vram__net_read_bad(r, name, VRAM_ERR_LIMIT, "more than 4096 lines", NULL, 0, NULL);
-  vram__zero(l, sizeof *l);
+  vram__memory_zero(l, sizeof *l);
   l->kind = kind;
   l->text_line = line;
   l->text_column = column;
@@ -528,7 +528,7 @@ static int vram__net_read_all(vram__net_reader *r) {
       continue;
     }
     len = vram__net_identifier(r, &word);
-    if (len > 9 && vram__same(word, 9, "VRAM_NET_")) {
+    if (len > 9 && vram__text_is(word, 9, "VRAM_NET_")) {
       const uint32_t line = r->line;
       int kind;
       if (!vram__net_blank(r))
@@ -561,10 +561,12 @@ static uint64_t vram__net_lay(vram__net_reader *r, const char *text, uint64_t le
   lines = lines < VRAM_MAX_NET_LINES ? lines : VRAM_MAX_NET_LINES;
   while (slots <= 2 * (uint64_t)defines)
     slots *= 2;
-  r->net->line = (vram_net_line *)vram__lay(mem, &used, lines + 1, sizeof(vram_net_line));
-  r->names = (char *)vram__lay(mem, &used, 2 * len + 2, 1);
-  r->define = (vram__net_define *)vram__lay(mem, &used, (uint64_t)defines + 1, sizeof *r->define);
-  r->slot = (uint32_t *)vram__lay(mem, &used, slots, sizeof *r->slot);
+  r->net->line =
+      (vram_net_line *)vram__planning_round_up(mem, &used, lines + 1, sizeof(vram_net_line));
+  r->names = (char *)vram__planning_round_up(mem, &used, 2 * len + 2, 1);
+  r->define = (vram__net_define *)vram__planning_round_up(mem, &used, (uint64_t)defines + 1,
+                                                          sizeof *r->define);
+  r->slot = (uint32_t *)vram__planning_round_up(mem, &used, slots, sizeof *r->slot);
   r->mask = (uint32_t)slots - 1;
   return used > (uint64_t)SIZE_MAX ? VRAM_OVERFLOW : used;
 }
@@ -572,7 +574,7 @@ static uint64_t vram__net_lay(vram__net_reader *r, const char *text, uint64_t le
 VRAM_API uint64_t vram_net_read_bytes(const char *text, uint64_t len) {
   vram__net_reader r;
   vram_net net;
-  vram__zero(&r, sizeof r);
+  vram__memory_zero(&r, sizeof r);
   r.net = &net;
   return vram__net_lay(&r, text, len, NULL);
 }
@@ -581,8 +583,8 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
                                    uint64_t bytes, vram_net *net, vram_error *err) {
   vram__net_reader r;
   const uint64_t need = vram_net_read_bytes(text, len);
-  vram__zero(&r, sizeof r);
-  vram__zero(net, sizeof *net);
+  vram__memory_zero(&r, sizeof r);
+  vram__memory_zero(net, sizeof *net);
   if (need == VRAM_OVERFLOW)
     return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "a text of more than 256 MiB");
   if (!mem || bytes < need) {
@@ -595,14 +597,14 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
   }
   r.net = net;
   vram__net_lay(&r, text, len, (uint8_t *)mem);
-  vram__zero(r.slot, ((uint64_t)r.mask + 1) * sizeof *r.slot);
+  vram__memory_zero(r.slot, ((uint64_t)r.mask + 1) * sizeof *r.slot);
   r.text = r.p = r.row = text;
   r.end = text + len;
   r.line = 1;
   r.fresh = 1;
   if (name) {
     r.wanted = name;
-    r.wanted_len = vram__len(name);
+    r.wanted_len = vram__text_len(name);
     r.named = 1;
   }
   if (vram__net_read_all(&r) && !net->nline) {

@@ -51,8 +51,8 @@ VRAM__FN int vram__net_arg(const char *word, uint32_t len) {
   static const char *const names[] = {"y", "x", "kept", "format", "padding", "kernels"};
   int i;
   for (i = 0; i < VRAM__ARG_INTEGER; i++) {
-    const uint32_t n = vram__len(names[i]);
-    if (len >= n && vram__same_n(word, names[i], n) &&
+    const uint32_t n = vram__text_len(names[i]);
+    if (len >= n && vram__text_equal(word, names[i], n) &&
         (len == n || (i == VRAM__ARG_KEPT && len == n + 1)))
       break;
   }

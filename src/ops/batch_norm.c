@@ -9,7 +9,7 @@ enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_STATS = 4 };
 /* Normalization.cu, batch_norm_choose_impl */
 enum { VRAM__BN_CONTIG, VRAM__BN_CL, VRAM__BN_GENERAL };
 
-static int vram__bn_kernel(const vram_dims *d) {
+static int vram__batch_norm_kernel(const vram_dims *d) {
   if (d->numel > INT32_MAX) /* canUse32BitIndexMath */
     return VRAM__BN_GENERAL;
   if (d->flags & VRAM__CONTIG)
@@ -18,237 +18,245 @@ static int vram__bn_kernel(const vram_dims *d) {
 }
 
 /* batch_norm_use_channels_last_kernels */
-static int vram__bn_cl(const vram_dims *d) {
+static int vram__batch_norm_is_channels_last(const vram_dims *d) {
   return (d->flags & VRAM__CL) || ((d->flags & VRAM__CONTIG) && VRAM__STRIDE(d)[1] == 1);
 }
 
 /* Normalization.cuh, flexible_launch_configs: partial results of the channels-last kernels that
    are split over thread blocks, so many values of 4 bytes for each channel, and semaphores */
-static void vram__bn_staging(vram__s *s, const vram_dims *d, int64_t values) {
+static void vram__batch_norm_staging(vram__step *s, const vram_dims *d, int64_t values) {
   int64_t c = d->v[1], rows = c ? (int64_t)d->numel / c : 0, bx, by, gy;
-  vram__t stage, sem;
+  vram__tensor stage, sem;
   if (!rows)
     return;
-  bx = vram__least(vram__pow2(c, 512), 32);
-  by = vram__least(vram__pow2(vram__div_up(rows, 16), 512), 512 / bx);
+  bx = vram__least(vram__power_of_two_below(c, 512), 32);
+  by = vram__least(vram__power_of_two_below(vram__div_up(rows, 16), 512), 512 / bx);
   if (bx * by != 512)
-    bx = vram__least(vram__pow2(c, 512), 512 / by);
+    bx = vram__least(vram__power_of_two_below(c, 512), 512 / by);
   gy = vram__least(vram__div_up(rows, by * 16), 128);
   if (gy < 8)
     return;
-  stage = vram__raw(s, vram__mul4(4, values, c, gy));
-  sem = vram__raw(s, 4 * (uint64_t)vram__div_up(c, bx));
-  vram__let(s, stage);
-  vram__let(s, sem);
+  stage = vram__tensor_raw(s, vram__product4_or_overflow(4, values, c, gy));
+  sem = vram__tensor_raw(s, 4 * (uint64_t)vram__div_up(c, bx));
+  vram__tensor_release(s, stage);
+  vram__tensor_release(s, sem);
 }
 
 /* Does cuDNN take them? (use_cudnn in Normalization.cpp; in evaluation fewer samples) */
-static int vram__cudnn_bn(const vram__t *x, const vram__t *w, const vram__t *b) {
+static int vram__batch_norm_is_cudnn(const vram__tensor *x, const vram__tensor *w,
+                                     const vram__tensor *b) {
   return (x->dt == VRAM_F32 || x->dt == VRAM_F16) && w->dt == VRAM_F32 && b->dt == VRAM_F32 &&
          x->d->ndim >= 3 && x->d->v[0] <= 880801;
 }
 
 /* Normalization.cpp, _batch_norm_impl_index. w, b, running mean and variance: d NULL if none */
-static vram__t vram__t_batch_norm(vram__s *s, vram__t x, vram__t w, vram__t b, vram__t rm,
-                                  vram__t rv, int train) {
-  vram__t in[3], st[2], y;
-  vram__fn *f;
+static vram__tensor vram__torch_batch_norm(vram__step *s, vram__tensor x, vram__tensor w,
+                                           vram__tensor b, vram__tensor rm, vram__tensor rv,
+                                           int train) {
+  vram__tensor in[3], st[2], y;
+  vram__grad_fn *f;
   const int64_t c = x.d->v[1];
   int cudnn, kernel;
   uint32_t i;
-  cudnn = w.d && b.d && (rm.d ? rv.d != NULL : train) && vram__cudnn_bn(&x, &w, &b) &&
+  cudnn = w.d && b.d && (rm.d ? rv.d != NULL : train) && vram__batch_norm_is_cudnn(&x, &w, &b) &&
           (train || x.d->v[0] <= 65535);
   in[0] = x, in[1] = w, in[2] = b;
   if (cudnn && !(x.d->flags & (vram__suggests_cl(x.d) ? VRAM__CL : VRAM__CONTIG)))
-    in[0] = x = vram__t_clone(s, x, vram__format(s, x.d, vram__suggests_cl(x.d)));
+    in[0] = x = vram__torch_clone(s, x, vram__norm_format(s, x.d, vram__suggests_cl(x.d)));
   else
-    x = vram__keep_t(s, x);
-  f = vram__record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
-  kernel = vram__bn_kernel(x.d);
-  st[0] = st[1] = vram__none();
-  y = vram__empty(s, cudnn ? vram__format(s, x.d, vram__suggests_cl(x.d)) : vram__dense(s, x.d),
-                  x.dt);
+    x = vram__tensor_retain(s, x);
+  f = vram__tape_record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
+  kernel = vram__batch_norm_kernel(x.d);
+  st[0] = st[1] = vram__tensor_none();
+  y = vram__tensor_empty(
+      s, cudnn ? vram__norm_format(s, x.d, vram__suggests_cl(x.d)) : vram__dims_dense(s, x.d),
+      x.dt);
   if (train || !cudnn)
-    st[0] = vram__vec(s, c, VRAM_F32), st[1] = vram__vec(s, c, VRAM_F32);
+    st[0] = vram__dims_vector(s, c, VRAM_F32), st[1] = vram__dims_vector(s, c, VRAM_F32);
   if (!cudnn && train && kernel == VRAM__BN_CL)
-    vram__bn_staging(s, x.d, 4);
+    vram__batch_norm_staging(s, x.d, 4);
   if (!cudnn && kernel == VRAM__BN_GENERAL) {
     if (train) { /* var_mean, into fp32: halves it reads as they are */
-      vram__t up = vram__none();
+      vram__tensor up = vram__tensor_none();
       if (x.dt == VRAM_BF16)
-        up = vram__empty(s, vram__dense(s, x.d), VRAM_F32);
-      vram__reduce(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
-      vram__let(s, up);
+        up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
+      vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+      vram__tensor_release(s, up);
     }
     if (!w.d) { /* scalars for weight and bias */
-      vram__t one = vram__empty(s, s->scalar, VRAM_F32), zero = vram__empty(s, s->scalar, VRAM_F32);
-      vram__let(s, one);
-      vram__let(s, zero);
+      vram__tensor one = vram__tensor_empty(s, s->scalar, VRAM_F32),
+                   zero = vram__tensor_empty(s, s->scalar, VRAM_F32);
+      vram__tensor_release(s, one);
+      vram__tensor_release(s, zero);
     }
   }
   if (f) {
     f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (train ? VRAM__BN_TRAIN : 0);
-    vram__save(s, f, x);
+    vram__save_tensor(s, f, x);
     for (i = 0; i < 2; i++)
-      vram__save(s, f, st[i]);
+      vram__save_tensor(s, f, st[i]);
     if (w.d)
-      vram__save(s, f, w);
+      vram__save_tensor(s, f, w);
     if (rm.d)
-      vram__save(s, f, rm);
+      vram__save_tensor(s, f, rm);
     if (rv.d)
-      vram__save(s, f, rv);
+      vram__save_tensor(s, f, rv);
   }
-  vram__let(s, st[0]), vram__let(s, st[1]);
-  vram__made(s, f, 0, &y);
-  vram__let(s, x);
+  vram__tensor_release(s, st[0]), vram__tensor_release(s, st[1]);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, x);
   return y;
 }
 
 /* x.reshape({N, C, -1}): a copy, or nothing */
-static vram__t vram__bn_copy(vram__s *s, vram__t x) {
+static vram__tensor vram__batch_norm_copy(vram__step *s, vram__tensor x) {
   int64_t size[3], stride[3];
   size[0] = x.d->v[0], size[1] = x.d->v[1];
   size[2] = size[0] && size[1] ? (int64_t)x.d->numel / (size[0] * size[1]) : 0;
-  if (vram__view_strides(x.d, 3, size, stride))
-    return vram__none();
-  return vram__empty(s, vram__contig(s, x.d), x.dt);
+  if (vram__dims_view_strides(x.d, 3, size, stride))
+    return vram__tensor_none();
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
 /* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
-VRAM__FN void vram__bw_any_bn(vram__s *s, vram__fn *f, vram__t *to) {
-  const vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+VRAM__FN void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
   const int64_t c = x.d->v[1];
-  const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1, want = vram__wants(f, 0),
-            gw = affine && vram__wants(f, 1), gb = f->nin > 2 && vram__wants(f, 2),
-            reduce = train || gw || gb, xcl = vram__bn_cl(x.d);
+  const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1,
+            want = vram__input_wanted(f, 0), gw = affine && vram__input_wanted(f, 1),
+            gb = f->nin > 2 && vram__input_wanted(f, 2), reduce = train || gw || gb,
+            xcl = vram__batch_norm_is_channels_last(x.d);
   const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
-  vram__t std, sum[2], cx, cg, t;
+  vram__tensor std, sum[2], cx, cg, t;
   if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
     const int cl = vram__suggests_cl(x.d);
-    t = vram__format_copy(s, g, cl);
-    to[0] = vram__empty(s, vram__format(s, x.d, cl), x.dt);
-    to[1] = vram__vec(s, c, wdt), to[2] = vram__vec(s, c, wdt);
-    vram__let(s, t);
-    vram__drop_unwanted(s, f, to);
+    t = vram__norm_format_copy(s, g, cl);
+    to[0] = vram__tensor_empty(s, vram__norm_format(s, x.d, cl), x.dt);
+    to[1] = vram__dims_vector(s, c, wdt), to[2] = vram__dims_vector(s, c, wdt);
+    vram__tensor_release(s, t);
+    vram__gradients_drop_unwanted(s, f, to);
     return;
   }
-  std = cx = cg = vram__none();
+  std = cx = cg = vram__tensor_none();
   if (reduce && want && !xcl && x.d->numel <= INT32_MAX) { /* one kernel for everything */
-    cx = vram__bn_copy(s, x);
-    cg = vram__bn_copy(s, g);
-    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+    cx = vram__batch_norm_copy(s, x);
+    cg = vram__batch_norm_copy(s, g);
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
     if (gw)
-      to[1] = vram__vec(s, c, wdt);
+      to[1] = vram__dims_vector(s, c, wdt);
     if (gb)
-      to[2] = vram__vec(s, c, wdt);
-    vram__let(s, cg), vram__let(s, cx);
+      to[2] = vram__dims_vector(s, c, wdt);
+    vram__tensor_release(s, cg), vram__tensor_release(s, cx);
     return;
   }
-  sum[0] = sum[1] = vram__none();
+  sum[0] = sum[1] = vram__tensor_none();
   if (f->aux & VRAM__BN_CUDNN) /* cuDNN saves nothing in eval */
-    std = vram__vec(s, c, VRAM_F32);
+    std = vram__dims_vector(s, c, VRAM_F32);
   if (reduce) {
-    const int cl = xcl && vram__bn_cl(g.d) && x.d->numel <= INT32_MAX;
+    const int cl = xcl && vram__batch_norm_is_channels_last(g.d) && x.d->numel <= INT32_MAX;
     if (!cl)
-      cx = vram__bn_copy(s, x), cg = vram__bn_copy(s, g);
+      cx = vram__batch_norm_copy(s, x), cg = vram__batch_norm_copy(s, g);
     if (cl || want)
-      sum[0] = vram__vec(s, c, VRAM_F32), sum[1] = vram__vec(s, c, VRAM_F32);
+      sum[0] = vram__dims_vector(s, c, VRAM_F32), sum[1] = vram__dims_vector(s, c, VRAM_F32);
     if (affine && (cl || gw))
-      to[1] = vram__vec(s, c, wdt);
+      to[1] = vram__dims_vector(s, c, wdt);
     if (f->nin > 2 && (cl || gb))
-      to[2] = vram__vec(s, c, wdt);
+      to[2] = vram__dims_vector(s, c, wdt);
     if (cl)
-      vram__bn_staging(s, x.d, 2);
-    vram__let(s, cg), vram__let(s, cx);
+      vram__batch_norm_staging(s, x.d, 2);
+    vram__tensor_release(s, cg), vram__tensor_release(s, cx);
   }
   if (want && train) {
-    const int kernel = vram__bn_kernel(x.d);
-    if ((kernel == VRAM__BN_GENERAL || vram__bn_kernel(g.d) != kernel) && !affine) {
-      t = vram__empty(s, s->scalar, VRAM_F32);
-      to[0] = vram__empty(s, vram__format(s, x.d, vram__suggests_cl(x.d)), x.dt);
-      vram__let(s, t);
+    const int kernel = vram__batch_norm_kernel(x.d);
+    if ((kernel == VRAM__BN_GENERAL || vram__batch_norm_kernel(g.d) != kernel) && !affine) {
+      t = vram__tensor_empty(s, s->scalar, VRAM_F32);
+      to[0] = vram__tensor_empty(s, vram__norm_format(s, x.d, vram__suggests_cl(x.d)), x.dt);
+      vram__tensor_release(s, t);
     } else
-      to[0] = vram__empty(s, vram__format(s, x.d, vram__suggests_cl(x.d)), x.dt);
+      to[0] = vram__tensor_empty(s, vram__norm_format(s, x.d, vram__suggests_cl(x.d)), x.dt);
   } else if (want)
-    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
-  vram__let(s, sum[1]), vram__let(s, sum[0]);
-  vram__let(s, std);
-  vram__drop_unwanted(s, f, to);
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  vram__tensor_release(s, sum[1]), vram__tensor_release(s, sum[0]);
+  vram__tensor_release(s, std);
+  vram__gradients_drop_unwanted(s, f, to);
 }
 
 /* A contiguous input, a weight whose dims the statistics can have: nearly always. */
-static int vram__usual_bn(const vram_dims *x, const vram_dims *w) {
+static int vram__batch_norm_is_usual(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
 }
 
-VRAM__FN void vram__run_batch_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t in[3], st[2], rm = vram__none(), rv = rm;
-  vram__fn *f;
+VRAM__FN void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  vram__tensor in[3], st[2], rm = vram__tensor_none(), rv = rm;
+  vram__grad_fn *f;
   int train;
   in[0] = x[0];
-  vram__weights(s, n, &in[1], &in[2]);
+  vram__node_weights(s, n, &in[1], &in[2]);
   if (n->param[2])
     rm = s->param[n->param[2]->index], rv = s->param[n->param[3]->index];
   train = (s->train || !rm.d) && VRAM__INT(n, training, 1);
   if (train && x[0].d->numel == (uint64_t)x[0].d->v[1])
-    vram__one_value(s, n);
-  if (!train || !rm.d || !in[2].d || !vram__usual_bn(x->d, in[1].d) ||
-      !vram__cudnn_bn(x, &in[1], &in[2])) {
-    y[0] = vram__t_batch_norm(s, in[0], in[1], in[2], rm, rv, train);
+    vram__norm_one_value(s, n);
+  if (!train || !rm.d || !in[2].d || !vram__batch_norm_is_usual(x->d, in[1].d) ||
+      !vram__batch_norm_is_cudnn(x, &in[1], &in[2])) {
+    y[0] = vram__torch_batch_norm(s, in[0], in[1], in[2], rm, rv, train);
     return;
   }
-  f = vram__record(s, VRAM__K_bn, in, 3, 1, 6);
-  y[0] = vram__empty(s, x->d, x->dt);
-  st[0] = vram__empty(s, in[1].d, VRAM_F32), st[1] = vram__empty(s, in[1].d, VRAM_F32);
+  f = vram__tape_record(s, VRAM__K_bn, in, 3, 1, 6);
+  y[0] = vram__tensor_empty(s, x->d, x->dt);
+  st[0] = vram__tensor_empty(s, in[1].d, VRAM_F32),
+  st[1] = vram__tensor_empty(s, in[1].d, VRAM_F32);
   if (f) {
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
-    vram__save(s, f, in[0]);
+    vram__save_tensor(s, f, in[0]);
   }
-  vram__save_last(s, f, &st[0]), vram__save_last(s, f, &st[1]);
+  vram__save_and_release(s, f, &st[0]), vram__save_and_release(s, f, &st[1]);
   if (f) {
-    vram__save(s, f, in[1]);
+    vram__save_tensor(s, f, in[1]);
     if (s->frame) /* where it counts how many there are */
-      vram__save(s, f, rm), vram__save(s, f, rv);
+      vram__save_tensor(s, f, rm), vram__save_tensor(s, f, rv);
   }
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_bn(vram__s *s, vram__fn *f, vram__t *to) {
-  const vram__t *x = VRAM__SAVED(f), *w = x + 3;
-  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__usual_bn(x->d, w->d) ||
+VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor *x = VRAM__SAVED(f), *w = x + 3;
+  if (f->aux != (VRAM__BN_CUDNN | VRAM__BN_TRAIN) || !vram__batch_norm_is_usual(x->d, w->d) ||
       !(VRAM__SLOTS(f)[0].g.d->flags & VRAM__CONTIG)) {
-    vram__bw_any_bn(s, f, to);
+    vram__backward_any_bn(s, f, to);
     return;
   }
-  to[0] = vram__empty(s, x->d, x->dt);
-  to[1] = vram__empty(s, w->d, w->dt), to[2] = vram__empty(s, w->d, w->dt);
-  vram__drop_unwanted(s, f, to);
+  to[0] = vram__tensor_empty(s, x->d, x->dt);
+  to[1] = vram__tensor_empty(s, w->d, w->dt), to[2] = vram__tensor_empty(s, w->d, w->dt);
+  vram__gradients_drop_unwanted(s, f, to);
 }
 
 /* Normalization.cpp, repeat_if_defined: [C] -> [N*C] */
-static vram__t vram__t_tiled(vram__s *s, vram__t x, int64_t n) {
-  vram__fn *f;
-  vram__t y;
+static vram__tensor vram__torch_tiled(vram__step *s, vram__tensor x, int64_t n) {
+  vram__grad_fn *f;
+  vram__tensor y;
   if (!x.d)
-    return vram__none();
-  f = vram__record(s, VRAM_OP_repeat, &x, 1, 1, 0);
-  y = vram__vec(s, n * (int64_t)x.d->numel, x.dt);
-  vram__made(s, f, 0, &y);
+    return vram__tensor_none();
+  f = vram__tape_record(s, VRAM_OP_repeat, &x, 1, 1, 0);
+  y = vram__dims_vector(s, n * (int64_t)x.d->numel, x.dt);
+  vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
 
 /* Normalization.cpp, instance_norm: batch_norm of [1,N*C,...] */
-VRAM__FN void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t w, b, rm = vram__none(), rv = rm, v, t;
+VRAM__FN void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                          vram__tensor *y) {
+  vram__tensor w, b, rm = vram__tensor_none(), rv = rm, v, t;
   int64_t size[VRAM_MAX_AXES], nc[2];
   uint32_t i, one = 1;
   int train;
-  vram__weights(s, n, &w, &b);
-  w = vram__t_tiled(s, w, x[0].d->v[0]);
-  b = vram__t_tiled(s, b, x[0].d->v[0]);
+  vram__node_weights(s, n, &w, &b);
+  w = vram__torch_tiled(s, w, x[0].d->v[0]);
+  b = vram__torch_tiled(s, b, x[0].d->v[0]);
   if (n->param[2]) {
-    rm = vram__t_tiled(s, s->param[n->param[2]->index], x[0].d->v[0]);
-    rv = vram__t_tiled(s, s->param[n->param[3]->index], x[0].d->v[0]);
+    rm = vram__torch_tiled(s, s->param[n->param[2]->index], x[0].d->v[0]);
+    rv = vram__torch_tiled(s, s->param[n->param[3]->index], x[0].d->v[0]);
   }
   train = s->train || !rm.d;
   nc[0] = x[0].d->v[0], nc[1] = x[0].d->v[1];
@@ -256,24 +264,24 @@ VRAM__FN void vram__run_instance_norm(vram__s *s, const vram_node *n, vram__t *x
   for (i = 2; i < x[0].d->ndim; i++)
     size[i] = x[0].d->v[i], one &= size[i] == 1;
   if (train && one)
-    vram__one_value(s, n);
-  t = vram__t_contiguous(s, x[0]);
-  v = vram__view(s, t, vram__dims_in(s, x[0].d->ndim, size, NULL), VRAM__K_view, 0);
-  vram__let(s, t);
-  t = vram__t_batch_norm(s, v, w, b, rm, rv, train);
+    vram__norm_one_value(s, n);
+  t = vram__torch_contiguous(s, x[0]);
+  v = vram__torch_view_as(s, t, vram__dims_in(s, x[0].d->ndim, size, NULL), VRAM__K_view, 0);
+  vram__tensor_release(s, t);
+  t = vram__torch_batch_norm(s, v, w, b, rm, rv, train);
   for (i = 0; train && rm.d && i < 2; i++) { /* means of the running statistics */
-    vram__t r = i ? rv : rm, m;
+    vram__tensor r = i ? rv : rm, m;
     r.d = vram__dims_in(s, 2, nc, NULL);
-    m = vram__sum(s, r, 1, 0, r.dt);
-    vram__let(s, m);
+    m = vram__tensor_sum(s, r, 1, 0, r.dt);
+    vram__tensor_release(s, m);
   }
-  y[0] = vram__view(s, t, vram__contig(s, x[0].d), VRAM__K_view, 0);
-  vram__let(s, t);
-  vram__let(s, v);
-  vram__let(s, rv);
-  vram__let(s, rm);
-  vram__let(s, b);
-  vram__let(s, w);
+  y[0] = vram__torch_view_as(s, t, vram__dims_contiguous(s, x[0].d), VRAM__K_view, 0);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, v);
+  vram__tensor_release(s, rv);
+  vram__tensor_release(s, rm);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, w);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -6,19 +6,20 @@ VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], w[3];
   uint32_t i, r = a->ndim;
   if (!r || b->ndim != r)
-    return vram__bad(g, n, "inputs of different numbers of axes");
+    return vram__node_error(g, n, "inputs of different numbers of axes");
   for (i = 0; i + 1 < r; i++)
     if ((size[i] = a->v[i]) != b->v[i])
-      return vram__bad(g, n, "inputs that differ before their last axis");
+      return vram__node_error(g, n, "inputs that differ before their last axis");
   w[0] = VRAM__INT(n, out_features, 0), w[1] = a->v[r - 1], w[2] = b->v[r - 1];
   if (w[0] < 1)
-    return vram__bad(g, n, "out_features must be at least 1");
-  if (!vram__params(g, n, 2) || !vram__own(g, n, 0, "weight", 3, w, VRAM_F32, VRAM__PARAM))
+    return vram__node_error(g, n, "out_features must be at least 1");
+  if (!vram__node_params(g, n, 2) ||
+      !vram__node_own(g, n, 0, "weight", 3, w, VRAM_F32, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
     return 0;
   size[r - 1] = w[0];
-  return vram__out(g, n, 0, r, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -26,13 +27,13 @@ VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
 /* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
    `without`), multiplied and summed over the positions `sum`, one index of position 1 after the
    other. */
-static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *without,
-                               uint32_t sum) {
+static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const uint32_t *without,
+                                    uint32_t sum) {
   vram__operand o[3], p;
   int64_t size[4], stride[4], rounds = 1, full[4];
   uint32_t i, j, a, m;
   uint64_t first = sum & without[2] & ~2u, rest = sum & ~without[2] & ~2u, used;
-  vram__t y;
+  vram__tensor y;
   for (j = 0; j < 4; j++)
     full[j] = 1;
   for (i = 0; i < 3; i++) {
@@ -56,15 +57,15 @@ static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *wi
   for (m = 0, j = 0; j < 4; j++)
     if (!(sum >> j & 1))
       size[m++] = full[j];
-  y = vram__empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
+  y = vram__tensor_empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
   if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* Linear.cpp: zeros */
     rounds = 0;
   for (used = s->used; rounds-- && !s->failed;) {
     for (i = 0; i < 3; i++)
-      vram__keep_t(s, o[i].t);
-    p = vram__pair(s, o[0], o[1], first, 4, 4);
-    p = vram__pair(s, p, o[2], rest, 4, 4);
-    vram__let(s, p.t);
+      vram__tensor_retain(s, o[i].t);
+    p = vram__einsum_pair(s, o[0], o[1], first, 4, 4);
+    p = vram__einsum_pair(s, p, o[2], rest, 4, 4);
+    vram__tensor_release(s, p.t);
     for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
       if ((const uint8_t *)s->cache[i] >= s->mem + used &&
           (const uint8_t *)s->cache[i] < s->mem + s->cap)
@@ -77,11 +78,12 @@ static vram__t vram__trilinear(vram__s *s, const vram__t *in, const uint32_t *wi
 /* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
 enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
 
-VRAM__FN void vram__run_bilinear(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  vram__t in[3], t, add[2], a[4];
+  vram__tensor in[3], t, add[2], a[4];
   const uint8_t amp = s->amp;
-  vram__fn *f;
+  vram__grad_fn *f;
   int64_t rows[2];
   uint32_t i, own, k = x[0].d->ndim, count = n->param[1] ? 4 : 3;
   a[0] = x[0], a[1] = x[1];
@@ -92,38 +94,38 @@ VRAM__FN void vram__run_bilinear(vram__s *s, const vram_node *n, vram__t *x, vra
   for (i = 0; i < 3; i += 2) {
     t = a[i / 2];
     rows[1] = t.d->v[k - 1], rows[0] = rows[1] ? (int64_t)t.d->numel / rows[1] : 0;
-    in[i] = vram__t_reshape(s, t, 2, rows);
+    in[i] = vram__torch_reshape(s, t, 2, rows);
   }
   in[1] = a[2];
-  f = vram__record(s, n->op, in, 3, 1, 3);
+  f = vram__tape_record(s, n->op, in, 3, 1, 3);
   for (i = 0; f && i < 3; i++)
-    if (vram__wants(f, (i + 1) % 3) || vram__wants(f, (i + 2) % 3))
-      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i), vram__save(s, f, in[i]);
+    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3))
+      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i), vram__save_tensor(s, f, in[i]);
   t = vram__trilinear(s, in, without, VRAM__BI_OUT);
-  vram__made(s, f, 0, &t);
-  y[0] = vram__t_reshape(s, t, k, n->out[0].d->v);
-  vram__let(s, t);
-  vram__let(s, in[0]);
-  vram__let(s, in[2]);
+  vram__grad_fn_set_output(s, f, 0, &t);
+  y[0] = vram__torch_reshape(s, t, k, n->out[0].d->v);
+  vram__tensor_release(s, t);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[2]);
   if (n->param[1]) {
     add[0] = y[0], add[1] = a[3];
-    f = vram__record(s, VRAM_OP_add, add, 2, 1, 0);
-    y[0] = vram__ti2(s, add[0], add[1]);
-    vram__made(s, f, 0, &y[0]);
-    vram__let(s, add[0]);
+    f = vram__tape_record(s, VRAM_OP_add, add, 2, 1, 0);
+    y[0] = vram__pointwise_empty2(s, add[0], add[1]);
+    vram__grad_fn_set_output(s, f, 0, &y[0]);
+    vram__tensor_release(s, add[0]);
   }
   s->amp = amp;
   for (i = 0; i < count; i++)
     if (own >> i & 1)
-      vram__let(s, a[i]);
+      vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__bw_bilinear(vram__s *s, vram__fn *f, vram__t *to) {
+VRAM__FN void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
   uint32_t i, k, w[3];
-  vram__t in[3];
+  vram__tensor in[3];
   for (i = 0; i < 3; i++) {
-    if (!vram__wants(f, i))
+    if (!vram__input_wanted(f, i))
       continue;
     for (k = 0; k < 3; k++) {
       w[k] = k == i ? (uint32_t)VRAM__BI_OUT : without[k];

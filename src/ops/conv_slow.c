@@ -20,8 +20,8 @@ static int vram__pads_output_much(const vram_node *n) {
 
 /* cuDNN takes bf16 from compute capability 8.0 on. Below, all but depthwise convolutions multiply
    columns of one sample after the other (ConvParams::use_cudnn). y: dims of the result. */
-VRAM__FN int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram__t w,
-                           const vram_dims *y, vram__slow *k) {
+VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__tensor x,
+                                vram__tensor w, const vram_dims *y, vram__conv_slow *k) {
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__spatial(n->op);
   const vram_dims *area;
@@ -47,117 +47,118 @@ VRAM__FN int vram__slow_of(const vram__s *s, const vram_node *n, vram__t x, vram
       k->plain = 0;
   }
   area = k->transposed ? x.d : y;
-  k->columns = vram__mul4((int64_t)(w.d->numel / (uint64_t)w.d->v[0]), area->v[2],
-                          area->ndim > 3 ? area->v[3] : 1, area->ndim > 4 ? area->v[4] : 1);
-  k->columns = vram__mul(k->columns, vram__size_of(x.dt));
+  k->columns =
+      vram__product4_or_overflow((int64_t)(w.d->numel / (uint64_t)w.d->v[0]), area->v[2],
+                                 area->ndim > 3 ? area->v[3] : 1, area->ndim > 4 ? area->v[4] : 1);
+  k->columns = vram__product_or_overflow(k->columns, vram__dtype_size(x.dt));
   return 1;
 }
 
 /* one product for each sample, `times` of them; more than 2^16 samples change no figure */
-static void vram__slow_products(vram__s *s, const vram__slow *k, int times) {
+static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int times) {
   int64_t i, n = k->samples < 65536 ? k->samples : 65536;
   for (i = 0; i < n * times && !s->failed; i++)
-    vram__workspace(s, s->ws);
+    vram__workspace_use(s, s->ws);
 }
 
 /* one group: x and w contiguous, d the contiguous dims of the result */
-static vram__t vram__slow_forward(vram__s *s, const vram__slow *k, vram__t x, int bias,
-                                  const vram_dims *d) {
-  vram__t y, columns = vram__none(), ones = columns;
+static vram__tensor vram__slow_forward(vram__step *s, const vram__conv_slow *k, vram__tensor x,
+                                       int bias, const vram_dims *d) {
+  vram__tensor y, columns = vram__tensor_none(), ones = columns;
   if (k->transposed && d->ndim == 5) { /* empty_like(input), resized: storages only grow */
-    vram__t old = vram__empty(s, x.d, x.dt);
+    vram__tensor old = vram__tensor_empty(s, x.d, x.dt);
     y = old;
     y.d = d;
     if (d->numel > x.d->numel) {
-      y = vram__empty(s, d, x.dt);
-      vram__let(s, old);
+      y = vram__tensor_empty(s, d, x.dt);
+      vram__tensor_release(s, old);
     } else if (y.st)
       (s->top - y.st)->d = d;
   } else
-    y = vram__empty(s, d, x.dt);
+    y = vram__tensor_empty(s, d, x.dt);
   if (!k->plain || k->transposed || k->dilated)
-    columns = vram__raw(s, k->columns);
+    columns = vram__tensor_raw(s, k->columns);
   if (bias && k->transposed) { /* the bias is a product with ones */
-    ones = vram__raw(s, vram__size_of(x.dt) * d->numel / (uint64_t)(d->v[0] * d->v[1]));
+    ones = vram__tensor_raw(s, vram__dtype_size(x.dt) * d->numel / (uint64_t)(d->v[0] * d->v[1]));
     vram__slow_products(s, k, 2);
   } else
     vram__slow_products(s, k, 1);
-  vram__let(s, ones);
-  vram__let(s, columns);
+  vram__tensor_release(s, ones);
+  vram__tensor_release(s, columns);
   return y;
 }
 
 /* one group; want: a bit for each of the gradients of input, weight and bias */
-static void vram__slow_backward(vram__s *s, const vram__slow *k, vram__t g, vram__t x, vram__t w,
-                                uint32_t want, vram__t *to) {
-  vram__t c, columns = vram__none(), t;
+static void vram__slow_backward(vram__step *s, const vram__conv_slow *k, vram__tensor g,
+                                vram__tensor x, vram__tensor w, uint32_t want, vram__tensor *to) {
+  vram__tensor c, columns = vram__tensor_none(), t;
   uint32_t mask = ((1u << g.d->ndim) - 1) & ~2u;
   int64_t i, n = k->samples < 65536 ? k->samples : 65536;
   if (k->transposed) {
     if (want & 1) {
-      c = vram__contiguous(s, g);
-      to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
-      columns = k->plain ? columns : vram__raw(s, k->columns);
+      c = vram__tensor_contiguous(s, g);
+      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+      columns = k->plain ? columns : vram__tensor_raw(s, k->columns);
       vram__slow_products(s, k, 1);
-      vram__let(s, columns);
-      vram__let(s, c);
+      vram__tensor_release(s, columns);
+      vram__tensor_release(s, c);
     }
     if (!(want & 6))
       return;
     if (want & 2)
-      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
     if (want & 4)
-      to[2] = vram__reduced(s, g, mask, 0, g.dt);
-    c = vram__contiguous(s, g);
-    columns = k->plain ? vram__none() : vram__raw(s, k->columns);
+      to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
+    c = vram__tensor_contiguous(s, g);
+    columns = k->plain ? vram__tensor_none() : vram__tensor_raw(s, k->columns);
     if (want & 2)
       vram__slow_products(s, k, 1);
     if (want & 4)
-      vram__reduce(s, c, mask, c.dt, 4, 4);
+      vram__reduce_scratch(s, c, mask, c.dt, 4, 4);
   } else if (k->dilated) {
-    c = vram__contiguous(s, g);
+    c = vram__tensor_contiguous(s, g);
     if (want & 1)
-      to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
     if (want & 2)
-      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
     if (want & 4)
-      to[2] = vram__reduced(s, c, mask, 0, c.dt);
+      to[2] = vram__tensor_reduced(s, c, mask, 0, c.dt);
     if (want & 3)
-      columns = vram__raw(s, k->columns);
+      columns = vram__tensor_raw(s, k->columns);
     g = c;
-    g.d = vram__without_axis(s, c.d, 0);
+    g.d = vram__dims_without_axis(s, c.d, 0);
     for (i = 0; i < n && !s->failed; i++) {
       if (want & 1)
-        vram__workspace(s, s->ws);
+        vram__workspace_use(s, s->ws);
       if (want & 2)
-        vram__workspace(s, s->ws);
+        vram__workspace_use(s, s->ws);
       if (want & 4) {
-        t = vram__sum(s, g, mask >> 1, 0, g.dt);
-        vram__let(s, t);
+        t = vram__tensor_sum(s, g, mask >> 1, 0, g.dt);
+        vram__tensor_release(s, t);
       }
     }
   } else {
-    c = vram__contiguous(s, g);
+    c = vram__tensor_contiguous(s, g);
     if (want & 1) {
-      to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
-      columns = vram__raw(s, k->columns);
+      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+      columns = vram__tensor_raw(s, k->columns);
       vram__slow_products(s, k, 1);
     }
     if (want & 4)
-      to[2] = vram__sum(s, c, mask, 0, c.dt);
+      to[2] = vram__tensor_sum(s, c, mask, 0, c.dt);
     if (want & 2) {
-      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
       if (!(want & 1))
-        columns = vram__raw(s, k->columns);
+        columns = vram__tensor_raw(s, k->columns);
       vram__slow_products(s, k, 1);
     }
   }
-  vram__let(s, columns);
-  vram__let(s, c);
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, c);
 }
 
 /* the part of t that belongs to one group */
-static const vram_dims *vram__slow_part(vram__s *s, const vram_dims *d, uint32_t axis,
+static const vram_dims *vram__slow_part(vram__step *s, const vram_dims *d, uint32_t axis,
                                         int64_t groups) {
   int64_t size[5];
   uint32_t i;
@@ -168,18 +169,18 @@ static const vram_dims *vram__slow_part(vram__s *s, const vram_dims *d, uint32_t
 }
 
 /* subtensor(t, 1, groups, g): a copy unless it is dense */
-static vram__t vram__slow_sub(vram__s *s, vram__t t, const vram_dims *d) {
+static vram__tensor vram__slow_sub(vram__step *s, vram__tensor t, const vram_dims *d) {
   t.d = d;
-  return vram__in_format(s, t, vram__suggests_cl(d));
+  return vram__tensor_in_format(s, t, vram__suggests_cl(d));
 }
 
 /* Tensors of the groups that wait for cat, linked by their slots: nothing else counts writes to
    them. */
-typedef struct vram__queue {
+typedef struct vram__conv_queue {
   uint32_t first, last;
-} vram__queue;
+} vram__conv_queue;
 
-static void vram__queue_add(vram__s *s, vram__queue *q, vram__t t) {
+static void vram__queue_add(vram__step *s, vram__conv_queue *q, vram__tensor t) {
   if (!t.st)
     return;
   (s->top - t.st)->ver = 0;
@@ -190,43 +191,44 @@ static void vram__queue_add(vram__s *s, vram__queue *q, vram__t t) {
   q->last = t.st;
 }
 
-static void vram__queue_let(vram__s *s, const vram__queue *q) {
+static void vram__queue_let(vram__step *s, const vram__conv_queue *q) {
   uint32_t i, next;
   for (i = q->first; i; i = next) {
     next = (s->top - i)->ver;
     (s->top - i)->ver = 0;
-    vram__drop_store(s, i);
+    vram__slot_release(s, i);
   }
 }
 
 /* y: dims of the result */
-VRAM__FN vram__t vram__slow_run(vram__s *s, const vram__slow *k, vram__t x, vram__t w, int bias,
-                                const vram_dims *y) {
-  vram__t cx = vram__contiguous(s, x), cw = vram__contiguous(s, w), r, t;
-  vram__queue q = {0, 0};
+VRAM__FN vram__tensor vram__slow_run(vram__step *s, const vram__conv_slow *k, vram__tensor x,
+                                     vram__tensor w, int bias, const vram_dims *y) {
+  vram__tensor cx = vram__tensor_contiguous(s, x), cw = vram__tensor_contiguous(s, w), r, t;
+  vram__conv_queue q = {0, 0};
   int64_t i;
-  y = vram__contig(s, y);
+  y = vram__dims_contiguous(s, y);
   if (k->groups > 1) {
     const vram_dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
-    const vram_dims *dy = vram__contig(s, vram__slow_part(s, y, 1, k->groups));
+    const vram_dims *dy = vram__dims_contiguous(s, vram__slow_part(s, y, 1, k->groups));
     for (i = 0; i < k->groups && !s->failed; i++) {
       t = vram__slow_sub(s, cx, dx);
       vram__queue_add(s, &q, vram__slow_forward(s, k, t, bias, dy));
-      vram__let(s, t);
+      vram__tensor_release(s, t);
     }
-    r = vram__empty(s, y, x.dt);
+    r = vram__tensor_empty(s, y, x.dt);
     vram__queue_let(s, &q);
   } else
     r = vram__slow_forward(s, k, cx, bias, y);
-  vram__let(s, cw);
-  vram__let(s, cx);
+  vram__tensor_release(s, cw);
+  vram__tensor_release(s, cx);
   return r;
 }
 
-VRAM__FN void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t x, vram__t w,
-                            uint32_t want, vram__t *to) {
-  vram__t cx = vram__contiguous(s, x), cw = vram__contiguous(s, w), part[3], gi, xi, wi;
-  vram__queue q[3] = {{0, 0}, {0, 0}, {0, 0}};
+VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tensor g, vram__tensor x,
+                            vram__tensor w, uint32_t want, vram__tensor *to) {
+  vram__tensor cx = vram__tensor_contiguous(s, x), cw = vram__tensor_contiguous(s, w), part[3], gi,
+               xi, wi;
+  vram__conv_queue q[3] = {{0, 0}, {0, 0}, {0, 0}};
   int64_t i;
   uint32_t j;
   if (k->groups > 1) {
@@ -236,27 +238,27 @@ VRAM__FN void vram__slow_bw(vram__s *s, const vram__slow *k, vram__t g, vram__t 
     wi.d = vram__slow_part(s, cw.d, 0, k->groups);
     for (i = 0; i < k->groups && !s->failed; i++) {
       for (j = 0; j < 3; j++)
-        part[j] = vram__none();
+        part[j] = vram__tensor_none();
       gi = vram__slow_sub(s, g, dg);
       xi = vram__slow_sub(s, cx, dx);
       vram__slow_backward(s, k, gi, xi, wi, want, part);
-      vram__let(s, xi);
-      vram__let(s, gi);
+      vram__tensor_release(s, xi);
+      vram__tensor_release(s, gi);
       for (j = 0; j < 3; j++)
         vram__queue_add(s, q + j, part[j]);
     }
     if (want & 1)
-      to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
+      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
     if (want & 2)
-      to[1] = vram__empty(s, vram__contig(s, w.d), w.dt);
+      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
     if (want & 4)
-      to[2] = vram__reduced(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
+      to[2] = vram__tensor_reduced(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
     for (j = 3; j-- > 0;)
       vram__queue_let(s, q + j);
   } else
     vram__slow_backward(s, k, g, cx, cw, want, to);
-  vram__let(s, cw);
-  vram__let(s, cx);
+  vram__tensor_release(s, cw);
+  vram__tensor_release(s, cx);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -3,40 +3,43 @@
 
 VRAM__FN int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
-  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   uint8_t dt = n->nin ? n->in[0]->dtype : (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
-  return vram__out(g, n, 0, c, v, dt);
+  return vram__node_out(g, n, 0, c, v, dt);
 }
 
 VRAM__FN int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
-  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   uint8_t dt = (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
   int buffer = n->op == VRAM_OP_buffer;
-  if (!vram__own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
-                 buffer ? VRAM__BUFFER : VRAM__PARAM))
+  if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
+                      buffer ? VRAM__BUFFER : VRAM__PARAM))
     return 0;
   n->out[0].flags |= VRAM__ISPARAM;
-  return vram__out_d(n, 0, n->param[0]->d, n->param[0]->dtype);
+  return vram__node_out_dims(n, 0, n->param[0]->d, n->param[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-VRAM__FN void vram__run_create(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   uint8_t dt = n->nin ? x[0].dt : n->out[0].dtype;
   if (!n->nin && s->low && dt == VRAM_F32)
     dt = s->low;
-  y[0] = vram__empty(s, n->out[0].d, dt);
+  y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 
-VRAM__FN void vram__run_fill(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   y[0] = vram__pointwise_inplace(s, VRAM__K_zeros_like, x, 1);
   (void)n;
 }
 
-VRAM__FN void vram__run_parameter(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_parameter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   (void)x;
-  y[0] = vram__keep_t(s, s->param[n->param[0]->index]);
+  y[0] = vram__tensor_retain(s, s->param[n->param[0]->index]);
 }
 
 #endif /* VRAM_NO_STEP */

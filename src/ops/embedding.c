@@ -6,22 +6,23 @@ VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
   if (x->ndim >= VRAM_MAX_AXES)
-    return vram__bad(g, n, "more than 8 axes");
+    return vram__node_error(g, n, "more than 8 axes");
   w[0] = VRAM__INT(n, num_embeddings, 0), w[1] = VRAM__INT(n, embedding_dim, 0);
   if (n->nin > 1) {
     if (n->in[1]->d->ndim != 2)
-      return vram__bad(g, n, "an embedding table without two axes");
+      return vram__node_error(g, n, "an embedding table without two axes");
     w[0] = n->in[1]->d->v[0], w[1] = n->in[1]->d->v[1];
   } else {
     if (w[0] < 1 || w[1] < 1)
-      return vram__bad(g, n, "num_embeddings and embedding_dim must be at least 1");
-    if (!vram__own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
+      return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
+    if (!vram__node_own(g, n, 0, "weight", 2, w, VRAM_F32, VRAM__PARAM))
       return 0;
   }
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   size[x->ndim] = w[1];
-  return vram__out(g, n, 0, x->ndim + 1u, size, n->nin > 1 ? n->in[1]->dtype : n->param[0]->dtype);
+  return vram__node_out(g, n, 0, x->ndim + 1u, size,
+                        n->nin > 1 ? n->in[1]->dtype : n->param[0]->dtype);
 }
 
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
@@ -38,20 +39,21 @@ VRAM__FN int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
       o = n->in[i]->d;
   if (n->nin != 1u + (w != NULL) + (o != NULL) || (x->ndim != 2 && !(x->ndim == 1 && o)) ||
       (x->ndim == 2 && o))
-    return vram__bad(g, n, "inputs other than [bags,indices], or [indices] and [offsets]");
+    return vram__node_error(g, n, "inputs other than [bags,indices], or [indices] and [offsets]");
   if (!vram__index_dtype(g, n, 0))
     return 0;
   z[0] = VRAM__INT(n, num_embeddings, 0), z[1] = VRAM__INT(n, embedding_dim, 0);
   if (z[0] < 1 || z[1] < 1)
-    return vram__bad(g, n, "num_embeddings and embedding_dim must be at least 1");
+    return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
-        : !vram__params(g, n, 1) || !vram__own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
-    return w ? vram__bad(g, n, "a table of another shape") : 0;
+        : !vram__node_params(g, n, 1) ||
+              !vram__node_own(g, n, 0, "weight", 2, z, VRAM_F32, VRAM__PARAM))
+    return w ? vram__node_error(g, n, "a table of another shape") : 0;
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
-    return vram__bad(g, n, "offsets behind the table");
+    return vram__node_error(g, n, "offsets behind the table");
   size[0] = x->ndim == 2 ? x->v[0] : o->v[0], size[1] = z[1];
-  return vram__out(g, n, 0, 2, size, dt);
+  return vram__node_out(g, n, 0, 2, size, dt);
 }
 
 #ifndef VRAM_NO_STEP
@@ -60,135 +62,140 @@ VRAM__FN int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
 
 /* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
    `fuse`: the partial sums of few rows are added up without a tensor of them. */
-static vram__t vram__sorted_rows(vram__s *s, uint64_t n, uint32_t ie, const vram_dims *w,
-                                 uint8_t dt, int by_freq, int fuse) {
+static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, const vram_dims *w,
+                                      uint8_t dt, int by_freq, int fuse) {
   uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
-           parts = n / 10 + seg, warps = vram__tiles(cols, 32) * 32,
-           grid = vram__tiles(seg * warps, warps < 1024 ? warps : 1024);
+           parts = n / 10 + seg, warps = vram__cub_tiles(cols, 32) * 32,
+           grid = vram__cub_tiles(seg * warps, warps < 1024 ? warps : 1024);
   uint32_t bits = 1, kind = ie == 8 ? 0 : 1, t[10], count = 0, i;
-  vram__t y;
+  vram__tensor y;
   while (rows >> bits)
     bits++;
   fuse = fuse && grid < UINT64_C(4) * s->sm && parts > 4 * grid;
-  t[0] = vram__held(s, n * ie); /* sorted indices, their places, the range that gives those */
-  t[1] = vram__held(s, n * ie);
-  t[2] = vram__held(s, n * ie);
-  vram__workspace(s, vram__cub_sort(s, n, ie, ie, bits));
-  vram__held_gone(s, t[2]);
+  t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
+  t[1] = vram__cub_hold(s, n * ie);
+  t[2] = vram__cub_hold(s, n * ie);
+  vram__workspace_use(s, vram__cub_sort(s, n, ie, ie, bits));
+  vram__cub_release(s, t[2]);
   if (by_freq) { /* how often each index comes: two scans by key */
-    count = vram__held(s, n * ie);
-    vram__workspace(s, vram__cub_by_key(s, n, ie));
-    vram__workspace(s, vram__cub_by_key(s, n, ie));
+    count = vram__cub_hold(s, n * ie);
+    vram__workspace_use(s, vram__cub_by_key(s, n, ie));
+    vram__workspace_use(s, vram__cub_by_key(s, n, ie));
   }
-  y = vram__empty(s, vram__contig(s, w), dt);
-  t[2] = vram__held(s, n * ie); /* where the segments of equal indices begin, and how many */
-  t[3] = vram__held(s, 8);
-  i = vram__held(s, n * ie);
-  vram__workspace(s, vram__cub_select(s, n, kind));
-  vram__held_gone(s, i);
-  t[4] = vram__held(s, seg * ie); /* the segments' parts, and where they begin */
-  t[5] = vram__held(s, seg * ie);
-  vram__workspace(s, vram__cub_scan(seg, ie));
-  t[6] = vram__held(s, 8);
-  t[7] = vram__held(s, parts * ie);
-  t[8] =
-      vram__held(s, fuse ? parts * ie : vram__mul(vram__mul(parts, cols), dt == VRAM_F64 ? 8 : 4));
-  if (fuse && vram__size_of(dt) < 4)
-    vram__workspace(s, rows * cols * 4);
+  y = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
+  t[2] = vram__cub_hold(s, n * ie); /* where the segments of equal indices begin, and how many */
+  t[3] = vram__cub_hold(s, 8);
+  i = vram__cub_hold(s, n * ie);
+  vram__workspace_use(s, vram__cub_select(s, n, kind));
+  vram__cub_release(s, i);
+  t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
+  t[5] = vram__cub_hold(s, seg * ie);
+  vram__workspace_use(s, vram__cub_scan(seg, ie));
+  t[6] = vram__cub_hold(s, 8);
+  t[7] = vram__cub_hold(s, parts * ie);
+  t[8] = vram__cub_hold(s, fuse ? parts * ie
+                                : vram__product_or_overflow(vram__product_or_overflow(parts, cols),
+                                                            dt == VRAM_F64 ? 8 : 4));
+  if (fuse && vram__dtype_size(dt) < 4)
+    vram__workspace_use(s, rows * cols * 4);
   for (i = 9; i-- > 2;)
-    vram__held_gone(s, t[i]);
-  vram__held_gone(s, count);
-  vram__held_gone(s, t[1]);
-  vram__held_gone(s, t[0]);
+    vram__cub_release(s, t[i]);
+  vram__cub_release(s, count);
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
   return y;
 }
 
-VRAM__FN void vram__run_embedding(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__none();
-  vram__fn *f = vram__record(s, n->op, &w, 1, 1, 1);
+VRAM__FN void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  vram__tensor w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__tensor_none();
+  vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 1);
   if (f)
-    vram__save(s, f, x[0]);
+    vram__save_tensor(s, f, x[0]);
   if (!(x[0].d->flags & VRAM__CONTIG))
-    c = vram__contiguous(s, x[0]);
-  y[0] = vram__empty(s, n->out[0].d, w.dt);
-  vram__let(s, c);
-  vram__made(s, f, 0, &y[0]);
+    c = vram__tensor_contiguous(s, x[0]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
+  vram__tensor_release(s, c);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-VRAM__FN void vram__bw_embedding(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t i = vram__contiguous(s, VRAM__SAVED(f)[0]);
-  vram__t g = vram__contiguous(s, VRAM__SLOTS(f)[0].g);
+VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
+  vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
-  const vram_dims *w = vram__in_dims(s, f, 0, &dt);
+  const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
   if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
-    to[0] = vram__empty(s, vram__contig(s, w), dt);
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
   else
-    to[0] = vram__sorted_rows(s, i.d->numel, vram__size_of(i.dt), w, dt, by_freq, 1);
-  vram__let(s, g);
-  vram__let(s, i);
+    to[0] = vram__sorted_rows(s, i.d->numel, vram__dtype_size(i.dt), w, dt, by_freq, 1);
+  vram__tensor_release(s, g);
+  vram__tensor_release(s, i);
 }
 
-static int vram__bag_is_max(const vram_node *n) {
+static int vram__embedding_bag_is_max(const vram_node *n) {
   return VRAM__INT(n, mode, 0) == VRAM__WORD("max");
 }
 
 /* EmbeddingBag.cpp, promoteIndicesAndOffsets: a copy of the one whose dtype is the narrower */
-static vram__t vram__bag_wide(vram__s *s, vram__t i, vram__t offsets) {
+static vram__tensor vram__embedding_bag_wide(vram__step *s, vram__tensor i, vram__tensor offsets) {
   if (i.dt == offsets.dt)
-    return vram__none();
-  return vram__to(s, i.dt == VRAM_I64 ? offsets : i, VRAM_I64);
+    return vram__tensor_none();
+  return vram__tensor_to(s, i.dt == VRAM_I64 ? offsets : i, VRAM_I64);
 }
 
 /* EmbeddingBag.cu. Rows of indices are bags of one length: their offsets are made. */
-VRAM__FN void vram__run_embedding_bag(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__bag_is_max(n);
-  vram__t w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag, wide,
-          in, t, idx = vram__none();
+VRAM__FN void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram__tensor *x,
+                                          vram__tensor *y) {
+  int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__embedding_bag_is_max(n);
+  vram__tensor w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag,
+               wide, in, t, idx = vram__tensor_none();
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
   uint8_t it = x[0].dt;
-  vram__fn *f = vram__record(s, n->op, &w, 1, 1, 5);
-  offsets = given ? vram__keep_t(s, x[1]) : vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
-  in = x[0].d->ndim == 2 ? vram__t_reshape(s, x[0], 1, &all) : vram__keep_t(s, x[0]);
-  t = vram__contiguous(s, offsets), vram__let(s, offsets), offsets = t; /* embedding_bag */
-  t = vram__contiguous(s, in), vram__let(s, in), in = t;
-  wide = vram__bag_wide(s, in, offsets);
+  vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 5);
+  offsets = given ? vram__tensor_retain(s, x[1])
+                  : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
+  in = x[0].d->ndim == 2 ? vram__torch_reshape(s, x[0], 1, &all) : vram__tensor_retain(s, x[0]);
+  t = vram__tensor_contiguous(s, offsets), vram__tensor_release(s, offsets),
+  offsets = t; /* embedding_bag */
+  t = vram__tensor_contiguous(s, in), vram__tensor_release(s, in), in = t;
+  wide = vram__embedding_bag_wide(s, in, offsets);
   if (wide.d)
     it = VRAM_I64;
-  size = vram__empty(s, vram__dims_in(s, 1, &bags, NULL), it);
-  bag = vram__empty(s, vram__dims_in(s, 1, &all, NULL), it);
-  y[0] = vram__empty(s, n->out[0].d, w.dt);
+  size = vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
+  bag = vram__tensor_empty(s, vram__dims_in(s, 1, &all, NULL), it);
+  y[0] = vram__tensor_empty(s, n->out[0].d, w.dt);
   if (max)
-    idx = vram__empty(s, n->out[0].d, it);
+    idx = vram__tensor_empty(s, n->out[0].d, it);
   if (f) {
-    vram__save(s, f, in);
-    vram__save(s, f, offsets);
-    vram__save(s, f, bag);
-    vram__save(s, f, size);
+    vram__save_tensor(s, f, in);
+    vram__save_tensor(s, f, offsets);
+    vram__save_tensor(s, f, bag);
+    vram__save_tensor(s, f, size);
     if (max)
-      vram__save(s, f, idx);
+      vram__save_tensor(s, f, idx);
   }
-  vram__let(s, idx);
-  vram__let(s, bag);
-  vram__let(s, size);
-  vram__let(s, wide);
-  vram__let(s, in);
-  vram__let(s, offsets);
-  vram__made(s, f, 0, &y[0]);
+  vram__tensor_release(s, idx);
+  vram__tensor_release(s, bag);
+  vram__tensor_release(s, size);
+  vram__tensor_release(s, wide);
+  vram__tensor_release(s, in);
+  vram__tensor_release(s, offsets);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_embedding_bag(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t i = VRAM__SAVED(f)[0], wide = vram__bag_wide(s, i, VRAM__SAVED(f)[1]),
-          g = vram__contiguous(s, VRAM__SLOTS(f)[0].g);
+VRAM__FN void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor i = VRAM__SAVED(f)[0], wide = vram__embedding_bag_wide(s, i, VRAM__SAVED(f)[1]),
+               g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
-  const vram_dims *w = vram__in_dims(s, f, 0, &dt);
-  if (vram__bag_is_max(f->node))
-    to[0] = vram__empty(s, vram__contig(s, w), dt);
+  const vram_dims *w = vram__input_dims(s, f, 0, &dt);
+  if (vram__embedding_bag_is_max(f->node))
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
   else
-    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__size_of(i.dt), w, dt, 0, 0);
-  vram__let(s, g);
-  vram__let(s, wide);
+    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__dtype_size(i.dt), w, dt, 0, 0);
+  vram__tensor_release(s, g);
+  vram__tensor_release(s, wide);
 }
 
 #endif /* VRAM_NO_STEP */

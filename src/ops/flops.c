@@ -6,7 +6,7 @@ static uint64_t vram__weights_of(const vram_node *n, uint32_t from) { /* element
   uint32_t i;
   for (i = from; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->d->ndim > 1)
-      all = vram__plus(all, n->param[i]->d->numel);
+      all = vram__sum_or_overflow(all, n->param[i]->d->numel);
   return all;
 }
 
@@ -15,7 +15,9 @@ static uint64_t vram__attention_flops(const vram_dims *q, const vram_dims *k, co
   const uint64_t width = v->ndim ? (uint64_t)v->v[v->ndim - 1] : 1;
   const uint64_t depth = q->ndim ? (uint64_t)q->v[q->ndim - 1] : 1;
   const uint64_t rows = depth ? q->numel / depth : 0;
-  return vram__mul(vram__mul(2, vram__mul(rows, keys)), vram__plus(depth, width));
+  return vram__product_or_overflow(
+      vram__product_or_overflow(2, vram__product_or_overflow(rows, keys)),
+      vram__sum_or_overflow(depth, width));
 }
 
 VRAM_API uint64_t vram_node_flops(const vram_node *n) {
@@ -35,42 +37,46 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n) {
     const vram_dims *over = n->op >= VRAM_OP_conv_transpose1d ? x : y;
     w = n->nin > 1 ? n->in[1]->d : n->param[0]->d;
     first = over->ndim + 2u - w->ndim; /* without a batch it has one axis less */
-    flops = vram__mul(2, w->numel);
+    flops = vram__product_or_overflow(2, w->numel);
     for (i = 0; i < over->ndim; i++)
       if (i + 1 != first)
-        flops = vram__mul(flops, (uint64_t)over->v[i]);
+        flops = vram__product_or_overflow(flops, (uint64_t)over->v[i]);
     return flops;
   }
   case VRAM_OP_linear:
-    return vram__mul(2, vram__mul(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
+    return vram__product_or_overflow(
+        2, vram__product_or_overflow(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
   case VRAM_OP_addmm:
   case VRAM_OP_baddbmm:
     x = n->in[1]->d;
-    return vram__mul(2, vram__mul(y->numel, (uint64_t)x->v[x->ndim - 1]));
+    return vram__product_or_overflow(
+        2, vram__product_or_overflow(y->numel, (uint64_t)x->v[x->ndim - 1]));
   case VRAM_OP_matmul:
   case VRAM_OP_bmm:
   case VRAM_OP_mm:
   case VRAM_OP_grouped_mm:
-    return vram__mul(2, vram__mul(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
+    return vram__product_or_overflow(
+        2, vram__product_or_overflow(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
   case VRAM_OP_einsum: {
     vram__labels l;
     const char *what;
     if (n->nin < 2 || !vram__label_all(&l, n, &what))
       return y->numel;
-    for (flops = vram__mul(2, n->nin - 1), i = 0; i < l.n; i++)
-      flops = vram__mul(flops, (uint64_t)l.size[i]);
+    for (flops = vram__product_or_overflow(2, n->nin - 1), i = 0; i < l.n; i++)
+      flops = vram__product_or_overflow(flops, (uint64_t)l.size[i]);
     return flops;
   }
   case VRAM_OP_bilinear:
-    return vram__mul(vram__mul(2, y->numel),
-                     n->param[0]->d->numel /
-                         (uint64_t)(n->param[0]->d->v[0] ? n->param[0]->d->v[0] : 1));
+    return vram__product_or_overflow(
+        vram__product_or_overflow(2, y->numel),
+        n->param[0]->d->numel / (uint64_t)(n->param[0]->d->v[0] ? n->param[0]->d->v[0] : 1));
   case VRAM_OP_scaled_dot_product_attention:
     return vram__attention_flops(x, n->in[1]->d, n->in[2]->d);
   case VRAM_OP_multi_head_attention:
     k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
-    flops = vram__mul(vram__mul(2, x->numel / k), vram__weights_of(n, 0));
-    return vram__plus(flops, vram__attention_flops(x, n->in[1]->d, n->in[2]->d));
+    flops = vram__product_or_overflow(vram__product_or_overflow(2, x->numel / k),
+                                      vram__weights_of(n, 0));
+    return vram__sum_or_overflow(flops, vram__attention_flops(x, n->in[1]->d, n->in[2]->d));
   case VRAM_OP_lstm:
   case VRAM_OP_gru:
   case VRAM_OP_rnn:
@@ -78,7 +84,8 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n) {
   case VRAM_OP_gru_cell:
   case VRAM_OP_rnn_cell:
     k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
-    return vram__mul(vram__mul(2, x->numel / k), vram__weights_of(n, 0));
+    return vram__product_or_overflow(vram__product_or_overflow(2, x->numel / k),
+                                     vram__weights_of(n, 0));
   case VRAM_OP_moe: {
     const uint64_t experts = (uint64_t)VRAM__INT(n, num_experts, 1);
     k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
@@ -88,7 +95,7 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n) {
       if (d && d->ndim == 3 && experts)
         flops -= d->numel - d->numel / experts * (uint64_t)VRAM__INT(n, top_k, 1);
     }
-    return vram__mul(vram__mul(2, x->numel / k), flops);
+    return vram__product_or_overflow(vram__product_or_overflow(2, x->numel / k), flops);
   }
   default:
     break;

@@ -6,7 +6,7 @@ VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
   uint8_t dt = n->in[i]->dtype;
   if (dt == VRAM_I64 || dt == VRAM_I32)
     return 1;
-  return vram__bad(g, n, "an index that is not i64 or i32");
+  return vram__node_error(g, n, "an index that is not i64 or i32");
 }
 
 VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n) {
@@ -15,13 +15,13 @@ VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   if (n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_I32)
-    return vram__bad(g, n, "an index that is not i64 or i32");
+    return vram__node_error(g, n, "an index that is not i64 or i32");
   if (d->ndim != x->ndim)
-    return vram__bad(g, n, "an index of another number of axes");
+    return vram__node_error(g, n, "an index of another number of axes");
   for (i = 0; i < d->ndim; i++)
     if (i != a && d->v[i] > x->v[i])
-      return vram__bad(g, n, "an index that is larger than the tensor");
-  return vram__out_d(n, 0, d, n->in[0]->dtype);
+      return vram__node_error(g, n, "an index that is larger than the tensor");
+  return vram__node_out_dims(n, 0, d, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n) {
@@ -30,20 +30,20 @@ VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
     return 0;
   if (n->nin > 2 && VRAM__INT(n, scalar, 0))
-    return vram__bad(g, n, "a source beside a number");
+    return vram__node_error(g, n, "a source beside a number");
   if (d->ndim != x->ndim)
-    return vram__bad(g, n, "an index of another number of axes");
+    return vram__node_error(g, n, "an index of another number of axes");
   for (i = 0; i < d->ndim; i++)
     if (i != a && d->v[i] > x->v[i])
-      return vram__bad(g, n, "an index that is larger than the tensor");
+      return vram__node_error(g, n, "an index that is larger than the tensor");
   if (n->nin > 2) {
     if (n->in[2]->dtype != n->in[0]->dtype || n->in[2]->d->ndim != d->ndim)
-      return vram__bad(g, n, "a source of another dtype or number of axes");
+      return vram__node_error(g, n, "a source of another dtype or number of axes");
     for (i = 0; i < d->ndim; i++)
       if (n->in[2]->d->v[i] < d->v[i])
-        return vram__bad(g, n, "an index that is larger than the source");
+        return vram__node_error(g, n, "an index that is larger than the source");
   }
-  return vram__out_d(n, 0, x, n->in[0]->dtype);
+  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_index_select(vram_graph *g, vram_node *n) {
@@ -53,10 +53,10 @@ VRAM__FN int vram__shape_index_select(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
     return 0;
   if (n->in[1]->d->ndim > 1)
-    return vram__bad(g, n, "an index of more than one axis");
+    return vram__node_error(g, n, "an index of more than one axis");
   for (i = 0; i < x->ndim; i++)
     size[i] = i == a ? (int64_t)n->in[1]->d->numel : x->v[i];
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 /* The sizes of x[.., i, j, ..]: `count` index tensors from input 1 on stand for the axes from `dim`
@@ -69,28 +69,28 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
   uint32_t i, a = 0, m = 0, k = 0, used = count;
   const vram_dims *d = n->in[1]->d;
   if (!x->ndim)
-    return vram__bad(g, n, "an index into a tensor without axes");
+    return vram__node_error(g, n, "an index into a tensor without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   if (n->in[1]->dtype == VRAM_BOOL || n->in[1]->dtype == VRAM_U8) {
     if (count != 1)
-      return vram__bad(g, n, "a mask beside another index");
+      return vram__node_error(g, n, "a mask beside another index");
     used = d->ndim;
     for (i = 0; i < d->ndim; i++)
       if (a + i >= x->ndim || d->v[i] != x->v[a + i])
-        return vram__bad(g, n, "a mask of another shape");
+        return vram__node_error(g, n, "a mask of another shape");
     idx[m++] = (int64_t)d->numel;
   } else
     for (i = 1; i <= count; i++) {
       if (!vram__index_dtype(g, n, i))
         return 0;
-      if (!vram__bcast(&m, idx, n->in[i]->d))
-        return vram__bad(g, n, "index tensors that do not broadcast");
+      if (!vram__dims_broadcast(&m, idx, n->in[i]->d))
+        return vram__node_error(g, n, "index tensors that do not broadcast");
     }
   if (a + used > x->ndim)
-    return vram__bad(g, n, "more index tensors than axes");
+    return vram__node_error(g, n, "more index tensors than axes");
   if (x->ndim - used + m > VRAM_MAX_AXES)
-    return vram__bad(g, n, "more than 8 axes");
+    return vram__node_error(g, n, "more than 8 axes");
   for (i = 0; i < a; i++)
     size[k++] = x->v[i];
   for (i = 0; i < m; i++)
@@ -107,7 +107,7 @@ VRAM__FN int vram__shape_index(vram_graph *g, vram_node *n) {
   if (!vram__index_sizes(g, n, n->nin - 1, &k, size))
     return 0;
   g->extra += (uint64_t)n->nin * 256;
-  return vram__out(g, n, 0, k, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n) {
@@ -116,12 +116,12 @@ VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n) {
   if (!vram__index_sizes(g, n, n->nin - 2, &k, size))
     return 0;
   m = k;
-  if (!vram__bcast(&k, size, n->in[n->nin - 1]->d) || k != m)
-    return vram__bad(g, n, "values that do not broadcast to what is written");
+  if (!vram__dims_broadcast(&k, size, n->in[n->nin - 1]->d) || k != m)
+    return vram__node_error(g, n, "values that do not broadcast to what is written");
   if (n->in[n->nin - 1]->dtype != n->in[0]->dtype)
-    return vram__bad(g, n, "values of another dtype");
+    return vram__node_error(g, n, "values of another dtype");
   g->extra += (uint64_t)n->nin * 512;
-  return vram__out_d(n, 0, n->in[0]->d, n->in[0]->dtype);
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 /* What a mask selects depends on the data: all elements, the upper bound. */
@@ -129,13 +129,14 @@ VRAM__FN int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], z = 1;
   uint32_t k, i;
   if (n->in[1]->dtype != VRAM_BOOL)
-    return vram__bad(g, n, "a mask that is not bool");
-  if (!vram__bcast_all(g, n, 0, &k, size))
+    return vram__node_error(g, n, "a mask that is not bool");
+  if (!vram__dims_broadcast_all(g, n, 0, &k, size))
     return 0;
   for (i = 0; i < k; i++)
-    if ((uint64_t)(z = (int64_t)vram__mul((uint64_t)z, (uint64_t)size[i])) == VRAM_OVERFLOW)
-      return vram__bad(g, n, "a size out of range");
-  return vram__out(g, n, 0, 1, &z, n->in[0]->dtype);
+    if ((uint64_t)(z = (int64_t)vram__product_or_overflow((uint64_t)z, (uint64_t)size[i])) ==
+        VRAM_OVERFLOW)
+      return vram__node_error(g, n, "a size out of range");
+  return vram__node_out(g, n, 0, 1, &z, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n) {
@@ -143,129 +144,132 @@ VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES + 1];
   uint32_t i;
   if (n->in[0]->dtype != VRAM_I64)
-    return vram__bad(g, n, "one_hot of another dtype than i64");
+    return vram__node_error(g, n, "one_hot of another dtype than i64");
   if (x->ndim >= VRAM_MAX_AXES)
-    return vram__bad(g, n, "more than 8 axes");
+    return vram__node_error(g, n, "more than 8 axes");
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   size[i] = VRAM__INT(n, num_classes, 0);
   if (size[i] < 1)
-    return vram__bad(g, n, "num_classes must be at least 1");
-  return vram__out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
+    return vram__node_error(g, n, "num_classes must be at least 1");
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, VRAM_I64);
 }
 
 #ifndef VRAM_NO_STEP
 
 /* gather and index_select: backward adds into zeros */
-VRAM__FN void vram__run_gather(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   int gather = n->op == VRAM_OP_gather; /* gather_backward gets the tensor itself */
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f && gather)
-    vram__save(s, f, x[0]);
+    vram__save_tensor(s, f, x[0]);
   if (f)
-    vram__save(s, f, x[1]);
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
-  vram__made(s, f, 0, &y[0]);
+    vram__save_tensor(s, f, x[1]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_gather(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+VRAM__FN void vram__backward_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
+                             VRAM__SLOTS(f)[0].g.dt);
 }
 
-VRAM__FN void vram__run_scatter(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t in[2];
-  vram__fn *f;
-  in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__none();
-  f = vram__record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
+VRAM__FN void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
-    vram__save(s, f, x[1]);
+    vram__save_tensor(s, f, x[1]);
   if (n->flags & VRAM__INPLACE)
-    y[0] = x[0], y[0].fn = 0, vram__keep_t(s, y[0]);
+    y[0] = x[0], y[0].fn = 0, vram__tensor_retain(s, y[0]);
   else
-    y[0] = vram__empty(s, vram__contig(s, x[0].d), x[0].dt);
-  vram__made(s, f, 0, &y[0]);
+    y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* g with what was written set to zero, and what of g was written */
-VRAM__FN void vram__bw_scatter(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
+VRAM__FN void vram__backward_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *index = VRAM__SAVED(f)[0].d;
-  if (vram__wants(f, 0))
-    to[0] = vram__empty(s, vram__contig(s, g.d), g.dt);
-  if (f->nin > 1 && vram__wants(f, 1)) {
-    const vram_dims *source = vram__in_dims(s, f, 1, NULL);
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  if (f->nin > 1 && vram__input_wanted(f, 1)) {
+    const vram_dims *source = vram__input_dims(s, f, 1, NULL);
     uint32_t i;
     for (i = 0; i < index->ndim; i++)
       if (index->v[i] != source->v[i]) {
-        vram__no_step(s, VRAM_ERR_UNSUPPORTED, f->node,
-                      "scatter of a source that is larger than the index: PyTorch gives its "
-                      "gradient a wrong shape and stops with an error");
+        vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                          "scatter of a source that is larger than the index: PyTorch gives its "
+                          "gradient a wrong shape and stops with an error");
         return;
       }
-    to[1] = vram__empty(s, vram__contig(s, index), g.dt);
+    to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, index), g.dt);
   }
 }
 
 /* Index tensors of x[.., i, j, ..]: i64 and broadcast to dims d. The tensors that the op makes of
    them go in vram__index_gone. */
 typedef struct vram__index {
-  vram__t t[VRAM_MAX_AXES];
+  vram__tensor t[VRAM_MAX_AXES];
   uint32_t n, own; /* bits: t[i] is a tensor of the op's own */
   uint32_t mask;   /* storage of the positions that a mask selects */
   const vram_dims *d;
 } vram__index;
 
-static void vram__index_begin(vram__s *s, const vram__t *idx, uint32_t count, vram__index *x,
-                              int late) {
+static void vram__index_begin(vram__step *s, const vram__tensor *idx, uint32_t count,
+                              vram__index *x, int late) {
   int64_t size[VRAM_MAX_AXES] = {0};
   uint32_t i, k = 0;
   x->n = count;
   x->own = x->mask = 0;
   if (idx[0].dt == VRAM_BOOL || idx[0].dt == VRAM_U8) {
     int64_t all = (int64_t)idx[0].d->numel;
-    vram__t c = vram__contiguous(s, idx[0]);
+    vram__tensor c = vram__tensor_contiguous(s, idx[0]);
     x->n = idx[0].d->ndim;
     x->d = vram__dims_in(s, 1, &all, NULL);
-    x->mask = vram__nonzero(s, idx[0].d->numel, x->n);
-    vram__let(s, c);
+    x->mask = vram__cub_nonzero(s, idx[0].d->numel, x->n);
+    vram__tensor_release(s, c);
     for (i = 0; i < x->n; i++)
-      x->t[i] = vram__none(), x->t[i].d = x->d, x->t[i].dt = VRAM_I64;
+      x->t[i] = vram__tensor_none(), x->t[i].d = x->d, x->t[i].dt = VRAM_I64;
     return;
   }
   for (i = 0; i < count; i++)
-    vram__bcast(&k, size, idx[i].d);
+    vram__dims_broadcast(&k, size, idx[i].d);
   x->d = vram__dims_in(s, k, size, NULL);
   for (i = 0; i < count; i++) {
     x->t[i] = idx[i];
     if (!late && idx[i].dt != VRAM_I64)
-      x->t[i] = vram__to(s, idx[i], VRAM_I64), x->own |= 1u << i;
+      x->t[i] = vram__tensor_to(s, idx[i], VRAM_I64), x->own |= 1u << i;
     if (x->t[i].d->ndim != k || x->t[i].d->numel != x->d->numel)
-      x->t[i].d = vram__expanded(s, x->t[i].d, k, size);
+      x->t[i].d = vram__dims_expanded(s, x->t[i].d, k, size);
   }
   for (i = 0; late && i < count; i++)
     if (idx[i].dt != VRAM_I64)
-      x->t[i] = vram__to(s, x->t[i], VRAM_I64), x->own |= 1u << i;
+      x->t[i] = vram__tensor_to(s, x->t[i], VRAM_I64), x->own |= 1u << i;
 }
 
-static void vram__index_gone(vram__s *s, vram__index *x, int last_first) {
+static void vram__index_gone(vram__step *s, vram__index *x, int last_first) {
   uint32_t i, k;
   for (k = 0; k < x->n; k++) {
     i = last_first ? x->n - 1 - k : k;
     if (x->own >> i & 1)
-      vram__let(s, x->t[i]);
+      vram__tensor_release(s, x->t[i]);
   }
-  vram__held_gone(s, x->mask);
+  vram__cub_release(s, x->mask);
 }
 
 /* x[.., idx, ..] with the first index tensor at axis `dim`: the kernel wants all index tensors in
    the same strides (TensorAdvancedIndexing.cpp, AdvancedIndex) */
-VRAM__FN vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32_t count,
-                               uint32_t dim) {
+VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
+                                    uint32_t count, uint32_t dim) {
   vram__index ix;
   int64_t size[VRAM_MAX_AXES], st[2][VRAM_MAX_AXES];
   const vram_dims *op[2], *d;
   uint32_t i, a, m = 0;
-  vram__t y;
+  vram__tensor y;
   int same = 1;
   vram__index_begin(s, idx, count, &ix, 1);
   for (i = 1; i < ix.n; i++)
@@ -274,7 +278,7 @@ VRAM__FN vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32
         same = 0;
   for (i = 0; !same && !s->ideal && i < ix.n; i++)
     if (!(ix.t[i].d->flags & VRAM__CONTIG)) {
-      ix.t[i] = vram__empty(s, ix.d, VRAM_I64);
+      ix.t[i] = vram__tensor_empty(s, ix.d, VRAM_I64);
       ix.own |= 1u << i;
     }
   for (a = 0; a < x.d->ndim; a++) {
@@ -289,19 +293,19 @@ VRAM__FN vram__t vram__indexed(vram__s *s, vram__t x, const vram__t *idx, uint32
   else {
     op[0] = vram__dims_in(s, m, size, st[0]);
     op[1] = vram__dims_in(s, m, size, st[1]);
-    d = vram__ti(s, op, 2);
+    d = vram__dims_pointwise(s, op, 2);
   }
-  y = vram__empty(s, d, x.dt);
+  y = vram__tensor_empty(s, d, x.dt);
   vram__index_gone(s, &ix, 1);
   return y;
 }
 
 /* Indexing.cu, index_put_with_sort_kernel: adds `value` into a tensor of the sizes of self
    (contiguous) at these places: linear indices, sorted. check: that they are in range. */
-static void vram__index_add(vram__s *s, const vram_dims *self, vram__t value, const vram__t *idx,
-                            uint32_t count, uint32_t dim, int check) {
+static void vram__index_add(vram__step *s, const vram_dims *self, vram__tensor value,
+                            const vram__tensor *idx, uint32_t count, uint32_t dim, int check) {
   vram__index ix;
-  vram__t lin = vram__none(), w, t[3], c = vram__none();
+  vram__tensor lin = vram__tensor_none(), w, t[3], c = vram__tensor_none();
   uint32_t i, bits = 1;
   uint64_t slice = 1, key, n;
   if (s->ideal)
@@ -312,47 +316,47 @@ static void vram__index_add(vram__s *s, const vram_dims *self, vram__t value, co
     slice *= (uint64_t)self->v[i];
   for (i = 0; i < ix.n; i++) {
     if (check) { /* the largest and the smallest index come to the host */
-      const vram__t one = vram__empty(s, s->scalar, VRAM_I64);
-      vram__t two;
+      const vram__tensor one = vram__tensor_empty(s, s->scalar, VRAM_I64);
+      vram__tensor two;
       w = ix.t[i];
-      vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      two = vram__empty(s, s->scalar, VRAM_I64);
-      t[0] = vram__contiguous(s, w);
-      vram__let(s, t[0]);
-      vram__reduce(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      vram__workspace(s, 1);
-      vram__workspace(s, 1);
-      vram__let(s, one);
-      vram__let(s, two);
+      vram__reduce_scratch(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
+      two = vram__tensor_empty(s, s->scalar, VRAM_I64);
+      t[0] = vram__tensor_contiguous(s, w);
+      vram__tensor_release(s, t[0]);
+      vram__reduce_scratch(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
+      vram__workspace_use(s, 1);
+      vram__workspace_use(s, 1);
+      vram__tensor_release(s, one);
+      vram__tensor_release(s, two);
     }
-    w = vram__ti1(s, ix.t[i]);
-    t[0] = vram__ti1(s, w);
-    vram__let(s, w);
+    w = vram__pointwise_empty1(s, ix.t[i]);
+    t[0] = vram__pointwise_empty1(s, w);
+    vram__tensor_release(s, w);
     if (i)
-      vram__let(s, t[0]);
+      vram__tensor_release(s, t[0]);
     else
       lin = t[0];
   }
   vram__index_gone(s, &ix, 0);
   if (!(value.d->flags & VRAM__CONTIG))
-    c = vram__contiguous(s, value);
+    c = vram__tensor_contiguous(s, value);
   if (n && slice) {
     if (!(lin.d->flags & VRAM__CONTIG)) {
-      w = vram__contiguous(s, lin);
-      vram__let(s, lin);
+      w = vram__tensor_contiguous(s, lin);
+      vram__tensor_release(s, lin);
       lin = w;
     }
     key = self->numel ? (self->numel - 1) / slice : 0;
     while (key >> bits)
       bits++;
     for (i = 0; i < 3; i++)
-      t[i] = vram__empty(s, ix.d, VRAM_I64);
-    vram__workspace(s, vram__cub_sort(s, n, 8, 8, bits));
+      t[i] = vram__tensor_empty(s, ix.d, VRAM_I64);
+    vram__workspace_use(s, vram__cub_sort(s, n, 8, 8, bits));
     for (i = 3; i-- > 0;)
-      vram__let(s, t[i]);
+      vram__tensor_release(s, t[i]);
   }
-  vram__let(s, c);
-  vram__let(s, lin);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, lin);
 }
 
 static uint32_t vram__index_dim(const vram_node *n) {
@@ -361,35 +365,37 @@ static uint32_t vram__index_dim(const vram_node *n) {
   return a;
 }
 
-VRAM__FN void vram__run_index(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, n->nin - 1);
+VRAM__FN void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1);
   uint32_t i;
   for (i = 1; f && i < n->nin; i++)
-    vram__save(s, f, x[i]);
+    vram__save_tensor(s, f, x[i]);
   y[0] = vram__indexed(s, x[0], x + 1, n->nin - 1, vram__index_dim(n));
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_index(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
-  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), g.dt);
+VRAM__FN void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
   vram__index_add(s, to[0].d, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(f->node), 0);
 }
 
-VRAM__FN void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t in[2], v, c;
-  vram__fn *f;
+VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  vram__tensor in[2], v, c;
+  vram__grad_fn *f;
   uint32_t i, count = n->nin - 2, own = 0;
   in[0] = x[0], in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AC_widest, in, 2);
-  f = vram__record(s, n->op, in, 2, 1, count);
+  f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
-    vram__save(s, f, x[1 + i]);
+    vram__save_tensor(s, f, x[1 + i]);
   if (n->flags & VRAM__INPLACE)
-    y[0] = x[0], y[0].fn = 0, vram__keep_t(s, y[0]);
+    y[0] = x[0], y[0].fn = 0, vram__tensor_retain(s, y[0]);
   else
-    y[0] = vram__empty(s, vram__dense(s, in[0].d), in[0].dt);
+    y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
     uint32_t k = 0, lead;
@@ -399,85 +405,88 @@ VRAM__FN void vram__run_index_put(vram__s *s, const vram_node *n, vram__t *x, vr
       stride[i] =
           i < lead || (v.d->v[i - lead] == 1 && size[i] != 1) ? 0 : VRAM__STRIDE(v.d)[i - lead];
     v.d = vram__dims_in(s, k, size, stride);
-    c = vram__contiguous(s, y[0]);
+    c = vram__tensor_contiguous(s, y[0]);
     vram__index_add(s, x[0].d, v, x + 1, count, 0, 1);
-    vram__let(s, c);
+    vram__tensor_release(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
     vram__index_begin(s, x + 1, count, &ix, 1);
     vram__index_gone(s, &ix, 0);
   }
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; own; i++, own >>= 1)
     if (own & 1)
-      vram__let(s, in[i]);
+      vram__tensor_release(s, in[i]);
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */
-VRAM__FN void vram__bw_index_put(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, zero;
+VRAM__FN void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
-  if (vram__wants(f, 0) && VRAM__INT(n, accumulate, 0))
-    g.fn = 0, to[0] = vram__keep_t(s, g);
-  else if (vram__wants(f, 0)) {
-    zero = vram__empty(s, n->in[n->nin - 1]->d, g.dt);
-    to[0] = vram__empty(s, vram__dense(s, g.d), g.dt);
+  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0))
+    g.fn = 0, to[0] = vram__tensor_retain(s, g);
+  else if (vram__input_wanted(f, 0)) {
+    zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
+    to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
     vram__index_gone(s, &ix, 0);
-    vram__let(s, zero);
+    vram__tensor_release(s, zero);
   }
-  if (vram__wants(f, 1))
+  if (vram__input_wanted(f, 1))
     to[1] = vram__indexed(s, g, VRAM__SAVED(f), f->nsaved, 0);
 }
 
 /* masked_select is nonzero and index; what it selects is bounded by all elements. */
 /* d: of as many elements as x and the mask have when they are broadcast */
-VRAM__FN vram__t vram__t_masked_select(vram__s *s, vram__t x, vram__t mask, const vram_dims *d) {
-  vram__t copy = vram__none(), y;
+VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
+                                                const vram_dims *d) {
+  vram__tensor copy = vram__tensor_none(), y;
   uint32_t nz, k = x.d->ndim > mask.d->ndim ? x.d->ndim : mask.d->ndim;
   if (mask.d->numel != d->numel || !(mask.d->flags & VRAM__CONTIG))
-    copy = vram__empty(s, d, VRAM_BOOL);
-  nz = vram__nonzero(s, d->numel, k ? k : 1);
-  y = vram__empty(s, d, x.dt);
-  vram__held_gone(s, nz);
-  vram__let(s, copy);
+    copy = vram__tensor_empty(s, d, VRAM_BOOL);
+  nz = vram__cub_nonzero(s, d->numel, k ? k : 1);
+  y = vram__tensor_empty(s, d, x.dt);
+  vram__cub_release(s, nz);
+  vram__tensor_release(s, copy);
   return y;
 }
 
-VRAM__FN void vram__run_masked_select(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
+VRAM__FN void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
+                                          vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f)
-    vram__save(s, f, x[0]), vram__save(s, f, x[1]);
-  y[0] = vram__t_masked_select(s, x[0], x[1], n->out[0].d);
-  vram__made(s, f, 0, &y[0]);
+    vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, x[1]);
+  y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* masked_scatter into zeros */
-VRAM__FN void vram__bw_masked_select(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
+VRAM__FN void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
   const vram_dims *d;
-  copy = c = vram__none();
-  vram__bcast(&k, size, x.d);
-  vram__bcast(&k, size, m.d);
+  copy = c = vram__tensor_none();
+  vram__dims_broadcast(&k, size, x.d);
+  vram__dims_broadcast(&k, size, m.d);
   d = vram__dims_in(s, k, size, NULL);
-  to[0] = vram__empty(s, d, g.dt);
-  sum = vram__empty(s, d, VRAM_I64);
+  to[0] = vram__tensor_empty(s, d, g.dt);
+  sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
-    copy = vram__empty(s, d, VRAM_BOOL);
-  vram__workspace(s, vram__cub_scan(d->numel, 8));
+    copy = vram__tensor_empty(s, d, VRAM_BOOL);
+  vram__workspace_use(s, vram__cub_scan(d->numel, 8));
   if (!(g.d->flags & VRAM__CONTIG))
-    c = vram__contiguous(s, g);
-  vram__let(s, c);
-  vram__let(s, copy);
-  vram__let(s, sum);
+    c = vram__tensor_contiguous(s, g);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, sum);
 }
 
-VRAM__FN void vram__run_one_hot(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   (void)x;
-  y[0] = vram__empty(s, n->out[0].d, VRAM_I64);
+  y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
 }
 
 #endif /* VRAM_NO_STEP */

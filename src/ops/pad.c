@@ -4,34 +4,35 @@
 VRAM__FN int vram__shape_pad(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i;
-  const int64_t *v = vram__list(n, VRAM__KEY_pad, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
   int64_t word = VRAM__INT(n, mode, VRAM__WORD("constant")), size[VRAM_MAX_AXES];
   if (word != VRAM__WORD("constant") && word != VRAM__WORD("reflect") &&
       word != VRAM__WORD("replicate") && word != VRAM__WORD("circular"))
-    return vram__bad(g, n, "mode must be constant, reflect, replicate or circular");
+    return vram__node_error(g, n, "mode must be constant, reflect, replicate or circular");
   if (c % 2 || c / 2 > x->ndim)
-    return vram__bad(g, n, "pad needs two values for an axis, and not more axes than the input");
+    return vram__node_error(g, n,
+                            "pad needs two values for an axis, and not more axes than the input");
   if (word != VRAM__WORD("constant") &&
       (c / 2 > 3 || (x->ndim != c / 2 + 2 && (x->ndim != c / 2 + 1))))
-    return vram__bad(g, n, "a mode for another number of axes");
+    return vram__node_error(g, n, "a mode for another number of axes");
   if (word == VRAM__WORD("circular") && x->ndim != c / 2 + 2)
-    return vram__bad(g, n, "circular padding needs a batch axis");
+    return vram__node_error(g, n, "circular padding needs a batch axis");
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
   for (i = 0; i < c; i++) {
     uint32_t a = x->ndim - 1u - i / 2;
     if (v[i] > INT32_MAX || v[i] < -INT64_C(0x7fffffff))
-      return vram__bad(g, n, "a pad beyond 31 bits");
+      return vram__node_error(g, n, "a pad beyond 31 bits");
     if (word == VRAM__WORD("reflect") && v[i] >= x->v[a])
-      return vram__bad(g, n, "reflected padding as large as the input");
+      return vram__node_error(g, n, "reflected padding as large as the input");
     if (word == VRAM__WORD("circular") && v[i] > x->v[a])
-      return vram__bad(g, n, "circular padding larger than the input");
+      return vram__node_error(g, n, "circular padding larger than the input");
     size[a] += v[i];
   }
   for (i = 0; i < x->ndim; i++)
     if (size[i] < (word == VRAM__WORD("constant") ? 0 : 1))
-      return vram__bad(g, n, "a pad that leaves nothing");
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+      return vram__node_error(g, n, "a pad that leaves nothing");
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -46,67 +47,71 @@ VRAM__FN uint32_t vram__pad_mode(int64_t word) {
 }
 
 /* x[start:start + size] along an axis, with autograd */
-VRAM__FN vram__t vram__t_narrow(vram__s *s, vram__t x, uint32_t axis, int64_t size) {
+VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t axis,
+                                         int64_t size) {
   int64_t z[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
     z[i] = x.d->v[i];
   z[axis] = size;
-  return vram__view(s, x, vram__dims_in(s, x.d->ndim, z, VRAM__STRIDE(x.d)), VRAM__K_slice, 0);
+  return vram__torch_view_as(s, x, vram__dims_in(s, x.d->ndim, z, VRAM__STRIDE(x.d)), VRAM__K_slice,
+                             0);
 }
 
 /* a.copy_(b) where a is a view of *base; takes both */
-static void vram__t_copy(vram__s *s, vram__t a, vram__t b, vram__t *base) {
-  vram__t in[2], y = a;
-  vram__fn *f;
+static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b, vram__tensor *base) {
+  vram__tensor in[2], y = a;
+  vram__grad_fn *f;
   in[0] = a, in[1] = b;
-  f = vram__record(s, VRAM__K_copy, in, 2, 1, 0);
+  f = vram__tape_record(s, VRAM__K_copy, in, 2, 1, 0);
   if (f) {
     y.fn = 0;
-    vram__keep_t(s, y);
-    vram__made(s, f, 0, &y);
-    vram__rebase(s, a, &y);
-    vram__let(s, a);
+    vram__tensor_retain(s, y);
+    vram__grad_fn_set_output(s, f, 0, &y);
+    vram__history_rebase(s, a, &y);
+    vram__tensor_release(s, a);
     a = y;
-    vram__refresh(s, base);
+    vram__history_refresh(s, base);
   }
-  vram__let(s, a);
-  vram__let(s, b);
+  vram__tensor_release(s, a);
+  vram__tensor_release(s, b);
 }
 
 /* PadNd.cpp, _pad_circular: the middle, then the two ends of each axis, the last axis first */
-static vram__t vram__pad_circular(vram__s *s, vram__t x, const vram_dims *d, const int64_t *pad,
-                                  uint32_t k) {
-  vram__t y = vram__empty(s, d, x.dt), to = vram__keep_t(s, y), from = vram__keep_t(s, x), t;
+static vram__tensor vram__pad_circular(vram__step *s, vram__tensor x, const vram_dims *d,
+                                       const int64_t *pad, uint32_t k) {
+  vram__tensor y = vram__tensor_empty(s, d, x.dt), to = vram__tensor_retain(s, y),
+               from = vram__tensor_retain(s, x), t;
   uint32_t i;
   for (i = 0; i < k; i++) {
     uint32_t a = d->ndim - 1u - i;
     int64_t l = pad[2 * (size_t)i], r = pad[2 * (size_t)i + 1];
-    t = vram__t_narrow(s, to, a, d->v[a] - (l > 0 ? l : 0) - (r > 0 ? r : 0));
-    vram__let(s, to);
+    t = vram__torch_narrow(s, to, a, d->v[a] - (l > 0 ? l : 0) - (r > 0 ? r : 0));
+    vram__tensor_release(s, to);
     to = t;
-    t = vram__t_narrow(s, from, a, x.d->v[a] + (l < 0 ? l : 0) + (r < 0 ? r : 0));
-    vram__let(s, from);
+    t = vram__torch_narrow(s, from, a, x.d->v[a] + (l < 0 ? l : 0) + (r < 0 ? r : 0));
+    vram__tensor_release(s, from);
     from = t;
   }
-  vram__t_copy(s, to, from, &y);
+  vram__torch_copy(s, to, from, &y);
   for (i = 0; i < 2 * k; i++)
     if (pad[i] > 0) {
       uint32_t a = d->ndim - 1u - i / 2;
-      to = vram__t_narrow(s, y, a, pad[i]);
-      from = vram__t_narrow(s, y, a, pad[i]);
-      vram__t_copy(s, to, from, &y);
+      to = vram__torch_narrow(s, y, a, pad[i]);
+      from = vram__torch_narrow(s, y, a, pad[i]);
+      vram__torch_copy(s, to, from, &y);
     }
   return y;
 }
 
 /* F.pad: pairs of pads from the last axis on, k of them */
-VRAM__FN vram__t vram__t_pad(vram__s *s, vram__t x, const int64_t *pad, uint32_t k, uint32_t mode) {
+VRAM__FN vram__tensor vram__torch_pad(vram__step *s, vram__tensor x, const int64_t *pad, uint32_t k,
+                                      uint32_t mode) {
   int64_t size[VRAM_MAX_AXES], part[VRAM_MAX_AXES];
   uint32_t i, grows = 0, shrinks = 0, n = x.d->ndim;
   const vram_dims *d;
-  vram__fn *f;
-  vram__t y, c;
+  vram__grad_fn *f;
+  vram__tensor y, c;
   for (i = 0; i < n; i++)
     size[i] = part[i] = x.d->v[i];
   for (i = 0; i < 2 * k; i++) {
@@ -122,46 +127,47 @@ VRAM__FN vram__t vram__t_pad(vram__s *s, vram__t x, const int64_t *pad, uint32_t
   d = vram__dims_in(s, n, size, NULL);
   if (mode == VRAM__PAD_CIRCULAR)
     return vram__pad_circular(s, x, d, pad, k);
-  f = vram__record(s, VRAM_OP_pad, &x, 1, 1, 1);
+  f = vram__tape_record(s, VRAM_OP_pad, &x, 1, 1, 1);
   if (f) {
     f->aux = mode | shrinks << 4 | k << 8;
     if (mode != VRAM__PAD_CONSTANT)
-      vram__save(s, f, x);
+      vram__save_tensor(s, f, x);
   }
   if (mode == VRAM__PAD_CONSTANT) {
     if (grows)
-      d = vram__formatted(s, d, vram__suggests_cl(x.d));
+      d = vram__tensor_formatted(s, d, vram__suggests_cl(x.d));
     else
-      d = vram__dense(s, vram__dims_in(s, n, part, VRAM__STRIDE(x.d)));
+      d = vram__dims_dense(s, vram__dims_in(s, n, part, VRAM__STRIDE(x.d)));
   }
-  y = vram__empty(s, d, x.dt);
+  y = vram__tensor_empty(s, d, x.dt);
   if (mode == VRAM__PAD_REFLECT) {
-    c = vram__contiguous(s, x);
-    vram__let(s, c);
+    c = vram__tensor_contiguous(s, x);
+    vram__tensor_release(s, c);
   }
-  vram__made(s, f, 0, &y);
+  vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
 
-VRAM__FN void vram__run_pad(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_pad(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   uint32_t c;
-  const int64_t *v = vram__list(n, VRAM__KEY_pad, &c);
-  y[0] = vram__t_pad(s, x[0], v, c / 2, vram__pad_mode(VRAM__INT(n, mode, 0)));
+  const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
+  y[0] = vram__torch_pad(s, x[0], v, c / 2, vram__pad_mode(VRAM__INT(n, mode, 0)));
 }
 
-VRAM__FN void vram__bw_pad(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
+VRAM__FN void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   if ((f->aux & 15) != VRAM__PAD_CONSTANT)
-    d = vram__contig(s, d);
+    d = vram__dims_contiguous(s, d);
   else if (f->aux >> 4 & 15)
-    d = vram__formatted(s, d, vram__suggests_cl(g.d));
+    d = vram__tensor_formatted(s, d, vram__suggests_cl(g.d));
   else
-    d = vram__dense(s, vram__dims_in(s, d->ndim, d->v, VRAM__STRIDE(g.d)));
-  to[0] = vram__empty(s, d, g.dt);
+    d = vram__dims_dense(s, vram__dims_in(s, d->ndim, d->v, VRAM__STRIDE(g.d)));
+  to[0] = vram__tensor_empty(s, d, g.dt);
   if ((f->aux & 15) == VRAM__PAD_REFLECT && f->aux >> 8 < 3) { /* of fewer than 3 axes */
-    vram__t c = vram__contiguous(s, g);
-    vram__let(s, c);
+    vram__tensor c = vram__tensor_contiguous(s, g);
+    vram__tensor_release(s, c);
   }
 }
 

@@ -5,14 +5,14 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c = 0, i, a, mask = 0, m = 0;
   int64_t size[VRAM_MAX_AXES];
-  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   int keep = VRAM__INT(n, keepdim, 0) != 0;
   uint8_t dt = n->in[0]->dtype;
   for (i = 0; i < c; i++) {
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
     if (mask >> a & 1)
-      return vram__bad(g, n, "an axis that is named twice");
+      return vram__node_error(g, n, "an axis that is named twice");
     mask |= 1u << a;
   }
   if (!v)
@@ -33,38 +33,38 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   case VRAM_OP_argmax:
   case VRAM_OP_argmin:
     if (c > 1)
-      return vram__bad(g, n, "argmax and argmin of more than one axis");
+      return vram__node_error(g, n, "argmax and argmin of more than one axis");
     if (dt == VRAM_BOOL)
-      return vram__bad(g, n, "argmax and argmin of bool");
+      return vram__node_error(g, n, "argmax and argmin of bool");
     break;
   case VRAM_OP_max:
   case VRAM_OP_min:
     if (c > 1)
-      return vram__bad(g, n, "max and min of more than one axis");
+      return vram__node_error(g, n, "max and min of more than one axis");
     if (n->nout > (v ? 2u : 1u))
-      return vram__bad(g, n, "two outputs need dim=");
-    if (n->nout > 1 && !vram__out(g, n, 1, m, size, VRAM_I64))
+      return vram__node_error(g, n, "two outputs need dim=");
+    if (n->nout > 1 && !vram__node_out(g, n, 1, m, size, VRAM_I64))
       return 0;
     break;
   case VRAM_OP_logsumexp:
     dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
     break;
   default:
-    if (vram__kind_rank(dt) < 2 && !vram__list(n, VRAM__KEY_dtype, NULL))
-      return vram__bad(g, n, "this reduction needs a floating-point tensor");
+    if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
+      return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
   if (n->op == VRAM_OP_prod && c > 1)
-    return vram__bad(g, n, "prod of more than one axis");
-  if (vram__list(n, VRAM__KEY_dtype, NULL))
+    return vram__node_error(g, n, "prod of more than one axis");
+  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = (uint8_t)VRAM__INT(n, dtype, dt);
-  return vram__out(g, n, 0, m, size, dt);
+  return vram__node_out(g, n, 0, m, size, dt);
 }
 
 #ifndef VRAM_NO_STEP
 
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
   uint32_t c, i, a, mask = 0;
-  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   for (i = 0; i < c; i++) {
     vram__axis((vram_graph *)0, v[i], ndim, &a);
     mask |= 1u << a;
@@ -73,299 +73,312 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 }
 
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
-VRAM__FN uint8_t vram__opt_dtype(const vram__s *s, const vram_node *n, uint8_t dt) {
-  if (vram__list(n, VRAM__KEY_dtype, NULL))
-    return vram__run_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
-  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AC_opt32 && vram__is_float(dt) &&
+VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt) {
+  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
+    return vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
+  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AC_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
   return 0;
 }
 
-static int vram__keepdim(const vram_node *n) { return VRAM__INT(n, keepdim, 0) != 0; }
+static int vram__reduce_keepdim(const vram_node *n) { return VRAM__INT(n, keepdim, 0) != 0; }
 
 /* Half precision is read as it is for a result in fp32; other dtypes are converted before. */
-static vram__t vram__reduced_as(vram__s *s, vram__t x, uint8_t dt) {
+static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
   return x.dt == dt || (dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16))
-             ? vram__none()
-             : vram__to(s, x, dt);
+             ? vram__tensor_none()
+             : vram__tensor_to(s, x, dt);
 }
 
-VRAM__FN void vram__run_reduce(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
-  vram__fn *f = dt && !vram__is_float(dt) ? NULL : vram__record(s, n->op, x, 1, 1, 0);
+  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram__grad_fn *f =
+      dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 0);
   if (f)
-    f->aux = mask | (vram__list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+    f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
   if (!dt)
     dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
-  y[0] = vram__sum(s, x[0], mask, vram__keepdim(n), dt);
-  vram__made(s, f, 0, &y[0]);
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* the gradient of a sum is a view of g, that of a mean one more tensor */
-VRAM__FN void vram__bw_reduce(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, t;
-  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
-  t = f->aux & 256 ? vram__kept(s, g, d, (uint32_t)f->aux) : g;
-  t = vram__alias(s, g, vram__expanded(s, t.d, d->ndim, d->v));
+VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, t;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+  t = f->aux & 256 ? vram__dims_kept(s, g, d, (uint32_t)f->aux) : g;
+  t = vram__tensor_view(s, g, vram__dims_expanded(s, t.d, d->ndim, d->v));
   if (f->kind == VRAM_OP_sum) {
     to[0] = t;
     return;
   }
-  to[0] = vram__ti_number(s, t);
-  vram__let(s, t);
+  to[0] = vram__pointwise_empty_number(s, t);
+  vram__tensor_release(s, t);
 }
 
-static vram__t vram__compared(vram__s *s, vram__t a, vram__t b) {
+static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
   const vram_dims *d[2];
   d[0] = a.d, d[1] = b.d;
-  return vram__empty(s, vram__ti(s, d, 2), VRAM_BOOL);
+  return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
 }
 
 /* amax, amin; max, min of an axis (with indices) or of all */
-VRAM__FN void vram__run_extreme(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  int pair = (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__list(n, VRAM__KEY_dim, NULL);
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
-  vram__t i = vram__none();
-  y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), x[0].dt);
+  int pair =
+      (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__node_list(n, VRAM__KEY_dim, NULL);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor i = vram__tensor_none();
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   if (pair) {
-    i = vram__reduced(s, x[0], mask, vram__keepdim(n), VRAM_I64);
-    vram__reduce(s, x[0], mask, x[0].dt, 16, 4);
+    i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
+    vram__reduce_scratch(s, x[0], mask, x[0].dt, 16, 4);
   } else if (n->op == VRAM_OP_max || n->op == VRAM_OP_min) { /* ReduceAllOps.cpp: contiguous */
-    vram__t c = vram__contiguous(s, x[0]);
-    vram__reduce(s, c, mask, x[0].dt, vram__size_of(x[0].dt), 4);
-    vram__let(s, c);
+    vram__tensor c = vram__tensor_contiguous(s, x[0]);
+    vram__reduce_scratch(s, c, mask, x[0].dt, vram__dtype_size(x[0].dt), 4);
+    vram__tensor_release(s, c);
   } else
-    vram__reduce(s, x[0], mask, x[0].dt, vram__size_of(x[0].dt), 4);
+    vram__reduce_scratch(s, x[0], mask, x[0].dt, vram__dtype_size(x[0].dt), 4);
   if (f) {
     f->aux = mask;
     if (pair)
-      vram__save(s, f, i);
+      vram__save_tensor(s, f, i);
     else
-      vram__save(s, f, x[0]), vram__save(s, f, y[0]);
+      vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, y[0]);
   }
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (n->nout > 1)
     y[1] = i;
   else
-    vram__let(s, i);
+    vram__tensor_release(s, i);
 }
 
-VRAM__FN void vram__bw_extreme(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, m, q, count, t;
+VRAM__FN void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, m, q, count, t;
   uint32_t mask = (uint32_t)f->aux, all = x.d->ndim ? (1u << x.d->ndim) - 1 : 0;
   if (f->nsaved == 1) { /* value_selecting_reduction_backward */
-    const vram_dims *d = vram__in_dims(s, f, 0, NULL);
-    to[0] = vram__empty(s, vram__contig(s, d), g.dt);
+    const vram_dims *d = vram__input_dims(s, f, 0, NULL);
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, d), g.dt);
     return;
   }
-  y = vram__kept(s, VRAM__SAVED(f)[1], x.d, mask);
-  g = vram__kept(s, g, x.d, mask);
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
+  g = vram__dims_kept(s, g, x.d, mask);
   if (f->kind == VRAM_OP_max || f->kind == VRAM_OP_min) { /* evenly_distribute_backward */
-    vram__t nan = vram__compared(s, x, x),
-            one = vram__compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
-    m = vram__compared(s, x, VRAM__SAVED(f)[1]);
-    count = vram__sum(s, nan, all, 0, VRAM_I64);
-    q = vram__ti2(s, VRAM__SLOTS(f)[0].g, count);
-    to[0] = vram__ti2(s, nan, q);
-    vram__let(s, q);
-    vram__let(s, count);
-    vram__let(s, m);
-    vram__let(s, one);
-    vram__let(s, nan);
+    vram__tensor nan = vram__reduce_compared(s, x, x),
+                 one = vram__reduce_compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
+    m = vram__reduce_compared(s, x, VRAM__SAVED(f)[1]);
+    count = vram__tensor_sum(s, nan, all, 0, VRAM_I64);
+    q = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, count);
+    to[0] = vram__pointwise_empty2(s, nan, q);
+    vram__tensor_release(s, q);
+    vram__tensor_release(s, count);
+    vram__tensor_release(s, m);
+    vram__tensor_release(s, one);
+    vram__tensor_release(s, nan);
     return;
   }
-  m = vram__compared(s, y, x); /* scale_grad_by_count */
-  count = vram__sum(s, m, mask, 1, VRAM_I64);
-  q = vram__ti2(s, g, count);
-  t = vram__ti2(s, q, m);
-  vram__let(s, q);
-  vram__let(s, count);
-  vram__let(s, m);
+  m = vram__reduce_compared(s, y, x); /* scale_grad_by_count */
+  count = vram__tensor_sum(s, m, mask, 1, VRAM_I64);
+  q = vram__pointwise_empty2(s, g, count);
+  t = vram__pointwise_empty2(s, q, m);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, m);
   to[0] = t;
 }
 
-VRAM__FN void vram__run_prod(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
-  vram__t c, a = x[0];
+  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor c, a = x[0];
   if (!dt)
     dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
-  y[0] = vram__reduced(s, a, mask, vram__keepdim(n), dt);
-  c = vram__reduced_as(s, a, dt);
-  vram__reduce(s, c.d ? c : a, mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
-  vram__let(s, c);
+  y[0] = vram__tensor_reduced(s, a, mask, vram__reduce_keepdim(n), dt);
+  c = vram__reduce_as(s, a, dt);
+  vram__reduce_scratch(s, c.d ? c : a, mask, dt,
+                       vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
+  vram__tensor_release(s, c);
   if (f) {
-    f->aux = mask | (vram__list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
-    vram__save(s, f, a);
-    vram__save(s, f, y[0]);
+    f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+    vram__save_tensor(s, f, a);
+    vram__save_tensor(s, f, y[0]);
   }
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* prod_backward where no value is zero */
-VRAM__FN void vram__bw_prod(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = vram__to(s, VRAM__SAVED(f)[0], g.dt), y = VRAM__SAVED(f)[1],
-          m, count, q;
+VRAM__FN void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = vram__tensor_to(s, VRAM__SAVED(f)[0], g.dt),
+               y = VRAM__SAVED(f)[1], m, count, q;
   uint32_t mask = (uint32_t)f->aux & 255;
   if (!x.d->ndim) {
-    vram__let(s, x);
+    vram__tensor_release(s, x);
     g.fn = 0;
-    to[0] = vram__keep_t(s, g);
+    to[0] = vram__tensor_retain(s, g);
     return;
   }
-  m = vram__empty(s, vram__with_number(s, x.d), VRAM_BOOL);
+  m = vram__tensor_empty(s, vram__dims_pointwise_number(s, x.d), VRAM_BOOL);
   if (f->aux & 256) {
-    g = vram__kept(s, g, x.d, mask);
-    y = vram__kept(s, y, x.d, mask);
-    count = vram__sum(s, m, mask, 1, VRAM_I64);
-    vram__let(s, vram__sum(s, count, (1u << x.d->ndim) - 1, 0, VRAM_I64));
-    q = vram__ti2(s, y, x);
-    to[0] = vram__ti2(s, g, q);
-    vram__let(s, q);
-    vram__let(s, count);
-    vram__let(s, m);
+    g = vram__dims_kept(s, g, x.d, mask);
+    y = vram__dims_kept(s, y, x.d, mask);
+    count = vram__tensor_sum(s, m, mask, 1, VRAM_I64);
+    vram__tensor_release(s, vram__tensor_sum(s, count, (1u << x.d->ndim) - 1, 0, VRAM_I64));
+    q = vram__pointwise_empty2(s, y, x);
+    to[0] = vram__pointwise_empty2(s, g, q);
+    vram__tensor_release(s, q);
+    vram__tensor_release(s, count);
+    vram__tensor_release(s, m);
   } else {
-    count = vram__contiguous(s, m);
-    vram__nonzero(s, x.d->numel, 0);
-    vram__let(s, count);
-    vram__let(s, m);
-    q = vram__ti2(s, y, x);
-    to[0] = vram__ti2(s, g, q);
-    vram__let(s, q);
+    count = vram__tensor_contiguous(s, m);
+    vram__cub_nonzero(s, x.d->numel, 0);
+    vram__tensor_release(s, count);
+    vram__tensor_release(s, m);
+    q = vram__pointwise_empty2(s, y, x);
+    to[0] = vram__pointwise_empty2(s, g, q);
+    vram__tensor_release(s, q);
   }
-  vram__let(s, x);
+  vram__tensor_release(s, x);
 }
 
-VRAM__FN void vram__run_var(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
-  y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), x[0].dt);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   /* WelfordData: mean, m2, int32 n, nf */
-  vram__reduce(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
+  vram__reduce_scratch(s, x[0], mask, x[0].dt, x[0].dt == VRAM_F64 ? 32 : 16, 2);
   if (f) {
     f->aux = mask;
-    vram__save(s, f, x[0]);
+    vram__save_tensor(s, f, x[0]);
     if (n->op == VRAM_OP_std)
-      vram__save(s, f, y[0]);
+      vram__save_tensor(s, f, y[0]);
   }
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_var(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__none(), mean, d, c, a, b;
+VRAM__FN void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
+               c, a, b;
   uint32_t mask = (uint32_t)f->aux;
   if (f->kind == VRAM_OP_std) { /* std_backward */
-    vram__t y = VRAM__SAVED(f)[1], m;
-    a = vram__ti_number(s, y);
-    own = vram__ti2(s, g, a);
-    m = vram__empty(s, vram__with_number(s, y.d), VRAM_BOOL);
-    vram__let(s, m);
-    vram__let(s, a);
+    vram__tensor y = VRAM__SAVED(f)[1], m;
+    a = vram__pointwise_empty_number(s, y);
+    own = vram__pointwise_empty2(s, g, a);
+    m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
+    vram__tensor_release(s, m);
+    vram__tensor_release(s, a);
     g = own;
   }
-  if ((!x.d->ndim || !vram__list(f->node, VRAM__KEY_dim, NULL)) &&
+  if ((!x.d->ndim || !vram__node_list(f->node, VRAM__KEY_dim, NULL)) &&
       (int64_t)x.d->numel <= VRAM__INT(f->node, correction, VRAM__INT(f->node, unbiased, 1))) {
     /* var_backward of too few values: g * where(x == mean, NaN, infinity) */
-    mean = vram__sum(s, x, mask, 0, x.dt);
-    c = vram__empty(s, vram__dense(s, x.d), VRAM_BOOL);
-    a = vram__empty(s, s->scalar, VRAM_F32), b = vram__empty(s, s->scalar, VRAM_F32);
-    d = vram__empty(s, c.d, VRAM_F32);
-    vram__let(s, b);
-    vram__let(s, a);
-    to[0] = vram__ti2(s, g, d);
+    mean = vram__tensor_sum(s, x, mask, 0, x.dt);
+    c = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
+    a = vram__tensor_empty(s, s->scalar, VRAM_F32), b = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    d = vram__tensor_empty(s, c.d, VRAM_F32);
+    vram__tensor_release(s, b);
+    vram__tensor_release(s, a);
+    to[0] = vram__pointwise_empty2(s, g, d);
   } else {
-    g = vram__kept(s, g, x.d, mask);
-    mean = vram__sum(s, x, mask, 1, x.dt);
-    d = vram__ti2(s, x, mean);
-    c = vram__ti_number(s, g);
-    to[0] = vram__ti2(s, c, d);
+    g = vram__dims_kept(s, g, x.d, mask);
+    mean = vram__tensor_sum(s, x, mask, 1, x.dt);
+    d = vram__pointwise_empty2(s, x, mean);
+    c = vram__pointwise_empty_number(s, g);
+    to[0] = vram__pointwise_empty2(s, c, d);
   }
-  vram__let(s, c);
-  vram__let(s, d);
-  vram__let(s, mean);
-  vram__let(s, own);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, d);
+  vram__tensor_release(s, mean);
+  vram__tensor_release(s, own);
 }
 
 /* torch.linalg.vector_norm with ord 2 */
-VRAM__FN void vram__run_vector_norm(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 2);
-  vram__t c;
+  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
+  vram__tensor c;
   if (!dt)
     dt = x[0].dt;
-  y[0] = vram__reduced(s, x[0], mask, vram__keepdim(n), dt);
-  c = vram__reduced_as(s, x[0], dt);
+  y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), dt);
+  c = vram__reduce_as(s, x[0], dt);
   if (y[0].d->numel == x[0].d->numel) { /* LinearAlgebra.cpp: abs, in the result's dtype */
     if (!c.d && x[0].dt != dt)
-      c = vram__to(s, x[0], dt);
+      c = vram__tensor_to(s, x[0], dt);
   } else
-    vram__reduce(s, c.d ? c : x[0], mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
-  vram__let(s, c);
+    vram__reduce_scratch(s, c.d ? c : x[0], mask, dt,
+                         vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
+  vram__tensor_release(s, c);
   if (f) {
-    f->aux =
-        vram__list(n, VRAM__KEY_dim, NULL) ? mask : 0; /* no dim: a scalar, no axes to put back */
-    vram__save(s, f, x[0]);
-    vram__save(s, f, y[0]);
+    f->aux = vram__node_list(n, VRAM__KEY_dim, NULL)
+                 ? mask
+                 : 0; /* no dim: a scalar, no axes to put back */
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y[0]);
   }
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* norm_backward */
-VRAM__FN void vram__bw_vector_norm(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
-  y = vram__kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
-  g = vram__kept(s, g, x.d, (uint32_t)f->aux);
-  q = vram__ti2(s, x, y);
-  m = vram__empty(s, vram__with_number(s, y.d), VRAM_BOOL);
-  to[0] = vram__ti2(s, g, q);
-  vram__let(s, m);
-  vram__let(s, q);
+VRAM__FN void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
+  g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
+  q = vram__pointwise_empty2(s, x, y);
+  m = vram__tensor_empty(s, vram__dims_pointwise_number(s, y.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty2(s, g, q);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, q);
 }
 
 /* ReduceOps.cpp, logsumexp_out_impl */
-VRAM__FN void vram__run_logsumexp(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  vram__t a = s->amp ? vram__autocast(s, x[0], VRAM_F32) : vram__keep_t(s, x[0]), max, e, m;
-  vram__fn *f;
+  vram__tensor a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]),
+               max, e, m;
+  vram__grad_fn *f;
   if (vram__kind_rank(a.dt) < 2) {
     e = a;
-    a = vram__to(s, e, vram__run_dtype(s, VRAM_F32));
-    vram__let(s, e);
+    a = vram__tensor_to(s, e, vram__step_dtype(s, VRAM_F32));
+    vram__tensor_release(s, e);
   }
-  f = vram__record(s, n->op, &a, 1, 1, 2);
-  max = vram__reduced(s, a, mask, 1, a.dt);
-  vram__reduce(s, a, mask, a.dt, vram__size_of(a.dt), 4);
-  e = vram__ti1(s, max);
-  m = vram__empty(s, max.d, VRAM_BOOL);
-  vram__let(s, m);
-  vram__let(s, e);
-  e = vram__ti2(s, a, max);
-  y[0] = vram__sum(s, e, mask, vram__keepdim(n), a.dt);
-  vram__let(s, e);
-  vram__let(s, max);
+  f = vram__tape_record(s, n->op, &a, 1, 1, 2);
+  max = vram__tensor_reduced(s, a, mask, 1, a.dt);
+  vram__reduce_scratch(s, a, mask, a.dt, vram__dtype_size(a.dt), 4);
+  e = vram__pointwise_empty1(s, max);
+  m = vram__tensor_empty(s, max.d, VRAM_BOOL);
+  vram__tensor_release(s, m);
+  vram__tensor_release(s, e);
+  e = vram__pointwise_empty2(s, a, max);
+  y[0] = vram__tensor_sum(s, e, mask, vram__reduce_keepdim(n), a.dt);
+  vram__tensor_release(s, e);
+  vram__tensor_release(s, max);
   if (f) {
     f->aux = mask;
-    vram__save(s, f, a);
-    vram__save(s, f, y[0]);
+    vram__save_tensor(s, f, a);
+    vram__save_tensor(s, f, y[0]);
   }
-  vram__made(s, f, 0, &y[0]);
-  vram__let(s, a);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__bw_logsumexp(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, d, e;
-  y = vram__kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
-  g = vram__kept(s, g, x.d, (uint32_t)f->aux);
-  d = vram__ti2(s, x, y);
-  e = vram__ti1(s, d);
-  to[0] = vram__ti2(s, g, e);
-  vram__let(s, e);
-  vram__let(s, d);
+VRAM__FN void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, d, e;
+  y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
+  g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
+  d = vram__pointwise_empty2(s, x, y);
+  e = vram__pointwise_empty1(s, d);
+  to[0] = vram__pointwise_empty2(s, g, e);
+  vram__tensor_release(s, e);
+  vram__tensor_release(s, d);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -11,32 +11,32 @@ VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = x->ndim - 2u, i, c;
   int64_t to[3], word = VRAM__INT(n, mode, VRAM__WORD("nearest"));
-  const int64_t *v = vram__list(n, VRAM__KEY_scale_factor, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_scale_factor, &c);
   if (x->ndim < 3 || x->ndim > 5)
-    return vram__bad(g, n, "interpolate of a tensor that has not 3, 4 or 5 axes");
+    return vram__node_error(g, n, "interpolate of a tensor that has not 3, 4 or 5 axes");
   for (i = 0; i < 7; i++)
-    if (word == vram__word(modes[i].name, vram__len(modes[i].name)))
+    if (word == vram__word(modes[i].name, vram__text_len(modes[i].name)))
       break;
   if (i == 7)
-    return vram__bad(g, n,
-                     "an unknown mode (nearest, nearest-exact, linear, bilinear, bicubic, "
-                     "trilinear, area)");
+    return vram__node_error(g, n,
+                            "an unknown mode (nearest, nearest-exact, linear, bilinear, bicubic, "
+                            "trilinear, area)");
   if (x->ndim < modes[i].least || x->ndim > modes[i].most)
-    return vram__bad(g, n, "a mode for another number of axes");
+    return vram__node_error(g, n, "a mode for another number of axes");
   if (VRAM__INT(n, antialias, 0) && !modes[i].aa)
-    return vram__bad(g, n, "antialias needs mode bilinear or bicubic");
-  if (!v == !vram__list(n, VRAM__KEY_size, NULL))
-    return vram__bad(g, n, "one of size and scale_factor is needed");
+    return vram__node_error(g, n, "antialias needs mode bilinear or bicubic");
+  if (!v == !vram__node_list(n, VRAM__KEY_size, NULL))
+    return vram__node_error(g, n, "one of size and scale_factor is needed");
   if (!v)
-    return vram__axes(g, n, VRAM__KEY_size, k, 1, 1, to) && vram__resize(g, n, k, to);
+    return vram__axes(g, n, VRAM__KEY_size, k, 1, 1, to) && vram__shape_resize(g, n, k, to);
   if (c != 1 && c != k)
-    return vram__bad(g, n, "scale_factor has another number of axes");
+    return vram__node_error(g, n, "scale_factor has another number of axes");
   for (i = 0; i < k; i++) {
-    to[i] = vram__times(x->v[2 + i], v[c == 1 ? 0 : i]);
+    to[i] = vram__shape_times(x->v[2 + i], v[c == 1 ? 0 : i]);
     if (to[i] < 1)
-      return vram__bad(g, n, "a result without elements, or one beyond 63 bits");
+      return vram__node_error(g, n, "a result without elements, or one beyond 63 bits");
   }
-  return vram__resize(g, n, k, to);
+  return vram__shape_resize(g, n, k, to);
 }
 
 VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n) {
@@ -44,34 +44,34 @@ VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n) {
   int up = n->op == VRAM_OP_pixel_shuffle;
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
   if (x->ndim < 3)
-    return vram__bad(g, n, "a tensor of fewer than 3 axes");
+    return vram__node_error(g, n, "a tensor of fewer than 3 axes");
   to[0] = x->v[x->ndim - 3], to[1] = x->v[x->ndim - 2], to[2] = x->v[x->ndim - 1];
   if (r < 1 || r > 65535 || (up ? to[0] % (r * r) : to[1] % r || to[2] % r))
-    return vram__bad(g, n, "sizes that the factor does not divide");
+    return vram__node_error(g, n, "sizes that the factor does not divide");
   if (up ? to[1] > INT64_MAX / r || to[2] > INT64_MAX / r : to[0] > INT64_MAX / (r * r))
-    return vram__bad(g, n, "a result beyond 63 bits");
+    return vram__node_error(g, n, "a result beyond 63 bits");
   if (up)
     to[0] /= r * r, to[1] *= r, to[2] *= r;
   else
     to[0] *= r * r, to[1] /= r, to[2] /= r;
-  return vram__resize(g, n, 3, to);
+  return vram__shape_resize(g, n, 3, to);
 }
 
 /* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
 VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int back = n->op == VRAM_OP_fold;
-  uint32_t i, lead = vram__lead(g, n, back ? 1 : 2);
+  uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
   int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
-  if (!lead || !vram__window(g, n, VRAM__KEY_kernel_size, 2, 1, 1, kernel) ||
-      !vram__window(g, n, VRAM__KEY_stride, 2, 1, 1, stride) ||
-      !vram__window(g, n, VRAM__KEY_padding, 2, 0, 0, pad) ||
-      !vram__window(g, n, VRAM__KEY_dilation, 2, 1, 1, dil))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, 1, kernel) ||
+      !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, 1, stride) ||
+      !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, 0, pad) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, 1, dil))
     return 0;
-  if (back && !vram__window(g, n, VRAM__KEY_output_size, 2, 1, 1, hw))
+  if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, 1, hw))
     return 0;
   if (kernel[0] > 65535 || kernel[1] > 65535)
-    return vram__bad(g, n, "a window beyond 16 bits");
+    return vram__node_error(g, n, "a window beyond 16 bits");
   area = kernel[0] * kernel[1];
   for (i = 0; i < 2; i++) {
     int64_t r;
@@ -79,24 +79,24 @@ VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n) {
       hw[i] = x->v[lead + i];
     r = hw[i] + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
     if (r < 0)
-      return vram__bad(g, n, "a kernel larger than its padded input");
+      return vram__node_error(g, n, "a kernel larger than its padded input");
     if (windows > INT64_MAX / (r / stride[i] + 1))
-      return vram__bad(g, n, "a result beyond 63 bits");
+      return vram__node_error(g, n, "a result beyond 63 bits");
     windows *= r / stride[i] + 1;
   }
   size[0] = x->v[0];
   if (back) {
     if (x->v[lead] != windows || x->v[lead - 1] % area)
-      return vram__bad(g, n, "windows that do not make up output_size");
+      return vram__node_error(g, n, "windows that do not make up output_size");
     size[lead - 1] = x->v[lead - 1] / area;
     size[lead] = hw[0], size[lead + 1] = hw[1];
-    return vram__out(g, n, 0, lead + 2, size, n->in[0]->dtype);
+    return vram__node_out(g, n, 0, lead + 2, size, n->in[0]->dtype);
   }
   if (x->v[lead - 1] > INT64_MAX / area)
-    return vram__bad(g, n, "a result beyond 63 bits");
+    return vram__node_error(g, n, "a result beyond 63 bits");
   size[lead - 1] = x->v[lead - 1] * area;
   size[lead] = windows;
-  return vram__out(g, n, 0, lead + 1, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, lead + 1, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
@@ -105,10 +105,11 @@ VRAM__FN int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
   uint32_t i, k = x->ndim - 2u;
   if (x->ndim < 4 || x->ndim > 5 || d->ndim != x->ndim || d->v[0] != x->v[0] ||
       d->v[d->ndim - 1] != k)
-    return vram__bad(g, n, "grid_sample needs [N,C,H,W] and [N,h,w,2], or an axis more and 3");
+    return vram__node_error(g, n,
+                            "grid_sample needs [N,C,H,W] and [N,h,w,2], or an axis more and 3");
   for (i = 0; i < x->ndim; i++)
     size[i] = i < 2 ? x->v[i] : d->v[i - 1];
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
@@ -124,7 +125,7 @@ enum {
   VRAM__UP_COPY /* to the size that it has */
 };
 
-static uint32_t vram__up_mode(const vram_node *n) {
+static uint32_t vram__interpolate_mode(const vram_node *n) {
   int64_t w = VRAM__INT(n, mode, VRAM__WORD("nearest"));
   if (VRAM__INT(n, antialias, 0))
     return VRAM__UP_AA;
@@ -134,30 +135,32 @@ static uint32_t vram__up_mode(const vram_node *n) {
                                                                         : VRAM__UP_LINEAR;
 }
 
-VRAM__FN void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  uint32_t mode = vram__up_mode(n), k = x[0].d->ndim - 2u;
+VRAM__FN void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  uint32_t mode = vram__interpolate_mode(n), k = x[0].d->ndim - 2u;
   const vram_dims *d = n->out[0].d;
   int cl = vram__suggests_cl(x[0].d);
-  vram__t a, c, t = vram__none();
-  vram__fn *f;
+  vram__tensor a, c, t = vram__tensor_none();
+  vram__grad_fn *f;
   if (mode == VRAM__UP_AREA) {
     a = x[0];
     if (k == 1)
-      a = vram__t_unsqueeze(s, a, 2), d = vram__unsqueezed(s, d, 2);
-    y[0] = vram__t_adaptive_avg(s, a, d, k == 3 ? 3 : 2);
+      a = vram__torch_unsqueeze(s, a, 2), d = vram__dims_unsqueezed(s, d, 2);
+    y[0] = vram__torch_adaptive_avg(s, a, d, k == 3 ? 3 : 2);
     if (k == 1) {
-      vram__let(s, a);
-      c = vram__t_squeeze1(s, y[0], 2);
-      vram__let(s, y[0]);
+      vram__tensor_release(s, a);
+      c = vram__torch_squeeze1(s, y[0], 2);
+      vram__tensor_release(s, y[0]);
       y[0] = c;
     }
     return;
   }
-  a = s->amp ? vram__autocast(s, x[0], VRAM_F32) : vram__keep_t(s, x[0]); /* fp32 list */
-  f = vram__record(s, n->op, &a, 1, 1, 0);
+  a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32)
+             : vram__tensor_retain(s, x[0]); /* fp32 list */
+  f = vram__tape_record(s, n->op, &a, 1, 1, 0);
   if (f)
     f->aux = mode;
-  y[0] = vram__empty(s, vram__formatted(s, d, cl), a.dt);
+  y[0] = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), a.dt);
   if (k == 2 && (mode == VRAM__UP_NEAREST || mode == VRAM__UP_LINEAR) && a.d->v[2] == d->v[2] &&
       a.d->v[3] == d->v[3]) { /* UpSampleNearest2d.cu, UpSampleBilinear2d.cu: copy_ */
     if (f)
@@ -165,104 +168,111 @@ VRAM__FN void vram__run_interpolate(vram__s *s, const vram_node *n, vram__t *x, 
   } else if (mode == VRAM__UP_NEAREST || mode == VRAM__UP_AA) {
     int native = cl && k == 2 && mode == VRAM__UP_NEAREST && x[0].d->v[1] >= 4;
     if (cl && !native)
-      t = vram__contiguous(s, y[0]);
-    c = vram__in_format(s, a, native);
-    vram__let(s, c);
-    vram__let(s, t);
+      t = vram__tensor_contiguous(s, y[0]);
+    c = vram__tensor_in_format(s, a, native);
+    vram__tensor_release(s, c);
+    vram__tensor_release(s, t);
   } else if (mode == VRAM__UP_LINEAR && k == 2 && cl && x[0].d->v[1] >= 16) {
-    c = vram__in_format(s, a, 1); /* UpSampleBilinear2d.cu: fewer channels are read by strides */
-    vram__let(s, c);
+    c = vram__tensor_in_format(s, a,
+                               1); /* UpSampleBilinear2d.cu: fewer channels are read by strides */
+    vram__tensor_release(s, c);
   }
-  vram__made(s, f, 0, &y[0]);
-  vram__let(s, a);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__bw_interpolate(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, c, t = vram__none();
-  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
+VRAM__FN void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, c, t = vram__tensor_none();
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int cl = vram__suggests_cl(g.d), native = cl && d->ndim == 4 && d->v[1] >= 4;
   if (f->aux == VRAM__UP_BICUBIC || f->aux == VRAM__UP_AA ||
       (f->aux == VRAM__UP_NEAREST && d->ndim == 5))
     cl = native = 0;
-  to[0] = vram__empty(s, vram__formatted(s, d, cl), g.dt);
+  to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, d, cl), g.dt);
   if (f->aux == VRAM__UP_COPY)
     return;
   if (cl && !native && d->ndim == 4)
-    t = vram__contiguous(s, to[0]);
-  c = vram__in_format(s, g, native);
+    t = vram__tensor_contiguous(s, to[0]);
+  c = vram__tensor_in_format(s, g, native);
   if (cl && d->ndim == 5) { /* UpSampleTrilinear3d.cu: the other way round */
-    t = vram__contiguous(s, to[0]);
-    vram__let(s, t);
-    t = vram__none();
+    t = vram__tensor_contiguous(s, to[0]);
+    vram__tensor_release(s, t);
+    t = vram__tensor_none();
   }
-  vram__let(s, c);
-  vram__let(s, t);
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, t);
 }
 
 /* PixelShuffle.cpp: views and a contiguous clone */
-VRAM__FN void vram__run_pixel(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
-  vram__made(s, f, 0, &y[0]);
+VRAM__FN void vram__forward_pixel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_pixel(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+VRAM__FN void vram__backward_pixel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
+                             VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* GridSampler.cpp; the grid's gradient is made whether it is wanted or not */
-VRAM__FN void vram__run_grid_sample(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t a[2];
-  vram__fn *f;
+VRAM__FN void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
+  vram__tensor a[2];
+  vram__grad_fn *f;
   uint32_t i;
   uint8_t dt = x[0].dt;
   if (s->amp) /* autocast: the widest */
     dt = vram__promote2(x[0].dt, x[1].dt);
   for (i = 0; i < 2; i++)
-    a[i] = s->amp ? vram__autocast(s, x[i], dt) : vram__keep_t(s, x[i]);
-  f = vram__record(s, n->op, a, 2, 1, 2);
+    a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
+  f = vram__tape_record(s, n->op, a, 2, 1, 2);
   if (f)
-    vram__save(s, f, a[0]), vram__save(s, f, a[1]);
-  y[0] = vram__empty(s, n->out[0].d, a[0].dt);
-  vram__made(s, f, 0, &y[0]);
-  vram__let(s, a[0]);
-  vram__let(s, a[1]);
+    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, a[0]);
+  vram__tensor_release(s, a[1]);
 }
 
-VRAM__FN void vram__bw_grid_sample(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
-  if (vram__wants(f, 0))
-    to[0] = vram__empty(s, vram__contig(s, x.d), x.dt);
-  t = vram__empty(s, vram__contig(s, grid.d), grid.dt);
-  if (vram__wants(f, 1))
+VRAM__FN void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
+  if (vram__input_wanted(f, 0))
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  t = vram__tensor_empty(s, vram__dims_contiguous(s, grid.d), grid.dt);
+  if (vram__input_wanted(f, 1))
     to[1] = t;
   else
-    vram__let(s, t);
+    vram__tensor_release(s, t);
 }
 
 /* Im2Col.cu, Col2Im.cu: the result begins as a tensor like x and is resized; a storage never
    shrinks. */
-static vram__t vram__resized(vram__s *s, vram__t x, const vram_dims *d) {
-  vram__t y = vram__empty(s, vram__dense(s, x.d), x.dt), c = vram__contiguous(s, x), z;
-  uint64_t have = vram__bytes_of(x.d, x.dt), need = vram__bytes_of(d, x.dt);
+static vram__tensor vram__dims_resized(vram__step *s, vram__tensor x, const vram_dims *d) {
+  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt),
+               c = vram__tensor_contiguous(s, x), z;
+  uint64_t have = vram__dims_bytes_of(x.d, x.dt), need = vram__dims_bytes_of(d, x.dt);
   if (need > have) {
-    z = vram__empty(s, d, x.dt);
-    vram__let(s, y);
+    z = vram__tensor_empty(s, d, x.dt);
+    vram__tensor_release(s, y);
     y = z;
   } else
     y.d = d;
-  vram__let(s, c);
+  vram__tensor_release(s, c);
   return y;
 }
 
-VRAM__FN void vram__run_fold(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
-  y[0] = vram__resized(s, x[0], n->out[0].d);
-  vram__made(s, f, 0, &y[0]);
+VRAM__FN void vram__forward_fold(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__dims_resized(s, x[0], n->out[0].d);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__bw_fold(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__resized(s, VRAM__SLOTS(f)[0].g, vram__contig(s, vram__in_dims(s, f, 0, NULL)));
+VRAM__FN void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__dims_resized(s, VRAM__SLOTS(f)[0].g,
+                             vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)));
 }
 
 #endif /* VRAM_NO_STEP */

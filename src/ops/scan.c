@@ -6,18 +6,18 @@ VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint8_t dt = n->in[0]->dtype;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
-  if (vram__list(n, VRAM__KEY_dtype, NULL))
+  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = (uint8_t)VRAM__INT(n, dtype, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
-  return vram__out_d(n, 0, n->in[0]->d, dt);
+  return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
 VRAM__FN int vram__shape_histc(vram_graph *g, vram_node *n) {
   int64_t bins = VRAM__INT(n, bins, 100);
   if (bins < 1)
-    return vram__bad(g, n, "bins must be at least 1");
-  return vram__out(g, n, 0, 1, &bins, n->in[0]->dtype);
+    return vram__node_error(g, n, "bins must be at least 1");
+  return vram__node_out(g, n, 0, 1, &bins, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_diff(vram_graph *g, vram_node *n) {
@@ -26,10 +26,10 @@ VRAM__FN int vram__shape_diff(vram_graph *g, vram_node *n) {
   uint32_t i, a;
   vram__promote p;
   if (!x->ndim)
-    return vram__bad(g, n, "diff of a tensor without axes");
+    return vram__node_error(g, n, "diff of a tensor without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
     return 0;
-  vram__zero(&p, sizeof p);
+  vram__memory_zero(&p, sizeof p);
   for (i = 0; i < n->nin; i++)
     vram__promote_add(&p, n->in[i]->dtype, x->ndim);
   for (i = 0; i < x->ndim; i++)
@@ -37,76 +37,80 @@ VRAM__FN int vram__shape_diff(vram_graph *g, vram_node *n) {
   if (n->nin > 1) {
     const vram_dims *d = n->in[1]->d;
     if (d->ndim != x->ndim)
-      return vram__bad(g, n, "diff with a prefix of other axes");
+      return vram__node_error(g, n, "diff with a prefix of other axes");
     for (i = 0; i < x->ndim; i++)
       if (i != a && d->v[i] != x->v[i])
-        return vram__bad(g, n, "diff with a prefix of other sizes");
-    size[a] += d->v[a]; /* both below 2^59: vram__dims_of */
+        return vram__node_error(g, n, "diff with a prefix of other sizes");
+    size[a] += d->v[a]; /* both below 2^59: vram__graph_dims */
   }
   if (size[a])
     size[a]--;
-  return vram__out(g, n, 0, x->ndim, size, vram__promote_get(&p));
+  return vram__node_out(g, n, 0, x->ndim, size, vram__promote_get(&p));
 }
 
 #ifndef VRAM_NO_STEP
 
 /* A running sum along an axis: cub's for one row alone. */
-static vram__t vram__scan(vram__s *s, vram__t x, uint32_t axis, uint8_t dt) {
-  vram__t y = vram__empty(s, vram__contig(s, x.d), dt), a = vram__to(s, x, dt),
-          c = vram__contiguous(s, a);
+static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, uint8_t dt) {
+  vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
+               a = vram__tensor_to(s, x, dt), c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace(s, vram__cub_scan(x.d->numel, vram__size_of(dt)));
-  vram__let(s, c);
-  vram__let(s, a);
+    vram__workspace_use(s, vram__cub_scan(x.d->numel, vram__dtype_size(dt)));
+  vram__tensor_release(s, c);
+  vram__tensor_release(s, a);
   return y;
 }
 
-VRAM__FN void vram__run_cumsum(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 0);
+VRAM__FN void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
-  uint8_t dt = vram__opt_dtype(s, n, x[0].dt);
+  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!dt)
     dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
   if (f)
     f->aux = a;
   y[0] = vram__scan(s, x[0], a, dt);
-  vram__made(s, f, 0, &y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* cumsum_backward: flip, cumsum, flip */
-VRAM__FN void vram__bw_cumsum(vram__s *s, vram__fn *f, vram__t *to) {
+VRAM__FN void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint8_t dt;
-  const vram_dims *d = vram__in_dims(s, f, 0, &dt);
-  vram__t g = vram__to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
+  const vram_dims *d = vram__input_dims(s, f, 0, &dt);
+  vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
   if (d->numel <= 1 || d->v[f->aux] == 1) {
     to[0] = g;
     return;
   }
-  a = vram__ti1(s, g);
+  a = vram__pointwise_empty1(s, g);
   b = vram__scan(s, a, (uint32_t)f->aux, dt);
-  to[0] = vram__ti1(s, b);
-  vram__let(s, b);
-  vram__let(s, a);
-  vram__let(s, g);
+  to[0] = vram__pointwise_empty1(s, b);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
+  vram__tensor_release(s, g);
 }
 
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
-VRAM__FN void vram__run_histc(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  const int64_t *lo = vram__list(n, VRAM__KEY_min, NULL), *hi = vram__list(n, VRAM__KEY_max, NULL);
-  vram__t a, b;
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
+VRAM__FN void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
+  const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
+                *hi = vram__node_list(n, VRAM__KEY_max, NULL);
+  vram__tensor a, b;
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   if (!lo || !hi || *lo != *hi)
     return;
-  a = vram__empty(s, s->scalar, x[0].dt);
-  b = vram__empty(s, s->scalar, x[0].dt);
-  vram__let(s, b);
-  vram__let(s, a);
+  a = vram__tensor_empty(s, s->scalar, x[0].dt);
+  b = vram__tensor_empty(s, s->scalar, x[0].dt);
+  vram__tensor_release(s, b);
+  vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__run_diff(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__t in[2], all;
-  vram__fn *f;
+VRAM__FN void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__tensor in[2], all;
+  vram__grad_fn *f;
   uint32_t a = 0;
   int64_t len;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
@@ -114,24 +118,24 @@ VRAM__FN void vram__run_diff(vram__s *s, const vram_node *n, vram__t *x, vram__t
     int64_t size[VRAM_MAX_AXES];
     uint32_t i;
     in[0] = x[1], in[1] = x[0];
-    f = vram__record(s, VRAM_OP_cat, in, 2, 1, 0);
+    f = vram__tape_record(s, VRAM_OP_cat, in, 2, 1, 0);
     if (f)
       f->aux = a;
     for (i = 0; i < x[0].d->ndim; i++)
       size[i] = x[0].d->v[i] + (i == a ? x[1].d->v[i] : 0);
-    all = vram__empty(s, vram__dims_in(s, i, size, NULL), vram__result2(x[0], x[1]));
-    vram__made(s, f, 0, &all);
+    all = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), vram__promote_pair(x[0], x[1]));
+    vram__grad_fn_set_output(s, f, 0, &all);
   } else
-    all = vram__keep_t(s, x[0]);
+    all = vram__tensor_retain(s, x[0]);
   len = n->out[0].d->v[a];
-  in[1] = vram__t_narrow(s, all, a, len);
-  in[0] = vram__t_narrow(s, all, a, len);
-  f = vram__record(s, VRAM_OP_sub, in, 2, 1, 0);
-  y[0] = vram__ti2(s, in[0], in[1]);
-  vram__made(s, f, 0, &y[0]);
-  vram__let(s, in[0]);
-  vram__let(s, in[1]);
-  vram__let(s, all);
+  in[1] = vram__torch_narrow(s, all, a, len);
+  in[0] = vram__torch_narrow(s, all, a, len);
+  f = vram__tape_record(s, VRAM_OP_sub, in, 2, 1, 0);
+  y[0] = vram__pointwise_empty2(s, in[0], in[1]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, all);
 }
 
 #endif /* VRAM_NO_STEP */

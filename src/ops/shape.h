@@ -87,8 +87,8 @@ VRAM__FN int vram__label_all(vram__labels *l, const vram_node *n, const char **w
 VRAM__FN int vram__shape_einsum(vram_graph *g, vram_node *n);
 
 /* conv.c */
-VRAM__FN int vram__window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k, int64_t def,
-                          int64_t least, int64_t *to);
+VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k,
+                                int64_t def, int64_t least, int64_t *to);
 VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n);
 
 /* pad.c */
@@ -97,9 +97,9 @@ VRAM__FN int vram__shape_pad(vram_graph *g, vram_node *n);
 /* pool.c */
 VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size);
 VRAM__FN int vram__shape_pool(vram_graph *g, vram_node *n);
-VRAM__FN int vram__resize(vram_graph *g, vram_node *n, uint32_t k, const int64_t *to);
+VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const int64_t *to);
 VRAM__FN int vram__shape_adaptive_pool(vram_graph *g, vram_node *n);
-VRAM__FN int64_t vram__times(int64_t in, int64_t factor);
+VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n);
 VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n);
 

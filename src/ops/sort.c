@@ -12,7 +12,7 @@ VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
   if (n->op == VRAM_OP_topk) {
     k = VRAM__INT(n, k, 0);
     if (k < 0 || k > (x->ndim ? x->v[a] : 1))
-      return vram__bad(g, n, "k must be 0 to the size of the axis");
+      return vram__node_error(g, n, "k must be 0 to the size of the axis");
     if (x->ndim)
       size[a] = k;
   }
@@ -30,7 +30,7 @@ VRAM__FN int vram__shape_argmax(vram_graph *g, vram_node *n) {
 
 /* Sort.cu: what sorting x (dims xd, e bytes a value) along an axis into results of dims d needs.
    Short rows are sorted in place, long ones by cub. */
-VRAM__FN void vram__sort_rows(vram__s *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
+VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e) {
   uint32_t i, own[3] = {0, 0, 0}, t[3];
   uint64_t z, all = d->numel, r;
@@ -38,7 +38,7 @@ VRAM__FN void vram__sort_rows(vram__s *s, const vram_dims *xd, const vram_dims *
     return;
   z = (uint64_t)d->v[a], r = all / z;
   if (z <= VRAM__RULE_SMALL_SORT) {
-    vram__workspace(s, 8 * z); /* the numbers 0, 1, .. */
+    vram__workspace_use(s, 8 * z); /* the numbers 0, 1, .. */
     return;
   }
   if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1) {
@@ -55,49 +55,50 @@ VRAM__FN void vram__sort_rows(vram__s *s, const vram_dims *xd, const vram_dims *
     for (i = 0; i < d->ndim; i++)
       if (order[i] != a)
         stride[order[i]] = w, w *= d->v[order[i]];
-    own[0] = vram__held(s, all * e);
+    own[0] = vram__cub_hold(s, all * e);
     for (i = 0; i < d->ndim; i++)
       if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
         break;
     if (i < d->ndim)
-      own[1] = vram__held(s, all * e), own[2] = vram__held(s, all * 8);
+      own[1] = vram__cub_hold(s, all * e), own[2] = vram__cub_hold(s, all * 8);
   }
   if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
-    t[0] = vram__held(s, 8 * z);
+    t[0] = vram__cub_hold(s, 8 * z);
     for (; r-- && !s->failed;)
-      vram__workspace(s, vram__cub_sort(s, z, e, 8, 8 * e));
-    vram__held_gone(s, t[0]);
+      vram__workspace_use(s, vram__cub_sort(s, z, e, 8, 8 * e));
+    vram__cub_release(s, t[0]);
   } else if (r < VRAM__RULE_SEGMENTS) { /* all rows at once, then back into their segments */
-    t[0] = vram__held(s, 8 * all);
-    t[1] = vram__held(s, 8 * all);
-    t[2] = vram__held(s, e * all);
-    vram__workspace(s, vram__cub_sort(s, all, e, 8, 8 * e));
-    vram__held_gone(s, t[2]);
-    vram__workspace(s, vram__cub_sort(s, all, 0, 8, 8));
-    vram__held_gone(s, t[1]);
-    vram__held_gone(s, t[0]);
+    t[0] = vram__cub_hold(s, 8 * all);
+    t[1] = vram__cub_hold(s, 8 * all);
+    t[2] = vram__cub_hold(s, e * all);
+    vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
+    vram__cub_release(s, t[2]);
+    vram__workspace_use(s, vram__cub_sort(s, all, 0, 8, 8));
+    vram__cub_release(s, t[1]);
+    vram__cub_release(s, t[0]);
   } else {
-    t[0] = vram__held(s, 8 * all);
-    vram__workspace(s, 255 + vram__up256(e * all) + vram__up256(8 * all));
-    vram__held_gone(s, t[0]);
+    t[0] = vram__cub_hold(s, 8 * all);
+    vram__workspace_use(s, 255 + vram__cub_round_up(e * all) + vram__cub_round_up(8 * all));
+    vram__cub_release(s, t[0]);
   }
   for (i = 3; i-- > 0;)
-    vram__held_gone(s, own[i]);
+    vram__cub_release(s, own[i]);
 }
 
-VRAM__FN void vram__run_sort(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
-  const vram_dims *d = vram__dense(s, x[0].d);
+VRAM__FN void vram__forward_sort(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  const vram_dims *d = vram__dims_dense(s, x[0].d);
   uint32_t a = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
-  y[0] = vram__empty(s, d, x[0].dt);
-  y[1] = vram__empty(s, d, VRAM_I64);
-  vram__sort_rows(s, x[0].d, d, a, vram__size_of(x[0].dt));
+  y[0] = vram__tensor_empty(s, d, x[0].dt);
+  y[1] = vram__tensor_empty(s, d, VRAM_I64);
+  vram__sort_rows(s, x[0].d, d, a, vram__dtype_size(x[0].dt));
   if (f)
-    vram__save(s, f, y[1]);
-  vram__made(s, f, 0, &y[0]);
+    vram__save_tensor(s, f, y[1]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (n->nout < 2)
-    vram__let(s, y[1]);
+    vram__tensor_release(s, y[1]);
 }
 
 /* TensorTopK.cu, should_use_multi_block: are r rows of n values split over thread blocks? */
@@ -112,66 +113,69 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
 }
 
 /* What topk of x along axis a needs for a moment. */
-VRAM__FN void vram__topk_scratch(vram__s *s, const vram_dims *x, uint32_t a) {
+VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
   uint32_t i, t[7];
   if (!r || !vram__topk_split(r, z))
     return;
-  each = vram__tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
+  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
-  b = r * vram__tiles(z, 256 * each);
-  t[0] = vram__held(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
-  t[1] = vram__held(s, 8 * r);
-  t[2] = vram__held(s, 8 * r);
-  t[3] = vram__held(s, 512 * b);
-  t[4] = vram__held(s, 1024 * r);
-  t[5] = vram__held(s, 4 * b);
-  t[6] = vram__held(s, 4 * b);
-  vram__workspace(s, vram__cub_by_key(s, b, 4));
-  vram__workspace(s, vram__cub_by_key(s, b, 4));
+  b = r * vram__cub_tiles(z, 256 * each);
+  t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
+  t[1] = vram__cub_hold(s, 8 * r);
+  t[2] = vram__cub_hold(s, 8 * r);
+  t[3] = vram__cub_hold(s, 512 * b);
+  t[4] = vram__cub_hold(s, 1024 * r);
+  t[5] = vram__cub_hold(s, 4 * b);
+  t[6] = vram__cub_hold(s, 4 * b);
+  vram__workspace_use(s, vram__cub_by_key(s, b, 4));
+  vram__workspace_use(s, vram__cub_by_key(s, b, 4));
   for (i = 7; i-- > 0;)
-    vram__held_gone(s, t[i]);
+    vram__cub_release(s, t[i]);
 }
 
-VRAM__FN void vram__run_topk(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__fn *f = vram__record(s, n->op, x, 1, 1, 1);
-  vram__t c;
+VRAM__FN void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  vram__tensor c;
   uint32_t a = 0, t[2];
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
-  y[0] = vram__empty(s, n->out[0].d, x[0].dt);
-  y[1] = vram__empty(s, n->out[0].d, VRAM_I64);
-  c = vram__contiguous(s, x[0]);
+  y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
+  y[1] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
+  c = vram__tensor_contiguous(s, x[0]);
   vram__topk_scratch(s, x[0].d, a);
-  vram__let(s, c);
+  vram__tensor_release(s, c);
   if (VRAM__INT(n, sorted, 1) && x[0].d->ndim && y[0].d->v[a] > VRAM__RULE_SMALL_SORT) {
-    t[0] = vram__held(s, 8 * y[0].d->numel);
-    t[1] = vram__held(s, vram__bytes_of(y[0].d, y[0].dt));
-    vram__sort_rows(s, y[0].d, y[0].d, a, vram__size_of(y[0].dt));
-    vram__workspace(s, 8 * y[0].d->numel);
-    vram__held_gone(s, t[1]);
-    vram__held_gone(s, t[0]);
+    t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
+    t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
+    vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
+    vram__workspace_use(s, 8 * y[0].d->numel);
+    vram__cub_release(s, t[1]);
+    vram__cub_release(s, t[0]);
   }
   if (f)
-    vram__save(s, f, y[1]);
-  vram__made(s, f, 0, &y[0]);
+    vram__save_tensor(s, f, y[1]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (n->nout < 2)
-    vram__let(s, y[1]);
+    vram__tensor_release(s, y[1]);
 }
 
 /* topk, sort: the gradient is written into zeros at the places of the values */
-VRAM__FN void vram__bw_topk(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+VRAM__FN void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
+                             VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* argmax and argmin: a thread keeps value and index, 16 bytes */
-VRAM__FN void vram__run_argmax(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  int all = !vram__list(n, VRAM__KEY_dim, NULL);
-  vram__t c;
-  y[0] = vram__reduced(s, x[0], mask, VRAM__INT(n, keepdim, 0) != 0, VRAM_I64);
-  c = all ? vram__contiguous(s, x[0]) : vram__keep_t(s, x[0]);
-  vram__reduce(s, c, mask, VRAM_I64, 16, 4);
-  vram__let(s, c);
+  int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
+  vram__tensor c;
+  y[0] = vram__tensor_reduced(s, x[0], mask, VRAM__INT(n, keepdim, 0) != 0, VRAM_I64);
+  c = all ? vram__tensor_contiguous(s, x[0]) : vram__tensor_retain(s, x[0]);
+  vram__reduce_scratch(s, c, mask, VRAM_I64, 16, 4);
+  vram__tensor_release(s, c);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -22,117 +22,122 @@ VRAM__FN int vram__is_loss(uint32_t op) { return vram__op_table[op].shape == vra
 
 /* Another op of the table, as PyTorch's composite functions call it. b.d NULL: a number; out: the
    result's sizes, for ops that take them from the graph. */
-VRAM__FN vram__t vram__call_n(vram__s *s, uint32_t op, uint32_t flags, const vram__t *in,
-                              uint32_t nin, const int64_t *attr, const vram_dims *out) {
+VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
+                                      const vram__tensor *in, uint32_t nin, const int64_t *attr,
+                                      const vram_dims *out) {
   vram_node n;
   vram_value v;
-  vram__t x[3], y;
+  vram__tensor x[3], y;
   uint32_t i;
-  vram__zero(&n, sizeof n);
+  vram__memory_zero(&n, sizeof n);
   n.op = (uint16_t)op;
   n.flags = (uint8_t)flags;
   n.nin = nin;
   n.nout = 1;
   n.attr = attr;
   n.out = &v;
-  vram__zero(&v, sizeof v);
+  vram__memory_zero(&v, sizeof v);
   v.d = out;
   for (i = 0; i < nin; i++)
     x[i] = in[i];
-  vram__run_op(s, &n, x, &y);
+  vram__forward_op(s, &n, x, &y);
   return y;
 }
 
-VRAM__FN vram__t vram__call(vram__s *s, uint32_t op, vram__t a, vram__t b, const int64_t *attr) {
-  vram__t in[2];
+VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
+                                    const int64_t *attr) {
+  vram__tensor in[2];
   in[0] = a, in[1] = b;
-  return vram__call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
+  return vram__op_call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
 }
 
 /* The same in place. */
-VRAM__FN void vram__call_in_place(vram__s *s, uint32_t op, vram__t *a, vram__t b) {
-  vram__t in[2], y;
+VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b) {
+  vram__tensor in[2], y;
   in[0] = *a, in[1] = b;
-  y = vram__call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
-  vram__let(s, *a);
+  y = vram__op_call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
+  vram__tensor_release(s, *a);
   *a = y;
 }
 
-static void vram__bw_scale(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__ti2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
+static void vram__backward_scale(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
 }
 
-static void vram__bw_checkpoint(vram__s *s, vram__fn *f, vram__t *to) {
+static void vram__backward_checkpoint(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   s->bw_checkpoint(s, f, to);
 }
 
 /* ops made of other autograd nodes have no backward of their own */
-static void vram__bw_none(vram__s *s, vram__fn *f, vram__t *to) { (void)s, (void)f, (void)to; }
+static void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  (void)s, (void)f, (void)to;
+}
 
-typedef void (*vram__run_fn)(vram__s *, const vram_node *, vram__t *, vram__t *);
-typedef void (*vram__bw_fn)(vram__s *, vram__fn *, vram__t *);
+typedef void (*vram__forward_fn)(vram__step *, const vram_node *, vram__tensor *, vram__tensor *);
+typedef void (*vram__backward_fn)(vram__step *, vram__grad_fn *, vram__tensor *);
 
-static const vram__run_fn vram__run_table[VRAM_OP_COUNT] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__run_##run,
+static const vram__forward_fn vram__forward_table[VRAM_OP_COUNT] = {
+#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__forward_##run,
 #define VRAM__L(id, lo, hi, shape, ac, lines, keys) NULL,
     VRAM_OPS(VRAM__X, VRAM__L)
 #undef VRAM__X
 #undef VRAM__L
 };
 
-VRAM__FN void vram__run_op(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  vram__run_table[n->op](s, n, x, y);
+VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  vram__forward_table[n->op](s, n, x, y);
 }
 
 /* by the kind of a record: ops, then primitives */
-static const vram__bw_fn vram__bw_table[VRAM__K_COUNT] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__bw_##bw,
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys) vram__bw_none,
+static const vram__backward_fn vram__backward_table[VRAM__K_COUNT] = {
+#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__backward_##bw,
+#define VRAM__L(id, lo, hi, shape, ac, lines, keys) vram__backward_none,
     VRAM_OPS(VRAM__X, VRAM__L)
 #undef VRAM__X
 #undef VRAM__L
-#define VRAM__X(name, bw) vram__bw_##bw,
+#define VRAM__X(name, bw) vram__backward_##bw,
         VRAM__PRIMITIVES(VRAM__X)
 #undef VRAM__X
-#define VRAM__X(name, recipe) vram__bw_pointwise,
+#define VRAM__X(name, recipe) vram__backward_pointwise,
             VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
 };
 
 /* A checkpointed call is recomputed when the first of its tensors is wanted. */
-VRAM__FN void vram__unpack(vram__s *s, vram__fn *f) {
+VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
   if (f->frame && f->nsaved && !vram__frame_at(s, f->frame)->done)
     s->recompute(s, vram__frame_at(s, f->frame));
 }
 
 /* Recomputed tensors go when the record has run, not when it is released. */
 /* SavedVariable::unpack: has what f saved been overwritten since? */
-static int vram__is_stale(vram__s *s, vram__fn *f) {
-  const uint32_t at = vram__fn_index(s, f);
+static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
+  const uint32_t at = vram__grad_fn_index(s, f);
   uint32_t i;
   if (f->frame || f->kind == VRAM__K_checkpoint) /* look themselves */
     return 0;
   for (i = 0; i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st && (s->top - VRAM__SAVED(f)[i].st)->writes > at) {
-      vram__no_step(s, VRAM_ERR_UNSUPPORTED, f->node,
-                    "what backward needs was overwritten in place: PyTorch stops with an error "
-                    "(modified by an inplace operation)");
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, f->node,
+                        "what backward needs was overwritten in place: PyTorch stops with an error "
+                        "(modified by an inplace operation)");
       return 1;
     }
   return 0;
 }
 
-VRAM__FN void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to) {
+VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
-  if (s->stale && vram__is_stale(s, f))
+  if (s->stale && vram__saved_is_stale(s, f))
     return;
-  vram__unpack(s, f);
+  vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__bw_table[f->kind](s, f, to);
+  vram__backward_table[f->kind](s, f, to);
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
-      vram__drop_storage(s, VRAM__SAVED(f)[i].st);
+      vram__storage_release(s, VRAM__SAVED(f)[i].st);
       VRAM__SAVED(f)[i].st = 0;
     }
 }
@@ -146,7 +151,7 @@ VRAM_API const char *vram_op_name(uint32_t op) {
 VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   static const char *const list[] = {"", "low", "fp32", "fp32", "widest"};
   const vram__op_row *r;
-  vram__zero(info, sizeof *info);
+  vram__memory_zero(info, sizeof *info);
   if ((uint32_t)op >= VRAM_OP_COUNT)
     return;
   r = vram__op_at((uint32_t)op);

@@ -4,27 +4,27 @@
 VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, free = VRAM_MAX_AXES;
-  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   int64_t size[VRAM_MAX_AXES];
   uint64_t z = 1;
   for (i = 0; i < c; i++) {
     size[i] = v[i];
     if (v[i] == -1) {
       if (free != VRAM_MAX_AXES)
-        return vram__bad(g, n, "more than one -1");
+        return vram__node_error(g, n, "more than one -1");
       free = i;
-    } else if (v[i] < 0 || (z = vram__mul(z, (uint64_t)v[i])) == VRAM_OVERFLOW)
-      return vram__bad(g, n, "a size out of range");
+    } else if (v[i] < 0 || (z = vram__product_or_overflow(z, (uint64_t)v[i])) == VRAM_OVERFLOW)
+      return vram__node_error(g, n, "a size out of range");
   }
   if (free != VRAM_MAX_AXES) {
     if (!z || x->numel % z)
-      return vram__bad(g, n, "-1 does not divide");
+      return vram__node_error(g, n, "-1 does not divide");
     size[free] = (int64_t)(x->numel / z);
     z *= x->numel / z;
   }
   if (z != x->numel)
-    return vram__bad(g, n, "a shape of another number of elements");
-  return vram__out(g, n, 0, c, size, n->in[0]->dtype);
+    return vram__node_error(g, n, "a shape of another number of elements");
+  return vram__node_out(g, n, 0, c, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
@@ -36,7 +36,7 @@ VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
   if (!vram__axis(g, VRAM__INT(n, end_dim, -1), x->ndim, &b))
     return 0;
   if (a > b)
-    return vram__bad(g, n, "start_dim is behind end_dim");
+    return vram__node_error(g, n, "start_dim is behind end_dim");
   for (i = 0; i < a; i++)
     size[m++] = x->v[i];
   size[m] = 1;
@@ -45,46 +45,46 @@ VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
   m++;
   for (i = b + 1; i < x->ndim; i++)
     size[m++] = x->v[i];
-  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_unflatten(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t a, c, i, m = 0, free = 99;
   int64_t size[2 * VRAM_MAX_AXES], z = 1;
-  const int64_t *v = vram__list(n, VRAM__KEY_sizes, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_sizes, &c);
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   if (!x->ndim)
-    return vram__bad(g, n, "unflatten of a tensor without axes");
+    return vram__node_error(g, n, "unflatten of a tensor without axes");
   if (x->ndim - 1 + c > VRAM_MAX_AXES)
-    return vram__bad(g, n, "more than 8 axes");
+    return vram__node_error(g, n, "more than 8 axes");
   for (i = 0; i < a; i++)
     size[m++] = x->v[i];
   for (i = 0; i < c; i++) {
     if (v[i] == -1 && free == 99)
       free = m;
     else if (v[i] < 1 || v[i] > x->v[a] || z > x->v[a])
-      return vram__bad(g, n, "sizes that do not divide the axis");
+      return vram__node_error(g, n, "sizes that do not divide the axis");
     else
       z *= v[i];
     size[m++] = v[i];
   }
   if (free != 99) {
     if (x->v[a] % z)
-      return vram__bad(g, n, "sizes that do not divide the axis");
+      return vram__node_error(g, n, "sizes that do not divide the axis");
     size[free] = x->v[a] / z;
     z *= size[free];
   }
   if (z != x->v[a])
-    return vram__bad(g, n, "sizes that do not make up the axis");
+    return vram__node_error(g, n, "sizes that do not make up the axis");
   for (i = a + 1; i < x->ndim; i++)
     size[m++] = x->v[i];
-  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
 /* The order of axes that a transposing node asks for. */
-static int vram__order(vram_graph *g, const vram_node *n, uint32_t ndim, uint8_t *to) {
+static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, uint8_t *to) {
   uint32_t i, a, b, c, seen = 0;
   const int64_t *v;
   for (i = 0; i < ndim; i++)
@@ -99,14 +99,14 @@ static int vram__order(vram_graph *g, const vram_node *n, uint32_t ndim, uint8_t
     if (ndim)
       to[a] = (uint8_t)b, to[b] = (uint8_t)a;
   } else {
-    v = vram__list(n, VRAM__KEY_dims, &c);
+    v = vram__node_list(n, VRAM__KEY_dims, &c);
     if (c != ndim)
-      return vram__bad(g, n, "dims must name every axis once");
+      return vram__node_error(g, n, "dims must name every axis once");
     for (i = 0; i < c; i++) {
       if (!vram__axis(g, v[i], ndim, &a))
         return 0;
       if (seen >> a & 1)
-        return vram__bad(g, n, "dims must name every axis once");
+        return vram__node_error(g, n, "dims must name every axis once");
       seen |= 1u << a;
       to[i] = (uint8_t)a;
     }
@@ -120,19 +120,19 @@ VRAM__FN int vram__shape_permute(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   if (n->op == VRAM_OP_t && x->ndim > 2)
-    return vram__bad(g, n, "t of more than two axes");
-  if (!vram__order(g, n, x->ndim, order))
+    return vram__node_error(g, n, "t of more than two axes");
+  if (!vram__shape_order(g, n, x->ndim, order))
     return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[order[i]];
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c, m = 0, mask = 0;
   int64_t size[VRAM_MAX_AXES];
-  const int64_t *v = vram__list(n, VRAM__KEY_dim, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   for (i = 0; i < c; i++) {
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
@@ -143,7 +143,7 @@ VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n) {
   for (i = 0; i < x->ndim; i++)
     if (x->v[i] != 1 || !(mask >> i & 1))
       size[m++] = x->v[i];
-  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
@@ -151,29 +151,29 @@ VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
   if (x->ndim >= VRAM_MAX_AXES)
-    return vram__bad(g, n, "more than 8 axes");
+    return vram__node_error(g, n, "more than 8 axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim + 1u, &a))
     return 0;
   for (i = 0; i <= x->ndim; i++)
     size[i] = i == a ? 1 : x->v[m++];
-  return vram__out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_expand(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, k;
-  const int64_t *v = vram__list(n, VRAM__KEY_shape, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   int64_t size[VRAM_MAX_AXES];
   if (c < x->ndim)
-    return vram__bad(g, n, "expand to fewer axes");
+    return vram__node_error(g, n, "expand to fewer axes");
   k = c - x->ndim;
   for (i = 0; i < c; i++) {
     int64_t have = i < k ? 1 : x->v[i - k];
     size[i] = v[i] == -1 && i >= k ? have : v[i];
     if (size[i] < 0 || (have != 1 && have != size[i]))
-      return vram__bad(g, n, "expand of an axis that is not 1");
+      return vram__node_error(g, n, "expand of an axis that is not 1");
   }
-  return vram__out(g, n, 0, c, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, c, size, n->in[0]->dtype);
 }
 
 /* start, step and length of a slice of an axis of size z */
@@ -204,21 +204,21 @@ VRAM__FN int vram__shape_slice(vram_graph *g, vram_node *n) {
   uint32_t i, a;
   int64_t size[VRAM_MAX_AXES], start, step, len;
   if (!x->ndim)
-    return vram__bad(g, n, "a slice of a tensor without axes");
+    return vram__node_error(g, n, "a slice of a tensor without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
-    return vram__bad(g, n, "step must be at least 1");
+    return vram__node_error(g, n, "step must be at least 1");
   if (n->op == VRAM_OP_narrow) {
     start = VRAM__INT(n, start, 0), len = VRAM__INT(n, length, 0);
     if (start < -x->v[a] || start > x->v[a] || len < 0 ||
         len > x->v[a] - (start < 0 ? start + x->v[a] : start))
-      return vram__bad(g, n, "start and length beyond the axis");
+      return vram__node_error(g, n, "start and length beyond the axis");
   }
   vram__slice_of(n, x->v[a], &start, &step, &len);
   for (i = 0; i < x->ndim; i++)
     size[i] = i == a ? len : x->v[i];
-  return vram__out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n) {
@@ -226,31 +226,31 @@ VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n) {
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES], at = VRAM__INT(n, index, 0);
   if (!x->ndim)
-    return vram__bad(g, n, "select of a tensor without axes");
+    return vram__node_error(g, n, "select of a tensor without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   if (at < -x->v[a] || at >= x->v[a])
-    return vram__bad(g, n, "index out of range");
+    return vram__node_error(g, n, "index out of range");
   for (i = 0; i < x->ndim; i++)
     if (i != a)
       size[m++] = x->v[i];
-  return vram__out(g, n, 0, m, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
 VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c = 0, k, pieces;
   int64_t size[VRAM_MAX_AXES], left, per;
-  const int64_t *v = vram__list(n, VRAM__KEY_split_size_or_sections, &c);
+  const int64_t *v = vram__node_list(n, VRAM__KEY_split_size_or_sections, &c);
   if (!x->ndim)
-    return vram__bad(g, n, "a split of a tensor without axes");
+    return vram__node_error(g, n, "a split of a tensor without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   left = x->v[a];
   if (!v) {
     int64_t chunks = VRAM__INT(n, chunks, 1);
     if (chunks < 1)
-      return vram__bad(g, n, "chunks must be at least 1");
+      return vram__node_error(g, n, "chunks must be at least 1");
     per = left / chunks + (left % chunks != 0);
     c = 1;
   } else
@@ -260,23 +260,23 @@ VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n) {
   for (pieces = 0; left > 0 || !pieces; pieces++) {
     int64_t z = c > 1 ? (pieces < c ? v[pieces] : 0) : per < left ? per : left;
     if (z < 0 || z > left || (!z && left))
-      return vram__bad(g, n, "sections that do not make up the axis");
+      return vram__node_error(g, n, "sections that do not make up the axis");
     size[a] = z;
     left -= z;
-    if (pieces < n->nout && !vram__out(g, n, pieces, x->ndim, size, n->in[0]->dtype))
+    if (pieces < n->nout && !vram__node_out(g, n, pieces, x->ndim, size, n->in[0]->dtype))
       return 0;
     if (pieces >= 65535)
-      return vram__bad(g, n, "too many pieces");
+      return vram__node_error(g, n, "too many pieces");
   }
   if (c > 1 && pieces != c)
-    return vram__bad(g, n, "sections that do not make up the axis");
+    return vram__node_error(g, n, "sections that do not make up the axis");
   k = n->nout;
   if (pieces != k) {
-    vram__fail(g, VRAM_ERR_SHAPE, "other outputs than pieces (found ");
-    vram__more_i(g, k);
-    vram__more(g, " names, expected ");
-    vram__more_i(g, pieces);
-    vram__more(g, ")");
+    vram__graph_fail(g, VRAM_ERR_SHAPE, "other outputs than pieces (found ");
+    vram__error_more_i(g, k);
+    vram__error_more(g, " names, expected ");
+    vram__error_more_i(g, pieces);
+    vram__error_more(g, ")");
     return 0;
   }
   return 1;
@@ -287,16 +287,16 @@ VRAM__FN int vram__shape_unbind(vram_graph *g, vram_node *n) {
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
   if (!x->ndim)
-    return vram__bad(g, n, "unbind of a tensor without axes");
+    return vram__node_error(g, n, "unbind of a tensor without axes");
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
     return 0;
   if (x->v[a] != (int64_t)n->nout)
-    return vram__bad(g, n, "other outputs than the axis has");
+    return vram__node_error(g, n, "other outputs than the axis has");
   for (i = 0; i < x->ndim; i++)
     if (i != a)
       size[m++] = x->v[i];
   for (i = 0; i < n->nout; i++)
-    if (!vram__out(g, n, i, m, size, n->in[0]->dtype))
+    if (!vram__node_out(g, n, i, m, size, n->in[0]->dtype))
       return 0;
   return 1;
 }
@@ -305,138 +305,145 @@ VRAM__FN int vram__shape_unbind(vram_graph *g, vram_node *n) {
 
 /* FunctionsManual.cpp, as_strided_backward, where the input does not overlap itself: expanded axes
    are summed, then the gradient is written into a storage of zeros; the result is a view of it */
-VRAM__FN void vram__bw_as_strided(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g, t = vram__none(), whole;
-  const vram_dims *d = vram__in_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
+VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, t = vram__tensor_none(), whole;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL), *out = VRAM__SLOTS(f)[0].d;
   uint32_t i;
   for (i = out->ndim; i-- > 0;)
     if (out->v[i] != 1 && !VRAM__STRIDE(out)[i]) {
-      vram__t sum = vram__sum(s, t.d ? t : g, 1u << i, 1, g.dt);
-      vram__let(s, t);
+      vram__tensor sum = vram__tensor_sum(s, t.d ? t : g, 1u << i, 1, g.dt);
+      vram__tensor_release(s, t);
       t = sum;
     }
-  whole = vram__empty_in(s, d, g.dt, vram__span(d, g.dt));
-  to[0] = vram__alias(s, whole, d);
-  vram__let(s, whole);
-  vram__let(s, t);
+  whole = vram__tensor_empty_strided(s, d, g.dt, vram__dims_span_bytes(d, g.dt));
+  to[0] = vram__tensor_view(s, whole, d);
+  vram__tensor_release(s, whole);
+  vram__tensor_release(s, t);
 }
 
 /* torch/csrc/autograd/functions/tensor.cpp, CopySlices and CopyBackwards */
-VRAM__FN void vram__bw_copy_slices(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__fn *in = vram__fn_at(s, (uint32_t)f->aux);
+VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);
   vram__slot *o = VRAM__SLOTS(in);
   const vram_dims *d = VRAM__SLOTS(f)[0].d;
   uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
-  vram__t all = vram__empty_in(s, d, dt, vram__span(d, dt));
-  o->g = vram__empty(s, vram__contig(s, o->d), dt); /* a contiguous clone of the part overwritten */
-  vram__bw_any(s, in, to);
-  vram__let(s, o->g);
-  o->g = vram__none();
-  if (vram__wants(f, 0) && to[0].d) {
-    vram__let(s, to[0]);
+  vram__tensor all = vram__tensor_empty_strided(s, d, dt, vram__dims_span_bytes(d, dt));
+  o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d),
+                            dt); /* a contiguous clone of the part overwritten */
+  vram__backward_any(s, in, to);
+  vram__tensor_release(s, o->g);
+  o->g = vram__tensor_none();
+  if (vram__input_wanted(f, 0) && to[0].d) {
+    vram__tensor_release(s, to[0]);
     to[0] = all;
   } else
-    vram__let(s, all);
+    vram__tensor_release(s, all);
 }
 
-VRAM__FN void vram__bw_copy(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
+VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
   g.fn = 0;
-  if (vram__wants(f, 0)) /* zeros */
-    to[0] = vram__ti1(s, g);
-  if (vram__wants(f, 1)) {
+  if (vram__input_wanted(f, 0)) /* zeros */
+    to[0] = vram__pointwise_empty1(s, g);
+  if (vram__input_wanted(f, 1)) {
     uint8_t dt;
-    vram__in_dims(s, f, 1, &dt);
-    to[1] = vram__to(s, g, dt);
+    vram__input_dims(s, f, 1, &dt);
+    to[1] = vram__tensor_to(s, g, dt);
   }
 }
 
-VRAM__FN void vram__run_view(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
   int64_t stride[VRAM_MAX_AXES];
   if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
-    y[0] = vram__keep_t(s, x[0]);
+    y[0] = vram__tensor_retain(s, x[0]);
   else if (x[0].d->flags & VRAM__PLAIN)
-    y[0] = vram__view(s, x[0], d, VRAM__K_view, 0);
+    y[0] = vram__torch_view_as(s, x[0], d, VRAM__K_view, 0);
   else {
-    if (n->op == VRAM_OP_view && !vram__view_strides(x[0].d, d->ndim, d->v, stride))
-      vram__no_step(s, VRAM_ERR_UNSUPPORTED, n,
-                    "a view that the strides do not allow: PyTorch stops with an error (reshape "
-                    "copies)");
-    y[0] = vram__t_reshape(s, x[0], d->ndim, d->v);
+    if (n->op == VRAM_OP_view && !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
+      vram__step_refuse(
+          s, VRAM_ERR_UNSUPPORTED, n,
+          "a view that the strides do not allow: PyTorch stops with an error (reshape "
+          "copies)");
+    y[0] = vram__torch_reshape(s, x[0], d->ndim, d->v);
   }
 }
 
-VRAM__FN void vram__bw_view(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
-  const vram_dims *d = vram__in_dims(s, f, 0, NULL);
+VRAM__FN void vram__backward_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t stride[VRAM_MAX_AXES];
-  if (f->aux && vram__view_strides(g.d, d->ndim, d->v, stride)) {
+  if (f->aux && vram__dims_view_strides(g.d, d->ndim, d->v, stride)) {
     stride[d->ndim - 1u] = 1;
-    to[0] = vram__alias(s, g, vram__dims_in(s, d->ndim, d->v, stride));
+    to[0] = vram__tensor_view(s, g, vram__dims_in(s, d->ndim, d->v, stride));
   } else
-    to[0] = vram__reshape(s, g, d->ndim, d->v);
+    to[0] = vram__tensor_reshape(s, g, d->ndim, d->v);
 }
 
-VRAM__FN void vram__run_permute(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_permute(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   uint8_t order[VRAM_MAX_AXES];
-  vram__order((vram_graph *)0, n, x[0].d->ndim, order);
-  y[0] = vram__t_permute(s, x[0], order);
+  vram__shape_order((vram_graph *)0, n, x[0].d->ndim, order);
+  y[0] = vram__torch_permute(s, x[0], order);
 }
 
-VRAM__FN void vram__bw_permute(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
+VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint8_t order[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < g.d->ndim; i++)
     order[(f->aux >> (8 * i)) & 7] = (uint8_t)i;
-  to[0] = vram__alias(s, g, vram__permuted(s, g.d, order));
+  to[0] = vram__tensor_view(s, g, vram__dims_permuted(s, g.d, order));
 }
 
-VRAM__FN void vram__run_squeeze(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   uint32_t a;
   if (n->op == VRAM_OP_unsqueeze) {
     vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
-    y[0] = vram__t_unsqueeze(s, x[0], a);
+    y[0] = vram__torch_unsqueeze(s, x[0], a);
     return;
   }
-  y[0] = vram__t_squeeze(
-      s, x[0], vram__list(n, VRAM__KEY_dim, NULL) ? vram__dim_mask(n, x[0].d->ndim) : 0xff);
+  y[0] = vram__torch_squeeze(
+      s, x[0], vram__node_list(n, VRAM__KEY_dim, NULL) ? vram__dim_mask(n, x[0].d->ndim) : 0xff);
 }
 
 /* squeeze: unsqueeze_to, g itself where nothing was squeezed; unsqueeze: squeeze */
-VRAM__FN void vram__bw_squeeze(vram__s *s, vram__fn *f, vram__t *to) {
-  vram__t g = VRAM__SLOTS(f)[0].g;
+VRAM__FN void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = g.d;
   uint32_t i;
   g.fn = 0;
   if (f->kind == VRAM_OP_unsqueeze)
-    d = vram__without_axis(s, d, (uint32_t)f->aux);
+    d = vram__dims_without_axis(s, d, (uint32_t)f->aux);
   else if (!f->aux) {
-    to[0] = vram__keep_t(s, g);
+    to[0] = vram__tensor_retain(s, g);
     return;
   } else
     for (i = 0; i < VRAM_MAX_AXES; i++)
       if (f->aux >> i & 1)
-        d = vram__unsqueezed(s, d, i);
-  to[0] = vram__alias(s, g, d);
+        d = vram__dims_unsqueezed(s, d, i);
+  to[0] = vram__tensor_view(s, g, d);
 }
 
-VRAM__FN void vram__run_expand(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
-  y[0] = vram__t_expand(s, x[0], n->out[0].d->ndim, n->out[0].d->v);
+VRAM__FN void vram__forward_expand(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  y[0] = vram__torch_expand(s, x[0], n->out[0].d->ndim, n->out[0].d->v);
 }
 
-VRAM__FN void vram__bw_expand(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__sum_to(s, VRAM__SLOTS(f)[0].g, vram__in_dims(s, f, 0, NULL));
+VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_sum_to(s, VRAM__SLOTS(f)[0].g, vram__input_dims(s, f, 0, NULL));
 }
 
 /* Where a view begins that leaves out the first `start` along an axis. */
-VRAM__FN uint8_t vram__at(vram__t x, uint32_t axis, int64_t start) {
+VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
   return (uint8_t)((x.off + (uint64_t)start * (uint64_t)VRAM__STRIDE(x.d)[axis]) % 16);
 }
 
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
-VRAM__FN void vram__run_slice(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
@@ -455,20 +462,22 @@ VRAM__FN void vram__run_slice(vram__s *s, const vram_node *n, vram__t *x, vram__
     if (start < 0)
       start += x[0].d->v[a];
   }
-  y[0] = vram__view(s, x[0], vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
-  y[0].off = vram__at(x[0], a, start);
+  y[0] = vram__torch_view_as(s, x[0], vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
+  y[0].off = vram__view_at(x[0], a, start);
 }
 
-VRAM__FN void vram__bw_slice(vram__s *s, vram__fn *f, vram__t *to) {
-  to[0] = vram__empty(s, vram__contig(s, vram__in_dims(s, f, 0, NULL)), VRAM__SLOTS(f)[0].g.dt);
+VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
+                             VRAM__SLOTS(f)[0].g.dt);
 }
 
-VRAM__FN void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint32_t a, i, j;
   int64_t at = 0;
-  vram__fn *f;
+  vram__grad_fn *f;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  f = vram__record(s, n->op, x, 1, n->nout, 0);
+  f = vram__tape_record(s, n->op, x, 1, n->nout, 0);
   if (f)
     f->aux = a;
   for (i = 0; i < n->nout; i++) {
@@ -480,47 +489,48 @@ VRAM__FN void vram__run_split(vram__s *s, const vram_node *n, vram__t *x, vram__
       size[m] = j == a ? n->out[i].d->v[a] : x[0].d->v[j];
       stride[m++] = VRAM__STRIDE(x[0].d)[j];
     }
-    y[i] = vram__alias(s, x[0], vram__dims_in(s, m, size, stride));
-    y[i].off = vram__at(x[0], a, at);
+    y[i] = vram__tensor_view(s, x[0], vram__dims_in(s, m, size, stride));
+    y[i].off = vram__view_at(x[0], a, at);
     at += n->op == VRAM_OP_unbind ? 1 : n->out[i].d->v[a];
-    y[i].req = x[0].req; /* as vram__view */
-    vram__made(s, f, i, &y[i]);
+    y[i].req = x[0].req; /* as vram__torch_view_as */
+    vram__grad_fn_set_output(s, f, i, &y[i]);
   }
 }
 
 /* split: cat of the pieces, zeros stand in for those without a gradient; unbind: stack of them,
    one zero expanded for each */
-VRAM__FN void vram__bw_split(vram__s *s, vram__fn *f, vram__t *to) {
+VRAM__FN void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   uint8_t dt = 0;
   int cl = 1;
   vram__slot *slot = VRAM__SLOTS(f);
-  const vram_dims *d = vram__contig(s, vram__in_dims(s, f, 0, &dt)), *p;
+  const vram_dims *d = vram__dims_contiguous(s, vram__input_dims(s, f, 0, &dt)), *p;
   for (i = 0; i < f->nout; i++)
     if (!slot[i].g.d) {
-      p = f->kind == VRAM_OP_unbind ? s->scalar : vram__contig(s, slot[i].d);
-      slot[i].g = vram__empty(s, p, dt);
+      p = f->kind == VRAM_OP_unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
+      slot[i].g = vram__tensor_empty(s, p, dt);
       slot[i].g.req = 2; /* ours */
       if (f->kind == VRAM_OP_unbind)
-        slot[i].g.d = vram__expanded(s, p, slot[i].d->ndim, slot[i].d->v);
+        slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
   for (i = 0; cl && i < f->nout; i++) {
     p = slot[i].g.d;
     if (f->kind == VRAM_OP_unbind)
-      p = vram__unsqueezed(s, p, (uint32_t)f->aux);
+      p = vram__dims_unsqueezed(s, p, (uint32_t)f->aux);
     cl = vram__suggests_cl(p);
   }
-  to[0] = vram__empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
+  to[0] = vram__tensor_empty(s, vram__cat_dims(s, vram__dims_in(s, d->ndim, d->v, NULL), cl), dt);
   for (i = 0; i < f->nout; i++)
     if (slot[i].g.req == 2) {
-      vram__let(s, slot[i].g);
-      slot[i].g = vram__none();
+      vram__tensor_release(s, slot[i].g);
+      slot[i].g = vram__tensor_none();
     }
 }
 
-VRAM__FN void vram__run_detach(vram__s *s, const vram_node *n, vram__t *x, vram__t *y) {
+VRAM__FN void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   (void)n;
-  y[0] = vram__alias_only(s, x[0], x[0].d);
+  y[0] = vram__tensor_alias(s, x[0], x[0].d);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -31,14 +31,14 @@ VRAM__FN int vram__arena_error(vram_error *e, vram_result code, uint32_t line, c
   uint32_t n = 0;
   e->code = code;
   e->line = line;
-  vram__puts(e->text, sizeof e->text, &n, what);
+  vram__text_puts(e->text, sizeof e->text, &n, what);
   return 0;
 }
 
 VRAM__FN void vram__arena_more(vram_error *e, const char *what, uint64_t number) {
-  uint32_t n = vram__len(e->text);
-  vram__puts(e->text, sizeof e->text, &n, what);
-  vram__putu(e->text, sizeof e->text, &n, number);
+  uint32_t n = vram__text_len(e->text);
+  vram__text_puts(e->text, sizeof e->text, &n, what);
+  vram__text_putu(e->text, sizeof e->text, &n, number);
 }
 
 /* Cuts time into sections. */
@@ -267,7 +267,7 @@ static uint64_t vram__order_key(const vram__brick *b, char letter) {
   case 'W': /* width in time */
     return ~width;
   case 'A': /* area */
-    return ~vram__mul(b->bytes, width);
+    return ~vram__product_or_overflow(b->bytes, width);
   case 'T': /* the most that lives at once */
   case 't':
     return ~b->load;
@@ -278,7 +278,7 @@ static uint64_t vram__order_key(const vram__brick *b, char letter) {
   case 'w': /* the same in the caller's time */
     return ~(b->end - b->begin);
   case 'a':
-    return ~vram__mul(b->bytes, b->end - b->begin);
+    return ~vram__product_or_overflow(b->bytes, b->end - b->begin);
   case 'R': /* size, rounded up */
     return ~vram__align_up(b->bytes, b->align);
   case 'I': /* the later ones of the caller first */
@@ -292,7 +292,7 @@ static uint64_t vram__order_key(const vram__brick *b, char letter) {
 
 /* Makes a->key the blocks in an order. */
 VRAM__FN void vram__arena_order(vram__arena *a, const char *letters) {
-  uint32_t i, k = vram__len(letters);
+  uint32_t i, k = vram__text_len(letters);
   for (i = 0; i < a->n; i++)
     a->key[i].at = i;
   while (k--) {

@@ -41,9 +41,9 @@ static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_
       vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
       return 0;
     }
-    sum = vram__plus(sum, vram__plus(b[i].bytes, align - 1));
+    sum = vram__sum_or_overflow(sum, vram__sum_or_overflow(b[i].bytes, align - 1));
     if (b[i].pinned) {
-      const uint64_t end = vram__plus(b[i].offset, b[i].bytes);
+      const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
       if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
         vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
                           "is pinned in a bank where it is not allowed: ");
@@ -64,7 +64,7 @@ static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_
       }
       most = most > end ? most : end;
     }
-    if (vram__plus(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
+    if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
       vram__arena_error(e, VRAM_ERR_OVERFLOW, i + 1,
                         "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
       return 0;
@@ -186,7 +186,7 @@ VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o) {
   vram_arena_options zero;
   vram__arena a;
   uint64_t bytes;
-  vram__zero(&zero, sizeof zero);
+  vram__memory_zero(&zero, sizeof zero);
   if (n > UINT32_MAX / 8)
     return VRAM_OVERFLOW;
   bytes = vram__arena_layout(&a, NULL, n, o ? o : &zero);
@@ -272,7 +272,7 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
     vram__brick *to = all + left;
     if (!b[i].bytes)
       continue;
-    vram__zero(to, sizeof *to);
+    vram__memory_zero(to, sizeof *to);
     to->bytes = b[i].bytes;
     to->align = b[i].align ? b[i].align : o->align ? o->align : 1;
     to->begin = b[i].begin;
@@ -338,8 +338,8 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
 static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
                                      const vram_arena_options *o, void *scratch,
                                      uint64_t scratch_bytes, vram_error *e) {
-  vram__zero(e, sizeof *e);
-  vram__zero(a, sizeof *a);
+  vram__memory_zero(e, sizeof *e);
+  vram__memory_zero(a, sizeof *a);
   a->o = o;
   if (scratch_bytes < vram_arena_bytes(n, o)) {
     vram__arena_error(e, VRAM_ERR_MEMORY, 0, "scratch needs ");
@@ -372,8 +372,8 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
   vram__arena a;
   vram__brick *brick;
   uint32_t i, k, one = 0, other = 0, placed = 0;
-  vram__zero(&zero, sizeof zero);
-  vram__zero(&result, sizeof result);
+  vram__memory_zero(&zero, sizeof zero);
+  vram__memory_zero(&result, sizeof result);
   o = o ? o : &zero;
   vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
   brick = a.brick;
@@ -409,14 +409,14 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
   vram__arena a;
   uint64_t live = 0;
   uint32_t i, k, m = 0, one = 0, other = 0, nbank;
-  vram__zero(&zero, sizeof zero);
-  vram__zero(&result, sizeof result);
+  vram__memory_zero(&zero, sizeof zero);
+  vram__memory_zero(&result, sizeof result);
   o = o ? o : &zero;
   nbank = o->nbank ? o->nbank : 1;
   vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
   for (i = 0; i < n && !e.code; i++) {
     const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
-    const uint64_t end = vram__plus(b[i].offset, b[i].bytes);
+    const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
     if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
       vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is in a bank where it is not allowed: ");
       vram__arena_more(&e, "", b[i].bank);
@@ -453,7 +453,7 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
     result.proven = result.height_bytes == result.lower_bound_bytes;
   }
   if (e.code)
-    vram__zero(&result, sizeof result);
+    vram__memory_zero(&result, sizeof result);
   if (arena)
     *arena = result;
   if (err)

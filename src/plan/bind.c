@@ -125,17 +125,17 @@ static void vram__bind_backward(vram__bind *q, vram_bound_move *b) {
   s->kept = 0;
 }
 
-VRAM__FN int vram__is_offload(const vram_move *m) {
+VRAM__FN int vram__bind_is_offload(const vram_move *m) {
   return m->kind == VRAM_MOVE_OFFLOAD || m->kind == VRAM_MOVE_OFFLOAD_SAVED;
 }
 
-VRAM__FN int vram__of_saved(const vram_move *m) {
+VRAM__FN int vram__bind_of_saved(const vram_move *m) {
   return m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
 }
 
 static void vram__bind_copy(vram__bind *q, vram_bound_move *b) {
   const uint32_t i = b->move.stage;
-  const int saved = vram__of_saved(&b->move);
+  const int saved = vram__bind_of_saved(&b->move);
   vram__bind_stage *s = q->stage + i;
   uint32_t *device = saved ? &s->saved : &s->x, *host = saved ? &s->saved_host : &s->x_host;
   uint32_t *fetch = saved ? &s->saved_fetch : &s->x_fetch;
@@ -143,7 +143,7 @@ static void vram__bind_copy(vram__bind *q, vram_bound_move *b) {
   b->bytes = saved ? q->c->stage[i].way[s->way].saved_bytes - q->c->stage[i].output_bytes
              : i   ? q->c->stage[i - 1].output_bytes
                    : q->c->input_bytes;
-  if (vram__is_offload(&b->move)) {
+  if (vram__bind_is_offload(&b->move)) {
     *host = VRAM__EMPTY;
     if (b->bytes) {
       q->host[q->nhost] = q->buffer[*device - 1];
@@ -204,7 +204,7 @@ static uint64_t vram__bind_place(const vram_buffer *b, uint64_t which) {
   return which && which != VRAM__EMPTY ? b[which - 1].offset : VRAM_NOWHERE;
 }
 
-static int vram__bytes_meet(const vram_buffer *a, const vram_buffer *b) {
+static int vram__bind_bytes_meet(const vram_buffer *a, const vram_buffer *b) {
   return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
@@ -221,7 +221,7 @@ static void vram__bind_after_offload(vram__bind *q, const vram_bound_move *o, ui
   }
   for (; low < q->nbuffer; low++) {
     vram_bound_move *m = q->move + q->buffer[low].begin;
-    if (m->move.kind > VRAM_MOVE_BACKWARD || !vram__bytes_meet(from, q->buffer + low))
+    if (m->move.kind > VRAM_MOVE_BACKWARD || !vram__bind_bytes_meet(from, q->buffer + low))
       continue;
     m->offloads = o->copy + 1;
     return;
@@ -237,11 +237,11 @@ static void vram__bind_early(vram__bind *q, vram_bound_move *f, uint32_t to, uin
   f->offloads = q->move[begin].copy + 1;
   for (k = 0; k < to; k++) {
     const vram_bound_move *last = q->move + (q->buffer[k].end - 1);
-    if (!vram__bytes_meet(q->buffer + to, q->buffer + k))
+    if (!vram__bind_bytes_meet(q->buffer + to, q->buffer + k))
       continue;
     if (q->buffer[k].end - 1 > f->early)
       f->early = (uint32_t)(q->buffer[k].end - 1);
-    if (vram__is_offload(&last->move) && f->offloads <= last->copy)
+    if (vram__bind_is_offload(&last->move) && f->offloads <= last->copy)
       f->offloads = last->copy + 1;
   }
 }
@@ -250,15 +250,15 @@ static void vram__bind_copies(vram__bind *q) {
   uint32_t i, k, before = 0;
   for (i = 0; i < q->nmove; i++) {
     vram_bound_move *b = q->move + i;
-    const uint32_t device = (uint32_t)(vram__of_saved(&b->move) ? b->saved : b->in) - 1;
+    const uint32_t device = (uint32_t)(vram__bind_of_saved(&b->move) ? b->saved : b->in) - 1;
     if (!b->bytes)
       continue;
-    if (vram__is_offload(&b->move)) {
+    if (vram__bind_is_offload(&b->move)) {
       vram__bind_after_offload(q, b, i, q->buffer + device);
       for (k = 0; k + 1 < b->host; k++) { /* host bytes that a FETCH still reads */
         const vram_bound_move *f = q->move + (q->host[k].end - 1);
         if (q->host[k].end <= i && b->fetches <= f->copy &&
-            vram__bytes_meet(q->host + k, q->host + b->host - 1))
+            vram__bind_bytes_meet(q->host + k, q->host + b->host - 1))
           b->fetches = f->copy + 1;
       }
     } else {
@@ -312,7 +312,7 @@ VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
   if (nmove > (UINT32_MAX - 2) / 3)
     return VRAM_OVERFLOW;
   arena = vram_arena_bytes(nmove * 3 + 1, o);
-  return vram__plus(vram__bind_parts(NULL, NULL, c, nmove) + 15, arena);
+  return vram__sum_or_overflow(vram__bind_parts(NULL, NULL, c, nmove) + 15, arena);
 }
 
 VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
@@ -328,11 +328,11 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   vram__bind q;
   vram_result r;
   uint32_t i;
-  vram__zero(&options, sizeof options);
-  vram__zero(&q, sizeof q);
-  vram__zero(binding, sizeof *binding);
+  vram__memory_zero(&options, sizeof options);
+  vram__memory_zero(&q, sizeof q);
+  vram__memory_zero(binding, sizeof *binding);
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   if (o)
     options = *o;
   if (options.nbank > 1)
@@ -344,7 +344,7 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
                              "the scratch is too small (expected vram_schedule_bind_bytes)");
   p += (16 - ((uintptr_t)p & 15)) & 15;
   parts = vram__bind_parts(&q, p, c, nmove);
-  vram__zero(p, parts);
+  vram__memory_zero(p, parts);
   rest = scratch_bytes - 15 - parts;
   q.c = c;
   q.nmove = nmove;
@@ -352,9 +352,9 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   if (r)
     return r;
   vram__bind_play(&q, move);
-  vram__zero(&host, sizeof host);
+  vram__memory_zero(&host, sizeof host);
   host_options = options;
-  vram__zero(host_options.capacity, sizeof host_options.capacity);
+  vram__memory_zero(host_options.capacity, sizeof host_options.capacity);
   host_options.enough_bytes = 0;
   r = vram_arena_plan(q.buffer, q.nbuffer, &options, p + parts, rest, &binding->arena, err);
   if (!r && q.nhost)
@@ -401,7 +401,7 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
                                   void *user) {
   uint32_t i, k = 0, j, at_host = 0;
   vram_event e;
-  vram__zero(&e, sizeof e);
+  vram__memory_zero(&e, sizeof e);
   e.phase = VRAM_PHASE_FORWARD;
   for (i = 0; i < b->nmove; i++) {
     const vram_bound_move *m = b->move + i;

@@ -16,8 +16,8 @@ VRAM_API const char *vram_planner_name(uint32_t planner) {
   return name[planner < VRAM_PLANNER_COUNT ? planner : (uint32_t)VRAM_PLANNER_COUNT];
 }
 
-VRAM__FN uint64_t vram__larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-VRAM__FN uint64_t vram__smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+VRAM__FN uint64_t vram__larger_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+VRAM__FN uint64_t vram__smaller_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 VRAM__FN uint64_t vram__less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes) {
@@ -30,10 +30,10 @@ VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64
                                        const char *what) {
   uint32_t n = 0;
   if (err) {
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
     err->code = code;
     err->line = (uint32_t)line;
-    vram__puts(err->text, sizeof err->text, &n, what);
+    vram__text_puts(err->text, sizeof err->text, &n, what);
   }
   return code;
 }
@@ -41,16 +41,16 @@ VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64
 VRAM__FN void vram__chain_say(vram_error *err, const char *what) {
   uint32_t n;
   if (err) {
-    n = vram__len(err->text);
-    vram__puts(err->text, sizeof err->text, &n, what);
+    n = vram__text_len(err->text);
+    vram__text_puts(err->text, sizeof err->text, &n, what);
   }
 }
 
 VRAM__FN void vram__chain_number(vram_error *err, uint64_t v) {
   uint32_t n;
   if (err) {
-    n = vram__len(err->text);
-    vram__putu(err->text, sizeof err->text, &n, v);
+    n = vram__text_len(err->text);
+    vram__text_putu(err->text, sizeof err->text, &n, v);
   }
 }
 
@@ -74,12 +74,13 @@ VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uin
 }
 
 /* What one buffer's copy to the host or back costs, or VRAM_OVERFLOW. */
-VRAM__FN uint64_t vram__transfer(const vram_chain *c, uint64_t bytes) {
+VRAM__FN uint64_t vram__chain_transfer(const vram_chain *c, uint64_t bytes) {
   const uint64_t per = c->transfer_bytes ? c->transfer_bytes : 1, rest = bytes % per;
-  const uint64_t part = vram__mul(rest, c->transfer_cost);
+  const uint64_t part = vram__product_or_overflow(rest, c->transfer_cost);
   return part == VRAM_OVERFLOW
              ? part
-             : vram__plus(vram__mul(bytes / per, c->transfer_cost), part / per + (part % per != 0));
+             : vram__sum_or_overflow(vram__product_or_overflow(bytes / per, c->transfer_cost),
+                                     part / per + (part % per != 0));
 }
 
 VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
@@ -108,8 +109,9 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
     vram__chain_say(err, ")");
     return VRAM_ERR_VALUE;
   }
-  bytes = vram__plus(c->static_bytes, vram__plus(vram__chain_align(c, c->input_bytes),
-                                                 vram__chain_align(c, c->input_gradient_bytes)));
+  bytes = vram__sum_or_overflow(
+      c->static_bytes, vram__sum_or_overflow(vram__chain_align(c, c->input_bytes),
+                                             vram__chain_align(c, c->input_gradient_bytes)));
   for (i = 0; i < c->nstage; i++) {
     const vram_stage *s = c->stage + i;
     uint64_t most = 0, dear = s->forward_cost;
@@ -134,17 +136,19 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
         vram__chain_say(err, ")");
         return VRAM_ERR_VALUE;
       }
-      most = vram__larger(most,
-                          vram__plus(vram__chain_align(c, y->saved_bytes - s->output_bytes),
-                                     vram__larger(vram__chain_align(c, y->forward_temp_bytes),
-                                                  vram__chain_align(c, y->backward_temp_bytes))));
-      dear = vram__larger(dear, vram__plus(y->forward_cost, y->backward_cost));
+      most = vram__larger_u64(
+          most,
+          vram__sum_or_overflow(vram__chain_align(c, y->saved_bytes - s->output_bytes),
+                                vram__larger_u64(vram__chain_align(c, y->forward_temp_bytes),
+                                                 vram__chain_align(c, y->backward_temp_bytes))));
+      dear = vram__larger_u64(dear, vram__sum_or_overflow(y->forward_cost, y->backward_cost));
     }
-    most = vram__larger(most, vram__chain_align(c, s->forward_temp_bytes));
+    most = vram__larger_u64(most, vram__chain_align(c, s->forward_temp_bytes));
     /* every output twice: its gradient */
-    bytes =
-        vram__plus(bytes, vram__plus(most, vram__mul(vram__chain_align(c, s->output_bytes), 2)));
-    cost = vram__plus(cost, dear);
+    bytes = vram__sum_or_overflow(
+        bytes, vram__sum_or_overflow(
+                   most, vram__product_or_overflow(vram__chain_align(c, s->output_bytes), 2)));
+    cost = vram__sum_or_overflow(cost, dear);
     if (bytes > (uint64_t)VRAM_MAX_BYTES)
       return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
                                "the bytes up to here add up to more than 2^63-1");
@@ -152,7 +156,7 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
       return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
                                "the costs up to here add up to more than 2^63-1");
   }
-  if (vram__transfer(c, bytes - c->static_bytes) > (uint64_t)VRAM_MAX_BYTES)
+  if (vram__chain_transfer(c, bytes - c->static_bytes) > (uint64_t)VRAM_MAX_BYTES)
     return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
                              "transfer_cost of the chain's bytes is more than 2^63-1");
   return VRAM_OK;

@@ -10,8 +10,9 @@ static uint64_t vram__cuts_bytes(const vram_graph *g) {
                         sizeof(vram_stage) + sizeof(vram_way) + 16;
   const uint64_t names = g->nnode < VRAM_MAX_STAGES ? g->nnode + UINT64_C(1) : VRAM_MAX_STAGES;
   const uint64_t value = 2 * sizeof(uint32_t) + 1;
-  return vram__plus(
-      vram__plus(vram__mul(g->nnode + UINT64_C(1), node), vram__mul(g->nvalue, value)),
+  return vram__sum_or_overflow(
+      vram__sum_or_overflow(vram__product_or_overflow(g->nnode + UINT64_C(1), node),
+                            vram__product_or_overflow(g->nvalue, value)),
       256 + names * 2 * VRAM_MAX_NAME);
 }
 
@@ -23,9 +24,9 @@ VRAM_API uint64_t vram_chain_cut_bytes(const vram_graph *g, const vram_step_opti
     with.replay = NULL;
     with.checkpoint = NULL;
     with.ncheckpoint = g->nnode;
-    step = vram__plus(step, vram_step_bytes(g, &with));
+    step = vram__sum_or_overflow(step, vram_step_bytes(g, &with));
   }
-  return vram__plus(vram__cuts_bytes(g), step);
+  return vram__sum_or_overflow(vram__cuts_bytes(g), step);
 }
 
 /* Which values no cut waits for: those without a gradient, and those with many readers. */
@@ -79,12 +80,12 @@ static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
         const vram_value *v = n->in[i];
         for (j = 0; j < i && n->in[j] != v;)
           j++;
-        if (j == i && v->node && !c->side[v->index] && !vram__captured(v) &&
+        if (j == i && v->node && !c->side[v->index] && !vram__step_is_captured(v) &&
             c->last[v->index] == n->index)
           live--, sum -= v->index;
       }
       for (i = 0; i < n->nout; i++)
-        if (!vram__captured(&n->out[i]) && !c->side[n->out[i].index] &&
+        if (!vram__step_is_captured(&n->out[i]) && !c->side[n->out[i].index] &&
             c->last[n->out[i].index] > n->index) {
           live++, sum += n->out[i].index;
           one = &n->out[i];
@@ -133,7 +134,7 @@ static void vram__cuts_join(vram__cuts *c, uint32_t i) {
 
 /* Plays a step, and counts what happens in its stages. */
 static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options *o, vram__cuts *c,
-                                   void *scratch, uint64_t bytes, vram_report *r, vram__s *s) {
+                                   void *scratch, uint64_t bytes, vram_report *r, vram__step *s) {
   const vram_node *n = g->first;
   vram_result result;
   uint32_t i;
@@ -155,13 +156,13 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
   s->run = NULL;
   s->cuts = c;
   s->problem_node = NULL;
-  s->problem = vram__misuse(g, o, &result);
+  s->problem = vram__step_misuse(g, o, &result);
   if (s->problem)
     return result;
   /* which leaves get a gradient is known beforehand: only the step itself is counted */
-  result = vram__run_step(g, o, scratch, bytes, r, s, 0);
+  result = vram__step_run(g, o, scratch, bytes, r, s, 0);
   if (c->phase)
-    vram__cuts_close(c);
+    vram__cuts_close_stage(c);
   return result;
 }
 
@@ -184,7 +185,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
                                     vram_chain *chain, vram_error *err) {
   vram_step_options step;
   vram__cuts c;
-  vram__s s;
+  vram__step s;
   vram_report r;
   vram_range *range;
   vram_stage *stage;
@@ -194,7 +195,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   uint8_t *mem;
   uint64_t used = 0, cap, all = 0, fixed;
   uint32_t i, k, names;
-  vram__zero(chain, sizeof *chain);
+  vram__memory_zero(chain, sizeof *chain);
   if (!o || !o->train || o->checkpoint_segments || o->ncheckpoint)
     return vram__chain_error(err, VRAM_ERR_VALUE, 0,
                              "a chain is cut from a training step without checkpoints");
@@ -204,26 +205,30 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   cap = (scratch_bytes - 8) & ~(uint64_t)7;
-  vram__zero(&c, sizeof c);
-  c.cut = (vram__segment *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
-  stage = (vram_stage *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *stage);
-  way = (vram_way *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *way);
-  range = (vram_range *)vram__bump(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *range);
-  c.stage_of = (uint32_t *)vram__bump(mem, &used, cap, g->nnode * (uint64_t)sizeof *c.stage_of);
-  c.last = (uint32_t *)vram__bump(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.last);
-  c.held = (uint32_t *)vram__bump(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.held);
-  c.side = (uint8_t *)vram__bump(mem, &used, cap, g->nvalue);
+  vram__memory_zero(&c, sizeof c);
+  c.cut =
+      (vram__segment *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
+  stage =
+      (vram_stage *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *stage);
+  way = (vram_way *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *way);
+  range =
+      (vram_range *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *range);
+  c.stage_of =
+      (uint32_t *)vram__memory_take(mem, &used, cap, g->nnode * (uint64_t)sizeof *c.stage_of);
+  c.last = (uint32_t *)vram__memory_take(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.last);
+  c.held = (uint32_t *)vram__memory_take(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.held);
+  c.side = (uint8_t *)vram__memory_take(mem, &used, cap, g->nvalue);
   names = g->nnode < VRAM_MAX_STAGES ? g->nnode + 1 : VRAM_MAX_STAGES;
-  name = (char *)vram__bump(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
+  name = (char *)vram__memory_take(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
   if (!name)
     return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
-  vram__zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
+  vram__memory_zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
   step = *o;
   step.event = NULL;
   step.nodes = NULL;
   step.replay = NULL;
   step.accumulate = 0;
-  vram__last_uses(g, c.last);
+  vram__ranges_last_uses(g, c.last);
   vram__cuts_sides(g, &c);
   vram__cuts_find(g, &c);
   if (!max_stages || max_stages > VRAM_MAX_STAGES)
@@ -256,7 +261,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     uint64_t bytes = r.before_category_bytes[i];
     if (i == VRAM_CATEGORY_GRADIENTS && bytes < r.gradients_bytes)
       bytes = r.gradients_bytes;
-    fixed = vram__plus(fixed, bytes);
+    fixed = vram__sum_or_overflow(fixed, bytes);
   }
   if (!result && c.ncut > 1) {
     for (i = 0; i + 1 < c.ncut; i++)
@@ -276,14 +281,14 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     const vram_node *n;
     uint64_t flops = 0;
     for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__plus(flops, vram_node_flops(n));
-    all = vram__plus(all, flops);
+      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    all = vram__sum_or_overflow(all, flops);
     way[i].saved_bytes = q->saved;
     way[i].forward_temp_bytes = q->forward_temp;
     way[i].backward_temp_bytes = q->backward_temp;
     way[i].forward_cost = flops;
-    way[i].backward_cost = vram__mul(2, flops);
-    vram__zero(stage + i, sizeof *stage);
+    way[i].backward_cost = vram__product_or_overflow(2, flops);
+    vram__memory_zero(stage + i, sizeof *stage);
     stage[i].output_bytes = i + 1 < c.ncut ? q->output : 0;
     stage[i].forward_cost = flops;
     stage[i].forward_temp_bytes = i + 1 < c.ncut ? q->plain_temp : q->forward_temp;
@@ -300,6 +305,6 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   chain->static_bytes = fixed;
   chain->align = 512;
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
 }

@@ -8,15 +8,15 @@ typedef struct vram__largest {
 
 static void vram__largest_of(const vram_chain *c, vram__largest *l) {
   uint32_t i, k;
-  l->x = vram__larger(c->input_bytes, c->input_gradient_bytes), l->saved = l->temp = 0;
+  l->x = vram__larger_u64(c->input_bytes, c->input_gradient_bytes), l->saved = l->temp = 0;
   for (i = 0; i < c->nstage; i++) {
     const vram_stage *s = c->stage + i;
-    l->x = vram__larger(l->x, s->output_bytes);
-    l->temp = vram__larger(l->temp, s->forward_temp_bytes);
+    l->x = vram__larger_u64(l->x, s->output_bytes);
+    l->temp = vram__larger_u64(l->temp, s->forward_temp_bytes);
     for (k = 0; k < s->nway; k++) {
-      l->saved = vram__larger(l->saved, s->way[k].saved_bytes - s->output_bytes);
-      l->temp = vram__larger(l->temp, s->way[k].forward_temp_bytes);
-      l->temp = vram__larger(l->temp, s->way[k].backward_temp_bytes);
+      l->saved = vram__larger_u64(l->saved, s->way[k].saved_bytes - s->output_bytes);
+      l->temp = vram__larger_u64(l->temp, s->way[k].forward_temp_bytes);
+      l->temp = vram__larger_u64(l->temp, s->way[k].backward_temp_bytes);
     }
   }
   l->x = vram__chain_align(c, l->x);
@@ -39,7 +39,8 @@ VRAM_API uint64_t vram_chain_measure_arena(const vram_chain *c) {
   if (vram__chain_check(c, NULL))
     return VRAM_OVERFLOW;
   vram__largest_of(c, &l);
-  return vram__plus(vram__mul(4, l.x), vram__plus(l.saved, l.temp));
+  return vram__sum_or_overflow(vram__product_or_overflow(4, l.x),
+                               vram__sum_or_overflow(l.saved, l.temp));
 }
 
 static vram_result vram__measure_fail(const vram_chain *c, uint32_t stage, int gave,
@@ -64,7 +65,7 @@ VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *
   vram_result result = vram__chain_check(c, err);
   uint8_t *p = (uint8_t *)scratch, *at = (uint8_t *)arena;
   uint32_t i, k, round;
-  vram__zero(to, sizeof *to);
+  vram__memory_zero(to, sizeof *to);
   if (result)
     return result;
   if (!r->forward || !r->backward || !now || !arena)
@@ -82,9 +83,9 @@ VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *
     vram_stage *s = stage + i;
     uint64_t *cost = &s->forward_cost;
     *s = c->stage[i];
-    vram__copy(way, s->way, s->nway * (uint64_t)sizeof *way);
+    vram__memory_copy(way, s->way, s->nway * (uint64_t)sizeof *way);
     s->way = way;
-    vram__zero(&call, sizeof call);
+    vram__memory_zero(&call, sizeof call);
     call.stage = i;
     call.runs = 1;
     call.key = vram_chain_key(r->seed, i);

@@ -166,8 +166,8 @@ VRAM__FN int vram__search(vram__arena *a, const char *letters, uint64_t capacity
 VRAM__FN void vram__improve(vram__arena *a, uint64_t capacity, uint64_t enough);
 
 /* chain.c */
-VRAM__FN uint64_t vram__larger(uint64_t a, uint64_t b);
-VRAM__FN uint64_t vram__smaller(uint64_t a, uint64_t b);
+VRAM__FN uint64_t vram__larger_u64(uint64_t a, uint64_t b);
+VRAM__FN uint64_t vram__smaller_u64(uint64_t a, uint64_t b);
 VRAM__FN uint64_t vram__less(uint64_t a, uint64_t b);
 VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes);
 VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64_t line,
@@ -177,7 +177,7 @@ VRAM__FN void vram__chain_number(vram_error *err, uint64_t v);
 VRAM__FN void vram__chain_stage(vram_error *err, const vram_chain *c, uint32_t i);
 VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uint32_t i,
                                        vram_result code, const char *what);
-VRAM__FN uint64_t vram__transfer(const vram_chain *c, uint64_t bytes);
+VRAM__FN uint64_t vram__chain_transfer(const vram_chain *c, uint64_t bytes);
 VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err);
 
 /* verify.c */
@@ -186,8 +186,8 @@ VRAM__FN uint64_t vram__saved_bytes(const vram_chain *c, uint32_t i, uint32_t wa
 VRAM__FN uint64_t vram__gradient_bytes(const vram_chain *c, uint32_t i);
 
 /* planning.c */
-VRAM__FN uint64_t vram__row(const vram__planning *p, uint32_t s, uint32_t t);
-VRAM__FN void *vram__lay(uint8_t *mem, uint64_t *used, uint64_t count, uint64_t each);
+VRAM__FN uint64_t vram__table_row(const vram__planning *p, uint32_t s, uint32_t t);
+VRAM__FN void *vram__planning_round_up(uint8_t *mem, uint64_t *used, uint64_t count, uint64_t each);
 VRAM__FN uint32_t vram__least_way(const vram_stage *s);
 VRAM__FN uint64_t vram__layout_moves(vram__planning *p, uint8_t *mem);
 VRAM__FN uint64_t vram__layout_table(vram__planning *p, uint8_t *mem);
@@ -196,22 +196,22 @@ VRAM__FN void vram__planning_start(vram__planning *p, const vram_chain *c,
 VRAM__FN void vram__sizes_bytes(vram__planning *p);
 VRAM__FN void vram__sizes_slots(vram__planning *p);
 VRAM__FN void vram__scale_costs(vram__planning *p, uint64_t most);
-VRAM__FN uint32_t vram__lowest_s(const vram__planning *p, uint32_t t);
-VRAM__FN uint32_t vram__j_end(const vram__planning *p, uint32_t s, uint32_t t);
+VRAM__FN uint32_t vram__table_lowest_s(const vram__planning *p, uint32_t t);
+VRAM__FN uint32_t vram__table_j_end(const vram__planning *p, uint32_t s, uint32_t t);
 VRAM__FN void vram__least_rooms(vram__planning *p);
 VRAM__FN void vram__rooms_in_slots(vram__planning *p);
 
 /* table.c */
 VRAM__FN int32_t vram__plan_cell(const vram__planning *p, uint64_t row, int64_t m);
-VRAM__FN void vram__table(vram__planning *p);
+VRAM__FN void vram__table_solve(vram__planning *p);
 VRAM__FN void vram__plan_move(vram__planning *p, uint32_t kind, uint32_t stage, uint32_t way);
 VRAM__FN void vram__todo_plan(vram__todo **top, uint32_t s, uint32_t t, uint64_t room);
 VRAM__FN void vram__plan_leaf(vram__planning *p, vram__todo **top, uint32_t s, uint32_t t,
                               uint32_t j, int away, uint64_t before, uint64_t after);
-VRAM__FN int vram__expand(vram__planning *p, uint64_t room, int in_slots);
+VRAM__FN int vram__moves_expand(vram__planning *p, uint64_t room, int in_slots);
 
 /* bind.c */
 VRAM__FN vram_result vram__move_error(vram_error *err, const vram_chain *c, const vram_move *m,
                                       uint32_t at, const char *what);
-VRAM__FN int vram__is_offload(const vram_move *m);
-VRAM__FN int vram__of_saved(const vram_move *m);
+VRAM__FN int vram__bind_is_offload(const vram_move *m);
+VRAM__FN int vram__bind_of_saved(const vram_move *m);

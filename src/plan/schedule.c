@@ -1,7 +1,7 @@
 /* >>plan/schedule    schedules of others, and the choice among all */
 #include "plan/plan.h"
 
-static void vram__plain(vram__planning *p, int cheapest) {
+static void vram__schedule_plain(vram__planning *p, int cheapest) {
   uint32_t i;
   p->nmove = 0;
   for (i = 0; i < p->n; i++)
@@ -12,7 +12,7 @@ static void vram__plain(vram__planning *p, int cheapest) {
 
 /* torch.utils.checkpoint.checkpoint_sequential: pieces of n / k functions, the last one, which has
    the rest, as it is. The loss is none of the functions. */
-static void vram__sequential(vram__planning *p, uint32_t k) {
+static void vram__schedule_sequential(vram__planning *p, uint32_t k) {
   const uint32_t each = (p->n - 1) / k, from = each * (k - 1);
   uint32_t i, piece;
   p->nmove = 0;
@@ -32,7 +32,7 @@ static void vram__sequential(vram__planning *p, uint32_t k) {
 
 /* The number of steps that so many snapshots can go back with so many forwards each at most:
    C(snapshots + times, snapshots), at most `most`. */
-static uint64_t vram__steps(uint64_t snapshots, int64_t times, uint64_t most) {
+static uint64_t vram__schedule_steps(uint64_t snapshots, int64_t times, uint64_t most) {
   uint64_t v = 1, i;
   if (times < 0)
     return 0;
@@ -50,22 +50,22 @@ static uint32_t vram__revolve_advance(uint32_t n, uint32_t s) {
     return n - 1;
   if (s + 1 >= n)
     return 1;
-  while (vram__steps(s, t, most) < n)
+  while (vram__schedule_steps(s, t, most) < n)
     t++;
-  b = vram__steps(s, t - 1, most);
-  c = vram__steps(s - 1, t - 2, most);
-  d = vram__steps(s - 2, t - 1, most);
-  e = vram__steps(s, t - 2, most);
+  b = vram__schedule_steps(s, t - 1, most);
+  c = vram__schedule_steps(s - 1, t - 2, most);
+  d = vram__schedule_steps(s - 2, t - 1, most);
+  e = vram__schedule_steps(s, t - 2, most);
   if (n <= b + c)
     return (uint32_t)(n - b + e);
   if (n <= b + d + c)
     return (uint32_t)(e + c);
-  if (n <= b + vram__steps(s - 1, t - 1, most) + d)
-    return (uint32_t)(n - vram__steps(s - 1, t - 1, most) - d);
+  if (n <= b + vram__schedule_steps(s - 1, t - 1, most) + d)
+    return (uint32_t)(n - vram__schedule_steps(s - 1, t - 1, most) - d);
   return (uint32_t)b;
 }
 
-static void vram__revolve(vram__planning *p, uint32_t snapshots) {
+static void vram__schedule_revolve(vram__planning *p, uint32_t snapshots) {
   vram__todo *top = p->todo;
   p->nmove = 0;
   vram__todo_plan(&top, 0, p->n - 1, snapshots);
@@ -84,8 +84,8 @@ static void vram__revolve(vram__planning *p, uint32_t snapshots) {
 /* ---- choosing */
 
 /* Counts p->move, which becomes p->best if it is within the budget and better. */
-static vram_result vram__consider(vram__planning *p, uint64_t budget, vram_schedule_count *n,
-                                  vram_error *err) {
+static vram_result vram__schedule_consider(vram__planning *p, uint64_t budget,
+                                           vram_schedule_count *n, vram_error *err) {
   vram_schedule *f = &p->found;
   const vram_result bad = vram_schedule_verify(p->c, p->move, p->nmove, p->replay,
                                                vram_schedule_verify_bytes(p->c), n, err);
@@ -115,24 +115,24 @@ static vram_result vram__consider(vram__planning *p, uint64_t budget, vram_sched
 static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t *smallest,
                                     vram_error *err) {
   const uint64_t fixed = p->c->static_bytes + vram__x_bytes(p->c, 0);
-  const uint64_t top = vram__row(p, 0, p->n - 1);
+  const uint64_t top = vram__table_row(p, 0, p->n - 1);
   vram_schedule_count n;
   uint64_t room, m;
   vram_result bad;
   vram__sizes_bytes(p);
   vram__least_rooms(p);
   *smallest = fixed + p->low[top];
-  budget = vram__larger(budget, *smallest);
-  vram__plain(p, 1);
-  bad = vram__consider(p, budget, &n, err);
+  budget = vram__larger_u64(budget, *smallest);
+  vram__schedule_plain(p, 1);
+  bad = vram__schedule_consider(p, budget, &n, err);
   if (bad || n.peak_bytes <= budget)
     return bad;
-  if (!vram__expand(p, p->low[top], 0))
+  if (!vram__moves_expand(p, p->low[top], 0))
     return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of the least bytes");
-  bad = vram__consider(p, budget, &n, err);
+  bad = vram__schedule_consider(p, budget, &n, err);
   if (bad)
     return bad;
-  vram__scale_costs(p, vram__smaller(n.cost, (uint64_t)VRAM_MAX_BYTES));
+  vram__scale_costs(p, vram__smaller_u64(n.cost, (uint64_t)VRAM_MAX_BYTES));
   vram__sizes_slots(p);
   vram__rooms_in_slots(p);
   room = (budget - fixed) / p->unit;
@@ -144,15 +144,15 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
   if (room > p->high[top])
     room = p->high[top];
   p->blocks = room / VRAM__BLOCK + 1; /* no more are needed */
-  vram__table(p);
+  vram__table_solve(p);
   p->filled = 1;
   /* Next to the smallest budget every byte counts. Which budgets are tried depends on the chain
      alone, here and below, so that more bytes never cost more. */
   for (m = p->low[top]; !p->exact && m < p->low[top] + VRAM__CLOSE * p->unit && fixed + m <= budget;
        m += p->unit) {
-    if (!vram__expand(p, m, 0))
+    if (!vram__moves_expand(p, m, 0))
       return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
-    bad = vram__consider(p, budget, &n, err);
+    bad = vram__schedule_consider(p, budget, &n, err);
     if (bad)
       return bad;
   }
@@ -164,9 +164,9 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
       break;
     if (m && vram__plan_cell(p, top, (int64_t)m - 1) == v)
       continue;
-    if (!vram__expand(p, m, 1))
+    if (!vram__moves_expand(p, m, 1))
       return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a cell");
-    bad = vram__consider(p, budget, &n, err);
+    bad = vram__schedule_consider(p, budget, &n, err);
     if (bad || p->exact)
       return bad;
   }
@@ -174,43 +174,43 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
 }
 
 /* The schedules of a planner without a table, by number. */
-static uint32_t vram__given_count(const vram__planning *p, vram_planner planner) {
+static uint32_t vram__schedule_given_count(const vram__planning *p, vram_planner planner) {
   if (planner == VRAM_PLANNER_PLAIN || planner == VRAM_PLANNER_SQRT || p->o->segments ||
       p->o->snapshots || p->n < 2)
     return 1;
   return p->n - 1;
 }
 
-static void vram__given(vram__planning *p, vram_planner planner, uint32_t i) {
+static void vram__schedule_given(vram__planning *p, vram_planner planner, uint32_t i) {
   uint32_t k = 1;
   switch (planner) {
   case VRAM_PLANNER_SEQUENTIAL:
-    vram__sequential(p, p->o->segments ? p->o->segments : i + 1);
+    vram__schedule_sequential(p, p->o->segments ? p->o->segments : i + 1);
     break;
   case VRAM_PLANNER_SQRT:
     while ((k + 1) * (k + 1) < p->n)
       k++;
-    vram__sequential(p, k);
+    vram__schedule_sequential(p, k);
     break;
   case VRAM_PLANNER_REVOLVE:
     k = p->o->snapshots ? p->o->snapshots : i + 1;
-    vram__revolve(p, k < p->n ? k : p->n);
+    vram__schedule_revolve(p, k < p->n ? k : p->n);
     break;
   default:
-    vram__plain(p, 0);
+    vram__schedule_plain(p, 0);
   }
 }
 
 static vram_result vram__plan_given(vram__planning *p, vram_planner planner, uint64_t budget,
                                     uint64_t *smallest, vram_error *err) {
-  const uint32_t number = vram__given_count(p, planner);
+  const uint32_t number = vram__schedule_given_count(p, planner);
   uint32_t i, least = 0;
   vram_schedule_count n;
   *smallest = VRAM_OVERFLOW;
   for (i = 0; i < number; i++) {
     vram_result bad;
-    vram__given(p, planner, i);
-    bad = vram__consider(p, budget, &n, err);
+    vram__schedule_given(p, planner, i);
+    bad = vram__schedule_consider(p, budget, &n, err);
     if (bad)
       return bad;
     if (n.peak_bytes < *smallest) {
@@ -220,8 +220,8 @@ static vram_result vram__plan_given(vram__planning *p, vram_planner planner, uin
   }
   if (p->found.feasible)
     return VRAM_OK;
-  vram__given(p, planner, least);
-  return vram__consider(p, *smallest, &n, err);
+  vram__schedule_given(p, planner, least);
+  return vram__schedule_consider(p, *smallest, &n, err);
 }
 
 static vram_result vram__plan_check(const vram_chain *c, const vram_schedule_options *o,
@@ -263,7 +263,7 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
   vram_schedule_options zero;
   vram__planning p;
   uint64_t moves, table = 0, stages = 0;
-  vram__zero(&zero, sizeof zero);
+  vram__memory_zero(&zero, sizeof zero);
   o = o ? o : &zero;
   if (vram__chain_check(c, NULL) || vram__plan_check(c, o, NULL))
     return VRAM_OVERFLOW;
@@ -275,7 +275,7 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
   moves = vram__layout_moves(&p, NULL);
   if (o->planner <= VRAM_PLANNER_STAGES)
     stages = vram__layout_table(&p, NULL);
-  return vram__plus(vram__plus(moves, vram__larger(table, stages)), 16);
+  return vram__sum_or_overflow(vram__sum_or_overflow(moves, vram__larger_u64(table, stages)), 16);
 }
 
 VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
@@ -287,8 +287,8 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   uint8_t *mem;
   uint32_t k;
   vram_result bad = vram__chain_check(c, err);
-  vram__zero(&zero, sizeof zero);
-  vram__zero(schedule, sizeof *schedule);
+  vram__memory_zero(&zero, sizeof zero);
+  vram__memory_zero(schedule, sizeof *schedule);
   o = o ? o : &zero;
   if (bad || (bad = vram__plan_check(c, o, err)) != VRAM_OK)
     return bad;
@@ -330,6 +330,6 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   schedule->smallest_budget_bytes = smallest;
   schedule->feasible = budget >= smallest;
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
 }

@@ -51,10 +51,10 @@ typedef struct vram__solver {
 static void vram__solve_error(vram__solver *v, vram_result code, const char *text,
                               const char *more) {
   uint32_t n = 0;
-  vram__zero(&v->error, sizeof v->error);
+  vram__memory_zero(&v->error, sizeof v->error);
   v->error.code = code;
-  vram__puts(v->error.text, sizeof v->error.text, &n, text);
-  vram__puts(v->error.text, sizeof v->error.text, &n, more);
+  vram__text_puts(v->error.text, sizeof v->error.text, &n, text);
+  vram__text_puts(v->error.text, sizeof v->error.text, &n, more);
 }
 
 /* Makes *mem at least `need` bytes; what was in it is lost. */
@@ -134,7 +134,7 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   vram_step(&v->g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)
-    vram__zero(report, sizeof *report);
+    vram__memory_zero(report, sizeof *report);
   return v->error.code ? vram__solve_kind(v) : report->fits ? VRAM__FITS : VRAM__TOO_LARGE;
 }
 
@@ -147,7 +147,7 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   const uint64_t room = v->o->budget_bytes > context ? v->o->budget_bytes - context : 0;
   vram_step_options o = v->step;
   uint64_t retries;
-  vram__s s;
+  vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
       (v->probes && kind != VRAM__FITS))
@@ -155,9 +155,9 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   o.replay = v->o->step.replay;
   if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
     return VRAM__FAILED;
-  vram__zero(&s, sizeof s);
-  return vram__runs_within(&v->g, &o, room, v->scratch, v->scratch_bytes - vram__run_bytes(&v->g),
-                           &s, &retries)
+  vram__memory_zero(&s, sizeof s);
+  return vram__replay_runs_within(&v->g, &o, room, v->scratch,
+                                  v->scratch_bytes - vram__replay_bytes(&v->g), &s, &retries)
              ? VRAM__FITS
              : VRAM__TOO_LARGE;
 }
@@ -206,7 +206,7 @@ static int vram__solve_try(vram__solver *v, int64_t value) {
   int kind;
   v->s->tried++;
   v->now.value = value;
-  vram__zero(&v->now.report, sizeof v->now.report);
+  vram__memory_zero(&v->now.report, sizeof v->now.report);
   v->set[v->nset - 1].value = value;
   kind = vram__solve_parse(v);
   return kind == VRAM__FITS ? vram__solve_step(v) : kind;
@@ -464,7 +464,7 @@ static vram_result vram__solve_segments(vram__solver *v) {
   vram_trial before;
   uint64_t fewest = UINT64_MAX;
   int kind;
-  vram__zero(&before, sizeof before);
+  vram__memory_zero(&before, sizeof before);
   for (v->now.value = 1; v->now.value <= v->most; v->now.value++) {
     v->step.checkpoint_segments = (uint32_t)v->now.value;
     kind = vram__solve_step(v);
@@ -519,15 +519,15 @@ static vram_result vram__solve_begin(vram__solver *v) {
     return v->error.code;
   }
   for (i = 0; o->dim && i < v->g.ndim; i++)
-    if (vram__same(v->g.dim[i].name, v->g.dim[i].len, o->dim))
+    if (vram__text_is(v->g.dim[i].name, v->g.dim[i].len, o->dim))
       break;
   if (i == v->g.ndim) {
-    vram__no_dim(&v->g, o->dim);
+    vram__error_no_dim(&v->g, o->dim);
     v->error = v->g.error;
     return v->error.code;
   }
   for (k = 0; k < o->nset; k++)
-    if (o->set[k].name ? vram__same(v->g.dim[i].name, v->g.dim[i].len, o->set[k].name) : !i) {
+    if (o->set[k].name ? vram__text_is(v->g.dim[i].name, v->g.dim[i].len, o->set[k].name) : !i) {
       vram__solve_error(v, VRAM_ERR_VALUE,
                         "the dim to solve for is set: ", o->dim ? o->dim : "batch");
       return v->error.code;
@@ -547,8 +547,8 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
                                 vram_error *err) {
   vram__solver v;
   vram_result r;
-  vram__zero(&v, sizeof v);
-  vram__zero(solution, sizeof *solution);
+  vram__memory_zero(&v, sizeof v);
+  vram__memory_zero(solution, sizeof *solution);
   v.o = o;
   v.allocator = allocator;
   v.s = solution;
@@ -568,9 +568,9 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   if (v.mem)
     allocator->free(allocator->user, v.mem, v.mem_bytes);
   if (r)
-    vram__zero(solution, sizeof *solution);
+    vram__memory_zero(solution, sizeof *solution);
   if (err) {
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
     if (r)
       *err = v.error;
   }

@@ -91,10 +91,10 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
   }
   *count = n;
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   if (n > cap)
     return VRAM_OK;
-  vram__zero(&r, sizeof r);
+  vram__memory_zero(&r, sizeof r);
   r.in = n;
   for (k = 0; k < nmove; k++) {
     vram_move m;

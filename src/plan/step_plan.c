@@ -63,7 +63,7 @@ static vram_result vram__step_chain(vram__stepper *q, uint64_t budget, vram_sche
   const vram_chain *c = &q->plan->chain;
   vram_schedule_options o;
   vram_result result;
-  vram__zero(&o, sizeof o);
+  vram__memory_zero(&o, sizeof o);
   o.budget_bytes = budget;
   result = vram__step_memory(q->allocator, &q->table, &q->table_bytes, vram_schedule_bytes(c, &o),
                              q->err);
@@ -134,7 +134,8 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
     if (result)
       return result;
     q->ngrid[i] = n;
-    vram__copy(q->grid + i * (uint64_t)p->chain.nstage, q->span, n * (uint64_t)sizeof *q->span);
+    vram__memory_copy(q->grid + i * (uint64_t)p->chain.nstage, q->span,
+                      n * (uint64_t)sizeof *q->span);
     if (r.fits && s.cost <= best_cost)
       best = at, best_cost = s.cost, above = at + (high - low) / (VRAM__GRID - 1);
   }
@@ -154,7 +155,8 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
   p->smallest_budget_bytes = VRAM_OVERFLOW;
   for (i = 0; i < VRAM__GRID; i++) {
     n = q->ngrid[i];
-    vram__copy(q->span, q->grid + i * (uint64_t)p->chain.nstage, n * (uint64_t)sizeof *q->span);
+    vram__memory_copy(q->span, q->grid + i * (uint64_t)p->chain.nstage,
+                      n * (uint64_t)sizeof *q->span);
     vram__step_ranges(q, n);
     result = vram__step_need(q, n, p->smallest_budget_bytes, &need);
     if (result)
@@ -178,11 +180,11 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
   uint64_t bytes, cut, stages, budget;
   uint8_t *mem;
   void *moves = NULL;
-  vram__zero(plan, sizeof *plan);
-  vram__zero(&p, sizeof p);
-  vram__zero(&q, sizeof q);
+  vram__memory_zero(plan, sizeof *plan);
+  vram__memory_zero(&p, sizeof p);
+  vram__memory_zero(&q, sizeof q);
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   if (!o || !o->train || o->reentrant)
     return vram__chain_error(err, VRAM_ERR_VALUE, 0,
                              "checkpoints are planned for a training step, not reentrant");
@@ -194,7 +196,8 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
   budget = o->budget_bytes;
   cut = vram_chain_cut_bytes(g, o);
   stages = g->nnode < VRAM_MAX_STAGES ? g->nnode + UINT64_C(1) : VRAM_MAX_STAGES;
-  bytes = vram__plus(cut, stages * ((VRAM__GRID + 1) * sizeof *q.span + sizeof *q.range) + 64);
+  bytes = vram__sum_or_overflow(
+      cut, stages * ((VRAM__GRID + 1) * sizeof *q.span + sizeof *q.range) + 64);
   result = vram__step_memory(allocator, &p.memory, &p.memory_bytes, bytes, err);
   if (result)
     return result;
@@ -211,7 +214,7 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
     result = vram__step_memory(allocator, &moves, &p.moves_bytes,
                                (p.schedule.nmove + UINT64_C(1)) * sizeof(vram_move), err);
   if (!result) {
-    vram__copy(moves, p.schedule.move, p.schedule.nmove * (uint64_t)sizeof(vram_move));
+    vram__memory_copy(moves, p.schedule.move, p.schedule.nmove * (uint64_t)sizeof(vram_move));
     p.schedule.move = (vram_move *)moves;
   }
   p.span = q.span, p.range = q.range;
@@ -231,5 +234,5 @@ VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator 
     allocator->free(allocator->user, plan->schedule.move, plan->moves_bytes);
   if (plan->memory)
     allocator->free(allocator->user, plan->memory, plan->memory_bytes);
-  vram__zero(plan, sizeof *plan);
+  vram__memory_zero(plan, sizeof *plan);
 }

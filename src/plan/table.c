@@ -11,7 +11,7 @@ VRAM__FN int32_t vram__plan_cell(const vram__planning *p, uint64_t row, int64_t 
       ->cell[((uint64_t)m / VRAM__BLOCK * p->rows + row) * VRAM__BLOCK + (uint64_t)m % VRAM__BLOCK];
 }
 
-static void vram__fill(int32_t *cell, int32_t v) {
+static void vram__table_fill(int32_t *cell, int32_t v) {
   uint32_t i;
   for (i = 0; i < VRAM__BLOCK; i++)
     cell[i] = v;
@@ -27,8 +27,8 @@ static void vram__move_block(int32_t *to, const int32_t *from) {
 }
 
 /* VRAM__BLOCK cells of a row that begin anywhere: where they are, or copied to `two`. */
-static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int64_t from,
-                                      int32_t *two) {
+static const int32_t *vram__table_row_cells(const vram__planning *p, uint64_t row, int64_t from,
+                                            int32_t *two) {
   const uint64_t next = p->rows * VRAM__BLOCK;
   const int32_t *cell = p->cell + row * VRAM__BLOCK;
   const int64_t last = (int64_t)p->blocks * VRAM__BLOCK;
@@ -40,7 +40,7 @@ static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int
     if (from >= 0)
       cell += (uint64_t)from / VRAM__BLOCK * next;
     if (from < 0)
-      vram__fill(two, VRAM__NEVER);
+      vram__table_fill(two, VRAM__NEVER);
     else {
       vram__move_block(two, cell);
       cell += next;
@@ -54,7 +54,7 @@ static const int32_t *vram__row_cells(const vram__planning *p, uint64_t row, int
 }
 
 /* cell = min(cell, v + more) from the room `least` on. */
-static void vram__lower(int32_t *cell, const int32_t *v, int32_t more, int64_t least) {
+static void vram__table_lower(int32_t *cell, const int32_t *v, int32_t more, int64_t least) {
   int32_t sum[VRAM__BLOCK];
   uint32_t i;
   if (least >= VRAM__BLOCK)
@@ -89,7 +89,7 @@ static void vram__least_sums(int32_t *best, const int32_t *a, const int32_t *b, 
 /* Handing the output on to stage j: all of j at once, from the panel. */
 static void vram__table_leaves(vram__planning *p, uint32_t s, uint32_t t, uint64_t block,
                                int32_t *cell) {
-  const uint64_t row = vram__row(p, s, s);
+  const uint64_t row = vram__table_row(p, s, s);
   const int32_t *left = p->cell + (block * p->rows + row) * VRAM__BLOCK;
   const uint32_t *gate = p->gate + row;
   const int64_t from = (int64_t)(block * VRAM__BLOCK) - (int64_t)p->slot.x[t + 1];
@@ -124,7 +124,7 @@ static void vram__table_leaves(vram__planning *p, uint32_t s, uint32_t t, uint64
 
 /* What a way and stage s leave on the device while the stages after run: `away` has bit 0 if what
    is saved beyond the output goes to the host, bit 1 if the input does. */
-static int64_t vram__stays(const vram__planning *p, uint32_t s, uint32_t k, int away) {
+static int64_t vram__table_stays(const vram__planning *p, uint32_t s, uint32_t k, int away) {
   const vram__room_sizes *z = &p->slot;
   return (int64_t)(away & 1 ? z->x[s + 1] : z->keep[k]) - (away & 2 ? (int64_t)z->gives[s] : 0);
 }
@@ -139,32 +139,32 @@ static int vram__most_away(const vram__planning *p, uint32_t s, uint32_t t) {
 
 static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_t block) {
   const vram__room_sizes *z = &p->slot;
-  const uint64_t row = vram__row(p, s, t);
+  const uint64_t row = vram__table_row(p, s, t);
   const int64_t from = (int64_t)(block * VRAM__BLOCK), y = (int64_t)z->x[t + 1];
   int32_t *cell = p->cell + (block * p->rows + row) * VRAM__BLOCK;
   const int32_t base = p->sum[s];
   int32_t two[2 * VRAM__BLOCK], sums[VRAM__BLOCK];
-  const uint32_t end = vram__j_end(p, s, t);
+  const uint32_t end = vram__table_j_end(p, s, t);
   uint32_t i, j, k;
   int away;
   if (from >= p->high[row]) {
-    vram__fill(cell, base);
+    vram__table_fill(cell, base);
     return;
   }
-  vram__fill(cell, VRAM__NEVER);
+  vram__table_fill(cell, VRAM__NEVER);
   if ((block + 1) * VRAM__BLOCK <= p->least[row])
     return;
   for (k = p->first[s]; k < p->first[s + 1]; k++) {
-    const int64_t least = (int64_t)vram__larger((uint64_t)y + z->fore[k], z->back[k]) - from;
+    const int64_t least = (int64_t)vram__larger_u64((uint64_t)y + z->fore[k], z->back[k]) - from;
     for (away = 0; away <= vram__most_away(p, s, t); away++) {
       const int32_t dear = p->dear[k] + vram__away_dear(p, s, k, away) + base;
-      const int64_t rest = from - vram__stays(p, s, k, away);
+      const int64_t rest = from - vram__table_stays(p, s, k, away);
       if (s < t && least < VRAM__BLOCK && rest > -VRAM__BLOCK)
-        vram__lower(cell, vram__row_cells(p, vram__row(p, s + 1, t), rest, two),
-                    dear - p->sum[s + 1], least);
+        vram__table_lower(cell, vram__table_row_cells(p, vram__table_row(p, s + 1, t), rest, two),
+                          dear - p->sum[s + 1], least);
       else if (s == t) {
-        vram__fill(two, 0);
-        vram__lower(cell, two, dear, least);
+        vram__table_fill(two, 0);
+        vram__table_lower(cell, two, dear, least);
       }
     }
   }
@@ -173,22 +173,22 @@ static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_
   else
     for (j = s + 1; j < end; j++)
       for (away = 0; away <= p->offload; away++) {
-        const uint64_t left = vram__row(p, s, j - 1);
+        const uint64_t left = vram__table_row(p, s, j - 1);
         const uint64_t back = away ? z->gives[s] : 0;
         const uint64_t gate =
-            away ? vram__larger(z->head[s], vram__less(p->gate[left], back)) : p->gate[left];
-        const int32_t *v =
-            vram__row_cells(p, vram__row(p, j, t), from - (int64_t)z->x[j] + (int64_t)back, two);
+            away ? vram__larger_u64(z->head[s], vram__less(p->gate[left], back)) : p->gate[left];
+        const int32_t *v = vram__table_row_cells(p, vram__table_row(p, j, t),
+                                                 from - (int64_t)z->x[j] + (int64_t)back, two);
         const int32_t *mine = p->cell + (block * p->rows + left) * VRAM__BLOCK;
         for (i = 0; i < VRAM__BLOCK; i++)
           sums[i] = v[i] + mine[i];
-        vram__lower(cell, sums, (away ? p->x_dear[s] : 0) - base, y + (int64_t)gate - from);
+        vram__table_lower(cell, sums, (away ? p->x_dear[s] : 0) - base, y + (int64_t)gate - from);
       }
   for (i = 0; i < VRAM__BLOCK; i++)
     cell[i] = cell[i] < VRAM__DEAR ? cell[i] : VRAM__NEVER;
 }
 
-VRAM__FN void vram__table(vram__planning *p) {
+VRAM__FN void vram__table_solve(vram__planning *p) {
   uint64_t b;
   uint32_t s, t;
   if (p->offload) { /* what is on the host leaves more room to the stages after */
@@ -200,14 +200,14 @@ VRAM__FN void vram__table(vram__planning *p) {
   }
   for (b = 0; b < p->blocks; b++)
     for (t = 0; t < p->n; t++)
-      for (s = t + 1; s-- > vram__lowest_s(p, t);) {
+      for (s = t + 1; s-- > vram__table_lowest_s(p, t);) {
         int32_t two[2 * VRAM__BLOCK];
         const int32_t *v;
         vram__table_block(p, s, t, b);
         if (p->stages)
           continue;
-        v = vram__row_cells(p, vram__row(p, s, t),
-                            (int64_t)(b * VRAM__BLOCK) - (int64_t)p->slot.x[s], two);
+        v = vram__table_row_cells(p, vram__table_row(p, s, t),
+                                  (int64_t)(b * VRAM__BLOCK) - (int64_t)p->slot.x[s], two);
         vram__move_block(p->panel + (uint64_t)s * VRAM__BLOCK, v);
       }
 }
@@ -270,37 +270,38 @@ VRAM__FN void vram__plan_leaf(vram__planning *p, vram__todo **top, uint32_t s, u
 }
 
 /* The choice that the table was made with: saving before not saving, fewer forwards before more. */
-static int vram__expand_cell(vram__planning *p, vram__todo **top, uint32_t s, uint32_t t,
-                             int64_t m) {
+static int vram__moves_expand_cell(vram__planning *p, vram__todo **top, uint32_t s, uint32_t t,
+                                   int64_t m) {
   const vram__room_sizes *z = &p->slot;
   const int64_t y = (int64_t)z->x[t + 1];
-  const int32_t want = vram__plan_cell(p, vram__row(p, s, t), m);
-  const uint32_t end = vram__j_end(p, s, t);
+  const int32_t want = vram__plan_cell(p, vram__table_row(p, s, t), m);
+  const uint32_t end = vram__table_j_end(p, s, t);
   uint32_t j, k, best = p->nway;
   int away;
   for (away = 0; away <= vram__most_away(p, s, t); away++) {
     for (k = p->first[s]; k < p->first[s + 1]; k++) {
-      const int64_t after = m - vram__stays(p, s, k, away);
+      const int64_t after = m - vram__table_stays(p, s, k, away);
       const int32_t rest =
-          s < t ? vram__plan_cell(p, vram__row(p, s + 1, t), after) - p->sum[s + 1] : 0;
-      if (m >= (int64_t)vram__larger((uint64_t)y + z->fore[k], z->back[k]) &&
+          s < t ? vram__plan_cell(p, vram__table_row(p, s + 1, t), after) - p->sum[s + 1] : 0;
+      if (m >= (int64_t)vram__larger_u64((uint64_t)y + z->fore[k], z->back[k]) &&
           rest + p->dear[k] + vram__away_dear(p, s, k, away) + p->sum[s] == want &&
           (best == p->nway || z->keep[k] < z->keep[best]))
         best = k;
     }
     if (best < p->nway) {
       vram__plan_chain(p, top, s, t, best, away,
-                       s < t ? (uint64_t)(m - vram__stays(p, s, best, away)) : 0);
+                       s < t ? (uint64_t)(m - vram__table_stays(p, s, best, away)) : 0);
       return 1;
     }
   }
   for (away = 0; away <= p->offload; away++)
     for (j = s + 1; j < end; j++) {
-      const uint64_t left = vram__row(p, s, j - 1), right = vram__row(p, j, t);
+      const uint64_t left = vram__table_row(p, s, j - 1), right = vram__table_row(p, j, t);
       const int64_t back = away ? (int64_t)z->gives[s] : 0;
       const int64_t least =
-          y + (away ? (int64_t)vram__larger(z->head[s], vram__less(p->gate[left], (uint64_t)back))
-                    : (int64_t)p->gate[left]);
+          y +
+          (away ? (int64_t)vram__larger_u64(z->head[s], vram__less(p->gate[left], (uint64_t)back))
+                : (int64_t)p->gate[left]);
       const int64_t before = m - (int64_t)z->x[j] + back;
       if (m >= least && vram__plan_cell(p, left, m) + vram__plan_cell(p, right, before) -
                                 p->sum[s] + (away ? p->x_dear[s] : 0) ==
@@ -314,18 +315,19 @@ static int vram__expand_cell(vram__planning *p, vram__todo **top, uint32_t s, ui
 
 /* A cell for the room that stages s to t have, in bytes; NEVER before there is a table. */
 static int32_t vram__room_cell(const vram__planning *p, uint32_t s, uint32_t t, uint64_t room) {
-  return p->filled ? vram__plan_cell(p, vram__row(p, s, t), (int64_t)(room / p->unit)) - p->sum[s]
-                   : VRAM__NEVER;
+  return p->filled
+             ? vram__plan_cell(p, vram__table_row(p, s, t), (int64_t)(room / p->unit)) - p->sum[s]
+             : VRAM__NEVER;
 }
 
 /* The best choice that `room` bytes are enough for: `low` says what is enough, the table what it
    costs. What the table knows nothing of is halved. */
-static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, uint32_t t,
-                             uint64_t room) {
+static int vram__moves_expand_room(vram__planning *p, vram__todo **top, uint32_t s, uint32_t t,
+                                   uint64_t room) {
   const vram__room_sizes *z = &p->bytes;
   const uint64_t y = z->x[t + 1];
   uint64_t rest = 0;
-  const uint32_t end = vram__j_end(p, s, t);
+  const uint32_t end = vram__table_j_end(p, s, t);
   uint32_t j, k, way = p->nway, to = 0;
   int away, moved = 0;
   int32_t best = INT32_MAX;
@@ -334,8 +336,8 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
       const uint64_t stays = s == t ? 0 : away & 1 ? z->x[s + 1] : z->keep[k];
       const uint64_t more = room + (away & 2 ? z->x[s] : 0);
       int32_t cost = p->filled ? p->dear[k] + vram__away_dear(p, s, k, away) : 0;
-      if (room < vram__larger(y + z->fore[k], z->back[k]) ||
-          (s < t && more < stays + p->low[vram__row(p, s + 1, t)]))
+      if (room < vram__larger_u64(y + z->fore[k], z->back[k]) ||
+          (s < t && more < stays + p->low[vram__table_row(p, s + 1, t)]))
         continue;
       cost += s < t ? vram__room_cell(p, s + 1, t, more - stays) : 0;
       if (cost < best ||
@@ -351,8 +353,8 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
     uint64_t hop = 0;
     for (j = s + 1; j < end; j++) {
       if (room >= y + z->head[s] && room + back >= y + hop &&
-          room + back >= z->x[j] + p->low[vram__row(p, j, t)] &&
-          room >= p->low[vram__row(p, s, j - 1)]) {
+          room + back >= z->x[j] + p->low[vram__table_row(p, j, t)] &&
+          room >= p->low[vram__table_row(p, s, j - 1)]) {
         const int32_t cost = vram__room_cell(p, j, t, room + back - z->x[j]) +
                              vram__room_cell(p, s, j - 1, room) +
                              (p->filled ? p->sum[j] - p->sum[s] + (away ? p->x_dear[s] : 0) : 0);
@@ -364,7 +366,7 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
           moved = away;
         }
       }
-      hop = vram__larger(hop, z->hop[j]);
+      hop = vram__larger_u64(hop, z->hop[j]);
     }
   }
   if (way < p->nway)
@@ -375,7 +377,7 @@ static int vram__expand_room(vram__planning *p, vram__todo **top, uint32_t s, ui
 }
 
 /* Moves for so many slots, or so many bytes. */
-VRAM__FN int vram__expand(vram__planning *p, uint64_t room, int in_slots) {
+VRAM__FN int vram__moves_expand(vram__planning *p, uint64_t room, int in_slots) {
   vram__todo *top = p->todo;
   p->nmove = 0;
   vram__todo_plan(&top, 0, p->n - 1, room);
@@ -384,8 +386,8 @@ VRAM__FN int vram__expand(vram__planning *p, uint64_t room, int in_slots) {
     const uint32_t s = d.move.stage, t = d.last;
     if (d.move.kind != VRAM_MOVE_COUNT)
       vram__plan_move(p, d.move.kind, s, 0);
-    else if (in_slots ? !vram__expand_cell(p, &top, s, t, (int64_t)d.room)
-                      : !vram__expand_room(p, &top, s, t, d.room))
+    else if (in_slots ? !vram__moves_expand_cell(p, &top, s, t, (int64_t)d.room)
+                      : !vram__moves_expand_room(p, &top, s, t, d.room))
       return 0;
   }
   return 1;

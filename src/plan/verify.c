@@ -3,13 +3,13 @@
 
 enum { VRAM__GONE, VRAM__DEVICE, VRAM__HOST };
 
-typedef struct vram__replay {
+typedef struct vram__moves_replay {
   const vram_chain *c;
   uint8_t *x, *saved; /* where they are: xi, what stage i saved */
   uint8_t *way, *ran;
   uint64_t device, host;
   uint32_t back; /* stages before this have not run backward */
-} vram__replay;
+} vram__moves_replay;
 
 VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c) {
   return ((uint64_t)c->nstage + 1) * 4;
@@ -28,14 +28,14 @@ VRAM__FN uint64_t vram__gradient_bytes(const vram_chain *c, uint32_t i) {
 }
 
 /* xi goes, unless stage i - 1 saved it. */
-static void vram__replay_drop(vram__replay *r, uint32_t i) {
+static void vram__replay_drop(vram__moves_replay *r, uint32_t i) {
   if (!i || !r->saved[i - 1]) {
     r->x[i] = VRAM__GONE;
     r->device -= vram__x_bytes(r->c, i);
   }
 }
 
-static const char *vram__replay_lacks(const vram__replay *r, const vram_move *m) {
+static const char *vram__replay_lacks(const vram__moves_replay *r, const vram_move *m) {
   static const char *const input[] = {"its input is not there", "", "its input is on the host"};
   static const char *const saved[] = {"what it saves is not there", "",
                                       "what it saved is on the host"};
@@ -75,19 +75,19 @@ static const char *vram__replay_lacks(const vram__replay *r, const vram_move *m)
 VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
                                           uint32_t nmove, void *scratch, uint64_t scratch_bytes,
                                           vram_schedule_count *count, vram_error *err) {
-  vram__replay r;
+  vram__moves_replay r;
   vram_schedule_count n;
   uint32_t k, i;
   const vram_result bad = vram__chain_check(c, err);
-  vram__zero(count, sizeof *count);
+  vram__memory_zero(count, sizeof *count);
   if (bad)
     return bad;
   if (!scratch || scratch_bytes < vram_schedule_verify_bytes(c))
     return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_verify_bytes)");
-  vram__zero(&n, sizeof n);
-  vram__zero(&r, sizeof r);
-  vram__zero(scratch, vram_schedule_verify_bytes(c));
+  vram__memory_zero(&n, sizeof n);
+  vram__memory_zero(&r, sizeof r);
+  vram__memory_zero(scratch, vram_schedule_verify_bytes(c));
   r.c = c;
   r.x = (uint8_t *)scratch;
   r.saved = r.x + c->nstage + 1;
@@ -151,12 +151,12 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
       const int saved = m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
       const int out = m->kind == VRAM_MOVE_OFFLOAD || m->kind == VRAM_MOVE_OFFLOAD_SAVED;
       bytes = saved ? vram__saved_bytes(c, i, r.way[i]) : vram__x_bytes(c, i);
-      cost = again = vram__transfer(c, bytes);
+      cost = again = vram__chain_transfer(c, bytes);
       (saved ? r.saved : r.x)[i] = out ? VRAM__HOST : VRAM__DEVICE;
       r.device += out ? 0 - bytes : bytes;
       r.host += out ? bytes : 0 - bytes;
       most = r.device;
-      n.host_bytes = vram__larger(n.host_bytes, r.host);
+      n.host_bytes = vram__larger_u64(n.host_bytes, r.host);
     }
     }
     if (m->kind <= VRAM_MOVE_SAVE) {
@@ -181,7 +181,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
     return vram__stage_error(err, c, r.back - 1, VRAM_ERR_VALUE,
                              "the moves end before it has run backward");
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   *count = n;
   return VRAM_OK;
 }

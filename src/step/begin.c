@@ -1,29 +1,29 @@
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
 #include "step/step.h"
 
-VRAM__FN void vram__run_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
+VRAM__FN void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
   *end = all->current;
   if (all->peak > *peak)
     *peak = all->peak;
   all->peak = all->current;
 }
 
-VRAM__FN void vram__run_phase(vram__run *run, vram_phase_report *r) {
-  vram__run_stat(run->pool.stats.allocated_bytes, &r->allocated_bytes, &r->allocated_peak_bytes);
-  vram__run_stat(run->pool.stats.reserved_bytes, &r->reserved_bytes, &r->reserved_peak_bytes);
+VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
+  vram__replay_stat(run->pool.stats.allocated_bytes, &r->allocated_bytes, &r->allocated_peak_bytes);
+  vram__replay_stat(run->pool.stats.reserved_bytes, &r->reserved_bytes, &r->reserved_peak_bytes);
 }
 
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
-VRAM__FN void vram__phase(vram__s *s, vram_phase next) {
+VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
   r->requested_bytes = s->cur;
   if (s->blocks_peak > s->most_blocks)
     s->most_blocks = s->blocks_peak;
   if (s->run && !s->run->taping)
-    vram__run_phase(s->run, r);
+    vram__replay_phase(s->run, r);
   else {
     if (s->run)
-      vram__tape(s->run, VRAM__TAPE_PHASE, (uint64_t)s->phase);
+      vram__tape_put(s->run, VRAM__TAPE_PHASE, (uint64_t)s->phase);
     r->allocated_bytes = s->blocks;
     if (s->blocks_peak > r->allocated_peak_bytes)
       r->allocated_peak_bytes = s->blocks_peak;
@@ -37,13 +37,13 @@ VRAM__FN void vram__phase(vram__s *s, vram_phase next) {
 }
 
 /* t, which wants a gradient, becomes the next leaf. */
-static inline void vram__new_leaf(vram__s *s, vram__t *t) {
+static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
   vram__leaf *l = s->leaf + s->nleaf;
   l->d = t->d;
   l->dt = t->dt;
-  l->grad = l->task.in = vram__none();
+  l->grad = l->task.in = vram__tensor_none();
   l->task.deps = 0;
-  vram__clear_leaf(s, s->nleaf);
+  vram__leaf_clear(s, s->nleaf);
   if (!s->known)
     l->had = 0, l->had_bytes = 0, l->had_with = 0;
   t->req = 1;
@@ -54,18 +54,18 @@ static inline void vram__new_leaf(vram__s *s, vram__t *t) {
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
-VRAM__FN void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
-  vram__run *run = s->run;
+VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
+  vram__replay *run = s->run;
   const vram_node *n = p->node;
   uint64_t flat = 0;
   uint32_t i, last = 0;
   if (run->taping) {
-    vram__tape(run, VRAM__TAPE_OWN, vram__bytes_of(p->d, dt));
+    vram__tape_put(run, VRAM__TAPE_OWN, vram__dims_bytes_of(p->d, dt));
     run->untold |= n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn;
     return;
   }
-  vram__run_as(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
-  run->gradient[p->index] = vram__run_get(s, vram__bytes_of(p->d, dt));
+  vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
+  run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt));
   if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
     return;
   for (i = 0; i < n->nparam; i++)
@@ -75,16 +75,16 @@ VRAM__FN void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt) {
     return;
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      flat += vram__bytes_of(n->param[i]->d, vram__run_dtype(s, n->param[i]->dtype));
-  vram__run_get(s, flat);
+      flat += vram__dims_bytes_of(n->param[i]->d, vram__step_dtype(s, n->param[i]->dtype));
+  vram__replay_get(s, flat);
   for (i = 0; i <= last; i++)
     if (n->param[i] && n->param[i]->node == n)
-      vram__run_put(run, run->gradient[n->param[i]->index]);
+      vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
 /* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
    value of the graph and stays to the end: all weights share one slot, and so do all buffers. */
-VRAM__FN void vram__before(vram__s *s) {
+VRAM__FN void vram__step_begin(vram__step *s) {
   const vram_graph *g = s->g;
   const vram_param *p;
   const int64_t none = 0;
@@ -92,11 +92,12 @@ VRAM__FN void vram__before(vram__s *s) {
   vram__owned o = g->owned;
   uint32_t i, k;
   for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
-    vram__existing(s, nothing, VRAM_F32, i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    vram__leaf_existing_gradient(s, nothing, VRAM_F32,
+                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
   if (s->low) {
-    vram__zero(&o, sizeof o);
+    vram__memory_zero(&o, sizeof o);
     for (p = g->param_first; p; p = p->next)
-      vram__owned_add(&o, p, vram__bytes_of(p->d, vram__run_dtype(s, p->dtype)));
+      vram__owned_add(&o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
   }
   vram__owned_flat(&o);
   if (o.params_bytes > (uint64_t)VRAM_MAX_BYTES || o.buffers_bytes > (uint64_t)VRAM_MAX_BYTES) {
@@ -104,44 +105,45 @@ VRAM__FN void vram__before(vram__s *s) {
     return;
   }
   for (p = g->param_first; p; p = p->next) {
-    vram__t *t = s->param + p->index;
+    vram__tensor *t = s->param + p->index;
     t->d = p->d;
     t->st = p->kind == VRAM__BUFFER ? 2 : 1, t->fn = 0;
-    t->out = 0, t->dt = vram__run_dtype(s, p->dtype), t->req = t->off = 0;
+    t->out = 0, t->dt = vram__step_dtype(s, p->dtype), t->req = t->off = 0;
     if (p->node->op == VRAM_OP_parameter)
-      *t = vram__existing(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
+      *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
     else if (p->node->op == VRAM_OP_buffer)
-      *t = vram__existing(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
+      *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
     else if (s->run && s->run->fresh)
-      vram__run_own(s, p, t->dt);
+      vram__step_own(s, p, t->dt);
     if (p->kind == VRAM__PARAM)
-      vram__new_leaf(s, t);
+      vram__leaf_new(s, t);
   }
   s->optim_all = o.trainable;
   s->r->params_bytes = o.params_bytes, s->r->buffers_bytes = o.buffers_bytes;
   for (i = 0; i < VRAM__OWN; i++)
-    vram__bulk(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
-               i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  if (g->flat_pad && vram__run_dtype(s, VRAM_F32) != VRAM_BF16) {
+    vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
+                                i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  if (g->flat_pad && vram__step_dtype(s, VRAM_F32) != VRAM_BF16) {
     int64_t pad = (int64_t)g->flat_pad;
-    vram__existing(s, vram__dims_in(s, 1, &pad, NULL), vram__run_dtype(s, VRAM_F32),
-                   VRAM_CATEGORY_PARAMS);
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), vram__step_dtype(s, VRAM_F32),
+                                 VRAM_CATEGORY_PARAMS);
   }
   if (g->rnn_dropout && s->train && !s->o->first_step)
-    s->rnn_dropout = vram__existing(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
+    s->rnn_dropout =
+        vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->run && s->rnn_dropout.st)
     (s->top - s->rnn_dropout.st)->block = s->run->rnn_dropout;
   s->nparam_leaf = s->nleaf;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    uint8_t dt = vram__run_dtype(s, v->dtype);
-    vram__t t = vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
-    s->r->inputs_bytes += vram__bytes_of(v->d, dt);
+    uint8_t dt = vram__step_dtype(s, v->dtype);
+    vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+    s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
-      vram__existing(s, v->d, dt, VRAM_CATEGORY_INPUTS);
+      vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train) {
-      vram__new_leaf(s, &t);
+      vram__leaf_new(s, &t);
     }
-    vram__name(s, v, t);
+    vram__variable_name(s, v, t);
   }
 }

@@ -1,17 +1,19 @@
 /* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
 #include "step/step.h"
 
-static uint32_t vram__writes_to(const vram__s *s, vram__t t) {
+static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
   return t.st ? (s->top - (s->top - t.st)->base)->writes : 0;
 }
 
 /* A saved input of the call must be what it was (SavedVariable::unpack looks at its version). */
-static int vram__untouched(vram__s *s, const vram__range *r, vram__t t, uint32_t writes) {
-  if (vram__writes_to(s, t) == writes)
+static int vram__checkpoint_untouched(vram__step *s, const vram__range *r, vram__tensor t,
+                                      uint32_t writes) {
+  if (vram__storage_writes_to(s, t) == writes)
     return 1;
-  vram__no_step(s, VRAM_ERR_UNSUPPORTED, r->first,
-                "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
-                "recompute it");
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, r->first,
+      "an in-place operation overwrites an input of a checkpointed part: PyTorch cannot "
+      "recompute it");
   return 0;
 }
 
@@ -22,13 +24,13 @@ typedef struct vram__mark {
   uint64_t used;
   uint32_t last_fn;
   const vram_node *node;
-  vram__obj *old;
+  vram__variable *old;
 } vram__mark;
 
-static void vram__reset_tape(vram__s *s, const vram__mark *m) {
+static void vram__tape_reset(vram__step *s, const vram__mark *m) {
   if (s->used > s->most_used)
     s->most_used = s->used;
-  vram__copy(s->cache, m->cache, sizeof m->cache);
+  vram__memory_copy(s->cache, m->cache, sizeof m->cache);
   s->vec = m->vec;
   s->used = m->used;
   s->last_fn = m->last_fn;
@@ -37,8 +39,8 @@ static void vram__reset_tape(vram__s *s, const vram__mark *m) {
 
 /* Runs the call's nodes once more on these inputs, with gradients, in an autocast context of its
    own; r->out[i] becomes out[i] if that is wanted. The inputs go in as the caller's handles. */
-static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vram__t *out,
-                        vram__mark *m) {
+static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, const vram__tensor *arg,
+                                       vram__tensor *out, vram__mark *m) {
   const vram_node *n, *end = r->last->next;
   uint8_t cat = s->cat;
   uint32_t i;
@@ -47,44 +49,45 @@ static void vram__again(vram__s *s, const vram__range *r, const vram__t *arg, vr
       s->obj[n->out[i].index].refs = 0;
   for (i = 0; i < r->narg; i++) {
     m->old[i] = s->obj[r->arg[i]->index];
-    vram__name(s, r->arg[i], vram__keep_t(s, arg[i]));
+    vram__variable_name(s, r->arg[i], vram__tensor_retain(s, arg[i]));
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
   s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
-  end = vram__parts(s, r->first, end, (uint32_t)(r - s->range) + 1, r->behind);
+  end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->range) + 1, r->behind);
   s->rnn_reset |= r->narg != 0; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
-    vram__t *t = &s->obj[s->name_of[r->out[i]->index]].t;
-    vram__refresh(s, t);
-    out[i] = vram__keep_t(s, *t);
+    vram__tensor *t = &s->obj[s->name_of[r->out[i]->index]].t;
+    vram__history_refresh(s, t);
+    out[i] = vram__tensor_retain(s, *t);
   }
   s->grad = 0;
   s->mute = 0;
   s->cat = cat;
-  vram__leave_autocast(s);
+  vram__autocast_leave(s);
   for (n = r->first; n != end && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++) {
-      vram__obj *o = s->obj + n->out[i].index;
+      vram__variable *o = s->obj + n->out[i].index;
       if (o->refs)
-        vram__let(s, o->t);
+        vram__tensor_release(s, o->t);
       o->refs = 0;
     }
   for (i = 0; i < r->narg && !s->failed; i++) {
-    vram__obj *o = s->obj + r->arg[i]->index;
+    vram__variable *o = s->obj + r->arg[i]->index;
     if (o->refs)
-      vram__let(s, o->t);
+      vram__tensor_release(s, o->t);
     *o = m->old[i];
   }
 }
 
-static int vram__mark_tape(vram__s *s, const vram__range *r, vram__mark *m) {
-  vram__copy(m->cache, s->cache, sizeof m->cache);
+static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
+  vram__memory_copy(m->cache, s->cache, sizeof m->cache);
   m->vec = s->vec;
   m->used = s->used;
   m->last_fn = s->last_fn;
   m->node = s->node;
-  m->old = (vram__obj *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *m->old);
+  m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
+                                               r->narg * (uint64_t)sizeof *m->old);
   if (!m->old)
     s->failed = VRAM_ERR_MEMORY;
   return m->old != NULL;
@@ -92,170 +95,173 @@ static int vram__mark_tape(vram__s *s, const vram__range *r, vram__mark *m) {
 
 /* What went into a call inside another one: recomputed with that one, and gone when it was taken.
  */
-static void vram__take_inputs(vram__s *s, vram__frame *c) {
-  vram__fn *f = vram__fn_at(s, c->inputs);
+static void vram__checkpoint_take_inputs(vram__step *s, vram__frame *c) {
+  vram__grad_fn *f = vram__grad_fn_at(s, c->inputs);
   uint32_t i;
-  vram__unpack(s, f);
+  vram__saved_unpack(s, f);
   for (i = 0; i < c->range->narg && !s->failed; i++) {
-    vram__t *t = VRAM__SAVED(f) + i, *x = c->arg + i;
-    *x = vram__alias_only(s, *t, t->d); /* detached, and unpacked with the history of then */
+    vram__tensor *t = VRAM__SAVED(f) + i, *x = c->arg + i;
+    *x = vram__tensor_alias(s, *t, t->d); /* detached, and unpacked with the history of then */
     x->fn = VRAM__EDGES(f)[i].fn, x->out = (uint16_t)VRAM__EDGES(f)[i].out;
     x->req = x->fn != 0;
-    if (vram__is_fn(x->fn))
-      vram__fn_at(s, x->fn)->refs++;
+    if (vram__is_grad_fn(x->fn))
+      vram__grad_fn_at(s, x->fn)->refs++;
     if (x->st)
       (s->top - x->st)->fn = x->fn, (s->top - x->st)->out = x->out;
     if (t->st)
-      vram__drop_storage(s, t->st);
+      vram__storage_release(s, t->st);
     t->st = 0;
   }
 }
 
 /* unpack_hook of the first tensor that is wanted: every record of the call gets its own back. */
-VRAM__FN void vram__checkpoint_recompute(vram__s *s, vram__frame *c) {
+VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   const vram__range *r = c->range;
   vram__mark m;
   uint32_t i;
   c->done = 1;
   if (c->inputs)
-    vram__take_inputs(s, c);
+    vram__checkpoint_take_inputs(s, c);
   else
     for (i = 0; i < r->narg; i++)
-      if (!vram__untouched(s, r, c->arg[i], c->writes[i]))
+      if (!vram__checkpoint_untouched(s, r, c->arg[i], c->writes[i]))
         return;
-  if (s->failed || !vram__mark_tape(s, r, &m))
+  if (s->failed || !vram__tape_mark(s, r, &m))
     return;
   s->frame = c;
   s->again = 1;
   s->count = s->full = 0;
   s->cursor = c->first;
-  vram__again(s, r, c->arg, NULL, &m);
+  vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
   s->frame = NULL;
   s->again = 0;
   for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
-    vram__let(s, c->arg[i]);
-  vram__reset_tape(s, &m);
+    vram__tensor_release(s, c->arg[i]);
+  vram__tape_reset(s, &m);
 }
 
 /* CheckpointFunction.backward: the call runs on detached inputs, then a backward of its own, whose
    gradients of those inputs are handed on. */
-VRAM__FN void vram__checkpoint_backward(vram__s *s, vram__fn *f, vram__t *to) {
+VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->range[(uint32_t)f->aux];
   const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
-  vram__t *in, *out, *own, *gin = s->gin;
+  vram__tensor *in, *out, *own, *gin = s->gin;
   vram_dims *keep;
   vram__mark m;
   uint32_t i, roots = 0;
   for (i = 0; i < r->narg; i++)
-    if (!vram__untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
+    if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
       return;
   for (i = 0; i < r->nout; i++) { /* gradients that did not come are zeros */
     vram__slot *o = VRAM__SLOTS(f) + i;
     if (!o->g.d)
-      o->g = vram__empty(s, vram__contig(s, o->d), o->dt);
+      o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d), o->dt);
   }
-  keep = (vram_dims *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *keep);
-  if (!vram__mark_tape(s, r, &m))
+  keep = (vram_dims *)vram__memory_take(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *keep);
+  if (!vram__tape_mark(s, r, &m))
     return;
-  in = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *in);
-  out = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->nout * (uint64_t)sizeof *out);
+  in = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *in);
+  out =
+      (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap, r->nout * (uint64_t)sizeof *out);
   if (!keep || !in || !out) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   for (i = 0; i < r->narg; i++) {
     vram__leaf *l = s->leaf + s->nleaf + i;
-    vram__zero(l, sizeof *l);
-    vram__clear_leaf(s, s->nleaf + i);
+    vram__memory_zero(l, sizeof *l);
+    vram__leaf_clear(s, s->nleaf + i);
     l->d = VRAM__SAVED(f)[i].d;
     l->dt = VRAM__SAVED(f)[i].dt;
-    in[i] = vram__alias_only(s, VRAM__SAVED(f)[i], l->d);
-    if (vram__wants(f, i))
+    in[i] = vram__tensor_alias(s, VRAM__SAVED(f)[i], l->d);
+    if (vram__input_wanted(f, i))
       in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
   }
-  vram__again(s, r, in, out, &m);
-  own = vram__room_for_inputs(s);
+  vram__checkpoint_run_again(s, r, in, out, &m);
+  own = vram__backward_room(s);
   s->depth = 1;
   for (i = 0; i < r->nout && !s->failed; i++) {
     roots += out[i].req;
     if (out[i].req && !(out[i].fn & VRAM__LEAF))
-      vram__fn_at(s, out[i].fn)->flag = 1;
+      vram__grad_fn_at(s, out[i].fn)->flag = 1;
   }
   if (!roots && !s->failed)
-    vram__no_step(s, VRAM_ERR_UNSUPPORTED, r->first,
-                  "no output of a checkpointed part requires a gradient: PyTorch stops with an "
-                  "error in the reentrant form");
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                      "no output of a checkpointed part requires a gradient: PyTorch stops with an "
+                      "error in the reentrant form");
   if (s->failed)
     return;
   s->gin = own;
-  vram__expect(s, s->last_fn, m.last_fn);
+  vram__backward_expect(s, s->last_fn, m.last_fn);
   for (i = 0; i < r->nout; i++)
     if (out[i].req) {
       vram__edge e;
-      vram__t g;
+      vram__tensor g;
       e.fn = out[i].fn, e.out = out[i].out;
       if (e.fn & VRAM__LEAF)
         s->inner[e.fn & ~VRAM__LEAF].deps++;
-      g = vram__keep_t(s, VRAM__SLOTS(f)[i].g);
-      vram__deliver(s, e, &g);
+      g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
+      vram__gradient_deliver(s, e, &g);
       if (g.d)
-        vram__let(s, g);
+        vram__tensor_release(s, g);
       if ((e.fn & VRAM__LEAF) && !s->inner[e.fn & ~VRAM__LEAF].deps)
-        vram__accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
+        vram__gradient_accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
     }
-  vram__walk(s, s->last_fn, m.last_fn);
+  vram__backward_walk(s, s->last_fn, m.last_fn);
   s->depth = 0;
   s->gin = gin;
   for (i = 0; i < r->nout; i++)
-    vram__let(s, out[i]);
+    vram__tensor_release(s, out[i]);
   for (i = 0; i < r->narg; i++) {
-    vram__let(s, in[i]);
-    if (!vram__wants(f, i))
+    vram__tensor_release(s, in[i]);
+    if (!vram__input_wanted(f, i))
       continue;
     to[i] = s->leaf[s->nleaf + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
-      vram__copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
+      vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
     }
   }
-  vram__reset_tape(s, &m);
+  vram__tape_reset(s, &m);
 }
 
-VRAM__FN int vram__captured(const vram_value *v) { /* parameters and buffers are no arguments */
+VRAM__FN int
+vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
   return v->node && (v->node->op == VRAM_OP_parameter || v->node->op == VRAM_OP_buffer);
 }
 
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
    again. A tensor of the host goes before them (_NoopSaveInputs). */
-static void vram__save_inputs(vram__s *s, vram__frame *c) {
+static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
   const uint32_t n = c->range->narg;
-  vram__fn *f = vram__record_raw(s, VRAM__K_inputs, n, 0, n);
+  vram__grad_fn *f = vram__tape_record_raw(s, VRAM__K_inputs, n, 0, n);
   uint32_t i;
   if (!f)
     return;
   f->refs = 1;
-  c->inputs = vram__fn_index(s, f);
+  c->inputs = vram__grad_fn_index(s, f);
   for (i = 0; i < n; i++)
-    vram__edge_to(s, f, i, c->arg[i].req ? c->arg[i].fn : 0, c->arg[i].out);
+    vram__tape_edge(s, f, i, c->arg[i].req ? c->arg[i].fn : 0, c->arg[i].out);
   if (n)
-    vram__pack(s, f, NULL, 0);
+    vram__frame_pack(s, f, NULL, 0);
   for (i = 0; i < n; i++)
-    vram__save(s, f, c->arg[i]);
+    vram__save_tensor(s, f, c->arg[i]);
 }
 
 /* One call of checkpoint(), in the forward pass or while another one around it runs. */
-static void vram__checkpointed(vram__s *s, const vram__range *r) {
+static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   const vram_node *n;
-  vram__frame *c = (vram__frame *)vram__bump(s->mem, &s->used, s->cap, sizeof *c);
+  vram__frame *c = (vram__frame *)vram__memory_take(s->mem, &s->used, s->cap, sizeof *c);
   vram__frame *const around = s->frame;
   const uint8_t again = s->again;
-  vram__fn *f = NULL;
+  vram__grad_fn *f = NULL;
   uint32_t i, k;
   if (c) {
-    vram__zero(c, sizeof *c);
-    c->arg = (vram__t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *c->arg);
-    c->writes =
-        (uint32_t *)vram__bump(s->mem, &s->used, s->cap, r->narg * (uint64_t)sizeof *c->writes);
+    vram__memory_zero(c, sizeof *c);
+    c->arg = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                               r->narg * (uint64_t)sizeof *c->arg);
+    c->writes = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              r->narg * (uint64_t)sizeof *c->writes);
   }
   if (!c || !c->arg || !c->writes) {
     s->failed = VRAM_ERR_MEMORY;
@@ -264,18 +270,18 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
   c->range = r;
   c->alive = 1;
   for (i = 0; i < r->narg; i++) {
-    vram__t *t = &s->obj[s->name_of[r->arg[i]->index]].t;
-    vram__refresh(s, t);
-    c->arg[i] = vram__keep_t(s, *t);
-    c->writes[i] = vram__writes_to(s, *t);
+    vram__tensor *t = &s->obj[s->name_of[r->arg[i]->index]].t;
+    vram__history_refresh(s, t);
+    c->arg[i] = vram__tensor_retain(s, *t);
+    c->writes[i] = vram__storage_writes_to(s, *t);
   }
   s->node = r->first;
   if (around)
-    vram__save_inputs(s, c);
+    vram__checkpoint_save_inputs(s, c);
   if (s->o->reentrant) {
-    f = vram__record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+    f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
     for (i = 0; f && i < r->narg; i++)
-      vram__save(s, f, c->arg[i]);
+      vram__save_tensor(s, f, c->arg[i]);
     if (f)
       f->aux = (uint64_t)(r - s->range) |
                (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
@@ -284,7 +290,7 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
     s->frame = c;
     s->again = 0;
   }
-  vram__parts(s, r->first, r->last->next, (uint32_t)(r - s->range) + 1, r->behind);
+  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->range) + 1, r->behind);
   s->frame = around;
   s->again = again;
   s->grad = 1;
@@ -292,67 +298,69 @@ static void vram__checkpointed(vram__s *s, const vram__range *r) {
     return;
   for (i = 0; i < r->nout && f; i++) {
     const vram_value *v = r->out[i];
-    vram__t *t = &s->obj[s->name_of[v->index]].t;
+    vram__tensor *t = &s->obj[s->name_of[v->index]].t;
     for (k = 0; k < r->narg; k++)
       if (s->name_of[v->index] == s->name_of[r->arg[k]->index]) { /* an input comes out: a view */
-        vram__t y = vram__alias(s, *t, t->d);
-        vram__unname(s, v);
-        vram__name(s, v, y);
+        vram__tensor y = vram__tensor_view(s, *t, t->d);
+        vram__variable_unname(s, v);
+        vram__variable_name(s, v, y);
         t = &s->obj[v->index].t;
         break;
       }
     VRAM__SLOTS(f)[i].d = t->d;
     VRAM__SLOTS(f)[i].dt = t->dt;
-    if (vram__kind_rank(t->dt) >= 2 && t->fn != vram__fn_index(s, f)) {
-      vram__fn_unref(s, t->fn);
-      vram__made(s, f, i, t);
+    if (vram__kind_rank(t->dt) >= 2 && t->fn != vram__grad_fn_index(s, f)) {
+      vram__grad_fn_release(s, t->fn);
+      vram__grad_fn_set_output(s, f, i, t);
     }
   }
   if (c->saves && !around) /* its inputs are kept for backward */
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
-        vram__count_saved(s, s->top - (s->top - c->arg[i].st)->base);
+        vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
   for (n = r->first; n != r->last->next && !s->mute; n = n->next) /* what only a later `drop` */
     for (i = 0; i < n->nout; i++) {                               /* names ends here */
       const vram_value *v = &n->out[i];
-      if (v->last <= r->last->index || vram__captured(v) || s->name_of[v->index] == s->g->nvalue)
+      if (v->last <= r->last->index || vram__step_is_captured(v) ||
+          s->name_of[v->index] == s->g->nvalue)
         continue;
       for (k = 0; k < r->nout && r->out[k] != v;)
         k++;
       if (k == r->nout) {
-        vram__unname(s, v);
+        vram__variable_unname(s, v);
         s->name_of[v->index] = s->g->nvalue; /* nobody's object */
       }
     }
   for (i = 0; around && i < r->narg; i++) /* its record has them */
-    vram__let(s, c->arg[i]);
-  vram__frame_less(s, c);
+    vram__tensor_release(s, c->arg[i]);
+  vram__frame_release(s, c);
 }
 
 /* Runs the nodes from n up to `end`; those of the ranges from `at`, up to `behind`, as calls of
    checkpoint(). Gives the node where it stopped. */
-VRAM__FN const vram_node *vram__parts(vram__s *s, const vram_node *n, const vram_node *end,
-                                      uint32_t at, uint32_t behind) {
+VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
+                                                 const vram_node *end, uint32_t at,
+                                                 uint32_t behind) {
   while (at < behind && !s->failed) {
     const vram__range *r = &s->range[at];
-    n = vram__nodes(s, n, r->first);
+    n = vram__forward_nodes(s, n, r->first);
     if (s->failed || s->mute)
       return n;
-    vram__checkpointed(s, r);
+    vram__checkpoint_forward(s, r);
     if (s->mute)
       return r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
-      vram__obj *o = s->obj + s->name_of[r->out[0]->index];
+      vram__variable *o = s->obj + s->name_of[r->out[0]->index];
       o->refs++;
-      vram__nodes(s, n, r->hold->next);
+      vram__forward_nodes(s, n, r->hold->next);
       n = r->hold->next;
       if (o->refs && --o->refs == 0)
-        vram__let(s, o->t);
+        vram__tensor_release(s, o->t);
     }
   }
-  return vram__nodes(s, n, end);
+  return vram__forward_nodes(s, n, end);
 }
 
 /* The last node of the line that n begins. */
@@ -367,7 +375,7 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n) {
 /* checkpoint_sequential. The chain ends before the line of the loss; one function of it ends where
    one value is handed on. All segments but the last are checkpointed, that one's input is a local
    variable until it has run. */
-static void vram__segments(vram__s *s) {
+static void vram__checkpoint_segments(vram__step *s) {
   const vram_graph *g = s->g;
   const vram_node *n, *from, *end;
   const uint32_t *last = s->name_of;
@@ -375,10 +383,11 @@ static void vram__segments(vram__s *s) {
   const char *loss = g->root->node ? g->root->node->name : NULL;
   int pass;
   if (k >= g->nnode) {
-    vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
     return;
   }
-  s->range = (vram__range *)vram__bump(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
+  s->range =
+      (vram__range *)vram__memory_take(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
   if (!s->range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -394,10 +403,10 @@ static void vram__segments(vram__s *s) {
           const vram_value *v = n->in[i];
           for (j = 0; j < i && n->in[j] != v;)
             j++;
-          live -= j == i && v->node && !vram__captured(v) && last[v->index] == n->index;
+          live -= j == i && v->node && !vram__step_is_captured(v) && last[v->index] == n->index;
         }
         for (i = 0; i < n->nout; i++)
-          live += !vram__captured(&n->out[i]) && last[n->out[i].index] > n->index;
+          live += !vram__step_is_captured(&n->out[i]) && last[n->out[i].index] > n->index;
       }
       if (live != 1)
         continue;
@@ -417,23 +426,23 @@ static void vram__segments(vram__s *s) {
     }
     size = functions / (k + 1);
     if (!size) {
-      vram__no_step(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
+      vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
       return;
     }
   }
 }
 
 /* The caller's ranges, whole lines. */
-static void vram__ranges(vram__s *s) {
+static void vram__ranges(vram__step *s) {
   const uint32_t count = s->o->ncheckpoint;
   const vram_node *n = s->g->first;
   uint32_t i, depth = 0, up = 0; /* the range around i, + 1; its `behind` is the one around it */
   if (count / 2 > s->g->nnode) {
-    vram__no_step(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
     return;
   }
-  s->range =
-      (vram__range *)vram__bump(s->mem, &s->used, s->cap, count * (uint64_t)sizeof *s->range);
+  s->range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
+                                              count * (uint64_t)sizeof *s->range);
   if (!s->range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -443,7 +452,8 @@ static void vram__ranges(vram__s *s) {
     vram__range *to = s->range + i;
     const char *why = NULL;
     if (!r->first || !r->last || r->last->index < r->first->index) {
-      vram__no_step(s, VRAM_ERR_VALUE, r->first, "a checkpointed range that ends before it begins");
+      vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
+                        "a checkpointed range that ends before it begins");
       return;
     }
     if (n->index > r->first->index)
@@ -470,11 +480,11 @@ static void vram__ranges(vram__s *s) {
     else if (depth >= VRAM_MAX_NESTED)
       why = "too many checkpointed ranges inside one another";
     if (why) {
-      vram__no_step(s,
-                    up && s->o->reentrant      ? VRAM_ERR_UNSUPPORTED
-                    : depth >= VRAM_MAX_NESTED ? VRAM_ERR_LIMIT
-                                               : VRAM_ERR_VALUE,
-                    r->first, why);
+      vram__step_refuse(s,
+                        up && s->o->reentrant      ? VRAM_ERR_UNSUPPORTED
+                        : depth >= VRAM_MAX_NESTED ? VRAM_ERR_LIMIT
+                                                   : VRAM_ERR_VALUE,
+                        r->first, why);
       return;
     }
     to->behind = up;
@@ -490,43 +500,44 @@ static void vram__ranges(vram__s *s) {
 }
 
 /* What goes into every range and what comes out. */
-VRAM__FN void vram__plan_ranges(vram__s *s) {
+VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
   const vram_node *n;
   vram__range *r;
   uint32_t i, k, *last = s->name_of;
   if (!s->train || !(s->o->checkpoint_segments > 1 || s->o->ncheckpoint))
     return;
-  vram__last_uses(s->g, last);
+  vram__ranges_last_uses(s->g, last);
   if (s->o->checkpoint_segments && s->o->ncheckpoint)
-    vram__no_step(s, VRAM_ERR_VALUE, NULL, "checkpointed segments and ranges exclude each other");
+    vram__step_refuse(s, VRAM_ERR_VALUE, NULL,
+                      "checkpointed segments and ranges exclude each other");
   else if (s->o->ncheckpoint)
     vram__ranges(s);
   else
-    vram__segments(s);
+    vram__checkpoint_segments(s);
   for (i = 0; i < s->g->nvalue; i++)
     s->obj[i].refs = 0; /* the range that it was last seen to go into */
   for (k = 0; k < s->nrange && !s->failed; k++) {
     r = &s->range[k];
     r->narg = r->nout = 0;
-    r->arg = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
     for (n = r->first; n != r->last->next; n = n->next)
       for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
         const vram_value *v = n->in[i];
-        if ((v->node && v->node->index >= r->first->index) || vram__captured(v) ||
+        if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
             s->obj[v->index].refs == k + 1)
           continue;
         s->obj[v->index].refs = k + 1;
-        if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->arg)) {
+        if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
           s->failed = VRAM_ERR_MEMORY;
           return;
         }
         r->arg[r->narg++] = v;
       }
-    r->out = (const vram_value **)vram__bump(s->mem, &s->used, s->cap, 0);
+    r->out = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
     for (n = r->first; n != r->last->next; n = n->next)
       for (i = 0; i < n->nout; i++)
-        if (last[n->out[i].index] > r->last->index && !vram__captured(&n->out[i])) {
-          if (!vram__bump(s->mem, &s->used, s->cap, sizeof *r->out)) {
+        if (last[n->out[i].index] > r->last->index && !vram__step_is_captured(&n->out[i])) {
+          if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->out)) {
             s->failed = VRAM_ERR_MEMORY;
             return;
           }
@@ -535,7 +546,7 @@ VRAM__FN void vram__plan_ranges(vram__s *s) {
     if (r->narg > s->most_args)
       s->most_args = r->narg;
     if (r->narg > 65535 || r->nout > 65535)
-      vram__no_step(s, VRAM_ERR_LIMIT, r->first,
-                    "a checkpointed part with more than 65535 inputs or outputs");
+      vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
+                        "a checkpointed part with more than 65535 inputs or outputs");
   }
 }

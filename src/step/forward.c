@@ -3,7 +3,7 @@
 
 /* Inference leaves out a loss that `output` does not name, and what nothing but its targets needs.
    What the loss was made of is then what the caller keeps. */
-VRAM__FN void vram__leave_out(vram__s *s) {
+VRAM__FN void vram__forward_leave_out(vram__step *s) {
   enum { USED = 1, TARGET = 2 };
   const vram_graph *g = s->g;
   const vram_node *n;
@@ -13,13 +13,13 @@ VRAM__FN void vram__leave_out(vram__s *s) {
     n = n->next;
   if (s->train || !n)
     return;
-  s->skip = (uint8_t *)vram__bump(s->mem, &s->used, s->cap, g->nnode);
-  value = (uint8_t *)vram__bump(s->mem, &s->used, s->cap, g->nvalue);
+  s->skip = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nnode);
+  value = (uint8_t *)vram__memory_take(s->mem, &s->used, s->cap, g->nvalue);
   if (!s->skip || !value) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  vram__zero(value, g->nvalue);
+  vram__memory_zero(value, g->nvalue);
   for (n = g->last; n; n = n->prev) {
     int used = n->nout == 0, target = 0, skip;
     for (i = 0; i < n->nout; i++) {
@@ -38,7 +38,7 @@ VRAM__FN void vram__leave_out(vram__s *s) {
       s->skip[n->index] = n->prev && s->skip[n->prev->index];
 }
 
-static void vram__report_node(vram__s *s, const vram_node *n) {
+static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
   r->params = r->output_bytes = 0;
@@ -47,7 +47,7 @@ static void vram__report_node(vram__s *s, const vram_node *n) {
     if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
       r->params += n->param[i]->d->numel;
   for (i = 0; i < n->nout; i++) {
-    vram__t t = s->obj[s->name_of[n->out[i].index]].t;
+    vram__tensor t = s->obj[s->name_of[n->out[i].index]].t;
     if (!i)
       r->dtype = t.dt;
     if (t.st) { /* a view of what the node made is its own too, once */
@@ -61,7 +61,7 @@ static void vram__report_node(vram__s *s, const vram_node *n) {
 }
 
 /* Does n write to its first input? */
-static int vram__writes(const vram_node *n) {
+static int vram__storage_writes(const vram_node *n) {
   if (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout &&
       !VRAM__INT(n, p, VRAM__ONE / 2))
     return 0;
@@ -69,7 +69,8 @@ static int vram__writes(const vram_node *n) {
 }
 
 /* b was written to by an operation that came after this record; saved: b was saved before it. */
-static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest, uint8_t saved) {
+static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32_t newest,
+                                         uint8_t saved) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
   uint32_t i;
@@ -82,56 +83,57 @@ static void vram__overwritten(vram__s *s, vram__store *b, uint32_t newest, uint8
 }
 
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
-VRAM__FN const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_node *end) {
-  vram__t *x = s->args, *y = s->args + s->g->max_in + 8;
+VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
+                                              const vram_node *end) {
+  vram__tensor *x = s->args, *y = s->args + s->g->max_in + 8;
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
   uint32_t i, first, newest;
   uint8_t saved;
   for (; n != end && !s->failed && !s->mute; n = n->next) {
     s->node = n;
     if (report)
-      vram__zero(report + n->index, sizeof *report);
+      vram__memory_zero(report + n->index, sizeof *report);
     if (s->skip && s->skip[n->index])
       continue;
     if (n->op < VRAM_OP_COUNT) {
       for (i = 0; i < n->nin; i++) {
-        vram__t *t = &s->obj[s->name_of[n->in[i]->index]].t;
+        vram__tensor *t = &s->obj[s->name_of[n->in[i]->index]].t;
         if (s->grad)
-          vram__refresh(s, t);
+          vram__history_refresh(s, t);
         x[i] = *t;
       }
       newest = s->last_fn;
       first = n->nin ? x[0].st : 0;
       saved = first ? (s->top - (s->top - first)->base)->saved : 0;
-      vram__run_op(s, n, x, y);
+      vram__forward_op(s, n, x, y);
       if (s->failed)
         return n; /* y may be anything */
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
         uint32_t r = s->name_of[n->in[0]->index];
-        vram__obj *o = s->obj + r;
-        vram__t old = o->t;
-        int writes = y[0].st && vram__writes(n);
+        vram__variable *o = s->obj + r;
+        vram__tensor old = o->t;
+        int writes = y[0].st && vram__storage_writes(n);
         if (writes && (n->flags & VRAM__INPLACE))
           (s->top - (s->top - y[0].st)->base)->ver++;
         if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
-          vram__rebase(s, old, &y[0]);
+          vram__history_rebase(s, old, &y[0]);
         if (writes)
-          vram__overwritten(s, s->top - (s->top - y[0].st)->base, newest, saved);
+          vram__checkpoint_overwritten(s, s->top - (s->top - y[0].st)->base, newest, saved);
         o->t = y[0];
-        vram__let(s, old);
+        vram__tensor_release(s, old);
         o->refs++;
         s->name_of[n->out[0].index] = r;
         i = 1;
       } else
         i = 0;
       for (; i < n->nout; i++)
-        vram__name(s, &n->out[i], y[i]);
+        vram__variable_name(s, &n->out[i], y[i]);
     }
     if (report)
-      vram__report_node(s, n);
+      vram__report_node_name(s, n);
     if (s->cuts && s->phase == VRAM_PHASE_FORWARD)
-      vram__cuts_node(s, n);
+      vram__cuts_count_node(s, n);
     if (n->flags & VRAM_NODE_INNER)
       continue;
     for (i = 0; i < n->nin; i++)
@@ -141,22 +143,22 @@ VRAM__FN const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram
           if (n->in[j] == n->in[i])
             break;
         if (j == i)
-          vram__unname(s, n->in[i]);
+          vram__variable_unname(s, n->in[i]);
       }
     for (i = 0; i < n->nout; i++)
       if (n->out[i].last == n->index)
-        vram__unname(s, &n->out[i]);
+        vram__variable_unname(s, &n->out[i]);
   }
   return n;
 }
 
-VRAM__FN void vram__forward(vram__s *s) {
+VRAM__FN void vram__forward(vram__step *s) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__parts(s, s->g->first, NULL, 0, s->nrange);
+  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
-VRAM__FN void vram__last_uses(const vram_graph *g, uint32_t *last) {
+VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last) {
   const vram_node *n;
   uint32_t i;
   for (i = 0; i < g->nvalue; i++)

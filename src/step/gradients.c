@@ -1,8 +1,8 @@
 /* >>step/gradients    gradients that the step before left */
 #include "step/step.h"
 
-VRAM__FN void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
-                                  uint64_t upper) {
+VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
+                                  uint64_t blocks, uint64_t upper) {
   vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
   const uint64_t bytes = s->had.bytes;
   if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
@@ -31,9 +31,9 @@ VRAM__FN void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t
 
 /* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
    others be views of the same: `writes`, which backward is through with, leads to the first. */
-static void vram__had(vram__s *s, uint32_t i) {
+static void vram__leaf_had(vram__step *s, uint32_t i) {
   vram__leaf *l = &s->leaf[i], *first;
-  vram__store *b;
+  vram__storage *b;
   l->had = 1;
   l->had_bytes = l->had_with = 0;
   if (!l->grad.st)
@@ -48,14 +48,14 @@ static void vram__had(vram__s *s, uint32_t i) {
 }
 
 /* Which leaves have a gradient after backward, and what those take. */
-VRAM__FN void vram__count_gradients(vram__s *s) {
+VRAM__FN void vram__gradients_count(vram__step *s) {
   uint32_t i, had = 0;
   for (i = 0; i < s->nleaf; i++) {
     const vram__leaf *l = s->leaf + i;
     if (!l->grad.d)
       continue;
     had += i < s->nparam_leaf;
-    vram__had(s, i);
+    vram__leaf_had(s, i);
     if (!l->had_bytes || l->had_with)
       continue;
     if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->had.bytes) {
@@ -68,7 +68,7 @@ VRAM__FN void vram__count_gradients(vram__s *s) {
   s->missing = !s->all_had && s->train && !s->o->first_step;
   for (i = 0; !s->all_had && i < s->nparam_leaf; i++)
     if (s->leaf[i].grad.d)
-      s->r->gradients_bytes += vram__bytes_of(s->leaf[i].d, s->leaf[i].dt);
+      s->r->gradients_bytes += vram__dims_bytes_of(s->leaf[i].d, s->leaf[i].dt);
   if (s->all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
 }

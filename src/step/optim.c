@@ -81,7 +81,7 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
     return "this optimizer has no option capturable";
   if (c->scaler && !c->master)
     for (i = 0; i < n; i++)
-      if (vram__size_of(p[i].dtype) < 4)
+      if (vram__dtype_size(p[i].dtype) < 4)
         return "GradScaler cannot unscale gradients of fp16 or bf16";
   return 0;
 }
@@ -100,7 +100,7 @@ static uint64_t vram__optim_mul(vram__optim_run *r, uint64_t a, uint64_t b) {
 
 static inline uint8_t vram__optim_dtype(const vram__optim_run *r, uint32_t i) {
   uint8_t d = r->p[i].dtype;
-  return r->c->master && vram__size_of(d) < 4 ? (uint8_t)VRAM_F32 : d;
+  return r->c->master && vram__dtype_size(d) < 4 ? (uint8_t)VRAM_F32 : d;
 }
 
 /* product of the sizes of axes [0, ndim - tail) */
@@ -118,7 +118,7 @@ static uint64_t vram__optim_axis(const vram__optim_param *p, uint32_t tail) {
 
 static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
   const vram__optim_param *p = &r->p[i];
-  uint64_t e = vram__size_of(vram__optim_dtype(r, i)), k, block;
+  uint64_t e = vram__dtype_size(vram__optim_dtype(r, i)), k, block;
   switch (code) {
   case 'p':
     return vram__optim_mul(r, p->numel, e);
@@ -133,7 +133,7 @@ static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
   case 'f':
     return vram__optim_mul(r, p->numel, 4);
   case 'F':
-    return vram__size_of(p->dtype) < 4 ? vram__optim_mul(r, p->numel, 4) : 0;
+    return vram__dtype_size(p->dtype) < 4 ? vram__optim_mul(r, p->numel, 4) : 0;
   case 'e':
     return e;
   case 's':
@@ -170,7 +170,7 @@ static uint64_t vram__optim_blocks(uint64_t bytes) {
 }
 
 /* One tensor more in a list; PyTorch allocates nothing for an empty one. */
-static void vram__optim_one(vram__optim_run *r, vram__total *t, uint64_t bytes) {
+static void vram__optim_alloc_one(vram__optim_run *r, vram__total *t, uint64_t bytes) {
   if (!bytes)
     return;
   t->bytes = vram__optim_add(r, t->bytes, bytes);
@@ -197,7 +197,7 @@ static void vram__optim_shrink(vram__optim_run *r, const vram__total *t) {
   r->now_large -= t->large;
 }
 
-static void vram__optim_into(vram__optim_run *r, vram__total *to, const vram__total *t) {
+static void vram__optim_move(vram__optim_run *r, vram__total *to, const vram__total *t) {
   if (!t->bytes)
     return;
   to->bytes = vram__optim_add(r, to->bytes, t->bytes);
@@ -211,9 +211,9 @@ static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t by
   if (!bytes)
     return;
   t.bytes = t.blocks = t.large = t.last = 0;
-  vram__optim_one(r, &t, bytes);
+  vram__optim_alloc_one(r, &t, bytes);
   vram__optim_grow(r, &t);
-  vram__optim_into(r, &g->sum, &t);
+  vram__optim_move(r, &g->sum, &t);
   if (r->c->events) {
     uint32_t *pair, id = vram__optim_alloc(r->c->ctx, bytes, 0), node = r->unused;
     if (node != VRAM__OPTIM_NIL)
@@ -246,7 +246,7 @@ static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint3
   t->bytes = t->blocks = t->large = t->last = 0;
   for (i = from; i < to; i++)
     if (vram__optim_match(r, i))
-      vram__optim_one(r, t, vram__optim_size(r, i, code));
+      vram__optim_alloc_one(r, t, vram__optim_size(r, i, code));
   if (all) {
     r->all = *t;
     r->has_all = 1;
@@ -267,13 +267,13 @@ static void vram__optim_state(vram__optim_run *r, char code, uint32_t from, uint
         vram__optim_alloc(r->c->ctx, vram__optim_size(r, i, code), 1);
 }
 
-static void vram__optim_clear(vram__optim_reg *g) {
+static void vram__optim_clear_registers(vram__optim_reg *g) {
   g->sum.bytes = g->sum.blocks = g->sum.large = g->sum.last = 0;
   g->head = VRAM__OPTIM_NIL;
 }
 
 /* frees what a register holds, from `node` on */
-static void vram__optim_drop(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
+static void vram__optim_free_register(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
   vram__optim_shrink(r, &g->sum);
   while (node != VRAM__OPTIM_NIL) {
     uint32_t *pair = r->c->ids + 2 * (size_t)node, before = pair[1];
@@ -282,16 +282,16 @@ static void vram__optim_drop(vram__optim_run *r, vram__optim_reg *g, uint32_t no
     r->unused = node;
     node = before;
   }
-  vram__optim_clear(g);
+  vram__optim_clear_registers(g);
 }
 
 /* allocated and freed at once: first, then second, and back */
-static void vram__optim_pulse(vram__optim_run *r, uint64_t first, uint64_t second) {
+static void vram__optim_alloc_briefly(vram__optim_run *r, uint64_t first, uint64_t second) {
   vram__optim_reg g;
-  vram__optim_clear(&g);
+  vram__optim_clear_registers(&g);
   vram__optim_push(r, &g, first);
   vram__optim_push(r, &g, second);
-  vram__optim_drop(r, &g, g.head);
+  vram__optim_free_register(r, &g, g.head);
 }
 
 static uint64_t vram__optim_pow2(uint64_t n) { /* the largest power of two up to n */
@@ -301,7 +301,7 @@ static uint64_t vram__optim_pow2(uint64_t n) { /* the largest power of two up to
   return k;
 }
 
-static uint64_t vram__optim_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+static uint64_t vram__optim_round_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 /* Workspace of one of PyTorch's CUDA reductions: `inputs` elements to each of `outputs` results. A
    result that is too much work for one thread block is split over several, each of which leaves its
@@ -331,37 +331,37 @@ static void vram__optim_reduce(vram__optim_run *r, uint64_t outputs, uint64_t in
     step_out = width;
   else
     step_in = width;
-  each = vram__optim_up(inputs, step_in);
+  each = vram__optim_round_up(inputs, step_in);
   if (each < (height * 16 < 256 ? height * 16 : 256))
     return; /* one warp does it */
   step_in *= height;
-  each = vram__optim_up(inputs, step_in);
-  grid = vram__optim_up(outputs / vec, step_out);
+  each = vram__optim_round_up(inputs, step_in);
+  grid = vram__optim_round_up(outputs / vec, step_out);
   sms *= sm_threads / (width * height);
   if (each < 256 || grid > sms)
     return;
-  parts = vram__optim_up(sms, grid);
-  if (parts > vram__optim_up(each, 16))
-    parts = vram__optim_up(each, 16);
-  if (parts < vram__optim_up(each, 256))
-    parts = vram__optim_up(each, 256);
+  parts = vram__optim_round_up(sms, grid);
+  if (parts > vram__optim_round_up(each, 16))
+    parts = vram__optim_round_up(each, 16);
+  if (parts < vram__optim_round_up(each, 256))
+    parts = vram__optim_round_up(each, 256);
   if (parts < 2)
     return;
   size = vram__optim_mul(r, vram__optim_mul(r, outputs, parts), bytes);
   if (row)
     size = vram__optim_mul(r, size, width * vec);
-  vram__optim_pulse(r, size, 4 * grid);
+  vram__optim_alloc_briefly(r, size, 4 * grid);
 }
 
 static void vram__optim_workspace(vram__optim_run *r, uint32_t i, char op, char code) {
   const vram__optim_param *p = &r->p[i];
-  uint64_t bytes = vram__size_of(vram__optim_dtype(r, i)) > 4 ? 8 : 4;
+  uint64_t bytes = vram__dtype_size(vram__optim_dtype(r, i)) > 4 ? 8 : 4;
   uint64_t cols = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
   if (op == '*') {
     if (code == 'w' || cols == 1 || rows == 1 || (code == 't' && rows > cols))
-      vram__optim_pulse(r, r->c->blas_bytes ? r->c->blas_bytes : 33554432, 0);
+      vram__optim_alloc_briefly(r, r->c->blas_bytes ? r->c->blas_bytes : 33554432, 0);
     else
-      vram__optim_pulse(r, r->c->blaslt_bytes ? r->c->blaslt_bytes : 1048576, 0);
+      vram__optim_alloc_briefly(r, r->c->blaslt_bytes ? r->c->blaslt_bytes : 1048576, 0);
     return;
   }
   switch (code) {
@@ -395,7 +395,7 @@ static int vram__optim_match(const vram__optim_run *r, uint32_t i) {
   return !(r->flags & VRAM__OPTIM_SPLIT) || (r->p[i].ndim > 1) == r->matrix;
 }
 
-static int vram__optim_if(vram__optim_run *r, char x, uint32_t i) {
+static int vram__optim_condition(vram__optim_run *r, char x, uint32_t i) {
   switch (x) {
   case 'W':
   case 'w':
@@ -459,7 +459,7 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
       } else { /* a list in one piece */
         vram__optim_list(r, s[1], from, to, &t);
         vram__optim_grow(r, &t);
-        vram__optim_into(r, &g->sum, &t);
+        vram__optim_move(r, &g->sum, &t);
       }
       s += 2;
       break;
@@ -470,19 +470,19 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
     case '.':
       for (i = from; i < to; i++)
         if (vram__optim_match(r, i))
-          vram__optim_pulse(r, vram__optim_size(r, i, *s), 0);
+          vram__optim_alloc_briefly(r, vram__optim_size(r, i, *s), 0);
       s++;
       break;
     case '-':
       g = &r->reg[*s++ - 'a'];
-      vram__optim_drop(r, g, g->head);
+      vram__optim_free_register(r, g, g->head);
       break;
     case '=':
       g = &r->reg[*s - 'a'];
       h = &r->reg[s[1] - 'a'];
-      vram__optim_drop(r, g, g->head);
+      vram__optim_free_register(r, g, g->head);
       *g = *h;
-      vram__optim_clear(h);
+      vram__optim_clear_registers(h);
       s += 2;
       break;
     case '^':
@@ -490,7 +490,7 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
       h = &r->reg[s[1] - 'a'];
       s += 2;
       t.bytes = t.blocks = t.large = t.last = 0;
-      vram__optim_one(r, &t, h->sum.last);
+      vram__optim_alloc_one(r, &t, h->sum.last);
       g->sum = t;
       g->head = h->head;
       h->sum.bytes -= t.bytes;
@@ -501,7 +501,7 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
         node = r->c->ids[2 * (size_t)node + 1];
         r->c->ids[2 * (size_t)g->head + 1] = VRAM__OPTIM_NIL;
       }
-      vram__optim_drop(r, h, node);
+      vram__optim_free_register(r, h, node);
       break;
     case '*':
     case '%':
@@ -517,7 +517,7 @@ static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, u
       s = vram__optim_close(s - 1);
       break;
     default: /* X[ */
-      s = vram__optim_if(r, op, from) ? s + 1 : vram__optim_close(s);
+      s = vram__optim_condition(r, op, from) ? s + 1 : vram__optim_close(s);
       break;
     }
   }
@@ -581,7 +581,7 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
   r->now = r->peak = r->state = r->now_blocks = r->peak_blocks = r->state_blocks = 0;
   r->now_large = r->state_large = r->peak_upper = r->peak_state = 0;
   for (k = 0; k < 26; k++)
-    vram__optim_clear(&r->reg[k]);
+    vram__optim_clear_registers(&r->reg[k]);
   r->has_all = c->all != NULL;
   if (c->all)
     r->all = *c->all;
@@ -595,7 +595,7 @@ static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out)
   out->state_blocks = r->state_blocks, out->peak_blocks = r->peak_blocks;
   out->end_blocks = r->now_blocks, out->peak_upper = r->peak_upper;
   out->state_large = r->state_large, out->peak_state = r->peak_state;
-  if (r->overflow) /* more than any device has: vram__bulk refuses it */
+  if (r->overflow) /* more than any device has: vram__bytes_grow_and_shrink refuses it */
     out->state = out->peak = out->end = UINT64_MAX;
 }
 
@@ -687,7 +687,7 @@ VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *in
 
 VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay) {
   uint8_t wd = 0;
-  int i = vram__optim_find(name, vram__len(name), &wd);
+  int i = vram__optim_find(name, vram__text_len(name), &wd);
   if (weight_decay)
     *weight_decay = wd;
   return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;

@@ -3,7 +3,7 @@
 
 /* Is n, the first node of its line, the one that name[..len] means? Rounds stand behind the name,
    the outermost first. */
-static int vram__is_named(const vram_node *n, const char *name, uint32_t len) {
+static int vram__node_is_named(const vram_node *n, const char *name, uint32_t len) {
   const vram_node *end = vram__line_end_of(n), *m;
   const vram__round *q;
   uint32_t depth = 0, rounds = 0, i, k, bare = 0;
@@ -47,10 +47,10 @@ static vram_result vram__range_error(vram_error *err, vram_result code, const ch
                                      const char *name, const char *end) {
   uint32_t n = 0, len = (uint32_t)(end - name);
   if (err) {
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
     err->code = code;
-    vram__puts(err->text, sizeof err->text, &n, what);
-    vram__put(err->text, sizeof err->text, &n, name, len < 64 ? len : 64);
+    vram__text_puts(err->text, sizeof err->text, &n, what);
+    vram__text_put(err->text, sizeof err->text, &n, name, len < 64 ? len : 64);
   }
   return code;
 }
@@ -77,8 +77,8 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
       return vram__range_error(err, VRAM_ERR_SYNTAX, "a range is A..B, names of nodes, found: ", p,
                                end);
     for (n = g->first; n; n = vram__line_end_of(n)->next)
-      found |= vram__is_named(n, p, (uint32_t)(dots - p)) |
-               vram__is_named(n, dots + 2, (uint32_t)(end - dots - 2)) << 1;
+      found |= vram__node_is_named(n, p, (uint32_t)(dots - p)) |
+               vram__node_is_named(n, dots + 2, (uint32_t)(end - dots - 2)) << 1;
     if (!(found & 1))
       return vram__range_error(err, VRAM_ERR_NAME, "no node has the name ", p, dots);
     if (!(found & 2))
@@ -95,10 +95,10 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
       for (p = text;; p = end + 1) {
         const vram_node *m;
         end = vram__range_end(p, &dots);
-        if (vram__is_named(n, p, (uint32_t)(dots - p))) {
-          for (m = n; m && !vram__is_named(m, dots + 2, (uint32_t)(end - dots - 2));) {
+        if (vram__node_is_named(n, p, (uint32_t)(dots - p))) {
+          for (m = n; m && !vram__node_is_named(m, dots + 2, (uint32_t)(end - dots - 2));) {
             m = vram__line_end_of(m)->next;
-            if (m && vram__is_named(m, p, (uint32_t)(dots - p)))
+            if (m && vram__node_is_named(m, p, (uint32_t)(dots - p)))
               return vram__range_error(err, VRAM_ERR_VALUE,
                                        "a range begins once more before it ends: ", p, end);
           }
@@ -121,6 +121,6 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
     }
   }
   if (err)
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
 }

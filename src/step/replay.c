@@ -3,38 +3,39 @@
 
 /* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
    the beginning, a step that nobody sees finds it out. */
-VRAM__FN vram_result vram__play(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                uint64_t scratch_bytes, vram_report *report, vram__s *s) {
+VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s) {
   vram_step_options quiet;
   vram_live *live = s->live;
   uint64_t stop_at = s->stop_at;
   vram_result r;
   if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
-    r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
     if (r || o->first_step || (!s->missing && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
     s->live = live;
     s->stop_at = stop_at;
-    return vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+    return vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
   }
   quiet = *o;
   quiet.event = NULL;
   quiet.keep_grads = 0;
   quiet.accumulate = 1;
   s->stop_at = 0;
-  r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, 0);
+  r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, 0);
   s->live = live;
   s->stop_at = stop_at;
-  return r ? r : vram__run_step(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
-VRAM__FN void vram__run_kept(vram__s *s) {
+VRAM__FN void vram__step_play_kept(vram__step *s) {
   uint32_t i;
   for (i = 1; i <= s->nstore && !s->train; i++) {
-    const vram__store *st = s->top - i;
+    const vram__storage *st = s->top - i;
     if (st->base == i && st->srefs && st->id != UINT32_MAX)
-      vram__run_put(s->run, st->block);
+      vram__replay_put(s->run, st->block);
   }
   for (i = 0; i < s->nleaf && i < s->g->nparam + s->g->ninput; i++) {
     const uint32_t st = s->leaf[i].grad.st;
@@ -44,24 +45,24 @@ VRAM__FN void vram__run_kept(vram__s *s) {
   s->run->fresh = 0;
 }
 
-static void vram__tape_part(vram__s *s, uint32_t from, uint32_t to, uint32_t *id,
-                            vram_phase_report *phase) {
-  vram__run *run = s->run;
+static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, uint32_t *id,
+                                   vram_phase_report *phase) {
+  vram__replay *run = s->run;
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> 2;
     switch (run->tape[i] & 3) {
     case VRAM__TAPE_ALLOC:
-      run->block[(*id)++] = vram__run_get(s, value);
+      run->block[(*id)++] = vram__replay_get(s, value);
       break;
     case VRAM__TAPE_FREE:
-      vram__run_put(run, run->block[value]);
+      vram__replay_put(run, run->block[value]);
       break;
     case VRAM__TAPE_OWN:
-      vram__run_get(s, value);
+      vram__replay_get(s, value);
       break;
     default:
-      vram__run_phase(run, phase + value);
+      vram__replay_phase(run, phase + value);
     }
   }
 }
@@ -69,18 +70,19 @@ static void vram__tape_part(vram__s *s, uint32_t from, uint32_t to, uint32_t *id
 /* Steps of a run are alike but for zero_grad and the optimizer's first: one step is played onto a
    tape, and the tape into the pool, which takes less than playing every step. run->untold: this
    model's steps are not so much alike. */
-static vram_result vram__play_tape(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                   uint64_t scratch_bytes, vram_report *report, vram__s *s) {
+static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_options *o,
+                                          void *scratch, uint64_t scratch_bytes,
+                                          vram_report *report, vram__step *s) {
   const uint32_t steps = o->train ? 3 : 2, room = g->nparam + g->ninput;
-  vram__run *run = s->run;
+  vram__replay *run = s->run;
   vram_step_options first = *o;
   vram_phase_report before[VRAM_PHASE_COUNT];
   uint64_t optimizer_bytes;
   uint32_t i, k, n = 0, end, id = 0, first_id;
   vram_result r;
-  vram__zero(before, sizeof before);
+  vram__memory_zero(before, sizeof before);
   run->taping = 1;
-  r = vram__run_step(g, o, scratch, scratch_bytes, report, s, 0);
+  r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
   run->untold |= s->missing | s->rnn_reset;
   end = run->ntape;
   first_id = run->ids;
@@ -106,7 +108,7 @@ static vram_result vram__play_tape(const vram_graph *g, const vram_step_options 
     run->untold |= s->failed != 0;
   } else
     for (i = 1; i <= s->nstore; i++) { /* the results */
-      const vram__store *st = s->top - i;
+      const vram__storage *st = s->top - i;
       if (st->base != i || !st->srefs || st->id == UINT32_MAX)
         continue;
       run->untold |= n == room;
@@ -119,49 +121,50 @@ static vram_result vram__play_tape(const vram_graph *g, const vram_step_options 
   if (run->untold)
     return VRAM_OK;
   s->failed = VRAM_OK;
-  vram__tape_part(s, 0, run->body, &id, NULL);
+  vram__replay_tape_part(s, 0, run->body, &id, NULL);
   for (i = 0; i < steps && !s->failed; i++) {
     vram_phase_report *phase = i + 1 < steps ? before : report->phase;
     for (k = 0; k < VRAM_PHASE_COUNT; k++)
       phase[k].allocated_peak_bytes = phase[k].reserved_peak_bytes = 0;
     for (k = 0; k < n && i; k++)
-      vram__run_put(run, run->block[run->gradient[k]]);
+      vram__replay_put(run, run->block[run->gradient[k]]);
     id = 0;
-    vram__tape_part(s, run->body, run->optim, &id, phase);
+    vram__replay_tape_part(s, run->body, run->optim, &id, phase);
     if (!i && o->train)
-      vram__tape_part(s, end, run->ntape, &first_id, phase);
+      vram__replay_tape_part(s, end, run->ntape, &first_id, phase);
     else
-      vram__tape_part(s, run->optim, run->after, &id, phase);
-    vram__tape_part(s, run->after, end, &id, phase);
+      vram__replay_tape_part(s, run->optim, run->after, &id, phase);
+    vram__replay_tape_part(s, run->after, end, &id, phase);
   }
-  vram__blocks_known(report, o, run);
+  vram__report_blocks_known(report, o, run);
   return VRAM_OK;
 }
 
 /* The whole run on a device with so much room. */
-static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o, uint64_t room,
-                                 int tight, void *scratch, uint64_t scratch_bytes,
-                                 vram_report *report, vram__s *s) {
-  const uint64_t pool_bytes = vram_pool_bytes(vram__run_blocks(g), 1);
+static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_options *o,
+                                        uint64_t room, int tight, void *scratch,
+                                        uint64_t scratch_bytes, vram_report *report,
+                                        vram__step *s) {
+  const uint64_t pool_bytes = vram_pool_bytes(vram__replay_blocks(g), 1);
   vram_pool_options options = *o->replay;
   vram_backend device;
   vram_step_options quiet = *o;
   uint32_t before = !o->train ? 1 : o->first_step ? 0 : 2; /* steps */
-  vram__run run;
+  vram__replay run;
   vram_result r;
   uint32_t i;
   uint8_t *at = (uint8_t *)scratch + scratch_bytes;
   at += (8 - (uint64_t)(uintptr_t)at % 8) % 8;
-  vram__zero(&run, sizeof run);
-  vram__zero(&device, sizeof device);
-  device.alloc = vram__run_alloc, device.free = vram__run_free;
-  device.reserve = vram__run_reserve, device.unreserve = vram__run_unreserve;
-  device.map = vram__run_map, device.unmap = vram__run_unmap;
+  vram__memory_zero(&run, sizeof run);
+  vram__memory_zero(&device, sizeof device);
+  device.alloc = vram__replay_alloc, device.free = vram__replay_free;
+  device.reserve = vram__replay_reserve, device.unreserve = vram__replay_unreserve;
+  device.map = vram__replay_map, device.unmap = vram__replay_unmap;
   device.user = &run;
   run.room = room;
   run.next = VRAM__LARGE_SEGMENT;
   run.tape = (uint64_t *)(void *)(at + (pool_bytes + 7) / 8 * 8);
-  run.tape_cap = vram__tape_events(g);
+  run.tape_cap = vram__replay_tape_events(g);
   run.block = (uint32_t *)(void *)(run.tape + run.tape_cap);
   run.gradient = run.block + run.tape_cap;
   run.fresh = 1;
@@ -179,20 +182,20 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
   run.untold = o->event || options.event || o->first_step || o->keep_grads || g->rnn_dropout ||
                (o->train && o->amp == VRAM_F16);
   if (!run.untold)
-    r = vram__play_tape(g, o, scratch, scratch_bytes, report, s);
+    r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)
     before = 0;
   quiet.event = NULL;
   quiet.nodes = NULL;
   quiet.first_step = 1;
   for (i = 0; i < before && !r; i++) {
-    r = vram__run_step(g, &quiet, scratch, scratch_bytes, report, s, i ? 1 + s->rnn_reset : 0);
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, i ? 1 + s->rnn_reset : 0);
     if (!r)
-      vram__run_kept(s);
+      vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__run_step(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
   s->run = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -200,38 +203,40 @@ static vram_result vram__play_on(const vram_graph *g, const vram_step_options *o
 }
 
 /* 1: the whole run finds its memory in so much room. */
-VRAM__FN int vram__runs_within(const vram_graph *g, const vram_step_options *o, uint64_t room,
-                               void *scratch, uint64_t scratch_bytes, vram__s *s,
-                               uint64_t *retries) {
+VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
+                                      uint64_t room, void *scratch, uint64_t scratch_bytes,
+                                      vram__step *s, uint64_t *retries) {
   vram_step_options quiet = *o;
   vram_report r;
   quiet.event = NULL;
   quiet.nodes = NULL;
-  if (vram__play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed || r.num_ooms)
+  if (vram__replay_play_on(g, &quiet, room, 1, scratch, scratch_bytes, &r, s) || !r.replayed ||
+      r.num_ooms)
     return 0;
   *retries = r.num_alloc_retries;
   return 1;
 }
 
-/* vram__play with o->replay. */
-VRAM__FN vram_result vram__play_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                    uint64_t scratch_bytes, vram_report *report, vram__s *s) {
+/* vram__replay_play with o->replay. */
+VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
+                                           void *scratch, uint64_t scratch_bytes,
+                                           vram_report *report, vram__step *s) {
   const uint64_t room = o->replay->total_bytes;
   uint64_t context;
   vram_result r;
-  if (scratch_bytes < vram__run_bytes(g))
+  if (scratch_bytes < vram__replay_bytes(g))
     return VRAM_ERR_MEMORY;
-  scratch_bytes -= vram__run_bytes(g);
-  r = vram__play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes, report,
-                    s);
+  scratch_bytes -= vram__replay_bytes(g);
+  r = vram__replay_play_on(g, o, room ? room : (uint64_t)VRAM_MAX_BYTES, 0, scratch, scratch_bytes,
+                           report, s);
   if (!r && (!report->replayed || (report->num_ooms && !room))) /* beyond all addresses */
-    r = vram__play(g, o, scratch, scratch_bytes, report, s);
-  report->scratch_used += vram__run_bytes(g);
+    r = vram__replay_play(g, o, scratch, scratch_bytes, report, s);
+  report->scratch_used += vram__replay_bytes(g);
   context = report->context_bytes.expected;
   if (r || report->fits || !report->replayed || o->budget_bytes <= context ||
       report->peak_allocated_bytes.lower > o->budget_bytes - context)
     return r;
-  report->fits = vram__runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes, s,
-                                   &report->num_alloc_retries);
+  report->fits = vram__replay_runs_within(g, o, o->budget_bytes - context, scratch, scratch_bytes,
+                                          s, &report->num_alloc_retries);
   return r;
 }

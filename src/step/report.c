@@ -42,7 +42,7 @@ VRAM_API const char *vram_source_name(vram_source source) {
 #define VRAM__CONTEXT_USUAL UINT64_C(536870912)
 #define VRAM__CONTEXT_UPPER UINT64_C(1073741824)
 
-VRAM__FN void vram__device_bounds(vram_report *r, uint64_t context, uint64_t budget) {
+VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget) {
   const uint64_t segment = VRAM__SMALL_SEGMENT;
   const uint64_t least = r->peak_allocated_bytes.lower, most = r->peak_allocated_bytes.upper;
   const uint64_t lower = (least + segment - 1) / segment * segment;
@@ -59,8 +59,9 @@ VRAM__FN void vram__device_bounds(vram_report *r, uint64_t context, uint64_t bud
   if (upper < r->peak_reserved_bytes)
     upper = r->peak_reserved_bytes;
   r->context_bytes.lower = c[0], r->context_bytes.expected = c[1], r->context_bytes.upper = c[2];
-  r->device_bytes.lower = vram__plus(lower, c[0]);
-  r->device_bytes.expected = vram__plus(r->replayed ? r->peak_reserved_bytes : usual, c[1]);
-  r->device_bytes.upper = vram__plus(upper, c[2]);
+  r->device_bytes.lower = vram__sum_or_overflow(lower, c[0]);
+  r->device_bytes.expected =
+      vram__sum_or_overflow(r->replayed ? r->peak_reserved_bytes : usual, c[1]);
+  r->device_bytes.upper = vram__sum_or_overflow(upper, c[2]);
   r->fits = r->device_bytes.expected <= budget && !r->num_ooms;
 }

@@ -3,25 +3,25 @@
 
 /* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
    the optimizer, what a node makes and keeps, and as many free ones. */
-VRAM__FN uint32_t vram__run_blocks(const vram_graph *g) {
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g) {
   const uint64_t n = (uint64_t)g->nparam * 12 + (uint64_t)g->nvalue * 6 + (uint64_t)g->nnode * 6;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
 /* Events of one step, and of the optimizer's first, that a tape has room for. */
-VRAM__FN uint32_t vram__tape_events(const vram_graph *g) {
+VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g) {
   const uint64_t n = (uint64_t)g->nparam * 24 + (uint64_t)g->nvalue * 8 + (uint64_t)g->nnode * 24;
   return n < UINT32_MAX / 64 ? 1024 + (uint32_t)n : UINT32_MAX / 64;
 }
 
-VRAM__FN uint64_t vram__run_bytes(const vram_graph *g) {
-  return vram_pool_bytes(vram__run_blocks(g), 1) + 16 +
-         vram__tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g) {
+  return vram_pool_bytes(vram__replay_blocks(g), 1) + 16 +
+         vram__replay_tape_events(g) * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
          ((uint64_t)g->nparam + g->ninput) * sizeof(uint32_t);
 }
 
 /* How deep checkpointed ranges lie inside one another, at most. */
-static uint32_t vram__nested(const vram_step_options *o) {
+static uint32_t vram__ranges_nested(const vram_step_options *o) {
   uint32_t end[VRAM_MAX_NESTED]; /* of the ranges that are open */
   uint32_t i, depth = 0, most = 1;
   for (i = 0; o->checkpoint && i < o->ncheckpoint; i++) {
@@ -45,7 +45,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   if (o && o->train && (o->checkpoint_segments > 1 || o->ncheckpoint)) {
     /* ranges, what goes in and out of each, the recomputed part of the tape */
     const uint64_t ranges = o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments;
-    const uint64_t depth = vram__nested(o);
+    const uint64_t depth = vram__ranges_nested(o);
     n += (ranges < g->nnode * UINT64_C(2) ? ranges : g->nnode * UINT64_C(2)) * 640 +
          (uint64_t)g->nnode * 1200;
     for (m = g->first; m; m = m->next)
@@ -54,9 +54,10 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   n += (uint64_t)g->nnode * 1200 + (uint64_t)g->nvalue * 256 + (uint64_t)g->nparam * 512;
   n += (uint64_t)(g->max_in + g->max_out) * 256 + g->extra;
   if (o)
-    n = vram__plus(n, vram__mul((uint64_t)o->prefetch * g->ninput, sizeof(vram__store)));
+    n = vram__sum_or_overflow(
+        n, vram__product_or_overflow((uint64_t)o->prefetch * g->ninput, sizeof(vram__storage)));
   if (o && o->replay)
-    n += vram__run_bytes(g);
+    n += vram__replay_bytes(g);
   for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
     if (m->op <= VRAM_OP_conv_transpose3d) {    /* the first rows */
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
@@ -66,7 +67,8 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
 }
 
 /* The report's phases have their allocated and reserved bytes. */
-VRAM__FN void vram__blocks_known(vram_report *r, const vram_step_options *o, const vram__run *run) {
+VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
+                                        const vram__replay *run) {
   uint64_t peak = 0;
   uint32_t i;
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
@@ -80,24 +82,24 @@ VRAM__FN void vram__blocks_known(vram_report *r, const vram_step_options *o, con
     r->num_alloc_retries = run->pool.stats.num_alloc_retries;
     r->num_ooms = run->oom;
   }
-  vram__device_bounds(r, o->context_bytes, o->budget_bytes);
+  vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
 }
 
 VRAM__FN vram_result
-vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
-               uint64_t scratch_bytes, vram_report *report, vram__s *s,
+vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+               uint64_t scratch_bytes, vram_report *report, vram__step *s,
                int known) { /* 2: rnn_reset, too; s->live...: as the caller has set them */
   uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   uint64_t leaves;
   uint32_t i;
   vram_live *live = s->live;
-  vram__run *run = s->run;
+  vram__replay *run = s->run;
   vram__cuts *cuts = s->cuts;
   uint32_t live_cap = s->live_cap;
   uint64_t stop_at = s->stop_at, before_blocks, before_upper;
-  vram__cats before;
-  vram__zero(s, sizeof *s);
-  vram__zero(report, sizeof *report);
+  vram__category_bytes before;
+  vram__memory_zero(s, sizeof *s);
+  vram__memory_zero(report, sizeof *report);
   s->live = live;
   s->live_cap = live_cap;
   s->stop_at = stop_at;
@@ -118,8 +120,8 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->cap -= sizeof *s->spare * VRAM__SPARE;
   s->spare = (vram_dims *)(void *)(s->mem + s->cap);
   s->cap -= sizeof *s->top;
-  s->top = (vram__store *)(void *)(s->mem + s->cap);
-  vram__zero(s->top, sizeof *s->top);
+  s->top = (vram__storage *)(void *)(s->mem + s->cap);
+  vram__memory_zero(s->top, sizeof *s->top);
   s->watched = o->event || stop_at || run || cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
@@ -140,25 +142,25 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   for (i = 0; i < 64; i++)
     s->cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
-  to = (type *)vram__bump(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));             \
+  to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
-  VRAM__TAKE(s->obj, vram__obj, g->nvalue + 1);
+  VRAM__TAKE(s->obj, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
-  vram__plan_ranges(s);
+  vram__checkpoint_plan_ranges(s);
   if (s->failed)
     return (vram_result)s->failed;
   s->obj[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->most_args;
   VRAM__TAKE(s->leaf, vram__leaf, leaves); /* where they were, if `known` */
   if (s->amp) {
-    VRAM__TAKE(s->cast, vram__t, leaves);
+    VRAM__TAKE(s->cast, vram__tensor, leaves);
   }
   if (s->nrange && o->reentrant) {
     VRAM__TAKE(s->inner, vram__task, leaves);
   }
-  VRAM__TAKE(s->param, vram__t, g->nparam);
-  VRAM__TAKE(s->args, vram__t, g->max_in + g->max_out + 16);
+  VRAM__TAKE(s->param, vram__tensor, g->nparam);
+  VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->cache, 0, NULL, NULL);
   if (!s->scalar)
@@ -167,50 +169,50 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->known = known != 0;
   s->rnn_reset = known > 1;
   s->root = g->root;
-  vram__leave_out(s);
+  vram__forward_leave_out(s);
   if (s->failed)
     return (vram_result)s->failed;
-  vram__before(s);
+  vram__step_begin(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !o->first_step) {
-    s->scale = vram__existing(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
-    vram__existing(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
+    s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
+    vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
   if (s->failed)
     return (vram_result)s->failed;
   s->peak = s->total_peak = s->cur;
   s->blocks_peak = s->blocks;
   s->upper_peak = s->upper;
-  vram__at_peak(s);
+  vram__peak_note(s);
   before = s->cats;
-  vram__copy(report->before_category_bytes, before.of, sizeof before.of);
+  vram__memory_copy(report->before_category_bytes, before.of, sizeof before.of);
   before_blocks = s->blocks, before_upper = s->upper;
   if (s->stop_at == 1 && (!s->train || o->first_step))
-    vram__live_set(s);
+    vram__live_collect(s);
   if (run)
     run->body = run->ntape;
   vram__zero_grad(s);
-  vram__phase(s, VRAM_PHASE_FORWARD);
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
   s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__count_gradients(s);
+  vram__gradients_count(s);
   if (!known && s->train && !o->first_step && !s->failed)
-    vram__had_gradients(s, &before, before_blocks, before_upper);
+    vram__gradients_had(s, &before, before_blocks, before_upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed)
     vram__optim_now(s);
   if (run)
     run->after = run->ntape;
-  vram__phase(s, VRAM_PHASE_END);
+  vram__phase_end(s, VRAM_PHASE_END);
   if (s->train && s->loss.d) {
     s->loss.fn = 0;
-    vram__let(s, s->loss);
+    vram__tensor_release(s, s->loss);
   }
-  vram__phase(s, VRAM_PHASE_END);
+  vram__phase_end(s, VRAM_PHASE_END);
   if (s->fresh)
-    vram__at_peak(s);
+    vram__peak_note(s);
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     report->peak_category_bytes[i] = s->peak_cats.of[i];
   report->peak_requested_bytes = s->total_peak;
@@ -220,25 +222,25 @@ vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
   report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
   report->peak_allocated_bytes.upper = s->upper_peak;
   if (s->custom | s->custom_most) {
-    const uint64_t less = vram__plus(s->custom, s->custom_most);
+    const uint64_t less = vram__sum_or_overflow(s->custom, s->custom_most);
     uint64_t *lower = &report->peak_allocated_bytes.lower;
     *lower -= less < *lower ? less : *lower;
   }
-  report->pinned_bytes = vram__mul(report->inputs_bytes, o->pinned);
-  vram__blocks_known(report, o, run);
+  report->pinned_bytes = vram__product_or_overflow(report->inputs_bytes, o->pinned);
+  vram__report_blocks_known(report, o, run);
   report->peak_node = s->peak_node;
   report->peak_phase = s->peak_phase;
   report->events = s->events;
   report->peak_event = s->peak_event;
   report->scratch_used = skip + (s->used > s->most_used ? s->used : s->most_used) +
-                         (s->nstore + (uint64_t)1) * sizeof(vram__store) +
+                         (s->nstore + (uint64_t)1) * sizeof(vram__storage) +
                          sizeof *s->spare * VRAM__SPARE;
   return (vram_result)s->failed;
 }
 
 /* What no step can begin with, or NULL. */
-VRAM__FN const char *vram__misuse(const vram_graph *g, const vram_step_options *o,
-                                  vram_result *why) {
+VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
+                                       vram_result *why) {
   *why = g->error.code ? g->error.code : VRAM_ERR_VALUE;
   if (g->error.code)
     return g->error.text;
@@ -263,10 +265,10 @@ VRAM__FN const char *vram__misuse(const vram_graph *g, const vram_step_options *
 
 VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, void *scratch,
                                uint64_t scratch_bytes, vram_report *report, vram_error *err) {
-  vram__s s;
+  vram__step s;
   vram_step_options none;
   vram_result r;
-  vram__zero(&none, sizeof none);
+  vram__memory_zero(&none, sizeof none);
   if (!o)
     o = &none;
   s.live = NULL;
@@ -275,23 +277,24 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   s.run = NULL;
   s.cuts = NULL;
   s.problem_node = NULL;
-  s.problem = vram__misuse(g, o, &r);
+  s.problem = vram__step_misuse(g, o, &r);
   if (s.problem)
-    vram__zero(report, sizeof *report);
+    vram__memory_zero(report, sizeof *report);
   else if (o->replay)
-    r = vram__play_run(g, o, scratch, scratch_bytes, report, &s);
+    r = vram__replay_play_run(g, o, scratch, scratch_bytes, report, &s);
   else
-    r = vram__play(g, o, scratch, scratch_bytes, report, &s);
+    r = vram__replay_play(g, o, scratch, scratch_bytes, report, &s);
   if (err) {
     uint32_t n = 0;
-    vram__zero(err, sizeof *err);
+    vram__memory_zero(err, sizeof *err);
     err->code = r;
     if (r)
-      vram__puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
+      vram__text_puts(err->text, sizeof err->text, &n, s.problem ? s.problem : vram_result_text(r));
     if (r && s.problem_node) {
-      vram__puts(err->text, sizeof err->text, &n, " (node ");
-      vram__put(err->text, sizeof err->text, &n, s.problem_node->name, s.problem_node->name_len);
-      vram__puts(err->text, sizeof err->text, &n, ")");
+      vram__text_puts(err->text, sizeof err->text, &n, " (node ");
+      vram__text_put(err->text, sizeof err->text, &n, s.problem_node->name,
+                     s.problem_node->name_len);
+      vram__text_puts(err->text, sizeof err->text, &n, ")");
       err->line = s.problem_node->line;
     }
   }
@@ -301,7 +304,7 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
 VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, const vram_report *report,
                                     vram_live *list, uint32_t cap, uint32_t *count) {
-  vram__s s;
+  vram__step s;
   vram_step_options silent;
   vram_report again;
   vram_result r;
@@ -309,26 +312,26 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   if (o)
     silent = *o;
   else
-    vram__zero(&silent, sizeof silent);
+    vram__memory_zero(&silent, sizeof silent);
   silent.event = NULL;
   silent.nodes = NULL;
   silent.replay = NULL;
   s.run = NULL;
   s.cuts = NULL;
-  if (vram__misuse(g, &silent, &r))
+  if (vram__step_misuse(g, &silent, &r))
     return r;
   s.live = list;
   s.live_cap = cap;
   s.stop_at = report->peak_event + 1;
   if (!s.stop_at) { /* which event of the optimizer it was shows only where each is played */
     s.stop_at = UINT64_MAX;
-    if ((r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)
+    if ((r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)
       return r;
     s.live = list;
     s.live_cap = cap;
     s.stop_at = again.peak_event + 1;
   }
-  r = vram__play(g, &silent, scratch, scratch_bytes, &again, &s);
+  r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s);
   if (r == VRAM_OK)
     *count = s.live_count;
   return r;

@@ -57,82 +57,89 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
                                vram__optim_bytes *out);
 
 /* backward.c */
-VRAM__FN void vram__expect(vram__s *s, uint32_t from, uint32_t end);
-VRAM__FN vram__t *vram__room_for_inputs(vram__s *s);
-VRAM__FN void vram__walk(vram__s *s, uint32_t from, uint32_t end);
-VRAM__FN void vram__backward(vram__s *s, vram__t loss);
-VRAM__FN vram__t vram__existing(vram__s *s, const vram_dims *d, uint8_t dt, uint8_t cat);
+VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
+VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
+VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
+VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
+VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
+                                                   uint8_t cat);
 
 /* forward.c */
-VRAM__FN void vram__leave_out(vram__s *s);
-VRAM__FN const vram_node *vram__nodes(vram__s *s, const vram_node *n, const vram_node *end);
-VRAM__FN void vram__forward(vram__s *s);
-VRAM__FN void vram__last_uses(const vram_graph *g, uint32_t *last);
+VRAM__FN void vram__forward_leave_out(vram__step *s);
+VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
+                                              const vram_node *end);
+VRAM__FN void vram__forward(vram__step *s);
+VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last);
 
 /* checkpoint.c */
-VRAM__FN void vram__checkpoint_recompute(vram__s *s, vram__frame *c);
-VRAM__FN void vram__checkpoint_backward(vram__s *s, vram__fn *f, vram__t *to);
-VRAM__FN int vram__captured(const vram_value *v);
-VRAM__FN const vram_node *vram__parts(vram__s *s, const vram_node *n, const vram_node *end,
-                                      uint32_t at, uint32_t behind);
+VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c);
+VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+VRAM__FN int vram__step_is_captured(const vram_value *v);
+VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node *n,
+                                                 const vram_node *end, uint32_t at,
+                                                 uint32_t behind);
 VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
-VRAM__FN void vram__plan_ranges(vram__s *s);
+VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
-VRAM__FN void vram__run_stat(vram_stat *all, uint64_t *end, uint64_t *peak);
-VRAM__FN void vram__run_phase(vram__run *run, vram_phase_report *r);
-VRAM__FN void vram__phase(vram__s *s, vram_phase next);
-VRAM__FN void vram__run_own(vram__s *s, const vram_param *p, uint8_t dt);
-VRAM__FN void vram__before(vram__s *s);
+VRAM__FN void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak);
+VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
+VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
+VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt);
+VRAM__FN void vram__step_begin(vram__step *s);
 
 /* train.c */
-VRAM__FN void vram__zero_grad(vram__s *s);
-VRAM__FN void vram__micro_batches(vram__s *s);
+VRAM__FN void vram__zero_grad(vram__step *s);
+VRAM__FN void vram__micro_batches(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(void *ctx, uint32_t id);
-VRAM__FN void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat);
-VRAM__FN void vram__optim_before(vram__s *s);
-VRAM__FN void vram__optim_now(vram__s *s);
+VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
+                                          uint64_t large, uint8_t cat);
+VRAM__FN void vram__optim_before(vram__step *s);
+VRAM__FN void vram__optim_now(vram__step *s);
 
 /* gradients.c */
-VRAM__FN void vram__had_gradients(vram__s *s, const vram__cats *before, uint64_t blocks,
-                                  uint64_t upper);
-VRAM__FN void vram__count_gradients(vram__s *s);
+VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
+                                  uint64_t blocks, uint64_t upper);
+VRAM__FN void vram__gradients_count(vram__step *s);
 
 /* report.c */
-VRAM__FN void vram__device_bounds(vram_report *r, uint64_t context, uint64_t budget);
+VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget);
 
 /* replay.c */
-VRAM__FN vram_result vram__play(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                uint64_t scratch_bytes, vram_report *report, vram__s *s);
-VRAM__FN void vram__run_kept(vram__s *s);
-VRAM__FN int vram__runs_within(const vram_graph *g, const vram_step_options *o, uint64_t room,
-                               void *scratch, uint64_t scratch_bytes, vram__s *s,
-                               uint64_t *retries);
-VRAM__FN vram_result vram__play_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                    uint64_t scratch_bytes, vram_report *report, vram__s *s);
+VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
+                                       void *scratch, uint64_t scratch_bytes, vram_report *report,
+                                       vram__step *s);
+VRAM__FN void vram__step_play_kept(vram__step *s);
+VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
+                                      uint64_t room, void *scratch, uint64_t scratch_bytes,
+                                      vram__step *s, uint64_t *retries);
+VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_options *o,
+                                           void *scratch, uint64_t scratch_bytes,
+                                           vram_report *report, vram__step *s);
 
 /* step.c */
-VRAM__FN uint32_t vram__run_blocks(const vram_graph *g);
-VRAM__FN uint32_t vram__tape_events(const vram_graph *g);
-VRAM__FN uint64_t vram__run_bytes(const vram_graph *g);
-VRAM__FN void vram__blocks_known(vram_report *r, const vram_step_options *o, const vram__run *run);
-VRAM__FN vram_result vram__run_step(const vram_graph *g, const vram_step_options *o, void *scratch,
-                                    uint64_t scratch_bytes, vram_report *report, vram__s *s,
+VRAM__FN uint32_t vram__replay_blocks(const vram_graph *g);
+VRAM__FN uint32_t vram__replay_tape_events(const vram_graph *g);
+VRAM__FN uint64_t vram__replay_bytes(const vram_graph *g);
+VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options *o,
+                                        const vram__replay *run);
+VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
                                     int known);
-VRAM__FN const char *vram__misuse(const vram_graph *g, const vram_step_options *o,
-                                  vram_result *why);
+VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
+                                       vram_result *why);
 
-static inline void vram__name(vram__s *s, const vram_value *v, vram__t t) {
+static inline void vram__variable_name(vram__step *s, const vram_value *v, vram__tensor t) {
   s->name_of[v->index] = v->index;
   s->obj[v->index].t = t;
   s->obj[v->index].refs = 1;
 }
 
-static inline void vram__unname(vram__s *s, const vram_value *v) {
-  vram__obj *o = s->obj + s->name_of[v->index];
+static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
+  vram__variable *o = s->obj + s->name_of[v->index];
   if (v == s->root)
     return; /* the caller's */
   if (o->refs && --o->refs == 0)
-    vram__let(s, o->t);
+    vram__tensor_release(s, o->t);
 }

@@ -2,8 +2,8 @@
 #include "step/step.h"
 
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
-   Where nobody has said so yet, vram__had_gradients puts them in afterwards. */
-VRAM__FN void vram__zero_grad(vram__s *s) {
+   Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
+VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
   if (!s->train || s->o->first_step)
     return;
@@ -11,12 +11,12 @@ VRAM__FN void vram__zero_grad(vram__s *s) {
     vram__leaf *l = &s->leaf[i];
     int64_t size = (int64_t)l->had_bytes;
     if (l->had && l->had_with)
-      l->grad = vram__alias_only(s, s->leaf[l->had_with - 1].grad, l->d);
-    else if (l->had && l->had_bytes == vram__bytes_of(l->d, l->dt))
-      l->grad = vram__existing(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
+      l->grad = vram__tensor_alias(s, s->leaf[l->had_with - 1].grad, l->d);
+    else if (l->had && l->had_bytes == vram__dims_bytes_of(l->d, l->dt))
+      l->grad = vram__leaf_existing_gradient(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
     else if (l->had) {
-      l->grad =
-          vram__existing(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8, VRAM_CATEGORY_GRADIENTS);
+      l->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8,
+                                             VRAM_CATEGORY_GRADIENTS);
       l->grad.d = l->d, l->grad.dt = l->dt;
     }
     if (s->run && l->had && !l->had_with && l->grad.st)
@@ -29,64 +29,64 @@ VRAM__FN void vram__zero_grad(vram__s *s) {
     s->upper_peak = s->upper;
   s->fresh = 1;
   if (s->stop_at == 1)
-    vram__live_set(s);
+    vram__live_collect(s);
   if (!s->known)
     return;
   for (i = s->nparam_leaf; i < s->nleaf; i++) { /* the caller's inputs lose theirs first */
-    vram__let(s, s->leaf[i].grad);
-    s->leaf[i].grad = vram__none();
+    vram__tensor_release(s, s->leaf[i].grad);
+    s->leaf[i].grad = vram__tensor_none();
   }
   for (i = 0; i < s->nparam_leaf && !s->o->keep_grads; i++) {
-    vram__let(s, s->leaf[i].grad);
-    s->leaf[i].grad = vram__none();
+    vram__tensor_release(s, s->leaf[i].grad);
+    s->leaf[i].grad = vram__tensor_none();
   }
 }
 
 /* After the forward pass: autocast's cache goes with its context; a training loop lets go of what
    is not the loss, inference wanted all of it. */
-static void vram__leave_forward(vram__s *s) {
+static void vram__forward_leave(vram__step *s) {
   const vram_node *n;
   uint32_t i;
-  s->r->autocast_cache_bytes = vram__leave_autocast(s);
+  s->r->autocast_cache_bytes = vram__autocast_leave(s);
   if (s->train && s->g->noutput > 1)
     for (n = s->g->first; n; n = n->next)
       for (i = 0; i < n->nout; i++)
         if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
-          vram__unname(s, &n->out[i]);
+          vram__variable_unname(s, &n->out[i]);
 }
 
 /* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
    with the growth tracker. */
-static void vram__scaled_backward(vram__s *s, vram__t loss) {
-  vram__t in[2], y;
-  vram__fn *f;
+static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
+  vram__tensor in[2], y;
+  vram__grad_fn *f;
   s->node = s->root->node;
   if (!s->scale.d) {
     s->cat = VRAM_CATEGORY_OTHER;
-    s->scale = vram__empty(s, s->scalar, VRAM_F32);
-    vram__empty(s, s->scalar, VRAM_I32);
+    s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    vram__tensor_empty(s, s->scalar, VRAM_I32);
     s->cat = VRAM_CATEGORY_TEMPORARIES;
   }
   in[0] = loss;
   in[1] = s->scale;
   s->grad = 1;
-  f = vram__record(s, VRAM__K_scale, in, 2, 1, 1);
+  f = vram__tape_record(s, VRAM__K_scale, in, 2, 1, 1);
   s->grad = 0;
-  y = vram__ti2(s, loss, s->scale);
+  y = vram__pointwise_empty2(s, loss, s->scale);
   if (f) {
-    vram__save(s, f, s->scale);
-    vram__made(s, f, 0, &y);
+    vram__save_tensor(s, f, s->scale);
+    vram__grad_fn_set_output(s, f, 0, &y);
     vram__backward(s, y);
   }
-  vram__let(s, y);
+  vram__tensor_release(s, y);
 }
 
-VRAM__FN void vram__micro_batches(vram__s *s) {
+VRAM__FN void vram__micro_batches(vram__step *s) {
   uint32_t k, count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1, i;
   uint64_t tape = s->used;
-  vram__t loss = vram__none();
+  vram__tensor loss = vram__tensor_none();
   for (k = 0; k < count && !s->failed; k++) {
-    vram__t old = loss;
+    vram__tensor old = loss;
     s->phase = VRAM_PHASE_FORWARD;
     s->cat = VRAM_CATEGORY_ACTIVATIONS;
     s->grad = s->train;
@@ -98,25 +98,25 @@ VRAM__FN void vram__micro_batches(vram__s *s) {
     vram__forward(s);
     if (s->failed)
       return;
-    vram__leave_forward(s);
+    vram__forward_leave(s);
     if (s->grad)
-      vram__refresh(s, &s->obj[s->name_of[s->root->index]].t);
+      vram__history_refresh(s, &s->obj[s->name_of[s->root->index]].t);
     loss = s->obj[s->name_of[s->root->index]].t;
     if (old.d) { /* the variable `loss` takes its new value */
       old.fn = 0;
-      vram__let(s, old);
+      vram__tensor_release(s, old);
     }
     s->grad = 0;
-    vram__phase(s, VRAM_PHASE_BACKWARD);
+    vram__phase_end(s, VRAM_PHASE_BACKWARD);
     s->cat = VRAM_CATEGORY_TEMPORARIES;
-    s->gin = vram__room_for_inputs(s);
+    s->gin = vram__backward_room(s);
     if (s->failed)
       return;
     if (s->scaler)
       vram__scaled_backward(s, loss);
     else if (s->train)
       vram__backward(s, loss);
-    vram__phase(s, VRAM_PHASE_FORWARD);
+    vram__phase_end(s, VRAM_PHASE_FORWARD);
     if (k + 1 < count) { /* the tape has been played and can go */
       s->used = tape;
       s->last_fn = 0;
@@ -124,8 +124,8 @@ VRAM__FN void vram__micro_batches(vram__s *s) {
         s->cache[i] = s->g->cache[i];
       s->vec = NULL;
       for (i = 0; i < s->g->ninput; i++) {
-        vram__obj *in = &s->obj[s->g->input[i]->index];
-        vram__store *st = s->top - in->t.st;
+        vram__variable *in = &s->obj[s->g->input[i]->index];
+        vram__storage *st = s->top - in->t.st;
         in->refs = 1;
         if (!(in->t.fn & VRAM__LEAF))
           in->t.fn = in->t.req = 0;
@@ -142,18 +142,19 @@ VRAM__FN void vram__micro_batches(vram__s *s) {
 }
 
 VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state) {
-  vram__s *s = (vram__s *)ctx;
+  vram__step *s = (vram__step *)ctx;
   s->cat = is_state ? VRAM_CATEGORY_OPTIMIZER : VRAM_CATEGORY_TEMPORARIES;
-  return vram__new(s, bytes);
+  return vram__storage_new(s, bytes);
 }
 
 VRAM__FN void vram__optim_free(void *ctx, uint32_t id) {
   if (id)
-    vram__drop_store((vram__s *)ctx, id);
+    vram__slot_release((vram__step *)ctx, id);
 }
 
 /* Bytes that come and go without single events. */
-VRAM__FN void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t large, uint8_t cat) {
+VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
+                                          uint64_t large, uint8_t cat) {
   if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
@@ -164,8 +165,8 @@ VRAM__FN void vram__bulk(vram__s *s, uint64_t bytes, uint64_t blocks, uint64_t l
   s->upper += blocks + large * VRAM__SMALL;
 }
 
-static void vram__optim_config_of(const vram__s *s, vram__optim_config *c) {
-  vram__zero(c, sizeof *c);
+static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
+  vram__memory_zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
   if (s->ideal)
@@ -179,7 +180,7 @@ static void vram__optim_config_of(const vram__s *s, vram__optim_config *c) {
   c->ctx = (void *)(uintptr_t)(const void *)s;
 }
 
-static uint32_t vram__optim_params(vram__s *s, vram__optim_param *p, int with_grad) {
+static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   uint32_t i, n = 0;
   for (i = 0; i < s->nparam_leaf; i++) {
     const vram__leaf *l = s->leaf + i;
@@ -195,14 +196,14 @@ static uint32_t vram__optim_params(vram__s *s, vram__optim_param *p, int with_gr
 
 /* What the optimizer holds before the step: what its constructor made and, in a steady step, the
    state that the first step made. */
-VRAM__FN void vram__optim_before(vram__s *s) {
+VRAM__FN void vram__optim_before(vram__step *s) {
   vram__optim_config c;
   vram__optim_bytes made, state;
   uint32_t n;
   if (!s->train)
     return;
-  s->optim = (vram__optim_param *)vram__bump(s->mem, &s->used, s->cap,
-                                             (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
+  s->optim = (vram__optim_param *)vram__memory_take(
+      s->mem, &s->used, s->cap, (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
   if (!s->optim) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -217,8 +218,8 @@ VRAM__FN void vram__optim_before(vram__s *s) {
   if (s->run && s->run->fresh && !s->run->taping) {
     const uint64_t used = s->used;
     c.events = 1;
-    c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
-                                   vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
+                                          vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
     if (!c.ids) {
       s->failed = VRAM_ERR_MEMORY;
       return;
@@ -231,7 +232,8 @@ VRAM__FN void vram__optim_before(vram__s *s) {
   vram__optim_construct(&c, s->optim, n, &made);
   if (s->run && made.end)
     s->run->untold = 1;
-  vram__bulk(s, made.end, made.end_blocks, made.state_large, VRAM_CATEGORY_OPTIMIZER);
+  vram__bytes_grow_and_shrink(s, made.end, made.end_blocks, made.state_large,
+                              VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes = s->optim_held = made.end;
   if (s->o->first_step)
     return;
@@ -243,12 +245,13 @@ VRAM__FN void vram__optim_before(vram__s *s) {
     c.step = 1;
     vram__optim_step(&c, s->optim, n, &state);
   }
-  vram__bulk(s, state.state, state.state_blocks, state.state_large, VRAM_CATEGORY_OPTIMIZER);
+  vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
+                              VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes += state.state;
   s->optim_held = s->r->optimizer_bytes;
 }
 
-VRAM__FN void vram__optim_now(vram__s *s) {
+VRAM__FN void vram__optim_now(vram__step *s) {
   vram__optim_config c;
   vram__optim_bytes b;
   uint64_t used = s->used;
@@ -261,8 +264,8 @@ VRAM__FN void vram__optim_now(vram__s *s) {
   c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
   if (s->watched) {
     c.events = 1;
-    c.ids = (uint32_t *)vram__bump(s->mem, &s->used, s->cap,
-                                   vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
+                                          vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
     if (!c.ids) {
       s->failed = VRAM_ERR_MEMORY;
       return;
@@ -279,7 +282,7 @@ VRAM__FN void vram__optim_now(vram__s *s) {
     return;
   }
   if (s->fresh)
-    vram__at_peak(s);
+    vram__peak_note(s);
   if (s->cur + b.peak > s->peak)
     s->peak = s->cur + b.peak;
   if (s->peak > s->total_peak) {
@@ -289,7 +292,7 @@ VRAM__FN void vram__optim_now(vram__s *s) {
     s->peak_phase = VRAM_PHASE_OPTIMIZER;
     s->cats.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
     s->cats.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
-    vram__at_peak(s);
+    vram__peak_note(s);
     s->cats.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
     s->cats.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
   }
@@ -297,7 +300,7 @@ VRAM__FN void vram__optim_now(vram__s *s) {
     s->blocks_peak = s->blocks + b.peak_blocks;
   if (s->upper + b.peak_upper > s->upper_peak)
     s->upper_peak = s->upper + b.peak_upper;
-  vram__bulk(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
+  vram__bytes_grow_and_shrink(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
   if (s->o->first_step)
     s->r->optimizer_bytes += b.state;
 }

@@ -2,37 +2,37 @@
 #include "torch/torch.h"
 
 /* at::autocast::cached_cast */
-VRAM__FN vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt) {
-  if (!vram__is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
-    return vram__keep_t(s, x);
+VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t dt) {
+  if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
+    return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
     vram__leaf *l = s->leaf + (x.fn & ~VRAM__LEAF);
-    vram__t *c = s->cast + (l - s->leaf);
+    vram__tensor *c = s->cast + (l - s->leaf);
     if (!c->d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       s->grad = s->train;
-      *c = vram__t_cast(s, x, dt);
+      *c = vram__torch_cast(s, x, dt);
       c->req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->grad = grad;
       l->next_cast = s->casts;
       s->casts = (uint32_t)(l - s->leaf) + 1;
       s->cat = cat;
     }
-    return vram__keep_t(s, *c);
+    return vram__tensor_retain(s, *c);
   }
-  return vram__t_cast(s, x, dt);
+  return vram__torch_cast(s, x, dt);
 }
 
 /* Autocast's context ends, and with it the cache. Gives the bytes that were in it. */
-VRAM__FN uint64_t vram__leave_autocast(vram__s *s) {
+VRAM__FN uint64_t vram__autocast_leave(vram__step *s) {
   uint64_t n = 0;
   while (s->casts) {
-    vram__t *c = s->cast + s->casts - 1;
+    vram__tensor *c = s->cast + s->casts - 1;
     s->casts = s->leaf[s->casts - 1].next_cast;
-    n += vram__bytes_of(c->d, c->dt);
-    vram__let(s, *c);
-    *c = vram__none();
+    n += vram__dims_bytes_of(c->d, c->dt);
+    vram__tensor_release(s, *c);
+    *c = vram__tensor_none();
   }
   return n;
 }

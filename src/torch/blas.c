@@ -3,7 +3,7 @@
 
 /* Can BLAS read this matrix as it is, or must it be copied? (Blas.cpp, prepare_matrix_for_cublas)
  */
-static int vram__blas_able(const vram_dims *d) {
+static int vram__blas_reads(const vram_dims *d) {
   uint32_t r = d->ndim - 2u;
   const int64_t *st = VRAM__STRIDE(d) + r, *z = d->v + r;
   return (st[1] == 1 && st[0] >= (z[1] > 1 ? z[1] : 1)) ||
@@ -11,91 +11,94 @@ static int vram__blas_able(const vram_dims *d) {
 }
 
 /* a copy for BLAS, or nothing */
-static vram__t vram__blas_copy(vram__s *s, vram__t x) {
+static vram__tensor vram__blas_copy(vram__step *s, vram__tensor x) {
   const int64_t *st = VRAM__STRIDE(x.d) + x.d->ndim - 2;
-  if (vram__blas_able(x.d) ||
+  if (vram__blas_reads(x.d) ||
       (s->ideal || x.d->ndim == 2 ? x.d->flags & VRAM__DENSE
                                   : (x.d->flags & VRAM__CONTIG) && st[0] && st[1]))
-    return vram__none();
-  return vram__empty(s, vram__contig(s, x.d), x.dt);
+    return vram__tensor_none();
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
 /* The copies that BLAS needs, its workspace, and all gone. cuBLAS computes the transposed product,
    so that the second operand goes first; a batched product of one column stays as it is (Blas.cpp).
  */
-VRAM__FN void vram__gemm(vram__s *s, vram__t a, vram__t b, uint64_t workspace) {
+VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint64_t workspace) {
   int plain = b.d->ndim == 3 && b.d->v[2] == 1;
-  vram__t p, q;
+  vram__tensor p, q;
   if (!a.d->numel || !b.d->numel) /* cuBLAS is not called */
     return;
   p = vram__blas_copy(s, plain ? a : b);
   q = vram__blas_copy(s, plain ? b : a);
-  vram__workspace(s, workspace);
-  vram__let(s, p);
-  vram__let(s, q);
+  vram__workspace_use(s, workspace);
+  vram__tensor_release(s, p);
+  vram__tensor_release(s, q);
 }
 
 /* a [m,k] x b [k,n] into a fresh [m,n] */
-VRAM__FN vram__t vram__mm(vram__s *s, vram__t a, vram__t b) {
+VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b) {
   int64_t size[2];
-  vram__t y;
+  vram__tensor y;
   size[0] = a.d->v[0], size[1] = b.d->v[1];
-  y = vram__empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  vram__gemm(s, a, b, s->ws);
+  y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
+  vram__blas_gemm(s, a, b, s->ws);
   return y;
 }
 
-VRAM__FN vram__t vram__bmm(vram__s *s, vram__t a, vram__t b) {
+VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b) {
   int64_t size[3];
-  vram__t y;
+  vram__tensor y;
   size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
-  y = vram__empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
-  vram__gemm(s, a, b, s->ws);
+  y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
+  vram__blas_gemm(s, a, b, s->ws);
   return y;
 }
 
 /* matrix x vector: a vector of stride 0 is copied, then the matrix if BLAS cannot read it */
-VRAM__FN vram__t vram__mv(vram__s *s, vram__t a, vram__t v) {
-  vram__t y = vram__empty(s, vram__dims_in(s, 1, a.d->v, NULL), a.dt), p = vram__none(), q = p;
+VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor v) {
+  vram__tensor y = vram__tensor_empty(s, vram__dims_in(s, 1, a.d->v, NULL), a.dt),
+               p = vram__tensor_none(), q = p;
   if (!a.d->numel)
     return y;
   if (VRAM__STRIDE(v.d)[0] == 0 && !s->ideal)
-    p = vram__empty(s, vram__contig(s, v.d), v.dt);
-  if (!vram__blas_able(a.d) && !s->ideal)
-    q = vram__empty(s, vram__contig(s, a.d), a.dt);
-  vram__workspace(s, s->ws);
-  vram__let(s, q);
-  vram__let(s, p);
+    p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
+  if (!vram__blas_reads(a.d) && !s->ideal)
+    q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
+  vram__workspace_use(s, s->ws);
+  vram__tensor_release(s, q);
+  vram__tensor_release(s, p);
   return y;
 }
 
 /* x with its last two axes swapped, borrowed */
-VRAM__FN vram__t vram__turned(vram__s *s, vram__t x) {
-  x.d = vram__swapped(s, x.d, x.d->ndim - 2u, x.d->ndim - 1u);
+VRAM__FN vram__tensor vram__tensor_turned(vram__step *s, vram__tensor x) {
+  x.d = vram__dims_swapped(s, x.d, x.d->ndim - 2u, x.d->ndim - 1u);
   return x;
 }
 
 /* Is the matrix stored by columns? Then autograd gives its gradient that way. */
-static int vram__by_columns(const vram_dims *d) {
+static int vram__dims_by_columns(const vram_dims *d) {
   return VRAM__STRIDE(d)[0] == 1 && VRAM__STRIDE(d)[1] == d->v[0];
 }
 
 /* The transposed view of a product that nobody else holds. */
-static vram__t vram__turn(vram__s *s, vram__t y) {
-  vram__t t = vram__alias(s, y, vram__swapped(s, y.d, 0, 1));
-  vram__let(s, y);
+static vram__tensor vram__tensor_turn(vram__step *s, vram__tensor y) {
+  vram__tensor t = vram__tensor_view(s, y, vram__dims_swapped(s, y.d, 0, 1));
+  vram__tensor_release(s, y);
   return t;
 }
 
 /* FunctionsManual.cpp, mm_mat1_grad and mm_mat2_grad: `d` the operand's dims */
-VRAM__FN vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram_dims *d) {
-  if (!vram__by_columns(d))
-    return vram__mm(s, g, vram__turned(s, b));
-  return vram__turn(s, vram__mm(s, b, vram__turned(s, g)));
+VRAM__FN vram__tensor vram__blas_mm_grad1(vram__step *s, vram__tensor g, vram__tensor b,
+                                          const vram_dims *d) {
+  if (!vram__dims_by_columns(d))
+    return vram__blas_mm(s, g, vram__tensor_turned(s, b));
+  return vram__tensor_turn(s, vram__blas_mm(s, b, vram__tensor_turned(s, g)));
 }
 
-VRAM__FN vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram_dims *d) {
-  if (!vram__by_columns(d))
-    return vram__mm(s, vram__turned(s, a), g);
-  return vram__turn(s, vram__mm(s, vram__turned(s, g), a));
+VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__tensor a,
+                                          const vram_dims *d) {
+  if (!vram__dims_by_columns(d))
+    return vram__blas_mm(s, vram__tensor_turned(s, a), g);
+  return vram__tensor_turn(s, vram__blas_mm(s, vram__tensor_turned(s, g), a));
 }

@@ -2,7 +2,7 @@
 #include "torch/torch.h"
 
 /* The stage that runs ends. */
-VRAM__FN void vram__cuts_close(vram__cuts *c) {
+VRAM__FN void vram__cuts_close_stage(vram__cuts *c) {
   vram__segment *q = c->cut + c->at;
   if (c->phase == VRAM_PHASE_FORWARD) {
     const uint64_t kept = c->plain ? q->output : c->now;
@@ -22,15 +22,15 @@ VRAM__FN void vram__cuts_close(vram__cuts *c) {
 }
 
 /* Counts an allocation or free of a plain step, or of a forward in which no stage saves. */
-VRAM__FN void vram__cuts_event(vram__s *s, int alloc, const vram__store *st) {
+VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__storage *st) {
   vram__cuts *c = s->cuts;
-  const uint64_t bytes = vram__blocks(st->bytes);
+  const uint64_t bytes = vram__blocks_round(st->bytes);
   uint32_t stage = s->node ? c->stage_of[s->node->index] : c->at, i;
   if (s->phase != VRAM_PHASE_FORWARD && (s->phase != VRAM_PHASE_BACKWARD || c->plain))
     return;
   if (s->phase != c->phase || stage != c->at) {
     if (c->phase)
-      vram__cuts_close(c);
+      vram__cuts_close_stage(c);
     if (s->phase == VRAM_PHASE_BACKWARD && c->phase != s->phase)
       c->backward_id = alloc ? st->id : (uint32_t)s->next_id;
     c->phase = (uint8_t)s->phase;
@@ -70,15 +70,15 @@ VRAM__FN void vram__cuts_event(vram__s *s, int alloc, const vram__store *st) {
 }
 
 /* Node n of the forward pass has run. */
-VRAM__FN void vram__cuts_node(vram__s *s, const vram_node *n) {
+VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   vram__cuts *c = s->cuts;
   const uint32_t stage = c->stage_of[n->index];
   vram__segment *q = c->cut + stage;
-  const vram__store *b;
+  const vram__storage *b;
   uint32_t i, k;
   for (i = 0; i < n->nout; i++) {
     const vram_value *v = &n->out[i];
-    const vram__t *t = &s->obj[s->name_of[v->index]].t;
+    const vram__tensor *t = &s->obj[s->name_of[v->index]].t;
     if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
       continue;
     b = s->top - (s->top - t->st)->base;
@@ -87,12 +87,12 @@ VRAM__FN void vram__cuts_node(vram__s *s, const vram_node *n) {
     if (k < c->nheld || b->id == UINT32_MAX)
       continue;
     c->held[c->nheld++] = b->id;
-    c->side_bytes += vram__blocks(b->bytes);
-    c->now -= vram__blocks(b->bytes) < c->now ? vram__blocks(b->bytes) : c->now;
+    c->side_bytes += vram__blocks_round(b->bytes);
+    c->now -= vram__blocks_round(b->bytes) < c->now ? vram__blocks_round(b->bytes) : c->now;
   }
   if (q->last != n || !q->value)
     return;
   b = s->top - (s->top - s->obj[s->name_of[q->value->index]].t.st)->base;
   q->id = s->obj[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
-  q->output = q->id == UINT32_MAX ? 0 : vram__blocks(b->bytes);
+  q->output = q->id == UINT32_MAX ? 0 : vram__blocks_round(b->bytes);
 }

@@ -3,8 +3,8 @@
    step leaves behind keeps its block. */
 #include "torch/torch.h"
 
-VRAM__FN uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream) {
-  vram__run *run = (vram__run *)user;
+VRAM__FN uint64_t vram__replay_alloc(void *user, uint64_t bytes, uint64_t stream) {
+  vram__replay *run = (vram__replay *)user;
   const uint64_t at = run->next;
   (void)stream;
   if (bytes > run->room)
@@ -14,25 +14,25 @@ VRAM__FN uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream) {
   return at;
 }
 
-VRAM__FN void vram__run_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
+VRAM__FN void vram__replay_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream) {
   (void)address, (void)stream;
-  ((vram__run *)user)->room += bytes;
+  ((vram__replay *)user)->room += bytes;
 }
 
-VRAM__FN uint64_t vram__run_reserve(void *user, uint64_t bytes) {
-  vram__run *run = (vram__run *)user;
+VRAM__FN uint64_t vram__replay_reserve(void *user, uint64_t bytes) {
+  vram__replay *run = (vram__replay *)user;
   const uint64_t granule = VRAM__LARGE_SEGMENT;
   const uint64_t at = (run->next + granule - 1) / granule * granule;
   run->next = at + bytes;
   return at;
 }
 
-VRAM__FN void vram__run_unreserve(void *user, uint64_t address, uint64_t bytes) {
+VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t bytes) {
   (void)user, (void)address, (void)bytes;
 }
 
-VRAM__FN int vram__run_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
-  vram__run *run = (vram__run *)user;
+VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+  vram__replay *run = (vram__replay *)user;
   (void)address, (void)granule;
   if (bytes > run->room)
     return 0;
@@ -40,13 +40,13 @@ VRAM__FN int vram__run_map(void *user, uint64_t address, uint64_t bytes, uint64_
   return 1;
 }
 
-VRAM__FN void vram__run_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
+VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule) {
   (void)address, (void)granule;
-  ((vram__run *)user)->room += bytes;
+  ((vram__replay *)user)->room += bytes;
 }
 
-VRAM__FN uint32_t vram__run_get(vram__s *s, uint64_t bytes) {
-  vram__run *run = s->run;
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
+  vram__replay *run = s->run;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
@@ -59,14 +59,14 @@ VRAM__FN uint32_t vram__run_get(vram__s *s, uint64_t bytes) {
   return x;
 }
 
-VRAM__FN void vram__run_put(vram__run *run, uint32_t x) {
+VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x) {
   if (x && !run->full && !run->oom)
     vram__pool_put(&run->pool, x);
 }
 
-VRAM__FN void vram__emit_event(vram__s *s, vram_action a, const vram__store *st) {
+VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage *st) {
   vram_event e;
-  vram__zero(&e, sizeof e);
+  vram__memory_zero(&e, sizeof e);
   e.action = a;
   e.phase = s->phase;
   e.category = e.was = (vram_category)st->cat;
@@ -76,12 +76,12 @@ VRAM__FN void vram__emit_event(vram__s *s, vram_action a, const vram__store *st)
   s->o->event(s->o->user, &e);
 }
 
-VRAM__FN void vram__at_peak(vram__s *s) {
+VRAM__FN void vram__peak_note(vram__step *s) {
   s->peak_cats = s->cats;
   s->fresh = 0;
 }
 
-static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
+static void vram__live_add(vram__step *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
   if (bytes && s->live_count < s->live_cap) {
     vram_live *l = s->live + s->live_count;
     l->bytes = bytes;
@@ -92,18 +92,18 @@ static void vram__live_one(vram__s *s, uint64_t bytes, uint8_t cat, const vram_n
 }
 
 /* What is allocated now, for vram_step_live. */
-VRAM__FN void vram__live_set(vram__s *s) {
+VRAM__FN void vram__live_collect(vram__step *s) {
   const vram_param *p;
   uint32_t i;
   for (p = s->g->param_first; p; p = p->next)
     if (p->node->op != VRAM_OP_parameter && p->node->op != VRAM_OP_buffer)
-      vram__live_one(s, vram__bytes_of(p->d, s->param[p->index].dt),
+      vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);
   for (i = 1; i <= s->nstore; i++) {
-    const vram__store *st = s->top - i;
+    const vram__storage *st = s->top - i;
     if (st->base == i && st->srefs)
-      vram__live_one(s, st->bytes, st->cat, st->node);
+      vram__live_add(s, st->bytes, st->cat, st->node);
   }
-  vram__live_one(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
+  vram__live_add(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }

@@ -2,20 +2,21 @@
 #include "torch/torch.h"
 
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
-VRAM__FN void vram__one_more(vram__s *s, vram__t *at, const vram__t *t) {
-  const vram__store *st = s->top - at->st;
-  vram__t sum;
+VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t) {
+  const vram__storage *st = s->top - at->st;
+  vram__tensor sum;
   if (at->st && st->refs == 1 && (s->top - st->base)->srefs == 1 && !st->shown &&
       (at->d->flags & VRAM__DENSE))
     return; /* added in place */
-  sum = vram__ti2(s, *at, *t);
-  vram__let(s, *at);
+  sum = vram__pointwise_empty2(s, *at, *t);
+  vram__tensor_release(s, *at);
   *at = sum;
 }
 
 /* Can t become l's gradient as it is? (AccumulateGrad::accumulateGrad: nobody else has it, and its
    strides are the leaf's.) */
-static int vram__takes_over(const vram__s *s, const vram__leaf *l, const vram__t *t) {
+static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
+                                   const vram__tensor *t) {
   uint32_t i;
   if (t->st && (s->top - t->st)->refs != 1)
     return 0;
@@ -27,9 +28,9 @@ static int vram__takes_over(const vram__s *s, const vram__leaf *l, const vram__t
   return 1;
 }
 
-static VRAM__COLD void vram__emit_gradient(vram__s *s, const vram__store *b) {
+static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b) {
   vram_event e;
-  vram__zero(&e, sizeof e);
+  vram__memory_zero(&e, sizeof e);
   e.action = VRAM_BECOMES;
   e.phase = s->phase;
   e.category = VRAM_CATEGORY_GRADIENTS;
@@ -47,13 +48,13 @@ static VRAM__COLD void vram__emit_gradient(vram__s *s, const vram__store *b) {
 }
 
 /* A storage becomes a gradient. */
-static inline void vram__is_gradient(vram__s *s, vram__store *b) {
+static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
   if (s->fresh)
-    vram__at_peak(s);
+    vram__peak_note(s);
   if ((s->o->event || s->run) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
-    vram__emit_gradient(s, b);
+    vram__gradient_emit(s, b);
   if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
-    const uint64_t bytes = vram__blocks(b->bytes);
+    const uint64_t bytes = vram__blocks_round(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
   s->cats.of[b->cat] -= b->bytes;
@@ -61,16 +62,17 @@ static inline void vram__is_gradient(vram__s *s, vram__store *b) {
   s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
 }
 
-static void vram__accumulate_any(vram__s *s, vram__leaf *l, vram__t *t) {
+static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
   if (t->d && l->grad.d)
-    vram__let(s, *t);
+    vram__tensor_release(s, *t);
   else if (t->d) {
-    if (!vram__takes_over(s, l, t)) {
-      l->grad = vram__empty(s, l->d->flags & VRAM__DENSE ? l->d : vram__contig(s, t->d), t->dt);
-      vram__let(s, *t);
+    if (!vram__gradient_can_take(s, l, t)) {
+      l->grad = vram__tensor_empty(
+          s, l->d->flags & VRAM__DENSE ? l->d : vram__dims_contiguous(s, t->d), t->dt);
+      vram__tensor_release(s, *t);
     } else if (t->st && (s->top - t->st)->of) { /* new_grad.detach() is no view */
-      l->grad = vram__alias_only(s, *t, t->d);
-      vram__let(s, *t);
+      l->grad = vram__tensor_alias(s, *t, t->d);
+      vram__tensor_release(s, *t);
     } else
       l->grad = *t;
     if (l->d->flags & VRAM__DENSE)
@@ -78,43 +80,44 @@ static void vram__accumulate_any(vram__s *s, vram__leaf *l, vram__t *t) {
     if (l->grad.st)
       (s->top - l->grad.st)->shown = 0;       /* detached, it is no view */
     if (l->grad.st && l < s->leaf + s->nleaf) /* no input of a call inside backward */
-      vram__is_gradient(s, s->top - (s->top - l->grad.st)->base);
+      vram__gradient_become(s, s->top - (s->top - l->grad.st)->base);
   }
   t->d = NULL;
 }
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
-VRAM__FN void vram__accumulate(vram__s *s, vram__leaf *l) {
-  vram__t *t = &l->task.in;
-  vram__store *b = s->top - t->st;
+VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
+  vram__tensor *t = &l->task.in;
+  vram__storage *b = s->top - t->st;
   if (!s->depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
       !b->of && (l->d->flags & VRAM__DENSE)) {
     l->grad = *t;
     t->d = NULL;
     b->shown = 0;
-    vram__is_gradient(s, b);
+    vram__gradient_become(s, b);
   } else
-    vram__accumulate_any(s, l, &vram__task_of(s, l)->in);
+    vram__gradient_accumulate_any(s, l, &vram__leaf_task(s, l)->in);
 }
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
  */
-VRAM__FN void vram__validate(vram__s *s, vram__t *t, const vram_dims *d, uint8_t dt) {
-  vram__t u;
+VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
+                                      uint8_t dt) {
+  vram__tensor u;
   if (t->d != d) {
     uint32_t k;
     int same = t->d->ndim == d->ndim;
     for (k = 0; same && k < d->ndim; k++)
       same = t->d->v[k] == d->v[k];
     if (!same) {
-      u = vram__sum_to(s, *t, d);
-      vram__let(s, *t);
+      u = vram__tensor_sum_to(s, *t, d);
+      vram__tensor_release(s, *t);
       *t = u;
     }
   }
   if (t->dt != dt) {
-    u = vram__to(s, *t, dt);
-    vram__let(s, *t);
+    u = vram__tensor_to(s, *t, dt);
+    vram__tensor_release(s, *t);
     *t = u;
   }
 }

@@ -2,35 +2,36 @@
    (torch/utils/checkpoint.py) */
 #include "torch/torch.h"
 
-VRAM__FN vram__frame *vram__frame_at(const vram__s *s, uint32_t f) {
+VRAM__FN vram__frame *vram__frame_at(const vram__step *s, uint32_t f) {
   return (vram__frame *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
 /* One thing less that holds the call; the last one lets its inputs go. */
-VRAM__COLD VRAM__FN void vram__frame_less(vram__s *s, vram__frame *c) {
+VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
   uint32_t i;
   if (--c->alive)
     return;
   if (c->inputs)
-    vram__fn_unref(s, c->inputs);
+    vram__grad_fn_release(s, c->inputs);
   else
     for (i = 0; i < c->range->narg; i++)
-      vram__let(s, c->arg[i]);
+      vram__tensor_release(s, c->arg[i]);
 }
 
 /* f saves a tensor on st. In forward nothing is kept (pack_hook); in the recomputation it goes to
    the record that f repeats, if that still waits for it. Returns the storage that f itself keeps.
  */
-VRAM__COLD VRAM__FN uint32_t vram__pack(vram__s *s, vram__fn *f, const vram_dims *d, uint32_t st) {
+VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, const vram_dims *d,
+                                              uint32_t st) {
   vram__frame *c = s->frame;
-  uint32_t me = vram__fn_index(s, f);
+  uint32_t me = vram__grad_fn_index(s, f);
   if (!s->again) {
-    const vram__store *b = s->top - st;
+    const vram__storage *b = s->top - st;
     if (!f->frame) {
       f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
       c->alive++;
       if (c->tail)
-        vram__fn_at(s, c->tail)->next = me;
+        vram__grad_fn_at(s, c->tail)->next = me;
       else
         c->first = me;
       c->tail = me;
@@ -47,10 +48,10 @@ VRAM__COLD VRAM__FN uint32_t vram__pack(vram__s *s, vram__fn *f, const vram_dims
   }
   if (!f->next) {
     f->next = s->cursor;
-    s->cursor = vram__fn_at(s, s->cursor)->next;
+    s->cursor = vram__grad_fn_at(s, s->cursor)->next;
   }
   if (st) {
-    vram__fn *o = vram__fn_at(s, f->next);
+    vram__grad_fn *o = vram__grad_fn_at(s, f->next);
     if (f->nsaved < o->nsaved) {
       VRAM__SAVED(o)[f->nsaved].st = st;
       (s->top - st)->srefs++;
@@ -66,9 +67,9 @@ VRAM__COLD VRAM__FN uint32_t vram__pack(vram__s *s, vram__fn *f, const vram_dims
 
 /* Recomputation ends with the last tensor saved (_StopRecomputationError). Autograd saves inputs
    before the operation runs: if the last record saves only those, it allocates nothing. */
-VRAM__COLD VRAM__FN void vram__early_stop(vram__s *s, const vram__fn *f) {
+VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
   const vram__frame *c = s->frame;
-  const vram__fn *o = vram__fn_at(s, c->final);
+  const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
   if (s->count == c->before && !c->late && f->node == o->node && f->kind == o->kind)
     s->mute = 1;
 }

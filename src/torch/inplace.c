@@ -1,7 +1,8 @@
 /* >>torch/inplace    in-place operations and views (torch/csrc/autograd/variable.cpp) */
 #include "torch/torch.h"
 
-VRAM__FN void vram__no_step(vram__s *s, vram_result code, const vram_node *n, const char *what) {
+VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
+                                const char *what) {
   s->failed = (uint8_t)code;
   s->problem = what;
   s->problem_node = n;
@@ -9,10 +10,10 @@ VRAM__FN void vram__no_step(vram__s *s, vram_result code, const vram_node *n, co
 
 /* A view that a reentrant checkpoint() gave must stay as it is (CreationMeta::IN_CUSTOM_FUNCTION).
  */
-static int vram__view_of_checkpoint(vram__s *s, uint32_t fn) {
-  if (!fn || (fn & VRAM__LEAF) || vram__fn_at(s, fn)->kind != VRAM__K_checkpoint)
+static int vram__view_of_checkpoint(vram__step *s, uint32_t fn) {
+  if (!fn || (fn & VRAM__LEAF) || vram__grad_fn_at(s, fn)->kind != VRAM__K_checkpoint)
     return 0;
-  vram__no_step(
+  vram__step_refuse(
       s, VRAM_ERR_UNSUPPORTED, s->node,
       "an output of a reentrant checkpoint is a view that is overwritten in place: PyTorch "
       "stops with an error");
@@ -20,83 +21,84 @@ static int vram__view_of_checkpoint(vram__s *s, uint32_t fn) {
 }
 
 /* A view whose base was written to: its history is as_strided of the base. */
-static void vram__look_again(vram__s *s, vram__t *t) {
-  vram__store *st = s->top - t->st;
-  const vram__store *b = s->top - st->of;
-  vram__t base = *t;
+static void vram__view_rebase(vram__step *s, vram__tensor *t) {
+  vram__storage *st = s->top - t->st;
+  const vram__storage *b = s->top - st->of;
+  vram__tensor base = *t;
   if (vram__view_of_checkpoint(s, t->fn))
     return;
   base.d = b->d, base.fn = b->fn, base.out = b->out, base.req = b->fn != 0;
   t->fn = t->out = t->req = 0;
-  vram__made(s, vram__record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
+  vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
   st->ver = (s->top - st->base)->ver;
 }
 
 /* t's storage was written to through another tensor: t gets its history. */
-VRAM__COLD VRAM__FN void vram__new_history(vram__s *s, vram__t *t) {
-  vram__store *st = s->top - t->st;
-  vram__fn_unref(s, t->fn);
+VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t) {
+  vram__storage *st = s->top - t->st;
+  vram__grad_fn_release(s, t->fn);
   if (st->of)
-    vram__look_again(s, t);
+    vram__view_rebase(s, t);
   else {
     t->fn = st->fn, t->out = st->out, t->req = 1;
-    vram__fn_at(s, t->fn)->refs++;
+    vram__grad_fn_at(s, t->fn)->refs++;
   }
 }
 
 /* x was overwritten by an operation whose record made y. If x is a view, its base gets that
    history: a copy_slices around the record (rebase_history). */
-VRAM__FN void vram__rebase(vram__s *s, vram__t x, vram__t *y) {
-  vram__store *st = s->top - x.st, *b = st->of ? s->top - st->of : st;
+VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y) {
+  vram__storage *st = s->top - x.st, *b = st->of ? s->top - st->of : st;
   uint32_t old = b->held ? b->fn : 0, i;
   if (x.fn &
       VRAM__LEAF) { /* "a leaf Variable that requires grad is used in an in-place operation" */
-    vram__no_step(s, VRAM_ERR_UNSUPPORTED, s->node,
-                  "a parameter or input that needs a gradient is overwritten in place: PyTorch "
-                  "refuses");
+    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                      "a parameter or input that needs a gradient is overwritten in place: PyTorch "
+                      "refuses");
     return;
   }
   if (st->of) {
-    vram__fn *f = vram__fn_at(s, y->fn), *c;
+    vram__grad_fn *f = vram__grad_fn_at(s, y->fn), *c;
     if (vram__view_of_checkpoint(s, x.fn))
       return;
-    c = vram__record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
+    c = vram__tape_record_raw(s, VRAM__K_copy_slices, f->nin, 1, 0);
     if (!c)
       return;
-    vram__edge_to(s, c, 0, b->fn, b->out);
+    vram__tape_edge(s, c, 0, b->fn, b->out);
     for (i = 1; i < f->nin; i++)
-      vram__edge_to(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
+      vram__tape_edge(s, c, i, VRAM__EDGES(f)[i].fn, VRAM__EDGES(f)[i].out);
     c->inner = 1;
     c->aux = y->fn; /* and with it y's hold on that record */
     VRAM__SLOTS(c)[0].d = b->d;
     VRAM__SLOTS(c)[0].dt = x.dt;
-    b->fn = vram__fn_index(s, c);
+    b->fn = vram__grad_fn_index(s, c);
     b->out = 0;
   } else if (st->refs == 2)
     return; /* x and y: no view to tell */
   b->held = 1;
-  vram__fn_at(s, b->fn)->refs++;
-  vram__fn_unref(s, old);
+  vram__grad_fn_at(s, b->fn)->refs++;
+  vram__grad_fn_release(s, old);
   if (st->of)
-    vram__look_again(s, y);
+    vram__view_rebase(s, y);
 }
 
 /* Bytes from the first to the last element. */
-VRAM__FN uint64_t vram__span(const vram_dims *d, uint8_t dt) {
+VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt) {
   uint64_t n = 1;
   uint32_t i;
   if (d->flags & VRAM__DENSE)
-    return vram__bytes_of(d, dt);
+    return vram__dims_bytes_of(d, dt);
   for (i = 0; i < d->ndim; i++)
     n += (uint64_t)(d->v[i] - 1) * (uint64_t)VRAM__STRIDE(d)[i];
-  return n * vram__size_of(dt);
+  return n * vram__dtype_size(dt);
 }
 
 /* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
-VRAM__FN vram__t vram__empty_in(vram__s *s, const vram_dims *d, uint8_t dt, uint64_t bytes) {
-  vram__t t = vram__none();
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, uint8_t dt,
+                                                 uint64_t bytes) {
+  vram__tensor t = vram__tensor_none();
   t.d = d;
-  t.st = vram__new(s, bytes);
+  t.st = vram__storage_new(s, bytes);
   if (t.st)
     (s->top - t.st)->d = d;
   t.dt = dt;

@@ -1,7 +1,7 @@
 /* >>torch/reduce    reductions as TensorIterator splits them */
 #include "torch/torch.h"
 
-VRAM__FN int64_t vram__pow2(int64_t v, int64_t most) {
+VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most) {
   int64_t p = 1;
   if (v > most)
     return most;
@@ -12,14 +12,14 @@ VRAM__FN int64_t vram__pow2(int64_t v, int64_t most) {
 
 /* A reduction as TensorIterator sees it: axes in the order of the kernel, the reduced ones first.
  */
-typedef struct vram__iter {
+typedef struct vram__reduce_iter {
   int64_t size[VRAM_MAX_AXES], in[VRAM_MAX_AXES], out[VRAM_MAX_AXES]; /* sizes, strides */
   uint32_t n, off;
-} vram__iter;
+} vram__reduce_iter;
 
 /* What a reduction of x over the axes of mask iterates (TensorIterator.cpp, reorder_dimensions and
    coalesce_dimensions with a contiguous result). */
-static void vram__reduce_iter(vram__t x, uint32_t mask, vram__iter *it) {
+static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_iter *it) {
   int64_t out[VRAM_MAX_AXES], z = 1;
   uint8_t perm[VRAM_MAX_AXES];
   const int64_t *in = VRAM__STRIDE(x.d), *size = x.d->v;
@@ -67,7 +67,8 @@ static void vram__reduce_iter(vram__t x, uint32_t mask, vram__iter *it) {
 /* ATen/native/cuda/Reduce.cuh, setReduceConfig: what is needed for a moment where the reduction is
    split over thread blocks. acc: bytes that a thread accumulates in; vt: values that it reads at
    once. */
-static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, uint32_t vt) {
+static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint32_t acc,
+                               uint32_t vt) {
   int64_t out = 1, in = 1, d0 = 1, d1 = 1, fast = 1, v = 1, M, p0, p1, w, h, step_in = 1,
           step_out = 1, n, grid, c, lo, hi, target;
   uint32_t nr = 0, i, buf, sem;
@@ -98,7 +99,7 @@ static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, u
     }
   }
   M = 512 / v;
-  p0 = vram__pow2(d0, M), p1 = vram__pow2(d1, M);
+  p0 = vram__power_of_two_below(d0, M), p1 = vram__power_of_two_below(d1, M);
   w = p0 < 32 ? p0 : 32;
   h = p1 < M / w ? p1 : M / w;
   w = p0 < M / h ? p0 : M / h;
@@ -121,14 +122,15 @@ static void vram__reduce_split(vram__s *s, const vram__iter *it, uint32_t acc, u
     c = hi;
   if (c <= 1)
     return;
-  buf = vram__new(s, (uint64_t)(acc * out * c) * (along ? 1u : (uint64_t)(w * v)));
-  sem = vram__new(s, (uint64_t)(4 * grid));
-  vram__drop_store(s, sem);
-  vram__drop_store(s, buf);
+  buf = vram__storage_new(s, (uint64_t)(acc * out * c) * (along ? 1u : (uint64_t)(w * v)));
+  sem = vram__storage_new(s, (uint64_t)(4 * grid));
+  vram__slot_release(s, sem);
+  vram__slot_release(s, buf);
 }
 
 /* TensorIteratorBase::can_use_32bit_indexing; else the axis to split. */
-static int vram__iter_small(const vram__iter *it, uint32_t ein, uint32_t eout, uint32_t *axis) {
+static int vram__reduce_iter_is_small(const vram__reduce_iter *it, uint32_t ein, uint32_t eout,
+                                      uint32_t *axis) {
   int64_t in = 1, out = 1, numel = 1, most = -1;
   uint32_t i;
   for (i = it->n; i-- > 0;) {
@@ -144,14 +146,14 @@ static int vram__iter_small(const vram__iter *it, uint32_t ein, uint32_t eout, u
 }
 
 /* A reduction beyond 32-bit offsets runs in halves of halves (TensorIteratorBase::split). */
-static void vram__reduce_large(vram__s *s, const vram__iter *it, uint32_t ein, uint32_t eout,
-                               uint32_t acc, uint32_t vt) {
-  vram__iter stack[48];
+static void vram__reduce_large(vram__step *s, const vram__reduce_iter *it, uint32_t ein,
+                               uint32_t eout, uint32_t acc, uint32_t vt) {
+  vram__reduce_iter stack[48];
   uint32_t n = 1, axis = 0;
   stack[0] = *it;
   while (n) {
-    vram__iter *top = &stack[n - 1];
-    if (n < 48 && !vram__iter_small(top, ein, eout, &axis)) {
+    vram__reduce_iter *top = &stack[n - 1];
+    if (n < 48 && !vram__reduce_iter_is_small(top, ein, eout, &axis)) {
       stack[n] = *top;
       stack[n].size[axis] = top->size[axis] / 2;
       top->size[axis] -= stack[n].size[axis];
@@ -167,20 +169,20 @@ static void vram__reduce_large(vram__s *s, const vram__iter *it, uint32_t ein, u
 
 /* gpu_reduce_kernel: what a reduction of x over the axes of mask into dtype dt needs for a moment.
    Other accumulators than a number (Welford's, a value with its index) have 16 bytes or more. */
-VRAM__FN void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uint32_t acc,
-                           uint32_t vt) {
-  vram__iter it;
-  uint32_t ein = vram__size_of(x.dt), eout = vram__size_of(dt), axis = 0, i, buf = 0;
+VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
+                                   uint32_t acc, uint32_t vt) {
+  vram__reduce_iter it;
+  uint32_t ein = vram__dtype_size(x.dt), eout = vram__dtype_size(dt), axis = 0, i, buf = 0;
   if (s->ideal)
     return;
   if (x.d->numel < 256)
     return;
-  vram__reduce_iter(x, mask, &it);
+  vram__reduce_iter_make(x, mask, &it);
   if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
     vram__reduce_split(s, &it, acc, vt);
     return;
   }
-  if (vram__iter_small(&it, ein, eout, &axis)) {
+  if (vram__reduce_iter_is_small(&it, ein, eout, &axis)) {
     vram__reduce_split(s, &it, acc, vt);
     return;
   }
@@ -189,16 +191,17 @@ VRAM__FN void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uin
     for (i = 0; i < it.n; i++)
       if (it.size[i] * it.out[i] > n)
         n = it.size[i] * it.out[i];
-    buf = vram__new(s, (uint64_t)n * acc);
+    buf = vram__storage_new(s, (uint64_t)n * acc);
   }
   if (x.d->numel < UINT64_C(1) << 40) /* no device holds more */
     vram__reduce_large(s, &it, ein, eout, acc, vt);
   if (buf)
-    vram__drop_store(s, buf);
+    vram__slot_release(s, buf);
 }
 
 /* The empty result of a reduction of x over the axes of mask. */
-VRAM__FN vram__t vram__reduced(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32_t mask,
+                                           int keepdim, uint8_t dt) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < x.d->ndim; i++)
@@ -206,37 +209,38 @@ VRAM__FN vram__t vram__reduced(vram__s *s, vram__t x, uint32_t mask, int keepdim
       size[m++] = x.d->v[i];
     else if (keepdim)
       size[m++] = 1;
-  return vram__empty(s, vram__dims_in(s, m, size, NULL), dt);
+  return vram__tensor_empty(s, vram__dims_in(s, m, size, NULL), dt);
 }
 
 /* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. Half
    precision is read as it is, other dtypes are converted first (ReduceOpsUtils.h). */
-VRAM__FN vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt) {
-  vram__t y = vram__reduced(s, x, mask, keepdim, dt), c = vram__none();
+VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t mask, int keepdim,
+                                       uint8_t dt) {
+  vram__tensor y = vram__tensor_reduced(s, x, mask, keepdim, dt), c = vram__tensor_none();
   if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
-    x = c = vram__to(s, x, dt);
-  vram__reduce(s, x, mask, dt, vram__size_of(dt) < 4 ? 4 : vram__size_of(dt), 4);
-  vram__let(s, c);
+    x = c = vram__tensor_to(s, x, dt);
+  vram__reduce_scratch(s, x, mask, dt, vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
+  vram__tensor_release(s, c);
   return y;
 }
 
 /* at::sum_to: x reduced to sizes it was broadcast from; one handle more. */
-VRAM__FN vram__t vram__sum_to(vram__s *s, vram__t x, const vram_dims *to) {
+VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const vram_dims *to) {
   uint32_t i, k = (uint32_t)x.d->ndim - to->ndim, mask = (1u << k) - 1;
-  vram__t y, z;
+  vram__tensor y, z;
   if (!to->ndim) /* summed also if it has no axes itself */
-    return vram__sum(s, x, mask, 0, x.dt);
+    return vram__tensor_sum(s, x, mask, 0, x.dt);
   for (i = k; i < x.d->ndim; i++)
     if (to->v[i - k] == 1 && x.d->v[i] != 1)
       mask |= 1u << i;
   if (!mask) {
     x.fn = 0;
-    return vram__keep_t(s, x);
+    return vram__tensor_retain(s, x);
   }
-  y = vram__sum(s, x, mask, 1, x.dt);
+  y = vram__tensor_sum(s, x, mask, 1, x.dt);
   if (!k)
     return y;
-  z = vram__alias(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
-  vram__let(s, y);
+  z = vram__tensor_view(s, y, vram__dims_in(s, to->ndim, to->v, NULL));
+  vram__tensor_release(s, y);
   return z;
 }

@@ -5,26 +5,26 @@
    PyTorch. */
 #include "torch/torch.h"
 
-VRAM__FN void vram__watch(vram__s *s, vram_action a, vram__store *st) {
+VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st) {
   if (s->run && s->run->taping)
-    vram__tape_event(s->run, a, st);
+    vram__tape_put_event(s->run, a, st);
   else if (s->run) {
-    vram__run_as(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
+    vram__replay_tell(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
     if (a == VRAM_ALLOC)
-      st->block = vram__run_get(s, st->bytes);
+      st->block = vram__replay_get(s, st->bytes);
     else
-      vram__run_put(s->run, st->block);
+      vram__replay_put(s->run, st->block);
   }
   if (s->o->event)
-    vram__emit_event(s, a, st);
+    vram__event_emit(s, a, st);
   if (s->cuts)
-    vram__cuts_event(s, a == VRAM_ALLOC, st);
+    vram__cuts_count_event(s, a == VRAM_ALLOC, st);
   if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
-    vram__live_set(s);
+    vram__live_collect(s);
 }
 
 /* So many bytes can be added up, or the step fails. */
-static inline int vram__countable(vram__s *s, uint64_t bytes) {
+static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
   if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->cur)
     return 1;
   s->failed = VRAM_ERR_OVERFLOW;
@@ -32,16 +32,18 @@ static inline int vram__countable(vram__s *s, uint64_t bytes) {
 }
 
 /* One whose shape nobody asks for. */
-VRAM__FN uint32_t vram__new(vram__s *s, uint64_t bytes) { return vram__new_of(s, bytes, NULL); }
+VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
+  return vram__storage_new_of(s, bytes, NULL);
+}
 
 /* The same of a tensor that is a view or keeps a record; what it is a view of may go with it. */
-static VRAM__COLD void vram__view_gone(vram__s *s, uint32_t i) {
-  vram__store *st = s->top - i;
+static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
+  vram__storage *st = s->top - i;
   for (;;) {
     const uint32_t base = st->base, of = st->of;
     if (st->held) { /* does not come back here: what is saved holds storages, not tensors */
       st->held = 0;
-      vram__fn_unref(s, st->fn);
+      vram__grad_fn_release(s, st->fn);
     }
     if (base != i) {
       st->id = s->free;
@@ -49,7 +51,7 @@ static VRAM__COLD void vram__view_gone(vram__s *s, uint32_t i) {
       st->srefs = 0;
       s->free = i;
     }
-    vram__drop_storage(s, base);
+    vram__storage_release(s, base);
     i = of;
     st = s->top - i;
     if (!i || --st->refs)
@@ -58,19 +60,19 @@ static VRAM__COLD void vram__view_gone(vram__s *s, uint32_t i) {
 }
 
 /* The last handle of a tensor goes. */
-VRAM__FN void vram__tensor_gone(vram__s *s, uint32_t i) {
-  const vram__store *st = s->top - i;
+VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
+  const vram__storage *st = s->top - i;
   if (st->base == i && !st->of && !st->held)
-    vram__drop_storage(s, i);
+    vram__storage_release(s, i);
   else
-    vram__view_gone(s, i);
+    vram__view_free(s, i);
 }
 
 /* A workspace that cuDNN chooses at run time: nothing derives it, so only the upper bound takes it
    in. cuDNN's kernels that run channels-last convert what is stored otherwise, and those that split
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
-VRAM__FN void vram__may_need(vram__s *s, uint64_t elements) {
+VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
   uint64_t n = s->upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
@@ -79,25 +81,25 @@ VRAM__FN void vram__may_need(vram__s *s, uint64_t elements) {
 }
 
 /* Bytes that are asked for and given back at once. */
-static void vram__brief(vram__s *s, uint64_t bytes) {
+static void vram__alloc_briefly(vram__step *s, uint64_t bytes) {
   if (s->watched)
-    vram__drop_store(s, vram__new(s, bytes));
-  else if (bytes && !s->mute && vram__countable(s, bytes)) {
+    vram__slot_release(s, vram__storage_new(s, bytes));
+  else if (bytes && !s->mute && vram__bytes_countable(s, bytes)) {
     s->next_id++;
     s->events++;
-    vram__grow(s, bytes, s->cat);
+    vram__bytes_grow(s, bytes, s->cat);
     s->events++;
-    vram__shrink(s, bytes, s->cat);
+    vram__bytes_shrink(s, bytes, s->cat);
   }
 }
 
-VRAM__FN void vram__workspace(vram__s *s, uint64_t bytes) {
+VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes) {
   const uint8_t cat = s->cat;
   if (s->ideal)
     return;
   if (bytes > s->r->workspace_bytes)
     s->r->workspace_bytes = bytes;
   s->cat = VRAM_CATEGORY_WORKSPACE;
-  vram__brief(s, bytes);
+  vram__alloc_briefly(s, bytes);
   s->cat = cat;
 }

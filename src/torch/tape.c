@@ -2,10 +2,10 @@
 #include "torch/torch.h"
 
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
-VRAM__FN vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin,
-                                uint32_t nout, uint32_t room) {
+VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
+                                          uint32_t nin, uint32_t nout, uint32_t room) {
   uint32_t i;
-  vram__fn *f;
+  vram__grad_fn *f;
   if (!s->grad)
     return NULL;
   for (i = 0; i < nin; i++)
@@ -13,64 +13,66 @@ VRAM__FN vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, ui
       break;
   if (i == nin)
     return NULL;
-  f = vram__record_raw(s, kind, nin, nout, room);
+  f = vram__tape_record_raw(s, kind, nin, nout, room);
   for (i = 0; f && i < nin; i++)
-    vram__edge_to(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
+    vram__tape_edge(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
   if (f && s->again)
-    vram__early_stop(s, f);
+    vram__frame_stop_early(s, f);
   return f;
 }
 
-static inline void vram__save_on(vram__s *s, vram__fn *f, const vram__t *t, uint32_t st) {
-  vram__t *to = VRAM__SAVED(f) + f->nsaved++;
+static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vram__tensor *t,
+                                      uint32_t st) {
+  vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
   *to = *t;
   to->st = st, to->fn = 0, to->out = 0;
   if (st) {
-    vram__store *b = s->top - st;
+    vram__storage *b = s->top - st;
     b->srefs++;
     if (!b->saved)
-      vram__count_saved(s, b);
+      vram__saved_count(s, b);
   }
 }
 
-static VRAM__COLD void vram__save_packed(vram__s *s, vram__fn *f, const vram__t *t) {
-  vram__save_on(s, f, t, vram__pack(s, f, t->d, t->st ? (s->top - t->st)->base : 0));
+static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
+  vram__save_storage(s, f, t, vram__frame_pack(s, f, t->d, t->st ? (s->top - t->st)->base : 0));
 }
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
-VRAM__FN void vram__save(vram__s *s, vram__fn *f, vram__t t) {
+VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t) {
   if (s->frame)
-    vram__save_packed(s, f, &t);
+    vram__save_in_frame(s, f, &t);
   else
-    vram__save_on(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
+    vram__save_storage(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
 }
 
 /* f keeps t, which is fresh; the caller's handle goes. */
-VRAM__FN void vram__save_last(vram__s *s, vram__fn *f, const vram__t *t) {
+VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
   if (f && !s->frame && t->st) {
-    vram__store *st = s->top - t->st;
+    vram__storage *st = s->top - t->st;
     st->refs = 0, st->srefs = 0;
-    vram__save_on(s, f, t, t->st);
+    vram__save_storage(s, f, t, t->st);
     return;
   }
   if (f)
-    vram__save(s, f, *t);
-  vram__let(s, *t);
+    vram__save_tensor(s, f, *t);
+  vram__tensor_release(s, *t);
 }
 
 /* y is output i of record f. */
-VRAM__FN void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
+VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
+                                       vram__tensor *y) {
   if (!f)
     return;
-  y->fn = vram__fn_index(s, f);
+  y->fn = vram__grad_fn_index(s, f);
   y->out = (uint16_t)i;
   y->req = 1;
   f->refs++;
   if (y->st) {
-    vram__store *st = s->top - y->st;
+    vram__storage *st = s->top - y->st;
     if (st->held) {
       st->held = 0;
-      vram__fn_unref(s, st->fn);
+      vram__grad_fn_release(s, st->fn);
     }
     st->fn = y->fn, st->out = y->out;
   }
@@ -80,40 +82,40 @@ VRAM__FN void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y) {
     s->mute = 1;
 }
 
-VRAM__FN void vram__release_saved(vram__s *s, vram__fn *f) {
-  for (;; f = vram__fn_at(s, (uint32_t)f->aux)) {
-    const vram__t *t = VRAM__SAVED(f);
+VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
+  for (;; f = vram__grad_fn_at(s, (uint32_t)f->aux)) {
+    const vram__tensor *t = VRAM__SAVED(f);
     const uint32_t n = f->nsaved;
     for (; f->nsaved; f->nsaved--, t++)
       if (t->st)
-        vram__drop_storage(s, t->st);
+        vram__storage_release(s, t->st);
     if (n && f->frame)
-      vram__frame_less(s, vram__frame_at(s, f->frame));
+      vram__frame_release(s, vram__frame_at(s, f->frame));
     if (!f->inner)
       return;
   }
 }
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to. */
-VRAM__FN void vram__fn_gone(vram__s *s, uint32_t first) {
-  vram__fn_at(s, first)->deps = s->gone;
+VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
+  vram__grad_fn_at(s, first)->deps = s->gone;
   s->gone = first;
   if (s->going)
     return; /* what a record holds leads here again: no recursion */
   s->going = 1;
   while (s->gone) {
-    vram__fn *f = vram__fn_at(s, s->gone);
+    vram__grad_fn *f = vram__grad_fn_at(s, s->gone);
     uint32_t i;
     s->gone = f->deps;
     if (f->done)
       continue;
-    vram__release_saved(s, f);
+    vram__saved_release(s, f);
     for (i = 0; i <= f->nin; i++) {
       uint32_t e = i < f->nin ? VRAM__EDGES(f)[i].fn : f->inner ? (uint32_t)f->aux : 0;
       if (!e || (e & VRAM__LEAF))
         continue;
-      if (--vram__fn_at(s, e)->refs == 0) {
-        vram__fn_at(s, e)->deps = s->gone;
+      if (--vram__grad_fn_at(s, e)->refs == 0) {
+        vram__grad_fn_at(s, e)->deps = s->gone;
         s->gone = e;
       }
     }
@@ -122,17 +124,18 @@ VRAM__FN void vram__fn_gone(vram__s *s, uint32_t first) {
 }
 
 /* maybe_multiply: a factor that is not 1 costs one more tensor */
-VRAM__FN vram__t vram__scaled(vram__s *s, vram__t t, int is) {
-  vram__t y;
+VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is) {
+  vram__tensor y;
   if (!is)
     return t;
-  y = vram__ti1(s, t);
-  vram__let(s, t);
+  y = vram__pointwise_empty1(s, t);
+  vram__tensor_release(s, t);
   return y;
 }
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
-VRAM__FN const vram_dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i, uint8_t *dt) {
+VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
+                                           uint8_t *dt) {
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)
@@ -140,6 +143,6 @@ VRAM__FN const vram_dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t 
     return s->leaf[e->fn & ~VRAM__LEAF].d;
   }
   if (dt)
-    *dt = VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].dt;
-  return VRAM__SLOTS(vram__fn_at(s, e->fn))[e->out].d;
+    *dt = VRAM__SLOTS(vram__grad_fn_at(s, e->fn))[e->out].dt;
+  return VRAM__SLOTS(vram__grad_fn_at(s, e->fn))[e->out].d;
 }

@@ -1,31 +1,31 @@
 /* >>torch/tensor    fresh tensors, views, memory formats, TensorIterator's outputs */
 #include "torch/torch.h"
 
-VRAM__FN vram__fn *vram__fn_at(const vram__s *s, uint32_t f) {
-  return (vram__fn *)(void *)(s->mem + (uint64_t)f * 8);
+VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
+  return (vram__grad_fn *)(void *)(s->mem + (uint64_t)f * 8);
 }
 
-VRAM__FN void vram__keep_store(vram__s *s, uint32_t i) {
-  vram__store *st = s->top - i;
+VRAM__FN void vram__slot_retain(vram__step *s, uint32_t i) {
+  vram__storage *st = s->top - i;
   if (st->refs++ == 0) /* so far it was only saved */
     (s->top - st->base)->srefs++;
 }
 
-VRAM__FN vram__t vram__keep_t(vram__s *s, vram__t t) {
+VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t) {
   if (t.st)
-    vram__keep_store(s, t.st);
-  if (vram__is_fn(t.fn))
-    vram__fn_at(s, t.fn)->refs++;
+    vram__slot_retain(s, t.st);
+  if (vram__is_grad_fn(t.fn))
+    vram__grad_fn_at(s, t.fn)->refs++;
   return t;
 }
 
-VRAM__FN void vram__let(vram__s *s, vram__t t) {
-  if (vram__is_fn(t.fn) && --vram__fn_at(s, t.fn)->refs == 0)
-    vram__fn_gone(s, t.fn);
-  vram__drop_store(s, t.st);
+VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t) {
+  if (vram__is_grad_fn(t.fn) && --vram__grad_fn_at(s, t.fn)->refs == 0)
+    vram__grad_fn_free(s, t.fn);
+  vram__slot_release(s, t.st);
 }
 
-VRAM__FN const vram_dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
+VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride) {
   const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
   if (!d) { /* what is left of this operation works with spare ones */
@@ -43,14 +43,14 @@ VRAM__FN const vram_dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *s
 }
 
 /* fp32 of the text in a run of another dtype */
-VRAM__FN uint8_t vram__run_dtype(const vram__s *s, uint8_t dt) {
+VRAM__FN uint8_t vram__step_dtype(const vram__step *s, uint8_t dt) {
   return s->low && dt == VRAM_F32 ? s->low : dt;
 }
 
-VRAM__FN uint32_t vram__size_of(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
+VRAM__FN uint32_t vram__dtype_size(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
 
-VRAM__FN vram__t vram__none(void) {
-  vram__t t;
+VRAM__FN vram__tensor vram__tensor_none(void) {
+  vram__tensor t;
   t.d = NULL;
   t.st = t.fn = 0;
   t.out = 0;
@@ -59,10 +59,10 @@ VRAM__FN vram__t vram__none(void) {
 }
 
 /* A fresh tensor of dims d, which are dense. */
-VRAM__FN vram__t vram__empty(vram__s *s, const vram_dims *d, uint8_t dt) {
-  vram__t t;
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, uint8_t dt) {
+  vram__tensor t;
   t.d = d;
-  t.st = s->registers ? 0 : vram__new_of(s, vram__bytes_of(d, dt), d);
+  t.st = s->registers ? 0 : vram__storage_new_of(s, vram__dims_bytes_of(d, dt), d);
   t.fn = 0;
   t.out = 0;
   t.dt = dt;
@@ -71,28 +71,29 @@ VRAM__FN vram__t vram__empty(vram__s *s, const vram_dims *d, uint8_t dt) {
 }
 
 /* a * b * c * e, VRAM_OVERFLOW if it does not fit */
-VRAM__FN uint64_t vram__mul4(int64_t a, int64_t b, int64_t c, int64_t e) {
-  return vram__mul(vram__mul((uint64_t)a, (uint64_t)b), vram__mul((uint64_t)c, (uint64_t)e));
+VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e) {
+  return vram__product_or_overflow(vram__product_or_overflow((uint64_t)a, (uint64_t)b),
+                                   vram__product_or_overflow((uint64_t)c, (uint64_t)e));
 }
 
 /* A storage of so many bytes whose shape nobody asks for. */
-VRAM__FN vram__t vram__raw(vram__s *s, uint64_t bytes) {
-  vram__t t = vram__none();
+VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes) {
+  vram__tensor t = vram__tensor_none();
   t.d = s->scalar;
   t.dt = VRAM_U8;
-  t.st = vram__new(s, bytes);
+  t.st = vram__storage_new(s, bytes);
   return t;
 }
 
 /* The dims of a fresh contiguous tensor of d's sizes. */
-VRAM__FN const vram_dims *vram__contig(vram__s *s, const vram_dims *d) {
+VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d) {
   return d->flags & VRAM__PLAIN ? d : vram__dims_in(s, d->ndim, d->v, NULL);
 }
 
 /* One more tensor on x's storage that autograd does not know as a view (detach, _unsafe_view). */
-VRAM__FN vram__t vram__alias_only(vram__s *s, vram__t x, const vram_dims *d) {
-  vram__t t = x;
-  vram__store *st, *b;
+VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vram_dims *d) {
+  vram__tensor t = x;
+  vram__storage *st, *b;
   t.d = d;
   t.fn = 0;
   t.out = 0;
@@ -114,22 +115,22 @@ VRAM__FN vram__t vram__alias_only(vram__s *s, vram__t x, const vram_dims *d) {
 }
 
 /* A view of x. It keeps the tensor that it is a view of, also in backward (ViewInfo::base_). */
-VRAM__FN vram__t vram__alias(vram__s *s, vram__t x, const vram_dims *d) {
-  vram__t t = vram__alias_only(s, x, d);
+VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vram_dims *d) {
+  vram__tensor t = vram__tensor_alias(s, x, d);
   if (t.st) {
     uint32_t of = (s->top - x.st)->of;
     if (!of)
       of = x.st;
     (s->top - t.st)->of = of;
     (s->top - t.st)->ver = (s->top - (s->top - of)->base)->ver;
-    vram__keep_store(s, of);
+    vram__slot_retain(s, of);
   }
   return t;
 }
 
 /* A dense tensor of d's sizes with its axes in the order of d's strides (at::infer_dense_strides).
  */
-static const vram_dims *vram__sorted(vram__s *s, const vram_dims *d) {
+static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
   uint8_t perm[VRAM_MAX_AXES];
   int64_t stride[VRAM_MAX_AXES], z = 1;
   const int64_t *st = VRAM__STRIDE(d);
@@ -156,12 +157,12 @@ static const vram_dims *vram__sorted(vram__s *s, const vram_dims *d) {
 }
 
 /* empty_like: d's own strides if it is dense. */
-VRAM__FN const vram_dims *vram__dense(vram__s *s, const vram_dims *d) {
-  return d->flags & VRAM__DENSE ? d : vram__sorted(s, d);
+VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
+  return d->flags & VRAM__DENSE ? d : vram__dims_sorted(s, d);
 }
 
 /* Channels-last strides for d's sizes (4 or 5 axes). */
-VRAM__FN const vram_dims *vram__as_cl(vram__s *s, const vram_dims *d) {
+VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
   int64_t st[5], z;
   uint32_t i, n = d->ndim;
   for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--)
@@ -171,23 +172,24 @@ VRAM__FN const vram_dims *vram__as_cl(vram__s *s, const vram_dims *d) {
 }
 
 /* The result of a pointwise kernel of one tensor (TensorIteratorBase::fast_set_up). */
-VRAM__FN const vram_dims *vram__unary(vram__s *s, const vram_dims *d) {
+VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *d) {
   if (d->flags & VRAM__PLAIN)
     return d;
   if (d->flags & VRAM__CONTIG)
     return vram__dims_in(s, d->ndim, d->v, NULL);
   if (d->ndim == 4 && (d->flags & VRAM__CL))
-    return vram__as_cl(s, d);
-  return vram__dense(s, d);
+    return vram__dims_channels_last(s, d);
+  return vram__dims_dense(s, d);
 }
 
 /* The same of a tensor and a number, which is a tensor without axes: there is no fast set-up. */
-VRAM__FN const vram_dims *vram__with_number(vram__s *s, const vram_dims *d) {
-  return d->flags & VRAM__PLAIN ? d : vram__sorted(s, d);
+VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
+  return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
 }
 
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
-VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint32_t nop) {
+VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *const *op,
+                                               uint32_t nop) {
   const vram_dims *a = op[0];
   uint8_t perm[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES], stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
@@ -199,7 +201,7 @@ VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint3
     all &= op[k]->flags;
   }
   if (same)
-    return vram__unary(s, a);
+    return vram__dims_pointwise1(s, a);
   if (all & VRAM__PLAIN) { /* the widest operand often is the answer */
     for (k = 0; k < nop; k++)
       if (op[k]->numel > a->numel || (op[k]->numel == a->numel && op[k]->ndim > a->ndim))
@@ -213,7 +215,7 @@ VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint3
   for (i = 0; i < (int)ndim; i++)
     size[i] = op[0]->v[i];
   for (k = 1; k < nop; k++)
-    vram__bcast(&ndim, size, op[k]);
+    vram__dims_broadcast(&ndim, size, op[k]);
   n = (int)ndim;
   if (all & VRAM__PLAIN)
     return vram__dims_in(s, ndim, size, NULL);
@@ -226,7 +228,7 @@ VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint3
   if (same && (all & VRAM__CONTIG))
     return vram__dims_in(s, ndim, size, NULL);
   if (same && n == 4 && (all & VRAM__CL))
-    return vram__as_cl(s, op[0]);
+    return vram__dims_channels_last(s, op[0]);
   if (same && (all & VRAM__DENSE)) {
     for (k = 1; k < nop; k++)
       for (i = 0; same && i < n; i++)
@@ -266,54 +268,54 @@ VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint3
   return vram__dims_in(s, ndim, size, out);
 }
 
-VRAM__FN vram__t vram__ti1(vram__s *s, vram__t a) {
-  return vram__empty(s, vram__unary(s, a.d), a.dt);
+VRAM__FN vram__tensor vram__pointwise_empty1(vram__step *s, vram__tensor a) {
+  return vram__tensor_empty(s, vram__dims_pointwise1(s, a.d), a.dt);
 }
 
-VRAM__FN vram__t vram__ti_number(vram__s *s, vram__t a) {
-  return vram__empty(s, vram__with_number(s, a.d), a.dt);
+VRAM__FN vram__tensor vram__pointwise_empty_number(vram__step *s, vram__tensor a) {
+  return vram__tensor_empty(s, vram__dims_pointwise_number(s, a.d), a.dt);
 }
 
-VRAM__FN uint8_t vram__result2(vram__t a, vram__t b) {
+VRAM__FN uint8_t vram__promote_pair(vram__tensor a, vram__tensor b) {
   vram__promote p;
   if (a.dt == b.dt)
     return a.dt;
-  vram__zero(&p, sizeof p);
+  vram__memory_zero(&p, sizeof p);
   vram__promote_add(&p, a.dt, a.d->ndim);
   vram__promote_add(&p, b.dt, b.d->ndim);
   return vram__promote_get(&p);
 }
 
-VRAM__FN vram__t vram__ti2(vram__s *s, vram__t a, vram__t b) {
+VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram__tensor b) {
   const vram_dims *op[2];
   if (a.d == b.d && a.dt == b.dt && (a.d->flags & VRAM__PLAIN))
-    return vram__empty(s, a.d, a.dt);
+    return vram__tensor_empty(s, a.d, a.dt);
   op[0] = a.d, op[1] = b.d;
-  return vram__empty(s, vram__ti(s, op, 2), vram__result2(a, b));
+  return vram__tensor_empty(s, vram__dims_pointwise(s, op, 2), vram__promote_pair(a, b));
 }
 
 /* A contiguous copy, or the tensor itself; either way one handle more. */
-VRAM__FN vram__t vram__contiguous(vram__s *s, vram__t x) {
+VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
   if ((x.d->flags & VRAM__CONTIG) || s->ideal) {
-    x.d = vram__contig(s, x.d);
+    x.d = vram__dims_contiguous(s, x.d);
     x.fn = 0;
-    return vram__keep_t(s, x);
+    return vram__tensor_retain(s, x);
   }
-  return vram__empty(s, vram__contig(s, x.d), x.dt);
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
 }
 
 /* x.to(dtype): one handle more. */
-VRAM__FN vram__t vram__to(vram__s *s, vram__t x, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, uint8_t dt) {
   if (x.dt == dt) {
     x.fn = 0;
-    return vram__keep_t(s, x);
+    return vram__tensor_retain(s, x);
   }
-  return vram__empty(s, vram__dense(s, x.d), dt);
+  return vram__tensor_empty(s, vram__dims_dense(s, x.d), dt);
 }
 
 /* at::detail::computeStride: the strides of a view of x with these sizes, if there is one. */
-VRAM__FN int vram__view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
-                                int64_t *stride) {
+VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
+                                     int64_t *stride) {
   int i, v = (int)n - 1, last = x->ndim - 1;
   int64_t chunk, tensor_numel = 1, view_numel = 1;
   const int64_t *xs = VRAM__STRIDE(x);
@@ -346,17 +348,19 @@ VRAM__FN int vram__view_strides(const vram_dims *x, uint32_t n, const int64_t *s
 }
 
 /* x.reshape without autograd: a view, or a contiguous copy; one handle more. */
-VRAM__FN vram__t vram__reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size) {
+VRAM__FN vram__tensor vram__tensor_reshape(vram__step *s, vram__tensor x, uint32_t n,
+                                           const int64_t *size) {
   int64_t stride[VRAM_MAX_AXES];
-  if (vram__view_strides(x.d, n, size, stride))
-    return vram__alias(s, x, vram__dims_in(s, n, size, stride));
+  if (vram__dims_view_strides(x.d, n, size, stride))
+    return vram__tensor_view(s, x, vram__dims_in(s, n, size, stride));
   if (s->ideal)
-    return vram__alias(s, x, vram__dims_in(s, n, size, NULL));
-  return vram__empty(s, vram__dims_in(s, n, size, NULL), x.dt);
+    return vram__tensor_view(s, x, vram__dims_in(s, n, size, NULL));
+  return vram__tensor_empty(s, vram__dims_in(s, n, size, NULL), x.dt);
 }
 
 /* The dims of x with its axes in this order. */
-VRAM__FN const vram_dims *vram__permuted(vram__s *s, const vram_dims *d, const uint8_t *order) {
+VRAM__FN const vram_dims *vram__dims_permuted(vram__step *s, const vram_dims *d,
+                                              const uint8_t *order) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
@@ -364,23 +368,24 @@ VRAM__FN const vram_dims *vram__permuted(vram__s *s, const vram_dims *d, const u
   return vram__dims_in(s, d->ndim, size, stride);
 }
 
-VRAM__FN const vram_dims *vram__swapped(vram__s *s, const vram_dims *d, uint32_t a, uint32_t b) {
+VRAM__FN const vram_dims *vram__dims_swapped(vram__step *s, const vram_dims *d, uint32_t a,
+                                             uint32_t b) {
   uint8_t order[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
     order[i] = (uint8_t)i;
   order[a] = (uint8_t)b, order[b] = (uint8_t)a;
-  return vram__permuted(s, d, order);
+  return vram__dims_permuted(s, d, order);
 }
 
 /* ---- memory formats ---- */
 
 /* The sizes of d, channels last or contiguous. */
-VRAM__FN const vram_dims *vram__formatted(vram__s *s, const vram_dims *d, int cl) {
+VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims *d, int cl) {
   int64_t st[5], z;
   uint32_t i;
   if (!cl || d->ndim < 4 || d->ndim > 5)
-    return vram__contig(s, d);
+    return vram__dims_contiguous(s, d);
   for (st[1] = 1, z = d->v[1], i = d->ndim - 1u; i >= 2; i--)
     st[i] = z, z *= d->v[i];
   st[0] = z;
@@ -388,25 +393,25 @@ VRAM__FN const vram_dims *vram__formatted(vram__s *s, const vram_dims *d, int cl
 }
 
 /* x.contiguous(format): a copy, or x itself; a handle more either way */
-VRAM__FN vram__t vram__in_format(vram__s *s, vram__t x, int cl) {
+VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int cl) {
   if ((x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG)) || s->ideal) {
-    x.d = vram__formatted(s, x.d, cl);
+    x.d = vram__tensor_formatted(s, x.d, cl);
     x.fn = 0;
-    return vram__keep_t(s, x);
+    return vram__tensor_retain(s, x);
   }
-  return vram__empty(s, vram__formatted(s, x.d, cl), x.dt);
+  return vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), x.dt);
 }
 
 /* y.add_(b) */
-VRAM__FN void vram__t_add_(vram__s *s, vram__t *y, vram__t b) {
-  vram__t in[2];
-  vram__fn *f;
+VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
   in[0] = *y, in[1] = b;
-  f = vram__record(s, VRAM_OP_add, in, 2, 1, 0);
+  f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
   if (f) {
     uint32_t old = y->fn;
-    vram__made(s, f, 0, y);
+    vram__grad_fn_set_output(s, f, 0, y);
     if (old && !(old & VRAM__LEAF))
-      vram__fn_at(s, old)->refs--;
+      vram__grad_fn_at(s, old)->refs--;
   }
 }

@@ -5,7 +5,7 @@
 #include "torch/rules.h"
 
 /* A storage, or one more tensor on it (a view). */
-typedef struct vram__store {
+typedef struct vram__storage {
   uint64_t bytes;
   uint32_t refs;  /* handles of this tensor, and views of it */
   uint32_t srefs; /* tensors on this storage that have handles, and saved ones (owner's slot) */
@@ -24,11 +24,11 @@ typedef struct vram__store {
   uint32_t writes;   /* the last in-place operation on the storage (owner's slot): the newest record
                         before it, + 1 */
   const vram_dims *d;
-} vram__store;
+} vram__storage;
 
 #define VRAM__LEAF 0x80000000u /* an autograd edge to a leaf: the rest is its index */
 
-struct vram__t {
+struct vram__tensor {
   const vram_dims *d;
   uint32_t st;  /* slot, 0: none */
   uint32_t fn;  /* tape record that made it, or leaf; 0: none */
@@ -39,7 +39,7 @@ struct vram__t {
 };
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
-  vram__t g;
+  vram__tensor g;
   const vram_dims *d;
   uint8_t dt;
 } vram__slot;
@@ -49,7 +49,7 @@ typedef struct vram__edge {
   uint32_t out;
 } vram__edge;
 
-typedef struct vram__fn {
+typedef struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
   uint32_t refs;  /* tensors and later records that lead here */
@@ -59,22 +59,22 @@ typedef struct vram__fn {
   uint16_t kind, nin, nout, nsaved;
   uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
   uint64_t aux;
-} vram__fn;
+} vram__grad_fn;
 
 #define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
 
 #define VRAM__EDGES(f) ((vram__edge *)(void *)((f) + 1))
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
-#define VRAM__SAVED(f) ((vram__t *)(void *)(VRAM__SLOTS(f) + (f)->nout))
+#define VRAM__SAVED(f) ((vram__tensor *)(void *)(VRAM__SLOTS(f) + (f)->nout))
 
 typedef struct vram__task { /* gradients that arrive at a leaf in one backward */
-  vram__t in;
+  vram__tensor in;
   uint32_t deps; /* how many are still to come */
 } vram__task;
 
 typedef struct vram__leaf {
   const vram_dims *d;
-  vram__t grad; /* .grad */
+  vram__tensor grad; /* .grad */
   vram__task task;
   uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
   uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
@@ -82,10 +82,10 @@ typedef struct vram__leaf {
   uint8_t dt, had;
 } vram__leaf;
 
-typedef struct vram__obj { /* a Python variable's tensor */
-  vram__t t;
+typedef struct vram__variable { /* a Python variable's tensor */
+  vram__tensor t;
   uint32_t refs;
-} vram__obj;
+} vram__variable;
 
 #define VRAM__SPARE 64 /* more than one operation needs at a time */
 
@@ -101,7 +101,7 @@ typedef struct vram__range { /* nodes that are checkpointed */
    first of them runs backward; then the nodes run once more. */
 typedef struct vram__frame {
   const vram__range *range;
-  vram__t *arg;         /* what went in */
+  vram__tensor *arg;    /* what went in */
   uint32_t *writes;     /* in-place operations on those at that time */
   uint32_t alive;       /* records that have not released what they save, and the call itself */
   uint32_t saves;       /* tensors saved */
@@ -114,7 +114,7 @@ typedef struct vram__frame {
                            _NoopSaveInputs), 0: none */
 } vram__frame;
 
-/* Autograd nodes that are not an op of the text form; each has a function vram__bw_NAME. */
+/* Autograd nodes that are not an op of the text form; each has a function vram__backward_NAME. */
 /* clang-format off */
 #define VRAM__PRIMITIVES(X)                                                                      \
   X(view, view) X(permute, permute) X(expand, expand) X(slice, slice) X(clone, clone)            \
@@ -148,9 +148,9 @@ enum {
       VRAM__K_COUNT
 };
 
-typedef struct vram__cats { /* bytes by category */
+typedef struct vram__category_bytes { /* bytes by category */
   uint64_t of[VRAM_CATEGORY_COUNT];
-} vram__cats;
+} vram__category_bytes;
 
 /* Where vram_chain_cut cuts, and what it finds between the cuts. */
 typedef struct vram__segment { /* a stage; [nstage - 1] is the rest */
@@ -178,15 +178,15 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
-struct vram__s {
+struct vram__step {
   const vram_graph *g;
-  vram__cuts *cuts;    /* of vram_chain_cut, or NULL */
-  vram__t rnn_dropout; /* cuDNN's random numbers, one for the process */
-  uint8_t rnn_reset;   /* made anew by the next call: the generator's state was set */
+  vram__cuts *cuts;         /* of vram_chain_cut, or NULL */
+  vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
+  uint8_t rnn_reset;        /* made anew by the next call: the generator's state was set */
   const vram_step_options *o;
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
-  vram__store *top;   /* slots grow down: slot i is top - i; slot 0 stands for none */
+  vram__storage *top; /* slots grow down: slot i is top - i; slot 0 stands for none */
   vram_dims *spare;   /* when the memory is used up */
   uint32_t nspare;
   uint32_t nstore, free;
@@ -206,18 +206,18 @@ struct vram__s {
   uint32_t depth;     /* backward inside backward */
   uint64_t most_used;
   uint32_t most_args; /* of one range */
-  vram__obj *obj;
+  vram__variable *obj;
   uint32_t *name_of; /* value index -> object */
-  vram__t *param;
+  vram__tensor *param;
   vram__leaf *leaf;
-  vram__t *cast;     /* of each leaf autocast's cached copy; NULL: no autocast */
-  vram__task *inner; /* of each leaf in the backward inside backward; NULL: there is none */
+  vram__tensor *cast; /* of each leaf autocast's cached copy; NULL: no autocast */
+  vram__task *inner;  /* of each leaf in the backward inside backward; NULL: there is none */
   uint32_t nleaf, nparam_leaf;
-  vram__t *gin;           /* gradients for the inputs of the running backward node */
-  vram__t *args;          /* inputs and outputs of the running node */
-  vram__t loss, scale;    /* the scale of GradScaler */
-  const vram_value *root; /* what backward starts from, or the caller keeps */
-  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
+  vram__tensor *gin;        /* gradients for the inputs of the running backward node */
+  vram__tensor *args;       /* inputs and outputs of the running node */
+  vram__tensor loss, scale; /* the scale of GradScaler */
+  const vram_value *root;   /* what backward starts from, or the caller keeps */
+  uint8_t *skip;            /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
   const char *problem; /* why these options are impossible */
   const vram_node *problem_node;
@@ -233,7 +233,7 @@ struct vram__s {
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram_dims *cache[64];
   const vram_dims *scalar;
-  const vram_dims *vec; /* the last one of one axis that vram__vec made */
+  const vram_dims *vec; /* the last one of one axis that vram__dims_vector made */
   const vram_node *node;
   vram_phase phase;
   uint8_t grad, train, amp, failed, low;
@@ -250,18 +250,18 @@ struct vram__s {
   vram_live *live;
   uint32_t live_cap, live_count;
   uint64_t peak_event;
-  vram__cats cats, peak_cats;
+  vram__category_bytes cats, peak_cats;
   const vram_node *peak_node;
   vram_phase peak_phase;
   uint8_t fresh; /* the highest point so far is now */
   vram_report *r;
-  vram__run *run; /* NULL: no replay */
+  vram__replay *run; /* NULL: no replay */
   /* checkpoint() is the step's: what it hears of the tape (vram__step_begin) */
-  void (*recompute)(vram__s *, vram__frame *);
-  void (*bw_checkpoint)(vram__s *, vram__fn *, vram__t *);
+  void (*recompute)(vram__step *, vram__frame *);
+  void (*bw_checkpoint)(vram__step *, vram__grad_fn *, vram__tensor *);
 };
 
-struct vram__run {
+struct vram__replay {
   vram_pool pool;
   uint64_t room, next;  /* of the simulated device: bytes left, the next address */
   uint32_t *gradient;   /* blocks of the leaves' gradients */
@@ -270,7 +270,7 @@ struct vram__run {
   uint8_t full;         /* the pool's own memory was too small, */
   uint8_t oom;          /* or that of the device: nothing more is played, */
   uint8_t tight;        /* and nobody asks about the rest */
-  /* a step on tape: see vram__play_tape */
+  /* a step on tape: see vram__replay_play_tape */
   uint64_t *tape;
   uint32_t *block; /* of each id */
   uint32_t ntape, tape_cap, ids;
@@ -282,152 +282,170 @@ struct vram__run {
 enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
 
 /* device.c */
-VRAM__FN uint64_t vram__run_alloc(void *user, uint64_t bytes, uint64_t stream);
-VRAM__FN void vram__run_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream);
-VRAM__FN uint64_t vram__run_reserve(void *user, uint64_t bytes);
-VRAM__FN void vram__run_unreserve(void *user, uint64_t address, uint64_t bytes);
-VRAM__FN int vram__run_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
-VRAM__FN void vram__run_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
-VRAM__FN uint32_t vram__run_get(vram__s *s, uint64_t bytes);
-VRAM__FN void vram__run_put(vram__run *run, uint32_t x);
-VRAM__FN inline void vram__run_as(vram__s *s, uint8_t cat, const vram_node *node);
-VRAM__FN void vram__emit_event(vram__s *s, vram_action a, const vram__store *st);
-VRAM__FN void vram__at_peak(vram__s *s);
-VRAM__FN void vram__live_set(vram__s *s);
+VRAM__FN uint64_t vram__replay_alloc(void *user, uint64_t bytes, uint64_t stream);
+VRAM__FN void vram__replay_free(void *user, uint64_t address, uint64_t bytes, uint64_t stream);
+VRAM__FN uint64_t vram__replay_reserve(void *user, uint64_t bytes);
+VRAM__FN void vram__replay_unreserve(void *user, uint64_t address, uint64_t bytes);
+VRAM__FN int vram__replay_map(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
+VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, uint64_t granule);
+VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__replay_put(vram__replay *run, uint32_t x);
+VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node);
+VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage *st);
+VRAM__FN void vram__peak_note(vram__step *s);
+VRAM__FN void vram__live_collect(vram__step *s);
 
 /* cuts.c */
-VRAM__FN void vram__cuts_close(vram__cuts *c);
-VRAM__FN void vram__cuts_event(vram__s *s, int alloc, const vram__store *st);
-VRAM__FN void vram__cuts_node(vram__s *s, const vram_node *n);
+VRAM__FN void vram__cuts_close_stage(vram__cuts *c);
+VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__storage *st);
+VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n);
 
 /* storage.c */
-VRAM__FN void vram__watch(vram__s *s, vram_action a, vram__store *st);
-VRAM__FN uint32_t vram__new(vram__s *s, uint64_t bytes);
-VRAM__FN void vram__tensor_gone(vram__s *s, uint32_t i);
-VRAM__FN void vram__may_need(vram__s *s, uint64_t elements);
-VRAM__FN void vram__workspace(vram__s *s, uint64_t bytes);
+VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st);
+VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
+VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
+VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes);
 
 /* tensor.c */
-VRAM__FN vram__fn *vram__fn_at(const vram__s *s, uint32_t f);
-VRAM__FN void vram__keep_store(vram__s *s, uint32_t i);
-VRAM__FN vram__t vram__keep_t(vram__s *s, vram__t t);
-VRAM__FN void vram__let(vram__s *s, vram__t t);
-VRAM__FN const vram_dims *vram__dims_in(vram__s *s, uint32_t n, const int64_t *size,
+VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f);
+VRAM__FN void vram__slot_retain(vram__step *s, uint32_t i);
+VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t);
+VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t);
+VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
-VRAM__FN uint8_t vram__run_dtype(const vram__s *s, uint8_t dt);
-VRAM__FN uint32_t vram__size_of(uint8_t dt);
-VRAM__FN vram__t vram__none(void);
-VRAM__FN vram__t vram__empty(vram__s *s, const vram_dims *d, uint8_t dt);
-VRAM__FN uint64_t vram__mul4(int64_t a, int64_t b, int64_t c, int64_t e);
-VRAM__FN vram__t vram__raw(vram__s *s, uint64_t bytes);
-VRAM__FN const vram_dims *vram__contig(vram__s *s, const vram_dims *d);
-VRAM__FN vram__t vram__alias_only(vram__s *s, vram__t x, const vram_dims *d);
-VRAM__FN vram__t vram__alias(vram__s *s, vram__t x, const vram_dims *d);
-VRAM__FN const vram_dims *vram__dense(vram__s *s, const vram_dims *d);
-VRAM__FN const vram_dims *vram__as_cl(vram__s *s, const vram_dims *d);
-VRAM__FN const vram_dims *vram__unary(vram__s *s, const vram_dims *d);
-VRAM__FN const vram_dims *vram__with_number(vram__s *s, const vram_dims *d);
-VRAM__FN const vram_dims *vram__ti(vram__s *s, const vram_dims *const *op, uint32_t nop);
-VRAM__FN vram__t vram__ti1(vram__s *s, vram__t a);
-VRAM__FN vram__t vram__ti_number(vram__s *s, vram__t a);
-VRAM__FN uint8_t vram__result2(vram__t a, vram__t b);
-VRAM__FN vram__t vram__ti2(vram__s *s, vram__t a, vram__t b);
-VRAM__FN vram__t vram__contiguous(vram__s *s, vram__t x);
-VRAM__FN vram__t vram__to(vram__s *s, vram__t x, uint8_t dt);
-VRAM__FN int vram__view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
-                                int64_t *stride);
-VRAM__FN vram__t vram__reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size);
-VRAM__FN const vram_dims *vram__permuted(vram__s *s, const vram_dims *d, const uint8_t *order);
-VRAM__FN const vram_dims *vram__swapped(vram__s *s, const vram_dims *d, uint32_t a, uint32_t b);
-VRAM__FN const vram_dims *vram__formatted(vram__s *s, const vram_dims *d, int cl);
-VRAM__FN vram__t vram__in_format(vram__s *s, vram__t x, int cl);
-VRAM__FN void vram__t_add_(vram__s *s, vram__t *y, vram__t b);
+VRAM__FN uint8_t vram__step_dtype(const vram__step *s, uint8_t dt);
+VRAM__FN uint32_t vram__dtype_size(uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_none(void);
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, uint8_t dt);
+VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
+VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
+VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
+VRAM__FN vram__tensor vram__tensor_alias(vram__step *s, vram__tensor x, const vram_dims *d);
+VRAM__FN vram__tensor vram__tensor_view(vram__step *s, vram__tensor x, const vram_dims *d);
+VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d);
+VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *const *op,
+                                               uint32_t nop);
+VRAM__FN vram__tensor vram__pointwise_empty1(vram__step *s, vram__tensor a);
+VRAM__FN vram__tensor vram__pointwise_empty_number(vram__step *s, vram__tensor a);
+VRAM__FN uint8_t vram__promote_pair(vram__tensor a, vram__tensor b);
+VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram__tensor b);
+VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x);
+VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
+                                     int64_t *stride);
+VRAM__FN vram__tensor vram__tensor_reshape(vram__step *s, vram__tensor x, uint32_t n,
+                                           const int64_t *size);
+VRAM__FN const vram_dims *vram__dims_permuted(vram__step *s, const vram_dims *d,
+                                              const uint8_t *order);
+VRAM__FN const vram_dims *vram__dims_swapped(vram__step *s, const vram_dims *d, uint32_t a,
+                                             uint32_t b);
+VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims *d, int cl);
+VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int cl);
+VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b);
 
 /* reduce.c */
-VRAM__FN int64_t vram__pow2(int64_t v, int64_t most);
-VRAM__FN void vram__reduce(vram__s *s, vram__t x, uint32_t mask, uint8_t dt, uint32_t acc,
-                           uint32_t vt);
-VRAM__FN vram__t vram__reduced(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt);
-VRAM__FN vram__t vram__sum(vram__s *s, vram__t x, uint32_t mask, int keepdim, uint8_t dt);
-VRAM__FN vram__t vram__sum_to(vram__s *s, vram__t x, const vram_dims *to);
+VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most);
+VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
+                                   uint32_t acc, uint32_t vt);
+VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32_t mask,
+                                           int keepdim, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t mask, int keepdim,
+                                       uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const vram_dims *to);
 
 /* frame.c */
-VRAM__FN vram__frame *vram__frame_at(const vram__s *s, uint32_t f);
-VRAM__COLD VRAM__FN void vram__frame_less(vram__s *s, vram__frame *c);
-VRAM__COLD VRAM__FN uint32_t vram__pack(vram__s *s, vram__fn *f, const vram_dims *d, uint32_t st);
-VRAM__COLD VRAM__FN void vram__early_stop(vram__s *s, const vram__fn *f);
+VRAM__FN vram__frame *vram__frame_at(const vram__step *s, uint32_t f);
+VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c);
+VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, const vram_dims *d,
+                                              uint32_t st);
+VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f);
 
 /* tape.c */
-VRAM__FN vram__fn *vram__record(vram__s *s, uint32_t kind, const vram__t *in, uint32_t nin,
-                                uint32_t nout, uint32_t room);
-VRAM__FN void vram__save(vram__s *s, vram__fn *f, vram__t t);
-VRAM__FN void vram__save_last(vram__s *s, vram__fn *f, const vram__t *t);
-VRAM__FN void vram__made(vram__s *s, vram__fn *f, uint32_t i, vram__t *y);
-VRAM__FN void vram__release_saved(vram__s *s, vram__fn *f);
-VRAM__FN void vram__fn_gone(vram__s *s, uint32_t first);
-VRAM__FN vram__t vram__scaled(vram__s *s, vram__t t, int is);
-VRAM__FN const vram_dims *vram__in_dims(const vram__s *s, vram__fn *f, uint32_t i, uint8_t *dt);
+VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vram__tensor *in,
+                                          uint32_t nin, uint32_t nout, uint32_t room);
+VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t);
+VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t);
+VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t i,
+                                       vram__tensor *y);
+VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
+VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
+VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
+VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
+                                           uint8_t *dt);
 
 /* inplace.c */
-VRAM__FN void vram__no_step(vram__s *s, vram_result code, const vram_node *n, const char *what);
-VRAM__COLD VRAM__FN void vram__new_history(vram__s *s, vram__t *t);
-VRAM__FN void vram__rebase(vram__s *s, vram__t x, vram__t *y);
-VRAM__FN uint64_t vram__span(const vram_dims *d, uint8_t dt);
-VRAM__FN vram__t vram__empty_in(vram__s *s, const vram_dims *d, uint8_t dt, uint64_t bytes);
+VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
+                                const char *what);
+VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
+VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
+VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, uint8_t dt,
+                                                 uint64_t bytes);
 
 /* view.c */
-VRAM__FN vram__t vram__view(vram__s *s, vram__t x, const vram_dims *d, uint32_t k, uint64_t aux);
-VRAM__FN vram__t vram__unsafe_view(vram__s *s, vram__t x, const vram_dims *d);
-VRAM__FN vram__t vram__t_clone(vram__s *s, vram__t x, const vram_dims *d);
-VRAM__FN vram__t vram__t_permute(vram__s *s, vram__t x, const uint8_t *order);
-VRAM__FN vram__t vram__t_swap(vram__s *s, vram__t x, uint32_t a, uint32_t b);
-VRAM__FN vram__t vram__t_reshape(vram__s *s, vram__t x, uint32_t n, const int64_t *size);
-VRAM__FN const vram_dims *vram__expanded(vram__s *s, const vram_dims *x, uint32_t n,
+VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
+                                          uint32_t k, uint64_t aux);
+VRAM__FN vram__tensor vram__torch_unsafe_view(vram__step *s, vram__tensor x, const vram_dims *d);
+VRAM__FN vram__tensor vram__torch_clone(vram__step *s, vram__tensor x, const vram_dims *d);
+VRAM__FN vram__tensor vram__torch_permute(vram__step *s, vram__tensor x, const uint8_t *order);
+VRAM__FN vram__tensor vram__torch_swap(vram__step *s, vram__tensor x, uint32_t a, uint32_t b);
+VRAM__FN vram__tensor vram__torch_reshape(vram__step *s, vram__tensor x, uint32_t n,
+                                          const int64_t *size);
+VRAM__FN const vram_dims *vram__dims_expanded(vram__step *s, const vram_dims *x, uint32_t n,
+                                              const int64_t *size);
+VRAM__FN vram__tensor vram__torch_expand(vram__step *s, vram__tensor x, uint32_t n,
                                          const int64_t *size);
-VRAM__FN vram__t vram__t_expand(vram__s *s, vram__t x, uint32_t n, const int64_t *size);
-VRAM__FN vram__t vram__t_cast(vram__s *s, vram__t x, uint8_t dt);
-VRAM__FN vram__t vram__t_squeeze(vram__s *s, vram__t x, uint32_t mask);
-VRAM__FN vram__t vram__t_squeeze1(vram__s *s, vram__t x, uint32_t axis);
-VRAM__FN const vram_dims *vram__unsqueezed(vram__s *s, const vram_dims *d, uint32_t axis);
-VRAM__FN vram__t vram__t_unsqueeze(vram__s *s, vram__t x, uint32_t axis);
-VRAM__FN const vram_dims *vram__without_axis(vram__s *s, const vram_dims *d, uint32_t axis);
-VRAM__FN vram__t vram__kept(vram__s *s, vram__t t, const vram_dims *x, uint32_t mask);
-VRAM__FN vram__t vram__t_contiguous(vram__s *s, vram__t x);
+VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__torch_squeeze(vram__step *s, vram__tensor x, uint32_t mask);
+VRAM__FN vram__tensor vram__torch_squeeze1(vram__step *s, vram__tensor x, uint32_t axis);
+VRAM__FN const vram_dims *vram__dims_unsqueezed(vram__step *s, const vram_dims *d, uint32_t axis);
+VRAM__FN vram__tensor vram__torch_unsqueeze(vram__step *s, vram__tensor x, uint32_t axis);
+VRAM__FN const vram_dims *vram__dims_without_axis(vram__step *s, const vram_dims *d, uint32_t axis);
+VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_dims *x,
+                                      uint32_t mask);
+VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
 
 /* autocast.c */
-VRAM__FN vram__t vram__autocast(vram__s *s, vram__t x, uint8_t dt);
-VRAM__FN uint64_t vram__leave_autocast(vram__s *s);
+VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
 
 /* blas.c */
-VRAM__FN void vram__gemm(vram__s *s, vram__t a, vram__t b, uint64_t workspace);
-VRAM__FN vram__t vram__mm(vram__s *s, vram__t a, vram__t b);
-VRAM__FN vram__t vram__bmm(vram__s *s, vram__t a, vram__t b);
-VRAM__FN vram__t vram__mv(vram__s *s, vram__t a, vram__t v);
-VRAM__FN vram__t vram__turned(vram__s *s, vram__t x);
-VRAM__FN vram__t vram__mm_grad1(vram__s *s, vram__t g, vram__t b, const vram_dims *d);
-VRAM__FN vram__t vram__mm_grad2(vram__s *s, vram__t g, vram__t a, const vram_dims *d);
+VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uint64_t workspace);
+VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b);
+VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b);
+VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor v);
+VRAM__FN vram__tensor vram__tensor_turned(vram__step *s, vram__tensor x);
+VRAM__FN vram__tensor vram__blas_mm_grad1(vram__step *s, vram__tensor g, vram__tensor b,
+                                          const vram_dims *d);
+VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__tensor a,
+                                          const vram_dims *d);
 
 /* cub.c */
-VRAM__FN uint64_t vram__up256(uint64_t n);
-VRAM__FN uint64_t vram__tiles(uint64_t n, uint64_t tile);
-VRAM__FN uint32_t vram__held(vram__s *s, uint64_t bytes);
-VRAM__FN void vram__held_gone(vram__s *s, uint32_t i);
-VRAM__FN uint64_t vram__cub_sort(const vram__s *s, uint64_t n, uint32_t key, uint32_t value,
+VRAM__FN uint64_t vram__cub_round_up(uint64_t n);
+VRAM__FN uint64_t vram__cub_tiles(uint64_t n, uint64_t tile);
+VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
+VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
+VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
-VRAM__FN uint64_t vram__cub_select(const vram__s *s, uint64_t n, uint32_t kind);
+VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
 VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize);
-VRAM__FN uint64_t vram__cub_by_key(const vram__s *s, uint64_t n, uint32_t key);
-VRAM__FN uint32_t vram__nonzero(vram__s *s, uint64_t n, uint32_t ndim);
+VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
+VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
 /* engine.c */
-VRAM__FN void vram__one_more(vram__s *s, vram__t *at, const vram__t *t);
-VRAM__FN void vram__accumulate(vram__s *s, vram__leaf *l);
-VRAM__FN void vram__validate(vram__s *s, vram__t *t, const vram_dims *d, uint8_t dt);
+VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t);
+VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l);
+VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
+                                      uint8_t dt);
 
 /* ops/table.c */
-VRAM__FN void vram__bw_any(vram__s *s, vram__fn *f, vram__t *to);
+VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
-static inline void vram__tape(vram__run *run, uint32_t kind, uint64_t value) {
+static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t value) {
   if (run->ntape < run->tape_cap)
     run->tape[run->ntape++] = value << 2 | kind;
   else
@@ -435,24 +453,24 @@ static inline void vram__tape(vram__run *run, uint32_t kind, uint64_t value) {
 }
 
 /* Whoever listens to the allocator (vram_pool_options.event) hears what it is for, and when. */
-VRAM__FN inline void vram__run_as(vram__s *s, uint8_t cat, const vram_node *node) {
+VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node) {
   vram_event *as = &s->run->pool.as;
   as->category = as->was = (vram_category)cat;
   as->node = node;
   as->phase = s->phase;
 }
 
-static inline void vram__tape_event(vram__run *run, vram_action a, const vram__store *st) {
+static inline void vram__tape_put_event(vram__replay *run, vram_action a, const vram__storage *st) {
   if (a == VRAM_FREE)
-    vram__tape(run, VRAM__TAPE_FREE, st->id);
+    vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
-    vram__tape(run, VRAM__TAPE_ALLOC, st->bytes);
+    vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
   run->untold |= a == VRAM_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
-/* What vram__s counts: so many bytes more. */
-static inline void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
-  const uint64_t block = vram__blocks(bytes);
+/* What vram__step counts: so many bytes more. */
+static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint64_t block = vram__blocks_round(bytes);
   s->cur += bytes;
   s->cats.of[cat] += bytes;
   s->blocks += block;
@@ -473,10 +491,10 @@ static inline void vram__grow(vram__s *s, uint64_t bytes, uint8_t cat) {
   }
 }
 
-static inline void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
-  const uint64_t block = vram__blocks(bytes);
+static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat) {
+  const uint64_t block = vram__blocks_round(bytes);
   if (s->fresh)
-    vram__at_peak(s);
+    vram__peak_note(s);
   s->cur -= bytes;
   s->cats.of[cat] -= bytes;
   s->blocks -= block;
@@ -484,25 +502,25 @@ static inline void vram__shrink(vram__s *s, uint64_t bytes, uint8_t cat) {
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
-static inline uint32_t vram__slot_new(vram__s *s) {
+static inline uint32_t vram__slot_new(vram__step *s) {
   const uint32_t i = s->free;
   if (i) {
     s->free = (s->top - i)->id;
     return i;
   }
-  if (s->used + sizeof(vram__store) > s->cap) {
+  if (s->used + sizeof(vram__storage) > s->cap) {
     s->failed = VRAM_ERR_MEMORY;
     return 0;
   }
-  s->cap -= sizeof(vram__store);
+  s->cap -= sizeof(vram__storage);
   return ++s->nstore;
 }
 
 /* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
    nothing). */
-static inline uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram_dims *d) {
+static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const vram_dims *d) {
   uint32_t i = s->free;
-  vram__store *st = s->top - i;
+  vram__storage *st = s->top - i;
   if (s->mute)
     return 0;
   if (i)
@@ -530,58 +548,59 @@ static inline uint32_t vram__new_of(vram__s *s, uint64_t bytes, const vram_dims 
   if (bytes) {
     st->id = (uint32_t)s->next_id++;
     s->events++;
-    vram__grow(s, bytes, s->cat);
+    vram__bytes_grow(s, bytes, s->cat);
     if (s->watched)
-      vram__watch(s, VRAM_ALLOC, st);
+      vram__event_watch(s, VRAM_ALLOC, st);
   }
   return i;
 }
 
 /* Slot i and the storage that it owns go. */
-static inline void vram__storage_gone(vram__s *s, uint32_t i) {
-  vram__store *b = s->top - i;
+static inline void vram__storage_free(vram__step *s, uint32_t i) {
+  vram__storage *b = s->top - i;
   if (b->bytes) {
     s->events++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
       s->r->saved_bytes -= b->bytes;
-    vram__shrink(s, b->bytes, b->cat);
+    vram__bytes_shrink(s, b->bytes, b->cat);
     if (s->watched)
-      vram__watch(s, VRAM_FREE, b);
+      vram__event_watch(s, VRAM_FREE, b);
   }
   b->id = s->free;
   s->free = i;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
-static inline void vram__drop_storage(vram__s *s, uint32_t i) {
+static inline void vram__storage_release(vram__step *s, uint32_t i) {
   if (--(s->top - i)->srefs == 0)
-    vram__storage_gone(s, i);
+    vram__storage_free(s, i);
 }
 
 /* One handle of a tensor goes. */
-static inline void vram__drop_store(vram__s *s, uint32_t i) {
+static inline void vram__slot_release(vram__step *s, uint32_t i) {
   if (i && --(s->top - i)->refs == 0)
-    vram__tensor_gone(s, i);
+    vram__slot_free(s, i);
 }
 
 /* Is it a record, neither nothing nor a leaf? */
-static inline int vram__is_fn(uint32_t fn) { return fn - 1 < VRAM__LEAF - 1; }
+static inline int vram__is_grad_fn(uint32_t fn) { return fn - 1 < VRAM__LEAF - 1; }
 
-static inline void vram__fn_unref(vram__s *s, uint32_t fn) {
-  if (vram__is_fn(fn) && --vram__fn_at(s, fn)->refs == 0)
-    vram__fn_gone(s, fn);
+static inline void vram__grad_fn_release(vram__step *s, uint32_t fn) {
+  if (vram__is_grad_fn(fn) && --vram__grad_fn_at(s, fn)->refs == 0)
+    vram__grad_fn_free(s, fn);
 }
 
-static inline uint32_t vram__fn_index(const vram__s *s, vram__fn *f) {
+static inline uint32_t vram__grad_fn_index(const vram__step *s, vram__grad_fn *f) {
   return (uint32_t)((uint64_t)((const uint8_t *)f - s->mem) / 8);
 }
 
-static inline vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin, uint32_t nout,
-                                         uint32_t room) {
+static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind, uint32_t nin,
+                                                   uint32_t nout, uint32_t room) {
   vram__slot *slot, *end;
-  vram__fn *f = (vram__fn *)vram__bump(s->mem, &s->used, s->cap,
-                                       sizeof *f + nin * sizeof(vram__edge) +
-                                           nout * sizeof(vram__slot) + room * sizeof(vram__t));
+  vram__grad_fn *f = (vram__grad_fn *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                        sizeof *f + nin * sizeof(vram__edge) +
+                                                            nout * sizeof(vram__slot) +
+                                                            room * sizeof(vram__tensor));
   if (!f) {
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
@@ -598,22 +617,23 @@ static inline vram__fn *vram__record_raw(vram__s *s, uint32_t kind, uint32_t nin
   f->nsaved = 0;
   f->done = f->flag = f->inner = 0;
   f->aux = 0;
-  s->last_fn = vram__fn_index(s, f);
+  s->last_fn = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
     slot->g.d = slot->d = NULL;
   return f;
 }
 
-static inline void vram__edge_to(vram__s *s, vram__fn *f, uint32_t i, uint32_t fn, uint32_t out) {
+static inline void vram__tape_edge(vram__step *s, vram__grad_fn *f, uint32_t i, uint32_t fn,
+                                   uint32_t out) {
   vram__edge *e = VRAM__EDGES(f) + i;
   e->fn = fn;
   e->out = out;
-  if (vram__is_fn(fn))
-    vram__fn_at(s, fn)->refs++;
+  if (vram__is_grad_fn(fn))
+    vram__grad_fn_at(s, fn)->refs++;
 }
 
 /* A storage is kept for backward, perhaps for the first time. */
-static inline void vram__count_saved(vram__s *s, vram__store *b) {
+static inline void vram__saved_count(vram__step *s, vram__storage *b) {
   const uint32_t own = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_BUFFERS |
                        1u << VRAM_CATEGORY_INPUTS | 1u << VRAM_CATEGORY_OTHER;
   if (b->saved || (own >> b->cat & 1) || s->phase != VRAM_PHASE_FORWARD)
@@ -625,42 +645,42 @@ static inline void vram__count_saved(vram__s *s, vram__store *b) {
 }
 
 /* t's storage may have been written to through another tensor since t got its history. */
-static inline void vram__refresh(vram__s *s, vram__t *t) {
-  const vram__store *st = s->top - t->st;
+static inline void vram__history_refresh(vram__step *s, vram__tensor *t) {
+  const vram__storage *st = s->top - t->st;
   if (t->st &&
       (st->of ? st->ver != (s->top - st->base)->ver : st->fn != t->fn && !(t->fn & VRAM__LEAF)))
-    vram__new_history(s, t);
+    vram__history_renew(s, t);
 }
 
-static inline int vram__wants(const vram__fn *f, uint32_t i) {
+static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
   return ((const vram__edge *)(const void *)(f + 1))[i].fn != 0;
 }
 
 /* Where gradients for this leaf arrive now. */
-static inline vram__task *vram__task_of(const vram__s *s, vram__leaf *l) {
+static inline vram__task *vram__leaf_task(const vram__step *s, vram__leaf *l) {
   return s->depth ? s->inner + (l - s->leaf) : &l->task;
 }
 
 /* Where a gradient that goes along this edge arrives. */
-static inline vram__t *vram__end_of(vram__s *s, vram__edge e) {
-  return e.fn & VRAM__LEAF ? &vram__task_of(s, s->leaf + (e.fn & ~VRAM__LEAF))->in
-                           : &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g;
+static inline vram__tensor *vram__edge_end(vram__step *s, vram__edge e) {
+  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf + (e.fn & ~VRAM__LEAF))->in
+                           : &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g;
 }
 
 /* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
-static inline void vram__clear_leaf(vram__s *s, uint32_t i) {
+static inline void vram__leaf_clear(vram__step *s, uint32_t i) {
   if (s->cast)
-    s->cast[i] = vram__none();
+    s->cast[i] = vram__tensor_none();
   if (s->inner) {
-    s->inner[i].in = vram__none();
+    s->inner[i].in = vram__tensor_none();
     s->inner[i].deps = 0;
   }
 }
 
 /* A gradient for an input; the first is taken. */
-static inline void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
+static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__tensor *t) {
   if (at->d)
-    vram__one_more(s, at, t);
+    vram__gradient_add(s, at, t);
   else {
     *at = *t;
     t->d = NULL;
@@ -668,24 +688,24 @@ static inline void vram__arrive(vram__s *s, vram__t *at, vram__t *t) {
 }
 
 /* One gradient, or none, goes to where an edge leads. */
-static inline void vram__deliver(vram__s *s, vram__edge e, vram__t *t) {
+static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
     if (t->d)
-      vram__arrive(s, &vram__task_of(s, l)->in, t);
-    vram__task_of(s, l)->deps--;
+      vram__gradient_arrive(s, &vram__leaf_task(s, l)->in, t);
+    vram__leaf_task(s, l)->deps--;
   } else if (t->d)
-    vram__arrive(s, &VRAM__SLOTS(vram__fn_at(s, e.fn))[e.out].g, t);
+    vram__gradient_arrive(s, &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g, t);
 }
 
-static inline void vram__fit(vram__s *s, vram__edge e, vram__t *t) {
+static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
     const vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
     if (t->d != l->d || t->dt != l->dt)
-      vram__validate(s, t, l->d, l->dt);
+      vram__gradient_validate(s, t, l->d, l->dt);
   } else {
-    const vram__slot *o = VRAM__SLOTS(vram__fn_at(s, e.fn)) + e.out;
+    const vram__slot *o = VRAM__SLOTS(vram__grad_fn_at(s, e.fn)) + e.out;
     if (t->d != o->d || t->dt != o->dt)
-      vram__validate(s, t, o->d, o->dt);
+      vram__gradient_validate(s, t, o->d, o->dt);
   }
 }

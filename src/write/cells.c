@@ -68,7 +68,7 @@ static uint32_t vram__cell_key(vram__cell *c, uint32_t level) {
 VRAM__FN uint32_t vram__cells(vram__cell *c, const vram_live *live, uint32_t n, uint64_t least) {
   uint32_t done = 0, level = 0, parts = 1, i, k;
   for (i = 0; i < n; i++) {
-    vram__zero(&c[i], sizeof c[i]);
+    vram__memory_zero(&c[i], sizeof c[i]);
     c[i].bytes = live[i].bytes;
     c[i].node = live[i].node;
     c[i].cat = (uint8_t)vram__category_of(live[i].category);
@@ -84,7 +84,7 @@ VRAM__FN uint32_t vram__cells(vram__cell *c, const vram_live *live, uint32_t n, 
     for (i = done; i < n; i = k) {
       vram__cell sum = c[i];
       for (k = i + 1; k < n && c[k].cat == sum.cat && c[k].key == sum.key; k++) {
-        sum.bytes = vram__plus(sum.bytes, c[k].bytes);
+        sum.bytes = vram__sum_or_overflow(sum.bytes, c[k].bytes);
         sum.count++;
       }
       if (sum.bytes < least || (level == 1 && !sum.node))
@@ -111,7 +111,7 @@ VRAM__FN uint32_t vram__cells(vram__cell *c, const vram_live *live, uint32_t n, 
   vram__cell_sort(c + done, n - done, vram__cell_by_key);
   for (i = k = done; i < n; i++)
     if (k > done && c[k - 1].cat == c[i].cat) {
-      c[k - 1].bytes = vram__plus(c[k - 1].bytes, c[i].bytes);
+      c[k - 1].bytes = vram__sum_or_overflow(c[k - 1].bytes, c[i].bytes);
       c[k - 1].count++;
       c[k - 1].kind = VRAM__CELL_REST;
     } else {
@@ -130,7 +130,7 @@ VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in) {
   uint64_t left = 0;
   uint32_t i, k, first = 0;
   for (i = 0; i < n; i++)
-    left = vram__plus(left, c[i].bytes);
+    left = vram__sum_or_overflow(left, c[i].bytes);
   while (first < n) {
     const int wide = w > h;
     const uint64_t side = (uint64_t)(wide ? h : w), area = (uint64_t)w * (uint64_t)h;

@@ -3,7 +3,7 @@
 
 /* In quotes; inner ones are doubled. */
 static void vram__pen_csv(vram__pen *p, const char *z) {
-  uint32_t len = vram__len(z);
+  uint32_t len = vram__text_len(z);
   while (len) {
     const uint32_t n = vram__utf8(z, len);
     if (*z == '"')

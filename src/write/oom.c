@@ -275,7 +275,7 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vra
   uint64_t others;
   uint32_t n;
   vram__pen_begin(p, sink);
-  vram__zero(&holes, sizeof holes);
+  vram__memory_zero(&holes, sizeof holes);
   holes.stream = o->stream;
   holes.need = o->bytes < VRAM_UNKNOWN - 511 ? (o->bytes + 511) / 512 * 512 : o->bytes;
   holes.need = holes.need ? holes.need : 512;
@@ -285,7 +285,7 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vra
   vram__ledger_lock(l);
   m = vram__stats_of(l, o->device);
   if (!m) {
-    vram__zero(&none, sizeof none);
+    vram__memory_zero(&none, sizeof none);
     m = &none;
   }
   vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");

@@ -36,19 +36,21 @@ VRAM__FN void vram__pen_put(vram__pen *p, const char *s, uint32_t len) {
   }
 }
 
-VRAM__FN void vram__pen_puts(vram__pen *p, const char *z) { vram__pen_put(p, z, vram__len(z)); }
+VRAM__FN void vram__pen_puts(vram__pen *p, const char *z) {
+  vram__pen_put(p, z, vram__text_len(z));
+}
 
 static void vram__pen_puti(vram__pen *p, int64_t v) {
   char t[24];
   uint32_t n = 0;
-  vram__puti(t, sizeof t, &n, v);
+  vram__text_puti(t, sizeof t, &n, v);
   vram__pen_put(p, t, n);
 }
 
 static void vram__pen_putu(vram__pen *p, uint64_t v) {
   char t[24];
   uint32_t n = 0;
-  vram__putu(t, sizeof t, &n, v);
+  vram__text_putu(t, sizeof t, &n, v);
   vram__pen_put(p, t, n);
 }
 
@@ -123,7 +125,7 @@ VRAM__FN void vram__pen_f(vram__pen *p, const char *format, ...) {
         break;
       default: {
         const char *z = va_arg(list, const char *);
-        vram__pen_xml(p, z, vram__len(z));
+        vram__pen_xml(p, z, vram__text_len(z));
       }
       }
   va_end(list);
@@ -176,7 +178,7 @@ VRAM__FN void vram__pen_fit(vram__pen *p, const char *s, uint32_t len, int size,
 
 /* Text as it is; what is no character becomes '?'. */
 VRAM__FN void vram__pen_label(vram__pen *p, const char *z) {
-  uint32_t len = vram__len(z);
+  uint32_t len = vram__text_len(z);
   while (len) {
     const uint32_t n = vram__utf8(z, len);
     vram__pen_put(p, n ? z : "?", n ? n : 1);
@@ -187,7 +189,7 @@ VRAM__FN void vram__pen_label(vram__pen *p, const char *z) {
 
 /* Inside the quotes of JSON. */
 VRAM__FN void vram__pen_json(vram__pen *p, const char *z) {
-  uint32_t len = vram__len(z);
+  uint32_t len = vram__text_len(z);
   while (len) {
     const uint32_t n = vram__utf8(z, len);
     if (*z == '"' || *z == '\\')
@@ -205,13 +207,13 @@ VRAM__FN void vram__pen_spaces(vram__pen *p, uint32_t n) {
 
 /* A text of n bytes to the right, to the left of a column. */
 VRAM__FN void vram__pen_right(vram__pen *p, const char *z, uint32_t width) {
-  const uint32_t n = vram__len(z);
+  const uint32_t n = vram__text_len(z);
   vram__pen_spaces(p, n < width ? width - n : 0);
   vram__pen_puts(p, z);
 }
 
 VRAM__FN void vram__pen_left(vram__pen *p, const char *z, uint32_t width) {
-  const uint32_t n = vram__len(z);
+  const uint32_t n = vram__text_len(z);
   vram__pen_puts(p, z);
   vram__pen_spaces(p, n < width ? width - n : 0);
 }

@@ -59,7 +59,8 @@ static uint64_t vram__strip_stage(const vram__strip *s, uint32_t i) {
     bytes = vram__strip_input(c, i);
   if (s->kept[i] & VRAM__KEPT_SAVED) {
     const vram_way *w = &c->stage[i].way[s->kept[i] / VRAM__KEPT_WAY];
-    bytes = vram__plus(bytes, vram__strip_round(c, w->saved_bytes - c->stage[i].output_bytes));
+    bytes = vram__sum_or_overflow(bytes,
+                                  vram__strip_round(c, w->saved_bytes - c->stage[i].output_bytes));
   }
   return bytes;
 }
@@ -106,14 +107,14 @@ static void vram__strip_play(vram__strip *s) {
     default:
       break;
     }
-    kept = vram__plus(kept, vram__strip_stage(s, i) - before);
-    kept = vram__plus(kept, vram__strip_stage(s, i + 1) - next);
+    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i) - before);
+    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i + 1) - next);
     h->bytes[VRAM__HELD_STATIC] = c->static_bytes;
     h->bytes[VRAM__HELD_SAVED] = kept;
-    h->bytes[VRAM__HELD_GRADIENTS] = vram__plus(grad, made);
+    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(grad, made);
     h->bytes[VRAM__HELD_TEMPORARIES] = temp;
-    h->total = vram__plus(vram__plus(c->static_bytes, kept),
-                          vram__plus(h->bytes[VRAM__HELD_GRADIENTS], temp));
+    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, kept),
+                                     vram__sum_or_overflow(h->bytes[VRAM__HELD_GRADIENTS], temp));
     if (h->total > s->held[s->peak].total)
       s->peak = k;
     s->seen |= UINT32_C(1) << m->kind;
@@ -156,7 +157,7 @@ static void vram__strip_areas(vram__svg *d, const vram__strip *s) {
         if (s->held[j].total > h->total)
           h = &s->held[j];
       for (j = 0; j <= k; j++)
-        sum = vram__plus(sum, h->bytes[j]);
+        sum = vram__sum_or_overflow(sum, h->bytes[j]);
       high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
       if (high != y) {
         if (i)
@@ -182,7 +183,7 @@ static uint64_t vram__strip_scale(vram__svg *d, uint64_t most) {
     char text[24];
     int w;
     vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__len(text), VRAM__SVG_FINE);
+    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
     left = w > left ? w : left;
     if (v > UINT64_MAX - step)
       break;
@@ -306,7 +307,7 @@ static int vram__strip_body(vram__svg *d, const vram__strip *s) {
   d->nlabel = d->nline = 0;
   if (o->title) {
     vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__len(o->title), 220, VRAM__SVG_ROOM, 0);
+    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
     vram__pen_puts(p, "</text>\n");
     y += 260;
   }
@@ -338,9 +339,9 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
   uint32_t k, i;
   int height;
   char text[24];
-  vram__zero(&d, sizeof d);
-  vram__zero(&none, sizeof none);
-  vram__zero(&s, sizeof s);
+  vram__memory_zero(&d, sizeof d);
+  vram__memory_zero(&none, sizeof none);
+  vram__memory_zero(&s, sizeof s);
   for (k = 0; k < nmove; k++)
     if (move[k].stage >= c->nstage || move[k].kind >= VRAM_MOVE_COUNT ||
         move[k].way >= c->stage[move[k].stage].nway)

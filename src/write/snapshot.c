@@ -232,7 +232,7 @@ static void vram__snapshot_trace(vram__snapshot *s, uint32_t device) {
     }
   }
   if (s->items) { /* one entry without a category: else some versions of the page stop */
-    vram__zero(&last, sizeof last);
+    vram__memory_zero(&last, sizeof last);
     last.id = -1;
     vram__snapshot_entry(s, &last, time, VRAM__WORD_snapshot, m->active_bytes[0].current);
   }
@@ -240,16 +240,16 @@ static void vram__snapshot_trace(vram__snapshot *s, uint32_t device) {
 }
 
 static void vram__config_put(char *to, uint32_t cap, uint32_t *n, const char *name, uint64_t v) {
-  vram__puts(to, cap, n, *n ? "," : "");
-  vram__puts(to, cap, n, name);
-  vram__putu(to, cap, n, v);
+  vram__text_puts(to, cap, n, *n ? "," : "");
+  vram__text_puts(to, cap, n, name);
+  vram__text_putu(to, cap, n, v);
 }
 
 /* Resolved options as vram_pool_config reads them: what is not the default. */
 static void vram__config_text(const vram_pool_options *o, char *to, uint32_t cap) {
   const uint64_t usual = UINT64_C(20) << 20;
   uint32_t n = 0, i, used = 0, place, rest = o->garbage_collection_threshold;
-  vram__puts(to, cap, &n, o->expandable_segments ? "expandable_segments:True" : "");
+  vram__text_puts(to, cap, &n, o->expandable_segments ? "expandable_segments:True" : "");
   if (o->max_split_size != UINT64_MAX)
     vram__config_put(to, cap, &n, "max_split_size_mb:", o->max_split_size >> 20);
   if (o->max_non_split_rounding != usual)
@@ -258,9 +258,9 @@ static void vram__config_text(const vram_pool_options *o, char *to, uint32_t cap
     vram__config_put(to, cap, &n, "large_segment_size_mb:", o->large_segment_size >> 20);
   if (rest) {
     vram__config_put(to, cap, &n, "garbage_collection_threshold:", 0);
-    vram__puts(to, cap, &n, ".");
+    vram__text_puts(to, cap, &n, ".");
     for (place = 100000; place; place /= 10) {
-      vram__putu(to, cap, &n, rest / place);
+      vram__text_putu(to, cap, &n, rest / place);
       rest %= place;
     }
   }
@@ -268,15 +268,15 @@ static void vram__config_text(const vram_pool_options *o, char *to, uint32_t cap
     used |= o->roundup_power2_divisions[i];
   for (i = 0; used && i < 16; i++) {
     if (!i) {
-      vram__puts(to, cap, &n, n ? "," : "");
-      vram__puts(to, cap, &n, "roundup_power2_divisions:[");
+      vram__text_puts(to, cap, &n, n ? "," : "");
+      vram__text_puts(to, cap, &n, "roundup_power2_divisions:[");
     }
-    vram__puts(to, cap, &n, i ? "," : "");
-    vram__putu(to, cap, &n, UINT64_C(1) << i);
-    vram__puts(to, cap, &n, ":");
-    vram__putu(to, cap, &n, o->roundup_power2_divisions[i]);
+    vram__text_puts(to, cap, &n, i ? "," : "");
+    vram__text_putu(to, cap, &n, UINT64_C(1) << i);
+    vram__text_puts(to, cap, &n, ":");
+    vram__text_putu(to, cap, &n, o->roundup_power2_divisions[i]);
   }
-  vram__puts(to, cap, &n, used ? "]" : "");
+  vram__text_puts(to, cap, &n, used ? "]" : "");
 }
 
 VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_options *options,
@@ -287,8 +287,8 @@ VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_opt
   char conf[400];
   uint32_t i, n = 0;
   uint64_t k;
-  vram__zero(&none, sizeof none);
-  vram__zero(s, sizeof *s);
+  vram__memory_zero(&none, sizeof none);
+  vram__memory_zero(s, sizeof *s);
   s->o = options ? options : &none;
   s->l = l;
   v->json = s->o->json;

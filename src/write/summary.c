@@ -69,10 +69,10 @@ VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t
   vram__pen_rule(p, "=");
   vram__pen_puts(p, "|                     vram memory summary, ");
   if (device == VRAM_HOST) {
-    vram__puts(number, sizeof number, &n, "host");
+    vram__text_puts(number, sizeof number, &n, "host");
   } else {
-    vram__puts(number, sizeof number, &n, "device ID ");
-    vram__puti(number, sizeof number, &n, device);
+    vram__text_puts(number, sizeof number, &n, "device ID ");
+    vram__text_puti(number, sizeof number, &n, device);
   }
   vram__pen_left(p, number, 32);
   vram__pen_puts(p, " |\n");

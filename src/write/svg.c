@@ -46,7 +46,7 @@ VRAM__FN void vram__svg_style(vram__pen *p) {
 
 /* Words in as many lines as they need, three at most. Returns where the next line is. */
 VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s) {
-  uint32_t len = vram__len(s), line, k, end;
+  uint32_t len = vram__text_len(s), line, k, end;
   for (line = 0; len && line < 3; line++) {
     for (k = end = 0; k < len; k++)
       if (s[k] == ' ' && vram__text_width(s, k, VRAM__SVG_FONT) <= VRAM__SVG_ROOM)
@@ -77,21 +77,21 @@ VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
   if (units != VRAM_UNITS_BYTES)
     while (v / unit >= step)
       unit *= step;
-  vram__puti(to, 24, &n, (int64_t)(v / unit));
+  vram__text_puti(to, 24, &n, (int64_t)(v / unit));
   if (unit > 1 && v % unit) {
     uint64_t rest = v % unit;
-    vram__puts(to, 24, &n, ".");
+    vram__text_puts(to, 24, &n, ".");
     while (rest && n < 8) {
       char digit;
       while (unit > UINT64_C(1) << 59)
         rest >>= 1, unit >>= 1;
       digit = (char)('0' + (char)(rest * 10 / unit));
       rest = rest * 10 % unit;
-      vram__put(to, 24, &n, &digit, 1);
+      vram__text_put(to, 24, &n, &digit, 1);
     }
   }
   if (v)
-    vram__puts(to, 24, &n, name + k);
+    vram__text_puts(to, 24, &n, name + k);
 }
 
 /* A step of an axis so that there are at most `most` of them: a power of two, or 1, 2, 5 times a
@@ -118,7 +118,7 @@ static int vram__svg_x(const vram__svg *d, uint64_t moment) {
    point, in the middle, to its left or right; at the plot's ends for a line (x < 0). Lines may be
    crossed only where there is no other place. */
 static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const char *kind) {
-  const int w = vram__text_width(s, vram__len(s), VRAM__SVG_FINE) * 9 / 8, pad = 60;
+  const int w = vram__text_width(s, vram__text_len(s), VRAM__SVG_FINE) * 9 / 8, pad = 60;
   const vram__box *p = &d->plot;
   int place;
   for (place = 0; place < 12; place++) {
@@ -165,7 +165,7 @@ typedef struct vram__band {
 } vram__band;
 
 static int vram__band_fits(const vram__band *b) {
-  return vram__text_width(b->name, vram__len(b->name), VRAM__SVG_FINE) + 40 < b->to - b->from;
+  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->to - b->from;
 }
 
 /* `several`: room for the name of phases that repeat. */
@@ -174,8 +174,8 @@ static uint32_t vram__svg_bands(vram__svg *d, vram__band *band, char several[64]
   const uint32_t many = 12; /* more micro-batches are one band */
   uint32_t i, n = 0, at = 0, first = 0, last = 0;
   int end[4] = {0, 0, 0, 0}, w, fits = 1;
-  vram__puti(several, 64, &at, (int64_t)t->forwards);
-  vram__puts(several, 64, &at, " x forward, backward");
+  vram__text_puti(several, 64, &at, (int64_t)t->forwards);
+  vram__text_puts(several, 64, &at, " x forward, backward");
   for (i = 0; i < t->nspan; i++) {
     const int part = t->forwards > 1 && (t->span[i].phase == VRAM_PHASE_FORWARD ||
                                          t->span[i].phase == VRAM_PHASE_BACKWARD);
@@ -217,7 +217,7 @@ static uint32_t vram__svg_bands(vram__svg *d, vram__band *band, char several[64]
     if (t->events && b->first && d->t->span[t->nspan - 1].first == b->first &&
         t->span[t->nspan - 1].phase == VRAM_PHASE_END)
       continue;
-    w = vram__text_width(b->name, vram__len(b->name), VRAM__SVG_FINE);
+    w = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE);
     if (b->x > d->plot.x + d->plot.w - w / 2)
       b->x = d->plot.x + d->plot.w - w / 2;
     if (b->x < VRAM__SVG_EDGE + w / 2)
@@ -286,7 +286,7 @@ VRAM__FN int vram__svg_fits(vram__svg *d, int y) {
               fits ? "Fits into" : "Does not fit into", vram__svg_bytes(d, o->budget_bytes, a));
   if (o->budget_name) {
     vram__pen_puts(p, ", ");
-    vram__pen_fit(p, o->budget_name, vram__len(o->budget_name), VRAM__SVG_FONT, 2000, 0);
+    vram__pen_fit(p, o->budget_name, vram__text_len(o->budget_name), VRAM__SVG_FONT, 2000, 0);
   }
   vram__pen_f(p, "</text>\n<text x=\"%d\" y=\"%d\">%s %r; %s %r</text>\n", VRAM__SVG_EDGE, y + 210,
               vram__svg_bytes(d, apart, a), fits ? "to spare" : "too much",
@@ -300,11 +300,11 @@ static int vram__svg_peak(vram__svg *d, int y) {
   char line[64], bytes[24], name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
   uint32_t n = 0;
   vram__svg_bytes(d, t->peak.total, bytes);
-  vram__puts(line, sizeof line, &n,
-             !t->nspan                           ? ", nothing is allocated in the step"
-             : t->peak.phase == VRAM_PHASE_COUNT ? ", "
-                                                 : " in ");
-  vram__puts(line, sizeof line, &n, t->nspan ? vram__span_name(t->peak.phase) : "");
+  vram__text_puts(line, sizeof line, &n,
+                  !t->nspan                           ? ", nothing is allocated in the step"
+                  : t->peak.phase == VRAM_PHASE_COUNT ? ", "
+                                                      : " in ");
+  vram__text_puts(line, sizeof line, &n, t->nspan ? vram__span_name(t->peak.phase) : "");
   vram__pen_f(p, "<text x=\"%d\" y=\"%d\">Peak <tspan class=\"b\">%s</tspan>%s", VRAM__SVG_EDGE, y,
               bytes, line);
   if (t->peak.node) {
@@ -312,7 +312,7 @@ static int vram__svg_peak(vram__svg *d, int y) {
     vram__pen_puts(p, ", at ");
     vram__pen_fit(p, name, len, VRAM__SVG_FONT,
                   VRAM__SVG_ROOM - vram__text_width(line, n, VRAM__SVG_FONT) -
-                      vram__text_width(bytes, vram__len(bytes), VRAM__SVG_FONT) * 11 / 10 -
+                      vram__text_width(bytes, vram__text_len(bytes), VRAM__SVG_FONT) * 11 / 10 -
                       vram__text_width("Peak , at ", 10, VRAM__SVG_FONT),
                   1);
   }
@@ -331,8 +331,8 @@ VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int
                              const char *kind) {
   char words[64], figure[24];
   uint32_t len = 0;
-  vram__puts(words, sizeof words, &len, what);
-  vram__puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
+  vram__text_puts(words, sizeof words, &len, what);
+  vram__text_puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
   vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
 }
 
@@ -378,7 +378,7 @@ static int vram__svg_step(vram__svg *d, int y) {
   for (v = 0; v <= d->scale; v += step) {
     int w;
     vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__len(text), VRAM__SVG_FINE);
+    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
     left = w > left ? w : left;
     if (v > UINT64_MAX - step)
       break;
@@ -475,16 +475,16 @@ static uint32_t vram__cell_name(const vram__cell *c, char *to, uint32_t cap) {
   uint32_t n = 0;
   to[0] = 0;
   if (c->kind >= VRAM__CELL_OP) {
-    vram__puti(to, cap, &n, (int64_t)c->count);
-    vram__puts(to, cap, &n, " ");
-    vram__puts(to, cap, &n, c->kind == VRAM__CELL_OP ? vram__op_text(c->node->op) : "others");
+    vram__text_puti(to, cap, &n, (int64_t)c->count);
+    vram__text_puts(to, cap, &n, " ");
+    vram__text_puts(to, cap, &n, c->kind == VRAM__CELL_OP ? vram__op_text(c->node->op) : "others");
   } else if (c->node) {
     vram__node_text(c->node, name, sizeof name);
-    vram__put(to, cap, &n, name, c->len);
+    vram__text_put(to, cap, &n, name, c->len);
     if (c->kind == VRAM__CELL_PREFIX && name[c->len])
-      vram__puts(to, cap, &n, name[c->len] == '.' ? ".*" : "[*]");
+      vram__text_puts(to, cap, &n, name[c->len] == '.' ? ".*" : "[*]");
   } else
-    vram__puts(to, cap, &n, vram_category_name((vram_category)c->cat));
+    vram__text_puts(to, cap, &n, vram_category_name((vram_category)c->cat));
   return n;
 }
 
@@ -505,7 +505,7 @@ static void vram__svg_cell_text(vram__svg *d, const vram__cell *c, const char *n
                                 const char *bytes) {
   vram__pen *p = &d->pen;
   const int room = c->w - 80, tall = c->h - 80, own = vram__text_width(name, len, VRAM__SVG_FINE);
-  const int figure = vram__text_width(bytes, vram__len(bytes), VRAM__SVG_FINE);
+  const int figure = vram__text_width(bytes, vram__text_len(bytes), VRAM__SVG_FINE);
   const int bottom = c->y + c->h - 50;
   /* white on what is dark, where it is light around */
   const uint32_t dark = 1u << VRAM_CATEGORY_PARAMS | 1u << VRAM_CATEGORY_TEMPORARIES |
@@ -569,11 +569,11 @@ static int vram__svg_live(vram__svg *d, int y) {
               d->nlive == 1 ? "tensor" : "tensors", vram__svg_bytes(d, d->total, text));
   if (!d->ncell)
     return y + 320;
-  vram__zero(&all, sizeof all);
+  vram__memory_zero(&all, sizeof all);
   all.x = VRAM__SVG_EDGE, all.y = y + 310;
   all.w = VRAM__SVG_ROOM, all.h = VRAM__SVG_AREAS;
   for (i = 0; i < d->ncell; i = k) {
-    vram__zero(&cat[n], sizeof cat[n]);
+    vram__memory_zero(&cat[n], sizeof cat[n]);
     cat[n].cat = d->cell[i].cat;
     cat[n].key = i;
     for (k = i; k < d->ncell && d->cell[k].cat == cat[n].cat; k++)
@@ -602,7 +602,7 @@ static int vram__svg_body(vram__svg *d) {
   int y = 270;
   if (o->title) {
     vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__len(o->title), 220, VRAM__SVG_ROOM, 0);
+    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
     vram__pen_puts(p, "</text>\n");
     y += 260;
   }
@@ -653,15 +653,15 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   vram__svg d;
   uint32_t i, k;
   int height;
-  vram__zero(&d, sizeof d);
-  vram__zero(&none, sizeof none);
+  vram__memory_zero(&d, sizeof d);
+  vram__memory_zero(&none, sizeof none);
   d.o = options ? options : &none;
   d.t = timeline && timeline->cap ? timeline : NULL;
   d.r = report;
   for (i = 0; live && i < nlive; i++) {
     const uint32_t c = vram__category_of(live[i].category);
-    d.bytes[c] = vram__plus(d.bytes[c], live[i].bytes);
-    d.total = vram__plus(d.total, live[i].bytes);
+    d.bytes[c] = vram__sum_or_overflow(d.bytes[c], live[i].bytes);
+    d.total = vram__sum_or_overflow(d.total, live[i].bytes);
     d.nlive += live[i].bytes != 0;
   }
   if (live) {

@@ -21,19 +21,19 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   digits = whole * scale + rest * scale / unit;
   rest = rest * scale % unit;
   digits += 2 * rest > unit || (2 * rest == unit && (digits & 1)); /* half to even, as printf */
-  vram__putu(text, sizeof text, &n, digits / scale);
+  vram__text_putu(text, sizeof text, &n, digits / scale);
   if (scale > 1)
-    vram__puts(text, sizeof text, &n, ".");
+    vram__text_puts(text, sizeof text, &n, ".");
   for (place = scale / 10; place; place /= 10) {
     digit = (char)('0' + (char)(digits / place % 10));
-    vram__put(text, sizeof text, &n, &digit, 1);
+    vram__text_put(text, sizeof text, &n, &digit, 1);
   }
   if (units != VRAM_UNITS_BYTES) {
-    vram__puts(text, sizeof text, &n, " ");
-    vram__puts(text, sizeof text, &n, name[units == VRAM_UNITS_SI][u]);
+    vram__text_puts(text, sizeof text, &n, " ");
+    vram__text_puts(text, sizeof text, &n, name[units == VRAM_UNITS_SI][u]);
   }
   if (cap)
-    vram__put(to, cap, &copied, text, n);
+    vram__text_put(to, cap, &copied, text, n);
   return n;
 }
 
@@ -46,14 +46,14 @@ VRAM_API vram_result vram_timeline_init(vram_timeline *t, void *mem, uint64_t by
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
   uint64_t room = mem && bytes > skip ? (bytes - skip) / sizeof *t->column : 0;
   uint32_t i;
-  vram__zero(t, sizeof *t);
+  vram__memory_zero(t, sizeof *t);
   if (!room)
     return VRAM_ERR_MEMORY;
   t->column = (vram_moment *)(void *)((uint8_t *)mem + skip);
   t->cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
   for (i = 0; before && i < VRAM_CATEGORY_COUNT; i++) {
     t->now.bytes[i] = before[i];
-    t->now.total = vram__plus(t->now.total, before[i]);
+    t->now.total = vram__sum_or_overflow(t->now.total, before[i]);
   }
   t->column[0] = t->peak = t->now;
   t->ncolumn = 1;

@@ -45,7 +45,7 @@ static vram__flow vram__flow_now(const vram_ledger *l, uint32_t device) {
   const vram__lost *lost = l->lost_of + (uint64_t)(m - l->device) * 4;
   vram__flow f;
   uint32_t i;
-  vram__zero(&f, sizeof f);
+  vram__memory_zero(&f, sizeof f);
   f.allocated = m->allocated_bytes[0].current;
   f.reserved = m->reserved_bytes[0].current;
   for (i = 0; i < 4; i++) {
@@ -194,7 +194,7 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
 VRAM_API vram_result vram_write_trace(vram_ledger *l, uint64_t least, const vram_sink *sink) {
   vram__tracer tracer, *t = &tracer;
   uint32_t i;
-  vram__zero(t, sizeof *t);
+  vram__memory_zero(t, sizeof *t);
   t->l = l;
   vram__pen_begin(&t->pen, sink);
   vram__ledger_lock(l);

@@ -54,7 +54,7 @@ VRAM__FN void vram__value_text(vram__values *v, const char *z) {
     vram__pen_puts(&v->pen, "\"");
   } else {
     vram__value_byte(v, 'X');
-    vram__value_bytes(v, vram__len(z), 4);
+    vram__value_bytes(v, vram__text_len(z), 4);
     vram__pen_label(&v->pen, z);
   }
 }
