@@ -9814,87 +9814,115 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
+   otherwise. */
+typedef struct vram__counts {
+  uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
+  uint64_t next_id, events;
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t upper, peak_upper;         /* and what they take at most */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
+  vram__category_bytes category, peak_category;
+  uint64_t peak_event;
+  const vram_node *peak_node;
+  vram_phase peak_phase;
+  uint8_t at_peak;  /* the highest point so far is now */
+  uint64_t stop_at; /* 1 + the event at which the live set is wanted, 0: none */
+  vram_live *live;
+  uint32_t live_cap, live_count;
+} vram__counts;
+
+/* Autograd's records, one after the other in the step's memory. */
+typedef struct vram__tape {
+  uint32_t last, most_inputs;
+  uint32_t gone; /* records that are about to go */
+  uint8_t freeing;
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint32_t depth; /* backward inside backward */
+} vram__tape;
+
+/* Calls of checkpoint(). */
+typedef struct vram__calls {
+  vram__range *range; /* what is checkpointed, in order */
+  uint32_t nrange;
+  uint32_t most_args; /* of one range */
+  vram__frame *frame; /* the checkpointed call that runs, */
+  uint8_t again;      /* in its recomputation: */
+  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;     /* tensors saved so far */
+  uint32_t cursor;    /* record of the call whose saved tensors come next */
+  uint32_t full;      /* record that saved the last of them */
+  void (*recompute)(vram__step *, vram__frame *);
+  void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
+} vram__calls;
+
+/* Parameters and inputs that want a gradient. */
+typedef struct vram__leaves {
+  vram__leaf *at;
+  uint32_t count, parameters;
+  vram__tensor *cast;  /* of each leaf autocast's cached copy; NULL: no autocast */
+  uint32_t first_cast; /* leaves with a cached copy */
+  vram__task *inner;   /* of each leaf in the backward inside backward; NULL: there is none */
+  vram__total had;     /* the storages of all gradients */
+  uint8_t known;       /* leaf.had is known from a step before */
+  uint8_t all_had;     /* every trainable parameter got a gradient, */
+  uint8_t missing;     /* or one did not, so it has no optimizer state */
+} vram__leaves;
+
+/* What of the device decides how much is allocated. */
+typedef struct vram__device {
+  uint32_t cc, sm, threads;
+  uint64_t cublas_workspace;
+} vram__device;
+
 struct vram__step {
   const vram_graph *g;
-  vram__cuts *cuts;         /* of vram_chain_cut, or NULL */
-  vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
-  uint8_t rnn_reset;        /* made anew by the next call: the generator's state was set */
   const vram_step_options *o;
+  vram_report *r;
+  vram__counts count;
+  vram__tape tape;
+  vram__calls call;
+  vram__leaves leaf;
+  vram__device device;
+  vram__replay *replay; /* NULL: no replay */
+  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
   vram__storage *top; /* slots grow down: slot i is top - i; slot 0 stands for none */
   vram_dims *spare;   /* when the memory is used up */
   uint32_t nspare;
-  uint32_t nstore, free;
-  uint32_t last_fn, max_fn_in;
-  uint32_t gone; /* records that are about to go */
-  uint8_t going;
-  uint32_t casts;     /* leaves with a cached copy */
-  vram__range *range; /* what is checkpointed, in order */
-  uint32_t nrange;
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t stale;      /* something that may be saved was overwritten in place */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t count;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
-  uint32_t depth;     /* backward inside backward */
+  uint32_t nslot, free_slot;
   uint64_t most_used;
-  uint32_t most_args; /* of one range */
-  vram__variable *obj;
-  uint32_t *name_of; /* value index -> object */
-  vram__tensor *param;
-  vram__leaf *leaf;
-  vram__tensor *cast; /* of each leaf autocast's cached copy; NULL: no autocast */
-  vram__task *inner;  /* of each leaf in the backward inside backward; NULL: there is none */
-  uint32_t nleaf, nparam_leaf;
-  vram__tensor *gin;        /* gradients for the inputs of the running backward node */
-  vram__tensor *args;       /* inputs and outputs of the running node */
+
+  const vram_node *node; /* that runs */
+  vram_phase phase;
+  uint8_t cat; /* category of what is allocated now */
+  uint8_t grad, train, amp, failed, low;
+  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;    /* GradScaler takes part */
+  uint8_t ideal;     /* VRAM_RULES_IDEAL */
+  uint8_t registers; /* results stay in registers: nothing is allocated */
+  uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
+  vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
-  const vram_value *root;   /* what backward starts from, or the caller keeps */
-  uint8_t *skip;            /* nodes that inference leaves out; NULL: none */
+  vram__variable *variable;
+  uint32_t *name_of; /* value index -> variable */
+  vram__tensor *param;
+  vram__tensor *gin;      /* gradients for the inputs of the running backward node */
+  vram__tensor *args;     /* inputs and outputs of the running node */
+  const vram_value *root; /* what backward starts from, or the caller keeps */
+  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
-  const char *problem; /* why these options are impossible */
+  uint64_t optim_held;   /* optimizer state from before the step */
+  vram__total optim_all; /* a list like all trainable parameters */
+  const char *problem;   /* why these options are impossible */
   const vram_node *problem_node;
-  uint64_t optim_held;             /* optimizer state from before the step */
-  vram__total optim_all;           /* a list like all trainable parameters */
-  vram__total had;                 /* the storages of all gradients */
-  uint8_t scaler;                  /* GradScaler takes part */
-  uint8_t ideal;                   /* VRAM_RULES_IDEAL */
-  uint8_t registers;               /* results stay in registers: nothing is allocated */
-  uint8_t known;                   /* leaf.had is known from a step before */
-  uint8_t all_had;                 /* every trainable parameter got a gradient, */
-  uint8_t missing;                 /* or one did not, so it has no optimizer state */
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
-  const vram_dims *cache[64];
+  const vram_dims *dims_cache[64];
   const vram_dims *scalar;
   const vram_dims *vec; /* the last one of one axis that vram__dims_vector made */
-  const vram_node *node;
-  vram_phase phase;
-  uint8_t grad, train, amp, failed, low;
-  uint8_t watched; /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t cat;     /* category of what is allocated now */
-  uint32_t cc, sm, threads;
-  uint64_t ws;
-  uint64_t cur, peak, total_peak, next_id, events;
-  uint64_t blocks, blocks_peak; /* in blocks of the caching allocator, */
-  uint64_t most_blocks;         /* of all phases, */
-  uint64_t upper, upper_peak;   /* and what they take at most */
-  uint64_t custom, custom_most; /* that custom ops may save less, take less for a moment */
-  uint64_t stop_at;             /* 1 + the event at which the live set is wanted, 0: none */
-  vram_live *live;
-  uint32_t live_cap, live_count;
-  uint64_t peak_event;
-  vram__category_bytes cats, peak_cats;
-  const vram_node *peak_node;
-  vram_phase peak_phase;
-  uint8_t fresh; /* the highest point so far is now */
-  vram_report *r;
-  vram__replay *run; /* NULL: no replay */
-  /* checkpoint() is the step's: what it hears of the tape (vram__step_begin) */
-  void (*recompute)(vram__step *, vram__frame *);
-  void (*bw_checkpoint)(vram__step *, vram__grad_fn *, vram__tensor *);
 };
 
 struct vram__replay {
@@ -10090,7 +10118,7 @@ static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t val
 
 /* Whoever listens to the allocator (vram_pool_options.event) hears what it is for, and when. */
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node) {
-  vram_event *as = &s->run->pool.as;
+  vram_event *as = &s->replay->pool.as;
   as->category = as->was = (vram_category)cat;
   as->node = node;
   as->phase = s->phase;
@@ -10107,41 +10135,41 @@ static inline void vram__tape_put_event(vram__replay *run, vram_action a, const 
 /* What vram__step counts: so many bytes more. */
 static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) {
   const uint64_t block = vram__blocks_round(bytes);
-  s->cur += bytes;
-  s->cats.of[cat] += bytes;
-  s->blocks += block;
-  s->upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
-  if (s->blocks > s->blocks_peak)
-    s->blocks_peak = s->blocks;
-  if (s->upper > s->upper_peak)
-    s->upper_peak = s->upper;
-  if (s->cur > s->peak) {
-    s->peak = s->cur;
-    if (s->cur > s->total_peak) {
-      s->total_peak = s->cur;
-      s->peak_event = s->events;
-      s->peak_node = s->node;
-      s->peak_phase = s->phase;
-      s->fresh = 1;
+  s->count.requested += bytes;
+  s->count.category.of[cat] += bytes;
+  s->count.blocks += block;
+  s->count.upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  if (s->count.blocks > s->count.phase_peak_blocks)
+    s->count.phase_peak_blocks = s->count.blocks;
+  if (s->count.upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper;
+  if (s->count.requested > s->count.phase_peak) {
+    s->count.phase_peak = s->count.requested;
+    if (s->count.requested > s->count.peak) {
+      s->count.peak = s->count.requested;
+      s->count.peak_event = s->count.events;
+      s->count.peak_node = s->node;
+      s->count.peak_phase = s->phase;
+      s->count.at_peak = 1;
     }
   }
 }
 
 static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat) {
   const uint64_t block = vram__blocks_round(bytes);
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
-  s->cur -= bytes;
-  s->cats.of[cat] -= bytes;
-  s->blocks -= block;
-  s->upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  s->count.requested -= bytes;
+  s->count.category.of[cat] -= bytes;
+  s->count.blocks -= block;
+  s->count.upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
 static inline uint32_t vram__slot_new(vram__step *s) {
-  const uint32_t i = s->free;
+  const uint32_t i = s->free_slot;
   if (i) {
-    s->free = (s->top - i)->id;
+    s->free_slot = (s->top - i)->id;
     return i;
   }
   if (s->used + sizeof(vram__storage) > s->cap) {
@@ -10149,25 +10177,25 @@ static inline uint32_t vram__slot_new(vram__step *s) {
     return 0;
   }
   s->cap -= sizeof(vram__storage);
-  return ++s->nstore;
+  return ++s->nslot;
 }
 
 /* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
    nothing). */
 static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const vram_dims *d) {
-  uint32_t i = s->free;
+  uint32_t i = s->free_slot;
   vram__storage *st = s->top - i;
-  if (s->mute)
+  if (s->call.mute)
     return 0;
   if (i)
-    s->free = st->id;
+    s->free_slot = st->id;
   else {
     i = vram__slot_new(s);
     if (!i)
       return 0;
     st = s->top - i;
   }
-  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
     s->failed = VRAM_ERR_OVERFLOW;
     bytes = 0;
   }
@@ -10182,8 +10210,8 @@ static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const
   st->d = d;
   st->id = UINT32_MAX;
   if (bytes) {
-    st->id = (uint32_t)s->next_id++;
-    s->events++;
+    st->id = (uint32_t)s->count.next_id++;
+    s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
     if (s->watched)
       vram__event_watch(s, VRAM_ALLOC, st);
@@ -10195,15 +10223,15 @@ static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
   vram__storage *b = s->top - i;
   if (b->bytes) {
-    s->events++;
+    s->count.events++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
       s->r->saved_bytes -= b->bytes;
     vram__bytes_shrink(s, b->bytes, b->cat);
     if (s->watched)
       vram__event_watch(s, VRAM_FREE, b);
   }
-  b->id = s->free;
-  s->free = i;
+  b->id = s->free_slot;
+  s->free_slot = i;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -10241,19 +10269,19 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
   }
-  if (nin > s->max_fn_in)
-    s->max_fn_in = nin;
+  if (nin > s->tape.most_inputs)
+    s->tape.most_inputs = nin;
   f->node = s->node;
-  f->prev = s->last_fn;
+  f->prev = s->tape.last;
   f->refs = f->next = f->frame = 0;
-  f->deps = (uint32_t)s->next_id;
+  f->deps = (uint32_t)s->count.next_id;
   f->kind = (uint16_t)kind;
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
   f->done = f->flag = f->inner = 0;
   f->aux = 0;
-  s->last_fn = vram__grad_fn_index(s, f);
+  s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
     slot->g.d = slot->d = NULL;
   return f;
@@ -10294,22 +10322,22 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 
 /* Where gradients for this leaf arrive now. */
 static inline vram__task *vram__leaf_task(const vram__step *s, vram__leaf *l) {
-  return s->depth ? s->inner + (l - s->leaf) : &l->task;
+  return s->tape.depth ? s->leaf.inner + (l - s->leaf.at) : &l->task;
 }
 
 /* Where a gradient that goes along this edge arrives. */
 static inline vram__tensor *vram__edge_end(vram__step *s, vram__edge e) {
-  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf + (e.fn & ~VRAM__LEAF))->in
+  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf.at + (e.fn & ~VRAM__LEAF))->in
                            : &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g;
 }
 
 /* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
 static inline void vram__leaf_clear(vram__step *s, uint32_t i) {
-  if (s->cast)
-    s->cast[i] = vram__tensor_none();
-  if (s->inner) {
-    s->inner[i].in = vram__tensor_none();
-    s->inner[i].deps = 0;
+  if (s->leaf.cast)
+    s->leaf.cast[i] = vram__tensor_none();
+  if (s->leaf.inner) {
+    s->leaf.inner[i].in = vram__tensor_none();
+    s->leaf.inner[i].deps = 0;
   }
 }
 
@@ -10326,7 +10354,7 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 /* One gradient, or none, goes to where an edge leads. */
 static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
-    vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
     if (t->d)
       vram__gradient_arrive(s, &vram__leaf_task(s, l)->in, t);
     vram__leaf_task(s, l)->deps--;
@@ -10336,7 +10364,7 @@ static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__ten
 
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
-    const vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    const vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
     if (t->d != l->d || t->dt != l->dt)
       vram__gradient_validate(s, t, l->d, l->dt);
   } else {
@@ -10403,7 +10431,7 @@ VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, u
 }
 
 VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
@@ -10434,18 +10462,18 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
 }
 
 VRAM__FN void vram__peak_note(vram__step *s) {
-  s->peak_cats = s->cats;
-  s->fresh = 0;
+  s->count.peak_category = s->count.category;
+  s->count.at_peak = 0;
 }
 
 static void vram__live_add(vram__step *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
-  if (bytes && s->live_count < s->live_cap) {
-    vram_live *l = s->live + s->live_count;
+  if (bytes && s->count.live_count < s->count.live_cap) {
+    vram_live *l = s->count.live + s->count.live_count;
     l->bytes = bytes;
     l->category = (vram_category)cat;
     l->node = node;
   }
-  s->live_count += bytes != 0;
+  s->count.live_count += bytes != 0;
 }
 
 /* What is allocated now, for vram_step_live. */
@@ -10457,7 +10485,7 @@ VRAM__FN void vram__live_collect(vram__step *s) {
       vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);
-  for (i = 1; i <= s->nstore; i++) {
+  for (i = 1; i <= s->nslot; i++) {
     const vram__storage *st = s->top - i;
     if (st->base == i && st->srefs)
       vram__live_add(s, st->bytes, st->cat, st->node);
@@ -10497,11 +10525,11 @@ VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__stora
     if (c->phase)
       vram__cuts_close_stage(c);
     if (s->phase == VRAM_PHASE_BACKWARD && c->phase != s->phase)
-      c->backward_id = alloc ? st->id : (uint32_t)s->next_id;
+      c->backward_id = alloc ? st->id : (uint32_t)s->count.next_id;
     c->phase = (uint8_t)s->phase;
     c->at = stage;
     c->now = 0;
-    c->first_id = alloc ? st->id : (uint32_t)s->next_id;
+    c->first_id = alloc ? st->id : (uint32_t)s->count.next_id;
     if (s->phase == VRAM_PHASE_BACKWARD)
       c->now = c->cut[stage].saved - c->cut[stage].gone + c->cut[stage].output + c->carried;
     c->peak = c->now;
@@ -10543,7 +10571,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   uint32_t i, k;
   for (i = 0; i < n->nout; i++) {
     const vram_value *v = &n->out[i];
-    const vram__tensor *t = &s->obj[s->name_of[v->index]].t;
+    const vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
       continue;
     b = s->top - (s->top - t->st)->base;
@@ -10557,8 +10585,8 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   }
   if (q->last != n || !q->value)
     return;
-  b = s->top - (s->top - s->obj[s->name_of[q->value->index]].t.st)->base;
-  q->id = s->obj[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
+  b = s->top - (s->top - s->variable[s->name_of[q->value->index]].t.st)->base;
+  q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
   q->output = q->id == UINT32_MAX ? 0 : vram__blocks_round(b->bytes);
 }
 /* >>torch/storage    storages and tensors on them: what is allocated, and when it goes
@@ -10568,26 +10596,26 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
    PyTorch. */
 
 VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st) {
-  if (s->run && s->run->taping)
-    vram__tape_put_event(s->run, a, st);
-  else if (s->run) {
+  if (s->replay && s->replay->taping)
+    vram__tape_put_event(s->replay, a, st);
+  else if (s->replay) {
     vram__replay_tell(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
     if (a == VRAM_ALLOC)
       st->block = vram__replay_get(s, st->bytes);
     else
-      vram__replay_put(s->run, st->block);
+      vram__replay_put(s->replay, st->block);
   }
   if (s->o->event)
     vram__event_emit(s, a, st);
   if (s->cuts)
     vram__cuts_count_event(s, a == VRAM_ALLOC, st);
-  if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
+  if (a == VRAM_ALLOC && s->count.events + 1 == s->count.stop_at)
     vram__live_collect(s);
 }
 
 /* So many bytes can be added up, or the step fails. */
 static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
-  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->cur)
+  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->count.requested)
     return 1;
   s->failed = VRAM_ERR_OVERFLOW;
   return 0;
@@ -10608,10 +10636,10 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
       vram__grad_fn_release(s, st->fn);
     }
     if (base != i) {
-      st->id = s->free;
+      st->id = s->free_slot;
       st->base = i;
       st->srefs = 0;
-      s->free = i;
+      s->free_slot = i;
     }
     vram__storage_release(s, base);
     i = of;
@@ -10635,22 +10663,22 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
-  uint64_t n = s->upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
+  uint64_t n = s->count.upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
-  if (!s->ideal && n > s->upper_peak)
-    s->upper_peak = n;
+  if (!s->ideal && n > s->count.peak_upper)
+    s->count.peak_upper = n;
 }
 
 /* Bytes that are asked for and given back at once. */
 static void vram__alloc_briefly(vram__step *s, uint64_t bytes) {
   if (s->watched)
     vram__slot_release(s, vram__storage_new(s, bytes));
-  else if (bytes && !s->mute && vram__bytes_countable(s, bytes)) {
-    s->next_id++;
-    s->events++;
+  else if (bytes && !s->call.mute && vram__bytes_countable(s, bytes)) {
+    s->count.next_id++;
+    s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
-    s->events++;
+    s->count.events++;
     vram__bytes_shrink(s, bytes, s->cat);
   }
 }
@@ -10693,7 +10721,7 @@ VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t) {
 
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride) {
-  const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
+  const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, n, size, stride);
   if (!d) { /* what is left of this operation works with spare ones */
     uint64_t own = 0;
     int64_t one[VRAM_MAX_AXES];
@@ -10703,7 +10731,7 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
       one[i] = size[i] != 0;
     s->failed = fits ? VRAM_ERR_MEMORY : VRAM_ERR_OVERFLOW;
     d = vram__dims_get((uint8_t *)(s->spare + s->nspare++ % VRAM__SPARE), &own, sizeof *s->spare,
-                       s->cache, n, fits ? size : one, fits ? stride : NULL);
+                       s->dims_cache, n, fits ? size : one, fits ? stride : NULL);
   }
   return d;
 }
@@ -11193,7 +11221,7 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
     step_out *= h;
   grid = (out / v + step_out - 1) / step_out;
   n = (in + step_in - 1) / step_in;
-  target = (int64_t)s->sm * ((int64_t)s->threads / (w * h));
+  target = (int64_t)s->device.sm * ((int64_t)s->device.threads / (w * h));
   if (!split || n < 256 || grid > target)
     return;
   c = (target + grid - 1) / grid;
@@ -11350,9 +11378,9 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
  */
 VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, const vram_dims *d,
                                               uint32_t st) {
-  vram__frame *c = s->frame;
+  vram__frame *c = s->call.frame;
   uint32_t me = vram__grad_fn_index(s, f);
-  if (!s->again) {
+  if (!s->call.again) {
     const vram__storage *b = s->top - st;
     if (!f->frame) {
       f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
@@ -11374,8 +11402,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
     return 0;
   }
   if (!f->next) {
-    f->next = s->cursor;
-    s->cursor = vram__grad_fn_at(s, s->cursor)->next;
+    f->next = s->call.cursor;
+    s->call.cursor = vram__grad_fn_at(s, s->call.cursor)->next;
   }
   if (st) {
     vram__grad_fn *o = vram__grad_fn_at(s, f->next);
@@ -11384,10 +11412,10 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       (s->top - st)->srefs++;
     }
   }
-  if (++s->count == c->saves) {
-    s->full = me;
+  if (++s->call.saved == c->saves) {
+    s->call.full = me;
     if (!c->late || VRAM__SLOTS(f)[0].d)
-      s->mute = 1;
+      s->call.mute = 1;
   }
   return st;
 }
@@ -11395,10 +11423,10 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 /* Recomputation ends with the last tensor saved (_StopRecomputationError). Autograd saves inputs
    before the operation runs: if the last record saves only those, it allocates nothing. */
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
-  const vram__frame *c = s->frame;
+  const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->count == c->before && !c->late && f->node == o->node && f->kind == o->kind)
-    s->mute = 1;
+  if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+    s->call.mute = 1;
 }
 /* >>torch/tape    autograd's records, what they save and how they end */
 
@@ -11417,7 +11445,7 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   for (i = 0; f && i < nin; i++)
     vram__tape_edge(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
-  if (f && s->again)
+  if (f && s->call.again)
     vram__frame_stop_early(s, f);
   return f;
 }
@@ -11441,7 +11469,7 @@ static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, cons
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t) {
-  if (s->frame)
+  if (s->call.frame)
     vram__save_in_frame(s, f, &t);
   else
     vram__save_storage(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
@@ -11449,7 +11477,7 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
 
 /* f keeps t, which is fresh; the caller's handle goes. */
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  if (f && !s->frame && t->st) {
+  if (f && !s->call.frame && t->st) {
     vram__storage *st = s->top - t->st;
     st->refs = 0, st->srefs = 0;
     vram__save_storage(s, f, t, t->st);
@@ -11479,8 +11507,8 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
-  if (s->again && s->full == y->fn)
-    s->mute = 1;
+  if (s->call.again && s->call.full == y->fn)
+    s->call.mute = 1;
 }
 
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
@@ -11499,15 +11527,15 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to. */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
-  vram__grad_fn_at(s, first)->deps = s->gone;
-  s->gone = first;
-  if (s->going)
+  vram__grad_fn_at(s, first)->deps = s->tape.gone;
+  s->tape.gone = first;
+  if (s->tape.freeing)
     return; /* what a record holds leads here again: no recursion */
-  s->going = 1;
-  while (s->gone) {
-    vram__grad_fn *f = vram__grad_fn_at(s, s->gone);
+  s->tape.freeing = 1;
+  while (s->tape.gone) {
+    vram__grad_fn *f = vram__grad_fn_at(s, s->tape.gone);
     uint32_t i;
-    s->gone = f->deps;
+    s->tape.gone = f->deps;
     if (f->done)
       continue;
     vram__saved_release(s, f);
@@ -11516,12 +11544,12 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
       if (!e || (e & VRAM__LEAF))
         continue;
       if (--vram__grad_fn_at(s, e)->refs == 0) {
-        vram__grad_fn_at(s, e)->deps = s->gone;
-        s->gone = e;
+        vram__grad_fn_at(s, e)->deps = s->tape.gone;
+        s->tape.gone = e;
       }
     }
   }
-  s->going = 0;
+  s->tape.freeing = 0;
 }
 
 /* maybe_multiply: a factor that is not 1 costs one more tensor */
@@ -11540,8 +11568,8 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)
-      *dt = s->leaf[e->fn & ~VRAM__LEAF].dt;
-    return s->leaf[e->fn & ~VRAM__LEAF].d;
+      *dt = s->leaf.at[e->fn & ~VRAM__LEAF].dt;
+    return s->leaf.at[e->fn & ~VRAM__LEAF].d;
   }
   if (dt)
     *dt = VRAM__SLOTS(vram__grad_fn_at(s, e->fn))[e->out].dt;
@@ -11818,8 +11846,8 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
-    vram__leaf *l = s->leaf + (x.fn & ~VRAM__LEAF);
-    vram__tensor *c = s->cast + (l - s->leaf);
+    vram__leaf *l = s->leaf.at + (x.fn & ~VRAM__LEAF);
+    vram__tensor *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
@@ -11827,8 +11855,8 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t
       *c = vram__torch_cast(s, x, dt);
       c->req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->grad = grad;
-      l->next_cast = s->casts;
-      s->casts = (uint32_t)(l - s->leaf) + 1;
+      l->next_cast = s->leaf.first_cast;
+      s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;
       s->cat = cat;
     }
     return vram__tensor_retain(s, *c);
@@ -11839,9 +11867,9 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t
 /* Autocast's context ends, and with it the cache. Gives the bytes that were in it. */
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s) {
   uint64_t n = 0;
-  while (s->casts) {
-    vram__tensor *c = s->cast + s->casts - 1;
-    s->casts = s->leaf[s->casts - 1].next_cast;
+  while (s->leaf.first_cast) {
+    vram__tensor *c = s->leaf.cast + s->leaf.first_cast - 1;
+    s->leaf.first_cast = s->leaf.at[s->leaf.first_cast - 1].next_cast;
     n += vram__dims_bytes_of(c->d, c->dt);
     vram__tensor_release(s, *c);
     *c = vram__tensor_none();
@@ -11890,7 +11918,7 @@ VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor 
   vram__tensor y;
   size[0] = a.d->v[0], size[1] = b.d->v[1];
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->ws);
+  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
 }
 
@@ -11899,7 +11927,7 @@ VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor
   vram__tensor y;
   size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
   y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->ws);
+  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
 }
 
@@ -11913,7 +11941,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
-  vram__workspace_use(s, s->ws);
+  vram__workspace_use(s, s->device.cublas_workspace);
   vram__tensor_release(s, q);
   vram__tensor_release(s, p);
   return y;
@@ -11976,20 +12004,20 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   uint32_t passes = (bits + 7) / 8;
-  uint64_t tile = vram__cub_sort_tile[s->cc < 80   ? 0
-                                      : s->cc < 90 ? 1
-                                                   : 2][key == 0     ? 5
-                                                        : value == 4 ? 4
-                                                        : key == 1   ? 0
-                                                        : key == 2   ? 1
-                                                        : key == 4   ? 2
-                                                                     : 3];
+  uint64_t tile = vram__cub_sort_tile[s->device.cc < 80   ? 0
+                                      : s->device.cc < 90 ? 1
+                                                          : 2][key == 0     ? 5
+                                                               : value == 4 ? 4
+                                                               : key == 1   ? 0
+                                                               : key == 2   ? 1
+                                                               : key == 4   ? 2
+                                                                            : 3];
   uint64_t second = vram__cub_round_up(n * key) + vram__cub_round_up(n * value);
   if (n <= (value == 4 ? VRAM__CUB_ONE_TILE_4 : VRAM__CUB_ONE_TILE_8) && key)
     return 1;
   if (!tile)
     return 255 + second +
-           4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->sm * (s->threads / 256) +
+           4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->device.sm * (s->device.threads / 256) +
                 VRAM__CUB_SPINE);
   return VRAM__CUB_PARTS + VRAM__CUB_SORT_PASS * passes +
          VRAM__CUB_SORT_TILE * vram__cub_tiles(n, tile) + (passes > 1 ? second : 0);
@@ -11997,7 +12025,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 
 /* kind 0, 1: unique_by_key with keys of 8, of 4 bytes; 2: a selection */
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind) {
-  uint64_t tile = vram__cub_select_tile[s->cc >= 90 ? 2 : s->cc == 80 ? 1 : 0][kind];
+  uint64_t tile = vram__cub_select_tile[s->device.cc >= 90 ? 2 : s->device.cc == 80 ? 1 : 0][kind];
   return VRAM__CUB_PARTS + (kind < 2 ? 256 : 0) +
          vram__cub_round_up(8 * (vram__cub_tiles(n, tile) + VRAM__CUB_SCAN_PAD));
 }
@@ -12014,9 +12042,9 @@ VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize) {
 
 /* cub::DeviceScan::InclusiveSumByKey with keys of so many bytes */
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key) {
-  uint64_t t = vram__cub_tiles(n, vram__cub_by_key_tile[s->cc >= 90   ? 2
-                                                        : s->cc == 80 ? 1
-                                                                      : 0][key == 4]);
+  uint64_t t = vram__cub_tiles(n, vram__cub_by_key_tile[s->device.cc >= 90   ? 2
+                                                        : s->device.cc == 80 ? 1
+                                                                             : 0][key == 4]);
   return VRAM__CUB_PARTS + vram__cub_round_up(8 * (t + VRAM__CUB_SCAN_PAD)) +
          vram__cub_round_up(key / 2 * (t + 2));
 }
@@ -12025,9 +12053,10 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
    bound; ndim 0: none. Gives their storage (Nonzero.cu). */
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
   uint32_t count = vram__cub_hold(s, 4), out;
-  vram__workspace_use(s, n <= VRAM__CUB_ONE_REDUCE
-                             ? 1
-                             : 255 + vram__cub_round_up(UINT64_C(20) * s->sm * (s->threads / 256)));
+  vram__workspace_use(
+      s, n <= VRAM__CUB_ONE_REDUCE
+             ? 1
+             : 255 + vram__cub_round_up(UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
   out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(n, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
@@ -12074,26 +12103,26 @@ static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b
   e.node = b->node;
   if (s->o->event)
     s->o->event(s->o->user, &e);
-  if (s->run && s->run->pool.options.event && b->block) {
+  if (s->replay && s->replay->pool.options.event && b->block) {
     e.id = -1;
-    e.address = s->run->pool.block[b->block].address;
-    s->run->pool.options.event(s->run->pool.options.user, &e);
+    e.address = s->replay->pool.block[b->block].address;
+    s->replay->pool.options.event(s->replay->pool.options.user, &e);
   }
 }
 
 /* A storage becomes a gradient. */
 static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
-  if ((s->o->event || s->run) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
+  if ((s->o->event || s->replay) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__gradient_emit(s, b);
   if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
     const uint64_t bytes = vram__blocks_round(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
-  s->cats.of[b->cat] -= b->bytes;
+  s->count.category.of[b->cat] -= b->bytes;
   b->cat = VRAM_CATEGORY_GRADIENTS;
-  s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
+  s->count.category.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
 }
 
 static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
@@ -12112,8 +12141,8 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      (s->top - l->grad.st)->shown = 0;       /* detached, it is no view */
-    if (l->grad.st && l < s->leaf + s->nleaf) /* no input of a call inside backward */
+      (s->top - l->grad.st)->shown = 0;               /* detached, it is no view */
+    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
       vram__gradient_become(s, s->top - (s->top - l->grad.st)->base);
   }
   t->d = NULL;
@@ -12123,7 +12152,7 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->task.in;
   vram__storage *b = s->top - t->st;
-  if (!s->depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
+  if (!s->tape.depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
       !b->of && (l->d->flags & VRAM__DENSE)) {
     l->grad = *t;
     t->d = NULL;
@@ -12811,9 +12840,9 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *b) {
   *w = *b = vram__tensor_none();
   if (n->nin > 1) {
-    *w = s->obj[s->name_of[n->in[1]->index]].t;
+    *w = s->variable[s->name_of[n->in[1]->index]].t;
     if (n->nin > 2)
-      *b = s->obj[s->name_of[n->in[2]->index]].t;
+      *b = s->variable[s->name_of[n->in[2]->index]].t;
     return;
   }
   if (n->param[0])
@@ -14886,7 +14915,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
   uint32_t i, t[7];
   if (!r || !vram__topk_split(r, z))
     return;
-  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
+  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
   b = r * vram__cub_tiles(z, 256 * each);
   t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
@@ -15510,7 +15539,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__tensor y;
   while (rows >> bits)
     bits++;
-  fuse = fuse && grid < UINT64_C(4) * s->sm && parts > 4 * grid;
+  fuse = fuse && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
   t[2] = vram__cub_hold(s, n * ie);
@@ -15788,7 +15817,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   vram__blas_gemm(s, a, b,
                   vram__lt_bias(c, size[0], size[1], a.d->v[1], factors)
                       ? VRAM__RULE_CUBLASLT_WORKSPACE
-                      : s->ws);
+                      : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -15853,7 +15882,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
   y = vram__tensor_empty(s, s->scalar, a.dt);
-  vram__workspace_use(s, s->ws);
+  vram__workspace_use(s, s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -16026,17 +16055,18 @@ VRAM__FN void vram__forward_product(vram__step *s, const vram_node *n, vram__ten
    can say. */
 static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups) {
   uint32_t list, work;
-  if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
+  if (a.dt == VRAM_BF16 && s->device.cc >= 90 && s->device.cc < 120) {
     uint64_t g = (uint64_t)groups;
     list = vram__cub_hold(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * (8 * g) + 3 * (4 * g));
-    work = vram__cub_hold(
-        s, (uint64_t)s->sm * (s->cc == 90 ? VRAM__RULE_GROUPED_SM90 : VRAM__RULE_GROUPED_SM100));
+    work =
+        vram__cub_hold(s, (uint64_t)s->device.sm * (s->device.cc == 90 ? VRAM__RULE_GROUPED_SM90
+                                                                       : VRAM__RULE_GROUPED_SM100));
     vram__cub_release(s, work);
     vram__cub_release(s, list);
     return;
   }
   if (groups)
-    vram__upper_may_need(s, s->ws / 4);
+    vram__upper_may_need(s, s->device.cublas_workspace / 4);
 }
 
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
@@ -16121,7 +16151,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
                                  const vram__tensor *b) {
   return (x->d->flags & w->d->flags & VRAM__PLAIN) && w->req && w->d->ndim == 2 && w->d->v[0] > 1 &&
          w->d->v[1] > 1 && x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal &&
-         !s->nrange &&
+         !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
 }
 
@@ -16132,7 +16162,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   vram__tensor y;
   vram__save_factors(s, f, x, in[1], x + 1, in[2]);
   y = vram__tensor_empty(s, out, in[1].dt);
-  vram__workspace_use(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->ws);
+  vram__workspace_use(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -16185,7 +16215,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       to[k] = vram__tensor_empty(s, vram__input_dims(s, f, k, NULL), g.dt);
       if (to[k].st)
         (s->top - to[k].st)->shown = k > x || g.d->ndim > 2;
-      vram__workspace_use(s, s->ws);
+      vram__workspace_use(s, s->device.cublas_workspace);
     }
   }
   if (x && vram__input_wanted(f, 0)) {
@@ -16368,9 +16398,9 @@ static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const
     p = vram__einsum_pair(s, p, o[2], rest, 4, 4);
     vram__tensor_release(s, p.t);
     for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
-      if ((const uint8_t *)s->cache[i] >= s->mem + used &&
-          (const uint8_t *)s->cache[i] < s->mem + s->cap)
-        s->cache[i] = NULL;
+      if ((const uint8_t *)s->dims_cache[i] >= s->mem + used &&
+          (const uint8_t *)s->dims_cache[i] < s->mem + s->cap)
+        s->dims_cache[i] = NULL;
     s->used = used;
   }
   return y;
@@ -17207,7 +17237,7 @@ VRAM__FN void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__ten
 
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
 static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vram_dims *x) {
-  return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->cc >= 80 &&
+  return (n->flags & VRAM__USUAL) && x->ndim == n->param[0]->d->ndim && s->device.cc >= 80 &&
          (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN &&
          !vram__suggests_cl(n->param[0]->d);
 }
@@ -17284,7 +17314,8 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__spatial(n->op);
   const vram_dims *area;
-  if (s->ideal || !x.d->numel || ((x.dt != VRAM_BF16 || s->cc >= 80) && !vram__pads_output_much(n)))
+  if (s->ideal || !x.d->numel ||
+      ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -17317,7 +17348,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
 static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int times) {
   int64_t i, n = k->samples < 65536 ? k->samples : 65536;
   for (i = 0; i < n * times && !s->failed; i++)
-    vram__workspace_use(s, s->ws);
+    vram__workspace_use(s, s->device.cublas_workspace);
 }
 
 /* one group: x and w contiguous, d the contiguous dims of the result */
@@ -17388,9 +17419,9 @@ static void vram__slow_backward(vram__step *s, const vram__conv_slow *k, vram__t
     g.d = vram__dims_without_axis(s, c.d, 0);
     for (i = 0; i < n && !s->failed; i++) {
       if (want & 1)
-        vram__workspace_use(s, s->ws);
+        vram__workspace_use(s, s->device.cublas_workspace);
       if (want & 2)
-        vram__workspace_use(s, s->ws);
+        vram__workspace_use(s, s->device.cublas_workspace);
       if (want & 4) {
         t = vram__tensor_sum(s, g, mask >> 1, 0, g.dt);
         vram__tensor_release(s, t);
@@ -18899,7 +18930,7 @@ static void vram__norm_partial_sums(vram__step *s, int64_t rows, const vram_dims
   int64_t size[2], n = (int64_t)wd->numel, parts;
   vram__tensor p[2], *to[2], t;
   uint32_t i;
-  if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->sm / 2)
+  if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->device.sm / 2)
     return;
   parts = vram__least(vram__div_up(rows, 32), 32768 / vram__div_up(n, 32));
   size[0] = parts, size[1] = n;
@@ -19294,7 +19325,7 @@ VRAM__FN void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__
   vram__save_and_release(s, f, &st[0]), vram__save_and_release(s, f, &st[1]);
   if (f) {
     vram__save_tensor(s, f, in[1]);
-    if (s->frame) /* where it counts how many there are */
+    if (s->call.frame) /* where it counts how many there are */
       vram__save_tensor(s, f, rm), vram__save_tensor(s, f, rv);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -19491,14 +19522,14 @@ static int vram__sdpa_fits(const vram__step *s, int backend, const vram__tensor 
     return 0;
   switch (backend) {
   case VRAM__SDPA_FLASH:
-    if (m || d != dv || d > 256 || s->cc < 80 || !half || (causal && sq != sk) || !grid)
+    if (m || d != dv || d > 256 || s->device.cc < 80 || !half || (causal && sq != sk) || !grid)
       return 0;
     /* too little shared memory for the backward kernel */
-    return !((s->cc == 86 || s->cc == 89 || s->cc >= 120) && grad) || d <= 192 ||
-           (d > 224 && p == 0);
+    return !((s->device.cc == 86 || s->device.cc == 89 || s->device.cc >= 120) && grad) ||
+           d <= 192 || (d > 224 && p == 0);
   case VRAM__SDPA_CUDNN: {
-    const int64_t most = s->cc / 10 == 9 || s->cc / 10 == 10 ? 256 : 128;
-    if (s->cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
+    const int64_t most = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 256 : 128;
+    if (s->device.cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
         d > most || dv > most || sk == 1 || (p && sq == 1) || !grid)
       return 0;
     if (most == 256 && grad && !(d <= 128 && dv <= 128) && !(d == 192 && dv == 128) &&
@@ -19507,10 +19538,10 @@ static int vram__sdpa_fits(const vram__step *s, int backend, const vram__tensor 
     return !m || (!a[3].req && (m->ndim == 2 || m->ndim == 4));
   }
   default: {
-    const int64_t align = half ? 8 : s->cc >= 80 ? 4 : 1;
-    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->cc >= 80))
+    const int64_t align = half ? 8 : s->device.cc >= 80 ? 4 : 1;
+    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->device.cc >= 80))
       return 0;
-    for (i = 0; i < 3 && s->cc >= 80; i++)
+    for (i = 0; i < 3 && s->device.cc >= 80; i++)
       if (a[i].off % align)
         return 0;
     return d % align == 0 && dv % align == 0;
@@ -19523,7 +19554,7 @@ VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t
   static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
                                   VRAM__SDPA_MATH};
   /* cuDNN goes first on Hopper and Blackwell, nowhere else unasked */
-  uint32_t i = s->cc / 10 == 9 || s->cc / 10 == 10 ? 0 : 1;
+  uint32_t i = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 0 : 1;
   while (!vram__sdpa_fits(s, order[i], a, p, causal, gqa))
     i++;
   return order[i];
@@ -19611,7 +19642,7 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram_dims *
   const int64_t heads = q->v[0] * q->v[1], d = q->v[3], k = vram__most(d, dv);
   int64_t bi = 128, bj = 64, gq, gkv = 0;
   int registers = 0; /* the gradients of key and value stay in registers */
-  const int big = s->cc == 80 || s->cc == 90 || s->cc / 10 == 10;
+  const int big = s->device.cc == 80 || s->device.cc == 90 || s->device.cc / 10 == 10;
   if (!half) {
     if (!big || k <= 64)
       bi = 64;
@@ -19620,7 +19651,8 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram_dims *
   else if (k <= 128) {
     if (big)
       bj = 128, registers = 1;
-    else if (s->cc == 75 || ((s->cc == 86 || s->cc == 89) && k <= 96 && !dropout))
+    else if (s->device.cc == 75 ||
+             ((s->device.cc == 86 || s->device.cc == 89) && k <= 96 && !dropout))
       registers = 1;
     else
       bi = 64;
@@ -19757,7 +19789,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__tensor *a, int64_t p) 
                          a[0].dt);
   lse = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
   split = p ? 1
-            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->sm,
+            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->device.sm,
                                  vram__div_up(sk, wide <= 64    ? 256
                                                   : wide <= 128 ? 128
                                                                 : 64));
@@ -20301,7 +20333,7 @@ static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, 
   vram__tensor_release(s, t);
   size[0] = B * h, size[1] = size[2] = L;
   att = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), u.dt);
-  vram__workspace_use(s, s->ws);
+  vram__workspace_use(s, s->device.cublas_workspace);
   if (mask.d) { /* _masked_softmax */
     vram__tensor m = vram__tensor_empty(s, att.d, VRAM_BOOL);
     t = vram__tensor_empty(s, att.d, att.dt);
@@ -20309,7 +20341,7 @@ static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, 
     vram__tensor_release(s, m);
     att = t;
   }
-  vram__workspace_use(s, s->ws); /* into the storage of the query */
+  vram__workspace_use(s, s->device.cublas_workspace); /* into the storage of the query */
   if (!weights) {
     vram__tensor_release(s, att);
     att = vram__tensor_none();
@@ -21977,9 +22009,9 @@ VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tens
   }
   vram__workspace_use(s, (uint64_t)VRAM__INT(n, workspace, 0));
   if (s->amp || s->low) { /* the bytes are those of a run in fp32: half of them in 16 bits */
-    s->custom = vram__sum_or_overflow(s->custom, (uint64_t)saved / 2);
-    if (s->custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
-      s->custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
+    s->count.custom = vram__sum_or_overflow(s->count.custom, (uint64_t)saved / 2);
+    if (s->count.custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
+      s->count.custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
   }
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
@@ -22170,7 +22202,7 @@ static void vram__backward_scale(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 static void vram__backward_checkpoint(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  s->bw_checkpoint(s, f, to);
+  s->call.backward(s, f, to);
 }
 
 /* ops made of other autograd nodes have no backward of their own */
@@ -22212,7 +22244,7 @@ static const vram__backward_fn vram__backward_table[VRAM__K_COUNT] = {
 /* A checkpointed call is recomputed when the first of its tensors is wanted. */
 VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
   if (f->frame && f->nsaved && !vram__frame_at(s, f->frame)->done)
-    s->recompute(s, vram__frame_at(s, f->frame));
+    s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
 /* Recomputed tensors go when the record has run, not when it is released. */
@@ -22234,7 +22266,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
-  if (s->stale && vram__saved_is_stale(s, f))
+  if (s->tape.stale && vram__saved_is_stale(s, f))
     return;
   vram__saved_unpack(s, f);
   if (s->failed)
@@ -22403,12 +22435,12 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
 
 static inline void vram__variable_name(vram__step *s, const vram_value *v, vram__tensor t) {
   s->name_of[v->index] = v->index;
-  s->obj[v->index].t = t;
-  s->obj[v->index].refs = 1;
+  s->variable[v->index].t = t;
+  s->variable[v->index].refs = 1;
 }
 
 static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
-  vram__variable *o = s->obj + s->name_of[v->index];
+  vram__variable *o = s->variable + s->name_of[v->index];
   if (v == s->root)
     return; /* the caller's */
   if (o->refs && --o->refs == 0)
@@ -23123,7 +23155,7 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end) 
       if (!e)
         continue;
       if (e & VRAM__LEAF)
-        vram__leaf_task(s, s->leaf + (e & ~VRAM__LEAF))->deps++;
+        vram__leaf_task(s, s->leaf.at + (e & ~VRAM__LEAF))->deps++;
       else
         vram__grad_fn_at(s, e)->flag = 1;
     }
@@ -23134,11 +23166,11 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end) 
  */
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
   uint32_t i;
-  vram__tensor *t = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                      (s->max_fn_in + 1) * (uint64_t)sizeof *t);
+  vram__tensor *t = (vram__tensor *)vram__memory_take(
+      s->mem, &s->used, s->cap, (s->tape.most_inputs + 1) * (uint64_t)sizeof *t);
   if (!t)
     s->failed = VRAM_ERR_MEMORY;
-  for (i = 0; t && i <= s->max_fn_in; i++)
+  for (i = 0; t && i <= s->tape.most_inputs; i++)
     t[i].d = NULL;
   return t;
 }
@@ -23192,7 +23224,7 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
       }
     for (i = 0; leaves && i < f->nin; i++)
       if (edge[i].fn & VRAM__LEAF) {
-        vram__leaf *l = s->leaf + (edge[i].fn & ~VRAM__LEAF);
+        vram__leaf *l = s->leaf.at + (edge[i].fn & ~VRAM__LEAF);
         if (vram__leaf_task(s, l)->deps == 0)
           vram__gradient_accumulate(s, l);
       }
@@ -23215,7 +23247,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
 /* What is there before the step: no event, id -1. */
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
                                                    uint8_t cat) {
-  const uint64_t events = s->events, next_id = s->next_id, peak_event = s->peak_event;
+  const uint64_t events = s->count.events, next_id = s->count.next_id,
+                 peak_event = s->count.peak_event;
   const uint8_t old = s->cat, watched = s->watched;
   vram__tensor t;
   s->watched = 0;
@@ -23224,14 +23257,14 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
   if (t.st) {
     vram__storage *st = s->top - t.st;
     st->id = UINT32_MAX;
-    if (s->run && s->run->taping)
-      vram__tape_put(s->run, VRAM__TAPE_OWN, st->bytes);
-    else if (s->run && s->run->fresh) {
+    if (s->replay && s->replay->taping)
+      vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
+    else if (s->replay && s->replay->fresh) {
       vram__replay_tell(s, cat, NULL);
       st->block = vram__replay_get(s, st->bytes);
     }
   }
-  s->events = events, s->next_id = next_id, s->peak_event = peak_event;
+  s->count.events = events, s->count.next_id = next_id, s->count.peak_event = peak_event;
   s->watched = watched;
   s->cat = old;
   return t;
@@ -23284,7 +23317,7 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
     if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
       r->params += n->param[i]->d->numel;
   for (i = 0; i < n->nout; i++) {
-    vram__tensor t = s->obj[s->name_of[n->out[i].index]].t;
+    vram__tensor t = s->variable[s->name_of[n->out[i].index]].t;
     if (!i)
       r->dtype = t.dt;
     if (t.st) { /* a view of what the node made is its own too, once */
@@ -23294,7 +23327,7 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
       own = t.st;
     }
   }
-  r->live_bytes = s->cur;
+  r->live_bytes = s->count.requested;
 }
 
 /* Does n write to its first input? */
@@ -23316,7 +23349,7 @@ static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32
     if (s->cuts->cut[i].value && s->cuts->cut[i].id == b->id && b->id != UINT32_MAX)
       s->cuts->cut[i].bad = 1;
   if (saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
-    s->stale = 1;
+    s->tape.stale = 1;
 }
 
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
@@ -23326,7 +23359,7 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
   uint32_t i, first, newest;
   uint8_t saved;
-  for (; n != end && !s->failed && !s->mute; n = n->next) {
+  for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (report)
       vram__memory_zero(report + n->index, sizeof *report);
@@ -23334,12 +23367,12 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       continue;
     if (n->op < VRAM_OP_COUNT) {
       for (i = 0; i < n->nin; i++) {
-        vram__tensor *t = &s->obj[s->name_of[n->in[i]->index]].t;
+        vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
         if (s->grad)
           vram__history_refresh(s, t);
         x[i] = *t;
       }
-      newest = s->last_fn;
+      newest = s->tape.last;
       first = n->nin ? x[0].st : 0;
       saved = first ? (s->top - (s->top - first)->base)->saved : 0;
       vram__forward_op(s, n, x, y);
@@ -23348,7 +23381,7 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
         uint32_t r = s->name_of[n->in[0]->index];
-        vram__variable *o = s->obj + r;
+        vram__variable *o = s->variable + r;
         vram__tensor old = o->t;
         int writes = y[0].st && vram__storage_writes(n);
         if (writes && (n->flags & VRAM__INPLACE))
@@ -23391,7 +23424,7 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 
 VRAM__FN void vram__forward(vram__step *s) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->nrange);
+  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */
@@ -23565,10 +23598,10 @@ typedef struct vram__mark {
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
   if (s->used > s->most_used)
     s->most_used = s->used;
-  vram__memory_copy(s->cache, m->cache, sizeof m->cache);
+  vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
   s->vec = m->vec;
   s->used = m->used;
-  s->last_fn = m->last_fn;
+  s->tape.last = m->last_fn;
   s->node = m->node;
 }
 
@@ -23581,34 +23614,34 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
     for (i = 0; i < n->nout; i++)
-      s->obj[n->out[i].index].refs = 0;
+      s->variable[n->out[i].index].refs = 0;
   for (i = 0; i < r->narg; i++) {
-    m->old[i] = s->obj[r->arg[i]->index];
+    m->old[i] = s->variable[r->arg[i]->index];
     vram__variable_name(s, r->arg[i], vram__tensor_retain(s, arg[i]));
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
   s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
-  end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->range) + 1, r->behind);
+  end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->rnn_reset |= r->narg != 0; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
-    vram__tensor *t = &s->obj[s->name_of[r->out[i]->index]].t;
+    vram__tensor *t = &s->variable[s->name_of[r->out[i]->index]].t;
     vram__history_refresh(s, t);
     out[i] = vram__tensor_retain(s, *t);
   }
   s->grad = 0;
-  s->mute = 0;
+  s->call.mute = 0;
   s->cat = cat;
   vram__autocast_leave(s);
   for (n = r->first; n != end && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++) {
-      vram__variable *o = s->obj + n->out[i].index;
+      vram__variable *o = s->variable + n->out[i].index;
       if (o->refs)
         vram__tensor_release(s, o->t);
       o->refs = 0;
     }
   for (i = 0; i < r->narg && !s->failed; i++) {
-    vram__variable *o = s->obj + r->arg[i]->index;
+    vram__variable *o = s->variable + r->arg[i]->index;
     if (o->refs)
       vram__tensor_release(s, o->t);
     *o = m->old[i];
@@ -23616,10 +23649,10 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
 }
 
 static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
-  vram__memory_copy(m->cache, s->cache, sizeof m->cache);
+  vram__memory_copy(m->cache, s->dims_cache, sizeof m->cache);
   m->vec = s->vec;
   m->used = s->used;
-  m->last_fn = s->last_fn;
+  m->last_fn = s->tape.last;
   m->node = s->node;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
@@ -23663,13 +23696,13 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
     return;
-  s->frame = c;
-  s->again = 1;
-  s->count = s->full = 0;
-  s->cursor = c->first;
+  s->call.frame = c;
+  s->call.again = 1;
+  s->call.saved = s->call.full = 0;
+  s->call.cursor = c->first;
   vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
-  s->frame = NULL;
-  s->again = 0;
+  s->call.frame = NULL;
+  s->call.again = 0;
   for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
     vram__tensor_release(s, c->arg[i]);
   vram__tape_reset(s, &m);
@@ -23678,7 +23711,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
 /* CheckpointFunction.backward: the call runs on detached inputs, then a backward of its own, whose
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__range *r = &s->range[(uint32_t)f->aux];
+  const vram__range *r = &s->call.range[(uint32_t)f->aux];
   const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
   vram__tensor *in, *out, *own, *gin = s->gin;
   vram_dims *keep;
@@ -23703,18 +23736,18 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     return;
   }
   for (i = 0; i < r->narg; i++) {
-    vram__leaf *l = s->leaf + s->nleaf + i;
+    vram__leaf *l = s->leaf.at + s->leaf.count + i;
     vram__memory_zero(l, sizeof *l);
-    vram__leaf_clear(s, s->nleaf + i);
+    vram__leaf_clear(s, s->leaf.count + i);
     l->d = VRAM__SAVED(f)[i].d;
     l->dt = VRAM__SAVED(f)[i].dt;
     in[i] = vram__tensor_alias(s, VRAM__SAVED(f)[i], l->d);
     if (vram__input_wanted(f, i))
-      in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
+      in[i].fn = VRAM__LEAF | (s->leaf.count + i), in[i].req = 1;
   }
   vram__checkpoint_run_again(s, r, in, out, &m);
   own = vram__backward_room(s);
-  s->depth = 1;
+  s->tape.depth = 1;
   for (i = 0; i < r->nout && !s->failed; i++) {
     roots += out[i].req;
     if (out[i].req && !(out[i].fn & VRAM__LEAF))
@@ -23727,23 +23760,23 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   if (s->failed)
     return;
   s->gin = own;
-  vram__backward_expect(s, s->last_fn, m.last_fn);
+  vram__backward_expect(s, s->tape.last, m.last_fn);
   for (i = 0; i < r->nout; i++)
     if (out[i].req) {
       vram__edge e;
       vram__tensor g;
       e.fn = out[i].fn, e.out = out[i].out;
       if (e.fn & VRAM__LEAF)
-        s->inner[e.fn & ~VRAM__LEAF].deps++;
+        s->leaf.inner[e.fn & ~VRAM__LEAF].deps++;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
       vram__gradient_deliver(s, e, &g);
       if (g.d)
         vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->inner[e.fn & ~VRAM__LEAF].deps)
-        vram__gradient_accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
+      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+        vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
-  vram__backward_walk(s, s->last_fn, m.last_fn);
-  s->depth = 0;
+  vram__backward_walk(s, s->tape.last, m.last_fn);
+  s->tape.depth = 0;
   s->gin = gin;
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
@@ -23751,7 +23784,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
-    to[i] = s->leaf[s->nleaf + i].grad;
+    to[i] = s->leaf.at[s->leaf.count + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
       vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
@@ -23787,8 +23820,8 @@ static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   const vram_node *n;
   vram__frame *c = (vram__frame *)vram__memory_take(s->mem, &s->used, s->cap, sizeof *c);
-  vram__frame *const around = s->frame;
-  const uint8_t again = s->again;
+  vram__frame *const around = s->call.frame;
+  const uint8_t again = s->call.again;
   vram__grad_fn *f = NULL;
   uint32_t i, k;
   if (c) {
@@ -23805,7 +23838,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   c->range = r;
   c->alive = 1;
   for (i = 0; i < r->narg; i++) {
-    vram__tensor *t = &s->obj[s->name_of[r->arg[i]->index]].t;
+    vram__tensor *t = &s->variable[s->name_of[r->arg[i]->index]].t;
     vram__history_refresh(s, t);
     c->arg[i] = vram__tensor_retain(s, *t);
     c->writes[i] = vram__storage_writes_to(s, *t);
@@ -23818,28 +23851,28 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     for (i = 0; f && i < r->narg; i++)
       vram__save_tensor(s, f, c->arg[i]);
     if (f)
-      f->aux = (uint64_t)(r - s->range) |
+      f->aux = (uint64_t)(r - s->call.range) |
                (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
     s->grad = 0;
-  } else if (!s->mute) {
-    s->frame = c;
-    s->again = 0;
+  } else if (!s->call.mute) {
+    s->call.frame = c;
+    s->call.again = 0;
   }
-  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->range) + 1, r->behind);
-  s->frame = around;
-  s->again = again;
+  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
+  s->call.frame = around;
+  s->call.again = again;
   s->grad = 1;
   if (s->failed)
     return;
   for (i = 0; i < r->nout && f; i++) {
     const vram_value *v = r->out[i];
-    vram__tensor *t = &s->obj[s->name_of[v->index]].t;
+    vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     for (k = 0; k < r->narg; k++)
       if (s->name_of[v->index] == s->name_of[r->arg[k]->index]) { /* an input comes out: a view */
         vram__tensor y = vram__tensor_view(s, *t, t->d);
         vram__variable_unname(s, v);
         vram__variable_name(s, v, y);
-        t = &s->obj[v->index].t;
+        t = &s->variable[v->index].t;
         break;
       }
     VRAM__SLOTS(f)[i].d = t->d;
@@ -23853,8 +23886,9 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
         vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
-  for (n = r->first; n != r->last->next && !s->mute; n = n->next) /* what only a later `drop` */
-    for (i = 0; i < n->nout; i++) {                               /* names ends here */
+  for (n = r->first; n != r->last->next && !s->call.mute;
+       n = n->next)                 /* what only a later `drop` */
+    for (i = 0; i < n->nout; i++) { /* names ends here */
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
           s->name_of[v->index] == s->g->nvalue)
@@ -23877,17 +23911,17 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind) {
   while (at < behind && !s->failed) {
-    const vram__range *r = &s->range[at];
+    const vram__range *r = &s->call.range[at];
     n = vram__forward_nodes(s, n, r->first);
-    if (s->failed || s->mute)
+    if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->mute)
+    if (s->call.mute)
       return r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
-      vram__variable *o = s->obj + s->name_of[r->out[0]->index];
+      vram__variable *o = s->variable + s->name_of[r->out[0]->index];
       o->refs++;
       vram__forward_nodes(s, n, r->hold->next);
       n = r->hold->next;
@@ -23921,9 +23955,9 @@ static void vram__checkpoint_segments(vram__step *s) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
     return;
   }
-  s->range =
-      (vram__range *)vram__memory_take(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
-  if (!s->range) {
+  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   k * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
@@ -23948,14 +23982,14 @@ static void vram__checkpoint_segments(vram__step *s) {
       functions++;
       if (!pass)
         continue;
-      if (s->nrange == k)
-        s->range[k - 1].hold = end;
+      if (s->call.nrange == k)
+        s->call.range[k - 1].hold = end;
       else if (functions % size == 0) {
-        s->range[s->nrange].first = from;
-        s->range[s->nrange].last = end;
-        s->range[s->nrange].hold = NULL;
-        s->range[s->nrange].behind = s->nrange + 1;
-        s->nrange++;
+        s->call.range[s->call.nrange].first = from;
+        s->call.range[s->call.nrange].last = end;
+        s->call.range[s->call.nrange].hold = NULL;
+        s->call.range[s->call.nrange].behind = s->call.nrange + 1;
+        s->call.nrange++;
         from = end->next;
       }
     }
@@ -23976,15 +24010,15 @@ static void vram__ranges(vram__step *s) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
     return;
   }
-  s->range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                              count * (uint64_t)sizeof *s->range);
-  if (!s->range) {
+  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   count * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   for (i = 0; i < count; i++) {
     const vram_range *r = s->o->checkpoint + i;
-    vram__range *to = s->range + i;
+    vram__range *to = s->call.range + i;
     const char *why = NULL;
     if (!r->first || !r->last || r->last->index < r->first->index) {
       vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
@@ -24000,15 +24034,15 @@ static void vram__ranges(vram__step *s) {
       to->last = to->last->next;
     to->last = vram__line_end_of(to->last);
     to->hold = NULL;
-    while (up && s->range[up - 1].last->index < to->first->index) {
+    while (up && s->call.range[up - 1].last->index < to->first->index) {
       const uint32_t done = up - 1;
-      up = s->range[done].behind;
-      s->range[done].behind = i;
+      up = s->call.range[done].behind;
+      s->call.range[done].behind = i;
       depth--;
     }
     if (i && to->first->index < to[-1].first->index)
       why = "a checkpointed range that begins before the range before it";
-    else if (up && to->last->index > s->range[up - 1].last->index)
+    else if (up && to->last->index > s->call.range[up - 1].last->index)
       why = "a checkpointed range that begins inside another one and ends outside";
     else if (up && s->o->reentrant)
       why = "checkpointed ranges inside one another, in the reentrant form: not supported";
@@ -24028,10 +24062,10 @@ static void vram__ranges(vram__step *s) {
   }
   while (up) {
     const uint32_t done = up - 1;
-    up = s->range[done].behind;
-    s->range[done].behind = count;
+    up = s->call.range[done].behind;
+    s->call.range[done].behind = count;
   }
-  s->nrange = count;
+  s->call.nrange = count;
 }
 
 /* What goes into every range and what comes out. */
@@ -24050,18 +24084,18 @@ VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
   else
     vram__checkpoint_segments(s);
   for (i = 0; i < s->g->nvalue; i++)
-    s->obj[i].refs = 0; /* the range that it was last seen to go into */
-  for (k = 0; k < s->nrange && !s->failed; k++) {
-    r = &s->range[k];
+    s->variable[i].refs = 0; /* the range that it was last seen to go into */
+  for (k = 0; k < s->call.nrange && !s->failed; k++) {
+    r = &s->call.range[k];
     r->narg = r->nout = 0;
     r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
     for (n = r->first; n != r->last->next; n = n->next)
       for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
         const vram_value *v = n->in[i];
         if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
-            s->obj[v->index].refs == k + 1)
+            s->variable[v->index].refs == k + 1)
           continue;
-        s->obj[v->index].refs = k + 1;
+        s->variable[v->index].refs = k + 1;
         if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
           s->failed = VRAM_ERR_MEMORY;
           return;
@@ -24078,8 +24112,8 @@ VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
           }
           r->out[r->nout++] = &n->out[i];
         }
-    if (r->narg > s->most_args)
-      s->most_args = r->narg;
+    if (r->narg > s->call.most_args)
+      s->call.most_args = r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");
@@ -24102,38 +24136,38 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->cur;
-  if (s->blocks_peak > s->most_blocks)
-    s->most_blocks = s->blocks_peak;
-  if (s->run && !s->run->taping)
-    vram__replay_phase(s->run, r);
+  r->requested_bytes = s->count.requested;
+  if (s->count.phase_peak_blocks > s->count.peak_blocks)
+    s->count.peak_blocks = s->count.phase_peak_blocks;
+  if (s->replay && !s->replay->taping)
+    vram__replay_phase(s->replay, r);
   else {
-    if (s->run)
-      vram__tape_put(s->run, VRAM__TAPE_PHASE, (uint64_t)s->phase);
-    r->allocated_bytes = s->blocks;
-    if (s->blocks_peak > r->allocated_peak_bytes)
-      r->allocated_peak_bytes = s->blocks_peak;
+    if (s->replay)
+      vram__tape_put(s->replay, VRAM__TAPE_PHASE, (uint64_t)s->phase);
+    r->allocated_bytes = s->count.blocks;
+    if (s->count.phase_peak_blocks > r->allocated_peak_bytes)
+      r->allocated_peak_bytes = s->count.phase_peak_blocks;
   }
-  s->blocks_peak = s->blocks;
-  if (s->peak > r->requested_peak_bytes)
-    r->requested_peak_bytes = s->peak;
+  s->count.phase_peak_blocks = s->count.blocks;
+  if (s->count.phase_peak > r->requested_peak_bytes)
+    r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->peak = s->cur;
+  s->count.phase_peak = s->count.requested;
   s->node = NULL;
 }
 
 /* t, which wants a gradient, becomes the next leaf. */
 static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
-  vram__leaf *l = s->leaf + s->nleaf;
+  vram__leaf *l = s->leaf.at + s->leaf.count;
   l->d = t->d;
   l->dt = t->dt;
   l->grad = l->task.in = vram__tensor_none();
   l->task.deps = 0;
-  vram__leaf_clear(s, s->nleaf);
-  if (!s->known)
+  vram__leaf_clear(s, s->leaf.count);
+  if (!s->leaf.known)
     l->had = 0, l->had_bytes = 0, l->had_with = 0;
   t->req = 1;
-  t->fn = VRAM__LEAF | s->nleaf++;
+  t->fn = VRAM__LEAF | s->leaf.count++;
   if (t->st)
     (s->top - t->st)->fn = t->fn;
 }
@@ -24141,7 +24175,7 @@ static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
 VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   const vram_node *n = p->node;
   uint64_t flat = 0;
   uint32_t i, last = 0;
@@ -24199,7 +24233,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
       *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
     else if (p->node->op == VRAM_OP_buffer)
       *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
-    else if (s->run && s->run->fresh)
+    else if (s->replay && s->replay->fresh)
       vram__step_own(s, p, t->dt);
     if (p->kind == VRAM__PARAM)
       vram__leaf_new(s, t);
@@ -24217,9 +24251,9 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   if (g->rnn_dropout && s->train && !s->o->first_step)
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
-  if (s->run && s->rnn_dropout.st)
-    (s->top - s->rnn_dropout.st)->block = s->run->rnn_dropout;
-  s->nparam_leaf = s->nleaf;
+  if (s->replay && s->rnn_dropout.st)
+    (s->top - s->rnn_dropout.st)->block = s->replay->rnn_dropout;
+  s->leaf.parameters = s->leaf.count;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     uint8_t dt = vram__step_dtype(s, v->dtype);
@@ -24241,11 +24275,11 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
   if (!s->train || s->o->first_step)
     return;
-  for (i = 0; s->known && i < s->nleaf; i++) {
-    vram__leaf *l = &s->leaf[i];
+  for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
+    vram__leaf *l = &s->leaf.at[i];
     int64_t size = (int64_t)l->had_bytes;
     if (l->had && l->had_with)
-      l->grad = vram__tensor_alias(s, s->leaf[l->had_with - 1].grad, l->d);
+      l->grad = vram__tensor_alias(s, s->leaf.at[l->had_with - 1].grad, l->d);
     else if (l->had && l->had_bytes == vram__dims_bytes_of(l->d, l->dt))
       l->grad = vram__leaf_existing_gradient(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
     else if (l->had) {
@@ -24253,26 +24287,27 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
                                              VRAM_CATEGORY_GRADIENTS);
       l->grad.d = l->d, l->grad.dt = l->dt;
     }
-    if (s->run && l->had && !l->had_with && l->grad.st)
-      (s->top - l->grad.st)->block = s->run->gradient[i];
+    if (s->replay && l->had && !l->had_with && l->grad.st)
+      (s->top - l->grad.st)->block = s->replay->gradient[i];
   }
-  s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] = s->cats.of[VRAM_CATEGORY_GRADIENTS];
-  s->peak = s->total_peak = s->cur;
-  s->blocks_peak = s->blocks;
-  if (s->upper > s->upper_peak)
-    s->upper_peak = s->upper;
-  s->fresh = 1;
-  if (s->stop_at == 1)
+  s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
+      s->count.category.of[VRAM_CATEGORY_GRADIENTS];
+  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+  if (s->count.upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper;
+  s->count.at_peak = 1;
+  if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->known)
+  if (!s->leaf.known)
     return;
-  for (i = s->nparam_leaf; i < s->nleaf; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf[i].grad);
-    s->leaf[i].grad = vram__tensor_none();
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
   }
-  for (i = 0; i < s->nparam_leaf && !s->o->keep_grads; i++) {
-    vram__tensor_release(s, s->leaf[i].grad);
-    s->leaf[i].grad = vram__tensor_none();
+  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
   }
 }
 
@@ -24334,8 +24369,8 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
       return;
     vram__forward_leave(s);
     if (s->grad)
-      vram__history_refresh(s, &s->obj[s->name_of[s->root->index]].t);
-    loss = s->obj[s->name_of[s->root->index]].t;
+      vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
+    loss = s->variable[s->name_of[s->root->index]].t;
     if (old.d) { /* the variable `loss` takes its new value */
       old.fn = 0;
       vram__tensor_release(s, old);
@@ -24353,12 +24388,12 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
     vram__phase_end(s, VRAM_PHASE_FORWARD);
     if (k + 1 < count) { /* the tape has been played and can go */
       s->used = tape;
-      s->last_fn = 0;
+      s->tape.last = 0;
       for (i = 0; i < 64; i++)
-        s->cache[i] = s->g->cache[i];
+        s->dims_cache[i] = s->g->cache[i];
       s->vec = NULL;
       for (i = 0; i < s->g->ninput; i++) {
-        vram__variable *in = &s->obj[s->g->input[i]->index];
+        vram__variable *in = &s->variable[s->g->input[i]->index];
         vram__storage *st = s->top - in->t.st;
         in->refs = 1;
         if (!(in->t.fn & VRAM__LEAF))
@@ -24389,14 +24424,14 @@ VRAM__FN void vram__optim_free(void *ctx, uint32_t id) {
 /* Bytes that come and go without single events. */
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat) {
-  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  s->cur += bytes;
-  s->cats.of[cat] += bytes;
-  s->blocks += blocks;
-  s->upper += blocks + large * VRAM__SMALL;
+  s->count.requested += bytes;
+  s->count.category.of[cat] += bytes;
+  s->count.blocks += blocks;
+  s->count.upper += blocks + large * VRAM__SMALL;
 }
 
 static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
@@ -24408,16 +24443,16 @@ static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->sms = s->sm;
-  c->sm_threads = s->threads;
-  c->blas_bytes = s->ws;
+  c->sms = s->device.sm;
+  c->sm_threads = s->device.threads;
+  c->blas_bytes = s->device.cublas_workspace;
   c->ctx = (void *)(uintptr_t)(const void *)s;
 }
 
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   uint32_t i, n = 0;
-  for (i = 0; i < s->nparam_leaf; i++) {
-    const vram__leaf *l = s->leaf + i;
+  for (i = 0; i < s->leaf.parameters; i++) {
+    const vram__leaf *l = s->leaf.at + i;
     if (with_grad && !(l->grad.d || l->had))
       continue;
     p[n].numel = l->d->numel;
@@ -24437,7 +24472,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
   if (!s->train)
     return;
   s->optim = (vram__optim_param *)vram__memory_take(
-      s->mem, &s->used, s->cap, (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
+      s->mem, &s->used, s->cap, (s->leaf.parameters + 1) * (uint64_t)sizeof *s->optim);
   if (!s->optim) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -24449,7 +24484,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->problem = vram__optim_problem(&c, s->optim, n);
     return;
   }
-  if (s->run && s->run->fresh && !s->run->taping) {
+  if (s->replay && s->replay->fresh && !s->replay->taping) {
     const uint64_t used = s->used;
     c.events = 1;
     c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
@@ -24464,16 +24499,16 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   }
   vram__optim_construct(&c, s->optim, n, &made);
-  if (s->run && made.end)
-    s->run->untold = 1;
+  if (s->replay && made.end)
+    s->replay->untold = 1;
   vram__bytes_grow_and_shrink(s, made.end, made.end_blocks, made.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes = s->optim_held = made.end;
   if (s->o->first_step)
     return;
-  if (s->known) /* parameters that never get a gradient have no state */
+  if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   if (!*vram__optim_row_of(&c)->init) { /* the step's body makes it */
     c.step = 1;
@@ -24493,9 +24528,9 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->all_had ? s->nparam_leaf : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.step = s->o->first_step ? 1 : 0;
-  c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   if (s->watched) {
     c.events = 1;
     c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
@@ -24511,29 +24546,29 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   }
   vram__optim_step(&c, s->optim, n, &b);
-  if (b.peak == UINT64_MAX || b.peak > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+  if (b.peak == UINT64_MAX || b.peak > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
-  if (s->cur + b.peak > s->peak)
-    s->peak = s->cur + b.peak;
-  if (s->peak > s->total_peak) {
-    s->total_peak = s->peak;
-    s->peak_node = NULL;
-    s->peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
-    s->peak_phase = VRAM_PHASE_OPTIMIZER;
-    s->cats.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
-    s->cats.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
+  if (s->count.requested + b.peak > s->count.phase_peak)
+    s->count.phase_peak = s->count.requested + b.peak;
+  if (s->count.phase_peak > s->count.peak) {
+    s->count.peak = s->count.phase_peak;
+    s->count.peak_node = NULL;
+    s->count.peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
+    s->count.peak_phase = VRAM_PHASE_OPTIMIZER;
+    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
+    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
     vram__peak_note(s);
-    s->cats.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
-    s->cats.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
+    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
+    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
   }
-  if (s->blocks + b.peak_blocks > s->blocks_peak)
-    s->blocks_peak = s->blocks + b.peak_blocks;
-  if (s->upper + b.peak_upper > s->upper_peak)
-    s->upper_peak = s->upper + b.peak_upper;
+  if (s->count.blocks + b.peak_blocks > s->count.phase_peak_blocks)
+    s->count.phase_peak_blocks = s->count.blocks + b.peak_blocks;
+  if (s->count.upper + b.peak_upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper + b.peak_upper;
   vram__bytes_grow_and_shrink(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
   if (s->o->first_step)
     s->r->optimizer_bytes += b.state;
@@ -24543,35 +24578,35 @@ VRAM__FN void vram__optim_now(vram__step *s) {
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper) {
   vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
-  const uint64_t bytes = s->had.bytes;
+  const uint64_t bytes = s->leaf.had.bytes;
   if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  blocks += s->had.blocks;
-  upper += s->had.blocks + s->had.large * VRAM__SMALL;
-  s->events += s->had.count;
-  s->peak_event += s->had.count;
+  blocks += s->leaf.had.blocks;
+  upper += s->leaf.had.blocks + s->leaf.had.large * VRAM__SMALL;
+  s->count.events += s->leaf.had.count;
+  s->count.peak_event += s->leaf.had.count;
   z->requested_peak_bytes += bytes;
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] += bytes;
   z->allocated_peak_bytes = blocks;
-  if (upper > s->upper_peak)
-    s->upper_peak = upper;
-  if (z->requested_peak_bytes < s->total_peak)
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper;
+  if (z->requested_peak_bytes < s->count.peak)
     return;
-  s->total_peak = z->requested_peak_bytes;
-  s->peak_event = 0;
-  s->peak_node = NULL;
-  s->peak_phase = VRAM_PHASE_ZERO_GRAD;
-  s->fresh = 0;
-  s->peak_cats = *before;
-  s->peak_cats.of[VRAM_CATEGORY_GRADIENTS] += bytes;
+  s->count.peak = z->requested_peak_bytes;
+  s->count.peak_event = 0;
+  s->count.peak_node = NULL;
+  s->count.peak_phase = VRAM_PHASE_ZERO_GRAD;
+  s->count.at_peak = 0;
+  s->count.peak_category = *before;
+  s->count.peak_category.of[VRAM_CATEGORY_GRADIENTS] += bytes;
 }
 
 /* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
    others be views of the same: `writes`, which backward is through with, leads to the first. */
 static void vram__leaf_had(vram__step *s, uint32_t i) {
-  vram__leaf *l = &s->leaf[i], *first;
+  vram__leaf *l = &s->leaf.at[i], *first;
   vram__storage *b;
   l->had = 1;
   l->had_bytes = l->had_with = 0;
@@ -24579,7 +24614,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
     return;
   b = s->top - (s->top - l->grad.st)->base;
   l->had_bytes = b->bytes;
-  first = b->writes && b->writes <= i ? &s->leaf[b->writes - 1] : NULL;
+  first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
   if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
     l->had_with = b->writes;
   else
@@ -24589,26 +24624,26 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
 /* Which leaves have a gradient after backward, and what those take. */
 VRAM__FN void vram__gradients_count(vram__step *s) {
   uint32_t i, had = 0;
-  for (i = 0; i < s->nleaf; i++) {
-    const vram__leaf *l = s->leaf + i;
+  for (i = 0; i < s->leaf.count; i++) {
+    const vram__leaf *l = s->leaf.at + i;
     if (!l->grad.d)
       continue;
-    had += i < s->nparam_leaf;
+    had += i < s->leaf.parameters;
     vram__leaf_had(s, i);
     if (!l->had_bytes || l->had_with)
       continue;
-    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->had.bytes) {
+    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->leaf.had.bytes) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
     }
-    vram__total_add(&s->had, l->had_bytes);
+    vram__total_add(&s->leaf.had, l->had_bytes);
   }
-  s->all_had = had == s->nparam_leaf;
-  s->missing = !s->all_had && s->train && !s->o->first_step;
-  for (i = 0; !s->all_had && i < s->nparam_leaf; i++)
-    if (s->leaf[i].grad.d)
-      s->r->gradients_bytes += vram__dims_bytes_of(s->leaf[i].d, s->leaf[i].dt);
-  if (s->all_had)
+  s->leaf.all_had = had == s->leaf.parameters;
+  s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
+  for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
+    if (s->leaf.at[i].grad.d)
+      s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
+  if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
 }
 /* >>step/report    the report's terms and bounds */
@@ -24685,47 +24720,47 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s) {
   vram_step_options quiet;
-  vram_live *live = s->live;
-  uint64_t stop_at = s->stop_at;
+  vram_live *live = s->count.live;
+  uint64_t stop_at = s->count.stop_at;
   vram_result r;
   if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || o->first_step || (!s->missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || o->first_step || (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
-    s->live = live;
-    s->stop_at = stop_at;
+    s->count.live = live;
+    s->count.stop_at = stop_at;
     return vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
   }
   quiet = *o;
   quiet.event = NULL;
   quiet.keep_grads = 0;
   quiet.accumulate = 1;
-  s->stop_at = 0;
+  s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, 0);
-  s->live = live;
-  s->stop_at = stop_at;
+  s->count.live = live;
+  s->count.stop_at = stop_at;
   return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 VRAM__FN void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 1; i <= s->nstore && !s->train; i++) {
+  for (i = 1; i <= s->nslot && !s->train; i++) {
     const vram__storage *st = s->top - i;
     if (st->base == i && st->srefs && st->id != UINT32_MAX)
-      vram__replay_put(s->run, st->block);
+      vram__replay_put(s->replay, st->block);
   }
-  for (i = 0; i < s->nleaf && i < s->g->nparam + s->g->ninput; i++) {
-    const uint32_t st = s->leaf[i].grad.st;
-    s->run->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
+  for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
+    const uint32_t st = s->leaf.at[i].grad.st;
+    s->replay->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
   }
-  s->run->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
-  s->run->fresh = 0;
+  s->replay->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
+  s->replay->fresh = 0;
 }
 
 static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, uint32_t *id,
                                    vram_phase_report *phase) {
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> 2;
@@ -24752,7 +24787,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
                                           void *scratch, uint64_t scratch_bytes,
                                           vram_report *report, vram__step *s) {
   const uint32_t steps = o->train ? 3 : 2, room = g->nparam + g->ninput;
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   vram_step_options first = *o;
   vram_phase_report before[VRAM_PHASE_COUNT];
   uint64_t optimizer_bytes;
@@ -24761,7 +24796,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
   vram__memory_zero(before, sizeof before);
   run->taping = 1;
   r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-  run->untold |= s->missing | s->rnn_reset;
+  run->untold |= s->leaf.missing | s->rnn_reset;
   end = run->ntape;
   first_id = run->ids;
   if (r || run->untold) {
@@ -24769,9 +24804,9 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     return r;
   }
   if (o->train) { /* what zero_grad frees, inputs first */
-    for (k = 0; k < s->nleaf; k++) {
-      const uint32_t at = k + s->nparam_leaf;
-      const vram__leaf *l = s->leaf + (at < s->nleaf ? at : at - s->nleaf);
+    for (k = 0; k < s->leaf.count; k++) {
+      const uint32_t at = k + s->leaf.parameters;
+      const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
       const uint32_t st = l->grad.st;
       run->untold |= (l->had_with != 0) | (st && n == room);
       if (st && n < room)
@@ -24785,7 +24820,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     report->optimizer_bytes = optimizer_bytes;
     run->untold |= s->failed != 0;
   } else
-    for (i = 1; i <= s->nstore; i++) { /* the results */
+    for (i = 1; i <= s->nslot; i++) { /* the results */
       const vram__storage *st = s->top - i;
       if (st->base != i || !st->srefs || st->id == UINT32_MAX)
         continue;
@@ -24856,7 +24891,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   if (r)
     return r;
   run.pool.terse = 1;
-  s->run = &run;
+  s->replay = &run;
   run.untold = o->event || options.event || o->first_step || o->keep_grads || g->rnn_dropout ||
                (o->train && o->amp == VRAM_F16);
   if (!run.untold)
@@ -24874,7 +24909,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   }
   if (!r && run.untold)
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
-  s->run = NULL;
+  s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
   return tight && run.oom ? VRAM_OK : r;
@@ -25007,25 +25042,25 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
 VRAM__FN vram_result
 vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                uint64_t scratch_bytes, vram_report *report, vram__step *s,
-               int known) { /* 2: rnn_reset, too; s->live...: as the caller has set them */
+               int known) { /* 2: rnn_reset, too; s->count.live...: as the caller has set them */
   uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   uint64_t leaves;
   uint32_t i;
-  vram_live *live = s->live;
-  vram__replay *run = s->run;
+  vram_live *live = s->count.live;
+  vram__replay *run = s->replay;
   vram__cuts *cuts = s->cuts;
-  uint32_t live_cap = s->live_cap;
-  uint64_t stop_at = s->stop_at, before_blocks, before_upper;
+  uint32_t live_cap = s->count.live_cap;
+  uint64_t stop_at = s->count.stop_at, before_blocks, before_upper;
   vram__category_bytes before;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
-  s->live = live;
-  s->live_cap = live_cap;
-  s->stop_at = stop_at;
-  s->run = run;
+  s->count.live = live;
+  s->count.live_cap = live_cap;
+  s->count.stop_at = stop_at;
+  s->replay = run;
   s->cuts = cuts;
-  s->recompute = vram__checkpoint_recompute;
-  s->bw_checkpoint = vram__checkpoint_backward;
+  s->call.recompute = vram__checkpoint_recompute;
+  s->call.backward = vram__checkpoint_backward;
   s->g = g;
   s->o = o;
   s->r = report;
@@ -25046,53 +25081,55 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
   s->low = (uint8_t)(o->dtype == VRAM_F32 ? 0 : o->dtype);
-  s->cc = o->cc ? o->cc : 90;
-  s->sm = o->sm         ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
-          : s->cc == 75 ? 40
-          : s->cc < 80  ? 80
-          : s->cc == 80 ? 108
-          : s->cc < 89  ? 82
-          : s->cc == 89 ? 128
-          : s->cc == 90 ? 132
-          : s->cc < 120 ? 148
-                        : 170;
-  s->threads = s->cc == 75 ? 1024 : s->cc == 86 || s->cc == 89 || s->cc == 120 ? 1536 : 2048;
-  s->ws = s->cc >= 90 ? 33554432 : 8519680;
+  s->device.cc = o->cc ? o->cc : 90;
+  s->device.sm = o->sm ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
+                 : s->device.cc == 75 ? 40
+                 : s->device.cc < 80  ? 80
+                 : s->device.cc == 80 ? 108
+                 : s->device.cc < 89  ? 82
+                 : s->device.cc == 89 ? 128
+                 : s->device.cc == 90 ? 132
+                 : s->device.cc < 120 ? 148
+                                      : 170;
+  s->device.threads = s->device.cc == 75                                                ? 1024
+                      : s->device.cc == 86 || s->device.cc == 89 || s->device.cc == 120 ? 1536
+                                                                                        : 2048;
+  s->device.cublas_workspace = s->device.cc >= 90 ? 33554432 : 8519680;
   for (i = 0; i < 64; i++)
-    s->cache[i] = g->cache[i];
+    s->dims_cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
-  VRAM__TAKE(s->obj, vram__variable, g->nvalue + 1);
+  VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__checkpoint_plan_ranges(s);
   if (s->failed)
     return (vram_result)s->failed;
-  s->obj[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->most_args;
-  VRAM__TAKE(s->leaf, vram__leaf, leaves); /* where they were, if `known` */
+  s->variable[g->nvalue].refs = 0;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  VRAM__TAKE(s->leaf.at, vram__leaf, leaves); /* where they were, if `known` */
   if (s->amp) {
-    VRAM__TAKE(s->cast, vram__tensor, leaves);
+    VRAM__TAKE(s->leaf.cast, vram__tensor, leaves);
   }
-  if (s->nrange && o->reentrant) {
-    VRAM__TAKE(s->inner, vram__task, leaves);
+  if (s->call.nrange && o->reentrant) {
+    VRAM__TAKE(s->leaf.inner, vram__task, leaves);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
-  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->cache, 0, NULL, NULL);
+  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
   if (!s->scalar)
     return VRAM_ERR_MEMORY;
   s->phase = VRAM_PHASE_ZERO_GRAD;
-  s->known = known != 0;
+  s->leaf.known = known != 0;
   s->rnn_reset = known > 1;
   s->root = g->root;
   vram__forward_leave_out(s);
   if (s->failed)
     return (vram_result)s->failed;
   vram__step_begin(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* it goes with an optimizer */
+  s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
@@ -25100,14 +25137,14 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   }
   if (s->failed)
     return (vram_result)s->failed;
-  s->peak = s->total_peak = s->cur;
-  s->blocks_peak = s->blocks;
-  s->upper_peak = s->upper;
+  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+  s->count.peak_upper = s->count.upper;
   vram__peak_note(s);
-  before = s->cats;
+  before = s->count.category;
   vram__memory_copy(report->before_category_bytes, before.of, sizeof before.of);
-  before_blocks = s->blocks, before_upper = s->upper;
-  if (s->stop_at == 1 && (!s->train || o->first_step))
+  before_blocks = s->count.blocks, before_upper = s->count.upper;
+  if (s->count.stop_at == 1 && (!s->train || o->first_step))
     vram__live_collect(s);
   if (run)
     run->body = run->ntape;
@@ -25130,29 +25167,29 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    report->peak_category_bytes[i] = s->peak_cats.of[i];
-  report->peak_requested_bytes = s->total_peak;
-  report->peak_blocks_bytes = s->most_blocks;
-  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->most_blocks && !run)
+    report->peak_category_bytes[i] = s->count.peak_category.of[i];
+  report->peak_requested_bytes = s->count.peak;
+  report->peak_blocks_bytes = s->count.peak_blocks;
+  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->count.peak_blocks && !run)
     report->peak_blocks_bytes = report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
-  report->peak_allocated_bytes.upper = s->upper_peak;
-  if (s->custom | s->custom_most) {
-    const uint64_t less = vram__sum_or_overflow(s->custom, s->custom_most);
+  report->peak_allocated_bytes.upper = s->count.peak_upper;
+  if (s->count.custom | s->count.custom_most) {
+    const uint64_t less = vram__sum_or_overflow(s->count.custom, s->count.custom_most);
     uint64_t *lower = &report->peak_allocated_bytes.lower;
     *lower -= less < *lower ? less : *lower;
   }
   report->pinned_bytes = vram__product_or_overflow(report->inputs_bytes, o->pinned);
   vram__report_blocks_known(report, o, run);
-  report->peak_node = s->peak_node;
-  report->peak_phase = s->peak_phase;
-  report->events = s->events;
-  report->peak_event = s->peak_event;
+  report->peak_node = s->count.peak_node;
+  report->peak_phase = s->count.peak_phase;
+  report->events = s->count.events;
+  report->peak_event = s->count.peak_event;
   report->scratch_used = skip + (s->used > s->most_used ? s->used : s->most_used) +
-                         (s->nstore + (uint64_t)1) * sizeof(vram__storage) +
+                         (s->nslot + (uint64_t)1) * sizeof(vram__storage) +
                          sizeof *s->spare * VRAM__SPARE;
   return (vram_result)s->failed;
 }
@@ -25190,10 +25227,10 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   vram__memory_zero(&none, sizeof none);
   if (!o)
     o = &none;
-  s.live = NULL;
-  s.live_cap = 0;
-  s.stop_at = 0;
-  s.run = NULL;
+  s.count.live = NULL;
+  s.count.live_cap = 0;
+  s.count.stop_at = 0;
+  s.replay = NULL;
   s.cuts = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
@@ -25235,24 +25272,24 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.event = NULL;
   silent.nodes = NULL;
   silent.replay = NULL;
-  s.run = NULL;
+  s.replay = NULL;
   s.cuts = NULL;
   if (vram__step_misuse(g, &silent, &r))
     return r;
-  s.live = list;
-  s.live_cap = cap;
-  s.stop_at = report->peak_event + 1;
-  if (!s.stop_at) { /* which event of the optimizer it was shows only where each is played */
-    s.stop_at = UINT64_MAX;
+  s.count.live = list;
+  s.count.live_cap = cap;
+  s.count.stop_at = report->peak_event + 1;
+  if (!s.count.stop_at) { /* which event of the optimizer it was shows only where each is played */
+    s.count.stop_at = UINT64_MAX;
     if ((r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)
       return r;
-    s.live = list;
-    s.live_cap = cap;
-    s.stop_at = again.peak_event + 1;
+    s.count.live = list;
+    s.count.live_cap = cap;
+    s.count.stop_at = again.peak_event + 1;
   }
   r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s);
   if (r == VRAM_OK)
-    *count = s.live_count;
+    *count = s.count.live_count;
   return r;
 }
 #endif /* VRAM_NO_STEP */
@@ -28712,13 +28749,13 @@ static uint32_t vram__span_up(const vram_span *list, uint32_t count, uint32_t of
 
 /* The next move of calls that nest: every span but those inside it runs as a whole when its last
    stage's backward needs it. */
-typedef struct vram__calls {
+typedef struct vram__call_walk {
   uint32_t in; /* span that runs; count: the chain */
   uint32_t at, skip;
   int back;
-} vram__calls;
+} vram__call_walk;
 
-static vram_move vram__calls_next(vram__calls *r, const vram_chain *c, const vram_span *list,
+static vram_move vram__calls_next(vram__call_walk *r, const vram_chain *c, const vram_span *list,
                                   uint32_t count) {
   vram_move m = {0, VRAM_MOVE_SAVE, 0};
   uint32_t last = r->in == count ? c->nstage - 1 : list[r->in].last, k;
@@ -28757,7 +28794,7 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
                                          vram_error *err) {
   const vram_result bad = vram__chain_check(c, err);
   uint32_t k, n = 0, i;
-  vram__calls r;
+  vram__call_walk r;
   *count = 0;
   if (bad)
     return bad;
@@ -28952,10 +28989,10 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
   c->phase = 0;
   c->now = c->peak = c->workspace = 0;
   c->side_bytes = c->autocast = c->autocast_peak = c->workspace_left = c->carried = 0;
-  s->live = NULL;
-  s->live_cap = 0;
-  s->stop_at = 0;
-  s->run = NULL;
+  s->count.live = NULL;
+  s->count.live_cap = 0;
+  s->count.stop_at = 0;
+  s->replay = NULL;
   s->cuts = c;
   s->problem_node = NULL;
   s->problem = vram__step_misuse(g, o, &result);

@@ -125,14 +125,14 @@ static int vram__sdpa_fits(const vram__step *s, int backend, const vram__tensor 
     return 0;
   switch (backend) {
   case VRAM__SDPA_FLASH:
-    if (m || d != dv || d > 256 || s->cc < 80 || !half || (causal && sq != sk) || !grid)
+    if (m || d != dv || d > 256 || s->device.cc < 80 || !half || (causal && sq != sk) || !grid)
       return 0;
     /* too little shared memory for the backward kernel */
-    return !((s->cc == 86 || s->cc == 89 || s->cc >= 120) && grad) || d <= 192 ||
-           (d > 224 && p == 0);
+    return !((s->device.cc == 86 || s->device.cc == 89 || s->device.cc >= 120) && grad) ||
+           d <= 192 || (d > 224 && p == 0);
   case VRAM__SDPA_CUDNN: {
-    const int64_t most = s->cc / 10 == 9 || s->cc / 10 == 10 ? 256 : 128;
-    if (s->cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
+    const int64_t most = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 256 : 128;
+    if (s->device.cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
         d > most || dv > most || sk == 1 || (p && sq == 1) || !grid)
       return 0;
     if (most == 256 && grad && !(d <= 128 && dv <= 128) && !(d == 192 && dv == 128) &&
@@ -141,10 +141,10 @@ static int vram__sdpa_fits(const vram__step *s, int backend, const vram__tensor 
     return !m || (!a[3].req && (m->ndim == 2 || m->ndim == 4));
   }
   default: {
-    const int64_t align = half ? 8 : s->cc >= 80 ? 4 : 1;
-    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->cc >= 80))
+    const int64_t align = half ? 8 : s->device.cc >= 80 ? 4 : 1;
+    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->device.cc >= 80))
       return 0;
-    for (i = 0; i < 3 && s->cc >= 80; i++)
+    for (i = 0; i < 3 && s->device.cc >= 80; i++)
       if (a[i].off % align)
         return 0;
     return d % align == 0 && dv % align == 0;
@@ -157,7 +157,7 @@ VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t
   static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
                                   VRAM__SDPA_MATH};
   /* cuDNN goes first on Hopper and Blackwell, nowhere else unasked */
-  uint32_t i = s->cc / 10 == 9 || s->cc / 10 == 10 ? 0 : 1;
+  uint32_t i = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 0 : 1;
   while (!vram__sdpa_fits(s, order[i], a, p, causal, gqa))
     i++;
   return order[i];
@@ -245,7 +245,7 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram_dims *
   const int64_t heads = q->v[0] * q->v[1], d = q->v[3], k = vram__most(d, dv);
   int64_t bi = 128, bj = 64, gq, gkv = 0;
   int registers = 0; /* the gradients of key and value stay in registers */
-  const int big = s->cc == 80 || s->cc == 90 || s->cc / 10 == 10;
+  const int big = s->device.cc == 80 || s->device.cc == 90 || s->device.cc / 10 == 10;
   if (!half) {
     if (!big || k <= 64)
       bi = 64;
@@ -254,7 +254,8 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram_dims *
   else if (k <= 128) {
     if (big)
       bj = 128, registers = 1;
-    else if (s->cc == 75 || ((s->cc == 86 || s->cc == 89) && k <= 96 && !dropout))
+    else if (s->device.cc == 75 ||
+             ((s->device.cc == 86 || s->device.cc == 89) && k <= 96 && !dropout))
       registers = 1;
     else
       bi = 64;
@@ -391,7 +392,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__tensor *a, int64_t p) 
                          a[0].dt);
   lse = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
   split = p ? 1
-            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->sm,
+            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->device.sm,
                                  vram__div_up(sk, wide <= 64    ? 256
                                                   : wide <= 128 ? 128
                                                                 : 64));

@@ -214,7 +214,7 @@ VRAM__FN void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__
   vram__save_and_release(s, f, &st[0]), vram__save_and_release(s, f, &st[1]);
   if (f) {
     vram__save_tensor(s, f, in[1]);
-    if (s->frame) /* where it counts how many there are */
+    if (s->call.frame) /* where it counts how many there are */
       vram__save_tensor(s, f, rm), vram__save_tensor(s, f, rv);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);

@@ -67,9 +67,9 @@ static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const
     p = vram__einsum_pair(s, p, o[2], rest, 4, 4);
     vram__tensor_release(s, p.t);
     for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
-      if ((const uint8_t *)s->cache[i] >= s->mem + used &&
-          (const uint8_t *)s->cache[i] < s->mem + s->cap)
-        s->cache[i] = NULL;
+      if ((const uint8_t *)s->dims_cache[i] >= s->mem + used &&
+          (const uint8_t *)s->dims_cache[i] < s->mem + s->cap)
+        s->dims_cache[i] = NULL;
     s->used = used;
   }
   return y;

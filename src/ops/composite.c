@@ -262,9 +262,9 @@ VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tens
   }
   vram__workspace_use(s, (uint64_t)VRAM__INT(n, workspace, 0));
   if (s->amp || s->low) { /* the bytes are those of a run in fp32: half of them in 16 bits */
-    s->custom = vram__sum_or_overflow(s->custom, (uint64_t)saved / 2);
-    if (s->custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
-      s->custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
+    s->count.custom = vram__sum_or_overflow(s->count.custom, (uint64_t)saved / 2);
+    if (s->count.custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
+      s->count.custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
   }
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)

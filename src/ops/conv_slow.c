@@ -25,7 +25,8 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   int64_t stride[3], dil[3], pad[3];
   uint32_t i, axes = vram__spatial(n->op);
   const vram_dims *area;
-  if (s->ideal || !x.d->numel || ((x.dt != VRAM_BF16 || s->cc >= 80) && !vram__pads_output_much(n)))
+  if (s->ideal || !x.d->numel ||
+      ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
@@ -58,7 +59,7 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
 static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int times) {
   int64_t i, n = k->samples < 65536 ? k->samples : 65536;
   for (i = 0; i < n * times && !s->failed; i++)
-    vram__workspace_use(s, s->ws);
+    vram__workspace_use(s, s->device.cublas_workspace);
 }
 
 /* one group: x and w contiguous, d the contiguous dims of the result */
@@ -129,9 +130,9 @@ static void vram__slow_backward(vram__step *s, const vram__conv_slow *k, vram__t
     g.d = vram__dims_without_axis(s, c.d, 0);
     for (i = 0; i < n && !s->failed; i++) {
       if (want & 1)
-        vram__workspace_use(s, s->ws);
+        vram__workspace_use(s, s->device.cublas_workspace);
       if (want & 2)
-        vram__workspace_use(s, s->ws);
+        vram__workspace_use(s, s->device.cublas_workspace);
       if (want & 4) {
         t = vram__tensor_sum(s, g, mask >> 1, 0, g.dt);
         vram__tensor_release(s, t);

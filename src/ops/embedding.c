@@ -71,7 +71,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__tensor y;
   while (rows >> bits)
     bits++;
-  fuse = fuse && grid < UINT64_C(4) * s->sm && parts > 4 * grid;
+  fuse = fuse && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
   t[2] = vram__cub_hold(s, n * ie);

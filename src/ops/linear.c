@@ -38,7 +38,7 @@ static int vram__linear_is_usual(const vram__step *s, const vram__tensor *x, con
                                  const vram__tensor *b) {
   return (x->d->flags & w->d->flags & VRAM__PLAIN) && w->req && w->d->ndim == 2 && w->d->v[0] > 1 &&
          w->d->v[1] > 1 && x->d->numel > (uint64_t)w->d->v[1] && x->dt == w->dt && !s->ideal &&
-         !s->nrange &&
+         !s->call.nrange &&
          (!b->d || ((b->d->flags & VRAM__PLAIN) && b->d->ndim == 1 && b->dt == x->dt));
 }
 
@@ -49,7 +49,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   vram__tensor y;
   vram__save_factors(s, f, x, in[1], x + 1, in[2]);
   y = vram__tensor_empty(s, out, in[1].dt);
-  vram__workspace_use(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->ws);
+  vram__workspace_use(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -102,7 +102,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
       to[k] = vram__tensor_empty(s, vram__input_dims(s, f, k, NULL), g.dt);
       if (to[k].st)
         (s->top - to[k].st)->shown = k > x || g.d->ndim > 2;
-      vram__workspace_use(s, s->ws);
+      vram__workspace_use(s, s->device.cublas_workspace);
     }
   }
   if (x && vram__input_wanted(f, 0)) {

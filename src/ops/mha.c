@@ -222,7 +222,7 @@ static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, 
   vram__tensor_release(s, t);
   size[0] = B * h, size[1] = size[2] = L;
   att = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), u.dt);
-  vram__workspace_use(s, s->ws);
+  vram__workspace_use(s, s->device.cublas_workspace);
   if (mask.d) { /* _masked_softmax */
     vram__tensor m = vram__tensor_empty(s, att.d, VRAM_BOOL);
     t = vram__tensor_empty(s, att.d, att.dt);
@@ -230,7 +230,7 @@ static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, 
     vram__tensor_release(s, m);
     att = t;
   }
-  vram__workspace_use(s, s->ws); /* into the storage of the query */
+  vram__workspace_use(s, s->device.cublas_workspace); /* into the storage of the query */
   if (!weights) {
     vram__tensor_release(s, att);
     att = vram__tensor_none();

@@ -184,7 +184,7 @@ static void vram__norm_partial_sums(vram__step *s, int64_t rows, const vram_dims
   int64_t size[2], n = (int64_t)wd->numel, parts;
   vram__tensor p[2], *to[2], t;
   uint32_t i;
-  if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->sm / 2)
+  if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->device.sm / 2)
     return;
   parts = vram__least(vram__div_up(rows, 32), 32768 / vram__div_up(n, 32));
   size[0] = parts, size[1] = n;

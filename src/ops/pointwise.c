@@ -99,9 +99,9 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *b) {
   *w = *b = vram__tensor_none();
   if (n->nin > 1) {
-    *w = s->obj[s->name_of[n->in[1]->index]].t;
+    *w = s->variable[s->name_of[n->in[1]->index]].t;
     if (n->nin > 2)
-      *b = s->obj[s->name_of[n->in[2]->index]].t;
+      *b = s->variable[s->name_of[n->in[2]->index]].t;
     return;
   }
   if (n->param[0])

@@ -149,7 +149,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   vram__blas_gemm(s, a, b,
                   vram__lt_bias(c, size[0], size[1], a.d->v[1], factors)
                       ? VRAM__RULE_CUBLASLT_WORKSPACE
-                      : s->ws);
+                      : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -214,7 +214,7 @@ static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor 
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
   y = vram__tensor_empty(s, s->scalar, a.dt);
-  vram__workspace_use(s, s->ws);
+  vram__workspace_use(s, s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -387,17 +387,18 @@ VRAM__FN void vram__forward_product(vram__step *s, const vram_node *n, vram__ten
    can say. */
 static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups) {
   uint32_t list, work;
-  if (a.dt == VRAM_BF16 && s->cc >= 90 && s->cc < 120) {
+  if (a.dt == VRAM_BF16 && s->device.cc >= 90 && s->device.cc < 120) {
     uint64_t g = (uint64_t)groups;
     list = vram__cub_hold(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * (8 * g) + 3 * (4 * g));
-    work = vram__cub_hold(
-        s, (uint64_t)s->sm * (s->cc == 90 ? VRAM__RULE_GROUPED_SM90 : VRAM__RULE_GROUPED_SM100));
+    work =
+        vram__cub_hold(s, (uint64_t)s->device.sm * (s->device.cc == 90 ? VRAM__RULE_GROUPED_SM90
+                                                                       : VRAM__RULE_GROUPED_SM100));
     vram__cub_release(s, work);
     vram__cub_release(s, list);
     return;
   }
   if (groups)
-    vram__upper_may_need(s, s->ws / 4);
+    vram__upper_may_need(s, s->device.cublas_workspace / 4);
 }
 
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,

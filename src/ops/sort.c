@@ -118,7 +118,7 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
   uint32_t i, t[7];
   if (!r || !vram__topk_split(r, z))
     return;
-  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->sm);
+  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
   b = r * vram__cub_tiles(z, 256 * each);
   t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */

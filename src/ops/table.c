@@ -65,7 +65,7 @@ static void vram__backward_scale(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 static void vram__backward_checkpoint(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  s->bw_checkpoint(s, f, to);
+  s->call.backward(s, f, to);
 }
 
 /* ops made of other autograd nodes have no backward of their own */
@@ -107,7 +107,7 @@ static const vram__backward_fn vram__backward_table[VRAM__K_COUNT] = {
 /* A checkpointed call is recomputed when the first of its tensors is wanted. */
 VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
   if (f->frame && f->nsaved && !vram__frame_at(s, f->frame)->done)
-    s->recompute(s, vram__frame_at(s, f->frame));
+    s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
 /* Recomputed tensors go when the record has run, not when it is released. */
@@ -129,7 +129,7 @@ static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
 
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
-  if (s->stale && vram__saved_is_stale(s, f))
+  if (s->tape.stale && vram__saved_is_stale(s, f))
     return;
   vram__saved_unpack(s, f);
   if (s->failed)

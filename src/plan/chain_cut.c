@@ -150,10 +150,10 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
   c->phase = 0;
   c->now = c->peak = c->workspace = 0;
   c->side_bytes = c->autocast = c->autocast_peak = c->workspace_left = c->carried = 0;
-  s->live = NULL;
-  s->live_cap = 0;
-  s->stop_at = 0;
-  s->run = NULL;
+  s->count.live = NULL;
+  s->count.live_cap = 0;
+  s->count.stop_at = 0;
+  s->replay = NULL;
   s->cuts = c;
   s->problem_node = NULL;
   s->problem = vram__step_misuse(g, o, &result);

@@ -24,13 +24,13 @@ static uint32_t vram__span_up(const vram_span *list, uint32_t count, uint32_t of
 
 /* The next move of calls that nest: every span but those inside it runs as a whole when its last
    stage's backward needs it. */
-typedef struct vram__calls {
+typedef struct vram__call_walk {
   uint32_t in; /* span that runs; count: the chain */
   uint32_t at, skip;
   int back;
-} vram__calls;
+} vram__call_walk;
 
-static vram_move vram__calls_next(vram__calls *r, const vram_chain *c, const vram_span *list,
+static vram_move vram__calls_next(vram__call_walk *r, const vram_chain *c, const vram_span *list,
                                   uint32_t count) {
   vram_move m = {0, VRAM_MOVE_SAVE, 0};
   uint32_t last = r->in == count ? c->nstage - 1 : list[r->in].last, k;
@@ -69,7 +69,7 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
                                          vram_error *err) {
   const vram_result bad = vram__chain_check(c, err);
   uint32_t k, n = 0, i;
-  vram__calls r;
+  vram__call_walk r;
   *count = 0;
   if (bad)
     return bad;

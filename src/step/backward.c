@@ -15,7 +15,7 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end) 
       if (!e)
         continue;
       if (e & VRAM__LEAF)
-        vram__leaf_task(s, s->leaf + (e & ~VRAM__LEAF))->deps++;
+        vram__leaf_task(s, s->leaf.at + (e & ~VRAM__LEAF))->deps++;
       else
         vram__grad_fn_at(s, e)->flag = 1;
     }
@@ -26,11 +26,11 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end) 
  */
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
   uint32_t i;
-  vram__tensor *t = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
-                                                      (s->max_fn_in + 1) * (uint64_t)sizeof *t);
+  vram__tensor *t = (vram__tensor *)vram__memory_take(
+      s->mem, &s->used, s->cap, (s->tape.most_inputs + 1) * (uint64_t)sizeof *t);
   if (!t)
     s->failed = VRAM_ERR_MEMORY;
-  for (i = 0; t && i <= s->max_fn_in; i++)
+  for (i = 0; t && i <= s->tape.most_inputs; i++)
     t[i].d = NULL;
   return t;
 }
@@ -84,7 +84,7 @@ VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
       }
     for (i = 0; leaves && i < f->nin; i++)
       if (edge[i].fn & VRAM__LEAF) {
-        vram__leaf *l = s->leaf + (edge[i].fn & ~VRAM__LEAF);
+        vram__leaf *l = s->leaf.at + (edge[i].fn & ~VRAM__LEAF);
         if (vram__leaf_task(s, l)->deps == 0)
           vram__gradient_accumulate(s, l);
       }
@@ -107,7 +107,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
 /* What is there before the step: no event, id -1. */
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
                                                    uint8_t cat) {
-  const uint64_t events = s->events, next_id = s->next_id, peak_event = s->peak_event;
+  const uint64_t events = s->count.events, next_id = s->count.next_id,
+                 peak_event = s->count.peak_event;
   const uint8_t old = s->cat, watched = s->watched;
   vram__tensor t;
   s->watched = 0;
@@ -116,14 +117,14 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
   if (t.st) {
     vram__storage *st = s->top - t.st;
     st->id = UINT32_MAX;
-    if (s->run && s->run->taping)
-      vram__tape_put(s->run, VRAM__TAPE_OWN, st->bytes);
-    else if (s->run && s->run->fresh) {
+    if (s->replay && s->replay->taping)
+      vram__tape_put(s->replay, VRAM__TAPE_OWN, st->bytes);
+    else if (s->replay && s->replay->fresh) {
       vram__replay_tell(s, cat, NULL);
       st->block = vram__replay_get(s, st->bytes);
     }
   }
-  s->events = events, s->next_id = next_id, s->peak_event = peak_event;
+  s->count.events = events, s->count.next_id = next_id, s->count.peak_event = peak_event;
   s->watched = watched;
   s->cat = old;
   return t;

@@ -16,38 +16,38 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r) {
 /* Ends the running phase. Of micro-batches the last one's end counts and the highest peak. */
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
   vram_phase_report *r = &s->r->phase[s->phase];
-  r->requested_bytes = s->cur;
-  if (s->blocks_peak > s->most_blocks)
-    s->most_blocks = s->blocks_peak;
-  if (s->run && !s->run->taping)
-    vram__replay_phase(s->run, r);
+  r->requested_bytes = s->count.requested;
+  if (s->count.phase_peak_blocks > s->count.peak_blocks)
+    s->count.peak_blocks = s->count.phase_peak_blocks;
+  if (s->replay && !s->replay->taping)
+    vram__replay_phase(s->replay, r);
   else {
-    if (s->run)
-      vram__tape_put(s->run, VRAM__TAPE_PHASE, (uint64_t)s->phase);
-    r->allocated_bytes = s->blocks;
-    if (s->blocks_peak > r->allocated_peak_bytes)
-      r->allocated_peak_bytes = s->blocks_peak;
+    if (s->replay)
+      vram__tape_put(s->replay, VRAM__TAPE_PHASE, (uint64_t)s->phase);
+    r->allocated_bytes = s->count.blocks;
+    if (s->count.phase_peak_blocks > r->allocated_peak_bytes)
+      r->allocated_peak_bytes = s->count.phase_peak_blocks;
   }
-  s->blocks_peak = s->blocks;
-  if (s->peak > r->requested_peak_bytes)
-    r->requested_peak_bytes = s->peak;
+  s->count.phase_peak_blocks = s->count.blocks;
+  if (s->count.phase_peak > r->requested_peak_bytes)
+    r->requested_peak_bytes = s->count.phase_peak;
   s->phase = next;
-  s->peak = s->cur;
+  s->count.phase_peak = s->count.requested;
   s->node = NULL;
 }
 
 /* t, which wants a gradient, becomes the next leaf. */
 static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
-  vram__leaf *l = s->leaf + s->nleaf;
+  vram__leaf *l = s->leaf.at + s->leaf.count;
   l->d = t->d;
   l->dt = t->dt;
   l->grad = l->task.in = vram__tensor_none();
   l->task.deps = 0;
-  vram__leaf_clear(s, s->nleaf);
-  if (!s->known)
+  vram__leaf_clear(s, s->leaf.count);
+  if (!s->leaf.known)
     l->had = 0, l->had_bytes = 0, l->had_with = 0;
   t->req = 1;
-  t->fn = VRAM__LEAF | s->nleaf++;
+  t->fn = VRAM__LEAF | s->leaf.count++;
   if (t->st)
     (s->top - t->st)->fn = t->fn;
 }
@@ -55,7 +55,7 @@ static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
 VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   const vram_node *n = p->node;
   uint64_t flat = 0;
   uint32_t i, last = 0;
@@ -113,7 +113,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
       *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
     else if (p->node->op == VRAM_OP_buffer)
       *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
-    else if (s->run && s->run->fresh)
+    else if (s->replay && s->replay->fresh)
       vram__step_own(s, p, t->dt);
     if (p->kind == VRAM__PARAM)
       vram__leaf_new(s, t);
@@ -131,9 +131,9 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   if (g->rnn_dropout && s->train && !s->o->first_step)
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
-  if (s->run && s->rnn_dropout.st)
-    (s->top - s->rnn_dropout.st)->block = s->run->rnn_dropout;
-  s->nparam_leaf = s->nleaf;
+  if (s->replay && s->rnn_dropout.st)
+    (s->top - s->rnn_dropout.st)->block = s->replay->rnn_dropout;
+  s->leaf.parameters = s->leaf.count;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
     uint8_t dt = vram__step_dtype(s, v->dtype);

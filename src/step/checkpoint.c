@@ -30,10 +30,10 @@ typedef struct vram__mark {
 static void vram__tape_reset(vram__step *s, const vram__mark *m) {
   if (s->used > s->most_used)
     s->most_used = s->used;
-  vram__memory_copy(s->cache, m->cache, sizeof m->cache);
+  vram__memory_copy(s->dims_cache, m->cache, sizeof m->cache);
   s->vec = m->vec;
   s->used = m->used;
-  s->last_fn = m->last_fn;
+  s->tape.last = m->last_fn;
   s->node = m->node;
 }
 
@@ -46,34 +46,34 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
     for (i = 0; i < n->nout; i++)
-      s->obj[n->out[i].index].refs = 0;
+      s->variable[n->out[i].index].refs = 0;
   for (i = 0; i < r->narg; i++) {
-    m->old[i] = s->obj[r->arg[i]->index];
+    m->old[i] = s->variable[r->arg[i]->index];
     vram__variable_name(s, r->arg[i], vram__tensor_retain(s, arg[i]));
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
   s->rnn_reset |= r->narg != 0; /* set_device_states, for the devices of the inputs */
-  end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->range) + 1, r->behind);
+  end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->rnn_reset |= r->narg != 0; /* fork_rng ends */
   for (i = 0; out && i < r->nout && !s->failed; i++) {
-    vram__tensor *t = &s->obj[s->name_of[r->out[i]->index]].t;
+    vram__tensor *t = &s->variable[s->name_of[r->out[i]->index]].t;
     vram__history_refresh(s, t);
     out[i] = vram__tensor_retain(s, *t);
   }
   s->grad = 0;
-  s->mute = 0;
+  s->call.mute = 0;
   s->cat = cat;
   vram__autocast_leave(s);
   for (n = r->first; n != end && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++) {
-      vram__variable *o = s->obj + n->out[i].index;
+      vram__variable *o = s->variable + n->out[i].index;
       if (o->refs)
         vram__tensor_release(s, o->t);
       o->refs = 0;
     }
   for (i = 0; i < r->narg && !s->failed; i++) {
-    vram__variable *o = s->obj + r->arg[i]->index;
+    vram__variable *o = s->variable + r->arg[i]->index;
     if (o->refs)
       vram__tensor_release(s, o->t);
     *o = m->old[i];
@@ -81,10 +81,10 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
 }
 
 static int vram__tape_mark(vram__step *s, const vram__range *r, vram__mark *m) {
-  vram__memory_copy(m->cache, s->cache, sizeof m->cache);
+  vram__memory_copy(m->cache, s->dims_cache, sizeof m->cache);
   m->vec = s->vec;
   m->used = s->used;
-  m->last_fn = s->last_fn;
+  m->last_fn = s->tape.last;
   m->node = s->node;
   m->old = (vram__variable *)vram__memory_take(s->mem, &s->used, s->cap,
                                                r->narg * (uint64_t)sizeof *m->old);
@@ -128,13 +128,13 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
         return;
   if (s->failed || !vram__tape_mark(s, r, &m))
     return;
-  s->frame = c;
-  s->again = 1;
-  s->count = s->full = 0;
-  s->cursor = c->first;
+  s->call.frame = c;
+  s->call.again = 1;
+  s->call.saved = s->call.full = 0;
+  s->call.cursor = c->first;
   vram__checkpoint_run_again(s, r, c->arg, NULL, &m);
-  s->frame = NULL;
-  s->again = 0;
+  s->call.frame = NULL;
+  s->call.again = 0;
   for (i = 0; c->inputs && i < r->narg && !s->failed; i++)
     vram__tensor_release(s, c->arg[i]);
   vram__tape_reset(s, &m);
@@ -143,7 +143,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
 /* CheckpointFunction.backward: the call runs on detached inputs, then a backward of its own, whose
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__range *r = &s->range[(uint32_t)f->aux];
+  const vram__range *r = &s->call.range[(uint32_t)f->aux];
   const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
   vram__tensor *in, *out, *own, *gin = s->gin;
   vram_dims *keep;
@@ -168,18 +168,18 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     return;
   }
   for (i = 0; i < r->narg; i++) {
-    vram__leaf *l = s->leaf + s->nleaf + i;
+    vram__leaf *l = s->leaf.at + s->leaf.count + i;
     vram__memory_zero(l, sizeof *l);
-    vram__leaf_clear(s, s->nleaf + i);
+    vram__leaf_clear(s, s->leaf.count + i);
     l->d = VRAM__SAVED(f)[i].d;
     l->dt = VRAM__SAVED(f)[i].dt;
     in[i] = vram__tensor_alias(s, VRAM__SAVED(f)[i], l->d);
     if (vram__input_wanted(f, i))
-      in[i].fn = VRAM__LEAF | (s->nleaf + i), in[i].req = 1;
+      in[i].fn = VRAM__LEAF | (s->leaf.count + i), in[i].req = 1;
   }
   vram__checkpoint_run_again(s, r, in, out, &m);
   own = vram__backward_room(s);
-  s->depth = 1;
+  s->tape.depth = 1;
   for (i = 0; i < r->nout && !s->failed; i++) {
     roots += out[i].req;
     if (out[i].req && !(out[i].fn & VRAM__LEAF))
@@ -192,23 +192,23 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
   if (s->failed)
     return;
   s->gin = own;
-  vram__backward_expect(s, s->last_fn, m.last_fn);
+  vram__backward_expect(s, s->tape.last, m.last_fn);
   for (i = 0; i < r->nout; i++)
     if (out[i].req) {
       vram__edge e;
       vram__tensor g;
       e.fn = out[i].fn, e.out = out[i].out;
       if (e.fn & VRAM__LEAF)
-        s->inner[e.fn & ~VRAM__LEAF].deps++;
+        s->leaf.inner[e.fn & ~VRAM__LEAF].deps++;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
       vram__gradient_deliver(s, e, &g);
       if (g.d)
         vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->inner[e.fn & ~VRAM__LEAF].deps)
-        vram__gradient_accumulate(s, s->leaf + (e.fn & ~VRAM__LEAF));
+      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+        vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
-  vram__backward_walk(s, s->last_fn, m.last_fn);
-  s->depth = 0;
+  vram__backward_walk(s, s->tape.last, m.last_fn);
+  s->tape.depth = 0;
   s->gin = gin;
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
@@ -216,7 +216,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     vram__tensor_release(s, in[i]);
     if (!vram__input_wanted(f, i))
       continue;
-    to[i] = s->leaf[s->nleaf + i].grad;
+    to[i] = s->leaf.at[s->leaf.count + i].grad;
     if (to[i].d && (const uint8_t *)to[i].d >= s->mem + m.used) {
       vram__memory_copy(keep + i, to[i].d, vram__dims_bytes(to[i].d->ndim));
       to[i].d = keep + i;
@@ -252,8 +252,8 @@ static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
 static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   const vram_node *n;
   vram__frame *c = (vram__frame *)vram__memory_take(s->mem, &s->used, s->cap, sizeof *c);
-  vram__frame *const around = s->frame;
-  const uint8_t again = s->again;
+  vram__frame *const around = s->call.frame;
+  const uint8_t again = s->call.again;
   vram__grad_fn *f = NULL;
   uint32_t i, k;
   if (c) {
@@ -270,7 +270,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   c->range = r;
   c->alive = 1;
   for (i = 0; i < r->narg; i++) {
-    vram__tensor *t = &s->obj[s->name_of[r->arg[i]->index]].t;
+    vram__tensor *t = &s->variable[s->name_of[r->arg[i]->index]].t;
     vram__history_refresh(s, t);
     c->arg[i] = vram__tensor_retain(s, *t);
     c->writes[i] = vram__storage_writes_to(s, *t);
@@ -283,28 +283,28 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     for (i = 0; f && i < r->narg; i++)
       vram__save_tensor(s, f, c->arg[i]);
     if (f)
-      f->aux = (uint64_t)(r - s->range) |
+      f->aux = (uint64_t)(r - s->call.range) |
                (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
     s->grad = 0;
-  } else if (!s->mute) {
-    s->frame = c;
-    s->again = 0;
+  } else if (!s->call.mute) {
+    s->call.frame = c;
+    s->call.again = 0;
   }
-  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->range) + 1, r->behind);
-  s->frame = around;
-  s->again = again;
+  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
+  s->call.frame = around;
+  s->call.again = again;
   s->grad = 1;
   if (s->failed)
     return;
   for (i = 0; i < r->nout && f; i++) {
     const vram_value *v = r->out[i];
-    vram__tensor *t = &s->obj[s->name_of[v->index]].t;
+    vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     for (k = 0; k < r->narg; k++)
       if (s->name_of[v->index] == s->name_of[r->arg[k]->index]) { /* an input comes out: a view */
         vram__tensor y = vram__tensor_view(s, *t, t->d);
         vram__variable_unname(s, v);
         vram__variable_name(s, v, y);
-        t = &s->obj[v->index].t;
+        t = &s->variable[v->index].t;
         break;
       }
     VRAM__SLOTS(f)[i].d = t->d;
@@ -318,8 +318,9 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     for (i = 0; i < r->narg; i++)
       if (c->arg[i].st)
         vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
-  for (n = r->first; n != r->last->next && !s->mute; n = n->next) /* what only a later `drop` */
-    for (i = 0; i < n->nout; i++) {                               /* names ends here */
+  for (n = r->first; n != r->last->next && !s->call.mute;
+       n = n->next)                 /* what only a later `drop` */
+    for (i = 0; i < n->nout; i++) { /* names ends here */
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
           s->name_of[v->index] == s->g->nvalue)
@@ -342,17 +343,17 @@ VRAM__FN const vram_node *vram__checkpoint_parts(vram__step *s, const vram_node 
                                                  const vram_node *end, uint32_t at,
                                                  uint32_t behind) {
   while (at < behind && !s->failed) {
-    const vram__range *r = &s->range[at];
+    const vram__range *r = &s->call.range[at];
     n = vram__forward_nodes(s, n, r->first);
-    if (s->failed || s->mute)
+    if (s->failed || s->call.mute)
       return n;
     vram__checkpoint_forward(s, r);
-    if (s->mute)
+    if (s->call.mute)
       return r->first;
     n = r->last->next;
     at = r->behind;
     if (r->hold && r->nout && !s->failed) {
-      vram__variable *o = s->obj + s->name_of[r->out[0]->index];
+      vram__variable *o = s->variable + s->name_of[r->out[0]->index];
       o->refs++;
       vram__forward_nodes(s, n, r->hold->next);
       n = r->hold->next;
@@ -386,9 +387,9 @@ static void vram__checkpoint_segments(vram__step *s) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, VRAM__FEW_FUNCTIONS);
     return;
   }
-  s->range =
-      (vram__range *)vram__memory_take(s->mem, &s->used, s->cap, k * (uint64_t)sizeof *s->range);
-  if (!s->range) {
+  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   k * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
@@ -413,14 +414,14 @@ static void vram__checkpoint_segments(vram__step *s) {
       functions++;
       if (!pass)
         continue;
-      if (s->nrange == k)
-        s->range[k - 1].hold = end;
+      if (s->call.nrange == k)
+        s->call.range[k - 1].hold = end;
       else if (functions % size == 0) {
-        s->range[s->nrange].first = from;
-        s->range[s->nrange].last = end;
-        s->range[s->nrange].hold = NULL;
-        s->range[s->nrange].behind = s->nrange + 1;
-        s->nrange++;
+        s->call.range[s->call.nrange].first = from;
+        s->call.range[s->call.nrange].last = end;
+        s->call.range[s->call.nrange].hold = NULL;
+        s->call.range[s->call.nrange].behind = s->call.nrange + 1;
+        s->call.nrange++;
         from = end->next;
       }
     }
@@ -441,15 +442,15 @@ static void vram__ranges(vram__step *s) {
     vram__step_refuse(s, VRAM_ERR_VALUE, NULL, "more checkpointed ranges than there can be");
     return;
   }
-  s->range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
-                                              count * (uint64_t)sizeof *s->range);
-  if (!s->range) {
+  s->call.range = (vram__range *)vram__memory_take(s->mem, &s->used, s->cap,
+                                                   count * (uint64_t)sizeof *s->call.range);
+  if (!s->call.range) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
   for (i = 0; i < count; i++) {
     const vram_range *r = s->o->checkpoint + i;
-    vram__range *to = s->range + i;
+    vram__range *to = s->call.range + i;
     const char *why = NULL;
     if (!r->first || !r->last || r->last->index < r->first->index) {
       vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
@@ -465,15 +466,15 @@ static void vram__ranges(vram__step *s) {
       to->last = to->last->next;
     to->last = vram__line_end_of(to->last);
     to->hold = NULL;
-    while (up && s->range[up - 1].last->index < to->first->index) {
+    while (up && s->call.range[up - 1].last->index < to->first->index) {
       const uint32_t done = up - 1;
-      up = s->range[done].behind;
-      s->range[done].behind = i;
+      up = s->call.range[done].behind;
+      s->call.range[done].behind = i;
       depth--;
     }
     if (i && to->first->index < to[-1].first->index)
       why = "a checkpointed range that begins before the range before it";
-    else if (up && to->last->index > s->range[up - 1].last->index)
+    else if (up && to->last->index > s->call.range[up - 1].last->index)
       why = "a checkpointed range that begins inside another one and ends outside";
     else if (up && s->o->reentrant)
       why = "checkpointed ranges inside one another, in the reentrant form: not supported";
@@ -493,10 +494,10 @@ static void vram__ranges(vram__step *s) {
   }
   while (up) {
     const uint32_t done = up - 1;
-    up = s->range[done].behind;
-    s->range[done].behind = count;
+    up = s->call.range[done].behind;
+    s->call.range[done].behind = count;
   }
-  s->nrange = count;
+  s->call.nrange = count;
 }
 
 /* What goes into every range and what comes out. */
@@ -515,18 +516,18 @@ VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
   else
     vram__checkpoint_segments(s);
   for (i = 0; i < s->g->nvalue; i++)
-    s->obj[i].refs = 0; /* the range that it was last seen to go into */
-  for (k = 0; k < s->nrange && !s->failed; k++) {
-    r = &s->range[k];
+    s->variable[i].refs = 0; /* the range that it was last seen to go into */
+  for (k = 0; k < s->call.nrange && !s->failed; k++) {
+    r = &s->call.range[k];
     r->narg = r->nout = 0;
     r->arg = (const vram_value **)vram__memory_take(s->mem, &s->used, s->cap, 0);
     for (n = r->first; n != r->last->next; n = n->next)
       for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
         const vram_value *v = n->in[i];
         if ((v->node && v->node->index >= r->first->index) || vram__step_is_captured(v) ||
-            s->obj[v->index].refs == k + 1)
+            s->variable[v->index].refs == k + 1)
           continue;
-        s->obj[v->index].refs = k + 1;
+        s->variable[v->index].refs = k + 1;
         if (!vram__memory_take(s->mem, &s->used, s->cap, sizeof *r->arg)) {
           s->failed = VRAM_ERR_MEMORY;
           return;
@@ -543,8 +544,8 @@ VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
           }
           r->out[r->nout++] = &n->out[i];
         }
-    if (r->narg > s->most_args)
-      s->most_args = r->narg;
+    if (r->narg > s->call.most_args)
+      s->call.most_args = r->narg;
     if (r->narg > 65535 || r->nout > 65535)
       vram__step_refuse(s, VRAM_ERR_LIMIT, r->first,
                         "a checkpointed part with more than 65535 inputs or outputs");

@@ -47,7 +47,7 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
     if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
       r->params += n->param[i]->d->numel;
   for (i = 0; i < n->nout; i++) {
-    vram__tensor t = s->obj[s->name_of[n->out[i].index]].t;
+    vram__tensor t = s->variable[s->name_of[n->out[i].index]].t;
     if (!i)
       r->dtype = t.dt;
     if (t.st) { /* a view of what the node made is its own too, once */
@@ -57,7 +57,7 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
       own = t.st;
     }
   }
-  r->live_bytes = s->cur;
+  r->live_bytes = s->count.requested;
 }
 
 /* Does n write to its first input? */
@@ -79,7 +79,7 @@ static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32
     if (s->cuts->cut[i].value && s->cuts->cut[i].id == b->id && b->id != UINT32_MAX)
       s->cuts->cut[i].bad = 1;
   if (saved || (own >> b->cat & 1)) /* own ones do not say whether they are saved */
-    s->stale = 1;
+    s->tape.stale = 1;
 }
 
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
@@ -89,7 +89,7 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
   uint32_t i, first, newest;
   uint8_t saved;
-  for (; n != end && !s->failed && !s->mute; n = n->next) {
+  for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (report)
       vram__memory_zero(report + n->index, sizeof *report);
@@ -97,12 +97,12 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       continue;
     if (n->op < VRAM_OP_COUNT) {
       for (i = 0; i < n->nin; i++) {
-        vram__tensor *t = &s->obj[s->name_of[n->in[i]->index]].t;
+        vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
         if (s->grad)
           vram__history_refresh(s, t);
         x[i] = *t;
       }
-      newest = s->last_fn;
+      newest = s->tape.last;
       first = n->nin ? x[0].st : 0;
       saved = first ? (s->top - (s->top - first)->base)->saved : 0;
       vram__forward_op(s, n, x, y);
@@ -111,7 +111,7 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
       /* an op that hands its input on gives the same Python object one more name */
       if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
         uint32_t r = s->name_of[n->in[0]->index];
-        vram__variable *o = s->obj + r;
+        vram__variable *o = s->variable + r;
         vram__tensor old = o->t;
         int writes = y[0].st && vram__storage_writes(n);
         if (writes && (n->flags & VRAM__INPLACE))
@@ -154,7 +154,7 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
 
 VRAM__FN void vram__forward(vram__step *s) {
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
-  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->nrange);
+  vram__checkpoint_parts(s, s->g->first, NULL, 0, s->call.nrange);
 }
 
 /* By value: the index of the node that uses it last; UINT32_MAX: outputs. */

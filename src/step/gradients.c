@@ -4,35 +4,35 @@
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper) {
   vram_phase_report *z = s->r->phase + VRAM_PHASE_ZERO_GRAD;
-  const uint64_t bytes = s->had.bytes;
+  const uint64_t bytes = s->leaf.had.bytes;
   if (bytes > (uint64_t)VRAM_MAX_BYTES - z->requested_peak_bytes) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  blocks += s->had.blocks;
-  upper += s->had.blocks + s->had.large * VRAM__SMALL;
-  s->events += s->had.count;
-  s->peak_event += s->had.count;
+  blocks += s->leaf.had.blocks;
+  upper += s->leaf.had.blocks + s->leaf.had.large * VRAM__SMALL;
+  s->count.events += s->leaf.had.count;
+  s->count.peak_event += s->leaf.had.count;
   z->requested_peak_bytes += bytes;
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] += bytes;
   z->allocated_peak_bytes = blocks;
-  if (upper > s->upper_peak)
-    s->upper_peak = upper;
-  if (z->requested_peak_bytes < s->total_peak)
+  if (upper > s->count.peak_upper)
+    s->count.peak_upper = upper;
+  if (z->requested_peak_bytes < s->count.peak)
     return;
-  s->total_peak = z->requested_peak_bytes;
-  s->peak_event = 0;
-  s->peak_node = NULL;
-  s->peak_phase = VRAM_PHASE_ZERO_GRAD;
-  s->fresh = 0;
-  s->peak_cats = *before;
-  s->peak_cats.of[VRAM_CATEGORY_GRADIENTS] += bytes;
+  s->count.peak = z->requested_peak_bytes;
+  s->count.peak_event = 0;
+  s->count.peak_node = NULL;
+  s->count.peak_phase = VRAM_PHASE_ZERO_GRAD;
+  s->count.at_peak = 0;
+  s->count.peak_category = *before;
+  s->count.peak_category.of[VRAM_CATEGORY_GRADIENTS] += bytes;
 }
 
 /* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
    others be views of the same: `writes`, which backward is through with, leads to the first. */
 static void vram__leaf_had(vram__step *s, uint32_t i) {
-  vram__leaf *l = &s->leaf[i], *first;
+  vram__leaf *l = &s->leaf.at[i], *first;
   vram__storage *b;
   l->had = 1;
   l->had_bytes = l->had_with = 0;
@@ -40,7 +40,7 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
     return;
   b = s->top - (s->top - l->grad.st)->base;
   l->had_bytes = b->bytes;
-  first = b->writes && b->writes <= i ? &s->leaf[b->writes - 1] : NULL;
+  first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
   if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
     l->had_with = b->writes;
   else
@@ -50,25 +50,25 @@ static void vram__leaf_had(vram__step *s, uint32_t i) {
 /* Which leaves have a gradient after backward, and what those take. */
 VRAM__FN void vram__gradients_count(vram__step *s) {
   uint32_t i, had = 0;
-  for (i = 0; i < s->nleaf; i++) {
-    const vram__leaf *l = s->leaf + i;
+  for (i = 0; i < s->leaf.count; i++) {
+    const vram__leaf *l = s->leaf.at + i;
     if (!l->grad.d)
       continue;
-    had += i < s->nparam_leaf;
+    had += i < s->leaf.parameters;
     vram__leaf_had(s, i);
     if (!l->had_bytes || l->had_with)
       continue;
-    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->had.bytes) {
+    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->leaf.had.bytes) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
     }
-    vram__total_add(&s->had, l->had_bytes);
+    vram__total_add(&s->leaf.had, l->had_bytes);
   }
-  s->all_had = had == s->nparam_leaf;
-  s->missing = !s->all_had && s->train && !s->o->first_step;
-  for (i = 0; !s->all_had && i < s->nparam_leaf; i++)
-    if (s->leaf[i].grad.d)
-      s->r->gradients_bytes += vram__dims_bytes_of(s->leaf[i].d, s->leaf[i].dt);
-  if (s->all_had)
+  s->leaf.all_had = had == s->leaf.parameters;
+  s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
+  for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
+    if (s->leaf.at[i].grad.d)
+      s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
+  if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
 }

@@ -7,47 +7,47 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s) {
   vram_step_options quiet;
-  vram_live *live = s->live;
-  uint64_t stop_at = s->stop_at;
+  vram_live *live = s->count.live;
+  uint64_t stop_at = s->count.stop_at;
   vram_result r;
   if (!o->train || o->first_step || !(o->event || o->keep_grads || stop_at)) {
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-    if (r || o->first_step || (!s->missing && !(s->rnn_reset && s->rnn_dropout.d)))
+    if (r || o->first_step || (!s->leaf.missing && !(s->rnn_reset && s->rnn_dropout.d)))
       return r;
-    s->live = live;
-    s->stop_at = stop_at;
+    s->count.live = live;
+    s->count.stop_at = stop_at;
     return vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
   }
   quiet = *o;
   quiet.event = NULL;
   quiet.keep_grads = 0;
   quiet.accumulate = 1;
-  s->stop_at = 0;
+  s->count.stop_at = 0;
   r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, 0);
-  s->live = live;
-  s->stop_at = stop_at;
+  s->count.live = live;
+  s->count.stop_at = stop_at;
   return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
 VRAM__FN void vram__step_play_kept(vram__step *s) {
   uint32_t i;
-  for (i = 1; i <= s->nstore && !s->train; i++) {
+  for (i = 1; i <= s->nslot && !s->train; i++) {
     const vram__storage *st = s->top - i;
     if (st->base == i && st->srefs && st->id != UINT32_MAX)
-      vram__replay_put(s->run, st->block);
+      vram__replay_put(s->replay, st->block);
   }
-  for (i = 0; i < s->nleaf && i < s->g->nparam + s->g->ninput; i++) {
-    const uint32_t st = s->leaf[i].grad.st;
-    s->run->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
+  for (i = 0; i < s->leaf.count && i < s->g->nparam + s->g->ninput; i++) {
+    const uint32_t st = s->leaf.at[i].grad.st;
+    s->replay->gradient[i] = st ? (s->top - (s->top - st)->base)->block : 0;
   }
-  s->run->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
-  s->run->fresh = 0;
+  s->replay->rnn_dropout = s->rnn_dropout.st ? (s->top - s->rnn_dropout.st)->block : 0;
+  s->replay->fresh = 0;
 }
 
 static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, uint32_t *id,
                                    vram_phase_report *phase) {
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   uint32_t i;
   for (i = from; i < to; i++) {
     const uint64_t value = run->tape[i] >> 2;
@@ -74,7 +74,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
                                           void *scratch, uint64_t scratch_bytes,
                                           vram_report *report, vram__step *s) {
   const uint32_t steps = o->train ? 3 : 2, room = g->nparam + g->ninput;
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   vram_step_options first = *o;
   vram_phase_report before[VRAM_PHASE_COUNT];
   uint64_t optimizer_bytes;
@@ -83,7 +83,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
   vram__memory_zero(before, sizeof before);
   run->taping = 1;
   r = vram__step_run(g, o, scratch, scratch_bytes, report, s, 0);
-  run->untold |= s->missing | s->rnn_reset;
+  run->untold |= s->leaf.missing | s->rnn_reset;
   end = run->ntape;
   first_id = run->ids;
   if (r || run->untold) {
@@ -91,9 +91,9 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     return r;
   }
   if (o->train) { /* what zero_grad frees, inputs first */
-    for (k = 0; k < s->nleaf; k++) {
-      const uint32_t at = k + s->nparam_leaf;
-      const vram__leaf *l = s->leaf + (at < s->nleaf ? at : at - s->nleaf);
+    for (k = 0; k < s->leaf.count; k++) {
+      const uint32_t at = k + s->leaf.parameters;
+      const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
       const uint32_t st = l->grad.st;
       run->untold |= (l->had_with != 0) | (st && n == room);
       if (st && n < room)
@@ -107,7 +107,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     report->optimizer_bytes = optimizer_bytes;
     run->untold |= s->failed != 0;
   } else
-    for (i = 1; i <= s->nstore; i++) { /* the results */
+    for (i = 1; i <= s->nslot; i++) { /* the results */
       const vram__storage *st = s->top - i;
       if (st->base != i || !st->srefs || st->id == UINT32_MAX)
         continue;
@@ -178,7 +178,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   if (r)
     return r;
   run.pool.terse = 1;
-  s->run = &run;
+  s->replay = &run;
   run.untold = o->event || options.event || o->first_step || o->keep_grads || g->rnn_dropout ||
                (o->train && o->amp == VRAM_F16);
   if (!run.untold)
@@ -196,7 +196,7 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   }
   if (!r && run.untold)
     r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
-  s->run = NULL;
+  s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
   return tight && run.oom ? VRAM_OK : r;

@@ -88,25 +88,25 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
 VRAM__FN vram_result
 vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                uint64_t scratch_bytes, vram_report *report, vram__step *s,
-               int known) { /* 2: rnn_reset, too; s->live...: as the caller has set them */
+               int known) { /* 2: rnn_reset, too; s->count.live...: as the caller has set them */
   uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   uint64_t leaves;
   uint32_t i;
-  vram_live *live = s->live;
-  vram__replay *run = s->run;
+  vram_live *live = s->count.live;
+  vram__replay *run = s->replay;
   vram__cuts *cuts = s->cuts;
-  uint32_t live_cap = s->live_cap;
-  uint64_t stop_at = s->stop_at, before_blocks, before_upper;
+  uint32_t live_cap = s->count.live_cap;
+  uint64_t stop_at = s->count.stop_at, before_blocks, before_upper;
   vram__category_bytes before;
   vram__memory_zero(s, sizeof *s);
   vram__memory_zero(report, sizeof *report);
-  s->live = live;
-  s->live_cap = live_cap;
-  s->stop_at = stop_at;
-  s->run = run;
+  s->count.live = live;
+  s->count.live_cap = live_cap;
+  s->count.stop_at = stop_at;
+  s->replay = run;
   s->cuts = cuts;
-  s->recompute = vram__checkpoint_recompute;
-  s->bw_checkpoint = vram__checkpoint_backward;
+  s->call.recompute = vram__checkpoint_recompute;
+  s->call.backward = vram__checkpoint_backward;
   s->g = g;
   s->o = o;
   s->r = report;
@@ -127,53 +127,55 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = (uint8_t)o->amp;
   s->low = (uint8_t)(o->dtype == VRAM_F32 ? 0 : o->dtype);
-  s->cc = o->cc ? o->cc : 90;
-  s->sm = o->sm         ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
-          : s->cc == 75 ? 40
-          : s->cc < 80  ? 80
-          : s->cc == 80 ? 108
-          : s->cc < 89  ? 82
-          : s->cc == 89 ? 128
-          : s->cc == 90 ? 132
-          : s->cc < 120 ? 148
-                        : 170;
-  s->threads = s->cc == 75 ? 1024 : s->cc == 86 || s->cc == 89 || s->cc == 120 ? 1536 : 2048;
-  s->ws = s->cc >= 90 ? 33554432 : 8519680;
+  s->device.cc = o->cc ? o->cc : 90;
+  s->device.sm = o->sm ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
+                 : s->device.cc == 75 ? 40
+                 : s->device.cc < 80  ? 80
+                 : s->device.cc == 80 ? 108
+                 : s->device.cc < 89  ? 82
+                 : s->device.cc == 89 ? 128
+                 : s->device.cc == 90 ? 132
+                 : s->device.cc < 120 ? 148
+                                      : 170;
+  s->device.threads = s->device.cc == 75                                                ? 1024
+                      : s->device.cc == 86 || s->device.cc == 89 || s->device.cc == 120 ? 1536
+                                                                                        : 2048;
+  s->device.cublas_workspace = s->device.cc >= 90 ? 33554432 : 8519680;
   for (i = 0; i < 64; i++)
-    s->cache[i] = g->cache[i];
+    s->dims_cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
   to = (type *)vram__memory_take(s->mem, &s->used, s->cap, (uint64_t)(count) * sizeof(type));      \
   if (!(to))                                                                                       \
   return VRAM_ERR_MEMORY
-  VRAM__TAKE(s->obj, vram__variable, g->nvalue + 1);
+  VRAM__TAKE(s->variable, vram__variable, g->nvalue + 1);
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__checkpoint_plan_ranges(s);
   if (s->failed)
     return (vram_result)s->failed;
-  s->obj[g->nvalue].refs = 0;
-  leaves = (uint64_t)g->nparam + g->ninput + s->most_args;
-  VRAM__TAKE(s->leaf, vram__leaf, leaves); /* where they were, if `known` */
+  s->variable[g->nvalue].refs = 0;
+  leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
+  VRAM__TAKE(s->leaf.at, vram__leaf, leaves); /* where they were, if `known` */
   if (s->amp) {
-    VRAM__TAKE(s->cast, vram__tensor, leaves);
+    VRAM__TAKE(s->leaf.cast, vram__tensor, leaves);
   }
-  if (s->nrange && o->reentrant) {
-    VRAM__TAKE(s->inner, vram__task, leaves);
+  if (s->call.nrange && o->reentrant) {
+    VRAM__TAKE(s->leaf.inner, vram__task, leaves);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
-  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->cache, 0, NULL, NULL);
+  s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
   if (!s->scalar)
     return VRAM_ERR_MEMORY;
   s->phase = VRAM_PHASE_ZERO_GRAD;
-  s->known = known != 0;
+  s->leaf.known = known != 0;
   s->rnn_reset = known > 1;
   s->root = g->root;
   vram__forward_leave_out(s);
   if (s->failed)
     return (vram_result)s->failed;
   vram__step_begin(s);
-  s->scaler = s->train && s->amp == VRAM_F16 && s->nparam_leaf; /* it goes with an optimizer */
+  s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
   if (s->scaler && !o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
@@ -181,14 +183,14 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   }
   if (s->failed)
     return (vram_result)s->failed;
-  s->peak = s->total_peak = s->cur;
-  s->blocks_peak = s->blocks;
-  s->upper_peak = s->upper;
+  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+  s->count.peak_upper = s->count.upper;
   vram__peak_note(s);
-  before = s->cats;
+  before = s->count.category;
   vram__memory_copy(report->before_category_bytes, before.of, sizeof before.of);
-  before_blocks = s->blocks, before_upper = s->upper;
-  if (s->stop_at == 1 && (!s->train || o->first_step))
+  before_blocks = s->count.blocks, before_upper = s->count.upper;
+  if (s->count.stop_at == 1 && (!s->train || o->first_step))
     vram__live_collect(s);
   if (run)
     run->body = run->ntape;
@@ -211,29 +213,29 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
     vram__tensor_release(s, s->loss);
   }
   vram__phase_end(s, VRAM_PHASE_END);
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    report->peak_category_bytes[i] = s->peak_cats.of[i];
-  report->peak_requested_bytes = s->total_peak;
-  report->peak_blocks_bytes = s->most_blocks;
-  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->most_blocks && !run)
+    report->peak_category_bytes[i] = s->count.peak_category.of[i];
+  report->peak_requested_bytes = s->count.peak;
+  report->peak_blocks_bytes = s->count.peak_blocks;
+  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->count.peak_blocks && !run)
     report->peak_blocks_bytes = report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
   report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
-  report->peak_allocated_bytes.upper = s->upper_peak;
-  if (s->custom | s->custom_most) {
-    const uint64_t less = vram__sum_or_overflow(s->custom, s->custom_most);
+  report->peak_allocated_bytes.upper = s->count.peak_upper;
+  if (s->count.custom | s->count.custom_most) {
+    const uint64_t less = vram__sum_or_overflow(s->count.custom, s->count.custom_most);
     uint64_t *lower = &report->peak_allocated_bytes.lower;
     *lower -= less < *lower ? less : *lower;
   }
   report->pinned_bytes = vram__product_or_overflow(report->inputs_bytes, o->pinned);
   vram__report_blocks_known(report, o, run);
-  report->peak_node = s->peak_node;
-  report->peak_phase = s->peak_phase;
-  report->events = s->events;
-  report->peak_event = s->peak_event;
+  report->peak_node = s->count.peak_node;
+  report->peak_phase = s->count.peak_phase;
+  report->events = s->count.events;
+  report->peak_event = s->count.peak_event;
   report->scratch_used = skip + (s->used > s->most_used ? s->used : s->most_used) +
-                         (s->nstore + (uint64_t)1) * sizeof(vram__storage) +
+                         (s->nslot + (uint64_t)1) * sizeof(vram__storage) +
                          sizeof *s->spare * VRAM__SPARE;
   return (vram_result)s->failed;
 }
@@ -271,10 +273,10 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
   vram__memory_zero(&none, sizeof none);
   if (!o)
     o = &none;
-  s.live = NULL;
-  s.live_cap = 0;
-  s.stop_at = 0;
-  s.run = NULL;
+  s.count.live = NULL;
+  s.count.live_cap = 0;
+  s.count.stop_at = 0;
+  s.replay = NULL;
   s.cuts = NULL;
   s.problem_node = NULL;
   s.problem = vram__step_misuse(g, o, &r);
@@ -316,23 +318,23 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
   silent.event = NULL;
   silent.nodes = NULL;
   silent.replay = NULL;
-  s.run = NULL;
+  s.replay = NULL;
   s.cuts = NULL;
   if (vram__step_misuse(g, &silent, &r))
     return r;
-  s.live = list;
-  s.live_cap = cap;
-  s.stop_at = report->peak_event + 1;
-  if (!s.stop_at) { /* which event of the optimizer it was shows only where each is played */
-    s.stop_at = UINT64_MAX;
+  s.count.live = list;
+  s.count.live_cap = cap;
+  s.count.stop_at = report->peak_event + 1;
+  if (!s.count.stop_at) { /* which event of the optimizer it was shows only where each is played */
+    s.count.stop_at = UINT64_MAX;
     if ((r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s)) != VRAM_OK)
       return r;
-    s.live = list;
-    s.live_cap = cap;
-    s.stop_at = again.peak_event + 1;
+    s.count.live = list;
+    s.count.live_cap = cap;
+    s.count.stop_at = again.peak_event + 1;
   }
   r = vram__replay_play(g, &silent, scratch, scratch_bytes, &again, &s);
   if (r == VRAM_OK)
-    *count = s.live_count;
+    *count = s.count.live_count;
   return r;
 }

@@ -132,12 +132,12 @@ VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_opti
 
 static inline void vram__variable_name(vram__step *s, const vram_value *v, vram__tensor t) {
   s->name_of[v->index] = v->index;
-  s->obj[v->index].t = t;
-  s->obj[v->index].refs = 1;
+  s->variable[v->index].t = t;
+  s->variable[v->index].refs = 1;
 }
 
 static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
-  vram__variable *o = s->obj + s->name_of[v->index];
+  vram__variable *o = s->variable + s->name_of[v->index];
   if (v == s->root)
     return; /* the caller's */
   if (o->refs && --o->refs == 0)

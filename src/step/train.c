@@ -7,11 +7,11 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
   uint32_t i;
   if (!s->train || s->o->first_step)
     return;
-  for (i = 0; s->known && i < s->nleaf; i++) {
-    vram__leaf *l = &s->leaf[i];
+  for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
+    vram__leaf *l = &s->leaf.at[i];
     int64_t size = (int64_t)l->had_bytes;
     if (l->had && l->had_with)
-      l->grad = vram__tensor_alias(s, s->leaf[l->had_with - 1].grad, l->d);
+      l->grad = vram__tensor_alias(s, s->leaf.at[l->had_with - 1].grad, l->d);
     else if (l->had && l->had_bytes == vram__dims_bytes_of(l->d, l->dt))
       l->grad = vram__leaf_existing_gradient(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
     else if (l->had) {
@@ -19,26 +19,27 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
                                              VRAM_CATEGORY_GRADIENTS);
       l->grad.d = l->d, l->grad.dt = l->dt;
     }
-    if (s->run && l->had && !l->had_with && l->grad.st)
-      (s->top - l->grad.st)->block = s->run->gradient[i];
+    if (s->replay && l->had && !l->had_with && l->grad.st)
+      (s->top - l->grad.st)->block = s->replay->gradient[i];
   }
-  s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] = s->cats.of[VRAM_CATEGORY_GRADIENTS];
-  s->peak = s->total_peak = s->cur;
-  s->blocks_peak = s->blocks;
-  if (s->upper > s->upper_peak)
-    s->upper_peak = s->upper;
-  s->fresh = 1;
-  if (s->stop_at == 1)
+  s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
+      s->count.category.of[VRAM_CATEGORY_GRADIENTS];
+  s->count.phase_peak = s->count.peak = s->count.requested;
+  s->count.phase_peak_blocks = s->count.blocks;
+  if (s->count.upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper;
+  s->count.at_peak = 1;
+  if (s->count.stop_at == 1)
     vram__live_collect(s);
-  if (!s->known)
+  if (!s->leaf.known)
     return;
-  for (i = s->nparam_leaf; i < s->nleaf; i++) { /* the caller's inputs lose theirs first */
-    vram__tensor_release(s, s->leaf[i].grad);
-    s->leaf[i].grad = vram__tensor_none();
+  for (i = s->leaf.parameters; i < s->leaf.count; i++) { /* the caller's inputs lose theirs first */
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
   }
-  for (i = 0; i < s->nparam_leaf && !s->o->keep_grads; i++) {
-    vram__tensor_release(s, s->leaf[i].grad);
-    s->leaf[i].grad = vram__tensor_none();
+  for (i = 0; i < s->leaf.parameters && !s->o->keep_grads; i++) {
+    vram__tensor_release(s, s->leaf.at[i].grad);
+    s->leaf.at[i].grad = vram__tensor_none();
   }
 }
 
@@ -100,8 +101,8 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
       return;
     vram__forward_leave(s);
     if (s->grad)
-      vram__history_refresh(s, &s->obj[s->name_of[s->root->index]].t);
-    loss = s->obj[s->name_of[s->root->index]].t;
+      vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
+    loss = s->variable[s->name_of[s->root->index]].t;
     if (old.d) { /* the variable `loss` takes its new value */
       old.fn = 0;
       vram__tensor_release(s, old);
@@ -119,12 +120,12 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
     vram__phase_end(s, VRAM_PHASE_FORWARD);
     if (k + 1 < count) { /* the tape has been played and can go */
       s->used = tape;
-      s->last_fn = 0;
+      s->tape.last = 0;
       for (i = 0; i < 64; i++)
-        s->cache[i] = s->g->cache[i];
+        s->dims_cache[i] = s->g->cache[i];
       s->vec = NULL;
       for (i = 0; i < s->g->ninput; i++) {
-        vram__variable *in = &s->obj[s->g->input[i]->index];
+        vram__variable *in = &s->variable[s->g->input[i]->index];
         vram__storage *st = s->top - in->t.st;
         in->refs = 1;
         if (!(in->t.fn & VRAM__LEAF))
@@ -155,14 +156,14 @@ VRAM__FN void vram__optim_free(void *ctx, uint32_t id) {
 /* Bytes that come and go without single events. */
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat) {
-  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  s->cur += bytes;
-  s->cats.of[cat] += bytes;
-  s->blocks += blocks;
-  s->upper += blocks + large * VRAM__SMALL;
+  s->count.requested += bytes;
+  s->count.category.of[cat] += bytes;
+  s->count.blocks += blocks;
+  s->count.upper += blocks + large * VRAM__SMALL;
 }
 
 static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
@@ -174,16 +175,16 @@ static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->sms = s->sm;
-  c->sm_threads = s->threads;
-  c->blas_bytes = s->ws;
+  c->sms = s->device.sm;
+  c->sm_threads = s->device.threads;
+  c->blas_bytes = s->device.cublas_workspace;
   c->ctx = (void *)(uintptr_t)(const void *)s;
 }
 
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
   uint32_t i, n = 0;
-  for (i = 0; i < s->nparam_leaf; i++) {
-    const vram__leaf *l = s->leaf + i;
+  for (i = 0; i < s->leaf.parameters; i++) {
+    const vram__leaf *l = s->leaf.at + i;
     if (with_grad && !(l->grad.d || l->had))
       continue;
     p[n].numel = l->d->numel;
@@ -203,7 +204,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
   if (!s->train)
     return;
   s->optim = (vram__optim_param *)vram__memory_take(
-      s->mem, &s->used, s->cap, (s->nparam_leaf + 1) * (uint64_t)sizeof *s->optim);
+      s->mem, &s->used, s->cap, (s->leaf.parameters + 1) * (uint64_t)sizeof *s->optim);
   if (!s->optim) {
     s->failed = VRAM_ERR_MEMORY;
     return;
@@ -215,7 +216,7 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     s->problem = vram__optim_problem(&c, s->optim, n);
     return;
   }
-  if (s->run && s->run->fresh && !s->run->taping) {
+  if (s->replay && s->replay->fresh && !s->replay->taping) {
     const uint64_t used = s->used;
     c.events = 1;
     c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
@@ -230,16 +231,16 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     return;
   }
   vram__optim_construct(&c, s->optim, n, &made);
-  if (s->run && made.end)
-    s->run->untold = 1;
+  if (s->replay && made.end)
+    s->replay->untold = 1;
   vram__bytes_grow_and_shrink(s, made.end, made.end_blocks, made.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes = s->optim_held = made.end;
   if (s->o->first_step)
     return;
-  if (s->known) /* parameters that never get a gradient have no state */
+  if (s->leaf.known) /* parameters that never get a gradient have no state */
     n = vram__optim_params(s, s->optim, 1);
-  c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
   if (!*vram__optim_row_of(&c)->init) { /* the step's body makes it */
     c.step = 1;
@@ -259,9 +260,9 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
   vram__optim_config_of(s, &c);
-  n = s->all_had ? s->nparam_leaf : vram__optim_params(s, s->optim, 1);
+  n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.step = s->o->first_step ? 1 : 0;
-  c.all = n == s->nparam_leaf && !c.master ? &s->optim_all : NULL;
+  c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   if (s->watched) {
     c.events = 1;
     c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
@@ -277,29 +278,29 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   }
   vram__optim_step(&c, s->optim, n, &b);
-  if (b.peak == UINT64_MAX || b.peak > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+  if (b.peak == UINT64_MAX || b.peak > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
     s->failed = VRAM_ERR_OVERFLOW;
     return;
   }
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
-  if (s->cur + b.peak > s->peak)
-    s->peak = s->cur + b.peak;
-  if (s->peak > s->total_peak) {
-    s->total_peak = s->peak;
-    s->peak_node = NULL;
-    s->peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
-    s->peak_phase = VRAM_PHASE_OPTIMIZER;
-    s->cats.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
-    s->cats.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
+  if (s->count.requested + b.peak > s->count.phase_peak)
+    s->count.phase_peak = s->count.requested + b.peak;
+  if (s->count.phase_peak > s->count.peak) {
+    s->count.peak = s->count.phase_peak;
+    s->count.peak_node = NULL;
+    s->count.peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
+    s->count.peak_phase = VRAM_PHASE_OPTIMIZER;
+    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
+    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
     vram__peak_note(s);
-    s->cats.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
-    s->cats.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
+    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
+    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
   }
-  if (s->blocks + b.peak_blocks > s->blocks_peak)
-    s->blocks_peak = s->blocks + b.peak_blocks;
-  if (s->upper + b.peak_upper > s->upper_peak)
-    s->upper_peak = s->upper + b.peak_upper;
+  if (s->count.blocks + b.peak_blocks > s->count.phase_peak_blocks)
+    s->count.phase_peak_blocks = s->count.blocks + b.peak_blocks;
+  if (s->count.upper + b.peak_upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper + b.peak_upper;
   vram__bytes_grow_and_shrink(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
   if (s->o->first_step)
     s->r->optimizer_bytes += b.state;

@@ -6,8 +6,8 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
-    vram__leaf *l = s->leaf + (x.fn & ~VRAM__LEAF);
-    vram__tensor *c = s->cast + (l - s->leaf);
+    vram__leaf *l = s->leaf.at + (x.fn & ~VRAM__LEAF);
+    vram__tensor *c = s->leaf.cast + (l - s->leaf.at);
     if (!c->d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
@@ -15,8 +15,8 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t
       *c = vram__torch_cast(s, x, dt);
       c->req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->grad = grad;
-      l->next_cast = s->casts;
-      s->casts = (uint32_t)(l - s->leaf) + 1;
+      l->next_cast = s->leaf.first_cast;
+      s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;
       s->cat = cat;
     }
     return vram__tensor_retain(s, *c);
@@ -27,9 +27,9 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t
 /* Autocast's context ends, and with it the cache. Gives the bytes that were in it. */
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s) {
   uint64_t n = 0;
-  while (s->casts) {
-    vram__tensor *c = s->cast + s->casts - 1;
-    s->casts = s->leaf[s->casts - 1].next_cast;
+  while (s->leaf.first_cast) {
+    vram__tensor *c = s->leaf.cast + s->leaf.first_cast - 1;
+    s->leaf.first_cast = s->leaf.at[s->leaf.first_cast - 1].next_cast;
     n += vram__dims_bytes_of(c->d, c->dt);
     vram__tensor_release(s, *c);
     *c = vram__tensor_none();

@@ -41,7 +41,7 @@ VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor 
   vram__tensor y;
   size[0] = a.d->v[0], size[1] = b.d->v[1];
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->ws);
+  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
 }
 
@@ -50,7 +50,7 @@ VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor
   vram__tensor y;
   size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
   y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
-  vram__blas_gemm(s, a, b, s->ws);
+  vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
 }
 
@@ -64,7 +64,7 @@ VRAM__FN vram__tensor vram__blas_mv(vram__step *s, vram__tensor a, vram__tensor 
     p = vram__tensor_empty(s, vram__dims_contiguous(s, v.d), v.dt);
   if (!vram__blas_reads(a.d) && !s->ideal)
     q = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), a.dt);
-  vram__workspace_use(s, s->ws);
+  vram__workspace_use(s, s->device.cublas_workspace);
   vram__tensor_release(s, q);
   vram__tensor_release(s, p);
   return y;

@@ -24,20 +24,20 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
   uint32_t passes = (bits + 7) / 8;
-  uint64_t tile = vram__cub_sort_tile[s->cc < 80   ? 0
-                                      : s->cc < 90 ? 1
-                                                   : 2][key == 0     ? 5
-                                                        : value == 4 ? 4
-                                                        : key == 1   ? 0
-                                                        : key == 2   ? 1
-                                                        : key == 4   ? 2
-                                                                     : 3];
+  uint64_t tile = vram__cub_sort_tile[s->device.cc < 80   ? 0
+                                      : s->device.cc < 90 ? 1
+                                                          : 2][key == 0     ? 5
+                                                               : value == 4 ? 4
+                                                               : key == 1   ? 0
+                                                               : key == 2   ? 1
+                                                               : key == 4   ? 2
+                                                                            : 3];
   uint64_t second = vram__cub_round_up(n * key) + vram__cub_round_up(n * value);
   if (n <= (value == 4 ? VRAM__CUB_ONE_TILE_4 : VRAM__CUB_ONE_TILE_8) && key)
     return 1;
   if (!tile)
     return 255 + second +
-           4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->sm * (s->threads / 256) +
+           4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->device.sm * (s->device.threads / 256) +
                 VRAM__CUB_SPINE);
   return VRAM__CUB_PARTS + VRAM__CUB_SORT_PASS * passes +
          VRAM__CUB_SORT_TILE * vram__cub_tiles(n, tile) + (passes > 1 ? second : 0);
@@ -45,7 +45,7 @@ VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, 
 
 /* kind 0, 1: unique_by_key with keys of 8, of 4 bytes; 2: a selection */
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind) {
-  uint64_t tile = vram__cub_select_tile[s->cc >= 90 ? 2 : s->cc == 80 ? 1 : 0][kind];
+  uint64_t tile = vram__cub_select_tile[s->device.cc >= 90 ? 2 : s->device.cc == 80 ? 1 : 0][kind];
   return VRAM__CUB_PARTS + (kind < 2 ? 256 : 0) +
          vram__cub_round_up(8 * (vram__cub_tiles(n, tile) + VRAM__CUB_SCAN_PAD));
 }
@@ -62,9 +62,9 @@ VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize) {
 
 /* cub::DeviceScan::InclusiveSumByKey with keys of so many bytes */
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key) {
-  uint64_t t = vram__cub_tiles(n, vram__cub_by_key_tile[s->cc >= 90   ? 2
-                                                        : s->cc == 80 ? 1
-                                                                      : 0][key == 4]);
+  uint64_t t = vram__cub_tiles(n, vram__cub_by_key_tile[s->device.cc >= 90   ? 2
+                                                        : s->device.cc == 80 ? 1
+                                                                             : 0][key == 4]);
   return VRAM__CUB_PARTS + vram__cub_round_up(8 * (t + VRAM__CUB_SCAN_PAD)) +
          vram__cub_round_up(key / 2 * (t + 2));
 }
@@ -73,9 +73,10 @@ VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key
    bound; ndim 0: none. Gives their storage (Nonzero.cu). */
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
   uint32_t count = vram__cub_hold(s, 4), out;
-  vram__workspace_use(s, n <= VRAM__CUB_ONE_REDUCE
-                             ? 1
-                             : 255 + vram__cub_round_up(UINT64_C(20) * s->sm * (s->threads / 256)));
+  vram__workspace_use(
+      s, n <= VRAM__CUB_ONE_REDUCE
+             ? 1
+             : 255 + vram__cub_round_up(UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
   out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(n, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);

@@ -32,11 +32,11 @@ VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__stora
     if (c->phase)
       vram__cuts_close_stage(c);
     if (s->phase == VRAM_PHASE_BACKWARD && c->phase != s->phase)
-      c->backward_id = alloc ? st->id : (uint32_t)s->next_id;
+      c->backward_id = alloc ? st->id : (uint32_t)s->count.next_id;
     c->phase = (uint8_t)s->phase;
     c->at = stage;
     c->now = 0;
-    c->first_id = alloc ? st->id : (uint32_t)s->next_id;
+    c->first_id = alloc ? st->id : (uint32_t)s->count.next_id;
     if (s->phase == VRAM_PHASE_BACKWARD)
       c->now = c->cut[stage].saved - c->cut[stage].gone + c->cut[stage].output + c->carried;
     c->peak = c->now;
@@ -78,7 +78,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   uint32_t i, k;
   for (i = 0; i < n->nout; i++) {
     const vram_value *v = &n->out[i];
-    const vram__tensor *t = &s->obj[s->name_of[v->index]].t;
+    const vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     if (!c->side[v->index] || !t->st || c->last[v->index] <= q->last->index)
       continue;
     b = s->top - (s->top - t->st)->base;
@@ -92,7 +92,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   }
   if (q->last != n || !q->value)
     return;
-  b = s->top - (s->top - s->obj[s->name_of[q->value->index]].t.st)->base;
-  q->id = s->obj[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
+  b = s->top - (s->top - s->variable[s->name_of[q->value->index]].t.st)->base;
+  q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
   q->output = q->id == UINT32_MAX ? 0 : vram__blocks_round(b->bytes);
 }

@@ -46,7 +46,7 @@ VRAM__FN void vram__replay_unmap(void *user, uint64_t address, uint64_t bytes, u
 }
 
 VRAM__FN uint32_t vram__replay_get(vram__step *s, uint64_t bytes) {
-  vram__replay *run = s->run;
+  vram__replay *run = s->replay;
   uint32_t x = 0;
   vram_result r;
   if (!bytes || run->full || run->oom)
@@ -77,18 +77,18 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
 }
 
 VRAM__FN void vram__peak_note(vram__step *s) {
-  s->peak_cats = s->cats;
-  s->fresh = 0;
+  s->count.peak_category = s->count.category;
+  s->count.at_peak = 0;
 }
 
 static void vram__live_add(vram__step *s, uint64_t bytes, uint8_t cat, const vram_node *node) {
-  if (bytes && s->live_count < s->live_cap) {
-    vram_live *l = s->live + s->live_count;
+  if (bytes && s->count.live_count < s->count.live_cap) {
+    vram_live *l = s->count.live + s->count.live_count;
     l->bytes = bytes;
     l->category = (vram_category)cat;
     l->node = node;
   }
-  s->live_count += bytes != 0;
+  s->count.live_count += bytes != 0;
 }
 
 /* What is allocated now, for vram_step_live. */
@@ -100,7 +100,7 @@ VRAM__FN void vram__live_collect(vram__step *s) {
       vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);
-  for (i = 1; i <= s->nstore; i++) {
+  for (i = 1; i <= s->nslot; i++) {
     const vram__storage *st = s->top - i;
     if (st->base == i && st->srefs)
       vram__live_add(s, st->bytes, st->cat, st->node);

@@ -40,26 +40,26 @@ static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b
   e.node = b->node;
   if (s->o->event)
     s->o->event(s->o->user, &e);
-  if (s->run && s->run->pool.options.event && b->block) {
+  if (s->replay && s->replay->pool.options.event && b->block) {
     e.id = -1;
-    e.address = s->run->pool.block[b->block].address;
-    s->run->pool.options.event(s->run->pool.options.user, &e);
+    e.address = s->replay->pool.block[b->block].address;
+    s->replay->pool.options.event(s->replay->pool.options.user, &e);
   }
 }
 
 /* A storage becomes a gradient. */
 static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
-  if ((s->o->event || s->run) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
+  if ((s->o->event || s->replay) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__gradient_emit(s, b);
   if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
     const uint64_t bytes = vram__blocks_round(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
-  s->cats.of[b->cat] -= b->bytes;
+  s->count.category.of[b->cat] -= b->bytes;
   b->cat = VRAM_CATEGORY_GRADIENTS;
-  s->cats.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
+  s->count.category.of[VRAM_CATEGORY_GRADIENTS] += b->bytes;
 }
 
 static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__tensor *t) {
@@ -78,8 +78,8 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
     if (l->d->flags & VRAM__DENSE)
       l->grad.d = l->d; /* t's own may go with the tape */
     if (l->grad.st)
-      (s->top - l->grad.st)->shown = 0;       /* detached, it is no view */
-    if (l->grad.st && l < s->leaf + s->nleaf) /* no input of a call inside backward */
+      (s->top - l->grad.st)->shown = 0;               /* detached, it is no view */
+    if (l->grad.st && l < s->leaf.at + s->leaf.count) /* no input of a call inside backward */
       vram__gradient_become(s, s->top - (s->top - l->grad.st)->base);
   }
   t->d = NULL;
@@ -89,7 +89,7 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
   vram__tensor *t = &l->task.in;
   vram__storage *b = s->top - t->st;
-  if (!s->depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
+  if (!s->tape.depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
       !b->of && (l->d->flags & VRAM__DENSE)) {
     l->grad = *t;
     t->d = NULL;

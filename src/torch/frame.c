@@ -23,9 +23,9 @@ VRAM__COLD VRAM__FN void vram__frame_release(vram__step *s, vram__frame *c) {
  */
 VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, const vram_dims *d,
                                               uint32_t st) {
-  vram__frame *c = s->frame;
+  vram__frame *c = s->call.frame;
   uint32_t me = vram__grad_fn_index(s, f);
-  if (!s->again) {
+  if (!s->call.again) {
     const vram__storage *b = s->top - st;
     if (!f->frame) {
       f->frame = (uint32_t)((uint64_t)((const uint8_t *)c - s->mem) / 8);
@@ -47,8 +47,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
     return 0;
   }
   if (!f->next) {
-    f->next = s->cursor;
-    s->cursor = vram__grad_fn_at(s, s->cursor)->next;
+    f->next = s->call.cursor;
+    s->call.cursor = vram__grad_fn_at(s, s->call.cursor)->next;
   }
   if (st) {
     vram__grad_fn *o = vram__grad_fn_at(s, f->next);
@@ -57,10 +57,10 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
       (s->top - st)->srefs++;
     }
   }
-  if (++s->count == c->saves) {
-    s->full = me;
+  if (++s->call.saved == c->saves) {
+    s->call.full = me;
     if (!c->late || VRAM__SLOTS(f)[0].d)
-      s->mute = 1;
+      s->call.mute = 1;
   }
   return st;
 }
@@ -68,8 +68,8 @@ VRAM__COLD VRAM__FN uint32_t vram__frame_pack(vram__step *s, vram__grad_fn *f, c
 /* Recomputation ends with the last tensor saved (_StopRecomputationError). Autograd saves inputs
    before the operation runs: if the last record saves only those, it allocates nothing. */
 VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_fn *f) {
-  const vram__frame *c = s->frame;
+  const vram__frame *c = s->call.frame;
   const vram__grad_fn *o = vram__grad_fn_at(s, c->final);
-  if (s->count == c->before && !c->late && f->node == o->node && f->kind == o->kind)
-    s->mute = 1;
+  if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
+    s->call.mute = 1;
 }

@@ -111,7 +111,7 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
     step_out *= h;
   grid = (out / v + step_out - 1) / step_out;
   n = (in + step_in - 1) / step_in;
-  target = (int64_t)s->sm * ((int64_t)s->threads / (w * h));
+  target = (int64_t)s->device.sm * ((int64_t)s->device.threads / (w * h));
   if (!split || n < 256 || grid > target)
     return;
   c = (target + grid - 1) / grid;

@@ -6,26 +6,26 @@
 #include "torch/torch.h"
 
 VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st) {
-  if (s->run && s->run->taping)
-    vram__tape_put_event(s->run, a, st);
-  else if (s->run) {
+  if (s->replay && s->replay->taping)
+    vram__tape_put_event(s->replay, a, st);
+  else if (s->replay) {
     vram__replay_tell(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
     if (a == VRAM_ALLOC)
       st->block = vram__replay_get(s, st->bytes);
     else
-      vram__replay_put(s->run, st->block);
+      vram__replay_put(s->replay, st->block);
   }
   if (s->o->event)
     vram__event_emit(s, a, st);
   if (s->cuts)
     vram__cuts_count_event(s, a == VRAM_ALLOC, st);
-  if (a == VRAM_ALLOC && s->events + 1 == s->stop_at)
+  if (a == VRAM_ALLOC && s->count.events + 1 == s->count.stop_at)
     vram__live_collect(s);
 }
 
 /* So many bytes can be added up, or the step fails. */
 static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
-  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->cur)
+  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->count.requested)
     return 1;
   s->failed = VRAM_ERR_OVERFLOW;
   return 0;
@@ -46,10 +46,10 @@ static VRAM__COLD void vram__view_free(vram__step *s, uint32_t i) {
       vram__grad_fn_release(s, st->fn);
     }
     if (base != i) {
-      st->id = s->free;
+      st->id = s->free_slot;
       st->base = i;
       st->srefs = 0;
-      s->free = i;
+      s->free_slot = i;
     }
     vram__storage_release(s, base);
     i = of;
@@ -73,22 +73,22 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
-  uint64_t n = s->upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
+  uint64_t n = s->count.upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
-  if (!s->ideal && n > s->upper_peak)
-    s->upper_peak = n;
+  if (!s->ideal && n > s->count.peak_upper)
+    s->count.peak_upper = n;
 }
 
 /* Bytes that are asked for and given back at once. */
 static void vram__alloc_briefly(vram__step *s, uint64_t bytes) {
   if (s->watched)
     vram__slot_release(s, vram__storage_new(s, bytes));
-  else if (bytes && !s->mute && vram__bytes_countable(s, bytes)) {
-    s->next_id++;
-    s->events++;
+  else if (bytes && !s->call.mute && vram__bytes_countable(s, bytes)) {
+    s->count.next_id++;
+    s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
-    s->events++;
+    s->count.events++;
     vram__bytes_shrink(s, bytes, s->cat);
   }
 }

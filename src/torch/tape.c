@@ -16,7 +16,7 @@ VRAM__FN vram__grad_fn *vram__tape_record(vram__step *s, uint32_t kind, const vr
   f = vram__tape_record_raw(s, kind, nin, nout, room);
   for (i = 0; f && i < nin; i++)
     vram__tape_edge(s, f, i, in[i].req ? in[i].fn : 0, in[i].out);
-  if (f && s->again)
+  if (f && s->call.again)
     vram__frame_stop_early(s, f);
   return f;
 }
@@ -40,7 +40,7 @@ static VRAM__COLD void vram__save_in_frame(vram__step *s, vram__grad_fn *f, cons
 
 /* f keeps t for backward. What a module owns lives to the end anyway. */
 VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t) {
-  if (s->frame)
+  if (s->call.frame)
     vram__save_in_frame(s, f, &t);
   else
     vram__save_storage(s, f, &t, t.st > VRAM__OWN ? (s->top - t.st)->base : 0);
@@ -48,7 +48,7 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
 
 /* f keeps t, which is fresh; the caller's handle goes. */
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
-  if (f && !s->frame && t->st) {
+  if (f && !s->call.frame && t->st) {
     vram__storage *st = s->top - t->st;
     st->refs = 0, st->srefs = 0;
     vram__save_storage(s, f, t, t->st);
@@ -78,8 +78,8 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
-  if (s->again && s->full == y->fn)
-    s->mute = 1;
+  if (s->call.again && s->call.full == y->fn)
+    s->call.mute = 1;
 }
 
 VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
@@ -98,15 +98,15 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f) {
 
 /* Nothing leads to f any more: what it saved goes, and records that only it led to. */
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
-  vram__grad_fn_at(s, first)->deps = s->gone;
-  s->gone = first;
-  if (s->going)
+  vram__grad_fn_at(s, first)->deps = s->tape.gone;
+  s->tape.gone = first;
+  if (s->tape.freeing)
     return; /* what a record holds leads here again: no recursion */
-  s->going = 1;
-  while (s->gone) {
-    vram__grad_fn *f = vram__grad_fn_at(s, s->gone);
+  s->tape.freeing = 1;
+  while (s->tape.gone) {
+    vram__grad_fn *f = vram__grad_fn_at(s, s->tape.gone);
     uint32_t i;
-    s->gone = f->deps;
+    s->tape.gone = f->deps;
     if (f->done)
       continue;
     vram__saved_release(s, f);
@@ -115,12 +115,12 @@ VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first) {
       if (!e || (e & VRAM__LEAF))
         continue;
       if (--vram__grad_fn_at(s, e)->refs == 0) {
-        vram__grad_fn_at(s, e)->deps = s->gone;
-        s->gone = e;
+        vram__grad_fn_at(s, e)->deps = s->tape.gone;
+        s->tape.gone = e;
       }
     }
   }
-  s->going = 0;
+  s->tape.freeing = 0;
 }
 
 /* maybe_multiply: a factor that is not 1 costs one more tensor */
@@ -139,8 +139,8 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)
-      *dt = s->leaf[e->fn & ~VRAM__LEAF].dt;
-    return s->leaf[e->fn & ~VRAM__LEAF].d;
+      *dt = s->leaf.at[e->fn & ~VRAM__LEAF].dt;
+    return s->leaf.at[e->fn & ~VRAM__LEAF].d;
   }
   if (dt)
     *dt = VRAM__SLOTS(vram__grad_fn_at(s, e->fn))[e->out].dt;

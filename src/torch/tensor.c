@@ -27,7 +27,7 @@ VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t) {
 
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride) {
-  const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->cache, n, size, stride);
+  const vram_dims *d = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, n, size, stride);
   if (!d) { /* what is left of this operation works with spare ones */
     uint64_t own = 0;
     int64_t one[VRAM_MAX_AXES];
@@ -37,7 +37,7 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
       one[i] = size[i] != 0;
     s->failed = fits ? VRAM_ERR_MEMORY : VRAM_ERR_OVERFLOW;
     d = vram__dims_get((uint8_t *)(s->spare + s->nspare++ % VRAM__SPARE), &own, sizeof *s->spare,
-                       s->cache, n, fits ? size : one, fits ? stride : NULL);
+                       s->dims_cache, n, fits ? size : one, fits ? stride : NULL);
   }
   return d;
 }

@@ -178,87 +178,115 @@ typedef struct vram__cuts {
   uint64_t side_bytes, autocast, autocast_peak, workspace_left;
 } vram__cuts;
 
+/* How much is allocated, and was at the highest point. Bytes as tensors ask for them, if not said
+   otherwise. */
+typedef struct vram__counts {
+  uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
+  uint64_t next_id, events;
+  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;               /* of all phases, */
+  uint64_t upper, peak_upper;         /* and what they take at most */
+  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
+  vram__category_bytes category, peak_category;
+  uint64_t peak_event;
+  const vram_node *peak_node;
+  vram_phase peak_phase;
+  uint8_t at_peak;  /* the highest point so far is now */
+  uint64_t stop_at; /* 1 + the event at which the live set is wanted, 0: none */
+  vram_live *live;
+  uint32_t live_cap, live_count;
+} vram__counts;
+
+/* Autograd's records, one after the other in the step's memory. */
+typedef struct vram__tape {
+  uint32_t last, most_inputs;
+  uint32_t gone; /* records that are about to go */
+  uint8_t freeing;
+  uint8_t stale;  /* something that may be saved was overwritten in place */
+  uint32_t depth; /* backward inside backward */
+} vram__tape;
+
+/* Calls of checkpoint(). */
+typedef struct vram__calls {
+  vram__range *range; /* what is checkpointed, in order */
+  uint32_t nrange;
+  uint32_t most_args; /* of one range */
+  vram__frame *frame; /* the checkpointed call that runs, */
+  uint8_t again;      /* in its recomputation: */
+  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
+  uint32_t saved;     /* tensors saved so far */
+  uint32_t cursor;    /* record of the call whose saved tensors come next */
+  uint32_t full;      /* record that saved the last of them */
+  void (*recompute)(vram__step *, vram__frame *);
+  void (*backward)(vram__step *, vram__grad_fn *, vram__tensor *);
+} vram__calls;
+
+/* Parameters and inputs that want a gradient. */
+typedef struct vram__leaves {
+  vram__leaf *at;
+  uint32_t count, parameters;
+  vram__tensor *cast;  /* of each leaf autocast's cached copy; NULL: no autocast */
+  uint32_t first_cast; /* leaves with a cached copy */
+  vram__task *inner;   /* of each leaf in the backward inside backward; NULL: there is none */
+  vram__total had;     /* the storages of all gradients */
+  uint8_t known;       /* leaf.had is known from a step before */
+  uint8_t all_had;     /* every trainable parameter got a gradient, */
+  uint8_t missing;     /* or one did not, so it has no optimizer state */
+} vram__leaves;
+
+/* What of the device decides how much is allocated. */
+typedef struct vram__device {
+  uint32_t cc, sm, threads;
+  uint64_t cublas_workspace;
+} vram__device;
+
 struct vram__step {
   const vram_graph *g;
-  vram__cuts *cuts;         /* of vram_chain_cut, or NULL */
-  vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
-  uint8_t rnn_reset;        /* made anew by the next call: the generator's state was set */
   const vram_step_options *o;
+  vram_report *r;
+  vram__counts count;
+  vram__tape tape;
+  vram__calls call;
+  vram__leaves leaf;
+  vram__device device;
+  vram__replay *replay; /* NULL: no replay */
+  vram__cuts *cuts;     /* of vram_chain_cut, or NULL */
+
   uint8_t *mem;
   uint64_t used, cap; /* the tape grows up to there, */
   vram__storage *top; /* slots grow down: slot i is top - i; slot 0 stands for none */
   vram_dims *spare;   /* when the memory is used up */
   uint32_t nspare;
-  uint32_t nstore, free;
-  uint32_t last_fn, max_fn_in;
-  uint32_t gone; /* records that are about to go */
-  uint8_t going;
-  uint32_t casts;     /* leaves with a cached copy */
-  vram__range *range; /* what is checkpointed, in order */
-  uint32_t nrange;
-  vram__frame *frame; /* the checkpointed call that runs, */
-  uint8_t stale;      /* something that may be saved was overwritten in place */
-  uint8_t again;      /* in its recomputation: */
-  uint8_t mute;       /* it has all it needs, nothing is allocated any more */
-  uint32_t count;     /* tensors saved so far */
-  uint32_t cursor;    /* record of the call whose saved tensors come next */
-  uint32_t full;      /* record that saved the last of them */
-  uint32_t depth;     /* backward inside backward */
+  uint32_t nslot, free_slot;
   uint64_t most_used;
-  uint32_t most_args; /* of one range */
-  vram__variable *obj;
-  uint32_t *name_of; /* value index -> object */
-  vram__tensor *param;
-  vram__leaf *leaf;
-  vram__tensor *cast; /* of each leaf autocast's cached copy; NULL: no autocast */
-  vram__task *inner;  /* of each leaf in the backward inside backward; NULL: there is none */
-  uint32_t nleaf, nparam_leaf;
-  vram__tensor *gin;        /* gradients for the inputs of the running backward node */
-  vram__tensor *args;       /* inputs and outputs of the running node */
+
+  const vram_node *node; /* that runs */
+  vram_phase phase;
+  uint8_t cat; /* category of what is allocated now */
+  uint8_t grad, train, amp, failed, low;
+  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;    /* GradScaler takes part */
+  uint8_t ideal;     /* VRAM_RULES_IDEAL */
+  uint8_t registers; /* results stay in registers: nothing is allocated */
+  uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
+  vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
-  const vram_value *root;   /* what backward starts from, or the caller keeps */
-  uint8_t *skip;            /* nodes that inference leaves out; NULL: none */
+  vram__variable *variable;
+  uint32_t *name_of; /* value index -> variable */
+  vram__tensor *param;
+  vram__tensor *gin;      /* gradients for the inputs of the running backward node */
+  vram__tensor *args;     /* inputs and outputs of the running node */
+  const vram_value *root; /* what backward starts from, or the caller keeps */
+  uint8_t *skip;          /* nodes that inference leaves out; NULL: none */
   struct vram__optim_param *optim;
-  const char *problem; /* why these options are impossible */
+  uint64_t optim_held;   /* optimizer state from before the step */
+  vram__total optim_all; /* a list like all trainable parameters */
+  const char *problem;   /* why these options are impossible */
   const vram_node *problem_node;
-  uint64_t optim_held;             /* optimizer state from before the step */
-  vram__total optim_all;           /* a list like all trainable parameters */
-  vram__total had;                 /* the storages of all gradients */
-  uint8_t scaler;                  /* GradScaler takes part */
-  uint8_t ideal;                   /* VRAM_RULES_IDEAL */
-  uint8_t registers;               /* results stay in registers: nothing is allocated */
-  uint8_t known;                   /* leaf.had is known from a step before */
-  uint8_t all_had;                 /* every trainable parameter got a gradient, */
-  uint8_t missing;                 /* or one did not, so it has no optimizer state */
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
-  const vram_dims *cache[64];
+  const vram_dims *dims_cache[64];
   const vram_dims *scalar;
   const vram_dims *vec; /* the last one of one axis that vram__dims_vector made */
-  const vram_node *node;
-  vram_phase phase;
-  uint8_t grad, train, amp, failed, low;
-  uint8_t watched; /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t cat;     /* category of what is allocated now */
-  uint32_t cc, sm, threads;
-  uint64_t ws;
-  uint64_t cur, peak, total_peak, next_id, events;
-  uint64_t blocks, blocks_peak; /* in blocks of the caching allocator, */
-  uint64_t most_blocks;         /* of all phases, */
-  uint64_t upper, upper_peak;   /* and what they take at most */
-  uint64_t custom, custom_most; /* that custom ops may save less, take less for a moment */
-  uint64_t stop_at;             /* 1 + the event at which the live set is wanted, 0: none */
-  vram_live *live;
-  uint32_t live_cap, live_count;
-  uint64_t peak_event;
-  vram__category_bytes cats, peak_cats;
-  const vram_node *peak_node;
-  vram_phase peak_phase;
-  uint8_t fresh; /* the highest point so far is now */
-  vram_report *r;
-  vram__replay *run; /* NULL: no replay */
-  /* checkpoint() is the step's: what it hears of the tape (vram__step_begin) */
-  void (*recompute)(vram__step *, vram__frame *);
-  void (*bw_checkpoint)(vram__step *, vram__grad_fn *, vram__tensor *);
 };
 
 struct vram__replay {
@@ -454,7 +482,7 @@ static inline void vram__tape_put(vram__replay *run, uint32_t kind, uint64_t val
 
 /* Whoever listens to the allocator (vram_pool_options.event) hears what it is for, and when. */
 VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_node *node) {
-  vram_event *as = &s->run->pool.as;
+  vram_event *as = &s->replay->pool.as;
   as->category = as->was = (vram_category)cat;
   as->node = node;
   as->phase = s->phase;
@@ -471,41 +499,41 @@ static inline void vram__tape_put_event(vram__replay *run, vram_action a, const 
 /* What vram__step counts: so many bytes more. */
 static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) {
   const uint64_t block = vram__blocks_round(bytes);
-  s->cur += bytes;
-  s->cats.of[cat] += bytes;
-  s->blocks += block;
-  s->upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
-  if (s->blocks > s->blocks_peak)
-    s->blocks_peak = s->blocks;
-  if (s->upper > s->upper_peak)
-    s->upper_peak = s->upper;
-  if (s->cur > s->peak) {
-    s->peak = s->cur;
-    if (s->cur > s->total_peak) {
-      s->total_peak = s->cur;
-      s->peak_event = s->events;
-      s->peak_node = s->node;
-      s->peak_phase = s->phase;
-      s->fresh = 1;
+  s->count.requested += bytes;
+  s->count.category.of[cat] += bytes;
+  s->count.blocks += block;
+  s->count.upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  if (s->count.blocks > s->count.phase_peak_blocks)
+    s->count.phase_peak_blocks = s->count.blocks;
+  if (s->count.upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper;
+  if (s->count.requested > s->count.phase_peak) {
+    s->count.phase_peak = s->count.requested;
+    if (s->count.requested > s->count.peak) {
+      s->count.peak = s->count.requested;
+      s->count.peak_event = s->count.events;
+      s->count.peak_node = s->node;
+      s->count.peak_phase = s->phase;
+      s->count.at_peak = 1;
     }
   }
 }
 
 static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat) {
   const uint64_t block = vram__blocks_round(bytes);
-  if (s->fresh)
+  if (s->count.at_peak)
     vram__peak_note(s);
-  s->cur -= bytes;
-  s->cats.of[cat] -= bytes;
-  s->blocks -= block;
-  s->upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  s->count.requested -= bytes;
+  s->count.category.of[cat] -= bytes;
+  s->count.blocks -= block;
+  s->count.upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
 static inline uint32_t vram__slot_new(vram__step *s) {
-  const uint32_t i = s->free;
+  const uint32_t i = s->free_slot;
   if (i) {
-    s->free = (s->top - i)->id;
+    s->free_slot = (s->top - i)->id;
     return i;
   }
   if (s->used + sizeof(vram__storage) > s->cap) {
@@ -513,25 +541,25 @@ static inline uint32_t vram__slot_new(vram__step *s) {
     return 0;
   }
   s->cap -= sizeof(vram__storage);
-  return ++s->nstore;
+  return ++s->nslot;
 }
 
 /* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
    nothing). */
 static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const vram_dims *d) {
-  uint32_t i = s->free;
+  uint32_t i = s->free_slot;
   vram__storage *st = s->top - i;
-  if (s->mute)
+  if (s->call.mute)
     return 0;
   if (i)
-    s->free = st->id;
+    s->free_slot = st->id;
   else {
     i = vram__slot_new(s);
     if (!i)
       return 0;
     st = s->top - i;
   }
-  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->cur) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
     s->failed = VRAM_ERR_OVERFLOW;
     bytes = 0;
   }
@@ -546,8 +574,8 @@ static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const
   st->d = d;
   st->id = UINT32_MAX;
   if (bytes) {
-    st->id = (uint32_t)s->next_id++;
-    s->events++;
+    st->id = (uint32_t)s->count.next_id++;
+    s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
     if (s->watched)
       vram__event_watch(s, VRAM_ALLOC, st);
@@ -559,15 +587,15 @@ static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
   vram__storage *b = s->top - i;
   if (b->bytes) {
-    s->events++;
+    s->count.events++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
       s->r->saved_bytes -= b->bytes;
     vram__bytes_shrink(s, b->bytes, b->cat);
     if (s->watched)
       vram__event_watch(s, VRAM_FREE, b);
   }
-  b->id = s->free;
-  s->free = i;
+  b->id = s->free_slot;
+  s->free_slot = i;
 }
 
 /* One tensor or saved tensor less on the storage that slot i owns. */
@@ -605,19 +633,19 @@ static inline vram__grad_fn *vram__tape_record_raw(vram__step *s, uint32_t kind,
     s->failed = VRAM_ERR_MEMORY;
     return NULL;
   }
-  if (nin > s->max_fn_in)
-    s->max_fn_in = nin;
+  if (nin > s->tape.most_inputs)
+    s->tape.most_inputs = nin;
   f->node = s->node;
-  f->prev = s->last_fn;
+  f->prev = s->tape.last;
   f->refs = f->next = f->frame = 0;
-  f->deps = (uint32_t)s->next_id;
+  f->deps = (uint32_t)s->count.next_id;
   f->kind = (uint16_t)kind;
   f->nin = (uint16_t)nin;
   f->nout = (uint16_t)nout;
   f->nsaved = 0;
   f->done = f->flag = f->inner = 0;
   f->aux = 0;
-  s->last_fn = vram__grad_fn_index(s, f);
+  s->tape.last = vram__grad_fn_index(s, f);
   for (slot = VRAM__SLOTS(f), end = slot + nout; slot != end; slot++)
     slot->g.d = slot->d = NULL;
   return f;
@@ -658,22 +686,22 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
 
 /* Where gradients for this leaf arrive now. */
 static inline vram__task *vram__leaf_task(const vram__step *s, vram__leaf *l) {
-  return s->depth ? s->inner + (l - s->leaf) : &l->task;
+  return s->tape.depth ? s->leaf.inner + (l - s->leaf.at) : &l->task;
 }
 
 /* Where a gradient that goes along this edge arrives. */
 static inline vram__tensor *vram__edge_end(vram__step *s, vram__edge e) {
-  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf + (e.fn & ~VRAM__LEAF))->in
+  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf.at + (e.fn & ~VRAM__LEAF))->in
                            : &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g;
 }
 
 /* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
 static inline void vram__leaf_clear(vram__step *s, uint32_t i) {
-  if (s->cast)
-    s->cast[i] = vram__tensor_none();
-  if (s->inner) {
-    s->inner[i].in = vram__tensor_none();
-    s->inner[i].deps = 0;
+  if (s->leaf.cast)
+    s->leaf.cast[i] = vram__tensor_none();
+  if (s->leaf.inner) {
+    s->leaf.inner[i].in = vram__tensor_none();
+    s->leaf.inner[i].deps = 0;
   }
 }
 
@@ -690,7 +718,7 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
 /* One gradient, or none, goes to where an edge leads. */
 static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
-    vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
     if (t->d)
       vram__gradient_arrive(s, &vram__leaf_task(s, l)->in, t);
     vram__leaf_task(s, l)->deps--;
@@ -700,7 +728,7 @@ static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__ten
 
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
-    const vram__leaf *l = s->leaf + (e.fn & ~VRAM__LEAF);
+    const vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
     if (t->d != l->d || t->dt != l->dt)
       vram__gradient_validate(s, t, l->d, l->dt);
   } else {
