@@ -20,8 +20,10 @@ libvram_preload.so: tools/preload.c tools/preload.h vram.h vram_cuda.h
 	  -ftls-model=initial-exec $(LDFLAGS) -o $@ tools/preload.c $(LIBDL) -lpthread
 
 # the library is made from its parts: edit those
-vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch])
+vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h
 	@sh src/pack.sh >$@.new && mv $@.new $@
+src/api/op_list.h: src/parts src/pack.sh $(wildcard src/ops/*.c)
+	@sh src/pack.sh ops >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # the built-in models: examples/models as arrays of lines
 MODELS = $(patsubst examples/models/%.vram,%,$(sort $(wildcard examples/models/*.vram)))

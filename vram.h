@@ -2150,6 +2150,39 @@ VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint6
  * and is padded once. A scalar is 1 x 1. */
 VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
                                            uint64_t *bytes);
+/* Made from the rows in src/ops (make). */
+
+/* clang-format off */
+#define VRAM_OPS(X) X(add) X(sub) X(mul) X(div) X(floor_divide) X(pow) X(maximum) X(minimum) \
+  X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
+  X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
+  X(logical_and) X(logical_or) X(logical_not) X(reshape) X(view) X(flatten) X(unflatten) \
+  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
+  X(split) X(chunk) X(unbind) X(detach) X(cat) X(stack) X(roll) X(flip) X(repeat) X(tile) \
+  X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) X(ones) X(full) \
+  X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) X(buffer) X(sum) \
+  X(mean) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) X(norm) X(logsumexp) X(cumsum) \
+  X(histc) X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) X(index_select) X(index) \
+  X(index_put) X(scatter) X(masked_select) X(one_hot) X(embedding) X(embedding_bag) X(matmul) \
+  X(bmm) X(mm) X(addmm) X(baddbmm) X(grouped_mm) X(linear) X(bilinear) X(einsum) X(conv1d) \
+  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(pad) \
+  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
+  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
+  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
+  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
+  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
+  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
+  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
+  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
+  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
+  X(log_softmax) X(gumbel_softmax) X(softmin) X(layer_norm) X(rms_norm) X(group_norm) \
+  X(local_response_norm) X(batch_norm) X(instance_norm) X(scaled_dot_product_attention) \
+  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
+  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
+  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
+  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+/* clang-format on */
+
 /* >>op ========================================================================================
    The keys of the text form: name and kind.
      I integer or size   L list of sizes, one for every axis or one per axis   S shape   B 0 or 1
@@ -2190,268 +2223,10 @@ typedef enum vram__key {
       VRAM__KEY_COUNT
 } vram__key;
 
-/* The ops. One row each, X(...):
-     name, least and most inputs, shape rule, how it runs, its backward, autocast list, recipe, keys
-
-   Autocast lists (torch/csrc, autocast_mode.h): `none`, `low` (lower precision), `fp32`, `opt32`
-   (fp32 by the dtype argument: no cast node), `widest` (promote to the widest input).
-   Keys: `!` required. `inplace` stands only where PyTorch has it.
-
-   Recipes. How it runs = `pointwise`: the output is allocated like the inputs, and the recipe says
-   what backward does for each input that wants a gradient, in PyTorch's order (alphabetical in the
-   names of its arguments). Reverse Polish, one letter a step:
-     x w b    the inputs, saved        y   the output, saved       m   an empty extra output, saved
-     g        gradient of the output   =   hand on, nothing allocated
-     ~ %      a new tensor like the top: a kernel of it alone, of it and a number
-     * 3      a new tensor from the top two / three, broadcast
-     ? !      bools: the top two compared, the top compared with a number
-     ^        the top two change places: arguments are worked out from the last to the first
-     0        a number that is a tensor of g's dtype       '   the top is not needed
-     z        zeros like g in the dtype of that input      >   the top in the output's dtype
-     /        temporaries below the top go now, not at the end of this gradient
-   An input that only one gradient needs is saved if that gradient is wanted, one that several need
-   always (gen_variable_type.py, guard_for). The second input may be a number: then its letter
-   is one, and nothing is saved or allocated for it.
-     `inplace:` gives the recipe of the in-place form where it differs; `copy:` there says that x is
-   cloned before it is overwritten.
-   L(name, least and most inputs, shape rule, autocast list, lines, keys): an op that is written out
-   to lines of the text form, `x0 x1 ..` the inputs, `y` the output, other names (one letter)
-   temporaries, `key=@` hands a key on. Temporaries live until the op returns, or until a `drop`. */
-/* clang-format off */
-#define VRAM_OPS(X, L)                                                                           \
-  /* convolution */                                                                              \
-  X(conv1d, 1, 3, conv, conv, conv, low, "", "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen weights dtype") \
-  X(conv2d, 1, 3, conv, conv, conv, low, "", "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen weights dtype") \
-  X(conv3d, 1, 3, conv, conv, conv, low, "", "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen weights dtype") \
-  X(conv_transpose1d, 1, 3, conv, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
-  X(conv_transpose2d, 1, 3, conv, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
-  X(conv_transpose3d, 1, 3, conv, conv, conv, low, "", "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen weights dtype") \
-  /* linear and embedding */                                                                     \
-  X(linear, 1, 3, linear, linear, linear, low, "", "out_features! bias frozen weights dtype")            \
-  X(embedding, 1, 2, embedding, embedding, embedding, none, "", "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype") \
-  X(embedding_bag, 1, 3, embedding_bag, embedding_bag, embedding_bag, none, "", "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype") \
-  X(bilinear, 2, 2, bilinear, bilinear, bilinear, none, "", "out_features! bias frozen weights dtype")     \
-  /* products */                                                                                 \
-  X(matmul, 2, 2, matmul, product, none, low, "", "")                                                   \
-  X(bmm, 2, 2, matmul, product, none, low, "", "")                                                         \
-  X(mm, 2, 2, matmul, product, none, low, "", "")                                                           \
-  X(addmm, 3, 3, matmul, product, none, low, "", "alpha beta")                                                     \
-  X(baddbmm, 3, 3, matmul, product, none, low, "", "alpha beta")                                                 \
-  X(einsum, 1, 64, einsum, einsum, none, low, "", "equation!")                                         \
-  X(grouped_mm, 3, 3, grouped_mm, grouped_mm, grouped_mm, none, "", "")                                      \
-  /* index */                                                                                    \
-  X(gather, 2, 2, gather, gather, gather, none, "", "dim!")                                              \
-  X(index_select, 2, 2, index_select, gather, gather, none, "", "dim!")                                  \
-  X(index, 2, 9, index, index, index, none, "", "dim")                                                  \
-  X(index_put, 3, 10, index_put, index_put, index_put, none, "", "inplace accumulate")                      \
-  X(scatter, 2, 3, scatter, scatter, scatter, none, "", "dim! scalar inplace")                            \
-  X(masked_select, 2, 2, masked_select, masked_select, masked_select, none, "", "")                             \
-  X(topk, 1, 1, topk, topk, topk, none, "", "k! dim largest sorted")                                   \
-  X(sort, 1, 1, topk, sort, topk, none, "", "dim descending stable")                                   \
-  X(argmax, 1, 1, argmax, argmax, none, none, "", "dim keepdim")                                       \
-  X(argmin, 1, 1, argmax, argmax, none, none, "", "dim keepdim")                                       \
-  X(one_hot, 1, 1, one_hot, one_hot, none, none, "", "num_classes!")                                   \
-  X(cumsum, 1, 1, cumsum, cumsum, cumsum, opt32, "", "dim! dtype")                                       \
-  X(histc, 1, 1, histc, histc, none, none, "", "bins min max")                                         \
-  X(diff, 1, 2, diff, diff, none, none, "", "dim")                                                     \
-  /* composite, anything else */                                                                 \
-  X(moe, 1, 1, moe, moe, none, low, "", "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype") \
-  X(custom, 0, 16, custom, custom, custom, none, "", "shape! dtype params buffers saved workspace frozen weights") \
-  /* recurrent */                                                                                \
-  X(lstm, 1, 3, rnn, rnn, rnn, none, "", "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights dtype") \
-  X(gru, 1, 2, rnn, rnn, rnn, none, "", "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype") \
-  X(rnn, 1, 2, rnn, rnn, rnn, none, "", "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen weights dtype") \
-  X(lstm_cell, 1, 3, rnn_cell, rnn_cell, none, none, "", "hidden_size! bias frozen weights dtype")      \
-  X(gru_cell, 1, 2, rnn_cell, rnn_cell, none, none, "", "hidden_size! bias frozen weights dtype")       \
-  X(rnn_cell, 1, 2, rnn_cell, rnn_cell, none, none, "", "hidden_size! bias nonlinearity frozen weights dtype") \
-  /* normalisation */                                                                            \
-  X(batch_norm, 1, 3, norm, batch_norm, none, none, "", "affine track_running_stats training momentum eps frozen weights dtype") \
-  X(instance_norm, 1, 1, norm, instance_norm, none, none, "", "affine track_running_stats momentum eps frozen weights dtype") \
-  X(layer_norm, 1, 3, norm, layer_norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine bias eps frozen weights dtype") \
-  X(rms_norm, 1, 2, norm, layer_norm, layer_norm, fp32, "", "normalized_shape! elementwise_affine eps frozen weights dtype") \
-  X(group_norm, 1, 3, norm, group_norm, group_norm, fp32, "", "num_groups! affine eps frozen weights dtype") \
-  X(local_response_norm, 1, 1, lrn, lrn, none, none, "", "size! alpha beta k")                         \
-  /* activation */                                                                               \
-  X(relu, 1, 1, same, pointwise, pointwise, none, "x: y g *", "inplace")                                    \
-  X(relu6, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: copy", "inplace")                    \
-  X(hardtanh, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: copy", "inplace min_val max_val") \
-  X(leaky_relu, 1, 1, same, pointwise, pointwise, none, "x: x g *; inplace: x: y g *", "inplace negative_slope") \
-  X(elu, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: x: g y *", "inplace alpha")            \
-  X(celu, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: x: g y *", "inplace alpha")           \
-  X(selu, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: x: g y *", "inplace")                 \
-  X(gelu, 1, 1, same, pointwise, pointwise, none, "x: g x *", "approximate")                                \
-  X(silu, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: copy", "inplace")                     \
-  X(mish, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: copy", "inplace")                     \
-  X(sigmoid, 1, 1, same, pointwise, pointwise, none, "x: g y *", "inplace")                                 \
-  X(tanh, 1, 1, same, pointwise, pointwise, none, "x: g y *", "inplace")                                    \
-  X(hardsigmoid, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: copy", "inplace")              \
-  X(hardswish, 1, 1, same, pointwise, pointwise, none, "x: g x *; inplace: copy", "inplace")                \
-  X(softplus, 1, 1, same, pointwise, pointwise, fp32, "x: g x *", "beta threshold")                         \
-  L(softsign, 1, 1, same, none, "abs a x0; add b a scalar=1; drop a; div y x0 b", "")             \
-  L(tanhshrink, 1, 1, same, none, "tanh a x0; sub y x0 a", "")                            \
-  X(softshrink, 1, 1, same, pointwise, pointwise, none, "x: g x *", "lambd")                                \
-  X(hardshrink, 1, 1, same, pointwise, pointwise, none, "x: g x *", "lambd")                                \
-  X(threshold, 1, 1, same, pointwise, pointwise, none, "x: x g *; inplace: copy", "inplace threshold value") \
-  X(logsigmoid, 1, 1, same, pointwise, pointwise, none, "x: m ' g x *", "")                                     \
-  X(glu, 1, 1, glu, glu, glu, none, "", "dim")                                                        \
-  X(prelu, 1, 2, prelu, prelu, prelu, low, "", "num_parameters frozen weights dtype")                   \
-  X(rrelu, 1, 1, same, rrelu, rrelu, none, "", "lower upper inplace")                                   \
-  /* softmax */                                                                                  \
-  X(softmax, 1, 1, same, softmax, softmax, none, "", "dim! dtype")                                        \
-  X(log_softmax, 1, 1, same, softmax, softmax, none, "", "dim! dtype")                                    \
-  X(gumbel_softmax, 1, 1, same, gumbel_softmax, none, none, "", "tau hard dim eps")                      \
-  L(softmin, 1, 1, same, none, "neg a x0; softmax y a dim=@ dtype=@", "dim! dtype")       \
-  /* dropout */                                                                                  \
-  X(dropout, 1, 1, dropout, dropout, dropout, none, "", "p inplace")                                         \
-  X(dropout1d, 1, 1, dropout, dropout, dropout, none, "", "p inplace")                                       \
-  X(dropout2d, 1, 1, dropout, dropout, dropout, none, "", "p inplace")                                       \
-  X(dropout3d, 1, 1, dropout, dropout, dropout, none, "", "p inplace")                                       \
-  X(alpha_dropout, 1, 1, dropout, dropout, dropout, none, "", "p inplace")                                   \
-  X(feature_alpha_dropout, 1, 1, dropout, dropout, dropout, none, "", "p inplace")                           \
-  /* pooling */                                                                                  \
-  X(max_pool1d, 1, 1, pool, max_pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
-  X(max_pool2d, 1, 1, pool, max_pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
-  X(max_pool3d, 1, 1, pool, max_pool, max_pool, none, "", "kernel_size! stride padding dilation ceil_mode return_indices") \
-  X(avg_pool1d, 1, 1, pool, avg_pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad") \
-  X(avg_pool2d, 1, 1, pool, avg_pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad divisor_override") \
-  X(avg_pool3d, 1, 1, pool, avg_pool, avg_pool, none, "", "kernel_size! stride padding ceil_mode count_include_pad divisor_override") \
-  X(adaptive_avg_pool1d, 1, 1, adaptive_pool, adaptive_avg_pool, adaptive_avg_pool, none, "", "output_size!")       \
-  X(adaptive_avg_pool2d, 1, 1, adaptive_pool, adaptive_avg_pool, adaptive_avg_pool, none, "", "output_size!")       \
-  X(adaptive_avg_pool3d, 1, 1, adaptive_pool, adaptive_avg_pool, adaptive_avg_pool, none, "", "output_size!")       \
-  X(adaptive_max_pool1d, 1, 1, adaptive_pool, adaptive_max_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
-  X(adaptive_max_pool2d, 1, 1, adaptive_pool, adaptive_max_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
-  X(adaptive_max_pool3d, 1, 1, adaptive_pool, adaptive_max_pool, adaptive_max_pool, none, "", "output_size! return_indices") \
-  L(lp_pool1d, 1, 1, same, none, "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1", "norm_type! kernel_size! stride ceil_mode") \
-  L(lp_pool2d, 1, 1, same, none, "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1", "norm_type! kernel_size! stride ceil_mode") \
-  L(lp_pool3d, 1, 1, same, none, "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1", "norm_type! kernel_size! stride ceil_mode") \
-  X(fractional_max_pool2d, 1, 1, fractional_pool, fractional_max_pool, fractional_max_pool, none, "", "kernel_size! output_size output_ratio return_indices") \
-  X(fractional_max_pool3d, 1, 1, fractional_pool, fractional_max_pool, fractional_max_pool, none, "", "kernel_size! output_size output_ratio return_indices") \
-  X(max_unpool1d, 2, 2, max_unpool, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
-  X(max_unpool2d, 2, 2, max_unpool, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
-  X(max_unpool3d, 2, 2, max_unpool, max_unpool, max_unpool, none, "", "kernel_size! stride padding output_size") \
-  /* resampling */                                                                               \
-  X(interpolate, 1, 1, interpolate, interpolate, interpolate, none, "", "size scale_factor mode align_corners antialias") \
-  X(pixel_shuffle, 1, 1, pixel, pixel, pixel, none, "", "upscale_factor!")                              \
-  X(pixel_unshuffle, 1, 1, pixel, pixel, pixel, none, "", "downscale_factor!")                          \
-  X(grid_sample, 2, 2, grid_sample, grid_sample, grid_sample, widest, "", "mode padding_mode align_corners")  \
-  X(pad, 1, 1, pad, pad, pad, none, "", "pad! mode value")                                            \
-  X(unfold, 1, 1, fold, fold, fold, none, "", "kernel_size! dilation padding stride")                  \
-  X(fold, 1, 1, fold, fold, fold, none, "", "output_size! kernel_size! dilation padding stride")       \
-  /* attention */                                                                                \
-  X(scaled_dot_product_attention, 3, 4, sdpa, sdpa, none, low, "", "dropout_p is_causal enable_gqa backend scale") \
-  X(multi_head_attention, 3, 4, mha, mha, none, none, "", "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim frozen weights dtype") \
-  /* pointwise */                                                                                \
-  X(add, 1, 2, bcast, pointwise, pointwise, none, "w: g =; x: g =", "scalar inplace alpha")                 \
-  X(sub, 1, 2, bcast, pointwise, pointwise, none, "w: g ~; x: g =", "scalar inplace alpha")                 \
-  X(mul, 1, 2, bcast, pointwise, pointwise, none, "w: g x *; x: g w *", "scalar inplace")                   \
-  X(div, 1, 2, bcast, pointwise, pointwise, none, "w: x w * w * g ~ ^ *; x: g w *", "scalar inplace rounding_mode") \
-  X(floor_divide, 1, 2, bcast, pointwise, pointwise, none, "", "scalar inplace")                            \
-  X(pow, 1, 2, bcast, pointwise, pointwise, fp32, "x: g x ~ % *", "scalar inplace")                         \
-  X(maximum, 2, 2, bcast, pointwise, pointwise, none, "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3", "") \
-  X(minimum, 2, 2, bcast, pointwise, pointwise, none, "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3", "") \
-  X(where, 2, 3, bcast, where, where, none, "", "scalar")                                               \
-  X(masked_fill, 2, 3, bcast, masked_fill, masked_fill, none, "", "inplace scalar")                           \
-  X(lerp, 2, 3, bcast, pointwise, pointwise, none, "w: g %; x: g %", "scalar inplace")                      \
-  X(addcmul, 3, 3, bcast, pointwise, pointwise, widest, "x: g =; w: g b % *; b: g w % *", "inplace")        \
-  X(exp, 1, 1, same, pointwise, pointwise, fp32, "x: g y *", "inplace")                                     \
-  X(log, 1, 1, same, pointwise, pointwise, fp32, "x: g x *; inplace: copy", "inplace")                      \
-  X(sqrt, 1, 1, same, pointwise, pointwise, none, "x: g y % *", "inplace")                                  \
-  X(rsqrt, 1, 1, same, pointwise, pointwise, fp32, "x: g % y ~ *", "inplace")                               \
-  X(abs, 1, 1, same, pointwise, pointwise, none, "x: g x ~ *; inplace: copy", "inplace")                    \
-  X(neg, 1, 1, same, pointwise, pointwise, none, "x: g ~", "inplace")                                       \
-  X(square, 1, 1, same, pointwise, pointwise, fp32, "x: g x ~ % *; inplace: copy", "inplace")               \
-  X(sin, 1, 1, same, pointwise, pointwise, none, "x: g x ~ *; inplace: copy", "inplace")                    \
-  X(cos, 1, 1, same, pointwise, pointwise, none, "x: g x ~ ~ *; inplace: copy", "inplace")                  \
-  X(erf, 1, 1, same, pointwise, pointwise, none, "x: x ~ ~ ~ % g *; inplace: copy", "inplace")              \
-  X(sign, 1, 1, same, pointwise, pointwise, none, "x: g ~", "inplace")                                      \
-  X(round, 1, 1, same, pointwise, pointwise, none, "x: g ~", "inplace")                                     \
-  X(clamp, 1, 1, same, pointwise, pointwise, none, "x: 0 x ! g 3; inplace: copy", "min max inplace")        \
-  /* comparison */                                                                               \
-  X(eq, 1, 2, bcast, compare, none, none, "", "scalar")                                                \
-  X(ne, 1, 2, bcast, compare, none, none, "", "scalar")                                                \
-  X(lt, 1, 2, bcast, compare, none, none, "", "scalar")                                                \
-  X(le, 1, 2, bcast, compare, none, none, "", "scalar")                                                \
-  X(gt, 1, 2, bcast, compare, none, none, "", "scalar")                                                \
-  X(ge, 1, 2, bcast, compare, none, none, "", "scalar")                                                \
-  X(logical_and, 2, 2, bcast, compare, none, none, "", "")                                             \
-  X(logical_or, 2, 2, bcast, compare, none, none, "", "")                                              \
-  X(logical_not, 1, 1, bcast, compare, none, none, "", "")                                             \
-  /* reduction */                                                                                \
-  X(sum, 1, 1, reduce, reduce, reduce, opt32, "", "dim keepdim dtype")                                   \
-  X(mean, 1, 1, reduce, reduce, reduce, none, "", "dim keepdim dtype")                                   \
-  X(amax, 1, 1, reduce, extreme, extreme, none, "", "dim keepdim")                                        \
-  X(amin, 1, 1, reduce, extreme, extreme, none, "", "dim keepdim")                                        \
-  X(max, 1, 1, reduce, extreme, extreme, none, "", "dim keepdim")                                         \
-  X(min, 1, 1, reduce, extreme, extreme, none, "", "dim keepdim")                                         \
-  X(prod, 1, 1, reduce, prod, prod, opt32, "", "dim keepdim dtype")                                    \
-  X(var, 1, 1, reduce, var, var, none, "", "dim keepdim correction unbiased")                         \
-  X(std, 1, 1, reduce, var, var, none, "", "dim keepdim correction unbiased")                         \
-  X(norm, 1, 1, reduce, vector_norm, vector_norm, opt32, "", "dim keepdim dtype")                             \
-  X(logsumexp, 1, 1, reduce, logsumexp, logsumexp, fp32, "", "dim! keepdim")                                \
-  /* shape */                                                                                    \
-  X(reshape, 1, 1, reshape, view, view, none, "", "shape!")                                            \
-  X(view, 1, 1, reshape, view, view, none, "", "shape!")                                               \
-  X(flatten, 1, 1, flatten, view, view, none, "", "start_dim end_dim")                                 \
-  X(unflatten, 1, 1, unflatten, view, view, none, "", "dim! sizes!")                                   \
-  X(transpose, 1, 1, permute, permute, permute, none, "", "dim0! dim1!")                                \
-  X(permute, 1, 1, permute, permute, permute, none, "", "dims!")                                          \
-  X(t, 1, 1, permute, permute, permute, none, "", "")                                                           \
-  X(squeeze, 1, 1, squeeze, squeeze, squeeze, none, "", "dim")                                            \
-  X(unsqueeze, 1, 1, unsqueeze, squeeze, squeeze, none, "", "dim!")                                       \
-  X(expand, 1, 1, expand, expand, expand, none, "", "shape!")                                            \
-  X(slice, 1, 1, slice, slice, slice, none, "", "dim! start end step")                                  \
-  X(narrow, 1, 1, slice, slice, slice, none, "", "dim! start! length!")                                \
-  X(select, 1, 1, select, slice, slice, none, "", "dim! index!")                                       \
-  X(split, 1, 1, split, split, split, none, "", "split_size_or_sections! dim")                          \
-  X(chunk, 1, 1, split, split, split, none, "", "chunks! dim")                                          \
-  X(unbind, 1, 1, unbind, split, split, none, "", "dim")                                               \
-  X(detach, 1, 1, same, detach, none, none, "", "")                                                    \
-  X(cat, 1, 65535, cat, cat, cat, none, "", "dim")                                                    \
-  X(stack, 1, 65535, stack, cat, cat, none, "", "dim")                                                \
-  X(roll, 1, 1, roll, roll, roll, none, "", "shifts! dims")                                            \
-  X(flip, 1, 1, roll, flip, flip, none, "", "dims!")                                                   \
-  X(repeat, 1, 1, repeat, repeat, repeat, none, "", "repeats!")                                          \
-  X(tile, 1, 1, repeat, repeat, repeat, none, "", "dims!")                                               \
-  X(repeat_interleave, 1, 1, repeat_interleave, repeat_interleave, none, none, "", "repeats! dim")     \
-  X(contiguous, 1, 1, same, contiguous, none, none, "", "")                                            \
-  X(clone, 1, 1, same, clone, clone, none, "", "")                                                      \
-  X(to, 1, 1, same, to, none, none, "", "dtype!")                                                      \
-  X(type_as, 2, 2, same, to, none, none, "", "")                                                       \
-  /* create */                                                                                   \
-  X(zeros, 0, 1, create, create, none, none, "", "shape! dtype")                                       \
-  X(ones, 0, 1, create, create, none, none, "", "shape! dtype")                                        \
-  X(full, 0, 1, create, create, none, none, "", "shape! dtype")                                        \
-  X(arange, 0, 1, create, create, none, none, "", "shape! dtype")                                      \
-  X(empty, 0, 1, create, create, none, none, "", "shape! dtype")                                       \
-  X(rand, 0, 1, create, create, none, none, "", "shape! dtype")                                        \
-  X(randn, 0, 1, create, create, none, none, "", "shape! dtype")                                       \
-  X(fill, 1, 1, same, fill, none, none, "", "inplace")                                                 \
-  X(bernoulli, 1, 1, same, fill, none, none, "", "inplace")                                            \
-  /* loss */                                                                                     \
-  X(cross_entropy, 1, 2, loss, cross_entropy, none, fp32, "", "reduction label_smoothing ignore_index") \
-  X(nll_loss, 1, 2, loss, cross_entropy, none, fp32, "", "reduction ignore_index")                     \
-  X(mse_loss, 1, 2, loss, loss, loss, fp32, "", "reduction")                                           \
-  X(l1_loss, 1, 2, loss, loss, loss, fp32, "", "reduction")                                            \
-  X(smooth_l1_loss, 1, 2, loss, loss, loss, fp32, "", "reduction beta")                                \
-  X(huber_loss, 1, 2, loss, loss, loss, fp32, "", "reduction delta")                                   \
-  X(binary_cross_entropy, 1, 2, loss, loss, loss, none, "", "reduction")                               \
-  X(binary_cross_entropy_with_logits, 1, 2, loss, loss, loss, fp32, "", "reduction")                   \
-  X(kl_div, 1, 2, loss, loss, loss, fp32, "", "reduction log_target")                                  \
-  X(ctc_loss, 1, 2, loss, ctc_loss, none, none, "", "reduction blank zero_infinity")                   \
-  X(cosine_embedding_loss, 1, 3, loss, cosine, none, fp32, "", "reduction margin")                     \
-  X(triplet_margin_loss, 1, 3, loss, triplet, none, fp32, "", "reduction margin p eps swap")           \
-  /* parameters */                                                                               \
-  X(parameter, 0, 0, parameter, parameter, none, none, "", "shape! dtype frozen")                      \
-  X(buffer, 0, 0, parameter, parameter, none, none, "", "shape! dtype")
-
-/* clang-format on */
-
 typedef enum vram_op {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) VRAM_OP_##id,
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys) VRAM_OP_##id,
-  VRAM_OPS(VRAM__X, VRAM__L)
+#define VRAM__X(name) VRAM_OP_##name,
+  VRAM_OPS(VRAM__X)
 #undef VRAM__X
-#undef VRAM__L
       VRAM_OP_COUNT,
   VRAM__OP_drop = VRAM_OP_COUNT, /* the `drop` line */
   VRAM__OP_end                   /* closes the lines that an op was written out to */
@@ -4524,6 +4299,9 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 #else
 #define VRAM__FN static
 #endif
+#define VRAM__ROW static
+#else
+#define VRAM__ROW
 #endif
 
 /* a function that is seldom called: out of the way of those that are */
@@ -7602,7 +7380,6 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
-enum { VRAM__AC_none, VRAM__AC_low, VRAM__AC_fp32, VRAM__AC_opt32, VRAM__AC_widest };
 
 typedef struct vram__round { /* one round of a loop */
   const struct vram__round *up;
@@ -7632,14 +7409,160 @@ typedef struct vram__promote {
 typedef struct vram__step vram__step;
 typedef struct vram__replay vram__replay;
 typedef struct vram__tensor vram__tensor;
+typedef struct vram__grad_fn vram__grad_fn;
 typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
 
+typedef uint64_t (*vram__flops_fn)(const vram_node *);
+typedef void (*vram__forward_fn)(vram__step *, const vram_node *, vram__tensor *, vram__tensor *);
+typedef void (*vram__backward_fn)(vram__step *, vram__grad_fn *, vram__tensor *);
+
+/* What autocast does with the inputs (torch/csrc, autocast_mode.h): nothing; lower precision; fp32;
+   fp32 by the dtype argument, without a cast node; the widest of the inputs. */
+enum {
+  VRAM__AUTOCAST_none,
+  VRAM__AUTOCAST_low,
+  VRAM__AUTOCAST_fp32,
+  VRAM__AUTOCAST_opt32,
+  VRAM__AUTOCAST_widest
+};
+
+/* What type promotion makes of the inputs' dtype. */
+enum {
+  VRAM__TYPES_SAME,
+  VRAM__TYPES_BOOL,   /* always bool */
+  VRAM__TYPES_FLOAT,  /* f32 for integers */
+  VRAM__TYPES_POW,    /* f32 for integers to the power of a number */
+  VRAM__TYPES_NUMBER, /* i64 for bools with a number */
+};
+
+/* What a network for a microcontroller has for an op (net/low_nodes). */
+enum {
+  VRAM__LOWER_NONE, /* nothing */
+  VRAM__LOWER_ACTIVATION,
+  VRAM__LOWER_ADD,
+  VRAM__LOWER_ADDMM,
+  VRAM__LOWER_ANY, /* a CUSTOM line */
+  VRAM__LOWER_ATTENTION,
+  VRAM__LOWER_AVG_POOL,
+  VRAM__LOWER_CAT,
+  VRAM__LOWER_CONV,
+  VRAM__LOWER_CUSTOM,
+  VRAM__LOWER_EMBEDDING,
+  VRAM__LOWER_EXPAND,
+  VRAM__LOWER_INTERPOLATE,
+  VRAM__LOWER_LINEAR,
+  VRAM__LOWER_MATMUL,
+  VRAM__LOWER_MAX_POOL,
+  VRAM__LOWER_MHA,
+  VRAM__LOWER_MUL,
+  VRAM__LOWER_NORM,
+  VRAM__LOWER_PAD,
+  VRAM__LOWER_PRELU,
+  VRAM__LOWER_PRODUCT,
+  VRAM__LOWER_REDUCE,
+  VRAM__LOWER_RNN,
+  VRAM__LOWER_SAME, /* the input itself */
+  VRAM__LOWER_SHUFFLE,
+  VRAM__LOWER_SLICE,
+  VRAM__LOWER_SOFTMAX,
+  VRAM__LOWER_VIEW,
+  VRAM__LOWER_COUNT
+};
+
+/* Bits: what else others ask about an op. */
+enum {
+  VRAM__OP_OWNS = 1,          /* has five slots for parameters and buffers */
+  VRAM__OP_FLAT = 2,          /* lays its weights into one tensor (flatten_parameters) */
+  VRAM__OP_PARAM = 4,         /* is a parameter or buffer */
+  VRAM__OP_WEIGHT_INPUT = 8,  /* a weight given as input stands for the required keys */
+  VRAM__OP_LOSS = 16,         /* a loss */
+  VRAM__OP_WRITES = 32,       /* always writes to its first input */
+  VRAM__OP_DROPOUT = 64,      /* with p=0 it is the input itself */
+  VRAM__OP_CREATES = 128,     /* makes values of its own, whatever the input is */
+  VRAM__OP_VARIES = 256,      /* other values each time */
+  VRAM__OP_ALIAS = 512,       /* the values of its one input, perhaps in another shape */
+  VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
+  VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
+  VRAM__OP_TOTAL = 4096       /* over all axes: a loss may be made of it */
+};
+
+/* All that there is about an op stands in its row, below its functions in src/ops. */
 typedef struct vram__op_row {
-  const char *name, *recipe, *keys;
+  const char *name;
+  const char *keys;   /* of the text form; `!`: required. `inplace` only where PyTorch has it */
+  const char *recipe; /* see ops/pointwise; of VRAM__OP_LINES: lines of the text form */
   vram__shape_fn shape;
-  uint16_t lo, hi;
-  uint8_t autocast, lines; /* lines: the recipe is lines of the text form */
+  vram__flops_fn flops;
+  uint16_t least, most; /* inputs */
+  uint16_t traits;      /* VRAM__OP_... */
+  uint8_t types, autocast, lower;
+  uint8_t kind;  /* which of its family it is */
+  uint8_t lines; /* it is written out to lines, and has no function of its own */
+#ifndef VRAM_NO_STEP
+  vram__forward_fn forward;
+  vram__backward_fn backward;
+#endif
 } vram__op_row;
+
+#ifndef VRAM_NO_STEP
+#define VRAM__STEP_OF(forward, backward) , forward, backward
+#else
+#define VRAM__STEP_OF(forward, backward)
+#endif
+
+/* A row. shape, forward, backward and flops stand for vram__shape_NAME, vram__forward_NAME and so
+   on: `same` shape as the first input, `bcast` of all; forward `pointwise`: of one kernel, played
+   from the recipe; backward `none`: made of other autograd nodes, or no gradient; flops `each`: one
+   for each output element. */
+#define VRAM__OP(name, least, most, shape, types, autocast, forward, backward, flops, lower, kind, \
+                 traits, keys)                                                                     \
+  VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
+      #name,                                                                                       \
+      keys,                                                                                        \
+      "",                                                                                          \
+      vram__shape_##shape,                                                                         \
+      vram__flops_##flops,                                                                         \
+      least,                                                                                       \
+      most,                                                                                        \
+      traits,                                                                                      \
+      VRAM__TYPES_##types,                                                                         \
+      VRAM__AUTOCAST_##autocast,                                                                   \
+      VRAM__LOWER_##lower,                                                                         \
+      kind,                                                                                        \
+      0 VRAM__STEP_OF(vram__forward_##forward, vram__backward_##backward)}
+#define VRAM__OP_POINTWISE(name, least, most, shape, types, autocast, lower, traits, keys, recipe) \
+  VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
+      #name,                                                                                       \
+      keys,                                                                                        \
+      recipe,                                                                                      \
+      vram__shape_##shape,                                                                         \
+      vram__flops_each,                                                                            \
+      least,                                                                                       \
+      most,                                                                                        \
+      traits,                                                                                      \
+      VRAM__TYPES_##types,                                                                         \
+      VRAM__AUTOCAST_##autocast,                                                                   \
+      VRAM__LOWER_##lower,                                                                         \
+      0,                                                                                           \
+      0 VRAM__STEP_OF(vram__forward_pointwise, vram__backward_pointwise)}
+/* Lines of the text form: `x0 x1 ..` are the inputs, `y` the output, other names (one letter)
+   temporaries, which live until the op returns, or until a `drop`; `key=@` hands a key on. */
+#define VRAM__OP_LINES(name, least, most, shape, autocast, lower, kind, traits, keys, lines)       \
+  VRAM__ROW const vram__op_row vram__op_##name = {#name,                                           \
+                                                  keys,                                            \
+                                                  lines,                                           \
+                                                  vram__shape_##shape,                             \
+                                                  vram__flops_each,                                \
+                                                  least,                                           \
+                                                  most,                                            \
+                                                  traits,                                          \
+                                                  VRAM__TYPES_SAME,                                \
+                                                  VRAM__AUTOCAST_##autocast,                       \
+                                                  VRAM__LOWER_##lower,                             \
+                                                  kind,                                            \
+                                                  1 VRAM__STEP_OF(NULL, NULL)}
+
+#define VRAM__TRANSPOSED 8 /* kind of a convolution, beside its axes */
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */
@@ -7721,8 +7644,10 @@ VRAM__FN int vram__dims_broadcast_lead(uint32_t *ndim, int64_t *size, uint32_t n
                                        const int64_t *from);
 VRAM__FN int vram__dims_broadcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
                                       int64_t *size);
-VRAM__FN uint32_t vram__spatial(uint32_t op);
-VRAM__FN int vram__is_transposed(uint32_t op);
+VRAM__FN uint64_t vram__flops_each(const vram_node *n);
+VRAM__FN uint64_t vram__flops_none(const vram_node *n);
+VRAM__FN uint64_t vram__matrix_elements(const vram_node *n);
+VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
@@ -7772,9 +7697,10 @@ VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *nam
                                     const int64_t *attr, uint32_t na, const char *at);
 
 /* ops/table.c */
+VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_axes(const vram_node *n);
+VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
-VRAM__FN const char *vram__op_name(uint32_t op);
-VRAM__FN int vram__is_loss(uint32_t op);
 
 /* Words are kept as up to eight letters of a number (the values of `mode=`, `reduction=`, ...). */
 static inline int64_t vram__word(const char *s, uint32_t n) {
@@ -7914,35 +7840,14 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
 VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
   uint8_t dt = vram__promote_get(p);
-  switch (op) {
-  case VRAM_OP_eq:
-  case VRAM_OP_ne:
-  case VRAM_OP_lt:
-  case VRAM_OP_le:
-  case VRAM_OP_gt:
-  case VRAM_OP_ge:
-  case VRAM_OP_logical_and:
-  case VRAM_OP_logical_or:
-  case VRAM_OP_logical_not:
+  switch (op < VRAM_OP_COUNT ? vram__op_at(op)->types : VRAM__TYPES_SAME) {
+  case VRAM__TYPES_BOOL:
     return VRAM_BOOL;
-  case VRAM_OP_div:
-  case VRAM_OP_exp:
-  case VRAM_OP_log:
-  case VRAM_OP_sqrt:
-  case VRAM_OP_rsqrt:
-  case VRAM_OP_sin:
-  case VRAM_OP_cos:
-  case VRAM_OP_erf:
-  case VRAM_OP_sigmoid:
-  case VRAM_OP_tanh:
+  case VRAM__TYPES_FLOAT:
     return vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
-  case VRAM_OP_pow:
+  case VRAM__TYPES_POW:
     return nin == 1 && vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
-  case VRAM_OP_add:
-  case VRAM_OP_sub:
-  case VRAM_OP_mul:
-  case VRAM_OP_floor_divide:
-  case VRAM_OP_square:
+  case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? (uint8_t)VRAM_I64 : dt;
   default:
     return dt;
@@ -8052,14 +7957,28 @@ VRAM__FN int vram__dims_broadcast_all(vram_graph *g, vram_node *n, uint32_t firs
   return 1;
 }
 
-/* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
-VRAM__FN uint32_t vram__spatial(uint32_t op) {
-  const char *z = vram__op_name(op);
-  return (uint32_t)(z[vram__text_len(z) - 2] - '0');
+VRAM__FN uint64_t vram__flops_each(const vram_node *n) { return n->out[0].d->numel; }
+
+VRAM__FN uint64_t vram__flops_none(const vram_node *n) {
+  (void)n;
+  return 0;
 }
 
-VRAM__FN int vram__is_transposed(uint32_t op) {
-  return op >= VRAM_OP_conv_transpose1d; /* of a convolution: they come last */
+/* Elements of a node's matrices. */
+VRAM__FN uint64_t vram__matrix_elements(const vram_node *n) {
+  uint64_t all = 0;
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->d->ndim > 1)
+      all = vram__sum_or_overflow(all, n->param[i]->d->numel);
+  return all;
+}
+
+/* Rows of the input: elements by its last axis. */
+VRAM__FN uint64_t vram__input_rows(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const uint64_t k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
+  return x->numel / k;
 }
 
 /* Room for so many parameters and buffers of the node, for ops whose number of them varies. */
@@ -8168,15 +8087,15 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint32_t op = p->node->op;
+  const uint16_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;
   if (o->flat_node != p->node)
     vram__owned_flat(o);
-  if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn)
+  if (traits & VRAM__OP_FLAT)
     o->flat += bytes, o->flat_node = p->node;
-  else if (op != VRAM_OP_parameter && op != VRAM_OP_buffer)
+  else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM)
     vram__total_add(&o->trainable, bytes);
@@ -8502,11 +8421,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
   n->op = (uint16_t)op;
   n->nin = nin;
   n->nout = nout;
-  n->nparam = op < VRAM_OP_COUNT &&
-                      (op <= VRAM_OP_embedding || op == VRAM_OP_parameter || op == VRAM_OP_buffer ||
-                       (op >= VRAM_OP_batch_norm && op <= VRAM_OP_group_norm))
-                  ? 5
-                  : 0;
+  n->nparam = vram__op_traits(n) & VRAM__OP_OWNS ? 5 : 0;
   n->in = (vram_value **)vram__graph_take(g, nin * sizeof *n->in);
   n->out = (vram_value *)vram__graph_take(g, nout * sizeof *n->out);
   n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
@@ -8554,13 +8469,13 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
 static int vram__node_check(vram_graph *g, vram_node *n) {
   const vram__op_row *r = vram__op_at(n->op);
   uint32_t i;
-  if (n->nin < r->lo || n->nin > r->hi) {
+  if (n->nin < r->least || n->nin > r->most) {
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
     vram__error_more_i(g, n->nin);
     vram__error_more(g, ", expected ");
-    vram__error_more_i(g, r->lo);
-    if (r->hi != r->lo)
-      vram__error_more(g, " to "), vram__error_more_i(g, r->hi);
+    vram__error_more_i(g, r->least);
+    if (r->most != r->least)
+      vram__error_more(g, " to "), vram__error_more_i(g, r->most);
     vram__error_more(g, ")");
     return 0;
   }
@@ -8598,7 +8513,7 @@ VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint3
     a[na] = 0;
     outer.attr = a;
   }
-  if (nin < r->lo || nin > r->hi || nout != 1) {
+  if (nin < r->least || nin > r->most || nout != 1) {
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
     return 0;
   }
@@ -9173,7 +9088,7 @@ VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *nam
     nout++;
   }
   /* a weight given as an input stands for the required keys */
-  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
+  if (nin < 2 || !(r->traits & VRAM__OP_WEIGHT_INPUT)) {
     const uint8_t *need = vram__op_required(q, op, r->keys);
     for (; *need; need++) {
       for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
@@ -9199,7 +9114,7 @@ VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *nam
       return vram__parse_error_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   }
   for (before = before ? before->next : g->first; before; before = before->next) {
-    if (vram__is_loss(n->op))
+    if (r->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
     before->name = n->out[0].name;
     before->name_len = n->out[0].name_len;
@@ -9685,7 +9600,7 @@ typedef struct vram__edge {
   uint32_t out;
 } vram__edge;
 
-typedef struct vram__grad_fn {
+struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
   uint32_t refs;  /* tensors and later records that lead here */
@@ -9695,7 +9610,7 @@ typedef struct vram__grad_fn {
   uint16_t kind, nin, nout, nsaved;
   uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
   uint64_t aux;
-} vram__grad_fn;
+};
 
 #define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
 
@@ -10481,7 +10396,7 @@ VRAM__FN void vram__live_collect(vram__step *s) {
   const vram_param *p;
   uint32_t i;
   for (p = s->g->param_first; p; p = p->next)
-    if (p->node->op != VRAM_OP_parameter && p->node->op != VRAM_OP_buffer)
+    if (!(vram__op_traits(p->node) & VRAM__OP_PARAM))
       vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);
@@ -12326,6 +12241,10 @@ VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 /* composite.c */
 VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n);
 VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n);
+
+/* FLOPs */
+VRAM__FN uint64_t vram__flops_product(const vram_node *n);
+VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n);
 #endif /* VRAM_NO_MODEL */
 
 #ifndef VRAM_NO_STEP
@@ -12721,6 +12640,7 @@ VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tens
 VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
                                       const vram__tensor *in, uint32_t nin, const int64_t *attr,
                                       const vram_dims *out);
@@ -13223,10 +13143,10 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in,
                                       uint32_t nin) {
   uint32_t i, own = 0;
-  uint8_t to = list == VRAM__AC_fp32 ? (uint8_t)VRAM_F32 : s->amp;
-  if (!s->amp || (list != VRAM__AC_fp32 && list != VRAM__AC_widest))
+  uint8_t to = list == VRAM__AUTOCAST_fp32 ? (uint8_t)VRAM_F32 : s->amp;
+  if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
-  if (list == VRAM__AC_widest)
+  if (list == VRAM__AUTOCAST_widest)
     for (i = 0; i < nin; i++)
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
@@ -13360,6 +13280,61 @@ VRAM__FN void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP_POINTWISE(add, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
+                   "w: g =; x: g =");
+VRAM__OP_POINTWISE(sub, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
+                   "w: g ~; x: g =");
+VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace", "w: g x *; x: g w *");
+VRAM__OP_POINTWISE(div, 1, 2, bcast, FLOAT, none, MUL, 0, "scalar inplace rounding_mode",
+                   "w: x w * w * g ~ ^ *; x: g w *");
+VRAM__OP_POINTWISE(floor_divide, 1, 2, bcast, NUMBER, none, NONE, 0, "scalar inplace", "");
+VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace", "x: g x ~ % *");
+VRAM__OP_POINTWISE(maximum, 2, 2, bcast, SAME, none, ADD, 0, "",
+                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+VRAM__OP_POINTWISE(minimum, 2, 2, bcast, SAME, none, ADD, 0, "",
+                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+VRAM__OP(where, 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
+VRAM__OP(masked_fill, 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
+         "inplace scalar");
+VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace", "w: g %; x: g %");
+VRAM__OP_POINTWISE(addcmul, 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
+                   "x: g =; w: g b % *; b: g w % *");
+VRAM__OP_POINTWISE(exp, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g y *");
+VRAM__OP_POINTWISE(log, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(sqrt, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g y % *");
+VRAM__OP_POINTWISE(rsqrt, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g % y ~ *");
+VRAM__OP_POINTWISE(abs, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ *; inplace: copy");
+VRAM__OP_POINTWISE(neg, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g ~");
+VRAM__OP_POINTWISE(square, 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ % *; inplace: copy");
+VRAM__OP_POINTWISE(sin, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ *; inplace: copy");
+VRAM__OP_POINTWISE(cos, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ ~ *; inplace: copy");
+VRAM__OP_POINTWISE(erf, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: x ~ ~ ~ % g *; inplace: copy");
+VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g ~");
+VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g ~");
+VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "min max inplace", "x: 0 x ! g 3; inplace: copy");
+VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(le, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(gt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ge, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(logical_and, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP(logical_or, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 /* >>ops/view    ops whose output is a view */
 
 VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n) {
@@ -13895,6 +13870,36 @@ VRAM__FN void vram__forward_detach(vram__step *s, const vram_node *n, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(reshape, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
+VRAM__OP(view, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
+VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
+VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
+VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
+VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
+VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(unsqueeze, 1, 1, unsqueeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim!");
+VRAM__OP(expand, 1, 1, expand, SAME, none, expand, expand, none, EXPAND, 0, VRAM__OP_ALIAS,
+         "shape!");
+VRAM__OP(slice, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start end step");
+VRAM__OP(narrow, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start! length!");
+VRAM__OP(select, 1, 1, select, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! index!");
+VRAM__OP(split, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
+         "split_size_or_sections! dim");
+VRAM__OP(chunk, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0, "chunks! dim");
+VRAM__OP(unbind, 1, 1, unbind, SAME, none, split, split, none, SLICE, 0, 0, "dim");
+VRAM__OP(detach, 1, 1, same, SAME, none, detach, none, none, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
 /* roll and flip: the axes must be there */
@@ -14229,6 +14234,25 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
+         "shifts! dims");
+VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(repeat, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
+         "repeats!");
+VRAM__OP(tile, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
+         "dims!");
+VRAM__OP(repeat_interleave, 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each, ANY,
+         0, VRAM__OP_ANY_DTYPE, "repeats! dim");
+VRAM__OP(contiguous, 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
+VRAM__OP(clone, 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
+VRAM__OP(to, 1, 1, same, SAME, none, to, none, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
+VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
 
 VRAM__FN int vram__shape_create(vram_graph *g, vram_node *n) {
@@ -14273,6 +14297,28 @@ VRAM__FN void vram__forward_parameter(vram__step *s, const vram_node *n, vram__t
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(zeros, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(ones, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(full, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(arange, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(empty, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(rand, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(randn, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(fill, 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
+VRAM__OP(bernoulli, 1, 1, same, SAME, none, fill, none, each, NONE, 0,
+         VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
+VRAM__OP(parameter, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
+VRAM__OP(buffer, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");
 /* >>ops/reduce    sums, means, extremes, products, variances, norms */
 
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
@@ -14350,7 +14396,7 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     return vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
-  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AC_opt32 && vram__dtype_is_float(dt) &&
+  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
   return 0;
@@ -14656,6 +14702,24 @@ VRAM__FN void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__te
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+         "dim keepdim dtype");
+VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+         "dim keepdim dtype");
+VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(min, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(prod, 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, 0, 0, "dim keepdim dtype");
+VRAM__OP(var, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(std, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(norm, 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+         "dim keepdim dtype");
+VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE, 0, 0,
+         "dim! keepdim");
 /* >>ops/scan    cumsum, histc, diff */
 
 VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n) {
@@ -14796,6 +14860,10 @@ VRAM__FN void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(cumsum, 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0, "dim! dtype");
+VRAM__OP(histc, 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
+VRAM__OP(diff, 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 /* >>ops/sort    sort, topk, argmax, argmin */
 
 VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
@@ -14976,6 +15044,11 @@ VRAM__FN void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(topk, 1, 1, topk, SAME, none, topk, topk, each, NONE, 0, 0, "k! dim largest sorted");
+VRAM__OP(sort, 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+VRAM__OP(argmax, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
+VRAM__OP(argmin, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
 
 /* Is input i of the node a list of integers? Else an error. */
@@ -15365,7 +15438,7 @@ VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__t
   uint32_t i, count = n->nin - 2, own = 0;
   in[0] = x[0], in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
-    own = vram__autocast_list(s, VRAM__AC_widest, in, 2);
+    own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
@@ -15467,6 +15540,17 @@ VRAM__FN void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__ten
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(gather, 2, 2, gather, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
+VRAM__OP(index_select, 2, 2, index_select, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
+VRAM__OP(index, 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
+VRAM__OP(index_put, 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
+         "inplace accumulate");
+VRAM__OP(scatter, 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
+         "dim! scalar inplace");
+VRAM__OP(masked_select, 2, 2, masked_select, SAME, none, masked_select, masked_select, each, NONE,
+         0, 0, "");
+VRAM__OP(one_hot, 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 /* >>ops/embedding    embedding and embedding_bag */
 
 VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n) {
@@ -15667,6 +15751,12 @@ VRAM__FN void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(embedding, 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_ANY_DTYPE,
+         "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
+VRAM__OP(embedding_bag, 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each, NONE,
+         0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 /* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
 
 VRAM__FN int vram__shape_matmul(vram_graph *g, vram_node *n) {
@@ -15734,6 +15824,20 @@ VRAM__FN int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
   size[m++] = a->v[a->ndim - 2];
   size[m++] = b->v[b->ndim - 1];
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+/* A product: twice the output's elements by the axis that is summed over. */
+static uint64_t vram__flops_of_product(const vram_node *n, const vram_dims *x) {
+  const uint64_t k = x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1;
+  return vram__product_or_overflow(2, vram__product_or_overflow(n->out[0].d->numel, k));
+}
+
+VRAM__FN uint64_t vram__flops_product(const vram_node *n) {
+  return vram__flops_of_product(n, n->in[0]->d);
+}
+
+static uint64_t vram__flops_addmm(const vram_node *n) {
+  return vram__flops_of_product(n, n->in[1]->d);
 }
 
 #ifndef VRAM_NO_STEP
@@ -16112,6 +16216,13 @@ VRAM__FN void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__t
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(matmul, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(bmm, 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
+VRAM__OP(mm, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(addmm, 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0, "alpha beta");
+VRAM__OP(baddbmm, 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0, "alpha beta");
+VRAM__OP(grouped_mm, 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0, "");
 /* >>ops/linear    the linear layer */
 
 VRAM__FN int vram__shape_linear(vram_graph *g, vram_node *n) {
@@ -16330,6 +16441,9 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
 /* >>ops/bilinear    the bilinear layer */
 
 VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
@@ -16351,6 +16465,12 @@ VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
     return 0;
   size[r - 1] = w[0];
   return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+}
+
+static uint64_t vram__flops_bilinear(const vram_node *n) {
+  const vram_dims *w = n->param[0]->d;
+  return vram__product_or_overflow(vram__product_or_overflow(2, n->out[0].d->numel),
+                                   w->numel / (uint64_t)(w->v[0] ? w->v[0] : 1));
 }
 
 #ifndef VRAM_NO_STEP
@@ -16420,7 +16540,7 @@ VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__te
   a[0] = x[0], a[1] = x[1];
   for (i = 2; i < count; i++)
     a[i] = s->param[n->param[i - 2]->index];
-  own = vram__autocast_list(s, VRAM__AC_widest, a, count);
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, count);
   s->amp = 0; /* nothing is cast inside */
   for (i = 0; i < 3; i += 2) {
     t = a[i / 2];
@@ -16467,6 +16587,9 @@ VRAM__FN void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__ten
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
+         "out_features! bias frozen weights dtype");
 /* >>ops/einsum    einsum as a product of two operands at a time */
 
 static int vram__einsum_label(char c) {
@@ -16625,6 +16748,20 @@ VRAM__FN int vram__shape_einsum(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "more than 8 axes");
   g->extra += (uint64_t)n->nin * 4096;
   return vram__node_out(g, n, 0, l.nout, l.size, vram__promote_get(&pr));
+}
+
+/* One product of all labels for each operand but the first. */
+static uint64_t vram__flops_einsum(const vram_node *n) {
+  vram__labels l;
+  const char *what;
+  uint64_t flops;
+  uint32_t i;
+  if (n->nin < 2 || !vram__label_all(&l, n, &what))
+    return vram__flops_each(n);
+  flops = vram__product_or_overflow(2, n->nin - 1);
+  for (i = 0; i < l.n; i++)
+    flops = vram__product_or_overflow(flops, (uint64_t)l.size[i]);
+  return flops;
 }
 
 #ifndef VRAM_NO_STEP
@@ -16912,6 +17049,8 @@ VRAM__FN void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(einsum, 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");
 /* >>ops/conv    convolutions (aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp) */
 
 /* A key with a value for each of k axes, small enough that sizes made of it cannot overflow. */
@@ -16928,8 +17067,8 @@ VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key,
 
 VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, same = 0, lead;
-  int transposed = vram__is_transposed(n->op);
+  uint32_t k = vram__op_axes(n), i, same = 0, lead;
+  int transposed = vram__op_is_transposed(n);
   int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
   int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3] = {0, 0, 0}, dil[3],
                                                            opad[3] = {0, 0, 0};
@@ -17000,6 +17139,20 @@ VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
+/* torch/utils/flop_counter.py, conv_flop_count: every weight meets every place of the output, or of
+   the input of a transposed one. */
+static uint64_t vram__flops_conv(const vram_node *n) {
+  const vram_dims *over = vram__op_is_transposed(n) ? n->in[0]->d : n->out[0].d;
+  const vram_dims *w = n->nin > 1 ? n->in[1]->d : n->param[0]->d;
+  const uint32_t channels = over->ndim + 1u - w->ndim; /* an axis; the first without a batch */
+  uint64_t flops = vram__product_or_overflow(2, w->numel);
+  uint32_t i;
+  for (i = 0; i < over->ndim; i++)
+    if (i != channels)
+      flops = vram__product_or_overflow(flops, (uint64_t)over->v[i]);
+  return flops;
+}
+
 #ifndef VRAM_NO_STEP
 
 /* ---- convolutions: aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp ---- */
@@ -17015,11 +17168,11 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   int64_t stride[3], dil[3], width, k, c;
   uint32_t axes = x.d->ndim - 2u;
   c = x.d->v[1];
-  if (VRAM__INT(n, groups, 1) != c || c < 2 || cl || vram__is_transposed(n->op))
+  if (VRAM__INT(n, groups, 1) != c || c < 2 || cl || vram__op_is_transposed(n))
     return 0;
   if (x.dt != VRAM_F16 || c < 32 || axes == 3)
     return (int)axes;
-  axes = vram__spatial(n->op); /* a 1-D convolution runs with a height of 1 */
+  axes = vram__op_axes(n); /* a 1-D convolution runs with a height of 1 */
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
   if (axes == 1)
@@ -17052,7 +17205,7 @@ static vram__tensor vram__as_2d(vram__step *s, vram__tensor t) {
 static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tensor x,
                                    vram__tensor w) {
   int64_t pad[6], p[3], dil[3];
-  uint32_t i, k = vram__spatial(n->op), any = 0;
+  uint32_t i, k = vram__op_axes(n), any = 0;
   uint32_t mode = vram__pad_mode(VRAM__INT(n, padding_mode, 0));
   int same = VRAM__INT(n, padding, 0) == VRAM__SAME;
   if (!same && mode == VRAM__PAD_CONSTANT)
@@ -17079,7 +17232,7 @@ VRAM__FN void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   vram__tensor a[3], c, cx, cw, cf, p;
   vram__grad_fn *f;
-  int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
+  int cl, batched = x[0].d->ndim == vram__op_axes(n) + 2;
   uint32_t i, done = 3; /* from there on cast */
   const vram_dims *d = n->out[0].d;
   vram__conv_slow slow;
@@ -17174,7 +17327,7 @@ VRAM__FN void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__ten
                wi, held = vram__tensor_none();
   int cl, native, want0 = vram__input_wanted(f, 0), want1 = vram__input_wanted(f, 1),
                   flat = x.d->ndim == 3;
-  int transposed = vram__is_transposed(f->node->op), want2 = f->nin > 2 && vram__input_wanted(f, 2);
+  int transposed = vram__op_is_transposed(f->node), want2 = f->nin > 2 && vram__input_wanted(f, 2);
   vram__conv_slow slow;
   c = flat ? vram__tensor_contiguous(s, x) : vram__tensor_none();
   x = vram__as_2d(s, flat ? c : x);
@@ -17288,6 +17441,28 @@ VRAM__FN void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(conv1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
+         "weights dtype");
+VRAM__OP(conv2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
+         "weights dtype");
+VRAM__OP(conv3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
+         "weights dtype");
+VRAM__OP(conv_transpose1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
+         VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
+         "weights dtype");
+VRAM__OP(conv_transpose2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
+         VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
+         "weights dtype");
+VRAM__OP(conv_transpose3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
+         VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
+         "weights dtype");
 /* >>ops/conv_slow    convolutions without cuDNN (ConvolutionMM2d.cu, NaiveDilatedConvolution.cu,
    NaiveConvolutionTranspose2d.cu and 3d.cu) */
 
@@ -17296,8 +17471,8 @@ VRAM__FN void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor 
 /* ConvParams::is_output_padding_big: not for cuDNN */
 static int vram__pads_output_much(const vram_node *n) {
   int64_t stride[3], more[3];
-  uint32_t i, axes = vram__spatial(n->op);
-  if (!vram__is_transposed(n->op))
+  uint32_t i, axes = vram__op_axes(n);
+  if (!vram__op_is_transposed(n))
     return 0;
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_output_padding, axes, 0, 0, more);
@@ -17312,14 +17487,14 @@ static int vram__pads_output_much(const vram_node *n) {
 VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__tensor x,
                                 vram__tensor w, const vram_dims *y, vram__conv_slow *k) {
   int64_t stride[3], dil[3], pad[3];
-  uint32_t i, axes = vram__spatial(n->op);
+  uint32_t i, axes = vram__op_axes(n);
   const vram_dims *area;
   if (s->ideal || !x.d->numel ||
       ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
-  k->transposed = vram__is_transposed(n->op);
+  k->transposed = vram__op_is_transposed(n);
   if (k->groups == x.d->v[1] && k->groups > 1 && !k->transposed)
     return 0;
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
@@ -17725,6 +17900,8 @@ VRAM__FN void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(pad, 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");
 /* >>ops/pool    pooling */
 
 /* Values of as many axes as the input has, and where they were found. */
@@ -17736,7 +17913,7 @@ VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size)
 
 VRAM__FN int vram__shape_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, lead = vram__axis_lead(g, n, k);
+  uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
   int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
   if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
@@ -17780,7 +17957,7 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 }
 
 VRAM__FN int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
-  uint32_t k = vram__spatial(n->op);
+  uint32_t k = vram__op_axes(n);
   int64_t to[3];
   return vram__axis_lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
          vram__shape_resize(g, n, k, to);
@@ -17797,7 +17974,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor) {
 
 VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, lead = vram__axis_lead(g, n, k);
+  uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
   if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
@@ -17818,7 +17995,7 @@ VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
 
 VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, lead = vram__axis_lead(g, n, k);
+  uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
   if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
     return 0;
@@ -17861,7 +18038,7 @@ VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
 /* op(x) where the 1-D form runs the 2-D one on x.unsqueeze(-2): x as that one sees it, and the
    results back; vram__pool_unflat takes y. */
 static vram__tensor vram__pool_flat(vram__step *s, const vram_node *n, vram__tensor x) {
-  if (vram__spatial(n->op) == 1)
+  if (vram__op_axes(n) == 1)
     return vram__torch_unsqueeze(s, x, x.d->ndim - 1u);
   return vram__tensor_retain(s, x);
 }
@@ -18119,6 +18296,55 @@ VRAM__FN void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__t
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(max_pool1d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool2d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool3d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(avg_pool1d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 1, 0,
+         "kernel_size! stride padding ceil_mode count_include_pad");
+VRAM__OP(avg_pool2d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 2, 0,
+         "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
+VRAM__OP(avg_pool3d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 3, 0,
+         "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
+VRAM__OP(adaptive_avg_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
+         each, AVG_POOL, 1, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
+         each, AVG_POOL, 2, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
+         each, AVG_POOL, 3, 0, "output_size!");
+VRAM__OP(adaptive_max_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
+         each, MAX_POOL, 1, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
+         each, MAX_POOL, 2, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
+         each, MAX_POOL, 3, 0, "output_size! return_indices");
+VRAM__OP_LINES(
+    lp_pool1d, 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
+    "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
+VRAM__OP_LINES(
+    lp_pool2d, 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
+    "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
+VRAM__OP_LINES(
+    lp_pool3d, 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
+    "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
+VRAM__OP(fractional_max_pool2d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+         fractional_max_pool, each, NONE, 2, 0,
+         "kernel_size! output_size output_ratio return_indices");
+VRAM__OP(fractional_max_pool3d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+         fractional_max_pool, each, NONE, 3, 0,
+         "kernel_size! output_size output_ratio return_indices");
+VRAM__OP(max_unpool1d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
+         "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool2d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
+         "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool3d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
+         "kernel_size! stride padding output_size");
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
 VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n) {
@@ -18396,6 +18622,19 @@ VRAM__FN void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(interpolate, 1, 1, interpolate, SAME, none, interpolate, interpolate, each, INTERPOLATE, 0,
+         0, "size scale_factor mode align_corners antialias");
+VRAM__OP(pixel_shuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
+         "upscale_factor!");
+VRAM__OP(pixel_unshuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
+         "downscale_factor!");
+VRAM__OP(grid_sample, 2, 2, grid_sample, SAME, widest, grid_sample, grid_sample, each, ANY, 0, 0,
+         "mode padding_mode align_corners");
+VRAM__OP(unfold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
+         "kernel_size! dilation padding stride");
+VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
+         "output_size! kernel_size! dilation padding stride");
 /* >>ops/activation    activations with more than a pointwise kernel: glu, prelu, rrelu */
 
 VRAM__FN int vram__shape_glu(vram_graph *g, vram_node *n) {
@@ -18522,6 +18761,53 @@ VRAM__FN void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: y g *");
+VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace min_val max_val", "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(leaky_relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace negative_slope", "x: x g *; inplace: x: y g *");
+VRAM__OP_POINTWISE(elu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace alpha",
+                   "x: g x *; inplace: x: g y *");
+VRAM__OP_POINTWISE(celu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace alpha",
+                   "x: g x *; inplace: x: g y *");
+VRAM__OP_POINTWISE(selu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: x: g y *");
+VRAM__OP_POINTWISE(gelu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "approximate",
+                   "x: g x *");
+VRAM__OP_POINTWISE(silu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(mish, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(sigmoid, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g y *");
+VRAM__OP_POINTWISE(tanh, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g y *");
+VRAM__OP_POINTWISE(hardsigmoid, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(hardswish, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(softplus, 1, 1, same, SAME, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "beta threshold", "x: g x *");
+VRAM__OP_LINES(softsign, 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
+               "abs a x0; add b a scalar=1; drop a; div y x0 b");
+VRAM__OP_LINES(tanhshrink, 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
+               "tanh a x0; sub y x0 a");
+VRAM__OP_POINTWISE(softshrink, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "lambd",
+                   "x: g x *");
+VRAM__OP_POINTWISE(hardshrink, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "lambd",
+                   "x: g x *");
+VRAM__OP_POINTWISE(threshold, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace threshold value", "x: x g *; inplace: copy");
+VRAM__OP_POINTWISE(logsigmoid, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
+                   "x: m ' g x *");
+VRAM__OP(glu, 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, 0, "dim");
+VRAM__OP(prelu, 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
+         "num_parameters frozen weights dtype");
+VRAM__OP(rrelu, 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0, "lower upper inplace");
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
@@ -18658,6 +18944,19 @@ VRAM__FN void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 1,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 2,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 3,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
 /* >>ops/softmax    softmax, log_softmax, gumbel_softmax */
 
 #ifndef VRAM_NO_STEP
@@ -18745,6 +19044,13 @@ VRAM__FN void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vr
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(softmax, 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX, 0, 0, "dim! dtype");
+VRAM__OP(log_softmax, 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX, 0, 0, "dim! dtype");
+VRAM__OP(gumbel_softmax, 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0, 0,
+         "tau hard dim eps");
+VRAM__OP_LINES(softmin, 1, 1, same, none, NONE, 0, 0, "dim! dtype",
+               "neg a x0; softmax y a dim=@ dtype=@");
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
@@ -19110,6 +19416,15 @@ VRAM__FN void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(layer_norm, 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, 0, VRAM__OP_OWNS,
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+VRAM__OP(rms_norm, 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, 0, VRAM__OP_OWNS,
+         "normalized_shape! elementwise_affine eps frozen weights dtype");
+VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM, 0, VRAM__OP_OWNS,
+         "num_groups! affine eps frozen weights dtype");
+VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
+         "size! alpha beta k");
 /* >>ops/batch_norm    batch and instance normalisation */
 
 #ifndef VRAM_NO_STEP
@@ -19396,6 +19711,11 @@ VRAM__FN void vram__forward_instance_norm(vram__step *s, const vram_node *n, vra
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, 0, VRAM__OP_OWNS,
+         "affine track_running_stats training momentum eps frozen weights dtype");
+VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM, 0, VRAM__OP_OWNS,
+         "affine track_running_stats momentum eps frozen weights dtype");
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
 
 /* Everything that attention allocates in bytes, kernels' workspaces included, must fit. */
@@ -19459,6 +19779,18 @@ VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
                       q->v[r - 1] > v->v[r - 1] ? q->v[r - 1] : v->v[r - 1]))
     return 0;
   return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+}
+
+/* Both products of attention: queries by keys, probabilities by values. */
+VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
+  const uint64_t keys = (uint64_t)(k->ndim > 1 ? k->v[k->ndim - 2] : 1);
+  const uint64_t width = v->ndim ? (uint64_t)v->v[v->ndim - 1] : 1;
+  const uint64_t depth = q->ndim ? (uint64_t)q->v[q->ndim - 1] : 1;
+  const uint64_t rows = depth ? q->numel / depth : 0;
+  return vram__product_or_overflow(
+      vram__product_or_overflow(2, vram__product_or_overflow(rows, keys)),
+      vram__sum_or_overflow(depth, width));
 }
 
 #ifndef VRAM_NO_STEP
@@ -20110,6 +20442,9 @@ VRAM__FN void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(scaled_dot_product_attention, 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
+         "dropout_p is_causal enable_gqa backend scale");
 /* >>ops/mha    torch.nn.MultiheadAttention */
 
 /* The slots of torch.nn.MultiheadAttention's parameters. */
@@ -20197,6 +20532,12 @@ VRAM__FN int vram__shape_mha(vram_graph *g, vram_node *n) {
       return 0;
   }
   return vram__node_out_dims(n, 0, q, n->in[0]->dtype);
+}
+
+static uint64_t vram__flops_mha(const vram_node *n) {
+  const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
+  return vram__sum_or_overflow(vram__product_or_overflow(rows, vram__matrix_elements(n)),
+                               vram__flops_sdpa(n));
 }
 
 #ifndef VRAM_NO_STEP
@@ -20571,6 +20912,10 @@ VRAM__FN void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
+         "frozen weights dtype");
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
 /* What nn.LSTM, nn.GRU and nn.RNN are made of. */
@@ -20733,6 +21078,11 @@ VRAM__FN int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
       !vram__node_out(g, n, 1, m, size, n->in[0]->dtype))
     return 0;
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+}
+
+static uint64_t vram__flops_rnn(const vram_node *n) {
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)),
+                                   vram__matrix_elements(n));
 }
 
 #ifndef VRAM_NO_STEP
@@ -21132,6 +21482,21 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(lstm, 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+         "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
+         "dtype");
+VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+         "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
+VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+         "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
+         "weights dtype");
+VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+         "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+         "hidden_size! bias frozen weights dtype");
+VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+         "hidden_size! bias nonlinearity frozen weights dtype");
 /* >>ops/loss    losses */
 
 /* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
@@ -21746,6 +22111,29 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(cross_entropy, 1, 2, loss, SAME, fp32, cross_entropy, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction label_smoothing ignore_index");
+VRAM__OP(nll_loss, 1, 2, loss, SAME, fp32, cross_entropy, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction ignore_index");
+VRAM__OP(mse_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
+VRAM__OP(l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
+VRAM__OP(smooth_l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction beta");
+VRAM__OP(huber_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction delta");
+VRAM__OP(binary_cross_entropy, 1, 2, loss, SAME, none, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction");
+VRAM__OP(binary_cross_entropy_with_logits, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0,
+         VRAM__OP_LOSS, "reduction");
+VRAM__OP(kl_div, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction log_target");
+VRAM__OP(ctc_loss, 1, 2, loss, SAME, none, ctc_loss, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction blank zero_infinity");
+VRAM__OP(cosine_embedding_loss, 1, 3, loss, SAME, fp32, cosine, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction margin");
+VRAM__OP(triplet_margin_loss, 1, 3, loss, SAME, fp32, triplet, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction margin p eps swap");
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
 /* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
@@ -21808,6 +22196,19 @@ VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n) {
     if (!vram__node_out(g, n, i, c, v, dt))
       return 0;
   return 1;
+}
+
+/* Of the experts' stacked weights top_k are used. */
+static uint64_t vram__flops_moe(const vram_node *n) {
+  const uint64_t experts = (uint64_t)VRAM__INT(n, num_experts, 1);
+  uint64_t elements = vram__matrix_elements(n);
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++) {
+    const vram_dims *d = n->param[i] ? n->param[i]->d : NULL;
+    if (d && d->ndim == 3 && experts)
+      elements -= d->numel - d->numel / experts * (uint64_t)VRAM__INT(n, top_k, 1);
+  }
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)), elements);
 }
 
 #ifndef VRAM_NO_STEP
@@ -22030,130 +22431,54 @@ VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 #endif /* VRAM_NO_STEP */
-/* >>ops/flops    floating-point operations of a node (torch/utils/flop_counter.py) */
 
-static uint64_t vram__weights_of(const vram_node *n, uint32_t from) { /* elements of matrices */
-  uint64_t all = 0;
-  uint32_t i;
-  for (i = from; i < n->nparam; i++)
-    if (n->param[i] && n->param[i]->d->ndim > 1)
-      all = vram__sum_or_overflow(all, n->param[i]->d->numel);
-  return all;
+VRAM__OP(
+    moe, 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
+    "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
+VRAM__OP(custom, 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
+         "shape! dtype params buffers saved workspace frozen weights");
+/* >>ops/table    the table of ops at run time */
+
+/* The ops in the order of vram_op, then what stands in a graph without being an op. */
+#ifdef VRAM__FN_EXTERN
+#define VRAM__X(name) extern const vram__op_row vram__op_##name;
+VRAM_OPS(VRAM__X)
+#undef VRAM__X
+#endif
+
+static int vram__shape_none(vram_graph *g, vram_node *n) {
+  (void)g, (void)n;
+  return 1;
 }
 
-static uint64_t vram__attention_flops(const vram_dims *q, const vram_dims *k, const vram_dims *v) {
-  const uint64_t keys = (uint64_t)(k->ndim > 1 ? k->v[k->ndim - 2] : 1);
-  const uint64_t width = v->ndim ? (uint64_t)v->v[v->ndim - 1] : 1;
-  const uint64_t depth = q->ndim ? (uint64_t)q->v[q->ndim - 1] : 1;
-  const uint64_t rows = depth ? q->numel / depth : 0;
-  return vram__product_or_overflow(
-      vram__product_or_overflow(2, vram__product_or_overflow(rows, keys)),
-      vram__sum_or_overflow(depth, width));
+#define VRAM__NO_OP(name)                                                                          \
+  {                                                                                                \
+    name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
+        0 VRAM__STEP_OF(NULL, NULL)                                                                \
+  }
+static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
+
+static const vram__op_row *const vram__op_rows[] = {
+#define VRAM__X(name) &vram__op_##name,
+    VRAM_OPS(VRAM__X)
+#undef VRAM__X
+        & vram__op_drop,
+    &vram__op_end};
+
+VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
+
+VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+
+/* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
+VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
+
+VRAM__FN int vram__op_is_transposed(const vram_node *n) {
+  return vram__op_rows[n->op]->kind & VRAM__TRANSPOSED;
 }
 
 VRAM_API uint64_t vram_node_flops(const vram_node *n) {
-  const vram_dims *x = n->nin ? n->in[0]->d : NULL, *w = NULL, *y;
-  uint64_t flops, k;
-  uint32_t i, first;
-  if (n->op >= VRAM_OP_COUNT || !n->nout)
-    return 0;
-  y = n->out[0].d;
-  switch (n->op) {
-  case VRAM_OP_conv1d:
-  case VRAM_OP_conv2d:
-  case VRAM_OP_conv3d:
-  case VRAM_OP_conv_transpose1d:
-  case VRAM_OP_conv_transpose2d:
-  case VRAM_OP_conv_transpose3d: {
-    const vram_dims *over = n->op >= VRAM_OP_conv_transpose1d ? x : y;
-    w = n->nin > 1 ? n->in[1]->d : n->param[0]->d;
-    first = over->ndim + 2u - w->ndim; /* without a batch it has one axis less */
-    flops = vram__product_or_overflow(2, w->numel);
-    for (i = 0; i < over->ndim; i++)
-      if (i + 1 != first)
-        flops = vram__product_or_overflow(flops, (uint64_t)over->v[i]);
-    return flops;
-  }
-  case VRAM_OP_linear:
-    return vram__product_or_overflow(
-        2, vram__product_or_overflow(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
-  case VRAM_OP_addmm:
-  case VRAM_OP_baddbmm:
-    x = n->in[1]->d;
-    return vram__product_or_overflow(
-        2, vram__product_or_overflow(y->numel, (uint64_t)x->v[x->ndim - 1]));
-  case VRAM_OP_matmul:
-  case VRAM_OP_bmm:
-  case VRAM_OP_mm:
-  case VRAM_OP_grouped_mm:
-    return vram__product_or_overflow(
-        2, vram__product_or_overflow(y->numel, x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1));
-  case VRAM_OP_einsum: {
-    vram__labels l;
-    const char *what;
-    if (n->nin < 2 || !vram__label_all(&l, n, &what))
-      return y->numel;
-    for (flops = vram__product_or_overflow(2, n->nin - 1), i = 0; i < l.n; i++)
-      flops = vram__product_or_overflow(flops, (uint64_t)l.size[i]);
-    return flops;
-  }
-  case VRAM_OP_bilinear:
-    return vram__product_or_overflow(
-        vram__product_or_overflow(2, y->numel),
-        n->param[0]->d->numel / (uint64_t)(n->param[0]->d->v[0] ? n->param[0]->d->v[0] : 1));
-  case VRAM_OP_scaled_dot_product_attention:
-    return vram__attention_flops(x, n->in[1]->d, n->in[2]->d);
-  case VRAM_OP_multi_head_attention:
-    k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
-    flops = vram__product_or_overflow(vram__product_or_overflow(2, x->numel / k),
-                                      vram__weights_of(n, 0));
-    return vram__sum_or_overflow(flops, vram__attention_flops(x, n->in[1]->d, n->in[2]->d));
-  case VRAM_OP_lstm:
-  case VRAM_OP_gru:
-  case VRAM_OP_rnn:
-  case VRAM_OP_lstm_cell:
-  case VRAM_OP_gru_cell:
-  case VRAM_OP_rnn_cell:
-    k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
-    return vram__product_or_overflow(vram__product_or_overflow(2, x->numel / k),
-                                     vram__weights_of(n, 0));
-  case VRAM_OP_moe: {
-    const uint64_t experts = (uint64_t)VRAM__INT(n, num_experts, 1);
-    k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
-    flops = vram__weights_of(n, 0);
-    for (i = 0; i < n->nparam; i++) { /* of the experts' stacked weights top_k are used */
-      const vram_dims *d = n->param[i] ? n->param[i]->d : NULL;
-      if (d && d->ndim == 3 && experts)
-        flops -= d->numel - d->numel / experts * (uint64_t)VRAM__INT(n, top_k, 1);
-    }
-    return vram__product_or_overflow(vram__product_or_overflow(2, x->numel / k), flops);
-  }
-  default:
-    break;
-  }
-  if (n->op == VRAM_OP_parameter || n->op == VRAM_OP_buffer ||
-      (n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_detach)) /* views */
-    return 0;
-  return y->numel;
+  return n->nout ? vram__op_rows[n->op]->flops(n) : 0;
 }
-/* >>ops/table    the table of ops at run time */
-
-static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys)                                      \
-  {#id, recipe, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac, 0},
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys)                                                \
-  {#id, lines, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac, 1},
-    VRAM_OPS(VRAM__X, VRAM__L)
-#undef VRAM__X
-#undef VRAM__L
-        {"drop", "", "", NULL, 0, 0, VRAM__AC_none, 0},
-    {"end", "", "", NULL, 0, 0, VRAM__AC_none, 0}};
-
-VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
-
-VRAM__FN const char *vram__op_name(uint32_t op) { return vram__op_table[op].name; }
-
-VRAM__FN int vram__is_loss(uint32_t op) { return vram__op_table[op].shape == vram__shape_loss; }
 
 #ifndef VRAM_NO_STEP
 
@@ -22206,38 +22531,22 @@ static void vram__backward_checkpoint(vram__step *s, vram__grad_fn *f, vram__ten
 }
 
 /* ops made of other autograd nodes have no backward of their own */
-static void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   (void)s, (void)f, (void)to;
 }
 
-typedef void (*vram__forward_fn)(vram__step *, const vram_node *, vram__tensor *, vram__tensor *);
-typedef void (*vram__backward_fn)(vram__step *, vram__grad_fn *, vram__tensor *);
-
-static const vram__forward_fn vram__forward_table[VRAM_OP_COUNT] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__forward_##run,
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys) NULL,
-    VRAM_OPS(VRAM__X, VRAM__L)
-#undef VRAM__X
-#undef VRAM__L
-};
-
 VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
-  vram__forward_table[n->op](s, n, x, y);
+  vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
-/* by the kind of a record: ops, then primitives */
-static const vram__backward_fn vram__backward_table[VRAM__K_COUNT] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__backward_##bw,
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys) vram__backward_none,
-    VRAM_OPS(VRAM__X, VRAM__L)
-#undef VRAM__X
-#undef VRAM__L
-#define VRAM__X(name, bw) vram__backward_##bw,
-        VRAM__PRIMITIVES(VRAM__X)
+/* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
+static const vram__backward_fn vram__backward_table[] = {
+#define VRAM__X(name, backward) vram__backward_##backward,
+    VRAM__PRIMITIVES(VRAM__X)
 #undef VRAM__X
 #define VRAM__X(name, recipe) vram__backward_pointwise,
-            VRAM__VARIANTS(VRAM__X)
+        VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
 };
 
@@ -22271,7 +22580,10 @@ VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_table[f->kind](s, f, to);
+  if (f->kind < VRAM_OP_COUNT)
+    vram__op_rows[f->kind]->backward(s, f, to);
+  else
+    vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
       vram__storage_release(s, VRAM__SAVED(f)[i].st);
@@ -22296,8 +22608,8 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   info->keys = r->keys;
   info->recipe = r->recipe;
   info->autocast = list[r->autocast];
-  info->least = r->lo;
-  info->most = r->hi;
+  info->least = r->least;
+  info->most = r->most;
 }
 #endif /* VRAM_NO_MODEL */
 
@@ -23332,10 +23644,10 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
 
 /* Does n write to its first input? */
 static int vram__storage_writes(const vram_node *n) {
-  if (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout &&
-      !VRAM__INT(n, p, VRAM__ONE / 2))
+  const uint16_t traits = vram__op_traits(n);
+  if ((traits & VRAM__OP_DROPOUT) && !VRAM__INT(n, p, VRAM__ONE / 2))
     return 0;
-  return (n->flags & VRAM__INPLACE) || n->op == VRAM_OP_fill || n->op == VRAM_OP_bernoulli;
+  return (n->flags & VRAM__INPLACE) || (traits & VRAM__OP_WRITES);
 }
 
 /* b was written to by an operation that came after this record; saved: b was saved before it. */
@@ -23795,7 +24107,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
 
 VRAM__FN int
 vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
-  return v->node && (v->node->op == VRAM_OP_parameter || v->node->op == VRAM_OP_buffer);
+  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
 }
 
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs
@@ -24181,12 +24493,12 @@ VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
   uint32_t i, last = 0;
   if (run->taping) {
     vram__tape_put(run, VRAM__TAPE_OWN, vram__dims_bytes_of(p->d, dt));
-    run->untold |= n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn;
+    run->untold |= (vram__op_traits(n) & VRAM__OP_FLAT) != 0;
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
   run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt));
-  if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
+  if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n)
@@ -25013,7 +25325,7 @@ VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *
   if (o && o->replay)
     n += vram__replay_bytes(g);
   for (m = o && o->cc && o->cc < 80 ? g->first : NULL; m; m = m->next)
-    if (m->op <= VRAM_OP_conv_transpose3d) {    /* the first rows */
+    if (m->op < VRAM_OP_COUNT && vram__op_at(m->op)->lower == VRAM__LOWER_CONV) {
       int64_t groups = VRAM__INT(m, groups, 1); /* all at once in vram__slow_run and _bw */
       n += 1024 * (uint64_t)(groups < INT32_MAX ? groups : INT32_MAX);
     }
@@ -32732,8 +33044,8 @@ static int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) 
 
 static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) {
   const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__spatial(n->op), lead = d->ndim - k;
-  const int transposed = vram__is_transposed(n->op);
+  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
+  const int transposed = vram__op_is_transposed(n);
   const int64_t c = d->v[lead - 1], oc = y->v[lead - 1], groups = VRAM__INT(n, groups, 1),
                 mode = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
@@ -32917,7 +33229,7 @@ static int vram__low_linear_node(vram__low *l, const vram_node *n, vram__low_val
 
 static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, int max) {
   const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__spatial(n->op), lead = d->ndim - k;
+  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
   const int adaptive = n->op >= VRAM_OP_adaptive_avg_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d;
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
           in[2] = {1, 1}, out[2] = {1, 1}, c = d->v[lead - 1];
@@ -33341,8 +33653,8 @@ static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  uint8_t noise = n->op == VRAM_OP_empty || n->op == VRAM_OP_rand || n->op == VRAM_OP_randn ||
-                  n->op == VRAM_OP_bernoulli;
+  const uint16_t traits = vram__op_traits(n);
+  uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);
   for (i = 0; i < n->nparam && own; i++)
@@ -33351,9 +33663,7 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   for (i = 0; i < n->nin; i++)
     if (vram__low_constant(l, n->in[i]))
       noise |= vram__low_constant(l, n->in[i])->noise;
-  if (n->nin == 1 && n->nout == 1 &&
-      ((n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_expand) || n->op == VRAM_OP_detach ||
-       (n->op >= VRAM_OP_contiguous && n->op <= VRAM_OP_to))) {
+  if (n->nin == 1 && n->nout == 1 && (traits & VRAM__OP_ALIAS)) {
     l->value[n->out[0].index].kind = VRAM__LOW_CONSTANT;
     l->value[n->out[0].index].at = l->value[n->in[0]->index].at;
     l->value[l->value[n->in[0]->index].at].noise |= noise;
@@ -33377,221 +33687,248 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   return 1;
 }
 
+/* One function for each way to lower (VRAM__LOWER_...): x is what the first input became, `tensors`
+   of the inputs are no constants, `first` is the first of those. 0: an error. */
+typedef int (*vram__low_fn)(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first);
+
+static int vram__lower_none(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_refuse(l, n, "no line does that");
+}
+
+static int vram__lower_activation(vram__low *l, const vram_node *n, vram__low_value *x,
+                                  uint32_t tensors, uint32_t first) {
+  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel)
+    return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
+  return vram__lower_none(l, n, x, tensors, first);
+}
+
+/* A line CUSTOM without weights. */
+static int vram__lower_any(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, 0, 0, 0, 0);
+}
+
+/* The same that counts products. */
+static int vram__lower_product(vram__low *l, const vram_node *n, vram__low_value *x,
+                               uint32_t tensors, uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
+}
+
+static int vram__lower_conv(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
+}
+
+static int vram__lower_linear(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  return first ? vram__lower_product(l, n, x, tensors, first) : vram__low_linear_node(l, n, x);
+}
+
+static int vram__lower_embedding(vram__low *l, const vram_node *n, vram__low_value *x,
+                                 uint32_t tensors, uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its weight is computed from the input")
+               : vram__low_embedding(l, n, x);
+}
+
+/* A linear layer where the matrix and what is added are constants. */
+static int vram__lower_addmm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                             uint32_t first) {
+  const vram_value *bias = n->in[0], *weight = n->in[2];
+  if (first == 1 && tensors == 1 && weight->d->ndim == 2 &&
+      bias->d->numel == (uint64_t)weight->d->v[1] &&
+      vram__low_constant(l, bias)->elements == bias->d->numel &&
+      vram__low_take(l, weight, weight->d->numel)) {
+    vram__low_value *k = vram__low_constant(l, bias);
+    k->params = k->elements = 0;
+    return vram__low_linear(l, n, vram__low_of(l, n->in[1]), 1, bias->d->numel);
+  }
+  return vram__lower_product(l, n, x, tensors, first);
+}
+
+static int vram__lower_matmul(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  if (!first && tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
+      vram__low_take(l, n->in[1], n->in[1]->d->numel))
+    return vram__low_linear(l, n, x, 1, 0);
+  return vram__lower_product(l, n, x, tensors, first);
+}
+
+static int vram__lower_attention(vram__low *l, const vram_node *n, vram__low_value *x,
+                                 uint32_t tensors, uint32_t first) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
+  const uint64_t keys = (uint64_t)k->v[k->ndim - 2u];
+  const uint64_t rows = q->numel / (uint64_t)q->v[q->ndim - 1u];
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2,
+                       vram__low_bytes(l, vram__product_or_overflow(rows, keys)));
+}
+
+static int vram__lower_mha(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_mha(l, n);
+}
+
+static int vram__lower_rnn(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
+}
+
+static int vram__lower_norm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
+}
+
+static int vram__lower_softmax(vram__low *l, const vram_node *n, vram__low_value *x,
+                               uint32_t tensors, uint32_t first) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  const uint32_t axis = (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
+  int64_t h, w, c;
+  vram__low_step *s;
+  (void)tensors, (void)first;
+  if (!vram__low_last(l, n, x, UINT32_C(1) << axis, 0, &h, &w, &c))
+    return 0;
+  s = vram__low_step_new(l, n, VRAM_LINE_SOFTMAX, h, w, c);
+  return s && vram__low_read(l, s, x->at, h, w, c) && vram__low_gives(l, s, n->out, &x->lay);
+}
+
+static int vram__lower_pool(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors, (void)first;
+  if (n->nout > 1 && l->value[n->out[1].index].need)
+    return vram__low_refuse(l, n, "its indices are used");
+  return vram__low_pool(l, n, x, vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL);
+}
+
+static int vram__lower_reduce(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_reduce(l, n, x);
+}
+
+static int vram__lower_cat(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_cat(l, n);
+}
+
+static int vram__lower_slice(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                             uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_slices(l, n);
+}
+
+static int vram__lower_view(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_view(l, n, x);
+}
+
+static int vram__lower_expand(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  return n->out[0].d->numel != n->in[0]->d->numel ? vram__lower_any(l, n, x, tensors, first)
+                                                  : vram__low_view(l, n, x);
+}
+
+static int vram__lower_pad(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_pad(l, n, x);
+}
+
+static int vram__lower_interpolate(vram__low *l, const vram_node *n, vram__low_value *x,
+                                   uint32_t tensors, uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_interpolate(l, n, x);
+}
+
+static int vram__lower_shuffle(vram__low *l, const vram_node *n, vram__low_value *x,
+                               uint32_t tensors, uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_shuffle(l, n, x);
+}
+
+static int vram__lower_same(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors;
+  if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
+    return vram__low_refuse(l, n, "between integers and floating point: no line does that");
+  return first ? vram__low_fold(l, n) : vram__low_same(l, n->out, x);
+}
+
+/* Two tensors, or a tensor and a number or constant. */
+static int vram__lower_binary(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  vram__low_value *k;
+  if (tensors == 2)
+    return vram__low_binary(
+        l, n, vram__op_at(n->op)->lower == VRAM__LOWER_MUL ? VRAM_LINE_MUL : VRAM_LINE_ADD);
+  if (n->nin == 2) {
+    k = vram__low_constant(l, n->in[!first]);
+    if (n->out[0].d->numel != n->in[first]->d->numel ||
+        (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
+      return vram__lower_any(l, n, x, tensors, first);
+    if (k->noise) /* stochastic depth: of training */
+      return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
+  }
+  return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
+}
+
+static int vram__lower_prelu(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                             uint32_t first) {
+  uint64_t slopes = n->nparam && n->param[0] ? n->param[0]->d->numel : 0;
+  (void)x, (void)tensors, (void)first;
+  if (!vram__low_claim(l, n))
+    slopes = 0;
+  return vram__low_any(l, n, slopes, vram__low_weight_bytes(l, slopes), 0, 0);
+}
+
+static int vram__lower_custom(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  const uint64_t params = (uint64_t)VRAM__INT(n, params, 0);
+  const int own = vram__low_claim(l, n);
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, own ? params : 0, own ? vram__low_weight_bytes(l, params) : 0, 0,
+                       (uint64_t)VRAM__INT(n, workspace, 0));
+}
+
+/* In the order of VRAM__LOWER_... */
+static const vram__low_fn vram__low_functions[VRAM__LOWER_COUNT] = {
+    vram__lower_none,        vram__lower_activation, vram__lower_binary,    vram__lower_addmm,
+    vram__lower_any,         vram__lower_attention,  vram__lower_pool,      vram__lower_cat,
+    vram__lower_conv,        vram__lower_custom,     vram__lower_embedding, vram__lower_expand,
+    vram__lower_interpolate, vram__lower_linear,     vram__lower_matmul,    vram__lower_pool,
+    vram__lower_mha,         vram__lower_binary,     vram__lower_norm,      vram__lower_pad,
+    vram__lower_prelu,       vram__lower_product,    vram__lower_reduce,    vram__lower_rnn,
+    vram__lower_same,        vram__lower_shuffle,    vram__lower_slice,     vram__lower_softmax,
+    vram__lower_view};
+
 /* One node; 0: an error. */
 VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
-  vram__low_value *x = n->nin ? vram__low_of(l, n->in[0]) : NULL, *k;
+  const vram__op_row *row = vram__op_at(n->op);
   uint32_t i, tensors = 0, first = 0;
-  uint64_t keys;
   for (i = n->nin; i-- > 0;) {
     const vram__low_value *v = vram__low_of(l, n->in[i]);
-    if (v->kind == VRAM__LOW_TENSOR)
-      tensors++, first = i;
-    else if (v->kind == VRAM__LOW_NONE)
+    if (v->kind == VRAM__LOW_TENSOR) {
+      tensors++;
+      first = i;
+    } else if (v->kind == VRAM__LOW_NONE)
       return vram__low_refuse(l, n, "an input that no line has");
   }
-  if (!tensors || (n->op >= VRAM_OP_zeros && n->op <= VRAM_OP_randn)) /* made like its input */
+  if (!tensors || (row->traits & VRAM__OP_CREATES))
     return vram__low_fold(l, n);
-  if (vram__kind_rank(n->in[first]->dtype) != 2 && n->op != VRAM_OP_embedding &&
-      n->op != VRAM_OP_to && !(n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_unsqueeze) &&
-      !(n->op >= VRAM_OP_detach && n->op <= VRAM_OP_to))
+  if (vram__kind_rank(n->in[first]->dtype) != 2 && !(row->traits & VRAM__OP_ANY_DTYPE))
     return vram__low_refuse(l, n, "it works with integers of the input (possible: embedding)");
-  switch (n->op) {
-  case VRAM_OP_conv1d:
-  case VRAM_OP_conv2d:
-  case VRAM_OP_conv3d:
-  case VRAM_OP_conv_transpose1d:
-  case VRAM_OP_conv_transpose2d:
-  case VRAM_OP_conv_transpose3d:
-    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
-  case VRAM_OP_linear:
-    return first ? vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0)
-                 : vram__low_linear_node(l, n, x);
-  case VRAM_OP_embedding:
-    return first ? vram__low_refuse(l, n, "its weight is computed from the input")
-                 : vram__low_embedding(l, n, x);
-  case VRAM_OP_addmm:
-    if (first == 1 && tensors == 1 && n->in[2]->d->ndim == 2 &&
-        n->in[0]->d->numel == (uint64_t)n->in[2]->d->v[1] &&
-        vram__low_constant(l, n->in[0])->elements == n->in[0]->d->numel &&
-        vram__low_take(l, n->in[2], n->in[2]->d->numel)) {
-      k = vram__low_constant(l, n->in[0]);
-      k->params = k->elements = 0;
-      return vram__low_linear(l, n, vram__low_of(l, n->in[1]), 1, n->in[0]->d->numel);
-    }
-    return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-  case VRAM_OP_matmul:
-  case VRAM_OP_mm:
-    if (!first && tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
-        vram__low_take(l, n->in[1], n->in[1]->d->numel))
-      return vram__low_linear(l, n, x, 1, 0);
-    return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-  case VRAM_OP_bmm:
-  case VRAM_OP_baddbmm:
-  case VRAM_OP_einsum:
-    return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-  case VRAM_OP_scaled_dot_product_attention:
-    keys = (uint64_t)n->in[1]->d->v[n->in[1]->d->ndim - 2u];
-    return vram__low_any(
-        l, n, 0, 0, vram_node_flops(n) / 2,
-        vram__low_bytes(
-            l, vram__product_or_overflow(
-                   n->in[0]->d->numel / (uint64_t)n->in[0]->d->v[n->in[0]->d->ndim - 1u], keys)));
-  case VRAM_OP_multi_head_attention:
-    return vram__low_mha(l, n);
-  case VRAM_OP_lstm:
-  case VRAM_OP_gru:
-  case VRAM_OP_rnn:
-  case VRAM_OP_lstm_cell:
-  case VRAM_OP_gru_cell:
-  case VRAM_OP_rnn_cell:
-    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
-  case VRAM_OP_batch_norm:
-  case VRAM_OP_instance_norm:
-  case VRAM_OP_layer_norm:
-  case VRAM_OP_rms_norm:
-  case VRAM_OP_group_norm:
-    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
-  case VRAM_OP_softmax:
-  case VRAM_OP_log_softmax: {
-    const int64_t a = VRAM__INT(n, dim, 0);
-    int64_t h, w, c;
-    vram__low_step *s;
-    if (!vram__low_last(l, n, x, UINT32_C(1) << (a < 0 ? a + n->in[0]->d->ndim : a), 0, &h, &w, &c))
-      return 0;
-    s = vram__low_step_new(l, n, VRAM_LINE_SOFTMAX, h, w, c);
-    return s && vram__low_read(l, s, x->at, h, w, c) && vram__low_gives(l, s, n->out, &x->lay);
-  }
-  case VRAM_OP_max_pool1d:
-  case VRAM_OP_max_pool2d:
-  case VRAM_OP_max_pool3d:
-  case VRAM_OP_adaptive_max_pool1d:
-  case VRAM_OP_adaptive_max_pool2d:
-  case VRAM_OP_adaptive_max_pool3d:
-  case VRAM_OP_avg_pool1d:
-  case VRAM_OP_avg_pool2d:
-  case VRAM_OP_avg_pool3d:
-  case VRAM_OP_adaptive_avg_pool1d:
-  case VRAM_OP_adaptive_avg_pool2d:
-  case VRAM_OP_adaptive_avg_pool3d:
-    if (n->nout > 1 && l->value[n->out[1].index].need)
-      return vram__low_refuse(l, n, "its indices are used");
-    return vram__low_pool(l, n, x,
-                          n->op <= VRAM_OP_max_pool3d || (n->op >= VRAM_OP_adaptive_max_pool1d &&
-                                                          n->op <= VRAM_OP_adaptive_max_pool3d));
-  case VRAM_OP_sum:
-  case VRAM_OP_mean:
-  case VRAM_OP_amax:
-  case VRAM_OP_amin:
-  case VRAM_OP_max:
-  case VRAM_OP_min:
-  case VRAM_OP_prod:
-  case VRAM_OP_var:
-  case VRAM_OP_std:
-  case VRAM_OP_norm:
-  case VRAM_OP_logsumexp:
-    return vram__low_reduce(l, n, x);
-  case VRAM_OP_cat:
-  case VRAM_OP_stack:
-    return vram__low_cat(l, n);
-  case VRAM_OP_slice:
-  case VRAM_OP_narrow:
-  case VRAM_OP_select:
-  case VRAM_OP_split:
-  case VRAM_OP_chunk:
-  case VRAM_OP_unbind:
-    return vram__low_slices(l, n);
-  case VRAM_OP_expand:
-  case VRAM_OP_repeat:
-  case VRAM_OP_tile:
-    if (n->out[0].d->numel != n->in[0]->d->numel)
-      return vram__low_any(l, n, 0, 0, 0, 0);
-    return vram__low_view(l, n, x);
-  case VRAM_OP_reshape:
-  case VRAM_OP_view:
-  case VRAM_OP_flatten:
-  case VRAM_OP_unflatten:
-  case VRAM_OP_transpose:
-  case VRAM_OP_permute:
-  case VRAM_OP_t:
-  case VRAM_OP_squeeze:
-  case VRAM_OP_unsqueeze:
-    return vram__low_view(l, n, x);
-  case VRAM_OP_pad:
-    return vram__low_pad(l, n, x);
-  case VRAM_OP_interpolate:
-    return vram__low_interpolate(l, n, x);
-  case VRAM_OP_pixel_shuffle:
-  case VRAM_OP_pixel_unshuffle:
-    return vram__low_shuffle(l, n, x);
-  case VRAM_OP_dropout:
-  case VRAM_OP_dropout1d:
-  case VRAM_OP_dropout2d:
-  case VRAM_OP_dropout3d:
-  case VRAM_OP_alpha_dropout:
-  case VRAM_OP_feature_alpha_dropout:
-  case VRAM_OP_detach:
-  case VRAM_OP_contiguous:
-  case VRAM_OP_clone:
-  case VRAM_OP_to:
-  case VRAM_OP_type_as:
-    if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
-      return vram__low_refuse(l, n, "between integers and floating point: no line does that");
-    if (first)
-      return vram__low_fold(l, n);
-    return vram__low_same(l, n->out, x);
-  case VRAM_OP_add:
-  case VRAM_OP_sub:
-  case VRAM_OP_mul:
-  case VRAM_OP_div:
-  case VRAM_OP_pow:
-  case VRAM_OP_maximum:
-  case VRAM_OP_minimum:
-    if (tensors == 2)
-      return vram__low_binary(l, n,
-                              n->op == VRAM_OP_mul || n->op == VRAM_OP_div || n->op == VRAM_OP_pow
-                                  ? VRAM_LINE_MUL
-                                  : VRAM_LINE_ADD);
-    if (n->nin == 2) { /* with a constant */
-      k = vram__low_constant(l, n->in[!first]);
-      if (n->out[0].d->numel != n->in[first]->d->numel ||
-          (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
-        return vram__low_any(l, n, 0, 0, 0, 0);
-      if (k->noise) { /* stochastic depth: of training */
-        return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
-      }
-    }
-    return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
-  case VRAM_OP_prelu:
-    keys = n->nparam && n->param[0] ? n->param[0]->d->numel : 0;
-    if (!vram__low_claim(l, n))
-      keys = 0;
-    return vram__low_any(l, n, keys, vram__low_weight_bytes(l, keys), 0, 0);
-  case VRAM_OP_local_response_norm:
-  case VRAM_OP_glu:
-  case VRAM_OP_where:
-  case VRAM_OP_masked_fill:
-  case VRAM_OP_lerp:
-  case VRAM_OP_addcmul:
-  case VRAM_OP_roll:
-  case VRAM_OP_flip:
-  case VRAM_OP_cumsum:
-  case VRAM_OP_repeat_interleave:
-  case VRAM_OP_grid_sample:
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  case VRAM_OP_custom: {
-    const uint64_t params = (uint64_t)VRAM__INT(n, params, 0);
-    const int mine = vram__low_claim(l, n);
-    return vram__low_any(l, n, mine ? params : 0, mine ? vram__low_weight_bytes(l, params) : 0, 0,
-                         (uint64_t)VRAM__INT(n, workspace, 0));
-  }
-  default:
-    break;
-  }
-  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel &&
-      ((n->op >= VRAM_OP_relu && n->op <= VRAM_OP_logsigmoid) ||
-       (n->op >= VRAM_OP_exp && n->op <= VRAM_OP_clamp)))
-    return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
-  return vram__low_refuse(l, n, "no line does that");
+  return vram__low_functions[row->lower](l, n, vram__low_of(l, n->in[0]), tensors, first);
 }
 /* >>net/low_shape    lowering: cat, slices, views, pads */
 
@@ -33887,8 +34224,7 @@ VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value
 
 /* A loss, or what stands for one: the output is the sum or mean of all there is. */
 static int vram__low_is_loss(const vram_node *n) {
-  return (n->flags & VRAM__LOSS) ||
-         ((n->op == VRAM_OP_sum || n->op == VRAM_OP_mean) && !n->out[0].d->ndim);
+  return (n->flags & VRAM__LOSS) || ((vram__op_traits(n) & VRAM__OP_TOTAL) && !n->out[0].d->ndim);
 }
 
 static void vram__low_need(vram__low *l) {
@@ -33942,10 +34278,7 @@ static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
     if (!reads || !needed)
       continue;
     found = n;
-    if (!((n->op >= VRAM_OP_relu && n->op <= VRAM_OP_logsigmoid) ||
-          (n->op >= VRAM_OP_exp && n->op <= VRAM_OP_clamp) ||
-          (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout) ||
-          n->op == VRAM_OP_detach || (n->op >= VRAM_OP_contiguous && n->op <= VRAM_OP_to)))
+    if (!(vram__op_traits(n) & VRAM__OP_ANY_LAYOUT))
       break;
     l->value[n->out[0].index].like_input = 1;
   }
@@ -33959,7 +34292,8 @@ static int vram__low_input(vram__low *l) {
   vram__low_value *x;
   vram__low_step s;
   uint32_t order[VRAM_MAX_AXES], i, batch = 0, last;
-  int has_batch;
+  int has_batch, recurrent;
+  uint32_t lower;
   int64_t h = 1, w = 1, c;
   for (i = 0; i < l->g->ninput; i++) {
     if (!l->value[l->g->input[i]->index].need)
@@ -33982,30 +34316,27 @@ static int vram__low_input(vram__low *l) {
   if (!d->ndim || !d->numel || !n)
     return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
                           "the input has no axes, no elements or no reader");
+  lower = vram__op_at(n->op)->lower;
+  recurrent = (vram__op_traits(n) & VRAM__OP_FLAT) || lower == VRAM__LOWER_MHA;
   last = d->ndim - 1u;
   has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
     order[i] = i;
-  if (n->op <= VRAM_OP_conv_transpose3d && d->ndim == vram__spatial(n->op) + 1) {
+  if (lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
     has_batch = 0;
     for (i = 0; i < last; i++)
       order[i] = i + 1;
     order[last] = 0;
-  } else if (d->ndim == 2 && ((n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn) ||
-                              n->op == VRAM_OP_multi_head_attention))
+  } else if (d->ndim == 2 && recurrent)
     has_batch = 0;
   else if (d->ndim == 4 ||
-           (d->ndim == 3 &&
-            (n->op <= VRAM_OP_conv_transpose3d || n->op == VRAM_OP_batch_norm ||
-             n->op == VRAM_OP_interpolate ||
-             (n->op >= VRAM_OP_max_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d)))) {
+           (d->ndim == 3 && (lower == VRAM__LOWER_CONV || n->op == VRAM_OP_batch_norm ||
+                             lower == VRAM__LOWER_INTERPOLATE || lower == VRAM__LOWER_MAX_POOL ||
+                             lower == VRAM__LOWER_AVG_POOL))) {
     for (i = 1; i < last; i++)
       order[i] = i + 1;
     order[last] = 1;
-  } else if (d->ndim == 3 &&
-             ((n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn) ||
-              n->op == VRAM_OP_multi_head_attention) &&
-             !VRAM__INT(n, batch_first, 0)) {
+  } else if (d->ndim == 3 && recurrent && !VRAM__INT(n, batch_first, 0)) {
     batch = 1;
     order[0] = 1, order[1] = 0;
   }

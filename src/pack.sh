@@ -15,6 +15,23 @@ names() { # the functions that the declarations declare, renamed with VRAM_NAMES
   echo
 }
 
+ops() { # the rows of all families, in the order of src/parts: the enum and the table
+  echo '/* Made from the rows in src/ops (make). */'
+  echo '#pragma once'
+  echo
+  echo '/* clang-format off */'
+  sed -n 's:^ops/.*\.c$:&:p' parts | xargs sed -n '/^VRAM__OP[_A-Z]*(/{
+    /($/N
+    s/^[^(]*([[:space:]]*\([a-z0-9_]*\),.*/X(\1)/p
+  }' | awk '
+    BEGIN { line = "#define VRAM_OPS(X)" }
+    length(line " " $0) > 95 { print line " \\"; line = " " }
+    { line = line " " $0 }
+    END { print line }'
+  echo '/* clang-format on */'
+  echo
+}
+
 seen=' '
 part() { # part FILE: what it includes has been printed before
   for needed in $(sed -n 's/^#include "\(.*\)"$/\1/p' "$1"); do
@@ -26,6 +43,8 @@ part() { # part FILE: what it includes has been printed before
   seen="$seen$1 "
   sed -e '/^#include "/d' -e '/^#pragma once$/d' "$1" || exit 1
 }
+
+[ "$1" = ops ] && { ops; exit; }
 
 while read -r word what; do
   case $word in

@@ -21,9 +21,22 @@ static void train(vram_step_options *o) {
 /* ---- operations ---- */
 
 static int counted(uint32_t op) { /* by torch.utils.flop_counter */
-  return op <= VRAM_OP_conv_transpose3d || op == VRAM_OP_linear ||
-         (op >= VRAM_OP_matmul && op <= VRAM_OP_einsum) ||
-         op == VRAM_OP_scaled_dot_product_attention || op == VRAM_OP_multi_head_attention;
+  static const char *const name[] = {"linear",
+                                     "matmul",
+                                     "bmm",
+                                     "mm",
+                                     "addmm",
+                                     "baddbmm",
+                                     "einsum",
+                                     "scaled_dot_product_attention",
+                                     "multi_head_attention"};
+  size_t i;
+  if (!strncmp(vram_op_name(op), "conv", 4))
+    return 1;
+  for (i = 0; i < sizeof name / sizeof *name; i++)
+    if (!strcmp(vram_op_name(op), name[i]))
+      return 1;
+  return 0;
 }
 
 static void operations(void) {

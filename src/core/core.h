@@ -11,6 +11,9 @@
 #else
 #define VRAM__FN static
 #endif
+#define VRAM__ROW static
+#else
+#define VRAM__ROW
 #endif
 
 /* a function that is seldom called: out of the way of those that are */

@@ -87,15 +87,15 @@ VRAM__FN void vram__owned_flat(vram__owned *o) {
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes) {
   const int buffer = p->kind == VRAM__BUFFER;
   uint64_t *sum = buffer ? &o->buffers_bytes : &o->params_bytes;
-  const uint32_t op = p->node->op;
+  const uint16_t traits = vram__op_traits(p->node);
   if (*sum > (uint64_t)VRAM_MAX_BYTES)
     return;
   *sum += bytes;
   if (o->flat_node != p->node)
     vram__owned_flat(o);
-  if (op >= VRAM_OP_lstm && op <= VRAM_OP_rnn)
+  if (traits & VRAM__OP_FLAT)
     o->flat += bytes, o->flat_node = p->node;
-  else if (op != VRAM_OP_parameter && op != VRAM_OP_buffer)
+  else if (!(traits & VRAM__OP_PARAM))
     vram__total_add(&o->all[buffer], bytes);
   if (p->kind == VRAM__PARAM)
     vram__total_add(&o->trainable, bytes);

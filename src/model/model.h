@@ -10,7 +10,6 @@
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
 
 enum { VRAM__PARAM, VRAM__FROZEN, VRAM__BUFFER };
-enum { VRAM__AC_none, VRAM__AC_low, VRAM__AC_fp32, VRAM__AC_opt32, VRAM__AC_widest };
 
 typedef struct vram__round { /* one round of a loop */
   const struct vram__round *up;
@@ -40,14 +39,160 @@ typedef struct vram__promote {
 typedef struct vram__step vram__step;
 typedef struct vram__replay vram__replay;
 typedef struct vram__tensor vram__tensor;
+typedef struct vram__grad_fn vram__grad_fn;
 typedef int (*vram__shape_fn)(vram_graph *, vram_node *);
 
+typedef uint64_t (*vram__flops_fn)(const vram_node *);
+typedef void (*vram__forward_fn)(vram__step *, const vram_node *, vram__tensor *, vram__tensor *);
+typedef void (*vram__backward_fn)(vram__step *, vram__grad_fn *, vram__tensor *);
+
+/* What autocast does with the inputs (torch/csrc, autocast_mode.h): nothing; lower precision; fp32;
+   fp32 by the dtype argument, without a cast node; the widest of the inputs. */
+enum {
+  VRAM__AUTOCAST_none,
+  VRAM__AUTOCAST_low,
+  VRAM__AUTOCAST_fp32,
+  VRAM__AUTOCAST_opt32,
+  VRAM__AUTOCAST_widest
+};
+
+/* What type promotion makes of the inputs' dtype. */
+enum {
+  VRAM__TYPES_SAME,
+  VRAM__TYPES_BOOL,   /* always bool */
+  VRAM__TYPES_FLOAT,  /* f32 for integers */
+  VRAM__TYPES_POW,    /* f32 for integers to the power of a number */
+  VRAM__TYPES_NUMBER, /* i64 for bools with a number */
+};
+
+/* What a network for a microcontroller has for an op (net/low_nodes). */
+enum {
+  VRAM__LOWER_NONE, /* nothing */
+  VRAM__LOWER_ACTIVATION,
+  VRAM__LOWER_ADD,
+  VRAM__LOWER_ADDMM,
+  VRAM__LOWER_ANY, /* a CUSTOM line */
+  VRAM__LOWER_ATTENTION,
+  VRAM__LOWER_AVG_POOL,
+  VRAM__LOWER_CAT,
+  VRAM__LOWER_CONV,
+  VRAM__LOWER_CUSTOM,
+  VRAM__LOWER_EMBEDDING,
+  VRAM__LOWER_EXPAND,
+  VRAM__LOWER_INTERPOLATE,
+  VRAM__LOWER_LINEAR,
+  VRAM__LOWER_MATMUL,
+  VRAM__LOWER_MAX_POOL,
+  VRAM__LOWER_MHA,
+  VRAM__LOWER_MUL,
+  VRAM__LOWER_NORM,
+  VRAM__LOWER_PAD,
+  VRAM__LOWER_PRELU,
+  VRAM__LOWER_PRODUCT,
+  VRAM__LOWER_REDUCE,
+  VRAM__LOWER_RNN,
+  VRAM__LOWER_SAME, /* the input itself */
+  VRAM__LOWER_SHUFFLE,
+  VRAM__LOWER_SLICE,
+  VRAM__LOWER_SOFTMAX,
+  VRAM__LOWER_VIEW,
+  VRAM__LOWER_COUNT
+};
+
+/* Bits: what else others ask about an op. */
+enum {
+  VRAM__OP_OWNS = 1,          /* has five slots for parameters and buffers */
+  VRAM__OP_FLAT = 2,          /* lays its weights into one tensor (flatten_parameters) */
+  VRAM__OP_PARAM = 4,         /* is a parameter or buffer */
+  VRAM__OP_WEIGHT_INPUT = 8,  /* a weight given as input stands for the required keys */
+  VRAM__OP_LOSS = 16,         /* a loss */
+  VRAM__OP_WRITES = 32,       /* always writes to its first input */
+  VRAM__OP_DROPOUT = 64,      /* with p=0 it is the input itself */
+  VRAM__OP_CREATES = 128,     /* makes values of its own, whatever the input is */
+  VRAM__OP_VARIES = 256,      /* other values each time */
+  VRAM__OP_ALIAS = 512,       /* the values of its one input, perhaps in another shape */
+  VRAM__OP_ANY_DTYPE = 1024,  /* in a network: works on integers of the input */
+  VRAM__OP_ANY_LAYOUT = 2048, /* in a network: cares for no axis */
+  VRAM__OP_TOTAL = 4096       /* over all axes: a loss may be made of it */
+};
+
+/* All that there is about an op stands in its row, below its functions in src/ops. */
 typedef struct vram__op_row {
-  const char *name, *recipe, *keys;
+  const char *name;
+  const char *keys;   /* of the text form; `!`: required. `inplace` only where PyTorch has it */
+  const char *recipe; /* see ops/pointwise; of VRAM__OP_LINES: lines of the text form */
   vram__shape_fn shape;
-  uint16_t lo, hi;
-  uint8_t autocast, lines; /* lines: the recipe is lines of the text form */
+  vram__flops_fn flops;
+  uint16_t least, most; /* inputs */
+  uint16_t traits;      /* VRAM__OP_... */
+  uint8_t types, autocast, lower;
+  uint8_t kind;  /* which of its family it is */
+  uint8_t lines; /* it is written out to lines, and has no function of its own */
+#ifndef VRAM_NO_STEP
+  vram__forward_fn forward;
+  vram__backward_fn backward;
+#endif
 } vram__op_row;
+
+#ifndef VRAM_NO_STEP
+#define VRAM__STEP_OF(forward, backward) , forward, backward
+#else
+#define VRAM__STEP_OF(forward, backward)
+#endif
+
+/* A row. shape, forward, backward and flops stand for vram__shape_NAME, vram__forward_NAME and so
+   on: `same` shape as the first input, `bcast` of all; forward `pointwise`: of one kernel, played
+   from the recipe; backward `none`: made of other autograd nodes, or no gradient; flops `each`: one
+   for each output element. */
+#define VRAM__OP(name, least, most, shape, types, autocast, forward, backward, flops, lower, kind, \
+                 traits, keys)                                                                     \
+  VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
+      #name,                                                                                       \
+      keys,                                                                                        \
+      "",                                                                                          \
+      vram__shape_##shape,                                                                         \
+      vram__flops_##flops,                                                                         \
+      least,                                                                                       \
+      most,                                                                                        \
+      traits,                                                                                      \
+      VRAM__TYPES_##types,                                                                         \
+      VRAM__AUTOCAST_##autocast,                                                                   \
+      VRAM__LOWER_##lower,                                                                         \
+      kind,                                                                                        \
+      0 VRAM__STEP_OF(vram__forward_##forward, vram__backward_##backward)}
+#define VRAM__OP_POINTWISE(name, least, most, shape, types, autocast, lower, traits, keys, recipe) \
+  VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
+      #name,                                                                                       \
+      keys,                                                                                        \
+      recipe,                                                                                      \
+      vram__shape_##shape,                                                                         \
+      vram__flops_each,                                                                            \
+      least,                                                                                       \
+      most,                                                                                        \
+      traits,                                                                                      \
+      VRAM__TYPES_##types,                                                                         \
+      VRAM__AUTOCAST_##autocast,                                                                   \
+      VRAM__LOWER_##lower,                                                                         \
+      0,                                                                                           \
+      0 VRAM__STEP_OF(vram__forward_pointwise, vram__backward_pointwise)}
+/* Lines of the text form: `x0 x1 ..` are the inputs, `y` the output, other names (one letter)
+   temporaries, which live until the op returns, or until a `drop`; `key=@` hands a key on. */
+#define VRAM__OP_LINES(name, least, most, shape, autocast, lower, kind, traits, keys, lines)       \
+  VRAM__ROW const vram__op_row vram__op_##name = {#name,                                           \
+                                                  keys,                                            \
+                                                  lines,                                           \
+                                                  vram__shape_##shape,                             \
+                                                  vram__flops_each,                                \
+                                                  least,                                           \
+                                                  most,                                            \
+                                                  traits,                                          \
+                                                  VRAM__TYPES_SAME,                                \
+                                                  VRAM__AUTOCAST_##autocast,                       \
+                                                  VRAM__LOWER_##lower,                             \
+                                                  kind,                                            \
+                                                  1 VRAM__STEP_OF(NULL, NULL)}
+
+#define VRAM__TRANSPOSED 8 /* kind of a convolution, beside its axes */
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */
@@ -129,8 +274,10 @@ VRAM__FN int vram__dims_broadcast_lead(uint32_t *ndim, int64_t *size, uint32_t n
                                        const int64_t *from);
 VRAM__FN int vram__dims_broadcast_all(vram_graph *g, vram_node *n, uint32_t first, uint32_t *ndim,
                                       int64_t *size);
-VRAM__FN uint32_t vram__spatial(uint32_t op);
-VRAM__FN int vram__is_transposed(uint32_t op);
+VRAM__FN uint64_t vram__flops_each(const vram_node *n);
+VRAM__FN uint64_t vram__flops_none(const vram_node *n);
+VRAM__FN uint64_t vram__matrix_elements(const vram_node *n);
+VRAM__FN uint64_t vram__input_rows(const vram_node *n);
 VRAM__FN int vram__node_params(vram_graph *g, vram_node *n, uint32_t count);
 VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k);
 
@@ -180,9 +327,10 @@ VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *nam
                                     const int64_t *attr, uint32_t na, const char *at);
 
 /* ops/table.c */
+VRAM__FN uint16_t vram__op_traits(const vram_node *n);
+VRAM__FN uint32_t vram__op_axes(const vram_node *n);
+VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
-VRAM__FN const char *vram__op_name(uint32_t op);
-VRAM__FN int vram__is_loss(uint32_t op);
 
 /* Words are kept as up to eight letters of a number (the values of `mode=`, `reduction=`, ...). */
 static inline int64_t vram__word(const char *s, uint32_t n) {

@@ -16,11 +16,7 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
   n->op = (uint16_t)op;
   n->nin = nin;
   n->nout = nout;
-  n->nparam = op < VRAM_OP_COUNT &&
-                      (op <= VRAM_OP_embedding || op == VRAM_OP_parameter || op == VRAM_OP_buffer ||
-                       (op >= VRAM_OP_batch_norm && op <= VRAM_OP_group_norm))
-                  ? 5
-                  : 0;
+  n->nparam = vram__op_traits(n) & VRAM__OP_OWNS ? 5 : 0;
   n->in = (vram_value **)vram__graph_take(g, nin * sizeof *n->in);
   n->out = (vram_value *)vram__graph_take(g, nout * sizeof *n->out);
   n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
@@ -68,13 +64,13 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
 static int vram__node_check(vram_graph *g, vram_node *n) {
   const vram__op_row *r = vram__op_at(n->op);
   uint32_t i;
-  if (n->nin < r->lo || n->nin > r->hi) {
+  if (n->nin < r->least || n->nin > r->most) {
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
     vram__error_more_i(g, n->nin);
     vram__error_more(g, ", expected ");
-    vram__error_more_i(g, r->lo);
-    if (r->hi != r->lo)
-      vram__error_more(g, " to "), vram__error_more_i(g, r->hi);
+    vram__error_more_i(g, r->least);
+    if (r->most != r->least)
+      vram__error_more(g, " to "), vram__error_more_i(g, r->most);
     vram__error_more(g, ")");
     return 0;
   }
@@ -112,7 +108,7 @@ VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint3
     a[na] = 0;
     outer.attr = a;
   }
-  if (nin < r->lo || nin > r->hi || nout != 1) {
+  if (nin < r->least || nin > r->most || nout != 1) {
     vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
     return 0;
   }

@@ -505,7 +505,7 @@ VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *nam
     nout++;
   }
   /* a weight given as an input stands for the required keys */
-  if (!(nin > 1 && (op == VRAM_OP_linear || op == VRAM_OP_embedding))) {
+  if (nin < 2 || !(r->traits & VRAM__OP_WEIGHT_INPUT)) {
     const uint8_t *need = vram__op_required(q, op, r->keys);
     for (; *need; need++) {
       for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
@@ -531,7 +531,7 @@ VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *nam
       return vram__parse_error_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
   }
   for (before = before ? before->next : g->first; before; before = before->next) {
-    if (vram__is_loss(n->op))
+    if (r->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
     before->name = n->out[0].name;
     before->name_len = n->out[0].name_len;

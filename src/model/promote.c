@@ -67,35 +67,14 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
 VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
   uint8_t dt = vram__promote_get(p);
-  switch (op) {
-  case VRAM_OP_eq:
-  case VRAM_OP_ne:
-  case VRAM_OP_lt:
-  case VRAM_OP_le:
-  case VRAM_OP_gt:
-  case VRAM_OP_ge:
-  case VRAM_OP_logical_and:
-  case VRAM_OP_logical_or:
-  case VRAM_OP_logical_not:
+  switch (op < VRAM_OP_COUNT ? vram__op_at(op)->types : VRAM__TYPES_SAME) {
+  case VRAM__TYPES_BOOL:
     return VRAM_BOOL;
-  case VRAM_OP_div:
-  case VRAM_OP_exp:
-  case VRAM_OP_log:
-  case VRAM_OP_sqrt:
-  case VRAM_OP_rsqrt:
-  case VRAM_OP_sin:
-  case VRAM_OP_cos:
-  case VRAM_OP_erf:
-  case VRAM_OP_sigmoid:
-  case VRAM_OP_tanh:
+  case VRAM__TYPES_FLOAT:
     return vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
-  case VRAM_OP_pow:
+  case VRAM__TYPES_POW:
     return nin == 1 && vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
-  case VRAM_OP_add:
-  case VRAM_OP_sub:
-  case VRAM_OP_mul:
-  case VRAM_OP_floor_divide:
-  case VRAM_OP_square:
+  case VRAM__TYPES_NUMBER:
     return nin == 1 && dt == VRAM_BOOL ? (uint8_t)VRAM_I64 : dt;
   default:
     return dt;

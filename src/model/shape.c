@@ -93,14 +93,28 @@ VRAM__FN int vram__dims_broadcast_all(vram_graph *g, vram_node *n, uint32_t firs
   return 1;
 }
 
-/* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
-VRAM__FN uint32_t vram__spatial(uint32_t op) {
-  const char *z = vram__op_name(op);
-  return (uint32_t)(z[vram__text_len(z) - 2] - '0');
+VRAM__FN uint64_t vram__flops_each(const vram_node *n) { return n->out[0].d->numel; }
+
+VRAM__FN uint64_t vram__flops_none(const vram_node *n) {
+  (void)n;
+  return 0;
 }
 
-VRAM__FN int vram__is_transposed(uint32_t op) {
-  return op >= VRAM_OP_conv_transpose1d; /* of a convolution: they come last */
+/* Elements of a node's matrices. */
+VRAM__FN uint64_t vram__matrix_elements(const vram_node *n) {
+  uint64_t all = 0;
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i] && n->param[i]->d->ndim > 1)
+      all = vram__sum_or_overflow(all, n->param[i]->d->numel);
+  return all;
+}
+
+/* Rows of the input: elements by its last axis. */
+VRAM__FN uint64_t vram__input_rows(const vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const uint64_t k = x->ndim && x->v[x->ndim - 1] ? (uint64_t)x->v[x->ndim - 1] : 1;
+  return x->numel / k;
 }
 
 /* Room for so many parameters and buffers of the node, for ops whose number of them varies. */

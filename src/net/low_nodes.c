@@ -144,8 +144,8 @@ static int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) 
 
 static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) {
   const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__spatial(n->op), lead = d->ndim - k;
-  const int transposed = vram__is_transposed(n->op);
+  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
+  const int transposed = vram__op_is_transposed(n);
   const int64_t c = d->v[lead - 1], oc = y->v[lead - 1], groups = VRAM__INT(n, groups, 1),
                 mode = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
@@ -329,7 +329,7 @@ static int vram__low_linear_node(vram__low *l, const vram_node *n, vram__low_val
 
 static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, int max) {
   const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__spatial(n->op), lead = d->ndim - k;
+  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
   const int adaptive = n->op >= VRAM_OP_adaptive_avg_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d;
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
           in[2] = {1, 1}, out[2] = {1, 1}, c = d->v[lead - 1];
@@ -753,8 +753,8 @@ static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
   uint64_t params = 0;
-  uint8_t noise = n->op == VRAM_OP_empty || n->op == VRAM_OP_rand || n->op == VRAM_OP_randn ||
-                  n->op == VRAM_OP_bernoulli;
+  const uint16_t traits = vram__op_traits(n);
+  uint8_t noise = (traits & VRAM__OP_VARIES) != 0;
   uint32_t i;
   const int own = vram__low_claim(l, n);
   for (i = 0; i < n->nparam && own; i++)
@@ -763,9 +763,7 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   for (i = 0; i < n->nin; i++)
     if (vram__low_constant(l, n->in[i]))
       noise |= vram__low_constant(l, n->in[i])->noise;
-  if (n->nin == 1 && n->nout == 1 &&
-      ((n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_expand) || n->op == VRAM_OP_detach ||
-       (n->op >= VRAM_OP_contiguous && n->op <= VRAM_OP_to))) {
+  if (n->nin == 1 && n->nout == 1 && (traits & VRAM__OP_ALIAS)) {
     l->value[n->out[0].index].kind = VRAM__LOW_CONSTANT;
     l->value[n->out[0].index].at = l->value[n->in[0]->index].at;
     l->value[l->value[n->in[0]->index].at].noise |= noise;
@@ -789,219 +787,246 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   return 1;
 }
 
+/* One function for each way to lower (VRAM__LOWER_...): x is what the first input became, `tensors`
+   of the inputs are no constants, `first` is the first of those. 0: an error. */
+typedef int (*vram__low_fn)(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first);
+
+static int vram__lower_none(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_refuse(l, n, "no line does that");
+}
+
+static int vram__lower_activation(vram__low *l, const vram_node *n, vram__low_value *x,
+                                  uint32_t tensors, uint32_t first) {
+  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel)
+    return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
+  return vram__lower_none(l, n, x, tensors, first);
+}
+
+/* A line CUSTOM without weights. */
+static int vram__lower_any(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, 0, 0, 0, 0);
+}
+
+/* The same that counts products. */
+static int vram__lower_product(vram__low *l, const vram_node *n, vram__low_value *x,
+                               uint32_t tensors, uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
+}
+
+static int vram__lower_conv(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
+}
+
+static int vram__lower_linear(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  return first ? vram__lower_product(l, n, x, tensors, first) : vram__low_linear_node(l, n, x);
+}
+
+static int vram__lower_embedding(vram__low *l, const vram_node *n, vram__low_value *x,
+                                 uint32_t tensors, uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its weight is computed from the input")
+               : vram__low_embedding(l, n, x);
+}
+
+/* A linear layer where the matrix and what is added are constants. */
+static int vram__lower_addmm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                             uint32_t first) {
+  const vram_value *bias = n->in[0], *weight = n->in[2];
+  if (first == 1 && tensors == 1 && weight->d->ndim == 2 &&
+      bias->d->numel == (uint64_t)weight->d->v[1] &&
+      vram__low_constant(l, bias)->elements == bias->d->numel &&
+      vram__low_take(l, weight, weight->d->numel)) {
+    vram__low_value *k = vram__low_constant(l, bias);
+    k->params = k->elements = 0;
+    return vram__low_linear(l, n, vram__low_of(l, n->in[1]), 1, bias->d->numel);
+  }
+  return vram__lower_product(l, n, x, tensors, first);
+}
+
+static int vram__lower_matmul(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  if (!first && tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
+      vram__low_take(l, n->in[1], n->in[1]->d->numel))
+    return vram__low_linear(l, n, x, 1, 0);
+  return vram__lower_product(l, n, x, tensors, first);
+}
+
+static int vram__lower_attention(vram__low *l, const vram_node *n, vram__low_value *x,
+                                 uint32_t tensors, uint32_t first) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
+  const uint64_t keys = (uint64_t)k->v[k->ndim - 2u];
+  const uint64_t rows = q->numel / (uint64_t)q->v[q->ndim - 1u];
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2,
+                       vram__low_bytes(l, vram__product_or_overflow(rows, keys)));
+}
+
+static int vram__lower_mha(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_mha(l, n);
+}
+
+static int vram__lower_rnn(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
+}
+
+static int vram__lower_norm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors;
+  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
+}
+
+static int vram__lower_softmax(vram__low *l, const vram_node *n, vram__low_value *x,
+                               uint32_t tensors, uint32_t first) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  const uint32_t axis = (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
+  int64_t h, w, c;
+  vram__low_step *s;
+  (void)tensors, (void)first;
+  if (!vram__low_last(l, n, x, UINT32_C(1) << axis, 0, &h, &w, &c))
+    return 0;
+  s = vram__low_step_new(l, n, VRAM_LINE_SOFTMAX, h, w, c);
+  return s && vram__low_read(l, s, x->at, h, w, c) && vram__low_gives(l, s, n->out, &x->lay);
+}
+
+static int vram__lower_pool(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors, (void)first;
+  if (n->nout > 1 && l->value[n->out[1].index].need)
+    return vram__low_refuse(l, n, "its indices are used");
+  return vram__low_pool(l, n, x, vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL);
+}
+
+static int vram__lower_reduce(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_reduce(l, n, x);
+}
+
+static int vram__lower_cat(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_cat(l, n);
+}
+
+static int vram__lower_slice(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                             uint32_t first) {
+  (void)x, (void)tensors, (void)first;
+  return vram__low_slices(l, n);
+}
+
+static int vram__lower_view(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_view(l, n, x);
+}
+
+static int vram__lower_expand(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  return n->out[0].d->numel != n->in[0]->d->numel ? vram__lower_any(l, n, x, tensors, first)
+                                                  : vram__low_view(l, n, x);
+}
+
+static int vram__lower_pad(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                           uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_pad(l, n, x);
+}
+
+static int vram__lower_interpolate(vram__low *l, const vram_node *n, vram__low_value *x,
+                                   uint32_t tensors, uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_interpolate(l, n, x);
+}
+
+static int vram__lower_shuffle(vram__low *l, const vram_node *n, vram__low_value *x,
+                               uint32_t tensors, uint32_t first) {
+  (void)tensors, (void)first;
+  return vram__low_shuffle(l, n, x);
+}
+
+static int vram__lower_same(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                            uint32_t first) {
+  (void)tensors;
+  if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
+    return vram__low_refuse(l, n, "between integers and floating point: no line does that");
+  return first ? vram__low_fold(l, n) : vram__low_same(l, n->out, x);
+}
+
+/* Two tensors, or a tensor and a number or constant. */
+static int vram__lower_binary(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  vram__low_value *k;
+  if (tensors == 2)
+    return vram__low_binary(
+        l, n, vram__op_at(n->op)->lower == VRAM__LOWER_MUL ? VRAM_LINE_MUL : VRAM_LINE_ADD);
+  if (n->nin == 2) {
+    k = vram__low_constant(l, n->in[!first]);
+    if (n->out[0].d->numel != n->in[first]->d->numel ||
+        (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
+      return vram__lower_any(l, n, x, tensors, first);
+    if (k->noise) /* stochastic depth: of training */
+      return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
+  }
+  return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
+}
+
+static int vram__lower_prelu(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
+                             uint32_t first) {
+  uint64_t slopes = n->nparam && n->param[0] ? n->param[0]->d->numel : 0;
+  (void)x, (void)tensors, (void)first;
+  if (!vram__low_claim(l, n))
+    slopes = 0;
+  return vram__low_any(l, n, slopes, vram__low_weight_bytes(l, slopes), 0, 0);
+}
+
+static int vram__lower_custom(vram__low *l, const vram_node *n, vram__low_value *x,
+                              uint32_t tensors, uint32_t first) {
+  const uint64_t params = (uint64_t)VRAM__INT(n, params, 0);
+  const int own = vram__low_claim(l, n);
+  (void)x, (void)tensors, (void)first;
+  return vram__low_any(l, n, own ? params : 0, own ? vram__low_weight_bytes(l, params) : 0, 0,
+                       (uint64_t)VRAM__INT(n, workspace, 0));
+}
+
+/* In the order of VRAM__LOWER_... */
+static const vram__low_fn vram__low_functions[VRAM__LOWER_COUNT] = {
+    vram__lower_none,        vram__lower_activation, vram__lower_binary,    vram__lower_addmm,
+    vram__lower_any,         vram__lower_attention,  vram__lower_pool,      vram__lower_cat,
+    vram__lower_conv,        vram__lower_custom,     vram__lower_embedding, vram__lower_expand,
+    vram__lower_interpolate, vram__lower_linear,     vram__lower_matmul,    vram__lower_pool,
+    vram__lower_mha,         vram__lower_binary,     vram__lower_norm,      vram__lower_pad,
+    vram__lower_prelu,       vram__lower_product,    vram__lower_reduce,    vram__lower_rnn,
+    vram__lower_same,        vram__lower_shuffle,    vram__lower_slice,     vram__lower_softmax,
+    vram__lower_view};
+
 /* One node; 0: an error. */
 VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
-  vram__low_value *x = n->nin ? vram__low_of(l, n->in[0]) : NULL, *k;
+  const vram__op_row *row = vram__op_at(n->op);
   uint32_t i, tensors = 0, first = 0;
-  uint64_t keys;
   for (i = n->nin; i-- > 0;) {
     const vram__low_value *v = vram__low_of(l, n->in[i]);
-    if (v->kind == VRAM__LOW_TENSOR)
-      tensors++, first = i;
-    else if (v->kind == VRAM__LOW_NONE)
+    if (v->kind == VRAM__LOW_TENSOR) {
+      tensors++;
+      first = i;
+    } else if (v->kind == VRAM__LOW_NONE)
       return vram__low_refuse(l, n, "an input that no line has");
   }
-  if (!tensors || (n->op >= VRAM_OP_zeros && n->op <= VRAM_OP_randn)) /* made like its input */
+  if (!tensors || (row->traits & VRAM__OP_CREATES))
     return vram__low_fold(l, n);
-  if (vram__kind_rank(n->in[first]->dtype) != 2 && n->op != VRAM_OP_embedding &&
-      n->op != VRAM_OP_to && !(n->op >= VRAM_OP_reshape && n->op <= VRAM_OP_unsqueeze) &&
-      !(n->op >= VRAM_OP_detach && n->op <= VRAM_OP_to))
+  if (vram__kind_rank(n->in[first]->dtype) != 2 && !(row->traits & VRAM__OP_ANY_DTYPE))
     return vram__low_refuse(l, n, "it works with integers of the input (possible: embedding)");
-  switch (n->op) {
-  case VRAM_OP_conv1d:
-  case VRAM_OP_conv2d:
-  case VRAM_OP_conv3d:
-  case VRAM_OP_conv_transpose1d:
-  case VRAM_OP_conv_transpose2d:
-  case VRAM_OP_conv_transpose3d:
-    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
-  case VRAM_OP_linear:
-    return first ? vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0)
-                 : vram__low_linear_node(l, n, x);
-  case VRAM_OP_embedding:
-    return first ? vram__low_refuse(l, n, "its weight is computed from the input")
-                 : vram__low_embedding(l, n, x);
-  case VRAM_OP_addmm:
-    if (first == 1 && tensors == 1 && n->in[2]->d->ndim == 2 &&
-        n->in[0]->d->numel == (uint64_t)n->in[2]->d->v[1] &&
-        vram__low_constant(l, n->in[0])->elements == n->in[0]->d->numel &&
-        vram__low_take(l, n->in[2], n->in[2]->d->numel)) {
-      k = vram__low_constant(l, n->in[0]);
-      k->params = k->elements = 0;
-      return vram__low_linear(l, n, vram__low_of(l, n->in[1]), 1, n->in[0]->d->numel);
-    }
-    return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-  case VRAM_OP_matmul:
-  case VRAM_OP_mm:
-    if (!first && tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
-        vram__low_take(l, n->in[1], n->in[1]->d->numel))
-      return vram__low_linear(l, n, x, 1, 0);
-    return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-  case VRAM_OP_bmm:
-  case VRAM_OP_baddbmm:
-  case VRAM_OP_einsum:
-    return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-  case VRAM_OP_scaled_dot_product_attention:
-    keys = (uint64_t)n->in[1]->d->v[n->in[1]->d->ndim - 2u];
-    return vram__low_any(
-        l, n, 0, 0, vram_node_flops(n) / 2,
-        vram__low_bytes(
-            l, vram__product_or_overflow(
-                   n->in[0]->d->numel / (uint64_t)n->in[0]->d->v[n->in[0]->d->ndim - 1u], keys)));
-  case VRAM_OP_multi_head_attention:
-    return vram__low_mha(l, n);
-  case VRAM_OP_lstm:
-  case VRAM_OP_gru:
-  case VRAM_OP_rnn:
-  case VRAM_OP_lstm_cell:
-  case VRAM_OP_gru_cell:
-  case VRAM_OP_rnn_cell:
-    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
-  case VRAM_OP_batch_norm:
-  case VRAM_OP_instance_norm:
-  case VRAM_OP_layer_norm:
-  case VRAM_OP_rms_norm:
-  case VRAM_OP_group_norm:
-    return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
-  case VRAM_OP_softmax:
-  case VRAM_OP_log_softmax: {
-    const int64_t a = VRAM__INT(n, dim, 0);
-    int64_t h, w, c;
-    vram__low_step *s;
-    if (!vram__low_last(l, n, x, UINT32_C(1) << (a < 0 ? a + n->in[0]->d->ndim : a), 0, &h, &w, &c))
-      return 0;
-    s = vram__low_step_new(l, n, VRAM_LINE_SOFTMAX, h, w, c);
-    return s && vram__low_read(l, s, x->at, h, w, c) && vram__low_gives(l, s, n->out, &x->lay);
-  }
-  case VRAM_OP_max_pool1d:
-  case VRAM_OP_max_pool2d:
-  case VRAM_OP_max_pool3d:
-  case VRAM_OP_adaptive_max_pool1d:
-  case VRAM_OP_adaptive_max_pool2d:
-  case VRAM_OP_adaptive_max_pool3d:
-  case VRAM_OP_avg_pool1d:
-  case VRAM_OP_avg_pool2d:
-  case VRAM_OP_avg_pool3d:
-  case VRAM_OP_adaptive_avg_pool1d:
-  case VRAM_OP_adaptive_avg_pool2d:
-  case VRAM_OP_adaptive_avg_pool3d:
-    if (n->nout > 1 && l->value[n->out[1].index].need)
-      return vram__low_refuse(l, n, "its indices are used");
-    return vram__low_pool(l, n, x,
-                          n->op <= VRAM_OP_max_pool3d || (n->op >= VRAM_OP_adaptive_max_pool1d &&
-                                                          n->op <= VRAM_OP_adaptive_max_pool3d));
-  case VRAM_OP_sum:
-  case VRAM_OP_mean:
-  case VRAM_OP_amax:
-  case VRAM_OP_amin:
-  case VRAM_OP_max:
-  case VRAM_OP_min:
-  case VRAM_OP_prod:
-  case VRAM_OP_var:
-  case VRAM_OP_std:
-  case VRAM_OP_norm:
-  case VRAM_OP_logsumexp:
-    return vram__low_reduce(l, n, x);
-  case VRAM_OP_cat:
-  case VRAM_OP_stack:
-    return vram__low_cat(l, n);
-  case VRAM_OP_slice:
-  case VRAM_OP_narrow:
-  case VRAM_OP_select:
-  case VRAM_OP_split:
-  case VRAM_OP_chunk:
-  case VRAM_OP_unbind:
-    return vram__low_slices(l, n);
-  case VRAM_OP_expand:
-  case VRAM_OP_repeat:
-  case VRAM_OP_tile:
-    if (n->out[0].d->numel != n->in[0]->d->numel)
-      return vram__low_any(l, n, 0, 0, 0, 0);
-    return vram__low_view(l, n, x);
-  case VRAM_OP_reshape:
-  case VRAM_OP_view:
-  case VRAM_OP_flatten:
-  case VRAM_OP_unflatten:
-  case VRAM_OP_transpose:
-  case VRAM_OP_permute:
-  case VRAM_OP_t:
-  case VRAM_OP_squeeze:
-  case VRAM_OP_unsqueeze:
-    return vram__low_view(l, n, x);
-  case VRAM_OP_pad:
-    return vram__low_pad(l, n, x);
-  case VRAM_OP_interpolate:
-    return vram__low_interpolate(l, n, x);
-  case VRAM_OP_pixel_shuffle:
-  case VRAM_OP_pixel_unshuffle:
-    return vram__low_shuffle(l, n, x);
-  case VRAM_OP_dropout:
-  case VRAM_OP_dropout1d:
-  case VRAM_OP_dropout2d:
-  case VRAM_OP_dropout3d:
-  case VRAM_OP_alpha_dropout:
-  case VRAM_OP_feature_alpha_dropout:
-  case VRAM_OP_detach:
-  case VRAM_OP_contiguous:
-  case VRAM_OP_clone:
-  case VRAM_OP_to:
-  case VRAM_OP_type_as:
-    if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
-      return vram__low_refuse(l, n, "between integers and floating point: no line does that");
-    if (first)
-      return vram__low_fold(l, n);
-    return vram__low_same(l, n->out, x);
-  case VRAM_OP_add:
-  case VRAM_OP_sub:
-  case VRAM_OP_mul:
-  case VRAM_OP_div:
-  case VRAM_OP_pow:
-  case VRAM_OP_maximum:
-  case VRAM_OP_minimum:
-    if (tensors == 2)
-      return vram__low_binary(l, n,
-                              n->op == VRAM_OP_mul || n->op == VRAM_OP_div || n->op == VRAM_OP_pow
-                                  ? VRAM_LINE_MUL
-                                  : VRAM_LINE_ADD);
-    if (n->nin == 2) { /* with a constant */
-      k = vram__low_constant(l, n->in[!first]);
-      if (n->out[0].d->numel != n->in[first]->d->numel ||
-          (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
-        return vram__low_any(l, n, 0, 0, 0, 0);
-      if (k->noise) { /* stochastic depth: of training */
-        return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
-      }
-    }
-    return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
-  case VRAM_OP_prelu:
-    keys = n->nparam && n->param[0] ? n->param[0]->d->numel : 0;
-    if (!vram__low_claim(l, n))
-      keys = 0;
-    return vram__low_any(l, n, keys, vram__low_weight_bytes(l, keys), 0, 0);
-  case VRAM_OP_local_response_norm:
-  case VRAM_OP_glu:
-  case VRAM_OP_where:
-  case VRAM_OP_masked_fill:
-  case VRAM_OP_lerp:
-  case VRAM_OP_addcmul:
-  case VRAM_OP_roll:
-  case VRAM_OP_flip:
-  case VRAM_OP_cumsum:
-  case VRAM_OP_repeat_interleave:
-  case VRAM_OP_grid_sample:
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  case VRAM_OP_custom: {
-    const uint64_t params = (uint64_t)VRAM__INT(n, params, 0);
-    const int mine = vram__low_claim(l, n);
-    return vram__low_any(l, n, mine ? params : 0, mine ? vram__low_weight_bytes(l, params) : 0, 0,
-                         (uint64_t)VRAM__INT(n, workspace, 0));
-  }
-  default:
-    break;
-  }
-  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel &&
-      ((n->op >= VRAM_OP_relu && n->op <= VRAM_OP_logsigmoid) ||
-       (n->op >= VRAM_OP_exp && n->op <= VRAM_OP_clamp)))
-    return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
-  return vram__low_refuse(l, n, "no line does that");
+  return vram__low_functions[row->lower](l, n, vram__low_of(l, n->in[0]), tensors, first);
 }

@@ -3,8 +3,7 @@
 
 /* A loss, or what stands for one: the output is the sum or mean of all there is. */
 static int vram__low_is_loss(const vram_node *n) {
-  return (n->flags & VRAM__LOSS) ||
-         ((n->op == VRAM_OP_sum || n->op == VRAM_OP_mean) && !n->out[0].d->ndim);
+  return (n->flags & VRAM__LOSS) || ((vram__op_traits(n) & VRAM__OP_TOTAL) && !n->out[0].d->ndim);
 }
 
 static void vram__low_need(vram__low *l) {
@@ -58,10 +57,7 @@ static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
     if (!reads || !needed)
       continue;
     found = n;
-    if (!((n->op >= VRAM_OP_relu && n->op <= VRAM_OP_logsigmoid) ||
-          (n->op >= VRAM_OP_exp && n->op <= VRAM_OP_clamp) ||
-          (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout) ||
-          n->op == VRAM_OP_detach || (n->op >= VRAM_OP_contiguous && n->op <= VRAM_OP_to)))
+    if (!(vram__op_traits(n) & VRAM__OP_ANY_LAYOUT))
       break;
     l->value[n->out[0].index].like_input = 1;
   }
@@ -75,7 +71,8 @@ static int vram__low_input(vram__low *l) {
   vram__low_value *x;
   vram__low_step s;
   uint32_t order[VRAM_MAX_AXES], i, batch = 0, last;
-  int has_batch;
+  int has_batch, recurrent;
+  uint32_t lower;
   int64_t h = 1, w = 1, c;
   for (i = 0; i < l->g->ninput; i++) {
     if (!l->value[l->g->input[i]->index].need)
@@ -98,30 +95,27 @@ static int vram__low_input(vram__low *l) {
   if (!d->ndim || !d->numel || !n)
     return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
                           "the input has no axes, no elements or no reader");
+  lower = vram__op_at(n->op)->lower;
+  recurrent = (vram__op_traits(n) & VRAM__OP_FLAT) || lower == VRAM__LOWER_MHA;
   last = d->ndim - 1u;
   has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
     order[i] = i;
-  if (n->op <= VRAM_OP_conv_transpose3d && d->ndim == vram__spatial(n->op) + 1) {
+  if (lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
     has_batch = 0;
     for (i = 0; i < last; i++)
       order[i] = i + 1;
     order[last] = 0;
-  } else if (d->ndim == 2 && ((n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn) ||
-                              n->op == VRAM_OP_multi_head_attention))
+  } else if (d->ndim == 2 && recurrent)
     has_batch = 0;
   else if (d->ndim == 4 ||
-           (d->ndim == 3 &&
-            (n->op <= VRAM_OP_conv_transpose3d || n->op == VRAM_OP_batch_norm ||
-             n->op == VRAM_OP_interpolate ||
-             (n->op >= VRAM_OP_max_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d)))) {
+           (d->ndim == 3 && (lower == VRAM__LOWER_CONV || n->op == VRAM_OP_batch_norm ||
+                             lower == VRAM__LOWER_INTERPOLATE || lower == VRAM__LOWER_MAX_POOL ||
+                             lower == VRAM__LOWER_AVG_POOL))) {
     for (i = 1; i < last; i++)
       order[i] = i + 1;
     order[last] = 1;
-  } else if (d->ndim == 3 &&
-             ((n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn) ||
-              n->op == VRAM_OP_multi_head_attention) &&
-             !VRAM__INT(n, batch_first, 0)) {
+  } else if (d->ndim == 3 && recurrent && !VRAM__INT(n, batch_first, 0)) {
     batch = 1;
     order[0] = 1, order[1] = 0;
   }

@@ -64,6 +64,18 @@ VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
 }
 
+/* Both products of attention: queries by keys, probabilities by values. */
+VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
+  const uint64_t keys = (uint64_t)(k->ndim > 1 ? k->v[k->ndim - 2] : 1);
+  const uint64_t width = v->ndim ? (uint64_t)v->v[v->ndim - 1] : 1;
+  const uint64_t depth = q->ndim ? (uint64_t)q->v[q->ndim - 1] : 1;
+  const uint64_t rows = depth ? q->numel / depth : 0;
+  return vram__product_or_overflow(
+      vram__product_or_overflow(2, vram__product_or_overflow(rows, keys)),
+      vram__sum_or_overflow(depth, width));
+}
+
 #ifndef VRAM_NO_STEP
 
 /* ---- attention (ATen/native/transformers) ---- */
@@ -713,3 +725,6 @@ VRAM__FN void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(scaled_dot_product_attention, 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
+         "dropout_p is_causal enable_gqa backend scale");

@@ -285,3 +285,8 @@ VRAM__FN void vram__forward_instance_norm(vram__step *s, const vram_node *n, vra
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, 0, VRAM__OP_OWNS,
+         "affine track_running_stats training momentum eps frozen weights dtype");
+VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM, 0, VRAM__OP_OWNS,
+         "affine track_running_stats momentum eps frozen weights dtype");

@@ -22,6 +22,12 @@ VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
 }
 
+static uint64_t vram__flops_bilinear(const vram_node *n) {
+  const vram_dims *w = n->param[0]->d;
+  return vram__product_or_overflow(vram__product_or_overflow(2, n->out[0].d->numel),
+                                   w->numel / (uint64_t)(w->v[0] ? w->v[0] : 1));
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
@@ -89,7 +95,7 @@ VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__te
   a[0] = x[0], a[1] = x[1];
   for (i = 2; i < count; i++)
     a[i] = s->param[n->param[i - 2]->index];
-  own = vram__autocast_list(s, VRAM__AC_widest, a, count);
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, count);
   s->amp = 0; /* nothing is cast inside */
   for (i = 0; i < 3; i += 2) {
     t = a[i / 2];
@@ -136,3 +142,6 @@ VRAM__FN void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__ten
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
+         "out_features! bias frozen weights dtype");

@@ -63,6 +63,19 @@ VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n) {
   return 1;
 }
 
+/* Of the experts' stacked weights top_k are used. */
+static uint64_t vram__flops_moe(const vram_node *n) {
+  const uint64_t experts = (uint64_t)VRAM__INT(n, num_experts, 1);
+  uint64_t elements = vram__matrix_elements(n);
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++) {
+    const vram_dims *d = n->param[i] ? n->param[i]->d : NULL;
+    if (d && d->ndim == 3 && experts)
+      elements -= d->numel - d->numel / experts * (uint64_t)VRAM__INT(n, top_k, 1);
+  }
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)), elements);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* ---- composite, anything else ---- */
@@ -283,3 +296,9 @@ VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(
+    moe, 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
+    "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
+VRAM__OP(custom, 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
+         "shape! dtype params buffers saved workspace frozen weights");

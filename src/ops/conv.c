@@ -15,8 +15,8 @@ VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key,
 
 VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, same = 0, lead;
-  int transposed = vram__is_transposed(n->op);
+  uint32_t k = vram__op_axes(n), i, same = 0, lead;
+  int transposed = vram__op_is_transposed(n);
   int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
   int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3] = {0, 0, 0}, dil[3],
                                                            opad[3] = {0, 0, 0};
@@ -87,6 +87,20 @@ VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
+/* torch/utils/flop_counter.py, conv_flop_count: every weight meets every place of the output, or of
+   the input of a transposed one. */
+static uint64_t vram__flops_conv(const vram_node *n) {
+  const vram_dims *over = vram__op_is_transposed(n) ? n->in[0]->d : n->out[0].d;
+  const vram_dims *w = n->nin > 1 ? n->in[1]->d : n->param[0]->d;
+  const uint32_t channels = over->ndim + 1u - w->ndim; /* an axis; the first without a batch */
+  uint64_t flops = vram__product_or_overflow(2, w->numel);
+  uint32_t i;
+  for (i = 0; i < over->ndim; i++)
+    if (i != channels)
+      flops = vram__product_or_overflow(flops, (uint64_t)over->v[i]);
+  return flops;
+}
+
 #ifndef VRAM_NO_STEP
 
 /* ---- convolutions: aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp ---- */
@@ -102,11 +116,11 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   int64_t stride[3], dil[3], width, k, c;
   uint32_t axes = x.d->ndim - 2u;
   c = x.d->v[1];
-  if (VRAM__INT(n, groups, 1) != c || c < 2 || cl || vram__is_transposed(n->op))
+  if (VRAM__INT(n, groups, 1) != c || c < 2 || cl || vram__op_is_transposed(n))
     return 0;
   if (x.dt != VRAM_F16 || c < 32 || axes == 3)
     return (int)axes;
-  axes = vram__spatial(n->op); /* a 1-D convolution runs with a height of 1 */
+  axes = vram__op_axes(n); /* a 1-D convolution runs with a height of 1 */
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
   if (axes == 1)
@@ -139,7 +153,7 @@ static vram__tensor vram__as_2d(vram__step *s, vram__tensor t) {
 static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tensor x,
                                    vram__tensor w) {
   int64_t pad[6], p[3], dil[3];
-  uint32_t i, k = vram__spatial(n->op), any = 0;
+  uint32_t i, k = vram__op_axes(n), any = 0;
   uint32_t mode = vram__pad_mode(VRAM__INT(n, padding_mode, 0));
   int same = VRAM__INT(n, padding, 0) == VRAM__SAME;
   if (!same && mode == VRAM__PAD_CONSTANT)
@@ -166,7 +180,7 @@ VRAM__FN void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__te
                                      vram__tensor *y) {
   vram__tensor a[3], c, cx, cw, cf, p;
   vram__grad_fn *f;
-  int cl, batched = x[0].d->ndim == vram__spatial(n->op) + 2;
+  int cl, batched = x[0].d->ndim == vram__op_axes(n) + 2;
   uint32_t i, done = 3; /* from there on cast */
   const vram_dims *d = n->out[0].d;
   vram__conv_slow slow;
@@ -261,7 +275,7 @@ VRAM__FN void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__ten
                wi, held = vram__tensor_none();
   int cl, native, want0 = vram__input_wanted(f, 0), want1 = vram__input_wanted(f, 1),
                   flat = x.d->ndim == 3;
-  int transposed = vram__is_transposed(f->node->op), want2 = f->nin > 2 && vram__input_wanted(f, 2);
+  int transposed = vram__op_is_transposed(f->node), want2 = f->nin > 2 && vram__input_wanted(f, 2);
   vram__conv_slow slow;
   c = flat ? vram__tensor_contiguous(s, x) : vram__tensor_none();
   x = vram__as_2d(s, flat ? c : x);
@@ -375,3 +389,25 @@ VRAM__FN void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(conv1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
+         "weights dtype");
+VRAM__OP(conv2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
+         "weights dtype");
+VRAM__OP(conv3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
+         "weights dtype");
+VRAM__OP(conv_transpose1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
+         VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
+         "weights dtype");
+VRAM__OP(conv_transpose2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
+         VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
+         "weights dtype");
+VRAM__OP(conv_transpose3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
+         VRAM__OP_OWNS,
+         "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
+         "weights dtype");

@@ -7,8 +7,8 @@
 /* ConvParams::is_output_padding_big: not for cuDNN */
 static int vram__pads_output_much(const vram_node *n) {
   int64_t stride[3], more[3];
-  uint32_t i, axes = vram__spatial(n->op);
-  if (!vram__is_transposed(n->op))
+  uint32_t i, axes = vram__op_axes(n);
+  if (!vram__op_is_transposed(n))
     return 0;
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_output_padding, axes, 0, 0, more);
@@ -23,14 +23,14 @@ static int vram__pads_output_much(const vram_node *n) {
 VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__tensor x,
                                 vram__tensor w, const vram_dims *y, vram__conv_slow *k) {
   int64_t stride[3], dil[3], pad[3];
-  uint32_t i, axes = vram__spatial(n->op);
+  uint32_t i, axes = vram__op_axes(n);
   const vram_dims *area;
   if (s->ideal || !x.d->numel ||
       ((x.dt != VRAM_BF16 || s->device.cc >= 80) && !vram__pads_output_much(n)))
     return 0;
   k->groups = VRAM__INT(n, groups, 1);
   k->samples = x.d->v[0];
-  k->transposed = vram__is_transposed(n->op);
+  k->transposed = vram__op_is_transposed(n);
   if (k->groups == x.d->v[1] && k->groups > 1 && !k->transposed)
     return 0;
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);

@@ -333,3 +333,22 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
+         "shifts! dims");
+VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(repeat, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
+         "repeats!");
+VRAM__OP(tile, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
+         "dims!");
+VRAM__OP(repeat_interleave, 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each, ANY,
+         0, VRAM__OP_ANY_DTYPE, "repeats! dim");
+VRAM__OP(contiguous, 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
+VRAM__OP(clone, 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
+VRAM__OP(to, 1, 1, same, SAME, none, to, none, each, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
+VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");

@@ -43,3 +43,25 @@ VRAM__FN void vram__forward_parameter(vram__step *s, const vram_node *n, vram__t
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(zeros, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(ones, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(full, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(arange, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+         "shape! dtype");
+VRAM__OP(empty, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(rand, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(randn, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
+VRAM__OP(fill, 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
+VRAM__OP(bernoulli, 1, 1, same, SAME, none, fill, none, each, NONE, 0,
+         VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
+VRAM__OP(parameter, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
+VRAM__OP(buffer, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+         VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");

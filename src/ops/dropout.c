@@ -135,3 +135,16 @@ VRAM__FN void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 1,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 2,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 3,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");

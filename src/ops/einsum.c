@@ -159,6 +159,20 @@ VRAM__FN int vram__shape_einsum(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, l.nout, l.size, vram__promote_get(&pr));
 }
 
+/* One product of all labels for each operand but the first. */
+static uint64_t vram__flops_einsum(const vram_node *n) {
+  vram__labels l;
+  const char *what;
+  uint64_t flops;
+  uint32_t i;
+  if (n->nin < 2 || !vram__label_all(&l, n, &what))
+    return vram__flops_each(n);
+  flops = vram__product_or_overflow(2, n->nin - 1);
+  for (i = 0; i < l.n; i++)
+    flops = vram__product_or_overflow(flops, (uint64_t)l.size[i]);
+  return flops;
+}
+
 #ifndef VRAM_NO_STEP
 
 static uint64_t vram__einsum_places(const vram__operand *o) {
@@ -444,3 +458,5 @@ VRAM__FN void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(einsum, 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");

@@ -388,7 +388,7 @@ VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__t
   uint32_t i, count = n->nin - 2, own = 0;
   in[0] = x[0], in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
-    own = vram__autocast_list(s, VRAM__AC_widest, in, 2);
+    own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
@@ -490,3 +490,14 @@ VRAM__FN void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__ten
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(gather, 2, 2, gather, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
+VRAM__OP(index_select, 2, 2, index_select, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
+VRAM__OP(index, 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
+VRAM__OP(index_put, 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
+         "inplace accumulate");
+VRAM__OP(scatter, 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
+         "dim! scalar inplace");
+VRAM__OP(masked_select, 2, 2, masked_select, SAME, none, masked_select, masked_select, each, NONE,
+         0, 0, "");
+VRAM__OP(one_hot, 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");

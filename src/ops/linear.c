@@ -217,3 +217,6 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
+         VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");

@@ -613,3 +613,26 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(cross_entropy, 1, 2, loss, SAME, fp32, cross_entropy, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction label_smoothing ignore_index");
+VRAM__OP(nll_loss, 1, 2, loss, SAME, fp32, cross_entropy, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction ignore_index");
+VRAM__OP(mse_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
+VRAM__OP(l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
+VRAM__OP(smooth_l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction beta");
+VRAM__OP(huber_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction delta");
+VRAM__OP(binary_cross_entropy, 1, 2, loss, SAME, none, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction");
+VRAM__OP(binary_cross_entropy_with_logits, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0,
+         VRAM__OP_LOSS, "reduction");
+VRAM__OP(kl_div, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction log_target");
+VRAM__OP(ctc_loss, 1, 2, loss, SAME, none, ctc_loss, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction blank zero_infinity");
+VRAM__OP(cosine_embedding_loss, 1, 3, loss, SAME, fp32, cosine, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction margin");
+VRAM__OP(triplet_margin_loss, 1, 3, loss, SAME, fp32, triplet, none, each, NONE, 0, VRAM__OP_LOSS,
+         "reduction margin p eps swap");

@@ -88,6 +88,12 @@ VRAM__FN int vram__shape_mha(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, q, n->in[0]->dtype);
 }
 
+static uint64_t vram__flops_mha(const vram_node *n) {
+  const uint64_t rows = vram__product_or_overflow(2, vram__input_rows(n));
+  return vram__sum_or_overflow(vram__product_or_overflow(rows, vram__matrix_elements(n)),
+                               vram__flops_sdpa(n));
+}
+
 #ifndef VRAM_NO_STEP
 
 /* ---- torch.nn.MultiheadAttention ---- */
@@ -460,3 +466,7 @@ VRAM__FN void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+         "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
+         "frozen weights dtype");

@@ -364,3 +364,12 @@ VRAM__FN void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(layer_norm, 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, 0, VRAM__OP_OWNS,
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+VRAM__OP(rms_norm, 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, 0, VRAM__OP_OWNS,
+         "normalized_shape! elementwise_affine eps frozen weights dtype");
+VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM, 0, VRAM__OP_OWNS,
+         "num_groups! affine eps frozen weights dtype");
+VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
+         "size! alpha beta k");

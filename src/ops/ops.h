@@ -392,6 +392,7 @@ VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tens
 VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
+VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
                                       const vram__tensor *in, uint32_t nin, const int64_t *attr,
                                       const vram_dims *out);

@@ -172,3 +172,5 @@ VRAM__FN void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(pad, 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");

@@ -482,10 +482,10 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in,
                                       uint32_t nin) {
   uint32_t i, own = 0;
-  uint8_t to = list == VRAM__AC_fp32 ? (uint8_t)VRAM_F32 : s->amp;
-  if (!s->amp || (list != VRAM__AC_fp32 && list != VRAM__AC_widest))
+  uint8_t to = list == VRAM__AUTOCAST_fp32 ? (uint8_t)VRAM_F32 : s->amp;
+  if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
-  if (list == VRAM__AC_widest)
+  if (list == VRAM__AUTOCAST_widest)
     for (i = 0; i < nin; i++)
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
@@ -619,3 +619,58 @@ VRAM__FN void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP_POINTWISE(add, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
+                   "w: g =; x: g =");
+VRAM__OP_POINTWISE(sub, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
+                   "w: g ~; x: g =");
+VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace", "w: g x *; x: g w *");
+VRAM__OP_POINTWISE(div, 1, 2, bcast, FLOAT, none, MUL, 0, "scalar inplace rounding_mode",
+                   "w: x w * w * g ~ ^ *; x: g w *");
+VRAM__OP_POINTWISE(floor_divide, 1, 2, bcast, NUMBER, none, NONE, 0, "scalar inplace", "");
+VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace", "x: g x ~ % *");
+VRAM__OP_POINTWISE(maximum, 2, 2, bcast, SAME, none, ADD, 0, "",
+                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+VRAM__OP_POINTWISE(minimum, 2, 2, bcast, SAME, none, ADD, 0, "",
+                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+VRAM__OP(where, 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
+VRAM__OP(masked_fill, 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
+         "inplace scalar");
+VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace", "w: g %; x: g %");
+VRAM__OP_POINTWISE(addcmul, 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
+                   "x: g =; w: g b % *; b: g w % *");
+VRAM__OP_POINTWISE(exp, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g y *");
+VRAM__OP_POINTWISE(log, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x *; inplace: copy");
+VRAM__OP_POINTWISE(sqrt, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g y % *");
+VRAM__OP_POINTWISE(rsqrt, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g % y ~ *");
+VRAM__OP_POINTWISE(abs, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ *; inplace: copy");
+VRAM__OP_POINTWISE(neg, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g ~");
+VRAM__OP_POINTWISE(square, 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ % *; inplace: copy");
+VRAM__OP_POINTWISE(sin, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ *; inplace: copy");
+VRAM__OP_POINTWISE(cos, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g x ~ ~ *; inplace: copy");
+VRAM__OP_POINTWISE(erf, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: x ~ ~ ~ % g *; inplace: copy");
+VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g ~");
+VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+                   "x: g ~");
+VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "min max inplace", "x: 0 x ! g 3; inplace: copy");
+VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(le, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(gt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ge, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(logical_and, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP(logical_or, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");

@@ -10,7 +10,7 @@ VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size)
 
 VRAM__FN int vram__shape_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, lead = vram__axis_lead(g, n, k);
+  uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
   int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
   if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
@@ -54,7 +54,7 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
 }
 
 VRAM__FN int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
-  uint32_t k = vram__spatial(n->op);
+  uint32_t k = vram__op_axes(n);
   int64_t to[3];
   return vram__axis_lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
          vram__shape_resize(g, n, k, to);
@@ -71,7 +71,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor) {
 
 VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, lead = vram__axis_lead(g, n, k);
+  uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
   if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
@@ -92,7 +92,7 @@ VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
 
 VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__spatial(n->op), i, lead = vram__axis_lead(g, n, k);
+  uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
   if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
     return 0;
@@ -135,7 +135,7 @@ VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
 /* op(x) where the 1-D form runs the 2-D one on x.unsqueeze(-2): x as that one sees it, and the
    results back; vram__pool_unflat takes y. */
 static vram__tensor vram__pool_flat(vram__step *s, const vram_node *n, vram__tensor x) {
-  if (vram__spatial(n->op) == 1)
+  if (vram__op_axes(n) == 1)
     return vram__torch_unsqueeze(s, x, x.d->ndim - 1u);
   return vram__tensor_retain(s, x);
 }
@@ -393,3 +393,52 @@ VRAM__FN void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__t
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(max_pool1d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool2d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(max_pool3d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
+         "kernel_size! stride padding dilation ceil_mode return_indices");
+VRAM__OP(avg_pool1d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 1, 0,
+         "kernel_size! stride padding ceil_mode count_include_pad");
+VRAM__OP(avg_pool2d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 2, 0,
+         "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
+VRAM__OP(avg_pool3d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 3, 0,
+         "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
+VRAM__OP(adaptive_avg_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
+         each, AVG_POOL, 1, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
+         each, AVG_POOL, 2, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
+         each, AVG_POOL, 3, 0, "output_size!");
+VRAM__OP(adaptive_max_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
+         each, MAX_POOL, 1, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
+         each, MAX_POOL, 2, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
+         each, MAX_POOL, 3, 0, "output_size! return_indices");
+VRAM__OP_LINES(
+    lp_pool1d, 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
+    "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
+VRAM__OP_LINES(
+    lp_pool2d, 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
+    "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
+VRAM__OP_LINES(
+    lp_pool3d, 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
+    "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
+VRAM__OP(fractional_max_pool2d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+         fractional_max_pool, each, NONE, 2, 0,
+         "kernel_size! output_size output_ratio return_indices");
+VRAM__OP(fractional_max_pool3d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+         fractional_max_pool, each, NONE, 3, 0,
+         "kernel_size! output_size output_ratio return_indices");
+VRAM__OP(max_unpool1d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
+         "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool2d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
+         "kernel_size! stride padding output_size");
+VRAM__OP(max_unpool3d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
+         "kernel_size! stride padding output_size");

@@ -68,6 +68,20 @@ VRAM__FN int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
+/* A product: twice the output's elements by the axis that is summed over. */
+static uint64_t vram__flops_of_product(const vram_node *n, const vram_dims *x) {
+  const uint64_t k = x->ndim ? (uint64_t)x->v[x->ndim - 1] : 1;
+  return vram__product_or_overflow(2, vram__product_or_overflow(n->out[0].d->numel, k));
+}
+
+VRAM__FN uint64_t vram__flops_product(const vram_node *n) {
+  return vram__flops_of_product(n, n->in[0]->d);
+}
+
+static uint64_t vram__flops_addmm(const vram_node *n) {
+  return vram__flops_of_product(n, n->in[1]->d);
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Saves what two factors keep: each only if the other wants a gradient; aux says which. */
@@ -444,3 +458,10 @@ VRAM__FN void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__t
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(matmul, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(bmm, 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
+VRAM__OP(mm, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(addmm, 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0, "alpha beta");
+VRAM__OP(baddbmm, 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0, "alpha beta");
+VRAM__OP(grouped_mm, 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0, "");

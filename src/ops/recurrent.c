@@ -163,6 +163,11 @@ VRAM__FN int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
+static uint64_t vram__flops_rnn(const vram_node *n) {
+  return vram__product_or_overflow(vram__product_or_overflow(2, vram__input_rows(n)),
+                                   vram__matrix_elements(n));
+}
+
 #ifndef VRAM_NO_STEP
 
 /* Elements of the flat weights: cuDNN's has room for both biases in any case. */
@@ -560,3 +565,18 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(lstm, 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+         "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
+         "dtype");
+VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+         "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
+VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+         "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
+         "weights dtype");
+VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+         "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+         "hidden_size! bias frozen weights dtype");
+VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+         "hidden_size! bias nonlinearity frozen weights dtype");

@@ -76,7 +76,7 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     return vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
-  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AC_opt32 && vram__dtype_is_float(dt) &&
+  if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
   return 0;
@@ -382,3 +382,21 @@ VRAM__FN void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__te
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+         "dim keepdim dtype");
+VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+         "dim keepdim dtype");
+VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(min, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(prod, 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, 0, 0, "dim keepdim dtype");
+VRAM__OP(var, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(std, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+         "dim keepdim correction unbiased");
+VRAM__OP(norm, 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+         "dim keepdim dtype");
+VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE, 0, 0,
+         "dim! keepdim");

@@ -276,3 +276,16 @@ VRAM__FN void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor 
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(interpolate, 1, 1, interpolate, SAME, none, interpolate, interpolate, each, INTERPOLATE, 0,
+         0, "size scale_factor mode align_corners antialias");
+VRAM__OP(pixel_shuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
+         "upscale_factor!");
+VRAM__OP(pixel_unshuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
+         "downscale_factor!");
+VRAM__OP(grid_sample, 2, 2, grid_sample, SAME, widest, grid_sample, grid_sample, each, ANY, 0, 0,
+         "mode padding_mode align_corners");
+VRAM__OP(unfold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
+         "kernel_size! dilation padding stride");
+VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
+         "output_size! kernel_size! dilation padding stride");

@@ -139,3 +139,7 @@ VRAM__FN void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(cumsum, 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0, "dim! dtype");
+VRAM__OP(histc, 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
+VRAM__OP(diff, 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");

@@ -138,3 +138,7 @@ VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
 /* composite.c */
 VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n);
 VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n);
+
+/* FLOPs */
+VRAM__FN uint64_t vram__flops_product(const vram_node *n);
+VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n);

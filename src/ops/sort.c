@@ -179,3 +179,8 @@ VRAM__FN void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(topk, 1, 1, topk, SAME, none, topk, topk, each, NONE, 0, 0, "k! dim largest sorted");
+VRAM__OP(sort, 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+VRAM__OP(argmax, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
+VRAM__OP(argmin, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");

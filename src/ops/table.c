@@ -1,22 +1,46 @@
 /* >>ops/table    the table of ops at run time */
 #include "ops/ops.h"
 
-static const vram__op_row vram__op_table[VRAM__OP_end + 1] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys)                                      \
-  {#id, recipe, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac, 0},
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys)                                                \
-  {#id, lines, keys, vram__shape_##shape, lo, hi, VRAM__AC_##ac, 1},
-    VRAM_OPS(VRAM__X, VRAM__L)
+/* The ops in the order of vram_op, then what stands in a graph without being an op. */
+#ifdef VRAM__FN_EXTERN
+#define VRAM__X(name) extern const vram__op_row vram__op_##name;
+VRAM_OPS(VRAM__X)
 #undef VRAM__X
-#undef VRAM__L
-        {"drop", "", "", NULL, 0, 0, VRAM__AC_none, 0},
-    {"end", "", "", NULL, 0, 0, VRAM__AC_none, 0}};
+#endif
 
-VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return &vram__op_table[op]; }
+static int vram__shape_none(vram_graph *g, vram_node *n) {
+  (void)g, (void)n;
+  return 1;
+}
 
-VRAM__FN const char *vram__op_name(uint32_t op) { return vram__op_table[op].name; }
+#define VRAM__NO_OP(name)                                                                          \
+  {                                                                                                \
+    name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
+        0 VRAM__STEP_OF(NULL, NULL)                                                                \
+  }
+static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
 
-VRAM__FN int vram__is_loss(uint32_t op) { return vram__op_table[op].shape == vram__shape_loss; }
+static const vram__op_row *const vram__op_rows[] = {
+#define VRAM__X(name) &vram__op_##name,
+    VRAM_OPS(VRAM__X)
+#undef VRAM__X
+        & vram__op_drop,
+    &vram__op_end};
+
+VRAM__FN const vram__op_row *vram__op_at(uint32_t op) { return vram__op_rows[op]; }
+
+VRAM__FN uint16_t vram__op_traits(const vram_node *n) { return vram__op_rows[n->op]->traits; }
+
+/* The axes that an op is named after: 1 for conv1d, 3 for max_pool3d. */
+VRAM__FN uint32_t vram__op_axes(const vram_node *n) { return vram__op_rows[n->op]->kind & 7; }
+
+VRAM__FN int vram__op_is_transposed(const vram_node *n) {
+  return vram__op_rows[n->op]->kind & VRAM__TRANSPOSED;
+}
+
+VRAM_API uint64_t vram_node_flops(const vram_node *n) {
+  return n->nout ? vram__op_rows[n->op]->flops(n) : 0;
+}
 
 #ifndef VRAM_NO_STEP
 
@@ -69,38 +93,22 @@ static void vram__backward_checkpoint(vram__step *s, vram__grad_fn *f, vram__ten
 }
 
 /* ops made of other autograd nodes have no backward of their own */
-static void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   (void)s, (void)f, (void)to;
 }
 
-typedef void (*vram__forward_fn)(vram__step *, const vram_node *, vram__tensor *, vram__tensor *);
-typedef void (*vram__backward_fn)(vram__step *, vram__grad_fn *, vram__tensor *);
-
-static const vram__forward_fn vram__forward_table[VRAM_OP_COUNT] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__forward_##run,
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys) NULL,
-    VRAM_OPS(VRAM__X, VRAM__L)
-#undef VRAM__X
-#undef VRAM__L
-};
-
 VRAM__FN void vram__forward_op(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
-  vram__forward_table[n->op](s, n, x, y);
+  vram__op_rows[n->op]->forward(s, n, x, y);
 }
 
-/* by the kind of a record: ops, then primitives */
-static const vram__backward_fn vram__backward_table[VRAM__K_COUNT] = {
-#define VRAM__X(id, lo, hi, shape, run, bw, ac, recipe, keys) vram__backward_##bw,
-#define VRAM__L(id, lo, hi, shape, ac, lines, keys) vram__backward_none,
-    VRAM_OPS(VRAM__X, VRAM__L)
-#undef VRAM__X
-#undef VRAM__L
-#define VRAM__X(name, bw) vram__backward_##bw,
-        VRAM__PRIMITIVES(VRAM__X)
+/* Of records that are no op of the text form: primitives, then variants of pointwise ops. */
+static const vram__backward_fn vram__backward_table[] = {
+#define VRAM__X(name, backward) vram__backward_##backward,
+    VRAM__PRIMITIVES(VRAM__X)
 #undef VRAM__X
 #define VRAM__X(name, recipe) vram__backward_pointwise,
-            VRAM__VARIANTS(VRAM__X)
+        VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
 };
 
@@ -134,7 +142,10 @@ VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *
   vram__saved_unpack(s, f);
   if (s->failed)
     return;
-  vram__backward_table[f->kind](s, f, to);
+  if (f->kind < VRAM_OP_COUNT)
+    vram__op_rows[f->kind]->backward(s, f, to);
+  else
+    vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
       vram__storage_release(s, VRAM__SAVED(f)[i].st);
@@ -159,6 +170,6 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   info->keys = r->keys;
   info->recipe = r->recipe;
   info->autocast = list[r->autocast];
-  info->least = r->lo;
-  info->most = r->hi;
+  info->least = r->least;
+  info->most = r->most;
 }

@@ -534,3 +534,33 @@ VRAM__FN void vram__forward_detach(vram__step *s, const vram_node *n, vram__tens
 }
 
 #endif /* VRAM_NO_STEP */
+
+VRAM__OP(reshape, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
+VRAM__OP(view, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
+VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
+VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
+VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
+VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
+VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(unsqueeze, 1, 1, unsqueeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim!");
+VRAM__OP(expand, 1, 1, expand, SAME, none, expand, expand, none, EXPAND, 0, VRAM__OP_ALIAS,
+         "shape!");
+VRAM__OP(slice, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start end step");
+VRAM__OP(narrow, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start! length!");
+VRAM__OP(select, 1, 1, select, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! index!");
+VRAM__OP(split, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
+         "split_size_or_sections! dim");
+VRAM__OP(chunk, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0, "chunks! dim");
+VRAM__OP(unbind, 1, 1, unbind, SAME, none, split, split, none, SLICE, 0, 0, "dim");
+VRAM__OP(detach, 1, 1, same, SAME, none, detach, none, none, SAME, 0,
+         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");

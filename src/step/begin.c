@@ -61,12 +61,12 @@ VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
   uint32_t i, last = 0;
   if (run->taping) {
     vram__tape_put(run, VRAM__TAPE_OWN, vram__dims_bytes_of(p->d, dt));
-    run->untold |= n->op >= VRAM_OP_lstm && n->op <= VRAM_OP_rnn;
+    run->untold |= (vram__op_traits(n) & VRAM__OP_FLAT) != 0;
     return;
   }
   vram__replay_tell(s, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS, n);
   run->gradient[p->index] = vram__replay_get(s, vram__dims_bytes_of(p->d, dt));
-  if (n->op < VRAM_OP_lstm || n->op > VRAM_OP_rnn)
+  if (!(vram__op_traits(n) & VRAM__OP_FLAT))
     return;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n)

@@ -227,7 +227,7 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
 
 VRAM__FN int
 vram__step_is_captured(const vram_value *v) { /* parameters and buffers are no arguments */
-  return v->node && (v->node->op == VRAM_OP_parameter || v->node->op == VRAM_OP_buffer);
+  return v->node && (vram__op_traits(v->node) & VRAM__OP_PARAM);
 }
 
 /* A call inside another one: what goes in is saved for that one, which keeps it only when it runs

@@ -62,10 +62,10 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
 
 /* Does n write to its first input? */
 static int vram__storage_writes(const vram_node *n) {
-  if (n->op >= VRAM_OP_dropout && n->op <= VRAM_OP_feature_alpha_dropout &&
-      !VRAM__INT(n, p, VRAM__ONE / 2))
+  const uint16_t traits = vram__op_traits(n);
+  if ((traits & VRAM__OP_DROPOUT) && !VRAM__INT(n, p, VRAM__ONE / 2))
     return 0;
-  return (n->flags & VRAM__INPLACE) || n->op == VRAM_OP_fill || n->op == VRAM_OP_bernoulli;
+  return (n->flags & VRAM__INPLACE) || (traits & VRAM__OP_WRITES);
 }
 
 /* b was written to by an operation that came after this record; saved: b was saved before it. */

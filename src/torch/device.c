@@ -96,7 +96,7 @@ VRAM__FN void vram__live_collect(vram__step *s) {
   const vram_param *p;
   uint32_t i;
   for (p = s->g->param_first; p; p = p->next)
-    if (p->node->op != VRAM_OP_parameter && p->node->op != VRAM_OP_buffer)
+    if (!(vram__op_traits(p->node) & VRAM__OP_PARAM))
       vram__live_add(s, vram__dims_bytes_of(p->d, s->param[p->index].dt),
                      p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS,
                      p->node);

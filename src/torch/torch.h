@@ -49,7 +49,7 @@ typedef struct vram__edge {
   uint32_t out;
 } vram__edge;
 
-typedef struct vram__grad_fn {
+struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
   uint32_t refs;  /* tensors and later records that lead here */
@@ -59,7 +59,7 @@ typedef struct vram__grad_fn {
   uint16_t kind, nin, nout, nsaved;
   uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
   uint64_t aux;
-} vram__grad_fn;
+};
 
 #define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
 
