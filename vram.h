@@ -12123,124 +12123,28 @@ typedef struct vram__labels {
 
 /* pointwise.c */
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n);
-
-/* view.c */
-VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_unflatten(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_permute(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_expand(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_slice(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_unbind(vram_graph *g, vram_node *n);
-
-/* copy.c */
-VRAM__FN int vram__shape_roll(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_repeat(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_repeat_interleave(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_cat(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_stack(vram_graph *g, vram_node *n);
-
-/* create.c */
-VRAM__FN int vram__shape_create(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_parameter(vram_graph *g, vram_node *n);
 
 /* reduce.c */
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n);
 
-/* scan.c */
-VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_histc(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_diff(vram_graph *g, vram_node *n);
-
-/* sort.c */
-VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_argmax(vram_graph *g, vram_node *n);
-
 /* index.c */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i);
-VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_index_select(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_index(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_masked_select(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n);
-
-/* embedding.c */
-VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_embedding_bag(vram_graph *g, vram_node *n);
-
-/* product.c */
-VRAM__FN int vram__shape_matmul(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_grouped_mm(vram_graph *g, vram_node *n);
-
-/* linear.c */
-VRAM__FN int vram__shape_linear(vram_graph *g, vram_node *n);
-
-/* bilinear.c */
-VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n);
-
-/* einsum.c */
-VRAM__FN int vram__label_all(vram__labels *l, const vram_node *n, const char **what);
-VRAM__FN int vram__shape_einsum(vram_graph *g, vram_node *n);
 
 /* conv.c */
 VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k,
                                 int64_t def, int64_t least, int64_t *to);
-VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n);
-
-/* pad.c */
-VRAM__FN int vram__shape_pad(vram_graph *g, vram_node *n);
 
 /* pool.c */
 VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size);
-VRAM__FN int vram__shape_pool(vram_graph *g, vram_node *n);
 VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const int64_t *to);
-VRAM__FN int vram__shape_adaptive_pool(vram_graph *g, vram_node *n);
 VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
-VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n);
-
-/* resample.c */
-VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_grid_sample(vram_graph *g, vram_node *n);
-
-/* activation.c */
-VRAM__FN int vram__shape_glu(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_prelu(vram_graph *g, vram_node *n);
-
-/* dropout.c */
-VRAM__FN int vram__shape_dropout(vram_graph *g, vram_node *n);
 
 /* norm.c */
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_lrn(vram_graph *g, vram_node *n);
 
 /* attention.c */
 VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                             int64_t width);
-VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n);
-
-/* mha.c */
-VRAM__FN int vram__shape_mha(vram_graph *g, vram_node *n);
-
-/* recurrent.c */
-VRAM__FN int vram__shape_rnn(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_rnn_cell(vram_graph *g, vram_node *n);
-
-/* loss.c */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n);
-
-/* composite.c */
-VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n);
-VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
@@ -12280,7 +12184,6 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y);
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              uint8_t dt);
-VRAM__FN void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin);
@@ -12289,146 +12192,37 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in, uint32_t nin);
 VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y);
-VRAM__FN void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-VRAM__FN void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y);
-VRAM__FN void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* view.c */
 VRAM__FN void vram__backward_as_strided(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
 VRAM__FN void vram__backward_view(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_permute(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
 VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-VRAM__FN void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_expand(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
 VRAM__FN void vram__backward_expand(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start);
-VRAM__FN void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
 VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
 
 /* copy.c */
 VRAM__FN const vram_dims *vram__cat_dims(vram__step *s, const vram_dims *d, int cl);
-VRAM__FN void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
-VRAM__FN void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_roll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_flip(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-VRAM__FN void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_repeat_interleave(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y);
-VRAM__FN void vram__forward_contiguous(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y);
-VRAM__FN void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
 VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y);
 VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-
-/* create.c */
-VRAM__FN void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-VRAM__FN void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__forward_parameter(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y);
 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
 VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt);
-VRAM__FN void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-VRAM__FN void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
-VRAM__FN void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y);
-VRAM__FN void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y);
-VRAM__FN void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-
-/* scan.c */
-VRAM__FN void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-VRAM__FN void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
 
 /* sort.c */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e);
-VRAM__FN void vram__forward_sort(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
 VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a);
-VRAM__FN void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
 
 /* index.c */
-VRAM__FN void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-VRAM__FN void vram__backward_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-VRAM__FN void vram__backward_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__tensor *idx,
                                     uint32_t count, uint32_t dim);
-VRAM__FN void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y);
-VRAM__FN void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, vram__tensor mask,
                                                 const vram_dims *d);
-VRAM__FN void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y);
-VRAM__FN void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-
-/* embedding.c */
-VRAM__FN void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y);
-VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y);
-VRAM__FN void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* product.c */
 VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, vram__tensor a,
@@ -12445,41 +12239,17 @@ VRAM__FN void vram__backward_baddbmm(vram__step *s, vram__grad_fn *f, vram__tens
 VRAM__FN void vram__backward_mv(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_dot(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__tensor b);
-VRAM__FN void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
 VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__tensor b,
                                           vram__tensor offsets, const vram_dims *d);
-VRAM__FN void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y);
-VRAM__FN void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* linear.c */
-VRAM__FN void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__tensor w,
                                          vram__tensor b);
-VRAM__FN void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-
-/* bilinear.c */
-VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y);
-VRAM__FN void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* einsum.c */
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__operand b,
                                          uint64_t sum, uint32_t n, int nout);
-VRAM__FN void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-
-/* conv.c */
-VRAM__FN void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y);
-VRAM__FN void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* conv_slow.c */
 VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__tensor x,
@@ -12495,99 +12265,33 @@ VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t
                                          int64_t size);
 VRAM__FN vram__tensor vram__torch_pad(vram__step *s, vram__tensor x, const int64_t *pad, uint32_t k,
                                       uint32_t mode);
-VRAM__FN void vram__forward_pad(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
-VRAM__FN void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* pool.c */
-VRAM__FN void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y);
-VRAM__FN void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y);
-VRAM__FN void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, const vram_dims *d,
                                                uint32_t k);
-VRAM__FN void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y);
-VRAM__FN void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y);
-VRAM__FN void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                                vram__tensor *y);
-VRAM__FN void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y);
-VRAM__FN void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-
-/* resample.c */
-VRAM__FN void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y);
-VRAM__FN void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_pixel(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__backward_pixel(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y);
-VRAM__FN void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_fold(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-
-/* activation.c */
-VRAM__FN void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
-VRAM__FN void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y);
-VRAM__FN void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* dropout.c */
 VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-VRAM__FN void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* softmax.c */
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt);
-VRAM__FN void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                           vram__tensor *y);
 
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);
 VRAM__FN vram__tensor vram__dims_vector(vram__step *s, int64_t n, uint8_t dt);
-VRAM__FN void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y);
-VRAM__FN void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n);
-VRAM__FN void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y);
-VRAM__FN void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
 
 /* batch_norm.c */
-VRAM__FN void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y);
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y);
 
 /* attention.c */
 VRAM__FN int64_t vram__div_up(int64_t a, int64_t b);
 VRAM__FN int64_t vram__least(int64_t a, int64_t b);
 VRAM__FN int vram__is_half(uint8_t dt);
-VRAM__FN const vram_dims *vram__attention_is_bshd_order(vram__step *s, int64_t b, int64_t h,
-                                                        int64_t len, int64_t d);
+VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
+                                                    int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t p, int causal,
                              int gqa);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -12596,48 +12300,21 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__tensor *a,
                                        int64_t p, int causal, int gqa);
-VRAM__FN void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-
-/* mha.c */
-VRAM__FN void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
-VRAM__FN void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
-VRAM__FN void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN vram__tensor vram__torch_linear2(vram__step *s, vram__tensor x, vram__tensor w,
                                           vram__tensor b);
-VRAM__FN void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* loss.c */
 VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_triplet(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y);
-VRAM__FN void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
 VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y);
-VRAM__FN void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y);
-VRAM__FN void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y);
 VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* composite.c */
 VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y);
-VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y);
-VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* table.c */
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -12685,7 +12362,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
+static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim, i, first = 0, count = n->nin;
   const vram_dims *x = n->in[0]->d;
@@ -12896,7 +12573,7 @@ VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, cons
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }
 
-VRAM__FN void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
   uint32_t n = 0, nown = 0, at = 0, on = 0, k;
   const vram_dims *d[3];
@@ -13175,8 +12852,8 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
 }
 
 /* Comparisons have no gradient. */
-VRAM__FN void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   const vram_dims *d[2];
   d[0] = x[0].d, d[1] = n->nin > 1 ? x[1].d : NULL;
   y[0] = vram__tensor_empty(s,
@@ -13188,8 +12865,8 @@ VRAM__FN void vram__forward_compare(vram__step *s, const vram_node *n, vram__ten
 
 /* TensorCompare.cpp, where: operands of another dtype than the result are converted first; a number
    becomes a tensor. */
-VRAM__FN void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__tensor a = x[1], b, ca = vram__tensor_none(), cb = vram__tensor_none(),
                number = vram__tensor_none();
   const vram_dims *d[3];
@@ -13219,7 +12896,7 @@ VRAM__FN void vram__forward_where(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c = VRAM__SAVED(f)[0];
   const vram_dims *d[3];
   uint32_t i;
@@ -13244,8 +12921,8 @@ static vram__tensor vram__masked_dims(vram__step *s, vram__tensor x, const vram_
   return vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), x.dt);
 }
 
-VRAM__FN void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
   in[0] = x[0];
@@ -13265,7 +12942,7 @@ VRAM__FN void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram_
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   if (vram__input_wanted(f, 0))
     to[0] = vram__masked_dims(s, g, VRAM__SAVED(f)[0].d);
@@ -13337,7 +13014,7 @@ VRAM__OP(logical_or, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "
 VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 /* >>ops/view    ops whose output is a view */
 
-VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n) {
+static int vram__shape_reshape(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, free = VRAM_MAX_AXES;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
@@ -13363,7 +13040,7 @@ VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, c, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
+static int vram__shape_flatten(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t a, b, i, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -13384,7 +13061,7 @@ VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_unflatten(vram_graph *g, vram_node *n) {
+static int vram__shape_unflatten(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t a, c, i, m = 0, free = 99;
   int64_t size[2 * VRAM_MAX_AXES], z = 1;
@@ -13450,7 +13127,7 @@ static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, u
   return 1;
 }
 
-VRAM__FN int vram__shape_permute(vram_graph *g, vram_node *n) {
+static int vram__shape_permute(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES];
@@ -13464,7 +13141,7 @@ VRAM__FN int vram__shape_permute(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n) {
+static int vram__shape_squeeze(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c, m = 0, mask = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -13482,7 +13159,7 @@ VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
+static int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -13495,7 +13172,7 @@ VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_expand(vram_graph *g, vram_node *n) {
+static int vram__shape_expand(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, k;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
@@ -13535,7 +13212,7 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
   *len = (b - a) / *step + ((b - a) % *step != 0);
 }
 
-VRAM__FN int vram__shape_slice(vram_graph *g, vram_node *n) {
+static int vram__shape_slice(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a;
   int64_t size[VRAM_MAX_AXES], start, step, len;
@@ -13557,7 +13234,7 @@ VRAM__FN int vram__shape_slice(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n) {
+static int vram__shape_select(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES], at = VRAM__INT(n, index, 0);
@@ -13573,7 +13250,7 @@ VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n) {
+static int vram__shape_split(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c = 0, k, pieces;
   int64_t size[VRAM_MAX_AXES], left, per;
@@ -13618,7 +13295,7 @@ VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-VRAM__FN int vram__shape_unbind(vram_graph *g, vram_node *n) {
+static int vram__shape_unbind(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -13688,8 +13365,8 @@ VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor 
   }
 }
 
-VRAM__FN void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
   int64_t stride[VRAM_MAX_AXES];
   if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
@@ -13717,8 +13394,8 @@ VRAM__FN void vram__backward_view(vram__step *s, vram__grad_fn *f, vram__tensor 
     to[0] = vram__tensor_reshape(s, g, d->ndim, d->v);
 }
 
-VRAM__FN void vram__forward_permute(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_permute(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint8_t order[VRAM_MAX_AXES];
   vram__shape_order((vram_graph *)0, n, x[0].d->ndim, order);
   y[0] = vram__torch_permute(s, x[0], order);
@@ -13733,8 +13410,8 @@ VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tens
   to[0] = vram__tensor_view(s, g, vram__dims_permuted(s, g.d, order));
 }
 
-VRAM__FN void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint32_t a;
   if (n->op == VRAM_OP_unsqueeze) {
     vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
@@ -13746,7 +13423,7 @@ VRAM__FN void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* squeeze: unsqueeze_to, g itself where nothing was squeezed; unsqueeze: squeeze */
-VRAM__FN void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = g.d;
   uint32_t i;
@@ -13763,8 +13440,8 @@ VRAM__FN void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tens
   to[0] = vram__tensor_view(s, g, d);
 }
 
-VRAM__FN void vram__forward_expand(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_expand(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   y[0] = vram__torch_expand(s, x[0], n->out[0].d->ndim, n->out[0].d->v);
 }
 
@@ -13778,8 +13455,8 @@ VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
 }
 
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
-VRAM__FN void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
@@ -13807,8 +13484,8 @@ VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
-VRAM__FN void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   uint32_t a, i, j;
   int64_t at = 0;
   vram__grad_fn *f;
@@ -13835,7 +13512,7 @@ VRAM__FN void vram__forward_split(vram__step *s, const vram_node *n, vram__tenso
 
 /* split: cat of the pieces, zeros stand in for those without a gradient; unbind: stack of them,
    one zero expanded for each */
-VRAM__FN void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   uint8_t dt = 0;
   int cl = 1;
@@ -13863,8 +13540,8 @@ VRAM__FN void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
-VRAM__FN void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   (void)n;
   y[0] = vram__tensor_alias(s, x[0], x[0].d);
 }
@@ -13903,7 +13580,7 @@ VRAM__OP(detach, 1, 1, same, SAME, none, detach, none, none, SAME, 0,
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
 /* roll and flip: the axes must be there */
-VRAM__FN int vram__shape_roll(vram_graph *g, vram_node *n) {
+static int vram__shape_roll(vram_graph *g, vram_node *n) {
   uint32_t c, k, i, a;
   const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
   if (n->op == VRAM_OP_roll) {
@@ -13928,7 +13605,7 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
-VRAM__FN int vram__shape_repeat(vram_graph *g, vram_node *n) {
+static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
   uint32_t c, i, k = vram__shape_repeats(n, x->ndim, r);
@@ -13944,7 +13621,7 @@ VRAM__FN int vram__shape_repeat(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
+static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r = vram__node_int(n, VRAM__KEY_repeats, 1);
   uint32_t c, i, a = 0, ndim = x->ndim;
@@ -13970,7 +13647,7 @@ VRAM__FN int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
 /* TensorShape.h, cat_should_skip_tensor: an empty list is left out whatever the others are */
 static int vram__cat_skips(const vram_dims *d) { return d->ndim == 1 && !d->v[0]; }
 
-VRAM__FN int vram__shape_cat(vram_graph *g, vram_node *n) {
+static int vram__shape_cat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, k;
   int64_t size[VRAM_MAX_AXES];
@@ -14003,7 +13680,7 @@ VRAM__FN int vram__shape_cat(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, vram__promote_get(&p));
 }
 
-VRAM__FN int vram__shape_stack(vram_graph *g, vram_node *n) {
+static int vram__shape_stack(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, k, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -14032,8 +13709,7 @@ VRAM__FN const vram_dims *vram__cat_dims(vram__step *s, const vram_dims *d, int 
   return cl && (d->ndim == 4 || d->ndim == 5) ? vram__dims_channels_last(s, d) : d;
 }
 
-VRAM__FN void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t i, a;
   int cl = 1;
   vram__promote p;
@@ -14058,7 +13734,7 @@ VRAM__FN void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 /* the gradients are views of g */
-VRAM__FN void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i, j, a = (uint32_t)f->aux;
   int stack = f->kind == VRAM_OP_stack;
@@ -14107,8 +13783,8 @@ static vram__tensor vram__dims_rolled(vram__step *s, vram__tensor x, uint32_t ti
   return t;
 }
 
-VRAM__FN void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   uint32_t c;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__node_list(n, VRAM__KEY_dims, &c);
@@ -14120,31 +13796,31 @@ VRAM__FN void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_roll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_roll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__dims_rolled(s, VRAM__SLOTS(f)[0].g, (uint32_t)f->aux);
 }
 
-VRAM__FN void vram__forward_flip(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_flip(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[0] = vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
-VRAM__FN void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* repeat_backward: new axes are summed one by one, the others in one go */
-VRAM__FN void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, t;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
@@ -14176,8 +13852,8 @@ VRAM__FN void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 /* TensorFactories: unsqueeze, expand, clone, flatten */
-VRAM__FN void vram__forward_repeat_interleave(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y) {
+static void vram__forward_repeat_interleave(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t a = 0, i, ndim;
   vram__tensor t, u;
@@ -14201,14 +13877,14 @@ VRAM__FN void vram__forward_repeat_interleave(vram__step *s, const vram_node *n,
   vram__tensor_release(s, u);
 }
 
-VRAM__FN void vram__forward_contiguous(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_contiguous(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   (void)n;
   y[0] = vram__torch_contiguous(s, x[0]);
 }
 
-VRAM__FN void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   (void)n;
   y[0] = vram__torch_clone(s, x[0], vram__dims_dense(s, x[0].d));
 }
@@ -14219,8 +13895,7 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__tensor_retain(s, g);
 }
 
-VRAM__FN void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
+static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint8_t dt = n->op == VRAM_OP_to ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
   if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
     dt = s->low;
@@ -14255,14 +13930,14 @@ VRAM__OP(to, 1, 1, same, SAME, none, to, none, each, SAME, 0,
 VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
 
-VRAM__FN int vram__shape_create(vram_graph *g, vram_node *n) {
+static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   uint8_t dt = n->nin ? n->in[0]->dtype : (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
-VRAM__FN int vram__shape_parameter(vram_graph *g, vram_node *n) {
+static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   uint8_t dt = (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
@@ -14276,22 +13951,22 @@ VRAM__FN int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-VRAM__FN void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint8_t dt = n->nin ? x[0].dt : n->out[0].dtype;
   if (!n->nin && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 
-VRAM__FN void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   y[0] = vram__pointwise_inplace(s, VRAM__K_zeros_like, x, 1);
   (void)n;
 }
 
-VRAM__FN void vram__forward_parameter(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   (void)x;
   y[0] = vram__tensor_retain(s, s->param[n->param[0]->index]);
 }
@@ -14411,8 +14086,8 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
              : vram__tensor_to(s, x, dt);
 }
 
-VRAM__FN void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
@@ -14446,8 +14121,8 @@ static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__t
 }
 
 /* amax, amin; max, min of an axis (with indices) or of all */
-VRAM__FN void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   int pair =
       (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__node_list(n, VRAM__KEY_dim, NULL);
@@ -14477,7 +14152,7 @@ VRAM__FN void vram__forward_extreme(vram__step *s, const vram_node *n, vram__ten
     vram__tensor_release(s, i);
 }
 
-VRAM__FN void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, m, q, count, t;
   uint32_t mask = (uint32_t)f->aux, all = x.d->ndim ? (1u << x.d->ndim) - 1 : 0;
   if (f->nsaved == 1) { /* value_selecting_reduction_backward */
@@ -14511,8 +14186,8 @@ VRAM__FN void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tens
   to[0] = t;
 }
 
-VRAM__FN void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
@@ -14533,7 +14208,7 @@ VRAM__FN void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor
 }
 
 /* prod_backward where no value is zero */
-VRAM__FN void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = vram__tensor_to(s, VRAM__SAVED(f)[0], g.dt),
                y = VRAM__SAVED(f)[1], m, count, q;
   uint32_t mask = (uint32_t)f->aux & 255;
@@ -14566,8 +14241,7 @@ VRAM__FN void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, x);
 }
 
-VRAM__FN void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
@@ -14582,7 +14256,7 @@ VRAM__FN void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor 
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
                c, a, b;
   uint32_t mask = (uint32_t)f->aux;
@@ -14619,8 +14293,8 @@ VRAM__FN void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 /* torch.linalg.vector_norm with ord 2 */
-VRAM__FN void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
@@ -14647,7 +14321,7 @@ VRAM__FN void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram_
 }
 
 /* norm_backward */
-VRAM__FN void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
   g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
@@ -14659,8 +14333,8 @@ VRAM__FN void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__
 }
 
 /* ReduceOps.cpp, logsumexp_out_impl */
-VRAM__FN void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__tensor a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]),
                max, e, m;
@@ -14690,7 +14364,7 @@ VRAM__FN void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__t
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, d, e;
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
   g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
@@ -14722,7 +14396,7 @@ VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE
          "dim! keepdim");
 /* >>ops/scan    cumsum, histc, diff */
 
-VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n) {
+static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint32_t a;
   uint8_t dt = n->in[0]->dtype;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
@@ -14734,14 +14408,14 @@ VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
-VRAM__FN int vram__shape_histc(vram_graph *g, vram_node *n) {
+static int vram__shape_histc(vram_graph *g, vram_node *n) {
   int64_t bins = VRAM__INT(n, bins, 100);
   if (bins < 1)
     return vram__node_error(g, n, "bins must be at least 1");
   return vram__node_out(g, n, 0, 1, &bins, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_diff(vram_graph *g, vram_node *n) {
+static int vram__shape_diff(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES] = {0};
   uint32_t i, a;
@@ -14782,8 +14456,8 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, uin
   return y;
 }
 
-VRAM__FN void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
@@ -14797,7 +14471,7 @@ VRAM__FN void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* cumsum_backward: flip, cumsum, flip */
-VRAM__FN void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint8_t dt;
   const vram_dims *d = vram__input_dims(s, f, 0, &dt);
   vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
@@ -14814,8 +14488,8 @@ VRAM__FN void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
-VRAM__FN void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
@@ -14828,8 +14502,8 @@ VRAM__FN void vram__forward_histc(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__tensor in[2], all;
   vram__grad_fn *f;
   uint32_t a = 0;
@@ -14866,7 +14540,7 @@ VRAM__OP(histc, 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins mi
 VRAM__OP(diff, 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 /* >>ops/sort    sort, topk, argmax, argmin */
 
-VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
+static int vram__shape_topk(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], k;
   uint32_t i, a;
@@ -14884,7 +14558,7 @@ VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
   return vram__out_indexed(g, n, size);
 }
 
-VRAM__FN int vram__shape_argmax(vram_graph *g, vram_node *n) {
+static int vram__shape_argmax(vram_graph *g, vram_node *n) {
   if (!vram__shape_reduce(g, n))
     return 0;
   n->out[0].dtype = VRAM_I64;
@@ -14950,8 +14624,8 @@ VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dim
     vram__cub_release(s, own[i]);
 }
 
-VRAM__FN void vram__forward_sort(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_sort(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *d = vram__dims_dense(s, x[0].d);
   uint32_t a = 0;
@@ -14999,8 +14673,8 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
     vram__cub_release(s, t[i]);
 }
 
-VRAM__FN void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   vram__tensor c;
   uint32_t a = 0, t[2];
@@ -15026,14 +14700,14 @@ VRAM__FN void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor
 }
 
 /* topk, sort: the gradient is written into zeros at the places of the values */
-VRAM__FN void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* argmax and argmin: a thread keeps value and index, 16 bytes */
-VRAM__FN void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
   vram__tensor c;
@@ -15059,7 +14733,7 @@ VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
   return vram__node_error(g, n, "an index that is not i64 or i32");
 }
 
-VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n) {
+static int vram__shape_gather(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
@@ -15074,7 +14748,7 @@ VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, d, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n) {
+static int vram__shape_scatter(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
@@ -15096,7 +14770,7 @@ VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_index_select(vram_graph *g, vram_node *n) {
+static int vram__shape_index_select(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, a;
@@ -15151,7 +14825,7 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
   return 1;
 }
 
-VRAM__FN int vram__shape_index(vram_graph *g, vram_node *n) {
+static int vram__shape_index(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t k;
   if (!vram__index_sizes(g, n, n->nin - 1, &k, size))
@@ -15160,7 +14834,7 @@ VRAM__FN int vram__shape_index(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n) {
+static int vram__shape_index_put(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t k, m;
   if (!vram__index_sizes(g, n, n->nin - 2, &k, size))
@@ -15175,7 +14849,7 @@ VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n) {
 }
 
 /* What a mask selects depends on the data: all elements, the upper bound. */
-VRAM__FN int vram__shape_masked_select(vram_graph *g, vram_node *n) {
+static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], z = 1;
   uint32_t k, i;
   if (n->in[1]->dtype != VRAM_BOOL)
@@ -15189,7 +14863,7 @@ VRAM__FN int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, 1, &z, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n) {
+static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES + 1];
   uint32_t i;
@@ -15208,8 +14882,8 @@ VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 #ifndef VRAM_NO_STEP
 
 /* gather and index_select: backward adds into zeros */
-VRAM__FN void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   int gather = n->op == VRAM_OP_gather; /* gather_backward gets the tensor itself */
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f && gather)
@@ -15220,13 +14894,13 @@ VRAM__FN void vram__forward_gather(vram__step *s, const vram_node *n, vram__tens
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
-VRAM__FN void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
   in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
@@ -15241,7 +14915,7 @@ VRAM__FN void vram__forward_scatter(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* g with what was written set to zero, and what of g was written */
-VRAM__FN void vram__backward_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *index = VRAM__SAVED(f)[0].d;
   if (vram__input_wanted(f, 0))
@@ -15415,8 +15089,8 @@ static uint32_t vram__index_dim(const vram_node *n) {
   return a;
 }
 
-VRAM__FN void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1);
   uint32_t i;
   for (i = 1; f && i < n->nin; i++)
@@ -15425,14 +15099,14 @@ VRAM__FN void vram__forward_index(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
   vram__index_add(s, to[0].d, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(f->node), 0);
 }
 
-VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   vram__tensor in[2], v, c;
   vram__grad_fn *f;
   uint32_t i, count = n->nin - 2, own = 0;
@@ -15470,7 +15144,7 @@ VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__t
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */
-VRAM__FN void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
@@ -15502,8 +15176,8 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
   return y;
 }
 
-VRAM__FN void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f)
     vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, x[1]);
@@ -15512,7 +15186,7 @@ VRAM__FN void vram__forward_masked_select(vram__step *s, const vram_node *n, vra
 }
 
 /* masked_scatter into zeros */
-VRAM__FN void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
@@ -15533,8 +15207,8 @@ VRAM__FN void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram
   vram__tensor_release(s, sum);
 }
 
-VRAM__FN void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   (void)x;
   y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
 }
@@ -15553,7 +15227,7 @@ VRAM__OP(masked_select, 2, 2, masked_select, SAME, none, masked_select, masked_s
 VRAM__OP(one_hot, 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 /* >>ops/embedding    embedding and embedding_bag */
 
-VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n) {
+static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
@@ -15579,7 +15253,7 @@ VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n) {
 
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
    stand behind them. */
-VRAM__FN int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
+static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *w = NULL, *o = NULL;
   int64_t size[2], z[2];
   uint32_t i;
@@ -15658,8 +15332,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   return y;
 }
 
-VRAM__FN void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   vram__tensor w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 1);
   if (f)
@@ -15672,7 +15346,7 @@ VRAM__FN void vram__forward_embedding(vram__step *s, const vram_node *n, vram__t
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
@@ -15698,8 +15372,8 @@ static vram__tensor vram__embedding_bag_wide(vram__step *s, vram__tensor i, vram
 }
 
 /* EmbeddingBag.cu. Rows of indices are bags of one length: their offsets are made. */
-VRAM__FN void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__embedding_bag_is_max(n);
   vram__tensor w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag,
                wide, in, t, idx = vram__tensor_none();
@@ -15737,7 +15411,7 @@ VRAM__FN void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vra
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = VRAM__SAVED(f)[0], wide = vram__embedding_bag_wide(s, i, VRAM__SAVED(f)[1]),
                g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
@@ -15759,7 +15433,7 @@ VRAM__OP(embedding_bag, 1, 3, embedding_bag, SAME, none, embedding_bag, embeddin
          0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 /* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
 
-VRAM__FN int vram__shape_matmul(vram_graph *g, vram_node *n) {
+static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
   const vram_dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
   int64_t size[VRAM_MAX_AXES + 2], ka, kb, dims[VRAM_MAX_AXES];
@@ -15803,7 +15477,7 @@ VRAM__FN int vram__shape_matmul(vram_graph *g, vram_node *n) {
 
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
    operand or the inner size split. */
-VRAM__FN int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
+static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
   const vram_dims *a = n->in[0]->d, *b = n->in[1]->d, *o = n->in[2]->d;
   int64_t size[3];
   uint32_t m = 0;
@@ -16122,8 +15796,8 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
   return vram__torch_unsafe_view(s, t, vram__dims_in(s, n, size, NULL));
 }
 
-VRAM__FN void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   vram__tensor a[3];
   uint32_t i, factors = 0;
   if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
@@ -16191,13 +15865,13 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   return y;
 }
 
-VRAM__FN void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   y[0] = vram__torch_grouped(s, x[0], x[1], x[2], n->out[0].d);
 }
 
 /* the gradient of an operand that is stored by columns is stored so, too */
-VRAM__FN void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
   for (i = 2; i-- > 0;) {
@@ -16225,7 +15899,7 @@ VRAM__OP(baddbmm, 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0, 
 VRAM__OP(grouped_mm, 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0, "");
 /* >>ops/linear    the linear layer */
 
-VRAM__FN int vram__shape_linear(vram_graph *g, vram_node *n) {
+static int vram__shape_linear(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
@@ -16279,7 +15953,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
 }
 
 /* g is no plain matrix: ViewBackward, AddmmBackward, TBackward */
-VRAM__FN void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t x = f->nin - 2u;
   vram__tensor *g = &VRAM__SLOTS(f)[0].g, t;
   const vram_dims *d;
@@ -16344,7 +16018,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
 
 static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
-VRAM__FN void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__edge *edge = VRAM__EDGES(f), *w = edge + f->nin - 1;
   if (VRAM__SLOTS(f)[0].g.d->flags & VRAM__PLAIN)
     vram__backward_plain_linear(s, f, to);
@@ -16400,8 +16074,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   return y;
 }
 
-VRAM__FN void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__tensor in[3]; /* bias, input, weight */
   in[1] = x[0];
   vram__node_weights(s, n, &in[2], &in[0]);
@@ -16446,7 +16120,7 @@ VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
 /* >>ops/bilinear    the bilinear layer */
 
-VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
+static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
   int64_t size[VRAM_MAX_AXES], w[3];
   uint32_t i, r = a->ndim;
@@ -16529,8 +16203,8 @@ static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const
 /* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
 enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
 
-VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
   vram__tensor in[3], t, add[2], a[4];
   const uint8_t amp = s->amp;
@@ -16571,7 +16245,7 @@ VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__te
       vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
   uint32_t i, k, w[3];
   vram__tensor in[3];
@@ -16621,7 +16295,7 @@ static int vram__label_axes(const vram__labels *l, const char **p, uint32_t ndim
 }
 
 /* Gives every label its position, and the sizes. 0: an equation that PyTorch rejects (*what). */
-VRAM__FN int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
+static int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
   uint32_t c, i, k, letters, used[52], dots_out = 0;
   const int64_t *v = vram__node_list(n, VRAM__KEY_equation, &c);
   const char *p, *end, *arrow = NULL;
@@ -16718,7 +16392,7 @@ VRAM__FN int vram__label_all(vram__labels *l, const vram_node *n, const char **w
   return 1;
 }
 
-VRAM__FN int vram__shape_einsum(vram_graph *g, vram_node *n) {
+static int vram__shape_einsum(vram_graph *g, vram_node *n) {
   vram__labels l;
   const char *what, *p;
   uint8_t axis[VRAM_MAX_AXES];
@@ -16998,8 +16672,8 @@ static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t
 }
 
 /* Operands from left to right; a label is summed as soon as no later operand has it. */
-VRAM__FN void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__labels l;
   const char *what, *p;
   uint8_t at[VRAM_MAX_AXES];
@@ -17065,7 +16739,7 @@ VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key,
   return 1;
 }
 
-VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n) {
+static int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, same = 0, lead;
   int transposed = vram__op_is_transposed(n);
@@ -17228,8 +16902,8 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* Any convolution. */
-VRAM__FN void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor a[3], c, cx, cw, cf, p;
   vram__grad_fn *f;
   int cl, batched = x[0].d->ndim == vram__op_axes(n) + 2;
@@ -17322,7 +16996,7 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   return y;
 }
 
-VRAM__FN void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi,
                wi, held = vram__tensor_none();
   int cl, native, want0 = vram__input_wanted(f, 0), want1 = vram__input_wanted(f, 1),
@@ -17395,8 +17069,8 @@ static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vr
          !vram__suggests_cl(n->param[0]->d);
 }
 
-VRAM__FN void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__tensor a[3];
   vram__grad_fn *f;
   uint32_t i;
@@ -17419,7 +17093,7 @@ VRAM__FN void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor
     vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   const uint64_t numel = x->numel + w->numel + g->d->numel;
@@ -17729,7 +17403,7 @@ VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tenso
 #endif /* VRAM_NO_STEP */
 /* >>ops/pad    padding */
 
-VRAM__FN int vram__shape_pad(vram_graph *g, vram_node *n) {
+static int vram__shape_pad(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
@@ -17876,14 +17550,13 @@ VRAM__FN vram__tensor vram__torch_pad(vram__step *s, vram__tensor x, const int64
   return y;
 }
 
-VRAM__FN void vram__forward_pad(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_pad(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
   y[0] = vram__torch_pad(s, x[0], v, c / 2, vram__pad_mode(VRAM__INT(n, mode, 0)));
 }
 
-VRAM__FN void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   if ((f->aux & 15) != VRAM__PAD_CONSTANT)
@@ -17911,7 +17584,7 @@ VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size)
   return vram__node_out_dims(n, 0, d, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_pool(vram_graph *g, vram_node *n) {
+static int vram__shape_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
@@ -17956,7 +17629,7 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
   return vram__out_indexed(g, n, size);
 }
 
-VRAM__FN int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
+static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n);
   int64_t to[3];
   return vram__axis_lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
@@ -17972,7 +17645,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor) {
   return z + in * part / VRAM__ONE;
 }
 
-VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
+static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
@@ -17993,7 +17666,7 @@ VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   return vram__shape_resize(g, n, k, to);
 }
 
-VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
+static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
@@ -18067,8 +17740,8 @@ static int vram__max_pool_cl(vram__step *s, uint32_t op, const vram_dims **d) {
   return ((*d)->flags & (VRAM__CONTIG | VRAM__CL)) == VRAM__CL;
 }
 
-VRAM__FN void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), b = a, c, m;
   const vram_dims *d = vram__pool_dims(s, n, a.d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -18093,7 +17766,7 @@ VRAM__FN void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx = vram__tensor_none();
   const vram_dims *own = x.d;
   const int cl = vram__max_pool_cl(s, f->kind, &x.d), alone = x.d != own;
@@ -18116,8 +17789,8 @@ VRAM__FN void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__ten
 }
 
 /* AveragePool2d.cu; AveragePool3d.cu knows no channels-last */
-VRAM__FN void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c;
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 1);
   int cl = n->op != VRAM_OP_avg_pool3d && vram__suggests_cl(a.d);
@@ -18132,7 +17805,7 @@ VRAM__FN void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
   int cl = f->kind != VRAM_OP_avg_pool3d && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
@@ -18180,8 +17853,8 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
   return y;
 }
 
-VRAM__FN void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y) {
+static void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]);
   y[0] = vram__torch_adaptive_avg(s, a, vram__pool_dims(s, n, a.d->ndim),
                                   n->op == VRAM_OP_adaptive_avg_pool3d ? 3 : 2);
@@ -18189,7 +17862,7 @@ VRAM__FN void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n,
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c;
   int cl = x.d->ndim == 4 && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
@@ -18198,8 +17871,8 @@ VRAM__FN void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, 
 }
 
 /* AdaptiveMaxPooling2d.cu, AdaptiveMaxPooling3d.cu: the kernels know no channels-last */
-VRAM__FN void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y) {
+static void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c, m, t = vram__tensor_none(),
                u = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -18229,7 +17902,7 @@ VRAM__FN void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n,
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cm, cx;
   int cl = x.d->ndim == 4 && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
@@ -18242,8 +17915,8 @@ VRAM__FN void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, 
 }
 
 /* FractionalMaxPool2d.cpp: random samples [N, C, axes] first */
-VRAM__FN void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                                vram__tensor *y) {
+static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                              vram__tensor *y) {
   uint32_t k = n->op == VRAM_OP_fractional_max_pool2d ? 2 : 3;
   int64_t size[3];
   vram__tensor r, m;
@@ -18265,8 +17938,7 @@ VRAM__FN void vram__forward_fractional_max_pool(vram__step *s, const vram_node *
     vram__tensor_release(s, m);
 }
 
-VRAM__FN void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f,
-                                                 vram__tensor *to) {
+static void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c = vram__tensor_none();
   if (f->kind == VRAM_OP_fractional_max_pool2d)
     c = vram__tensor_contiguous(s, g);
@@ -18274,8 +17946,8 @@ VRAM__FN void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f
   vram__tensor_release(s, c);
 }
 
-VRAM__FN void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c, i;
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 1);
   if (f)
@@ -18290,7 +17962,7 @@ VRAM__FN void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
@@ -18347,7 +18019,7 @@ VRAM__OP(max_unpool3d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, eac
          "kernel_size! stride padding output_size");
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
-VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n) {
+static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   static const struct {
     const char *name;
     uint8_t least, most, aa;
@@ -18385,7 +18057,7 @@ VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   return vram__shape_resize(g, n, k, to);
 }
 
-VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n) {
+static int vram__shape_pixel(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int up = n->op == VRAM_OP_pixel_shuffle;
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
@@ -18404,7 +18076,7 @@ VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n) {
 }
 
 /* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
-VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n) {
+static int vram__shape_fold(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int back = n->op == VRAM_OP_fold;
   uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
@@ -18445,7 +18117,7 @@ VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, lead + 1, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
+static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, k = x->ndim - 2u;
@@ -18481,8 +18153,8 @@ static uint32_t vram__interpolate_mode(const vram_node *n) {
                                                                         : VRAM__UP_LINEAR;
 }
 
-VRAM__FN void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   uint32_t mode = vram__interpolate_mode(n), k = x[0].d->ndim - 2u;
   const vram_dims *d = n->out[0].d;
   int cl = vram__suggests_cl(x[0].d);
@@ -18527,7 +18199,7 @@ VRAM__FN void vram__forward_interpolate(vram__step *s, const vram_node *n, vram_
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c, t = vram__tensor_none();
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int cl = vram__suggests_cl(g.d), native = cl && d->ndim == 4 && d->v[1] >= 4;
@@ -18550,21 +18222,21 @@ VRAM__FN void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__
 }
 
 /* PixelShuffle.cpp: views and a contiguous clone */
-VRAM__FN void vram__forward_pixel(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_pixel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_pixel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_pixel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* GridSampler.cpp; the grid's gradient is made whether it is wanted or not */
-VRAM__FN void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
   uint32_t i;
@@ -18582,7 +18254,7 @@ VRAM__FN void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram_
   vram__tensor_release(s, a[1]);
 }
 
-VRAM__FN void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
@@ -18609,14 +18281,14 @@ static vram__tensor vram__dims_resized(vram__step *s, vram__tensor x, const vram
   return y;
 }
 
-VRAM__FN void vram__forward_fold(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_fold(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[0] = vram__dims_resized(s, x[0], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__dims_resized(s, VRAM__SLOTS(f)[0].g,
                              vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)));
 }
@@ -18637,7 +18309,7 @@ VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
          "output_size! kernel_size! dilation padding stride");
 /* >>ops/activation    activations with more than a pointwise kernel: glu, prelu, rrelu */
 
-VRAM__FN int vram__shape_glu(vram_graph *g, vram_node *n) {
+static int vram__shape_glu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t a, i;
@@ -18653,7 +18325,7 @@ VRAM__FN int vram__shape_glu(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_prelu(vram_graph *g, vram_node *n) {
+static int vram__shape_prelu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t c = VRAM__INT(n, num_parameters, 1);
   if (n->nin > 1)
@@ -18670,8 +18342,7 @@ VRAM__FN int vram__shape_prelu(vram_graph *g, vram_node *n) {
 
 /* ---- activations with more than a pointwise kernel ---- */
 
-VRAM__FN void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *half[2];
   half[0] = half[1] = vram__dims_in(s, x[0].d->ndim, n->out[0].d->v, VRAM__STRIDE(x[0].d));
@@ -18681,14 +18352,14 @@ VRAM__FN void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor 
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] =
       vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* PReLU: the weight as [1, C, 1, ...] */
-VRAM__FN void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__tensor a[2], b, w;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, k = x[0].d->ndim;
@@ -18715,7 +18386,7 @@ VRAM__FN void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, a[1]);
 }
 
-VRAM__FN void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d[3];
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
   d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
@@ -18734,8 +18405,8 @@ VRAM__FN void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor
 /* RReLU: the noise is there in evaluation too */
 /* native/cuda/RreluWithNoise.cu: contiguous noise and result, the input as a contiguous copy; in
    place on a tensor that is not contiguous the result, too */
-VRAM__FN void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt), a,
                b = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
@@ -18756,7 +18427,7 @@ VRAM__FN void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
 }
 
@@ -18811,7 +18482,7 @@ VRAM__OP(rrelu, 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0, "lower u
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
-VRAM__FN int vram__shape_dropout(vram_graph *g, vram_node *n) {
+static int vram__shape_dropout(vram_graph *g, vram_node *n) {
   uint32_t k = n->in[0]->d->ndim;
   if (VRAM__INT(n, p, 0) < 0 || VRAM__INT(n, p, 0) > VRAM__ONE)
     return vram__node_error(g, n, "p must be 0 to 1");
@@ -18856,8 +18527,8 @@ static vram__tensor vram__channel_noise(vram__step *s, vram__tensor x, uint32_t 
   return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
 }
 
-VRAM__FN void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
   int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = 0, feature = 0;
   uint32_t axes = 0;
@@ -18931,7 +18602,7 @@ VRAM__FN void vram__forward_dropout(vram__step *s, const vram_node *n, vram__ten
   vram__tensor_release(s, c);
 }
 
-VRAM__FN void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   if (s->ideal && !f->nsaved) {
     vram__tensor g = VRAM__SLOTS(f)[0].g;
     to[0] = vram__recipe_cast_over(s, g, g.d, g.dt);
@@ -18980,8 +18651,8 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
   return y;
 }
 
-VRAM__FN void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint8_t dt =
       vram__node_list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
   if (s->low && dt == VRAM_F32)
@@ -19004,8 +18675,8 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
 }
 
 /* torch.nn.functional.gumbel_softmax */
-VRAM__FN void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                           vram__tensor *y) {
+static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
   vram__tensor t, u, g, soft;
   t = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   u = vram__op_call(s, VRAM_OP_log, t, vram__tensor_none(), NULL);
@@ -19104,7 +18775,7 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_lrn(vram_graph *g, vram_node *n) {
+static int vram__shape_lrn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_size, &c);
@@ -19193,8 +18864,8 @@ static vram__tensor vram__rms_composite(vram__step *s, vram__tensor x, vram__ten
 }
 
 /* layer_norm.cu, layer_norm_cuda and _fused_rms_norm_cuda */
-VRAM__FN void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor a[3], c, st[2];
   vram__grad_fn *f;
   uint32_t i, k, na = 1, stats = n->op == VRAM_OP_layer_norm ? 2 : 1;
@@ -19255,7 +18926,7 @@ static void vram__norm_partial_sums(vram__step *s, int64_t rows, const vram_dims
   vram__tensor_release(s, p[0]);
 }
 
-VRAM__FN void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], none = vram__tensor_none(), cg, cx;
   const vram_dims *wd = NULL;
   cx = vram__norm_format_copy(s, x, 0);
@@ -19284,8 +18955,8 @@ VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n)
 }
 
 /* group_norm.cpp, native_group_norm. aux: groups */
-VRAM__FN void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor a[3], st[2], half[2], sc[2], c;
   vram__grad_fn *f;
   int64_t groups = VRAM__INT(n, num_groups, 1), size[2], nc[2], hw = 1;
@@ -19332,7 +19003,7 @@ VRAM__FN void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__
   vram__tensors_release3(s, a);
 }
 
-VRAM__FN void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, cx, ds[2], st[2],
                w = vram__tensor_none();
   const vram_dims *dx;
@@ -19370,8 +19041,7 @@ VRAM__FN void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__t
 }
 
 /* torch.nn.functional.local_response_norm: x / (alpha * mean of x^2 over channels + k)^beta */
-VRAM__FN void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int64_t size = *vram__node_list(n, VRAM__KEY_size, NULL);
   const vram_dims *d = x[0].d;
   const uint32_t flat = d->ndim == 3, k = flat ? 2 : 3;
@@ -19545,7 +19215,7 @@ static vram__tensor vram__batch_norm_copy(vram__step *s, vram__tensor x) {
 }
 
 /* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
-VRAM__FN void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
   const int64_t c = x.d->v[1];
   const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1,
@@ -19612,8 +19282,8 @@ static int vram__batch_norm_is_usual(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
 }
 
-VRAM__FN void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor in[3], st[2], rm = vram__tensor_none(), rv = rm;
   vram__grad_fn *f;
   int train;
@@ -19671,8 +19341,8 @@ static vram__tensor vram__torch_tiled(vram__step *s, vram__tensor x, int64_t n) 
 }
 
 /* Normalization.cpp, instance_norm: batch_norm of [1,N*C,...] */
-VRAM__FN void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   vram__tensor w, b, rm = vram__tensor_none(), rv = rm, v, t;
   int64_t size[VRAM_MAX_AXES], nc[2];
   uint32_t i, one = 1;
@@ -19732,7 +19402,7 @@ VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t
 }
 
 /* attention.cpp, validate_sdpa_input */
-VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   int64_t size[VRAM_MAX_AXES], all[VRAM_MAX_AXES];
   uint32_t i, j, r = q->ndim, m = 0;
@@ -19805,8 +19475,8 @@ static int64_t vram__most(int64_t a, int64_t b) { return a > b ? a : b; }
 VRAM__FN int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
 /* [b,h,len,d], stored as [b,len,h,d] */
-VRAM__FN const vram_dims *vram__attention_is_bshd_order(vram__step *s, int64_t b, int64_t h,
-                                                        int64_t len, int64_t d) {
+VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
+                                                    int64_t len, int64_t d) {
   int64_t size[4], stride[4];
   size[0] = b, size[1] = h, size[2] = len, size[3] = d;
   stride[3] = 1, stride[1] = d, stride[2] = h * d, stride[0] = len * h * d;
@@ -19947,7 +19617,7 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__tensor *a, int64_t
   f = vram__tape_record(s, VRAM__K_sdpa_efficient, a, a[3].d ? 4 : 3, 1, 8);
   if (!p) /* with dropout they are the generator's, on the host */
     seed = vram__tensor_raw(s, 8), off = vram__tensor_raw(s, 8);
-  y = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, dv), a[0].dt);
+  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), a[0].dt);
   if (f)
     lse = vram__tensor_raw(s, 4 * heads * (uint64_t)vram__round_up(sq, 32));
   if (vram__is_half(a[0].dt) && vram__most(d, dv) > 128)
@@ -20027,10 +19697,10 @@ VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vra
   const int half = vram__is_half(dt);
   vram__tensor cg = vram__tensor_none(), ek = cg, ev = cg, delta, ws;
   if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, dv), dt);
-  to[0] = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, d), dt);
-  to[1] = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, hk, sk, d), dt);
-  to[2] = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, hk, sk, dv), dt);
+    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), dt);
+  to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), dt);
+  to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, d), dt);
+  to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, dv), dt);
   if (h != hk) {
     ek = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, d, vram__dtype_size(dt)));
     ev = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, dv, vram__dtype_size(dt)));
@@ -20116,7 +19786,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__tensor *a, int64_t p) 
   if (sq == 1 && h > hk && !p) /* the query heads of a group become rows */
     rows = h / hk, heads = hk;
   y = vram__tensor_empty(s,
-                         rows != sq ? vram__attention_is_bshd_order(s, b, h, sq, wide)
+                         rows != sq ? vram__attention_bshd_dims(s, b, h, sq, wide)
                                     : vram__attention_like_bshd(s, a[0].d),
                          a[0].dt);
   lse = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
@@ -20163,9 +19833,9 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
                 rows = vram__round_up(sq, 128);
   vram__tensor cg = vram__tensor_none(), cy = cg, ek, ev, sums, acc;
   if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, d), g.dt);
+    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), g.dt);
   if (!vram__attention_is_bshd(s, y.d))
-    cy = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, d), y.dt);
+    cy = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), y.dt);
   to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
   to[2] = vram__tensor_empty(s, vram__attention_like_bshd(s, v.d), v.dt);
@@ -20420,8 +20090,8 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__
   return y;
 }
 
-VRAM__FN void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__tensor a[4], held[4];
   uint32_t i;
   a[3] = vram__tensor_none();
@@ -20462,7 +20132,7 @@ enum {
 
 /* torch.nn.MultiheadAttention: query, key, value, a mask; outputs: the result, the weights. The
    parameters stand in the order in which the module registers them. */
-VRAM__FN int vram__shape_mha(vram_graph *g, vram_node *n) {
+static int vram__shape_mha(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d,
                   *m = n->nin > 3 ? n->in[3]->d : NULL;
   const int batched = q->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0);
@@ -20642,7 +20312,7 @@ static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, 
   in[0] = vram__mha_param(s, n, VRAM__MHA_IN), in[1] = vram__mha_param(s, n, VRAM__MHA_BIAS);
   for (i = 0; i < 3; i++) { /* which backend would take query, key and value as they are? */
     a[i] = x;
-    a[i].d = vram__attention_is_bshd_order(s, B, h, L, E / h);
+    a[i].d = vram__attention_bshd_dims(s, B, h, L, E / h);
   }
   a[3] = vram__tensor_none();
   i = (uint32_t)vram__sdpa_pick(s, a, 0, 0, 0);
@@ -20732,8 +20402,7 @@ static vram__tensor vram__mha_sdpa(vram__step *s, const vram_node *n, const vram
 }
 
 /* torch.nn.functional.multi_head_attention_forward */
-VRAM__FN void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int64_t h = VRAM__INT(n, num_heads, 1), p = s->train ? VRAM__INT(n, dropout, 0) : 0;
   const int batched = x[0].d->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0),
             weights = VRAM__INT(n, need_weights, 1) != 0;
@@ -20997,7 +20666,7 @@ static int vram__rnn_state(vram_graph *g, const vram_node *n, uint32_t i, uint32
   return 1;
 }
 
-VRAM__FN int vram__shape_rnn(vram_graph *g, vram_node *n) {
+static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   vram__rnn r;
   int64_t size[3], layer;
@@ -21049,7 +20718,7 @@ VRAM__FN int vram__shape_rnn(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m + 1, size, dt);
 }
 
-VRAM__FN int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
+static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   vram__rnn r;
   int64_t size[2];
@@ -21128,8 +20797,7 @@ static const vram_dims *vram__rnn_out(vram__step *s, const vram__rnn *r) {
 
 /* RNN.cpp, _cudnn_rnn. Under autocast everything runs in f16, from weights that are copied into a
    new flat buffer; bf16 weights are no flat buffer to begin with. */
-VRAM__FN void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn r;
   vram__tensor in[3], own[2], out[3], flat = vram__tensor_none(), *w, c = vram__tensor_none(), t,
                                       reserve = c;
@@ -21260,7 +20928,7 @@ VRAM__FN void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor 
   }
 }
 
-VRAM__FN void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__rnn r;
   const vram_node *n = f->node;
   const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & 1);
@@ -21346,8 +21014,8 @@ VRAM__FN vram__tensor vram__torch_linear2(vram__step *s, vram__tensor x, vram__t
 
 /* RNN.cpp, RNN.cu: lstm_cell and gru_cell add two products in one kernel of their own, rnn_cell
    adds and applies its function */
-VRAM__FN void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor w[4], in[3], hx, zero = vram__tensor_none(), a, b, ws, f_in[5], t;
   vram__grad_fn *f;
   int64_t H = VRAM__INT(n, hidden_size, 0), size[2];
@@ -21501,7 +21169,7 @@ VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
 
 /* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
    by element, cosine_embedding_loss and triplet_margin_loss along the last axis. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+static int vram__shape_loss(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *t = n->nin > 1 ? n->in[1]->d : NULL;
   int64_t size[VRAM_MAX_AXES], red = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   uint32_t i, m = 0, k;
@@ -21722,8 +21390,8 @@ static vram__tensor vram__torch_distance(vram__step *s, vram__tensor a, vram__te
 }
 
 /* Loss.cpp, triplet_margin_loss */
-VRAM__FN void vram__forward_triplet(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_triplet(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   vram__tensor a[6], pos, neg, t, u;
   const uint8_t amp = s->amp;
   uint32_t i;
@@ -21752,8 +21420,8 @@ VRAM__FN void vram__forward_triplet(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* Loss.cpp, cosine_embedding_loss */
-VRAM__FN void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__tensor a[3], held[3], m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
   const uint8_t amp = s->amp;
   const uint32_t nd = x[0].d->ndim;
@@ -21844,8 +21512,8 @@ static vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x) {
 }
 
 /* Loss.cpp, PointwiseOps: losses of two tensors */
-VRAM__FN void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   const int red = vram__loss_reduction(n), none = red == VRAM__RED_NONE;
   const uint8_t amp = s->amp;
   const vram_dims *d[2];
@@ -21932,7 +21600,7 @@ VRAM__FN void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor
     vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < 2; i++) {
     const vram__tensor x = VRAM__SAVED(f)[i];
@@ -22021,8 +21689,8 @@ static vram__tensor vram__loss_classes(vram__step *s, const vram_dims *d) {
 }
 
 /* LossNLL.cpp, cross_entropy_loss and nll_loss */
-VRAM__FN void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   vram__tensor t = n->nin > 1 ? vram__tensor_retain(s, x[1]) : vram__loss_classes(s, x[0].d), p, u;
   const int red = vram__loss_reduction(n), smoothing = VRAM__INT(n, label_smoothing, 0) > 0;
   if (n->op == VRAM_OP_cross_entropy)
@@ -22044,8 +21712,8 @@ VRAM__FN void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vra
 }
 
 /* LossCTC.cu. Lengths are on the host, all as long as the tensors allow. */
-VRAM__FN void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   const vram_dims *d = x[0].d;
   const int64_t batch = d->ndim > 2 ? d->v[1] : 1, steps = d->v[0];
   const int red = vram__loss_reduction(n);
@@ -22138,7 +21806,7 @@ VRAM__OP(triplet_margin_loss, 1, 3, loss, SAME, fp32, triplet, none, each, NONE,
 
 /* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
    gated: a gate beside up, as SwiGLU has */
-VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n) {
+static int vram__shape_moe(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t e = VRAM__INT(n, num_experts, 0), k = VRAM__INT(n, top_k, 0),
           i = VRAM__INT(n, intermediate_size, 0),
@@ -22179,7 +21847,7 @@ VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n) {
+static int vram__shape_custom(vram_graph *g, vram_node *n) {
   uint32_t c, i;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
@@ -22282,8 +21950,7 @@ static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__
    through grouped products, so that nothing but the groups' sizes depends on the data: what stands
    here holds for any routing where the groups' sum counts, and expects tokens that are spread
    evenly where a group's own size would count (one product a group on older devices). */
-VRAM__FN void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const vram_dims *d = x[0].d;
   int64_t h = d->v[d->ndim - 1], k = VRAM__INT(n, top_k, 1), size[3], i;
   int gated = VRAM__INT(n, gated, 1) != 0;
@@ -22387,8 +22054,8 @@ VRAM__FN void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor 
 
 /* An op that the table does not know: what its node says. Backward needs the workspace once more
    and makes gradients of the inputs and of the parameters. */
-VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
@@ -22419,7 +22086,7 @@ VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tens
     vram__grad_fn_set_output(s, f, i, &y[i]);
 }
 
-VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
@@ -22697,10 +22364,8 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
 VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
-VRAM__FN void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak);
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
-VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* train.c */
@@ -22725,7 +22390,6 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint6
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
-VRAM__FN void vram__step_play_kept(vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
                                       vram__step *s, uint64_t *retries);
@@ -24433,7 +24097,7 @@ VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
 }
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
 
-VRAM__FN void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
+static void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
   *end = all->current;
   if (all->peak > *peak)
     *peak = all->peak;
@@ -24486,7 +24150,7 @@ static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
-VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
+static void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
   vram__replay *run = s->replay;
   const vram_node *n = p->node;
   uint64_t flat = 0;
@@ -25055,7 +24719,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
-VRAM__FN void vram__step_play_kept(vram__step *s) {
+static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
   for (i = 1; i <= s->nslot && !s->train; i++) {
     const vram__storage *st = s->top - i;

@@ -36,7 +36,7 @@ alone() { # alone PART COMPILER...: compiles it with the headers of $rooms
     mkdir -p "$work/include/$room"
     cp src/"$room"/*.h "$work/include/$room"
   done
-  "$@" -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$work/include" -DVRAM__FN= -c "$work/part.c" -o "$work/part.o"
+  "$@" -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$work/include" -DVRAM__FN= -DVRAM__FN_EXTERN -c "$work/part.c" -o "$work/part.o"
 }
 for p in $parts; do
   case $p in frame/* | api/namespace.h | ct/*) continue ;; esac

@@ -1,7 +1,7 @@
 /* >>ops/activation    activations with more than a pointwise kernel: glu, prelu, rrelu */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_glu(vram_graph *g, vram_node *n) {
+static int vram__shape_glu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t a, i;
@@ -17,7 +17,7 @@ VRAM__FN int vram__shape_glu(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_prelu(vram_graph *g, vram_node *n) {
+static int vram__shape_prelu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t c = VRAM__INT(n, num_parameters, 1);
   if (n->nin > 1)
@@ -34,8 +34,7 @@ VRAM__FN int vram__shape_prelu(vram_graph *g, vram_node *n) {
 
 /* ---- activations with more than a pointwise kernel ---- */
 
-VRAM__FN void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *half[2];
   half[0] = half[1] = vram__dims_in(s, x[0].d->ndim, n->out[0].d->v, VRAM__STRIDE(x[0].d));
@@ -45,14 +44,14 @@ VRAM__FN void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor 
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] =
       vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* PReLU: the weight as [1, C, 1, ...] */
-VRAM__FN void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__tensor a[2], b, w;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, k = x[0].d->ndim;
@@ -79,7 +78,7 @@ VRAM__FN void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, a[1]);
 }
 
-VRAM__FN void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d[3];
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
   d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
@@ -98,8 +97,8 @@ VRAM__FN void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor
 /* RReLU: the noise is there in evaluation too */
 /* native/cuda/RreluWithNoise.cu: contiguous noise and result, the input as a contiguous copy; in
    place on a tensor that is not contiguous the result, too */
-VRAM__FN void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt), a,
                b = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
@@ -120,7 +119,7 @@ VRAM__FN void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__pointwise_empty2(s, VRAM__SAVED(f)[1], VRAM__SLOTS(f)[0].g);
 }
 

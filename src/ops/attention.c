@@ -15,7 +15,7 @@ VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t
 }
 
 /* attention.cpp, validate_sdpa_input */
-VRAM__FN int vram__shape_sdpa(vram_graph *g, vram_node *n) {
+static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
   int64_t size[VRAM_MAX_AXES], all[VRAM_MAX_AXES];
   uint32_t i, j, r = q->ndim, m = 0;
@@ -88,8 +88,8 @@ static int64_t vram__most(int64_t a, int64_t b) { return a > b ? a : b; }
 VRAM__FN int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
 /* [b,h,len,d], stored as [b,len,h,d] */
-VRAM__FN const vram_dims *vram__attention_is_bshd_order(vram__step *s, int64_t b, int64_t h,
-                                                        int64_t len, int64_t d) {
+VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
+                                                    int64_t len, int64_t d) {
   int64_t size[4], stride[4];
   size[0] = b, size[1] = h, size[2] = len, size[3] = d;
   stride[3] = 1, stride[1] = d, stride[2] = h * d, stride[0] = len * h * d;
@@ -230,7 +230,7 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__tensor *a, int64_t
   f = vram__tape_record(s, VRAM__K_sdpa_efficient, a, a[3].d ? 4 : 3, 1, 8);
   if (!p) /* with dropout they are the generator's, on the host */
     seed = vram__tensor_raw(s, 8), off = vram__tensor_raw(s, 8);
-  y = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, dv), a[0].dt);
+  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), a[0].dt);
   if (f)
     lse = vram__tensor_raw(s, 4 * heads * (uint64_t)vram__round_up(sq, 32));
   if (vram__is_half(a[0].dt) && vram__most(d, dv) > 128)
@@ -310,10 +310,10 @@ VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vra
   const int half = vram__is_half(dt);
   vram__tensor cg = vram__tensor_none(), ek = cg, ev = cg, delta, ws;
   if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, dv), dt);
-  to[0] = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, d), dt);
-  to[1] = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, hk, sk, d), dt);
-  to[2] = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, hk, sk, dv), dt);
+    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), dt);
+  to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), dt);
+  to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, d), dt);
+  to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, dv), dt);
   if (h != hk) {
     ek = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, d, vram__dtype_size(dt)));
     ev = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, dv, vram__dtype_size(dt)));
@@ -399,7 +399,7 @@ static vram__tensor vram__sdpa_flash(vram__step *s, vram__tensor *a, int64_t p) 
   if (sq == 1 && h > hk && !p) /* the query heads of a group become rows */
     rows = h / hk, heads = hk;
   y = vram__tensor_empty(s,
-                         rows != sq ? vram__attention_is_bshd_order(s, b, h, sq, wide)
+                         rows != sq ? vram__attention_bshd_dims(s, b, h, sq, wide)
                                     : vram__attention_like_bshd(s, a[0].d),
                          a[0].dt);
   lse = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
@@ -446,9 +446,9 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
                 rows = vram__round_up(sq, 128);
   vram__tensor cg = vram__tensor_none(), cy = cg, ek, ev, sums, acc;
   if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, d), g.dt);
+    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), g.dt);
   if (!vram__attention_is_bshd(s, y.d))
-    cy = vram__tensor_empty(s, vram__attention_is_bshd_order(s, b, h, sq, d), y.dt);
+    cy = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), y.dt);
   to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
   to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
   to[2] = vram__tensor_empty(s, vram__attention_like_bshd(s, v.d), v.dt);
@@ -703,8 +703,8 @@ VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__
   return y;
 }
 
-VRAM__FN void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__tensor a[4], held[4];
   uint32_t i;
   a[3] = vram__tensor_none();

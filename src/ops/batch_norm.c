@@ -119,7 +119,7 @@ static vram__tensor vram__batch_norm_copy(vram__step *s, vram__tensor x) {
 }
 
 /* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
-VRAM__FN void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
   const int64_t c = x.d->v[1];
   const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1,
@@ -186,8 +186,8 @@ static int vram__batch_norm_is_usual(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
 }
 
-VRAM__FN void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor in[3], st[2], rm = vram__tensor_none(), rv = rm;
   vram__grad_fn *f;
   int train;
@@ -245,8 +245,8 @@ static vram__tensor vram__torch_tiled(vram__step *s, vram__tensor x, int64_t n) 
 }
 
 /* Normalization.cpp, instance_norm: batch_norm of [1,N*C,...] */
-VRAM__FN void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   vram__tensor w, b, rm = vram__tensor_none(), rv = rm, v, t;
   int64_t size[VRAM_MAX_AXES], nc[2];
   uint32_t i, one = 1;

@@ -1,7 +1,7 @@
 /* >>ops/bilinear    the bilinear layer */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_bilinear(vram_graph *g, vram_node *n) {
+static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
   const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
   int64_t size[VRAM_MAX_AXES], w[3];
   uint32_t i, r = a->ndim;
@@ -84,8 +84,8 @@ static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const
 /* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
 enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
 
-VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
   vram__tensor in[3], t, add[2], a[4];
   const uint8_t amp = s->amp;
@@ -126,7 +126,7 @@ VRAM__FN void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__te
       vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
   uint32_t i, k, w[3];
   vram__tensor in[3];

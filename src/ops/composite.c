@@ -3,7 +3,7 @@
 
 /* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
    gated: a gate beside up, as SwiGLU has */
-VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n) {
+static int vram__shape_moe(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t e = VRAM__INT(n, num_experts, 0), k = VRAM__INT(n, top_k, 0),
           i = VRAM__INT(n, intermediate_size, 0),
@@ -44,7 +44,7 @@ VRAM__FN int vram__shape_moe(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_custom(vram_graph *g, vram_node *n) {
+static int vram__shape_custom(vram_graph *g, vram_node *n) {
   uint32_t c, i;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
@@ -147,8 +147,7 @@ static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__
    through grouped products, so that nothing but the groups' sizes depends on the data: what stands
    here holds for any routing where the groups' sum counts, and expects tokens that are spread
    evenly where a group's own size would count (one product a group on older devices). */
-VRAM__FN void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const vram_dims *d = x[0].d;
   int64_t h = d->v[d->ndim - 1], k = VRAM__INT(n, top_k, 1), size[3], i;
   int gated = VRAM__INT(n, gated, 1) != 0;
@@ -252,8 +251,8 @@ VRAM__FN void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor 
 
 /* An op that the table does not know: what its node says. Backward needs the workspace once more
    and makes gradients of the inputs and of the parameters. */
-VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
@@ -284,7 +283,7 @@ VRAM__FN void vram__forward_custom(vram__step *s, const vram_node *n, vram__tens
     vram__grad_fn_set_output(s, f, i, &y[i]);
 }
 
-VRAM__FN void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {

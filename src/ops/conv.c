@@ -13,7 +13,7 @@ VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key,
   return 1;
 }
 
-VRAM__FN int vram__shape_conv(vram_graph *g, vram_node *n) {
+static int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, same = 0, lead;
   int transposed = vram__op_is_transposed(n);
@@ -176,8 +176,8 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* Any convolution. */
-VRAM__FN void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor a[3], c, cx, cw, cf, p;
   vram__grad_fn *f;
   int cl, batched = x[0].d->ndim == vram__op_axes(n) + 2;
@@ -270,7 +270,7 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   return y;
 }
 
-VRAM__FN void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi,
                wi, held = vram__tensor_none();
   int cl, native, want0 = vram__input_wanted(f, 0), want1 = vram__input_wanted(f, 1),
@@ -343,8 +343,8 @@ static int vram__conv_is_usual(const vram__step *s, const vram_node *n, const vr
          !vram__suggests_cl(n->param[0]->d);
 }
 
-VRAM__FN void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__tensor a[3];
   vram__grad_fn *f;
   uint32_t i;
@@ -367,7 +367,7 @@ VRAM__FN void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor
     vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *x = VRAM__SAVED(f)[0].d, *w = VRAM__SAVED(f)[1].d;
   const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   const uint64_t numel = x->numel + w->numel + g->d->numel;

@@ -2,7 +2,7 @@
 #include "ops/ops.h"
 
 /* roll and flip: the axes must be there */
-VRAM__FN int vram__shape_roll(vram_graph *g, vram_node *n) {
+static int vram__shape_roll(vram_graph *g, vram_node *n) {
   uint32_t c, k, i, a;
   const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
   if (n->op == VRAM_OP_roll) {
@@ -27,7 +27,7 @@ static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *
   return k;
 }
 
-VRAM__FN int vram__shape_repeat(vram_graph *g, vram_node *n) {
+static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
   uint32_t c, i, k = vram__shape_repeats(n, x->ndim, r);
@@ -43,7 +43,7 @@ VRAM__FN int vram__shape_repeat(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
+static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], r = vram__node_int(n, VRAM__KEY_repeats, 1);
   uint32_t c, i, a = 0, ndim = x->ndim;
@@ -69,7 +69,7 @@ VRAM__FN int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
 /* TensorShape.h, cat_should_skip_tensor: an empty list is left out whatever the others are */
 static int vram__cat_skips(const vram_dims *d) { return d->ndim == 1 && !d->v[0]; }
 
-VRAM__FN int vram__shape_cat(vram_graph *g, vram_node *n) {
+static int vram__shape_cat(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, k;
   int64_t size[VRAM_MAX_AXES];
@@ -102,7 +102,7 @@ VRAM__FN int vram__shape_cat(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, vram__promote_get(&p));
 }
 
-VRAM__FN int vram__shape_stack(vram_graph *g, vram_node *n) {
+static int vram__shape_stack(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, k, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -131,8 +131,7 @@ VRAM__FN const vram_dims *vram__cat_dims(vram__step *s, const vram_dims *d, int 
   return cl && (d->ndim == 4 || d->ndim == 5) ? vram__dims_channels_last(s, d) : d;
 }
 
-VRAM__FN void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t i, a;
   int cl = 1;
   vram__promote p;
@@ -157,7 +156,7 @@ VRAM__FN void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor 
 }
 
 /* the gradients are views of g */
-VRAM__FN void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i, j, a = (uint32_t)f->aux;
   int stack = f->kind == VRAM_OP_stack;
@@ -206,8 +205,8 @@ static vram__tensor vram__dims_rolled(vram__step *s, vram__tensor x, uint32_t ti
   return t;
 }
 
-VRAM__FN void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   uint32_t c;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   vram__node_list(n, VRAM__KEY_dims, &c);
@@ -219,31 +218,31 @@ VRAM__FN void vram__forward_roll(vram__step *s, const vram_node *n, vram__tensor
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_roll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_roll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__dims_rolled(s, VRAM__SLOTS(f)[0].g, (uint32_t)f->aux);
 }
 
-VRAM__FN void vram__forward_flip(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_flip(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[0] = vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_flip(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
 }
 
-VRAM__FN void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_repeat(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, VRAM_OP_repeat, x, 1, 1, 0);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
 /* repeat_backward: new axes are summed one by one, the others in one go */
-VRAM__FN void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, t;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int64_t size[2 * VRAM_MAX_AXES];
@@ -275,8 +274,8 @@ VRAM__FN void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 /* TensorFactories: unsqueeze, expand, clone, flatten */
-VRAM__FN void vram__forward_repeat_interleave(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y) {
+static void vram__forward_repeat_interleave(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t a = 0, i, ndim;
   vram__tensor t, u;
@@ -300,14 +299,14 @@ VRAM__FN void vram__forward_repeat_interleave(vram__step *s, const vram_node *n,
   vram__tensor_release(s, u);
 }
 
-VRAM__FN void vram__forward_contiguous(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_contiguous(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   (void)n;
   y[0] = vram__torch_contiguous(s, x[0]);
 }
 
-VRAM__FN void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_clone(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   (void)n;
   y[0] = vram__torch_clone(s, x[0], vram__dims_dense(s, x[0].d));
 }
@@ -318,8 +317,7 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__tensor_retain(s, g);
 }
 
-VRAM__FN void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
+static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint8_t dt = n->op == VRAM_OP_to ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
   if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
     dt = s->low;

@@ -1,14 +1,14 @@
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_create(vram_graph *g, vram_node *n) {
+static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   uint8_t dt = n->nin ? n->in[0]->dtype : (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
-VRAM__FN int vram__shape_parameter(vram_graph *g, vram_node *n) {
+static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   uint8_t dt = (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
@@ -22,22 +22,22 @@ VRAM__FN int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-VRAM__FN void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint8_t dt = n->nin ? x[0].dt : n->out[0].dtype;
   if (!n->nin && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
 }
 
-VRAM__FN void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_fill(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   y[0] = vram__pointwise_inplace(s, VRAM__K_zeros_like, x, 1);
   (void)n;
 }
 
-VRAM__FN void vram__forward_parameter(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   (void)x;
   y[0] = vram__tensor_retain(s, s->param[n->param[0]->index]);
 }

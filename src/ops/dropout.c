@@ -2,7 +2,7 @@
 #include "ops/ops.h"
 
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
-VRAM__FN int vram__shape_dropout(vram_graph *g, vram_node *n) {
+static int vram__shape_dropout(vram_graph *g, vram_node *n) {
   uint32_t k = n->in[0]->d->ndim;
   if (VRAM__INT(n, p, 0) < 0 || VRAM__INT(n, p, 0) > VRAM__ONE)
     return vram__node_error(g, n, "p must be 0 to 1");
@@ -47,8 +47,8 @@ static vram__tensor vram__channel_noise(vram__step *s, vram__tensor x, uint32_t 
   return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
 }
 
-VRAM__FN void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
   int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = 0, feature = 0;
   uint32_t axes = 0;
@@ -122,7 +122,7 @@ VRAM__FN void vram__forward_dropout(vram__step *s, const vram_node *n, vram__ten
   vram__tensor_release(s, c);
 }
 
-VRAM__FN void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   if (s->ideal && !f->nsaved) {
     vram__tensor g = VRAM__SLOTS(f)[0].g;
     to[0] = vram__recipe_cast_over(s, g, g.d, g.dt);

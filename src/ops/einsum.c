@@ -30,7 +30,7 @@ static int vram__label_axes(const vram__labels *l, const char **p, uint32_t ndim
 }
 
 /* Gives every label its position, and the sizes. 0: an equation that PyTorch rejects (*what). */
-VRAM__FN int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
+static int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
   uint32_t c, i, k, letters, used[52], dots_out = 0;
   const int64_t *v = vram__node_list(n, VRAM__KEY_equation, &c);
   const char *p, *end, *arrow = NULL;
@@ -127,7 +127,7 @@ VRAM__FN int vram__label_all(vram__labels *l, const vram_node *n, const char **w
   return 1;
 }
 
-VRAM__FN int vram__shape_einsum(vram_graph *g, vram_node *n) {
+static int vram__shape_einsum(vram_graph *g, vram_node *n) {
   vram__labels l;
   const char *what, *p;
   uint8_t axis[VRAM_MAX_AXES];
@@ -407,8 +407,8 @@ static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t
 }
 
 /* Operands from left to right; a label is summed as soon as no later operand has it. */
-VRAM__FN void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__labels l;
   const char *what, *p;
   uint8_t at[VRAM_MAX_AXES];

@@ -1,7 +1,7 @@
 /* >>ops/embedding    embedding and embedding_bag */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n) {
+static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
@@ -27,7 +27,7 @@ VRAM__FN int vram__shape_embedding(vram_graph *g, vram_node *n) {
 
 /* EmbeddingBag: rows of indices, or one list and the offsets where its bags begin; a table can
    stand behind them. */
-VRAM__FN int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
+static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *w = NULL, *o = NULL;
   int64_t size[2], z[2];
   uint32_t i;
@@ -106,8 +106,8 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   return y;
 }
 
-VRAM__FN void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   vram__tensor w = n->nin > 1 ? x[1] : s->param[n->param[0]->index], c = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 1);
   if (f)
@@ -120,7 +120,7 @@ VRAM__FN void vram__forward_embedding(vram__step *s, const vram_node *n, vram__t
 }
 
 /* embedding_dense_backward: few indices are added one by one */
-VRAM__FN void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;
@@ -146,8 +146,8 @@ static vram__tensor vram__embedding_bag_wide(vram__step *s, vram__tensor i, vram
 }
 
 /* EmbeddingBag.cu. Rows of indices are bags of one length: their offsets are made. */
-VRAM__FN void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   int given = n->nin > 1 && n->in[1]->d->ndim == 1, max = vram__embedding_bag_is_max(n);
   vram__tensor w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag,
                wide, in, t, idx = vram__tensor_none();
@@ -185,7 +185,7 @@ VRAM__FN void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vra
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = VRAM__SAVED(f)[0], wide = vram__embedding_bag_wide(s, i, VRAM__SAVED(f)[1]),
                g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
   uint8_t dt;

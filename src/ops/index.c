@@ -9,7 +9,7 @@ VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
   return vram__node_error(g, n, "an index that is not i64 or i32");
 }
 
-VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n) {
+static int vram__shape_gather(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a))
@@ -24,7 +24,7 @@ VRAM__FN int vram__shape_gather(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, d, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n) {
+static int vram__shape_scatter(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   uint32_t i, a;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), x->ndim, &a) || !vram__index_dtype(g, n, 1))
@@ -46,7 +46,7 @@ VRAM__FN int vram__shape_scatter(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_index_select(vram_graph *g, vram_node *n) {
+static int vram__shape_index_select(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, a;
@@ -101,7 +101,7 @@ static int vram__index_sizes(vram_graph *g, const vram_node *n, uint32_t count, 
   return 1;
 }
 
-VRAM__FN int vram__shape_index(vram_graph *g, vram_node *n) {
+static int vram__shape_index(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t k;
   if (!vram__index_sizes(g, n, n->nin - 1, &k, size))
@@ -110,7 +110,7 @@ VRAM__FN int vram__shape_index(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, k, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n) {
+static int vram__shape_index_put(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t k, m;
   if (!vram__index_sizes(g, n, n->nin - 2, &k, size))
@@ -125,7 +125,7 @@ VRAM__FN int vram__shape_index_put(vram_graph *g, vram_node *n) {
 }
 
 /* What a mask selects depends on the data: all elements, the upper bound. */
-VRAM__FN int vram__shape_masked_select(vram_graph *g, vram_node *n) {
+static int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], z = 1;
   uint32_t k, i;
   if (n->in[1]->dtype != VRAM_BOOL)
@@ -139,7 +139,7 @@ VRAM__FN int vram__shape_masked_select(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, 1, &z, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n) {
+static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES + 1];
   uint32_t i;
@@ -158,8 +158,8 @@ VRAM__FN int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 #ifndef VRAM_NO_STEP
 
 /* gather and index_select: backward adds into zeros */
-VRAM__FN void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   int gather = n->op == VRAM_OP_gather; /* gather_backward gets the tensor itself */
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f && gather)
@@ -170,13 +170,13 @@ VRAM__FN void vram__forward_gather(vram__step *s, const vram_node *n, vram__tens
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_gather(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
-VRAM__FN void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
   in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
@@ -191,7 +191,7 @@ VRAM__FN void vram__forward_scatter(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* g with what was written set to zero, and what of g was written */
-VRAM__FN void vram__backward_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_scatter(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *index = VRAM__SAVED(f)[0].d;
   if (vram__input_wanted(f, 0))
@@ -365,8 +365,8 @@ static uint32_t vram__index_dim(const vram_node *n) {
   return a;
 }
 
-VRAM__FN void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, n->nin - 1);
   uint32_t i;
   for (i = 1; f && i < n->nin; i++)
@@ -375,14 +375,14 @@ VRAM__FN void vram__forward_index(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
   vram__index_add(s, to[0].d, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(f->node), 0);
 }
 
-VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   vram__tensor in[2], v, c;
   vram__grad_fn *f;
   uint32_t i, count = n->nin - 2, own = 0;
@@ -420,7 +420,7 @@ VRAM__FN void vram__forward_index_put(vram__step *s, const vram_node *n, vram__t
 }
 
 /* What was overwritten gets no gradient; the values get g at their places. */
-VRAM__FN void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
@@ -452,8 +452,8 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
   return y;
 }
 
-VRAM__FN void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f)
     vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, x[1]);
@@ -462,7 +462,7 @@ VRAM__FN void vram__forward_masked_select(vram__step *s, const vram_node *n, vra
 }
 
 /* masked_scatter into zeros */
-VRAM__FN void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], m = VRAM__SAVED(f)[1], sum, copy, c;
   int64_t size[VRAM_MAX_AXES];
   uint32_t k = 0;
@@ -483,8 +483,8 @@ VRAM__FN void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram
   vram__tensor_release(s, sum);
 }
 
-VRAM__FN void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   (void)x;
   y[0] = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
 }

@@ -1,7 +1,7 @@
 /* >>ops/linear    the linear layer */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_linear(vram_graph *g, vram_node *n) {
+static int vram__shape_linear(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], w[2];
   uint32_t i;
@@ -55,7 +55,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
 }
 
 /* g is no plain matrix: ViewBackward, AddmmBackward, TBackward */
-VRAM__FN void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const uint32_t x = f->nin - 2u;
   vram__tensor *g = &VRAM__SLOTS(f)[0].g, t;
   const vram_dims *d;
@@ -120,7 +120,7 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
 
 static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
-VRAM__FN void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_linear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__edge *edge = VRAM__EDGES(f), *w = edge + f->nin - 1;
   if (VRAM__SLOTS(f)[0].g.d->flags & VRAM__PLAIN)
     vram__backward_plain_linear(s, f, to);
@@ -176,8 +176,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   return y;
 }
 
-VRAM__FN void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_linear(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__tensor in[3]; /* bias, input, weight */
   in[1] = x[0];
   vram__node_weights(s, n, &in[2], &in[0]);

@@ -3,7 +3,7 @@
 
 /* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
    by element, cosine_embedding_loss and triplet_margin_loss along the last axis. */
-VRAM__FN int vram__shape_loss(vram_graph *g, vram_node *n) {
+static int vram__shape_loss(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *t = n->nin > 1 ? n->in[1]->d : NULL;
   int64_t size[VRAM_MAX_AXES], red = VRAM__INT(n, reduction, VRAM__WORD("mean"));
   uint32_t i, m = 0, k;
@@ -224,8 +224,8 @@ static vram__tensor vram__torch_distance(vram__step *s, vram__tensor a, vram__te
 }
 
 /* Loss.cpp, triplet_margin_loss */
-VRAM__FN void vram__forward_triplet(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_triplet(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   vram__tensor a[6], pos, neg, t, u;
   const uint8_t amp = s->amp;
   uint32_t i;
@@ -254,8 +254,8 @@ VRAM__FN void vram__forward_triplet(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* Loss.cpp, cosine_embedding_loss */
-VRAM__FN void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__tensor a[3], held[3], m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
   const uint8_t amp = s->amp;
   const uint32_t nd = x[0].d->ndim;
@@ -346,8 +346,8 @@ static vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x) {
 }
 
 /* Loss.cpp, PointwiseOps: losses of two tensors */
-VRAM__FN void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   const int red = vram__loss_reduction(n), none = red == VRAM__RED_NONE;
   const uint8_t amp = s->amp;
   const vram_dims *d[2];
@@ -434,7 +434,7 @@ VRAM__FN void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor
     vram__tensor_release(s, a[i]);
 }
 
-VRAM__FN void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < 2; i++) {
     const vram__tensor x = VRAM__SAVED(f)[i];
@@ -523,8 +523,8 @@ static vram__tensor vram__loss_classes(vram__step *s, const vram_dims *d) {
 }
 
 /* LossNLL.cpp, cross_entropy_loss and nll_loss */
-VRAM__FN void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vram__tensor *x,
-                                          vram__tensor *y) {
+static void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vram__tensor *x,
+                                        vram__tensor *y) {
   vram__tensor t = n->nin > 1 ? vram__tensor_retain(s, x[1]) : vram__loss_classes(s, x[0].d), p, u;
   const int red = vram__loss_reduction(n), smoothing = VRAM__INT(n, label_smoothing, 0) > 0;
   if (n->op == VRAM_OP_cross_entropy)
@@ -546,8 +546,8 @@ VRAM__FN void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vra
 }
 
 /* LossCTC.cu. Lengths are on the host, all as long as the tensors allow. */
-VRAM__FN void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   const vram_dims *d = x[0].d;
   const int64_t batch = d->ndim > 2 ? d->v[1] : 1, steps = d->v[0];
   const int red = vram__loss_reduction(n);

@@ -16,7 +16,7 @@ enum {
 
 /* torch.nn.MultiheadAttention: query, key, value, a mask; outputs: the result, the weights. The
    parameters stand in the order in which the module registers them. */
-VRAM__FN int vram__shape_mha(vram_graph *g, vram_node *n) {
+static int vram__shape_mha(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d,
                   *m = n->nin > 3 ? n->in[3]->d : NULL;
   const int batched = q->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0);
@@ -196,7 +196,7 @@ static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, 
   in[0] = vram__mha_param(s, n, VRAM__MHA_IN), in[1] = vram__mha_param(s, n, VRAM__MHA_BIAS);
   for (i = 0; i < 3; i++) { /* which backend would take query, key and value as they are? */
     a[i] = x;
-    a[i].d = vram__attention_is_bshd_order(s, B, h, L, E / h);
+    a[i].d = vram__attention_bshd_dims(s, B, h, L, E / h);
   }
   a[3] = vram__tensor_none();
   i = (uint32_t)vram__sdpa_pick(s, a, 0, 0, 0);
@@ -286,8 +286,7 @@ static vram__tensor vram__mha_sdpa(vram__step *s, const vram_node *n, const vram
 }
 
 /* torch.nn.functional.multi_head_attention_forward */
-VRAM__FN void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int64_t h = VRAM__INT(n, num_heads, 1), p = s->train ? VRAM__INT(n, dropout, 0) : 0;
   const int batched = x[0].d->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0),
             weights = VRAM__INT(n, need_weights, 1) != 0;

@@ -52,7 +52,7 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_lrn(vram_graph *g, vram_node *n) {
+static int vram__shape_lrn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_size, &c);
@@ -141,8 +141,8 @@ static vram__tensor vram__rms_composite(vram__step *s, vram__tensor x, vram__ten
 }
 
 /* layer_norm.cu, layer_norm_cuda and _fused_rms_norm_cuda */
-VRAM__FN void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor a[3], c, st[2];
   vram__grad_fn *f;
   uint32_t i, k, na = 1, stats = n->op == VRAM_OP_layer_norm ? 2 : 1;
@@ -203,7 +203,7 @@ static void vram__norm_partial_sums(vram__step *s, int64_t rows, const vram_dims
   vram__tensor_release(s, p[0]);
 }
 
-VRAM__FN void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], none = vram__tensor_none(), cg, cx;
   const vram_dims *wd = NULL;
   cx = vram__norm_format_copy(s, x, 0);
@@ -232,8 +232,8 @@ VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n)
 }
 
 /* group_norm.cpp, native_group_norm. aux: groups */
-VRAM__FN void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor a[3], st[2], half[2], sc[2], c;
   vram__grad_fn *f;
   int64_t groups = VRAM__INT(n, num_groups, 1), size[2], nc[2], hw = 1;
@@ -280,7 +280,7 @@ VRAM__FN void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__
   vram__tensors_release3(s, a);
 }
 
-VRAM__FN void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, cx, ds[2], st[2],
                w = vram__tensor_none();
   const vram_dims *dx;
@@ -318,8 +318,7 @@ VRAM__FN void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__t
 }
 
 /* torch.nn.functional.local_response_norm: x / (alpha * mean of x^2 over channels + k)^beta */
-VRAM__FN void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const int64_t size = *vram__node_list(n, VRAM__KEY_size, NULL);
   const vram_dims *d = x[0].d;
   const uint32_t flat = d->ndim == 3, k = flat ? 2 : 3;

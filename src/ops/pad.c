@@ -1,7 +1,7 @@
 /* >>ops/pad    padding */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_pad(vram_graph *g, vram_node *n) {
+static int vram__shape_pad(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
@@ -148,14 +148,13 @@ VRAM__FN vram__tensor vram__torch_pad(vram__step *s, vram__tensor x, const int64
   return y;
 }
 
-VRAM__FN void vram__forward_pad(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_pad(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &c);
   y[0] = vram__torch_pad(s, x[0], v, c / 2, vram__pad_mode(VRAM__INT(n, mode, 0)));
 }
 
-VRAM__FN void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   if ((f->aux & 15) != VRAM__PAD_CONSTANT)

@@ -24,7 +24,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-VRAM__FN int vram__shape_bcast(vram_graph *g, vram_node *n) {
+static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim, i, first = 0, count = n->nin;
   const vram_dims *x = n->in[0]->d;
@@ -235,7 +235,7 @@ VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, cons
   return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
 }
 
-VRAM__FN void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
   uint32_t n = 0, nown = 0, at = 0, on = 0, k;
   const vram_dims *d[3];
@@ -514,8 +514,8 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
 }
 
 /* Comparisons have no gradient. */
-VRAM__FN void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   const vram_dims *d[2];
   d[0] = x[0].d, d[1] = n->nin > 1 ? x[1].d : NULL;
   y[0] = vram__tensor_empty(s,
@@ -527,8 +527,8 @@ VRAM__FN void vram__forward_compare(vram__step *s, const vram_node *n, vram__ten
 
 /* TensorCompare.cpp, where: operands of another dtype than the result are converted first; a number
    becomes a tensor. */
-VRAM__FN void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__tensor a = x[1], b, ca = vram__tensor_none(), cb = vram__tensor_none(),
                number = vram__tensor_none();
   const vram_dims *d[3];
@@ -558,7 +558,7 @@ VRAM__FN void vram__forward_where(vram__step *s, const vram_node *n, vram__tenso
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c = VRAM__SAVED(f)[0];
   const vram_dims *d[3];
   uint32_t i;
@@ -583,8 +583,8 @@ static vram__tensor vram__masked_dims(vram__step *s, vram__tensor x, const vram_
   return vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), x.dt);
 }
 
-VRAM__FN void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
   in[0] = x[0];
@@ -604,7 +604,7 @@ VRAM__FN void vram__forward_masked_fill(vram__step *s, const vram_node *n, vram_
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   if (vram__input_wanted(f, 0))
     to[0] = vram__masked_dims(s, g, VRAM__SAVED(f)[0].d);

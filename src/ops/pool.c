@@ -8,7 +8,7 @@ VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size)
   return vram__node_out_dims(n, 0, d, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_pool(vram_graph *g, vram_node *n) {
+static int vram__shape_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
@@ -53,7 +53,7 @@ VRAM__FN int vram__shape_resize(vram_graph *g, vram_node *n, uint32_t k, const i
   return vram__out_indexed(g, n, size);
 }
 
-VRAM__FN int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
+static int vram__shape_adaptive_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n);
   int64_t to[3];
   return vram__axis_lead(g, n, k) && vram__axes(g, n, VRAM__KEY_output_size, k, 1, 1, to) &&
@@ -69,7 +69,7 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor) {
   return z + in * part / VRAM__ONE;
 }
 
-VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
+static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
@@ -90,7 +90,7 @@ VRAM__FN int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   return vram__shape_resize(g, n, k, to);
 }
 
-VRAM__FN int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
+static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
@@ -164,8 +164,8 @@ static int vram__max_pool_cl(vram__step *s, uint32_t op, const vram_dims **d) {
   return ((*d)->flags & (VRAM__CONTIG | VRAM__CL)) == VRAM__CL;
 }
 
-VRAM__FN void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), b = a, c, m;
   const vram_dims *d = vram__pool_dims(s, n, a.d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -190,7 +190,7 @@ VRAM__FN void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx = vram__tensor_none();
   const vram_dims *own = x.d;
   const int cl = vram__max_pool_cl(s, f->kind, &x.d), alone = x.d != own;
@@ -213,8 +213,8 @@ VRAM__FN void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__ten
 }
 
 /* AveragePool2d.cu; AveragePool3d.cu knows no channels-last */
-VRAM__FN void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c;
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 1);
   int cl = n->op != VRAM_OP_avg_pool3d && vram__suggests_cl(a.d);
@@ -229,7 +229,7 @@ VRAM__FN void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__te
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
   int cl = f->kind != VRAM_OP_avg_pool3d && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
@@ -277,8 +277,8 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
   return y;
 }
 
-VRAM__FN void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y) {
+static void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]);
   y[0] = vram__torch_adaptive_avg(s, a, vram__pool_dims(s, n, a.d->ndim),
                                   n->op == VRAM_OP_adaptive_avg_pool3d ? 3 : 2);
@@ -286,7 +286,7 @@ VRAM__FN void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n,
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c;
   int cl = x.d->ndim == 4 && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
@@ -295,8 +295,8 @@ VRAM__FN void vram__backward_adaptive_avg_pool(vram__step *s, vram__grad_fn *f, 
 }
 
 /* AdaptiveMaxPooling2d.cu, AdaptiveMaxPooling3d.cu: the kernels know no channels-last */
-VRAM__FN void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                              vram__tensor *y) {
+static void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                            vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c, m, t = vram__tensor_none(),
                u = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
@@ -326,7 +326,7 @@ VRAM__FN void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n,
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cm, cx;
   int cl = x.d->ndim == 4 && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
@@ -339,8 +339,8 @@ VRAM__FN void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, 
 }
 
 /* FractionalMaxPool2d.cpp: random samples [N, C, axes] first */
-VRAM__FN void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                                vram__tensor *y) {
+static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                              vram__tensor *y) {
   uint32_t k = n->op == VRAM_OP_fractional_max_pool2d ? 2 : 3;
   int64_t size[3];
   vram__tensor r, m;
@@ -362,8 +362,7 @@ VRAM__FN void vram__forward_fractional_max_pool(vram__step *s, const vram_node *
     vram__tensor_release(s, m);
 }
 
-VRAM__FN void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f,
-                                                 vram__tensor *to) {
+static void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c = vram__tensor_none();
   if (f->kind == VRAM_OP_fractional_max_pool2d)
     c = vram__tensor_contiguous(s, g);
@@ -371,8 +370,8 @@ VRAM__FN void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f
   vram__tensor_release(s, c);
 }
 
-VRAM__FN void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c, i;
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 1);
   if (f)
@@ -387,7 +386,7 @@ VRAM__FN void vram__forward_max_unpool(vram__step *s, const vram_node *n, vram__
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }

@@ -1,7 +1,7 @@
 /* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_matmul(vram_graph *g, vram_node *n) {
+static int vram__shape_matmul(vram_graph *g, vram_node *n) {
   uint32_t first = n->nin - 2, ndim = 0, i;
   const vram_dims *a = n->in[first]->d, *b = n->in[first + 1]->d;
   int64_t size[VRAM_MAX_AXES + 2], ka, kb, dims[VRAM_MAX_AXES];
@@ -45,7 +45,7 @@ VRAM__FN int vram__shape_matmul(vram_graph *g, vram_node *n) {
 
 /* Products of groups: [rows,k] x [groups,k,n] with the rows split by the offsets, or the other
    operand or the inner size split. */
-VRAM__FN int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
+static int vram__shape_grouped_mm(vram_graph *g, vram_node *n) {
   const vram_dims *a = n->in[0]->d, *b = n->in[1]->d, *o = n->in[2]->d;
   int64_t size[3];
   uint32_t m = 0;
@@ -364,8 +364,8 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
   return vram__torch_unsafe_view(s, t, vram__dims_in(s, n, size, NULL));
 }
 
-VRAM__FN void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   vram__tensor a[3];
   uint32_t i, factors = 0;
   if (VRAM__INT(n, alpha, VRAM__ONE) != VRAM__ONE)
@@ -433,13 +433,13 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   return y;
 }
 
-VRAM__FN void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                       vram__tensor *y) {
+static void vram__forward_grouped_mm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
   y[0] = vram__torch_grouped(s, x[0], x[1], x[2], n->out[0].d);
 }
 
 /* the gradient of an operand that is stored by columns is stored so, too */
-VRAM__FN void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i;
   for (i = 2; i-- > 0;) {

@@ -80,7 +80,7 @@ static int vram__rnn_state(vram_graph *g, const vram_node *n, uint32_t i, uint32
   return 1;
 }
 
-VRAM__FN int vram__shape_rnn(vram_graph *g, vram_node *n) {
+static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   vram__rnn r;
   int64_t size[3], layer;
@@ -132,7 +132,7 @@ VRAM__FN int vram__shape_rnn(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m + 1, size, dt);
 }
 
-VRAM__FN int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
+static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   vram__rnn r;
   int64_t size[2];
@@ -211,8 +211,7 @@ static const vram_dims *vram__rnn_out(vram__step *s, const vram__rnn *r) {
 
 /* RNN.cpp, _cudnn_rnn. Under autocast everything runs in f16, from weights that are copied into a
    new flat buffer; bf16 weights are no flat buffer to begin with. */
-VRAM__FN void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__rnn r;
   vram__tensor in[3], own[2], out[3], flat = vram__tensor_none(), *w, c = vram__tensor_none(), t,
                                       reserve = c;
@@ -343,7 +342,7 @@ VRAM__FN void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor 
   }
 }
 
-VRAM__FN void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__rnn r;
   const vram_node *n = f->node;
   const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & 1);
@@ -429,8 +428,8 @@ VRAM__FN vram__tensor vram__torch_linear2(vram__step *s, vram__tensor x, vram__t
 
 /* RNN.cpp, RNN.cu: lstm_cell and gru_cell add two products in one kernel of their own, rnn_cell
    adds and applies its function */
-VRAM__FN void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
-                                     vram__tensor *y) {
+static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
   vram__tensor w[4], in[3], hx, zero = vram__tensor_none(), a, b, ws, f_in[5], t;
   vram__grad_fn *f;
   int64_t H = VRAM__INT(n, hidden_size, 0), size[2];

@@ -91,8 +91,8 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
              : vram__tensor_to(s, x, dt);
 }
 
-VRAM__FN void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
@@ -126,8 +126,8 @@ static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__t
 }
 
 /* amax, amin; max, min of an axis (with indices) or of all */
-VRAM__FN void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   int pair =
       (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__node_list(n, VRAM__KEY_dim, NULL);
@@ -157,7 +157,7 @@ VRAM__FN void vram__forward_extreme(vram__step *s, const vram_node *n, vram__ten
     vram__tensor_release(s, i);
 }
 
-VRAM__FN void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, m, q, count, t;
   uint32_t mask = (uint32_t)f->aux, all = x.d->ndim ? (1u << x.d->ndim) - 1 : 0;
   if (f->nsaved == 1) { /* value_selecting_reduction_backward */
@@ -191,8 +191,8 @@ VRAM__FN void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tens
   to[0] = t;
 }
 
-VRAM__FN void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
@@ -213,7 +213,7 @@ VRAM__FN void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor
 }
 
 /* prod_backward where no value is zero */
-VRAM__FN void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = vram__tensor_to(s, VRAM__SAVED(f)[0], g.dt),
                y = VRAM__SAVED(f)[1], m, count, q;
   uint32_t mask = (uint32_t)f->aux & 255;
@@ -246,8 +246,7 @@ VRAM__FN void vram__backward_prod(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__tensor_release(s, x);
 }
 
-VRAM__FN void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x,
-                                vram__tensor *y) {
+static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
@@ -262,7 +261,7 @@ VRAM__FN void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor 
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
                c, a, b;
   uint32_t mask = (uint32_t)f->aux;
@@ -299,8 +298,8 @@ VRAM__FN void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *
 }
 
 /* torch.linalg.vector_norm with ord 2 */
-VRAM__FN void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
@@ -327,7 +326,7 @@ VRAM__FN void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram_
 }
 
 /* norm_backward */
-VRAM__FN void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, q, m;
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
   g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);
@@ -339,8 +338,8 @@ VRAM__FN void vram__backward_vector_norm(vram__step *s, vram__grad_fn *f, vram__
 }
 
 /* ReduceOps.cpp, logsumexp_out_impl */
-VRAM__FN void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
-                                      vram__tensor *y) {
+static void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__tensor *x,
+                                    vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   vram__tensor a = s->amp ? vram__autocast_cast(s, x[0], VRAM_F32) : vram__tensor_retain(s, x[0]),
                max, e, m;
@@ -370,7 +369,7 @@ VRAM__FN void vram__forward_logsumexp(vram__step *s, const vram_node *n, vram__t
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], y, d, e;
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, (uint32_t)f->aux);
   g = vram__dims_kept(s, g, x.d, (uint32_t)f->aux);

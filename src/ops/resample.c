@@ -1,7 +1,7 @@
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n) {
+static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   static const struct {
     const char *name;
     uint8_t least, most, aa;
@@ -39,7 +39,7 @@ VRAM__FN int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   return vram__shape_resize(g, n, k, to);
 }
 
-VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n) {
+static int vram__shape_pixel(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int up = n->op == VRAM_OP_pixel_shuffle;
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
@@ -58,7 +58,7 @@ VRAM__FN int vram__shape_pixel(vram_graph *g, vram_node *n) {
 }
 
 /* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
-VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n) {
+static int vram__shape_fold(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int back = n->op == VRAM_OP_fold;
   uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
@@ -99,7 +99,7 @@ VRAM__FN int vram__shape_fold(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, lead + 1, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
+static int vram__shape_grid_sample(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *d = n->in[1]->d;
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, k = x->ndim - 2u;
@@ -135,8 +135,8 @@ static uint32_t vram__interpolate_mode(const vram_node *n) {
                                                                         : VRAM__UP_LINEAR;
 }
 
-VRAM__FN void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   uint32_t mode = vram__interpolate_mode(n), k = x[0].d->ndim - 2u;
   const vram_dims *d = n->out[0].d;
   int cl = vram__suggests_cl(x[0].d);
@@ -181,7 +181,7 @@ VRAM__FN void vram__forward_interpolate(vram__step *s, const vram_node *n, vram_
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c, t = vram__tensor_none();
   const vram_dims *d = vram__input_dims(s, f, 0, NULL);
   int cl = vram__suggests_cl(g.d), native = cl && d->ndim == 4 && d->v[1] >= 4;
@@ -204,21 +204,21 @@ VRAM__FN void vram__backward_interpolate(vram__step *s, vram__grad_fn *f, vram__
 }
 
 /* PixelShuffle.cpp: views and a contiguous clone */
-VRAM__FN void vram__forward_pixel(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_pixel(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_pixel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_pixel(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* GridSampler.cpp; the grid's gradient is made whether it is wanted or not */
-VRAM__FN void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
+static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
   vram__tensor a[2];
   vram__grad_fn *f;
   uint32_t i;
@@ -236,7 +236,7 @@ VRAM__FN void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram_
   vram__tensor_release(s, a[1]);
 }
 
-VRAM__FN void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_grid_sample(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor x = VRAM__SAVED(f)[0], grid = VRAM__SAVED(f)[1], t;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
@@ -263,14 +263,14 @@ static vram__tensor vram__dims_resized(vram__step *s, vram__tensor x, const vram
   return y;
 }
 
-VRAM__FN void vram__forward_fold(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_fold(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   y[0] = vram__dims_resized(s, x[0], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
 
-VRAM__FN void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__dims_resized(s, VRAM__SLOTS(f)[0].g,
                              vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)));
 }

@@ -1,7 +1,7 @@
 /* >>ops/scan    cumsum, histc, diff */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n) {
+static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint32_t a;
   uint8_t dt = n->in[0]->dtype;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
@@ -13,14 +13,14 @@ VRAM__FN int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
 }
 
-VRAM__FN int vram__shape_histc(vram_graph *g, vram_node *n) {
+static int vram__shape_histc(vram_graph *g, vram_node *n) {
   int64_t bins = VRAM__INT(n, bins, 100);
   if (bins < 1)
     return vram__node_error(g, n, "bins must be at least 1");
   return vram__node_out(g, n, 0, 1, &bins, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_diff(vram_graph *g, vram_node *n) {
+static int vram__shape_diff(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES] = {0};
   uint32_t i, a;
@@ -61,8 +61,8 @@ static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, uin
   return y;
 }
 
-VRAM__FN void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
   uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
@@ -76,7 +76,7 @@ VRAM__FN void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tens
 }
 
 /* cumsum_backward: flip, cumsum, flip */
-VRAM__FN void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint8_t dt;
   const vram_dims *d = vram__input_dims(s, f, 0, &dt);
   vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
@@ -93,8 +93,8 @@ VRAM__FN void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tenso
 }
 
 /* The range of values is given: by default 0 to bins - 1. min = max: it is found first. */
-VRAM__FN void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_histc(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   const int64_t *lo = vram__node_list(n, VRAM__KEY_min, NULL),
                 *hi = vram__node_list(n, VRAM__KEY_max, NULL);
   vram__tensor a, b;
@@ -107,8 +107,8 @@ VRAM__FN void vram__forward_histc(vram__step *s, const vram_node *n, vram__tenso
   vram__tensor_release(s, a);
 }
 
-VRAM__FN void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__tensor in[2], all;
   vram__grad_fn *f;
   uint32_t a = 0;

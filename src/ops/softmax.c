@@ -22,8 +22,8 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
   return y;
 }
 
-VRAM__FN void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint8_t dt =
       vram__node_list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
   if (s->low && dt == VRAM_F32)
@@ -46,8 +46,8 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
 }
 
 /* torch.nn.functional.gumbel_softmax */
-VRAM__FN void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                           vram__tensor *y) {
+static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                         vram__tensor *y) {
   vram__tensor t, u, g, soft;
   t = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   u = vram__op_call(s, VRAM_OP_log, t, vram__tensor_none(), NULL);

@@ -1,7 +1,7 @@
 /* >>ops/sort    sort, topk, argmax, argmin */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
+static int vram__shape_topk(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], k;
   uint32_t i, a;
@@ -19,7 +19,7 @@ VRAM__FN int vram__shape_topk(vram_graph *g, vram_node *n) {
   return vram__out_indexed(g, n, size);
 }
 
-VRAM__FN int vram__shape_argmax(vram_graph *g, vram_node *n) {
+static int vram__shape_argmax(vram_graph *g, vram_node *n) {
   if (!vram__shape_reduce(g, n))
     return 0;
   n->out[0].dtype = VRAM_I64;
@@ -85,8 +85,8 @@ VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dim
     vram__cub_release(s, own[i]);
 }
 
-VRAM__FN void vram__forward_sort(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_sort(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *d = vram__dims_dense(s, x[0].d);
   uint32_t a = 0;
@@ -134,8 +134,8 @@ VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) 
     vram__cub_release(s, t[i]);
 }
 
-VRAM__FN void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   vram__tensor c;
   uint32_t a = 0, t[2];
@@ -161,14 +161,14 @@ VRAM__FN void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor
 }
 
 /* topk, sort: the gradient is written into zeros at the places of the values */
-VRAM__FN void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_topk(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)),
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
 /* argmax and argmin: a thread keeps value and index, 16 bytes */
-VRAM__FN void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
   int all = !vram__node_list(n, VRAM__KEY_dim, NULL);
   vram__tensor c;

@@ -1,7 +1,7 @@
 /* >>ops/view    ops whose output is a view */
 #include "ops/ops.h"
 
-VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n) {
+static int vram__shape_reshape(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, free = VRAM_MAX_AXES;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
@@ -27,7 +27,7 @@ VRAM__FN int vram__shape_reshape(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, c, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
+static int vram__shape_flatten(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t a, b, i, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -48,7 +48,7 @@ VRAM__FN int vram__shape_flatten(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_unflatten(vram_graph *g, vram_node *n) {
+static int vram__shape_unflatten(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t a, c, i, m = 0, free = 99;
   int64_t size[2 * VRAM_MAX_AXES], z = 1;
@@ -114,7 +114,7 @@ static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, u
   return 1;
 }
 
-VRAM__FN int vram__shape_permute(vram_graph *g, vram_node *n) {
+static int vram__shape_permute(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES];
@@ -128,7 +128,7 @@ VRAM__FN int vram__shape_permute(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n) {
+static int vram__shape_squeeze(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c, m = 0, mask = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -146,7 +146,7 @@ VRAM__FN int vram__shape_squeeze(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
+static int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -159,7 +159,7 @@ VRAM__FN int vram__shape_unsqueeze(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim + 1u, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_expand(vram_graph *g, vram_node *n) {
+static int vram__shape_expand(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, k;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
@@ -199,7 +199,7 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
   *len = (b - a) / *step + ((b - a) % *step != 0);
 }
 
-VRAM__FN int vram__shape_slice(vram_graph *g, vram_node *n) {
+static int vram__shape_slice(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a;
   int64_t size[VRAM_MAX_AXES], start, step, len;
@@ -221,7 +221,7 @@ VRAM__FN int vram__shape_slice(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n) {
+static int vram__shape_select(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES], at = VRAM__INT(n, index, 0);
@@ -237,7 +237,7 @@ VRAM__FN int vram__shape_select(vram_graph *g, vram_node *n) {
   return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
 }
 
-VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n) {
+static int vram__shape_split(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, c = 0, k, pieces;
   int64_t size[VRAM_MAX_AXES], left, per;
@@ -282,7 +282,7 @@ VRAM__FN int vram__shape_split(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-VRAM__FN int vram__shape_unbind(vram_graph *g, vram_node *n) {
+static int vram__shape_unbind(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t i, a, m = 0;
   int64_t size[VRAM_MAX_AXES];
@@ -352,8 +352,8 @@ VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor 
   }
 }
 
-VRAM__FN void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
+static void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
   int64_t stride[VRAM_MAX_AXES];
   if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
@@ -381,8 +381,8 @@ VRAM__FN void vram__backward_view(vram__step *s, vram__grad_fn *f, vram__tensor 
     to[0] = vram__tensor_reshape(s, g, d->ndim, d->v);
 }
 
-VRAM__FN void vram__forward_permute(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_permute(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint8_t order[VRAM_MAX_AXES];
   vram__shape_order((vram_graph *)0, n, x[0].d->ndim, order);
   y[0] = vram__torch_permute(s, x[0], order);
@@ -397,8 +397,8 @@ VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tens
   to[0] = vram__tensor_view(s, g, vram__dims_permuted(s, g.d, order));
 }
 
-VRAM__FN void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
-                                    vram__tensor *y) {
+static void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
+                                  vram__tensor *y) {
   uint32_t a;
   if (n->op == VRAM_OP_unsqueeze) {
     vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
@@ -410,7 +410,7 @@ VRAM__FN void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__ten
 }
 
 /* squeeze: unsqueeze_to, g itself where nothing was squeezed; unsqueeze: squeeze */
-VRAM__FN void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   const vram_dims *d = g.d;
   uint32_t i;
@@ -427,8 +427,8 @@ VRAM__FN void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tens
   to[0] = vram__tensor_view(s, g, d);
 }
 
-VRAM__FN void vram__forward_expand(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_expand(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   y[0] = vram__torch_expand(s, x[0], n->out[0].d->ndim, n->out[0].d->v);
 }
 
@@ -442,8 +442,8 @@ VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
 }
 
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
-VRAM__FN void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
@@ -471,8 +471,8 @@ VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor
                              VRAM__SLOTS(f)[0].g.dt);
 }
 
-VRAM__FN void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
-                                  vram__tensor *y) {
+static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
+                                vram__tensor *y) {
   uint32_t a, i, j;
   int64_t at = 0;
   vram__grad_fn *f;
@@ -499,7 +499,7 @@ VRAM__FN void vram__forward_split(vram__step *s, const vram_node *n, vram__tenso
 
 /* split: cat of the pieces, zeros stand in for those without a gradient; unbind: stack of them,
    one zero expanded for each */
-VRAM__FN void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   uint8_t dt = 0;
   int cl = 1;
@@ -527,8 +527,8 @@ VRAM__FN void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor
     }
 }
 
-VRAM__FN void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+static void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
   (void)n;
   y[0] = vram__tensor_alias(s, x[0], x[0].d);
 }

@@ -1,7 +1,7 @@
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
 #include "step/step.h"
 
-VRAM__FN void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
+static void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
   *end = all->current;
   if (all->peak > *peak)
     *peak = all->peak;
@@ -54,7 +54,7 @@ static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
-VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
+static void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
   vram__replay *run = s->replay;
   const vram_node *n = p->node;
   uint64_t flat = 0;

@@ -30,7 +30,7 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
-VRAM__FN void vram__step_play_kept(vram__step *s) {
+static void vram__step_play_kept(vram__step *s) {
   uint32_t i;
   for (i = 1; i <= s->nslot && !s->train; i++) {
     const vram__storage *st = s->top - i;

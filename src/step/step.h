@@ -82,10 +82,8 @@ VRAM__FN const vram_node *vram__line_end_of(const vram_node *n);
 VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s);
 
 /* begin.c */
-VRAM__FN void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak);
 VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
-VRAM__FN void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt);
 VRAM__FN void vram__step_begin(vram__step *s);
 
 /* train.c */
@@ -110,7 +108,6 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint6
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
                                        void *scratch, uint64_t scratch_bytes, vram_report *report,
                                        vram__step *s);
-VRAM__FN void vram__step_play_kept(vram__step *s);
 VRAM__FN int vram__replay_runs_within(const vram_graph *g, const vram_step_options *o,
                                       uint64_t room, void *scratch, uint64_t scratch_bytes,
                                       vram__step *s, uint64_t *retries);
