@@ -9676,15 +9676,18 @@ typedef struct vram__frame {
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
 /* clang-format on */
 
-/* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
+/* Pointwise ops that save or give other things with other arguments: recipes as of ops
+ * (ops/recipe). */
 #define VRAM__VARIANTS(X)                                                                          \
-  X(add_alpha, "w: g %; x: g =")                                                                   \
-  X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
-  X(div_rounded, "w: x ' w ' z; x: w ' z")                                                         \
-  X(pow_tensor, "w: g w ! x ! ? / y x > ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                    \
-  X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
-  X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
-  X(zeros_like, "x: g ~")
+  X(add_alpha, "x1: scaled(grad); x0: grad")                                                       \
+  X(sub_alpha, "x1: scaled(neg(grad)); x0: grad")                                                  \
+  X(div_rounded, "x1: with(x0, with(x1, zeros)); x0: with(x1, zeros)")                             \
+  X(pow_tensor, "x1: mul(grad, where(settled(compare(compare_number(x1), compare_number(x0))), "   \
+                "mul(y, log(cast(x0))), zero)); x0: where_rtl(compare_number(x1), zero, "          \
+                "mul(grad, mul(x1, pow(x0, shifted(x1)))))")                                       \
+  X(lerp_tensor, "x1: mul(grad, x2); x0: mul(grad, shifted(x2)); x2: mul(grad, sub(x1, x0))")      \
+  X(clamp_both, "x0: where_rtl(with(compare_number(x0), compare_number(x0)), grad, zero)")         \
+  X(zeros_like, "x0: zeros_like(grad)")
 
 enum {
   VRAM__K_FIRST = VRAM_OP_COUNT - 1,
@@ -12175,9 +12178,18 @@ typedef struct vram__operand {
       one[VRAM__MAX_LABELS]; /* strides of positions of size 1: BLAS looks at the last of them */
 } vram__operand;
 
-/* pointwise.c */
-VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor *w,
-                                 vram__tensor *b);
+/* A recipe in short. Bits 5i..5i+4: what the gradient of input i needs (x0 x1 x2 y buffer), 15..19:
+   what is saved in any case. */
+#define VRAM__PLAN_KNOWN 0x100000u
+#define VRAM__PLAN_GRADIENT 0x200000u        /* there is one */
+#define VRAM__PLAN_PASS 0x400000u            /* each gradient is grad itself */
+#define VRAM__PLAN_PRODUCT 0x800000u         /* of one input: grad times what 24..26 says, */
+#define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
+#define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many tensors may be saved */
+
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0 */
+
+/* recipe.c */
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace);
 VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f);
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
@@ -12185,6 +12197,10 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              uint8_t dt);
 VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+/* pointwise.c */
+VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor *w,
+                                 vram__tensor *b);
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin);
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,
@@ -12335,6 +12351,434 @@ static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inpla
 }
 #endif /* VRAM_NO_STEP */
 
+#ifndef VRAM_NO_STEP
+
+/* >>ops/recipe    what backward of a pointwise op computes, in words
+   A recipe has an expression for each input that can get a gradient, in PyTorch's order
+   (alphabetical in the names of its arguments):
+
+     "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)"
+
+   x0 x1 x2  the inputs, which are saved for it     y       the output, saved
+   buffer    an empty extra output, saved           grad    the gradient of the output
+   zero      a number that is a tensor              zeros   zeros like grad, in the input's dtype
+   neg(a)    and its like: a new tensor from a kernel of a alone
+   scaled(a) and its like: from a kernel of a and a number
+   mul(a, b) and its like, NAME_backward(a, b): from a kernel of two, broadcast
+   where(c, a, b)
+   compare(a, b), compare_number(a): bools
+   cast(a)   a in the output's dtype; a itself where it has it
+   with(a, b): b; a is saved or made for it
+   settled(a): the temporaries below a go now, not at the end of this gradient
+
+   Arguments are worked out from the first to the last; those of a word with _rtl from the last to
+   the first, as g++ compiles the C++ of that gradient. `grad` alone is handed on, and nothing is
+   allocated. Behind "; inplace " stands the gradient of the form that overwrites x0, where it
+   differs. The second input may be a number: then nothing is saved or allocated for it.
+
+   An input that only one gradient needs is saved if that gradient is wanted, one that several need
+   always (gen_variable_type.py, guard_for). */
+
+enum { /* what a recipe is compiled to, in the order in which it runs */
+       VRAM__CODE_END,
+       VRAM__CODE_X0, /* saved: the inputs, the output, the buffer */
+       VRAM__CODE_X1,
+       VRAM__CODE_X2,
+       VRAM__CODE_Y,
+       VRAM__CODE_BUFFER,
+       VRAM__CODE_OF_X0, /* the gradient of that input begins, */
+       VRAM__CODE_OF_X1,
+       VRAM__CODE_OF_X2,
+       VRAM__CODE_DONE, /* and ends */
+       VRAM__CODE_GRAD,
+       VRAM__CODE_HAND_ON,
+       VRAM__CODE_ZERO,
+       VRAM__CODE_ZEROS,
+       VRAM__CODE_UNARY,
+       VRAM__CODE_NUMBER,
+       VRAM__CODE_COMPARE_NUMBER,
+       VRAM__CODE_CAST,
+       VRAM__CODE_SETTLED,
+       VRAM__CODE_BINARY,
+       VRAM__CODE_BINARY_RTL,
+       VRAM__CODE_COMPARE,
+       VRAM__CODE_WHERE,
+       VRAM__CODE_WHERE_RTL,
+       VRAM__CODE_WITH, /* between its arguments: the first is not needed any more */
+       VRAM__CODES = 64 /* of one recipe at most */
+};
+
+typedef struct vram__recipe {
+  uint8_t code[VRAM__CODES];
+  uint32_t count;
+} vram__recipe;
+
+static const struct {
+  const char *word;
+  uint8_t code;
+} vram__recipe_words[] = {
+    {"x0", VRAM__CODE_X0},
+    {"x1", VRAM__CODE_X1},
+    {"x2", VRAM__CODE_X2},
+    {"y", VRAM__CODE_Y},
+    {"buffer", VRAM__CODE_BUFFER},
+    {"grad", VRAM__CODE_GRAD},
+    {"zero", VRAM__CODE_ZERO},
+    {"zeros", VRAM__CODE_ZEROS},
+    {"neg", VRAM__CODE_UNARY},
+    {"exp", VRAM__CODE_UNARY},
+    {"log", VRAM__CODE_UNARY},
+    {"sin", VRAM__CODE_UNARY},
+    {"cos", VRAM__CODE_UNARY},
+    {"sign", VRAM__CODE_UNARY},
+    {"powered", VRAM__CODE_UNARY},
+    {"zeros_like", VRAM__CODE_UNARY},
+    {"scaled", VRAM__CODE_NUMBER},
+    {"shifted", VRAM__CODE_NUMBER},
+    {"compare_number", VRAM__CODE_COMPARE_NUMBER},
+    {"cast", VRAM__CODE_CAST},
+    {"settled", VRAM__CODE_SETTLED},
+    {"mul", VRAM__CODE_BINARY},
+    {"div", VRAM__CODE_BINARY},
+    {"sub", VRAM__CODE_BINARY},
+    {"pow", VRAM__CODE_BINARY},
+    {"mul_rtl", VRAM__CODE_BINARY_RTL},
+    {"compare", VRAM__CODE_COMPARE},
+    {"where", VRAM__CODE_WHERE},
+    {"where_rtl", VRAM__CODE_WHERE_RTL},
+    {"with", VRAM__CODE_WITH},
+};
+
+static void vram__recipe_put(vram__recipe *r, uint32_t code) {
+  if (r->count < VRAM__CODES - 1)
+    r->code[r->count++] = (uint8_t)code;
+}
+
+static uint32_t vram__recipe_code(const char *word, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__recipe_words / sizeof *vram__recipe_words; i++)
+    if (vram__text_is(word, len, vram__recipe_words[i].word))
+      return vram__recipe_words[i].code;
+  return VRAM__CODE_BINARY; /* NAME_backward: tests/test_recipes.c looks at the words */
+}
+
+/* Behind the expression at p, at the comma, parenthesis or semicolon that ends it. */
+static const char *vram__recipe_skip(const char *p) {
+  uint32_t depth = 0;
+  for (; *p && *p != ';' && (depth || (*p != ',' && *p != ')')); p++)
+    depth += (uint32_t)(*p == '(') - (uint32_t)(*p == ')');
+  return p;
+}
+
+/* The expression at p; gives what is behind it. */
+static const char *vram__recipe_compile_expression(vram__recipe *r, const char *p) {
+  const char *word = p, *arg[3];
+  uint32_t code, n = 0, i;
+  while ((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '_')
+    p++;
+  code = vram__recipe_code(word, (uint32_t)(p - word));
+  if (*p == '(')
+    do {
+      p += p[1] == ' ' ? 2 : 1;
+      arg[n++] = p;
+      p = vram__recipe_skip(p);
+    } while (*p == ',' && n < 3);
+  for (i = 0; i < n; i++) {
+    const int from_last = code == VRAM__CODE_BINARY_RTL || code == VRAM__CODE_WHERE_RTL;
+    vram__recipe_compile_expression(r, arg[from_last ? n - 1 - i : i]);
+    if (code == VRAM__CODE_WITH && !i)
+      vram__recipe_put(r, code);
+  }
+  if (code != VRAM__CODE_WITH)
+    vram__recipe_put(r, code);
+  return n ? p + 1 : p;
+}
+
+/* The recipe of an op or variant, and where the form in place begins. */
+static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
+  static const char *const variant[] = {
+#define VRAM__X(name, recipe) recipe,
+      VRAM__VARIANTS(VRAM__X)
+#undef VRAM__X
+  };
+  const char *text =
+      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS];
+  const char *p = text;
+  while (*p && !(p[0] == ';' && p[2] == 'i'))
+    p++;
+  *inplace = *p ? p + 10 : NULL; /* behind "; inplace " */
+  return text;
+}
+
+static void vram__recipe_compile(vram__recipe *r, uint32_t kind, int inplace) {
+  const char *other, *p = vram__recipe_text(kind, &other), *end;
+  if (inplace && other)
+    p = other;
+  r->count = 0;
+  while (*p && *p != 'i') {
+    vram__recipe_put(r, (uint32_t)(VRAM__CODE_OF_X0 + (p[1] - '0')));
+    end = vram__recipe_compile_expression(r, p + 4);
+    if (r->code[r->count - 1] == VRAM__CODE_GRAD && r->code[r->count - 2] >= VRAM__CODE_OF_X0 &&
+        r->code[r->count - 2] <= VRAM__CODE_OF_X2)
+      vram__recipe_put(r, VRAM__CODE_HAND_ON);
+    vram__recipe_put(r, VRAM__CODE_DONE);
+    p = *end ? end + 2 : end;
+  }
+  r->code[r->count] = VRAM__CODE_END;
+}
+
+/* Is it one kernel of grad and something that is saved? */
+static uint32_t vram__recipe_product(const vram__recipe *r) {
+  const uint8_t *c = r->code;
+  const uint32_t first = c[1] == VRAM__CODE_GRAD;
+  const uint32_t saved = c[first ? 2 : 1];
+  if (r->count != 5 || c[0] != VRAM__CODE_OF_X0 || c[3] != VRAM__CODE_BINARY ||
+      (c[1] == VRAM__CODE_GRAD) == (c[2] == VRAM__CODE_GRAD) ||
+      (saved != VRAM__CODE_X0 && saved != VRAM__CODE_Y))
+    return 0;
+  return VRAM__PLAN_PRODUCT | (saved - VRAM__CODE_X0) << 24 | (first ? 0 : VRAM__PLAN_SWAP);
+}
+
+VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace) {
+  vram__recipe r;
+  uint32_t plan = VRAM__PLAN_KNOWN, here = 0, seen = 0, at = 0, i, pass = 1;
+  vram__recipe_compile(&r, kind, inplace);
+  if (r.count)
+    plan |= VRAM__PLAN_GRADIENT;
+  for (i = 0; i < r.count; i++) {
+    const uint32_t c = r.code[i];
+    if (c >= VRAM__CODE_OF_X0 && c <= VRAM__CODE_OF_X2) {
+      at = c - VRAM__CODE_OF_X0;
+      here = 0;
+    } else if (c >= VRAM__CODE_X0 && c <= VRAM__CODE_BUFFER)
+      here |= 1u << (c - VRAM__CODE_X0);
+    else if (c == VRAM__CODE_DONE) {
+      plan |= here << 5 * at | ((seen & here) | (here & 24)) << 15;
+      pass &= r.code[i - 1] == VRAM__CODE_HAND_ON;
+      seen |= here;
+    }
+  }
+  plan |= pass ? VRAM__PLAN_PASS : vram__recipe_product(&r);
+  for (i = 0; i < 5; i++)
+    plan += (seen >> i & 1) << 28;
+  return plan;
+}
+
+/* What f saves: x0 x1 x2 y buffer as bits 0..4. */
+VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
+  uint32_t need = plan >> 15, i;
+  for (i = 0; i < f->nin; i++)
+    if (vram__input_wanted(f, i))
+      need |= plan >> 5 * i;
+  return need & 31;
+}
+
+VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
+                                const vram__tensor *in, uint32_t nin, vram__tensor y) {
+  uint32_t i;
+  vram__tensor m;
+  f->aux = 0;
+  for (i = need & 7 ? 0 : 3; need >> i; i++) {
+    const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
+    if (!(need >> i & 1) || (i < 3 && i >= nin))
+      continue;
+    if (i == 4) {
+      const int64_t zero = 0;
+      m = y;
+      m.st = 0;
+      m.d = vram__dims_in(s, 1, &zero, NULL);
+    }
+    f->aux |= (uint64_t)(f->nsaved + 1u) << (4 * i);
+    vram__save_tensor(s, f, *t);
+  }
+}
+
+/* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
+VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
+                                             uint8_t dt) {
+  if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
+      (s->top - (s->top - t.st)->base)->srefs == 1) {
+    t.fn = 0;
+    return vram__tensor_retain(s, t);
+  }
+  return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
+}
+
+/* A gradient that is being worked out. */
+typedef struct vram__recipe_run {
+  vram__tensor stack[12], own[16]; /* values; those that were made here */
+  uint32_t n, nown;
+  uint32_t at; /* the input whose gradient it is */
+} vram__recipe_run;
+
+#define VRAM__IS_NUMBER 0xff /* dtype of a value that is a number */
+
+static void vram__recipe_push(vram__recipe_run *q, vram__tensor t) { q->stack[q->n++] = t; }
+
+/* The top becomes t, which was made here. */
+static void vram__recipe_replace(vram__recipe_run *q, vram__tensor t) {
+  q->stack[q->n - 1] = q->own[q->nown++] = t;
+}
+
+static void vram__recipe_saved(vram__recipe_run *q, vram__grad_fn *f, uint32_t which) {
+  const uint32_t k = (uint32_t)(f->aux >> (4 * which)) & 15;
+  vram__tensor number = vram__tensor_none();
+  number.dt = VRAM__IS_NUMBER;
+  vram__recipe_push(q, k ? VRAM__SAVED(f)[k - 1] : number);
+}
+
+/* A kernel of the top alone, or of it and a number. */
+static void vram__recipe_unary(vram__step *s, vram__recipe_run *q, uint32_t code) {
+  vram__tensor t = q->stack[q->n - 1];
+  if (t.dt == VRAM__IS_NUMBER)
+    return;
+  t.d = code == VRAM__CODE_UNARY ? vram__dims_pointwise1(s, t.d)
+                                 : vram__dims_pointwise_number(s, t.d);
+  vram__recipe_replace(
+      q, vram__tensor_empty(s, t.d, code == VRAM__CODE_COMPARE_NUMBER ? (uint8_t)VRAM_BOOL : t.dt));
+}
+
+static void vram__recipe_binary(vram__step *s, vram__recipe_run *q, uint32_t code) {
+  vram__tensor b = q->stack[--q->n], a = q->stack[q->n - 1], t;
+  const vram_dims *d[2];
+  if (code == VRAM__CODE_BINARY_RTL) {
+    t = a;
+    a = b;
+    b = t;
+  }
+  if (a.dt == VRAM__IS_NUMBER || b.dt == VRAM__IS_NUMBER)
+    t = vram__pointwise_empty_number(s, b.dt == VRAM__IS_NUMBER ? a : b);
+  else if (code != VRAM__CODE_COMPARE)
+    t = vram__pointwise_empty2(s, a, b);
+  else {
+    d[0] = a.d;
+    d[1] = b.d;
+    t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
+  }
+  vram__recipe_replace(q, t);
+}
+
+static void vram__recipe_where(vram__step *s, vram__recipe_run *q, uint32_t code) {
+  const vram__tensor *top = q->stack + (q->n -= 2) - 1;
+  const uint32_t first = code == VRAM__CODE_WHERE_RTL ? 2 : 0;
+  const vram__tensor *a = top + 1, *b = top + (2 - first);
+  const vram_dims *d[3];
+  d[0] = top[first].d;
+  d[1] = a->d;
+  d[2] = b->d;
+  vram__recipe_replace(
+      q, vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(*a, *b)));
+}
+
+static void vram__recipe_run_code(vram__step *s, vram__grad_fn *f, vram__recipe_run *q,
+                                  uint32_t code) {
+  vram__tensor t = VRAM__SLOTS(f)[0].g;
+  switch (code) {
+  case VRAM__CODE_X0:
+  case VRAM__CODE_X1:
+  case VRAM__CODE_X2:
+  case VRAM__CODE_Y:
+  case VRAM__CODE_BUFFER:
+    vram__recipe_saved(q, f, code - VRAM__CODE_X0);
+    break;
+  case VRAM__CODE_GRAD:
+    vram__recipe_push(q, t);
+    break;
+  case VRAM__CODE_HAND_ON:
+    t.fn = 0;
+    q->own[q->nown++] = vram__tensor_retain(s, t);
+    break;
+  case VRAM__CODE_ZERO:
+    q->n++;
+    vram__recipe_replace(q, vram__tensor_empty(s, s->scalar, t.dt));
+    break;
+  case VRAM__CODE_ZEROS:
+    q->n++;
+    vram__input_dims(s, f, q->at, &t.dt);
+    vram__recipe_replace(q, vram__pointwise_empty1(s, t));
+    break;
+  case VRAM__CODE_CAST:
+    if (q->stack[q->n - 1].dt != VRAM__SLOTS(f)[0].dt)
+      vram__recipe_replace(q, vram__tensor_to(s, q->stack[q->n - 1], VRAM__SLOTS(f)[0].dt));
+    break;
+  case VRAM__CODE_UNARY:
+  case VRAM__CODE_NUMBER:
+  case VRAM__CODE_COMPARE_NUMBER:
+    vram__recipe_unary(s, q, code);
+    break;
+  case VRAM__CODE_BINARY:
+  case VRAM__CODE_BINARY_RTL:
+  case VRAM__CODE_COMPARE:
+    vram__recipe_binary(s, q, code);
+    break;
+  case VRAM__CODE_WHERE:
+  case VRAM__CODE_WHERE_RTL:
+    vram__recipe_where(s, q, code);
+    break;
+  case VRAM__CODE_WITH:
+    q->n--;
+    break;
+  case VRAM__CODE_SETTLED:
+    for (; q->nown > 1; q->nown--) {
+      vram__tensor_release(s, q->own[q->nown - 2]);
+      q->own[q->nown - 2] = q->own[q->nown - 1];
+    }
+    break;
+  default:
+    break;
+  }
+}
+
+static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__recipe r;
+  vram__recipe_run q;
+  uint32_t i, wanted = 0;
+  vram__recipe_compile(&r, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
+  q.at = 0;
+  for (i = 0; i < r.count; i++) {
+    const uint32_t code = r.code[i];
+    if (code >= VRAM__CODE_OF_X0 && code <= VRAM__CODE_OF_X2) {
+      q.n = q.nown = 0;
+      q.at = code - VRAM__CODE_OF_X0;
+      wanted = q.at < f->nin && vram__input_wanted(f, q.at);
+      s->registers = wanted && s->ideal;
+    } else if (code != VRAM__CODE_DONE) {
+      if (wanted)
+        vram__recipe_run_code(s, f, &q, code);
+    } else {
+      s->registers = 0;
+      if (!wanted || !q.nown)
+        continue;
+      to[q.at] = q.own[--q.nown];
+      while (q.nown)
+        vram__tensor_release(s, q.own[--q.nown]);
+      if (s->ideal && !to[q.at].st) /* one kernel, which writes over g where it can */
+        to[q.at] = vram__recipe_cast_over(s, g, to[q.at].d, to[q.at].dt);
+    }
+  }
+}
+
+VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
+  const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
+  uint32_t i;
+  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
+    const vram__tensor *t = VRAM__SAVED(f); /* the only one */
+    to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
+                                   : vram__pointwise_empty2(s, *g, *t);
+  } else if (plan & VRAM__PLAN_PASS) {
+    for (i = f->nin; i-- > 0;)
+      if (vram__input_wanted(f, i)) {
+        to[i] = *g;
+        to[i].fn = 0;
+        vram__slot_retain(s, g->st);
+      }
+  } else
+    vram__backward_recipe(s, f, to);
+}
+#endif /* VRAM_NO_STEP */
+
 #ifndef VRAM_NO_MODEL
 
 /* >>ops/pointwise    ops of one kernel without neighbours, played from recipes; comparisons,
@@ -12446,265 +12890,6 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
     *w = s->param[n->param[0]->index];
   if (n->param[1])
     *b = s->param[n->param[1]->index];
-}
-
-/* ---- pointwise ops: see the comment at the table ---- */
-
-static const char *vram__op_recipe(uint32_t kind, int inplace) {
-  static const char *const variant[] = {
-#define VRAM__X(name, recipe) recipe,
-      VRAM__VARIANTS(VRAM__X)
-#undef VRAM__X
-  };
-  const char *p = kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe
-                                       : variant[kind - VRAM__K_VARIANTS],
-             *q;
-  for (q = p; inplace && *q; q++)
-    if (*q == ';' && q[1] == ' ' && q[2] == 'i') {
-      q += 11; /* behind "; inplace: " */
-      return *q == 'c' ? p : q;
-    }
-  return p;
-}
-
-static uint32_t vram__recipe_letter(char c) {
-  switch (c) {
-  case 'x':
-    return 0;
-  case 'w':
-    return 1;
-  case 'b':
-    return 2;
-  case 'y':
-    return 3;
-  case 'm':
-    return 4;
-  default:
-    return 9;
-  }
-}
-
-/* A recipe in short. Bits 5i..5i+4: the letters that the gradient of input i needs (x w b y
-   m), 15..19: those that are saved in any case. */
-#define VRAM__PLAN_KNOWN 0x100000u
-#define VRAM__PLAN_GRADIENT 0x200000u        /* there is one */
-#define VRAM__PLAN_PASS 0x400000u            /* each gradient is g itself */
-#define VRAM__PLAN_PRODUCT 0x800000u         /* of one input: g times letter 24..26, */
-#define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
-#define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many letters there are */
-
-VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace) {
-  const char *p = vram__op_recipe(kind, inplace), *from = p;
-  uint32_t plan = VRAM__PLAN_KNOWN, here = 0, seen = 0, at = 0, n = 0, pass = 1, parts = 0;
-  if (*p)
-    plan |= VRAM__PLAN_GRADIENT;
-  for (; *p; p++) {
-    uint32_t bit = vram__recipe_letter(*p);
-    if (bit < 3 && p[1] == ':') {
-      at = bit;
-      p++;
-    } else if (bit < 9)
-      here |= 1u << bit;
-    else if (*p == '*' || *p == 'g' || *p == '=')
-      n++;
-    else if (*p != ' ' && *p != ';')
-      n += 100;
-    if (p[1] == ';' || !p[1]) { /* the end of one gradient */
-      plan |= here << 5 * at | ((seen & here) | (here & 24)) << 15;
-      pass &= !here && n == 2;
-      parts++;
-      seen |= here;
-      if (p[1] && p[3] == 'i')
-        break;
-      if (p[1])
-        n = here = 0;
-    }
-  }
-  if (pass)
-    plan |= VRAM__PLAN_PASS;
-  else if (parts == 1 && n == 2 && !at && (here == 1 || here == 8)) {
-    plan |= VRAM__PLAN_PRODUCT | (uint32_t)(here == 8 ? 3 : 0) << 24;
-    plan |= from[3] == 'g' ? 0 : VRAM__PLAN_SWAP;
-  }
-  for (n = 0; n < 5; n++)
-    plan += (seen >> n & 1) << 28;
-  return plan;
-}
-
-/* Which letters f saves: x w b y m as bits 0..4. */
-VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
-  uint32_t need = plan >> 15, i;
-  for (i = 0; i < f->nin; i++)
-    if (vram__input_wanted(f, i))
-      need |= plan >> 5 * i;
-  return need & 31;
-}
-
-VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
-                                const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
-  vram__tensor m;
-  f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
-    const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
-    if (!(need >> i & 1) || (i < 3 && i >= nin))
-      continue;
-    if (i == 4) {
-      const int64_t zero = 0;
-      m = y;
-      m.st = 0;
-      m.d = vram__dims_in(s, 1, &zero, NULL);
-    }
-    f->aux |= (uint64_t)(f->nsaved + 1u) << (4 * i);
-    vram__save_tensor(s, f, *t);
-  }
-}
-
-#define VRAM__AUX_INPLACE (UINT64_C(1) << 63)
-
-/* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
-VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
-                                             uint8_t dt) {
-  if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
-      (s->top - (s->top - t.st)->base)->srefs == 1) {
-    t.fn = 0;
-    return vram__tensor_retain(s, t);
-  }
-  return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
-}
-
-static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
-  uint32_t n = 0, nown = 0, at = 0, on = 0, k;
-  const vram_dims *d[3];
-  const char *p = vram__op_recipe(f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
-  for (;; p++) {
-    uint32_t bit = vram__recipe_letter(*p);
-    if (bit < 3 && p[1] == ':') {
-      at = bit;
-      on = bit < f->nin && vram__input_wanted(f, bit);
-      p++;
-      continue;
-    }
-    if (*p == ';' || !*p) {
-      if (on && nown) {
-        to[at] = own[--nown];
-        while (nown)
-          vram__tensor_release(s, own[--nown]);
-        s->registers = 0;
-        if (s->ideal && !to[at].st) /* one kernel, which writes over g where it can */
-          to[at] = vram__recipe_cast_over(s, g, to[at].d, to[at].dt);
-      }
-      n = nown = on = 0;
-      s->registers = 0;
-      if (!*p || p[2] == 'i')
-        return;
-    }
-    if (!on)
-      continue;
-    s->registers = s->ideal;
-    switch (*p) {
-    case 'x':
-    case 'w':
-    case 'b':
-    case 'y':
-    case 'm':
-      k = (uint32_t)(f->aux >> (4 * bit)) & 15;
-      if (k)
-        stack[n++] = VRAM__SAVED(f)[k - 1];
-      else
-        stack[n] = vram__tensor_none(), stack[n++].dt = 0xff; /* a number */
-      continue;
-    case 'g':
-      stack[n++] = g;
-      continue;
-    case '0':
-      stack[n++] = own[nown++] = vram__tensor_empty(s, s->scalar, g.dt);
-      continue;
-    case 'z':
-      t = g;
-      vram__input_dims(s, f, at, &t.dt);
-      stack[n++] = own[nown++] = vram__pointwise_empty1(s, t);
-      continue;
-    case '>':
-      t = stack[n - 1];
-      if (t.dt != VRAM__SLOTS(f)[0].dt)
-        stack[n - 1] = own[nown++] = vram__tensor_to(s, t, VRAM__SLOTS(f)[0].dt);
-      continue;
-    case '~':
-    case '%':
-    case '!':
-      if (stack[n - 1].dt == 0xff)
-        continue;
-      t = stack[n - 1];
-      t.d = *p == '~' ? vram__dims_pointwise1(s, t.d) : vram__dims_pointwise_number(s, t.d);
-      stack[n - 1] = own[nown++] =
-          vram__tensor_empty(s, t.d, *p == '!' ? (uint8_t)VRAM_BOOL : t.dt);
-      continue;
-    case '*':
-    case '?':
-      t = stack[--n];
-      if (t.dt == 0xff || stack[n - 1].dt == 0xff)
-        t = vram__pointwise_empty_number(s, t.dt == 0xff ? stack[n - 1] : t);
-      else if (*p == '*')
-        t = vram__pointwise_empty2(s, stack[n - 1], t);
-      else {
-        d[0] = stack[n - 1].d, d[1] = t.d;
-        t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
-      }
-      stack[n - 1] = own[nown++] = t;
-      continue;
-    case '3': {
-      vram__tensor *a = stack + (n -= 2) - 1;
-      k = a[2].dt == VRAM_BOOL ? 2 : a[1].dt == VRAM_BOOL ? 1 : 0; /* at::where: condition first */
-      d[0] = a[k].d, d[1] = a[k ? 0 : 1].d, d[2] = a[k == 2 ? 1 : 2].d;
-      *a = own[nown++] =
-          vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(a[1], a[2]));
-      continue;
-    }
-    case '=':
-      t = stack[n - 1];
-      t.fn = 0;
-      own[nown++] = vram__tensor_retain(s, t);
-      continue;
-    case '\'':
-      n--;
-      continue;
-    case '^':
-      t = stack[n - 1];
-      stack[n - 1] = stack[n - 2];
-      stack[n - 2] = t;
-      continue;
-    case '/':
-      while (nown > 1) {
-        vram__tensor_release(s, own[nown - 2]);
-        own[nown - 2] = own[nown - 1];
-        nown--;
-      }
-      continue;
-    default:
-      continue;
-    }
-  }
-}
-
-VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
-  const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
-  uint32_t i;
-  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
-    const vram__tensor *t = VRAM__SAVED(f); /* the only one */
-    to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
-                                   : vram__pointwise_empty2(s, *g, *t);
-  } else if (plan & VRAM__PLAN_PASS) {
-    for (i = f->nin; i-- > 0;)
-      if (vram__input_wanted(f, i)) {
-        to[i] = *g;
-        to[i].fn = 0;
-        vram__slot_retain(s, g->st);
-      }
-  } else
-    vram__backward_recipe(s, f, to);
 }
 
 /* A pointwise op with autograd; nin 1: of one tensor, or of one and a number. */
@@ -12959,50 +13144,55 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(add, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
-                   "w: g =; x: g =");
+                   "x1: grad; x0: grad");
 VRAM__OP_POINTWISE(sub, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
-                   "w: g ~; x: g =");
-VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace", "w: g x *; x: g w *");
+                   "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
+                   "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, 1, 2, bcast, FLOAT, none, MUL, 0, "scalar inplace rounding_mode",
-                   "w: x w * w * g ~ ^ *; x: g w *");
+                   "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
 VRAM__OP_POINTWISE(floor_divide, 1, 2, bcast, NUMBER, none, NONE, 0, "scalar inplace", "");
-VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace", "x: g x ~ % *");
+VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
+                   "x0: mul(grad, scaled(powered(x0)))");
 VRAM__OP_POINTWISE(maximum, 2, 2, bcast, SAME, none, ADD, 0, "",
-                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+                   "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
+                   "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP_POINTWISE(minimum, 2, 2, bcast, SAME, none, ADD, 0, "",
-                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+                   "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
+                   "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP(where, 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
 VRAM__OP(masked_fill, 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
          "inplace scalar");
-VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace", "w: g %; x: g %");
+VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
+                   "x1: scaled(grad); x0: scaled(grad)");
 VRAM__OP_POINTWISE(addcmul, 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
-                   "x: g =; w: g b % *; b: g w % *");
+                   "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
 VRAM__OP_POINTWISE(exp, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g y *");
+                   "x0: mul(grad, y)");
 VRAM__OP_POINTWISE(log, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: div(grad, x0)");
 VRAM__OP_POINTWISE(sqrt, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g y % *");
+                   "x0: div(grad, scaled(y))");
 VRAM__OP_POINTWISE(rsqrt, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g % y ~ *");
+                   "x0: mul(scaled(grad), powered(y))");
 VRAM__OP_POINTWISE(abs, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ *; inplace: copy");
+                   "x0: mul(grad, sign(x0))");
 VRAM__OP_POINTWISE(neg, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g ~");
+                   "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ % *; inplace: copy");
+                   "x0: mul(grad, scaled(powered(x0)))");
 VRAM__OP_POINTWISE(sin, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ *; inplace: copy");
+                   "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ ~ *; inplace: copy");
+                   "x0: mul(grad, neg(sin(x0)))");
 VRAM__OP_POINTWISE(erf, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: x ~ ~ ~ % g *; inplace: copy");
+                   "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
 VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g ~");
+                   "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g ~");
+                   "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "min max inplace", "x: 0 x ! g 3; inplace: copy");
+                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
@@ -18434,47 +18624,48 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: y g *");
+                   "x0: threshold_backward(y, grad)");
 VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace min_val max_val", "x: g x *; inplace: copy");
+                   "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace negative_slope", "x: x g *; inplace: x: y g *");
+                   "inplace negative_slope",
+                   "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
 VRAM__OP_POINTWISE(elu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace alpha",
-                   "x: g x *; inplace: x: g y *");
+                   "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(celu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace alpha",
-                   "x: g x *; inplace: x: g y *");
+                   "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(selu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: x: g y *");
+                   "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
 VRAM__OP_POINTWISE(gelu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "approximate",
-                   "x: g x *");
+                   "x0: gelu_backward(grad, x0)");
 VRAM__OP_POINTWISE(silu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: silu_backward(grad, x0)");
 VRAM__OP_POINTWISE(mish, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: mish_backward(grad, x0)");
 VRAM__OP_POINTWISE(sigmoid, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g y *");
+                   "x0: sigmoid_backward(grad, y)");
 VRAM__OP_POINTWISE(tanh, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g y *");
+                   "x0: tanh_backward(grad, y)");
 VRAM__OP_POINTWISE(hardsigmoid, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: hardsigmoid_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardswish, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: hardswish_backward(grad, x0)");
 VRAM__OP_POINTWISE(softplus, 1, 1, same, SAME, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "beta threshold", "x: g x *");
+                   "beta threshold", "x0: softplus_backward(grad, x0)");
 VRAM__OP_LINES(softsign, 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
 VRAM__OP_LINES(tanhshrink, 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
 VRAM__OP_POINTWISE(softshrink, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "lambd",
-                   "x: g x *");
+                   "x0: softshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(hardshrink, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "lambd",
-                   "x: g x *");
+                   "x0: hardshrink_backward(grad, x0)");
 VRAM__OP_POINTWISE(threshold, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace threshold value", "x: x g *; inplace: copy");
+                   "inplace threshold value", "x0: threshold_backward(x0, grad)");
 VRAM__OP_POINTWISE(logsigmoid, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
-                   "x: m ' g x *");
+                   "x0: with(buffer, log_sigmoid_backward(grad, x0))");
 VRAM__OP(glu, 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, 0, "dim");
 VRAM__OP(prelu, 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
          "num_parameters frozen weights dtype");

@@ -23,9 +23,18 @@ typedef struct vram__operand {
       one[VRAM__MAX_LABELS]; /* strides of positions of size 1: BLAS looks at the last of them */
 } vram__operand;
 
-/* pointwise.c */
-VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor *w,
-                                 vram__tensor *b);
+/* A recipe in short. Bits 5i..5i+4: what the gradient of input i needs (x0 x1 x2 y buffer), 15..19:
+   what is saved in any case. */
+#define VRAM__PLAN_KNOWN 0x100000u
+#define VRAM__PLAN_GRADIENT 0x200000u        /* there is one */
+#define VRAM__PLAN_PASS 0x400000u            /* each gradient is grad itself */
+#define VRAM__PLAN_PRODUCT 0x800000u         /* of one input: grad times what 24..26 says, */
+#define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
+#define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many tensors may be saved */
+
+#define VRAM__AUX_INPLACE (UINT64_C(1) << 63) /* bit of a record's aux: it overwrote x0 */
+
+/* recipe.c */
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace);
 VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f);
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
@@ -33,6 +42,10 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
                                              uint8_t dt);
 VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
+
+/* pointwise.c */
+VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor *w,
+                                 vram__tensor *b);
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin);
 VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, const vram__tensor *in,

@@ -110,265 +110,6 @@ VRAM__FN void vram__node_weights(vram__step *s, const vram_node *n, vram__tensor
     *b = s->param[n->param[1]->index];
 }
 
-/* ---- pointwise ops: see the comment at the table ---- */
-
-static const char *vram__op_recipe(uint32_t kind, int inplace) {
-  static const char *const variant[] = {
-#define VRAM__X(name, recipe) recipe,
-      VRAM__VARIANTS(VRAM__X)
-#undef VRAM__X
-  };
-  const char *p = kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe
-                                       : variant[kind - VRAM__K_VARIANTS],
-             *q;
-  for (q = p; inplace && *q; q++)
-    if (*q == ';' && q[1] == ' ' && q[2] == 'i') {
-      q += 11; /* behind "; inplace: " */
-      return *q == 'c' ? p : q;
-    }
-  return p;
-}
-
-static uint32_t vram__recipe_letter(char c) {
-  switch (c) {
-  case 'x':
-    return 0;
-  case 'w':
-    return 1;
-  case 'b':
-    return 2;
-  case 'y':
-    return 3;
-  case 'm':
-    return 4;
-  default:
-    return 9;
-  }
-}
-
-/* A recipe in short. Bits 5i..5i+4: the letters that the gradient of input i needs (x w b y
-   m), 15..19: those that are saved in any case. */
-#define VRAM__PLAN_KNOWN 0x100000u
-#define VRAM__PLAN_GRADIENT 0x200000u        /* there is one */
-#define VRAM__PLAN_PASS 0x400000u            /* each gradient is g itself */
-#define VRAM__PLAN_PRODUCT 0x800000u         /* of one input: g times letter 24..26, */
-#define VRAM__PLAN_SWAP 0x8000000u           /* which comes first */
-#define VRAM__PLAN_ROOM(plan) ((plan) >> 28) /* how many letters there are */
-
-VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace) {
-  const char *p = vram__op_recipe(kind, inplace), *from = p;
-  uint32_t plan = VRAM__PLAN_KNOWN, here = 0, seen = 0, at = 0, n = 0, pass = 1, parts = 0;
-  if (*p)
-    plan |= VRAM__PLAN_GRADIENT;
-  for (; *p; p++) {
-    uint32_t bit = vram__recipe_letter(*p);
-    if (bit < 3 && p[1] == ':') {
-      at = bit;
-      p++;
-    } else if (bit < 9)
-      here |= 1u << bit;
-    else if (*p == '*' || *p == 'g' || *p == '=')
-      n++;
-    else if (*p != ' ' && *p != ';')
-      n += 100;
-    if (p[1] == ';' || !p[1]) { /* the end of one gradient */
-      plan |= here << 5 * at | ((seen & here) | (here & 24)) << 15;
-      pass &= !here && n == 2;
-      parts++;
-      seen |= here;
-      if (p[1] && p[3] == 'i')
-        break;
-      if (p[1])
-        n = here = 0;
-    }
-  }
-  if (pass)
-    plan |= VRAM__PLAN_PASS;
-  else if (parts == 1 && n == 2 && !at && (here == 1 || here == 8)) {
-    plan |= VRAM__PLAN_PRODUCT | (uint32_t)(here == 8 ? 3 : 0) << 24;
-    plan |= from[3] == 'g' ? 0 : VRAM__PLAN_SWAP;
-  }
-  for (n = 0; n < 5; n++)
-    plan += (seen >> n & 1) << 28;
-  return plan;
-}
-
-/* Which letters f saves: x w b y m as bits 0..4. */
-VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f) {
-  uint32_t need = plan >> 15, i;
-  for (i = 0; i < f->nin; i++)
-    if (vram__input_wanted(f, i))
-      need |= plan >> 5 * i;
-  return need & 31;
-}
-
-VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
-                                const vram__tensor *in, uint32_t nin, vram__tensor y) {
-  uint32_t i;
-  vram__tensor m;
-  f->aux = 0;
-  for (i = need & 7 ? 0 : 3; need >> i; i++) {
-    const vram__tensor *t = i < 3 ? in + i : i == 3 ? &y : &m;
-    if (!(need >> i & 1) || (i < 3 && i >= nin))
-      continue;
-    if (i == 4) {
-      const int64_t zero = 0;
-      m = y;
-      m.st = 0;
-      m.d = vram__dims_in(s, 1, &zero, NULL);
-    }
-    f->aux |= (uint64_t)(f->nsaved + 1u) << (4 * i);
-    vram__save_tensor(s, f, *t);
-  }
-}
-
-#define VRAM__AUX_INPLACE (UINT64_C(1) << 63)
-
-/* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
-VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
-                                             uint8_t dt) {
-  if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
-      (s->top - (s->top - t.st)->base)->srefs == 1) {
-    t.fn = 0;
-    return vram__tensor_retain(s, t);
-  }
-  return vram__tensor_empty(s, vram__dims_dense(s, d), dt);
-}
-
-static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor stack[12], own[16], g = VRAM__SLOTS(f)[0].g, t;
-  uint32_t n = 0, nown = 0, at = 0, on = 0, k;
-  const vram_dims *d[3];
-  const char *p = vram__op_recipe(f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
-  for (;; p++) {
-    uint32_t bit = vram__recipe_letter(*p);
-    if (bit < 3 && p[1] == ':') {
-      at = bit;
-      on = bit < f->nin && vram__input_wanted(f, bit);
-      p++;
-      continue;
-    }
-    if (*p == ';' || !*p) {
-      if (on && nown) {
-        to[at] = own[--nown];
-        while (nown)
-          vram__tensor_release(s, own[--nown]);
-        s->registers = 0;
-        if (s->ideal && !to[at].st) /* one kernel, which writes over g where it can */
-          to[at] = vram__recipe_cast_over(s, g, to[at].d, to[at].dt);
-      }
-      n = nown = on = 0;
-      s->registers = 0;
-      if (!*p || p[2] == 'i')
-        return;
-    }
-    if (!on)
-      continue;
-    s->registers = s->ideal;
-    switch (*p) {
-    case 'x':
-    case 'w':
-    case 'b':
-    case 'y':
-    case 'm':
-      k = (uint32_t)(f->aux >> (4 * bit)) & 15;
-      if (k)
-        stack[n++] = VRAM__SAVED(f)[k - 1];
-      else
-        stack[n] = vram__tensor_none(), stack[n++].dt = 0xff; /* a number */
-      continue;
-    case 'g':
-      stack[n++] = g;
-      continue;
-    case '0':
-      stack[n++] = own[nown++] = vram__tensor_empty(s, s->scalar, g.dt);
-      continue;
-    case 'z':
-      t = g;
-      vram__input_dims(s, f, at, &t.dt);
-      stack[n++] = own[nown++] = vram__pointwise_empty1(s, t);
-      continue;
-    case '>':
-      t = stack[n - 1];
-      if (t.dt != VRAM__SLOTS(f)[0].dt)
-        stack[n - 1] = own[nown++] = vram__tensor_to(s, t, VRAM__SLOTS(f)[0].dt);
-      continue;
-    case '~':
-    case '%':
-    case '!':
-      if (stack[n - 1].dt == 0xff)
-        continue;
-      t = stack[n - 1];
-      t.d = *p == '~' ? vram__dims_pointwise1(s, t.d) : vram__dims_pointwise_number(s, t.d);
-      stack[n - 1] = own[nown++] =
-          vram__tensor_empty(s, t.d, *p == '!' ? (uint8_t)VRAM_BOOL : t.dt);
-      continue;
-    case '*':
-    case '?':
-      t = stack[--n];
-      if (t.dt == 0xff || stack[n - 1].dt == 0xff)
-        t = vram__pointwise_empty_number(s, t.dt == 0xff ? stack[n - 1] : t);
-      else if (*p == '*')
-        t = vram__pointwise_empty2(s, stack[n - 1], t);
-      else {
-        d[0] = stack[n - 1].d, d[1] = t.d;
-        t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
-      }
-      stack[n - 1] = own[nown++] = t;
-      continue;
-    case '3': {
-      vram__tensor *a = stack + (n -= 2) - 1;
-      k = a[2].dt == VRAM_BOOL ? 2 : a[1].dt == VRAM_BOOL ? 1 : 0; /* at::where: condition first */
-      d[0] = a[k].d, d[1] = a[k ? 0 : 1].d, d[2] = a[k == 2 ? 1 : 2].d;
-      *a = own[nown++] =
-          vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), vram__promote_pair(a[1], a[2]));
-      continue;
-    }
-    case '=':
-      t = stack[n - 1];
-      t.fn = 0;
-      own[nown++] = vram__tensor_retain(s, t);
-      continue;
-    case '\'':
-      n--;
-      continue;
-    case '^':
-      t = stack[n - 1];
-      stack[n - 1] = stack[n - 2];
-      stack[n - 2] = t;
-      continue;
-    case '/':
-      while (nown > 1) {
-        vram__tensor_release(s, own[nown - 2]);
-        own[nown - 2] = own[nown - 1];
-        nown--;
-      }
-      continue;
-    default:
-      continue;
-    }
-  }
-}
-
-VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const uint32_t plan = vram__recipe_plan(s, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
-  const vram__tensor *g = &VRAM__SLOTS(f)[0].g;
-  uint32_t i;
-  if ((plan & VRAM__PLAN_PRODUCT) && !s->ideal) {
-    const vram__tensor *t = VRAM__SAVED(f); /* the only one */
-    to[0] = plan & VRAM__PLAN_SWAP ? vram__pointwise_empty2(s, *t, *g)
-                                   : vram__pointwise_empty2(s, *g, *t);
-  } else if (plan & VRAM__PLAN_PASS) {
-    for (i = f->nin; i-- > 0;)
-      if (vram__input_wanted(f, i)) {
-        to[i] = *g;
-        to[i].fn = 0;
-        vram__slot_retain(s, g->st);
-      }
-  } else
-    vram__backward_recipe(s, f, to);
-}
-
 /* A pointwise op with autograd; nin 1: of one tensor, or of one and a number. */
 VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const vram__tensor *in,
                                             uint32_t nin) {
@@ -621,50 +362,55 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP_POINTWISE(add, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
-                   "w: g =; x: g =");
+                   "x1: grad; x0: grad");
 VRAM__OP_POINTWISE(sub, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
-                   "w: g ~; x: g =");
-VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace", "w: g x *; x: g w *");
+                   "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
+                   "x1: mul(grad, x0); x0: mul(grad, x1)");
 VRAM__OP_POINTWISE(div, 1, 2, bcast, FLOAT, none, MUL, 0, "scalar inplace rounding_mode",
-                   "w: x w * w * g ~ ^ *; x: g w *");
+                   "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
 VRAM__OP_POINTWISE(floor_divide, 1, 2, bcast, NUMBER, none, NONE, 0, "scalar inplace", "");
-VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace", "x: g x ~ % *");
+VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
+                   "x0: mul(grad, scaled(powered(x0)))");
 VRAM__OP_POINTWISE(maximum, 2, 2, bcast, SAME, none, ADD, 0, "",
-                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+                   "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
+                   "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP_POINTWISE(minimum, 2, 2, bcast, SAME, none, ADD, 0, "",
-                   "w: x w ? g % x w ? g 3; x: x w ? g % x w ? g 3");
+                   "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
+                   "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
 VRAM__OP(where, 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
 VRAM__OP(masked_fill, 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
          "inplace scalar");
-VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace", "w: g %; x: g %");
+VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
+                   "x1: scaled(grad); x0: scaled(grad)");
 VRAM__OP_POINTWISE(addcmul, 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
-                   "x: g =; w: g b % *; b: g w % *");
+                   "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
 VRAM__OP_POINTWISE(exp, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g y *");
+                   "x0: mul(grad, y)");
 VRAM__OP_POINTWISE(log, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x *; inplace: copy");
+                   "x0: div(grad, x0)");
 VRAM__OP_POINTWISE(sqrt, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g y % *");
+                   "x0: div(grad, scaled(y))");
 VRAM__OP_POINTWISE(rsqrt, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g % y ~ *");
+                   "x0: mul(scaled(grad), powered(y))");
 VRAM__OP_POINTWISE(abs, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ *; inplace: copy");
+                   "x0: mul(grad, sign(x0))");
 VRAM__OP_POINTWISE(neg, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g ~");
+                   "x0: neg(grad)");
 VRAM__OP_POINTWISE(square, 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ % *; inplace: copy");
+                   "x0: mul(grad, scaled(powered(x0)))");
 VRAM__OP_POINTWISE(sin, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ *; inplace: copy");
+                   "x0: mul(grad, cos(x0))");
 VRAM__OP_POINTWISE(cos, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g x ~ ~ *; inplace: copy");
+                   "x0: mul(grad, neg(sin(x0)))");
 VRAM__OP_POINTWISE(erf, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: x ~ ~ ~ % g *; inplace: copy");
+                   "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
 VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g ~");
+                   "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x: g ~");
+                   "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "min max inplace", "x: 0 x ! g 3; inplace: copy");
+                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");

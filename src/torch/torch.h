@@ -125,15 +125,18 @@ typedef struct vram__frame {
   X(sdpa_cudnn, sdpa_cudnn) X(sdpa_flash, sdpa_flash) X(sdpa_efficient, sdpa_efficient) X(safe_softmax, softmax) X(bn, bn) X(xlogx, xlogx) X(ctc, ctc)
 /* clang-format on */
 
-/* Pointwise ops that save or give other things with other arguments: recipes as in the op table. */
+/* Pointwise ops that save or give other things with other arguments: recipes as of ops
+ * (ops/recipe). */
 #define VRAM__VARIANTS(X)                                                                          \
-  X(add_alpha, "w: g %; x: g =")                                                                   \
-  X(sub_alpha, "w: g ~ %; x: g =")                                                                 \
-  X(div_rounded, "w: x ' w ' z; x: w ' z")                                                         \
-  X(pow_tensor, "w: g w ! x ! ? / y x > ~ * 0 3 *; x: g w x w % * * * 0 w ! 3")                    \
-  X(lerp_tensor, "w: g b *; x: g b % *; b: g w x * *")                                             \
-  X(clamp_both, "x: 0 x ! x ! g 3; inplace: copy")                                                 \
-  X(zeros_like, "x: g ~")
+  X(add_alpha, "x1: scaled(grad); x0: grad")                                                       \
+  X(sub_alpha, "x1: scaled(neg(grad)); x0: grad")                                                  \
+  X(div_rounded, "x1: with(x0, with(x1, zeros)); x0: with(x1, zeros)")                             \
+  X(pow_tensor, "x1: mul(grad, where(settled(compare(compare_number(x1), compare_number(x0))), "   \
+                "mul(y, log(cast(x0))), zero)); x0: where_rtl(compare_number(x1), zero, "          \
+                "mul(grad, mul(x1, pow(x0, shifted(x1)))))")                                       \
+  X(lerp_tensor, "x1: mul(grad, x2); x0: mul(grad, shifted(x2)); x2: mul(grad, sub(x1, x0))")      \
+  X(clamp_both, "x0: where_rtl(with(compare_number(x0), compare_number(x0)), grad, zero)")         \
+  X(zeros_like, "x0: zeros_like(grad)")
 
 enum {
   VRAM__K_FIRST = VRAM_OP_COUNT - 1,
