@@ -83,7 +83,7 @@ part-%:
 
 # One build of the test programs: make units B=DIR UCC=COMPILER UFLAGS=... RUN=PREFIX
 UNITS = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-CASES = $(wildcard tests/cases/*.csv)
+CASES = $(wildcard tests/cases/*/*.csv)
 B = build/plain
 UCC = $(CC)
 UFLAGS = -O2
@@ -91,13 +91,13 @@ RUN =
 UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 ARGS_test_graph = tests/errors.txt
 MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_block golden/ops/einsum \
-  golden/ops/split cases/checkpoint_tied cases/checkpoint_transformer_re cases/every_owner
+  golden/ops/split cases/checkpoint/checkpoint_tied cases/checkpoint/checkpoint_transformer_re cases/composite/every_owner
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
-ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
+ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*/*.vram)
 ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
-ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
-ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/lstm*.vram tests/cases/pad*.vram) \
+ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/composite/zero_axes.vram
+ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/recurrent/lstm*.vram tests/cases/resample/pad*.vram) \
   $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_lstm2 nn_unet tv_mobilenet_v2 timm_mixer_b16_224.eval)
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
