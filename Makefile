@@ -49,7 +49,7 @@ help:
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch, to compare)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
-	@echo "make install   header, command, manual, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
+	@echo "make install   header, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
@@ -60,7 +60,7 @@ help:
 
 CHECK = units text explain rooms
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
-  units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples render \
+  units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples docs render \
   replay diff nets lines arena emit tiny watch pool cuda ledger writer schedule \
   embedded preload coverage
 TEST_ALL = $(TEST) units-valgrind
@@ -85,7 +85,7 @@ part-%:
 
 # One build of the test programs: make units B=DIR UCC=COMPILER UFLAGS=... RUN=PREFIX
 UNITS = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-CASES = $(wildcard tests/cases/*.csv)
+CASES = $(wildcard tests/cases/*/*.csv)
 B = build/plain
 UCC = $(CC)
 UFLAGS = -O2
@@ -93,13 +93,13 @@ RUN =
 UNIT_WARN = -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 ARGS_test_graph = tests/errors.txt
 MEMORY = golden/models/nn_lenet5 golden/ops/attention_by_hand golden/ops/mha_block golden/ops/einsum \
-  golden/ops/split cases/checkpoint_tied cases/checkpoint_transformer_re cases/every_owner
+  golden/ops/split cases/checkpoint/checkpoint_tied cases/checkpoint/checkpoint_transformer_re cases/composite/every_owner
 ARGS_test_memory = $(MEMORY:%=tests/%.vram)
 ARGS_test_limits = $(MEMORY:%=tests/%.vram)
-ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*.vram)
+ARGS_test_property = $(wildcard tests/golden/ops/*.vram tests/golden/random/*.vram tests/golden/models/*.vram tests/cases/*/*.vram)
 ARGS_test_ledger = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram
-ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/zero_axes.vram
-ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/lstm*.vram tests/cases/pad*.vram) \
+ARGS_test_writer = $(MEMORY:%=tests/%.vram) tests/golden/models/tv_resnet18.vram tests/golden/models/nn_lstm2.vram tests/cases/composite/zero_axes.vram
+ARGS_test_lower = $(wildcard tests/golden/ops/*.vram tests/embedded/*.vram tests/cases/recurrent/lstm*.vram tests/cases/resample/pad*.vram) \
   $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_lstm2 nn_unet tv_mobilenet_v2 timm_mixer_b16_224.eval)
 ARGS_test_optimizer = tests/golden/optimizers.txt
 ARGS_test_solve = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 hf_gpt2 hf_t5_small nn_lstm2)
@@ -179,6 +179,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 LIBDIR ?= $(PREFIX)/lib
 MANDIR ?= $(DATADIR)/man
+DOCDIR ?= $(DATADIR)/doc/vram
 PKGCONFIGDIR ?= $(DATADIR)/pkgconfig
 CMAKEDIR ?= $(DATADIR)/cmake/vram
 BASHCOMPDIR ?= $(DATADIR)/bash-completion/completions
@@ -193,12 +194,13 @@ CMAKE_INCLUDE = $(if $(and $(findstring <$(PREFIX)/,<$(INCLUDEDIR)),$(findstring
 FILL = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' \
   -e 's|@INCLUDEDIR@|$(subst &,\&,$(PC_INCLUDEDIR))|' \
   -e 's|@INCLUDE@|$(subst &,\&,$(CMAKE_INCLUDE))|'
+PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 
 install: vram
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(MANDIR)/man1" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
-	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
+	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
 	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(LIBDIR)/vram" && \
 	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(LIBDIR)/vram"; fi
@@ -207,6 +209,8 @@ install: vram
 	$(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/vram"
 	$(INSTALL) -m 644 tools/install/vram.zsh "$(DESTDIR)$(ZSHCOMPDIR)/_vram"
 	$(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/vram.fish"
+	$(INSTALL) -m 644 $(PAGES) "$(DESTDIR)$(DOCDIR)"
+	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
 	umask 022 && $(FILL) tools/install/vram.pc.in >"$(DESTDIR)$(PKGCONFIGDIR)/vram.pc"
 	umask 022 && for f in vramConfig vramConfigVersion; do \
 	  $(FILL) tools/install/$$f.cmake.in >"$(DESTDIR)$(CMAKEDIR)/$$f.cmake" || exit; done
@@ -217,7 +221,8 @@ uninstall:
 	  "$(DESTDIR)$(ZSHCOMPDIR)/_vram" "$(DESTDIR)$(FISHCOMPDIR)/vram.fish" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
 	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so"
-	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" 2>/dev/null || true
+	for f in $(PAGES) docs/*.md; do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 dist:
 	@test -e .git || { echo "make dist needs the git repository" >&2; exit 1; }

@@ -91,16 +91,16 @@ if have nvcc; then
   rerouted gcc $gcc -std=c99 -DHEADERS=2 -I$cuda/include $src/reroute.c $libraries
   rerouted nvcc nvcc -DHEADERS=2 -Xcompiler -Wall,-Werror -x cu $src/reroute.c
   rerouted "nvcc, streams per thread" nvcc -DHEADERS=0 --default-stream per-thread -x cu $src/reroute.c
-  # the README's page, literally, but for the runtime: a shared one, so that the fake driver comes first
+  # the page of docs/cuda.md, literally, but for the runtime: a shared one, so that the fake driver comes first
   mkdir "$work/page"
   cp vram.h vram_cuda.h "$work/page"
-  sed -n '/^```cuda$/,/^```$/p' README.md | sed '1d;$d' >"$work/page/leak.cu"
-  build=$(sed -n 's/^\$ \(nvcc .*\) && \.\/leak$/\1/p' README.md)
-  sed -n '/^\$ nvcc .*leak$/,/^```$/p' README.md | sed '1d;$d' >"$work/wanted"
+  sed -n '/^```cuda /,/^```$/p' docs/cuda.md | sed '1d;$d' >"$work/page/leak.cu"
+  build=$(sed -n 's/^\(nvcc .*\) && \.\/leak$/\1/p' docs/cuda.md)
+  sed -n '/^nvcc .*leak$/,/^\*\*4/p' docs/cuda.md | sed -n '/^```text$/,/^```$/p' | sed '1d;$d' >"$work/wanted"
   cell "the fake driver as a library" $gcc -std=gnu99 -shared -fPIC $src/cudart.c -o "$work/cudart.so" -lpthread
-  cell "README: a leak, build" sh -c "cd $work/page && $build -cudart shared"
+  cell "a leak, build" sh -c "cd $work/page && $build -cudart shared"
   (cd "$work/page" && LD_PRELOAD="$work/cudart.so" LD_LIBRARY_PATH="$cuda/lib64:$cuda/lib" ./leak) >"$work/output" 2>&1
-  same "README: a leak, output" "$work/wanted" "$work/output"
+  same "a leak, output" "$work/wanted" "$work/output"
   for e in cuda_leak cuda_pool cuda_checkpoint; do
     cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread
     cell "$e, nvcc, C++" nvcc -x cu -o "$work/$e" examples/$e.c

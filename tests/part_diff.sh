@@ -16,9 +16,9 @@ measured() { # measured TEXT CSV
   then ok; else bad "$name"; fi
 }
 i=0
-for f in tests/cases/*.csv; do
+for f in tests/cases/*/*.csv; do
   i=$((i + 1))
-  [ $((i % 10)) != 0 ] || measured "tests/cases/$(basename "${f%%.*}").vram" "$f"
+  [ $((i % 10)) != 0 ] || measured "${f%%.*}.vram" "$f"
 done
 unet="tests/traces/unet.vram tests/traces/unet.csv --train adamw"
 cell "unet" ./vram diff $unet

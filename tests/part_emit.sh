@@ -71,7 +71,7 @@ done
 
 # C. test graphs, every other one: they have lines, or one line says why not
 i=0 emitted=
-for f in tests/cases/*.vram tests/golden/ops/*.vram tests/golden/random/*.vram; do
+for f in tests/cases/*/*.vram tests/golden/ops/*.vram tests/golden/random/*.vram; do
   i=$((i + 1))
   [ -z "$LONG" ] && [ $((i % 2)) = 0 ] && continue
   if ./vram emit $f --format i8 --name n$i -o $work/n$i.h 2>$work/err; then

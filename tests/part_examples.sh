@@ -54,17 +54,7 @@ gate 0 "bytes of 25769803776: fits" "examples/models/resnet50.vram 24GiB"
 gate 2 "cannot open" "examples/none.vram 24GiB"
 gate 2 "not a size" "examples/models/resnet50.vram much"
 
-# the README: its program is examples/budget.c, its table has every example
-sed -n '/^```c$/,/^```$/p' README.md | sed -n '/budget budget.c/,/^}/p' >"$work/budget.c"
-sed 's#examples/budget.c#budget.c#; s#"../vram.h"#"vram.h"#' examples/budget.c >"$work/example.c"
-same "README and examples/budget.c are one" "$work/budget.c" "$work/example.c"
-sed -n '/^## Train in a third/,/^## A caching/p' README.md >"$work/page"
-sed -n '/^```c$/,/^```$/p' "$work/page" | grep -v '^```' | grep -vxFf examples/checkpoint.c >"$work/output"
-: >"$work/wanted"
-same "README: lines (<) that examples/checkpoint.c has not" "$work/output" "$work/wanted"
-sed -n 's/^   \(plain  \|scheduled  \|30 steps\|seconds  \)/\1/p' examples/checkpoint.c >"$work/wanted"
-sed -n '/checkpoint$/,/^```$/p' "$work/page" | sed '1d;$d' >"$work/output"
-same "README and examples/checkpoint.c print the same" "$work/wanted" "$work/output"
+# the README's table has every example
 ls examples | grep -e '\.c$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
 sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' README.md | sort >"$work/output"
 same "examples (<) and the README's table (>)" "$work/wanted" "$work/output"

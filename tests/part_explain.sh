@@ -1,5 +1,5 @@
-# Where theory and reality differ: `vram estimate --explain`, measured reserved bytes, and what the
-# README says of them: sourced by part.sh.
+# Where theory and reality differ: `vram estimate --explain`, measured reserved bytes, and what
+# docs/estimate.md says of them: sourced by part.sh.
 work=build/explain
 mkdir -p $work
 golden=tests/golden/reserved.txt
@@ -94,8 +94,8 @@ if [ "$(sed 's/:.*//' $work/differ | sort)" = "$(echo "$differ" | sort)" ]; then
 fi
 [ $measured -gt 200 ] || bad "only $measured measured steps"
 
-# C. the README's section says what the goldens and the command say
-sed -n '/^## Where theory and reality differ/,/^## /p' README.md | tr -d ',' >$work/readme
+# C. the document says what the goldens and the command say
+sed -n '/^## Where theory and reality differ/,/^## /p' docs/estimate.md | tr -d ',' >$work/page
 set -- $(awk '$1 == "tv_resnet50" && $2 == 16 && $3 == "train_fp32_adamw" { print $4, $5, $6 }' $work/rows)
 blocks=$(./vram estimate examples/models/resnet50.vram --train adamw --explain |
   awk '$1 == "=" && $2 == "allocated" { print $3 }')
@@ -105,9 +105,9 @@ blocks|$blocks|$((blocks - $1))
 allocated|$2|$(($2 - blocks))
 reserved|$3|$(($3 - $2))
 EOF
-sed -n 's/^| \([a-z]*\)[^|]*| \([0-9]*\) | \([0-9]*\) *|.*/\1|\2|\3/p' $work/readme >$work/found
+sed -n 's/^| \([a-z]*\)[^|]*| \([0-9]*\) | \([0-9]*\) *|.*/\1|\2|\3/p' $work/page >$work/found
 if cmp -s $work/wanted $work/found; then ok; else
-  bad "the README's table of ResNet-50 (<) and what was measured (>)"
+  bad "the document's table of ResNet-50 (<) and what was measured (>)"
   diff $work/found $work/wanted
 fi
 # over all measured steps: how many, allocated above requested, reserved above allocated
@@ -116,4 +116,4 @@ n=$(wc -l <$work/above)
 set -- $(awk '{ a = $5 / $4 - 1; if (a > m) m = a } END { printf "%.1f", 100 * m }' $work/rows) \
   $(awk -v n=$n 'NR == 1 || NR == int((n + 1) / 2) || NR == n { printf "%.1f ", 100 * $1 }' $work/above)
 wanted="In $n measured training steps allocated is at most $1 % above requested and reserved $2 % to $4 % above allocated (median $3 %)."
-if tr '\n' ' ' <$work/readme | tr -s ' ' | grep -qF "$wanted"; then ok; else bad "the README does not say: $wanted"; fi
+if tr '\n' ' ' <$work/page | tr -s ' ' | grep -qF "$wanted"; then ok; else bad "docs/estimate.md does not say: $wanted"; fi

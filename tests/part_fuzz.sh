@@ -4,7 +4,7 @@
 work=build/fuzz
 seconds=${FUZZ_SECONDS:-15}
 mkdir -p $work/seeds
-for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*.vram; do
+for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*/*.vram; do
   cp "$f" "$work/seeds/$(echo "$f" | tr / _)"
 done
 sh tests/fuzz/dict.sh >$work/dict

@@ -40,6 +40,11 @@ lib/vram/libvram_preload.so
 share/bash-completion/completions/vram
 share/cmake/vram/vramConfig.cmake
 share/cmake/vram/vramConfigVersion.cmake
+share/doc/vram/CHANGELOG.md
+share/doc/vram/CONTRIBUTING.md
+share/doc/vram/LICENSE
+share/doc/vram/README.md
+$(ls docs/*.md | sed 's:^:share/doc/vram/:')
 share/fish/vendor_completions.d/vram.fish
 share/man/man1/vram.1
 share/pkgconfig/vram.pc

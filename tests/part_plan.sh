@@ -144,19 +144,11 @@ tests/plan/mlp24.vram 330MiB --planner sequential
 tests/plan/resnet50.vram 850MiB --train adamw
 END
 fi
-# the README's figures and picture are those of now
+# the picture of docs/plan.md is that of now
 options="resnet50 --batch 256 --train sgd_momentum --budget 7GiB"
 if ./vram plan $options --svg - | cmp -s - examples/plan.svg; then ok; else
-  bad "the README's picture is an old one: ./vram plan $options --svg examples/plan.svg"
+  bad "examples/plan.svg is an old one: ./vram plan $options --svg examples/plan.svg"
 fi
-for words in "$options" "$chain --budget 45KB" "resnet50 --batch 256 --train adamw --budget 8GiB --torch"; do
-  ./vram plan $words >$work/shown
-  awk -v words="./vram plan $words" '
-    /^```/ { inside = 0 }
-    inside { print }
-    index($0, words) { inside = 1 }' README.md >$work/readme
-  same "the README's figures of vram plan $words" $work/shown $work/readme
-done
 says 3 "DOES NOT FIT: the smallest budget is " resnet50 --batch 256 --budget 1GiB
 says 0 "layer4.2" resnet50 --batch 8 --budget 8GiB --table
 says 2 "vram: no file and no built-in model 'resnet5O' (expected resnet50? vram list models)" resnet5O --budget 1GiB

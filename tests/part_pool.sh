@@ -1,5 +1,5 @@
 # The pool against a model of PyTorch's allocator in Python, under random options and calls, and the
-# table of README.md: sourced by part.sh.
+# table of docs/replay.md: sourced by part.sh.
 work=build/pool
 mkdir -p $work
 if ! "$MAKE" -s --no-print-directory B=$work $work/test_pool $work/test_pool_calls >$work/log 2>&1; then
@@ -21,8 +21,8 @@ else
   refuse "a wrong figure is found" "^line 100: " python3 tests/pool_model.py <$work/wrong
 fi
 $work/test_pool --table tests/golden/allocator/*.txt | grep '^| ' >$work/table
-grep -E '^\| [a-z0-9_.]+ \| [0-9]+ \| [0-9]+ \|' README.md >$work/readme
-[ "$(wc -l <$work/readme)" -ge 10 ] && ok || bad "README.md has the table"
+grep -E '^\| [a-z0-9_.]+ \| [0-9]+ \| [0-9]+ \|' docs/replay.md >$work/shown
+[ "$(wc -l <$work/shown)" -ge 10 ] && ok || bad "docs/replay.md has the table"
 while read -r line; do
-  if grep -qxF "$line" $work/table; then ok; else bad "README.md: $line"; fi
-done <$work/readme
+  if grep -qxF "$line" $work/table; then ok; else bad "docs/replay.md: $line"; fi
+done <$work/shown

@@ -23,7 +23,7 @@ awk 'BEGIN {
   }
   print "mean loss g499" }' >$work/long.vram
 if ./vram estimate resnet50 --train adamw --svg - | cmp -s - examples/resnet50.svg; then ok; else
-  bad "the README's picture is an old one: ./vram estimate resnet50 --train adamw --svg examples/resnet50.svg"
+  bad "the picture of README.md is an old one: ./vram estimate resnet50 --train adamw --svg examples/resnet50.svg"
 fi
 printf 'fw,bw,x,xbar,ftmp,btmp\n1,2,0,0,0,0\n0,0,0,0,0,0\n' >$work/two.csv
 awk 'BEGIN {

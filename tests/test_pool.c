@@ -1,6 +1,6 @@
 /* The pool against PyTorch's allocator: recorded streams, call for call.
    usage: test_pool [--table] STREAM... (tests/golden/allocator, whose make.py says what the words
-   mean; --table prints the rows of README.md) */
+   mean; --table prints the rows of docs/replay.md) */
 #include "pool.h"
 
 static void *take(uint64_t bytes) {

@@ -160,6 +160,8 @@ static void one_case(const char *csv, int write_known) {
     ;
   if (!NEED(dot && from > csv && from[-1] == '.' && slash))
     return;
+  while (slash > csv && slash[-1] != '/') /* its row is named FAMILY/CASE */
+    slash--;
   snprintf(mode, sizeof mode, "%.*s", (int)(dot - from), from);
   snprintf(path, sizeof path, "%.*s.vram", (int)(from - 1 - csv), csv);
   snprintf(test_where, sizeof test_where, "%s", csv);
@@ -191,7 +193,7 @@ static void one_case(const char *csv, int write_known) {
     goto end;
   play_count(&p, a);
   play_count(&want, b);
-  snprintf(path, sizeof path, "cases/%.*s", (int)(from - 1 - slash - 1), slash + 1);
+  snprintf(path, sizeof path, "cases/%.*s", (int)(from - 1 - slash), slash);
   for (k = VRAM_PHASE_FORWARD; k <= VRAM_PHASE_OPTIMIZER; k++) {
     *difference = 0;
     a[k].end -= a[0].end, b[k].end -= b[0].end;
