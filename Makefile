@@ -52,13 +52,14 @@ help:
 	@echo "make install   header, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
+	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
 	@echo "make errors    write the messages of now into tests/errors.txt (look at the difference)"
 	@echo "make clean"
 
 # ---- tests: parts that run side by side, each leaves build/part/NAME.log with a last line of counts
 
-CHECK = units text explain rooms
+CHECK = units text explain rooms addop
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples docs render \
   replay diff nets lines arena emit tiny watch pool cuda ledger writer schedule \
@@ -136,6 +137,13 @@ known: build/plain/test_step
 errors: build/plain/test_graph
 	build/plain/test_graph tests/errors.txt --write >build/errors.txt
 	cp build/errors.txt tests/errors.txt
+
+# the streams of a case, measured by PyTorch on a pretended GPU: make golden OP=FAMILY/NAME
+NULLGPU ?= ../shared/nullgpu/py
+golden:
+	@test -f "tests/cases/$(OP).vram" || { echo "OP=$(OP): there is no tests/cases/$(OP).vram" >&2; exit 1; }
+	@test -x "$(NULLGPU)" || { echo "no $(NULLGPU) (NULLGPU=... names it)" >&2; exit 1; }
+	"$(NULLGPU)" tools/measure_op.py tests/cases/$(OP).vram
 
 truth: vram
 	python3 tools/truth.py --all $(TRUTH)
@@ -231,6 +239,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors truth bench net-report coverage format install uninstall \
+.PHONY: all help check test test-all units known errors golden truth bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:

@@ -2156,31 +2156,32 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 #define VRAM_OPS(X) X(add) X(sub) X(mul) X(div) X(floor_divide) X(pow) X(maximum) X(minimum) \
   X(where) X(masked_fill) X(lerp) X(addcmul) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(neg) \
   X(square) X(sin) X(cos) X(erf) X(sign) X(round) X(clamp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
-  X(logical_and) X(logical_or) X(logical_not) X(reshape) X(view) X(flatten) X(unflatten) \
-  X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) X(narrow) X(select) \
-  X(split) X(chunk) X(unbind) X(detach) X(cat) X(stack) X(roll) X(flip) X(repeat) X(tile) \
-  X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) X(ones) X(full) \
-  X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) X(buffer) X(sum) \
-  X(mean) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) X(norm) X(logsumexp) X(cumsum) \
-  X(histc) X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) X(index_select) X(index) \
-  X(index_put) X(scatter) X(masked_select) X(one_hot) X(embedding) X(embedding_bag) X(matmul) \
-  X(bmm) X(mm) X(addmm) X(baddbmm) X(grouped_mm) X(linear) X(bilinear) X(einsum) X(conv1d) \
-  X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) X(conv_transpose3d) X(pad) \
-  X(max_pool1d) X(max_pool2d) X(max_pool3d) X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) \
-  X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) X(adaptive_avg_pool3d) X(adaptive_max_pool1d) \
-  X(adaptive_max_pool2d) X(adaptive_max_pool3d) X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) \
-  X(fractional_max_pool2d) X(fractional_max_pool3d) X(max_unpool1d) X(max_unpool2d) \
-  X(max_unpool3d) X(interpolate) X(pixel_shuffle) X(pixel_unshuffle) X(grid_sample) X(unfold) \
-  X(fold) X(relu) X(relu6) X(hardtanh) X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) \
-  X(mish) X(sigmoid) X(tanh) X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) \
-  X(softshrink) X(hardshrink) X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) \
-  X(dropout1d) X(dropout2d) X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) \
-  X(log_softmax) X(gumbel_softmax) X(softmin) X(layer_norm) X(rms_norm) X(group_norm) \
-  X(local_response_norm) X(batch_norm) X(instance_norm) X(scaled_dot_product_attention) \
-  X(multi_head_attention) X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) \
-  X(cross_entropy) X(nll_loss) X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) \
-  X(binary_cross_entropy) X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) \
-  X(cosine_embedding_loss) X(triplet_margin_loss) X(moe) X(custom)
+  X(logical_and) X(logical_or) X(logical_not) X(logaddexp) X(reshape) X(view) X(flatten) \
+  X(unflatten) X(transpose) X(permute) X(t) X(squeeze) X(unsqueeze) X(expand) X(slice) \
+  X(narrow) X(select) X(split) X(chunk) X(unbind) X(detach) X(cat) X(stack) X(roll) X(flip) \
+  X(repeat) X(tile) X(repeat_interleave) X(contiguous) X(clone) X(to) X(type_as) X(zeros) \
+  X(ones) X(full) X(arange) X(empty) X(rand) X(randn) X(fill) X(bernoulli) X(parameter) \
+  X(buffer) X(sum) X(mean) X(nansum) X(amax) X(amin) X(max) X(min) X(prod) X(var) X(std) \
+  X(norm) X(logsumexp) X(cumsum) X(histc) X(diff) X(topk) X(sort) X(argmax) X(argmin) X(gather) \
+  X(index_select) X(index) X(index_put) X(scatter) X(masked_select) X(one_hot) X(embedding) \
+  X(embedding_bag) X(matmul) X(bmm) X(mm) X(addmm) X(baddbmm) X(grouped_mm) X(linear) \
+  X(bilinear) X(einsum) X(conv1d) X(conv2d) X(conv3d) X(conv_transpose1d) X(conv_transpose2d) \
+  X(conv_transpose3d) X(tril) X(triu) X(pad) X(max_pool1d) X(max_pool2d) X(max_pool3d) \
+  X(avg_pool1d) X(avg_pool2d) X(avg_pool3d) X(adaptive_avg_pool1d) X(adaptive_avg_pool2d) \
+  X(adaptive_avg_pool3d) X(adaptive_max_pool1d) X(adaptive_max_pool2d) X(adaptive_max_pool3d) \
+  X(lp_pool1d) X(lp_pool2d) X(lp_pool3d) X(fractional_max_pool2d) X(fractional_max_pool3d) \
+  X(max_unpool1d) X(max_unpool2d) X(max_unpool3d) X(interpolate) X(pixel_shuffle) \
+  X(pixel_unshuffle) X(grid_sample) X(unfold) X(fold) X(relu) X(relu6) X(hardtanh) \
+  X(leaky_relu) X(elu) X(celu) X(selu) X(gelu) X(silu) X(mish) X(sigmoid) X(tanh) \
+  X(hardsigmoid) X(hardswish) X(softplus) X(softsign) X(tanhshrink) X(softshrink) X(hardshrink) \
+  X(threshold) X(logsigmoid) X(glu) X(prelu) X(rrelu) X(dropout) X(dropout1d) X(dropout2d) \
+  X(dropout3d) X(alpha_dropout) X(feature_alpha_dropout) X(softmax) X(log_softmax) \
+  X(gumbel_softmax) X(softmin) X(layer_norm) X(rms_norm) X(group_norm) X(local_response_norm) \
+  X(batch_norm) X(instance_norm) X(scaled_dot_product_attention) X(multi_head_attention) \
+  X(lstm) X(gru) X(rnn) X(lstm_cell) X(gru_cell) X(rnn_cell) X(cross_entropy) X(nll_loss) \
+  X(mse_loss) X(l1_loss) X(smooth_l1_loss) X(huber_loss) X(binary_cross_entropy) \
+  X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
+  X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
 
 /* >>op ========================================================================================
@@ -2211,7 +2212,8 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(unbiased, B) X(ord, F) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
-  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)
+  X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
+  X(diagonal, I)
 
 /* clang-format on */
 
@@ -13202,6 +13204,9 @@ VRAM__OP(ge, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar")
 VRAM__OP(logical_and, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_or, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
 VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP_POINTWISE(
+    logaddexp, 2, 2, bcast, FLOAT, none, NONE, 0, "",
+    "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 /* >>ops/view    ops whose output is a view */
 
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
@@ -14304,6 +14309,32 @@ VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, t);
 }
 
+/* Sum of what is no NaN. FunctionsManual.cpp, nansum_backward: the gradient as sum has it, times
+   self.isnan().logical_not(). */
+static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  if (f) {
+    f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+    vram__save_tensor(s, f, x[0]);
+  }
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_nansum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], nan, number;
+  if (f->aux & 256)
+    g.d = vram__dims_kept(s, g, x.d, (uint32_t)f->aux).d;
+  g.d = vram__dims_expanded(s, g.d, x.d->ndim, x.d->v);
+  nan = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), VRAM_BOOL);
+  number = vram__pointwise_empty1(s, nan);
+  vram__tensor_release(s, nan);
+  to[0] = vram__pointwise_empty2(s, g, number);
+  vram__tensor_release(s, number);
+}
+
 static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
   const vram_dims *d[2];
   d[0] = a.d, d[1] = b.d;
@@ -14571,6 +14602,7 @@ VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__
          "dim keepdim dtype");
 VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
+VRAM__OP(nansum, 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
@@ -17591,6 +17623,37 @@ VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tenso
 }
 
 #endif /* VRAM_NO_STEP */
+/* >>ops/triangle    matrices with one triangle set to zero (ATen/native/cuda/TriangularOps.cu) */
+
+static int vram__shape_triangle(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (x->ndim < 2)
+    return vram__node_error(g, n, "fewer than two axes: no matrix");
+  return vram__node_out(g, n, 0, x->ndim, x->v, n->in[0]->dtype);
+}
+
+#ifndef VRAM_NO_STEP
+
+/* The result is contiguous, whatever the input's strides are. */
+static vram__tensor vram__triangle_of(vram__step *s, vram__tensor x) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+static void vram__forward_triangle(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
+  y[0] = vram__triangle_of(s, x[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  to[0] = vram__triangle_of(s, VRAM__SLOTS(f)[0].g);
+}
+
+#endif /* VRAM_NO_STEP */
+
+VRAM__OP(tril, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
+VRAM__OP(triu, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
 /* >>ops/pad    padding */
 
 static int vram__shape_pad(vram_graph *g, vram_node *n) {

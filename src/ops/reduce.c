@@ -119,6 +119,32 @@ VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tenso
   vram__tensor_release(s, t);
 }
 
+/* Sum of what is no NaN. FunctionsManual.cpp, nansum_backward: the gradient as sum has it, times
+   self.isnan().logical_not(). */
+static void vram__forward_nansum(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
+  vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
+  if (f) {
+    f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
+    vram__save_tensor(s, f, x[0]);
+  }
+  y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+static void vram__backward_nansum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], nan, number;
+  if (f->aux & 256)
+    g.d = vram__dims_kept(s, g, x.d, (uint32_t)f->aux).d;
+  g.d = vram__dims_expanded(s, g.d, x.d->ndim, x.d->v);
+  nan = vram__tensor_empty(s, vram__dims_pointwise1(s, x.d), VRAM_BOOL);
+  number = vram__pointwise_empty1(s, nan);
+  vram__tensor_release(s, nan);
+  to[0] = vram__pointwise_empty2(s, g, number);
+  vram__tensor_release(s, number);
+}
+
 static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
   const vram_dims *d[2];
   d[0] = a.d, d[1] = b.d;
@@ -386,6 +412,7 @@ VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__
          "dim keepdim dtype");
 VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
+VRAM__OP(nansum, 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");

@@ -1,0 +1,20 @@
+# "Add an op" of CONTRIBUTING.md, done: the row goes where it says, the library is built, and the
+# streams are those that PyTorch made (tests/add_op, by tools/measure_op.py). Sourced by part.sh.
+work=$PWD/build/addop
+rm -rf "$work"
+mkdir -p "$work"
+cp -r src tests tools Makefile vram.h vram_cuda.h examples "$work" 2>"$work/log" || bad "cannot copy: $(cat "$work/log")"
+sed -n '/^## Add an op/,/^## /p' CONTRIBUTING.md | sed -n '/^```c/,/^```/p' | sed '/^```/d' >"$work/row"
+grep -q '^VRAM__OP' "$work/row" && ok || bad "CONTRIBUTING.md has no row"
+op=$(sed -n 's/^VRAM__OP[A-Z_]*(\([a-z0-9_]*\),.*/\1/p' "$work/row")
+grep -q "X($op)" src/api/op_list.h && bad "$op is in the library already: the example needs another op" || ok
+
+streams() { # streams: how the tree in $work plays the op
+  (cd "$work" && "$MAKE" -s --no-print-directory vram.h build/plain/test_step B=build/plain UCC="${CC:-cc}" UFLAGS=-O0 &&
+    build/plain/test_step tests/golden tests/add_op/*.csv)
+}
+refuse "without the row" "unknown op (found $op" streams
+cat "$work/row" >>"$work/src/ops/pointwise.c"
+cell "with the row" streams
+sed -i "/VRAM__OP_POINTWISE($op,/,\$s/div(grad, shifted(x0))/div(grad, x0)/" "$work/src/ops/pointwise.c"
+refuse "with another gradient" "$op" streams

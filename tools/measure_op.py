@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Measures the streams of a case of tests/cases with PyTorch: every allocation and free of a step, in order.
+
+    ../shared/nullgpu/py tools/measure_op.py tests/cases/pointwise/logaddexp.vram ...     (make golden OP=pointwise/logaddexp)
+
+Needs a Python with torch (NULLGPU_PYTHON) and measure_text.py of the pretended GPU, which knows how most lines of the text form are
+run. An op that it does not know is the function of that name in torch, torch.special or torch.nn.functional, called with the line's
+inputs and its keys as keyword arguments. Writes CASE.MODE.csv beside the case for each mode of MODES, or those named by --mode.
+"""
+
+import ast, csv, os, re, sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODES = ("train_fp32_sgd", "train_amp_bf16_adamw")
+COLUMNS = ("phase", "action", "id", "size")
+
+
+def function(torch, op):
+    for place in (torch, torch.special, torch.nn.functional):
+        if hasattr(place, op):
+            return getattr(place, op)
+    raise ValueError(f"PyTorch has no function {op}")
+
+
+def flags():
+    """the keys of the text form that are 0 or 1"""
+    with open(os.path.join(HERE, "..", "vram.h")) as f:
+        table = re.search(r"#define VRAM_KEYS\(X\)(?:.*\\\n)*.*", f.read())[0]
+    return set(re.findall(r"X\((\w+), B\)", table))
+
+
+def value(key, text, flags):
+    try:
+        v = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return bool(v) if key in flags else v
+
+
+def main():
+    try:
+        import torch, measure_text
+    except ImportError as e:
+        sys.exit(f"measure_op.py: {e}: run it with nullgpu/py, with a Python that has torch (NULLGPU_PYTHON)")
+    known = measure_text.Prog.op
+    bools = flags()
+
+    def op(self, op, outs, inputs, keys, train):
+        try:
+            return known(self, op, outs, inputs, keys, train)
+        except Exception as e:  # measure_text raises no kind of its own
+            if str(e) != "op " + op:
+                raise
+        keys = {k: value(k, v, bools) for k, v in keys.items()}
+        if keys.pop("inplace", False):
+            return getattr(inputs[0], op + "_")(*inputs[1:], **keys)
+        return function(torch, op)(*inputs, **keys)
+
+    measure_text.Prog.op = op
+    modes, paths = [], []
+    words = iter(sys.argv[1:])
+    for word in words:
+        if word == "--mode":
+            modes.append(next(words, None))
+        else:
+            paths.append(word)
+    if not paths or any(m not in measure_text.MODES for m in modes):
+        sys.exit(__doc__)
+    for path in paths:
+        for mode in modes or MODES:
+            target = f"{path[:-5]}.{mode}.csv"
+            got = measure_text.child(measure_text.events, path, mode, target + ".new")
+            if "error" in got:
+                os.path.exists(target + ".new") and os.remove(target + ".new")
+                sys.exit(f"measure_op.py: {path}, {mode}: {got['error']}")
+            with open(target + ".new") as f, open(target, "w") as to:
+                for row in csv.DictReader(f):
+                    if not to.tell():
+                        print(*COLUMNS, sep=",", file=to)
+                    print(*(row[c] for c in COLUMNS), sep=",", file=to)
+            os.remove(target + ".new")
+            print(f"{target}: {got['events']} events, torch {torch.__version__}")
+
+
+if __name__ == "__main__":
+    main()
