@@ -10423,8 +10423,10 @@ VRAM__FN void vram__cuts_close_stage(vram__cuts *c) {
     c->workspace_left += c->workspace;
     if (c->plain)
       q->plain_temp = temp;
-    else
-      q->saved = c->now < q->output ? q->output : c->now, q->forward_temp = temp;
+    else {
+      q->saved = c->now < q->output ? q->output : c->now;
+      q->forward_temp = temp;
+    }
   } else {
     const uint64_t in = c->at ? q[-1].output : 0, model = q->saved + q->output + in;
     q->backward_temp = c->peak > model ? c->peak - model : 0;
@@ -10759,14 +10761,17 @@ static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
         c = st[a] < st[b] ? -1 : st[a] > st[b] ? 1 : d->v[a] > d->v[b] ? 1 : 0;
       if (c > 0) {
         uint8_t t = perm[j];
-        perm[j] = perm[k], perm[k] = t;
+        perm[j] = perm[k];
+        perm[k] = t;
         k = j;
       } else if (c < 0)
         break;
     }
   }
-  for (i = 0; i < n; i++)
-    stride[perm[i]] = z, z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
+  for (i = 0; i < n; i++) {
+    stride[perm[i]] = z;
+    z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
+  }
   return vram__dims_in(s, (uint32_t)n, d->v, stride);
 }
 
@@ -10779,8 +10784,10 @@ VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
 VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
   int64_t st[5], z;
   uint32_t i, n = d->ndim;
-  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--)
-    st[i] = z, z *= d->v[i] > 1 ? d->v[i] : 1;
+  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--) {
+    st[i] = z;
+    z *= d->v[i] > 1 ? d->v[i] : 1;
+  }
   st[0] = z;
   return vram__dims_in(s, n, d->v, st);
 }
@@ -10871,14 +10878,17 @@ VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *c
       }
       if (c > 0) {
         uint8_t t = perm[j];
-        perm[j] = perm[m], perm[m] = t;
+        perm[j] = perm[m];
+        perm[m] = t;
         m = j;
       } else if (c < 0)
         break;
     }
   }
-  for (i = 0; i < n; i++)
-    out[perm[i]] = z, z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  for (i = 0; i < n; i++) {
+    out[perm[i]] = z;
+    z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  }
   return vram__dims_in(s, ndim, size, out);
 }
 
@@ -10904,7 +10914,8 @@ VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram
   const vram_dims *op[2];
   if (a.d == b.d && a.dt == b.dt && (a.d->flags & VRAM__PLAIN))
     return vram__tensor_empty(s, a.d, a.dt);
-  op[0] = a.d, op[1] = b.d;
+  op[0] = a.d;
+  op[1] = b.d;
   return vram__tensor_empty(s, vram__dims_pointwise(s, op, 2), vram__promote_pair(a, b));
 }
 
@@ -10935,8 +10946,10 @@ VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64
   const int64_t *xs = VRAM__STRIDE(x);
   if (x->flags & VRAM__PLAIN) {
     int64_t z = 1;
-    for (i = (int)n - 1; i >= 0; i--)
-      stride[i] = z, z *= size[i] > 1 ? size[i] : 1;
+    for (i = (int)n - 1; i >= 0; i--) {
+      stride[i] = z;
+      z *= size[i] > 1 ? size[i] : 1;
+    }
     return 1;
   }
   if (x->ndim == 0) {
@@ -10954,8 +10967,10 @@ VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64
       }
       if (view_numel != tensor_numel)
         return 0;
-      if (i > 0)
-        chunk = xs[i - 1], tensor_numel = view_numel = 1;
+      if (i > 0) {
+        chunk = xs[i - 1];
+        tensor_numel = view_numel = 1;
+      }
     }
   }
   return v == -1;
@@ -10977,8 +10992,10 @@ VRAM__FN const vram_dims *vram__dims_permuted(vram__step *s, const vram_dims *d,
                                               const uint8_t *order) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i;
-  for (i = 0; i < d->ndim; i++)
-    size[i] = d->v[order[i]], stride[i] = VRAM__STRIDE(d)[order[i]];
+  for (i = 0; i < d->ndim; i++) {
+    size[i] = d->v[order[i]];
+    stride[i] = VRAM__STRIDE(d)[order[i]];
+  }
   return vram__dims_in(s, d->ndim, size, stride);
 }
 
@@ -10988,7 +11005,8 @@ VRAM__FN const vram_dims *vram__dims_swapped(vram__step *s, const vram_dims *d, 
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
     order[i] = (uint8_t)i;
-  order[a] = (uint8_t)b, order[b] = (uint8_t)a;
+  order[a] = (uint8_t)b;
+  order[b] = (uint8_t)a;
   return vram__dims_permuted(s, d, order);
 }
 
@@ -11000,8 +11018,10 @@ VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims 
   uint32_t i;
   if (!cl || d->ndim < 4 || d->ndim > 5)
     return vram__dims_contiguous(s, d);
-  for (st[1] = 1, z = d->v[1], i = d->ndim - 1u; i >= 2; i--)
-    st[i] = z, z *= d->v[i];
+  for (st[1] = 1, z = d->v[1], i = d->ndim - 1u; i >= 2; i--) {
+    st[i] = z;
+    z *= d->v[i];
+  }
   st[0] = z;
   return vram__dims_in(s, d->ndim, d->v, st);
 }
@@ -11020,7 +11040,8 @@ VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int 
 VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  in[0] = *y, in[1] = b;
+  in[0] = *y;
+  in[1] = b;
   f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
   if (f) {
     uint32_t old = y->fn;
@@ -11072,7 +11093,8 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
       if (!c && in[a] && in[b])
         c = in[a] < in[b] ? -1 : in[a] > in[b] ? 1 : size[a] > size[b] ? 1 : 0;
       if (c > 0) {
-        perm[j] = (uint8_t)b, perm[k] = (uint8_t)a;
+        perm[j] = (uint8_t)b;
+        perm[k] = (uint8_t)a;
         k = j;
       } else if (c < 0)
         break;
@@ -11083,12 +11105,16 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
     if (m && (it->size[m - 1] == 1 || size[a] == 1 ||
               (it->size[m - 1] * it->in[m - 1] == in[a] &&
                it->size[m - 1] * it->out[m - 1] == out[a]))) {
-      if (it->size[m - 1] == 1)
-        it->in[m - 1] = in[a], it->out[m - 1] = out[a];
+      if (it->size[m - 1] == 1) {
+        it->in[m - 1] = in[a];
+        it->out[m - 1] = out[a];
+      }
       it->size[m - 1] *= size[a];
       continue;
     }
-    it->size[m] = size[a], it->in[m] = in[a], it->out[m++] = out[a];
+    it->size[m] = size[a];
+    it->in[m] = in[a];
+    it->out[m++] = out[a];
   }
   it->n = m;
   it->off = x.off;
@@ -11106,13 +11132,16 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
   for (i = 0; i < it->n; i++)
     if (it->out[i])
       out *= it->size[i];
-    else
-      in *= it->size[i], nr++;
+    else {
+      in *= it->size[i];
+      nr++;
+    }
   if (in < 256)
     return; /* too few values for one thread to split */
   if (it->n) {
     along = nr == it->n || it->in[0] < it->in[nr];
-    d0 = along ? in : out, d1 = along ? out : in;
+    d0 = along ? in : out;
+    d1 = along ? out : in;
     fast = it->in[along ? 0 : nr];
   }
   if (fast == 1) {
@@ -11129,15 +11158,17 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
     }
   }
   M = 512 / v;
-  p0 = vram__power_of_two_below(d0, M), p1 = vram__power_of_two_below(d1, M);
+  p0 = vram__power_of_two_below(d0, M);
+  p1 = vram__power_of_two_below(d1, M);
   w = p0 < 32 ? p0 : 32;
   h = p1 < M / w ? p1 : M / w;
   w = p0 < M / h ? p0 : M / h;
   *(along ? &step_in : &step_out) *= w;
   n = (in + step_in - 1) / step_in;
-  if (n >= (16 * h < 256 ? 16 * h : 256))
-    step_in *= h, split = 1;
-  else
+  if (n >= (16 * h < 256 ? 16 * h : 256)) {
+    step_in *= h;
+    split = 1;
+  } else
     step_out *= h;
   grid = (out / v + step_out - 1) / step_out;
   n = (in + step_in - 1) / step_in;
@@ -11145,7 +11176,8 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
   if (!split || n < 256 || grid > target)
     return;
   c = (target + grid - 1) / grid;
-  lo = (n + 255) / 256, hi = (n + 15) / 16;
+  lo = (n + 255) / 256;
+  hi = (n + 15) / 16;
   if (c < lo)
     c = lo;
   else if (c > hi)
@@ -11166,11 +11198,16 @@ static int vram__reduce_iter_is_small(const vram__reduce_iter *it, uint32_t ein,
   for (i = it->n; i-- > 0;) {
     int64_t a = (it->size[i] - 1) * it->in[i] * ein, b = (it->size[i] - 1) * it->out[i] * eout;
     numel *= it->size[i];
-    in += a, out += b;
-    if (a > most)
-      most = a, *axis = i;
-    if (b > most)
-      most = b, *axis = i;
+    in += a;
+    out += b;
+    if (a > most) {
+      most = a;
+      *axis = i;
+    }
+    if (b > most) {
+      most = b;
+      *axis = i;
+    }
   }
   return numel <= INT32_MAX && in <= INT32_MAX && out <= INT32_MAX;
 }
@@ -11374,7 +11411,9 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
                                       uint32_t st) {
   vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
   *to = *t;
-  to->st = st, to->fn = 0, to->out = 0;
+  to->st = st;
+  to->fn = 0;
+  to->out = 0;
   if (st) {
     vram__storage *b = s->top - st;
     b->srefs++;
@@ -11399,7 +11438,8 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
   if (f && !s->call.frame && t->st) {
     vram__storage *st = s->top - t->st;
-    st->refs = 0, st->srefs = 0;
+    st->refs = 0;
+    st->srefs = 0;
     vram__save_storage(s, f, t, t->st);
     return;
   }
@@ -11423,7 +11463,8 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
       st->held = 0;
       vram__grad_fn_release(s, st->fn);
     }
-    st->fn = y->fn, st->out = y->out;
+    st->fn = y->fn;
+    st->out = y->out;
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;
@@ -11523,7 +11564,10 @@ static void vram__view_rebase(vram__step *s, vram__tensor *t) {
   vram__tensor base = *t;
   if (vram__view_of_checkpoint(s, t->fn))
     return;
-  base.d = b->d, base.fn = b->fn, base.out = b->out, base.req = b->fn != 0;
+  base.d = b->d;
+  base.fn = b->fn;
+  base.out = b->out;
+  base.req = b->fn != 0;
   t->fn = t->out = t->req = 0;
   vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
   st->ver = (s->top - st->base)->ver;
@@ -11536,7 +11580,9 @@ VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t) {
   if (st->of)
     vram__view_rebase(s, t);
   else {
-    t->fn = st->fn, t->out = st->out, t->req = 1;
+    t->fn = st->fn;
+    t->out = st->out;
+    t->req = 1;
     vram__grad_fn_at(s, t->fn)->refs++;
   }
 }
@@ -11648,7 +11694,8 @@ VRAM__FN vram__tensor vram__torch_swap(vram__step *s, vram__tensor x, uint32_t a
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
     order[i] = (uint8_t)i;
-  order[a] = (uint8_t)b, order[b] = (uint8_t)a;
+  order[a] = (uint8_t)b;
+  order[b] = (uint8_t)a;
   return vram__torch_permute(s, x, order);
 }
 
@@ -11705,7 +11752,8 @@ VRAM__FN vram__tensor vram__torch_squeeze(vram__step *s, vram__tensor x, uint32_
   for (i = 0; i < x.d->ndim; i++)
     if (x.d->v[i] != 1 || !(mask >> i & 1)) {
       mask &= ~(1u << i);
-      size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
+      size[m] = x.d->v[i];
+      stride[m++] = VRAM__STRIDE(x.d)[i];
     }
   return vram__torch_view_as(s, x, vram__dims_in(s, m, size, stride), VRAM_OP_squeeze,
                              mask & ((1u << x.d->ndim) - 1));
@@ -11719,10 +11767,13 @@ VRAM__FN const vram_dims *vram__dims_unsqueezed(vram__step *s, const vram_dims *
   int64_t size[VRAM_MAX_AXES + 1], stride[VRAM_MAX_AXES + 1];
   uint32_t i, m = 0, n = d->ndim;
   for (i = 0; i <= n; i++)
-    if (i == axis)
-      size[i] = 1, stride[i] = m < n ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
-    else
-      size[i] = d->v[m], stride[i] = VRAM__STRIDE(d)[m++];
+    if (i == axis) {
+      size[i] = 1;
+      stride[i] = m < n ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
+    } else {
+      size[i] = d->v[m];
+      stride[i] = VRAM__STRIDE(d)[m++];
+    }
   return vram__dims_in(s, n + 1, size, stride);
 }
 
@@ -11736,8 +11787,10 @@ VRAM__FN const vram_dims *vram__dims_without_axis(vram__step *s, const vram_dims
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < d->ndim; i++)
-    if (i != axis)
-      size[m] = d->v[i], stride[m++] = VRAM__STRIDE(d)[i];
+    if (i != axis) {
+      size[m] = d->v[i];
+      stride[m++] = VRAM__STRIDE(d)[i];
+    }
   return vram__dims_in(s, m, size, stride);
 }
 
@@ -11836,7 +11889,8 @@ VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uin
 VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b) {
   int64_t size[2];
   vram__tensor y;
-  size[0] = a.d->v[0], size[1] = b.d->v[1];
+  size[0] = a.d->v[0];
+  size[1] = b.d->v[1];
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
   vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
@@ -11845,7 +11899,9 @@ VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor 
 VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b) {
   int64_t size[3];
   vram__tensor y;
-  size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
+  size[0] = a.d->v[0];
+  size[1] = a.d->v[1];
+  size[2] = b.d->v[2];
   y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
   vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
@@ -12819,7 +12875,8 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   case VRAM_OP_where:
     if (dt != VRAM_BOOL && dt != VRAM_U8)
       return vram__node_error(g, n, "the condition is not bool");
-    first = 1, count--;
+    first = 1;
+    count--;
     break;
   case VRAM_OP_masked_fill:
     if (n->in[1]->dtype != VRAM_BOOL)
@@ -13015,8 +13072,10 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
   for (i = nin; i-- > 0;)
-    if (in[i].dt != to)
-      in[i] = vram__autocast_cast(s, in[i], to), own |= 1u << i;
+    if (in[i].dt != to) {
+      in[i] = vram__autocast_cast(s, in[i], to);
+      own |= 1u << i;
+    }
   return own;
 }
 
@@ -13042,7 +13101,8 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
 static void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   const vram_dims *d[2];
-  d[0] = x[0].d, d[1] = n->nin > 1 ? x[1].d : NULL;
+  d[0] = x[0].d;
+  d[1] = n->nin > 1 ? x[1].d : NULL;
   y[0] = vram__tensor_empty(s,
                             n->nin > 1                     ? vram__dims_pointwise(s, d, 2)
                             : n->op == VRAM_OP_logical_not ? vram__dims_pointwise1(s, d[0])
@@ -13065,7 +13125,8 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
     b = x[2];
   {
     vram__tensor in[2];
-    in[0] = a, in[1] = b;
+    in[0] = a;
+    in[1] = b;
     f = vram__tape_record(s, n->op, in, 2, 1, 1);
   }
   if (f)
@@ -13075,7 +13136,9 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
     a = ca = vram__tensor_to(s, a, dt);
   if (b.dt != dt)
     b = cb = vram__tensor_to(s, b, dt);
-  d[0] = x[0].d, d[1] = a.d, d[2] = b.d;
+  d[0] = x[0].d;
+  d[1] = a.d;
+  d[2] = b.d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), dt);
   vram__tensor_release(s, cb);
   vram__tensor_release(s, ca);
@@ -13092,7 +13155,9 @@ static void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *
     if (!vram__input_wanted(f, i))
       continue;
     zero = vram__tensor_empty(s, s->scalar, g.dt);
-    d[0] = c.d, d[1] = i ? zero.d : g.d, d[2] = i ? g.d : zero.d;
+    d[0] = c.d;
+    d[1] = i ? zero.d : g.d;
+    d[2] = i ? g.d : zero.d;
     to[i] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), g.dt);
     vram__tensor_release(s, zero);
   }
@@ -13298,14 +13363,18 @@ static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, u
   for (i = 0; i < ndim; i++)
     to[i] = (uint8_t)i;
   if (n->op == VRAM_OP_t) {
-    if (ndim == 2)
-      to[0] = 1, to[1] = 0;
+    if (ndim == 2) {
+      to[0] = 1;
+      to[1] = 0;
+    }
   } else if (n->op == VRAM_OP_transpose) {
     if (!vram__axis(g, VRAM__INT(n, dim0, 0), ndim, &a) ||
         !vram__axis(g, VRAM__INT(n, dim1, 0), ndim, &b))
       return 0;
-    if (ndim)
-      to[a] = (uint8_t)b, to[b] = (uint8_t)a;
+    if (ndim) {
+      to[a] = (uint8_t)b;
+      to[b] = (uint8_t)a;
+    }
   } else {
     v = vram__node_list(n, VRAM__KEY_dims, &c);
     if (c != ndim)
@@ -13418,7 +13487,8 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
   if (n->op == VRAM_OP_narrow) {
-    start = VRAM__INT(n, start, 0), len = VRAM__INT(n, length, 0);
+    start = VRAM__INT(n, start, 0);
+    len = VRAM__INT(n, length, 0);
     if (start < -x->v[a] || start > x->v[a] || len < 0 ||
         len > x->v[a] - (start < 0 ? start + x->v[a] : start))
       return vram__node_error(g, n, "start and length beyond the axis");
@@ -13660,9 +13730,12 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   for (i = 0; i < x[0].d->ndim; i++) {
     if (i == a && n->op == VRAM_OP_select)
       continue;
-    size[m] = x[0].d->v[i], stride[m] = VRAM__STRIDE(x[0].d)[i];
-    if (i == a)
-      size[m] = len, stride[m] *= step;
+    size[m] = x[0].d->v[i];
+    stride[m] = VRAM__STRIDE(x[0].d)[i];
+    if (i == a) {
+      size[m] = len;
+      stride[m] *= step;
+    }
     m++;
   }
   if (n->op == VRAM_OP_select) {
@@ -13831,8 +13904,10 @@ static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
       return 0;
     for (i = 0; i < ndim; i++)
       size[i] = x->v[i];
-  } else
-    ndim = 1, size[0] = (int64_t)x->numel;
+  } else {
+    ndim = 1;
+    size[0] = (int64_t)x->numel;
+  }
   if ((z = vram__product_or_overflow((uint64_t)size[a], (uint64_t)r)) == VRAM_OVERFLOW)
     return vram__node_error(g, n, "repeats out of range");
   size[a] = (int64_t)z;
@@ -14029,8 +14104,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   }
   for (i = 0; i < d->ndim; i++) {
     int64_t r = d->v[i] ? t.d->v[i] / d->v[i] : 1;
-    if (r != 1)
-      mask |= 1u << m, size[m++] = r;
+    if (r != 1) {
+      mask |= 1u << m;
+      size[m++] = r;
+    }
     size[m++] = d->v[i];
   }
   if (m > VRAM_MAX_AXES) {
@@ -14337,7 +14414,8 @@ static void vram__backward_nansum(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
   const vram_dims *d[2];
-  d[0] = a.d, d[1] = b.d;
+  d[0] = a.d;
+  d[1] = b.d;
   return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
 }
 
@@ -14495,7 +14573,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     /* var_backward of too few values: g * where(x == mean, NaN, infinity) */
     mean = vram__tensor_sum(s, x, mask, 0, x.dt);
     c = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
-    a = vram__tensor_empty(s, s->scalar, VRAM_F32), b = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    a = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    b = vram__tensor_empty(s, s->scalar, VRAM_F32);
     d = vram__tensor_empty(s, c.d, VRAM_F32);
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);
@@ -14734,7 +14813,8 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
   if (n->nin > 1) { /* the prefix in front of x */
     int64_t size[VRAM_MAX_AXES];
     uint32_t i;
-    in[0] = x[1], in[1] = x[0];
+    in[0] = x[1];
+    in[1] = x[0];
     f = vram__tape_record(s, VRAM_OP_cat, in, 2, 1, 0);
     if (f)
       f->aux = a;
@@ -14797,7 +14877,8 @@ VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dim
   uint64_t z, all = d->numel, r;
   if (!all || !d->ndim) /* Sorting.cpp: a number is sorted */
     return;
-  z = (uint64_t)d->v[a], r = all / z;
+  z = (uint64_t)d->v[a];
+  r = all / z;
   if (z <= VRAM__RULE_SMALL_SORT) {
     vram__workspace_use(s, 8 * z); /* the numbers 0, 1, .. */
     return;
@@ -14814,14 +14895,18 @@ VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dim
     }
     stride[a] = 1;
     for (i = 0; i < d->ndim; i++)
-      if (order[i] != a)
-        stride[order[i]] = w, w *= d->v[order[i]];
+      if (order[i] != a) {
+        stride[order[i]] = w;
+        w *= d->v[order[i]];
+      }
     own[0] = vram__cub_hold(s, all * e);
     for (i = 0; i < d->ndim; i++)
       if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
         break;
-    if (i < d->ndim)
-      own[1] = vram__cub_hold(s, all * e), own[2] = vram__cub_hold(s, all * 8);
+    if (i < d->ndim) {
+      own[1] = vram__cub_hold(s, all * e);
+      own[2] = vram__cub_hold(s, all * 8);
+    }
   }
   if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
     t[0] = vram__cub_hold(s, 8 * z);
@@ -15125,13 +15210,16 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  in[0] = x[0];
+  in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
-  if (n->flags & VRAM__INPLACE)
-    y[0] = x[0], y[0].fn = 0, vram__tensor_retain(s, y[0]);
-  else
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__tensor_retain(s, y[0]);
+  } else
     y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -15178,8 +15266,11 @@ static void vram__index_begin(vram__step *s, const vram__tensor *idx, uint32_t c
     x->d = vram__dims_in(s, 1, &all, NULL);
     x->mask = vram__cub_nonzero(s, idx[0].d->numel, x->n);
     vram__tensor_release(s, c);
-    for (i = 0; i < x->n; i++)
-      x->t[i] = vram__tensor_none(), x->t[i].d = x->d, x->t[i].dt = VRAM_I64;
+    for (i = 0; i < x->n; i++) {
+      x->t[i] = vram__tensor_none();
+      x->t[i].d = x->d;
+      x->t[i].dt = VRAM_I64;
+    }
     return;
   }
   for (i = 0; i < count; i++)
@@ -15187,14 +15278,18 @@ static void vram__index_begin(vram__step *s, const vram__tensor *idx, uint32_t c
   x->d = vram__dims_in(s, k, size, NULL);
   for (i = 0; i < count; i++) {
     x->t[i] = idx[i];
-    if (!late && idx[i].dt != VRAM_I64)
-      x->t[i] = vram__tensor_to(s, idx[i], VRAM_I64), x->own |= 1u << i;
+    if (!late && idx[i].dt != VRAM_I64) {
+      x->t[i] = vram__tensor_to(s, idx[i], VRAM_I64);
+      x->own |= 1u << i;
+    }
     if (x->t[i].d->ndim != k || x->t[i].d->numel != x->d->numel)
       x->t[i].d = vram__dims_expanded(s, x->t[i].d, k, size);
   }
   for (i = 0; late && i < count; i++)
-    if (idx[i].dt != VRAM_I64)
-      x->t[i] = vram__tensor_to(s, x->t[i], VRAM_I64), x->own |= 1u << i;
+    if (idx[i].dt != VRAM_I64) {
+      x->t[i] = vram__tensor_to(s, x->t[i], VRAM_I64);
+      x->own |= 1u << i;
+    }
 }
 
 static void vram__index_gone(vram__step *s, vram__index *x, int last_first) {
@@ -15229,10 +15324,16 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
     }
   for (a = 0; a < x.d->ndim; a++) {
     if (a == dim)
-      for (i = 0; i < ix.d->ndim; i++)
-        size[m] = ix.d->v[i], st[0][m] = 0, st[1][m++] = VRAM__STRIDE(ix.t[0].d)[i];
-    if (a < dim || a >= dim + ix.n)
-      size[m] = x.d->v[a], st[0][m] = VRAM__STRIDE(x.d)[a], st[1][m++] = 0;
+      for (i = 0; i < ix.d->ndim; i++) {
+        size[m] = ix.d->v[i];
+        st[0][m] = 0;
+        st[1][m++] = VRAM__STRIDE(ix.t[0].d)[i];
+      }
+    if (a < dim || a >= dim + ix.n) {
+      size[m] = x.d->v[a];
+      st[0][m] = VRAM__STRIDE(x.d)[a];
+      st[1][m++] = 0;
+    }
   }
   if ((x.d->flags & VRAM__CONTIG) && (ix.t[0].d->flags & VRAM__CONTIG))
     d = vram__dims_in(s, m, size, NULL);
@@ -15332,15 +15433,18 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   vram__tensor in[2], v, c;
   vram__grad_fn *f;
   uint32_t i, count = n->nin - 2, own = 0;
-  in[0] = x[0], in[1] = x[n->nin - 1];
+  in[0] = x[0];
+  in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
-  if (n->flags & VRAM__INPLACE)
-    y[0] = x[0], y[0].fn = 0, vram__tensor_retain(s, y[0]);
-  else
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__tensor_retain(s, y[0]);
+  } else
     y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
@@ -15370,9 +15474,10 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
-  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0))
-    g.fn = 0, to[0] = vram__tensor_retain(s, g);
-  else if (vram__input_wanted(f, 0)) {
+  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0)) {
+    g.fn = 0;
+    to[0] = vram__tensor_retain(s, g);
+  } else if (vram__input_wanted(f, 0)) {
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);
@@ -15455,11 +15560,13 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (x->ndim >= VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
-  w[0] = VRAM__INT(n, num_embeddings, 0), w[1] = VRAM__INT(n, embedding_dim, 0);
+  w[0] = VRAM__INT(n, num_embeddings, 0);
+  w[1] = VRAM__INT(n, embedding_dim, 0);
   if (n->nin > 1) {
     if (n->in[1]->d->ndim != 2)
       return vram__node_error(g, n, "an embedding table without two axes");
-    w[0] = n->in[1]->d->v[0], w[1] = n->in[1]->d->v[1];
+    w[0] = n->in[1]->d->v[0];
+    w[1] = n->in[1]->d->v[1];
   } else {
     if (w[0] < 1 || w[1] < 1)
       return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
@@ -15490,7 +15597,8 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "inputs other than [bags,indices], or [indices] and [offsets]");
   if (!vram__index_dtype(g, n, 0))
     return 0;
-  z[0] = VRAM__INT(n, num_embeddings, 0), z[1] = VRAM__INT(n, embedding_dim, 0);
+  z[0] = VRAM__INT(n, num_embeddings, 0);
+  z[1] = VRAM__INT(n, embedding_dim, 0);
   if (z[0] < 1 || z[1] < 1)
     return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
@@ -15500,7 +15608,8 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
     return vram__node_error(g, n, "offsets behind the table");
-  size[0] = x->ndim == 2 ? x->v[0] : o->v[0], size[1] = z[1];
+  size[0] = x->ndim == 2 ? x->v[0] : o->v[0];
+  size[1] = z[1];
   return vram__node_out(g, n, 0, 2, size, dt);
 }
 
@@ -15605,9 +15714,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
   offsets = given ? vram__tensor_retain(s, x[1])
                   : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
   in = x[0].d->ndim == 2 ? vram__torch_reshape(s, x[0], 1, &all) : vram__tensor_retain(s, x[0]);
-  t = vram__tensor_contiguous(s, offsets), vram__tensor_release(s, offsets),
+  t = vram__tensor_contiguous(s, offsets);
+  vram__tensor_release(s, offsets);
   offsets = t; /* embedding_bag */
-  t = vram__tensor_contiguous(s, in), vram__tensor_release(s, in), in = t;
+  t = vram__tensor_contiguous(s, in);
+  vram__tensor_release(s, in);
+  in = t;
   wide = vram__embedding_bag_wide(s, in, offsets);
   if (wide.d)
     it = VRAM_I64;
@@ -15743,10 +15855,14 @@ VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, v
                                  uint32_t ib, vram__tensor b) {
   if (!f)
     return;
-  if (vram__input_wanted(f, ib))
-    vram__save_tensor(s, f, a), f->aux |= 1;
-  if (vram__input_wanted(f, ia))
-    vram__save_tensor(s, f, b), f->aux |= 2;
+  if (vram__input_wanted(f, ib)) {
+    vram__save_tensor(s, f, a);
+    f->aux |= 1;
+  }
+  if (vram__input_wanted(f, ia)) {
+    vram__save_tensor(s, f, b);
+    f->aux |= 2;
+  }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
@@ -15758,7 +15874,8 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
                                           vram__tensor b) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -15807,8 +15924,11 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   vram__tensor in[3], y;
   vram__grad_fn *f;
   int64_t size[2];
-  size[0] = a.d->v[0], size[1] = b.d->v[1];
-  in[0] = c, in[1] = a, in[2] = b;
+  size[0] = a.d->v[0];
+  size[1] = b.d->v[1];
+  in[0] = c;
+  in[1] = a;
+  in[2] = b;
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
   vram__save_factors(s, f, 1, a, 2, b);
   if (f)
@@ -15844,7 +15964,9 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
                                         vram__tensor b, uint32_t factors) {
   vram__tensor in[3], y;
   vram__grad_fn *f;
-  in[0] = c, in[1] = a, in[2] = b;
+  in[0] = c;
+  in[1] = a;
+  in[2] = b;
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
   vram__save_factors(s, f, 1, a, 2, b);
   if (f)
@@ -15878,7 +16000,8 @@ VRAM__FN void vram__backward_mv(vram__step *s, vram__grad_fn *f, vram__tensor *t
 static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor b) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
   y = vram__tensor_empty(s, s->scalar, a.dt);
@@ -15909,12 +16032,17 @@ static int vram__should_fold(vram__tensor a, vram__tensor b) {
     return 0;
   if (!d->numel)
     return 1;
-  for (i = 0; i < n; i++)
-    st[i] = VRAM__STRIDE(d)[i], z[i] = d->v[i];
+  for (i = 0; i < n; i++) {
+    st[i] = VRAM__STRIDE(d)[i];
+    z[i] = d->v[i];
+  }
   if (!larger) {
     int64_t t = st[n - 1];
-    st[n - 1] = st[n - 2], st[n - 2] = t;
-    t = z[n - 1], z[n - 1] = z[n - 2], z[n - 2] = t;
+    st[n - 1] = st[n - 2];
+    st[n - 2] = t;
+    t = z[n - 1];
+    z[n - 1] = z[n - 2];
+    z[n - 2] = t;
   }
   for (i = 0; i + 2 < n; i++)
     if (st[i] != st[i + 1] * z[i + 1])
@@ -15947,7 +16075,8 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
     int64_t fold[2];
     matrix = second.d->ndim == 2;
     n = big.d->ndim;
-    fold[0] = 1, fold[1] = big.d->v[n - 1];
+    fold[0] = 1;
+    fold[1] = big.d->v[n - 1];
     for (i = 0; i + 1 < n; i++)
       fold[0] *= size[i] = big.d->v[i];
     if (matrix)
@@ -15987,14 +16116,19 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
     vram_dims da, db;
     vram__memory_copy(&da, a.d, vram__dims_bytes(na));
     vram__memory_copy(&db, b.d, vram__dims_bytes(nb));
-    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0), db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
+    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0);
+    db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
     vram__dims_broadcast(&n, size, &da);
     vram__dims_broadcast(&n, size, &db);
   }
-  for (i = 0; i < n; i++)
-    ea[i] = eb[i] = size[i], batch *= size[i];
-  ea[n] = na > 1 ? a.d->v[na - 2] : 1, ea[n + 1] = a.d->v[na - 1];
-  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0], eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
+  for (i = 0; i < n; i++) {
+    ea[i] = eb[i] = size[i];
+    batch *= size[i];
+  }
+  ea[n] = na > 1 ? a.d->v[na - 2] : 1;
+  ea[n + 1] = a.d->v[na - 1];
+  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0];
+  eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
   t = vram__torch_expand(s, a, n + 2, ea);
   ea[n - 1] = batch;
   p = vram__torch_reshape(s, t, 3, ea + n - 1);
@@ -16074,7 +16208,8 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   vram__tensor in[2], y;
   vram__grad_fn *f;
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
   vram__save_factors(s, f, 0, a, 1, b);
   if (f) {
@@ -16182,7 +16317,8 @@ static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__te
   uint32_t i;
   const int64_t n = g->d->v[g->d->ndim - 1];
   int64_t fold[2];
-  fold[0] = (int64_t)g->d->numel / n, fold[1] = n;
+  fold[0] = (int64_t)g->d->numel / n;
+  fold[1] = n;
   if (g->d->ndim > 2) {
     t = vram__tensor_reshape(s, *g, 2, fold);
     vram__tensor_release(s, *g);
@@ -16228,7 +16364,8 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
   if (x && vram__input_wanted(f, 0)) {
     if (g.d->ndim > 2) {
       int64_t fold[2];
-      fold[1] = g.d->v[g.d->ndim - 1], fold[0] = (int64_t)g.d->numel / fold[1];
+      fold[1] = g.d->v[g.d->ndim - 1];
+      fold[0] = (int64_t)g.d->numel / fold[1];
       g.d = vram__dims_in(s, 2, fold, NULL);
     }
     to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
@@ -16257,13 +16394,17 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   vram__tensor a[3], wt, p, q, y;
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
-  a[0] = x, a[1] = w, a[2] = b;
+  a[0] = x;
+  a[1] = w;
+  a[2] = b;
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
-    in[0] = a[2], in[1] = a[0], in[2] = a[1];
+    in[0] = a[2];
+    in[1] = a[0];
+    in[2] = a[1];
     for (i = 0; i + 1 < k; i++)
       size[i] = a[0].d->v[i];
     size[i] = a[1].d->v[0];
@@ -16273,7 +16414,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     y = vram__torch_addmm(s, a[2], a[0], wt, 0);
     vram__tensor_release(s, wt);
   } else if (a[2].d && (a[0].d->flags & VRAM__CONTIG)) {
-    fold[0] = 1, fold[1] = a[0].d->v[k - 1];
+    fold[0] = 1;
+    fold[1] = a[0].d->v[k - 1];
     for (i = 0; i + 1 < k; i++)
       fold[0] *= size[i] = a[0].d->v[i];
     size[i] = a[1].d->v[0];
@@ -16315,7 +16457,9 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
   vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   const uint32_t x = f->nin - 2u, folds = g->d->ndim > 2;
   uint32_t i, k, order[3];
-  order[0] = 0, order[1] = x && folds ? 2 : 1, order[2] = 3 - order[1];
+  order[0] = 0;
+  order[1] = x && folds ? 2 : 1;
+  order[2] = 3 - order[1];
   for (i = 0; i < f->nin; i++)
     if (to[i].d)
       vram__gradient_fit(s, edge[i], to + i);
@@ -17071,13 +17215,17 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   axes = vram__op_axes(n); /* a 1-D convolution runs with a height of 1 */
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
-  if (axes == 1)
-    stride[1] = stride[0], dil[1] = dil[0], stride[0] = dil[0] = 1;
+  if (axes == 1) {
+    stride[1] = stride[0];
+    dil[1] = dil[0];
+    stride[0] = dil[0] = 1;
+  }
   if ((stride[0] != stride[1] && x.d->v[2] != 1) || dil[0] != 1 || dil[1] != 1)
     return 2;
   if (x.d->v[2] == 1 && stride[1] == 1)
     return 0;
-  width = x.d->v[3], k = w.d->v[3];
+  width = x.d->v[3];
+  k = w.d->v[3];
   if (w.d->v[2] != k || (k != 1 && k != 3 && k != 5) || width < 7)
     return 2;
   if (stride[1] != 2)
@@ -17111,10 +17259,13 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
     vram__axes((vram_graph *)0, n, VRAM__KEY_padding, k, 0, 0, p);
   for (i = 0; i < k; i++) {
     int64_t total = dil[i] * (w.d->v[w.d->ndim - k + i] - 1), *to = pad + 2 * (size_t)(k - 1 - i);
-    if (mode != VRAM__PAD_CONSTANT)
-      to[0] = same ? total / 2 : p[i], to[1] = same ? total - total / 2 : p[i];
-    else
-      to[0] = 0, to[1] = total % 2;
+    if (mode != VRAM__PAD_CONSTANT) {
+      to[0] = same ? total / 2 : p[i];
+      to[1] = same ? total - total / 2 : p[i];
+    } else {
+      to[0] = 0;
+      to[1] = total % 2;
+    }
     if (to[1])
       any = 1;
   }
@@ -17402,8 +17553,10 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   k->plain = 1;
   k->dilated = axes == 3;
   for (i = 0; i < axes; i++) {
-    if (dil[i] != 1)
-      k->dilated = 1, k->plain = 0;
+    if (dil[i] != 1) {
+      k->dilated = 1;
+      k->plain = 0;
+    }
     if (w.d->v[w.d->ndim - axes + i] != 1 || stride[i] != 1 || pad[i])
       k->plain = 0;
   }
@@ -17717,7 +17870,8 @@ VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t
 static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b, vram__tensor *base) {
   vram__tensor in[2], y = a;
   vram__grad_fn *f;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, VRAM__K_copy, in, 2, 1, 0);
   if (f) {
     y.fn = 0;
@@ -18316,15 +18470,22 @@ static int vram__shape_pixel(vram_graph *g, vram_node *n) {
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
   if (x->ndim < 3)
     return vram__node_error(g, n, "a tensor of fewer than 3 axes");
-  to[0] = x->v[x->ndim - 3], to[1] = x->v[x->ndim - 2], to[2] = x->v[x->ndim - 1];
+  to[0] = x->v[x->ndim - 3];
+  to[1] = x->v[x->ndim - 2];
+  to[2] = x->v[x->ndim - 1];
   if (r < 1 || r > 65535 || (up ? to[0] % (r * r) : to[1] % r || to[2] % r))
     return vram__node_error(g, n, "sizes that the factor does not divide");
   if (up ? to[1] > INT64_MAX / r || to[2] > INT64_MAX / r : to[0] > INT64_MAX / (r * r))
     return vram__node_error(g, n, "a result beyond 63 bits");
-  if (up)
-    to[0] /= r * r, to[1] *= r, to[2] *= r;
-  else
-    to[0] *= r * r, to[1] /= r, to[2] /= r;
+  if (up) {
+    to[0] /= r * r;
+    to[1] *= r;
+    to[2] *= r;
+  } else {
+    to[0] *= r * r;
+    to[1] /= r;
+    to[2] /= r;
+  }
   return vram__shape_resize(g, n, 3, to);
 }
 
@@ -18360,7 +18521,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     if (x->v[lead] != windows || x->v[lead - 1] % area)
       return vram__node_error(g, n, "windows that do not make up output_size");
     size[lead - 1] = x->v[lead - 1] / area;
-    size[lead] = hw[0], size[lead + 1] = hw[1];
+    size[lead] = hw[0];
+    size[lead + 1] = hw[1];
     return vram__node_out(g, n, 0, lead + 2, size, n->in[0]->dtype);
   }
   if (x->v[lead - 1] > INT64_MAX / area)
@@ -18415,8 +18577,10 @@ static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn *f;
   if (mode == VRAM__UP_AREA) {
     a = x[0];
-    if (k == 1)
-      a = vram__torch_unsqueeze(s, a, 2), d = vram__dims_unsqueezed(s, d, 2);
+    if (k == 1) {
+      a = vram__torch_unsqueeze(s, a, 2);
+      d = vram__dims_unsqueezed(s, d, 2);
+    }
     y[0] = vram__torch_adaptive_avg(s, a, d, k == 3 ? 3 : 2);
     if (k == 1) {
       vram__tensor_release(s, a);
@@ -22430,14 +22594,16 @@ VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags
 VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
                                     const int64_t *attr) {
   vram__tensor in[2];
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   return vram__op_call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
 }
 
 /* The same in place. */
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b) {
   vram__tensor in[2], y;
-  in[0] = *a, in[1] = b;
+  in[0] = *a;
+  in[1] = b;
   y = vram__op_call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
   vram__tensor_release(s, *a);
   *a = y;

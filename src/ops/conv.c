@@ -123,13 +123,17 @@ static int vram__conv_native(const vram_node *n, vram__tensor x, vram__tensor w,
   axes = vram__op_axes(n); /* a 1-D convolution runs with a height of 1 */
   vram__axes((vram_graph *)0, n, VRAM__KEY_stride, axes, 1, 1, stride);
   vram__axes((vram_graph *)0, n, VRAM__KEY_dilation, axes, 1, 1, dil);
-  if (axes == 1)
-    stride[1] = stride[0], dil[1] = dil[0], stride[0] = dil[0] = 1;
+  if (axes == 1) {
+    stride[1] = stride[0];
+    dil[1] = dil[0];
+    stride[0] = dil[0] = 1;
+  }
   if ((stride[0] != stride[1] && x.d->v[2] != 1) || dil[0] != 1 || dil[1] != 1)
     return 2;
   if (x.d->v[2] == 1 && stride[1] == 1)
     return 0;
-  width = x.d->v[3], k = w.d->v[3];
+  width = x.d->v[3];
+  k = w.d->v[3];
   if (w.d->v[2] != k || (k != 1 && k != 3 && k != 5) || width < 7)
     return 2;
   if (stride[1] != 2)
@@ -163,10 +167,13 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
     vram__axes((vram_graph *)0, n, VRAM__KEY_padding, k, 0, 0, p);
   for (i = 0; i < k; i++) {
     int64_t total = dil[i] * (w.d->v[w.d->ndim - k + i] - 1), *to = pad + 2 * (size_t)(k - 1 - i);
-    if (mode != VRAM__PAD_CONSTANT)
-      to[0] = same ? total / 2 : p[i], to[1] = same ? total - total / 2 : p[i];
-    else
-      to[0] = 0, to[1] = total % 2;
+    if (mode != VRAM__PAD_CONSTANT) {
+      to[0] = same ? total / 2 : p[i];
+      to[1] = same ? total - total / 2 : p[i];
+    } else {
+      to[0] = 0;
+      to[1] = total % 2;
+    }
     if (to[1])
       any = 1;
   }

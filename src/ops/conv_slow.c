@@ -42,8 +42,10 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   k->plain = 1;
   k->dilated = axes == 3;
   for (i = 0; i < axes; i++) {
-    if (dil[i] != 1)
-      k->dilated = 1, k->plain = 0;
+    if (dil[i] != 1) {
+      k->dilated = 1;
+      k->plain = 0;
+    }
     if (w.d->v[w.d->ndim - axes + i] != 1 || stride[i] != 1 || pad[i])
       k->plain = 0;
   }

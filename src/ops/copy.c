@@ -58,8 +58,10 @@ static int vram__shape_repeat_interleave(vram_graph *g, vram_node *n) {
       return 0;
     for (i = 0; i < ndim; i++)
       size[i] = x->v[i];
-  } else
-    ndim = 1, size[0] = (int64_t)x->numel;
+  } else {
+    ndim = 1;
+    size[0] = (int64_t)x->numel;
+  }
   if ((z = vram__product_or_overflow((uint64_t)size[a], (uint64_t)r)) == VRAM_OVERFLOW)
     return vram__node_error(g, n, "repeats out of range");
   size[a] = (int64_t)z;
@@ -256,8 +258,10 @@ static void vram__backward_repeat(vram__step *s, vram__grad_fn *f, vram__tensor 
   }
   for (i = 0; i < d->ndim; i++) {
     int64_t r = d->v[i] ? t.d->v[i] / d->v[i] : 1;
-    if (r != 1)
-      mask |= 1u << m, size[m++] = r;
+    if (r != 1) {
+      mask |= 1u << m;
+      size[m++] = r;
+    }
     size[m++] = d->v[i];
   }
   if (m > VRAM_MAX_AXES) {

@@ -7,11 +7,13 @@ static int vram__shape_embedding(vram_graph *g, vram_node *n) {
   uint32_t i;
   if (x->ndim >= VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
-  w[0] = VRAM__INT(n, num_embeddings, 0), w[1] = VRAM__INT(n, embedding_dim, 0);
+  w[0] = VRAM__INT(n, num_embeddings, 0);
+  w[1] = VRAM__INT(n, embedding_dim, 0);
   if (n->nin > 1) {
     if (n->in[1]->d->ndim != 2)
       return vram__node_error(g, n, "an embedding table without two axes");
-    w[0] = n->in[1]->d->v[0], w[1] = n->in[1]->d->v[1];
+    w[0] = n->in[1]->d->v[0];
+    w[1] = n->in[1]->d->v[1];
   } else {
     if (w[0] < 1 || w[1] < 1)
       return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
@@ -42,7 +44,8 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "inputs other than [bags,indices], or [indices] and [offsets]");
   if (!vram__index_dtype(g, n, 0))
     return 0;
-  z[0] = VRAM__INT(n, num_embeddings, 0), z[1] = VRAM__INT(n, embedding_dim, 0);
+  z[0] = VRAM__INT(n, num_embeddings, 0);
+  z[1] = VRAM__INT(n, embedding_dim, 0);
   if (z[0] < 1 || z[1] < 1)
     return vram__node_error(g, n, "num_embeddings and embedding_dim must be at least 1");
   if (w ? w->v[0] != z[0] || w->v[1] != z[1]
@@ -52,7 +55,8 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
   dt = w ? n->in[n->nin - 1]->dtype : n->param[0]->dtype;
   if (w && n->nin == 3 && n->in[1]->d->ndim == 2)
     return vram__node_error(g, n, "offsets behind the table");
-  size[0] = x->ndim == 2 ? x->v[0] : o->v[0], size[1] = z[1];
+  size[0] = x->ndim == 2 ? x->v[0] : o->v[0];
+  size[1] = z[1];
   return vram__node_out(g, n, 0, 2, size, dt);
 }
 
@@ -157,9 +161,12 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
   offsets = given ? vram__tensor_retain(s, x[1])
                   : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
   in = x[0].d->ndim == 2 ? vram__torch_reshape(s, x[0], 1, &all) : vram__tensor_retain(s, x[0]);
-  t = vram__tensor_contiguous(s, offsets), vram__tensor_release(s, offsets),
+  t = vram__tensor_contiguous(s, offsets);
+  vram__tensor_release(s, offsets);
   offsets = t; /* embedding_bag */
-  t = vram__tensor_contiguous(s, in), vram__tensor_release(s, in), in = t;
+  t = vram__tensor_contiguous(s, in);
+  vram__tensor_release(s, in);
+  in = t;
   wide = vram__embedding_bag_wide(s, in, offsets);
   if (wide.d)
     it = VRAM_I64;

@@ -179,13 +179,16 @@ static void vram__forward_scatter(vram__step *s, const vram_node *n, vram__tenso
                                   vram__tensor *y) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  in[0] = x[0], in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
+  in[0] = x[0];
+  in[1] = n->nin > 2 ? x[2] : vram__tensor_none();
   f = vram__tape_record(s, n->op, in, n->nin > 2 ? 2 : 1, 1, 1);
   if (f)
     vram__save_tensor(s, f, x[1]);
-  if (n->flags & VRAM__INPLACE)
-    y[0] = x[0], y[0].fn = 0, vram__tensor_retain(s, y[0]);
-  else
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__tensor_retain(s, y[0]);
+  } else
     y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -232,8 +235,11 @@ static void vram__index_begin(vram__step *s, const vram__tensor *idx, uint32_t c
     x->d = vram__dims_in(s, 1, &all, NULL);
     x->mask = vram__cub_nonzero(s, idx[0].d->numel, x->n);
     vram__tensor_release(s, c);
-    for (i = 0; i < x->n; i++)
-      x->t[i] = vram__tensor_none(), x->t[i].d = x->d, x->t[i].dt = VRAM_I64;
+    for (i = 0; i < x->n; i++) {
+      x->t[i] = vram__tensor_none();
+      x->t[i].d = x->d;
+      x->t[i].dt = VRAM_I64;
+    }
     return;
   }
   for (i = 0; i < count; i++)
@@ -241,14 +247,18 @@ static void vram__index_begin(vram__step *s, const vram__tensor *idx, uint32_t c
   x->d = vram__dims_in(s, k, size, NULL);
   for (i = 0; i < count; i++) {
     x->t[i] = idx[i];
-    if (!late && idx[i].dt != VRAM_I64)
-      x->t[i] = vram__tensor_to(s, idx[i], VRAM_I64), x->own |= 1u << i;
+    if (!late && idx[i].dt != VRAM_I64) {
+      x->t[i] = vram__tensor_to(s, idx[i], VRAM_I64);
+      x->own |= 1u << i;
+    }
     if (x->t[i].d->ndim != k || x->t[i].d->numel != x->d->numel)
       x->t[i].d = vram__dims_expanded(s, x->t[i].d, k, size);
   }
   for (i = 0; late && i < count; i++)
-    if (idx[i].dt != VRAM_I64)
-      x->t[i] = vram__tensor_to(s, x->t[i], VRAM_I64), x->own |= 1u << i;
+    if (idx[i].dt != VRAM_I64) {
+      x->t[i] = vram__tensor_to(s, x->t[i], VRAM_I64);
+      x->own |= 1u << i;
+    }
 }
 
 static void vram__index_gone(vram__step *s, vram__index *x, int last_first) {
@@ -283,10 +293,16 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
     }
   for (a = 0; a < x.d->ndim; a++) {
     if (a == dim)
-      for (i = 0; i < ix.d->ndim; i++)
-        size[m] = ix.d->v[i], st[0][m] = 0, st[1][m++] = VRAM__STRIDE(ix.t[0].d)[i];
-    if (a < dim || a >= dim + ix.n)
-      size[m] = x.d->v[a], st[0][m] = VRAM__STRIDE(x.d)[a], st[1][m++] = 0;
+      for (i = 0; i < ix.d->ndim; i++) {
+        size[m] = ix.d->v[i];
+        st[0][m] = 0;
+        st[1][m++] = VRAM__STRIDE(ix.t[0].d)[i];
+      }
+    if (a < dim || a >= dim + ix.n) {
+      size[m] = x.d->v[a];
+      st[0][m] = VRAM__STRIDE(x.d)[a];
+      st[1][m++] = 0;
+    }
   }
   if ((x.d->flags & VRAM__CONTIG) && (ix.t[0].d->flags & VRAM__CONTIG))
     d = vram__dims_in(s, m, size, NULL);
@@ -386,15 +402,18 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
   vram__tensor in[2], v, c;
   vram__grad_fn *f;
   uint32_t i, count = n->nin - 2, own = 0;
-  in[0] = x[0], in[1] = x[n->nin - 1];
+  in[0] = x[0];
+  in[1] = x[n->nin - 1];
   if (!(n->flags & VRAM__INPLACE))
     own = vram__autocast_list(s, VRAM__AUTOCAST_widest, in, 2);
   f = vram__tape_record(s, n->op, in, 2, 1, count);
   for (i = 0; f && i < count; i++)
     vram__save_tensor(s, f, x[1 + i]);
-  if (n->flags & VRAM__INPLACE)
-    y[0] = x[0], y[0].fn = 0, vram__tensor_retain(s, y[0]);
-  else
+  if (n->flags & VRAM__INPLACE) {
+    y[0] = x[0];
+    y[0].fn = 0;
+    vram__tensor_retain(s, y[0]);
+  } else
     y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
@@ -424,9 +443,10 @@ static void vram__backward_index_put(vram__step *s, vram__grad_fn *f, vram__tens
   vram__tensor g = VRAM__SLOTS(f)[0].g, zero;
   const vram_node *n = f->node;
   vram__index ix;
-  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0))
-    g.fn = 0, to[0] = vram__tensor_retain(s, g);
-  else if (vram__input_wanted(f, 0)) {
+  if (vram__input_wanted(f, 0) && VRAM__INT(n, accumulate, 0)) {
+    g.fn = 0;
+    to[0] = vram__tensor_retain(s, g);
+  } else if (vram__input_wanted(f, 0)) {
     zero = vram__tensor_empty(s, n->in[n->nin - 1]->d, g.dt);
     to[0] = vram__tensor_empty(s, vram__dims_dense(s, g.d), g.dt);
     vram__index_begin(s, VRAM__SAVED(f), f->nsaved, &ix, 1);

@@ -62,7 +62,8 @@ static void vram__backward_linear_view(vram__step *s, vram__grad_fn *f, vram__te
   uint32_t i;
   const int64_t n = g->d->v[g->d->ndim - 1];
   int64_t fold[2];
-  fold[0] = (int64_t)g->d->numel / n, fold[1] = n;
+  fold[0] = (int64_t)g->d->numel / n;
+  fold[1] = n;
   if (g->d->ndim > 2) {
     t = vram__tensor_reshape(s, *g, 2, fold);
     vram__tensor_release(s, *g);
@@ -108,7 +109,8 @@ static inline void vram__backward_plain_linear(vram__step *s, vram__grad_fn *f, 
   if (x && vram__input_wanted(f, 0)) {
     if (g.d->ndim > 2) {
       int64_t fold[2];
-      fold[1] = g.d->v[g.d->ndim - 1], fold[0] = (int64_t)g.d->numel / fold[1];
+      fold[1] = g.d->v[g.d->ndim - 1];
+      fold[0] = (int64_t)g.d->numel / fold[1];
       g.d = vram__dims_in(s, 2, fold, NULL);
     }
     to[0] = vram__tensor_empty(s, vram__input_dims(s, f, 0, NULL), g.dt);
@@ -137,13 +139,17 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
   vram__tensor a[3], wt, p, q, y;
   uint32_t i, k = x.d->ndim;
   int64_t fold[2], size[VRAM_MAX_AXES];
-  a[0] = x, a[1] = w, a[2] = b;
+  a[0] = x;
+  a[1] = w;
+  a[2] = b;
   for (i = 3; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
   if (vram__linear_is_usual(s, &a[0], &a[1], &a[2])) {
     vram__tensor in[3];
-    in[0] = a[2], in[1] = a[0], in[2] = a[1];
+    in[0] = a[2];
+    in[1] = a[0];
+    in[2] = a[1];
     for (i = 0; i + 1 < k; i++)
       size[i] = a[0].d->v[i];
     size[i] = a[1].d->v[0];
@@ -153,7 +159,8 @@ VRAM__FN vram__tensor vram__torch_linear(vram__step *s, vram__tensor x, vram__te
     y = vram__torch_addmm(s, a[2], a[0], wt, 0);
     vram__tensor_release(s, wt);
   } else if (a[2].d && (a[0].d->flags & VRAM__CONTIG)) {
-    fold[0] = 1, fold[1] = a[0].d->v[k - 1];
+    fold[0] = 1;
+    fold[1] = a[0].d->v[k - 1];
     for (i = 0; i + 1 < k; i++)
       fold[0] *= size[i] = a[0].d->v[i];
     size[i] = a[1].d->v[0];
@@ -195,7 +202,9 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
   vram__tensor *g = &VRAM__SLOTS(f)[0].g;
   const uint32_t x = f->nin - 2u, folds = g->d->ndim > 2;
   uint32_t i, k, order[3];
-  order[0] = 0, order[1] = x && folds ? 2 : 1, order[2] = 3 - order[1];
+  order[0] = 0;
+  order[1] = x && folds ? 2 : 1;
+  order[2] = 3 - order[1];
   for (i = 0; i < f->nin; i++)
     if (to[i].d)
       vram__gradient_fit(s, edge[i], to + i);

@@ -62,7 +62,8 @@ VRAM__FN vram__tensor vram__torch_narrow(vram__step *s, vram__tensor x, uint32_t
 static void vram__torch_copy(vram__step *s, vram__tensor a, vram__tensor b, vram__tensor *base) {
   vram__tensor in[2], y = a;
   vram__grad_fn *f;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, VRAM__K_copy, in, 2, 1, 0);
   if (f) {
     y.fn = 0;

@@ -35,7 +35,8 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   case VRAM_OP_where:
     if (dt != VRAM_BOOL && dt != VRAM_U8)
       return vram__node_error(g, n, "the condition is not bool");
-    first = 1, count--;
+    first = 1;
+    count--;
     break;
   case VRAM_OP_masked_fill:
     if (n->in[1]->dtype != VRAM_BOOL)
@@ -231,8 +232,10 @@ VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor
       if (in[i].dt == VRAM_F32)
         to = VRAM_F32;
   for (i = nin; i-- > 0;)
-    if (in[i].dt != to)
-      in[i] = vram__autocast_cast(s, in[i], to), own |= 1u << i;
+    if (in[i].dt != to) {
+      in[i] = vram__autocast_cast(s, in[i], to);
+      own |= 1u << i;
+    }
   return own;
 }
 
@@ -258,7 +261,8 @@ VRAM__FN void vram__forward_pointwise(vram__step *s, const vram_node *n, vram__t
 static void vram__forward_compare(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   const vram_dims *d[2];
-  d[0] = x[0].d, d[1] = n->nin > 1 ? x[1].d : NULL;
+  d[0] = x[0].d;
+  d[1] = n->nin > 1 ? x[1].d : NULL;
   y[0] = vram__tensor_empty(s,
                             n->nin > 1                     ? vram__dims_pointwise(s, d, 2)
                             : n->op == VRAM_OP_logical_not ? vram__dims_pointwise1(s, d[0])
@@ -281,7 +285,8 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
     b = x[2];
   {
     vram__tensor in[2];
-    in[0] = a, in[1] = b;
+    in[0] = a;
+    in[1] = b;
     f = vram__tape_record(s, n->op, in, 2, 1, 1);
   }
   if (f)
@@ -291,7 +296,9 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
     a = ca = vram__tensor_to(s, a, dt);
   if (b.dt != dt)
     b = cb = vram__tensor_to(s, b, dt);
-  d[0] = x[0].d, d[1] = a.d, d[2] = b.d;
+  d[0] = x[0].d;
+  d[1] = a.d;
+  d[2] = b.d;
   y[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), dt);
   vram__tensor_release(s, cb);
   vram__tensor_release(s, ca);
@@ -308,7 +315,9 @@ static void vram__backward_where(vram__step *s, vram__grad_fn *f, vram__tensor *
     if (!vram__input_wanted(f, i))
       continue;
     zero = vram__tensor_empty(s, s->scalar, g.dt);
-    d[0] = c.d, d[1] = i ? zero.d : g.d, d[2] = i ? g.d : zero.d;
+    d[0] = c.d;
+    d[1] = i ? zero.d : g.d;
+    d[2] = i ? g.d : zero.d;
     to[i] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), g.dt);
     vram__tensor_release(s, zero);
   }

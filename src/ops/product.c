@@ -89,10 +89,14 @@ VRAM__FN void vram__save_factors(vram__step *s, vram__grad_fn *f, uint32_t ia, v
                                  uint32_t ib, vram__tensor b) {
   if (!f)
     return;
-  if (vram__input_wanted(f, ib))
-    vram__save_tensor(s, f, a), f->aux |= 1;
-  if (vram__input_wanted(f, ia))
-    vram__save_tensor(s, f, b), f->aux |= 2;
+  if (vram__input_wanted(f, ib)) {
+    vram__save_tensor(s, f, a);
+    f->aux |= 1;
+  }
+  if (vram__input_wanted(f, ia)) {
+    vram__save_tensor(s, f, b);
+    f->aux |= 2;
+  }
 }
 
 VRAM__FN vram__tensor vram__factor(vram__grad_fn *f, uint32_t which) {
@@ -104,7 +108,8 @@ VRAM__FN vram__tensor vram__torch_product(vram__step *s, uint32_t kind, vram__te
                                           vram__tensor b) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, kind, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
   y = kind == VRAM__K_mm    ? vram__blas_mm(s, a, b)
@@ -153,8 +158,11 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   vram__tensor in[3], y;
   vram__grad_fn *f;
   int64_t size[2];
-  size[0] = a.d->v[0], size[1] = b.d->v[1];
-  in[0] = c, in[1] = a, in[2] = b;
+  size[0] = a.d->v[0];
+  size[1] = b.d->v[1];
+  in[0] = c;
+  in[1] = a;
+  in[2] = b;
   f = vram__tape_record(s, VRAM__K_addmm, in, 3, 1, 2);
   vram__save_factors(s, f, 1, a, 2, b);
   if (f)
@@ -190,7 +198,9 @@ static vram__tensor vram__torch_baddbmm(vram__step *s, vram__tensor c, vram__ten
                                         vram__tensor b, uint32_t factors) {
   vram__tensor in[3], y;
   vram__grad_fn *f;
-  in[0] = c, in[1] = a, in[2] = b;
+  in[0] = c;
+  in[1] = a;
+  in[2] = b;
   f = vram__tape_record(s, VRAM__K_baddbmm, in, 3, 1, 2);
   vram__save_factors(s, f, 1, a, 2, b);
   if (f)
@@ -224,7 +234,8 @@ VRAM__FN void vram__backward_mv(vram__step *s, vram__grad_fn *f, vram__tensor *t
 static vram__tensor vram__torch_dot(vram__step *s, vram__tensor a, vram__tensor b) {
   vram__tensor in[2], y;
   vram__grad_fn *f;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, VRAM__K_dot, in, 2, 1, 2);
   vram__save_factors(s, f, 0, a, 1, b);
   y = vram__tensor_empty(s, s->scalar, a.dt);
@@ -255,12 +266,17 @@ static int vram__should_fold(vram__tensor a, vram__tensor b) {
     return 0;
   if (!d->numel)
     return 1;
-  for (i = 0; i < n; i++)
-    st[i] = VRAM__STRIDE(d)[i], z[i] = d->v[i];
+  for (i = 0; i < n; i++) {
+    st[i] = VRAM__STRIDE(d)[i];
+    z[i] = d->v[i];
+  }
   if (!larger) {
     int64_t t = st[n - 1];
-    st[n - 1] = st[n - 2], st[n - 2] = t;
-    t = z[n - 1], z[n - 1] = z[n - 2], z[n - 2] = t;
+    st[n - 1] = st[n - 2];
+    st[n - 2] = t;
+    t = z[n - 1];
+    z[n - 1] = z[n - 2];
+    z[n - 2] = t;
   }
   for (i = 0; i + 2 < n; i++)
     if (st[i] != st[i + 1] * z[i + 1])
@@ -293,7 +309,8 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
     int64_t fold[2];
     matrix = second.d->ndim == 2;
     n = big.d->ndim;
-    fold[0] = 1, fold[1] = big.d->v[n - 1];
+    fold[0] = 1;
+    fold[1] = big.d->v[n - 1];
     for (i = 0; i + 1 < n; i++)
       fold[0] *= size[i] = big.d->v[i];
     if (matrix)
@@ -333,14 +350,19 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
     vram_dims da, db;
     vram__memory_copy(&da, a.d, vram__dims_bytes(na));
     vram__memory_copy(&db, b.d, vram__dims_bytes(nb));
-    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0), db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
+    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0);
+    db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
     vram__dims_broadcast(&n, size, &da);
     vram__dims_broadcast(&n, size, &db);
   }
-  for (i = 0; i < n; i++)
-    ea[i] = eb[i] = size[i], batch *= size[i];
-  ea[n] = na > 1 ? a.d->v[na - 2] : 1, ea[n + 1] = a.d->v[na - 1];
-  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0], eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
+  for (i = 0; i < n; i++) {
+    ea[i] = eb[i] = size[i];
+    batch *= size[i];
+  }
+  ea[n] = na > 1 ? a.d->v[na - 2] : 1;
+  ea[n + 1] = a.d->v[na - 1];
+  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0];
+  eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
   t = vram__torch_expand(s, a, n + 2, ea);
   ea[n - 1] = batch;
   p = vram__torch_reshape(s, t, 3, ea + n - 1);
@@ -420,7 +442,8 @@ VRAM__FN vram__tensor vram__torch_grouped(vram__step *s, vram__tensor a, vram__t
   vram__tensor in[2], y;
   vram__grad_fn *f;
   int64_t groups = a.d->ndim == 3 ? a.d->v[0] : b.d->ndim == 3 ? b.d->v[0] : offsets.d->v[0];
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   f = vram__tape_record(s, VRAM_OP_grouped_mm, in, 2, 1, 3);
   vram__save_factors(s, f, 0, a, 1, b);
   if (f) {

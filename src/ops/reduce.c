@@ -147,7 +147,8 @@ static void vram__backward_nansum(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__tensor b) {
   const vram_dims *d[2];
-  d[0] = a.d, d[1] = b.d;
+  d[0] = a.d;
+  d[1] = b.d;
   return vram__tensor_empty(s, vram__dims_pointwise(s, d, 2), VRAM_BOOL);
 }
 
@@ -305,7 +306,8 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
     /* var_backward of too few values: g * where(x == mean, NaN, infinity) */
     mean = vram__tensor_sum(s, x, mask, 0, x.dt);
     c = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
-    a = vram__tensor_empty(s, s->scalar, VRAM_F32), b = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    a = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    b = vram__tensor_empty(s, s->scalar, VRAM_F32);
     d = vram__tensor_empty(s, c.d, VRAM_F32);
     vram__tensor_release(s, b);
     vram__tensor_release(s, a);

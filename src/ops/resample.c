@@ -45,15 +45,22 @@ static int vram__shape_pixel(vram_graph *g, vram_node *n) {
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
   if (x->ndim < 3)
     return vram__node_error(g, n, "a tensor of fewer than 3 axes");
-  to[0] = x->v[x->ndim - 3], to[1] = x->v[x->ndim - 2], to[2] = x->v[x->ndim - 1];
+  to[0] = x->v[x->ndim - 3];
+  to[1] = x->v[x->ndim - 2];
+  to[2] = x->v[x->ndim - 1];
   if (r < 1 || r > 65535 || (up ? to[0] % (r * r) : to[1] % r || to[2] % r))
     return vram__node_error(g, n, "sizes that the factor does not divide");
   if (up ? to[1] > INT64_MAX / r || to[2] > INT64_MAX / r : to[0] > INT64_MAX / (r * r))
     return vram__node_error(g, n, "a result beyond 63 bits");
-  if (up)
-    to[0] /= r * r, to[1] *= r, to[2] *= r;
-  else
-    to[0] *= r * r, to[1] /= r, to[2] /= r;
+  if (up) {
+    to[0] /= r * r;
+    to[1] *= r;
+    to[2] *= r;
+  } else {
+    to[0] *= r * r;
+    to[1] /= r;
+    to[2] /= r;
+  }
   return vram__shape_resize(g, n, 3, to);
 }
 
@@ -89,7 +96,8 @@ static int vram__shape_fold(vram_graph *g, vram_node *n) {
     if (x->v[lead] != windows || x->v[lead - 1] % area)
       return vram__node_error(g, n, "windows that do not make up output_size");
     size[lead - 1] = x->v[lead - 1] / area;
-    size[lead] = hw[0], size[lead + 1] = hw[1];
+    size[lead] = hw[0];
+    size[lead + 1] = hw[1];
     return vram__node_out(g, n, 0, lead + 2, size, n->in[0]->dtype);
   }
   if (x->v[lead - 1] > INT64_MAX / area)
@@ -144,8 +152,10 @@ static void vram__forward_interpolate(vram__step *s, const vram_node *n, vram__t
   vram__grad_fn *f;
   if (mode == VRAM__UP_AREA) {
     a = x[0];
-    if (k == 1)
-      a = vram__torch_unsqueeze(s, a, 2), d = vram__dims_unsqueezed(s, d, 2);
+    if (k == 1) {
+      a = vram__torch_unsqueeze(s, a, 2);
+      d = vram__dims_unsqueezed(s, d, 2);
+    }
     y[0] = vram__torch_adaptive_avg(s, a, d, k == 3 ? 3 : 2);
     if (k == 1) {
       vram__tensor_release(s, a);

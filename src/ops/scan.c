@@ -117,7 +117,8 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
   if (n->nin > 1) { /* the prefix in front of x */
     int64_t size[VRAM_MAX_AXES];
     uint32_t i;
-    in[0] = x[1], in[1] = x[0];
+    in[0] = x[1];
+    in[1] = x[0];
     f = vram__tape_record(s, VRAM_OP_cat, in, 2, 1, 0);
     if (f)
       f->aux = a;

@@ -36,7 +36,8 @@ VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dim
   uint64_t z, all = d->numel, r;
   if (!all || !d->ndim) /* Sorting.cpp: a number is sorted */
     return;
-  z = (uint64_t)d->v[a], r = all / z;
+  z = (uint64_t)d->v[a];
+  r = all / z;
   if (z <= VRAM__RULE_SMALL_SORT) {
     vram__workspace_use(s, 8 * z); /* the numbers 0, 1, .. */
     return;
@@ -53,14 +54,18 @@ VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dim
     }
     stride[a] = 1;
     for (i = 0; i < d->ndim; i++)
-      if (order[i] != a)
-        stride[order[i]] = w, w *= d->v[order[i]];
+      if (order[i] != a) {
+        stride[order[i]] = w;
+        w *= d->v[order[i]];
+      }
     own[0] = vram__cub_hold(s, all * e);
     for (i = 0; i < d->ndim; i++)
       if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
         break;
-    if (i < d->ndim)
-      own[1] = vram__cub_hold(s, all * e), own[2] = vram__cub_hold(s, all * 8);
+    if (i < d->ndim) {
+      own[1] = vram__cub_hold(s, all * e);
+      own[2] = vram__cub_hold(s, all * 8);
+    }
   }
   if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
     t[0] = vram__cub_hold(s, 8 * z);

@@ -71,14 +71,16 @@ VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags
 VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
                                     const int64_t *attr) {
   vram__tensor in[2];
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   return vram__op_call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
 }
 
 /* The same in place. */
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b) {
   vram__tensor in[2], y;
-  in[0] = *a, in[1] = b;
+  in[0] = *a;
+  in[1] = b;
   y = vram__op_call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
   vram__tensor_release(s, *a);
   *a = y;

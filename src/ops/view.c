@@ -90,14 +90,18 @@ static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, u
   for (i = 0; i < ndim; i++)
     to[i] = (uint8_t)i;
   if (n->op == VRAM_OP_t) {
-    if (ndim == 2)
-      to[0] = 1, to[1] = 0;
+    if (ndim == 2) {
+      to[0] = 1;
+      to[1] = 0;
+    }
   } else if (n->op == VRAM_OP_transpose) {
     if (!vram__axis(g, VRAM__INT(n, dim0, 0), ndim, &a) ||
         !vram__axis(g, VRAM__INT(n, dim1, 0), ndim, &b))
       return 0;
-    if (ndim)
-      to[a] = (uint8_t)b, to[b] = (uint8_t)a;
+    if (ndim) {
+      to[a] = (uint8_t)b;
+      to[b] = (uint8_t)a;
+    }
   } else {
     v = vram__node_list(n, VRAM__KEY_dims, &c);
     if (c != ndim)
@@ -210,7 +214,8 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
   if (n->op == VRAM_OP_narrow) {
-    start = VRAM__INT(n, start, 0), len = VRAM__INT(n, length, 0);
+    start = VRAM__INT(n, start, 0);
+    len = VRAM__INT(n, length, 0);
     if (start < -x->v[a] || start > x->v[a] || len < 0 ||
         len > x->v[a] - (start < 0 ? start + x->v[a] : start))
       return vram__node_error(g, n, "start and length beyond the axis");
@@ -452,9 +457,12 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
   for (i = 0; i < x[0].d->ndim; i++) {
     if (i == a && n->op == VRAM_OP_select)
       continue;
-    size[m] = x[0].d->v[i], stride[m] = VRAM__STRIDE(x[0].d)[i];
-    if (i == a)
-      size[m] = len, stride[m] *= step;
+    size[m] = x[0].d->v[i];
+    stride[m] = VRAM__STRIDE(x[0].d)[i];
+    if (i == a) {
+      size[m] = len;
+      stride[m] *= step;
+    }
     m++;
   }
   if (n->op == VRAM_OP_select) {

@@ -39,7 +39,8 @@ VRAM__FN void vram__blas_gemm(vram__step *s, vram__tensor a, vram__tensor b, uin
 VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor b) {
   int64_t size[2];
   vram__tensor y;
-  size[0] = a.d->v[0], size[1] = b.d->v[1];
+  size[0] = a.d->v[0];
+  size[1] = b.d->v[1];
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
   vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;
@@ -48,7 +49,9 @@ VRAM__FN vram__tensor vram__blas_mm(vram__step *s, vram__tensor a, vram__tensor 
 VRAM__FN vram__tensor vram__blas_bmm(vram__step *s, vram__tensor a, vram__tensor b) {
   int64_t size[3];
   vram__tensor y;
-  size[0] = a.d->v[0], size[1] = a.d->v[1], size[2] = b.d->v[2];
+  size[0] = a.d->v[0];
+  size[1] = a.d->v[1];
+  size[2] = b.d->v[2];
   y = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), a.dt);
   vram__blas_gemm(s, a, b, s->device.cublas_workspace);
   return y;

@@ -10,8 +10,10 @@ VRAM__FN void vram__cuts_close_stage(vram__cuts *c) {
     c->workspace_left += c->workspace;
     if (c->plain)
       q->plain_temp = temp;
-    else
-      q->saved = c->now < q->output ? q->output : c->now, q->forward_temp = temp;
+    else {
+      q->saved = c->now < q->output ? q->output : c->now;
+      q->forward_temp = temp;
+    }
   } else {
     const uint64_t in = c->at ? q[-1].output : 0, model = q->saved + q->output + in;
     q->backward_temp = c->peak > model ? c->peak - model : 0;

@@ -27,7 +27,10 @@ static void vram__view_rebase(vram__step *s, vram__tensor *t) {
   vram__tensor base = *t;
   if (vram__view_of_checkpoint(s, t->fn))
     return;
-  base.d = b->d, base.fn = b->fn, base.out = b->out, base.req = b->fn != 0;
+  base.d = b->d;
+  base.fn = b->fn;
+  base.out = b->out;
+  base.req = b->fn != 0;
   t->fn = t->out = t->req = 0;
   vram__grad_fn_set_output(s, vram__tape_record(s, VRAM__K_as_strided, &base, 1, 1, 0), 0, t);
   st->ver = (s->top - st->base)->ver;
@@ -40,7 +43,9 @@ VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t) {
   if (st->of)
     vram__view_rebase(s, t);
   else {
-    t->fn = st->fn, t->out = st->out, t->req = 1;
+    t->fn = st->fn;
+    t->out = st->out;
+    t->req = 1;
     vram__grad_fn_at(s, t->fn)->refs++;
   }
 }

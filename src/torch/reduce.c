@@ -42,7 +42,8 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
       if (!c && in[a] && in[b])
         c = in[a] < in[b] ? -1 : in[a] > in[b] ? 1 : size[a] > size[b] ? 1 : 0;
       if (c > 0) {
-        perm[j] = (uint8_t)b, perm[k] = (uint8_t)a;
+        perm[j] = (uint8_t)b;
+        perm[k] = (uint8_t)a;
         k = j;
       } else if (c < 0)
         break;
@@ -53,12 +54,16 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
     if (m && (it->size[m - 1] == 1 || size[a] == 1 ||
               (it->size[m - 1] * it->in[m - 1] == in[a] &&
                it->size[m - 1] * it->out[m - 1] == out[a]))) {
-      if (it->size[m - 1] == 1)
-        it->in[m - 1] = in[a], it->out[m - 1] = out[a];
+      if (it->size[m - 1] == 1) {
+        it->in[m - 1] = in[a];
+        it->out[m - 1] = out[a];
+      }
       it->size[m - 1] *= size[a];
       continue;
     }
-    it->size[m] = size[a], it->in[m] = in[a], it->out[m++] = out[a];
+    it->size[m] = size[a];
+    it->in[m] = in[a];
+    it->out[m++] = out[a];
   }
   it->n = m;
   it->off = x.off;
@@ -76,13 +81,16 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
   for (i = 0; i < it->n; i++)
     if (it->out[i])
       out *= it->size[i];
-    else
-      in *= it->size[i], nr++;
+    else {
+      in *= it->size[i];
+      nr++;
+    }
   if (in < 256)
     return; /* too few values for one thread to split */
   if (it->n) {
     along = nr == it->n || it->in[0] < it->in[nr];
-    d0 = along ? in : out, d1 = along ? out : in;
+    d0 = along ? in : out;
+    d1 = along ? out : in;
     fast = it->in[along ? 0 : nr];
   }
   if (fast == 1) {
@@ -99,15 +107,17 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
     }
   }
   M = 512 / v;
-  p0 = vram__power_of_two_below(d0, M), p1 = vram__power_of_two_below(d1, M);
+  p0 = vram__power_of_two_below(d0, M);
+  p1 = vram__power_of_two_below(d1, M);
   w = p0 < 32 ? p0 : 32;
   h = p1 < M / w ? p1 : M / w;
   w = p0 < M / h ? p0 : M / h;
   *(along ? &step_in : &step_out) *= w;
   n = (in + step_in - 1) / step_in;
-  if (n >= (16 * h < 256 ? 16 * h : 256))
-    step_in *= h, split = 1;
-  else
+  if (n >= (16 * h < 256 ? 16 * h : 256)) {
+    step_in *= h;
+    split = 1;
+  } else
     step_out *= h;
   grid = (out / v + step_out - 1) / step_out;
   n = (in + step_in - 1) / step_in;
@@ -115,7 +125,8 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
   if (!split || n < 256 || grid > target)
     return;
   c = (target + grid - 1) / grid;
-  lo = (n + 255) / 256, hi = (n + 15) / 16;
+  lo = (n + 255) / 256;
+  hi = (n + 15) / 16;
   if (c < lo)
     c = lo;
   else if (c > hi)
@@ -136,11 +147,16 @@ static int vram__reduce_iter_is_small(const vram__reduce_iter *it, uint32_t ein,
   for (i = it->n; i-- > 0;) {
     int64_t a = (it->size[i] - 1) * it->in[i] * ein, b = (it->size[i] - 1) * it->out[i] * eout;
     numel *= it->size[i];
-    in += a, out += b;
-    if (a > most)
-      most = a, *axis = i;
-    if (b > most)
-      most = b, *axis = i;
+    in += a;
+    out += b;
+    if (a > most) {
+      most = a;
+      *axis = i;
+    }
+    if (b > most) {
+      most = b;
+      *axis = i;
+    }
   }
   return numel <= INT32_MAX && in <= INT32_MAX && out <= INT32_MAX;
 }

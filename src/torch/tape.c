@@ -25,7 +25,9 @@ static inline void vram__save_storage(vram__step *s, vram__grad_fn *f, const vra
                                       uint32_t st) {
   vram__tensor *to = VRAM__SAVED(f) + f->nsaved++;
   *to = *t;
-  to->st = st, to->fn = 0, to->out = 0;
+  to->st = st;
+  to->fn = 0;
+  to->out = 0;
   if (st) {
     vram__storage *b = s->top - st;
     b->srefs++;
@@ -50,7 +52,8 @@ VRAM__FN void vram__save_tensor(vram__step *s, vram__grad_fn *f, vram__tensor t)
 VRAM__FN void vram__save_and_release(vram__step *s, vram__grad_fn *f, const vram__tensor *t) {
   if (f && !s->call.frame && t->st) {
     vram__storage *st = s->top - t->st;
-    st->refs = 0, st->srefs = 0;
+    st->refs = 0;
+    st->srefs = 0;
     vram__save_storage(s, f, t, t->st);
     return;
   }
@@ -74,7 +77,8 @@ VRAM__FN void vram__grad_fn_set_output(vram__step *s, vram__grad_fn *f, uint32_t
       st->held = 0;
       vram__grad_fn_release(s, st->fn);
     }
-    st->fn = y->fn, st->out = y->out;
+    st->fn = y->fn;
+    st->out = y->out;
   }
   VRAM__SLOTS(f)[i].d = y->d;
   VRAM__SLOTS(f)[i].dt = y->dt;

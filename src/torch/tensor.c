@@ -145,14 +145,17 @@ static const vram_dims *vram__dims_sorted(vram__step *s, const vram_dims *d) {
         c = st[a] < st[b] ? -1 : st[a] > st[b] ? 1 : d->v[a] > d->v[b] ? 1 : 0;
       if (c > 0) {
         uint8_t t = perm[j];
-        perm[j] = perm[k], perm[k] = t;
+        perm[j] = perm[k];
+        perm[k] = t;
         k = j;
       } else if (c < 0)
         break;
     }
   }
-  for (i = 0; i < n; i++)
-    stride[perm[i]] = z, z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
+  for (i = 0; i < n; i++) {
+    stride[perm[i]] = z;
+    z *= d->v[perm[i]] > 1 ? d->v[perm[i]] : 1;
+  }
   return vram__dims_in(s, (uint32_t)n, d->v, stride);
 }
 
@@ -165,8 +168,10 @@ VRAM__FN const vram_dims *vram__dims_dense(vram__step *s, const vram_dims *d) {
 VRAM__FN const vram_dims *vram__dims_channels_last(vram__step *s, const vram_dims *d) {
   int64_t st[5], z;
   uint32_t i, n = d->ndim;
-  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--)
-    st[i] = z, z *= d->v[i] > 1 ? d->v[i] : 1;
+  for (st[1] = 1, z = d->v[1] > 1 ? d->v[1] : 1, i = n - 1; i >= 2; i--) {
+    st[i] = z;
+    z *= d->v[i] > 1 ? d->v[i] : 1;
+  }
   st[0] = z;
   return vram__dims_in(s, n, d->v, st);
 }
@@ -257,14 +262,17 @@ VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *c
       }
       if (c > 0) {
         uint8_t t = perm[j];
-        perm[j] = perm[m], perm[m] = t;
+        perm[j] = perm[m];
+        perm[m] = t;
         m = j;
       } else if (c < 0)
         break;
     }
   }
-  for (i = 0; i < n; i++)
-    out[perm[i]] = z, z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  for (i = 0; i < n; i++) {
+    out[perm[i]] = z;
+    z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  }
   return vram__dims_in(s, ndim, size, out);
 }
 
@@ -290,7 +298,8 @@ VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram
   const vram_dims *op[2];
   if (a.d == b.d && a.dt == b.dt && (a.d->flags & VRAM__PLAIN))
     return vram__tensor_empty(s, a.d, a.dt);
-  op[0] = a.d, op[1] = b.d;
+  op[0] = a.d;
+  op[1] = b.d;
   return vram__tensor_empty(s, vram__dims_pointwise(s, op, 2), vram__promote_pair(a, b));
 }
 
@@ -321,8 +330,10 @@ VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64
   const int64_t *xs = VRAM__STRIDE(x);
   if (x->flags & VRAM__PLAIN) {
     int64_t z = 1;
-    for (i = (int)n - 1; i >= 0; i--)
-      stride[i] = z, z *= size[i] > 1 ? size[i] : 1;
+    for (i = (int)n - 1; i >= 0; i--) {
+      stride[i] = z;
+      z *= size[i] > 1 ? size[i] : 1;
+    }
     return 1;
   }
   if (x->ndim == 0) {
@@ -340,8 +351,10 @@ VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64
       }
       if (view_numel != tensor_numel)
         return 0;
-      if (i > 0)
-        chunk = xs[i - 1], tensor_numel = view_numel = 1;
+      if (i > 0) {
+        chunk = xs[i - 1];
+        tensor_numel = view_numel = 1;
+      }
     }
   }
   return v == -1;
@@ -363,8 +376,10 @@ VRAM__FN const vram_dims *vram__dims_permuted(vram__step *s, const vram_dims *d,
                                               const uint8_t *order) {
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i;
-  for (i = 0; i < d->ndim; i++)
-    size[i] = d->v[order[i]], stride[i] = VRAM__STRIDE(d)[order[i]];
+  for (i = 0; i < d->ndim; i++) {
+    size[i] = d->v[order[i]];
+    stride[i] = VRAM__STRIDE(d)[order[i]];
+  }
   return vram__dims_in(s, d->ndim, size, stride);
 }
 
@@ -374,7 +389,8 @@ VRAM__FN const vram_dims *vram__dims_swapped(vram__step *s, const vram_dims *d, 
   uint32_t i;
   for (i = 0; i < d->ndim; i++)
     order[i] = (uint8_t)i;
-  order[a] = (uint8_t)b, order[b] = (uint8_t)a;
+  order[a] = (uint8_t)b;
+  order[b] = (uint8_t)a;
   return vram__dims_permuted(s, d, order);
 }
 
@@ -386,8 +402,10 @@ VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims 
   uint32_t i;
   if (!cl || d->ndim < 4 || d->ndim > 5)
     return vram__dims_contiguous(s, d);
-  for (st[1] = 1, z = d->v[1], i = d->ndim - 1u; i >= 2; i--)
-    st[i] = z, z *= d->v[i];
+  for (st[1] = 1, z = d->v[1], i = d->ndim - 1u; i >= 2; i--) {
+    st[i] = z;
+    z *= d->v[i];
+  }
   st[0] = z;
   return vram__dims_in(s, d->ndim, d->v, st);
 }
@@ -406,7 +424,8 @@ VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int 
 VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  in[0] = *y, in[1] = b;
+  in[0] = *y;
+  in[1] = b;
   f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
   if (f) {
     uint32_t old = y->fn;

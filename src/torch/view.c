@@ -47,7 +47,8 @@ VRAM__FN vram__tensor vram__torch_swap(vram__step *s, vram__tensor x, uint32_t a
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
     order[i] = (uint8_t)i;
-  order[a] = (uint8_t)b, order[b] = (uint8_t)a;
+  order[a] = (uint8_t)b;
+  order[b] = (uint8_t)a;
   return vram__torch_permute(s, x, order);
 }
 
@@ -104,7 +105,8 @@ VRAM__FN vram__tensor vram__torch_squeeze(vram__step *s, vram__tensor x, uint32_
   for (i = 0; i < x.d->ndim; i++)
     if (x.d->v[i] != 1 || !(mask >> i & 1)) {
       mask &= ~(1u << i);
-      size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
+      size[m] = x.d->v[i];
+      stride[m++] = VRAM__STRIDE(x.d)[i];
     }
   return vram__torch_view_as(s, x, vram__dims_in(s, m, size, stride), VRAM_OP_squeeze,
                              mask & ((1u << x.d->ndim) - 1));
@@ -118,10 +120,13 @@ VRAM__FN const vram_dims *vram__dims_unsqueezed(vram__step *s, const vram_dims *
   int64_t size[VRAM_MAX_AXES + 1], stride[VRAM_MAX_AXES + 1];
   uint32_t i, m = 0, n = d->ndim;
   for (i = 0; i <= n; i++)
-    if (i == axis)
-      size[i] = 1, stride[i] = m < n ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
-    else
-      size[i] = d->v[m], stride[i] = VRAM__STRIDE(d)[m++];
+    if (i == axis) {
+      size[i] = 1;
+      stride[i] = m < n ? d->v[m] * VRAM__STRIDE(d)[m] : 1;
+    } else {
+      size[i] = d->v[m];
+      stride[i] = VRAM__STRIDE(d)[m++];
+    }
   return vram__dims_in(s, n + 1, size, stride);
 }
 
@@ -135,8 +140,10 @@ VRAM__FN const vram_dims *vram__dims_without_axis(vram__step *s, const vram_dims
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < d->ndim; i++)
-    if (i != axis)
-      size[m] = d->v[i], stride[m++] = VRAM__STRIDE(d)[i];
+    if (i != axis) {
+      size[m] = d->v[i];
+      stride[m++] = VRAM__STRIDE(d)[i];
+    }
   return vram__dims_in(s, m, size, stride);
 }
 
