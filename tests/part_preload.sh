@@ -234,7 +234,42 @@ END
     unset FAKE_CUDA_ALL
   fi
 
-  # F. PyTorch on a pretended GPU: our count is its count
+  # F. programs of sanitizers: their runtimes call dlsym before they are ready for anything
+  sanitized() { # sanitized COMPILER FLAGS...: it starts, is counted, and ends as it does alone
+    name="$*" sanitizer=$1
+    shift
+    runtimes=$(dirname "$("$sanitizer" -print-file-name=libclang_rt.asan-x86_64.so 2>/dev/null)")
+    if ! have "$sanitizer"; then skip "no $sanitizer"; return; fi
+    if ! "$sanitizer" -w -g -O1 -rdynamic -DLINKED "$@" -o "$work/sanitized" tests/preload/program.c \
+      "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread -Wl,-rpath,"$runtimes" >"$work/log" 2>&1; then
+      skip "$name does not link: $(tail -n 1 "$work/log")"
+      return
+    fi
+    for mode in one threads "exit 5" "past 16"; do
+      rm -f "$work"/account.*
+      (cd "$work" && LD_LIBRARY_PATH=$libs timeout 60 ./sanitized $mode) >"$work/log" 2>&1
+      alone=$?
+      tool run --json --report "$work/report" -- ./sanitized $mode >"$work/log" 2>&1
+      equal "$name, $mode: exit status" $alone $?
+      equal "$name, $mode: reserved" "$(cat "$work"/account.* 2>/dev/null | cut -d' ' -f 2)" "$(key reserved_bytes.all.current)"
+    done
+    tool run --json --report "$work/report" -- ./sanitized dlsym >"$work/log" 2>&1
+    equal "$name, dlsym: reserved" 2097152 "$(key reserved_bytes.all.current)"
+  }
+  sanitized clang -fsanitize=address
+  sanitized clang -fsanitize=address -shared-libsan
+  sanitized clang -fsanitize=thread
+  sanitized clang -fsanitize=memory
+  sanitized gcc -fsanitize=address
+  sanitized gcc -fsanitize=address -static-libasan
+  sanitized gcc -fsanitize=thread
+  sanitized gcc -fsanitize=thread -static-libtsan
+  # none of their functions is called by the library before they are ready, or on its own memory
+  needed=$(nm -D --undefined-only libvram_preload.so |
+    grep -E ' (mem|str|open|close|read|write|mmap|munmap|pthread_mutex|dl_iterate|gettime|clock_|[a-z_]*getenv)')
+  equal "functions of sanitizers that the library calls" none "${needed:-none}"
+
+  # G. PyTorch on a pretended GPU: our count is its count
   python=${NULLGPU_PYTHON:-${PYTHON:-python3}} nullgpu=${NULLGPU:-../shared/nullgpu/py}
   if [ ! -x "$nullgpu" ]; then skip "no pretended GPU at $nullgpu (NULLGPU names it): PyTorch"
   elif ! "$python" -c 'import torchvision' 2>/dev/null; then

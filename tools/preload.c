@@ -15,10 +15,13 @@
 typedef int vram_run_needs_64_bit;
 #else
 #define _GNU_SOURCE
+#undef _FORTIFY_SOURCE /* tools/preload_libc.c */
+#undef _FILE_OFFSET_BITS
 #define VRAM_IMPLEMENTATION
 #define VRAM_CUDA_IMPLEMENTATION
 #define VRAM_STATIC
 #include "preload.h"
+#include "preload_libc.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
@@ -36,111 +39,6 @@ typedef unsigned long long devptr;
 
 static __thread int inside; /* this thread is in a call that counts, or must not */
 static __thread int asking; /* in one that looks for functions */
-
-/* ---- finding functions without dlsym, which stands here itself */
-
-static uint32_t gnu_hash(const char *name) {
-  uint32_t h = 5381;
-  while (*name)
-    h = h * 33 + (unsigned char)*name++;
-  return h;
-}
-
-typedef struct lookup {
-  const char *name;
-  void *found;
-} lookup;
-
-static int is_here(const struct dl_phdr_info *o) {
-  const ElfW(Addr) here = (ElfW(Addr))(uintptr_t)&is_here;
-  ElfW(Half) i;
-  for (i = 0; i < o->dlpi_phnum; i++)
-    if (o->dlpi_phdr[i].p_type == PT_LOAD &&
-        here - o->dlpi_addr - o->dlpi_phdr[i].p_vaddr < o->dlpi_phdr[i].p_memsz)
-      return 1;
-  return 0;
-}
-
-/* A function that an object other than this one exports. */
-static int look_in(struct dl_phdr_info *o, size_t size, void *user) {
-  lookup *l = (lookup *)user;
-  const ElfW(Dyn) *d = NULL;
-  const ElfW(Sym) *symbol = NULL;
-  const char *text = NULL;
-  const uint32_t *gnu = NULL, *sysv = NULL;
-  uint32_t hash, i;
-  (void)size;
-  for (i = 0; i < o->dlpi_phnum; i++)
-    if (o->dlpi_phdr[i].p_type == PT_DYNAMIC)
-      d = (const ElfW(Dyn) *)(uintptr_t)(o->dlpi_addr + o->dlpi_phdr[i].p_vaddr);
-  if (!d || is_here(o))
-    return 0;
-  for (; d->d_tag != DT_NULL; d++) {
-    /* some loaders have added the base by now, others leave it as it is in the file */
-    const ElfW(Addr) at =
-        d->d_un.d_ptr < o->dlpi_addr ? d->d_un.d_ptr + o->dlpi_addr : d->d_un.d_ptr;
-    if (d->d_tag == DT_SYMTAB)
-      symbol = (const ElfW(Sym) *)(uintptr_t)at;
-    else if (d->d_tag == DT_STRTAB)
-      text = (const char *)(uintptr_t)at;
-    else if (d->d_tag == DT_GNU_HASH)
-      gnu = (const uint32_t *)(uintptr_t)at;
-    else if (d->d_tag == DT_HASH)
-      sysv = (const uint32_t *)(uintptr_t)at;
-  }
-  if (!symbol || !text)
-    return 0;
-#define IS_IT(s)                                                                                   \
-  ((s)->st_shndx != SHN_UNDEF && (s)->st_value && ELF64_ST_TYPE((s)->st_info) == STT_FUNC &&       \
-   !strcmp(text + (s)->st_name, l->name))
-  if (gnu) {
-    const uint32_t *bucket = gnu + 4 + gnu[2] * (sizeof(ElfW(Addr)) / 4), *chain = bucket + gnu[0];
-    hash = gnu_hash(l->name);
-    i = gnu[0] ? bucket[hash % gnu[0]] : 0;
-    for (; i >= gnu[1] && i; i++) {
-      if ((chain[i - gnu[1]] | 1) == (hash | 1) && IS_IT(&symbol[i]))
-        return l->found = (void *)(uintptr_t)(o->dlpi_addr + symbol[i].st_value), 1;
-      if (chain[i - gnu[1]] & 1)
-        break;
-    }
-  } else if (sysv)
-    for (i = 0; i < sysv[1]; i++)
-      if (IS_IT(&symbol[i]))
-        return l->found = (void *)(uintptr_t)(o->dlpi_addr + symbol[i].st_value), 1;
-  return 0;
-}
-
-/* The first object in the order of loading, whether or not its names are global. */
-static void *find_anywhere(const char *name) {
-  lookup l;
-  l.name = name;
-  l.found = NULL;
-  dl_iterate_phdr(look_in, &l);
-  return l.found;
-}
-
-typedef void *(*dlsym_function)(void *handle, const char *name);
-typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
-
-static dlsym_function real_dlsym(void) {
-  static dlsym_function real;
-  void *found;
-  if (!real) {
-    found = find_anywhere("dlsym");
-    memcpy(&real, &found, sizeof found);
-  }
-  return real;
-}
-
-static dlvsym_function real_dlvsym(void) {
-  static dlvsym_function real;
-  void *found;
-  if (!real) {
-    found = find_anywhere("dlvsym");
-    memcpy(&real, &found, sizeof found);
-  }
-  return real;
-}
 
 /* ---- the functions that are here, and where their calls go on */
 
@@ -255,6 +153,16 @@ typedef struct object {
   char path[1024];
   int main, here;
 } object;
+
+static int is_here(const struct dl_phdr_info *o) {
+  const ElfW(Addr) here = (ElfW(Addr))(uintptr_t)&is_here;
+  ElfW(Half) i;
+  for (i = 0; i < o->dlpi_phnum; i++)
+    if (o->dlpi_phdr[i].p_type == PT_LOAD &&
+        here - o->dlpi_addr - o->dlpi_phdr[i].p_vaddr < o->dlpi_phdr[i].p_memsz)
+      return 1;
+  return 0;
+}
 
 static int object_visit(struct dl_phdr_info *info, size_t size, void *user) {
   object *o = (object *)user;
@@ -420,7 +328,7 @@ static int open_file(const char *path) {
 
 /* Under section_lock; what `counting` becomes. */
 static int open_section(void) {
-  const char *path = getenv(RUN_VARIABLE);
+  const char *path = secure_getenv(RUN_VARIABLE);
   const int fd = path && *path ? open_file(path) : -1;
   uint32_t i = file ? __atomic_fetch_add(&file->section, 1, __ATOMIC_RELAXED) : RUN_SECTIONS;
   vram_cuda_options o;
@@ -1133,7 +1041,7 @@ static void *torch_memory(uint64_t bytes) {
 
 /* Once, under torch_lock. */
 static void torch_begin(void) {
-  const char *policy = getenv("VRAM_POOL"), *conf = getenv("VRAM_ALLOC_CONF");
+  const char *policy = secure_getenv("VRAM_POOL"), *conf = secure_getenv("VRAM_ALLOC_CONF");
   vram_cuda_options o = VRAM_ZERO_INIT;
   vram_error err;
   uint64_t bytes;
@@ -1322,7 +1230,7 @@ static void forked(void) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-  const char *path = getenv(RUN_VARIABLE);
+  const char *path = secure_getenv(RUN_VARIABLE);
   int fd;
   if (!path || !*path)
     return;

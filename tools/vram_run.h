@@ -137,13 +137,26 @@ static int run_share(run_state *s) {
   return FITS;
 }
 
+/* Puts a word before what the variable has; 0: no memory. */
+static int run_before(const char *variable, const char *word) {
+  const char *old = getenv(variable);
+  const size_t n = strlen(word) + (old ? strlen(old) : 0) + 2;
+  char *text = (char *)malloc(n);
+  int done;
+  if (!text)
+    return 0;
+  snprintf(text, n, "%s%s%s", word, old && *old ? ":" : "", old ? old : "");
+  done = !setenv(variable, text, 1);
+  free(text);
+  return done;
+}
+
 static void run_become(const run_state *s, const char *file, int tell) {
-  const char *before = getenv("LD_PRELOAD");
-  char text[16384];
   int why;
-  snprintf(text, sizeof text, "%s%s%s", s->library, before && *before ? ":" : "",
-           before ? before : "");
-  if (!setenv("LD_PRELOAD", text, 1) && !setenv(RUN_VARIABLE, file, 1))
+  /* a shared ASan would be first of all libraries; it can be second, the library has none of its
+     functions */
+  if (run_before("LD_PRELOAD", s->library) &&
+      run_before("ASAN_OPTIONS", "verify_asan_link_order=0") && !setenv(RUN_VARIABLE, file, 1))
     execvp(s->program, s->argv);
   why = errno;
   if (write(tell, &why, sizeof why) < 0)

@@ -278,7 +278,10 @@ int main(int argc, char **argv) {
       _exit(atoi(argv[2]));
     else if (MODE("signal"))
       raise(atoi(argv[2]));
-    else if (MODE("crash"))
+    else if (MODE("past")) { /* what a sanitizer is for */
+      volatile char *end = (char *)malloc(16) + atoi(argv[2]);
+      exit(*end == 1);
+    } else if (MODE("crash"))
       *(volatile int *)(size_t)atoi(argv[2]) = 1;
     else if (MODE("wait")) {
       printf("ready\n");
