@@ -216,7 +216,37 @@ END
   equal "the pluggable allocator, counted: peak" "$peak" "$(key reserved_bytes.all.peak)"
   equal "the pluggable allocator, counted: allocated" 5242880 "$(key allocated_bytes.all.current)"
 
-  # E. a static CUDA runtime, built by nvcc: on a real driver, or as far as it goes on a pretended one
+  # E. a program that writes over what vram run reads: its exit status, and one line
+  ended 7 cut 7 'ended with status 7'
+  for how in "fill 0" "fill 1" "fill 170" "fill 255" "struct 0" "struct 1" "struct 170" "struct 255" "head 0" "head 255"; do
+    for option in --json "--snapshot x.json"; do
+      tool run --report "$work/report" $option -- ./linked $how >"$work/out" 2>"$work/log"
+      equal "$how $option: exit status" 7 $?
+      if [ "$(wc -l <"$work/log")" -le 1 ] && ! grep -q 'signal' "$work/log"; then ok; else
+        bad "$how $option: more than a line"
+        cat "$work/log"
+      fi
+    done
+  done
+  for how in "fill 255" "struct 170"; do
+    refuse "$how: an error" 'no report of process 1 of 1: its part of the shared memory was written over' \
+      tool run --report "$work/report" -- ./linked $how
+  done
+  refuse "head: an error" 'no report: the program wrote over the shared memory' tool run -- ./linked head 255
+  seed=0
+  while [ $((seed += 1)) -le 40 ]; do
+    tool run --report "$work/report" --snapshot x.json -- ./linked bits $seed >"$work/out" 2>"$work/log"
+    equal "bits $seed: exit status" 7 $?
+    if grep 'signal' "$work/log"; then bad "bits $seed"; else ok; fi
+  done
+  # nobody reads the report: the program's status all the same
+  (cd "$work" && { sleep 1; LD_LIBRARY_PATH=$libs "$vram" run --report - -- ./linked exit 7; echo $? >status; } | true) 2>"$work/log"
+  equal "a report that nobody reads: exit status" 7 "$(cat "$work/status")"
+  (cd "$work" && ulimit -f 1000 && LD_LIBRARY_PATH=$libs "$vram" run -- ./linked exit 7) 2>"$work/log"
+  equal "no room for shared memory: exit status" 1 $?
+  if grep -q "cannot make 'shared memory': File too large" "$work/log"; then ok; else bad "no room for shared memory: $(cat "$work/log")"; fi
+
+  # F. a static CUDA runtime, built by nvcc: on a real driver, or as far as it goes on a pretended one
   if ! have nvcc; then skip "no nvcc: no static CUDA runtime"
   elif ! nvcc -cudart static -o "$work/static_cu" tests/preload/static.cu >"$work/log" 2>&1; then
     skip "nvcc does not build: $(head -n 1 "$work/log")"
@@ -234,7 +264,7 @@ END
     unset FAKE_CUDA_ALL
   fi
 
-  # F. programs of sanitizers: their runtimes call dlsym before they are ready for anything
+  # G. programs of sanitizers: their runtimes call dlsym before they are ready for anything
   sanitized() { # sanitized COMPILER FLAGS...: it starts, is counted, and ends as it does alone
     name="$*" sanitizer=$1
     shift
@@ -269,7 +299,7 @@ END
     grep -E ' (mem|str|open|close|read|write|mmap|munmap|pthread_mutex|dl_iterate|gettime|clock_|[a-z_]*getenv)')
   equal "functions of sanitizers that the library calls" none "${needed:-none}"
 
-  # G. PyTorch on a pretended GPU: our count is its count
+  # H. PyTorch on a pretended GPU: our count is its count
   python=${NULLGPU_PYTHON:-${PYTHON:-python3}} nullgpu=${NULLGPU:-../shared/nullgpu/py}
   if [ ! -x "$nullgpu" ]; then skip "no pretended GPU at $nullgpu (NULLGPU names it): PyTorch"
   elif ! "$python" -c 'import torchvision' 2>/dev/null; then

@@ -2,6 +2,7 @@
    and the driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -210,6 +211,46 @@ static void two_runtimes(void) {
   CHECK(calls() == 3);
 }
 
+/* What is mapped of the memory that vram run reads: the head, or this process's part. */
+static unsigned char *shared(int part) {
+  char line[512];
+  FILE *f = fopen("/proc/self/maps", "r");
+  unsigned long from, to;
+  unsigned char *at = NULL;
+  CHECK(f);
+  while (fgets(line, sizeof line, f))
+    if (strstr(line, "vram-run") && sscanf(line, "%lx-%lx", &from, &to) == 2 &&
+        (to - from > MIB) == part)
+      at = (unsigned char *)from;
+  fclose(f);
+  CHECK(at);
+  return at;
+}
+
+static void overwrite(const char *how, int value) {
+  unsigned char *at = shared(strcmp(how, "head") != 0);
+  unsigned k = (unsigned)value, i, n;
+  if (!strcmp(how, "fill"))
+    memset(at, value, 40 * MIB);
+  else if (!strcmp(how, "head"))
+    memset(at, value, 4096);
+  else if (!strcmp(how, "struct")) /* all but what says that it is one */
+    memset(at + 64, value, 20000);
+  else
+    for (n = 8 * (k % 40 + 1), i = 0; i < n;
+         i++) { /* some bits, most of them near the beginning or in the tables */
+      k = k * 1103515245 + 12345;
+      at[(k >> 4) % (i % 3 ? 20000 : 30 * MIB)] ^= (unsigned char)(1u << (k >> 29));
+    }
+}
+
+static void cut(void) {
+  int fd = open(getenv("VRAM_RUN"), O_RDWR);
+  CHECK(fd >= 0);
+  CHECK(ftruncate(fd, 4096) < 0); /* or all who have mapped it would crash */
+  close(fd);
+}
+
 /* PyTorch's pluggable allocator, as PyTorch calls it: the library, then its functions */
 static void pluggable(const char *library) {
   void *(*alloc)(size_t, int, void *);
@@ -278,7 +319,13 @@ int main(int argc, char **argv) {
       _exit(atoi(argv[2]));
     else if (MODE("signal"))
       raise(atoi(argv[2]));
-    else if (MODE("past")) { /* what a sanitizer is for */
+    else if (MODE("fill") || MODE("head") || MODE("struct") || MODE("bits")) {
+      overwrite(mode, atoi(argv[2]));
+      exit(7);
+    } else if (MODE("cut")) {
+      cut();
+      exit(atoi(argv[2]));
+    } else if (MODE("past")) { /* what a sanitizer is for */
       volatile char *end = (char *)malloc(16) + atoi(argv[2]);
       exit(*end == 1);
     } else if (MODE("crash"))
