@@ -157,6 +157,12 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
     equal "signal $number is passed on: exit status" $((128 + number)) $?
     if grep -q "ended by signal $number " "$work/report"; then ok; else bad "signal $number is passed on"; fi
   done
+  # whoever ignores the end of children gets statuses all the same, and the program ignores it as well
+  for mode in "exit 7" "orphans 7"; do
+    (cd "$work" && LD_LIBRARY_PATH=$libs ./plain ignoring "$vram" run --report "$work/report" -- ./linked $mode) 2>"$work/log"
+    equal "SIGCHLD is ignored, $mode: exit status" 7 $?
+    if grep -q 'ended with status 7' "$work/report"; then ok; else bad "SIGCHLD is ignored, $mode: the report"; fi
+  done
   refuse "a program that is not there" "cannot run './nobody': No such file" tool run -- ./nobody
   tool run -- ./nobody 2>"$work/log"
   equal "a program that is not there: exit status" 127 $?

@@ -48,6 +48,7 @@ typedef struct run_state {
   int json;
   uint32_t stack;
   int fd;
+  struct sigaction children; /* what SIGCHLD did before: the program has it so */
   run_file file;
   int status; /* as waitpid gives it */
   double seconds;
@@ -167,6 +168,7 @@ static int run_before(const char *variable, const char *word) {
 
 static void run_become(const run_state *s, const char *file, int tell) {
   int why;
+  (void)sigaction(SIGCHLD, &s->children, NULL);
   /* a shared ASan would be first of all libraries; it can be second, the library has none of its
      functions */
   if (run_before("LD_PRELOAD", s->library) &&
@@ -196,12 +198,22 @@ static void run_passing(int on) {
       (void)sigaction(run_passed[i], &action, NULL);
 }
 
+/* 0: it cannot be waited for, errno says why. */
+static int run_end_of(pid_t child, int *status) {
+  pid_t ended;
+  do
+    ended = waitpid(child, status, 0);
+  while (ended < 0 && errno == EINTR);
+  run_child = 0;
+  return ended == child;
+}
+
 /* Runs it to its end; not FITS: it was not run, error printed. */
 static int run_wait(run_state *s) {
   sigset_t block, keep;
   struct timeval from, to;
   char file[64];
-  int ends[2], why = 0;
+  int ends[2], why = 0, ended;
   size_t i;
   ssize_t n;
   pid_t child;
@@ -229,11 +241,11 @@ static int run_wait(run_state *s) {
   sigprocmask(SIG_SETMASK, &keep, NULL);
   n = read(ends[0], &why, sizeof why);
   close(ends[0]);
-  while (waitpid(child, &s->status, 0) < 0 && errno == EINTR)
-    ;
-  run_child = 0;
+  ended = run_end_of(child, &s->status);
   gettimeofday(&to, NULL);
   s->seconds = (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_usec - from.tv_usec);
+  if (!ended)
+    return cannot("wait for", s->program, OTHER);
   if (n != (ssize_t)sizeof why)
     return FITS;
   errno = why;
@@ -776,9 +788,8 @@ static int run_tell(run_state *s) {
     _exit(status);
   }
   run_child = (sig_atomic_t)child;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-    ;
-  run_child = 0;
+  if (!run_end_of(child, &status))
+    return cannot("wait for", "the report", OTHER);
   if (WIFEXITED(status))
     return WEXITSTATUS(status);
   fprintf(stderr, "vram: the report was ended by signal %d\n", WTERMSIG(status));
@@ -825,8 +836,11 @@ static int run_options_of(run_state *s, int argc, char **argv) {
 
 static int run_program(int argc, char **argv) {
   static run_state s;
+  struct sigaction usual;
   int status, said;
   memset(&s, 0, sizeof s);
+  memset(&usual, 0, sizeof usual);
+  usual.sa_handler = SIG_DFL;
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
     return fputs(help_run, stdout), FITS;
   status = run_options_of(&s, argc, argv);
@@ -834,6 +848,8 @@ static int run_program(int argc, char **argv) {
     status = run_library(&s);
   if (status == FITS)
     status = run_share(&s);
+  if (status == FITS && sigaction(SIGCHLD, &usual, &s.children))
+    status = cannot("wait for", s.program, OTHER);
   if (status == FITS)
     status = run_wait(&s);
   if (status != FITS)

@@ -311,7 +311,7 @@ int main(int argc, char **argv) {
     out_of_memory();
   else if (MODE("reset"))
     CHECK(!cudaMalloc(&p, MIB) && !cudaDeviceReset() && !cudaMalloc(&p, 2 * MIB));
-  else if (argc > 2 && !MODE("torch")) { /* its end: some memory before it */
+  else if (argc > 2 && !MODE("torch") && !MODE("ignoring")) { /* its end: some memory before it */
     CHECK(!cudaMalloc(&p, 13 * MIB));
     if (MODE("exit"))
       exit(atoi(argv[2]));
@@ -322,6 +322,10 @@ int main(int argc, char **argv) {
     else if (MODE("fill") || MODE("head") || MODE("struct") || MODE("bits")) {
       overwrite(mode, atoi(argv[2]));
       exit(7);
+    } else if (MODE("orphans")) {
+      struct sigaction now;
+      CHECK(!sigaction(SIGCHLD, NULL, &now) && now.sa_handler == SIG_IGN);
+      exit(atoi(argv[2]));
     } else if (MODE("cut")) {
       cut();
       exit(atoi(argv[2]));
@@ -347,7 +351,11 @@ int main(int argc, char **argv) {
     two_runtimes();
   else if (MODE("torch"))
     pluggable(argv[2]);
-  else if (MODE("absent")) { /* nobody has it: nobody is told otherwise */
+  else if (MODE("ignoring")) { /* becomes what follows, and ignores the end of children */
+    signal(SIGCHLD, SIG_IGN);
+    execv(argv[2], argv + 2);
+    return 98;
+  } else if (MODE("absent")) { /* nobody has it: nobody is told otherwise */
     CHECK(!dlsym(RTLD_DEFAULT, "cudaMalloc") && dlerror());
     CHECK(!dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
   } else if (strcmp(mode, "nothing"))
