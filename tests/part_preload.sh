@@ -170,6 +170,30 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   equal "a folder: exit status" 126 $?
   tool run --report "$work/report" -- ./plain nothing
   if grep -q 'no call that allocates CUDA memory was seen' "$work/report"; then ok; else bad "nothing to report"; fi
+  # VRAM_RUN names another file than vram run made: the library is silent
+  dd if=/dev/zero of="$work/odd.100" bs=100 count=1 2>/dev/null
+  dd if=/dev/zero of="$work/odd.head" bs=65536 count=1 2>/dev/null
+  dd if=/dev/zero of="$work/odd.long" bs=1 count=1 seek=17179934719 2>/dev/null # as long as it must be
+  : >"$work/odd.empty"
+  rm -f "$work/odd.pipe"
+  mkfifo "$work/odd.pipe"
+  for odd in "$work"/odd.* "$work" /dev/null /dev/zero "$work/nowhere" "" "$(printf '%0300d' 0)"; do
+    (cd "$work" && VRAM_RUN=$odd LD_PRELOAD=$OLDPWD/libvram_preload.so LD_LIBRARY_PATH=$libs timeout 20 ./linked one) >"$work/log" 2>&1
+    equal "VRAM_RUN=$(basename "$odd" | cut -c1-20): exit status" 0 $?
+    if [ -s "$work/log" ]; then bad "VRAM_RUN=$odd: it speaks"; else ok; fi
+  done
+  # descriptors that are closed stay so, and get nothing that is meant for others
+  low() { (cd "$work" && LD_LIBRARY_PATH=$libs LD_BIND_NOW=1 exec "$vram" run "$@"); }
+  low --report "$work/report" -- ./linked closed <&- >&- 2>&-
+  equal "0, 1 and 2 are closed: exit status" 0 $?
+  if grep -q 'reserved_bytes  *13.0 MiB' "$work/report"; then ok; else bad "0, 1 and 2 are closed: the report"; fi
+  low -- ./linked exit 0 2>&-
+  equal "2 is closed, the report should go there: exit status" 1 $?
+  low --report - -- ./linked exit 0 >&- 2>"$work/log"
+  equal "1 is closed, the report should go there: exit status" 1 $?
+  low --report - -- ./linked exit 7 >&- 2>&-
+  equal "1 and 2 are closed: exit status" 7 $?
+  ended 0 bare '' 'ended with status 0'
   if "$cc" -static -o "$work/static" tests/preload/program.c >"$work/log" 2>&1; then
     tool run --report "$work/report" -- ./static nothing
     if grep -q 'the library did not get in front of it' "$work/report"; then ok; else bad "a static program"; fi

@@ -250,6 +250,7 @@ static void *real_of(int which, const void *caller) {
 /* ---- the section of this process */
 
 static run_file *file;
+static char run_path[64];    /* from the beginning: the program may clear its environment */
 static run_section *section; /* NULL: not yet, or none */
 static pthread_mutex_t section_lock = PTHREAD_MUTEX_INITIALIZER;
 static int counting; /* 0: not known yet, 1: in `section`, -1: no */
@@ -299,8 +300,22 @@ static void fill_api(void) {
     api.cuda_MemGetInfo = api.cu_MemGetInfo;
 }
 
+/* The program may have closed 0, 1 or 2, and another of its threads may write there: what stands
+   there meanwhile can be neither read nor written. A file that makes wait is not waited for. */
+static int open_above(const char *path, int flags) {
+  int held[3], n = 0, fd = open("/", O_PATH | O_CLOEXEC);
+  for (; fd >= 0 && fd <= 2 && n < 3; fd = open("/", O_PATH | O_CLOEXEC))
+    held[n++] = fd;
+  if (fd >= 0)
+    close(fd);
+  fd = fd < 0 ? -1 : open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  while (n)
+    close(held[--n]);
+  return fd;
+}
+
 static void process_name(char *to, size_t cap) {
-  const int fd = open("/proc/self/cmdline", O_CLOEXEC);
+  const int fd = open_above("/proc/self/cmdline", O_RDONLY);
   ssize_t n = fd < 0 ? 0 : read(fd, to, cap - 1), i;
   if (fd >= 0)
     close(fd);
@@ -313,23 +328,31 @@ static void process_name(char *to, size_t cap) {
   to[n] = 0;
 }
 
-static int open_file(const char *path) {
-  const int fd = open(path, O_RDWR | O_CLOEXEC);
-  if (fd >= 0 && !file) {
-    void *at = mmap(NULL, RUN_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+/* -1: there is none, or another file than `vram run` made: a mapping beyond its end would crash the
+   program. The file is mapped by the first call. */
+static int open_file(void) {
+  const int fd = *run_path ? open_above(run_path, O_RDWR) : -1;
+  run_file head;
+  void *at;
+  if (fd < 0)
+    return -1;
+  memset(&head, 0, sizeof head);
+  if (lseek(fd, 0, SEEK_END) != (off_t)(RUN_HEAD + RUN_SECTIONS * RUN_SPAN) ||
+      lseek(fd, 0, SEEK_SET) || read(fd, &head, sizeof head) != (ssize_t)sizeof head ||
+      head.magic != RUN_MAGIC || head.layout != RUN_LAYOUT) {
+    close(fd);
+    return -1;
+  }
+  if (!file) {
+    at = mmap(NULL, RUN_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     file = at == MAP_FAILED ? NULL : (run_file *)at;
-    if (file && (file->magic != RUN_MAGIC || file->layout != RUN_LAYOUT)) {
-      munmap(at, RUN_HEAD);
-      file = NULL;
-    }
   }
   return fd;
 }
 
 /* Under section_lock; what `counting` becomes. */
 static int open_section(void) {
-  const char *path = secure_getenv(RUN_VARIABLE);
-  const int fd = path && *path ? open_file(path) : -1;
+  const int fd = open_file();
   uint32_t i = file ? __atomic_fetch_add(&file->section, 1, __ATOMIC_RELAXED) : RUN_SECTIONS;
   vram_cuda_options o;
   vram_error err;
@@ -1232,9 +1255,10 @@ static void forked(void) {
 __attribute__((constructor)) static void begin(void) {
   const char *path = secure_getenv(RUN_VARIABLE);
   int fd;
-  if (!path || !*path)
+  if (!path || strlen(path) >= sizeof run_path)
     return;
-  fd = open_file(path);
+  memcpy(run_path, path, strlen(path) + 1);
+  fd = open_file();
   if (fd >= 0)
     close(fd);
   if (!file)

@@ -115,6 +115,26 @@ static int run_library(run_state *s) {
   return FITS;
 }
 
+/* Who calls may have closed 0, 1 or 2. The program finds them so; here something stands there that
+   can be neither read nor written, or a file of ours would get what is meant for standard error. */
+static int run_above(int fd) {
+  int above;
+  if (fd < 0 || fd > 2)
+    return fd;
+  above = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  close(fd);
+  return above;
+}
+
+static void run_hold_low(void) {
+  int fd;
+  do
+    fd = open("/", O_RDONLY | O_CLOEXEC);
+  while (fd >= 0 && fd <= 2);
+  if (fd >= 0)
+    close(fd);
+}
+
 /* Makes the file as long as it must be, and for ever: nobody who maps it can be surprised by its
    end. 0: errno says why. */
 static int run_extend(int fd) {
@@ -137,10 +157,12 @@ static int run_share(run_state *s) {
   enum { CLOSED_BY_EXEC = 1, CAN_BE_SEALED = 2 };
   FILE *other;
   errno = 0;
-  s->fd = memfd_create("vram-run", CLOSED_BY_EXEC | CAN_BE_SEALED);
+  s->fd = run_above(memfd_create("vram-run", CLOSED_BY_EXEC | CAN_BE_SEALED));
   if (s->fd < 0) { /* before Linux 3.17 */
     other = tmpfile();
-    s->fd = other ? fileno(other) : -1;
+    s->fd = other ? fcntl(fileno(other), F_DUPFD_CLOEXEC, 3) : -1;
+    if (other)
+      fclose(other);
   }
   s->file.magic = RUN_MAGIC;
   s->file.layout = RUN_LAYOUT;
@@ -220,6 +242,10 @@ static int run_wait(run_state *s) {
   snprintf(file, sizeof file, "/proc/%ld/fd/%d", (long)getpid(), s->fd);
   if (pipe(ends))
     return cannot("make", "a pipe", OTHER);
+  ends[0] = run_above(ends[0]);
+  ends[1] = run_above(ends[1]);
+  if (ends[0] < 0 || ends[1] < 0)
+    return cannot("make", "a pipe", OTHER);
   (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
   fflush(NULL);
   sigemptyset(&block);
@@ -233,6 +259,7 @@ static int run_wait(run_state *s) {
     sigprocmask(SIG_SETMASK, &keep, NULL);
     run_become(s, file, ends[1]);
   }
+  run_hold_low();
   close(ends[1]);
   if (child < 0)
     return cannot("start", s->program, OTHER);

@@ -284,10 +284,76 @@ static void pluggable(const char *library) {
   CHECK(stat(0, "segment.all.current") == 1);
 }
 
-int main(int argc, char **argv) {
-  const char *mode = argc > 1 ? argv[1] : "";
 #define MODE(name) (!strcmp(mode, name))
+
 #ifdef LINKED
+static int stop, spinning;
+
+/* Whoever writes to a descriptor that this program has closed writes into no file. */
+static void *watch_low(void *arg) {
+  int fd, flags;
+  (void)arg;
+  while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+    for (fd = 0; fd < 3; fd++) {
+      flags = fcntl(fd, F_GETFL);
+      if (flags >= 0 && !(flags & O_PATH))
+        _exit(96);
+    }
+    __atomic_store_n(&spinning, 1, __ATOMIC_RELEASE);
+  }
+  return NULL;
+}
+
+static void closed(void) {
+  int was[64], fd;
+  pthread_t t;
+  void *p;
+  for (fd = 0; fd < 64; fd++)
+    was[fd] = fcntl(fd, F_GETFD);
+  if (was[0] >= 0 || was[1] >= 0 || was[2] >= 0)
+    _exit(95);
+  CHECK(!pthread_create(&t, NULL, watch_low, NULL));
+  while (!__atomic_load_n(&spinning, __ATOMIC_ACQUIRE))
+    ;
+  CHECK(!cudaMalloc(&p, 13 * MIB));
+  __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+  pthread_join(t, NULL);
+  for (fd = 0; fd < 64; fd++) /* nothing of the library is left */
+    if (fcntl(fd, F_GETFD) != was[fd])
+      _exit(94);
+}
+
+/* Ends of all sorts, with some memory allocated. */
+static void end_by(const char *mode, int value) {
+  struct sigaction now;
+  void *p;
+  CHECK(!cudaMalloc(&p, 13 * MIB));
+  if (MODE("_exit"))
+    _exit(value);
+  else if (MODE("signal"))
+    raise(value);
+  else if (MODE("crash"))
+    *(volatile int *)(size_t)value = 1;
+  else if (MODE("past")) { /* what a sanitizer is for */
+    volatile char *end = (char *)malloc(16) + value;
+    value = *end == 1;
+  } else if (MODE("fill") || MODE("head") || MODE("struct") || MODE("bits")) {
+    overwrite(mode, value);
+    value = 7;
+  } else if (MODE("cut"))
+    cut();
+  else if (MODE("orphans"))
+    CHECK(!sigaction(SIGCHLD, NULL, &now) && now.sa_handler == SIG_IGN);
+  else if (MODE("wait")) {
+    printf("ready\n");
+    fflush(stdout);
+    pause();
+  }
+  exit(value);
+}
+
+/* 0: no such mode */
+static int with_linked(const char *mode, char **argv) {
   void *p;
   if (MODE("one"))
     CHECK(!cudaMalloc(&p, MIB));
@@ -311,37 +377,20 @@ int main(int argc, char **argv) {
     out_of_memory();
   else if (MODE("reset"))
     CHECK(!cudaMalloc(&p, MIB) && !cudaDeviceReset() && !cudaMalloc(&p, 2 * MIB));
-  else if (argc > 2 && !MODE("torch") && !MODE("ignoring")) { /* its end: some memory before it */
+  else if (MODE("bare")) { /* without an environment */
+    CHECK(!clearenv());
     CHECK(!cudaMalloc(&p, 13 * MIB));
-    if (MODE("exit"))
-      exit(atoi(argv[2]));
-    else if (MODE("_exit"))
-      _exit(atoi(argv[2]));
-    else if (MODE("signal"))
-      raise(atoi(argv[2]));
-    else if (MODE("fill") || MODE("head") || MODE("struct") || MODE("bits")) {
-      overwrite(mode, atoi(argv[2]));
-      exit(7);
-    } else if (MODE("orphans")) {
-      struct sigaction now;
-      CHECK(!sigaction(SIGCHLD, NULL, &now) && now.sa_handler == SIG_IGN);
-      exit(atoi(argv[2]));
-    } else if (MODE("cut")) {
-      cut();
-      exit(atoi(argv[2]));
-    } else if (MODE("past")) { /* what a sanitizer is for */
-      volatile char *end = (char *)malloc(16) + atoi(argv[2]);
-      exit(*end == 1);
-    } else if (MODE("crash"))
-      *(volatile int *)(size_t)atoi(argv[2]) = 1;
-    else if (MODE("wait")) {
-      printf("ready\n");
-      fflush(stdout);
-      pause();
-    }
-  } else
+  } else if (MODE("closed"))
+    closed();
+  else
+    return 0;
+  return 1;
+}
 #endif
-      if (MODE("dlsym"))
+
+/* 0: no such mode */
+static int with_any(const char *mode, char **argv) {
+  if (MODE("dlsym"))
     by_dlsym(open_library("libcudart.so.13"));
   else if (MODE("dlvsym"))
     by_version();
@@ -354,11 +403,24 @@ int main(int argc, char **argv) {
   else if (MODE("ignoring")) { /* becomes what follows, and ignores the end of children */
     signal(SIGCHLD, SIG_IGN);
     execv(argv[2], argv + 2);
-    return 98;
+    _exit(98);
   } else if (MODE("absent")) { /* nobody has it: nobody is told otherwise */
     CHECK(!dlsym(RTLD_DEFAULT, "cudaMalloc") && dlerror());
     CHECK(!dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
-  } else if (strcmp(mode, "nothing"))
-    return 97;
-  return 0;
+  } else
+    return MODE("nothing");
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "";
+  if (with_any(mode, argv))
+    return 0;
+#ifdef LINKED
+  if (with_linked(mode, argv))
+    return 0;
+  if (argc > 2)
+    end_by(mode, atoi(argv[2]));
+#endif
+  return 97;
 }
