@@ -193,6 +193,16 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   equal "1 is closed, the report should go there: exit status" 1 $?
   low --report - -- ./linked exit 7 >&- 2>&-
   equal "1 and 2 are closed: exit status" 7 $?
+  # small stacks
+  for stack in 1 32; do
+    (cd "$work" && LD_LIBRARY_PATH=$libs LD_BIND_NOW=1 ./linked small) >"$work/log" 2>&1
+    equal "small stacks alone: exit status" 0 $?
+    (cd "$work" && LD_LIBRARY_PATH=$libs LD_BIND_NOW=1 "$vram" run --stack $stack --json --report "$work/report" -- ./linked small) >"$work/log" 2>&1
+    equal "small stacks, --stack $stack: exit status" 0 $?
+    equal "small stacks, --stack $stack: reserved" 27262976 "$(key reserved_bytes.all.current)"
+    equal "small stacks, --stack $stack: failures" 2 "$(key num_ooms)"
+    if grep -q '"oom_report":"CUDA out of memory. Tried to allocate 1.95 GiB' "$work/report"; then ok; else bad "small stacks, --stack $stack: the report of the failure"; fi
+  done
   ended 0 bare '' 'ended with status 0'
   if "$cc" -static -o "$work/static" tests/preload/program.c >"$work/log" 2>&1; then
     tool run --report "$work/report" -- ./static nothing
@@ -305,12 +315,13 @@ END
       skip "$name does not link: $(tail -n 1 "$work/log")"
       return
     fi
-    for mode in one threads "exit 5" "past 16"; do
+    for mode in one threads oom "exit 5" "past 16"; do
       rm -f "$work"/account.*
       (cd "$work" && LD_LIBRARY_PATH=$libs timeout 60 ./sanitized $mode) >"$work/log" 2>&1
-      alone=$?
+      alone=$? warnings=$(grep -c WARNING "$work/log")
       tool run --json --report "$work/report" -- ./sanitized $mode >"$work/log" 2>&1
       equal "$name, $mode: exit status" $alone $?
+      equal "$name, $mode: warnings" $warnings "$(grep -c WARNING "$work/log")"
       equal "$name, $mode: reserved" "$(cat "$work"/account.* 2>/dev/null | cut -d' ' -f 2)" "$(key reserved_bytes.all.current)"
     done
     tool run --json --report "$work/report" -- ./sanitized dlsym >"$work/log" 2>&1
@@ -326,7 +337,7 @@ END
   sanitized gcc -fsanitize=thread -static-libtsan
   # none of their functions is called by the library before they are ready, or on its own memory
   needed=$(nm -D --undefined-only libvram_preload.so |
-    grep -E ' (mem|str|open|close|read|write|mmap|munmap|pthread_mutex|dl_iterate|gettime|clock_|[a-z_]*getenv)')
+    grep -E ' (mem|str|open|close|read|write|mmap|munmap|pthread_mutex|swapc|makec|dl_iterate|gettime|clock_|[a-z_]*getenv)')
   equal "functions of sanitizers that the library calls" none "${needed:-none}"
 
   # H. PyTorch on a pretended GPU: our count is its count

@@ -26,10 +26,12 @@ typedef int vram_run_needs_64_bit;
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -150,7 +152,7 @@ static pthread_mutex_t route_lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct object {
   uintptr_t at, from, to; /* asked for; the object that has it */
-  char path[1024];
+  const char *path;       /* as long as it is loaded */
   int main, here;
 } object;
 
@@ -179,7 +181,7 @@ static int object_visit(struct dl_phdr_info *info, size_t size, void *user) {
     o->from = from;
     o->to = to;
     o->here = is_here(info);
-    snprintf(o->path, sizeof o->path, "%s", info->dlpi_name ? info->dlpi_name : "");
+    o->path = info->dlpi_name ? info->dlpi_name : "";
     return 1;
   }
   o->main = 0; /* the first one is the program */
@@ -407,54 +409,104 @@ static struct {
 } site[SITES];
 static pthread_mutex_t site_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A text in the section; NULL: no room. */
-static const char *keep(const char *text) {
-  run_section *s = section;
-  const size_t n = strlen(text) + 1;
-  char *to = (char *)s + run_tracker_at() - RUN_TEXTS + s->texts;
-  if (n > RUN_TEXTS - s->texts)
-    return NULL;
-  memcpy(to, text, n);
-  s->texts += (uint32_t)n;
-  return to;
+/* A text in the section is made where it stays, under site_lock: the stack may be a small one. */
+typedef struct making {
+  char *text;
+  uint32_t n, room;
+} making;
+
+static making make(uint32_t cap) {
+  making m;
+  m.text = (char *)section + run_tracker_at() - RUN_TEXTS + section->texts;
+  m.n = 0;
+  m.room = RUN_TEXTS - section->texts;
+  m.room = m.room < cap ? m.room : cap;
+  return m;
 }
 
-static void describe(const void *pc, char *place, size_t place_cap, char *name, size_t name_cap) {
-  const char *base;
-  Dl_info info;
-  *name = 0;
-  memset(&info, 0, sizeof info);
-  /* the call, not what follows it */
-  if (!dladdr((const char *)pc - 1, &info) || !info.dli_fname) {
-    snprintf(place, place_cap, "%p", pc);
-    return;
+static void put(making *m, const char *text) {
+  while (*text && m->n + 1 < m->room)
+    m->text[m->n++] = *text++;
+}
+
+static void put_hex(making *m, uintptr_t n) {
+  char text[2 * sizeof n + 3], *at = text + sizeof text - 1;
+  *at = 0;
+  for (; n || !*at; n >>= 4)
+    *--at = "0123456789abcdef"[n & 15];
+  *--at = 'x';
+  *--at = '0';
+  put(m, at);
+}
+
+/* NULL: no room, or nothing was put. */
+static const char *made(const making *m) {
+  if (!m->room || !m->n)
+    return NULL;
+  m->text[m->n] = 0;
+  section->texts += m->n + 1;
+  return m->text;
+}
+
+static const char *keep(const char *text) {
+  making m = make(RUN_TEXTS);
+  put(&m, text);
+  return made(&m);
+}
+
+/* The call, not what follows it; not under site_lock, since whoever loads a library may wait for
+   that. */
+static void look_at(const void *pc, Dl_info *info) {
+  if (!dladdr((const char *)pc - 1, info) || !info->dli_fname)
+    memset(info, 0, sizeof *info);
+}
+
+static void put_place(making *m, const void *pc, const Dl_info *info) {
+  const char *base = info->dli_fname ? strrchr(info->dli_fname, '/') : NULL;
+  if (info->dli_fname) {
+    put(m, base ? base + 1 : info->dli_fname);
+    put(m, "+");
   }
-  base = strrchr(info.dli_fname, '/');
-  snprintf(place, place_cap, "%s+0x%lx", base ? base + 1 : info.dli_fname,
-           (unsigned long)((uintptr_t)pc - (uintptr_t)info.dli_fbase));
-  if (info.dli_sname)
-    snprintf(name, name_cap, "%s", info.dli_sname);
+  put_hex(m, (uintptr_t)pc - (uintptr_t)info->dli_fbase);
+}
+
+static void put_callers(making *m, void *const *frame, const Dl_info *info, uint32_t n) {
+  uint32_t i;
+  if (info[0].dli_sname)
+    put(m, info[0].dli_sname);
+  for (i = 1; i < n; i++) {
+    put(m, " < ");
+    if (info[i].dli_sname)
+      put(m, info[i].dli_sname);
+    else
+      put_place(m, frame[i], &info[i]);
+  }
 }
 
 static uint32_t new_site(vram_cuda_tracker *t, void *const *frame, uint32_t n) {
-  char place[512], name[512], text[2048] = "";
-  const char *kept, *called = NULL;
+  enum { PLACE = 512, CALLERS = 2048 };
+  const char *place, *callers;
+  Dl_info info[FRAMES];
   uint32_t i, owner;
-  size_t used = 0;
-  describe(frame[0], place, sizeof place, text, sizeof text);
-  for (i = 1; i < n; i++) {
-    char other[512];
-    used = strlen(text);
-    describe(frame[i], other, sizeof other, name, sizeof name);
-    snprintf(text + used, sizeof text - used, " < %s", *name ? name : other);
-  }
+  making m;
+  for (i = 0; i < n; i++)
+    look_at(frame[i], &info[i]);
   pthread_mutex_lock(&site_lock);
-  kept = keep(place);
-  if (*text)
-    called = keep(text);
-  owner = kept ? vram_cuda_site(t, kept, 0, called) : 0;
+  m = make(PLACE);
+  put_place(&m, frame[0], &info[0]);
+  place = made(&m);
+  m = make(CALLERS);
+  put_callers(&m, frame, info, n);
+  callers = made(&m);
+  owner = place ? vram_cuda_site(t, place, 0, callers) : 0;
   pthread_mutex_unlock(&site_lock);
   return owner;
+}
+
+/* 1: a handler of signals with a stack of its own, which may be small. */
+static int on_small_stack(void) {
+  stack_t now;
+  return !sigaltstack(NULL, &now) && now.ss_flags & SS_ONSTACK;
 }
 
 static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
@@ -462,7 +514,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
   uint32_t n = 1, i, k = 0;
   uint64_t key;
   frame[0] = caller;
-  if (file->stack > 1) {
+  if (file->stack > 1 && !on_small_stack()) {
     const int depth = backtrace(frame, FRAMES + 8);
     while (k < (uint32_t)depth && frame[k] != caller)
       k++; /* this library's own */
@@ -470,6 +522,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
       frame[k = 0] = caller;
     else
       n = (uint32_t)depth - k < file->stack ? (uint32_t)depth - k : file->stack;
+    n = n < FRAMES ? n : FRAMES;
   }
   for (key = 1, i = 0; i < n; i++)
     key = (key ^ NUMBER(frame[k + i])) * UINT64_C(0x9e3779b97f4a7c15);
@@ -532,18 +585,64 @@ static uint32_t device_of(const call *c) {
   return api.cuda_GetDevice && !api.cuda_GetDevice(&device) ? (uint32_t)device : 0;
 }
 
-static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t bytes,
-                   const void *stream) {
-  const int host = kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED;
-  if (status != OUT_OF_MEMORY)
-    return;
-  pthread_mutex_lock(&section_lock);
+/* The report of a failed allocation takes more stack than threads and handlers of signals may have:
+   it has one of its own, on which no signal is taken. One at a time. */
+enum { REPORT_STACK = 256 << 10, REPORT_GUARD = 64 << 10 };
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+  vram_cuda_tracker *t;
+  vram_cuda_kind kind;
+  uint32_t device, owner;
+  uint64_t bytes, stream;
+} report;
+static ucontext_t report_at, report_back;
+static char *report_stack;
+
+static void make_report(void) {
   section->last = 0;
   section->report[0] = 0;
   section->reports++;
-  pthread_mutex_unlock(&section_lock);
-  vram_cuda_on_oom(c->t, kind, host ? VRAM_HOST : device_of(c), bytes, NUMBER(stream),
-                   owner_of(c->t, c->caller));
+  vram_cuda_on_oom(report.t, report.kind, report.device, report.bytes, report.stream, report.owner);
+}
+
+/* 0: there is no memory for it. */
+static int have_report_stack(void) {
+  void *at;
+  if (report_stack)
+    return 1;
+  at = mmap(NULL, REPORT_GUARD + REPORT_STACK, PROT_NONE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED || mprotect((char *)at + REPORT_GUARD, REPORT_STACK, PROT_READ | PROT_WRITE))
+    return 0;
+  report_stack = (char *)at + REPORT_GUARD;
+  return 1;
+}
+
+static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t bytes,
+                   const void *stream) {
+  const int host = kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED;
+  uint32_t device, owner;
+  if (status != OUT_OF_MEMORY)
+    return;
+  device = host ? VRAM_HOST : device_of(c);
+  owner = owner_of(c->t, c->caller);
+  pthread_mutex_lock(&report_lock);
+  report.t = c->t;
+  report.kind = kind;
+  report.device = device;
+  report.owner = owner;
+  report.bytes = bytes;
+  report.stream = NUMBER(stream);
+  if (have_report_stack() && !getcontext(&report_at)) {
+    report_at.uc_stack.ss_sp = report_stack;
+    report_at.uc_stack.ss_size = REPORT_STACK;
+    report_at.uc_link = &report_back;
+    sigfillset(&report_at.uc_sigmask);
+    makecontext(&report_at, make_report, 0);
+    (void)swapcontext(&report_back, &report_at);
+  } else
+    make_report();
+  pthread_mutex_unlock(&report_lock);
 }
 
 static void allocated(const call *c, int status, vram_cuda_kind kind, uint64_t address,
@@ -931,13 +1030,20 @@ static const struct {
 #undef X
 };
 
-static int number_of(const char *name) {
+/* The number of the function with that name and end, or -1. */
+static int number_with(const char *name, const char *end) {
+  const char *whole, *n;
   int i;
-  if (name && name[0] == 'c' && name[1] == 'u')
-    for (i = 0; i < NAME_COUNT; i++)
-      if (!strcmp(name, name_of[i]))
-        return i;
+  for (i = 0; i < NAME_COUNT; i++) {
+    for (whole = name_of[i], n = name; *n && *n == *whole; n++, whole++)
+      ;
+    if (!*n && !strcmp(whole, end))
+      return i;
+  }
   return -1;
+}
+static int number_of(const char *name) {
+  return name && name[0] == 'c' && name[1] == 'u' ? number_with(name, "") : -1;
 }
 
 /* Calls of that function by this caller go to `real`; what he calls instead. */
@@ -964,22 +1070,17 @@ static void *instead_of_driver(const char *name, int version, devptr flags, cons
                 {"cuIpcOpenMemHandle", 11000},
                 {"cuDevicePrimaryCtxReset", 11000},
                 {"cuGetProcAddress", 12000}};
-  char text[64];
   int since = 3020, which = -1;
   size_t i;
-  if (!real || !name || strlen(name) > 48)
+  if (!real || !name)
     return real;
   for (i = 0; i < sizeof second / sizeof *second; i++)
     if (!strcmp(name, second[i].name))
       since = second[i].since;
-  if (flags & 2) { /* the default stream is each thread's own */
-    snprintf(text, sizeof text, "%s_ptsz", name);
-    which = number_of(text);
-  }
-  if (which < 0 && version >= since) {
-    snprintf(text, sizeof text, "%s_v2", name);
-    which = number_of(text);
-  }
+  if (flags & 2) /* the default stream is each thread's own */
+    which = number_with(name, "_ptsz");
+  if (which < 0 && version >= since)
+    which = number_with(name, "_v2");
   if (which < 0)
     which = number_of(name);
   return which < 0 ? real : instead(which, caller, real);
@@ -1248,6 +1349,7 @@ static void forked(void) {
   pthread_mutex_init(&route_lock, NULL);
   pthread_mutex_init(&section_lock, NULL);
   pthread_mutex_init(&site_lock, NULL);
+  pthread_mutex_init(&report_lock, NULL);
   inside = asking = pools = 0;
   memset(site, 0, sizeof site);
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
+#include <ucontext.h>
 
 /* ---- texts and memory. A loop with something in it that nobody knows is not made a call of the
    very function that it stands in. */
@@ -207,7 +208,9 @@ static void *find_in(const object_names *o, const char *name) {
   X(munmap)                                                                                        \
   X(pthread_mutex_init)                                                                            \
   X(pthread_mutex_lock)                                                                            \
-  X(pthread_mutex_unlock)
+  X(pthread_mutex_unlock)                                                                          \
+  X(swapcontext)                                                                                   \
+  X(makecontext)
 
 enum {
 #define X(name) AT_##name,
@@ -296,6 +299,17 @@ PASS(int, munmap, (void *at, size_t n), (at, n))
 PASS(int, pthread_mutex_init, (pthread_mutex_t * m, const pthread_mutexattr_t *a), (m, a))
 PASS(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
 PASS(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
+PASS(int, swapcontext, (ucontext_t * from, const ucontext_t *to), (from, to))
+
+typedef void entry(void);
+void makecontext(ucontext_t *c, entry *f, int n, ...) { /* of a function without parameters */
+  void (*real)(ucontext_t *, entry *, int, ...);
+  (void)n;
+  if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE))
+    look();
+  memcpy(&real, &passed[AT_makecontext], sizeof real);
+  real(c, f, 0);
+}
 
 /* The C library's own is found in another way than the rest: it is chosen by the machine. */
 int gettimeofday(struct timeval *restrict to, void *restrict zone) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ int cudaHostAlloc(void **, size_t, unsigned), cudaFreeHost(void *);
 int cudaHostRegister(void *, size_t, unsigned), cudaHostUnregister(void *);
 int cudaMallocArray(void **, const int *, size_t, size_t, unsigned), cudaFreeArray(void *);
 int cudaMallocAsync(void **, size_t, void *), cudaFreeAsync(void *, void *);
-int cudaDeviceSynchronize(void), cudaDeviceReset(void);
+int cudaDeviceSynchronize(void), cudaDeviceReset(void), cudaMemGetInfo(size_t *, size_t *);
 int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, dptr, int *);
 int cuInit(unsigned), cuCtxCreate_v2(void **, unsigned, int), cuCtxDestroy_v2(void *);
 int cuMemAlloc_v2(dptr *, size_t), cuMemFree_v2(dptr), cuMemHostAlloc(void **, size_t, unsigned);
@@ -323,6 +324,41 @@ static void closed(void) {
       _exit(94);
 }
 
+/* On 8 KiB, with a page behind them that nobody may touch: in a handler of signals, then on the
+   stack of a thread, which cannot be smaller than 16. */
+static void on_small(int number) {
+  void *p;
+  (void)number;
+  CHECK(!cudaMalloc(&p, 13 * MIB));
+  CHECK(cudaMalloc(&p, 2000ul * MIB) == 2);
+  CHECK(!cudaFree(NULL));
+}
+static void *on_small_thread(void *arg) { return on_small(0), arg; }
+static char *small_stack(size_t n) {
+  char *at = mmap(NULL, n + 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(at != MAP_FAILED && !mprotect(at + 65536, n, PROT_READ | PROT_WRITE));
+  return at + 65536;
+}
+static void small(void) {
+  struct sigaction action;
+  pthread_attr_t attr;
+  pthread_t t;
+  stack_t stack;
+  size_t left, all;
+  CHECK(!cudaMemGetInfo(&left, &all)); /* the runtime loads the driver: on the usual stack */
+  memset(&stack, 0, sizeof stack);
+  stack.ss_sp = small_stack(8192);
+  stack.ss_size = 8192;
+  CHECK(!sigaltstack(&stack, NULL));
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_small;
+  action.sa_flags = SA_ONSTACK;
+  CHECK(!sigaction(SIGUSR1, &action, NULL) && !raise(SIGUSR1));
+  pthread_attr_init(&attr);
+  CHECK(!pthread_attr_setstack(&attr, small_stack(16384), 16384));
+  CHECK(!pthread_create(&t, &attr, on_small_thread, NULL) && !pthread_join(t, NULL));
+}
+
 /* Ends of all sorts, with some memory allocated. */
 static void end_by(const char *mode, int value) {
   struct sigaction now;
@@ -382,6 +418,8 @@ static int with_linked(const char *mode, char **argv) {
     CHECK(!cudaMalloc(&p, 13 * MIB));
   } else if (MODE("closed"))
     closed();
+  else if (MODE("small"))
+    small();
   else
     return 0;
   return 1;
