@@ -15,6 +15,9 @@ built() {
     library libcudart.so.13 cudart.c -Wl,--version-script="$work/map" -o "$work/libcudart.so.13" &&
     library libcudart.so.12 cudart.c -o "$work/other/libcudart.so.12" &&
     "$cc" -w -shared -fPIC -o "$work/other.so" tests/preload/other.c -ldl &&
+    "$cc" -O0 -shared -fPIC -DNAME=take_a -o "$work/plugin_a.so" tests/preload/plugin.c "$work/libcudart.so.13" &&
+    "$cc" -O0 -shared -fPIC -DNAME=take_b -o "$work/plugin_b.so" tests/preload/plugin.c "$work/other/libcudart.so.12" \
+      -Wl,-rpath,"$work/other" &&
     "$cc" -O1 -Wall -o "$work/plain" tests/preload/program.c -ldl -lpthread &&
     "$cc" -O1 -Wall -rdynamic -DLINKED -o "$work/linked" tests/preload/program.c \
       "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread
@@ -95,6 +98,13 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   equal "threads: allocations" "$allocs" "$(key num_device_alloc)"
   equal "threads: frees" "$frees" "$(key num_device_free)"
   equal "threads: frees of nothing" 0 "$(key unknown_frees)"
+  # libraries that are closed: a runtime, and one that calls it
+  agrees plain reload
+  agrees plain plugins
+  if [ -s "$work/log" ]; then skip "$(head -n 1 "$work/log")"; fi
+  grep -o '"place":"[a-z_]*' "$work/report" | sort | uniq -c | tr -s ' ' >"$work/found"
+  printf ' 2 "place":"plugin_a\n 2 "place":"plugin_b\n' >"$work/wanted" # at the peak, and not freed
+  same "plugins: the callers" "$work/wanted" "$work/found"
   # two runtimes in one program: each gets its own calls (the program looks)
   agrees plain two
   # another library of this sort behind: it is called, and counts once

@@ -22,6 +22,7 @@ typedef int vram_run_needs_64_bit;
 #define VRAM_STATIC
 #include "preload.h"
 #include "preload_libc.h"
+#include "preload_route.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
@@ -41,213 +42,6 @@ typedef unsigned long long devptr;
 
 static __thread int inside; /* this thread is in a call that counts, or must not */
 static __thread int asking; /* in one that looks for functions */
-
-/* ---- the functions that are here, and where their calls go on */
-
-/* X(name) */
-#define NAMES(X)                                                                                   \
-  X(cudaMalloc)                                                                                    \
-  X(cudaMallocPitch)                                                                               \
-  X(cudaMalloc3D)                                                                                  \
-  X(cudaMallocArray)                                                                               \
-  X(cudaMalloc3DArray)                                                                             \
-  X(cudaMallocMipmappedArray)                                                                      \
-  X(cudaMallocManaged)                                                                             \
-  X(cudaMallocAsync)                                                                               \
-  X(cudaMallocAsync_ptsz)                                                                          \
-  X(cudaMallocFromPoolAsync)                                                                       \
-  X(cudaMallocFromPoolAsync_ptsz)                                                                  \
-  X(cudaMallocHost)                                                                                \
-  X(cudaHostAlloc)                                                                                 \
-  X(cudaHostRegister)                                                                              \
-  X(cudaHostUnregister)                                                                            \
-  X(cudaFree)                                                                                      \
-  X(cudaFreeAsync)                                                                                 \
-  X(cudaFreeAsync_ptsz)                                                                            \
-  X(cudaFreeArray)                                                                                 \
-  X(cudaFreeMipmappedArray)                                                                        \
-  X(cudaFreeHost)                                                                                  \
-  X(cudaIpcOpenMemHandle)                                                                          \
-  X(cudaIpcCloseMemHandle)                                                                         \
-  X(cudaMemPoolCreate)                                                                             \
-  X(cudaMemPoolDestroy)                                                                            \
-  X(cudaMemPoolTrimTo)                                                                             \
-  X(cudaDeviceReset)                                                                               \
-  X(cudaDeviceSynchronize)                                                                         \
-  X(cudaStreamSynchronize)                                                                         \
-  X(cudaStreamSynchronize_ptsz)                                                                    \
-  X(cudaGraphAddMemAllocNode)                                                                      \
-  X(cudaGetDriverEntryPoint)                                                                       \
-  X(cudaGetDriverEntryPoint_ptsz)                                                                  \
-  X(cudaGetDriverEntryPointByVersion)                                                              \
-  X(cudaGetDriverEntryPointByVersion_ptsz)                                                         \
-  X(cuMemAlloc_v2)                                                                                 \
-  X(cuMemAllocPitch_v2)                                                                            \
-  X(cuMemAllocManaged)                                                                             \
-  X(cuMemAllocAsync)                                                                               \
-  X(cuMemAllocAsync_ptsz)                                                                          \
-  X(cuMemAllocFromPoolAsync)                                                                       \
-  X(cuMemAllocFromPoolAsync_ptsz)                                                                  \
-  X(cuMemFree_v2)                                                                                  \
-  X(cuMemFreeAsync)                                                                                \
-  X(cuMemFreeAsync_ptsz)                                                                           \
-  X(cuMemHostAlloc)                                                                                \
-  X(cuMemAllocHost_v2)                                                                             \
-  X(cuMemFreeHost)                                                                                 \
-  X(cuMemHostRegister)                                                                             \
-  X(cuMemHostRegister_v2)                                                                          \
-  X(cuMemHostUnregister)                                                                           \
-  X(cuArrayCreate_v2)                                                                              \
-  X(cuArray3DCreate_v2)                                                                            \
-  X(cuArrayDestroy)                                                                                \
-  X(cuMipmappedArrayCreate)                                                                        \
-  X(cuMipmappedArrayDestroy)                                                                       \
-  X(cuMemCreate)                                                                                   \
-  X(cuMemRelease)                                                                                  \
-  X(cuMemMap)                                                                                      \
-  X(cuMemUnmap)                                                                                    \
-  X(cuMemRetainAllocationHandle)                                                                   \
-  X(cuMemImportFromShareableHandle)                                                                \
-  X(cuMemPoolCreate)                                                                               \
-  X(cuMemPoolDestroy)                                                                              \
-  X(cuMemPoolTrimTo)                                                                               \
-  X(cuIpcOpenMemHandle)                                                                            \
-  X(cuIpcOpenMemHandle_v2)                                                                         \
-  X(cuIpcCloseMemHandle)                                                                           \
-  X(cuDevicePrimaryCtxReset)                                                                       \
-  X(cuDevicePrimaryCtxReset_v2)                                                                    \
-  X(cuCtxDestroy)                                                                                  \
-  X(cuCtxDestroy_v2)                                                                               \
-  X(cuCtxSynchronize)                                                                              \
-  X(cuStreamSynchronize)                                                                           \
-  X(cuStreamSynchronize_ptsz)                                                                      \
-  X(cuGraphAddMemAllocNode)                                                                        \
-  X(cuGetProcAddress)                                                                              \
-  X(cuGetProcAddress_v2)
-
-enum {
-#define X(name) AT_##name,
-  NAMES(X)
-#undef X
-      NAME_COUNT
-};
-static const char *const name_of[] = {
-#define X(name) #name,
-    NAMES(X)
-#undef X
-};
-
-/* Calls from an object (its addresses) go on to `real`: two of them may use two runtimes. */
-typedef struct route {
-  uintptr_t from, to;
-  void *real;
-} route;
-enum { ROUTES = 8 };
-static struct {
-  route route[ROUTES];
-  uint32_t nroute;
-  void *given; /* what dlsym or the like found last, for whom the pointer was handed on to */
-} target[NAME_COUNT];
-static pthread_mutex_t route_lock = PTHREAD_MUTEX_INITIALIZER;
-
-typedef struct object {
-  uintptr_t at, from, to; /* asked for; the object that has it */
-  const char *path;       /* as long as it is loaded */
-  int main, here;
-} object;
-
-static int is_here(const struct dl_phdr_info *o) {
-  const ElfW(Addr) here = (ElfW(Addr))(uintptr_t)&is_here;
-  ElfW(Half) i;
-  for (i = 0; i < o->dlpi_phnum; i++)
-    if (o->dlpi_phdr[i].p_type == PT_LOAD &&
-        here - o->dlpi_addr - o->dlpi_phdr[i].p_vaddr < o->dlpi_phdr[i].p_memsz)
-      return 1;
-  return 0;
-}
-
-static int object_visit(struct dl_phdr_info *info, size_t size, void *user) {
-  object *o = (object *)user;
-  uintptr_t from = UINTPTR_MAX, to = 0;
-  ElfW(Half) i;
-  (void)size;
-  for (i = 0; i < info->dlpi_phnum; i++)
-    if (info->dlpi_phdr[i].p_type == PT_LOAD) {
-      const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-      from = start < from ? start : from;
-      to = start + info->dlpi_phdr[i].p_memsz > to ? start + info->dlpi_phdr[i].p_memsz : to;
-    }
-  if (o->at >= from && o->at < to) {
-    o->from = from;
-    o->to = to;
-    o->here = is_here(info);
-    o->path = info->dlpi_name ? info->dlpi_name : "";
-    return 1;
-  }
-  o->main = 0; /* the first one is the program */
-  return 0;
-}
-
-static int object_of(object *o, const void *address) {
-  memset(o, 0, sizeof *o);
-  o->at = (uintptr_t)address;
-  o->main = 1;
-  return dl_iterate_phdr(object_visit, o);
-}
-
-static void set_route(int which, const object *o, void *real) {
-  uint32_t i;
-  pthread_mutex_lock(&route_lock);
-  for (i = 0; i < target[which].nroute && target[which].route[i].from != o->from; i++)
-    ;
-  if (i < ROUTES) {
-    target[which].route[i].real = real;
-    target[which].route[i].from = o->from;
-    target[which].route[i].to = o->to;
-    if (i == target[which].nroute)
-      __atomic_store_n(&target[which].nroute, i + 1, __ATOMIC_RELEASE);
-  }
-  pthread_mutex_unlock(&route_lock);
-}
-
-static int is_ours(const void *function) {
-  object o;
-  return function && object_of(&o, function) && o.here;
-}
-
-/* As the loader would bind it without this library: global names, then those of the caller's own
-   libraries; then whatever there is. */
-static void *resolve(int which, const void *caller) {
-  const dlsym_function find = real_dlsym();
-  const char *name = name_of[which];
-  void *real = find ? find(RTLD_NEXT, name) : NULL, *handle;
-  object o;
-  const int known = object_of(&o, caller);
-  if (!real && find && known && *o.path) {
-    handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle) {
-      real = find(handle, name);
-      dlclose(handle); /* it was open before */
-    }
-  }
-  if (real && is_ours(real))
-    real = NULL;
-  if (!real)
-    real = target[which].given ? target[which].given : find_anywhere(name);
-  if (real && known)
-    set_route(which, &o, real);
-  return real;
-}
-
-static void *real_of(int which, const void *caller) {
-  const uint32_t n = __atomic_load_n(&target[which].nroute, __ATOMIC_ACQUIRE);
-  const uintptr_t at = (uintptr_t)caller;
-  uint32_t i;
-  for (i = 0; i < n; i++)
-    if (at >= target[which].route[i].from && at < target[which].route[i].to)
-      return target[which].route[i].real;
-  return resolve(which, caller);
-}
 
 /* ---- the section of this process */
 
@@ -283,7 +77,10 @@ static void *find_real(void *user, vram_cuda_library lib, const char *symbol) {
   (void)user;
   if (find && lib != VRAM_CUDA_LIB_NVML)
     real = find(RTLD_NEXT, symbol);
-  return real ? real : find_anywhere(symbol);
+  real = real ? real : find_anywhere(symbol);
+  if (real)
+    keep_loaded(real);
+  return real;
 }
 
 /* The functions that the tracker calls, of libraries that the program has loaded. The runtime loads
@@ -402,6 +199,8 @@ static vram_cuda_tracker *track(void) {
 
 /* ---- who called */
 
+static uint64_t gone; /* objects that were unloaded: an address means another place since then */
+
 enum { SITES = 1 << 14, FRAMES = 32 };
 static struct {
   uint64_t key;
@@ -483,30 +282,54 @@ static void put_callers(making *m, void *const *frame, const Dl_info *info, uint
   }
 }
 
+/* The places so far. */
+static struct {
+  const char *place, *callers;
+  uint32_t owner;
+} place_of[RUN_OWNERS];
+static uint32_t nplace;
+
+static int is_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
+
+/* Of the place with these texts, which have just been made; under site_lock. */
+static uint32_t owner_at(vram_cuda_tracker *t, const char *place, const char *callers,
+                         uint32_t texts) {
+  uint32_t i;
+  if (!place)
+    return 0;
+  for (i = 0; i < nplace; i++)
+    if (is_text(place_of[i].place, place) && is_text(place_of[i].callers, callers)) {
+      section->texts = texts; /* they were there */
+      return place_of[i].owner;
+    }
+  if (i == RUN_OWNERS)
+    return 0;
+  place_of[i].place = place;
+  place_of[i].callers = callers;
+  place_of[i].owner = vram_cuda_site(t, place, 0, callers);
+  nplace++;
+  return place_of[i].owner;
+}
+
 static uint32_t new_site(vram_cuda_tracker *t, void *const *frame, uint32_t n) {
   enum { PLACE = 512, CALLERS = 2048 };
   const char *place, *callers;
   Dl_info info[FRAMES];
-  uint32_t i, owner;
+  uint32_t i, owner, texts;
   making m;
   for (i = 0; i < n; i++)
     look_at(frame[i], &info[i]);
   pthread_mutex_lock(&site_lock);
+  texts = section->texts;
   m = make(PLACE);
   put_place(&m, frame[0], &info[0]);
   place = made(&m);
   m = make(CALLERS);
   put_callers(&m, frame, info, n);
   callers = made(&m);
-  owner = place ? vram_cuda_site(t, place, 0, callers) : 0;
+  owner = owner_at(t, place, callers, texts);
   pthread_mutex_unlock(&site_lock);
   return owner;
-}
-
-/* 1: a handler of signals with a stack of its own, which may be small. */
-static int on_small_stack(void) {
-  stack_t now;
-  return !sigaltstack(NULL, &now) && now.ss_flags & SS_ONSTACK;
 }
 
 static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
@@ -524,7 +347,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
       n = (uint32_t)depth - k < file->stack ? (uint32_t)depth - k : file->stack;
     n = n < FRAMES ? n : FRAMES;
   }
-  for (key = 1, i = 0; i < n; i++)
+  for (key = 1 + __atomic_load_n(&gone, __ATOMIC_ACQUIRE), i = 0; i < n; i++)
     key = (key ^ NUMBER(frame[k + i])) * UINT64_C(0x9e3779b97f4a7c15);
   key |= 1;
   for (i = 0; i < 16; i++) {
@@ -1030,32 +853,12 @@ static const struct {
 #undef X
 };
 
-/* The number of the function with that name and end, or -1. */
-static int number_with(const char *name, const char *end) {
-  const char *whole, *n;
-  int i;
-  for (i = 0; i < NAME_COUNT; i++) {
-    for (whole = name_of[i], n = name; *n && *n == *whole; n++, whole++)
-      ;
-    if (!*n && !strcmp(whole, end))
-      return i;
-  }
-  return -1;
-}
-static int number_of(const char *name) {
-  return name && name[0] == 'c' && name[1] == 'u' ? number_with(name, "") : -1;
-}
-
 /* Calls of that function by this caller go to `real`; what he calls instead. */
 static void *instead(int which, const void *caller, void *real) {
-  object o;
   void *wrapper;
   memcpy(&wrapper, &here[which].function, sizeof wrapper);
-  if (real == wrapper) /* it was found here */
-    return wrapper;
-  target[which].given = real;
-  if (object_of(&o, caller))
-    set_route(which, &o, real);
+  if (real != wrapper) /* it was not found here */
+    set_route(which, caller, real);
   return wrapper;
 }
 
@@ -1094,11 +897,10 @@ static int looked_up(void *handle, const char *name, const char *version, const 
   const dlsym_function find = real_dlsym();
   const dlvsym_function find_version = real_dlvsym();
   void *real;
-  object o;
   if (which < 0 || !find || is_ours(caller))
     return 0;
   /* RTLD_NEXT is what follows the caller: the program is before this library, others behind it */
-  if (handle == RTLD_NEXT && (!object_of(&o, caller) || !o.main))
+  if (handle == RTLD_NEXT && !is_program(caller))
     return 0;
   if (handle == RTLD_NEXT)
     real = find(RTLD_NEXT, name);
@@ -1136,6 +938,25 @@ EXPORT JUMPS void *dlvsym(void *restrict handle, const char *restrict name,
     return found;
   real = real_dlvsym();
   JUMP return real(handle, name, version);
+}
+
+/* ---- objects that go */
+
+static int objects_gone(struct dl_phdr_info *info, size_t size, void *user) {
+  if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+    *(uint64_t *)user = info->dlpi_subs;
+  return 1;
+}
+
+EXPORT int dlclose(void *handle) {
+  const int status = real_dlclose(handle);
+  uint64_t now = 0;
+  if (!file)
+    return status;
+  dl_iterate_phdr(objects_gone, &now);
+  if (now != __atomic_exchange_n(&gone, now, __ATOMIC_ACQ_REL))
+    forget_routes();
+  return status;
 }
 
 /* ---- PyTorch's pluggable allocator
@@ -1346,11 +1167,12 @@ EXPORT long long vram_torch_stat(int device, const char *name) {
 static void forked(void) {
   counting = 0;
   section = NULL;
-  pthread_mutex_init(&route_lock, NULL);
+  forget_lock();
   pthread_mutex_init(&section_lock, NULL);
   pthread_mutex_init(&site_lock, NULL);
   pthread_mutex_init(&report_lock, NULL);
   inside = asking = pools = 0;
+  nplace = 0;
   memset(site, 0, sizeof site);
 }
 

@@ -212,6 +212,34 @@ static void two_runtimes(void) {
   CHECK(calls() == 3);
 }
 
+/* A runtime that is closed and loaded again: its functions are elsewhere, if it was unloaded. */
+static void reloaded(void) {
+  void *lib = open_library("libcudart.so.13"), *first = find_in(lib, "cudart_calls");
+  by_dlsym(lib);
+  dlclose(lib);
+  (void)mmap((void *)((size_t)first & ~(size_t)4095), 4096, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  by_dlsym(open_library("libcudart.so.13"));
+}
+
+/* A plugin comes to the place of another one and is linked with another runtime. */
+static void plugins(void) {
+  int (*take)(void **, size_t), (*calls)(void);
+  void *stays = open_library("libcudart.so.13"), *first = open_library("./plugin_a.so");
+  void *second, *p, *was;
+  *(void **)&take = was = find_in(first, "take_a");
+  CHECK(!take(&p, 2 * MIB));
+  dlclose(first);
+  second = open_library("./plugin_b.so");
+  *(void **)&take = find_in(second, "take_b");
+  if ((void *)take != was)
+    fprintf(stderr, "program: the second plugin is not where the first one was\n");
+  CHECK(!take(&p, 4 * MIB) && !take(&p, 8 * MIB));
+  *(void **)&calls = find_in(open_library("./other/libcudart.so.12"), "cudart_calls");
+  CHECK(calls() == 2);
+  dlclose(stays);
+}
+
 /* What is mapped of the memory that vram run reads: the head, or this process's part. */
 static unsigned char *shared(int part) {
   char line[512];
@@ -436,6 +464,10 @@ static int with_any(const char *mode, char **argv) {
     by_proc_address();
   else if (MODE("two"))
     two_runtimes();
+  else if (MODE("reload"))
+    reloaded();
+  else if (MODE("plugins"))
+    plugins();
   else if (MODE("torch"))
     pluggable(argv[2]);
   else if (MODE("ignoring")) { /* becomes what follows, and ignores the end of children */
