@@ -10,7 +10,17 @@
    A call counts once: what a function of CUDA calls inside is not looked at.
 
    It needs nothing but the C library, makes no call that waits for the device, prints nothing, and
-   without VRAM_RUN in the environment does nothing. */
+   without VRAM_RUN in the environment does nothing. It may run before a sanitizer is ready
+   (preload_libc.c), on the stack of a handler of signals, in a program that has closed 0, 1 and 2
+   or cleared its environment, and after libraries were closed; those of CUDA stay loaded to the
+   end.
+
+   A fork has a part of the report of its own, as has what exec, posix_spawn or vfork start. Not
+   seen, or seen in another way: a static program, one of 32 bits (the loader says so), one with
+   more rights than who started it, one that is started without LD_PRELOAD or VRAM_RUN: nothing of
+   it is seen a program that changes its user or root before its first call: it cannot open the
+   shared memory a child by _Fork or clone that calls CUDA: counts in its parent's part a handler of
+   signals that interrupts a call of CUDA and makes one: waits for ever, as CUDA may */
 #if __SIZEOF_POINTER__ < 8
 typedef int vram_run_needs_64_bit;
 #else

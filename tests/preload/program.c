@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static void threads(void) {
 }
 
 static void forks(const char *self) {
+  char *const words[] = {(char *)self, "one", NULL};
   void *p;
   int status;
   pid_t child;
@@ -132,6 +134,14 @@ static void forks(const char *self) {
     execl(self, self, "one", (char *)NULL);
     _exit(98);
   }
+  CHECK(waitpid(child, &status, 0) == child && !status);
+  child = vfork();
+  if (!child) {
+    execl(self, self, "one", (char *)NULL);
+    _exit(98);
+  }
+  CHECK(waitpid(child, &status, 0) == child && !status);
+  CHECK(!posix_spawn(&child, self, NULL, NULL, words, environ));
   CHECK(waitpid(child, &status, 0) == child && !status);
 }
 
