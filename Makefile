@@ -14,10 +14,12 @@ PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
 vram: tools/vram.c $(TOOL) tools/preload.h vram.h vram_cuda.h build/models.h | $(PRELOAD)
 	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c $(LIBDL)
 
-# -O2 last: dlsym has to be jumped to; all that it needs is the C library
-libvram_preload.so: tools/preload.c tools/preload.h vram.h vram_cuda.h
+# -O2 last: dlsym has to be jumped to; all that it needs is the C library, found when it is loaded:
+# to find a function at its first call takes more stack than a handler of signals may have
+PRELOAD_C = tools/preload.c tools/preload_libc.c tools/preload_route.c
+libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -O2 -fPIC -shared -fvisibility=hidden \
-	  -ftls-model=initial-exec $(LDFLAGS) -o $@ tools/preload.c $(LIBDL) -lpthread
+	  -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
 
 # the library is made from its parts: edit those
 vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h

@@ -15,6 +15,9 @@ built() {
     library libcudart.so.13 cudart.c -Wl,--version-script="$work/map" -o "$work/libcudart.so.13" &&
     library libcudart.so.12 cudart.c -o "$work/other/libcudart.so.12" &&
     "$cc" -w -shared -fPIC -o "$work/other.so" tests/preload/other.c -ldl &&
+    "$cc" -O0 -shared -fPIC -DNAME=take_a -o "$work/plugin_a.so" tests/preload/plugin.c "$work/libcudart.so.13" &&
+    "$cc" -O0 -shared -fPIC -DNAME=take_b -o "$work/plugin_b.so" tests/preload/plugin.c "$work/other/libcudart.so.12" \
+      -Wl,-rpath,"$work/other" &&
     "$cc" -O1 -Wall -o "$work/plain" tests/preload/program.c -ldl -lpthread &&
     "$cc" -O1 -Wall -rdynamic -DLINKED -o "$work/linked" tests/preload/program.c \
       "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread
@@ -95,6 +98,13 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   equal "threads: allocations" "$allocs" "$(key num_device_alloc)"
   equal "threads: frees" "$frees" "$(key num_device_free)"
   equal "threads: frees of nothing" 0 "$(key unknown_frees)"
+  # libraries that are closed: a runtime, and one that calls it
+  agrees plain reload
+  agrees plain plugins
+  if [ -s "$work/log" ]; then skip "$(head -n 1 "$work/log")"; fi
+  grep -o '"place":"[a-z_]*' "$work/report" | sort | uniq -c | tr -s ' ' >"$work/found"
+  printf ' 2 "place":"plugin_a\n 2 "place":"plugin_b\n' >"$work/wanted" # at the peak, and not freed
+  same "plugins: the callers" "$work/wanted" "$work/found"
   # two runtimes in one program: each gets its own calls (the program looks)
   agrees plain two
   # another library of this sort behind: it is called, and counts once
@@ -117,8 +127,8 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   # B. processes: each has its own part
   counted linked fork
   grep -o '"reserved_bytes.all.peak":[0-9]*' "$work/report" | sed 's/.*://' | sort -n >"$work/found"
-  printf '1048576\n7340032\n9437184\n' >"$work/wanted"
-  same "fork and exec: a part of the report each" "$work/wanted" "$work/found"
+  printf '1048576\n1048576\n1048576\n7340032\n9437184\n' >"$work/wanted"
+  same "fork, exec, vfork, posix_spawn: a part of the report each" "$work/wanted" "$work/found"
   tool run --json --report "$work/report" -- sh -c './linked one; ./linked one; exit 5' 2>"$work/log"
   equal "a shell: exit status" 5 $?
   equal "a shell: processes" 2 "$(grep -o '"pid":' "$work/report" | wc -l)"
@@ -157,6 +167,12 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
     equal "signal $number is passed on: exit status" $((128 + number)) $?
     if grep -q "ended by signal $number " "$work/report"; then ok; else bad "signal $number is passed on"; fi
   done
+  # whoever ignores the end of children gets statuses all the same, and the program ignores it as well
+  for mode in "exit 7" "orphans 7"; do
+    (cd "$work" && LD_LIBRARY_PATH=$libs ./plain ignoring "$vram" run --report "$work/report" -- ./linked $mode) 2>"$work/log"
+    equal "SIGCHLD is ignored, $mode: exit status" 7 $?
+    if grep -q 'ended with status 7' "$work/report"; then ok; else bad "SIGCHLD is ignored, $mode: the report"; fi
+  done
   refuse "a program that is not there" "cannot run './nobody': No such file" tool run -- ./nobody
   tool run -- ./nobody 2>"$work/log"
   equal "a program that is not there: exit status" 127 $?
@@ -164,6 +180,40 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   equal "a folder: exit status" 126 $?
   tool run --report "$work/report" -- ./plain nothing
   if grep -q 'no call that allocates CUDA memory was seen' "$work/report"; then ok; else bad "nothing to report"; fi
+  # VRAM_RUN names another file than vram run made: the library is silent
+  dd if=/dev/zero of="$work/odd.100" bs=100 count=1 2>/dev/null
+  dd if=/dev/zero of="$work/odd.head" bs=65536 count=1 2>/dev/null
+  dd if=/dev/zero of="$work/odd.long" bs=1 count=1 seek=17179934719 2>/dev/null # as long as it must be
+  : >"$work/odd.empty"
+  rm -f "$work/odd.pipe"
+  mkfifo "$work/odd.pipe"
+  for odd in "$work"/odd.* "$work" /dev/null /dev/zero "$work/nowhere" "" "$(printf '%0300d' 0)"; do
+    (cd "$work" && VRAM_RUN=$odd LD_PRELOAD=$OLDPWD/libvram_preload.so LD_LIBRARY_PATH=$libs timeout 20 ./linked one) >"$work/log" 2>&1
+    equal "VRAM_RUN=$(basename "$odd" | cut -c1-20): exit status" 0 $?
+    if [ -s "$work/log" ]; then bad "VRAM_RUN=$odd: it speaks"; else ok; fi
+  done
+  # descriptors that are closed stay so, and get nothing that is meant for others
+  low() { (cd "$work" && LD_LIBRARY_PATH=$libs LD_BIND_NOW=1 exec "$vram" run "$@"); }
+  low --report "$work/report" -- ./linked closed <&- >&- 2>&-
+  equal "0, 1 and 2 are closed: exit status" 0 $?
+  if grep -q 'reserved_bytes  *13.0 MiB' "$work/report"; then ok; else bad "0, 1 and 2 are closed: the report"; fi
+  low -- ./linked exit 0 2>&-
+  equal "2 is closed, the report should go there: exit status" 1 $?
+  low --report - -- ./linked exit 0 >&- 2>"$work/log"
+  equal "1 is closed, the report should go there: exit status" 1 $?
+  low --report - -- ./linked exit 7 >&- 2>&-
+  equal "1 and 2 are closed: exit status" 7 $?
+  # small stacks
+  for stack in 1 32; do
+    (cd "$work" && LD_LIBRARY_PATH=$libs LD_BIND_NOW=1 ./linked small) >"$work/log" 2>&1
+    equal "small stacks alone: exit status" 0 $?
+    (cd "$work" && LD_LIBRARY_PATH=$libs LD_BIND_NOW=1 "$vram" run --stack $stack --json --report "$work/report" -- ./linked small) >"$work/log" 2>&1
+    equal "small stacks, --stack $stack: exit status" 0 $?
+    equal "small stacks, --stack $stack: reserved" 27262976 "$(key reserved_bytes.all.current)"
+    equal "small stacks, --stack $stack: failures" 2 "$(key num_ooms)"
+    if grep -q '"oom_report":"CUDA out of memory. Tried to allocate 1.95 GiB' "$work/report"; then ok; else bad "small stacks, --stack $stack: the report of the failure"; fi
+  done
+  ended 0 bare '' 'ended with status 0'
   if "$cc" -static -o "$work/static" tests/preload/program.c >"$work/log" 2>&1; then
     tool run --report "$work/report" -- ./static nothing
     if grep -q 'the library did not get in front of it' "$work/report"; then ok; else bad "a static program"; fi
@@ -216,7 +266,37 @@ END
   equal "the pluggable allocator, counted: peak" "$peak" "$(key reserved_bytes.all.peak)"
   equal "the pluggable allocator, counted: allocated" 5242880 "$(key allocated_bytes.all.current)"
 
-  # E. a static CUDA runtime, built by nvcc: on a real driver, or as far as it goes on a pretended one
+  # E. a program that writes over what vram run reads: its exit status, and one line
+  ended 7 cut 7 'ended with status 7'
+  for how in "fill 0" "fill 1" "fill 170" "fill 255" "struct 0" "struct 1" "struct 170" "struct 255" "head 0" "head 255"; do
+    for option in --json "--snapshot x.json"; do
+      tool run --report "$work/report" $option -- ./linked $how >"$work/out" 2>"$work/log"
+      equal "$how $option: exit status" 7 $?
+      if [ "$(wc -l <"$work/log")" -le 1 ] && ! grep -q 'signal' "$work/log"; then ok; else
+        bad "$how $option: more than a line"
+        cat "$work/log"
+      fi
+    done
+  done
+  for how in "fill 255" "struct 170"; do
+    refuse "$how: an error" 'no report of process 1 of 1: its part of the shared memory was written over' \
+      tool run --report "$work/report" -- ./linked $how
+  done
+  refuse "head: an error" 'no report: the program wrote over the shared memory' tool run -- ./linked head 255
+  seed=0
+  while [ $((seed += 1)) -le 40 ]; do
+    tool run --report "$work/report" --snapshot x.json -- ./linked bits $seed >"$work/out" 2>"$work/log"
+    equal "bits $seed: exit status" 7 $?
+    if grep 'signal' "$work/log"; then bad "bits $seed"; else ok; fi
+  done
+  # nobody reads the report: the program's status all the same
+  (cd "$work" && { sleep 1; LD_LIBRARY_PATH=$libs "$vram" run --report - -- ./linked exit 7; echo $? >status; } | true) 2>"$work/log"
+  equal "a report that nobody reads: exit status" 7 "$(cat "$work/status")"
+  (cd "$work" && ulimit -f 1000 && LD_LIBRARY_PATH=$libs "$vram" run -- ./linked exit 7) 2>"$work/log"
+  equal "no room for shared memory: exit status" 1 $?
+  if grep -q "cannot make 'shared memory': File too large" "$work/log"; then ok; else bad "no room for shared memory: $(cat "$work/log")"; fi
+
+  # F. a static CUDA runtime, built by nvcc: on a real driver, or as far as it goes on a pretended one
   if ! have nvcc; then skip "no nvcc: no static CUDA runtime"
   elif ! nvcc -cudart static -o "$work/static_cu" tests/preload/static.cu >"$work/log" 2>&1; then
     skip "nvcc does not build: $(head -n 1 "$work/log")"
@@ -234,7 +314,43 @@ END
     unset FAKE_CUDA_ALL
   fi
 
-  # F. PyTorch on a pretended GPU: our count is its count
+  # G. programs of sanitizers: their runtimes call dlsym before they are ready for anything
+  sanitized() { # sanitized COMPILER FLAGS...: it starts, is counted, and ends as it does alone
+    name="$*" sanitizer=$1
+    shift
+    runtimes=$(dirname "$("$sanitizer" -print-file-name=libclang_rt.asan-x86_64.so 2>/dev/null)")
+    if ! have "$sanitizer"; then skip "no $sanitizer"; return; fi
+    if ! "$sanitizer" -w -g -O1 -rdynamic -DLINKED "$@" -o "$work/sanitized" tests/preload/program.c \
+      "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread -Wl,-rpath,"$runtimes" >"$work/log" 2>&1; then
+      skip "$name does not link: $(tail -n 1 "$work/log")"
+      return
+    fi
+    for mode in one threads oom "exit 5" "past 16"; do
+      rm -f "$work"/account.*
+      (cd "$work" && LD_LIBRARY_PATH=$libs timeout 60 ./sanitized $mode) >"$work/log" 2>&1
+      alone=$? warnings=$(grep -c WARNING "$work/log")
+      tool run --json --report "$work/report" -- ./sanitized $mode >"$work/log" 2>&1
+      equal "$name, $mode: exit status" $alone $?
+      equal "$name, $mode: warnings" $warnings "$(grep -c WARNING "$work/log")"
+      equal "$name, $mode: reserved" "$(cat "$work"/account.* 2>/dev/null | cut -d' ' -f 2)" "$(key reserved_bytes.all.current)"
+    done
+    tool run --json --report "$work/report" -- ./sanitized dlsym >"$work/log" 2>&1
+    equal "$name, dlsym: reserved" 2097152 "$(key reserved_bytes.all.current)"
+  }
+  sanitized clang -fsanitize=address
+  sanitized clang -fsanitize=address -shared-libsan
+  sanitized clang -fsanitize=thread
+  sanitized clang -fsanitize=memory
+  sanitized gcc -fsanitize=address
+  sanitized gcc -fsanitize=address -static-libasan
+  sanitized gcc -fsanitize=thread
+  sanitized gcc -fsanitize=thread -static-libtsan
+  # none of their functions is called by the library before they are ready, or on its own memory
+  needed=$(nm -D --undefined-only libvram_preload.so |
+    grep -E ' (mem|str|open|close|read|write|mmap|munmap|pthread_mutex|swapc|makec|dl_iterate|gettime|clock_|[a-z_]*getenv)')
+  equal "functions of sanitizers that the library calls" none "${needed:-none}"
+
+  # H. PyTorch on a pretended GPU: our count is its count
   python=${NULLGPU_PYTHON:-${PYTHON:-python3}} nullgpu=${NULLGPU:-../shared/nullgpu/py}
   if [ ! -x "$nullgpu" ]; then skip "no pretended GPU at $nullgpu (NULLGPU names it): PyTorch"
   elif ! "$python" -c 'import torchvision' 2>/dev/null; then

@@ -11,7 +11,7 @@ finds() { # finds NAME COMMAND...: fails, or says something about a line
     grep -E -A3 '(warning|error):' $work/log | head -30
   fi
 }
-sources="tests/impl.c tools/vram.c tools/preload.c tests/bench.c $(ls tests/test_*.c tests/fuzz/*.c tests/link/*.c tests/compile/*.c tests/cuda/[!r]*.c)" # not reroute.c, which needs CUDA
+sources="tests/impl.c tools/vram.c tools/preload*.c tests/bench.c $(ls tests/test_*.c tests/fuzz/*.c tests/link/*.c tests/compile/*.c tests/cuda/[!r]*.c)" # not reroute.c, which needs CUDA
 if have clang-tidy; then # what is left out and why: .clang-tidy
   for f in $sources; do
     finds "clang-tidy $f" clang-tidy --quiet "$f" -- -std=c99 -I. -Ibuild
@@ -36,7 +36,7 @@ else
     duplicateExpression memleakOnRealloc; do
     leave="$leave --suppress=$id"
   done
-  for f in tests/impl.c tools/vram.c tools/preload.c tests/bench.c tests/test_*.c tests/fuzz/*.c tests/cuda/[!r]*.c; do
+  for f in tests/impl.c tools/vram.c tools/preload*.c tests/bench.c tests/test_*.c tests/fuzz/*.c tests/cuda/[!r]*.c; do
     gcc -std=c99 -Ibuild -E "$f" | sed -E 's/^# ([0-9]+ "[^"]*").*/#line \1/' >$work/expanded.c
     finds "cppcheck $f" cppcheck --std=c99 --enable=warning,style,performance,portability --quiet \
       --error-exitcode=1 $leave --template='{file}:{line}:{column}: error: {message} [{id}]' $work/expanded.c

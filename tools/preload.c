@@ -10,23 +10,39 @@
    A call counts once: what a function of CUDA calls inside is not looked at.
 
    It needs nothing but the C library, makes no call that waits for the device, prints nothing, and
-   without VRAM_RUN in the environment does nothing. */
+   without VRAM_RUN in the environment does nothing. It may run before a sanitizer is ready
+   (preload_libc.c), on the stack of a handler of signals, in a program that has closed 0, 1 and 2
+   or cleared its environment, and after libraries were closed; those of CUDA stay loaded to the
+   end.
+
+   A fork has a part of the report of its own, as has what exec, posix_spawn or vfork start. Not
+   seen, or seen in another way: a static program, one of 32 bits (the loader says so), one with
+   more rights than who started it, one that is started without LD_PRELOAD or VRAM_RUN: nothing of
+   it is seen a program that changes its user or root before its first call: it cannot open the
+   shared memory a child by _Fork or clone that calls CUDA: counts in its parent's part a handler of
+   signals that interrupts a call of CUDA and makes one: waits for ever, as CUDA may */
 #if __SIZEOF_POINTER__ < 8
 typedef int vram_run_needs_64_bit;
 #else
 #define _GNU_SOURCE
+#undef _FORTIFY_SOURCE /* tools/preload_libc.c */
+#undef _FILE_OFFSET_BITS
 #define VRAM_IMPLEMENTATION
 #define VRAM_CUDA_IMPLEMENTATION
 #define VRAM_STATIC
 #include "preload.h"
+#include "preload_libc.h"
+#include "preload_route.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -37,311 +53,10 @@ typedef unsigned long long devptr;
 static __thread int inside; /* this thread is in a call that counts, or must not */
 static __thread int asking; /* in one that looks for functions */
 
-/* ---- finding functions without dlsym, which stands here itself */
-
-static uint32_t gnu_hash(const char *name) {
-  uint32_t h = 5381;
-  while (*name)
-    h = h * 33 + (unsigned char)*name++;
-  return h;
-}
-
-typedef struct lookup {
-  const char *name;
-  void *found;
-} lookup;
-
-static int is_here(const struct dl_phdr_info *o) {
-  const ElfW(Addr) here = (ElfW(Addr))(uintptr_t)&is_here;
-  ElfW(Half) i;
-  for (i = 0; i < o->dlpi_phnum; i++)
-    if (o->dlpi_phdr[i].p_type == PT_LOAD &&
-        here - o->dlpi_addr - o->dlpi_phdr[i].p_vaddr < o->dlpi_phdr[i].p_memsz)
-      return 1;
-  return 0;
-}
-
-/* A function that an object other than this one exports. */
-static int look_in(struct dl_phdr_info *o, size_t size, void *user) {
-  lookup *l = (lookup *)user;
-  const ElfW(Dyn) *d = NULL;
-  const ElfW(Sym) *symbol = NULL;
-  const char *text = NULL;
-  const uint32_t *gnu = NULL, *sysv = NULL;
-  uint32_t hash, i;
-  (void)size;
-  for (i = 0; i < o->dlpi_phnum; i++)
-    if (o->dlpi_phdr[i].p_type == PT_DYNAMIC)
-      d = (const ElfW(Dyn) *)(uintptr_t)(o->dlpi_addr + o->dlpi_phdr[i].p_vaddr);
-  if (!d || is_here(o))
-    return 0;
-  for (; d->d_tag != DT_NULL; d++) {
-    /* some loaders have added the base by now, others leave it as it is in the file */
-    const ElfW(Addr) at =
-        d->d_un.d_ptr < o->dlpi_addr ? d->d_un.d_ptr + o->dlpi_addr : d->d_un.d_ptr;
-    if (d->d_tag == DT_SYMTAB)
-      symbol = (const ElfW(Sym) *)(uintptr_t)at;
-    else if (d->d_tag == DT_STRTAB)
-      text = (const char *)(uintptr_t)at;
-    else if (d->d_tag == DT_GNU_HASH)
-      gnu = (const uint32_t *)(uintptr_t)at;
-    else if (d->d_tag == DT_HASH)
-      sysv = (const uint32_t *)(uintptr_t)at;
-  }
-  if (!symbol || !text)
-    return 0;
-#define IS_IT(s)                                                                                   \
-  ((s)->st_shndx != SHN_UNDEF && (s)->st_value && ELF64_ST_TYPE((s)->st_info) == STT_FUNC &&       \
-   !strcmp(text + (s)->st_name, l->name))
-  if (gnu) {
-    const uint32_t *bucket = gnu + 4 + gnu[2] * (sizeof(ElfW(Addr)) / 4), *chain = bucket + gnu[0];
-    hash = gnu_hash(l->name);
-    i = gnu[0] ? bucket[hash % gnu[0]] : 0;
-    for (; i >= gnu[1] && i; i++) {
-      if ((chain[i - gnu[1]] | 1) == (hash | 1) && IS_IT(&symbol[i]))
-        return l->found = (void *)(uintptr_t)(o->dlpi_addr + symbol[i].st_value), 1;
-      if (chain[i - gnu[1]] & 1)
-        break;
-    }
-  } else if (sysv)
-    for (i = 0; i < sysv[1]; i++)
-      if (IS_IT(&symbol[i]))
-        return l->found = (void *)(uintptr_t)(o->dlpi_addr + symbol[i].st_value), 1;
-  return 0;
-}
-
-/* The first object in the order of loading, whether or not its names are global. */
-static void *find_anywhere(const char *name) {
-  lookup l;
-  l.name = name;
-  l.found = NULL;
-  dl_iterate_phdr(look_in, &l);
-  return l.found;
-}
-
-typedef void *(*dlsym_function)(void *handle, const char *name);
-typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
-
-static dlsym_function real_dlsym(void) {
-  static dlsym_function real;
-  void *found;
-  if (!real) {
-    found = find_anywhere("dlsym");
-    memcpy(&real, &found, sizeof found);
-  }
-  return real;
-}
-
-static dlvsym_function real_dlvsym(void) {
-  static dlvsym_function real;
-  void *found;
-  if (!real) {
-    found = find_anywhere("dlvsym");
-    memcpy(&real, &found, sizeof found);
-  }
-  return real;
-}
-
-/* ---- the functions that are here, and where their calls go on */
-
-/* X(name) */
-#define NAMES(X)                                                                                   \
-  X(cudaMalloc)                                                                                    \
-  X(cudaMallocPitch)                                                                               \
-  X(cudaMalloc3D)                                                                                  \
-  X(cudaMallocArray)                                                                               \
-  X(cudaMalloc3DArray)                                                                             \
-  X(cudaMallocMipmappedArray)                                                                      \
-  X(cudaMallocManaged)                                                                             \
-  X(cudaMallocAsync)                                                                               \
-  X(cudaMallocAsync_ptsz)                                                                          \
-  X(cudaMallocFromPoolAsync)                                                                       \
-  X(cudaMallocFromPoolAsync_ptsz)                                                                  \
-  X(cudaMallocHost)                                                                                \
-  X(cudaHostAlloc)                                                                                 \
-  X(cudaHostRegister)                                                                              \
-  X(cudaHostUnregister)                                                                            \
-  X(cudaFree)                                                                                      \
-  X(cudaFreeAsync)                                                                                 \
-  X(cudaFreeAsync_ptsz)                                                                            \
-  X(cudaFreeArray)                                                                                 \
-  X(cudaFreeMipmappedArray)                                                                        \
-  X(cudaFreeHost)                                                                                  \
-  X(cudaIpcOpenMemHandle)                                                                          \
-  X(cudaIpcCloseMemHandle)                                                                         \
-  X(cudaMemPoolCreate)                                                                             \
-  X(cudaMemPoolDestroy)                                                                            \
-  X(cudaMemPoolTrimTo)                                                                             \
-  X(cudaDeviceReset)                                                                               \
-  X(cudaDeviceSynchronize)                                                                         \
-  X(cudaStreamSynchronize)                                                                         \
-  X(cudaStreamSynchronize_ptsz)                                                                    \
-  X(cudaGraphAddMemAllocNode)                                                                      \
-  X(cudaGetDriverEntryPoint)                                                                       \
-  X(cudaGetDriverEntryPoint_ptsz)                                                                  \
-  X(cudaGetDriverEntryPointByVersion)                                                              \
-  X(cudaGetDriverEntryPointByVersion_ptsz)                                                         \
-  X(cuMemAlloc_v2)                                                                                 \
-  X(cuMemAllocPitch_v2)                                                                            \
-  X(cuMemAllocManaged)                                                                             \
-  X(cuMemAllocAsync)                                                                               \
-  X(cuMemAllocAsync_ptsz)                                                                          \
-  X(cuMemAllocFromPoolAsync)                                                                       \
-  X(cuMemAllocFromPoolAsync_ptsz)                                                                  \
-  X(cuMemFree_v2)                                                                                  \
-  X(cuMemFreeAsync)                                                                                \
-  X(cuMemFreeAsync_ptsz)                                                                           \
-  X(cuMemHostAlloc)                                                                                \
-  X(cuMemAllocHost_v2)                                                                             \
-  X(cuMemFreeHost)                                                                                 \
-  X(cuMemHostRegister)                                                                             \
-  X(cuMemHostRegister_v2)                                                                          \
-  X(cuMemHostUnregister)                                                                           \
-  X(cuArrayCreate_v2)                                                                              \
-  X(cuArray3DCreate_v2)                                                                            \
-  X(cuArrayDestroy)                                                                                \
-  X(cuMipmappedArrayCreate)                                                                        \
-  X(cuMipmappedArrayDestroy)                                                                       \
-  X(cuMemCreate)                                                                                   \
-  X(cuMemRelease)                                                                                  \
-  X(cuMemMap)                                                                                      \
-  X(cuMemUnmap)                                                                                    \
-  X(cuMemRetainAllocationHandle)                                                                   \
-  X(cuMemImportFromShareableHandle)                                                                \
-  X(cuMemPoolCreate)                                                                               \
-  X(cuMemPoolDestroy)                                                                              \
-  X(cuMemPoolTrimTo)                                                                               \
-  X(cuIpcOpenMemHandle)                                                                            \
-  X(cuIpcOpenMemHandle_v2)                                                                         \
-  X(cuIpcCloseMemHandle)                                                                           \
-  X(cuDevicePrimaryCtxReset)                                                                       \
-  X(cuDevicePrimaryCtxReset_v2)                                                                    \
-  X(cuCtxDestroy)                                                                                  \
-  X(cuCtxDestroy_v2)                                                                               \
-  X(cuCtxSynchronize)                                                                              \
-  X(cuStreamSynchronize)                                                                           \
-  X(cuStreamSynchronize_ptsz)                                                                      \
-  X(cuGraphAddMemAllocNode)                                                                        \
-  X(cuGetProcAddress)                                                                              \
-  X(cuGetProcAddress_v2)
-
-enum {
-#define X(name) AT_##name,
-  NAMES(X)
-#undef X
-      NAME_COUNT
-};
-static const char *const name_of[] = {
-#define X(name) #name,
-    NAMES(X)
-#undef X
-};
-
-/* Calls from an object (its addresses) go on to `real`: two of them may use two runtimes. */
-typedef struct route {
-  uintptr_t from, to;
-  void *real;
-} route;
-enum { ROUTES = 8 };
-static struct {
-  route route[ROUTES];
-  uint32_t nroute;
-  void *given; /* what dlsym or the like found last, for whom the pointer was handed on to */
-} target[NAME_COUNT];
-static pthread_mutex_t route_lock = PTHREAD_MUTEX_INITIALIZER;
-
-typedef struct object {
-  uintptr_t at, from, to; /* asked for; the object that has it */
-  char path[1024];
-  int main, here;
-} object;
-
-static int object_visit(struct dl_phdr_info *info, size_t size, void *user) {
-  object *o = (object *)user;
-  uintptr_t from = UINTPTR_MAX, to = 0;
-  ElfW(Half) i;
-  (void)size;
-  for (i = 0; i < info->dlpi_phnum; i++)
-    if (info->dlpi_phdr[i].p_type == PT_LOAD) {
-      const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-      from = start < from ? start : from;
-      to = start + info->dlpi_phdr[i].p_memsz > to ? start + info->dlpi_phdr[i].p_memsz : to;
-    }
-  if (o->at >= from && o->at < to) {
-    o->from = from;
-    o->to = to;
-    o->here = is_here(info);
-    snprintf(o->path, sizeof o->path, "%s", info->dlpi_name ? info->dlpi_name : "");
-    return 1;
-  }
-  o->main = 0; /* the first one is the program */
-  return 0;
-}
-
-static int object_of(object *o, const void *address) {
-  memset(o, 0, sizeof *o);
-  o->at = (uintptr_t)address;
-  o->main = 1;
-  return dl_iterate_phdr(object_visit, o);
-}
-
-static void set_route(int which, const object *o, void *real) {
-  uint32_t i;
-  pthread_mutex_lock(&route_lock);
-  for (i = 0; i < target[which].nroute && target[which].route[i].from != o->from; i++)
-    ;
-  if (i < ROUTES) {
-    target[which].route[i].real = real;
-    target[which].route[i].from = o->from;
-    target[which].route[i].to = o->to;
-    if (i == target[which].nroute)
-      __atomic_store_n(&target[which].nroute, i + 1, __ATOMIC_RELEASE);
-  }
-  pthread_mutex_unlock(&route_lock);
-}
-
-static int is_ours(const void *function) {
-  object o;
-  return function && object_of(&o, function) && o.here;
-}
-
-/* As the loader would bind it without this library: global names, then those of the caller's own
-   libraries; then whatever there is. */
-static void *resolve(int which, const void *caller) {
-  const dlsym_function find = real_dlsym();
-  const char *name = name_of[which];
-  void *real = find ? find(RTLD_NEXT, name) : NULL, *handle;
-  object o;
-  const int known = object_of(&o, caller);
-  if (!real && find && known && *o.path) {
-    handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle) {
-      real = find(handle, name);
-      dlclose(handle); /* it was open before */
-    }
-  }
-  if (real && is_ours(real))
-    real = NULL;
-  if (!real)
-    real = target[which].given ? target[which].given : find_anywhere(name);
-  if (real && known)
-    set_route(which, &o, real);
-  return real;
-}
-
-static void *real_of(int which, const void *caller) {
-  const uint32_t n = __atomic_load_n(&target[which].nroute, __ATOMIC_ACQUIRE);
-  const uintptr_t at = (uintptr_t)caller;
-  uint32_t i;
-  for (i = 0; i < n; i++)
-    if (at >= target[which].route[i].from && at < target[which].route[i].to)
-      return target[which].route[i].real;
-  return resolve(which, caller);
-}
-
 /* ---- the section of this process */
 
 static run_file *file;
+static char run_path[64];    /* from the beginning: the program may clear its environment */
 static run_section *section; /* NULL: not yet, or none */
 static pthread_mutex_t section_lock = PTHREAD_MUTEX_INITIALIZER;
 static int counting; /* 0: not known yet, 1: in `section`, -1: no */
@@ -372,7 +87,10 @@ static void *find_real(void *user, vram_cuda_library lib, const char *symbol) {
   (void)user;
   if (find && lib != VRAM_CUDA_LIB_NVML)
     real = find(RTLD_NEXT, symbol);
-  return real ? real : find_anywhere(symbol);
+  real = real ? real : find_anywhere(symbol);
+  if (real)
+    keep_loaded(real);
+  return real;
 }
 
 /* The functions that the tracker calls, of libraries that the program has loaded. The runtime loads
@@ -391,8 +109,22 @@ static void fill_api(void) {
     api.cuda_MemGetInfo = api.cu_MemGetInfo;
 }
 
+/* The program may have closed 0, 1 or 2, and another of its threads may write there: what stands
+   there meanwhile can be neither read nor written. A file that makes wait is not waited for. */
+static int open_above(const char *path, int flags) {
+  int held[3], n = 0, fd = open("/", O_PATH | O_CLOEXEC);
+  for (; fd >= 0 && fd <= 2 && n < 3; fd = open("/", O_PATH | O_CLOEXEC))
+    held[n++] = fd;
+  if (fd >= 0)
+    close(fd);
+  fd = fd < 0 ? -1 : open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  while (n)
+    close(held[--n]);
+  return fd;
+}
+
 static void process_name(char *to, size_t cap) {
-  const int fd = open("/proc/self/cmdline", O_CLOEXEC);
+  const int fd = open_above("/proc/self/cmdline", O_RDONLY);
   ssize_t n = fd < 0 ? 0 : read(fd, to, cap - 1), i;
   if (fd >= 0)
     close(fd);
@@ -405,23 +137,31 @@ static void process_name(char *to, size_t cap) {
   to[n] = 0;
 }
 
-static int open_file(const char *path) {
-  const int fd = open(path, O_RDWR | O_CLOEXEC);
-  if (fd >= 0 && !file) {
-    void *at = mmap(NULL, RUN_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+/* -1: there is none, or another file than `vram run` made: a mapping beyond its end would crash the
+   program. The file is mapped by the first call. */
+static int open_file(void) {
+  const int fd = *run_path ? open_above(run_path, O_RDWR) : -1;
+  run_file head;
+  void *at;
+  if (fd < 0)
+    return -1;
+  memset(&head, 0, sizeof head);
+  if (lseek(fd, 0, SEEK_END) != (off_t)(RUN_HEAD + RUN_SECTIONS * RUN_SPAN) ||
+      lseek(fd, 0, SEEK_SET) || read(fd, &head, sizeof head) != (ssize_t)sizeof head ||
+      head.magic != RUN_MAGIC || head.layout != RUN_LAYOUT) {
+    close(fd);
+    return -1;
+  }
+  if (!file) {
+    at = mmap(NULL, RUN_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     file = at == MAP_FAILED ? NULL : (run_file *)at;
-    if (file && (file->magic != RUN_MAGIC || file->layout != RUN_LAYOUT)) {
-      munmap(at, RUN_HEAD);
-      file = NULL;
-    }
   }
   return fd;
 }
 
 /* Under section_lock; what `counting` becomes. */
 static int open_section(void) {
-  const char *path = getenv(RUN_VARIABLE);
-  const int fd = path && *path ? open_file(path) : -1;
+  const int fd = open_file();
   uint32_t i = file ? __atomic_fetch_add(&file->section, 1, __ATOMIC_RELAXED) : RUN_SECTIONS;
   vram_cuda_options o;
   vram_error err;
@@ -469,6 +209,8 @@ static vram_cuda_tracker *track(void) {
 
 /* ---- who called */
 
+static uint64_t gone; /* objects that were unloaded: an address means another place since then */
+
 enum { SITES = 1 << 14, FRAMES = 32 };
 static struct {
   uint64_t key;
@@ -476,52 +218,126 @@ static struct {
 } site[SITES];
 static pthread_mutex_t site_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A text in the section; NULL: no room. */
-static const char *keep(const char *text) {
-  run_section *s = section;
-  const size_t n = strlen(text) + 1;
-  char *to = (char *)s + run_tracker_at() - RUN_TEXTS + s->texts;
-  if (n > RUN_TEXTS - s->texts)
-    return NULL;
-  memcpy(to, text, n);
-  s->texts += (uint32_t)n;
-  return to;
+/* A text in the section is made where it stays, under site_lock: the stack may be a small one. */
+typedef struct making {
+  char *text;
+  uint32_t n, room;
+} making;
+
+static making make(uint32_t cap) {
+  making m;
+  m.text = (char *)section + run_tracker_at() - RUN_TEXTS + section->texts;
+  m.n = 0;
+  m.room = RUN_TEXTS - section->texts;
+  m.room = m.room < cap ? m.room : cap;
+  return m;
 }
 
-static void describe(const void *pc, char *place, size_t place_cap, char *name, size_t name_cap) {
-  const char *base;
-  Dl_info info;
-  *name = 0;
-  memset(&info, 0, sizeof info);
-  /* the call, not what follows it */
-  if (!dladdr((const char *)pc - 1, &info) || !info.dli_fname) {
-    snprintf(place, place_cap, "%p", pc);
-    return;
+static void put(making *m, const char *text) {
+  while (*text && m->n + 1 < m->room)
+    m->text[m->n++] = *text++;
+}
+
+static void put_hex(making *m, uintptr_t n) {
+  char text[2 * sizeof n + 3], *at = text + sizeof text - 1;
+  *at = 0;
+  for (; n || !*at; n >>= 4)
+    *--at = "0123456789abcdef"[n & 15];
+  *--at = 'x';
+  *--at = '0';
+  put(m, at);
+}
+
+/* NULL: no room, or nothing was put. */
+static const char *made(const making *m) {
+  if (!m->room || !m->n)
+    return NULL;
+  m->text[m->n] = 0;
+  section->texts += m->n + 1;
+  return m->text;
+}
+
+static const char *keep(const char *text) {
+  making m = make(RUN_TEXTS);
+  put(&m, text);
+  return made(&m);
+}
+
+/* The call, not what follows it; not under site_lock, since whoever loads a library may wait for
+   that. */
+static void look_at(const void *pc, Dl_info *info) {
+  if (!dladdr((const char *)pc - 1, info) || !info->dli_fname)
+    memset(info, 0, sizeof *info);
+}
+
+static void put_place(making *m, const void *pc, const Dl_info *info) {
+  const char *base = info->dli_fname ? strrchr(info->dli_fname, '/') : NULL;
+  if (info->dli_fname) {
+    put(m, base ? base + 1 : info->dli_fname);
+    put(m, "+");
   }
-  base = strrchr(info.dli_fname, '/');
-  snprintf(place, place_cap, "%s+0x%lx", base ? base + 1 : info.dli_fname,
-           (unsigned long)((uintptr_t)pc - (uintptr_t)info.dli_fbase));
-  if (info.dli_sname)
-    snprintf(name, name_cap, "%s", info.dli_sname);
+  put_hex(m, (uintptr_t)pc - (uintptr_t)info->dli_fbase);
+}
+
+static void put_callers(making *m, void *const *frame, const Dl_info *info, uint32_t n) {
+  uint32_t i;
+  if (info[0].dli_sname)
+    put(m, info[0].dli_sname);
+  for (i = 1; i < n; i++) {
+    put(m, " < ");
+    if (info[i].dli_sname)
+      put(m, info[i].dli_sname);
+    else
+      put_place(m, frame[i], &info[i]);
+  }
+}
+
+/* The places so far. */
+static struct {
+  const char *place, *callers;
+  uint32_t owner;
+} place_of[RUN_OWNERS];
+static uint32_t nplace;
+
+static int is_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
+
+/* Of the place with these texts, which have just been made; under site_lock. */
+static uint32_t owner_at(vram_cuda_tracker *t, const char *place, const char *callers,
+                         uint32_t texts) {
+  uint32_t i;
+  if (!place)
+    return 0;
+  for (i = 0; i < nplace; i++)
+    if (is_text(place_of[i].place, place) && is_text(place_of[i].callers, callers)) {
+      section->texts = texts; /* they were there */
+      return place_of[i].owner;
+    }
+  if (i == RUN_OWNERS)
+    return 0;
+  place_of[i].place = place;
+  place_of[i].callers = callers;
+  place_of[i].owner = vram_cuda_site(t, place, 0, callers);
+  nplace++;
+  return place_of[i].owner;
 }
 
 static uint32_t new_site(vram_cuda_tracker *t, void *const *frame, uint32_t n) {
-  char place[512], name[512], text[2048] = "";
-  const char *kept, *called = NULL;
-  uint32_t i, owner;
-  size_t used = 0;
-  describe(frame[0], place, sizeof place, text, sizeof text);
-  for (i = 1; i < n; i++) {
-    char other[512];
-    used = strlen(text);
-    describe(frame[i], other, sizeof other, name, sizeof name);
-    snprintf(text + used, sizeof text - used, " < %s", *name ? name : other);
-  }
+  enum { PLACE = 512, CALLERS = 2048 };
+  const char *place, *callers;
+  Dl_info info[FRAMES];
+  uint32_t i, owner, texts;
+  making m;
+  for (i = 0; i < n; i++)
+    look_at(frame[i], &info[i]);
   pthread_mutex_lock(&site_lock);
-  kept = keep(place);
-  if (*text)
-    called = keep(text);
-  owner = kept ? vram_cuda_site(t, kept, 0, called) : 0;
+  texts = section->texts;
+  m = make(PLACE);
+  put_place(&m, frame[0], &info[0]);
+  place = made(&m);
+  m = make(CALLERS);
+  put_callers(&m, frame, info, n);
+  callers = made(&m);
+  owner = owner_at(t, place, callers, texts);
   pthread_mutex_unlock(&site_lock);
   return owner;
 }
@@ -531,7 +347,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
   uint32_t n = 1, i, k = 0;
   uint64_t key;
   frame[0] = caller;
-  if (file->stack > 1) {
+  if (file->stack > 1 && !on_small_stack()) {
     const int depth = backtrace(frame, FRAMES + 8);
     while (k < (uint32_t)depth && frame[k] != caller)
       k++; /* this library's own */
@@ -539,8 +355,9 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
       frame[k = 0] = caller;
     else
       n = (uint32_t)depth - k < file->stack ? (uint32_t)depth - k : file->stack;
+    n = n < FRAMES ? n : FRAMES;
   }
-  for (key = 1, i = 0; i < n; i++)
+  for (key = 1 + __atomic_load_n(&gone, __ATOMIC_ACQUIRE), i = 0; i < n; i++)
     key = (key ^ NUMBER(frame[k + i])) * UINT64_C(0x9e3779b97f4a7c15);
   key |= 1;
   for (i = 0; i < 16; i++) {
@@ -601,18 +418,64 @@ static uint32_t device_of(const call *c) {
   return api.cuda_GetDevice && !api.cuda_GetDevice(&device) ? (uint32_t)device : 0;
 }
 
-static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t bytes,
-                   const void *stream) {
-  const int host = kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED;
-  if (status != OUT_OF_MEMORY)
-    return;
-  pthread_mutex_lock(&section_lock);
+/* The report of a failed allocation takes more stack than threads and handlers of signals may have:
+   it has one of its own, on which no signal is taken. One at a time. */
+enum { REPORT_STACK = 256 << 10, REPORT_GUARD = 64 << 10 };
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+  vram_cuda_tracker *t;
+  vram_cuda_kind kind;
+  uint32_t device, owner;
+  uint64_t bytes, stream;
+} report;
+static ucontext_t report_at, report_back;
+static char *report_stack;
+
+static void make_report(void) {
   section->last = 0;
   section->report[0] = 0;
   section->reports++;
-  pthread_mutex_unlock(&section_lock);
-  vram_cuda_on_oom(c->t, kind, host ? VRAM_HOST : device_of(c), bytes, NUMBER(stream),
-                   owner_of(c->t, c->caller));
+  vram_cuda_on_oom(report.t, report.kind, report.device, report.bytes, report.stream, report.owner);
+}
+
+/* 0: there is no memory for it. */
+static int have_report_stack(void) {
+  void *at;
+  if (report_stack)
+    return 1;
+  at = mmap(NULL, REPORT_GUARD + REPORT_STACK, PROT_NONE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED || mprotect((char *)at + REPORT_GUARD, REPORT_STACK, PROT_READ | PROT_WRITE))
+    return 0;
+  report_stack = (char *)at + REPORT_GUARD;
+  return 1;
+}
+
+static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t bytes,
+                   const void *stream) {
+  const int host = kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED;
+  uint32_t device, owner;
+  if (status != OUT_OF_MEMORY)
+    return;
+  device = host ? VRAM_HOST : device_of(c);
+  owner = owner_of(c->t, c->caller);
+  pthread_mutex_lock(&report_lock);
+  report.t = c->t;
+  report.kind = kind;
+  report.device = device;
+  report.owner = owner;
+  report.bytes = bytes;
+  report.stream = NUMBER(stream);
+  if (have_report_stack() && !getcontext(&report_at)) {
+    report_at.uc_stack.ss_sp = report_stack;
+    report_at.uc_stack.ss_size = REPORT_STACK;
+    report_at.uc_link = &report_back;
+    sigfillset(&report_at.uc_sigmask);
+    makecontext(&report_at, make_report, 0);
+    (void)swapcontext(&report_back, &report_at);
+  } else
+    make_report();
+  pthread_mutex_unlock(&report_lock);
 }
 
 static void allocated(const call *c, int status, vram_cuda_kind kind, uint64_t address,
@@ -1000,25 +863,12 @@ static const struct {
 #undef X
 };
 
-static int number_of(const char *name) {
-  int i;
-  if (name && name[0] == 'c' && name[1] == 'u')
-    for (i = 0; i < NAME_COUNT; i++)
-      if (!strcmp(name, name_of[i]))
-        return i;
-  return -1;
-}
-
 /* Calls of that function by this caller go to `real`; what he calls instead. */
 static void *instead(int which, const void *caller, void *real) {
-  object o;
   void *wrapper;
   memcpy(&wrapper, &here[which].function, sizeof wrapper);
-  if (real == wrapper) /* it was found here */
-    return wrapper;
-  target[which].given = real;
-  if (object_of(&o, caller))
-    set_route(which, &o, real);
+  if (real != wrapper) /* it was not found here */
+    set_route(which, caller, real);
   return wrapper;
 }
 
@@ -1033,22 +883,17 @@ static void *instead_of_driver(const char *name, int version, devptr flags, cons
                 {"cuIpcOpenMemHandle", 11000},
                 {"cuDevicePrimaryCtxReset", 11000},
                 {"cuGetProcAddress", 12000}};
-  char text[64];
   int since = 3020, which = -1;
   size_t i;
-  if (!real || !name || strlen(name) > 48)
+  if (!real || !name)
     return real;
   for (i = 0; i < sizeof second / sizeof *second; i++)
     if (!strcmp(name, second[i].name))
       since = second[i].since;
-  if (flags & 2) { /* the default stream is each thread's own */
-    snprintf(text, sizeof text, "%s_ptsz", name);
-    which = number_of(text);
-  }
-  if (which < 0 && version >= since) {
-    snprintf(text, sizeof text, "%s_v2", name);
-    which = number_of(text);
-  }
+  if (flags & 2) /* the default stream is each thread's own */
+    which = number_with(name, "_ptsz");
+  if (which < 0 && version >= since)
+    which = number_with(name, "_v2");
   if (which < 0)
     which = number_of(name);
   return which < 0 ? real : instead(which, caller, real);
@@ -1062,11 +907,10 @@ static int looked_up(void *handle, const char *name, const char *version, const 
   const dlsym_function find = real_dlsym();
   const dlvsym_function find_version = real_dlvsym();
   void *real;
-  object o;
   if (which < 0 || !find || is_ours(caller))
     return 0;
   /* RTLD_NEXT is what follows the caller: the program is before this library, others behind it */
-  if (handle == RTLD_NEXT && (!object_of(&o, caller) || !o.main))
+  if (handle == RTLD_NEXT && !is_program(caller))
     return 0;
   if (handle == RTLD_NEXT)
     real = find(RTLD_NEXT, name);
@@ -1106,6 +950,25 @@ EXPORT JUMPS void *dlvsym(void *restrict handle, const char *restrict name,
   JUMP return real(handle, name, version);
 }
 
+/* ---- objects that go */
+
+static int objects_gone(struct dl_phdr_info *info, size_t size, void *user) {
+  if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+    *(uint64_t *)user = info->dlpi_subs;
+  return 1;
+}
+
+EXPORT int dlclose(void *handle) {
+  const int status = real_dlclose(handle);
+  uint64_t now = 0;
+  if (!file)
+    return status;
+  dl_iterate_phdr(objects_gone, &now);
+  if (now != __atomic_exchange_n(&gone, now, __ATOMIC_ACQ_REL))
+    forget_routes();
+  return status;
+}
+
 /* ---- PyTorch's pluggable allocator
 
    torch.cuda.memory.CUDAPluggableAllocator(FILE, "vram_torch_malloc", "vram_torch_free"): a
@@ -1133,7 +996,7 @@ static void *torch_memory(uint64_t bytes) {
 
 /* Once, under torch_lock. */
 static void torch_begin(void) {
-  const char *policy = getenv("VRAM_POOL"), *conf = getenv("VRAM_ALLOC_CONF");
+  const char *policy = secure_getenv("VRAM_POOL"), *conf = secure_getenv("VRAM_ALLOC_CONF");
   vram_cuda_options o = VRAM_ZERO_INIT;
   vram_error err;
   uint64_t bytes;
@@ -1314,19 +1177,22 @@ EXPORT long long vram_torch_stat(int device, const char *name) {
 static void forked(void) {
   counting = 0;
   section = NULL;
-  pthread_mutex_init(&route_lock, NULL);
+  forget_lock();
   pthread_mutex_init(&section_lock, NULL);
   pthread_mutex_init(&site_lock, NULL);
+  pthread_mutex_init(&report_lock, NULL);
   inside = asking = pools = 0;
+  nplace = 0;
   memset(site, 0, sizeof site);
 }
 
 __attribute__((constructor)) static void begin(void) {
-  const char *path = getenv(RUN_VARIABLE);
+  const char *path = secure_getenv(RUN_VARIABLE);
   int fd;
-  if (!path || !*path)
+  if (!path || strlen(path) >= sizeof run_path)
     return;
-  fd = open_file(path);
+  memcpy(run_path, path, strlen(path) + 1);
+  fd = open_file();
   if (fd >= 0)
     close(fd);
   if (!file)

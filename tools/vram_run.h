@@ -31,7 +31,7 @@ static const char help_run[] =
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
+#include <stddef.h>
 #include <sys/time.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -48,7 +48,8 @@ typedef struct run_state {
   int json;
   uint32_t stack;
   int fd;
-  run_file *file;
+  struct sigaction children; /* what SIGCHLD did before: the program has it so */
+  run_file file;
   int status; /* as waitpid gives it */
   double seconds;
 } run_state;
@@ -114,36 +115,86 @@ static int run_library(run_state *s) {
   return FITS;
 }
 
+/* Who calls may have closed 0, 1 or 2. The program finds them so; here something stands there that
+   can be neither read nor written, or a file of ours would get what is meant for standard error. */
+static int run_above(int fd) {
+  int above;
+  if (fd < 0 || fd > 2)
+    return fd;
+  above = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  close(fd);
+  return above;
+}
+
+static void run_hold_low(void) {
+  int fd;
+  do
+    fd = open("/", O_CLOEXEC); /* to read */
+  while (fd >= 0 && fd <= 2);
+  if (fd >= 0)
+    close(fd);
+}
+
+/* Makes the file as long as it must be, and for ever: nobody who maps it can be surprised by its
+   end. 0: errno says why. */
+static int run_extend(int fd) {
+  enum { ADD_SEALS = 1033, SEAL_SEAL = 1, SEAL_SHRINK = 2, SEAL_GROW = 4 };
+  const off_t bytes = (off_t)(RUN_HEAD + RUN_SECTIONS * RUN_SPAN);
+  struct sigaction ignore, old;
+  int done;
+  memset(&ignore, 0, sizeof ignore);
+  ignore.sa_handler = SIG_IGN; /* a limit for files is an error like others */
+  sigaction(SIGXFSZ, &ignore, &old);
+  done = !ftruncate(fd, bytes);
+  sigaction(SIGXFSZ, &old, NULL);
+  if (done) /* a file of another sort cannot be sealed */
+    (void)fcntl(fd, ADD_SEALS, SEAL_SEAL | SEAL_SHRINK | SEAL_GROW);
+  return done;
+}
+
 /* The shared file, empty; not FITS: error printed. */
 static int run_share(run_state *s) {
+  enum { CLOSED_BY_EXEC = 1, CAN_BE_SEALED = 2 };
   FILE *other;
-  void *at;
   errno = 0;
-  s->fd = memfd_create("vram-run", 1 /* closed by exec */);
+  s->fd = run_above(memfd_create("vram-run", CLOSED_BY_EXEC | CAN_BE_SEALED));
   if (s->fd < 0) { /* before Linux 3.17 */
     other = tmpfile();
-    s->fd = other ? fileno(other) : -1;
+    s->fd = other ? fcntl(fileno(other), F_DUPFD_CLOEXEC, 3) : -1;
+    if (other)
+      fclose(other);
   }
-  if (s->fd < 0 || ftruncate(s->fd, (off_t)(RUN_HEAD + RUN_SECTIONS * RUN_SPAN)))
+  s->file.magic = RUN_MAGIC;
+  s->file.layout = RUN_LAYOUT;
+  s->file.trace = s->snapshot != NULL;
+  s->file.stack = s->stack;
+  if (s->fd < 0 || !run_extend(s->fd) ||
+      pwrite(s->fd, &s->file, sizeof s->file, 0) != (ssize_t)sizeof s->file)
     return cannot("make", "shared memory", OTHER);
-  at = mmap(NULL, RUN_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-  if (at == MAP_FAILED)
-    return cannot("map", "shared memory", OTHER);
-  s->file = (run_file *)at;
-  s->file->layout = RUN_LAYOUT;
-  s->file->trace = s->snapshot != NULL;
-  s->file->stack = s->stack;
-  s->file->magic = RUN_MAGIC;
   return FITS;
 }
 
+/* Puts a word before what the variable has; 0: no memory. */
+static int run_before(const char *variable, const char *word) {
+  const char *old = getenv(variable);
+  const size_t n = strlen(word) + (old ? strlen(old) : 0) + 2;
+  char *text = (char *)malloc(n);
+  int done;
+  if (!text)
+    return 0;
+  snprintf(text, n, "%s%s%s", word, old && *old ? ":" : "", old ? old : "");
+  done = !setenv(variable, text, 1);
+  free(text);
+  return done;
+}
+
 static void run_become(const run_state *s, const char *file, int tell) {
-  const char *before = getenv("LD_PRELOAD");
-  char text[16384];
   int why;
-  snprintf(text, sizeof text, "%s%s%s", s->library, before && *before ? ":" : "",
-           before ? before : "");
-  if (!setenv("LD_PRELOAD", text, 1) && !setenv(RUN_VARIABLE, file, 1))
+  (void)sigaction(SIGCHLD, &s->children, NULL);
+  /* a shared ASan would be first of all libraries; it can be second, the library has none of its
+     functions */
+  if (run_before("LD_PRELOAD", s->library) &&
+      run_before("ASAN_OPTIONS", "verify_asan_link_order=0") && !setenv(RUN_VARIABLE, file, 1))
     execvp(s->program, s->argv);
   why = errno;
   if (write(tell, &why, sizeof why) < 0)
@@ -151,25 +202,55 @@ static void run_become(const run_state *s, const char *file, int tell) {
   _exit(why == ENOENT ? RUN_NOT_FOUND : RUN_NOT_RUN);
 }
 
+static const int run_passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+enum { RUN_PASSED = sizeof run_passed / sizeof *run_passed };
+
+/* They are passed on, or do what they do by themselves; those that are ignored stay so. */
+static void run_passing(int on) {
+  struct sigaction action, old;
+  size_t i;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = SIG_DFL;
+  if (on) {
+    action.sa_sigaction = run_pass_on;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+  }
+  for (i = 0; i < RUN_PASSED; i++)
+    if (!sigaction(run_passed[i], NULL, &old) && old.sa_handler != SIG_IGN)
+      (void)sigaction(run_passed[i], &action, NULL);
+}
+
+/* 0: it cannot be waited for, errno says why. */
+static int run_end_of(pid_t child, int *status) {
+  pid_t ended;
+  do
+    ended = waitpid(child, status, 0);
+  while (ended < 0 && errno == EINTR);
+  run_child = 0;
+  return ended == child;
+}
+
 /* Runs it to its end; not FITS: it was not run, error printed. */
 static int run_wait(run_state *s) {
-  static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-  struct sigaction action, old;
   sigset_t block, keep;
   struct timeval from, to;
   char file[64];
-  int ends[2], why = 0;
+  int ends[2], why = 0, ended;
   size_t i;
   ssize_t n;
   pid_t child;
   snprintf(file, sizeof file, "/proc/%ld/fd/%d", (long)getpid(), s->fd);
   if (pipe(ends))
     return cannot("make", "a pipe", OTHER);
+  ends[0] = run_above(ends[0]);
+  ends[1] = run_above(ends[1]);
+  if (ends[0] < 0 || ends[1] < 0)
+    return cannot("make", "a pipe", OTHER);
   (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
   fflush(NULL);
   sigemptyset(&block);
-  for (i = 0; i < sizeof passed / sizeof *passed; i++)
-    sigaddset(&block, passed[i]);
+  for (i = 0; i < RUN_PASSED; i++)
+    sigaddset(&block, run_passed[i]);
   sigprocmask(SIG_BLOCK, &block, &keep);
   gettimeofday(&from, NULL);
   child = fork();
@@ -178,24 +259,20 @@ static int run_wait(run_state *s) {
     sigprocmask(SIG_SETMASK, &keep, NULL);
     run_become(s, file, ends[1]);
   }
+  run_hold_low();
   close(ends[1]);
   if (child < 0)
     return cannot("start", s->program, OTHER);
   run_child = (sig_atomic_t)child;
-  memset(&action, 0, sizeof action);
-  action.sa_sigaction = run_pass_on;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (i = 0; i < sizeof passed / sizeof *passed; i++)
-    if (!sigaction(passed[i], NULL, &old) && old.sa_handler != SIG_IGN)
-      (void)sigaction(passed[i], &action, NULL);
+  run_passing(1);
   sigprocmask(SIG_SETMASK, &keep, NULL);
   n = read(ends[0], &why, sizeof why);
   close(ends[0]);
-  while (waitpid(child, &s->status, 0) < 0 && errno == EINTR)
-    ;
-  run_child = 0;
+  ended = run_end_of(child, &s->status);
   gettimeofday(&to, NULL);
   s->seconds = (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_usec - from.tv_usec);
+  if (!ended)
+    return cannot("wait for", s->program, OTHER);
   if (n != (ssize_t)sizeof why)
     return FITS;
   errno = why;
@@ -204,50 +281,153 @@ static int run_wait(run_state *s) {
 
 /* ---- the report */
 
-/* A text that ends in the section, or NULL. */
-static const char *run_text(const run_section *r, const char *text) {
-  const char *from = (const char *)r + run_tracker_at() - RUN_TEXTS, *to = from + RUN_TEXTS;
-  return text >= from && text < to && memchr(text, 0, (size_t)(to - text)) ? text : NULL;
+/* What the processes left is read as bytes and looked at before it is used: a program may write
+   over anything that it has mapped. Some may be running still. */
+
+static int run_get(const run_state *s, void *to, uint64_t n, uint64_t from) {
+  return pread(s->fd, to, n, (off_t)from) == (ssize_t)n;
 }
 
-/* A section, mapped where its process had it; NULL: it cannot be read. A copy: nobody else sees
-   what is changed in it. */
-static run_section *run_open(const run_state *s, uint32_t i) {
-  static vram_cuda_api none;
-  const off_t at = (off_t)(RUN_HEAD + i * RUN_SPAN);
-  void *first = mmap(NULL, sizeof(run_section), PROT_READ, MAP_SHARED, s->fd, at), *all;
-  run_section *r;
-  vram_ledger *l;
-  uint32_t owner;
-  void *where;
-  if (first == MAP_FAILED)
-    return NULL;
-  r = (run_section *)first;
-  where = r->ready && r->magic == RUN_MAGIC ? (void *)(uintptr_t)r->address : NULL;
-  munmap(first, sizeof(run_section));
-  if (!where)
-    return NULL;
-  all = mmap(where, RUN_SPAN, PROT_READ | PROT_WRITE, MAP_PRIVATE, s->fd, at);
-  if (all == MAP_FAILED)
-    return NULL;
-  if (all != where) {
-    munmap(all, RUN_SPAN);
-    return NULL;
+/* What `vram run` wrote there, and how many processes came; not FITS: error printed. */
+static int run_again(run_state *s) {
+  run_file now;
+  if (!run_get(s, &now, sizeof now, 0) || now.magic != s->file.magic ||
+      now.layout != s->file.layout || now.trace != s->file.trace || now.stack != s->file.stack) {
+    fprintf(stderr, "vram: no report: the program wrote over the shared memory\n");
+    return OTHER;
   }
-  r = (run_section *)all;
-  r->tracker.api = &none;
-  l = &r->tracker.ledger;
-  l->options.lock = NULL; /* they are functions of the other process */
-  l->options.unlock = NULL;
-  l->options.clock = NULL;
-  l->options.user = NULL;
-  for (owner = 0; owner <= l->options.owners; owner++) {
-    l->owner[owner].file = run_text(r, l->owner[owner].file);
-    l->owner[owner].function = run_text(r, l->owner[owner].function);
-    l->owner[owner].tag = run_text(r, l->owner[owner].tag);
+  s->file = now;
+  return FITS;
+}
+
+static uint32_t run_parts(const run_state *s) {
+  return s->file.section < RUN_SECTIONS ? s->file.section : (uint32_t)RUN_SECTIONS;
+}
+
+static int run_is_device(const vram_ledger *l, uint32_t device) {
+  return device < l->options.devices || device == VRAM_HOST;
+}
+
+/* A pointer into the process's texts becomes one into ours; 0: it points to somewhere else. */
+static int run_text(run_section *r, const char **text) {
+  const uint64_t texts = run_tracker_at() - RUN_TEXTS,
+                 at = (uint64_t)(uintptr_t)*text - r->address - texts;
+  if (*text && at >= RUN_TEXTS)
+    return 0;
+  if (*text)
+    *text = (const char *)r + texts + at;
+  return 1;
+}
+
+/* What would bring a terminal out of step. */
+static void run_clean(char *text, size_t n) {
+  size_t i;
+  for (i = 0; i < n; i++)
+    if (((unsigned char)text[i] < 32 && text[i] && text[i] != '\n') || text[i] == 127)
+      text[i] = '?';
+}
+
+/* 0: something is in the tables that no process writes there. */
+static int run_tables(run_section *r) {
+  vram_ledger *l = &r->tracker.ledger;
+  const uint32_t events =
+      l->trace_count < l->options.trace ? (uint32_t)l->trace_count : l->options.trace;
+  uint32_t i;
+  if (!l->nowner || l->nowner > l->options.owners + 1)
+    return 0;
+  for (i = 0; i <= l->options.owners; i++) {
+    vram_owner *w = &l->owner[i];
+    if (w->number > l->options.owners || !run_text(r, &w->file) || !run_text(r, &w->function) ||
+        !run_text(r, &w->tag))
+      return 0;
   }
+  for (i = l->nlive = 0; i <= l->live_mask; i++) {
+    const vram_allocation *a = &l->live[i];
+    l->nlive += a->address != 0;
+    if (a->node || a->owner > l->options.owners || a->category >= VRAM_CATEGORY_COUNT ||
+        a->kind >= VRAM_CUDA_KIND_COUNT || !run_is_device(l, a->device))
+      return 0;
+  }
+  for (i = 0; i < events; i++) {
+    const vram_event *e = &l->trace[i];
+    if (e->node || e->owner > l->options.owners || (uint32_t)e->action >= VRAM_ACTION_COUNT ||
+        (uint32_t)e->category >= VRAM_CATEGORY_COUNT || (uint32_t)e->was >= VRAM_CATEGORY_COUNT ||
+        e->kind >= VRAM_CUDA_KIND_COUNT || !run_is_device(l, e->device))
+      return 0;
+  }
+  return 1;
+}
+
+/* The sums of the process's tracker; pointers, sizes and locks are our own. */
+static void run_sums(vram_cuda_tracker *t, const vram_cuda_tracker *from) {
+  const vram_ledger *f = &from->ledger;
+  vram_ledger *l = &t->ledger;
+  memcpy(l->kind, f->kind, sizeof l->kind);
+  l->nowner = f->nowner;
+  l->serial = f->serial;
+  l->unknown_frees = f->unknown_frees;
+  l->lost = f->lost;
+  l->lost_bytes = f->lost_bytes;
+  l->bytes = f->bytes;
+  l->peak_bytes = f->peak_bytes;
+  l->peak_serial = f->peak_serial;
+  l->trace_count = f->trace_count;
+  t->ipc_bytes = from->ipc_bytes;
+  t->graph_nodes = from->graph_nodes;
+  t->graph_bytes = from->graph_bytes;
+  t->lost = from->lost;
+  t->lost_bytes = from->lost_bytes;
+}
+
+/* A copy of what is in section i, laid out as it is there; 0: it is not what a process writes. */
+static int run_read(const run_state *s, uint32_t i, run_section *r, const vram_cuda_options *o) {
+  static const vram_cuda_api none;
+  const uint64_t from = RUN_HEAD + i * RUN_SPAN, texts = run_tracker_at() - RUN_TEXTS;
+  char *at = (char *)r;
+  vram_cuda_tracker theirs;
+  vram_error err;
+  if (!run_get(s, r, sizeof *r, from) || r->magic != RUN_MAGIC || r->texts > RUN_TEXTS)
+    return 0;
+  memcpy(&theirs, &r->tracker, sizeof theirs);
+  if (vram_cuda_tracker_init(&r->tracker, &none, o, at + run_tracker_at(),
+                             vram_cuda_tracker_bytes(o), &err))
+    return 0;
+  run_sums(&r->tracker, &theirs);
+  if (!run_get(s, at + run_tracker_at(), vram_ledger_bytes(&r->tracker.ledger.options),
+               from + run_tracker_at()) ||
+      !run_get(s, at + texts, RUN_TEXTS, from + texts) || !run_tables(r))
+    return 0;
+  at[texts + RUN_TEXTS - 1] = 0;
+  run_clean(at + texts, RUN_TEXTS);
   r->command[sizeof r->command - 1] = r->report[sizeof r->report - 1] = 0;
-  return r;
+  run_clean(r->command, sizeof r->command);
+  run_clean(r->report, sizeof r->report);
+  return 1;
+}
+
+/* What the process of section i left, for free(); NULL: nothing, or an error, which is printed and
+   sets *status. */
+static run_section *run_open(const run_state *s, uint32_t i, int *status) {
+  const vram_cuda_options o = run_options(&s->file);
+  run_section *r;
+  uint32_t ready;
+  if (run_get(s, &ready, sizeof ready, RUN_HEAD + i * RUN_SPAN + offsetof(run_section, ready)) &&
+      !ready)
+    return NULL;
+  r = (run_section *)malloc(run_tracker_at() + vram_cuda_tracker_bytes(&o));
+  if (!r) {
+    *status = out_of_memory();
+    return NULL;
+  }
+  if (run_read(s, i, r, &o))
+    return r;
+  free(r);
+  fprintf(stderr,
+          "vram: no report of process %" PRIu32 " of %" PRIu32
+          ": its part of the shared memory was written over\n",
+          i + 1, s->file.section);
+  *status = OTHER;
+  return NULL;
 }
 
 /* Allocations that are alive, of one caller, by one call, on one device. */
@@ -507,9 +687,11 @@ static void run_json_process(FILE *f, run_section *r) {
   putc('}', f);
 }
 
-static void run_write(const run_state *s, FILE *f) {
-  const uint32_t n = s->file->section < RUN_SECTIONS ? s->file->section : (uint32_t)RUN_SECTIONS;
+/* FITS, or what kept a process out of it, which has been printed. */
+static int run_write(const run_state *s, FILE *f) {
+  const uint32_t n = run_parts(s);
   uint32_t i, shown = 0;
+  int status = FITS;
   if (s->json) {
     fputs("{\"program\":[", f);
     for (i = 0; s->argv[i]; i++) {
@@ -522,7 +704,7 @@ static void run_write(const run_state *s, FILE *f) {
     else
       fprintf(f, "null,\"signal\":%d", WTERMSIG(s->status));
     fprintf(f, ",\"seconds\":%.3f,\"loaded\":%" PRIu32 ",\"processes\":[", s->seconds,
-            s->file->loaded);
+            s->file.loaded);
   } else {
     fprintf(f, "vram: %s", s->program);
     if (WIFEXITED(s->status))
@@ -532,7 +714,7 @@ static void run_write(const run_state *s, FILE *f) {
     fprintf(f, " after %.1f s\n", s->seconds);
   }
   for (i = 0; i < n; i++) {
-    run_section *r = run_open(s, i);
+    run_section *r = run_open(s, i, &status);
     if (!r)
       continue;
     if (s->json)
@@ -540,34 +722,35 @@ static void run_write(const run_state *s, FILE *f) {
     else
       run_text_process(f, r);
     shown++;
-    munmap(r, RUN_SPAN);
+    free(r);
   }
   if (s->json)
     fputs("]}\n", f);
-  else if (!s->file->loaded)
+  else if (!s->file.loaded)
     fprintf(f,
             "no call was seen: the library did not get in front of it (a static program, one with "
             "more rights than you, or it did not start)\n");
-  else if (!shown)
+  else if (!shown && status == FITS)
     fprintf(f, "no call that allocates CUDA memory was seen\n");
-  if (!s->json && s->file->section > shown)
-    fprintf(f, "%" PRIu32 " processes more, without a report\n", s->file->section - shown);
+  if (!s->json && s->file.section > shown)
+    fprintf(f, "%" PRIu32 " processes more, without a report\n", s->file.section - shown);
+  return status;
 }
 
 static int run_report(const run_state *s) {
   FILE *f = stderr;
-  int failed;
+  int failed, status;
   if (s->report) {
     errno = 0;
     f = strcmp(s->report, "-") ? fopen(s->report, "w") : stdout;
     if (!f)
       return cannot("write", s->report, OTHER);
   }
-  run_write(s, f);
+  status = run_write(s, f);
   failed = fflush(f) || ferror(f);
   if (f != stderr && f != stdout)
     failed = fclose(f) || failed;
-  return failed ? cannot("write", s->report ? s->report : "standard error", OTHER) : FITS;
+  return failed ? cannot("write", s->report ? s->report : "standard error", OTHER) : status;
 }
 
 static int run_put(void *user, const char *bytes, size_t n) {
@@ -576,24 +759,28 @@ static int run_put(void *user, const char *bytes, size_t n) {
 
 /* Of the process that had most. */
 static int run_snapshot(const run_state *s) {
-  const uint32_t n = s->file->section < RUN_SECTIONS ? s->file->section : (uint32_t)RUN_SECTIONS;
+  const uint32_t n = run_parts(s);
   const size_t len = strlen(s->snapshot);
   vram_snapshot_options o = VRAM_ZERO_INIT;
   uint64_t most = 0;
   vram_sink sink;
-  uint32_t i, of = n;
-  run_section *r;
+  uint32_t i;
+  run_section *r = NULL, *other;
   FILE *f;
-  int failed;
+  int failed, status = FITS;
   for (i = 0; i < n; i++) {
-    r = run_open(s, i);
-    if (!r)
-      continue;
-    if (r->tracker.ledger.peak_bytes >= most)
-      most = r->tracker.ledger.peak_bytes, of = i;
-    munmap(r, RUN_SPAN);
+    other = run_open(s, i, &status);
+    if (other && other->tracker.ledger.peak_bytes >= most) {
+      most = other->tracker.ledger.peak_bytes;
+      free(r);
+      r = other;
+    } else
+      free(other);
   }
-  r = of < n ? run_open(s, of) : NULL;
+  if (status != FITS) {
+    free(r);
+    return status;
+  }
   if (!r) {
     fprintf(stderr, "vram: no snapshot: no call that allocates CUDA memory was seen\n");
     return OTHER;
@@ -606,8 +793,34 @@ static int run_snapshot(const run_state *s) {
   failed = !f || vram_write_snapshot(&r->tracker.ledger, &o, &sink);
   if (f)
     failed = fclose(f) || failed;
-  munmap(r, RUN_SPAN);
+  free(r);
   return failed ? cannot("write", s->snapshot, OTHER) : FITS;
+}
+
+/* In a process of its own: whatever comes between, the program's status is known. */
+static int run_tell(run_state *s) {
+  int status;
+  pid_t child;
+  fflush(NULL);
+  child = fork();
+  if (child < 0)
+    return cannot("start", "the report", OTHER);
+  if (!child) {
+    run_passing(0);
+    status = run_again(s);
+    if (status == FITS)
+      status = run_report(s);
+    if (s->snapshot && status == FITS)
+      status = run_snapshot(s);
+    _exit(status);
+  }
+  run_child = (sig_atomic_t)child;
+  if (!run_end_of(child, &status))
+    return cannot("wait for", "the report", OTHER);
+  if (WIFEXITED(status))
+    return WEXITSTATUS(status);
+  fprintf(stderr, "vram: the report was ended by signal %d\n", WTERMSIG(status));
+  return OTHER;
 }
 
 /* ---- the command */
@@ -650,8 +863,11 @@ static int run_options_of(run_state *s, int argc, char **argv) {
 
 static int run_program(int argc, char **argv) {
   static run_state s;
+  struct sigaction usual;
   int status, said;
   memset(&s, 0, sizeof s);
+  memset(&usual, 0, sizeof usual);
+  usual.sa_handler = SIG_DFL;
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
     return fputs(help_run, stdout), FITS;
   status = run_options_of(&s, argc, argv);
@@ -659,13 +875,13 @@ static int run_program(int argc, char **argv) {
     status = run_library(&s);
   if (status == FITS)
     status = run_share(&s);
+  if (status == FITS && sigaction(SIGCHLD, &usual, &s.children))
+    status = cannot("wait for", s.program, OTHER);
   if (status == FITS)
     status = run_wait(&s);
   if (status != FITS)
     return status;
-  said = run_report(&s);
-  if (s.snapshot && said == FITS)
-    said = run_snapshot(&s);
+  said = run_tell(&s);
   status = WIFEXITED(s.status) ? WEXITSTATUS(s.status) : RUN_SIGNAL + WTERMSIG(s.status);
   return status ? status : said;
 }

@@ -2,11 +2,14 @@
    and the driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +43,7 @@ int cudaHostAlloc(void **, size_t, unsigned), cudaFreeHost(void *);
 int cudaHostRegister(void *, size_t, unsigned), cudaHostUnregister(void *);
 int cudaMallocArray(void **, const int *, size_t, size_t, unsigned), cudaFreeArray(void *);
 int cudaMallocAsync(void **, size_t, void *), cudaFreeAsync(void *, void *);
-int cudaDeviceSynchronize(void), cudaDeviceReset(void);
+int cudaDeviceSynchronize(void), cudaDeviceReset(void), cudaMemGetInfo(size_t *, size_t *);
 int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, dptr, int *);
 int cuInit(unsigned), cuCtxCreate_v2(void **, unsigned, int), cuCtxDestroy_v2(void *);
 int cuMemAlloc_v2(dptr *, size_t), cuMemFree_v2(dptr), cuMemHostAlloc(void **, size_t, unsigned);
@@ -115,6 +118,7 @@ static void threads(void) {
 }
 
 static void forks(const char *self) {
+  char *const words[] = {(char *)self, "one", NULL};
   void *p;
   int status;
   pid_t child;
@@ -130,6 +134,14 @@ static void forks(const char *self) {
     execl(self, self, "one", (char *)NULL);
     _exit(98);
   }
+  CHECK(waitpid(child, &status, 0) == child && !status);
+  child = vfork();
+  if (!child) {
+    execl(self, self, "one", (char *)NULL);
+    _exit(98);
+  }
+  CHECK(waitpid(child, &status, 0) == child && !status);
+  CHECK(!posix_spawn(&child, self, NULL, NULL, words, environ));
   CHECK(waitpid(child, &status, 0) == child && !status);
 }
 
@@ -210,6 +222,74 @@ static void two_runtimes(void) {
   CHECK(calls() == 3);
 }
 
+/* A runtime that is closed and loaded again: its functions are elsewhere, if it was unloaded. */
+static void reloaded(void) {
+  void *lib = open_library("libcudart.so.13"), *first = find_in(lib, "cudart_calls");
+  by_dlsym(lib);
+  dlclose(lib);
+  (void)mmap((void *)((size_t)first & ~(size_t)4095), 4096, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  by_dlsym(open_library("libcudart.so.13"));
+}
+
+/* A plugin comes to the place of another one and is linked with another runtime. */
+static void plugins(void) {
+  int (*take)(void **, size_t), (*calls)(void);
+  void *stays = open_library("libcudart.so.13"), *first = open_library("./plugin_a.so");
+  void *second, *p, *was;
+  *(void **)&take = was = find_in(first, "take_a");
+  CHECK(!take(&p, 2 * MIB));
+  dlclose(first);
+  second = open_library("./plugin_b.so");
+  *(void **)&take = find_in(second, "take_b");
+  if ((void *)take != was)
+    fprintf(stderr, "program: the second plugin is not where the first one was\n");
+  CHECK(!take(&p, 4 * MIB) && !take(&p, 8 * MIB));
+  *(void **)&calls = find_in(open_library("./other/libcudart.so.12"), "cudart_calls");
+  CHECK(calls() == 2);
+  dlclose(stays);
+}
+
+/* What is mapped of the memory that vram run reads: the head, or this process's part. */
+static unsigned char *shared(int part) {
+  char line[512];
+  FILE *f = fopen("/proc/self/maps", "r");
+  unsigned long from, to;
+  unsigned char *at = NULL;
+  CHECK(f);
+  while (fgets(line, sizeof line, f))
+    if (strstr(line, "vram-run") && sscanf(line, "%lx-%lx", &from, &to) == 2 &&
+        (to - from > MIB) == part)
+      at = (unsigned char *)from;
+  fclose(f);
+  CHECK(at);
+  return at;
+}
+
+static void overwrite(const char *how, int value) {
+  unsigned char *at = shared(strcmp(how, "head") != 0);
+  unsigned k = (unsigned)value, i, n;
+  if (!strcmp(how, "fill"))
+    memset(at, value, 40 * MIB);
+  else if (!strcmp(how, "head"))
+    memset(at, value, 4096);
+  else if (!strcmp(how, "struct")) /* all but what says that it is one */
+    memset(at + 64, value, 20000);
+  else
+    for (n = 8 * (k % 40 + 1), i = 0; i < n;
+         i++) { /* some bits, most of them near the beginning or in the tables */
+      k = k * 1103515245 + 12345;
+      at[(k >> 4) % (i % 3 ? 20000 : 30 * MIB)] ^= (unsigned char)(1u << (k >> 29));
+    }
+}
+
+static void cut(void) {
+  int fd = open(getenv("VRAM_RUN"), O_RDWR);
+  CHECK(fd >= 0);
+  CHECK(ftruncate(fd, 4096) < 0); /* or all who have mapped it would crash */
+  close(fd);
+}
+
 /* PyTorch's pluggable allocator, as PyTorch calls it: the library, then its functions */
 static void pluggable(const char *library) {
   void *(*alloc)(size_t, int, void *);
@@ -243,10 +323,111 @@ static void pluggable(const char *library) {
   CHECK(stat(0, "segment.all.current") == 1);
 }
 
-int main(int argc, char **argv) {
-  const char *mode = argc > 1 ? argv[1] : "";
 #define MODE(name) (!strcmp(mode, name))
+
 #ifdef LINKED
+static int stop, spinning;
+
+/* Whoever writes to a descriptor that this program has closed writes into no file. */
+static void *watch_low(void *arg) {
+  int fd, flags;
+  (void)arg;
+  while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+    for (fd = 0; fd < 3; fd++) {
+      flags = fcntl(fd, F_GETFL);
+      if (flags >= 0 && !(flags & O_PATH))
+        _exit(96);
+    }
+    __atomic_store_n(&spinning, 1, __ATOMIC_RELEASE);
+  }
+  return NULL;
+}
+
+static void closed(void) {
+  int was[64], fd;
+  pthread_t t;
+  void *p;
+  for (fd = 0; fd < 64; fd++)
+    was[fd] = fcntl(fd, F_GETFD);
+  if (was[0] >= 0 || was[1] >= 0 || was[2] >= 0)
+    _exit(95);
+  CHECK(!pthread_create(&t, NULL, watch_low, NULL));
+  while (!__atomic_load_n(&spinning, __ATOMIC_ACQUIRE))
+    ;
+  CHECK(!cudaMalloc(&p, 13 * MIB));
+  __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+  pthread_join(t, NULL);
+  for (fd = 0; fd < 64; fd++) /* nothing of the library is left */
+    if (fcntl(fd, F_GETFD) != was[fd])
+      _exit(94);
+}
+
+/* On 8 KiB, with a page behind them that nobody may touch: in a handler of signals, then on the
+   stack of a thread, which cannot be smaller than 16. */
+static void on_small(int number) {
+  void *p;
+  (void)number;
+  CHECK(!cudaMalloc(&p, 13 * MIB));
+  CHECK(cudaMalloc(&p, 2000ul * MIB) == 2);
+  CHECK(!cudaFree(NULL));
+}
+static void *on_small_thread(void *arg) { return on_small(0), arg; }
+static char *small_stack(size_t n) {
+  char *at = mmap(NULL, n + 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(at != MAP_FAILED && !mprotect(at + 65536, n, PROT_READ | PROT_WRITE));
+  return at + 65536;
+}
+static void small(void) {
+  struct sigaction action;
+  pthread_attr_t attr;
+  pthread_t t;
+  stack_t stack;
+  size_t left, all;
+  CHECK(!cudaMemGetInfo(&left, &all)); /* the runtime loads the driver: on the usual stack */
+  memset(&stack, 0, sizeof stack);
+  stack.ss_sp = small_stack(8192);
+  stack.ss_size = 8192;
+  CHECK(!sigaltstack(&stack, NULL));
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_small;
+  action.sa_flags = SA_ONSTACK;
+  CHECK(!sigaction(SIGUSR1, &action, NULL) && !raise(SIGUSR1));
+  pthread_attr_init(&attr);
+  CHECK(!pthread_attr_setstack(&attr, small_stack(16384), 16384));
+  CHECK(!pthread_create(&t, &attr, on_small_thread, NULL) && !pthread_join(t, NULL));
+}
+
+/* Ends of all sorts, with some memory allocated. */
+static void end_by(const char *mode, int value) {
+  struct sigaction now;
+  void *p;
+  CHECK(!cudaMalloc(&p, 13 * MIB));
+  if (MODE("_exit"))
+    _exit(value);
+  else if (MODE("signal"))
+    raise(value);
+  else if (MODE("crash"))
+    *(volatile int *)(size_t)value = 1;
+  else if (MODE("past")) { /* what a sanitizer is for */
+    volatile char *end = (char *)malloc(16) + value;
+    value = *end == 1;
+  } else if (MODE("fill") || MODE("head") || MODE("struct") || MODE("bits")) {
+    overwrite(mode, value);
+    value = 7;
+  } else if (MODE("cut"))
+    cut();
+  else if (MODE("orphans"))
+    CHECK(!sigaction(SIGCHLD, NULL, &now) && now.sa_handler == SIG_IGN);
+  else if (MODE("wait")) {
+    printf("ready\n");
+    fflush(stdout);
+    pause();
+  }
+  exit(value);
+}
+
+/* 0: no such mode */
+static int with_linked(const char *mode, char **argv) {
   void *p;
   if (MODE("one"))
     CHECK(!cudaMalloc(&p, MIB));
@@ -270,24 +451,22 @@ int main(int argc, char **argv) {
     out_of_memory();
   else if (MODE("reset"))
     CHECK(!cudaMalloc(&p, MIB) && !cudaDeviceReset() && !cudaMalloc(&p, 2 * MIB));
-  else if (argc > 2 && !MODE("torch")) { /* its end: some memory before it */
+  else if (MODE("bare")) { /* without an environment */
+    CHECK(!clearenv());
     CHECK(!cudaMalloc(&p, 13 * MIB));
-    if (MODE("exit"))
-      exit(atoi(argv[2]));
-    else if (MODE("_exit"))
-      _exit(atoi(argv[2]));
-    else if (MODE("signal"))
-      raise(atoi(argv[2]));
-    else if (MODE("crash"))
-      *(volatile int *)(size_t)atoi(argv[2]) = 1;
-    else if (MODE("wait")) {
-      printf("ready\n");
-      fflush(stdout);
-      pause();
-    }
-  } else
+  } else if (MODE("closed"))
+    closed();
+  else if (MODE("small"))
+    small();
+  else
+    return 0;
+  return 1;
+}
 #endif
-      if (MODE("dlsym"))
+
+/* 0: no such mode */
+static int with_any(const char *mode, char **argv) {
+  if (MODE("dlsym"))
     by_dlsym(open_library("libcudart.so.13"));
   else if (MODE("dlvsym"))
     by_version();
@@ -295,12 +474,33 @@ int main(int argc, char **argv) {
     by_proc_address();
   else if (MODE("two"))
     two_runtimes();
+  else if (MODE("reload"))
+    reloaded();
+  else if (MODE("plugins"))
+    plugins();
   else if (MODE("torch"))
     pluggable(argv[2]);
-  else if (MODE("absent")) { /* nobody has it: nobody is told otherwise */
+  else if (MODE("ignoring")) { /* becomes what follows, and ignores the end of children */
+    signal(SIGCHLD, SIG_IGN);
+    execv(argv[2], argv + 2);
+    _exit(98);
+  } else if (MODE("absent")) { /* nobody has it: nobody is told otherwise */
     CHECK(!dlsym(RTLD_DEFAULT, "cudaMalloc") && dlerror());
     CHECK(!dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
-  } else if (strcmp(mode, "nothing"))
-    return 97;
-  return 0;
+  } else
+    return MODE("nothing");
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "";
+  if (with_any(mode, argv))
+    return 0;
+#ifdef LINKED
+  if (with_linked(mode, argv))
+    return 0;
+  if (argc > 2)
+    end_by(mode, atoi(argv[2]));
+#endif
+  return 97;
 }

@@ -1,0 +1,16 @@
+/* Functions that the library of tools/preload.c finds without dlsym, which stands there itself. */
+#ifndef PRELOAD_LIBC_H
+#define PRELOAD_LIBC_H
+
+typedef void *(*dlsym_function)(void *handle, const char *name);
+typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
+
+/* Of the first object in the order of loading that has it, whether or not its names are global, and
+   that is not this library; NULL: nobody has it. */
+void *find_anywhere(const char *name);
+
+/* The ones that stand behind this library's; NULL: there is none. */
+dlsym_function real_dlsym(void);
+dlvsym_function real_dlvsym(void);
+
+#endif
