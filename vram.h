@@ -4676,9 +4676,6 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #undef VRAM__X
 };
 
-VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
-                                           uint64_t *bytes);
-
 static VRAM__COLD uint64_t vram__dims_packed_bytes(const vram_dims *d, uint8_t dt) {
   const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
   uint64_t bytes;
@@ -12554,13 +12551,15 @@ static const char *vram__recipe_compile_expression(vram__recipe *r, const char *
 
 /* The recipe of an op or variant, and where the form in place begins. */
 static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
-  static const char *const variant[] = {
-#define VRAM__X(name, recipe) recipe,
+  static const struct {
+    const char *recipe;
+  } variant[] = {
+#define VRAM__X(name, recipe) {recipe},
       VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
   };
   const char *text =
-      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS];
+      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS].recipe;
   const char *p = text;
   while (*p && !(p[0] == ';' && p[2] == 'i'))
     p++;

@@ -9,9 +9,6 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #undef VRAM__X
 };
 
-VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
-                                           uint64_t *bytes);
-
 static VRAM__COLD uint64_t vram__dims_packed_bytes(const vram_dims *d, uint8_t dt) {
   const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
   uint64_t bytes;

@@ -142,13 +142,15 @@ static const char *vram__recipe_compile_expression(vram__recipe *r, const char *
 
 /* The recipe of an op or variant, and where the form in place begins. */
 static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
-  static const char *const variant[] = {
-#define VRAM__X(name, recipe) recipe,
+  static const struct {
+    const char *recipe;
+  } variant[] = {
+#define VRAM__X(name, recipe) {recipe},
       VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
   };
   const char *text =
-      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS];
+      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS].recipe;
   const char *p = text;
   while (*p && !(p[0] == ';' && p[2] == 'i'))
     p++;
