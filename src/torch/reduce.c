@@ -69,74 +69,85 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
   it->off = x.off;
 }
 
-/* ATen/native/cuda/Reduce.cuh, setReduceConfig: what is needed for a moment where the reduction is
-   split over thread blocks. acc: bytes that a thread accumulates in; vt: values that it reads at
-   once. */
+static int64_t vram__blocks_of(int64_t values, int64_t block) {
+  return (values + block - 1) / block;
+}
+
+VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {
+  const int64_t threads = VRAM__RULE_REDUCE_THREADS / c->output_vector;
+  const int64_t x = vram__power_of_two_below(c->dim0, threads);
+  const int64_t y = vram__power_of_two_below(c->dim1, threads);
+  int64_t width = x < 32 ? x : 32, height, step_input = 1, step_output = 1, values, target;
+  int64_t least, most, parts;
+  height = y < threads / width ? y : threads / width;
+  width = x < threads / height ? x : threads / height;
+  *(c->along ? &step_input : &step_output) *= width;
+  values = vram__blocks_of(c->inputs, step_input);
+  if (values < (16 * height < 256 ? 16 * height : 256))
+    return 0; /* one warp reduces an output */
+  step_input *= height;
+  values = vram__blocks_of(c->inputs, step_input);
+  c->block_width = width;
+  c->grid = vram__blocks_of(c->outputs / c->output_vector, step_output);
+  target = (int64_t)device->sm * ((int64_t)device->threads / (width * height));
+  if (values < VRAM__RULE_REDUCE_MOST_VALUES || c->grid > target)
+    return 0;
+  parts = vram__blocks_of(target, c->grid);
+  least = vram__blocks_of(values, VRAM__RULE_REDUCE_MOST_VALUES);
+  most = vram__blocks_of(values, VRAM__RULE_REDUCE_LEAST_VALUES);
+  c->ctas_per_output = parts < least ? least : parts > most ? most : parts;
+  return c->ctas_per_output > 1;
+}
+
+/* How many outputs a thread has at once where they lie one behind the other: 4, 2 or 1
+   (get_output_vec_size). */
+static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t first) {
+  int64_t vector = 4;
+  uint32_t i;
+  while (it->off % vector || it->size[first] % vector)
+    vector /= 2;
+  for (i = 0; i < it->n; i++)
+    while (i != first && it->in[i] % vector)
+      vector /= 2;
+  return vector;
+}
+
+/* What is needed for a moment where the reduction is split over thread blocks: partial results and
+   semaphores. acc: bytes that a thread accumulates in; vt: values that it reads at once. */
 static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint32_t acc,
                                uint32_t vt) {
-  int64_t out = 1, in = 1, d0 = 1, d1 = 1, fast = 1, v = 1, M, p0, p1, w, h, step_in = 1,
-          step_out = 1, n, grid, c, lo, hi, target;
-  uint32_t nr = 0, i, buf, sem;
-  int along = 1, split = 0;
+  vram__reduce_config c = VRAM_ZERO_INIT;
+  uint32_t reduced = 0, i, partial, semaphores;
+  int64_t stride = 1, bytes;
+  c.outputs = c.inputs = c.output_vector = c.along = 1;
   for (i = 0; i < it->n; i++)
     if (it->out[i])
-      out *= it->size[i];
+      c.outputs *= it->size[i];
     else {
-      in *= it->size[i];
-      nr++;
+      c.inputs *= it->size[i];
+      reduced++;
     }
-  if (in < 256)
+  if (c.inputs < VRAM__RULE_REDUCE_MOST_VALUES)
     return; /* too few values for one thread to split */
+  c.dim0 = c.dim1 = 1;
   if (it->n) {
-    along = nr == it->n || it->in[0] < it->in[nr];
-    d0 = along ? in : out;
-    d1 = along ? out : in;
-    fast = it->in[along ? 0 : nr];
+    c.along = reduced == it->n || it->in[0] < it->in[reduced];
+    c.dim0 = c.along ? c.inputs : c.outputs;
+    c.dim1 = c.along ? c.outputs : c.inputs;
+    stride = it->in[c.along ? 0 : reduced];
   }
-  if (fast == 1) {
-    if (along && d0 >= 128 && nr == 1)
-      d0 /= vt;
-    else if (!along) {
-      for (v = 4; it->off % v || it->size[nr] % v;)
-        v /= 2;
-      for (i = 0; i < it->n; i++)
-        if (i != nr)
-          while (it->in[i] % v)
-            v /= 2;
-      d0 /= v;
-    }
-  }
-  M = 512 / v;
-  p0 = vram__power_of_two_below(d0, M);
-  p1 = vram__power_of_two_below(d1, M);
-  w = p0 < 32 ? p0 : 32;
-  h = p1 < M / w ? p1 : M / w;
-  w = p0 < M / h ? p0 : M / h;
-  *(along ? &step_in : &step_out) *= w;
-  n = (in + step_in - 1) / step_in;
-  if (n >= (16 * h < 256 ? 16 * h : 256)) {
-    step_in *= h;
-    split = 1;
-  } else
-    step_out *= h;
-  grid = (out / v + step_out - 1) / step_out;
-  n = (in + step_in - 1) / step_in;
-  target = (int64_t)s->device.sm * ((int64_t)s->device.threads / (w * h));
-  if (!split || n < 256 || grid > target)
+  if (stride == 1 && !c.along)
+    c.dim0 /= c.output_vector = vram__reduce_output_vector(it, reduced);
+  else if (stride == 1 && c.dim0 >= VRAM__RULE_REDUCE_VECTORIZED && reduced == 1)
+    c.dim0 /= vt;
+  if (!vram__reduce_config_split(&c, &s->device))
     return;
-  c = (target + grid - 1) / grid;
-  lo = (n + 255) / 256;
-  hi = (n + 15) / 16;
-  if (c < lo)
-    c = lo;
-  else if (c > hi)
-    c = hi;
-  if (c <= 1)
-    return;
-  buf = vram__storage_new(s, (uint64_t)(acc * out * c) * (along ? 1u : (uint64_t)(w * v)));
-  sem = vram__storage_new(s, (uint64_t)(4 * grid));
-  vram__slot_release(s, sem);
-  vram__slot_release(s, buf);
+  bytes = c.outputs * c.ctas_per_output * acc;
+  partial = vram__storage_new(s, (uint64_t)bytes *
+                                     (c.along ? 1u : (uint64_t)(c.block_width * c.output_vector)));
+  semaphores = vram__storage_new(s, (uint64_t)(4 * c.grid));
+  vram__slot_release(s, semaphores);
+  vram__slot_release(s, partial);
 }
 
 /* TensorIteratorBase::can_use_32bit_indexing; else the axis to split. */

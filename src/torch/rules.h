@@ -51,3 +51,11 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_GROUPED_SM100 5376u
 #define VRAM__RULE_TOPK_BLOCKS                                                                     \
   UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
+
+/* Reduce.cuh: threads of a block, values that a thread reduces at least and at most before an
+   output is split over blocks, values of the fastest axis from which on inputs are read as vectors
+ */
+#define VRAM__RULE_REDUCE_THREADS 512
+#define VRAM__RULE_REDUCE_LEAST_VALUES 16
+#define VRAM__RULE_REDUCE_MOST_VALUES 256
+#define VRAM__RULE_REDUCE_VECTORIZED 128

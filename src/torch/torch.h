@@ -378,7 +378,18 @@ VRAM__FN const vram_dims *vram__tensor_formatted(vram__step *s, const vram_dims 
 VRAM__FN vram__tensor vram__tensor_in_format(vram__step *s, vram__tensor x, int cl);
 VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b);
 
+/* Reduce.cuh, setReduceConfig: how a reduction is laid over threads and blocks. */
+typedef struct vram__reduce_config {
+  int64_t outputs, inputs; /* inputs: values of each output */
+  int64_t dim0, dim1;      /* threads in x go along dim0, in y along dim1, in vectors */
+  int64_t output_vector;   /* outputs that a thread has at once */
+  int along;               /* dim0 is the reduced one */
+  /* what vram__reduce_config_split finds; 0: no output is split over blocks */
+  int64_t block_width, grid, ctas_per_output;
+} vram__reduce_config;
+
 /* reduce.c */
+VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device);
 VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most);
 VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
                                    uint32_t acc, uint32_t vt);
