@@ -50,6 +50,7 @@
 #define VRAM_H_INCLUDED
 
 #define VRAM_VERSION "0.1.0"
+
 /* ============================================================================================
  * >>ct    compile-time arithmetic
  *
@@ -667,6 +668,7 @@
 #define VRAM_SSM_STATE_ELEMS(d_conv, d_inner, d_state, n_group)                                    \
   (((d_conv)-VRAM_U(1)) * (VRAM_U(1) * (d_inner) + VRAM_U(2) * (n_group) * (d_state)) +            \
    VRAM_U(1) * (d_state) * (d_inner))
+
 /* ---- CMSIS-NN scratch: bytes ------------------------------------------------------------------
  * The working buffer that a kernel of CMSIS-NN asks for, int8 and int16 activations; the choice
  * between kernels is that of its wrappers. 0: none, or no such kernel (floats, int4 activations).
@@ -754,6 +756,7 @@
            ((act_bits) == 8 || ((act_bits) == 16 && (weight_bits) == 8))                           \
        ? VRAM_U(4) * (c)                                                                           \
        : VRAM_U(0))
+
 /* ---- networks, one line for each layer --------------------------------------------------------
  * Every line declares constants from those of the line before it: shape, parameters, bytes,
  * multiply-accumulates (MACs), totals so far and the bytes of activations that live at one time.
@@ -1731,6 +1734,7 @@
   VRAM__NET_BUDGET(net##_##y##_sram_is_over_budget_by, VRAM__V(net##_##y##_live), sram)
 
 /* NOLINTEND(bugprone-macro-parentheses) */
+
 #ifndef VRAM_MACROS_ONLY /* to have the compile-time region alone, without any include */
 
 /* What depends on a part that is left out is left out, too. */
@@ -1740,11 +1744,13 @@
 #if defined(VRAM_NO_PLAN) && !defined(VRAM_NO_NET)
 #define VRAM_NO_NET
 #endif
+
 /* A prefix for every function, so that copies of different versions live in one program: with
      #define VRAM_NAMESPACE mylib_
    before every include, vram_parse is written as ever and linked as mylib_vram_parse. A macro
    renames only what follows it, so this stands before the declarations; the list is made from
    them. */
+
 #ifdef VRAM_NAMESPACE
 #define VRAM__JOIN_(a, b) a##b
 #define VRAM__JOIN(a, b) VRAM__JOIN_(a, b)
@@ -1941,6 +1947,7 @@ typedef struct vram_allocator {
   void (*free)(void *user, void *memory, uint64_t bytes); /* bytes as asked for; never of NULL */
   void *user;
 } vram_allocator;
+
 /* ============================================================================================
  * >>dtype    stored types at run time
  *
@@ -2150,6 +2157,7 @@ VRAM_API vram_result vram_dtype_bytes(vram_dtype dtype, uint64_t elements, uint6
  * and is padded once. A scalar is 1 x 1. */
 VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint64_t columns,
                                            uint64_t *bytes);
+
 /* Made from the rows in src/ops (make). */
 
 /* clang-format off */
@@ -2233,6 +2241,7 @@ typedef enum vram_op {
   VRAM__OP_drop = VRAM_OP_COUNT, /* the `drop` line */
   VRAM__OP_end                   /* closes the lines that an op was written out to */
 } vram_op;
+
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
    memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
@@ -2406,6 +2415,7 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
                                 uint32_t nset, vram_error *err);
 #endif
 
+
 /* -----------------------------------------------------------------------------------------------
    >>optim   what an optimizer allocates and frees in its constructor and in one step
 
@@ -2573,6 +2583,7 @@ VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *in
    gradient), VRAM_OPTIM_COUNT: there is none. *weight_decay, if not NULL, becomes 0 or 1. */
 VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay);
 #endif
+
 /* >>event =====================================================================================
    What is predicted and what is observed are the same stream of events. */
 
@@ -2664,6 +2675,7 @@ typedef struct vram_event {
 VRAM_API const char *vram_action_name(vram_action action);
 VRAM_API const char *vram_category_name(vram_category category);
 VRAM_API const char *vram_phase_name(vram_phase phase);
+
 /* >>ledger ====================================================================================
    Counts events: current, peak, total allocated and freed; by pool, device, category, owner (call
    site and tag) and region; knows what is alive, and what was added and removed since a mark.
@@ -2861,6 +2873,7 @@ VRAM_API int vram_region_end(vram_ledger *l, vram_region *r);
 /* What was added and removed since the last mark, largest sums first, at most cap; returns how many
    changes there are, and sets the mark. */
 VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t cap);
+
 /* >>pool ======================================================================================
    A caching allocator over a backend of two functions: blocks are cut from segments, freed blocks
    wait in their segments for the next request of that stream. It handles addresses only and touches
@@ -3023,6 +3036,7 @@ VRAM_API uint64_t vram_pool_largest_free(const vram_pool *p, const uint64_t *str
    ends the walk if it is not 0, and is returned. visit must not change the pool. */
 VRAM_API int vram_pool_walk(const vram_pool *p, int (*visit)(void *user, const vram_piece *piece),
                             void *user);
+
 /* >>step ======================================================================================
    One step of a model as a stream of events, and the report that counts them. */
 
@@ -3290,6 +3304,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
                                     uint64_t scratch_bytes, const vram_report *report,
                                     vram_live *list, uint32_t cap, uint32_t *count);
 #endif
+
 /* >>solve =====================================================================================
    The largest value of a dim that fits a budget. */
 
@@ -3338,6 +3353,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
                                 const vram_allocator *allocator, vram_solution *solution,
                                 vram_error *err);
 #endif
+
 /* >>arena =====================================================================================
    Offsets for buffers whose sizes and lifetimes are known: buffers that live at the same time do
    not overlap, and the arena is as small as can be found.
@@ -3449,6 +3465,7 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
                                        const vram_arena_options *o, void *scratch,
                                        uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
 #endif
+
 /* >>schedule ==================================================================================
    A chain of stages with a backward pass, and the order in which to compute, drop and compute again
    so that it stays within a budget at the least cost.
@@ -3653,6 +3670,7 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
                                     vram_planned_step *plan, vram_error *err);
 VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator *allocator);
 #endif
+
 /* >>runner ====================================================================================
    A schedule bound to one arena, and run with the caller's forward and backward functions.
 
@@ -3844,6 +3862,7 @@ VRAM_API uint64_t vram_chain_key(uint64_t seed, uint32_t stage);
 /* For vram_runner.hash: of bytes in memory that the host can read. The same on every machine. */
 VRAM_API int vram_chain_hash(void *user, const void *data, uint64_t bytes, uint64_t *hash);
 #endif
+
 /* >>net =======================================================================================
    A network for a microcontroller, line by line as the VRAM_NET_ macros have it (>>ct), at run
    time: the same rules in C, every error as text, and offsets from the arena planner.
@@ -4094,6 +4113,7 @@ VRAM_API uint64_t vram_net_lower_bytes(const vram_graph *g);
 VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_options *o, void *mem,
                                     uint64_t bytes, vram_net *net, vram_error *err);
 #endif
+
 /* >>writer ====================================================================================
    A step as a picture; what a ledger knows as files and text. Events, predicted or observed, are
    gathered in a timeline of as many columns as the caller has memory for; what is written goes to
@@ -4285,11 +4305,13 @@ typedef struct vram_oom {
    here. It cannot fail but by the sink. */
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const vram_sink *sink);
 #endif
+
 #endif /* VRAM_MACROS_ONLY */
 #endif /* VRAM_H_INCLUDED */
 
 #if defined(VRAM_IMPLEMENTATION) && !defined(VRAM_IMPLEMENTATION_INCLUDED)
 #define VRAM_IMPLEMENTATION_INCLUDED
+
 /* >>core    what every room may use */
 
 /* What parts share is static in vram.h, and extern where each part is compiled alone
@@ -4416,6 +4438,7 @@ static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
   return x ^ x >> 33;
 }
+
 /* >>core/text    small functions that replace libc
    Small helpers that replace libc. */
 
@@ -4527,6 +4550,7 @@ VRAM_API const char *vram_result_text(vram_result r) {
   };
   return (uint32_t)r < VRAM_RESULT_COUNT ? text[r] : "?";
 }
+
 /* >>core/dims    sizes and strides
    Sizes and strides. Equal ones are usually the same object, so that comparing pointers answers
    most questions. */
@@ -4666,6 +4690,7 @@ VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t 
   cache[h] = d;
   return d;
 }
+
 /* >>core/dtype    stored types at run time */
 
 /* bytes of one element; 0: it comes in blocks */
@@ -4843,6 +4868,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   *bytes = row * rows;
   return VRAM_OK;
 }
+
 /* >>alloc    events, ledger, pool */
 
 /* Allocations of one owner and size on one device. */
@@ -4933,6 +4959,7 @@ static inline uint32_t vram__log2(uint64_t x) {
   return n;
 #endif
 }
+
 /* >>alloc/event    names of actions, categories and phases */
 
 VRAM_API const char *vram_action_name(vram_action action) {
@@ -4966,6 +4993,7 @@ VRAM__FN uint32_t vram__category_of(vram_category category) {
   return (uint32_t)category < VRAM_CATEGORY_COUNT ? (uint32_t)category
                                                   : (uint32_t)VRAM_CATEGORY_OTHER;
 }
+
 /* >>alloc/ledger    counters of events, by category and owner
    Tables are open: the next free place from where the hash points. What is taken out is filled
    from behind, so that a search ends at the first empty place. */
@@ -5654,6 +5682,7 @@ VRAM_API void vram_ledger_reset_accumulated(vram_ledger *l) {
   vram__ledger_reset(l, 0);
   vram__ledger_unlock(l);
 }
+
 /* >>alloc/ledger_top    the largest live allocations, owners and changes, in the caller's list
    A heap whose first entry is the one that goes next; at the end it is taken apart. */
 
@@ -5834,6 +5863,7 @@ VRAM__FN void vram__ledger_reset(vram_ledger *l, int peak) {
     l->peak_serial++;
   }
 }
+
 /* >>alloc/ledger_region    regions and marks: what happened between two points
    Each holds what happened while it was the innermost, until it takes over what ended inside it. */
 
@@ -5945,6 +5975,7 @@ VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t c
   vram__ledger_unlock(l);
   return n;
 }
+
 /* >>alloc/pool    the caching allocator
    PyTorch 2.15, c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h. Its free
    blocks are a set ordered by stream, size and address; here each stream and class has bins by
@@ -7128,6 +7159,7 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   p->credit = VRAM__CREDIT_MOST;
   return VRAM_OK;
 }
+
 /* >>alloc/pool_config    options of a pool in the form of PYTORCH_CUDA_ALLOC_CONF */
 
 /* PYTORCH_CUDA_ALLOC_CONF, ConfigTokenizer: words between , : [ and ]; spaces count for nothing. */
@@ -7367,6 +7399,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
   *o = now;
   return VRAM_OK;
 }
+
 #ifndef VRAM_NO_MODEL
 
 /* >>model    graph and text form */
@@ -7719,6 +7752,7 @@ static inline int vram__name_eight(uint64_t w) {
                       (VRAM__FROM(x, 'a') & ~VRAM__FROM(x, 'z' + 1)) | VRAM__FROM(x, 127);
   return (ok & VRAM__FROM(w, '.') & ~VRAM__FROM(w, 127) & ~w & VRAM__HIGH) == VRAM__HIGH;
 }
+
 /* >>model/error    the error of a graph */
 
 /* An error's text is put together from pieces; the first error of a graph stays. */
@@ -7771,6 +7805,7 @@ VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d) {
   }
   vram__error_more(g, "]");
 }
+
 /* >>model/promote    type promotion */
 
 VRAM__FN int vram__dtype_is_float(uint8_t dt) {
@@ -7839,7 +7874,7 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
 VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
   uint8_t dt = vram__promote_get(p);
-  switch (op < VRAM_OP_COUNT ? vram__op_at(op)->types : VRAM__TYPES_SAME) {
+  switch (op < VRAM_OP_COUNT ? vram__op_at(op)->types : 0u) { /* a variant: the same */
   case VRAM__TYPES_BOOL:
     return VRAM_BOOL;
   case VRAM__TYPES_FLOAT:
@@ -7862,6 +7897,7 @@ VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t 
     vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
   return vram__promote_result(n->op, n->nin, &p);
 }
+
 /* >>model/shape    what shape rules share: axes, broadcasting, windows */
 
 /* An axis key: the value for each of n axes; one value stands for all. */
@@ -7998,6 +8034,7 @@ VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k)
   vram__node_error(g, n, "a tensor of another number of axes");
   return 0;
 }
+
 /* >>model/graph    nodes, values and parameters in the caller's memory; a graph built by calls */
 
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n) {
@@ -8310,6 +8347,7 @@ VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) 
   }
   return g->error.code;
 }
+
 /* >>model/symbol    words, names and their hash table */
 
 VRAM__FN int vram__name_char(char c) {
@@ -8403,6 +8441,7 @@ VRAM__FN void vram__symbol_forget(vram__parse *q, vram__sym *mark) {
     q->top = y->below;
   }
 }
+
 /* >>model/node    a node with its keys, checked against its op's row */
 
 /* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
@@ -8581,6 +8620,7 @@ VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint3
   *node = m;
   return vram__node_new(g, VRAM__OP_end, all, k, 0, NULL, 0) != NULL;
 }
+
 /* >>model/parse    the text form */
 
 VRAM__FN int vram__parse_error(vram__parse *q, const char *at, vram_result code, const char *what,
@@ -9497,6 +9537,7 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
   return g->error.code;
 }
 /* >>event (Implementation) --------------------------------------------------------------------- */
+
 #endif /* VRAM_NO_MODEL */
 
 #ifndef VRAM_NO_STEP
@@ -9560,6 +9601,7 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_REDUCE_LEAST_VALUES 16
 #define VRAM__RULE_REDUCE_MOST_VALUES 256
 #define VRAM__RULE_REDUCE_VECTORIZED 128
+
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
 
 /* A storage, or one more tensor on it (a view). */
@@ -10309,6 +10351,7 @@ static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor 
       vram__gradient_validate(s, t, o->d, o->dt);
   }
 }
+
 /* >>torch/gpu    the table of GPUs */
 
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
@@ -10320,6 +10363,7 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
   };
   return i < sizeof gpu / sizeof *gpu ? &gpu[i] : NULL;
 }
+
 /* >>torch/device    the device that a run is replayed on, and who hears of its events
    The model goes to the device, then its inputs; two steps, and the one that is reported. What a
    step leaves behind keeps its block. */
@@ -10428,6 +10472,7 @@ VRAM__FN void vram__live_collect(vram__step *s) {
   }
   vram__live_add(s, s->optim_held, VRAM_CATEGORY_OPTIMIZER, NULL);
 }
+
 /* >>torch/cuts    what lives between the cuts of a chain, counted while a step runs */
 
 /* The stage that runs ends. */
@@ -10527,6 +10572,7 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
   q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
   q->output = q->id == UINT32_MAX ? 0 : vram__blocks_round(b->bytes);
 }
+
 /* >>torch/storage    storages and tensors on them: what is allocated, and when it goes
    A small PyTorch without numbers: tensors are views of storages, ops allocate and free
    storages, autograd's nodes are records on a tape, backward walks the tape from its end. A
@@ -10631,6 +10677,7 @@ VRAM__FN void vram__workspace_use(vram__step *s, uint64_t bytes) {
   vram__alloc_briefly(s, bytes);
   s->cat = cat;
 }
+
 /* >>torch/tensor    fresh tensors, views, memory formats, TensorIterator's outputs */
 
 VRAM__FN vram__grad_fn *vram__grad_fn_at(const vram__step *s, uint32_t f) {
@@ -11066,6 +11113,7 @@ VRAM__FN void vram__torch_add_(vram__step *s, vram__tensor *y, vram__tensor b) {
       vram__grad_fn_at(s, old)->refs--;
   }
 }
+
 /* >>torch/reduce    reductions as TensorIterator splits them */
 
 VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most) {
@@ -11338,6 +11386,7 @@ VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const v
   vram__tensor_release(s, y);
   return z;
 }
+
 /* >>torch/frame    checkpoint() without reentrance: what its records save
    (torch/utils/checkpoint.py) */
 
@@ -11412,6 +11461,7 @@ VRAM__COLD VRAM__FN void vram__frame_stop_early(vram__step *s, const vram__grad_
   if (s->call.saved == c->before && !c->late && f->node == o->node && f->kind == o->kind)
     s->call.mute = 1;
 }
+
 /* >>torch/tape    autograd's records, what they save and how they end */
 
 /* A record of an operation on these inputs with room for saved tensors; NULL: none is needed. */
@@ -11563,6 +11613,7 @@ VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f
     *dt = VRAM__SLOTS(vram__grad_fn_at(s, e->fn))[e->out].dt;
   return VRAM__SLOTS(vram__grad_fn_at(s, e->fn))[e->out].d;
 }
+
 /* >>torch/inplace    in-place operations and views (torch/csrc/autograd/variable.cpp) */
 
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
@@ -11673,6 +11724,7 @@ VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims 
   t.dt = dt;
   return t;
 }
+
 /* >>torch/view    views and copies with autograd */
 
 /* View of x with record k. */
@@ -11839,6 +11891,7 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
     return vram__torch_view_as(s, x, vram__dims_contiguous(s, x.d), VRAM__K_view, 0);
   return vram__torch_clone(s, x, vram__dims_contiguous(s, x.d));
 }
+
 /* >>torch/autocast    autocast's casts and its cache of weights */
 
 /* at::autocast::cached_cast */
@@ -11876,6 +11929,7 @@ VRAM__FN uint64_t vram__autocast_leave(vram__step *s) {
   }
   return n;
 }
+
 /* >>torch/blas    matrix products: copies for BLAS, workspaces */
 
 /* Can BLAS read this matrix as it is, or must it be copied? (Blas.cpp, prepare_matrix_for_cublas)
@@ -11982,6 +12036,7 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
     return vram__blas_mm(s, vram__tensor_turned(s, a), g);
   return vram__tensor_turn(s, vram__blas_mm(s, vram__tensor_turned(s, g), a));
 }
+
 /* >>torch/cub    temporary storage of cub's device algorithms */
 
 VRAM__FN uint64_t vram__cub_round_up(uint64_t n) { return (n + 255) & ~UINT64_C(255); }
@@ -12065,6 +12120,7 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
   vram__cub_release(s, count);
   return out;
 }
+
 /* >>torch/engine    gradients on their way: AccumulateGrad, InputBuffer, validate_outputs */
 
 /* InputBuffer::add: one more gradient for an input, which stays the caller's */
@@ -12187,6 +12243,7 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
     *t = u;
   }
 }
+
 #endif /* VRAM_NO_STEP */
 
 #ifndef VRAM_NO_MODEL
@@ -12237,6 +12294,7 @@ VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
 VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n);
+
 #endif /* VRAM_NO_MODEL */
 
 #ifndef VRAM_NO_STEP
@@ -12434,6 +12492,7 @@ static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inpla
     *plan = vram__recipe_plan_make(kind, inplace);
   return *plan;
 }
+
 #endif /* VRAM_NO_STEP */
 
 #ifndef VRAM_NO_STEP
@@ -12864,6 +12923,7 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
   } else
     vram__backward_recipe(s, f, to);
 }
+
 #endif /* VRAM_NO_STEP */
 
 #ifndef VRAM_NO_MODEL
@@ -13301,6 +13361,7 @@ VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, 
 VRAM__OP_POINTWISE(
     logaddexp, 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
+
 /* >>ops/view    ops whose output is a view */
 
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
@@ -13874,6 +13935,7 @@ VRAM__OP(chunk, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0, "chunk
 VRAM__OP(unbind, 1, 1, unbind, SAME, none, split, split, none, SLICE, 0, 0, "dim");
 VRAM__OP(detach, 1, 1, same, SAME, none, detach, none, none, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
+
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 
 /* roll and flip: the axes must be there */
@@ -14229,6 +14291,7 @@ VRAM__OP(clone, 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
 VRAM__OP(to, 1, 1, same, SAME, none, to, none, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
 VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
+
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
 
 static int vram__shape_create(vram_graph *g, vram_node *n) {
@@ -14295,6 +14358,7 @@ VRAM__OP(parameter, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
 VRAM__OP(buffer, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");
+
 /* >>ops/reduce    sums, means, extremes, products, variances, norms */
 
 VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
@@ -14724,6 +14788,7 @@ VRAM__OP(norm, 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE
          "dim keepdim dtype");
 VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE, 0, 0,
          "dim! keepdim");
+
 /* >>ops/scan    cumsum, histc, diff */
 
 static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
@@ -14869,6 +14934,7 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
 VRAM__OP(cumsum, 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0, "dim! dtype");
 VRAM__OP(histc, 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
 VRAM__OP(diff, 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+
 /* >>ops/sort    sort, topk, argmax, argmin */
 
 static int vram__shape_topk(vram_graph *g, vram_node *n) {
@@ -15059,6 +15125,7 @@ VRAM__OP(topk, 1, 1, topk, SAME, none, topk, topk, each, NONE, 0, 0, "k! dim lar
 VRAM__OP(sort, 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
 VRAM__OP(argmax, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
 VRAM__OP(argmin, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
+
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
 
 /* Is input i of the node a list of integers? Else an error. */
@@ -15581,6 +15648,7 @@ VRAM__OP(scatter, 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
 VRAM__OP(masked_select, 2, 2, masked_select, SAME, none, masked_select, masked_select, each, NONE,
          0, 0, "");
 VRAM__OP(one_hot, 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+
 /* >>ops/embedding    embedding and embedding_bag */
 
 static int vram__shape_embedding(vram_graph *g, vram_node *n) {
@@ -15794,6 +15862,7 @@ VRAM__OP(embedding, 1, 2, embedding, SAME, none, embedding, embedding, each, EMB
          "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
 VRAM__OP(embedding_bag, 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each, NONE,
          0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
+
 /* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
 
 static int vram__shape_matmul(vram_graph *g, vram_node *n) {
@@ -16283,6 +16352,7 @@ VRAM__OP(mm, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
 VRAM__OP(addmm, 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0, "alpha beta");
 VRAM__OP(baddbmm, 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0, "alpha beta");
 VRAM__OP(grouped_mm, 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0, "");
+
 /* >>ops/linear    the linear layer */
 
 static int vram__shape_linear(vram_graph *g, vram_node *n) {
@@ -16513,6 +16583,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 
 VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
+
 /* >>ops/bilinear    the bilinear layer */
 
 static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
@@ -16659,6 +16730,7 @@ static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tenso
 
 VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
          "out_features! bias frozen weights dtype");
+
 /* >>ops/einsum    einsum as a product of two operands at a time */
 
 static int vram__einsum_label(char c) {
@@ -17120,6 +17192,7 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(einsum, 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");
+
 /* >>ops/conv    convolutions (aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp) */
 
 /* A key with a value for each of k axes, small enough that sizes made of it cannot overflow. */
@@ -17539,6 +17612,7 @@ VRAM__OP(conv_transpose3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VR
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
+
 /* >>ops/conv_slow    convolutions without cuDNN (ConvolutionMM2d.cu, NaiveDilatedConvolution.cu,
    NaiveConvolutionTranspose2d.cu and 3d.cu) */
 
@@ -17805,6 +17879,7 @@ VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tenso
 }
 
 #endif /* VRAM_NO_STEP */
+
 /* >>ops/triangle    matrices with one triangle set to zero (ATen/native/cuda/TriangularOps.cu) */
 
 static int vram__shape_triangle(vram_graph *g, vram_node *n) {
@@ -17836,6 +17911,7 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
 
 VRAM__OP(tril, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
 VRAM__OP(triu, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
+
 /* >>ops/pad    padding */
 
 static int vram__shape_pad(vram_graph *g, vram_node *n) {
@@ -18011,6 +18087,7 @@ static void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(pad, 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");
+
 /* >>ops/pool    pooling */
 
 /* Values of as many axes as the input has, and where they were found. */
@@ -18453,6 +18530,7 @@ VRAM__OP(max_unpool2d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, eac
          "kernel_size! stride padding output_size");
 VRAM__OP(max_unpool3d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
          "kernel_size! stride padding output_size");
+
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 
 static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
@@ -18753,6 +18831,7 @@ VRAM__OP(unfold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
          "kernel_size! dilation padding stride");
 VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
          "output_size! kernel_size! dilation padding stride");
+
 /* >>ops/activation    activations with more than a pointwise kernel: glu, prelu, rrelu */
 
 static int vram__shape_glu(vram_graph *g, vram_node *n) {
@@ -18926,6 +19005,7 @@ VRAM__OP(glu, 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, 0, "dim");
 VRAM__OP(prelu, 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
          "num_parameters frozen weights dtype");
 VRAM__OP(rrelu, 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0, "lower upper inplace");
+
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
@@ -19075,6 +19155,7 @@ VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
 VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+
 /* >>ops/softmax    softmax, log_softmax, gumbel_softmax */
 
 #ifndef VRAM_NO_STEP
@@ -19169,6 +19250,7 @@ VRAM__OP(gumbel_softmax, 1, 1, same, SAME, none, gumbel_softmax, none, each, NON
          "tau hard dim eps");
 VRAM__OP_LINES(softmin, 1, 1, same, none, NONE, 0, 0, "dim! dtype",
                "neg a x0; softmax y a dim=@ dtype=@");
+
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
@@ -19542,6 +19624,7 @@ VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
          "num_groups! affine eps frozen weights dtype");
 VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
          "size! alpha beta k");
+
 /* >>ops/batch_norm    batch and instance normalisation */
 
 #ifndef VRAM_NO_STEP
@@ -19833,6 +19916,7 @@ VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, 0, VR
          "affine track_running_stats training momentum eps frozen weights dtype");
 VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM, 0, VRAM__OP_OWNS,
          "affine track_running_stats momentum eps frozen weights dtype");
+
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
 
 /* Everything that attention allocates in bytes, kernels' workspaces included, must fit. */
@@ -20562,6 +20646,7 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 
 VRAM__OP(scaled_dot_product_attention, 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
+
 /* >>ops/mha    torch.nn.MultiheadAttention */
 
 /* The slots of torch.nn.MultiheadAttention's parameters. */
@@ -21032,6 +21117,7 @@ static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x
 VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
          "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
          "frozen weights dtype");
+
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
 /* What nn.LSTM, nn.GRU and nn.RNN are made of. */
@@ -21612,6 +21698,7 @@ VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
          "hidden_size! bias frozen weights dtype");
 VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
          "hidden_size! bias nonlinearity frozen weights dtype");
+
 /* >>ops/loss    losses */
 
 /* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
@@ -22249,6 +22336,7 @@ VRAM__OP(cosine_embedding_loss, 1, 3, loss, SAME, fp32, cosine, none, each, NONE
          "reduction margin");
 VRAM__OP(triplet_margin_loss, 1, 3, loss, SAME, fp32, triplet, none, each, NONE, 0, VRAM__OP_LOSS,
          "reduction margin p eps swap");
+
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
 /* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
@@ -22551,6 +22639,7 @@ VRAM__OP(
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
 VRAM__OP(custom, 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
          "shape! dtype params buffers saved workspace frozen weights");
+
 /* >>ops/table    the table of ops at run time */
 
 /* The ops in the order of vram_op, then what stands in a graph without being an op. */
@@ -22727,6 +22816,7 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
   info->least = r->least;
   info->most = r->most;
 }
+
 #endif /* VRAM_NO_MODEL */
 
 #ifndef VRAM_NO_STEP
@@ -22871,6 +22961,7 @@ static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
   if (o->refs && --o->refs == 0)
     vram__tensor_release(s, o->t);
 }
+
 /* >>step/optim    optimizers: recipes of what they allocate */
 
 static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
@@ -23564,6 +23655,7 @@ VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_d
     *weight_decay = wd;
   return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;
 }
+
 /* >>step/backward    backward through the tape */
 
 /* Flags what the flagged records from `from` back to `end` lead to, and tells leaves how many
@@ -23694,6 +23786,7 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
   s->cat = old;
   return t;
 }
+
 /* >>step/forward    forward over the nodes */
 
 /* Inference leaves out a loss that `output` does not name, and what nothing but its targets needs.
@@ -23867,6 +23960,7 @@ VRAM__FN void vram__ranges_last_uses(const vram_graph *g, uint32_t *last) {
         last[n->out[i].index] = UINT32_MAX;
   }
 }
+
 /* >>step/ranges    ranges of nodes by their names */
 
 /* Is n, the first node of its line, the one that name[..len] means? Rounds stand behind the name,
@@ -23992,6 +24086,7 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
     vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
 }
+
 /* >>step/checkpoint    checkpointed ranges (torch/utils/checkpoint.py) */
 
 static uint32_t vram__storage_writes_to(const vram__step *s, vram__tensor t) {
@@ -24544,6 +24639,7 @@ VRAM__FN void vram__checkpoint_plan_ranges(vram__step *s) {
                         "a checkpointed part with more than 65535 inputs or outputs");
   }
 }
+
 /* >>step/begin    what is there before a step: parameters, buffers, inputs */
 
 static void vram__replay_stat(vram_stat *all, uint64_t *end, uint64_t *peak) {
@@ -24692,6 +24788,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
     vram__variable_name(s, v, t);
   }
 }
+
 /* >>step/train    zero_grad, loss scaling, micro-batches, the optimizer's place in a step */
 
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
@@ -24998,6 +25095,7 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   if (s->o->first_step)
     s->r->optimizer_bytes += b.state;
 }
+
 /* >>step/gradients    gradients that the step before left */
 
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
@@ -25071,6 +25169,7 @@ VRAM__FN void vram__gradients_count(vram__step *s) {
   if (s->leaf.all_had)
     s->r->gradients_bytes = s->optim_all.bytes;
 }
+
 /* >>step/report    the report's terms and bounds */
 
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term) {
@@ -25137,6 +25236,7 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint6
   r->device_bytes.upper = vram__sum_or_overflow(upper, c[2]);
   r->fits = r->device_bytes.expected <= budget && !r->num_ooms;
 }
+
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
 /* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
@@ -25378,6 +25478,7 @@ VRAM__FN vram_result vram__replay_play_run(const vram_graph *g, const vram_step_
                                           s, &report->num_alloc_retries);
   return r;
 }
+
 /* >>step/step    one step from options to report */
 
 /* How many blocks the pool of a replay has room for: parameter, gradient, state and temporaries of
@@ -25717,6 +25818,7 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
     *count = s.count.live_count;
   return r;
 }
+
 #endif /* VRAM_NO_STEP */
 
 #ifndef VRAM_NO_PLAN
@@ -25936,6 +26038,7 @@ VRAM__FN vram_result vram__move_error(vram_error *err, const vram_chain *c, cons
                                       uint32_t at, const char *what);
 VRAM__FN int vram__bind_is_offload(const vram_move *m);
 VRAM__FN int vram__bind_of_saved(const vram_move *m);
+
 #ifndef VRAM_NO_STEP
 
 /* >>plan/solve    the largest value of a dim that fits
@@ -26514,6 +26617,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   }
   return r;
 }
+
 #endif /* VRAM_NO_STEP */
 
 /* >>plan/arena    offsets for buffers with known lifetimes: sections, bounds, greedy orders
@@ -26879,6 +26983,7 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
                  has_plan ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
   }
 }
+
 /* >>plan/arena_search    the search for a lower arena
    Buffers are placed upwards: every next one at the lowest offset that what is placed below
    leaves it, never lower than the one before. Moffitt, "MiniMalloc: A Lightweight Memory
@@ -27171,6 +27276,7 @@ VRAM__FN int vram__search(vram__arena *a, const char *letters, uint64_t capacity
     }
   }
 }
+
 /* >>plan/arena_improve    a plan made better part by part */
 
 /* The height of the best plan of a->brick. */
@@ -27311,6 +27417,7 @@ VRAM__FN void vram__improve(vram__arena *a, uint64_t capacity, uint64_t enough) 
   a->sections = sections;
   a->height = vram__arena_height(a);
 }
+
 /* >>plan/arena_plan    an arena from the caller's buffers to its plan; banks; verification */
 
 /* What the caller asked for, and whether it can be meant. */
@@ -27772,6 +27879,7 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
     *err = e;
   return e.code;
 }
+
 /* >>plan/chain    what a chain must be
    First what a chain must be, and the replay of moves: it shares nothing else with the planners. */
 
@@ -27934,6 +28042,7 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
                              "transfer_cost of the chain's bytes is more than 2^63-1");
   return VRAM_OK;
 }
+
 /* >>plan/verify    moves played without the planners' help */
 
 enum { VRAM__GONE, VRAM__DEVICE, VRAM__HOST };
@@ -28120,6 +28229,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
   *count = n;
   return VRAM_OK;
 }
+
 /* >>plan/planning    the planners' sizes, costs and least room */
 
 /* The planners. Sizes are kept twice, in bytes and in slots: steps of `unit` bytes, rounded up. A
@@ -28422,6 +28532,7 @@ VRAM__FN void vram__rooms_in_slots(vram__planning *p) {
       p->gate[row] = (uint32_t)vram__smaller_u64(gate, UINT32_MAX);
     }
 }
+
 /* >>plan/table    the table of the dynamic program, and the moves that it stands for */
 
 VRAM__FN int32_t vram__plan_cell(const vram__planning *p, uint64_t row, int64_t m) {
@@ -28815,6 +28926,7 @@ VRAM__FN int vram__moves_expand(vram__planning *p, uint64_t room, int in_slots) 
   }
   return 1;
 }
+
 /* >>plan/schedule    schedules of others, and the choice among all */
 
 static void vram__schedule_plain(vram__planning *p, int cheapest) {
@@ -29149,6 +29261,7 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
     vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
 }
+
 /* >>plan/spans    a schedule as nested calls of checkpoint() */
 
 /* Which span of `count`, the largest one inside `in` (count: the chain), begins or ends at i. */
@@ -29262,6 +29375,7 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
   vram__chain_say(err, ": no nest of calls of torch.utils.checkpoint");
   return VRAM_ERR_UNSUPPORTED;
 }
+
 #ifndef VRAM_NO_STEP
 
 /* >>plan/chain_cut    a chain cut from a graph */
@@ -29572,6 +29686,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
 }
+
 #endif /* VRAM_NO_STEP */
 
 #ifndef VRAM_NO_STEP
@@ -29812,6 +29927,7 @@ VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator 
     allocator->free(allocator->user, plan->memory, plan->memory_bytes);
   vram__memory_zero(plan, sizeof *plan);
 }
+
 #endif /* VRAM_NO_STEP */
 
 /* >>plan/bind    a schedule bound to an arena
@@ -30249,6 +30365,7 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
     }
   }
 }
+
 /* >>plan/run    a bound schedule, run with the caller's functions */
 
 VRAM_API uint64_t vram_chain_key(uint64_t seed, uint32_t stage) {
@@ -30507,6 +30624,7 @@ VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
     (void)vram__runner_wait(&q, &q.off, q.noff, &q.fetched, q.nfetched, VRAM_NO_COPY);
   return result;
 }
+
 /* >>plan/measure    costs of stages by the clock */
 
 /* The largest of what a stage has: x, what is saved beyond it, temporaries. */
@@ -30633,6 +30751,7 @@ VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *
   to->stage = stage;
   return vram__chain_check(to, err);
 }
+
 #endif /* VRAM_NO_PLAN */
 
 #ifndef VRAM_NO_NET
@@ -30667,6 +30786,7 @@ VRAM__FN uint64_t vram__cmsis_depthwise_conv2d(const vram__cmsis *k);
 VRAM__FN uint64_t vram__cmsis_conv_transpose2d(const vram__cmsis *k);
 VRAM__FN uint64_t vram__cmsis_linear(const vram__cmsis *k);
 VRAM__FN uint64_t vram__cmsis_avg_pool2d(const vram__cmsis *k);
+
 /* >>net/words    the words of VRAM_NET_ lines */
 
 VRAM_API const char *vram_line_name(uint32_t kind) {
@@ -30726,6 +30846,7 @@ VRAM__FN int vram__net_arg(const char *word, uint32_t len) {
   }
   return i;
 }
+
 /* >>net/read    VRAM_NET_ lines read from C
    As much of C as it takes to find VRAM_NET_kind(...) outside comments, strings and directives,
    and to know what the integers in it are. */
@@ -31347,6 +31468,7 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
     *err = r.e;
   return r.e.code;
 }
+
 /* >>net/cmsis    CMSIS-NN's working buffers */
 
 typedef enum { VRAM__CMSIS_NONE, VRAM__CMSIS_S4, VRAM__CMSIS_S8, VRAM__CMSIS_S16 } vram__cmsis_type;
@@ -31468,6 +31590,7 @@ VRAM__FN uint64_t vram__cmsis_avg_pool2d(const vram__cmsis *k) {
              ? vram__product_or_overflow(k->c, 4)
              : 0;
 }
+
 /* >>net/count    bytes of a network line by line
    One pass over the lines. What a line's value lies in was written by its owner: a line of its
    own, or the one that views and lines in place go back to. */
@@ -32487,6 +32610,7 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
   }
   return result;
 }
+
 #ifndef VRAM_NO_MODEL
 
 /* >>net/low    lowering a model to the lines of a network */
@@ -32612,6 +32736,7 @@ VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,
                                        const char *suffix);
 VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s);
+
 /* >>net/layout    in which order a value's axes lie in memory */
 
 static void vram__layout_drop(vram__layout *y, uint32_t i) {
@@ -32777,6 +32902,7 @@ VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint
     w /= y->size[*k];
   return h == 1 && w == 1;
 }
+
 /* >>net/low    lowering: tensors, steps and weights of a network for a microcontroller
    First every node that the outputs need becomes a step on tensors (`vram__low_` + what it is);
    then the steps become lines one after the other, with KEEP and FROM where values wait. A
@@ -33012,6 +33138,7 @@ VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *
   s->line.arg[3] = (int64_t)params;
   s->line.arg[4] = (int64_t)bytes;
 }
+
 /* >>net/low_nodes    lowering: one function for each kind of node */
 
 /* A key with one value, or one for each of k axes. */
@@ -34043,6 +34170,7 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
     return vram__low_refuse(l, n, "it works with integers of the input (possible: embedding)");
   return vram__low_functions[row->lower](l, n, vram__low_of(l, n->in[0]), tensors, first);
 }
+
 /* >>net/low_shape    lowering: cat, slices, views, pads */
 
 VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n) {
@@ -34333,6 +34461,7 @@ VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value
     s->line.arg[i] = to->v[i == 2 ? lead - 1 : lead + i];
   return vram__low_gives(l, s, n->out, &y);
 }
+
 /* >>net/lower    lowering: a model as lines, from its outputs back */
 
 /* A loss, or what stands for one: the output is the sum or mean of all there is. */
@@ -34640,6 +34769,7 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
     return err->code;
   return VRAM_OK;
 }
+
 /* >>net/low_lines    lowering: the text of the lines */
 
 static char vram__low_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
@@ -34890,6 +35020,7 @@ VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s) {
   }
   return 1;
 }
+
 #endif /* VRAM_NO_MODEL */
 
 #endif /* VRAM_NO_NET */
@@ -35076,6 +35207,7 @@ VRAM__FN void vram__value_close(vram__values *v, int dict);
 VRAM__FN void vram__value_item(vram__values *v, uint64_t *n);
 VRAM__FN void vram__value_field(vram__values *v, vram__file_word word, uint64_t n);
 VRAM__FN void vram__value_pool_id(vram__values *v, vram__file_word word);
+
 /* >>write/timeline    a step's timeline
    All lengths in pictures are whole tenths of a unit; a picture is 500 units wide. */
 
@@ -35243,6 +35375,7 @@ VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t 
 VRAM__FN const char *vram__span_name(vram_phase phase) {
   return phase == VRAM_PHASE_COUNT ? "observed" : vram_phase_name(phase);
 }
+
 /* >>write/pen    text on its way to a sink */
 
 /* The name of a node, of its op; without the model part there are none. */
@@ -35538,6 +35671,7 @@ VRAM__FN void vram__pen_begin(vram__pen *p, const vram_sink *sink) {
   p->n = 0;
   p->failed = 0;
 }
+
 /* >>write/cells    the live set as cells, each of one category */
 
 /* a * b / c, where a <= c and b < 2^25; bits beyond 38 are lost */
@@ -35708,6 +35842,7 @@ VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in) {
     *(wide ? &w : &h) -= thick;
   }
 }
+
 /* >>write/svg    the picture of a step */
 
 /* what lasts lies at the bottom */
@@ -36404,6 +36539,7 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   vram__pen_flush(&d.pen);
   return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
 }
+
 /* >>write/schedule_svg    the picture of a schedule */
 
 enum { /* what a chain holds, from the lowest up */
@@ -36783,6 +36919,7 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
   vram__pen_flush(&d.pen);
   return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
 }
+
 /* >>write/summary    torch.cuda.memory_summary */
 
 static void vram__pen_rule(vram__pen *p, const char *of) {
@@ -36889,6 +37026,7 @@ VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t
   vram__pen_rule(p, "=");
   return vram__pen_end(p);
 }
+
 /* >>write/log    what changed between two marks */
 
 static void vram__log_change(vram__pen *p, const vram_ledger *l, const vram_change *c) {
@@ -36960,6 +37098,7 @@ VRAM_API vram_result vram_write_log(vram_ledger *l, const char *file, uint32_t l
   vram__ledger_unlock(l);
   return vram__pen_end(p);
 }
+
 /* >>write/oom    the report on too little memory */
 
 /* What is free in the segments of a pool, seen from one request. */
@@ -37275,6 +37414,7 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vra
   vram__ledger_unlock(l);
   return vram__pen_end(p);
 }
+
 /* >>write/values    values as JSON, or as a pickle of protocol 2
    Only opcodes that pytorch.org/memory_viz knows, at most 1,000 items in one of APPENDS: the
    page puts them on the stack. Words that come again are in the memo. */
@@ -37391,6 +37531,7 @@ VRAM__FN void vram__value_pool_id(vram__values *v, vram__file_word word) {
     vram__value_byte(v, 0x86);
   }
 }
+
 /* >>write/snapshot    the memory snapshot */
 
 typedef struct vram__snapshot {
@@ -37728,6 +37869,7 @@ VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_opt
   vram__ledger_unlock(l);
   return vram__pen_end(&v->pen);
 }
+
 /* >>write/trace    the trace of a browser */
 
 typedef struct vram__flow { /* of one device */
@@ -37935,6 +38077,7 @@ VRAM_API vram_result vram_write_trace(vram_ledger *l, uint64_t least, const vram
   vram__ledger_unlock(l);
   return vram__pen_end(&t->pen);
 }
+
 /* >>write/csv    events as CSV */
 
 /* In quotes; inner ones are doubled. */
@@ -38007,6 +38150,7 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
   vram__ledger_unlock(l);
   return vram__pen_end(p);
 }
+
 #endif /* VRAM_NO_WRITE */
 
 #endif /* VRAM_IMPLEMENTATION */

@@ -29,7 +29,6 @@ ops() { # the rows of all families, in the order of src/parts: the enum and the 
     { line = line " " $0 }
     END { print line }'
   echo '/* clang-format on */'
-  echo
 }
 
 seen=' '
@@ -42,6 +41,7 @@ part() { # part FILE: what it includes has been printed before
   done
   seen="$seen$1 "
   sed -e '/^#include "/d' -e '/^#pragma once$/d' "$1" || exit 1
+  [ "$1" = frame/bottom.h ] || echo
 }
 
 [ "$1" = ops ] && { ops; exit; }

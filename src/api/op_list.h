@@ -32,4 +32,3 @@
   X(binary_cross_entropy_with_logits) X(kl_div) X(ctc_loss) X(cosine_embedding_loss) \
   X(triplet_margin_loss) X(moe) X(custom)
 /* clang-format on */
-
