@@ -2415,7 +2415,6 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
                                 uint32_t nset, vram_error *err);
 #endif
 
-
 /* -----------------------------------------------------------------------------------------------
    >>optim   what an optimizer allocates and frees in its constructor and in one step
 

@@ -40,7 +40,7 @@ part() { # part FILE: what it includes has been printed before
     esac
   done
   seen="$seen$1 "
-  sed -e '/^#include "/d' -e '/^#pragma once$/d' "$1" || exit 1
+  sed -e '/^#include "/d' -e '/^#pragma once$/d' "$1" | sed '/./,$!d'
   [ "$1" = frame/bottom.h ] || echo
 }
 
