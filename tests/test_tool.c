@@ -1,10 +1,11 @@
 /* The command: options, exit status, one line for bad input, memory that runs out at every place.
    Run in the project's folder. */
-#define _POSIX_C_SOURCE 200809L
-#include "test.h"
+#define TOOL_TEST
+#include "tool.h"
 
-#include <stdlib.h>
-#include <unistd.h>
+#include "../tools/vram_command.h"
+#include "models.h"
+#include "test.h"
 
 static long alloc_left = -1, alloc_live; /* calls until one fails, -1: none does */
 
@@ -13,33 +14,25 @@ static int alloc_ok(void) {
     return 1;
   return alloc_left-- > 0;
 }
-static void *alloc_new(size_t n) {
+void *tool_malloc(size_t n) {
   void *p = alloc_ok() ? malloc(n) : NULL;
   alloc_live += p != NULL;
   return p;
 }
-static void *alloc_zero(size_t n, size_t each) {
+void *tool_calloc(size_t n, size_t each) {
   void *p = alloc_ok() ? calloc(n, each) : NULL;
   alloc_live += p != NULL;
   return p;
 }
-static void *alloc_more(void *old, size_t n) {
+void *tool_realloc(void *old, size_t n) {
   void *p = alloc_ok() ? realloc(old, n) : NULL;
   alloc_live += p && !old;
   return p;
 }
-static void alloc_gone(void *p) {
+void tool_free(void *p) {
   alloc_live -= p != NULL;
   free(p);
 }
-#define malloc alloc_new
-#define calloc alloc_zero
-#define realloc alloc_more
-#define free alloc_gone
-#define main tool
-#include "../tools/vram.c"
-#undef main
-#undef free
 
 static char out[1 << 20], err[4096];
 static size_t out_len;
@@ -77,8 +70,8 @@ static int command(const char *words, const char *input, size_t len) {
     dup2(fileno(f[i]), i);
   }
   rewind(stdin);
-  unit_kind = VRAM_UNITS_IEC;
-  status = tool(argc, argv);
+  cmd_units = VRAM_UNITS_IEC;
+  status = tool_main(argc, argv);
   fflush(stdout);
   fflush(stderr);
   clearerr(stdout);
@@ -216,7 +209,7 @@ static void gpus(void) {
   uint32_t i;
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {
     snprintf(test_where, sizeof test_where, "%s", rows[i].name);
-    if (CHECK((g = find_gpu(rows[i].name)) != NULL))
+    if (CHECK((g = cmd_find_gpu(rows[i].name)) != NULL))
       EQUAL(g->sm * (g->cc <= 80 ? 64 : 128), rows[i].cores);
   }
   EQUAL(command("list gpus", "", 0), 0);
@@ -228,7 +221,7 @@ static void gpus(void) {
     snprintf(row, sizeof row, "\n%-12s %3u.%u %5u %4u GB ", g->name, g->cc / 10, g->cc % 10, g->sm,
              g->sold_gb);
     CHECK(strstr(out, row) != NULL && strstr(out, g->source) != NULL);
-    CHECK(find_gpu(g->name) == g);
+    CHECK(cmd_find_gpu(g->name) == g);
   }
   EQUAL(lines(out), i + 1);
   CHECK(!vram_gpu_at(i) && !vram_gpu_at(UINT32_MAX));
@@ -482,7 +475,7 @@ static void json_texts(void) {
     FAIL("a temporary file");
     return;
   }
-  json_text(f, "a\"\\\n<\xc3\xbc\xe2\x82\xac\xf0\x9f\x92\xa1\xff\xed\xa0\x80\xc3");
+  cmd_json_text(f, "a\"\\\n<\xc3\xbc\xe2\x82\xac\xf0\x9f\x92\xa1\xff\xed\xa0\x80\xc3");
   rewind(f);
   n = fread(text, 1, sizeof text - 1, f);
   text[n] = 0;

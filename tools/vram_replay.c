@@ -1,7 +1,8 @@
 /* vram replay: a recorded or predicted stream of allocations, played through vram_pool over a
-   device that has addresses only. Part of vram.c. */
+   device that has addresses only. */
+#include "vram_trace.h"
 
-static const char help_replay[] =
+const char help_replay[] =
     "vram replay TRACE [options]     a stream of allocations through an allocator\n"
     "\n"
     "TRACE is a CSV whose first line names the columns (at least action,id,size or\n"
@@ -216,11 +217,11 @@ static int write_snapshot(const char *path, vram_ledger *l, const vram_pool *poo
   o.pool = pools;
   o.npool = 1;
   errno = 0;
-  f = is_output(path) ? stdout : fopen(path, "wb");
-  sink.write = to_file;
+  f = cmd_is_output(path) ? stdout : fopen(path, "wb");
+  sink.write = cmd_to_file;
   sink.user = f;
   failed = !f || vram_write_snapshot(l, &o, &sink);
-  return (f && f != stdout && fclose(f)) || failed ? cannot("write", path, OTHER) : FITS;
+  return (f && f != stdout && fclose(f)) || failed ? cmd_cannot("write", path, OTHER) : FITS;
 }
 
 static void print_call(const vram_pool *p, const vram_event *e, int ok) {
@@ -274,7 +275,7 @@ static int play(replay *r, vram_pool_policy policy, const replay_job *out, playe
   memset(&recorded, 0, sizeof recorded);
   memset(to, 0, sizeof *to);
   if (!mem)
-    return out_of_memory();
+    return cmd_no_memory();
   device.total = r->options.total_bytes;
   device.next = UINT64_C(0x200000000000);
   device.state = r->state;
@@ -296,9 +297,9 @@ static int play(replay *r, vram_pool_policy policy, const replay_job *out, playe
   r->options.user = ledger ? (void *)ledger : (void *)&r->events;
   r->events = 0;
   if (out && out->snapshot && !ledger)
-    status = out_of_memory();
+    status = cmd_no_memory();
   else if (vram_pool_init(&pool, &r->options, &backend, mem, bytes, &err))
-    status = bad(err.text, NULL, NULL);
+    status = cmd_bad(err.text, NULL, NULL);
   if (status) {
     free(ledger);
     free(mem);
@@ -393,7 +394,7 @@ static int play(replay *r, vram_pool_policy policy, const replay_job *out, playe
   }
   to->stats = pool.stats;
   if (recorded.no_memory || device.segments.no_memory)
-    status = out_of_memory();
+    status = cmd_no_memory();
   if (!status && ledger)
     status = write_snapshot(out->snapshot, ledger, &pool);
   free(ledger);
@@ -421,7 +422,7 @@ static int replay_begin(replay *r, const trace *t) {
     if (k == VRAM_POOL_STREAMS - 1) {
       char most_streams[64];
       snprintf(most_streams, sizeof most_streams, "at most %d", VRAM_POOL_STREAMS - 1);
-      return bad("too many streams in", t->path, most_streams);
+      return cmd_bad("too many streams in", t->path, most_streams);
     }
     if (k == r->nstream)
       r->streams[r->nstream++] = e->stream;
@@ -431,7 +432,7 @@ static int replay_begin(replay *r, const trace *t) {
   r->blocks = most > UINT32_MAX / 8 ? UINT32_MAX / 4 : (uint32_t)most * 2 + 1024;
   r->address = (uint64_t *)malloc(((size_t)t->ids + 1) * sizeof *r->address);
   r->state = (uint8_t *)malloc((size_t)t->ids + 1);
-  return r->address && r->state ? FITS : out_of_memory();
+  return r->address && r->state ? FITS : cmd_no_memory();
 }
 
 static int play_all(replay *r, vram_pool_policy policy, const replay_job *out, played *to) {
@@ -440,7 +441,7 @@ static int play_all(replay *r, vram_pool_policy policy, const replay_job *out, p
     r->blocks *= 2;
   if (!status && (out->csv || out->snapshot))
     status = play(r, policy, out, to);
-  return status == MORE_BLOCKS ? bad("too many blocks at a time in", r->t->path, NULL) : status;
+  return status == MORE_BLOCKS ? cmd_bad("too many blocks at a time in", r->t->path, NULL) : status;
 }
 
 /* 1 - peak active / peak reserved */
@@ -482,24 +483,26 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
 #define ROW(text, value)                                                                           \
   printf("%-14s", text);                                                                           \
   for (i = 0; i < n; i++)                                                                          \
-    printf(" %12s %12s", human(p[i].stats.value[0].peak), human(p[i].stats.value[0].current));     \
+    printf(" %12s %12s", cmd_human(p[i].stats.value[0].peak),                                      \
+           cmd_human(p[i].stats.value[0].current));                                                \
   printf("\n")
-  printf("%s%s%s  %s calls", bold, t->path, plain, grouped(t->ncalls, number));
-  printf(", device %s", human(r->options.total_bytes));
+  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, grouped(t->ncalls, number));
+  printf(", device %s", cmd_human(r->options.total_bytes));
   if (r->options.limit_bytes)
-    printf(", at most %s of it", human(r->options.limit_bytes));
+    printf(", at most %s of it", cmd_human(r->options.limit_bytes));
   if (j->alloc_conf && *j->alloc_conf)
     printf(", %s", j->alloc_conf);
   printf("\n");
   if (t->before)
-    printf("%salive when it was recorded, and allocated first: %s%s\n", dim,
-           grouped(t->before, number), plain);
+    printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
+           grouped(t->before, number), cmd_plain);
   if (t->unmatched)
-    printf("%sfreed, but never allocated in it: %s%s\n", dim, grouped(t->unmatched, number), plain);
-  printf("\n%s%-14s", bold, "policy");
+    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, grouped(t->unmatched, number),
+           cmd_plain);
+  printf("\n%s%-14s", cmd_bold, "policy");
   for (i = 0; i < n; i++)
     printf(" %7s peak %12s", name[policy[i]], "end");
-  printf("%s\n", plain);
+  printf("%s\n", cmd_plain);
   ROW("requested", requested_bytes);
   ROW("allocated", allocated_bytes);
   ROW("reserved", reserved_bytes);
@@ -510,7 +513,7 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
   printf("\n%-14s", "fragmentation");
   for (i = 0; i < n; i++)
     printf(" %11.1f%% %12s", 100 * fragmentation(p + i), "");
-  printf("  %s1 - peak active / peak reserved%s\n", dim, plain);
+  printf("  %s1 - peak active / peak reserved%s\n", cmd_dim, cmd_plain);
   printf("%-14s", "device calls");
   for (i = 0; i < n; i++)
     printf("%*" PRIu64, i ? 26 : 13, p[i].stats.num_device_alloc + p[i].stats.num_device_free);
@@ -519,18 +522,19 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
     printf(" %12" PRIu64 " %12" PRIu64, p[i].stats.num_alloc_retries, p[i].stats.num_ooms);
   printf("\n\n");
   if (t->n && p->stats.allocated_bytes[0].peak)
-    printf("peak of allocated: an alloc of %s, %s\n", human(t->event[p->peak_at].bytes),
+    printf("peak of allocated: an alloc of %s, %s\n", cmd_human(t->event[p->peak_at].bytes),
            place_text(t, p->peak_at, place, sizeof place));
   for (i = 0; i < n; i++)
     if (p[i].oom_at < t->n) {
-      printf("%sDOES NOT FIT%s %s: %s, an alloc of %s", bold, plain, name[policy[i]],
-             place_text(t, p[i].oom_at, place, sizeof place), human(t->event[p[i].oom_at].bytes));
-      printf(" with %s allocated, ", human(p[i].oom_allocated));
-      printf("%s reserved; the largest free block has %s\n", human(p[i].oom_reserved),
-             human(p[i].oom_largest));
+      printf("%sDOES NOT FIT%s %s: %s, an alloc of %s", cmd_bold, cmd_plain, name[policy[i]],
+             place_text(t, p[i].oom_at, place, sizeof place),
+             cmd_human(t->event[p[i].oom_at].bytes));
+      printf(" with %s allocated, ", cmd_human(p[i].oom_allocated));
+      printf("%s reserved; the largest free block has %s\n", cmd_human(p[i].oom_reserved),
+             cmd_human(p[i].oom_largest));
     }
   if (t->is_snapshot)
-    printf("reserved at the end of the recording: %s\n", human(t->reserved_at_end));
+    printf("reserved at the end of the recording: %s\n", cmd_human(t->reserved_at_end));
   if (is_comparable(t) && *policy == VRAM_POOL_TORCH) {
     if (p->reserved_differs == t->n)
       printf("as recorded: reserved bytes after every call\n");
@@ -564,9 +568,9 @@ static void replay_figures(const trace *t, const played *p) {
   if (t->n) {
     const trace_note *n = t->note + p->peak_at;
     printf(",\"peak_%s\":%" PRIu32 ",\"peak_phase\":", t->is_snapshot ? "entry" : "line", n->line);
-    json_text(stdout, t->text[n->phase]);
+    cmd_json_text(stdout, t->text[n->phase]);
     printf(",\"peak_node\":");
-    json_text(stdout, t->text[n->node]);
+    cmd_json_text(stdout, t->text[n->node]);
   }
 #undef PAIR
 #undef NUMBER
@@ -576,9 +580,9 @@ static void replay_json(const replay_job *j, const replay *r, const played *p, i
   const trace *t = r->t;
   int i, fits = 1;
   printf("{\"trace\":");
-  json_text(stdout, t->path);
+  cmd_json_text(stdout, t->path);
   printf(",\"policy\":\"%s\",\"alloc_conf\":", j->policy);
-  json_text(stdout, j->alloc_conf ? j->alloc_conf : "");
+  cmd_json_text(stdout, j->alloc_conf ? j->alloc_conf : "");
   printf(",\"total_bytes\":%" PRIu64 ",\"limit_bytes\":", r->options.total_bytes);
   if (r->options.limit_bytes)
     printf("%" PRIu64, r->options.limit_bytes);
@@ -611,41 +615,41 @@ static int replay_option(replay_job *j, const char *a, char *v) {
     return j->json = 1;
   if (!strcmp(a, "--csv"))
     return j->csv = 1;
-  if (!in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
-             "--units"))
-    return bad("unknown option", a, "vram replay -h"), 0;
+  if (!cmd_in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
+                 "--units"))
+    return cmd_bad("unknown option", a, "vram replay -h"), 0;
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", a, NULL), 0;
+    return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--policy")) {
-    if (!in(v, "torch best both"))
-      return bad("unknown policy", v, "torch, best or both"), 0;
+    if (!cmd_in(v, "torch best both"))
+      return cmd_bad("unknown policy", v, "torch, best or both"), 0;
     j->policy = v;
   } else if (!strcmp(a, "--alloc-conf"))
     j->alloc_conf = v;
   else if (!strcmp(a, "--snapshot"))
     j->snapshot = v;
   else if (!strcmp(a, "--total-bytes")) {
-    if (!parse_size(v, &j->total_bytes) || !j->total_bytes)
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    if (!cmd_parse_size(v, &j->total_bytes) || !j->total_bytes)
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
   } else if (!strcmp(a, "--gpu")) {
-    const vram_gpu *g = find_gpu(v);
+    const vram_gpu *g = cmd_find_gpu(v);
     if (!g)
-      return bad("unknown GPU", v, nearest("gpus", v)), 0;
+      return cmd_bad("unknown GPU", v, cmd_nearest("gpus", v)), 0;
     j->total_bytes = g->bytes;
   } else if (!strcmp(a, "--memory-fraction")) {
     char *end;
     j->fraction = strtod(v, &end);
     if (*end || end == v || !(j->fraction > 0 && j->fraction <= 1))
-      return bad("not a fraction", v, "above 0, at most 1"), 0;
+      return cmd_bad("not a fraction", v, "above 0, at most 1"), 0;
   } else if (!strcmp(a, "--device")) {
-    if (!parse_count(v, 0, 1000000, &j->device))
-      return bad("not a device", v, "0, 1, ..."), 0;
-  } else if (!set_units(v))
+    if (!cmd_parse_count(v, 0, 1000000, &j->device))
+      return cmd_bad("not a device", v, "0, 1, ..."), 0;
+  } else if (!cmd_set_units(v))
     return 0;
   return 2;
 }
 
-static int replay_command(int argc, char **argv) {
+int replay_command(int argc, char **argv) {
   replay_job j;
   replay r;
   trace t;
@@ -667,27 +671,27 @@ static int replay_command(int argc, char **argv) {
         return USAGE;
       i += n;
     } else if (j.path)
-      return bad("a second trace", argv[i], "one");
+      return cmd_bad("a second trace", argv[i], "one");
     else
       j.path = argv[i++];
   }
   if (!j.path)
-    return bad("no trace", NULL, "vram replay TRACE; vram replay -h");
-  if (j.json + j.csv + is_output(j.snapshot) > 1)
-    return bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
+    return cmd_bad("no trace", NULL, "vram replay TRACE; vram replay -h");
+  if (j.json + j.csv + cmd_is_output(j.snapshot) > 1)
+    return cmd_bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
   n = strcmp(j.policy, "both") ? 1 : 2;
   if (n == 2 && (j.csv || j.snapshot))
-    return bad(j.csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not", "both",
-               "torch or best");
+    return cmd_bad(j.csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not",
+                   "both", "torch or best");
   policy[0] = strcmp(j.policy, "best") ? VRAM_POOL_TORCH : VRAM_POOL_BEST;
   policy[1] = VRAM_POOL_BEST;
-  status = read_trace(&t, j.path, j.device);
+  status = trace_read(&t, j.path, j.device);
   if (status)
     goto done;
   if (!j.alloc_conf)
     j.alloc_conf = t.conf;
   if (vram_pool_config(j.alloc_conf, &r.options, &err)) {
-    status = bad(err.text, NULL, NULL);
+    status = cmd_bad(err.text, NULL, NULL);
     goto done;
   }
   r.options.total_bytes = j.total_bytes;
@@ -699,7 +703,7 @@ static int replay_command(int argc, char **argv) {
     goto done;
   if (j.json)
     replay_json(&j, &r, p, n);
-  else if (!j.csv && !is_output(j.snapshot))
+  else if (!j.csv && !cmd_is_output(j.snapshot))
     replay_text(&j, &r, p, policy, n);
   for (i = 0; i < n; i++)
     if (p[i].oom_at < t.n)

@@ -1,9 +1,11 @@
 /* vram arena: offsets for buffers whose lifetimes are known, from a file or from the step of a
-   model. Part of vram.c. */
+   model. */
+
+#include "vram_estimate.h"
 
 #include <time.h>
 
-static const char help_arena[] =
+const char help_arena[] =
     "vram arena LIFETIMES.csv | MODEL [options]     offsets in one arena\n"
     "\n"
     "LIFETIMES.csv: a line for every buffer, the first line names the columns:\n"
@@ -173,7 +175,7 @@ static int lifetime_column(const char *s, size_t len) {
     return LIFETIME_COUNT;
   memcpy(name, s, len);
   name[len] = 0;
-  for (i = 0; i < LIFETIME_COUNT && !in(name, lifetime_names[i]); i++)
+  for (i = 0; i < LIFETIME_COUNT && !cmd_in(name, lifetime_names[i]); i++)
     ;
   return i;
 }
@@ -237,7 +239,7 @@ static int lifetime_line(arena_set *s, const char *at, const char *end, uint64_t
                         length[LIFETIME_ALIGNMENT], "a power of two");
   b = arena_set_add(s, text[LIFETIME_ID], length[LIFETIME_ID]);
   if (!b)
-    return out_of_memory();
+    return cmd_no_memory();
   b->begin = v[LIFETIME_LOWER];
   b->end = v[LIFETIME_UPPER];
   b->bytes = v[LIFETIME_SIZE];
@@ -271,7 +273,7 @@ static int read_lifetimes(arena_set *s, const char *text, size_t len, uint32_t *
       if (s->cap > cap) {
         uint32_t *bigger = (uint32_t *)realloc(*lines, s->cap * sizeof **lines);
         if (!bigger)
-          return out_of_memory();
+          return cmd_no_memory();
         *lines = bigger;
         cap = s->cap;
       }
@@ -304,7 +306,7 @@ static vram_buffer *arena_events_add(arena_events *a, const vram_event *e, uint6
   vram_buffer *b;
   vram_node_name(e->node, name, sizeof name - 16);
   if (!*name)
-    snprintf(name, sizeof name, "%s", category_name[e->category]);
+    snprintf(name, sizeof name, "%s", vram_category_name(e->category));
   b = arena_set_add(a->s, name, strlen(name));
   if (!b) {
     a->no_memory = 1;
@@ -334,13 +336,13 @@ static void arena_event(void *user, const vram_event *e) {
 static int arena_before(arena_events *a, const vram_report *r) {
   int i;
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
-    const char *name = category_name[i];
+    const char *name = vram_category_name((vram_category)i);
     vram_buffer *b;
     if (!r->before_category_bytes[i])
       continue;
     b = arena_set_add(a->s, name, strlen(name));
     if (!b)
-      return out_of_memory();
+      return cmd_no_memory();
     b->bytes = r->before_category_bytes[i];
     b->end = a->now + 1;
   }
@@ -353,16 +355,16 @@ static int model_lifetimes(arena_job *a, arena_set *s, char *text, size_t len) {
   vram_report r;
   loaded l;
   uint32_t i, n = 0;
-  int status = load(&l, &a->j, text, len);
+  int status = model_load(&l, &a->j, text, len);
   memset(&e, 0, sizeof e);
   e.s = s;
   o = a->j.o;
   o.event = arena_event;
   o.user = &e;
   if (!status)
-    status = step_once(&l, &o, &r);
+    status = model_step(&l, &o, &r);
   if (!status && e.no_memory)
-    status = out_of_memory();
+    status = cmd_no_memory();
   for (i = 0; i < s->n && !status; i++) { /* what stays goes */
     if (s->stays[i] && !a->all) {
       free(s->name[i]);
@@ -378,7 +380,7 @@ static int model_lifetimes(arena_job *a, arena_set *s, char *text, size_t len) {
     s->n = n;
   if (!status && a->all)
     status = arena_before(&e, &r);
-  unload(&l);
+  model_unload(&l);
   return status;
 }
 
@@ -414,7 +416,7 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
                        double seconds) {
   uint32_t i;
   printf("{\"input\":");
-  json_text(stdout, s->path);
+  cmd_json_text(stdout, s->path);
   printf(",\"height_bytes\":%" PRIu64 ",\"lower_bound_bytes\":%" PRIu64 ",\"optimal\":%s"
          ",\"buffers\":%" PRIu32 ",\"naive_bytes\":%" PRIu64 ",\"fits\":%s,\"capacity_bytes\":",
          r->height_bytes, r->lower_bound_bytes, r->proven ? "true" : "false", s->n, arena_naive(s),
@@ -434,7 +436,7 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
     for (i = 0; i < s->n; i++) {
       const vram_buffer *b = s->b + i;
       printf("%s{\"id\":", i ? "," : "");
-      json_text(stdout, s->name[i]);
+      cmd_json_text(stdout, s->name[i]);
       printf(",\"lower\":%" PRIu64 ",\"upper\":%" PRIu64 ",\"size\":%" PRIu64 ",\"bank\":%" PRIu32
              ",\"offset\":%" PRIu64 "}",
              b->begin, b->end, b->bytes, b->bank, b->offset);
@@ -449,36 +451,37 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
   const uint64_t naive = arena_naive(s), over = r->height_bytes - r->lower_bound_bytes;
   char mode[128];
   uint32_t i;
-  printf("%s%s%s  %" PRIu32 " buffers", bold, s->path, plain, s->n);
+  printf("%s%s%s  %" PRIu32 " buffers", cmd_bold, s->path, cmd_plain, s->n);
   if (is_model) {
-    mode_text(&a->j, mode, sizeof mode);
+    job_mode(&a->j, mode, sizeof mode);
     printf("  %s, one step%s", mode,
            a->all ? ""
                   : ", without what stays (parameters, buffers, inputs, gradients, optimizer)");
   }
-  printf("\n\n%sheight%s       %12s  %" PRIu64 " bytes\n", bold, plain, human(r->height_bytes),
-         r->height_bytes);
-  printf("lower bound  %12s  %" PRIu64 " bytes", human(r->lower_bound_bytes), r->lower_bound_bytes);
+  printf("\n\n%sheight%s       %12s  %" PRIu64 " bytes\n", cmd_bold, cmd_plain,
+         cmd_human(r->height_bytes), r->height_bytes);
+  printf("lower bound  %12s  %" PRIu64 " bytes", cmd_human(r->lower_bound_bytes),
+         r->lower_bound_bytes);
   if (r->proven)
     printf("  the height is the least there is\n");
   else
     printf("  the height is at most %.2f %% above the least\n",
            r->lower_bound_bytes ? 100. * (double)over / (double)r->lower_bound_bytes : 0);
-  printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", human(naive), naive);
+  printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", cmd_human(naive), naive);
   if (r->height_bytes)
     printf(": %.2f times as much", (double)naive / (double)r->height_bytes);
   printf("\n");
   if (arena_banks(a) > 1)
     for (i = 0; i < arena_banks(a) && fits; i++)
-      printf("bank %" PRIu32 "       %12s  of %s\n", i, human(r->bank_bytes[i]),
-             a->o.capacity[i] ? human(a->o.capacity[i]) : "any");
-  printf("%s%" PRIu64 " nodes searched, %.3f s%s\n", dim, r->nodes, seconds, plain);
+      printf("bank %" PRIu32 "       %12s  of %s\n", i, cmd_human(r->bank_bytes[i]),
+             a->o.capacity[i] ? cmd_human(a->o.capacity[i]) : "any");
+  printf("%s%" PRIu64 " nodes searched, %.3f s%s\n", cmd_dim, r->nodes, seconds, cmd_plain);
   if (a->has_capacity)
-    printf("\n%s%s%s a capacity of %s\n", bold, fits ? "fits" : "DOES NOT FIT", plain,
-           human(a->o.capacity[0]));
+    printf("\n%s%s%s a capacity of %s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
+           cmd_human(a->o.capacity[0]));
   if (a->offsets && fits) {
-    printf("\n%s%-32s %12s %12s %12s %4s %14s%s\n", bold, "id", "from", "until", "size", "bank",
-           "offset", plain);
+    printf("\n%s%-32s %12s %12s %12s %4s %14s%s\n", cmd_bold, "id", "from", "until", "size", "bank",
+           "offset", cmd_plain);
     for (i = 0; i < s->n; i++) {
       const vram_buffer *b = s->b + i;
       printf("%-32s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %4" PRIu32 " %14" PRIu64 "\n",
@@ -488,23 +491,6 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
 }
 
 /* ---- a C header ---- */
-
-static int is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-/* Letters, digits and _: never two _ in a row, none at either end. */
-static void identifier(const char *s, char *to, size_t cap) {
-  size_t n = 0;
-  for (; *s && n + 1 < cap; s++)
-    if (is_word(*s))
-      to[n++] = *s;
-    else if (n && to[n - 1] != '_')
-      to[n++] = '_';
-  while (n && to[n - 1] == '_')
-    n--;
-  to[n] = 0;
-}
 
 enum { MAX_WORD = 200 };
 
@@ -551,17 +537,17 @@ static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const v
   uint64_t align = 1;
   uint32_t i;
   if (!w)
-    return out_of_memory();
+    return cmd_no_memory();
   for (i = 0; i < s->n; i++) {
     const uint64_t own = s->b[i].align ? s->b[i].align : a->o.align ? a->o.align : 1;
     char name[MAX_WORD];
     align = align > own ? align : own;
-    identifier(s->name[i], name, sizeof name);
+    cmd_identifier(s->name[i], name, sizeof name);
     snprintf(w[i].text, sizeof w[i].text, "%s", *name ? name : "buffer");
     w[i].buffer = i;
   }
   words_apart(w, s->n);
-  identifier(a->prefix ? a->prefix : base ? base + 1 : s->path, prefix, sizeof prefix - 2);
+  cmd_identifier(a->prefix ? a->prefix : base ? base + 1 : s->path, prefix, sizeof prefix - 2);
   if (!a->prefix) {
     char *end = strstr(prefix, "_csv"), *c;
     if (end && !end[4])
@@ -625,7 +611,7 @@ enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 420 };
 
 static void svg_text(FILE *f, const char *s) {
   while (*s) {
-    const unsigned c = next_char(&s);
+    const unsigned c = cmd_next_char(&s);
     if (c < 32 || c == '<' || c == '>' || c == '&' || c == '"' || c > 126)
       fprintf(f, "&#%u;", c < 32 ? 32 : c);
     else
@@ -659,7 +645,7 @@ static void arena_svg(FILE *f, const arena_job *a, const arena_set *s, const vra
             top, PICTURE_WIDTH, PICTURE_HEIGHT, top + PICTURE_HEIGHT + 16);
     if (nbank > 1)
       fprintf(f, "bank %" PRIu32 ", ", k);
-    fprintf(f, "%s (%" PRIu64 " bytes) from bottom to top</text>\n", human(r->bank_bytes[k]),
+    fprintf(f, "%s (%" PRIu64 " bytes) from bottom to top</text>\n", cmd_human(r->bank_bytes[k]),
             r->bank_bytes[k]);
     for (i = 0; i < s->n; i++) {
       const vram_buffer *b = s->b + i;
@@ -698,7 +684,7 @@ static int arena_no_order(const char *found) {
   for (k = 1; k < VRAM_ARENA_ORDER_COUNT; k++)
     n += (uint32_t)snprintf(names + n, sizeof names - n, "%s%s", k > 1 ? " " : "",
                             vram_arena_order_name(k));
-  return bad("unknown order", found, names), 0;
+  return cmd_bad("unknown order", found, names), 0;
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
@@ -715,29 +701,30 @@ static int arena_option(arena_job *a, const char *o, char *v) {
     return a->csv = 1;
   if (!strcmp(o, "--json"))
     return a->j.json = 1;
-  if (in(o,
-         "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
-         "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
-    return a->model_option = o, option(&a->j, o, v);
-  if (!in(o, "--capacity --budget --enough --bank --align --order --nodes --time-limit "
-             "--emit-header --prefix --svg --units"))
-    return bad("unknown option", o, "vram arena -h"), 0;
+  if (cmd_in(
+          o,
+          "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
+          "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
+    return a->model_option = o, job_option(&a->j, o, v);
+  if (!cmd_in(o, "--capacity --budget --enough --bank --align --order --nodes --time-limit "
+                 "--emit-header --prefix --svg --units"))
+    return cmd_bad("unknown option", o, "vram arena -h"), 0;
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", o, NULL), 0;
+    return cmd_bad("no value behind", o, NULL), 0;
   if (!strcmp(o, "--enough")) {
-    if (!parse_size(v, &a->o.enough_bytes) || !a->o.enough_bytes)
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    if (!cmd_parse_size(v, &a->o.enough_bytes) || !a->o.enough_bytes)
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
   } else if (!strcmp(o, "--capacity") || !strcmp(o, "--budget") || !strcmp(o, "--bank")) {
     const int bank = !strcmp(o, "--bank");
-    if (!parse_size(v, &size) || (!bank && !size))
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    if (!cmd_parse_size(v, &size) || (!bank && !size))
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
     if (bank && a->o.nbank == VRAM_ARENA_BANKS)
-      return bad("too many banks at", v, "8 at most"), 0;
+      return cmd_bad("too many banks at", v, "8 at most"), 0;
     a->o.capacity[bank ? a->o.nbank++ : 0] = size;
     a->has_capacity |= !bank;
   } else if (!strcmp(o, "--align")) {
-    if (!parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
-      return bad("not an alignment", v, "a power of two"), 0;
+    if (!cmd_parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
+      return cmd_bad("not an alignment", v, "a power of two"), 0;
     a->o.align = (uint64_t)n;
     a->has_align = 1;
   } else if (!strcmp(o, "--order")) {
@@ -748,29 +735,29 @@ static int arena_option(arena_job *a, const char *o, char *v) {
       return arena_no_order(v);
     a->o.order = (vram_arena_order)k;
   } else if (!strcmp(o, "--nodes")) {
-    if (!parse_count(v, 1, INT64_MAX, &n))
-      return bad("not a number of nodes", v, "1 or more"), 0;
+    if (!cmd_parse_count(v, 1, INT64_MAX, &n))
+      return cmd_bad("not a number of nodes", v, "1 or more"), 0;
     a->o.nodes = (uint64_t)n;
     a->has_nodes = 1;
   } else if (!strcmp(o, "--time-limit")) {
     char *end;
     const double s = strtod(v, &end);
     if (*end || end == v || !(s >= 0 && s <= 1e9))
-      return bad("not a number of seconds", v, "0 or more"), 0;
+      return cmd_bad("not a number of seconds", v, "0 or more"), 0;
     a->until = (uint64_t)(s * 1000);
     a->has_time = 1;
   } else if (!strcmp(o, "--emit-header"))
     a->header = v;
   else if (!strcmp(o, "--prefix")) {
     if ((*v >= '0' && *v <= '9') || !*v || strspn(v, "_") || strlen(v) > 60)
-      return bad("not a prefix", v, "letters, digits and _"), 0;
+      return cmd_bad("not a prefix", v, "letters, digits and _"), 0;
     for (n = 0; v[n]; n++)
-      if (!is_word(v[n]) && v[n] != '_')
-        return bad("not a prefix", v, "letters, digits and _"), 0;
+      if (!cmd_is_word(v[n]) && v[n] != '_')
+        return cmd_bad("not a prefix", v, "letters, digits and _"), 0;
     a->prefix = v;
   } else if (!strcmp(o, "--svg"))
     a->svg = v;
-  else if (!set_units(v))
+  else if (!cmd_set_units(v))
     return 0;
   return 2;
 }
@@ -788,21 +775,21 @@ static int arena_arguments(arena_job *a, int argc, char **argv) {
         return USAGE;
       i += n;
     } else if (a->path)
-      return bad("a second input", argv[i], "one");
+      return cmd_bad("a second input", argv[i], "one");
     else
       a->path = argv[i++];
   }
   if (!a->path)
-    return bad("no input", NULL, "vram arena LIFETIMES.csv or MODEL; vram arena -h");
-  if (a->csv + a->j.json + is_output(a->header) + is_output(a->svg) > 1)
-    return bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+    return cmd_bad("no input", NULL, "vram arena LIFETIMES.csv or MODEL; vram arena -h");
+  if (a->csv + a->j.json + cmd_is_output(a->header) + cmd_is_output(a->svg) > 1)
+    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
   if (a->has_capacity && a->o.nbank)
-    return bad("--capacity is of one bank, not with", "--bank", NULL);
+    return cmd_bad("--capacity is of one bank, not with", "--bank", NULL);
   if (a->prefix && !a->header)
-    return bad("--prefix is for", "--emit-header", NULL);
+    return cmd_bad("--prefix is for", "--emit-header", NULL);
   if ((a->o.greedy || a->o.order) && (a->has_nodes || a->has_time))
-    return bad("no search, so no limit of it:", a->o.order ? "--order" : "--greedy", NULL);
-  return check_options(&a->j);
+    return cmd_bad("no search, so no limit of it:", a->o.order ? "--order" : "--greedy", NULL);
+  return job_check(&a->j);
 }
 
 /* The first line has a comma before any blank: no model's has. */
@@ -826,14 +813,14 @@ static int arena_write(const arena_job *a, const arena_set *s, const vram_arena 
     errno = 0;
     f = strcmp(path, "-") ? fopen(path, "w") : stdout;
     if (!f)
-      return cannot("write", path, OTHER);
+      return cmd_cannot("write", path, OTHER);
     if (k)
       arena_svg(f, a, s, r);
     else
       status = arena_header(f, a, s, r);
     failed = ferror(f);
     if ((f != stdout && fclose(f)) || failed)
-      status = cannot("write", path, OTHER);
+      status = cmd_cannot("write", path, OTHER);
   }
   return status;
 }
@@ -867,7 +854,7 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
   bytes = vram_arena_bytes(s->n, &a->o);
   scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!scratch)
-    return out_of_memory();
+    return cmd_no_memory();
   if (vram_arena_plan(s->b, s->n, &a->o, scratch, bytes, &r, &e)) {
     if (e.code != VRAM_ERR_LIMIT || e.line || !a->has_capacity)
       status = arena_error(s, lines, &e);
@@ -886,12 +873,12 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
     arena_json(a, s, &r, fits, seconds);
   else if (a->csv && fits)
     arena_csv(a, s);
-  else if (!fits || (!is_output(a->header) && !is_output(a->svg)))
+  else if (!fits || (!cmd_is_output(a->header) && !cmd_is_output(a->svg)))
     arena_text(a, s, &r, fits, is_model, seconds);
   return fits ? FITS : TOO_LARGE;
 }
 
-static int arena_command(int argc, char **argv) {
+int arena_command(int argc, char **argv) {
   arena_job a;
   arena_set s;
   uint32_t *lines = NULL;
@@ -904,7 +891,7 @@ static int arena_command(int argc, char **argv) {
   if (status || !a.path)
     return status;
   a.j.model = s.path = a.path;
-  status = read_model(a.path, &text, &len);
+  status = model_read(a.path, &text, &len);
   if (status)
     return status;
   is_model = !is_lifetimes(text, len) &&
@@ -913,7 +900,7 @@ static int arena_command(int argc, char **argv) {
     status = model_lifetimes(&a, &s, text, len); /* text is its */
   else {
     if (a.model_option)
-      status = bad("an option of models, not of lifetimes:", a.model_option, NULL);
+      status = cmd_bad("an option of models, not of lifetimes:", a.model_option, NULL);
     else
       status = read_lifetimes(&s, text, len, &lines);
     free(text);

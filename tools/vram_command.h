@@ -1,0 +1,113 @@
+/* What the commands of `vram` share: their exit status, errors, words and numbers, names, files. */
+#ifndef VRAM_COMMAND_H
+#define VRAM_COMMAND_H
+
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* isatty, fileno, clock_gettime */
+#endif
+#include "../vram.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#define IS_TERMINAL(f) isatty(fileno(f))
+#else
+#define IS_TERMINAL(f) 0
+#endif
+
+enum { MAX_NODE_NAME = VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1 };
+enum { FITS = 0, OTHER = 1, USAGE = 2, TOO_LARGE = 3 }; /* exit status */
+
+/* ---- commands: the arguments behind the command's name; the exit status ---- */
+
+int estimate_command(int argc, char **argv);
+int net_command(int argc, char **argv); /* estimate --embedded */
+int fit_command(int argc, char **argv);
+int plan_command(int argc, char **argv);
+int arena_command(int argc, char **argv);
+int emit_command(int argc, char **argv);
+int replay_command(int argc, char **argv);
+int diff_command(int argc, char **argv);
+int run_command(int argc, char **argv);
+int watch_command(int argc, char **argv);
+int list_command(int argc, char **argv);
+int complete_command(int argc, char **argv);
+
+typedef struct cmd_entry {
+  const char *name, *help;
+  int (*run)(int argc, char **argv);
+} cmd_entry;
+extern const cmd_entry cmd_table[]; /* to a name that is NULL */
+extern const char help_main[], help_estimate[], help_fit[], help_plan[], help_arena[], help_emit[],
+    help_replay[], help_diff[], help_run[], help_watch[], help_list[];
+
+/* ---- errors: one line on standard error; they return the exit status ---- */
+
+/* vram: what 'found' (expected ...); found and expected may be NULL. */
+int cmd_bad(const char *what, const char *found, const char *expected);
+/* What the system says about a file, which errno holds: 'path': reason. */
+int cmd_cannot(const char *what, const char *path, int status);
+int cmd_no_memory(void);
+
+/* ---- words and numbers ---- */
+
+typedef struct field { /* of a line of CSV */
+  char *s;
+  size_t n;
+} field;
+
+/* word is one of the words in list, which blanks divide */
+int cmd_in(const char *word, const char *list);
+/* The same, in whatever case. */
+int cmd_field_is(const field *f, const char *list);
+char cmd_lower(char c);
+int cmd_is_word(char c); /* a letter or a digit */
+/* Letters, digits and _: never two _ in a row, none at either end. */
+void cmd_identifier(const char *s, char *to, size_t cap);
+/* 1: a size like 24GiB, 80e9 is not one */
+int cmd_parse_size(const char *s, uint64_t *to);
+int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
+
+/* ---- texts for people and for programs ---- */
+
+extern vram_units cmd_units;
+extern const char *cmd_bold, *cmd_dim, *cmd_plain; /* "" if no terminal is there to see them */
+
+/* --units; 0: error printed */
+int cmd_set_units(const char *v);
+/* bytes for people; four texts may live at once */
+const char *cmd_human(uint64_t b);
+/* 25.6 M */
+const char *cmd_count_text(uint64_t n, char *to, size_t cap);
+/* The character at *s, and behind it; 0xfffd for a byte that is none in UTF-8. */
+unsigned cmd_next_char(const char **s);
+/* Plain ASCII: what is beyond it is escaped, and so is '<', which could end a script. */
+void cmd_json_text(FILE *f, const char *s);
+
+/* ---- names ---- */
+
+/* The lines of a built-in model, the first one a comment that says what it is; NULL: there is none
+   of that name. */
+const char *const *cmd_built_in(const char *name);
+/* The names that `vram list WHAT` shows, WHAT: models, gpus or optimizers; NULL: there is no more.
+ */
+const char *cmd_name_at(const char *what, uint32_t i);
+/* What may have been meant. */
+const char *cmd_nearest(const char *what, const char *name);
+/* Case does not matter: RTX4090. */
+const vram_gpu *cmd_find_gpu(const char *name);
+
+/* ---- files ---- */
+
+/* A whole file, or standard input for "-"; not FITS: message printed. */
+int cmd_read(const char *path, char **to, size_t *len);
+/* FILE is - */
+int cmd_is_output(const char *path);
+/* A vram_sink into a FILE. */
+int cmd_to_file(void *user, const char *bytes, size_t n);
+
+#endif

@@ -1,0 +1,325 @@
+/* A model on the command line: its options, its text, one step of it. */
+#include "vram_job.h"
+
+static const char *help_of(const job *j) {
+  return j->plan ? "vram plan -h" : j->fit ? "vram fit -h" : "vram estimate -h";
+}
+
+/* Options that the command does not have. */
+static const char *not_of(const job *j) {
+  return j->plan  ? "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
+                    "--events --html "
+                    "--snapshot --trace --solve"
+         : j->fit ? "--csv --table --no-table --live --terms --explain --events --svg --html "
+                    "--snapshot --trace"
+                  : "--solve";
+}
+
+int job_option(job *j, const char *a, char *v) {
+  int64_t n;
+  uint64_t size;
+  if (cmd_in(a, not_of(j)))
+    return cmd_bad("not an option of this command", a, help_of(j)), 0;
+  if (!strcmp(a, "--infer"))
+    return j->o.train = 0, 1;
+  if (!strcmp(a, "--keep-grads"))
+    return j->training = a, j->o.keep_grads = 1;
+  if (!strcmp(a, "--master-weights"))
+    return j->training = a, j->o.master_weights = 1;
+  if (!strcmp(a, "--reentrant"))
+    return j->training = a, j->o.reentrant = 1;
+  if (!strcmp(a, "--json"))
+    return j->json = 1;
+  if (!strcmp(a, "--csv"))
+    return j->csv = 1;
+  if (!strcmp(a, "--table"))
+    return j->table = 1;
+  if (!strcmp(a, "--no-table"))
+    return j->table = 0, 1;
+  if (!strcmp(a, "--live"))
+    return j->live = 1;
+  if (!strcmp(a, "--terms"))
+    return j->terms = 1;
+  if (!strcmp(a, "--explain"))
+    return j->explain = 1;
+  if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
+    return cmd_bad("an option of vram estimate --embedded:", a, NULL), 0;
+  if (!cmd_in(a,
+              "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
+              "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
+              "--rules --events --svg --html --snapshot --trace --units --solve --alloc-conf"))
+    return cmd_bad("unknown option", a, help_of(j)), 0;
+  if (!v || !strncmp(v, "--", 2))
+    return cmd_bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "--train")) {
+    j->o.train = 1;
+    j->optimizer = v;
+    j->o.optimizer = vram_optimizer_from_name(v, &j->o.weight_decay);
+    if (j->o.optimizer == VRAM_OPTIM_COUNT)
+      return cmd_bad("unknown optimizer", v, cmd_nearest("optimizers", v)), 0;
+  } else if (!strcmp(a, "--optim-impl")) {
+    if (!strcmp(v, "foreach"))
+      j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
+    else if (!strcmp(v, "fused"))
+      j->o.optim_impl = VRAM_OPTIM_IMPL_FUSED;
+    else if (!strcmp(v, "loop"))
+      j->o.optim_impl = VRAM_OPTIM_IMPL_LOOP;
+    else
+      return cmd_bad("unknown optimizer implementation", v, "foreach, fused or loop"), 0;
+    j->training = a;
+  } else if (!strcmp(a, "--step")) {
+    if (strcmp(v, "first") && strcmp(v, "steady"))
+      return cmd_bad("unknown step", v, "first or steady"), 0;
+    j->o.first_step = v[0] == 'f';
+    if (j->o.first_step)
+      j->training = a;
+  } else if (!strcmp(a, "--accumulate")) {
+    if (!cmd_parse_count(v, 1, 1000000, &n))
+      return cmd_bad("not a number of micro-batches", v, "1 or more"), 0;
+    j->o.accumulate = (uint32_t)n;
+    if (n > 1)
+      j->training = a;
+  } else if (!strcmp(a, "--checkpoint")) {
+    j->automatic = !strcmp(v, "auto") && !j->fit;
+    if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
+      return cmd_bad("not a number of segments", v, j->fit ? "1 or more" : "1 or more, or auto"), 0;
+    j->o.checkpoint_segments = j->automatic ? 0 : (uint32_t)n;
+    j->training = a;
+  } else if (!strcmp(a, "--checkpoint-nodes")) {
+    j->checkpoint = v;
+    j->training = a;
+  } else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
+    if (!cmd_parse_count(v, 0, 1000000, &n))
+      return cmd_bad("not a number of batches", v, "0 or more"), 0;
+    *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
+  } else if (!strcmp(a, "--amp") || !strcmp(a, "--dtype")) {
+    vram_dtype d = vram_dtype_from_name(v);
+    if (d != VRAM_BF16 && d != VRAM_F16 && (a[2] == 'a' || d != VRAM_F32))
+      return cmd_bad("not a dtype for this", v, a[2] == 'a' ? "bf16 or fp16" : "bf16, f16 or f32"),
+             0;
+    *(a[2] == 'a' ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
+  } else if (!strcmp(a, "--batch") || !strcmp(a, "--dim")) {
+    char *e = strchr(v, '=');
+    if (j->ndims == VRAM_MAX_DIMS)
+      return cmd_bad("too many dims", v, NULL), 0;
+    if (a[2] == 'd') {
+      if (!e || e == v)
+        return cmd_bad("not a dim", v, "NAME=N"), 0;
+      *e = 0; /* the name ends here */
+      j->dims[j->ndims].name = v;
+      v = e + 1;
+    }
+    if (!cmd_parse_count(v, 0, INT64_MAX, &n))
+      return cmd_bad("not a size", v, "an integer from 0 to 2^63-1"), 0;
+    j->dims[j->ndims++].value = n;
+  } else if (!strcmp(a, "--budget") || !strcmp(a, "--context")) {
+    if (!cmd_parse_size(v, &size))
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    if (a[2] == 'b')
+      j->budget = size, j->has_budget = 1;
+    else
+      j->o.context_bytes = size ? size : VRAM_NO_CONTEXT;
+  } else if (!strcmp(a, "--gpu")) {
+    const vram_gpu *g = cmd_find_gpu(v);
+    if (!g)
+      return cmd_bad("unknown GPU", v, cmd_nearest("gpus", v)), 0;
+    j->gpu = g->name;
+    j->gpu_bytes = g->bytes;
+    j->o.cc = g->cc;
+    j->o.sm = g->sm;
+  } else if (!strcmp(a, "--cc")) {
+    const size_t end = strlen(v);
+    int64_t major;
+    if (end < 3 || v[end - 2] != '.' || v[end - 1] < '0' || v[end - 1] > '9')
+      return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
+    v[end - 2] = 0;
+    if (!cmd_parse_count(v, 5, 12, &major)) {
+      v[end - 2] = '.';
+      return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
+    }
+    j->o.cc = (uint32_t)major * 10 + (uint32_t)(v[end - 1] - '0');
+  } else if (!strcmp(a, "--rules")) {
+    if (!strcmp(v, "ideal"))
+      j->o.rules = VRAM_RULES_IDEAL;
+    else if (!strcmp(v, "torch") || !strcmp(v, "torch-2.15"))
+      j->o.rules = VRAM_RULES_TORCH;
+    else
+      return cmd_bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
+  } else if (!strcmp(a, "--solve")) {
+    j->segments = !strcmp(v, "segments");
+    j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
+    if (!j->solve && !j->segments && strcmp(v, "batch"))
+      return cmd_bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0;
+  } else if (!strcmp(a, "--alloc-conf")) {
+    vram_error err;
+    if (vram_pool_config(v, &j->pool, &err))
+      return fprintf(stderr, "vram: --alloc-conf: %s\n", err.text), 0;
+  } else if (!strcmp(a, "--events"))
+    j->events = v;
+  else if (!strcmp(a, "--svg"))
+    j->svg = v;
+  else if (!strcmp(a, "--html"))
+    j->html = v;
+  else if (!strcmp(a, "--snapshot"))
+    j->snapshot = v;
+  else if (!strcmp(a, "--trace"))
+    j->trace = v;
+  else if (!strcmp(a, "--units") && !cmd_set_units(v))
+    return 0;
+  return 2;
+}
+
+void job_mode(const job *j, char *to, size_t cap) {
+  const vram_step_options *o = &j->o;
+  char count[16] = "", segments[16] = "";
+  const char *dtype = o->dtype ? vram_dtype_name((vram_dtype)o->dtype) : o->amp ? "" : "f32";
+  if (o->accumulate > 1)
+    snprintf(count, sizeof count, "%" PRIu32, o->accumulate);
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    snprintf(segments, sizeof segments, "%" PRIu32,
+             o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+           o->train ? j->optimizer : "", *dtype ? " " : "", dtype, o->amp ? " amp " : "",
+           o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
+           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
+           o->keep_grads ? " keep-grads" : "", *segments ? " checkpoint " : "", segments,
+           o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+}
+
+int job_check(job *j) {
+  if (j->gpu && !j->has_budget)
+    j->budget = j->gpu_bytes, j->has_budget = 1;
+  j->o.budget_bytes = j->budget;
+  if (j->training && !j->o.train)
+    return cmd_bad("an option of training without --train:", j->training, NULL);
+  if (j->automatic && !j->has_budget)
+    return cmd_bad("no budget for", "--checkpoint auto", "--budget or --gpu");
+  if (j->automatic && (j->checkpoint || j->o.reentrant))
+    return cmd_bad("--checkpoint auto excludes",
+                   j->checkpoint ? "--checkpoint-nodes" : "--reentrant", NULL);
+  if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
+    return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
+  if (j->o.master_weights && !j->o.dtype)
+    return cmd_bad("no low-precision parameters for", "--master-weights", "--dtype");
+  return FITS;
+}
+
+int job_arguments(job *j, int argc, char **argv) {
+  int i;
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      j->model = NULL;
+      return fputs(j->fit ? help_fit : help_estimate, stdout), FITS;
+    }
+    if (argv[i][0] == '-' && argv[i][1]) {
+      int n = job_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (j->model)
+      return cmd_bad("a second model", argv[i], "one");
+    else
+      j->model = argv[i++];
+  }
+  if (!j->model)
+    return cmd_bad("no model", NULL,
+                   j->fit ? "vram fit MODEL; vram fit -h"
+                          : "vram estimate MODEL; vram estimate -h");
+  return job_check(j);
+}
+
+int model_read(const char *model, char **text, size_t *len) {
+  const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
+  size_t i, n = 0;
+  if (!line) {
+    FILE *f = strcmp(model, "-") ? fopen(model, "rb") : NULL;
+    if (!f && strcmp(model, "-") && !strpbrk(model, "./"))
+      return cmd_bad("no file and no built-in model", model, cmd_nearest("models", model));
+    if (f)
+      fclose(f);
+    return cmd_read(model, text, len);
+  }
+  for (i = 0; line[i]; i++)
+    n += strlen(line[i]);
+  *text = (char *)malloc(n + 1);
+  if (!*text)
+    return cmd_no_memory();
+  for (*len = 0, i = 0; line[i]; *len += strlen(line[i++]))
+    memcpy(*text + *len, line[i], strlen(line[i]));
+  return FITS;
+}
+
+int model_error(const job *j, const vram_error *e) {
+  if (e->line)
+    fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", j->model, e->line, e->column, e->text);
+  else
+    fprintf(stderr, "%s: %s\n", j->model, e->text);
+  return USAGE;
+}
+
+static void *model_alloc(void *user, uint64_t bytes) {
+  (void)user;
+  return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+}
+
+static void model_free(void *user, void *memory, uint64_t bytes) {
+  (void)user, (void)bytes;
+  free(memory);
+}
+
+const vram_allocator model_allocator = {model_alloc, model_free, NULL};
+
+void model_unload(loaded *l) {
+  free(l->ranges);
+  free(l->scratch);
+  free(l->mem);
+  free(l->text);
+}
+
+int model_load(loaded *l, job *j, char *text, size_t len) {
+  vram_error err;
+  uint64_t need = vram_parse_bytes(text, len, j->dims, j->ndims);
+  memset(l, 0, sizeof *l);
+  l->text = text;
+  if (!need)
+    return cmd_bad("a model that is too large:", j->model, NULL);
+  l->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!l->mem) {
+    fprintf(stderr, "vram: out of memory (the model needs %s)\n", cmd_human(need));
+    return OTHER;
+  }
+  vram_graph_init(&l->g, l->mem, need);
+  if (vram_parse(&l->g, text, len, j->dims, j->ndims, &err))
+    return model_error(j, &err);
+  if (j->checkpoint) {
+    uint32_t n;
+    if (vram_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
+      return cmd_bad(err.text, NULL, NULL);
+    l->ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *l->ranges);
+    if (!l->ranges)
+      return cmd_no_memory();
+    vram_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
+    j->o.checkpoint = l->ranges;
+  }
+  if (j->automatic) {
+    if (vram_step_plan(&l->g, &j->o, 0, &model_allocator, &j->planned, &err))
+      return err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : cmd_bad(err.text, NULL, NULL);
+    j->o.checkpoint = j->planned.range;
+    j->o.ncheckpoint = j->planned.nrange;
+  }
+  l->bytes = vram_step_bytes(&l->g, &j->o);
+  l->scratch = l->bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)l->bytes) : NULL;
+  if (!l->scratch) {
+    fprintf(stderr, "vram: out of memory (the step needs %s)\n", cmd_human(l->bytes));
+    return OTHER;
+  }
+  return FITS;
+}
+
+int model_step(loaded *l, const vram_step_options *o, vram_report *r) {
+  vram_error err;
+  if (!vram_step(&l->g, o, l->scratch, l->bytes, r, &err))
+    return FITS;
+  cmd_bad(err.text, NULL, NULL);
+  return err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
+}
