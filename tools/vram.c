@@ -22,17 +22,17 @@ const char help_main[] =
     "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n";
 
 const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
-                             {"fit", help_fit, fit_command},
-                             {"plan", help_plan, plan_command},
-                             {"arena", help_arena, arena_command},
-                             {"emit", help_emit, emit_command},
-                             {"replay", help_replay, replay_command},
-                             {"diff", help_diff, diff_command},
-                             {"run", help_run, run_command},
-                             {"watch", help_watch, watch_command},
-                             {"list", help_list, list_command},
-                             {"complete", "", complete_command},
-                             {NULL, NULL, NULL}};
+                               {"fit", help_fit, fit_command},
+                               {"plan", help_plan, plan_command},
+                               {"arena", help_arena, arena_command},
+                               {"emit", help_emit, emit_command},
+                               {"replay", help_replay, replay_command},
+                               {"diff", help_diff, diff_command},
+                               {"run", help_run, run_command},
+                               {"watch", help_watch, watch_command},
+                               {"list", help_list, list_command},
+                               {"complete", "", complete_command},
+                               {NULL, NULL, NULL}};
 
 static int run(int argc, char **argv) {
   const cmd_entry *c;

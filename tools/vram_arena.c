@@ -396,6 +396,11 @@ static uint64_t arena_naive(const arena_set *s) {
 
 static uint32_t arena_banks(const arena_job *a) { return a->o.nbank ? a->o.nbank : 1; }
 
+/* The alignment of a buffer. */
+static uint64_t arena_align(const arena_job *a, const vram_buffer *b) {
+  return b->align ? b->align : a->o.align ? a->o.align : 1;
+}
+
 /* MiniMalloc's form, with `alignment` and `bank` only where there are any. */
 static void arena_csv(const arena_job *a, const arena_set *s) {
   const int bank = arena_banks(a) > 1, align = s->aligned || a->o.align > 1;
@@ -405,7 +410,7 @@ static void arena_csv(const arena_job *a, const arena_set *s) {
     const vram_buffer *b = s->b + i;
     printf("%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->name[i], b->begin, b->end, b->bytes);
     if (align)
-      printf(",%" PRIu64, b->align ? b->align : a->o.align ? a->o.align : 1);
+      printf(",%" PRIu64, arena_align(a, b));
     if (bank)
       printf(",%" PRIu32, b->bank);
     printf(",%" PRIu64 "\n", b->offset);
@@ -529,53 +534,44 @@ static void words_apart(header_name *w, uint32_t n) {
   qsort(w, n, sizeof *w, by_buffer);
 }
 
-static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const vram_arena *r) {
+/* Of the macros: as asked for, or from the name of the input. */
+static void arena_prefix(const arena_job *a, const arena_set *s, char to[64]) {
   const char *base = strrchr(s->path, '/');
-  const uint32_t nbank = arena_banks(a);
+  char *end, *c;
+  cmd_identifier(a->prefix ? a->prefix : base ? base + 1 : s->path, to, 62);
+  if (!a->prefix) {
+    end = strstr(to, "_csv");
+    if (end && !end[4])
+      *end = 0;
+    for (c = to; *c; c++)
+      *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
+  }
+  if (!*to || (*to >= '0' && *to <= '9')) {
+    memmove(to + 2, to, strlen(to) + 1);
+    to[0] = 'A';
+    to[1] = '_';
+  }
+}
+
+/* The names of the buffers; NULL: no memory. */
+static header_name *header_names(const arena_set *s) {
   header_name *w = (header_name *)malloc(((size_t)s->n + 1) * sizeof *w);
-  char prefix[64];
-  uint64_t align = 1;
+  char name[MAX_WORD];
   uint32_t i;
-  if (!w)
-    return cmd_no_memory();
-  for (i = 0; i < s->n; i++) {
-    const uint64_t own = s->b[i].align ? s->b[i].align : a->o.align ? a->o.align : 1;
-    char name[MAX_WORD];
-    align = align > own ? align : own;
+  for (i = 0; w && i < s->n; i++) {
     cmd_identifier(s->name[i], name, sizeof name);
     snprintf(w[i].text, sizeof w[i].text, "%s", *name ? name : "buffer");
     w[i].buffer = i;
   }
-  words_apart(w, s->n);
-  cmd_identifier(a->prefix ? a->prefix : base ? base + 1 : s->path, prefix, sizeof prefix - 2);
-  if (!a->prefix) {
-    char *end = strstr(prefix, "_csv"), *c;
-    if (end && !end[4])
-      *end = 0;
-    for (c = prefix; *c; c++)
-      *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
-  }
-  if (!*prefix || (*prefix >= '0' && *prefix <= '9')) {
-    memmove(prefix + 2, prefix, strlen(prefix) + 1);
-    prefix[0] = 'A';
-    prefix[1] = '_';
-  }
-  fprintf(f,
-          "/* Offsets of %" PRIu32 " buffers in one arena, made by `vram arena`. Define\n"
-          "   %s_ARENA_CAPACITY before this: what is larger does not compile. */\n"
-          "#ifndef %s_ARENA_H\n#define %s_ARENA_H\n\n",
-          s->n, prefix, prefix, prefix);
-  fprintf(f, "#define %s_ARENA_BYTES %" PRIu64 "\n#define %s_ARENA_ALIGN %" PRIu64 "\n", prefix,
-          r->height_bytes, prefix, align);
-  for (i = 0; i < nbank && nbank > 1; i++)
-    fprintf(f, "#define %s_BANK%" PRIu32 "_BYTES %" PRIu64 "\n", prefix, i, r->bank_bytes[i]);
-  fprintf(f, "\n");
-  for (i = 0; i < s->n; i++) {
-    fprintf(f, "#define %s_%s_OFFSET %" PRIu64 "\n#define %s_%s_BYTES %" PRIu64 "\n", prefix,
-            w[i].text, s->b[i].offset, prefix, w[i].text, s->b[i].bytes);
-    if (nbank > 1)
-      fprintf(f, "#define %s_%s_BANK %" PRIu32 "\n", prefix, w[i].text, s->b[i].bank);
-  }
+  if (w)
+    words_apart(w, s->n);
+  return w;
+}
+
+/* What the compiler is to look at. */
+static void header_asserts(FILE *f, const char *prefix, const arena_set *s, const header_name *w,
+                           int banks) {
+  uint32_t i;
   fprintf(
       f,
       "\n#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311)\n"
@@ -594,12 +590,42 @@ static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const v
   for (i = 0; i < s->n; i++) {
     const vram_buffer *b = s->b + i;
     char bytes[32] = "ARENA_BYTES";
-    if (nbank > 1)
+    if (banks)
       snprintf(bytes, sizeof bytes, "BANK%" PRIu32 "_BYTES", b->bank);
     if (b->bytes)
       fprintf(f, "%s_ASSERT(%s_%s_OFFSET + %s_%s_BYTES <= %s_%s, %s_is_inside);\n", prefix, prefix,
               w[i].text, prefix, w[i].text, prefix, bytes, w[i].text);
   }
+}
+
+static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const vram_arena *r) {
+  const uint32_t nbank = arena_banks(a);
+  header_name *w = header_names(s);
+  char prefix[64];
+  uint64_t align = 1;
+  uint32_t i;
+  if (!w)
+    return cmd_no_memory();
+  for (i = 0; i < s->n; i++)
+    align = align > arena_align(a, s->b + i) ? align : arena_align(a, s->b + i);
+  arena_prefix(a, s, prefix);
+  fprintf(f,
+          "/* Offsets of %" PRIu32 " buffers in one arena, made by `vram arena`. Define\n"
+          "   %s_ARENA_CAPACITY before this: what is larger does not compile. */\n"
+          "#ifndef %s_ARENA_H\n#define %s_ARENA_H\n\n",
+          s->n, prefix, prefix, prefix);
+  fprintf(f, "#define %s_ARENA_BYTES %" PRIu64 "\n#define %s_ARENA_ALIGN %" PRIu64 "\n", prefix,
+          r->height_bytes, prefix, align);
+  for (i = 0; i < nbank && nbank > 1; i++)
+    fprintf(f, "#define %s_BANK%" PRIu32 "_BYTES %" PRIu64 "\n", prefix, i, r->bank_bytes[i]);
+  fprintf(f, "\n");
+  for (i = 0; i < s->n; i++) {
+    fprintf(f, "#define %s_%s_OFFSET %" PRIu64 "\n#define %s_%s_BYTES %" PRIu64 "\n", prefix,
+            w[i].text, s->b[i].offset, prefix, w[i].text, s->b[i].bytes);
+    if (nbank > 1)
+      fprintf(f, "#define %s_%s_BANK %" PRIu32 "\n", prefix, w[i].text, s->b[i].bank);
+  }
+  header_asserts(f, prefix, s, w, nbank > 1);
   fprintf(f, "\n#endif\n");
   free(w);
   return FITS;
@@ -687,10 +713,101 @@ static int arena_no_order(const char *found) {
   return cmd_bad("unknown order", found, names), 0;
 }
 
+/* ---- options with a value v behind them; 0: error printed ---- */
+
+static int arena_enough(arena_job *a, const char *o, char *v) {
+  (void)o;
+  return (cmd_parse_size(v, &a->o.enough_bytes) && a->o.enough_bytes) ||
+         (cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0);
+}
+
+static int arena_capacity(arena_job *a, const char *o, char *v) { /* --capacity, --budget, --bank */
+  const int bank = !strcmp(o, "--bank");
+  uint64_t size;
+  if (!cmd_parse_size(v, &size) || (!bank && !size))
+    return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  if (bank && a->o.nbank == VRAM_ARENA_BANKS)
+    return cmd_bad("too many banks at", v, "8 at most"), 0;
+  a->o.capacity[bank ? a->o.nbank++ : 0] = size;
+  a->has_capacity |= !bank;
+  return 1;
+}
+
+static int arena_alignment(arena_job *a, const char *o, char *v) {
+  int64_t n;
+  (void)o;
+  if (!cmd_parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
+    return cmd_bad("not an alignment", v, "a power of two"), 0;
+  a->o.align = (uint64_t)n;
+  return a->has_align = 1;
+}
+
+static int arena_order(arena_job *a, const char *o, char *v) {
+  uint32_t k = 1;
+  (void)o;
+  while (k < VRAM_ARENA_ORDER_COUNT && strcmp(v, vram_arena_order_name(k)))
+    k++;
+  if (k == VRAM_ARENA_ORDER_COUNT)
+    return arena_no_order(v);
+  a->o.order = (vram_arena_order)k;
+  return 1;
+}
+
+static int arena_nodes(arena_job *a, const char *o, char *v) {
+  int64_t n;
+  (void)o;
+  if (!cmd_parse_count(v, 1, INT64_MAX, &n))
+    return cmd_bad("not a number of nodes", v, "1 or more"), 0;
+  a->o.nodes = (uint64_t)n;
+  return a->has_nodes = 1;
+}
+
+static int arena_time(arena_job *a, const char *o, char *v) {
+  char *end;
+  const double s = strtod(v, &end);
+  (void)o;
+  if (*end || end == v || !(s >= 0 && s <= 1e9))
+    return cmd_bad("not a number of seconds", v, "0 or more"), 0;
+  a->until = (uint64_t)(s * 1000);
+  return a->has_time = 1;
+}
+
+static int arena_named(arena_job *a, const char *o, char *v) {
+  size_t n = 0;
+  (void)o;
+  while (cmd_is_word(v[n]) || v[n] == '_')
+    n++;
+  if (v[n] || (*v >= '0' && *v <= '9') || !*v || *v == '_' || n > 60)
+    return cmd_bad("not a prefix", v, "letters, digits and _"), 0;
+  a->prefix = v;
+  return 1;
+}
+
+static int arena_file(arena_job *a, const char *o, char *v) { /* --emit-header, --svg */
+  *(o[2] == 'e' ? &a->header : &a->svg) = v;
+  return 1;
+}
+
+static int arena_units(arena_job *a, const char *o, char *v) {
+  (void)a, (void)o;
+  return cmd_set_units(v);
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int arena_option(arena_job *a, const char *o, char *v) {
-  int64_t n;
-  uint64_t size;
+  static const struct {
+    const char *names;
+    int (*set)(arena_job *a, const char *o, char *v);
+  } valued[] = {{"--capacity --budget --bank", arena_capacity},
+                {"--enough", arena_enough},
+                {"--align", arena_alignment},
+                {"--order", arena_order},
+                {"--nodes", arena_nodes},
+                {"--time-limit", arena_time},
+                {"--prefix", arena_named},
+                {"--emit-header --svg", arena_file},
+                {"--units", arena_units}};
+  size_t i;
   if (!strcmp(o, "--greedy"))
     return a->o.greedy = 1;
   if (!strcmp(o, "--all"))
@@ -706,60 +823,13 @@ static int arena_option(arena_job *a, const char *o, char *v) {
           "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
           "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
     return a->model_option = o, job_option(&a->j, o, v);
-  if (!cmd_in(o, "--capacity --budget --enough --bank --align --order --nodes --time-limit "
-                 "--emit-header --prefix --svg --units"))
+  for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(o, valued[i].names); i++)
+    ;
+  if (i == sizeof valued / sizeof *valued)
     return cmd_bad("unknown option", o, "vram arena -h"), 0;
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", o, NULL), 0;
-  if (!strcmp(o, "--enough")) {
-    if (!cmd_parse_size(v, &a->o.enough_bytes) || !a->o.enough_bytes)
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
-  } else if (!strcmp(o, "--capacity") || !strcmp(o, "--budget") || !strcmp(o, "--bank")) {
-    const int bank = !strcmp(o, "--bank");
-    if (!cmd_parse_size(v, &size) || (!bank && !size))
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
-    if (bank && a->o.nbank == VRAM_ARENA_BANKS)
-      return cmd_bad("too many banks at", v, "8 at most"), 0;
-    a->o.capacity[bank ? a->o.nbank++ : 0] = size;
-    a->has_capacity |= !bank;
-  } else if (!strcmp(o, "--align")) {
-    if (!cmd_parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
-      return cmd_bad("not an alignment", v, "a power of two"), 0;
-    a->o.align = (uint64_t)n;
-    a->has_align = 1;
-  } else if (!strcmp(o, "--order")) {
-    uint32_t k = 1;
-    while (k < VRAM_ARENA_ORDER_COUNT && strcmp(v, vram_arena_order_name(k)))
-      k++;
-    if (k == VRAM_ARENA_ORDER_COUNT)
-      return arena_no_order(v);
-    a->o.order = (vram_arena_order)k;
-  } else if (!strcmp(o, "--nodes")) {
-    if (!cmd_parse_count(v, 1, INT64_MAX, &n))
-      return cmd_bad("not a number of nodes", v, "1 or more"), 0;
-    a->o.nodes = (uint64_t)n;
-    a->has_nodes = 1;
-  } else if (!strcmp(o, "--time-limit")) {
-    char *end;
-    const double s = strtod(v, &end);
-    if (*end || end == v || !(s >= 0 && s <= 1e9))
-      return cmd_bad("not a number of seconds", v, "0 or more"), 0;
-    a->until = (uint64_t)(s * 1000);
-    a->has_time = 1;
-  } else if (!strcmp(o, "--emit-header"))
-    a->header = v;
-  else if (!strcmp(o, "--prefix")) {
-    if ((*v >= '0' && *v <= '9') || !*v || strspn(v, "_") || strlen(v) > 60)
-      return cmd_bad("not a prefix", v, "letters, digits and _"), 0;
-    for (n = 0; v[n]; n++)
-      if (!cmd_is_word(v[n]) && v[n] != '_')
-        return cmd_bad("not a prefix", v, "letters, digits and _"), 0;
-    a->prefix = v;
-  } else if (!strcmp(o, "--svg"))
-    a->svg = v;
-  else if (!cmd_set_units(v))
-    return 0;
-  return 2;
+  return valued[i].set(a, o, v) ? 2 : 0;
 }
 
 static int arena_arguments(arena_job *a, int argc, char **argv) {

@@ -131,66 +131,89 @@ static void phase_at(side *s, uint32_t name, uint64_t before, uint64_t bytes) {
     s->phase[i].peak = bytes;
 }
 
+typedef struct played_side { /* a side's events, one after the other */
+  diff *d;
+  side *s;
+  uint32_t *category;      /* by id */
+  size_t *by, peak_at;     /* by id: 1 + the event that allocated it */
+  uint64_t live, reserved; /* now */
+  int again;               /* the second time, up to the peak: only what is alive */
+} played_side;
+
+/* One event; not FITS: message printed. */
+static int side_event(played_side *p, size_t i) {
+  side *s = p->s;
+  const trace *t = &s->t;
+  const vram_event *e = t->event + i;
+  const trace_note *n = t->note + i;
+  const uint32_t phase = name_of(p->d, t->text[n->phase]);
+  const uint64_t start = p->live;
+  const int counts = !p->again && i >= t->before && t->has_phases;
+  int status = FITS;
+  if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
+    p->reserved += e->bytes;
+  if (e->action == VRAM_SEGMENT_FREE || e->action == VRAM_SEGMENT_UNMAP)
+    p->reserved -= e->bytes;
+  if (!p->again && (int64_t)(p->reserved - s->counter[RESERVED]) > 0)
+    s->counter[RESERVED] = p->reserved;
+  if (e->action == VRAM_ALLOC && e->kind != FAILED) {
+    p->live += e->bytes;
+    p->by[e->id] = i + 1;
+    p->category[e->id] = name_of(p->d, t->text[n->category]);
+    if (counts)
+      status = add_item(&s->all, e->bytes, phase, layer_name(p->d, t->text[n->node]),
+                        p->category[e->id]);
+  } else if (e->action == VRAM_BECOMES)
+    p->category[e->id] = name_of(p->d, vram_category_name(e->category));
+  else if (e->action == VRAM_FREE && p->by[e->id]) {
+    p->live -= t->event[p->by[e->id] - 1].bytes;
+    p->by[e->id] = 0;
+  } else
+    return FITS;
+  if (!p->again && p->live > s->counter[REQUESTED]) {
+    s->counter[REQUESTED] = p->live;
+    p->peak_at = i;
+  }
+  if (counts)
+    phase_at(s, phase, start, p->live);
+  return status;
+}
+
 /* Peak, phases, what is alive at the peak, what is allocated. */
 static int side_from_trace(diff *d, side *s) {
   const trace *t = &s->t;
   const size_t ids = (size_t)t->ids;
-  uint32_t *category = (uint32_t *)calloc(ids + 1, sizeof *category);
-  size_t *by = (size_t *)calloc(ids + 1, sizeof *by); /* 1 + the event that allocated it */
-  uint64_t live = 0, reserved = 0, most_reserved = 0;
-  size_t i, peak_at = 0;
-  int pass, status = category && by ? FITS : cmd_no_memory();
+  played_side p;
+  size_t i;
+  int status;
+  memset(&p, 0, sizeof p);
+  p.d = d;
+  p.s = s;
+  p.category = (uint32_t *)calloc(ids + 1, sizeof *p.category);
+  p.by = (size_t *)calloc(ids + 1, sizeof *p.by);
+  status = p.category && p.by ? FITS : cmd_no_memory();
   s->has_categories = t->has_categories;
   s->live.known = 1;
   s->all.known = t->has_phases;
-  for (pass = 0; pass < 2 && !status; pass++) {
-    for (i = 0; i < t->n && !status && (!pass || i <= peak_at); i++) {
-      const vram_event *e = t->event + i;
-      const trace_note *n = t->note + i;
-      const uint32_t phase = name_of(d, t->text[n->phase]);
-      const uint64_t start = live;
-      if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
-        reserved += e->bytes;
-      if (e->action == VRAM_SEGMENT_FREE || e->action == VRAM_SEGMENT_UNMAP)
-        reserved -= e->bytes;
-      if (!pass && (int64_t)(reserved - most_reserved) > 0)
-        most_reserved = reserved;
-      if (e->action == VRAM_ALLOC && e->kind != FAILED) {
-        live += e->bytes;
-        by[e->id] = i + 1;
-        category[e->id] = name_of(d, t->text[n->category]);
-        if (!pass && i >= t->before && t->has_phases)
-          status =
-              add_item(&s->all, e->bytes, phase, layer_name(d, t->text[n->node]), category[e->id]);
-      } else if (e->action == VRAM_BECOMES)
-        category[e->id] = name_of(d, vram_category_name(e->category));
-      else if (e->action == VRAM_FREE && by[e->id]) {
-        live -= t->event[by[e->id] - 1].bytes;
-        by[e->id] = 0;
-      } else
-        continue;
-      if (!pass && live > s->counter[REQUESTED]) {
-        s->counter[REQUESTED] = live;
-        peak_at = i;
-      }
-      if (!pass && i >= t->before && t->has_phases)
-        phase_at(s, phase, start, live);
-    }
-    if (!pass)
-      memset(by, 0, ids * sizeof *by);
-    if (!pass && t->is_snapshot)
-      most_reserved += t->reserved_at_end - reserved;
-    live = reserved = 0;
+  for (i = 0; i < t->n && !status; i++)
+    status = side_event(&p, i);
+  if (!status) {
+    if (t->is_snapshot)
+      s->counter[RESERVED] += t->reserved_at_end - p.reserved;
+    memset(p.by, 0, ids * sizeof *p.by);
+    p.live = p.reserved = 0;
+    p.again = 1;
   }
+  for (i = 0; i < t->n && i <= p.peak_at && !status; i++)
+    status = side_event(&p, i);
   for (i = 0; i < ids && !status; i++)
-    if (by[i])
-      status = add_item(&s->live, t->event[by[i] - 1].bytes, 0,
-                        layer_name(d, t->text[t->note[by[i] - 1].node]), category[i]);
+    if (p.by[i])
+      status = add_item(&s->live, t->event[p.by[i] - 1].bytes, 0,
+                        layer_name(d, t->text[t->note[p.by[i] - 1].node]), p.category[i]);
   s->has_counter[REQUESTED] = 1;
   s->has_counter[RESERVED] = t->has_segments && (t->is_snapshot || !t->before);
-  s->counter[RESERVED] = most_reserved;
-  free(category);
-  free(by);
+  free(p.category);
+  free(p.by);
   return status ? status : d->names.status;
 }
 

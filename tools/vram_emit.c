@@ -170,8 +170,7 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
 /* clang-format on */
 
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
-  uint32_t i, k;
-  char name[128], other[128];
+  uint32_t i;
   const char *end = "";
   fprintf(f, "\n/* What the lines declare is what vram counted. */\n#define %s_IS(y", upper);
 #define X(what) fprintf(f, ", %s", #what "_");
@@ -207,6 +206,11 @@ static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   SUM("LIVE_BYTES", live_bytes);
   SUM("PINGPONG_BYTES", pingpong_bytes);
 #undef SUM
+}
+
+static void emit_arena_asserts(FILE *f, const vram_net *net, const char *upper) {
+  uint32_t i, k;
+  char name[128], other[128];
   fprintf(
       f,
       "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
@@ -322,6 +326,7 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
   fprintf(f, "#endif\n\n#ifndef %s_NET_H\n#define %s_NET_H\n\n", upper, upper);
   emit_numbers(f, net, upper);
   emit_asserts(f, net, upper);
+  emit_arena_asserts(f, net, upper);
   if (e->has_flash || e->has_sram) {
     fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS_ARENA(%s, %s_ARENA_BYTES, ", net->name,
             upper);

@@ -91,10 +91,26 @@ static void print_planned(const vram_planned_step *p) {
     printf("'\n");
 }
 
+static void json_phases(const job *j, const vram_report *r) {
+  const int n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  int i;
+  printf(",\"phases\":{");
+  for (i = VRAM_PHASE_FORWARD; i <= n; i++) {
+    const vram_phase_report *p = &r->phase[i];
+    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
+           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64
+           ",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+           i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i), p->requested_bytes,
+           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes, p->reserved_bytes,
+           p->reserved_peak_bytes);
+  }
+  printf("}");
+}
+
 static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
   char name[MAX_NODE_NAME], mode[128];
   vram_term term;
-  int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  int i;
   snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
   job_mode(j, mode, sizeof mode);
   printf("{\"model\":");
@@ -124,16 +140,8 @@ static void print_json(const job *j, const vram_graph *g, const vram_report *r, 
   BOUNDS(context_bytes);
   BOUNDS(device_bytes);
 #undef BOUNDS
-  printf(",\"phases\":{");
-  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
-    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
-           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64
-           ",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
-           i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i),
-           r->phase[i].requested_bytes, r->phase[i].requested_peak_bytes,
-           r->phase[i].allocated_bytes, r->phase[i].allocated_peak_bytes,
-           r->phase[i].reserved_bytes, r->phase[i].reserved_peak_bytes);
-  printf("},\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
+  json_phases(j, r);
+  printf(",\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
   vram_node_name(r->peak_node, name, sizeof name);
   cmd_json_text(stdout, name);
   printf(",\"peak_categories\":{");
@@ -214,18 +222,10 @@ static void print_table(const job *j, const vram_graph *g, const vram_node_repor
            "", cmd_human(saved), cmd_plain);
 }
 
-static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
-  char name[MAX_NODE_NAME], mode[128];
-  int i, k, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
-  uint32_t d;
-  job_mode(j, mode, sizeof mode);
-  printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
-         cmd_plain, mode);
-  for (d = 0; d < g->ndim && d < 6; d++)
-    printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
-  printf("  %scc %" PRIu32 ".%" PRIu32 ", %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
-         (j->o.cc ? j->o.cc : 90) % 10,
-         j->o.rules == VRAM_RULES_IDEAL ? "rules ideal" : "rules torch-2.15", cmd_plain);
+/* The highest moment, and what it is made of. */
+static void print_peak(const vram_report *r) {
+  char name[MAX_NODE_NAME];
+  int i, k;
   vram_node_name(r->peak_node, name, sizeof name);
   printf("%speak %s%s requested, in %s%s%s\n", cmd_bold, cmd_human(r->peak_requested_bytes),
          cmd_plain, vram_phase_name(r->peak_phase), *name ? " at " : "", name);
@@ -239,17 +239,10 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
         putchar('#');
     printf("%s\n", cmd_plain);
   }
-  printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
-         cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
-  printf("reserved     %11s  in its segments%s\n", cmd_human(r->peak_reserved_bytes),
-         r->replayed ? "" : ", at least");
-  printf("device       %11s  with the CUDA context (%s to %s)\n\n",
-         cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
-         cmd_human(r->device_bytes.upper));
-  printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
-  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
-    printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
-           cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
+}
+
+/* What is there all the time, and what backward needs. */
+static void print_held(const job *j, const vram_report *r) {
   printf("\nparams %s, buffers %s, inputs %s", cmd_human(r->params_bytes),
          cmd_human(r->buffers_bytes), cmd_human(r->inputs_bytes));
   if (j->o.train) {
@@ -261,6 +254,33 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (r->pinned_bytes)
     printf("\npinned host memory %s", cmd_human(r->pinned_bytes));
   printf("\n");
+}
+
+static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char mode[128];
+  int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  uint32_t d;
+  job_mode(j, mode, sizeof mode);
+  printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
+         cmd_plain, mode);
+  for (d = 0; d < g->ndim && d < 6; d++)
+    printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
+  printf("  %scc %" PRIu32 ".%" PRIu32 ", %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
+         (j->o.cc ? j->o.cc : 90) % 10,
+         j->o.rules == VRAM_RULES_IDEAL ? "rules ideal" : "rules torch-2.15", cmd_plain);
+  print_peak(r);
+  printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
+         cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
+  printf("reserved     %11s  in its segments%s\n", cmd_human(r->peak_reserved_bytes),
+         r->replayed ? "" : ", at least");
+  printf("device       %11s  with the CUDA context (%s to %s)\n\n",
+         cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
+         cmd_human(r->device_bytes.upper));
+  printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
+  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
+    printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
+           cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
+  print_held(j, r);
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
@@ -388,15 +408,81 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
 
 int net_command(int argc, char **argv); /* vram_net.h */
 
+/* --events; not FITS: message printed. */
+static int write_events(const job *j, const loaded *l) {
+  vram_step_options o = j->o;
+  vram_report again;
+  FILE *f;
+  int failed;
+  errno = 0;
+  f = strcmp(j->events, "-") ? fopen(j->events, "w") : stdout;
+  if (!f)
+    return cmd_cannot("write", j->events, OTHER);
+  fprintf(f, "phase,action,id,size,category,node\n");
+  o.event = event_line;
+  o.user = f;
+  o.replay = NULL;
+  o.nodes = NULL;
+  vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);
+  failed = f != stdout && ferror(f);
+  if (f != stdout && (fclose(f) || failed))
+    return cmd_cannot("write", j->events, OTHER);
+  return FITS;
+}
+
+/* What standard output is for; not FITS: error printed. *taken: by one thing alone. */
+static int check_outputs(const job *j, int *taken) {
+  const char *text_only = j->explain ? "--explain" : j->terms ? "--terms" : NULL;
+  if (!text_only)
+    text_only = j->live ? "--live" : j->table && !j->csv ? "--table" : NULL;
+  *taken = j->json + j->csv + cmd_is_output(j->events) + cmd_is_output(j->svg) +
+           cmd_is_output(j->html) + cmd_is_output(j->snapshot) + cmd_is_output(j->trace);
+  if (*taken > 1)
+    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+  if (*taken && text_only)
+    return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", text_only,
+                   NULL);
+  return FITS;
+}
+
+/* Every file that was asked for; not FITS: message printed. */
+static int write_files(const job *j, const loaded *l, const vram_report *r, int fits) {
+  int status = j->events ? write_events(j, l) : FITS;
+  if (!status && (j->svg || j->html))
+    status = scene_write_all(j, &l->g, l->scratch, l->bytes, r, fits);
+  if (!status && (j->snapshot || j->trace))
+    status = film_write_all(j, &l->g, l->scratch, l->bytes);
+  return status;
+}
+
+/* Standard output. */
+static int show(const job *j, const loaded *l, const vram_report *r, int fits, int taken) {
+  int status = fits ? FITS : TOO_LARGE;
+  if (j->json)
+    print_json(j, &l->g, r, fits);
+  else if (j->csv)
+    print_table(j, &l->g, j->o.nodes);
+  else if (!taken) {
+    if (j->table)
+      print_table(j, &l->g, j->o.nodes);
+    print_summary(j, &l->g, r, fits);
+    if (j->terms)
+      print_terms(r);
+    if (j->explain)
+      print_explain(r);
+    if (j->live && print_live(j, &l->g, l->scratch, l->bytes, r))
+      status = OTHER;
+  }
+  return status;
+}
+
 int estimate_command(int argc, char **argv) {
   job j;
-  const char *text_only;
   vram_report r;
   loaded l;
-  int i, taken, fits = 1, status;
+  int i, taken, fits, status;
   size_t len = 0;
   char *text = NULL;
-  FILE *ev = NULL;
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
@@ -405,81 +491,25 @@ int estimate_command(int argc, char **argv) {
   status = job_arguments(&j, argc, argv);
   if (status || !j.model)
     return status;
-  taken = j.json + j.csv + cmd_is_output(j.events) + cmd_is_output(j.svg) + cmd_is_output(j.html) +
-          cmd_is_output(j.snapshot) + cmd_is_output(j.trace);
-  if (taken > 1)
-    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
-  text_only = j.explain ? "--explain" : j.terms ? "--terms" : j.live ? "--live" : NULL;
-  if (!text_only && j.table && !j.csv)
-    text_only = "--table";
-  if (taken && text_only)
-    return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", text_only,
-                   NULL);
-  status = model_read(j.model, &text, &len);
+  status = check_outputs(&j, &taken);
+  if (!status)
+    status = model_read(j.model, &text, &len);
   if (status)
     return status;
   status = model_load(&l, &j, text, len);
-  if (status)
-    goto done;
-  if (j.table || j.csv || j.html) {
+  if (!status && (j.table || j.csv || j.html)) {
     j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);
-    if (!j.o.nodes) {
-      status = cmd_no_memory();
-      goto done;
-    }
+    status = j.o.nodes ? FITS : cmd_no_memory();
   }
   /* first without a listener, so that nothing is written of a step that fails */
-  status = model_step(&l, &j.o, &r);
-  if (status)
-    goto done;
-  if (j.events) {
-    errno = 0;
-    ev = strcmp(j.events, "-") ? fopen(j.events, "w") : stdout;
-    if (!ev) {
-      status = cmd_cannot("write", j.events, OTHER);
-      goto done;
-    }
-    fprintf(ev, "phase,action,id,size,category,node\n");
-    vram_step_options o = j.o;
-    vram_report again;
-    o.event = event_line;
-    o.user = ev;
-    o.replay = NULL;
-    o.nodes = NULL;
-    vram_step(&l.g, &o, l.scratch, l.bytes, &again, NULL);
-    if (ev != stdout && ((i = ferror(ev)), fclose(ev) || i)) {
-      status = cmd_cannot("write", j.events, OTHER);
-      goto done;
-    }
+  if (!status)
+    status = model_step(&l, &j.o, &r);
+  if (!status) {
+    fits = !j.has_budget || r.fits;
+    status = write_files(&j, &l, &r, fits);
+    if (!status)
+      status = show(&j, &l, &r, fits, taken);
   }
-  fits = !j.has_budget || r.fits;
-  if (j.svg || j.html) {
-    status = scene_write_all(&j, &l.g, l.scratch, l.bytes, &r, fits);
-    if (status)
-      goto done;
-  }
-  if (j.snapshot || j.trace) {
-    status = film_write_all(&j, &l.g, l.scratch, l.bytes);
-    if (status)
-      goto done;
-  }
-  status = fits ? FITS : TOO_LARGE;
-  if (j.json)
-    print_json(&j, &l.g, &r, fits);
-  else if (j.csv)
-    print_table(&j, &l.g, j.o.nodes);
-  else if (!taken) {
-    if (j.table)
-      print_table(&j, &l.g, j.o.nodes);
-    print_summary(&j, &l.g, &r, fits);
-    if (j.terms)
-      print_terms(&r);
-    if (j.explain)
-      print_explain(&r);
-    if (j.live && print_live(&j, &l.g, l.scratch, l.bytes, &r))
-      status = OTHER;
-  }
-done:
   if (j.automatic)
     vram_step_plan_free(&j.planned, &model_allocator);
   free(j.o.nodes);

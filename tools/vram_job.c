@@ -1,6 +1,8 @@
 /* A model on the command line: its options, its text, one step of it. */
 #include "vram_job.h"
 
+#include <stddef.h>
+
 static const char *help_of(const job *j) {
   return j->plan ? "vram plan -h" : j->fit ? "vram fit -h" : "vram estimate -h";
 }
@@ -15,158 +17,240 @@ static const char *not_of(const job *j) {
                   : "--solve";
 }
 
-int job_option(job *j, const char *a, char *v) {
+/* ---- options with a value: the value behind option a; 0: error printed ---- */
+
+static int set_train(job *j, const char *a, char *v) {
+  (void)a;
+  j->o.train = 1;
+  j->optimizer = v;
+  j->o.optimizer = vram_optimizer_from_name(v, &j->o.weight_decay);
+  return j->o.optimizer != VRAM_OPTIM_COUNT ||
+         (cmd_bad("unknown optimizer", v, cmd_nearest("optimizers", v)), 0);
+}
+
+static int set_optim_impl(job *j, const char *a, char *v) {
+  if (!strcmp(v, "foreach"))
+    j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
+  else if (!strcmp(v, "fused"))
+    j->o.optim_impl = VRAM_OPTIM_IMPL_FUSED;
+  else if (!strcmp(v, "loop"))
+    j->o.optim_impl = VRAM_OPTIM_IMPL_LOOP;
+  else
+    return cmd_bad("unknown optimizer implementation", v, "foreach, fused or loop"), 0;
+  j->training = a;
+  return 1;
+}
+
+static int set_step(job *j, const char *a, char *v) {
+  if (strcmp(v, "first") && strcmp(v, "steady"))
+    return cmd_bad("unknown step", v, "first or steady"), 0;
+  j->o.first_step = v[0] == 'f';
+  if (j->o.first_step)
+    j->training = a;
+  return 1;
+}
+
+static int set_accumulate(job *j, const char *a, char *v) {
   int64_t n;
+  if (!cmd_parse_count(v, 1, 1000000, &n))
+    return cmd_bad("not a number of micro-batches", v, "1 or more"), 0;
+  j->o.accumulate = (uint32_t)n;
+  if (n > 1)
+    j->training = a;
+  return 1;
+}
+
+static int set_checkpoint(job *j, const char *a, char *v) {
+  int64_t n = 0;
+  j->automatic = !strcmp(v, "auto") && !j->fit;
+  if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
+    return cmd_bad("not a number of segments", v, j->fit ? "1 or more" : "1 or more, or auto"), 0;
+  j->o.checkpoint_segments = (uint32_t)n;
+  j->training = a;
+  return 1;
+}
+
+static int set_checkpoint_nodes(job *j, const char *a, char *v) {
+  j->checkpoint = v;
+  j->training = a;
+  return 1;
+}
+
+static int set_batches(job *j, const char *a, char *v) { /* --prefetch, --pinned */
+  int64_t n;
+  if (!cmd_parse_count(v, 0, 1000000, &n))
+    return cmd_bad("not a number of batches", v, "0 or more"), 0;
+  *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
+  return 1;
+}
+
+static int set_dtype(job *j, const char *a, char *v) { /* --amp, --dtype */
+  const vram_dtype d = vram_dtype_from_name(v);
+  const int amp = a[2] == 'a';
+  if (d != VRAM_BF16 && d != VRAM_F16 && (amp || d != VRAM_F32))
+    return cmd_bad("not a dtype for this", v, amp ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
+  *(amp ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
+  return 1;
+}
+
+static int set_dim(job *j, const char *a, char *v) { /* --batch, --dim */
+  char *e = strchr(v, '=');
+  int64_t n;
+  if (j->ndims == VRAM_MAX_DIMS)
+    return cmd_bad("too many dims", v, NULL), 0;
+  if (a[2] == 'd') {
+    if (!e || e == v)
+      return cmd_bad("not a dim", v, "NAME=N"), 0;
+    *e = 0; /* the name ends here */
+    j->dims[j->ndims].name = v;
+    v = e + 1;
+  }
+  if (!cmd_parse_count(v, 0, INT64_MAX, &n))
+    return cmd_bad("not a size", v, "an integer from 0 to 2^63-1"), 0;
+  j->dims[j->ndims++].value = n;
+  return 1;
+}
+
+static int set_bytes(job *j, const char *a, char *v) { /* --budget, --context */
   uint64_t size;
+  if (!cmd_parse_size(v, &size))
+    return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  if (a[2] == 'b')
+    j->budget = size, j->has_budget = 1;
+  else
+    j->o.context_bytes = size ? size : VRAM_NO_CONTEXT;
+  return 1;
+}
+
+static int set_gpu(job *j, const char *a, char *v) {
+  const vram_gpu *g = cmd_find_gpu(v);
+  (void)a;
+  if (!g)
+    return cmd_bad("unknown GPU", v, cmd_nearest("gpus", v)), 0;
+  j->gpu = g->name;
+  j->gpu_bytes = g->bytes;
+  j->o.cc = g->cc;
+  j->o.sm = g->sm;
+  return 1;
+}
+
+static int set_cc(job *j, const char *a, char *v) {
+  const size_t end = strlen(v);
+  int64_t major = 0;
+  int ok = end >= 3 && v[end - 2] == '.' && v[end - 1] >= '0' && v[end - 1] <= '9';
+  (void)a;
+  if (ok) {
+    v[end - 2] = 0;
+    ok = cmd_parse_count(v, 5, 12, &major);
+    v[end - 2] = '.';
+  }
+  j->o.cc = ok ? (uint32_t)major * 10 + (uint32_t)(v[end - 1] - '0') : 0;
+  return ok || (cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0);
+}
+
+static int set_rules(job *j, const char *a, char *v) {
+  (void)a;
+  if (!strcmp(v, "ideal"))
+    j->o.rules = VRAM_RULES_IDEAL;
+  else if (!strcmp(v, "torch") || !strcmp(v, "torch-2.15"))
+    j->o.rules = VRAM_RULES_TORCH;
+  else
+    return cmd_bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
+  return 1;
+}
+
+static int set_solve(job *j, const char *a, char *v) {
+  (void)a;
+  j->segments = !strcmp(v, "segments");
+  j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
+  return j->solve || j->segments || !strcmp(v, "batch") ||
+         (cmd_bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0);
+}
+
+static int set_alloc_conf(job *j, const char *a, char *v) {
+  vram_error err;
+  (void)a;
+  return !vram_pool_config(v, &j->pool, &err) ||
+         (fprintf(stderr, "vram: --alloc-conf: %s\n", err.text), 0);
+}
+
+static int set_file(job *j, const char *a, char *v) {
+  *(!strcmp(a, "--events")     ? &j->events
+    : !strcmp(a, "--svg")      ? &j->svg
+    : !strcmp(a, "--html")     ? &j->html
+    : !strcmp(a, "--snapshot") ? &j->snapshot
+                               : &j->trace) = v;
+  return 1;
+}
+
+static int set_units(job *j, const char *a, char *v) {
+  (void)j, (void)a;
+  return cmd_set_units(v);
+}
+
+/* One without a value; 0: it is none of them. */
+static int job_flag(job *j, const char *a) {
+  static const struct {
+    const char *name;
+    size_t at; /* of an int in job */
+    int value, training;
+  } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
+              {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
+              {"--master-weights", offsetof(job, o.master_weights), 1, 1},
+              {"--reentrant", offsetof(job, o.reentrant), 1, 1},
+              {"--json", offsetof(job, json), 1, 0},
+              {"--csv", offsetof(job, csv), 1, 0},
+              {"--table", offsetof(job, table), 1, 0},
+              {"--no-table", offsetof(job, table), 0, 0},
+              {"--live", offsetof(job, live), 1, 0},
+              {"--terms", offsetof(job, terms), 1, 0},
+              {"--explain", offsetof(job, explain), 1, 0}};
+  size_t i;
+  for (i = 0; i < sizeof flag / sizeof *flag; i++)
+    if (!strcmp(a, flag[i].name)) {
+      memcpy((char *)j + flag[i].at, &flag[i].value, sizeof flag[i].value);
+      if (flag[i].training)
+        j->training = a;
+      return 1;
+    }
+  return 0;
+}
+
+int job_option(job *j, const char *a, char *v) {
+  static const struct {
+    const char *names;
+    int (*set)(job *j, const char *a, char *v);
+  } valued[] = {{"--train", set_train},
+                {"--optim-impl", set_optim_impl},
+                {"--step", set_step},
+                {"--accumulate", set_accumulate},
+                {"--checkpoint", set_checkpoint},
+                {"--checkpoint-nodes", set_checkpoint_nodes},
+                {"--prefetch --pinned", set_batches},
+                {"--amp --dtype", set_dtype},
+                {"--batch --dim", set_dim},
+                {"--budget --context", set_bytes},
+                {"--gpu", set_gpu},
+                {"--cc", set_cc},
+                {"--rules", set_rules},
+                {"--solve", set_solve},
+                {"--alloc-conf", set_alloc_conf},
+                {"--events --svg --html --snapshot --trace", set_file},
+                {"--units", set_units}};
+  size_t i;
   if (cmd_in(a, not_of(j)))
     return cmd_bad("not an option of this command", a, help_of(j)), 0;
-  if (!strcmp(a, "--infer"))
-    return j->o.train = 0, 1;
-  if (!strcmp(a, "--keep-grads"))
-    return j->training = a, j->o.keep_grads = 1;
-  if (!strcmp(a, "--master-weights"))
-    return j->training = a, j->o.master_weights = 1;
-  if (!strcmp(a, "--reentrant"))
-    return j->training = a, j->o.reentrant = 1;
-  if (!strcmp(a, "--json"))
-    return j->json = 1;
-  if (!strcmp(a, "--csv"))
-    return j->csv = 1;
-  if (!strcmp(a, "--table"))
-    return j->table = 1;
-  if (!strcmp(a, "--no-table"))
-    return j->table = 0, 1;
-  if (!strcmp(a, "--live"))
-    return j->live = 1;
-  if (!strcmp(a, "--terms"))
-    return j->terms = 1;
-  if (!strcmp(a, "--explain"))
-    return j->explain = 1;
+  if (job_flag(j, a))
+    return 1;
   if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
     return cmd_bad("an option of vram estimate --embedded:", a, NULL), 0;
-  if (!cmd_in(a,
-              "--train --optim-impl --step --accumulate --amp --dtype --checkpoint "
-              "--checkpoint-nodes --prefetch --pinned --batch --dim --gpu --budget --cc --context "
-              "--rules --events --svg --html --snapshot --trace --units --solve --alloc-conf"))
+  for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names); i++)
+    ;
+  if (i == sizeof valued / sizeof *valued)
     return cmd_bad("unknown option", a, help_of(j)), 0;
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
-  if (!strcmp(a, "--train")) {
-    j->o.train = 1;
-    j->optimizer = v;
-    j->o.optimizer = vram_optimizer_from_name(v, &j->o.weight_decay);
-    if (j->o.optimizer == VRAM_OPTIM_COUNT)
-      return cmd_bad("unknown optimizer", v, cmd_nearest("optimizers", v)), 0;
-  } else if (!strcmp(a, "--optim-impl")) {
-    if (!strcmp(v, "foreach"))
-      j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
-    else if (!strcmp(v, "fused"))
-      j->o.optim_impl = VRAM_OPTIM_IMPL_FUSED;
-    else if (!strcmp(v, "loop"))
-      j->o.optim_impl = VRAM_OPTIM_IMPL_LOOP;
-    else
-      return cmd_bad("unknown optimizer implementation", v, "foreach, fused or loop"), 0;
-    j->training = a;
-  } else if (!strcmp(a, "--step")) {
-    if (strcmp(v, "first") && strcmp(v, "steady"))
-      return cmd_bad("unknown step", v, "first or steady"), 0;
-    j->o.first_step = v[0] == 'f';
-    if (j->o.first_step)
-      j->training = a;
-  } else if (!strcmp(a, "--accumulate")) {
-    if (!cmd_parse_count(v, 1, 1000000, &n))
-      return cmd_bad("not a number of micro-batches", v, "1 or more"), 0;
-    j->o.accumulate = (uint32_t)n;
-    if (n > 1)
-      j->training = a;
-  } else if (!strcmp(a, "--checkpoint")) {
-    j->automatic = !strcmp(v, "auto") && !j->fit;
-    if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
-      return cmd_bad("not a number of segments", v, j->fit ? "1 or more" : "1 or more, or auto"), 0;
-    j->o.checkpoint_segments = j->automatic ? 0 : (uint32_t)n;
-    j->training = a;
-  } else if (!strcmp(a, "--checkpoint-nodes")) {
-    j->checkpoint = v;
-    j->training = a;
-  } else if (!strcmp(a, "--prefetch") || !strcmp(a, "--pinned")) {
-    if (!cmd_parse_count(v, 0, 1000000, &n))
-      return cmd_bad("not a number of batches", v, "0 or more"), 0;
-    *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
-  } else if (!strcmp(a, "--amp") || !strcmp(a, "--dtype")) {
-    vram_dtype d = vram_dtype_from_name(v);
-    if (d != VRAM_BF16 && d != VRAM_F16 && (a[2] == 'a' || d != VRAM_F32))
-      return cmd_bad("not a dtype for this", v, a[2] == 'a' ? "bf16 or fp16" : "bf16, f16 or f32"),
-             0;
-    *(a[2] == 'a' ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
-  } else if (!strcmp(a, "--batch") || !strcmp(a, "--dim")) {
-    char *e = strchr(v, '=');
-    if (j->ndims == VRAM_MAX_DIMS)
-      return cmd_bad("too many dims", v, NULL), 0;
-    if (a[2] == 'd') {
-      if (!e || e == v)
-        return cmd_bad("not a dim", v, "NAME=N"), 0;
-      *e = 0; /* the name ends here */
-      j->dims[j->ndims].name = v;
-      v = e + 1;
-    }
-    if (!cmd_parse_count(v, 0, INT64_MAX, &n))
-      return cmd_bad("not a size", v, "an integer from 0 to 2^63-1"), 0;
-    j->dims[j->ndims++].value = n;
-  } else if (!strcmp(a, "--budget") || !strcmp(a, "--context")) {
-    if (!cmd_parse_size(v, &size))
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
-    if (a[2] == 'b')
-      j->budget = size, j->has_budget = 1;
-    else
-      j->o.context_bytes = size ? size : VRAM_NO_CONTEXT;
-  } else if (!strcmp(a, "--gpu")) {
-    const vram_gpu *g = cmd_find_gpu(v);
-    if (!g)
-      return cmd_bad("unknown GPU", v, cmd_nearest("gpus", v)), 0;
-    j->gpu = g->name;
-    j->gpu_bytes = g->bytes;
-    j->o.cc = g->cc;
-    j->o.sm = g->sm;
-  } else if (!strcmp(a, "--cc")) {
-    const size_t end = strlen(v);
-    int64_t major;
-    if (end < 3 || v[end - 2] != '.' || v[end - 1] < '0' || v[end - 1] > '9')
-      return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
-    v[end - 2] = 0;
-    if (!cmd_parse_count(v, 5, 12, &major)) {
-      v[end - 2] = '.';
-      return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
-    }
-    j->o.cc = (uint32_t)major * 10 + (uint32_t)(v[end - 1] - '0');
-  } else if (!strcmp(a, "--rules")) {
-    if (!strcmp(v, "ideal"))
-      j->o.rules = VRAM_RULES_IDEAL;
-    else if (!strcmp(v, "torch") || !strcmp(v, "torch-2.15"))
-      j->o.rules = VRAM_RULES_TORCH;
-    else
-      return cmd_bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
-  } else if (!strcmp(a, "--solve")) {
-    j->segments = !strcmp(v, "segments");
-    j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
-    if (!j->solve && !j->segments && strcmp(v, "batch"))
-      return cmd_bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0;
-  } else if (!strcmp(a, "--alloc-conf")) {
-    vram_error err;
-    if (vram_pool_config(v, &j->pool, &err))
-      return fprintf(stderr, "vram: --alloc-conf: %s\n", err.text), 0;
-  } else if (!strcmp(a, "--events"))
-    j->events = v;
-  else if (!strcmp(a, "--svg"))
-    j->svg = v;
-  else if (!strcmp(a, "--html"))
-    j->html = v;
-  else if (!strcmp(a, "--snapshot"))
-    j->snapshot = v;
-  else if (!strcmp(a, "--trace"))
-    j->trace = v;
-  else if (!strcmp(a, "--units") && !cmd_set_units(v))
-    return 0;
-  return 2;
+  return valued[i].set(j, a, v) ? 2 : 0;
 }
 
 void job_mode(const job *j, char *to, size_t cap) {

@@ -632,26 +632,11 @@ static void json_sequential(const char *key, const planned *d, uint32_t segments
     printf("null");
 }
 
-static void print_plan_json(const planned *d) {
+static void json_stages(const planned *d) {
   const vram_chain *c = &d->chain->c;
-  const vram_schedule *s = &d->plan.s;
-  const sequential *q = &d->sequential;
   const vram_node *first, *last;
   char name[MAX_NODE_NAME];
   uint32_t i, k;
-  printf("{\"model\":");
-  cmd_json_text(stdout, d->p->j.model);
-  printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
-         ",\"smallest_budget_bytes\":%" PRIu64,
-         vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
-         d->p->j.budget, s->smallest_budget_bytes);
-  printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
-         chain_cost_text(d->chain, s->cost), chain_cost_text(d->chain, d->plain.s.cost),
-         s->peak_bytes, d->plain.s.peak_bytes);
-  printf(",\"static_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"host_bytes\":%" PRIu64,
-         c->static_bytes, d->binding.arena_bytes, d->binding.host_bytes);
-  json_sequential("sequential", d, q->fits, q->fits_bytes, q->fits_cost);
-  json_sequential("sequential_least", d, q->least, q->least_bytes, q->least_cost);
   printf(",\"stages\":%" PRIu32 ",\"chain\":[", c->nstage);
   for (i = 0; i < c->nstage; i++) {
     const vram_stage *t = &c->stage[i];
@@ -673,11 +658,13 @@ static void print_plan_json(const planned *d) {
              chain_cost_text(d->chain, t->way[k].backward_cost));
     printf("]}");
   }
-  printf("],\"schedule\":[");
-  for (i = 0; i < s->nmove; i++)
-    printf("%s{\"move\":\"%s\",\"stage\":%" PRIu32 ",\"way\":%u}", i ? "," : "",
-           vram_move_name(s->move[i].kind), s->move[i].stage, s->move[i].way);
-  printf("],\"spans\":");
+  printf("]");
+}
+
+/* Calls of torch.utils.checkpoint, and what PyTorch takes with them. */
+static void json_torch(const planned *d) {
+  uint32_t i;
+  printf(",\"spans\":");
   for (i = 0; i < d->nspan && d->has_spans; i++)
     printf("%s[%" PRIu32 ",%" PRIu32 "]", i ? "," : "[", d->span[i].first, d->span[i].last);
   printf("%s,\"torch\":%s", !d->has_spans ? "null" : d->nspan ? "]" : "[]", d->l ? "{" : "null");
@@ -693,6 +680,33 @@ static void print_plan_json(const planned *d) {
       printf("null");
   }
   printf("%s}\n", d->l ? "}" : "");
+}
+
+static void print_plan_json(const planned *d) {
+  const vram_chain *c = &d->chain->c;
+  const vram_schedule *s = &d->plan.s;
+  const sequential *q = &d->sequential;
+  uint32_t i;
+  printf("{\"model\":");
+  cmd_json_text(stdout, d->p->j.model);
+  printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
+         ",\"smallest_budget_bytes\":%" PRIu64,
+         vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
+         d->p->j.budget, s->smallest_budget_bytes);
+  printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
+         chain_cost_text(d->chain, s->cost), chain_cost_text(d->chain, d->plain.s.cost),
+         s->peak_bytes, d->plain.s.peak_bytes);
+  printf(",\"static_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"host_bytes\":%" PRIu64,
+         c->static_bytes, d->binding.arena_bytes, d->binding.host_bytes);
+  json_sequential("sequential", d, q->fits, q->fits_bytes, q->fits_cost);
+  json_sequential("sequential_least", d, q->least, q->least_bytes, q->least_cost);
+  json_stages(d);
+  printf(",\"schedule\":[");
+  for (i = 0; i < s->nmove; i++)
+    printf("%s{\"move\":\"%s\",\"stage\":%" PRIu32 ",\"way\":%u}", i ? "," : "",
+           vram_move_name(s->move[i].kind), s->move[i].stage, s->move[i].way);
+  printf("]");
+  json_torch(d);
 }
 
 /* --svg */

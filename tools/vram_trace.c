@@ -30,49 +30,52 @@ static uint64_t mix(uint64_t h) {
   return h ^ h >> 29;
 }
 
-uint32_t trace_text(trace *t, const char *s, size_t n) {
+static uint64_t text_hash(const char *s, size_t n) {
   uint64_t h = n;
   size_t i;
-  uint32_t at;
-  if (t->ntext + 2 > t->text_cap / 2) {
-    const uint32_t cap = t->text_cap ? 2 * t->text_cap : 256;
-    char **text = (char **)realloc(t->text, cap / 2 * sizeof *text);
-    uint32_t *hash = text ? (uint32_t *)calloc(cap, sizeof *hash) : NULL;
-    if (text)
-      t->text = text;
-    if (!hash) {
-      t->status = cmd_no_memory();
-      return 0;
-    }
-    if (!t->ntext) {
-      t->text[0] = (char *)calloc(1, 1);
-      if (!t->text[0]) {
-        free(hash);
-        t->status = cmd_no_memory();
-        return 0;
-      }
-      t->ntext = 1;
-    }
-    for (i = 1; i < t->ntext; i++) {
-      const char *c;
-      for (h = strlen(t->text[i]), c = t->text[i]; *c; c++)
-        h = mix(h + (unsigned char)*c);
-      for (at = (uint32_t)h & (cap - 1); hash[at]; at = (at + 1) & (cap - 1))
-        ;
-      hash[at] = (uint32_t)i;
-    }
-    free(t->text_hash);
-    t->text_hash = hash;
-    t->text_cap = cap;
-    h = n;
-  }
-  while (n && memchr(s, 0, n)) /* no text holds a 0 */
-    h = n = (size_t)((const char *)memchr(s, 0, n) - s);
-  if (!n)
-    return 0;
   for (i = 0; i < n; i++)
     h = mix(h + (unsigned char)s[i]);
-  for (at = (uint32_t)h & (t->text_cap - 1); t->text_hash[at]; at = (at + 1) & (t->text_cap - 1)) {
+  return h;
+}
+
+/* Twice the room for texts, the first of which is ""; not FITS: no memory. */
+static int text_room(trace *t) {
+  const uint32_t cap = t->text_cap ? 2 * t->text_cap : 256;
+  char **text = (char **)realloc(t->text, cap / 2 * sizeof *text);
+  uint32_t *hash = text ? (uint32_t *)calloc(cap, sizeof *hash) : NULL, i, at;
+  if (text)
+    t->text = text;
+  if (hash && !t->ntext) {
+    t->text[0] = (char *)calloc(1, 1);
+    t->ntext = t->text[0] != NULL;
+  }
+  if (!hash || !t->ntext) {
+    free(hash);
+    return t->status = cmd_no_memory();
+  }
+  for (i = 1; i < t->ntext; i++) {
+    at = (uint32_t)text_hash(t->text[i], strlen(t->text[i])) & (cap - 1);
+    while (hash[at])
+      at = (at + 1) & (cap - 1);
+    hash[at] = i;
+  }
+  free(t->text_hash);
+  t->text_hash = hash;
+  t->text_cap = cap;
+  return FITS;
+}
+
+uint32_t trace_text(trace *t, const char *s, size_t n) {
+  const char *end = n ? (const char *)memchr(s, 0, n) : NULL;
+  uint32_t at;
+  if (t->ntext + 2 > t->text_cap / 2 && text_room(t))
+    return 0;
+  if (end) /* no text holds a 0 */
+    n = (size_t)(end - s);
+  if (!n)
+    return 0;
+  at = (uint32_t)text_hash(s, n) & (t->text_cap - 1);
+  for (; t->text_hash[at]; at = (at + 1) & (t->text_cap - 1)) {
     const char *known = t->text[t->text_hash[at]];
     if (!strncmp(known, s, n) && !known[n])
       return t->text_hash[at];

@@ -195,53 +195,92 @@ static void json_space(document *d) {
     d->at++;
 }
 
-/* The string that begins at the quote d->at. */
-static datum json_string(document *d) {
+/* The character that the escape behind the backslash at d->at - 1 means; 0: it is none. */
+static int json_escape(document *d, char **to) {
+  static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+  const char e = d->at < d->len ? d->s[d->at] : 0, *known = e ? strchr(from, e) : NULL;
+  uint32_t u, low;
+  if (known) {
+    *(*to)++ = into[known - from];
+    d->at++;
+    return 1;
+  }
+  if (e != 'u' || d->len - d->at < 5 || !hex_digits(d->s + d->at + 1, 4, &u))
+    return 0;
+  d->at += 5;
+  if (u >> 10 == 0x36 && d->len - d->at >= 6 && d->s[d->at] == '\\' && d->s[d->at + 1] == 'u' &&
+      hex_digits(d->s + d->at + 2, 4, &low) && low >> 10 == 0x37) {
+    u = 0x10000 + ((u & 0x3ff) << 10) + (low & 0x3ff);
+    d->at += 6;
+  }
+  *to += put_utf8(*to, u);
+  return 1;
+}
+
+/* The string that begins at the quote d->at; not FITS: message printed. */
+static int json_string(document *d, datum *v) {
   const size_t start = ++d->at;
   char *to = d->s + start;
   while (d->at < d->len && d->s[d->at] != '"') {
-    char c = d->s[d->at++];
-    if ((unsigned char)c < 32) {
-      document_bad(d, d->at - 1, "a control character in a string", NULL, 0);
-      return plain_value(V_NONE, 0);
-    }
-    if (c == '\\') {
-      static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-      const char *known = NULL;
-      char e = 0;
-      uint32_t u, low;
-      if (d->at < d->len)
-        e = d->s[d->at];
-      if (e)
-        known = strchr(from, e);
-      if (known)
-        c = into[known - from], d->at++;
-      else if (e == 'u' && d->len - d->at >= 5 && hex_digits(d->s + d->at + 1, 4, &u)) {
-        d->at += 5;
-        if (u >> 10 == 0x36 && d->len - d->at >= 6 && d->s[d->at] == '\\' &&
-            d->s[d->at + 1] == 'u' && hex_digits(d->s + d->at + 2, 4, &low) && low >> 10 == 0x37) {
-          u = 0x10000 + ((u & 0x3ff) << 10) + (low & 0x3ff);
-          d->at += 6;
-        }
-        to += put_utf8(to, u);
-        continue;
-      } else {
-        document_bad(d, d->at - 1, "not an escape of JSON", NULL, 0);
-        return plain_value(V_NONE, 0);
-      }
-    }
-    *to++ = c;
+    const char c = d->s[d->at++];
+    if ((unsigned char)c < 32)
+      return document_bad(d, d->at - 1, "a control character in a string", NULL, 0);
+    if (c != '\\')
+      *to++ = c;
+    else if (!json_escape(d, &to))
+      return document_bad(d, d->at - 1, "not an escape of JSON", NULL, 0);
   }
-  if (d->at == d->len) {
-    document_bad(d, start - 1, "a string that does not end", NULL, 0);
-    return plain_value(V_NONE, 0);
-  }
+  if (d->at == d->len)
+    return document_bad(d, start - 1, "a string that does not end", NULL, 0);
   d->at++;
-  if (to - (d->s + start) > MAX_ITEMS) {
-    document_bad(d, start - 1, "a string of more than 2^31 bytes", NULL, 0);
-    return plain_value(V_NONE, 0);
+  if (to - (d->s + start) > MAX_ITEMS)
+    return document_bad(d, start - 1, "a string of more than 2^31 bytes", NULL, 0);
+  *v = text_value(d->s + start, (size_t)(to - (d->s + start)));
+  return FITS;
+}
+
+static int json_read(document *d, datum *to, int depth);
+
+/* A key and its colon. */
+static int json_key(document *d, datum *key) {
+  if (d->at == d->len || d->s[d->at] != '"')
+    return document_bad(d, d->at, "expected a key in quotes", NULL, 0);
+  if (json_string(d, key))
+    return d->status;
+  json_space(d);
+  if (d->at == d->len || d->s[d->at] != ':')
+    return document_bad(d, d->at, "expected a colon behind the key", key->as.s, key->len);
+  d->at++;
+  return FITS;
+}
+
+/* The list or object that begins at d->at. */
+static int json_items(document *d, datum *to, int depth) {
+  const size_t start = d->at;
+  const int dict = d->s[start] == '{';
+  const char close = dict ? '}' : ']';
+  *to = new_box(d, dict ? V_DICT : V_LIST);
+  if (d->status)
+    return d->status;
+  d->at++;
+  json_space(d);
+  if (d->at < d->len && d->s[d->at] == close)
+    return d->at++, FITS;
+  for (;;) {
+    datum pair[2];
+    json_space(d);
+    if ((dict && json_key(d, pair)) || json_read(d, pair + dict, depth + 1) ||
+        into_box(d, to->as.box, pair, dict ? 2 : 1))
+      return d->status;
+    json_space(d);
+    if (d->at == d->len)
+      return document_bad(
+          d, start, dict ? "an object that does not end" : "a list that does not end", NULL, 0);
+    if (d->s[d->at] == close)
+      return d->at++, FITS;
+    if (d->s[d->at++] != ',')
+      return document_bad(d, d->at - 1, dict ? "expected , or }" : "expected , or ]", NULL, 0);
   }
-  return text_value(d->s + start, (size_t)(to - (d->s + start)));
 }
 
 static int json_read(document *d, datum *to, int depth) {
@@ -258,43 +297,9 @@ static int json_read(document *d, datum *to, int depth) {
   if (depth > MAX_DEPTH)
     return document_bad(d, start, "values inside one another more than 100 deep", NULL, 0);
   if (d->s[start] == '"')
-    return *to = json_string(d), d->status;
-  if (d->s[start] == '{' || d->s[start] == '[') {
-    const int dict = d->s[start] == '{';
-    const char close = dict ? '}' : ']';
-    *to = new_box(d, dict ? V_DICT : V_LIST);
-    if (d->status)
-      return d->status;
-    d->at++;
-    json_space(d);
-    if (d->at < d->len && d->s[d->at] == close)
-      return d->at++, FITS;
-    for (;;) {
-      datum pair[2];
-      json_space(d);
-      if (dict) {
-        if (d->at == d->len || d->s[d->at] != '"')
-          return document_bad(d, d->at, "expected a key in quotes", NULL, 0);
-        pair[0] = json_string(d);
-        json_space(d);
-        if (!d->status && (d->at == d->len || d->s[d->at] != ':'))
-          return document_bad(d, d->at, "expected a colon behind the key", pair[0].as.s,
-                              pair[0].len);
-        d->at++;
-      }
-      if (d->status || json_read(d, pair + dict, depth + 1) ||
-          into_box(d, to->as.box, pair, dict ? 2 : 1))
-        return d->status;
-      json_space(d);
-      if (d->at == d->len)
-        return document_bad(
-            d, start, dict ? "an object that does not end" : "a list that does not end", NULL, 0);
-      if (d->s[d->at] == close)
-        return d->at++, FITS;
-      if (d->s[d->at++] != ',')
-        return document_bad(d, d->at - 1, dict ? "expected , or }" : "expected , or ]", NULL, 0);
-    }
-  }
+    return json_string(d, to);
+  if (d->s[start] == '{' || d->s[start] == '[')
+    return json_items(d, to, depth);
   for (i = 0; i < sizeof word / sizeof *word; i++)
     if (d->len - start >= strlen(word[i].text) &&
         !memcmp(d->s + start, word[i].text, strlen(word[i].text))) {
@@ -528,145 +533,162 @@ static int pickle_refuse(document *d, unsigned char code) {
   return document_bad(d, d->op, what, NULL, 0);
 }
 
+/* None, bool, numbers; 0: it is no opcode of those. */
+static int pickle_plain(document *d, unsigned char code) {
+  const size_t n = code == 'K' || code == 0x8a ? 1 : code == 'M' ? 2 : 4;
+  const char *s;
+  switch (code) {
+  case 'N':
+    push(d, plain_value(V_NONE, 0));
+    return 1;
+  case 0x88:
+  case 0x89:
+    push(d, plain_value(V_BOOL, code == 0x88));
+    return 1;
+  case 'K':
+  case 'M': /* BININT1, BININT2 */
+    s = take(d, n);
+    if (s)
+      push(d, plain_value(V_INT, (int64_t)little(s, n)));
+    return 1;
+  case 'J': /* BININT */
+    s = take(d, n);
+    if (s)
+      push(d, plain_value(V_INT, (int32_t)(uint32_t)little(s, n)));
+    return 1;
+  case 0x8a:
+  case 0x8b: /* LONG1, LONG4 */
+    s = take(d, n);
+    if (s) {
+      const uint64_t bytes = little(s, n);
+      push_long(d, take(d, bytes), bytes);
+    }
+    return 1;
+  case 'G':
+    push_float(d, take(d, 8));
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/* Texts, what stands in a line, the memo; 0: it is no opcode of those. */
+static int pickle_text(document *d, unsigned char code) {
+  const size_t n = code == 0x8d ? 8 : code == 'X' || code == 'r' || code == 'j' ? 4 : 1;
+  const char *s;
+  if (code && strchr("ILFVpg", code))
+    return pickle_line(d, (char)code), 1;
+  switch (code) {
+  case 0x8c:
+  case 'X':
+  case 0x8d: /* SHORT_BINUNICODE, BINUNICODE, BINUNICODE8 */
+    s = take(d, n);
+    if (s)
+      push_text(d, little(s, n));
+    return 1;
+  case 'q':
+  case 'r': /* BINPUT, LONG_BINPUT */
+    s = take(d, n);
+    if (s)
+      memo_put(d, little(s, n));
+    return 1;
+  case 'h':
+  case 'j': /* BINGET, LONG_BINGET */
+    s = take(d, n);
+    if (s)
+      memo_get(d, little(s, n));
+    return 1;
+  case 0x94: /* MEMOIZE */
+    memo_put(d, d->nmemo);
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/* What lies above the last mark, in a list or dict of its own, or in the one below the mark. */
+static void pickle_marked(document *d, int type, int into) {
+  const size_t top = d->nstack;
+  const int64_t from = to_mark(d);
+  const size_t n = top - (size_t)from;
+  if (from < 0)
+    return;
+  if (into)
+    pickle_into(d, type, (size_t)from - 1, (size_t)from, n);
+  else if (type == V_DICT && n % 2)
+    document_bad(d, d->op, "a key without a value", NULL, 0);
+  else
+    pickle_group(d, type, (size_t)from, n);
+}
+
+/* Lists, tuples, dicts, the stack; 0: it is no opcode of those. */
+static int pickle_items(document *d, unsigned char code) {
+  const size_t n = code == 's' ? 2 : code == 'a' ? 1 : code - 0x84u;
+  switch (code) {
+  case '(':
+    push(d, plain_value(V_MARK, 0));
+    return 1;
+  case ']':
+  case ')':
+  case '}':
+    pickle_group(d, code == '}' ? V_DICT : V_LIST, 0, 0);
+    return 1;
+  case 0x85:
+  case 0x86:
+  case 0x87: /* TUPLE1 to TUPLE3 */
+    if (d->nstack < n)
+      document_bad(d, d->op, "too few values for a tuple", NULL, 0);
+    else
+      d->nstack -= n, pickle_group(d, V_LIST, d->nstack, n);
+    return 1;
+  case 'l':
+  case 't':
+  case 'd': /* LIST, TUPLE, DICT */
+    pickle_marked(d, code == 'd' ? V_DICT : V_LIST, 0);
+    return 1;
+  case 'e':
+  case 'u': /* APPENDS, SETITEMS */
+    pickle_marked(d, code == 'u' ? V_DICT : V_LIST, 1);
+    return 1;
+  case 'a':
+  case 's': /* APPEND, SETITEM */
+    pickle_into(d, code == 's' ? V_DICT : V_LIST, d->nstack > n ? d->nstack - n : 0,
+                d->nstack > n ? d->nstack - n : 0, n);
+    return 1;
+  case '0': /* POP, POP_MARK: of a tuple that holds itself */
+    if (!d->nstack)
+      document_bad(d, d->op, "nothing there to take away", NULL, 0);
+    else
+      d->nstack--;
+    return 1;
+  case '1':
+    to_mark(d);
+    return 1;
+  default:
+    return 0;
+  }
+}
+
 int document_read_pickle(document *d, datum *root) {
   while (!d->status) {
     const char *s = (d->op = d->at, take(d, 1));
     const unsigned char code = s ? (unsigned char)*s : 0;
-    size_t n;
-    int64_t from;
     if (!s)
       break;
-    switch (code) {
-    case 0x80: /* PROTO */
-      s = take(d, 1);
-      if (s && (unsigned char)*s > 5)
-        document_bad(d, d->op, "a pickle protocol above 5", NULL, 0);
-      break;
-    case 0x95: /* FRAME */
-      take(d, 8);
-      break;
-    case '.': /* STOP */
+    if (code == '.') { /* STOP */
       if (d->nstack != 1 || d->stack[0].type == V_MARK)
         return document_bad(d, d->op, "the pickle ends with other than one value", NULL, 0);
       *root = d->stack[0];
       return FITS;
-    case '(':
-      push(d, plain_value(V_MARK, 0));
-      break;
-    case 'N':
-      push(d, plain_value(V_NONE, 0));
-      break;
-    case 0x88:
-    case 0x89:
-      push(d, plain_value(V_BOOL, code == 0x88));
-      break;
-    case 'K':
-    case 'M': /* BININT1, BININT2 */
-      n = code == 'K' ? 1 : 2;
-      s = take(d, n);
-      if (s)
-        push(d, plain_value(V_INT, (int64_t)little(s, n)));
-      break;
-    case 'J': /* BININT */
-      s = take(d, 4);
-      if (s)
-        push(d, plain_value(V_INT, (int32_t)(uint32_t)little(s, 4)));
-      break;
-    case 0x8a: /* LONG1 */
-    case 0x8b: /* LONG4 */
-      n = code == 0x8a ? 1 : 4;
-      s = take(d, n);
-      if (s) {
-        const uint64_t bytes = little(s, n);
-        push_long(d, take(d, bytes), bytes);
-      }
-      break;
-    case 'G':
-      push_float(d, take(d, 8));
-      break;
-    case 0x8c:
-    case 'X':
-    case 0x8d: /* SHORT_BINUNICODE, BINUNICODE, BINUNICODE8 */
-      n = code == 'X' ? 4 : code == 0x8c ? 1 : 8;
-      s = take(d, n);
-      if (s)
-        push_text(d, little(s, n));
-      break;
-    case 'I':
-    case 'L':
-    case 'F':
-    case 'V':
-    case 'p':
-    case 'g':
-      pickle_line(d, (char)code);
-      break;
-    case 'q':
-    case 'r': /* BINPUT, LONG_BINPUT */
-      n = code == 'q' ? 1 : 4;
-      s = take(d, n);
-      if (s)
-        memo_put(d, little(s, n));
-      break;
-    case 'h':
-    case 'j': /* BINGET, LONG_BINGET */
-      n = code == 'h' ? 1 : 4;
-      s = take(d, n);
-      if (s)
-        memo_get(d, little(s, n));
-      break;
-    case 0x94: /* MEMOIZE */
-      memo_put(d, d->nmemo);
-      break;
-    case ']':
-    case ')':
-    case '}':
-      pickle_group(d, code == '}' ? V_DICT : V_LIST, 0, 0);
-      break;
-    case 0x85:
-    case 0x86:
-    case 0x87: /* TUPLE1 to TUPLE3 */
-      n = code - 0x84u;
-      if (d->nstack < n)
-        document_bad(d, d->op, "too few values for a tuple", NULL, 0);
-      else
-        d->nstack -= n, pickle_group(d, V_LIST, d->nstack, n);
-      break;
-    case 'l':
-    case 't':
-    case 'd': /* LIST, TUPLE, DICT */
-      n = d->nstack;
-      from = to_mark(d);
-      if (from >= 0 && code == 'd' && (n - (size_t)from) % 2)
-        document_bad(d, d->op, "a key without a value", NULL, 0);
-      else if (from >= 0)
-        pickle_group(d, code == 'd' ? V_DICT : V_LIST, (size_t)from, n - (size_t)from);
-      break;
-    case 'e':
-    case 'u': /* APPENDS, SETITEMS */
-      n = d->nstack;
-      from = to_mark(d);
-      if (from >= 0)
-        pickle_into(d, code == 'u' ? V_DICT : V_LIST, (size_t)from - 1, (size_t)from,
-                    n - (size_t)from);
-      break;
-    case 'a':
-    case 's': /* APPEND, SETITEM */
-      n = code == 'a' ? 1 : 2;
-      pickle_into(d, code == 's' ? V_DICT : V_LIST, d->nstack > n ? d->nstack - n : 0,
-                  d->nstack > n ? d->nstack - n : 0, n);
-      break;
-    case '0': /* POP, POP_MARK: of a tuple that holds itself */
-      if (!d->nstack)
-        document_bad(d, d->op, "nothing there to take away", NULL, 0);
-      else
-        d->nstack--;
-      break;
-    case '1':
-      to_mark(d);
-      break;
-    default:
-      pickle_refuse(d, code);
     }
+    if (code == 0x80) { /* PROTO */
+      s = take(d, 1);
+      if (s && (unsigned char)*s > 5)
+        document_bad(d, d->op, "a pickle protocol above 5", NULL, 0);
+    } else if (code == 0x95) /* FRAME */
+      take(d, 8);
+    else if (!pickle_plain(d, code) && !pickle_text(d, code) && !pickle_items(d, code))
+      pickle_refuse(d, code);
   }
   return d->status;
 }
