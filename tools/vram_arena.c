@@ -715,13 +715,14 @@ static int arena_no_order(const char *found) {
 
 /* ---- options with a value v behind them; 0: error printed ---- */
 
-static int arena_enough(arena_job *a, const char *o, char *v) {
+static int arena_enough(arena_job *a, const char *o, const char *v) {
   (void)o;
   return (cmd_parse_size(v, &a->o.enough_bytes) && a->o.enough_bytes) ||
          (cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0);
 }
 
-static int arena_capacity(arena_job *a, const char *o, char *v) { /* --capacity, --budget, --bank */
+static int arena_capacity(arena_job *a, const char *o,
+                          const char *v) { /* --capacity, --budget, --bank */
   const int bank = !strcmp(o, "--bank");
   uint64_t size;
   if (!cmd_parse_size(v, &size) || (!bank && !size))
@@ -733,7 +734,7 @@ static int arena_capacity(arena_job *a, const char *o, char *v) { /* --capacity,
   return 1;
 }
 
-static int arena_alignment(arena_job *a, const char *o, char *v) {
+static int arena_alignment(arena_job *a, const char *o, const char *v) {
   int64_t n;
   (void)o;
   if (!cmd_parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
@@ -742,7 +743,7 @@ static int arena_alignment(arena_job *a, const char *o, char *v) {
   return a->has_align = 1;
 }
 
-static int arena_order(arena_job *a, const char *o, char *v) {
+static int arena_order(arena_job *a, const char *o, const char *v) {
   uint32_t k = 1;
   (void)o;
   while (k < VRAM_ARENA_ORDER_COUNT && strcmp(v, vram_arena_order_name(k)))
@@ -753,7 +754,7 @@ static int arena_order(arena_job *a, const char *o, char *v) {
   return 1;
 }
 
-static int arena_nodes(arena_job *a, const char *o, char *v) {
+static int arena_nodes(arena_job *a, const char *o, const char *v) {
   int64_t n;
   (void)o;
   if (!cmd_parse_count(v, 1, INT64_MAX, &n))
@@ -762,7 +763,7 @@ static int arena_nodes(arena_job *a, const char *o, char *v) {
   return a->has_nodes = 1;
 }
 
-static int arena_time(arena_job *a, const char *o, char *v) {
+static int arena_time(arena_job *a, const char *o, const char *v) {
   char *end;
   const double s = strtod(v, &end);
   (void)o;
@@ -772,7 +773,7 @@ static int arena_time(arena_job *a, const char *o, char *v) {
   return a->has_time = 1;
 }
 
-static int arena_named(arena_job *a, const char *o, char *v) {
+static int arena_named(arena_job *a, const char *o, const char *v) {
   size_t n = 0;
   (void)o;
   while (cmd_is_word(v[n]) || v[n] == '_')
@@ -783,21 +784,21 @@ static int arena_named(arena_job *a, const char *o, char *v) {
   return 1;
 }
 
-static int arena_file(arena_job *a, const char *o, char *v) { /* --emit-header, --svg */
+static int arena_file(arena_job *a, const char *o, const char *v) { /* --emit-header, --svg */
   *(o[2] == 'e' ? &a->header : &a->svg) = v;
   return 1;
 }
 
-static int arena_units(arena_job *a, const char *o, char *v) {
+static int arena_units(arena_job *a, const char *o, const char *v) {
   (void)a, (void)o;
   return cmd_set_units(v);
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int arena_option(arena_job *a, const char *o, char *v) {
+static int arena_option(arena_job *a, const char *o, const char *v) {
   static const struct {
     const char *names;
-    int (*set)(arena_job *a, const char *o, char *v);
+    int (*set)(arena_job *a, const char *o, const char *v);
   } valued[] = {{"--capacity --budget --bank", arena_capacity},
                 {"--enough", arena_enough},
                 {"--align", arena_alignment},

@@ -197,7 +197,7 @@ static int side_from_trace(diff *d, side *s) {
   s->all.known = t->has_phases;
   for (i = 0; i < t->n && !status; i++)
     status = side_event(&p, i);
-  if (!status) {
+  if (!status && p.by) {
     if (t->is_snapshot)
       s->counter[RESERVED] += t->reserved_at_end - p.reserved;
     memset(p.by, 0, ids * sizeof *p.by);
@@ -256,8 +256,10 @@ static int larger_first(const void *a, const void *b) {
 static int name_items(items *l, items *named) {
   size_t i, k = 0, lump = named->n;
   uint64_t rest = 0;
-  qsort(l->v, l->n, sizeof *l->v, larger_first);
-  qsort(named->v, named->n, sizeof *named->v, larger_first);
+  if (l->n)
+    qsort(l->v, l->n, sizeof *l->v, larger_first);
+  if (named->n)
+    qsort(named->v, named->n, sizeof *named->v, larger_first);
   for (i = 0; i < l->n; i++) {
     for (; k < named->n && named->v[k].bytes > l->v[i].bytes; k++) {
       if (lump < named->n)
@@ -386,12 +388,14 @@ static int side_from_json(diff *d, side *s, const datum *root) {
   for (i = 0; i < COUNTERS; i++)
     found |= s->has_counter[i] = bytes_of(datum_get(root, counter_key[i]), s->counter + i);
   for (i = 0; i < datum_items(processes); i++) { /* vram run: the most of any process and device */
-    const datum *devices = datum_get(datum_item(processes, i), "devices");
+    const datum *devices = trace_get(&s->t, datum_item(processes, i), "devices");
     for (k = 0; k < datum_items(devices); k++) {
       uint64_t peak;
       v = datum_item(devices, k);
-      if (datum_is(datum_get(v, "device"), "host") ||
-          !bytes_of(datum_get(v, "reserved_bytes.all.peak"), &peak))
+      if (trace_enough(&s->t, 0))
+        return s->t.status;
+      if (datum_is(trace_get(&s->t, v, "device"), "host") ||
+          !bytes_of(trace_get(&s->t, v, "reserved_bytes.all.peak"), &peak))
         continue;
       found = s->has_counter[RESERVED] = 1;
       s->counter[RESERVED] = peak > s->counter[RESERVED] ? peak : s->counter[RESERVED];
@@ -787,7 +791,7 @@ static int read_sides(diff *d) {
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int diff_option(diff *d, const char *a, char *v) {
+static int diff_option(diff *d, const char *a, const char *v) {
   size_t n;
   if (!strcmp(a, "--json"))
     return d->json = 1;

@@ -40,7 +40,7 @@ typedef struct emit_job {
 } emit_job;
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int emit_option(emit_job *e, const char *a, char *v) {
+static int emit_option(emit_job *e, const char *a, const char *v) {
   int64_t n;
   uint32_t i;
   int choice;

@@ -406,8 +406,6 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
   return FITS;
 }
 
-int net_command(int argc, char **argv); /* vram_net.h */
-
 /* --events; not FITS: message printed. */
 static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;

@@ -19,7 +19,7 @@ static const char *not_of(const job *j) {
 
 /* ---- options with a value: the value behind option a; 0: error printed ---- */
 
-static int set_train(job *j, const char *a, char *v) {
+static int set_train(job *j, const char *a, const char *v) {
   (void)a;
   j->o.train = 1;
   j->optimizer = v;
@@ -28,7 +28,7 @@ static int set_train(job *j, const char *a, char *v) {
          (cmd_bad("unknown optimizer", v, cmd_nearest("optimizers", v)), 0);
 }
 
-static int set_optim_impl(job *j, const char *a, char *v) {
+static int set_optim_impl(job *j, const char *a, const char *v) {
   if (!strcmp(v, "foreach"))
     j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
   else if (!strcmp(v, "fused"))
@@ -41,7 +41,7 @@ static int set_optim_impl(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_step(job *j, const char *a, char *v) {
+static int set_step(job *j, const char *a, const char *v) {
   if (strcmp(v, "first") && strcmp(v, "steady"))
     return cmd_bad("unknown step", v, "first or steady"), 0;
   j->o.first_step = v[0] == 'f';
@@ -50,7 +50,7 @@ static int set_step(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_accumulate(job *j, const char *a, char *v) {
+static int set_accumulate(job *j, const char *a, const char *v) {
   int64_t n;
   if (!cmd_parse_count(v, 1, 1000000, &n))
     return cmd_bad("not a number of micro-batches", v, "1 or more"), 0;
@@ -60,7 +60,7 @@ static int set_accumulate(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_checkpoint(job *j, const char *a, char *v) {
+static int set_checkpoint(job *j, const char *a, const char *v) {
   int64_t n = 0;
   j->automatic = !strcmp(v, "auto") && !j->fit;
   if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
@@ -70,13 +70,13 @@ static int set_checkpoint(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_checkpoint_nodes(job *j, const char *a, char *v) {
+static int set_checkpoint_nodes(job *j, const char *a, const char *v) {
   j->checkpoint = v;
   j->training = a;
   return 1;
 }
 
-static int set_batches(job *j, const char *a, char *v) { /* --prefetch, --pinned */
+static int set_batches(job *j, const char *a, const char *v) { /* --prefetch, --pinned */
   int64_t n;
   if (!cmd_parse_count(v, 0, 1000000, &n))
     return cmd_bad("not a number of batches", v, "0 or more"), 0;
@@ -84,7 +84,7 @@ static int set_batches(job *j, const char *a, char *v) { /* --prefetch, --pinned
   return 1;
 }
 
-static int set_dtype(job *j, const char *a, char *v) { /* --amp, --dtype */
+static int set_dtype(job *j, const char *a, const char *v) { /* --amp, --dtype */
   const vram_dtype d = vram_dtype_from_name(v);
   const int amp = a[2] == 'a';
   if (d != VRAM_BF16 && d != VRAM_F16 && (amp || d != VRAM_F32))
@@ -93,17 +93,19 @@ static int set_dtype(job *j, const char *a, char *v) { /* --amp, --dtype */
   return 1;
 }
 
-static int set_dim(job *j, const char *a, char *v) { /* --batch, --dim */
-  char *e = strchr(v, '=');
+static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
+  const size_t len = strcspn(v, "=");
   int64_t n;
   if (j->ndims == VRAM_MAX_DIMS)
     return cmd_bad("too many dims", v, NULL), 0;
   if (a[2] == 'd') {
-    if (!e || e == v)
+    char *name = j->dim_name[j->ndims];
+    if (!v[len] || !len || len > VRAM_MAX_NAME)
       return cmd_bad("not a dim", v, "NAME=N"), 0;
-    *e = 0; /* the name ends here */
-    j->dims[j->ndims].name = v;
-    v = e + 1;
+    memcpy(name, v, len);
+    name[len] = 0;
+    j->dims[j->ndims].name = name;
+    v += len + 1;
   }
   if (!cmd_parse_count(v, 0, INT64_MAX, &n))
     return cmd_bad("not a size", v, "an integer from 0 to 2^63-1"), 0;
@@ -111,7 +113,7 @@ static int set_dim(job *j, const char *a, char *v) { /* --batch, --dim */
   return 1;
 }
 
-static int set_bytes(job *j, const char *a, char *v) { /* --budget, --context */
+static int set_bytes(job *j, const char *a, const char *v) { /* --budget, --context */
   uint64_t size;
   if (!cmd_parse_size(v, &size))
     return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
@@ -122,7 +124,7 @@ static int set_bytes(job *j, const char *a, char *v) { /* --budget, --context */
   return 1;
 }
 
-static int set_gpu(job *j, const char *a, char *v) {
+static int set_gpu(job *j, const char *a, const char *v) {
   const vram_gpu *g = cmd_find_gpu(v);
   (void)a;
   if (!g)
@@ -134,21 +136,19 @@ static int set_gpu(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_cc(job *j, const char *a, char *v) {
-  const size_t end = strlen(v);
-  int64_t major = 0;
-  int ok = end >= 3 && v[end - 2] == '.' && v[end - 1] >= '0' && v[end - 1] <= '9';
+static int set_cc(job *j, const char *a, const char *v) {
+  uint32_t major = 0;
+  size_t i = 0;
   (void)a;
-  if (ok) {
-    v[end - 2] = 0;
-    ok = cmd_parse_count(v, 5, 12, &major);
-    v[end - 2] = '.';
-  }
-  j->o.cc = ok ? (uint32_t)major * 10 + (uint32_t)(v[end - 1] - '0') : 0;
-  return ok || (cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0);
+  for (; v[i] >= '0' && v[i] <= '9' && i < 2; i++)
+    major = major * 10 + (uint32_t)(v[i] - '0');
+  if (major < 5 || major > 12 || v[i] != '.' || v[i + 1] < '0' || v[i + 1] > '9' || v[i + 2])
+    return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
+  j->o.cc = major * 10 + (uint32_t)(v[i + 1] - '0');
+  return 1;
 }
 
-static int set_rules(job *j, const char *a, char *v) {
+static int set_rules(job *j, const char *a, const char *v) {
   (void)a;
   if (!strcmp(v, "ideal"))
     j->o.rules = VRAM_RULES_IDEAL;
@@ -159,7 +159,7 @@ static int set_rules(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_solve(job *j, const char *a, char *v) {
+static int set_solve(job *j, const char *a, const char *v) {
   (void)a;
   j->segments = !strcmp(v, "segments");
   j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
@@ -167,14 +167,14 @@ static int set_solve(job *j, const char *a, char *v) {
          (cmd_bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0);
 }
 
-static int set_alloc_conf(job *j, const char *a, char *v) {
+static int set_alloc_conf(job *j, const char *a, const char *v) {
   vram_error err;
   (void)a;
   return !vram_pool_config(v, &j->pool, &err) ||
          (fprintf(stderr, "vram: --alloc-conf: %s\n", err.text), 0);
 }
 
-static int set_file(job *j, const char *a, char *v) {
+static int set_file(job *j, const char *a, const char *v) {
   *(!strcmp(a, "--events")     ? &j->events
     : !strcmp(a, "--svg")      ? &j->svg
     : !strcmp(a, "--html")     ? &j->html
@@ -183,7 +183,7 @@ static int set_file(job *j, const char *a, char *v) {
   return 1;
 }
 
-static int set_units(job *j, const char *a, char *v) {
+static int set_units(job *j, const char *a, const char *v) {
   (void)j, (void)a;
   return cmd_set_units(v);
 }
@@ -216,10 +216,10 @@ static int job_flag(job *j, const char *a) {
   return 0;
 }
 
-int job_option(job *j, const char *a, char *v) {
+int job_option(job *j, const char *a, const char *v) {
   static const struct {
     const char *names;
-    int (*set)(job *j, const char *a, char *v);
+    int (*set)(job *j, const char *a, const char *v);
   } valued[] = {{"--train", set_train},
                 {"--optim-impl", set_optim_impl},
                 {"--step", set_step},

@@ -48,6 +48,7 @@ typedef struct job {
   vram_step_options o;
   vram_pool_options pool; /* of the replay */
   vram_dim dims[VRAM_MAX_DIMS];
+  char dim_name[VRAM_MAX_DIMS][VRAM_MAX_NAME + 1];
   uint32_t ndims;
   uint64_t budget, gpu_bytes;
   int has_budget, json, csv, table, live, terms, explain;
@@ -68,7 +69,7 @@ typedef struct loaded { /* a model, ready for steps */
 } loaded;
 
 /* One option; returns how many arguments it took, 0: error printed. */
-int job_option(job *j, const char *a, char *v);
+int job_option(job *j, const char *a, const char *v);
 /* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
 int job_arguments(job *j, int argc, char **argv);
 /* What options need of each other. */

@@ -36,7 +36,7 @@ int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), u
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int net_option(net_job *n, const char *a, char *v) {
+static int net_option(net_job *n, const char *a, const char *v) {
   int64_t count;
   int i;
   if (!strcmp(a, "--embedded"))

@@ -660,7 +660,7 @@ static void replay_json(const replay_job *j, const replay *r, const played *p, i
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int replay_option(replay_job *j, const char *a, char *v) {
+static int replay_option(replay_job *j, const char *a, const char *v) {
   if (!strcmp(a, "--json"))
     return j->json = 1;
   if (!strcmp(a, "--csv"))

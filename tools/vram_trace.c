@@ -24,6 +24,18 @@ int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size
   return t->status = USAGE;
 }
 
+const datum *trace_get(trace *t, const datum *v, const char *key) {
+  t->steps += v && v->type == V_DICT ? v->as.box->n / 2 : 0;
+  return datum_get(v, key);
+}
+
+int trace_enough(trace *t, uint64_t line) {
+  const uint64_t most = t->most > UINT64_MAX / 64 ? UINT64_MAX : (uint64_t)t->most * 32 + (1 << 20);
+  if (t->steps <= most)
+    return t->status;
+  return trace_bad(t, line, "the same large parts again and again", NULL, 0);
+}
+
 static uint64_t mix(uint64_t h) {
   h ^= h >> 32;
   h *= UINT64_C(0x9e3779b97f4a7c15);

@@ -35,6 +35,7 @@ typedef struct trace {
   uint64_t ignored;         /* lines with other actions */
   uint64_t unmatched;       /* frees of what was never allocated */
   uint64_t reserved_at_end; /* of a snapshot: its segments */
+  uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */
   int has_segments, has_addresses, has_phases, has_categories, has_nodes, is_snapshot;
   char conf[400]; /* allocator options that a snapshot names; "": none */
@@ -46,6 +47,11 @@ int trace_begin(trace *t, const char *path, size_t len);
 void trace_end(trace *t);
 /* Bad input at a line of a CSV or an entry of a snapshot: what 'found' */
 int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size_t len);
+/* What a dict says of a key, counted in t->steps. */
+const datum *trace_get(trace *t, const datum *v, const char *key);
+/* More steps than a file of this length needs: a pickle names large parts of itself again and
+   again. Not FITS: message printed. */
+int trace_enough(trace *t, uint64_t line);
 /* The number of a text, the same for the same texts; 0: "" */
 uint32_t trace_text(trace *t, const char *s, size_t n);
 

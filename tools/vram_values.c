@@ -198,8 +198,13 @@ static void json_space(document *d) {
 /* The character that the escape behind the backslash at d->at - 1 means; 0: it is none. */
 static int json_escape(document *d, char **to) {
   static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-  const char e = d->at < d->len ? d->s[d->at] : 0, *known = e ? strchr(from, e) : NULL;
+  const char *known = NULL;
+  char e = 0;
   uint32_t u, low;
+  if (d->at < d->len)
+    e = d->s[d->at];
+  if (e)
+    known = strchr(from, e);
   if (known) {
     *(*to)++ = into[known - from];
     d->at++;

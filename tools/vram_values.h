@@ -23,6 +23,7 @@ typedef struct box { /* what a list holds; of a dict: key, value, key, value ...
   datum *v;
   struct box *made_before;
   uint32_t n, cap;
+  uint32_t known; /* what its reader keeps: a pickle may name a box many times; 0: nothing yet */
 } box;
 
 typedef struct document {
