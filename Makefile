@@ -75,7 +75,7 @@ help:
 CHECK = units text explain
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples render \
-  replay diff nets lines arena emit tiny watch pool cuda ledger writer schedule \
+  replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
   embedded preload coverage
 TEST_ALL = $(TEST) units-valgrind
 

@@ -43,13 +43,18 @@ static int run(int argc, char **argv) {
   if (!strcmp(argv[1], "--version"))
     return printf("vram %s\n", VRAM_VERSION), FITS;
   for (c = cmd_table; c->name; c++)
-    if (!strcmp(argv[1], c->name))
+    if (!strcmp(argv[1], c->name)) {
+      if (c->run != run_command) /* its program inherits what is ignored */
+        cmd_writes();
       return c->run(argc - 2, argv + 2);
+    }
   return cmd_bad("unknown command", argv[1], "one of vram -h");
 }
 
 int main(int argc, char **argv) {
   int status;
+  cmd_files_forget();
+  cmd_units = VRAM_UNITS_IEC;
   if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
     cmd_bold = "\033[1m", cmd_dim = "\033[2m", cmd_plain = "\033[0m";
   status = run(argc, argv);

@@ -127,12 +127,8 @@ static const char *const lifetime_names[] = {
 
 static int lifetime_bad(const arena_set *s, uint64_t line, const char *what, const char *found,
                         size_t len, const char *expected) {
-  fprintf(stderr, "%s:%" PRIu64 ": %s", s->path, line, what);
-  if (found)
-    fprintf(stderr, " '%.*s'", (int)(len < 60 ? len : 60), found);
-  if (expected)
-    fprintf(stderr, " (expected %s)", expected);
-  fprintf(stderr, "\n");
+  cmd_say("%s:%" PRIu64 ": %s%s%s", s->path, line, what, cmd_found(found, len),
+          cmd_expected(expected));
   return USAGE;
 }
 
@@ -874,37 +870,32 @@ static int is_lifetimes(const char *text, size_t len) {
 }
 
 static int arena_write(const arena_job *a, const arena_set *s, const vram_arena *r) {
-  int k, status = FITS;
-  for (k = 0; k < 2 && !status; k++) {
-    const char *path = k ? a->svg : a->header;
-    FILE *f;
-    int failed;
-    if (!path)
-      continue;
-    errno = 0;
-    f = strcmp(path, "-") ? fopen(path, "w") : stdout;
-    if (!f)
-      return cmd_cannot("write", path, OTHER);
-    if (k)
-      arena_svg(f, a, s, r);
+  cmd_output out;
+  int status = a->header ? cmd_output_open(&out, a->header) : FITS;
+  if (!status && a->header) {
+    status = arena_header(out.file, a, s, r);
+    if (status)
+      cmd_output_drop(&out);
     else
-      status = arena_header(f, a, s, r);
-    failed = ferror(f);
-    if ((f != stdout && fclose(f)) || failed)
-      status = cmd_cannot("write", path, OTHER);
+      status = cmd_output_commit(&out, 0);
   }
-  return status;
+  if (status || !a->svg)
+    return status;
+  status = cmd_output_open(&out, a->svg);
+  if (status)
+    return status;
+  arena_svg(out.file, a, s, r);
+  return cmd_output_commit(&out, 0);
 }
 
 /* What the planner says about buffer i. */
 static int arena_error(const arena_set *s, const uint32_t *lines, const vram_error *e) {
   if (e->line && lines)
-    fprintf(stderr, "%s:%" PRIu32 ": %s\n", s->path, lines[e->line - 1], e->text);
+    cmd_say("%s:%" PRIu32 ": %s", s->path, lines[e->line - 1], e->text);
   else if (e->line)
-    fprintf(stderr, "%s: buffer %" PRIu32 " (%s): %s\n", s->path, e->line - 1, s->name[e->line - 1],
-            e->text);
+    cmd_say("%s: buffer %" PRIu32 " (%s): %s", s->path, e->line - 1, s->name[e->line - 1], e->text);
   else
-    fprintf(stderr, "%s: %s\n", s->path, e->text);
+    cmd_say("%s: %s", s->path, e->text);
   return e->code == VRAM_ERR_MEMORY ? OTHER : e->code == VRAM_ERR_LIMIT ? TOO_LARGE : USAGE;
 }
 

@@ -81,14 +81,15 @@ typedef struct chain_file { /* a place in it */
 
 static int chain_bad(const chain_file *f, const char *at, const char *what, field found,
                      const char *expected) {
-  fprintf(stderr, "%s:%" PRIu64 ":%lu: %s", f->path, f->line, (unsigned long)(at - f->begin) + 1,
-          what);
-  if (found.s)
-    fprintf(stderr, " (found '%.*s'%s", (int)(found.n < 60 ? found.n : 60), found.s,
-            expected ? ", " : ")");
-  if (expected)
-    fprintf(stderr, "%sexpected %s)", found.s ? "" : " (", expected);
-  fprintf(stderr, "\n");
+  const char *shown = cmd_shown(found.s, found.s ? found.n : 0);
+  const unsigned long column = (unsigned long)(at - f->begin) + 1;
+  if (!found.s)
+    cmd_say("%s:%" PRIu64 ":%lu: %s%s", f->path, f->line, column, what, cmd_expected(expected));
+  else if (expected)
+    cmd_say("%s:%" PRIu64 ":%lu: %s (found '%s', expected %s)", f->path, f->line, column, what,
+            shown, expected);
+  else
+    cmd_say("%s:%" PRIu64 ":%lu: %s (found '%s')", f->path, f->line, column, what, shown);
   return USAGE;
 }
 

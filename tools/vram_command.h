@@ -2,8 +2,8 @@
 #ifndef VRAM_COMMAND_H
 #define VRAM_COMMAND_H
 
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L /* isatty, fileno, clock_gettime */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* isatty, fileno, clock_gettime, mkstemp, realpath */
 #endif
 #include "../vram.h"
 
@@ -17,6 +17,12 @@
 #define IS_TERMINAL(f) isatty(fileno(f))
 #else
 #define IS_TERMINAL(f) 0
+#endif
+
+#ifdef __GNUC__
+#define CMD_FORMAT __attribute__((format(printf, 1, 2)))
+#else
+#define CMD_FORMAT
 #endif
 
 enum { MAX_NODE_NAME = VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1 };
@@ -47,6 +53,13 @@ extern const char help_main[], help_estimate[], help_fit[], help_plan[], help_ar
 
 /* ---- errors: one line on standard error; they return the exit status ---- */
 
+/* A line. Control characters of what it quotes, and bytes that are no UTF-8, are shown as \xHH. */
+void cmd_say(const char *format, ...) CMD_FORMAT;
+/* n bytes of the input, at most 60, to be quoted; the same as " 'BYTES'", "" for NULL. */
+const char *cmd_shown(const char *s, size_t n);
+const char *cmd_found(const char *s, size_t n);
+/* " (expected WHAT)", "" for NULL */
+const char *cmd_expected(const char *what);
 /* vram: what 'found' (expected ...); found and expected may be NULL. */
 int cmd_bad(const char *what, const char *found, const char *expected);
 /* What the system says about a file, which errno holds: 'path': reason. */
@@ -103,11 +116,33 @@ const vram_gpu *cmd_find_gpu(const char *name);
 
 /* ---- files ---- */
 
+#define CMD_MAX_INPUT ((size_t)1 << 30) /* bytes that are read of one */
+enum { CMD_ABSENT = -1 };
+
 /* A whole file, or standard input for "-"; not FITS: message printed. */
 int cmd_read(const char *path, char **to, size_t *len);
+/* The same; CMD_ABSENT: there is no such file, and nothing is printed. */
+int cmd_try_read(const char *path, char **to, size_t *len);
+/* What was read so far may be written over. */
+void cmd_files_forget(void);
+
+typedef struct cmd_output { /* a file that is there whole or not at all */
+  FILE *file;
+  const char *path;
+  char *temp, *target; /* a file beside it that takes its name at the end; NULL: it is written to */
+} cmd_output;
+
 /* FILE is - */
 int cmd_is_output(const char *path);
+/* - is standard output, what is no regular file is written to. Not FITS: message printed. */
+int cmd_output_open(cmd_output *o, const char *path);
+/* failed: what wrote to o->file says that not all is there. Not FITS: message printed. */
+int cmd_output_commit(cmd_output *o, int failed);
+/* What was written goes; a file that was there before stays. */
+void cmd_output_drop(cmd_output *o);
 /* A vram_sink into a FILE. */
 int cmd_to_file(void *user, const char *bytes, size_t n);
+/* A file that grows too large becomes an error like others. */
+void cmd_writes(void);
 
 #endif

@@ -356,10 +356,8 @@ static int emit_too_large(const emit_job *e, const vram_net *net) {
     for (k = 1; l->kind != VRAM_LINE_CUSTOM && k < VRAM_NET_ARGS; k++)
       large |= l->arg[k] > (int64_t)most;
     if (large) {
-      fprintf(
-          stderr,
-          "%s: line %s (%s) is too large: 4 n h w c and every sum of bytes must be below 2^31\n",
-          e->j.model, l->y, vram_line_name(l->kind));
+      cmd_say("%s: line %s (%s) is too large: 4 n h w c and every sum of bytes must be below 2^31",
+              e->j.model, l->y, vram_line_name(l->kind));
       return USAGE;
     }
   }
@@ -406,17 +404,11 @@ int emit_command(int argc, char **argv) {
     status = emit_net(&e, &l.g, &mem, &scratch, &net);
   }
   if (!status) {
-    FILE *f;
-    int failed;
-    errno = 0;
-    f = e.out && strcmp(e.out, "-") ? fopen(e.out, "w") : stdout;
-    if (!f)
-      status = cmd_cannot("write", e.out, OTHER);
-    else {
-      emit_header(f, &e, &l.g, &net);
-      failed = ferror(f);
-      if ((f != stdout && fclose(f)) || failed)
-        status = cmd_cannot("write", e.out ? e.out : "standard output", OTHER);
+    cmd_output out;
+    status = cmd_output_open(&out, e.out ? e.out : "-");
+    if (!status) {
+      emit_header(out.file, &e, &l.g, &net);
+      status = cmd_output_commit(&out, 0);
     }
     if (!status && ((e.has_flash && net.flash_bytes > e.flash) ||
                     (e.has_sram && net.arena.height_bytes + net.state_bytes > e.sram)))

@@ -410,22 +410,17 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
 static int write_events(const job *j, const loaded *l) {
   vram_step_options o = j->o;
   vram_report again;
-  FILE *f;
-  int failed;
-  errno = 0;
-  f = strcmp(j->events, "-") ? fopen(j->events, "w") : stdout;
-  if (!f)
-    return cmd_cannot("write", j->events, OTHER);
-  fprintf(f, "phase,action,id,size,category,node\n");
+  cmd_output out;
+  const int status = cmd_output_open(&out, j->events);
+  if (status)
+    return status;
+  fprintf(out.file, "phase,action,id,size,category,node\n");
   o.event = event_line;
-  o.user = f;
+  o.user = out.file;
   o.replay = NULL;
   o.nodes = NULL;
   vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);
-  failed = f != stdout && ferror(f);
-  if (f != stdout && (fclose(f) || failed))
-    return cmd_cannot("write", j->events, OTHER);
-  return FITS;
+  return cmd_output_commit(&out, 0);
 }
 
 /* What standard output is for; not FITS: error printed. *taken: by one thing alone. */

@@ -111,26 +111,22 @@ static void film_play(void *user, const vram_event *e) {
 
 static int film_write(film *f, const char *path, int is_trace) {
   const vram_pool *shown = &f->pool;
+  const size_t n = strlen(path);
   vram_snapshot_options o;
   vram_sink sink;
-  vram_result r;
-  size_t n = strlen(path);
-  FILE *file;
-  errno = 0;
-  file = strcmp(path, "-") ? fopen(path, "wb") : stdout;
-  if (!file)
-    return cmd_cannot("write", path, OTHER);
+  cmd_output out;
+  const int status = cmd_output_open(&out, path);
+  if (status)
+    return status;
   memset(&o, 0, sizeof o);
   o.pool = &shown;
   o.npool = 1;
   o.json = n > 5 && !strcmp(path + n - 5, ".json");
   sink.write = cmd_to_file;
-  sink.user = file;
-  r = is_trace ? vram_write_trace(&f->ledger, 0, &sink)
-               : vram_write_snapshot(&f->ledger, &o, &sink);
-  if ((file != stdout && fclose(file)) || r)
-    return cmd_cannot("write", path, OTHER);
-  return FITS;
+  sink.user = out.file;
+  return cmd_output_commit(&out,
+                           (is_trace ? vram_write_trace(&f->ledger, 0, &sink)
+                                     : vram_write_snapshot(&f->ledger, &o, &sink)) != VRAM_OK);
 }
 
 int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes) {

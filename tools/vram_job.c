@@ -170,8 +170,7 @@ static int set_solve(job *j, const char *a, const char *v) {
 static int set_alloc_conf(job *j, const char *a, const char *v) {
   vram_error err;
   (void)a;
-  return !vram_pool_config(v, &j->pool, &err) ||
-         (fprintf(stderr, "vram: --alloc-conf: %s\n", err.text), 0);
+  return !vram_pool_config(v, &j->pool, &err) || (cmd_say("vram: --alloc-conf: %s", err.text), 0);
 }
 
 static int set_file(job *j, const char *a, const char *v) {
@@ -315,13 +314,13 @@ int job_arguments(job *j, int argc, char **argv) {
 int model_read(const char *model, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
-  if (!line) {
-    FILE *f = strcmp(model, "-") ? fopen(model, "rb") : NULL;
-    if (!f && strcmp(model, "-") && !strpbrk(model, "./"))
-      return cmd_bad("no file and no built-in model", model, cmd_nearest("models", model));
-    if (f)
-      fclose(f);
+  if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
     return cmd_read(model, text, len);
+  if (!line) {
+    const int status = cmd_try_read(model, text, len);
+    if (status != CMD_ABSENT)
+      return status;
+    return cmd_bad("no file and no built-in model", model, cmd_nearest("models", model));
   }
   for (i = 0; line[i]; i++)
     n += strlen(line[i]);
@@ -335,9 +334,9 @@ int model_read(const char *model, char **text, size_t *len) {
 
 int model_error(const job *j, const vram_error *e) {
   if (e->line)
-    fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", j->model, e->line, e->column, e->text);
+    cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s", j->model, e->line, e->column, e->text);
   else
-    fprintf(stderr, "%s: %s\n", j->model, e->text);
+    cmd_say("%s: %s", j->model, e->text);
   return USAGE;
 }
 
@@ -369,7 +368,7 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     return cmd_bad("a model that is too large:", j->model, NULL);
   l->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!l->mem) {
-    fprintf(stderr, "vram: out of memory (the model needs %s)\n", cmd_human(need));
+    cmd_say("vram: out of memory (the model needs %s)", cmd_human(need));
     return OTHER;
   }
   vram_graph_init(&l->g, l->mem, need);
@@ -394,7 +393,7 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
   l->bytes = vram_step_bytes(&l->g, &j->o);
   l->scratch = l->bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)l->bytes) : NULL;
   if (!l->scratch) {
-    fprintf(stderr, "vram: out of memory (the step needs %s)\n", cmd_human(l->bytes));
+    cmd_say("vram: out of memory (the step needs %s)", cmd_human(l->bytes));
     return OTHER;
   }
   return FITS;

@@ -103,9 +103,9 @@ static int net_error(const net_job *n, const vram_error *e) {
   if (e->code == VRAM_ERR_MEMORY)
     return cmd_no_memory();
   if (e->line && e->column)
-    fprintf(stderr, "%s:%" PRIu32 ":%" PRIu32 ": %s\n", n->path, e->line, e->column, e->text);
+    cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s", n->path, e->line, e->column, e->text);
   else
-    fprintf(stderr, "%s: %s\n", n->path, e->text);
+    cmd_say("%s: %s", n->path, e->text);
   return USAGE;
 }
 
@@ -187,10 +187,10 @@ int net_of_model(const job *j, const vram_graph *g, const vram_net_lower_options
     return model_error(j, &err);
   if (vram_net_count(net, &err)) {
     const vram_net_line *l = err.line && err.line <= net->nline ? net->line + err.line - 1 : NULL;
-    fprintf(stderr, "%s", j->model);
     if (l && l->node && l->node->line)
-      fprintf(stderr, ":%" PRIu32, l->node->line);
-    fprintf(stderr, ": %s\n", err.text);
+      cmd_say("%s:%" PRIu32 ": %s", j->model, l->node->line, err.text);
+    else
+      cmd_say("%s: %s", j->model, err.text);
     return USAGE;
   }
   return FITS;

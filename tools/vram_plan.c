@@ -70,7 +70,7 @@ typedef struct plan { /* a schedule, its memory with it */
 static int plan_error(const plan_job *p, const vram_error *e) {
   if (e->code == VRAM_ERR_MEMORY)
     return cmd_no_memory();
-  fprintf(stderr, "%s: %s\n", p->j.model, e->text);
+  cmd_say("%s: %s", p->j.model, e->text);
   return USAGE;
 }
 
@@ -83,7 +83,7 @@ static int make_plan(const plan_job *p, const vram_chain *c, const vram_schedule
   memset(&err, 0, sizeof err);
   to->memory = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!to->memory && bytes != VRAM_OVERFLOW) {
-    fprintf(stderr, "vram: out of memory (the plan needs %s)\n", cmd_human(bytes));
+    cmd_say("vram: out of memory (the plan needs %s)", cmd_human(bytes));
     return OTHER;
   }
   if (vram_schedule_plan(c, o, to->memory, to->memory ? bytes : 0, &to->s, &err))
@@ -719,8 +719,8 @@ static int write_plan_svg(const planned *d) {
   char subtitle[160];
   vram_svg_options o;
   vram_sink sink;
-  FILE *f;
-  int failed;
+  cmd_output out;
+  int status;
   if (!scratch)
     return cmd_no_memory();
   memset(&o, 0, sizeof o);
@@ -733,15 +733,14 @@ static int write_plan_svg(const planned *d) {
   o.budget_bytes = p->j.budget;
   o.budget_name = p->j.gpu;
   o.units = cmd_units;
-  errno = 0;
-  f = cmd_is_output(p->j.svg) ? stdout : fopen(p->j.svg, "w");
+  status = cmd_output_open(&out, p->j.svg);
   sink.write = cmd_to_file;
-  sink.user = f;
-  failed = !f || vram_write_schedule_svg(c, s->move, s->nmove, &o, scratch, bytes, &sink);
+  sink.user = out.file;
+  if (!status)
+    status = cmd_output_commit(
+        &out, vram_write_schedule_svg(c, s->move, s->nmove, &o, scratch, bytes, &sink) != VRAM_OK);
   free(scratch);
-  if ((f && f != stdout && fclose(f)) || failed)
-    return cmd_cannot("write", p->j.svg, OTHER);
-  return FITS;
+  return status;
 }
 
 /* ---- the command ---- */

@@ -206,22 +206,19 @@ static vram_ledger *new_ledger(const replay *r) {
 
 static int write_snapshot(const char *path, vram_ledger *l, const vram_pool *pool) {
   const size_t n = strlen(path);
-  const vram_pool *pools[1];
   vram_snapshot_options o;
   vram_sink sink;
-  FILE *f;
-  int failed;
-  pools[0] = pool;
+  cmd_output out;
+  const int status = cmd_output_open(&out, path);
+  if (status)
+    return status;
   memset(&o, 0, sizeof o);
   o.json = n > 5 && !strcmp(path + n - 5, ".json");
-  o.pool = pools;
+  o.pool = &pool;
   o.npool = 1;
-  errno = 0;
-  f = cmd_is_output(path) ? stdout : fopen(path, "wb");
   sink.write = cmd_to_file;
-  sink.user = f;
-  failed = !f || vram_write_snapshot(l, &o, &sink);
-  return (f && f != stdout && fclose(f)) || failed ? cmd_cannot("write", path, OTHER) : FITS;
+  sink.user = out.file;
+  return cmd_output_commit(&out, vram_write_snapshot(l, &o, &sink) != VRAM_OK);
 }
 
 static void print_call(const vram_pool *p, const vram_event *e, int ok) {

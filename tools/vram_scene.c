@@ -65,15 +65,13 @@ int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t b
   int k, status = scene_begin(&s, j, g, scratch, bytes, r);
   for (k = 0; k < 2 && !status; k++) {
     const char *path = k ? j->html : j->svg;
-    FILE *f;
-    int failed;
+    cmd_output out;
     if (!path)
       continue;
-    errno = 0;
-    f = strcmp(path, "-") ? fopen(path, "w") : stdout;
-    failed = !f || (k ? scene_write_html(f, j, g, &s, r, fits) : write_svg(f, &s, r));
-    if ((f && f != stdout && fclose(f)) || failed)
-      status = cmd_cannot("write", path, OTHER);
+    status = cmd_output_open(&out, path);
+    if (!status)
+      status = cmd_output_commit(&out, k ? scene_write_html(out.file, j, g, &s, r, fits)
+                                         : write_svg(out.file, &s, r));
   }
   scene_end(&s);
   return status;

@@ -1,26 +1,5 @@
-/* What commands say and read: errors, numbers, words, texts. */
+/* Words, numbers, and texts for people and programs. */
 #include "vram_command.h"
-
-int cmd_bad(const char *what, const char *found, const char *expected) {
-  fprintf(stderr, "vram: %s", what);
-  if (found)
-    fprintf(stderr, " '%s'", found);
-  if (expected)
-    fprintf(stderr, " (expected %s)", expected);
-  fprintf(stderr, "\n");
-  return USAGE;
-}
-
-int cmd_cannot(const char *what, const char *path, int status) {
-  fprintf(stderr, "vram: cannot %s '%s'%s%s\n", what, path, errno ? ": " : "",
-          errno ? strerror(errno) : "");
-  return status;
-}
-
-int cmd_no_memory(void) {
-  fprintf(stderr, "vram: out of memory\n");
-  return OTHER;
-}
 
 int cmd_parse_size(const char *s, uint64_t *to) {
   static const struct {

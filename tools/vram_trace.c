@@ -15,12 +15,8 @@ void trace_end(trace *t) {
 int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size_t len) {
   if (t->status)
     return t->status;
-  fflush(stdout);
-  fprintf(stderr, t->is_snapshot ? "%s: entry %lu: %s" : "%s:%lu: %s", t->path, (unsigned long)line,
-          what);
-  if (found)
-    fprintf(stderr, " '%.*s'", (int)(len < 60 ? len : 60), found);
-  fprintf(stderr, "\n");
+  cmd_say("%s:%s%lu: %s%s", t->path, t->is_snapshot ? " entry " : "", (unsigned long)line, what,
+          cmd_found(found, len));
   return t->status = USAGE;
 }
 

@@ -5,21 +5,11 @@ enum { MAX_DEPTH = 100 };
 static int document_bad(document *d, size_t at, const char *what, const char *found, size_t len) {
   if (d->status)
     return d->status;
-  fflush(stdout);
-  if (d->lines) {
-    size_t i, line = 1, column = 1;
-    for (i = 0; i < at && i < d->len; i++)
-      if (d->s[i] == '\n')
-        line++, column = 1;
-      else
-        column++;
-    fprintf(stderr, "%s:%lu:%lu: ", d->path, (unsigned long)line, (unsigned long)column);
-  } else
-    fprintf(stderr, "%s: byte %lu: ", d->path, (unsigned long)at);
-  fprintf(stderr, "%s", what);
-  if (found)
-    fprintf(stderr, " '%.*s'", (int)(len < 60 ? len : 60), found);
-  fprintf(stderr, "\n");
+  if (d->line)
+    cmd_say("%s:%lu:%lu: %s%s", d->path, (unsigned long)d->line, (unsigned long)(at - d->begin) + 1,
+            what, cmd_found(found, len));
+  else
+    cmd_say("%s: byte %lu: %s%s", d->path, (unsigned long)at, what, cmd_found(found, len));
   return d->status = USAGE;
 }
 
@@ -189,10 +179,15 @@ static datum decimal(const char *s, size_t n) {
 
 /* ---- JSON ---- */
 
+/* Lines end here only: no string has one in it, until its escapes are decoded where they stand. */
 static void json_space(document *d) {
-  while (d->at < d->len &&
-         (d->s[d->at] == ' ' || d->s[d->at] == '\n' || d->s[d->at] == '\r' || d->s[d->at] == '\t'))
-    d->at++;
+  for (; d->at < d->len; d->at++) {
+    const char c = d->s[d->at];
+    if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
+      return;
+    if (c == '\n')
+      d->line++, d->begin = d->at + 1;
+  }
 }
 
 /* The character that the escape behind the backslash at d->at - 1 means; 0: it is none. */
@@ -261,7 +256,7 @@ static int json_key(document *d, datum *key) {
 
 /* The list or object that begins at d->at. */
 static int json_items(document *d, datum *to, int depth) {
-  const size_t start = d->at;
+  const size_t start = d->at, line = d->line, begin = d->begin;
   const int dict = d->s[start] == '{';
   const char close = dict ? '}' : ']';
   *to = new_box(d, dict ? V_DICT : V_LIST);
@@ -278,9 +273,11 @@ static int json_items(document *d, datum *to, int depth) {
         into_box(d, to->as.box, pair, dict ? 2 : 1))
       return d->status;
     json_space(d);
-    if (d->at == d->len)
+    if (d->at == d->len) {
+      d->line = line, d->begin = begin;
       return document_bad(
           d, start, dict ? "an object that does not end" : "a list that does not end", NULL, 0);
+    }
     if (d->s[d->at] == close)
       return d->at++, FITS;
     if (d->s[d->at++] != ',')
@@ -322,7 +319,7 @@ static int json_read(document *d, datum *to, int depth) {
 }
 
 int document_read_json(document *d, datum *root) {
-  d->lines = 1;
+  d->line = 1;
   if (json_read(d, root, 0))
     return d->status;
   json_space(d);

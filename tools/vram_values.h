@@ -34,7 +34,7 @@ typedef struct document {
   box *boxes;
   datum *stack, *memo;
   size_t nstack, stack_cap, nmemo, memo_cap;
-  int lines; /* positions are lines and columns, not bytes */
+  size_t line, begin; /* of JSON: the line, and where it begins; 0: positions are bytes */
   int status;
 } document;
 

@@ -679,7 +679,7 @@ int watch_command(int argc, char **argv) {
     if (s.json)
       watch_json(&s);
     else
-      fprintf(stderr, "vram: %s\n", s.error);
+      cmd_say("vram: %s", s.error);
   }
   watch_clear(&s);
   nvml_close(&s.n);
@@ -691,7 +691,7 @@ int watch_command(int argc, char **argv) {
 int watch_command(int argc, char **argv) {
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
     return fputs(help_watch, stdout), FITS;
-  fprintf(stderr, "vram: watch is not on this system (it needs dlopen)\n");
+  cmd_say("vram: watch is not on this system (it needs dlopen)");
   return OTHER;
 }
 
