@@ -397,6 +397,27 @@ static void bad_input(void) {
         "-:1:1: a byte that is not printable ASCII (expected text)");
 }
 
+/* What was not replayed has no reserved bytes: null, not 0. */
+static void reserved(void) {
+  static const struct {
+    const char *words, *replayed;
+    int known;
+  } rows[] = {{"estimate - --train adamw --json", "\"replayed\":true", 1},
+              {"estimate - --train adamw --prefetch 100000 --json", "\"replayed\":false", 0}};
+  size_t i;
+  for (i = 0; i < 2; i++) {
+    const char *at = out;
+    unsigned n = 0;
+    snprintf(test_where, sizeof test_where, "vram %s", rows[i].words);
+    EQUAL(command(rows[i].words, small, sizeof small - 1), 0);
+    CHECK(strstr(out, rows[i].replayed) != NULL);
+    for (; (at = strstr(at, "\"reserved_")) != NULL; at++, n++)
+      EQUAL(strncmp(strchr(at, ':'), ":null", 5) != 0, rows[i].known);
+    EQUAL(n, 6);
+  }
+  *test_where = 0;
+}
+
 /* Each term of the report once, with its source. */
 static void terms(void) {
   static const char *const want[] = {"\nparams_bytes ", " derived ",       "\nworkspace_bytes ",
@@ -622,6 +643,7 @@ int main(void) {
   gpus();
   options();
   bad_input();
+  reserved();
   terms();
   same_answer();
   built_ins();

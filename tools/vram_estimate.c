@@ -98,11 +98,14 @@ static void json_phases(const job *j, const vram_report *r) {
   for (i = VRAM_PHASE_FORWARD; i <= n; i++) {
     const vram_phase_report *p = &r->phase[i];
     printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
-           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64
-           ",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
            i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i), p->requested_bytes,
-           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes, p->reserved_bytes,
-           p->reserved_peak_bytes);
+           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes);
+    if (r->replayed)
+      printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+             p->reserved_bytes, p->reserved_peak_bytes);
+    else
+      printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
   }
   printf("}");
 }
