@@ -132,6 +132,15 @@ static void right(void) {
       {"fit -h", "vram fit MODEL", 0},
       {"fit - --gpu t4", "-  infer f32  budget", 0},
       {"fit - --gpu h200 --gpu T4", "-  infer f32  budget 14.6 GiB, t4", 0},
+      {"fit - --gpu 4090", "-  infer f32  budget 23.5 GiB, rtx4090", 0},
+      {"fit - --gpu NVIDIA-GeForce-RTX-4060-Ti", "-  infer f32  budget 15.5 GiB, rtx4060ti", 0},
+      {"fit - --gpu NVIDIA_A100-SXM4-80GB", "-  infer f32  budget 79.1 GiB, a100-80", 0},
+      {"fit - --gpu Tesla-V100-SXM2-32GB", "-  infer f32  budget 31.7 GiB, v100-32", 0},
+      {"fit - --gpu h100-80GB", "-  infer f32  budget 79.1 GiB, h100-80", 0},
+      {"fit - --gpu H100-PCIe", "-  infer f32  budget 79.1 GiB, h100-pcie", 0},
+      {"fit - --gpu p100", "-  infer f32  budget 15.9 GiB, p100-16", 0},
+      {"fit - --gpu RTX-A6000", "-  infer f32  budget 47.4 GiB, a6000", 0},
+      {"fit - --gpu titan-rtx", "-  infer f32  budget 23.6 GiB, titanrtx", 0},
       {"fit - --budget 1GiB --gpu t4", "-  infer f32  budget 1.00 GiB, t4", 0},
       {"fit - --gpu t4 --json --train adamw", "{\"model\":\"-\",\"mode\":\"train adamw f32\"", 0},
       {"fit - --budget 600MiB --solve dim:N --train sgd", "-  train sgd f32  budget", 0},
@@ -323,8 +332,38 @@ static void options(void) {
        "TiB)"},
       {"estimate - --context -1",
        "vram: not a size '-1' (expected a number with B KB MB GB TB KiB MiB GiB TiB)"},
-      {"estimate - --gpu 4090", "vram: unknown GPU '4090' (expected rtx4090? vram list gpus)"},
-      {"estimate - --gpu H100", "vram: unknown GPU 'H100' (expected h100-80? vram list gpus)"},
+      {"estimate - --gpu rtx409", "vram: unknown GPU 'rtx409' (expected rtx4090? vram list gpus)"},
+      {"estimate - --gpu H100",
+       "vram: GPUs of several sizes have the name 'H100' (expected h100-80, "
+       "h100-94, h100-pcie)"},
+      {"replay x --gpu NVIDIA-A100",
+       "vram: GPUs of several sizes have the name 'NVIDIA-A100' (expected a100-40, a100-80)"},
+      {"estimat -", "vram: unknown command 'estimat' (expected estimate? vram -h)"},
+      {"estimate - --trian adamw",
+       "vram: unknown option '--trian' (expected --train? vram estimate -h)"},
+      {"estimate - --batch=8",
+       "vram: unknown option '--batch=8' (expected --batch? vram estimate -h)"},
+      {"fit - --bugdet 1GiB", "vram: unknown option '--bugdet' (expected --budget? vram fit -h)"},
+      {"plan - --segmets 3",
+       "vram: unknown option '--segmets' (expected --segments? vram plan -h)"},
+      {"plan - --accumlate 3",
+       "vram: unknown option '--accumlate' (expected --accumulate? vram plan -h)"},
+      {"arena - --capcity 3",
+       "vram: unknown option '--capcity' (expected --capacity? vram arena -h)"},
+      {"arena - --checkpoin 3",
+       "vram: unknown option '--checkpoin' (expected --checkpoint? vram arena -h)"},
+      {"emit - --formt i8", "vram: unknown option '--formt' (expected --format? vram emit -h)"},
+      {"replay - --polcy best",
+       "vram: unknown option '--polcy' (expected --policy? vram replay -h)"},
+      {"diff - x --tolerence 3",
+       "vram: unknown option '--tolerence' (expected --tolerance? vram diff -h)"},
+      {"diff - x --trian sgd", "vram: unknown option '--trian' (expected --train? vram diff -h)"},
+      {"diff - x --snapshot y",
+       "vram: not an option of this command '--snapshot' (expected vram diff -h)"},
+      {"run --snapshott x -- y",
+       "vram: unknown option '--snapshott' (expected --snapshot? vram run -h)"},
+      {"watch --intervall 3",
+       "vram: unknown option '--intervall' (expected --interval? vram watch -h)"},
       {"estimate - --train adm",
        "vram: unknown optimizer 'adm' (expected adam? vram list optimizers)"},
       {"estimate - --json --table",
@@ -387,10 +426,16 @@ static void options(void) {
 
 static void bad_input(void) {
   static const char binary[] = "\177ELF\2\1\1\0\0\0\n\0\0\1", bom[] = "\357\273\277model m\n";
+  static const char near_op[] = "input x f32 [2,3]\nlineer y x out_features=3\n",
+                    near_dtype[] = "input x bff16 [2]\nrelu y x\n";
   static const char late[] = "input x f32 [2]\nrelu y x\nnope z y\n";
   wrong("estimate -", "", 0, "-:1:1: a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
   wrong("estimate - --json", late, sizeof late - 1,
         "-:3:1: an unknown op (found nope, expected an op of `vram list ops`)");
+  wrong("estimate -", near_op, sizeof near_op - 1,
+        "-:2:1: an unknown op (found lineer, expected linear? vram list ops)");
+  wrong("diff - lenet5", near_dtype, sizeof near_dtype - 1,
+        "-:1:9: an unknown dtype (found bff16, expected bf16? vram list dtypes)");
   wrong("estimate -", binary, sizeof binary - 1,
         "-:1:1: a byte that is not printable ASCII (expected text)");
   wrong("estimate -", bom, sizeof bom - 1,

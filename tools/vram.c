@@ -36,6 +36,8 @@ const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
 
 static int run(int argc, char **argv) {
   const cmd_entry *c;
+  const char *best;
+  char expected[64];
   if (argc < 2)
     return fputs(help_main, stderr), USAGE;
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
@@ -48,7 +50,9 @@ static int run(int argc, char **argv) {
         cmd_writes();
       return c->run(argc - 2, argv + 2);
     }
-  return cmd_bad("unknown command", argv[1], "one of vram -h");
+  best = cmd_nearest_name("commands", argv[1]);
+  snprintf(expected, sizeof expected, "%s%s vram -h", best ? best : "one of", best ? "?" : "");
+  return cmd_bad("unknown command", argv[1], expected);
 }
 
 int main(int argc, char **argv) {

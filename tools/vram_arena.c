@@ -823,7 +823,7 @@ static int arena_option(arena_job *a, const char *o, const char *v) {
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(o, valued[i].names); i++)
     ;
   if (i == sizeof valued / sizeof *valued)
-    return cmd_bad("unknown option", o, "vram arena -h"), 0;
+    return job_unknown(&a->j, o);
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", o, NULL), 0;
   return valued[i].set(a, o, v) ? 2 : 0;
@@ -948,6 +948,7 @@ int arena_command(int argc, char **argv) {
   size_t len = 0;
   int status, is_model;
   memset(&a, 0, sizeof a);
+  a.j.command = "arena";
   memset(&s, 0, sizeof s);
   status = arena_arguments(&a, argc, argv);
   if (status || !a.path)

@@ -106,13 +106,25 @@ void cmd_json_text(FILE *f, const char *s);
 /* The lines of a built-in model, the first one a comment that says what it is; NULL: there is none
    of that name. */
 const char *const *cmd_built_in(const char *name);
-/* The names that `vram list WHAT` shows, WHAT: models, gpus or optimizers; NULL: there is no more.
- */
+/* The names that `vram list WHAT` shows, or WHAT "commands"; NULL: there is no more. */
 const char *cmd_name_at(const char *what, uint32_t i);
-/* What may have been meant. */
+/* The one that may have been meant; NULL: none. */
+const char *cmd_nearest_name(const char *what, const char *name);
+/* "resnet50? vram list models" */
 const char *cmd_nearest(const char *what, const char *name);
-/* Case does not matter: RTX4090. */
+/* RTX 4090, NVIDIA A100-SXM4-80GB, 4090; NULL: error printed. */
 const vram_gpu *cmd_find_gpu(const char *name);
+
+typedef struct cmd_option {        /* in a help text: "  --amp bf16|fp16       what it is" */
+  const char *name, *value, *text; /* value_len 0: it takes none; text: the first line of it */
+  size_t name_len, value_len, text_len;
+} cmd_option;
+
+/* The next option from *at on, *at goes behind it; 0: there is no more. */
+int cmd_next_option(const char **at, cmd_option *o);
+/* Prints the error: a, and the nearest option of the command's help or of the text `also` (or NULL)
+   that is not in the list `without`. Returns 0. */
+int cmd_unknown_option(const char *a, const char *name, const char *also, const char *without);
 
 /* ---- files ---- */
 

@@ -2,32 +2,6 @@
    each: the word, a tab, what it is; <file>: any file. */
 #include "vram_command.h"
 
-/* An option in a help text: "  --amp bf16|fp16       what it is". */
-typedef struct option_help {
-  const char *name, *value, *text; /* value_len 0: it takes none; text: the first line of it */
-  size_t name_len, value_len, text_len;
-} option_help;
-
-/* The next option from *at on, *at goes behind it; 0: there is no more. */
-static int next_option(const char **at, option_help *o) {
-  const char *s = *at;
-  while (*s && strncmp(s, "  --", 4) && strncmp(s, ", --", 4))
-    s += strcspn(s, "\n"), s += *s == '\n';
-  if (!*s)
-    return 0;
-  o->name = s + 2;
-  o->name_len = strcspn(o->name, ", \n");
-  s = o->name + o->name_len;
-  *at = *s == ',' ? s : s + strcspn(s, "\n");
-  o->value = s + (*s == ' ');
-  o->value_len = strcspn(o->value, " \n");
-  while (*s != '\n' && strncmp(s, "  ", 2))
-    s++;
-  o->text = s + strspn(s, " \n"); /* of a long option on the next line */
-  o->text_len = strcspn(o->text, "\n");
-  return 1;
-}
-
 static void offer(const char *start, const char *word, size_t len, const char *text,
                   size_t text_len) {
   const size_t n = strlen(start);
@@ -50,10 +24,10 @@ static int offer_words(const char *start, const char *words, size_t len) {
 static void offer_list(const char *start, const char *what) {
   vram_optimizer_info o;
   const char *name, *text;
+  char list[16];
   uint32_t i;
-  if (*what != 'o' && *what != 'm' && *what != 'g')
-    return;
-  for (i = 0; (name = cmd_name_at(what, i)) != NULL; i++) {
+  snprintf(list, sizeof list, "%.*s", (int)strspn(what, "abcdefghijklmnopqrstuvwxyz"), what);
+  for (i = 0; (name = cmd_name_at(list, i)) != NULL; i++) {
     if (*what == 'm')
       text = *cmd_built_in(name) + 2; /* a comment */
     else if (*what == 'g')
@@ -77,7 +51,7 @@ static void offer_commands(const char *start) {
 int complete_command(int argc, char **argv) {
   const cmd_entry *known = cmd_table;
   const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
-  option_help o;
+  cmd_option o;
   if (argc < 2)
     return offer_commands(start), FITS;
   if (!strcmp(argv[0], "list")) {
@@ -88,7 +62,7 @@ int complete_command(int argc, char **argv) {
   while (known->name && strcmp(argv[0], known->name))
     known++;
   help = known->name ? known->help : "";
-  for (at = help; next_option(&at, &o);)
+  for (at = help; cmd_next_option(&at, &o);)
     if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
         !memcmp(argv[argc - 2], o.name, o.name_len)) {
       end = strstr(o.text, "\n  --");
@@ -99,7 +73,7 @@ int complete_command(int argc, char **argv) {
         offer_list(start, what + 10);
       return FITS;
     }
-  for (at = help; *start == '-' && next_option(&at, &o);)
+  for (at = help; *start == '-' && cmd_next_option(&at, &o);)
     offer(start, o.name, o.name_len, o.text, o.text_len);
   if ((strstr(help, " MODEL") || strstr(help, " TRACE")) && *start != '-') {
     if (strstr(help, " MODEL"))

@@ -797,10 +797,6 @@ static int diff_option(diff *d, const char *a, const char *v) {
     return d->json = 1;
   if (!strcmp(a, "--csv"))
     return d->csv = 1;
-  if (cmd_in(a,
-             "--table --no-table --live --terms --explain --events --svg --html --solve --budget "
-             "--context"))
-    return cmd_bad("not an option of this command", a, "vram diff -h"), 0;
   if (!cmd_in(a, "--tolerance --top --device"))
     return job_option(&d->j, a, v);
   if (!v || !strncmp(v, "--", 2))
@@ -827,6 +823,7 @@ int diff_command(int argc, char **argv) {
   int i, n = 0, status;
   size_t k;
   memset(&d, 0, sizeof d);
+  d.j.command = "diff";
   d.top = 12;
   d.device = -1;
   for (i = 0; i < argc;) {

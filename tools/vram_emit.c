@@ -51,7 +51,7 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
   if (cmd_in(a, "--batch --dim"))
     return job_option(&e->j, a, v);
   if (!cmd_in(a, "-o --name --format --align --kernels --flash --sram"))
-    return cmd_bad("unknown option", a, "vram emit -h"), 0;
+    return cmd_unknown_option(a, "emit", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "-o"))
@@ -391,6 +391,7 @@ int emit_command(int argc, char **argv) {
   size_t len = 0;
   int status;
   memset(&e, 0, sizeof e);
+  e.j.command = "emit";
   status = emit_arguments(&e, argc, argv);
   if (status || !e.j.model)
     return status;

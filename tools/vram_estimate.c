@@ -483,6 +483,7 @@ int estimate_command(int argc, char **argv) {
     if (!strcmp(argv[i], "--embedded"))
       return net_command(argc, argv);
   memset(&j, 0, sizeof j);
+  j.command = "estimate";
   j.o.replay = &j.pool;
   status = job_arguments(&j, argc, argv);
   if (status || !j.model)

@@ -136,7 +136,7 @@ int fit_command(int argc, char **argv) {
   memset(&j, 0, sizeof j);
   j.o.replay = &j.pool;
   memset(&o, 0, sizeof o);
-  j.fit = 1;
+  j.command = "fit";
   status = job_arguments(&j, argc, argv);
   if (status || !j.model)
     return status;

@@ -3,18 +3,31 @@
 
 #include <stddef.h>
 
-static const char *help_of(const job *j) {
-  return j->plan ? "vram plan -h" : j->fit ? "vram fit -h" : "vram estimate -h";
+static const char help_step[] = HELP_STEP;
+
+static int is_command(const job *j, const char *name) { return !strcmp(j->command, name); }
+
+/* Options of a model's step that the command does not have. */
+static const char *not_of(const job *j) {
+  static const char *const without[][2] = {
+      {"estimate", "--solve"},
+      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html --snapshot "
+              "--trace"},
+      {"plan", "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
+               "--events --html --snapshot --trace --solve"},
+      {"diff",
+       "--table --no-table --live --terms --explain --events --svg --html --snapshot --trace "
+       "--solve --budget --context"},
+      {"arena", "--prefetch --pinned --gpu --alloc-conf --context"}};
+  size_t i;
+  for (i = 0; i < sizeof without / sizeof *without; i++)
+    if (is_command(j, without[i][0]))
+      return without[i][1];
+  return "";
 }
 
-/* Options that the command does not have. */
-static const char *not_of(const job *j) {
-  return j->plan  ? "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
-                    "--events --html "
-                    "--snapshot --trace --solve"
-         : j->fit ? "--csv --table --no-table --live --terms --explain --events --svg --html "
-                    "--snapshot --trace"
-                  : "--solve";
+int job_unknown(const job *j, const char *a) {
+  return cmd_unknown_option(a, j->command, help_step, not_of(j));
 }
 
 /* ---- options with a value: the value behind option a; 0: error printed ---- */
@@ -62,9 +75,10 @@ static int set_accumulate(job *j, const char *a, const char *v) {
 
 static int set_checkpoint(job *j, const char *a, const char *v) {
   int64_t n = 0;
-  j->automatic = !strcmp(v, "auto") && !j->fit;
+  const int fit = is_command(j, "fit");
+  j->automatic = !strcmp(v, "auto") && !fit;
   if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
-    return cmd_bad("not a number of segments", v, j->fit ? "1 or more" : "1 or more, or auto"), 0;
+    return cmd_bad("not a number of segments", v, fit ? "1 or more" : "1 or more, or auto"), 0;
   j->o.checkpoint_segments = (uint32_t)n;
   j->training = a;
   return 1;
@@ -128,7 +142,7 @@ static int set_gpu(job *j, const char *a, const char *v) {
   const vram_gpu *g = cmd_find_gpu(v);
   (void)a;
   if (!g)
-    return cmd_bad("unknown GPU", v, cmd_nearest("gpus", v)), 0;
+    return 0;
   j->gpu = g->name;
   j->gpu_bytes = g->bytes;
   j->o.cc = g->cc;
@@ -236,9 +250,11 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--alloc-conf", set_alloc_conf},
                 {"--events --svg --html --snapshot --trace", set_file},
                 {"--units", set_units}};
+  char help[32];
   size_t i;
+  snprintf(help, sizeof help, "vram %s -h", j->command);
   if (cmd_in(a, not_of(j)))
-    return cmd_bad("not an option of this command", a, help_of(j)), 0;
+    return cmd_bad("not an option of this command", a, help), 0;
   if (job_flag(j, a))
     return 1;
   if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
@@ -246,7 +262,7 @@ int job_option(job *j, const char *a, const char *v) {
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names); i++)
     ;
   if (i == sizeof valued / sizeof *valued)
-    return cmd_bad("unknown option", a, help_of(j)), 0;
+    return job_unknown(j, a);
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   return valued[i].set(j, a, v) ? 2 : 0;
@@ -292,7 +308,7 @@ int job_arguments(job *j, int argc, char **argv) {
   for (i = 0; i < argc;) {
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
       j->model = NULL;
-      return fputs(j->fit ? help_fit : help_estimate, stdout), FITS;
+      return fputs(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
     }
     if (argv[i][0] == '-' && argv[i][1]) {
       int n = job_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
@@ -306,8 +322,8 @@ int job_arguments(job *j, int argc, char **argv) {
   }
   if (!j->model)
     return cmd_bad("no model", NULL,
-                   j->fit ? "vram fit MODEL; vram fit -h"
-                          : "vram estimate MODEL; vram estimate -h");
+                   is_command(j, "fit") ? "vram fit MODEL; vram fit -h"
+                                        : "vram estimate MODEL; vram estimate -h");
   return job_check(j);
 }
 
@@ -332,7 +348,40 @@ int model_read(const char *model, char **text, size_t *len) {
   return FITS;
 }
 
+/* The word that the library found where it begins so; NULL: it says something else. */
+static const char *unknown_word(const vram_error *e, const char *begins, char *to, size_t cap) {
+  const char *found = e->text + strlen(begins), *end = strstr(e->text, ", expected ");
+  size_t n = end ? (size_t)(end - found) : 0, i;
+  if (strncmp(e->text, begins, strlen(begins)) != 0 || !n || n >= cap)
+    return NULL;
+  for (i = 0; i < n; i++)
+    if (!cmd_is_word(found[i]) && found[i] != '_')
+      return NULL;
+  memcpy(to, found, n);
+  to[n] = 0;
+  return to;
+}
+
+/* An op or dtype that the library does not know: the command says what is near. 0: it is none. */
+static int name_error(const job *j, const vram_error *e) {
+  static const char *const known[][2] = {{"an unknown op (found ", "ops"},
+                                         {"an unknown dtype (found ", "dtypes"}};
+  char word[64];
+  const char *nearest = NULL;
+  size_t i;
+  for (i = 0; i < 2 && !nearest; i++)
+    if (unknown_word(e, known[i][0], word, sizeof word)) {
+      nearest = cmd_nearest_name(known[i][1], word);
+      if (nearest)
+        cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s%s, expected %s? vram list %s)", j->model, e->line,
+                e->column, known[i][0], word, nearest, known[i][1]);
+    }
+  return nearest != NULL;
+}
+
 int model_error(const job *j, const vram_error *e) {
+  if (name_error(j, e))
+    return USAGE;
   if (e->line)
     cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s", j->model, e->line, e->column, e->text);
   else

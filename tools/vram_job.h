@@ -43,6 +43,7 @@
   "                        or only what the formulas need\n"
 
 typedef struct job {
+  const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
   const char *training; /* an option that means nothing without --train */
   vram_step_options o;
@@ -54,9 +55,7 @@ typedef struct job {
   int has_budget, json, csv, table, live, terms, explain;
   int automatic; /* --checkpoint auto, and what it found: */
   vram_planned_step planned;
-  int plan; /* the command is plan */
-  int fit;  /* the command is fit: */
-  const char *solve;
+  const char *solve; /* of fit */
   int segments;
 } job;
 
@@ -70,6 +69,8 @@ typedef struct loaded { /* a model, ready for steps */
 
 /* One option; returns how many arguments it took, 0: error printed. */
 int job_option(job *j, const char *a, const char *v);
+/* Prints that a is no option, and the nearest that is one; 0. */
+int job_unknown(const job *j, const char *a);
 /* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
 int job_arguments(job *j, int argc, char **argv);
 /* What options need of each other. */

@@ -389,6 +389,7 @@ int net_command(int argc, char **argv) {
   size_t len = 0;
   int status;
   memset(&n, 0, sizeof n);
+  n.j.command = "estimate";
   status = net_arguments(&n, argc, argv);
   if (status || !n.path)
     return status;

@@ -894,7 +894,7 @@ int plan_command(int argc, char **argv) {
   memset(&c, 0, sizeof c);
   memset(&d, 0, sizeof d);
   memset(&l, 0, sizeof l);
-  p.j.plan = 1;
+  p.j.command = "plan";
   status = plan_arguments(&p, argc, argv);
   if (status || !p.j.model)
     return status;

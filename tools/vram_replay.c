@@ -664,7 +664,7 @@ static int replay_option(replay_job *j, const char *a, const char *v) {
     return j->csv = 1;
   if (!cmd_in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
                  "--units"))
-    return cmd_bad("unknown option", a, "vram replay -h"), 0;
+    return cmd_unknown_option(a, "replay", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--policy")) {
@@ -681,7 +681,7 @@ static int replay_option(replay_job *j, const char *a, const char *v) {
   } else if (!strcmp(a, "--gpu")) {
     const vram_gpu *g = cmd_find_gpu(v);
     if (!g)
-      return cmd_bad("unknown GPU", v, cmd_nearest("gpus", v)), 0;
+      return 0;
     j->total_bytes = g->bytes;
   } else if (!strcmp(a, "--memory-fraction")) {
     char *end;

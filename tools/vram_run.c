@@ -625,7 +625,7 @@ static int run_options_of(run_state *s, int argc, char **argv) {
       continue;
     }
     if (!cmd_in(a, "--report --snapshot --stack --units"))
-      return cmd_bad("unknown option", a, "vram run -h");
+      return cmd_unknown_option(a, "run", NULL, ""), USAGE;
     if (!v || !strncmp(v, "--", 2))
       return cmd_bad("no value behind", a, NULL);
     i++;

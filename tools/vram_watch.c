@@ -636,7 +636,7 @@ static int watch_option(watch_state *s, const char *a, const char *v, int *took)
   if (!strcmp(a, "--json"))
     return s->json = 1;
   if (strcmp(a, "--interval") && strcmp(a, "--units"))
-    return cmd_bad("unknown option", a, "vram watch -h"), 0;
+    return cmd_unknown_option(a, "watch", NULL, "");
   *took = 2;
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
