@@ -8,21 +8,42 @@ TRUTH ?= ../shared/data/truth
 all: vram
 	./vram estimate examples/models/resnet50.vram --train adamw
 
-TOOL = $(wildcard tools/vram_*.h) # parts of the command
+# what is done, briefly; make V=1: the commands, make -s: nothing
+Q = $(if $(V),,@)
+SAY = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,echo)
+
+# the command: its units and the library, tools/vram_impl.c
 LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl)
 PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
-vram: tools/vram.c $(TOOL) tools/preload.h vram.h vram_cuda.h build/models.h | $(PRELOAD)
-	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -Ibuild $(LDFLAGS) -o $@ tools/vram.c $(LIBDL)
+TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
+TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
+TOOL_FLAGS = $(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS)
+vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD)
+	$(SAY) "  $@"
+	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
+build/tool/%.o: tools/%.c build/tool/flags
+	$(SAY) "  $<"
+	$(Q)$(TOOL_FLAGS) -Ibuild -c $< -o $@
+$(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
+build/tool/vram_impl.o: vram.h
+build/tool/vram_names.o: build/models.h
+build/tool/vram_run.o: tools/preload.h vram_cuda.h
+# other flags: all of it anew; but what was built with them is installed as it is
+build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
+	@mkdir -p build/tool
+	@echo '$(subst ','"'"',$(TOOL_FLAGS))' | cmp -s - $@ || echo '$(subst ','"'"',$(TOOL_FLAGS))' >$@
 
-# -O2 last: dlsym has to be jumped to; all that it needs is the C library, found when it is loaded:
-# to find a function at its first call takes more stack than a handler of signals may have
+# at least -O2: dlsym has to be jumped to; all that it needs is the C library, found when it is
+# loaded: to find a function at its first call takes more stack than a handler of signals may have
 PRELOAD_C = tools/preload.c tools/preload_libc.c tools/preload_route.c
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
-	$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -O2 -fPIC -shared -fvisibility=hidden \
-	  -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
+	$(SAY) "  $@"
+	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
+	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
 
 # the library is made from its parts: edit those
 vram.h: src/parts src/pack.sh $(wildcard src/*/*.[ch]) src/api/op_list.h
+	$(SAY) "  $@"
 	@sh src/pack.sh >$@.new && mv $@.new $@
 src/api/op_list.h: src/parts src/pack.sh $(wildcard src/ops/*.c)
 	@sh src/pack.sh ops >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -64,7 +85,7 @@ help:
 CHECK = units text explain rooms addop
 TEST = $(CHECK) static fuzz units-gcc-asan units-clang-asan units-clang-integer units-msan units-clang \
   units-i686 units-powerpc units-s390x truth compile link models measure export fit plan install examples docs render \
-  replay diff nets lines arena emit tiny watch pool cuda ledger writer schedule \
+  replay diff files nets lines arena emit tiny watch pool cuda ledger writer schedule \
   embedded preload coverage
 TEST_ALL = $(TEST) units-valgrind
 
@@ -119,9 +140,14 @@ $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h test
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_report: tests/scene.h tests/pool.h tests/golden/report.inc
-$(B)/test_tool: tools/vram.c $(TOOL) tools/preload.h vram_cuda.h build/models.h
-LIBS_test_tool = $(LIBDL)
-FLAGS_test_tool = -O0 -Ibuild # it holds another vram.h
+# the command with memory and files that fail when the test says so
+TOOL_TESTED = $(patsubst %,$(B)/tool/%.o,$(filter-out vram_impl,$(TOOL)))
+$(TOOL_TESTED): $(B)/tool/%.o: tools/%.c tests/tool.h $(TOOL_HEADERS) tools/preload.h vram_cuda.h build/models.h
+	@mkdir -p $(B)/tool
+	@$(UCC) $(UNIT_WARN) $(UFLAGS) -O0 -Ibuild -include tests/tool.h -c $< -o $@
+$(B)/test_tool: tests/tool.h build/models.h $(TOOL_TESTED)
+FLAGS_test_tool = -Ibuild
+LIBS_test_tool = $(TOOL_TESTED) $(LIBDL)
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
 	@$(RUN) $< $(ARGS_$*) >$@ 2>&1; status=$$?; \

@@ -149,6 +149,11 @@ wrong "standard output takes one of" a b --json --csv
 wrong "an option of training without --train: '--keep-grads'" lenet5 lenet5 --keep-grads
 echo '{"params_bytes":5}' >$work/odd.json
 wrong "none of peak_requested_bytes" lenet5 $work/odd.json
+awk -v kind=devices -v n=60000 -f tests/traces/shared.awk >$work/shared
+timeout 30 ./vram diff $work/shared $work/shared >$work/found 2>$work/log
+if [ $? = 2 ] && grep -q 'shared:0: the same large parts again and again' $work/log; then ok; else
+  bad "a pickle that shares its devices"
+fi
 echo '{"peak_reserved_bytes":5}' >$work/odd.json
 wrong "nothing that both sides have figures for" tests/traces/unet.csv $work/odd.json
 printf 'action,id,size\nalloc,1,x\n' >$work/odd.csv

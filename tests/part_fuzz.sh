@@ -10,12 +10,21 @@ done
 sh tests/fuzz/dict.sh >$work/dict
 sed -n 's/^  X(\([A-Z0-9_]*\), \(NEW\|OVER\|VIEW\),.*/"VRAM_NET_\1(n,"/p' vram.h >$work/lines.dict
 sed -n 's/^  X(\([A-Z0-9_]*\), VRAM_[A-Z0-9]*, VRAM_[A-Z0-9_]*, [0-9], [0-9]).*/"\1"/p' vram.h >>$work/lines.dict
-libraries=-ldl
+# the command, its main by another name: a target takes in the unit whose insides it looks at
+tool() {
+  rm -rf $work/tool $work/tool.a
+  mkdir -p $work/tool
+  for f in tools/vram*.c; do
+    clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
+      -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
+  done
+  ar rc $work/tool.a $work/tool/*.o
+}
 fuzz() { # fuzz NAME OPTIONS...
   name=$1
   shift
   if ! clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
-    -fsanitize=fuzzer,address,undefined -Ibuild "tests/fuzz/$name.c" -o "$work/$name" $libraries >$work/log 2>&1; then
+    -fsanitize=fuzzer,address,undefined -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl >$work/log 2>&1; then
     bad "fuzz/$name.c does not build"
     head -15 $work/log
     return
@@ -37,6 +46,9 @@ echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' >$w
 if ! have clang; then skip "no clang: nothing is fuzzed"
 elif ! clang -fsanitize=fuzzer,address $work/probe.c -o $work/probe 2>/dev/null; then
   skip "clang has no libFuzzer or sanitizers here: nothing is fuzzed"
+elif ! tool >$work/log 2>&1; then
+  bad "the command does not build"
+  head -15 $work/log
 else
   fuzz parse -dict=$work/dict -max_len=4096 $work/parse-corpus $work/seeds
   fuzz graph -max_len=256 $work/graph-corpus

@@ -241,3 +241,18 @@ wrong "--csv is of one policy, not 'both'" tests/traces/rmm.csv --policy both --
 wrong "max_split" tests/traces/rmm.csv --alloc-conf max_split_size_mb:x
 awk 'BEGIN { print "action,id,size,stream"; for (i = 0; i < 64; i++) print "alloc," i ",5," i }' >$work/streams.csv
 wrong "too many streams" $work/streams.csv
+
+# G. what a pickle names again and again is looked at a bounded number of times
+shared() { # shared KIND N STATUS TEXT
+  awk -v kind="$1" -v n="$2" -f tests/traces/shared.awk >$work/shared
+  timeout 30 ./vram replay $work/shared --json >$work/found 2>$work/log
+  status=$?
+  if [ $status = "$3" ] && grep -q "$4" $work/found $work/log; then ok; else
+    bad "a pickle that shares its $1: status $status"
+    head -3 $work/log
+  fi
+}
+shared frames 100000 0 '"events":100000,.*"peak_requested_bytes":51200000,.*"peak_node":"x.py:0"'
+shared name 50000 2 'shared: entry 0: the same large parts again and again'
+shared entry 60000 0 '"events":119999,' # the free of each but the last was not recorded
+shared blocks 50000 2 'shared: entry [0-9]*: the same large parts again and again'

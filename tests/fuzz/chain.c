@@ -1,10 +1,9 @@
 /* Bytes -> a chain -> schedules under options that the last byte chooses -> their check and every
    output.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/chain.c -o build/fuzz-c -ldl
+   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/chain.c \
+     build/fuzz/tool.a -o build/fuzz-c -ldl
    build/fuzz-c -close_fd_mask=3 build/corpus tests/fuzz/corpus/chain */
-#define main tool
-#include "../../tools/vram.c"
-#undef main
+#include "../../tools/vram_plan.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

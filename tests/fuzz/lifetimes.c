@@ -1,10 +1,9 @@
 /* Bytes -> lifetimes -> a plan, under options that the last byte chooses -> its check and every
    output.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/lifetimes.c -o build/fuzz-l
+   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/lifetimes.c \
+     build/fuzz/tool.a -o build/fuzz-l -ldl
    build/fuzz-l -close_fd_mask=3 build/corpus tests/fuzz/corpus/lifetimes */
-#define main tool
-#include "../../tools/vram.c"
-#undef main
+#include "../../tools/vram_arena.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,10 +1,9 @@
 /* Bytes -> a trace, whatever kind of file they are -> both policies of the pool, under options that
    the last bytes choose.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/trace.c -o build/fuzz-trace
+   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/trace.c \
+     build/fuzz/tool.a -o build/fuzz-trace -ldl
    build/fuzz-trace -close_fd_mask=3 build/corpus tests/fuzz/corpus/trace */
-#define main tool
-#include "../../tools/vram.c"
-#undef main
+#include "../../tools/vram_replay.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

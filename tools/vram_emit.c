@@ -1,6 +1,7 @@
-/* vram emit: a model as a C header of staged lines and numbers. Part of vram.c. */
+/* vram emit: a model as a C header of staged lines and numbers. */
+#include "vram_net.h"
 
-static const char help_emit[] =
+const char help_emit[] =
     "vram emit MODEL [options]     a C header: the network, checked by the compiler\n"
     "\n"
     "The header holds the VRAM_NET_ lines of an inference (vram.h, >>ct), every size\n"
@@ -39,7 +40,7 @@ typedef struct emit_job {
 } emit_job;
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int emit_option(emit_job *e, const char *a, char *v) {
+static int emit_option(emit_job *e, const char *a, const char *v) {
   int64_t n;
   uint32_t i;
   int choice;
@@ -47,19 +48,19 @@ static int emit_option(emit_job *e, const char *a, char *v) {
     return e->o.no_fold = 1;
   if (!strcmp(a, "--no-fuse"))
     return e->o.no_fuse = 1;
-  if (in(a, "--batch --dim"))
-    return option(&e->j, a, v);
-  if (!in(a, "-o --name --format --align --kernels --flash --sram"))
-    return bad("unknown option", a, "vram emit -h"), 0;
+  if (cmd_in(a, "--batch --dim"))
+    return job_option(&e->j, a, v);
+  if (!cmd_in(a, "-o --name --format --align --kernels --flash --sram"))
+    return cmd_unknown_option(a, "emit", NULL, "");
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", a, NULL), 0;
+    return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "-o"))
     e->out = v;
   else if (!strcmp(a, "--name")) {
-    for (i = 0; v[i] && (is_word(v[i]) || (v[i] == '_' && v[i + 1] != '_')); i++)
+    for (i = 0; v[i] && (cmd_is_word(v[i]) || (v[i] == '_' && v[i + 1] != '_')); i++)
       ;
     if (v[i] || !i || i > 40 || (*v >= '0' && *v <= '9') || *v == '_' || v[i - 1] == '_')
-      return bad("not a name of a network", v, "letters, digits and single _, at most 40"), 0;
+      return cmd_bad("not a name of a network", v, "letters, digits and single _, at most 40"), 0;
     snprintf(e->name, sizeof e->name, "%s", v);
   } else if (!strcmp(a, "--format")) {
     choice = net_choice("unknown format", v, vram_format_name, VRAM_FORMAT_IDS8);
@@ -67,8 +68,8 @@ static int emit_option(emit_job *e, const char *a, char *v) {
       return 0;
     e->o.format = (vram_net_format)choice;
   } else if (!strcmp(a, "--align")) {
-    if (!parse_count(v, 1, 16384, &n) || (n & (n - 1)))
-      return bad("not an alignment", v, "a power of two up to 16384"), 0;
+    if (!cmd_parse_count(v, 1, 16384, &n) || (n & (n - 1)))
+      return cmd_bad("not an alignment", v, "a power of two up to 16384"), 0;
     e->o.align = (uint64_t)n;
   } else if (!strcmp(a, "--kernels")) {
     choice = net_choice("unknown kernels", v, vram_kernels_name, VRAM_KERNELS_COUNT);
@@ -77,8 +78,8 @@ static int emit_option(emit_job *e, const char *a, char *v) {
     e->o.kernels = (vram_net_kernels)choice;
   } else {
     uint64_t *to = a[2] == 'f' ? &e->flash : &e->sram;
-    if (!parse_size(v, to) || !*to)
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    if (!cmd_parse_size(v, to) || !*to)
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
     *(a[2] == 'f' ? &e->has_flash : &e->has_sram) = 1;
   }
   return 2;
@@ -97,11 +98,11 @@ static int emit_arguments(emit_job *e, int argc, char **argv) {
         return USAGE;
       i += n;
     } else if (e->j.model)
-      return bad("a second model", argv[i], "one");
+      return cmd_bad("a second model", argv[i], "one");
     else
       e->j.model = argv[i++];
   }
-  return e->j.model ? FITS : bad("no model", NULL, "vram emit MODEL; vram emit -h");
+  return e->j.model ? FITS : cmd_bad("no model", NULL, "vram emit MODEL; vram emit -h");
 }
 
 static void emit_upper(const char *s, char *to) {
@@ -169,8 +170,7 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
 /* clang-format on */
 
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
-  uint32_t i, k;
-  char name[128], other[128];
+  uint32_t i;
   const char *end = "";
   fprintf(f, "\n/* What the lines declare is what vram counted. */\n#define %s_IS(y", upper);
 #define X(what) fprintf(f, ", %s", #what "_");
@@ -206,6 +206,11 @@ static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
   SUM("LIVE_BYTES", live_bytes);
   SUM("PINGPONG_BYTES", pingpong_bytes);
 #undef SUM
+}
+
+static void emit_arena_asserts(FILE *f, const vram_net *net, const char *upper) {
+  uint32_t i, k;
+  char name[128], other[128];
   fprintf(
       f,
       "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
@@ -321,6 +326,7 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
   fprintf(f, "#endif\n\n#ifndef %s_NET_H\n#define %s_NET_H\n\n", upper, upper);
   emit_numbers(f, net, upper);
   emit_asserts(f, net, upper);
+  emit_arena_asserts(f, net, upper);
   if (e->has_flash || e->has_sram) {
     fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS_ARENA(%s, %s_ARENA_BYTES, ", net->name,
             upper);
@@ -350,10 +356,8 @@ static int emit_too_large(const emit_job *e, const vram_net *net) {
     for (k = 1; l->kind != VRAM_LINE_CUSTOM && k < VRAM_NET_ARGS; k++)
       large |= l->arg[k] > (int64_t)most;
     if (large) {
-      fprintf(
-          stderr,
-          "%s: line %s (%s) is too large: 4 n h w c and every sum of bytes must be below 2^31\n",
-          e->j.model, l->y, vram_line_name(l->kind));
+      cmd_say("%s: line %s (%s) is too large: 4 n h w c and every sum of bytes must be below 2^31",
+              e->j.model, l->y, vram_line_name(l->kind));
       return USAGE;
     }
   }
@@ -372,13 +376,13 @@ static int emit_net(emit_job *e, const vram_graph *g, void **mem, void **scratch
   need = vram_net_plan_bytes(net, NULL);
   *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!*scratch)
-    return out_of_memory();
+    return cmd_no_memory();
   if (vram_net_plan(net, NULL, *scratch, need, &err))
-    return bad(err.text, NULL, NULL);
+    return cmd_bad(err.text, NULL, NULL);
   return FITS;
 }
 
-static int emit_command(int argc, char **argv) {
+int emit_command(int argc, char **argv) {
   emit_job e;
   vram_net net;
   loaded l;
@@ -387,30 +391,25 @@ static int emit_command(int argc, char **argv) {
   size_t len = 0;
   int status;
   memset(&e, 0, sizeof e);
+  e.j.command = "emit";
   status = emit_arguments(&e, argc, argv);
   if (status || !e.j.model)
     return status;
-  status = read_model(e.j.model, &text, &len);
+  status = model_read(e.j.model, &text, &len);
   if (status)
     return status;
-  status = load(&l, &e.j, text, len);
+  status = model_load(&l, &e.j, text, len);
   if (!status) {
     net_name(e.j.model, &l.g, e.name);
     e.o.name = e.name;
     status = emit_net(&e, &l.g, &mem, &scratch, &net);
   }
   if (!status) {
-    FILE *f;
-    int failed;
-    errno = 0;
-    f = e.out && strcmp(e.out, "-") ? fopen(e.out, "w") : stdout;
-    if (!f)
-      status = cannot("write", e.out, OTHER);
-    else {
-      emit_header(f, &e, &l.g, &net);
-      failed = ferror(f);
-      if ((f != stdout && fclose(f)) || failed)
-        status = cannot("write", e.out ? e.out : "standard output", OTHER);
+    cmd_output out;
+    status = cmd_output_open(&out, e.out ? e.out : "-");
+    if (!status) {
+      emit_header(out.file, &e, &l.g, &net);
+      status = cmd_output_commit(&out, 0);
     }
     if (!status && ((e.has_flash && net.flash_bytes > e.flash) ||
                     (e.has_sram && net.arena.height_bytes + net.state_bytes > e.sram)))
@@ -418,6 +417,6 @@ static int emit_command(int argc, char **argv) {
   }
   free(scratch);
   free(mem);
-  unload(&l);
+  model_unload(&l);
   return status;
 }

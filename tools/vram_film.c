@@ -1,6 +1,6 @@
 /* vram estimate --snapshot and --trace: the predicted run as files that a profiler would write. The
-   run's allocator is heard twice: to count, then beside a pool and a ledger that do the same. Part
-   of vram.c. */
+   run's allocator is heard twice: to count, then beside a pool and a ledger that do the same. */
+#include "vram_estimate.h"
 
 enum { FILM_QUEUE = 64 };
 
@@ -111,29 +111,25 @@ static void film_play(void *user, const vram_event *e) {
 
 static int film_write(film *f, const char *path, int is_trace) {
   const vram_pool *shown = &f->pool;
+  const size_t n = strlen(path);
   vram_snapshot_options o;
   vram_sink sink;
-  vram_result r;
-  size_t n = strlen(path);
-  FILE *file;
-  errno = 0;
-  file = strcmp(path, "-") ? fopen(path, "wb") : stdout;
-  if (!file)
-    return cannot("write", path, OTHER);
+  cmd_output out;
+  const int status = cmd_output_open(&out, path);
+  if (status)
+    return status;
   memset(&o, 0, sizeof o);
   o.pool = &shown;
   o.npool = 1;
   o.json = n > 5 && !strcmp(path + n - 5, ".json");
-  sink.write = to_file;
-  sink.user = file;
-  r = is_trace ? vram_write_trace(&f->ledger, 0, &sink)
-               : vram_write_snapshot(&f->ledger, &o, &sink);
-  if ((file != stdout && fclose(file)) || r)
-    return cannot("write", path, OTHER);
-  return FITS;
+  sink.write = cmd_to_file;
+  sink.user = out.file;
+  return cmd_output_commit(&out,
+                           (is_trace ? vram_write_trace(&f->ledger, 0, &sink)
+                                     : vram_write_snapshot(&f->ledger, &o, &sink)) != VRAM_OK);
 }
 
-static int write_films(const job *j, const vram_graph *g, void *scratch, uint64_t bytes) {
+int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes) {
   vram_pool_options heard = j->pool, played = j->pool, same = j->pool;
   vram_step_options o = j->o;
   vram_ledger_options lo;
@@ -154,7 +150,8 @@ static int write_films(const job *j, const vram_graph *g, void *scratch, uint64_
   heard.event = film_count;
   played.event = film_play;
   if (vram_step(g, &o, scratch, bytes, &r, NULL) || !r.replayed || r.num_ooms)
-    return bad("no snapshot of a run that", r.replayed ? "finds no memory" : "is too large", NULL);
+    return cmd_bad("no snapshot of a run that", r.replayed ? "finds no memory" : "is too large",
+                   NULL);
   if (!f.steps)
     f.step = f.heard;
   o.event = NULL;
@@ -172,16 +169,16 @@ static int write_films(const job *j, const vram_graph *g, void *scratch, uint64_
   memory = malloc((size_t)pool_bytes);
   ledger = malloc((size_t)ledger_bytes);
   if (!memory || !ledger || vram_ledger_init(&f.ledger, &lo, ledger, ledger_bytes, NULL))
-    status = out_of_memory();
+    status = cmd_no_memory();
   else {
     same.streams = 1;
     same.total_bytes = same.total_bytes ? same.total_bytes : UINT64_C(1) << 40;
     same.event = vram_ledger_event;
     same.user = &f.ledger;
     if (vram_pool_init(&f.pool, &same, &device, memory, pool_bytes, NULL))
-      status = out_of_memory();
+      status = cmd_no_memory();
     else if (vram_step(g, &o, scratch, bytes, &r, NULL) || f.differs)
-      status = bad("no snapshot: two replays of the run differ", NULL, NULL);
+      status = cmd_bad("no snapshot: two replays of the run differ", NULL, NULL);
   }
   if (!status && j->snapshot)
     status = film_write(&f, j->snapshot, 0);

@@ -1,7 +1,8 @@
 /* vram run: a program with the library of tools/preload.c in front of CUDA, and the report of what
-   it allocated, from the memory that both share (tools/preload.h). Taken in by vram.c. */
+   it allocated, from the memory that both share (tools/preload.h). */
+#include "vram_command.h"
 
-static const char help_run[] =
+const char help_run[] =
     "vram run [options] -- PROGRAM [ARGUMENTS]   what an unmodified program allocates\n"
     "\n"
     "  --report FILE         the report goes there (default: standard error)\n"
@@ -91,7 +92,7 @@ static int run_library(run_state *s) {
              asked);
     errno = 0;
     if (access(s->library, R_OK))
-      return cannot("open", s->library, OTHER);
+      return cmd_cannot("open", s->library, OTHER);
   } else {
     found = 0;
     for (i = 0; !found && run_here(here, sizeof here) && i < sizeof place / sizeof *place; i++) {
@@ -170,7 +171,7 @@ static int run_share(run_state *s) {
   s->file.stack = s->stack;
   if (s->fd < 0 || !run_extend(s->fd) ||
       pwrite(s->fd, &s->file, sizeof s->file, 0) != (ssize_t)sizeof s->file)
-    return cannot("make", "shared memory", OTHER);
+    return cmd_cannot("make", "shared memory", OTHER);
   return FITS;
 }
 
@@ -241,11 +242,11 @@ static int run_wait(run_state *s) {
   pid_t child;
   snprintf(file, sizeof file, "/proc/%ld/fd/%d", (long)getpid(), s->fd);
   if (pipe(ends))
-    return cannot("make", "a pipe", OTHER);
+    return cmd_cannot("make", "a pipe", OTHER);
   ends[0] = run_above(ends[0]);
   ends[1] = run_above(ends[1]);
   if (ends[0] < 0 || ends[1] < 0)
-    return cannot("make", "a pipe", OTHER);
+    return cmd_cannot("make", "a pipe", OTHER);
   (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
   fflush(NULL);
   sigemptyset(&block);
@@ -262,7 +263,7 @@ static int run_wait(run_state *s) {
   run_hold_low();
   close(ends[1]);
   if (child < 0)
-    return cannot("start", s->program, OTHER);
+    return cmd_cannot("start", s->program, OTHER);
   run_child = (sig_atomic_t)child;
   run_passing(1);
   sigprocmask(SIG_SETMASK, &keep, NULL);
@@ -272,11 +273,11 @@ static int run_wait(run_state *s) {
   gettimeofday(&to, NULL);
   s->seconds = (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_usec - from.tv_usec);
   if (!ended)
-    return cannot("wait for", s->program, OTHER);
+    return cmd_cannot("wait for", s->program, OTHER);
   if (n != (ssize_t)sizeof why)
     return FITS;
   errno = why;
-  return cannot("run", s->program, WEXITSTATUS(s->status));
+  return cmd_cannot("run", s->program, WEXITSTATUS(s->status));
 }
 
 /* ---- the report */
@@ -416,7 +417,7 @@ static run_section *run_open(const run_state *s, uint32_t i, int *status) {
     return NULL;
   r = (run_section *)malloc(run_tracker_at() + vram_cuda_tracker_bytes(&o));
   if (!r) {
-    *status = out_of_memory();
+    *status = cmd_no_memory();
     return NULL;
   }
   if (run_read(s, i, r, &o))
@@ -550,8 +551,8 @@ static void run_text_process(FILE *f, run_section *r) {
         continue;
       fprintf(f, "    %-25s", run_stat_name[k]);
       if (bytes)
-        fprintf(f, "%14s%14s%14s%14s\n", human(s[0].current), human(s[0].peak),
-                human(s[0].allocated), human(s[0].freed));
+        fprintf(f, "%14s%14s%14s%14s\n", cmd_human(s[0].current), cmd_human(s[0].peak),
+                cmd_human(s[0].allocated), cmd_human(s[0].freed));
       else
         fprintf(f, "%14" PRIu64 "%14" PRIu64 "%14" PRIu64 "%14" PRIu64 "\n", s[0].current,
                 s[0].peak, s[0].allocated, s[0].freed);
@@ -560,13 +561,14 @@ static void run_text_process(FILE *f, run_section *r) {
   fprintf(f, "  by call (requested)\n");
   for (i = 0; i < VRAM_CUDA_KIND_COUNT; i++)
     if (l->kind[i].allocated)
-      fprintf(f, "    %-25s%14s%14s%14s%14s\n", vram_cuda_kind_name(i), human(l->kind[i].current),
-              human(l->kind[i].peak), human(l->kind[i].allocated), human(l->kind[i].freed));
+      fprintf(f, "    %-25s%14s%14s%14s%14s\n", vram_cuda_kind_name(i),
+              cmd_human(l->kind[i].current), cmd_human(l->kind[i].peak),
+              cmd_human(l->kind[i].allocated), cmd_human(l->kind[i].freed));
   peak = run_peak(l, &n);
   if (n)
-    fprintf(f, "  at the peak, %s\n", human(l->peak_bytes));
+    fprintf(f, "  at the peak, %s\n", cmd_human(l->peak_bytes));
   for (i = 0; i < n && i < RUN_TOP / 2; i++)
-    fprintf(f, "    %12s  %s  %s\n", human(peak[i].at_peak), run_place(&peak[i]),
+    fprintf(f, "    %12s  %s  %s\n", cmd_human(peak[i].at_peak), run_place(&peak[i]),
             run_function(&peak[i]));
   free(peak);
   group = run_groups(l, &n);
@@ -575,20 +577,20 @@ static void run_text_process(FILE *f, run_section *r) {
   else
     fprintf(f, "  all was freed at the end\n");
   for (i = 0; i < n && i < RUN_TOP; i++)
-    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s  %s  %s\n", human(group[i].bytes),
+    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s  %s  %s\n", cmd_human(group[i].bytes),
             group[i].count, vram_cuda_kind_name(group[i].kind), run_device(group[i].device),
             run_place(run_owner(l, group[i].owner)), run_function(run_owner(l, group[i].owner)));
   if (n > RUN_TOP)
     fprintf(f, "    and %" PRIu32 " callers more\n", n - RUN_TOP);
   free(group);
   if (r->tracker.ipc_bytes)
-    fprintf(f, "  memory of other processes, opened here: %s\n", human(r->tracker.ipc_bytes));
+    fprintf(f, "  memory of other processes, opened here: %s\n", cmd_human(r->tracker.ipc_bytes));
   if (r->tracker.graph_nodes)
     fprintf(f, "  captured into graphs, not counted: %" PRIu64 " allocations, %s\n",
-            r->tracker.graph_nodes, human(r->tracker.graph_bytes));
+            r->tracker.graph_nodes, cmd_human(r->tracker.graph_bytes));
   if (l->lost || r->tracker.lost)
     fprintf(f, "  found no place in the tables: %" PRIu64 " allocations, %s\n",
-            l->lost + r->tracker.lost, human(l->lost_bytes + r->tracker.lost_bytes));
+            l->lost + r->tracker.lost, cmd_human(l->lost_bytes + r->tracker.lost_bytes));
   if (ooms) {
     fprintf(f, "  failed for want of memory: %" PRIu64 " allocations", ooms);
     fprintf(f, "%s%s\n", *r->report ? "; the last:\n" : "", r->report);
@@ -604,9 +606,9 @@ static void run_json_stat(FILE *f, const vram_stat *s) {
 
 static void run_json_owner(FILE *f, const vram_owner *o) {
   fputs("\"place\":", f);
-  json_text(f, run_place(o));
+  cmd_json_text(f, run_place(o));
   fputs(",\"function\":", f);
-  json_text(f, run_function(o));
+  cmd_json_text(f, run_function(o));
 }
 
 static void run_json_process(FILE *f, run_section *r) {
@@ -619,7 +621,7 @@ static void run_json_process(FILE *f, run_section *r) {
   int comma = 0;
   fprintf(f, "{\"pid\":%d,\"parent\":%d,\"exited\":%s,\"command\":", (int)r->pid, (int)r->parent,
           r->ended ? "true" : "false");
-  json_text(f, r->command);
+  cmd_json_text(f, r->command);
   fputs(",\"devices\":[", f);
   for (i = 0; i <= l->options.devices; i++) {
     const uint32_t device = run_device_at(i, l->options.devices);
@@ -681,7 +683,7 @@ static void run_json_process(FILE *f, run_section *r) {
           l->unknown_frees, l->lost + r->tracker.lost, l->lost_bytes + r->tracker.lost_bytes);
   fputs(",\"oom_report\":", f);
   if (*r->report)
-    json_text(f, r->report);
+    cmd_json_text(f, r->report);
   else
     fputs("null", f);
   putc('}', f);
@@ -696,7 +698,7 @@ static int run_write(const run_state *s, FILE *f) {
     fputs("{\"program\":[", f);
     for (i = 0; s->argv[i]; i++) {
       fputs(i ? "," : "", f);
-      json_text(f, s->argv[i]);
+      cmd_json_text(f, s->argv[i]);
     }
     fprintf(f, "],\"exit_status\":");
     if (WIFEXITED(s->status))
@@ -744,13 +746,13 @@ static int run_report(const run_state *s) {
     errno = 0;
     f = strcmp(s->report, "-") ? fopen(s->report, "w") : stdout;
     if (!f)
-      return cannot("write", s->report, OTHER);
+      return cmd_cannot("write", s->report, OTHER);
   }
   status = run_write(s, f);
   failed = fflush(f) || ferror(f);
   if (f != stderr && f != stdout)
     failed = fclose(f) || failed;
-  return failed ? cannot("write", s->report ? s->report : "standard error", OTHER) : status;
+  return failed ? cmd_cannot("write", s->report ? s->report : "standard error", OTHER) : status;
 }
 
 static int run_put(void *user, const char *bytes, size_t n) {
@@ -794,7 +796,7 @@ static int run_snapshot(const run_state *s) {
   if (f)
     failed = fclose(f) || failed;
   free(r);
-  return failed ? cannot("write", s->snapshot, OTHER) : FITS;
+  return failed ? cmd_cannot("write", s->snapshot, OTHER) : FITS;
 }
 
 /* In a process of its own: whatever comes between, the program's status is known. */
@@ -804,7 +806,7 @@ static int run_tell(run_state *s) {
   fflush(NULL);
   child = fork();
   if (child < 0)
-    return cannot("start", "the report", OTHER);
+    return cmd_cannot("start", "the report", OTHER);
   if (!child) {
     run_passing(0);
     status = run_again(s);
@@ -816,7 +818,7 @@ static int run_tell(run_state *s) {
   }
   run_child = (sig_atomic_t)child;
   if (!run_end_of(child, &status))
-    return cannot("wait for", "the report", OTHER);
+    return cmd_cannot("wait for", "the report", OTHER);
   if (WIFEXITED(status))
     return WEXITSTATUS(status);
   fprintf(stderr, "vram: the report was ended by signal %d\n", WTERMSIG(status));
@@ -835,33 +837,33 @@ static int run_options_of(run_state *s, int argc, char **argv) {
       s->json = 1;
       continue;
     }
-    if (!in(a, "--report --snapshot --stack --units"))
-      return bad("unknown option", a, "vram run -h");
+    if (!cmd_in(a, "--report --snapshot --stack --units"))
+      return cmd_unknown_option(a, "run", NULL, ""), USAGE;
     if (!v || !strncmp(v, "--", 2))
-      return bad("no value behind", a, NULL);
+      return cmd_bad("no value behind", a, NULL);
     i++;
     if (!strcmp(a, "--report"))
       s->report = v;
     else if (!strcmp(a, "--snapshot"))
       s->snapshot = v;
     else if (!strcmp(a, "--units")) {
-      if (!set_units(v))
+      if (!cmd_set_units(v))
         return USAGE;
-    } else if (!parse_count(v, 1, 32, &n))
-      return bad("not a number of return addresses", v, "1 to 32");
+    } else if (!cmd_parse_count(v, 1, 32, &n))
+      return cmd_bad("not a number of return addresses", v, "1 to 32");
     else
       s->stack = (uint32_t)n;
   }
   if (i < argc && !strcmp(argv[i], "--"))
     i++;
   if (i >= argc)
-    return bad("no program", NULL, "vram run [options] -- PROGRAM");
+    return cmd_bad("no program", NULL, "vram run [options] -- PROGRAM");
   s->program = argv[i];
   s->argv = argv + i;
   return FITS;
 }
 
-static int run_program(int argc, char **argv) {
+int run_command(int argc, char **argv) {
   static run_state s;
   struct sigaction usual;
   int status, said;
@@ -876,7 +878,7 @@ static int run_program(int argc, char **argv) {
   if (status == FITS)
     status = run_share(&s);
   if (status == FITS && sigaction(SIGCHLD, &usual, &s.children))
-    status = cannot("wait for", s.program, OTHER);
+    status = cmd_cannot("wait for", s.program, OTHER);
   if (status == FITS)
     status = run_wait(&s);
   if (status != FITS)
@@ -888,7 +890,7 @@ static int run_program(int argc, char **argv) {
 
 #else
 
-static int run_program(int argc, char **argv) {
+int run_command(int argc, char **argv) {
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
     return fputs(help_run, stdout), FITS;
   fprintf(stderr, "vram: run is not on this system (it needs Linux with 64 bit)\n");

@@ -1,7 +1,8 @@
 /* vram replay: a recorded or predicted stream of allocations, played through vram_pool over a
-   device that has addresses only. Part of vram.c. */
+   device that has addresses only. */
+#include "vram_trace.h"
 
-static const char help_replay[] =
+const char help_replay[] =
     "vram replay TRACE [options]     a stream of allocations through an allocator\n"
     "\n"
     "TRACE is a CSV whose first line names the columns (at least action,id,size or\n"
@@ -205,22 +206,19 @@ static vram_ledger *new_ledger(const replay *r) {
 
 static int write_snapshot(const char *path, vram_ledger *l, const vram_pool *pool) {
   const size_t n = strlen(path);
-  const vram_pool *pools[1];
   vram_snapshot_options o;
   vram_sink sink;
-  FILE *f;
-  int failed;
-  pools[0] = pool;
+  cmd_output out;
+  const int status = cmd_output_open(&out, path);
+  if (status)
+    return status;
   memset(&o, 0, sizeof o);
   o.json = n > 5 && !strcmp(path + n - 5, ".json");
-  o.pool = pools;
+  o.pool = &pool;
   o.npool = 1;
-  errno = 0;
-  f = is_output(path) ? stdout : fopen(path, "wb");
-  sink.write = to_file;
-  sink.user = f;
-  failed = !f || vram_write_snapshot(l, &o, &sink);
-  return (f && f != stdout && fclose(f)) || failed ? cannot("write", path, OTHER) : FITS;
+  sink.write = cmd_to_file;
+  sink.user = out.file;
+  return cmd_output_commit(&out, vram_write_snapshot(l, &o, &sink) != VRAM_OK);
 }
 
 static void print_call(const vram_pool *p, const vram_event *e, int ok) {
@@ -254,30 +252,28 @@ static int cache_was_emptied(const replay *r, size_t i, uint64_t reserved, uint6
          (t->event[i].kind != FAILED && (need <= limit && reserved <= limit - need));
 }
 
-/* From the beginning to the end; MORE_BLOCKS: the pool's memory was too small. out NULL: nothing is
-   written. */
-enum { MORE_BLOCKS = -1 };
-static int play(replay *r, vram_pool_policy policy, const replay_job *out, played *to) {
-  const trace *t = r->t;
+enum { MORE_BLOCKS = -1 }; /* the pool's memory was too small */
+
+typedef struct playing { /* a trace on its way through a pool */
+  replay *r;
+  played *to;
   simulated_device device;
   segment_list recorded;
-  vram_backend backend;
   vram_pool pool;
-  vram_ledger *ledger = NULL;
+  vram_ledger *ledger;      /* NULL: no snapshot is wanted */
+  uint64_t reserved, limit; /* as recorded */
+  int in_frees;             /* of segments */
+  int status;
+} playing;
+
+/* The pool over an empty device; not FITS: message printed. */
+static int play_begin(playing *p, vram_pool_policy policy, void *mem, uint64_t bytes) {
+  replay *r = p->r;
+  vram_backend backend;
   vram_error err;
-  const uint64_t bytes = vram_pool_bytes(r->blocks, r->nstream + 1);
-  uint64_t reserved = 0, limit;
-  void *mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
-  size_t i;
-  int status = FITS, in_frees = 0;
-  memset(&device, 0, sizeof device);
-  memset(&recorded, 0, sizeof recorded);
-  memset(to, 0, sizeof *to);
-  if (!mem)
-    return out_of_memory();
-  device.total = r->options.total_bytes;
-  device.next = UINT64_C(0x200000000000);
-  device.state = r->state;
+  p->device.total = r->options.total_bytes;
+  p->device.next = UINT64_C(0x200000000000);
+  p->device.state = r->state;
   backend.alloc = device_alloc;
   backend.free = device_free;
   backend.reserve = device_reserve;
@@ -286,121 +282,173 @@ static int play(replay *r, vram_pool_policy policy, const replay_job *out, playe
   backend.unmap = device_unmap;
   backend.record = device_record;
   backend.done = device_done;
-  backend.user = &device;
+  backend.user = &p->device;
   r->options.policy = policy;
   r->options.streams = r->nstream + 1;
-  limit = r->options.limit_bytes ? r->options.limit_bytes : device.total;
-  if (out && out->snapshot)
-    ledger = new_ledger(r);
-  r->options.event = ledger ? vram_ledger_event : count_event;
-  r->options.user = ledger ? (void *)ledger : (void *)&r->events;
+  p->limit = r->options.limit_bytes ? r->options.limit_bytes : p->device.total;
+  r->options.event = p->ledger ? vram_ledger_event : count_event;
+  r->options.user = p->ledger ? (void *)p->ledger : (void *)&r->events;
   r->events = 0;
-  if (out && out->snapshot && !ledger)
-    status = out_of_memory();
-  else if (vram_pool_init(&pool, &r->options, &backend, mem, bytes, &err))
-    status = bad(err.text, NULL, NULL);
-  if (status) {
-    free(ledger);
-    free(mem);
-    return status;
+  memset(r->address, 0, (size_t)r->t->ids * sizeof *r->address);
+  memset(r->state, 0, (size_t)r->t->ids);
+  p->to->oom_at = p->to->reserved_differs = p->to->address_differs = r->t->n;
+  return vram_pool_init(&p->pool, &r->options, &backend, mem, bytes, &err)
+             ? cmd_bad(err.text, NULL, NULL)
+             : FITS;
+}
+
+/* A segment of the recording. */
+static void play_segment(playing *p, size_t i) {
+  const vram_event *e = p->r->t->event + i;
+  if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP) {
+    p->reserved += e->bytes;
+    if (e->action == VRAM_SEGMENT_ALLOC)
+      segment_add(&p->recorded, e->address, e->bytes);
+    return;
   }
-  memset(r->address, 0, (size_t)t->ids * sizeof *r->address);
-  memset(r->state, 0, (size_t)t->ids);
-  to->oom_at = to->reserved_differs = to->address_differs = t->n;
-  if (out && out->csv)
-    printf("action,id,size,stream,result,allocated,reserved,requested,segments\n");
-  for (i = 0; i < t->n && !status; i++) {
+  if (!p->in_frees && cache_was_emptied(p->r, i, p->reserved, p->limit))
+    vram_pool_empty_cache(&p->pool);
+  p->in_frees = 1;
+  p->reserved -= e->bytes < p->reserved ? e->bytes : p->reserved;
+  if (e->action == VRAM_SEGMENT_FREE)
+    segment_drop(&p->recorded, e->address);
+}
+
+/* 0: it failed. */
+static int play_alloc(playing *p, size_t i) {
+  replay *r = p->r;
+  const vram_event *e = r->t->event + i;
+  const vram_result result = vram_pool_alloc(&p->pool, e->bytes, e->stream, r->address + e->id);
+  const int ok = result == VRAM_OK;
+  if (result == VRAM_ERR_LIMIT)
+    p->status = MORE_BLOCKS;
+  if (!ok && p->to->oom_at == r->t->n) {
+    p->to->oom_at = i;
+    p->to->oom_allocated = p->pool.stats.allocated_bytes[0].current;
+    p->to->oom_reserved = p->pool.stats.reserved_bytes[0].current;
+    p->to->oom_largest = vram_pool_largest_free(&p->pool, &e->stream);
+  }
+  if (ok && e->kind == FAILED) { /* nobody will free it */
+    vram_pool_free(&p->pool, r->address[e->id]);
+    r->address[e->id] = 0;
+  } else if (ok && e->address && p->to->address_differs == r->t->n) {
+    const uint64_t offset = segment_offset(&p->recorded, e->address);
+    if (offset != UINT64_MAX && offset != segment_offset(&p->device.segments, r->address[e->id]))
+      p->to->address_differs = i;
+  }
+  return ok;
+}
+
+/* Given back while streams still use it; 0: that makes no difference. */
+static int play_free_requested(playing *p, size_t i) {
+  replay *r = p->r;
+  const vram_event *e = r->t->event + i;
+  if (i + 1 < r->t->n && e[1].action == VRAM_FREE && e[1].id == e->id)
+    return 0;
+  if (!r->address[e->id] || vram_pool_record_stream(&p->pool, r->address[e->id], r->other_stream))
+    return 0;
+  p->device.waiting = (uint64_t)e->id + 1;
+  vram_pool_free(&p->pool, r->address[e->id]);
+  r->address[e->id] = 0;
+  r->state[e->id] = FREED_FOR_STREAMS;
+  return 1;
+}
+
+/* One event; 0: it is no call. *ok: it did not fail. */
+static int play_event(playing *p, size_t i, int *ok) {
+  replay *r = p->r;
+  const vram_event *e = r->t->event + i;
+  *ok = 1;
+  switch (e->action) {
+  case VRAM_SEGMENT_ALLOC:
+  case VRAM_SEGMENT_MAP:
+  case VRAM_SEGMENT_FREE:
+  case VRAM_SEGMENT_UNMAP:
+    play_segment(p, i);
+    return 0;
+  case VRAM_ALLOC:
+    *ok = play_alloc(p, i);
+    return 1;
+  case VRAM_FREE_REQUESTED:
+    return play_free_requested(p, i);
+  case VRAM_FREE:
+    if (r->state[e->id]) { /* the call came before */
+      r->state[e->id] = FINISHED;
+      return 0;
+    }
+    if (r->address[e->id])
+      vram_pool_free(&p->pool, r->address[e->id]);
+    r->address[e->id] = 0;
+    return 1;
+  case VRAM_MARK:
+    vram_pool_empty_cache(&p->pool);
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/* Every event; out NULL: nothing is written. */
+static void play_events(playing *p, const replay_job *out) {
+  const trace *t = p->r->t;
+  size_t i;
+  for (i = 0; i < t->n && !p->status; i++) {
     const vram_event *e = t->event + i;
-    const uint64_t peak = pool.stats.allocated_bytes[0].peak;
-    int ok = 1;
-    if (ledger) {
+    const uint64_t peak = p->pool.stats.allocated_bytes[0].peak;
+    int ok;
+    if (p->ledger) {
       const char *node = t->text[t->note[i].node];
-      pool.as.owner = *node ? vram_ledger_owner(ledger, NULL, 0, NULL, node) : 0;
-      pool.as.category = e->category;
-      pool.as.phase = e->phase;
-      pool.as.time = e->time ? e->time : i + 1;
+      p->pool.as.owner = *node ? vram_ledger_owner(p->ledger, NULL, 0, NULL, node) : 0;
+      p->pool.as.category = e->category;
+      p->pool.as.phase = e->phase;
+      p->pool.as.time = e->time ? e->time : i + 1;
     }
-    switch (e->action) {
-    case VRAM_SEGMENT_ALLOC:
-    case VRAM_SEGMENT_MAP:
-      reserved += e->bytes;
-      if (e->action == VRAM_SEGMENT_ALLOC)
-        segment_add(&recorded, e->address, e->bytes);
+    if (!play_event(p, i, &ok))
       continue;
-    case VRAM_SEGMENT_FREE:
-    case VRAM_SEGMENT_UNMAP:
-      if (!in_frees && cache_was_emptied(r, i, reserved, limit))
-        vram_pool_empty_cache(&pool);
-      in_frees = 1;
-      reserved -= e->bytes < reserved ? e->bytes : reserved;
-      if (e->action == VRAM_SEGMENT_FREE)
-        segment_drop(&recorded, e->address);
-      continue;
-    case VRAM_ALLOC: {
-      const vram_result result = vram_pool_alloc(&pool, e->bytes, e->stream, r->address + e->id);
-      if (result == VRAM_ERR_LIMIT)
-        status = MORE_BLOCKS;
-      ok = result == VRAM_OK;
-      if (!ok && to->oom_at == t->n) {
-        to->oom_at = i;
-        to->oom_allocated = pool.stats.allocated_bytes[0].current;
-        to->oom_reserved = pool.stats.reserved_bytes[0].current;
-        to->oom_largest = vram_pool_largest_free(&pool, &e->stream);
-      }
-      if (ok && e->kind == FAILED) { /* nobody will free it */
-        vram_pool_free(&pool, r->address[e->id]);
-        r->address[e->id] = 0;
-      } else if (ok && e->address && to->address_differs == t->n) {
-        const uint64_t offset = segment_offset(&recorded, e->address);
-        if (offset != UINT64_MAX && offset != segment_offset(&device.segments, r->address[e->id]))
-          to->address_differs = i;
-      }
-      break;
-    }
-    case VRAM_FREE_REQUESTED:
-      if (i + 1 < t->n && t->event[i + 1].action == VRAM_FREE && t->event[i + 1].id == e->id)
-        continue;
-      if (!r->address[e->id] || vram_pool_record_stream(&pool, r->address[e->id], r->other_stream))
-        continue;
-      device.waiting = (uint64_t)e->id + 1;
-      vram_pool_free(&pool, r->address[e->id]);
-      r->address[e->id] = 0;
-      r->state[e->id] = FREED_FOR_STREAMS;
-      break;
-    case VRAM_FREE:
-      if (r->state[e->id]) { /* the call came before */
-        r->state[e->id] = FINISHED;
-        continue;
-      }
-      if (r->address[e->id])
-        vram_pool_free(&pool, r->address[e->id]);
-      r->address[e->id] = 0;
-      break;
-    case VRAM_MARK:
-      vram_pool_empty_cache(&pool);
-      break;
-    default:
-      continue;
-    }
-    in_frees = 0;
-    if (pool.stats.allocated_bytes[0].peak > peak)
-      to->peak_at = i;
-    if (t->has_segments && to->reserved_differs == t->n &&
-        pool.stats.reserved_bytes[0].current != reserved)
-      to->reserved_differs = i;
+    p->in_frees = 0;
+    if (p->pool.stats.allocated_bytes[0].peak > peak)
+      p->to->peak_at = i;
+    if (t->has_segments && p->to->reserved_differs == t->n &&
+        p->pool.stats.reserved_bytes[0].current != p->reserved)
+      p->to->reserved_differs = i;
     if (out && out->csv)
-      print_call(&pool, e, ok);
+      print_call(&p->pool, e, ok);
   }
-  to->stats = pool.stats;
-  if (recorded.no_memory || device.segments.no_memory)
-    status = out_of_memory();
-  if (!status && ledger)
-    status = write_snapshot(out->snapshot, ledger, &pool);
-  free(ledger);
-  free(recorded.at);
-  free(device.segments.at);
+}
+
+/* From the beginning to the end; MORE_BLOCKS: the pool's memory was too small. out NULL: nothing is
+   written. */
+static int play(replay *r, vram_pool_policy policy, const replay_job *out, played *to) {
+  const uint64_t bytes = vram_pool_bytes(r->blocks, r->nstream + 1);
+  void *mem = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+  playing p;
+  memset(&p, 0, sizeof p);
+  memset(to, 0, sizeof *to);
+  p.r = r;
+  p.to = to;
+  if (!mem)
+    return cmd_no_memory();
+  if (out && out->snapshot) {
+    p.ledger = new_ledger(r);
+    p.status = p.ledger ? FITS : cmd_no_memory();
+  }
+  if (!p.status)
+    p.status = play_begin(&p, policy, mem, bytes);
+  if (!p.status) {
+    if (out && out->csv)
+      printf("action,id,size,stream,result,allocated,reserved,requested,segments\n");
+    play_events(&p, out);
+    to->stats = p.pool.stats;
+    if (p.recorded.no_memory || p.device.segments.no_memory)
+      p.status = cmd_no_memory();
+    if (!p.status && p.ledger)
+      p.status = write_snapshot(out->snapshot, p.ledger, &p.pool);
+  }
+  free(p.ledger);
+  free(p.recorded.at);
+  free(p.device.segments.at);
   free(mem);
-  return status;
+  return p.status;
 }
 
 /* Streams and the most blocks at a time. */
@@ -421,7 +469,7 @@ static int replay_begin(replay *r, const trace *t) {
     if (k == VRAM_POOL_STREAMS - 1) {
       char most_streams[64];
       snprintf(most_streams, sizeof most_streams, "at most %d", VRAM_POOL_STREAMS - 1);
-      return bad("too many streams in", t->path, most_streams);
+      return cmd_bad("too many streams in", t->path, most_streams);
     }
     if (k == r->nstream)
       r->streams[r->nstream++] = e->stream;
@@ -431,7 +479,7 @@ static int replay_begin(replay *r, const trace *t) {
   r->blocks = most > UINT32_MAX / 8 ? UINT32_MAX / 4 : (uint32_t)most * 2 + 1024;
   r->address = (uint64_t *)malloc(((size_t)t->ids + 1) * sizeof *r->address);
   r->state = (uint8_t *)malloc((size_t)t->ids + 1);
-  return r->address && r->state ? FITS : out_of_memory();
+  return r->address && r->state ? FITS : cmd_no_memory();
 }
 
 static int play_all(replay *r, vram_pool_policy policy, const replay_job *out, played *to) {
@@ -440,7 +488,7 @@ static int play_all(replay *r, vram_pool_policy policy, const replay_job *out, p
     r->blocks *= 2;
   if (!status && (out->csv || out->snapshot))
     status = play(r, policy, out, to);
-  return status == MORE_BLOCKS ? bad("too many blocks at a time in", r->t->path, NULL) : status;
+  return status == MORE_BLOCKS ? cmd_bad("too many blocks at a time in", r->t->path, NULL) : status;
 }
 
 /* 1 - peak active / peak reserved */
@@ -482,24 +530,26 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
 #define ROW(text, value)                                                                           \
   printf("%-14s", text);                                                                           \
   for (i = 0; i < n; i++)                                                                          \
-    printf(" %12s %12s", human(p[i].stats.value[0].peak), human(p[i].stats.value[0].current));     \
+    printf(" %12s %12s", cmd_human(p[i].stats.value[0].peak),                                      \
+           cmd_human(p[i].stats.value[0].current));                                                \
   printf("\n")
-  printf("%s%s%s  %s calls", bold, t->path, plain, grouped(t->ncalls, number));
-  printf(", device %s", human(r->options.total_bytes));
+  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, grouped(t->ncalls, number));
+  printf(", device %s", cmd_human(r->options.total_bytes));
   if (r->options.limit_bytes)
-    printf(", at most %s of it", human(r->options.limit_bytes));
+    printf(", at most %s of it", cmd_human(r->options.limit_bytes));
   if (j->alloc_conf && *j->alloc_conf)
     printf(", %s", j->alloc_conf);
   printf("\n");
   if (t->before)
-    printf("%salive when it was recorded, and allocated first: %s%s\n", dim,
-           grouped(t->before, number), plain);
+    printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
+           grouped(t->before, number), cmd_plain);
   if (t->unmatched)
-    printf("%sfreed, but never allocated in it: %s%s\n", dim, grouped(t->unmatched, number), plain);
-  printf("\n%s%-14s", bold, "policy");
+    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, grouped(t->unmatched, number),
+           cmd_plain);
+  printf("\n%s%-14s", cmd_bold, "policy");
   for (i = 0; i < n; i++)
     printf(" %7s peak %12s", name[policy[i]], "end");
-  printf("%s\n", plain);
+  printf("%s\n", cmd_plain);
   ROW("requested", requested_bytes);
   ROW("allocated", allocated_bytes);
   ROW("reserved", reserved_bytes);
@@ -510,7 +560,7 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
   printf("\n%-14s", "fragmentation");
   for (i = 0; i < n; i++)
     printf(" %11.1f%% %12s", 100 * fragmentation(p + i), "");
-  printf("  %s1 - peak active / peak reserved%s\n", dim, plain);
+  printf("  %s1 - peak active / peak reserved%s\n", cmd_dim, cmd_plain);
   printf("%-14s", "device calls");
   for (i = 0; i < n; i++)
     printf("%*" PRIu64, i ? 26 : 13, p[i].stats.num_device_alloc + p[i].stats.num_device_free);
@@ -519,18 +569,19 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
     printf(" %12" PRIu64 " %12" PRIu64, p[i].stats.num_alloc_retries, p[i].stats.num_ooms);
   printf("\n\n");
   if (t->n && p->stats.allocated_bytes[0].peak)
-    printf("peak of allocated: an alloc of %s, %s\n", human(t->event[p->peak_at].bytes),
+    printf("peak of allocated: an alloc of %s, %s\n", cmd_human(t->event[p->peak_at].bytes),
            place_text(t, p->peak_at, place, sizeof place));
   for (i = 0; i < n; i++)
     if (p[i].oom_at < t->n) {
-      printf("%sDOES NOT FIT%s %s: %s, an alloc of %s", bold, plain, name[policy[i]],
-             place_text(t, p[i].oom_at, place, sizeof place), human(t->event[p[i].oom_at].bytes));
-      printf(" with %s allocated, ", human(p[i].oom_allocated));
-      printf("%s reserved; the largest free block has %s\n", human(p[i].oom_reserved),
-             human(p[i].oom_largest));
+      printf("%sDOES NOT FIT%s %s: %s, an alloc of %s", cmd_bold, cmd_plain, name[policy[i]],
+             place_text(t, p[i].oom_at, place, sizeof place),
+             cmd_human(t->event[p[i].oom_at].bytes));
+      printf(" with %s allocated, ", cmd_human(p[i].oom_allocated));
+      printf("%s reserved; the largest free block has %s\n", cmd_human(p[i].oom_reserved),
+             cmd_human(p[i].oom_largest));
     }
   if (t->is_snapshot)
-    printf("reserved at the end of the recording: %s\n", human(t->reserved_at_end));
+    printf("reserved at the end of the recording: %s\n", cmd_human(t->reserved_at_end));
   if (is_comparable(t) && *policy == VRAM_POOL_TORCH) {
     if (p->reserved_differs == t->n)
       printf("as recorded: reserved bytes after every call\n");
@@ -564,9 +615,9 @@ static void replay_figures(const trace *t, const played *p) {
   if (t->n) {
     const trace_note *n = t->note + p->peak_at;
     printf(",\"peak_%s\":%" PRIu32 ",\"peak_phase\":", t->is_snapshot ? "entry" : "line", n->line);
-    json_text(stdout, t->text[n->phase]);
+    cmd_json_text(stdout, t->text[n->phase]);
     printf(",\"peak_node\":");
-    json_text(stdout, t->text[n->node]);
+    cmd_json_text(stdout, t->text[n->node]);
   }
 #undef PAIR
 #undef NUMBER
@@ -576,9 +627,9 @@ static void replay_json(const replay_job *j, const replay *r, const played *p, i
   const trace *t = r->t;
   int i, fits = 1;
   printf("{\"trace\":");
-  json_text(stdout, t->path);
+  cmd_json_text(stdout, t->path);
   printf(",\"policy\":\"%s\",\"alloc_conf\":", j->policy);
-  json_text(stdout, j->alloc_conf ? j->alloc_conf : "");
+  cmd_json_text(stdout, j->alloc_conf ? j->alloc_conf : "");
   printf(",\"total_bytes\":%" PRIu64 ",\"limit_bytes\":", r->options.total_bytes);
   if (r->options.limit_bytes)
     printf("%" PRIu64, r->options.limit_bytes);
@@ -606,107 +657,121 @@ static void replay_json(const replay_job *j, const replay *r, const played *p, i
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int replay_option(replay_job *j, const char *a, char *v) {
+static int replay_option(replay_job *j, const char *a, const char *v) {
   if (!strcmp(a, "--json"))
     return j->json = 1;
   if (!strcmp(a, "--csv"))
     return j->csv = 1;
-  if (!in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
-             "--units"))
-    return bad("unknown option", a, "vram replay -h"), 0;
+  if (!cmd_in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
+                 "--units"))
+    return cmd_unknown_option(a, "replay", NULL, "");
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", a, NULL), 0;
+    return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--policy")) {
-    if (!in(v, "torch best both"))
-      return bad("unknown policy", v, "torch, best or both"), 0;
+    if (!cmd_in(v, "torch best both"))
+      return cmd_bad("unknown policy", v, "torch, best or both"), 0;
     j->policy = v;
   } else if (!strcmp(a, "--alloc-conf"))
     j->alloc_conf = v;
   else if (!strcmp(a, "--snapshot"))
     j->snapshot = v;
   else if (!strcmp(a, "--total-bytes")) {
-    if (!parse_size(v, &j->total_bytes) || !j->total_bytes)
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    if (!cmd_parse_size(v, &j->total_bytes) || !j->total_bytes)
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
   } else if (!strcmp(a, "--gpu")) {
-    const vram_gpu *g = find_gpu(v);
+    const vram_gpu *g = cmd_find_gpu(v);
     if (!g)
-      return bad("unknown GPU", v, nearest("gpus", v)), 0;
+      return 0;
     j->total_bytes = g->bytes;
   } else if (!strcmp(a, "--memory-fraction")) {
     char *end;
     j->fraction = strtod(v, &end);
     if (*end || end == v || !(j->fraction > 0 && j->fraction <= 1))
-      return bad("not a fraction", v, "above 0, at most 1"), 0;
+      return cmd_bad("not a fraction", v, "above 0, at most 1"), 0;
   } else if (!strcmp(a, "--device")) {
-    if (!parse_count(v, 0, 1000000, &j->device))
-      return bad("not a device", v, "0, 1, ..."), 0;
-  } else if (!set_units(v))
+    if (!cmd_parse_count(v, 0, 1000000, &j->device))
+      return cmd_bad("not a device", v, "0, 1, ..."), 0;
+  } else if (!cmd_set_units(v))
     return 0;
   return 2;
 }
 
-static int replay_command(int argc, char **argv) {
-  replay_job j;
-  replay r;
-  trace t;
-  played p[2];
-  vram_pool_policy policy[2];
-  vram_error err;
-  int i, n, status;
-  memset(&j, 0, sizeof j);
-  memset(&r, 0, sizeof r);
-  j.policy = "torch";
-  j.total_bytes = UINT64_C(80) << 30;
-  j.device = -1;
+/* All arguments; FITS: go on, or help was printed (j->path is NULL then). */
+static int replay_arguments(replay_job *j, int argc, char **argv) {
+  int i, n;
   for (i = 0; i < argc;) {
-    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      j->path = NULL;
       return fputs(help_replay, stdout), FITS;
+    }
     if (argv[i][0] == '-' && argv[i][1]) {
-      n = replay_option(&j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      n = replay_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
       if (!n)
         return USAGE;
       i += n;
-    } else if (j.path)
-      return bad("a second trace", argv[i], "one");
+    } else if (j->path)
+      return cmd_bad("a second trace", argv[i], "one");
     else
-      j.path = argv[i++];
+      j->path = argv[i++];
   }
-  if (!j.path)
-    return bad("no trace", NULL, "vram replay TRACE; vram replay -h");
-  if (j.json + j.csv + is_output(j.snapshot) > 1)
-    return bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
-  n = strcmp(j.policy, "both") ? 1 : 2;
-  if (n == 2 && (j.csv || j.snapshot))
-    return bad(j.csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not", "both",
-               "torch or best");
-  policy[0] = strcmp(j.policy, "best") ? VRAM_POOL_TORCH : VRAM_POOL_BEST;
+  if (!j->path)
+    return cmd_bad("no trace", NULL, "vram replay TRACE; vram replay -h");
+  if (j->json + j->csv + cmd_is_output(j->snapshot) > 1)
+    return cmd_bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
+  if (!strcmp(j->policy, "both") && (j->csv || j->snapshot))
+    return cmd_bad(j->csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not",
+                   "both", "torch or best");
+  return FITS;
+}
+
+/* The trace through every policy that was asked for. */
+static int replay_trace(replay_job *j, const trace *t) {
+  vram_pool_policy policy[2];
+  const int n = strcmp(j->policy, "both") ? 1 : 2;
+  int i, status;
+  played p[2];
+  replay r;
+  vram_error err;
+  memset(&r, 0, sizeof r);
+  policy[0] = strcmp(j->policy, "best") ? VRAM_POOL_TORCH : VRAM_POOL_BEST;
   policy[1] = VRAM_POOL_BEST;
-  status = read_trace(&t, j.path, j.device);
-  if (status)
-    goto done;
-  if (!j.alloc_conf)
-    j.alloc_conf = t.conf;
-  if (vram_pool_config(j.alloc_conf, &r.options, &err)) {
-    status = bad(err.text, NULL, NULL);
-    goto done;
-  }
-  r.options.total_bytes = j.total_bytes;
-  r.options.limit_bytes = (uint64_t)(j.fraction * (double)j.total_bytes);
-  status = replay_begin(&r, &t);
+  if (!j->alloc_conf)
+    j->alloc_conf = t->conf;
+  if (vram_pool_config(j->alloc_conf, &r.options, &err))
+    return cmd_bad(err.text, NULL, NULL);
+  r.options.total_bytes = j->total_bytes;
+  r.options.limit_bytes = (uint64_t)(j->fraction * (double)j->total_bytes);
+  status = replay_begin(&r, t);
   for (i = 0; i < n && !status; i++)
-    status = play_all(&r, policy[i], &j, p + i);
-  if (status)
-    goto done;
-  if (j.json)
-    replay_json(&j, &r, p, n);
-  else if (!j.csv && !is_output(j.snapshot))
-    replay_text(&j, &r, p, policy, n);
-  for (i = 0; i < n; i++)
-    if (p[i].oom_at < t.n)
-      status = TOO_LARGE;
-done:
+    status = play_all(&r, policy[i], j, p + i);
+  if (!status) {
+    if (j->json)
+      replay_json(j, &r, p, n);
+    else if (!j->csv && !cmd_is_output(j->snapshot))
+      replay_text(j, &r, p, policy, n);
+    for (i = 0; i < n; i++)
+      if (p[i].oom_at < t->n)
+        status = TOO_LARGE;
+  }
   free(r.address);
   free(r.state);
+  return status;
+}
+
+int replay_command(int argc, char **argv) {
+  replay_job j;
+  trace t;
+  int status;
+  memset(&j, 0, sizeof j);
+  j.policy = "torch";
+  j.total_bytes = UINT64_C(80) << 30;
+  j.device = -1;
+  status = replay_arguments(&j, argc, argv);
+  if (status || !j.path)
+    return status;
+  status = trace_read(&t, j.path, j.device);
+  if (!status)
+    status = replay_trace(&j, &t);
   trace_end(&t);
   return status;
 }

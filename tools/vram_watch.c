@@ -1,7 +1,8 @@
 /* vram watch: devices and the processes on them, as NVIDIA's management library (NVML) says, which
-   is opened when it is asked: nothing of NVIDIA is needed to build this. Taken in by vram.c. */
+   is opened when it is asked: nothing of NVIDIA is needed to build this. */
+#include "vram_command.h"
 
-static const char help_watch[] =
+const char help_watch[] =
     "vram watch [options]     devices and processes, live\n"
     "\n"
     "  --once                once, then end\n"
@@ -422,7 +423,7 @@ static int watch_look(watch_state *s) {
   for (i = 0; i < count; i++) {
     d = watch_add(s, i, -1);
     if (!d)
-      return out_of_memory();
+      return cmd_no_memory();
     handle = NULL;
     status = NVML_EITHER(n, handle_v2, handle, (i, &handle));
     if (status) {
@@ -430,7 +431,7 @@ static int watch_look(watch_state *s) {
       continue;
     }
     if (!watch_device_fill(n, handle, d))
-      return out_of_memory();
+      return cmd_no_memory();
     on = parts = later = 0;
     if (NVML_CALL(n, mig_mode, (handle, &on, &later)) || !on ||
         NVML_CALL(n, mig_count, (handle, &parts)))
@@ -441,7 +442,7 @@ static int watch_look(watch_state *s) {
         continue; /* no instance has this number */
       d = watch_add(s, i, (int)k);
       if (!d || !watch_device_fill(n, part, d))
-        return out_of_memory();
+        return cmd_no_memory();
     }
   }
   return FITS;
@@ -452,7 +453,7 @@ static int watch_look(watch_state *s) {
 static void watch_json_text(const char *key, const char *text) {
   printf("\"%s\":", key);
   if (*text)
-    json_text(stdout, text);
+    cmd_json_text(stdout, text);
   else
     fputs("null", stdout);
 }
@@ -513,7 +514,7 @@ static void watch_json(const watch_state *s) {
   watch_json_text("error", s->error), fputs("}\n", stdout);
 }
 
-static const char *watch_bytes(uint64_t b) { return b == WATCH_UNKNOWN ? "-" : human(b); }
+static const char *watch_bytes(uint64_t b) { return b == WATCH_UNKNOWN ? "-" : cmd_human(b); }
 
 /* "35 %", "41 C", "120 W"; three texts may live at once */
 static const char *watch_value(uint64_t v, const char *unit) {
@@ -544,7 +545,8 @@ static void watch_line(watch_page *page, const char *before, const char *text) {
     return;
   if (page->columns && n > page->columns)
     n = page->columns;
-  printf("%s%.*s%s%s\n", before, (int)n, text, *before ? plain : "", page->rows ? "\033[K" : "");
+  printf("%s%.*s%s%s\n", before, (int)n, text, *before ? cmd_plain : "",
+         page->rows ? "\033[K" : "");
 }
 
 static void watch_table(const watch_state *s, watch_page *page) {
@@ -552,13 +554,13 @@ static void watch_table(const watch_state *s, watch_page *page) {
   size_t i, k;
   snprintf(line, sizeof line, "NVIDIA driver %s, CUDA %s", *s->driver ? s->driver : "-",
            *s->cuda ? s->cuda : "-");
-  watch_line(page, dim, line);
+  watch_line(page, cmd_dim, line);
   if (!s->ndevice)
     watch_line(page, "", "no device");
   else {
     snprintf(line, sizeof line, "%-6s%-28s%12s%12s%12s%7s%7s%8s", "gpu", "name", "used", "free",
              "total", "busy", "temp", "power");
-    watch_line(page, bold, line);
+    watch_line(page, cmd_bold, line);
   }
   for (i = 0; i < s->ndevice; i++) {
     const watch_device *d = &s->device[i];
@@ -634,20 +636,20 @@ static int watch_option(watch_state *s, const char *a, const char *v, int *took)
   if (!strcmp(a, "--json"))
     return s->json = 1;
   if (strcmp(a, "--interval") && strcmp(a, "--units"))
-    return bad("unknown option", a, "vram watch -h"), 0;
+    return cmd_unknown_option(a, "watch", NULL, "");
   *took = 2;
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", a, NULL), 0;
+    return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--interval")) {
     s->interval = *v >= '0' && *v <= '9' ? strtod(v, &end) : 0;
     if (s->interval < 0.1 || s->interval > 86400 || *end)
-      return bad("not an interval", v, "seconds, from 0.1 to 86400"), 0;
+      return cmd_bad("not an interval", v, "seconds, from 0.1 to 86400"), 0;
     return 1;
   }
-  return set_units(v);
+  return cmd_set_units(v);
 }
 
-static int watch(int argc, char **argv) {
+int watch_command(int argc, char **argv) {
   static watch_state s;
   int i, took, status, first = 1;
   struct timespec pause;
@@ -677,7 +679,7 @@ static int watch(int argc, char **argv) {
     if (s.json)
       watch_json(&s);
     else
-      fprintf(stderr, "vram: %s\n", s.error);
+      cmd_say("vram: %s", s.error);
   }
   watch_clear(&s);
   nvml_close(&s.n);
@@ -686,10 +688,10 @@ static int watch(int argc, char **argv) {
 
 #else
 
-static int watch(int argc, char **argv) {
+int watch_command(int argc, char **argv) {
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
     return fputs(help_watch, stdout), FITS;
-  fprintf(stderr, "vram: watch is not on this system (it needs dlopen)\n");
+  cmd_say("vram: watch is not on this system (it needs dlopen)");
   return OTHER;
 }
 

@@ -1,7 +1,9 @@
 /* vram plan: what to compute again so that a chain of stages, or a model, trains within a budget.
-   Part of vram.c. */
+ */
+#include "vram_chain.h"
+#include "vram_job.h"
 
-static const char help_plan[] =
+const char help_plan[] =
     "vram plan MODEL|CHAIN.csv [--budget SIZE] [options]     what to compute again\n"
     "\n"
     "Finds the cheapest order of compute, drop and recompute that trains within the\n"
@@ -47,12 +49,6 @@ static const char help_plan[] =
 
 enum { WIDTH = 100 };
 
-/* A number as written: digits * 10^exponent, exact. */
-typedef struct exact {
-  uint64_t digits;
-  int exponent;
-} exact;
-
 typedef struct plan_job {
   job j;
   const char *of_model; /* an option that means nothing for a chain */
@@ -64,355 +60,17 @@ typedef struct plan_job {
   uint64_t align;
 } plan_job;
 
-typedef struct plan_chain {
-  vram_chain c;
-  vram_stage *stage;
-  vram_way *way;
-  char *names;
-  int exponent; /* of the costs, at most 0: a cost of 1 is 10^exponent of the file's unit */
-} plan_chain;
-
 typedef struct plan { /* a schedule, its memory with it */
   vram_schedule s;
   void *memory;
 } plan;
 
-/* 1: digits, perhaps with a point and an exponent; -1: more than it can hold, 0: not one */
-static int parse_decimal(const char *s, size_t n, exact *to) {
-  size_t i = 0, digits = 0;
-  int point = 0, e = 0, sign = 1, more = 0;
-  uint64_t v = 0;
-  for (; i < n && ((s[i] >= '0' && s[i] <= '9') || (s[i] == '.' && !point)); i++) {
-    if (s[i] == '.')
-      point = 1;
-    else {
-      digits++;
-      if (v > (UINT64_MAX - 9) / 10)
-        more = 1;
-      else
-        v = v * 10 + (uint64_t)(s[i] - '0');
-      e -= point;
-    }
-  }
-  if (!digits)
-    return 0;
-  if (i < n && (s[i] | 32) == 'e') {
-    int k = 0;
-    i++;
-    if (i < n && (s[i] == '-' || s[i] == '+'))
-      sign = s[i++] == '-' ? -1 : 1;
-    if (i == n)
-      return 0;
-    for (; i < n && s[i] >= '0' && s[i] <= '9'; i++)
-      k = k < 1000 ? k * 10 + (s[i] - '0') : k;
-    e += sign * k;
-  }
-  if (i < n)
-    return 0;
-  for (; v && v % 10 == 0; v /= 10)
-    e++;
-  to->digits = v;
-  to->exponent = v ? e : 0;
-  return more ? -1 : 1;
-}
-
-/* The integer that d is in units of 10^exponent; 0: it is not one below 2^63. */
-static int scaled(exact d, int exponent, uint64_t *to) {
-  int e = d.exponent - exponent;
-  if (e < 0)
-    return 0;
-  for (; e && d.digits; e--) {
-    if (d.digits > (uint64_t)INT64_MAX / 10)
-      return 0;
-    d.digits *= 10;
-  }
-  *to = d.digits;
-  return d.digits <= (uint64_t)INT64_MAX;
-}
-
-/* A cost in the unit of the file, all of its digits; four texts may live at once. */
-static const char *cost_text(const plan_chain *c, uint64_t cost) {
-  static char text[4][64];
-  static int at;
-  char *t = text[at++ & 3], digits[32];
-  const int n = snprintf(digits, sizeof digits, "%" PRIu64, cost), after = -c->exponent;
-  int used;
-  if (!after)
-    return memcpy(t, digits, (size_t)n + 1), t;
-  used = n > after ? snprintf(t, 64, "%.*s.%s", n - after, digits, digits + n - after)
-                   : snprintf(t, 64, "0.%0*d%s", after - n, 0, digits);
-  if (n == after)
-    used = snprintf(t, 64, "0.%s", digits);
-  while (t[used - 1] == '0')
-    t[--used] = 0;
-  if (t[used - 1] == '.')
-    t[used - 1] = 0;
-  return t;
-}
-
-/* ---- CHAIN.csv ---- */
-
-enum { FW, BW, X, XBAR, FTMP, BTMP, NAME, COLUMN_COUNT };
-static const char *const column_name[] = {"fw", "bw", "x", "xbar", "ftmp", "btmp", "name"};
-
-typedef struct chain_file { /* a place in it */
-  const char *path;
-  char *at, *end, *begin; /* begin: of the line */
-  uint64_t line;
-} chain_file;
-
-static int chain_bad(const chain_file *f, const char *at, const char *what, field found,
-                     const char *expected) {
-  fprintf(stderr, "%s:%" PRIu64 ":%lu: %s", f->path, f->line, (unsigned long)(at - f->begin) + 1,
-          what);
-  if (found.s)
-    fprintf(stderr, " (found '%.*s'%s", (int)(found.n < 60 ? found.n : 60), found.s,
-            expected ? ", " : ")");
-  if (expected)
-    fprintf(stderr, "%sexpected %s)", found.s ? "" : " (", expected);
-  fprintf(stderr, "\n");
-  return USAGE;
-}
-
-/* The next line that is not blank; 0: there is none. */
-static int chain_line(chain_file *f) {
-  while (f->at < f->end) {
-    char *s = f->at;
-    f->begin = s;
-    f->line++;
-    while (s < f->end && (*s == ' ' || *s == '\t' || *s == '\r'))
-      s++;
-    if (s < f->end && *s != '\n')
-      return 1;
-    f->at = s + (s < f->end);
-  }
-  return 0;
-}
-
-/* The next field of the line, without blanks and quotes around it; 0: there is none. */
-static int chain_next(chain_file *f, field *to) {
-  char *s = f->at, *end;
-  if (s >= f->end || (s > f->begin && s[-1] == '\n'))
-    return 0;
-  while (s < f->end && (*s == ' ' || *s == '\t'))
-    s++;
-  if (s < f->end && *s == '"') {
-    to->s = ++s;
-    while (s < f->end && *s != '"' && *s != '\n')
-      s++;
-    to->n = (size_t)(s - to->s);
-    while (s < f->end && *s != ',' && *s != '\n')
-      s++;
-  } else {
-    to->s = s;
-    while (s < f->end && *s != ',' && *s != '\n')
-      s++;
-    for (end = s; end > to->s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r');)
-      end--;
-    to->n = (size_t)(end - to->s);
-  }
-  /* behind a comma there is one more field, even at the end of the line */
-  f->at = s + (s < f->end);
-  return 1;
-}
-
-/* The first line names columns of a chain: so it is no model. */
-static int is_chain(const char *path, char *text, size_t len) {
-  const size_t n = strlen(path);
-  chain_file f;
-  field here;
-  int i;
-  memset(&f, 0, sizeof f);
-  f.at = text;
-  f.end = text + len;
-  if (n > 4 && !strcmp(path + n - 4, ".csv"))
-    return 1;
-  if (chain_line(&f))
-    while (chain_next(&f, &here))
-      for (i = 0; i < NAME; i++)
-        if (field_is(&here, column_name[i]))
-          return 1;
-  return 0;
-}
-
-static void chain_end(plan_chain *p) {
-  free(p->stage);
-  free(p->way);
-  free(p->names);
-}
-
-/* The columns in their order; -1: message printed. */
-static int chain_columns(chain_file *f, int *column, int most) {
-  char missing[64] = "";
-  field here = {NULL, 0}, none = {NULL, 0};
-  int n = 0, i, k;
-  if (!chain_line(f)) {
-    f->begin = f->at;
-    f->line += !f->line;
-    return chain_bad(f, f->at, "an empty file", none, "the header fw,bw,x,xbar,ftmp,btmp"), -1;
-  }
-  while (chain_next(f, &here)) {
-    for (i = 0; i < COLUMN_COUNT && !field_is(&here, column_name[i]); i++)
-      ;
-    if (i == COLUMN_COUNT)
-      return chain_bad(f, here.s, "an unknown column", here, "fw, bw, x, xbar, ftmp, btmp, name"),
-             -1;
-    for (k = 0; k < n; k++)
-      if (column[k] == i)
-        return chain_bad(f, here.s, "a second column of that name", here, NULL), -1;
-    if (n < most)
-      column[n++] = i;
-  }
-  for (i = 0; i < NAME; i++) {
-    for (k = 0; k < n && column[k] != i; k++)
-      ;
-    if (k == n)
-      snprintf(missing + strlen(missing), sizeof missing - strlen(missing), "%s%s",
-               *missing ? ", " : "", column_name[i]);
-  }
-  if (*missing)
-    return chain_bad(f, f->begin, "columns are missing", none, missing), -1;
-  return n;
-}
-
-typedef struct chain_row {
-  exact cost[2];
-  uint64_t bytes[4]; /* x, xbar, ftmp, btmp */
-  chain_file place;
-  field at[COLUMN_COUNT];
-} chain_row;
-
-/* One field of a row; not FITS: message printed. */
-static int chain_value(chain_file *f, chain_row *r, int column, field here) {
-  const field none = {NULL, 0};
-  char text[64];
-  r->at[column] = here;
-  if (column == NAME)
-    return FITS;
-  if (!here.n)
-    return chain_bad(f, here.s, "an empty field", none, column_name[column]);
-  if (*here.s == '-')
-    return chain_bad(f, here.s, "a negative number", here, "0 or more");
-  if (column <= BW) {
-    const int is = parse_decimal(here.s, here.n, &r->cost[column]);
-    if (is < 0)
-      return chain_bad(f, here.s, "a cost of too many digits", here, "at most 18");
-    if (!is)
-      return chain_bad(f, here.s, "not a cost", here, "a decimal number");
-    return FITS;
-  }
-  snprintf(text, sizeof text, "%.*s", (int)(here.n < sizeof text ? here.n : 0), here.s);
-  if (here.n >= sizeof text || !parse_size(text, &r->bytes[column - X]) ||
-      (strchr(text, '.') && text[here.n - 1] != 'B'))
-    return chain_bad(f, here.s, "not a size", here,
-                     "bytes below 2^63, or a number with KB MiB ...");
-  return FITS;
-}
-
-/* The stages of all rows; not FITS: message printed. */
-static int chain_stages(const chain_row *row, uint32_t n, plan_chain *p) {
-  size_t names = 0;
-  uint32_t i, k;
-  for (i = 0; i < n; i++) {
-    names += row[i].at[NAME].n + 1;
-    for (k = 0; k < 2; k++)
-      if (row[i].cost[k].exponent < p->exponent)
-        p->exponent = row[i].cost[k].exponent;
-  }
-  p->stage = (vram_stage *)calloc(n + 1u, sizeof *p->stage);
-  p->way = (vram_way *)calloc(n + 1u, sizeof *p->way);
-  p->names = (char *)calloc(names + 1, 1);
-  if (!p->stage || !p->way || !p->names)
-    return out_of_memory();
-  for (names = 0, i = 0; i < n; i++) {
-    const chain_row *r = &row[i];
-    vram_way *w = &p->way[i];
-    const field name = r->at[NAME];
-    uint64_t cost[2];
-    for (k = 0; k < 2; k++)
-      if (!scaled(r->cost[k], p->exponent, &cost[k]))
-        return chain_bad(&r->place, r->at[k].s, "a cost that has no exact sum with the others",
-                         r->at[k], "at most 18 digits from the largest to the smallest");
-    if (r->bytes[1] < r->bytes[0])
-      return chain_bad(&r->place, r->at[XBAR].s, "xbar is less than x, which is a part of it",
-                       r->at[XBAR], "x or more");
-    w->forward_cost = p->stage[i].forward_cost = cost[0];
-    w->backward_cost = cost[1];
-    w->forward_temp_bytes = p->stage[i].forward_temp_bytes = r->bytes[2];
-    w->backward_temp_bytes = r->bytes[3];
-    w->saved_bytes = i + 1 < n ? r[1].bytes[1] : 0;
-    p->stage[i].output_bytes = i + 1 < n ? r[1].bytes[0] : 0;
-    p->stage[i].way = w;
-    p->stage[i].nway = 1;
-    if (name.n) {
-      p->stage[i].name = p->names + names;
-      memcpy(p->names + names, name.s, name.n);
-      names += name.n + 1;
-    }
-  }
-  p->c.stage = p->stage;
-  p->c.nstage = n;
-  p->c.input_bytes = p->c.input_gradient_bytes = row[0].bytes[0];
-  return FITS;
-}
-
-/* A chain from its text; not FITS: message printed. chain_end() in any case. */
-static int chain_read(const char *path, char *text, size_t len, plan_chain *p) {
-  int column[COLUMN_COUNT], ncolumn, status = FITS;
-  chain_row *row = NULL;
-  uint32_t n = 0, cap = 0;
-  const field none = {NULL, 0};
-  field here = {NULL, 0};
-  chain_file f;
-  memset(&f, 0, sizeof f);
-  memset(p, 0, sizeof *p);
-  f.path = path;
-  f.at = text;
-  f.end = text + len;
-  if (len >= 3 && !memcmp(text, "\357\273\277", 3)) /* a mark of the byte order */
-    f.at += 3;
-  ncolumn = chain_columns(&f, column, COLUMN_COUNT);
-  if (ncolumn < 0)
-    return USAGE;
-  while (!status && chain_line(&f)) {
-    int k;
-    if (n == cap) {
-      chain_row *more;
-      cap = cap ? 2 * cap : 64;
-      more = (chain_row *)realloc(row, cap * sizeof *row);
-      if (!more) {
-        status = out_of_memory();
-        break;
-      }
-      row = more;
-    }
-    memset(&row[n], 0, sizeof *row);
-    row[n].place = f;
-    for (k = 0; !status && chain_next(&f, &here); k++)
-      if (k < ncolumn)
-        status = chain_value(&row[n].place, &row[n], column[k], here);
-      else
-        status = chain_bad(&row[n].place, here.s, "more fields than the header has", here, NULL);
-    if (!status && k < ncolumn)
-      status = chain_bad(&row[n].place, here.s + here.n, "the row ends too early", none,
-                         column_name[column[k]]);
-    n++;
-  }
-  if (!status && !n)
-    status = chain_bad(&f, f.begin, "no stages below the header", none,
-                       "a row for each stage, the loss last");
-  if (!status)
-    status = chain_stages(row, n, p);
-  free(row);
-  return status;
-}
-
 /* ---- schedules ---- */
 
 static int plan_error(const plan_job *p, const vram_error *e) {
   if (e->code == VRAM_ERR_MEMORY)
-    return out_of_memory();
-  fprintf(stderr, "%s: %s\n", p->j.model, e->text);
+    return cmd_no_memory();
+  cmd_say("%s: %s", p->j.model, e->text);
   return USAGE;
 }
 
@@ -425,7 +83,7 @@ static int make_plan(const plan_job *p, const vram_chain *c, const vram_schedule
   memset(&err, 0, sizeof err);
   to->memory = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!to->memory && bytes != VRAM_OVERFLOW) {
-    fprintf(stderr, "vram: out of memory (the plan needs %s)\n", human(bytes));
+    cmd_say("vram: out of memory (the plan needs %s)", cmd_human(bytes));
     return OTHER;
   }
   if (vram_schedule_plan(c, o, to->memory, to->memory ? bytes : 0, &to->s, &err))
@@ -476,7 +134,7 @@ static int step_in_torch(planned *d, const vram_schedule *s, in_torch *to) {
   uint32_t n = 0, i;
   int status = FITS;
   if (!span || !range)
-    status = out_of_memory();
+    status = cmd_no_memory();
   else if (!vram_schedule_spans(c, s->move, s->nmove, span, s->nmove, &n, &err)) {
     for (i = 0; i < n; i++) {
       range[i].first = c->stage[span[i].first].first;
@@ -487,7 +145,7 @@ static int step_in_torch(planned *d, const vram_schedule *s, in_torch *to) {
     bytes = vram_step_bytes(&d->l->g, &o);
     scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
     if (!scratch)
-      status = out_of_memory();
+      status = cmd_no_memory();
     else if (!vram_step(&d->l->g, &o, scratch, bytes, &to->r, &err))
       to->known = 1;
   }
@@ -588,11 +246,10 @@ static const char *stage_name(const vram_chain *c, uint32_t i, char to[MAX_NODE_
 
 /* The cheapest plan with which PyTorch's step fits. */
 static int plan_for_torch(planned *d) {
-  const vram_allocator a = {solve_alloc, solve_free, NULL};
   vram_planned_step q;
   vram_error err;
   size_t bytes;
-  if (vram_step_plan(&d->l->g, &d->p->j.o, 0, &a, &q, &err))
+  if (vram_step_plan(&d->l->g, &d->p->j.o, 0, &model_allocator, &q, &err))
     return plan_error(d->p, &err);
   bytes = (q.schedule.nmove + (size_t)1) * sizeof *q.schedule.move;
   d->plan.memory = malloc(bytes);
@@ -602,8 +259,8 @@ static int plan_for_torch(planned *d) {
   d->plan.s.smallest_budget_bytes = q.smallest_budget_bytes;
   if (d->plan.memory)
     memcpy(d->plan.memory, q.schedule.move, bytes - sizeof *q.schedule.move);
-  vram_step_plan_free(&q, &a);
-  return d->plan.memory ? FITS : out_of_memory();
+  vram_step_plan_free(&q, &model_allocator);
+  return d->plan.memory ? FITS : cmd_no_memory();
 }
 
 /* Not FITS: message printed; planned_end() in any case. */
@@ -624,12 +281,12 @@ static int plan_all(planned *d) {
     return status;
   d->span = (vram_span *)malloc(((size_t)s->nmove + 1) * sizeof *d->span);
   if (!d->span)
-    return out_of_memory();
+    return cmd_no_memory();
   d->has_spans = !vram_schedule_spans(c, s->move, s->nmove, d->span, s->nmove, &d->nspan, &err);
   bytes = vram_schedule_bind_bytes(c, s->nmove, NULL);
   d->bound = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!d->bound)
-    return out_of_memory();
+    return cmd_no_memory();
   if (vram_schedule_bind(c, s->move, s->nmove, NULL, d->bound, bytes, &d->binding, &err))
     return plan_error(d->p, &err);
   if (!d->l)
@@ -756,8 +413,8 @@ static void print_stages(const planned *d) {
   const vram_schedule *s = &d->plan.s;
   char name[MAX_NODE_NAME], way[24] = "";
   uint32_t i, k;
-  printf("%s%-7s %-36s %11s %11s %9s %9s %8s%s\n", bold, "stage", "name", "output", "saved",
-         "forward", "backward", "forwards", plain);
+  printf("%s%-7s %-36s %11s %11s %9s %9s %8s%s\n", cmd_bold, "stage", "name", "output", "saved",
+         "forward", "backward", "forwards", cmd_plain);
   for (i = 0; i < c->nstage; i++) {
     const vram_stage *t = &c->stage[i];
     uint32_t forwards = 0, of = 0;
@@ -770,7 +427,7 @@ static void print_stages(const planned *d) {
     if (t->nway > 1)
       snprintf(way, sizeof way, "  way %" PRIu32, of);
     printf("%-7" PRIu32 " %-36.36s %11s %11s %8.2f%% %8.2f%% %8" PRIu32 "%s\n", i,
-           stage_name(c, i, name), human(t->output_bytes), human(t->way[of].saved_bytes),
+           stage_name(c, i, name), cmd_human(t->output_bytes), cmd_human(t->way[of].saved_bytes),
            percent(t->way[of].forward_cost, d->plain.s.cost),
            percent(t->way[of].backward_cost, d->plain.s.cost), forwards, t->nway > 1 ? way : "");
   }
@@ -816,26 +473,26 @@ static void print_moves_csv(const planned *d) {
 
 static void plan_head(const planned *d, const char *first) {
   if (d->l)
-    printf("%s%-25s %11s %8s %11s %11s %9s%s\n", bold, first, "peak in C", "of plain", "in PyTorch",
-           "device", "FLOP", plain);
+    printf("%s%-25s %11s %8s %11s %11s %9s%s\n", cmd_bold, first, "peak in C", "of plain",
+           "in PyTorch", "device", "FLOP", cmd_plain);
   else
-    printf("%s%-25s %11s %8s  %14s%s\n", bold, first, "peak", "of plain", "cost", plain);
+    printf("%s%-25s %11s %8s  %14s%s\n", cmd_bold, first, "peak", "of plain", "cost", cmd_plain);
 }
 
 static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_t cost,
                      const in_torch *torch, const char *note) {
   const uint64_t least = d->plain.s.cost;
   char text[32];
-  printf("%-25s %11s %6.1f %%", what, human(bytes), percent(bytes, d->plain.s.peak_bytes));
+  printf("%-25s %11s %6.1f %%", what, cmd_human(bytes), percent(bytes, d->plain.s.peak_bytes));
   if (torch && torch->known)
-    printf(" %11s %11s", human(torch->r.peak_allocated_bytes.expected),
-           human(torch->r.device_bytes.expected));
+    printf(" %11s %11s", cmd_human(torch->r.peak_allocated_bytes.expected),
+           cmd_human(torch->r.device_bytes.expected));
   else if (torch)
     printf(" %11s %11s", "-", "-");
   if (d->l)
-    printf(" %9s", count_text(cost, text, sizeof text));
+    printf(" %9s", cmd_count_text(cost, text, sizeof text));
   else
-    printf("  %14s", cost_text(d->chain, cost));
+    printf("  %14s", chain_cost_text(d->chain, cost));
   if (cost > least)
     printf(" +%.1f %%", percent(cost - least, least));
   else if (*note)
@@ -846,10 +503,10 @@ static void plan_row(const planned *d, const char *what, uint64_t bytes, uint64_
 /* bytes for people who type them again: 39.6 KiB (40600 bytes) */
 static const char *exact_text(uint64_t b) {
   static char text[64];
-  if (unit_kind == VRAM_UNITS_BYTES)
+  if (cmd_units == VRAM_UNITS_BYTES)
     snprintf(text, sizeof text, "%" PRIu64 " bytes", b);
   else
-    snprintf(text, sizeof text, "%s (%" PRIu64 " bytes)", human(b), b);
+    snprintf(text, sizeof text, "%s (%" PRIu64 " bytes)", cmd_human(b), b);
   return text;
 }
 
@@ -857,17 +514,17 @@ static void print_title(const planned *d) {
   const plan_job *p = d->p;
   char mode[128];
   uint32_t i;
-  printf("%s%s%s", bold, p->j.model, plain);
+  printf("%s%s%s", cmd_bold, p->j.model, cmd_plain);
   if (d->l) {
-    mode_text(&p->j, mode, sizeof mode);
+    job_mode(&p->j, mode, sizeof mode);
     printf("  %s", mode);
     for (i = 0; i < d->l->g.ndim && i < 6; i++)
       printf("  %.*s=%" PRId64, (int)d->l->g.dim[i].len, d->l->g.dim[i].name, d->l->g.dim[i].value);
   }
   printf("  %" PRIu32 " stages  %s", d->chain->c.nstage, vram_planner_name((uint32_t)p->o.planner));
   if (p->j.has_budget)
-    printf("  %s %s%s%s", p->torch ? "device" : "budget", human(p->j.budget), p->j.gpu ? ", " : "",
-           p->j.gpu ? p->j.gpu : "");
+    printf("  %s %s%s%s", p->torch ? "device" : "budget", cmd_human(p->j.budget),
+           p->j.gpu ? ", " : "", p->j.gpu ? p->j.gpu : "");
   printf("\n\n");
 }
 
@@ -881,14 +538,14 @@ static void print_plan(const planned *d) {
   if (p->j.table)
     print_stages(d);
   if (!s->feasible)
-    printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", bold, plain,
+    printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", cmd_bold, cmd_plain,
            exact_text(s->smallest_budget_bytes));
   plan_head(d, "");
   plan_row(d, "plain", d->plain.s.peak_bytes, d->plain.s.cost, torch ? torch + AS_PLAIN : NULL, "");
-  printf("%s", bold);
+  printf("%s", cmd_bold);
   plan_row(d, s->feasible ? "planned" : "smallest", s->peak_bytes, s->cost,
            torch ? torch + AS_PLANNED : NULL, "");
-  printf("%s", plain);
+  printf("%s", cmd_plain);
   if (q->fits) {
     snprintf(what, sizeof what, "checkpoint_sequential(%" PRIu32 ")", q->fits);
     plan_row(d, what, q->fits_bytes, q->fits_cost, torch ? torch + AS_SEQUENTIAL : NULL,
@@ -899,15 +556,15 @@ static void print_plan(const planned *d) {
     plan_row(d, what, q->least_bytes, q->least_cost, torch ? torch + AS_LEAST : NULL,
              q->fits ? "least" : "too much");
   }
-  printf("\narena %s", human(d->binding.arena_bytes));
+  printf("\narena %s", cmd_human(d->binding.arena_bytes));
   if (d->chain->c.static_bytes)
-    printf(" beside %s that last", human(d->chain->c.static_bytes));
+    printf(" beside %s that last", cmd_human(d->chain->c.static_bytes));
   if (s->host_bytes)
-    printf(", host memory %s", human(d->binding.host_bytes));
+    printf(", host memory %s", cmd_human(d->binding.host_bytes));
   printf("; smallest budget %s\n", exact_text(s->smallest_budget_bytes));
   if (torch && torch[AS_PLANNED].known)
     printf("in PyTorch, with its CUDA context, it %s a device of %s%s\n",
-           torch[AS_PLANNED].r.fits ? "fits" : "does not fit", human(p->j.budget),
+           torch[AS_PLANNED].r.fits ? "fits" : "does not fit", cmd_human(p->j.budget),
            torch[AS_PLANNED].r.fits || p->torch ? "" : " (--torch plans for that)");
   if (*d->why)
     printf("not all of it can be calls of torch.utils.checkpoint: %s\n", d->why);
@@ -956,7 +613,7 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
     if (!status && l)
       status = step_in_torch(&d, &s.s, &torch);
     if (!status && s.s.peak_bytes != last)
-      plan_row(&d, human(o.budget_bytes), s.s.peak_bytes, s.s.cost, l ? &torch : NULL,
+      plan_row(&d, cmd_human(o.budget_bytes), s.s.peak_bytes, s.s.cost, l ? &torch : NULL,
                i ? "" : "the smallest");
     last = s.s.peak_bytes;
     free(s.memory);
@@ -970,57 +627,44 @@ static void json_sequential(const char *key, const planned *d, uint32_t segments
   printf(",\"%s\":", key);
   if (segments)
     printf("{\"segments\":%" PRIu32 ",\"peak_bytes\":%" PRIu64 ",\"cost\":%s}", segments, bytes,
-           cost_text(d->chain, cost));
+           chain_cost_text(d->chain, cost));
   else
     printf("null");
 }
 
-static void print_plan_json(const planned *d) {
+static void json_stages(const planned *d) {
   const vram_chain *c = &d->chain->c;
-  const vram_schedule *s = &d->plan.s;
-  const sequential *q = &d->sequential;
   const vram_node *first, *last;
   char name[MAX_NODE_NAME];
   uint32_t i, k;
-  printf("{\"model\":");
-  json_text(stdout, d->p->j.model);
-  printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
-         ",\"smallest_budget_bytes\":%" PRIu64,
-         vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
-         d->p->j.budget, s->smallest_budget_bytes);
-  printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
-         cost_text(d->chain, s->cost), cost_text(d->chain, d->plain.s.cost), s->peak_bytes,
-         d->plain.s.peak_bytes);
-  printf(",\"static_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"host_bytes\":%" PRIu64,
-         c->static_bytes, d->binding.arena_bytes, d->binding.host_bytes);
-  json_sequential("sequential", d, q->fits, q->fits_bytes, q->fits_cost);
-  json_sequential("sequential_least", d, q->least, q->least_bytes, q->least_cost);
   printf(",\"stages\":%" PRIu32 ",\"chain\":[", c->nstage);
   for (i = 0; i < c->nstage; i++) {
     const vram_stage *t = &c->stage[i];
     printf("%s{\"name\":", i ? "," : "");
-    json_text(stdout, stage_name(c, i, name));
+    cmd_json_text(stdout, stage_name(c, i, name));
     stage_nodes(t, &first, &last);
     if (last) {
       printf(",\"first\":");
       vram_node_name(first, name, sizeof name);
-      json_text(stdout, name);
+      cmd_json_text(stdout, name);
       printf(",\"last\":");
       vram_node_name(last, name, sizeof name);
-      json_text(stdout, name);
+      cmd_json_text(stdout, name);
     }
     printf(",\"output_bytes\":%" PRIu64 ",\"ways\":[", t->output_bytes);
     for (k = 0; k < t->nway; k++)
       printf("%s{\"saved_bytes\":%" PRIu64 ",\"forward_cost\":%s,\"backward_cost\":%s}",
-             k ? "," : "", t->way[k].saved_bytes, cost_text(d->chain, t->way[k].forward_cost),
-             cost_text(d->chain, t->way[k].backward_cost));
+             k ? "," : "", t->way[k].saved_bytes, chain_cost_text(d->chain, t->way[k].forward_cost),
+             chain_cost_text(d->chain, t->way[k].backward_cost));
     printf("]}");
   }
-  printf("],\"schedule\":[");
-  for (i = 0; i < s->nmove; i++)
-    printf("%s{\"move\":\"%s\",\"stage\":%" PRIu32 ",\"way\":%u}", i ? "," : "",
-           vram_move_name(s->move[i].kind), s->move[i].stage, s->move[i].way);
-  printf("],\"spans\":");
+  printf("]");
+}
+
+/* Calls of torch.utils.checkpoint, and what PyTorch takes with them. */
+static void json_torch(const planned *d) {
+  uint32_t i;
+  printf(",\"spans\":");
   for (i = 0; i < d->nspan && d->has_spans; i++)
     printf("%s[%" PRIu32 ",%" PRIu32 "]", i ? "," : "[", d->span[i].first, d->span[i].last);
   printf("%s,\"torch\":%s", !d->has_spans ? "null" : d->nspan ? "]" : "[]", d->l ? "{" : "null");
@@ -1038,6 +682,33 @@ static void print_plan_json(const planned *d) {
   printf("%s}\n", d->l ? "}" : "");
 }
 
+static void print_plan_json(const planned *d) {
+  const vram_chain *c = &d->chain->c;
+  const vram_schedule *s = &d->plan.s;
+  const sequential *q = &d->sequential;
+  uint32_t i;
+  printf("{\"model\":");
+  cmd_json_text(stdout, d->p->j.model);
+  printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
+         ",\"smallest_budget_bytes\":%" PRIu64,
+         vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
+         d->p->j.budget, s->smallest_budget_bytes);
+  printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
+         chain_cost_text(d->chain, s->cost), chain_cost_text(d->chain, d->plain.s.cost),
+         s->peak_bytes, d->plain.s.peak_bytes);
+  printf(",\"static_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64 ",\"host_bytes\":%" PRIu64,
+         c->static_bytes, d->binding.arena_bytes, d->binding.host_bytes);
+  json_sequential("sequential", d, q->fits, q->fits_bytes, q->fits_cost);
+  json_sequential("sequential_least", d, q->least, q->least_bytes, q->least_cost);
+  json_stages(d);
+  printf(",\"schedule\":[");
+  for (i = 0; i < s->nmove; i++)
+    printf("%s{\"move\":\"%s\",\"stage\":%" PRIu32 ",\"way\":%u}", i ? "," : "",
+           vram_move_name(s->move[i].kind), s->move[i].stage, s->move[i].way);
+  printf("]");
+  json_torch(d);
+}
+
 /* --svg */
 static int write_plan_svg(const planned *d) {
   const plan_job *p = d->p;
@@ -1048,10 +719,10 @@ static int write_plan_svg(const planned *d) {
   char subtitle[160];
   vram_svg_options o;
   vram_sink sink;
-  FILE *f;
-  int failed;
+  cmd_output out;
+  int status;
   if (!scratch)
-    return out_of_memory();
+    return cmd_no_memory();
   memset(&o, 0, sizeof o);
   snprintf(subtitle, sizeof subtitle, "%" PRIu32 " stages, %s%s; cost %.1f %% of the plain order",
            c->nstage, vram_planner_name((uint32_t)p->o.planner),
@@ -1061,16 +732,15 @@ static int write_plan_svg(const planned *d) {
   o.has_budget = 1;
   o.budget_bytes = p->j.budget;
   o.budget_name = p->j.gpu;
-  o.units = unit_kind;
-  errno = 0;
-  f = is_output(p->j.svg) ? stdout : fopen(p->j.svg, "w");
-  sink.write = to_file;
-  sink.user = f;
-  failed = !f || vram_write_schedule_svg(c, s->move, s->nmove, &o, scratch, bytes, &sink);
+  o.units = cmd_units;
+  status = cmd_output_open(&out, p->j.svg);
+  sink.write = cmd_to_file;
+  sink.user = out.file;
+  if (!status)
+    status = cmd_output_commit(
+        &out, vram_write_schedule_svg(c, s->move, s->nmove, &o, scratch, bytes, &sink) != VRAM_OK);
   free(scratch);
-  if ((f && f != stdout && fclose(f)) || failed)
-    return cannot("write", p->j.svg, OTHER);
-  return FITS;
+  return status;
 }
 
 /* ---- the command ---- */
@@ -1085,28 +755,29 @@ static int plan_option(plan_job *p, const char *a, const char *v) {
     p->of_model = a;
     return p->torch = 1;
   }
-  if (!in(a, "--planner --segments --snapshots --slots --offload --align"))
+  if (!cmd_in(a, "--planner --segments --snapshots --slots --offload --align"))
     return 0;
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", a, NULL), -1;
+    return cmd_bad("no value behind", a, NULL), -1;
   if (!strcmp(a, "--planner")) {
     for (i = 0; i < VRAM_PLANNER_COUNT && strcmp(v, vram_planner_name(i)); i++)
       ;
     if (i == VRAM_PLANNER_COUNT)
-      return bad("unknown planner", v, "optimal, stages, sequential, sqrt, revolve or plain"), -1;
+      return cmd_bad("unknown planner", v, "optimal, stages, sequential, sqrt, revolve or plain"),
+             -1;
     p->o.planner = (vram_planner)i;
   } else if (!strcmp(a, "--offload")) {
     const char *slash = strchr(v, '/');
-    if (!slash || parse_decimal(v, (size_t)(slash - v), &p->transfer) != 1 ||
-        !parse_size(slash + 1, &p->transfer_bytes) || !p->transfer_bytes)
-      return bad("not a cost of transfers", v, "COST/SIZE, 0.04/1MB"), -1;
+    if (!slash || exact_parse(v, (size_t)(slash - v), &p->transfer) != 1 ||
+        !cmd_parse_size(slash + 1, &p->transfer_bytes) || !p->transfer_bytes)
+      return cmd_bad("not a cost of transfers", v, "COST/SIZE, 0.04/1MB"), -1;
     p->o.offload = 1;
   } else if (!strcmp(a, "--align")) {
-    if (!parse_size(v, &p->align) || !p->align || (p->align & (p->align - 1)))
-      return bad("not an alignment", v, "a power of two"), -1;
+    if (!cmd_parse_size(v, &p->align) || !p->align || (p->align & (p->align - 1)))
+      return cmd_bad("not an alignment", v, "a power of two"), -1;
   } else {
-    if (!parse_count(v, 1, INT32_MAX, &n))
-      return bad("not a number for", a, "1 or more"), -1;
+    if (!cmd_parse_count(v, 1, INT32_MAX, &n))
+      return cmd_bad("not a number for", a, "1 or more"), -1;
     *(a[3] == 'e' ? &p->o.segments : a[3] == 'n' ? &p->o.snapshots : &p->o.slots) = (uint32_t)n;
   }
   return 2;
@@ -1124,46 +795,46 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
     if (argv[i][0] == '-' && argv[i][1]) {
       n = plan_option(p, argv[i], v);
       if (!n) {
-        n = option(&p->j, argv[i], v);
-        if (!in(argv[i], "--budget --gpu --json --csv --svg --units --table --no-table"))
+        n = job_option(&p->j, argv[i], v);
+        if (!cmd_in(argv[i], "--budget --gpu --json --csv --svg --units --table --no-table"))
           p->of_model = argv[i];
       }
       if (n <= 0)
         return USAGE;
     } else if (p->j.model)
-      return bad("a second model", argv[i], "one");
+      return cmd_bad("a second model", argv[i], "one");
     else
       p->j.model = argv[i];
   }
   if (!p->j.model)
-    return bad("no model and no chain", NULL, "vram plan MODEL|CHAIN.csv; vram plan -h");
+    return cmd_bad("no model and no chain", NULL, "vram plan MODEL|CHAIN.csv; vram plan -h");
   if (p->j.gpu && !p->j.has_budget)
     p->j.budget = p->j.gpu_bytes, p->j.has_budget = 1;
   if (!p->j.has_budget && (p->j.json || p->j.csv || p->j.svg || p->moves || p->j.table))
-    return bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+    return cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
   if (p->j.has_budget && !p->j.budget)
-    return bad("a budget of 0 bytes holds nothing", NULL, "--budget SIZE");
+    return cmd_bad("a budget of 0 bytes holds nothing", NULL, "--budget SIZE");
   if (p->o.segments && p->o.planner != VRAM_PLANNER_SEQUENTIAL)
-    return bad("--segments is for", NULL, "--planner sequential");
+    return cmd_bad("--segments is for", NULL, "--planner sequential");
   if (p->o.snapshots && p->o.planner != VRAM_PLANNER_REVOLVE)
-    return bad("--snapshots is for", NULL, "--planner revolve");
+    return cmd_bad("--snapshots is for", NULL, "--planner revolve");
   if (p->o.slots && p->o.planner != VRAM_PLANNER_OPTIMAL)
-    return bad("--slots is for", NULL, "--planner optimal");
+    return cmd_bad("--slots is for", NULL, "--planner optimal");
   if (p->o.offload && p->o.planner != VRAM_PLANNER_OPTIMAL)
-    return bad("--offload is for", NULL, "--planner optimal");
-  if (p->j.json + p->j.csv + is_output(p->j.svg) > 1)
-    return bad("standard output takes one of --json, --csv and --svg -", NULL, NULL);
-  if ((p->j.json || p->j.csv || is_output(p->j.svg)) && (p->moves || p->j.table))
-    return bad("standard output is taken by --json, --csv or --svg -: no place for",
-               p->moves ? "--moves" : "--table", NULL);
+    return cmd_bad("--offload is for", NULL, "--planner optimal");
+  if (p->j.json + p->j.csv + cmd_is_output(p->j.svg) > 1)
+    return cmd_bad("standard output takes one of --json, --csv and --svg -", NULL, NULL);
+  if ((p->j.json || p->j.csv || cmd_is_output(p->j.svg)) && (p->moves || p->j.table))
+    return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
+                   p->moves ? "--moves" : "--table", NULL);
   if (p->torch && (p->o.planner != VRAM_PLANNER_OPTIMAL || p->o.offload || p->align))
-    return bad("--torch has calls of torch.utils.checkpoint to choose from: no",
-               p->o.offload ? "--offload"
-               : p->align   ? "--align"
-                            : "--planner",
-               NULL);
+    return cmd_bad("--torch has calls of torch.utils.checkpoint to choose from: no",
+                   p->o.offload ? "--offload"
+                   : p->align   ? "--align"
+                                : "--planner",
+                   NULL);
   if (p->torch && !p->j.has_budget)
-    return bad("no budget for", "--torch", "--budget SIZE or --gpu NAME");
+    return cmd_bad("no budget for", "--torch", "--budget SIZE or --gpu NAME");
   p->o.budget_bytes = p->j.budget;
   return FITS;
 }
@@ -1175,8 +846,8 @@ static int plan_transfer(const plan_job *p, plan_chain *c) {
   for (; d.exponent < c->exponent && bytes <= (uint64_t)INT64_MAX / 10; d.exponent++)
     bytes *= 10;
   c->c.transfer_bytes = bytes;
-  if (!scaled(d, c->exponent, &c->c.transfer_cost))
-    return bad("--offload: a cost that cannot be added to those of the chain", NULL, NULL);
+  if (!exact_scaled(d, c->exponent, &c->c.transfer_cost))
+    return cmd_bad("--offload: a cost that cannot be added to those of the chain", NULL, NULL);
   return FITS;
 }
 
@@ -1194,9 +865,9 @@ static int plan_model(plan_job *p, char *text, size_t len, loaded *l, plan_chain
   }
   p->j.o.replay = &p->j.pool;
   l->text = text;
-  status = check_options(&p->j);
+  status = job_check(&p->j);
   if (!status)
-    status = load(l, &p->j, text, len);
+    status = model_load(l, &p->j, text, len);
   if (status)
     return status;
   o = p->j.o;
@@ -1204,13 +875,13 @@ static int plan_model(plan_job *p, char *text, size_t len, loaded *l, plan_chain
   bytes = vram_chain_cut_bytes(&l->g, &o);
   *memory = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!*memory)
-    return out_of_memory();
+    return cmd_no_memory();
   if (vram_chain_cut(&l->g, &o, 0, *memory, bytes, &c->c, &err))
     return plan_error(p, &err);
   return FITS;
 }
 
-static int plan_command(int argc, char **argv) {
+int plan_command(int argc, char **argv) {
   plan_job p;
   plan_chain c;
   planned d;
@@ -1223,19 +894,19 @@ static int plan_command(int argc, char **argv) {
   memset(&c, 0, sizeof c);
   memset(&d, 0, sizeof d);
   memset(&l, 0, sizeof l);
-  p.j.plan = 1;
+  p.j.command = "plan";
   status = plan_arguments(&p, argc, argv);
   if (status || !p.j.model)
     return status;
-  status = read_model(p.j.model, &text, &len);
+  status = model_read(p.j.model, &text, &len);
   if (status)
     return status;
-  model = !is_chain(p.j.model, text, len);
+  model = !chain_is(p.j.model, text, len);
   if (model) {
     status = plan_model(&p, text, len, &l, &c, &memory);
     d.l = &l;
   } else if (p.of_model)
-    status = bad("an option of models, for a chain:", p.of_model, NULL);
+    status = cmd_bad("an option of models, for a chain:", p.of_model, NULL);
   else
     status = chain_read(p.j.model, text, len, &c);
   if (p.align > c.c.align)
@@ -1255,7 +926,7 @@ static int plan_command(int argc, char **argv) {
       print_plan_json(&d);
     else if (p.j.csv)
       print_moves_csv(&d);
-    else if (!is_output(p.j.svg))
+    else if (!cmd_is_output(p.j.svg))
       print_plan(&d);
     status = d.plan.s.feasible ? FITS : TOO_LARGE;
   }
@@ -1263,7 +934,7 @@ static int plan_command(int argc, char **argv) {
   chain_end(&c);
   free(memory);
   if (model)
-    unload(&l);
+    model_unload(&l);
   else
     free(text);
   return status;

@@ -1,6 +1,7 @@
 /* A page of one step: both pictures, their figures under the pointer, the summary and the layers.
    One file that loads nothing; without JavaScript only the tool tips and the sorting are missing.
-   Taken in by vram.c. */
+ */
+#include "vram_estimate.h"
 
 static const char html_style[] =
     "<style>\n"
@@ -209,19 +210,19 @@ static void html_summary(FILE *f, const job *j, const vram_report *r, int fits) 
   char more[MAX_NODE_NAME + 64], name[MAX_NODE_NAME];
   fprintf(f, "<dl class=\"cards\">\n");
   vram_node_name(r->peak_node, name, sizeof name);
-  snprintf(more, sizeof more, "requested, in %s%s%s", phase_name[r->peak_phase],
+  snprintf(more, sizeof more, "requested, in %s%s%s", vram_phase_name(r->peak_phase),
            *name ? " at " : "", name);
-  html_card(f, "peak", "", human(r->peak_requested_bytes), more);
-  snprintf(more, sizeof more, "at least; at most %s", human(r->peak_allocated_bytes.upper));
-  html_card(f, "allocated", "", human(r->peak_allocated_bytes.lower), more);
-  snprintf(more, sizeof more, "with the CUDA context; %s to %s", human(r->device_bytes.lower),
-           human(r->device_bytes.upper));
-  html_card(f, "device", "", human(r->device_bytes.expected), more);
+  html_card(f, "peak", "", cmd_human(r->peak_requested_bytes), more);
+  snprintf(more, sizeof more, "at least; at most %s", cmd_human(r->peak_allocated_bytes.upper));
+  html_card(f, "allocated", "", cmd_human(r->peak_allocated_bytes.lower), more);
+  snprintf(more, sizeof more, "with the CUDA context; %s to %s", cmd_human(r->device_bytes.lower),
+           cmd_human(r->device_bytes.upper));
+  html_card(f, "device", "", cmd_human(r->device_bytes.expected), more);
   if (j->has_budget) {
     const uint64_t need = r->device_bytes.expected;
-    snprintf(more, sizeof more, "%s %s", human(fits ? j->budget - need : need - j->budget),
+    snprintf(more, sizeof more, "%s %s", cmd_human(fits ? j->budget - need : need - j->budget),
              fits ? "to spare" : "too much");
-    snprintf(name, sizeof name, "budget of %s%s%s", human(j->budget), j->gpu ? ", " : "",
+    snprintf(name, sizeof name, "budget of %s%s%s", cmd_human(j->budget), j->gpu ? ", " : "",
              j->gpu ? j->gpu : "");
     html_card(f, name, fits ? "good" : "bad", fits ? "fits" : "does not fit", more);
   }
@@ -235,9 +236,9 @@ static void html_phases(FILE *f, const vram_report *r, int last) {
              "<th>highest</th></tr></thead><tbody>\n");
   for (i = VRAM_PHASE_FORWARD; i <= last; i++)
     fprintf(f, "<tr><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
-            phase_name[i], human(r->phase[i].requested_bytes),
-            human(r->phase[i].requested_peak_bytes), human(r->phase[i].allocated_bytes),
-            human(r->phase[i].allocated_peak_bytes));
+            vram_phase_name((vram_phase)i), cmd_human(r->phase[i].requested_bytes),
+            cmd_human(r->phase[i].requested_peak_bytes), cmd_human(r->phase[i].allocated_bytes),
+            cmd_human(r->phase[i].allocated_peak_bytes));
   fprintf(f, "</tbody></table></div>\n");
 }
 
@@ -251,12 +252,13 @@ static void html_terms(FILE *f, const vram_report *r) {
     fprintf(f,
             "<tr><td class=\"t\">%s</td><td>%s</td><td>%" PRIu64 "</td><td class=\"t\">%s</td>"
             "<td class=\"t n\">%s</td></tr>\n",
-            t.name, human(t.bytes.expected), t.bytes.expected, vram_source_name(t.source), t.from);
+            t.name, cmd_human(t.bytes.expected), t.bytes.expected, vram_source_name(t.source),
+            t.from);
   fprintf(f, "</tbody></table></div>\n");
 }
 
 static void html_bytes(FILE *f, uint64_t bytes) {
-  fprintf(f, "<td data-v=\"%" PRIu64 "\">%s</td>", bytes, human(bytes));
+  fprintf(f, "<td data-v=\"%" PRIu64 "\">%s</td>", bytes, cmd_human(bytes));
 }
 
 static void html_layers(FILE *f, const vram_graph *g, const vram_node_report *rep) {
@@ -267,8 +269,8 @@ static void html_layers(FILE *f, const vram_graph *g, const vram_node_report *re
              "<th>parameters</th><th>output bytes</th><th>saved bytes</th><th>live bytes</th></tr>"
              "</thead><tbody>\n");
   l.next = g->first;
-  while (next_layer(&l, rep)) {
-    shape_text(l.last->out[0].d, shape, sizeof shape);
+  while (layer_next(&l, rep)) {
+    layer_shape(l.last->out[0].d, shape, sizeof shape);
     fprintf(f, "<tr><td class=\"t n\">");
     html_node(f, l.node);
     fprintf(f, "</td><td class=\"t\">%s</td><td class=\"t\">%s</td><td>%" PRIu64 "</td>",
@@ -288,13 +290,13 @@ static void html_columns(FILE *f, const vram_timeline *t) {
   const vram_node *node = NULL;
   uint32_t i, k, nodes = 0;
   fprintf(f, "const P={events:%" PRIu64 ",width:%" PRIu64 ",units:%d,base:%d,unit:[%s],phases:[",
-          t->events, t->width, (int)unit_kind, unit_kind == VRAM_UNITS_SI ? 1000 : 1024,
-          unit[unit_kind]);
+          t->events, t->width, (int)cmd_units, cmd_units == VRAM_UNITS_SI ? 1000 : 1024,
+          unit[cmd_units]);
   for (i = 0; i < VRAM_PHASE_COUNT; i++)
-    fprintf(f, "%s'%s'", i ? "," : "", phase_name[i]);
+    fprintf(f, "%s'%s'", i ? "," : "", vram_phase_name((vram_phase)i));
   fprintf(f, "],categories:[");
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    fprintf(f, "%s['%s',%" PRIu32 "]", i ? "," : "", category_name[i], i);
+    fprintf(f, "%s['%s',%" PRIu32 "]", i ? "," : "", vram_category_name((vram_category)i), i);
   fprintf(f, "],nodes:[''");
   for (i = 0; i < t->ncolumn; i++) /* a node often has several columns in a row */
     if (t->column[i].node && t->column[i].node != node) {
@@ -302,7 +304,7 @@ static void html_columns(FILE *f, const vram_timeline *t) {
       node = t->column[i].node;
       vram_node_name(node, name, sizeof name);
       putc(',', f);
-      json_text(f, name);
+      cmd_json_text(f, name);
     }
   fprintf(f, "],columns:[");
   for (i = 0, node = NULL; i < t->ncolumn; i++) {
@@ -320,13 +322,13 @@ static void html_columns(FILE *f, const vram_timeline *t) {
   fprintf(f, "\n]};\n");
 }
 
-static int write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
-                      const vram_report *r, int fits) {
+int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
+                     const vram_report *r, int fits) {
   vram_svg_options o = s->options;
   vram_sink sink;
   int bad;
   size_t i;
-  sink.write = to_file;
+  sink.write = cmd_to_file;
   sink.user = f;
   o.title = o.subtitle = NULL; /* the page has them */
   fprintf(f, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

@@ -1,9 +1,11 @@
 /* vram arena: offsets for buffers whose lifetimes are known, from a file or from the step of a
-   model. Part of vram.c. */
+   model. */
+
+#include "vram_estimate.h"
 
 #include <time.h>
 
-static const char help_arena[] =
+const char help_arena[] =
     "vram arena LIFETIMES.csv | MODEL [options]     offsets in one arena\n"
     "\n"
     "LIFETIMES.csv: a line for every buffer, the first line names the columns:\n"
@@ -125,12 +127,8 @@ static const char *const lifetime_names[] = {
 
 static int lifetime_bad(const arena_set *s, uint64_t line, const char *what, const char *found,
                         size_t len, const char *expected) {
-  fprintf(stderr, "%s:%" PRIu64 ": %s", s->path, line, what);
-  if (found)
-    fprintf(stderr, " '%.*s'", (int)(len < 60 ? len : 60), found);
-  if (expected)
-    fprintf(stderr, " (expected %s)", expected);
-  fprintf(stderr, "\n");
+  cmd_say("%s:%" PRIu64 ": %s%s%s", s->path, line, what, cmd_found(found, len),
+          cmd_expected(expected));
   return USAGE;
 }
 
@@ -173,7 +171,7 @@ static int lifetime_column(const char *s, size_t len) {
     return LIFETIME_COUNT;
   memcpy(name, s, len);
   name[len] = 0;
-  for (i = 0; i < LIFETIME_COUNT && !in(name, lifetime_names[i]); i++)
+  for (i = 0; i < LIFETIME_COUNT && !cmd_in(name, lifetime_names[i]); i++)
     ;
   return i;
 }
@@ -237,7 +235,7 @@ static int lifetime_line(arena_set *s, const char *at, const char *end, uint64_t
                         length[LIFETIME_ALIGNMENT], "a power of two");
   b = arena_set_add(s, text[LIFETIME_ID], length[LIFETIME_ID]);
   if (!b)
-    return out_of_memory();
+    return cmd_no_memory();
   b->begin = v[LIFETIME_LOWER];
   b->end = v[LIFETIME_UPPER];
   b->bytes = v[LIFETIME_SIZE];
@@ -271,7 +269,7 @@ static int read_lifetimes(arena_set *s, const char *text, size_t len, uint32_t *
       if (s->cap > cap) {
         uint32_t *bigger = (uint32_t *)realloc(*lines, s->cap * sizeof **lines);
         if (!bigger)
-          return out_of_memory();
+          return cmd_no_memory();
         *lines = bigger;
         cap = s->cap;
       }
@@ -304,7 +302,7 @@ static vram_buffer *arena_events_add(arena_events *a, const vram_event *e, uint6
   vram_buffer *b;
   vram_node_name(e->node, name, sizeof name - 16);
   if (!*name)
-    snprintf(name, sizeof name, "%s", category_name[e->category]);
+    snprintf(name, sizeof name, "%s", vram_category_name(e->category));
   b = arena_set_add(a->s, name, strlen(name));
   if (!b) {
     a->no_memory = 1;
@@ -334,13 +332,13 @@ static void arena_event(void *user, const vram_event *e) {
 static int arena_before(arena_events *a, const vram_report *r) {
   int i;
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
-    const char *name = category_name[i];
+    const char *name = vram_category_name((vram_category)i);
     vram_buffer *b;
     if (!r->before_category_bytes[i])
       continue;
     b = arena_set_add(a->s, name, strlen(name));
     if (!b)
-      return out_of_memory();
+      return cmd_no_memory();
     b->bytes = r->before_category_bytes[i];
     b->end = a->now + 1;
   }
@@ -353,16 +351,16 @@ static int model_lifetimes(arena_job *a, arena_set *s, char *text, size_t len) {
   vram_report r;
   loaded l;
   uint32_t i, n = 0;
-  int status = load(&l, &a->j, text, len);
+  int status = model_load(&l, &a->j, text, len);
   memset(&e, 0, sizeof e);
   e.s = s;
   o = a->j.o;
   o.event = arena_event;
   o.user = &e;
   if (!status)
-    status = step_once(&l, &o, &r);
+    status = model_step(&l, &o, &r);
   if (!status && e.no_memory)
-    status = out_of_memory();
+    status = cmd_no_memory();
   for (i = 0; i < s->n && !status; i++) { /* what stays goes */
     if (s->stays[i] && !a->all) {
       free(s->name[i]);
@@ -378,7 +376,7 @@ static int model_lifetimes(arena_job *a, arena_set *s, char *text, size_t len) {
     s->n = n;
   if (!status && a->all)
     status = arena_before(&e, &r);
-  unload(&l);
+  model_unload(&l);
   return status;
 }
 
@@ -394,6 +392,11 @@ static uint64_t arena_naive(const arena_set *s) {
 
 static uint32_t arena_banks(const arena_job *a) { return a->o.nbank ? a->o.nbank : 1; }
 
+/* The alignment of a buffer. */
+static uint64_t arena_align(const arena_job *a, const vram_buffer *b) {
+  return b->align ? b->align : a->o.align ? a->o.align : 1;
+}
+
 /* MiniMalloc's form, with `alignment` and `bank` only where there are any. */
 static void arena_csv(const arena_job *a, const arena_set *s) {
   const int bank = arena_banks(a) > 1, align = s->aligned || a->o.align > 1;
@@ -403,7 +406,7 @@ static void arena_csv(const arena_job *a, const arena_set *s) {
     const vram_buffer *b = s->b + i;
     printf("%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64, s->name[i], b->begin, b->end, b->bytes);
     if (align)
-      printf(",%" PRIu64, b->align ? b->align : a->o.align ? a->o.align : 1);
+      printf(",%" PRIu64, arena_align(a, b));
     if (bank)
       printf(",%" PRIu32, b->bank);
     printf(",%" PRIu64 "\n", b->offset);
@@ -414,7 +417,7 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
                        double seconds) {
   uint32_t i;
   printf("{\"input\":");
-  json_text(stdout, s->path);
+  cmd_json_text(stdout, s->path);
   printf(",\"height_bytes\":%" PRIu64 ",\"lower_bound_bytes\":%" PRIu64 ",\"optimal\":%s"
          ",\"buffers\":%" PRIu32 ",\"naive_bytes\":%" PRIu64 ",\"fits\":%s,\"capacity_bytes\":",
          r->height_bytes, r->lower_bound_bytes, r->proven ? "true" : "false", s->n, arena_naive(s),
@@ -434,7 +437,7 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
     for (i = 0; i < s->n; i++) {
       const vram_buffer *b = s->b + i;
       printf("%s{\"id\":", i ? "," : "");
-      json_text(stdout, s->name[i]);
+      cmd_json_text(stdout, s->name[i]);
       printf(",\"lower\":%" PRIu64 ",\"upper\":%" PRIu64 ",\"size\":%" PRIu64 ",\"bank\":%" PRIu32
              ",\"offset\":%" PRIu64 "}",
              b->begin, b->end, b->bytes, b->bank, b->offset);
@@ -449,36 +452,37 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
   const uint64_t naive = arena_naive(s), over = r->height_bytes - r->lower_bound_bytes;
   char mode[128];
   uint32_t i;
-  printf("%s%s%s  %" PRIu32 " buffers", bold, s->path, plain, s->n);
+  printf("%s%s%s  %" PRIu32 " buffers", cmd_bold, s->path, cmd_plain, s->n);
   if (is_model) {
-    mode_text(&a->j, mode, sizeof mode);
+    job_mode(&a->j, mode, sizeof mode);
     printf("  %s, one step%s", mode,
            a->all ? ""
                   : ", without what stays (parameters, buffers, inputs, gradients, optimizer)");
   }
-  printf("\n\n%sheight%s       %12s  %" PRIu64 " bytes\n", bold, plain, human(r->height_bytes),
-         r->height_bytes);
-  printf("lower bound  %12s  %" PRIu64 " bytes", human(r->lower_bound_bytes), r->lower_bound_bytes);
+  printf("\n\n%sheight%s       %12s  %" PRIu64 " bytes\n", cmd_bold, cmd_plain,
+         cmd_human(r->height_bytes), r->height_bytes);
+  printf("lower bound  %12s  %" PRIu64 " bytes", cmd_human(r->lower_bound_bytes),
+         r->lower_bound_bytes);
   if (r->proven)
     printf("  the height is the least there is\n");
   else
     printf("  the height is at most %.2f %% above the least\n",
            r->lower_bound_bytes ? 100. * (double)over / (double)r->lower_bound_bytes : 0);
-  printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", human(naive), naive);
+  printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", cmd_human(naive), naive);
   if (r->height_bytes)
     printf(": %.2f times as much", (double)naive / (double)r->height_bytes);
   printf("\n");
   if (arena_banks(a) > 1)
     for (i = 0; i < arena_banks(a) && fits; i++)
-      printf("bank %" PRIu32 "       %12s  of %s\n", i, human(r->bank_bytes[i]),
-             a->o.capacity[i] ? human(a->o.capacity[i]) : "any");
-  printf("%s%" PRIu64 " nodes searched, %.3f s%s\n", dim, r->nodes, seconds, plain);
+      printf("bank %" PRIu32 "       %12s  of %s\n", i, cmd_human(r->bank_bytes[i]),
+             a->o.capacity[i] ? cmd_human(a->o.capacity[i]) : "any");
+  printf("%s%" PRIu64 " nodes searched, %.3f s%s\n", cmd_dim, r->nodes, seconds, cmd_plain);
   if (a->has_capacity)
-    printf("\n%s%s%s a capacity of %s\n", bold, fits ? "fits" : "DOES NOT FIT", plain,
-           human(a->o.capacity[0]));
+    printf("\n%s%s%s a capacity of %s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
+           cmd_human(a->o.capacity[0]));
   if (a->offsets && fits) {
-    printf("\n%s%-32s %12s %12s %12s %4s %14s%s\n", bold, "id", "from", "until", "size", "bank",
-           "offset", plain);
+    printf("\n%s%-32s %12s %12s %12s %4s %14s%s\n", cmd_bold, "id", "from", "until", "size", "bank",
+           "offset", cmd_plain);
     for (i = 0; i < s->n; i++) {
       const vram_buffer *b = s->b + i;
       printf("%-32s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %4" PRIu32 " %14" PRIu64 "\n",
@@ -488,23 +492,6 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
 }
 
 /* ---- a C header ---- */
-
-static int is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-/* Letters, digits and _: never two _ in a row, none at either end. */
-static void identifier(const char *s, char *to, size_t cap) {
-  size_t n = 0;
-  for (; *s && n + 1 < cap; s++)
-    if (is_word(*s))
-      to[n++] = *s;
-    else if (n && to[n - 1] != '_')
-      to[n++] = '_';
-  while (n && to[n - 1] == '_')
-    n--;
-  to[n] = 0;
-}
 
 enum { MAX_WORD = 200 };
 
@@ -543,53 +530,44 @@ static void words_apart(header_name *w, uint32_t n) {
   qsort(w, n, sizeof *w, by_buffer);
 }
 
-static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const vram_arena *r) {
+/* Of the macros: as asked for, or from the name of the input. */
+static void arena_prefix(const arena_job *a, const arena_set *s, char to[64]) {
   const char *base = strrchr(s->path, '/');
-  const uint32_t nbank = arena_banks(a);
+  char *end, *c;
+  cmd_identifier(a->prefix ? a->prefix : base ? base + 1 : s->path, to, 62);
+  if (!a->prefix) {
+    end = strstr(to, "_csv");
+    if (end && !end[4])
+      *end = 0;
+    for (c = to; *c; c++)
+      *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
+  }
+  if (!*to || (*to >= '0' && *to <= '9')) {
+    memmove(to + 2, to, strlen(to) + 1);
+    to[0] = 'A';
+    to[1] = '_';
+  }
+}
+
+/* The names of the buffers; NULL: no memory. */
+static header_name *header_names(const arena_set *s) {
   header_name *w = (header_name *)malloc(((size_t)s->n + 1) * sizeof *w);
-  char prefix[64];
-  uint64_t align = 1;
+  char name[MAX_WORD];
   uint32_t i;
-  if (!w)
-    return out_of_memory();
-  for (i = 0; i < s->n; i++) {
-    const uint64_t own = s->b[i].align ? s->b[i].align : a->o.align ? a->o.align : 1;
-    char name[MAX_WORD];
-    align = align > own ? align : own;
-    identifier(s->name[i], name, sizeof name);
+  for (i = 0; w && i < s->n; i++) {
+    cmd_identifier(s->name[i], name, sizeof name);
     snprintf(w[i].text, sizeof w[i].text, "%s", *name ? name : "buffer");
     w[i].buffer = i;
   }
-  words_apart(w, s->n);
-  identifier(a->prefix ? a->prefix : base ? base + 1 : s->path, prefix, sizeof prefix - 2);
-  if (!a->prefix) {
-    char *end = strstr(prefix, "_csv"), *c;
-    if (end && !end[4])
-      *end = 0;
-    for (c = prefix; *c; c++)
-      *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
-  }
-  if (!*prefix || (*prefix >= '0' && *prefix <= '9')) {
-    memmove(prefix + 2, prefix, strlen(prefix) + 1);
-    prefix[0] = 'A';
-    prefix[1] = '_';
-  }
-  fprintf(f,
-          "/* Offsets of %" PRIu32 " buffers in one arena, made by `vram arena`. Define\n"
-          "   %s_ARENA_CAPACITY before this: what is larger does not compile. */\n"
-          "#ifndef %s_ARENA_H\n#define %s_ARENA_H\n\n",
-          s->n, prefix, prefix, prefix);
-  fprintf(f, "#define %s_ARENA_BYTES %" PRIu64 "\n#define %s_ARENA_ALIGN %" PRIu64 "\n", prefix,
-          r->height_bytes, prefix, align);
-  for (i = 0; i < nbank && nbank > 1; i++)
-    fprintf(f, "#define %s_BANK%" PRIu32 "_BYTES %" PRIu64 "\n", prefix, i, r->bank_bytes[i]);
-  fprintf(f, "\n");
-  for (i = 0; i < s->n; i++) {
-    fprintf(f, "#define %s_%s_OFFSET %" PRIu64 "\n#define %s_%s_BYTES %" PRIu64 "\n", prefix,
-            w[i].text, s->b[i].offset, prefix, w[i].text, s->b[i].bytes);
-    if (nbank > 1)
-      fprintf(f, "#define %s_%s_BANK %" PRIu32 "\n", prefix, w[i].text, s->b[i].bank);
-  }
+  if (w)
+    words_apart(w, s->n);
+  return w;
+}
+
+/* What the compiler is to look at. */
+static void header_asserts(FILE *f, const char *prefix, const arena_set *s, const header_name *w,
+                           int banks) {
+  uint32_t i;
   fprintf(
       f,
       "\n#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311)\n"
@@ -608,12 +586,42 @@ static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const v
   for (i = 0; i < s->n; i++) {
     const vram_buffer *b = s->b + i;
     char bytes[32] = "ARENA_BYTES";
-    if (nbank > 1)
+    if (banks)
       snprintf(bytes, sizeof bytes, "BANK%" PRIu32 "_BYTES", b->bank);
     if (b->bytes)
       fprintf(f, "%s_ASSERT(%s_%s_OFFSET + %s_%s_BYTES <= %s_%s, %s_is_inside);\n", prefix, prefix,
               w[i].text, prefix, w[i].text, prefix, bytes, w[i].text);
   }
+}
+
+static int arena_header(FILE *f, const arena_job *a, const arena_set *s, const vram_arena *r) {
+  const uint32_t nbank = arena_banks(a);
+  header_name *w = header_names(s);
+  char prefix[64];
+  uint64_t align = 1;
+  uint32_t i;
+  if (!w)
+    return cmd_no_memory();
+  for (i = 0; i < s->n; i++)
+    align = align > arena_align(a, s->b + i) ? align : arena_align(a, s->b + i);
+  arena_prefix(a, s, prefix);
+  fprintf(f,
+          "/* Offsets of %" PRIu32 " buffers in one arena, made by `vram arena`. Define\n"
+          "   %s_ARENA_CAPACITY before this: what is larger does not compile. */\n"
+          "#ifndef %s_ARENA_H\n#define %s_ARENA_H\n\n",
+          s->n, prefix, prefix, prefix);
+  fprintf(f, "#define %s_ARENA_BYTES %" PRIu64 "\n#define %s_ARENA_ALIGN %" PRIu64 "\n", prefix,
+          r->height_bytes, prefix, align);
+  for (i = 0; i < nbank && nbank > 1; i++)
+    fprintf(f, "#define %s_BANK%" PRIu32 "_BYTES %" PRIu64 "\n", prefix, i, r->bank_bytes[i]);
+  fprintf(f, "\n");
+  for (i = 0; i < s->n; i++) {
+    fprintf(f, "#define %s_%s_OFFSET %" PRIu64 "\n#define %s_%s_BYTES %" PRIu64 "\n", prefix,
+            w[i].text, s->b[i].offset, prefix, w[i].text, s->b[i].bytes);
+    if (nbank > 1)
+      fprintf(f, "#define %s_%s_BANK %" PRIu32 "\n", prefix, w[i].text, s->b[i].bank);
+  }
+  header_asserts(f, prefix, s, w, nbank > 1);
   fprintf(f, "\n#endif\n");
   free(w);
   return FITS;
@@ -625,7 +633,7 @@ enum { PICTURE_WIDTH = 1000, PICTURE_HEIGHT = 420 };
 
 static void svg_text(FILE *f, const char *s) {
   while (*s) {
-    const unsigned c = next_char(&s);
+    const unsigned c = cmd_next_char(&s);
     if (c < 32 || c == '<' || c == '>' || c == '&' || c == '"' || c > 126)
       fprintf(f, "&#%u;", c < 32 ? 32 : c);
     else
@@ -659,7 +667,7 @@ static void arena_svg(FILE *f, const arena_job *a, const arena_set *s, const vra
             top, PICTURE_WIDTH, PICTURE_HEIGHT, top + PICTURE_HEIGHT + 16);
     if (nbank > 1)
       fprintf(f, "bank %" PRIu32 ", ", k);
-    fprintf(f, "%s (%" PRIu64 " bytes) from bottom to top</text>\n", human(r->bank_bytes[k]),
+    fprintf(f, "%s (%" PRIu64 " bytes) from bottom to top</text>\n", cmd_human(r->bank_bytes[k]),
             r->bank_bytes[k]);
     for (i = 0; i < s->n; i++) {
       const vram_buffer *b = s->b + i;
@@ -698,13 +706,105 @@ static int arena_no_order(const char *found) {
   for (k = 1; k < VRAM_ARENA_ORDER_COUNT; k++)
     n += (uint32_t)snprintf(names + n, sizeof names - n, "%s%s", k > 1 ? " " : "",
                             vram_arena_order_name(k));
-  return bad("unknown order", found, names), 0;
+  return cmd_bad("unknown order", found, names), 0;
+}
+
+/* ---- options with a value v behind them; 0: error printed ---- */
+
+static int arena_enough(arena_job *a, const char *o, const char *v) {
+  (void)o;
+  return (cmd_parse_size(v, &a->o.enough_bytes) && a->o.enough_bytes) ||
+         (cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0);
+}
+
+static int arena_capacity(arena_job *a, const char *o,
+                          const char *v) { /* --capacity, --budget, --bank */
+  const int bank = !strcmp(o, "--bank");
+  uint64_t size;
+  if (!cmd_parse_size(v, &size) || (!bank && !size))
+    return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  if (bank && a->o.nbank == VRAM_ARENA_BANKS)
+    return cmd_bad("too many banks at", v, "8 at most"), 0;
+  a->o.capacity[bank ? a->o.nbank++ : 0] = size;
+  a->has_capacity |= !bank;
+  return 1;
+}
+
+static int arena_alignment(arena_job *a, const char *o, const char *v) {
+  int64_t n;
+  (void)o;
+  if (!cmd_parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
+    return cmd_bad("not an alignment", v, "a power of two"), 0;
+  a->o.align = (uint64_t)n;
+  return a->has_align = 1;
+}
+
+static int arena_order(arena_job *a, const char *o, const char *v) {
+  uint32_t k = 1;
+  (void)o;
+  while (k < VRAM_ARENA_ORDER_COUNT && strcmp(v, vram_arena_order_name(k)))
+    k++;
+  if (k == VRAM_ARENA_ORDER_COUNT)
+    return arena_no_order(v);
+  a->o.order = (vram_arena_order)k;
+  return 1;
+}
+
+static int arena_nodes(arena_job *a, const char *o, const char *v) {
+  int64_t n;
+  (void)o;
+  if (!cmd_parse_count(v, 1, INT64_MAX, &n))
+    return cmd_bad("not a number of nodes", v, "1 or more"), 0;
+  a->o.nodes = (uint64_t)n;
+  return a->has_nodes = 1;
+}
+
+static int arena_time(arena_job *a, const char *o, const char *v) {
+  char *end;
+  const double s = strtod(v, &end);
+  (void)o;
+  if (*end || end == v || !(s >= 0 && s <= 1e9))
+    return cmd_bad("not a number of seconds", v, "0 or more"), 0;
+  a->until = (uint64_t)(s * 1000);
+  return a->has_time = 1;
+}
+
+static int arena_named(arena_job *a, const char *o, const char *v) {
+  size_t n = 0;
+  (void)o;
+  while (cmd_is_word(v[n]) || v[n] == '_')
+    n++;
+  if (v[n] || (*v >= '0' && *v <= '9') || !*v || *v == '_' || n > 60)
+    return cmd_bad("not a prefix", v, "letters, digits and _"), 0;
+  a->prefix = v;
+  return 1;
+}
+
+static int arena_file(arena_job *a, const char *o, const char *v) { /* --emit-header, --svg */
+  *(o[2] == 'e' ? &a->header : &a->svg) = v;
+  return 1;
+}
+
+static int arena_units(arena_job *a, const char *o, const char *v) {
+  (void)a, (void)o;
+  return cmd_set_units(v);
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int arena_option(arena_job *a, const char *o, char *v) {
-  int64_t n;
-  uint64_t size;
+static int arena_option(arena_job *a, const char *o, const char *v) {
+  static const struct {
+    const char *names;
+    int (*set)(arena_job *a, const char *o, const char *v);
+  } valued[] = {{"--capacity --budget --bank", arena_capacity},
+                {"--enough", arena_enough},
+                {"--align", arena_alignment},
+                {"--order", arena_order},
+                {"--nodes", arena_nodes},
+                {"--time-limit", arena_time},
+                {"--prefix", arena_named},
+                {"--emit-header --svg", arena_file},
+                {"--units", arena_units}};
+  size_t i;
   if (!strcmp(o, "--greedy"))
     return a->o.greedy = 1;
   if (!strcmp(o, "--all"))
@@ -715,64 +815,18 @@ static int arena_option(arena_job *a, const char *o, char *v) {
     return a->csv = 1;
   if (!strcmp(o, "--json"))
     return a->j.json = 1;
-  if (in(o,
-         "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
-         "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
-    return a->model_option = o, option(&a->j, o, v);
-  if (!in(o, "--capacity --budget --enough --bank --align --order --nodes --time-limit "
-             "--emit-header --prefix --svg --units"))
-    return bad("unknown option", o, "vram arena -h"), 0;
+  if (cmd_in(
+          o,
+          "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
+          "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
+    return a->model_option = o, job_option(&a->j, o, v);
+  for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(o, valued[i].names); i++)
+    ;
+  if (i == sizeof valued / sizeof *valued)
+    return job_unknown(&a->j, o);
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", o, NULL), 0;
-  if (!strcmp(o, "--enough")) {
-    if (!parse_size(v, &a->o.enough_bytes) || !a->o.enough_bytes)
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
-  } else if (!strcmp(o, "--capacity") || !strcmp(o, "--budget") || !strcmp(o, "--bank")) {
-    const int bank = !strcmp(o, "--bank");
-    if (!parse_size(v, &size) || (!bank && !size))
-      return bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
-    if (bank && a->o.nbank == VRAM_ARENA_BANKS)
-      return bad("too many banks at", v, "8 at most"), 0;
-    a->o.capacity[bank ? a->o.nbank++ : 0] = size;
-    a->has_capacity |= !bank;
-  } else if (!strcmp(o, "--align")) {
-    if (!parse_count(v, 1, INT64_C(1) << 40, &n) || (n & (n - 1)))
-      return bad("not an alignment", v, "a power of two"), 0;
-    a->o.align = (uint64_t)n;
-    a->has_align = 1;
-  } else if (!strcmp(o, "--order")) {
-    uint32_t k = 1;
-    while (k < VRAM_ARENA_ORDER_COUNT && strcmp(v, vram_arena_order_name(k)))
-      k++;
-    if (k == VRAM_ARENA_ORDER_COUNT)
-      return arena_no_order(v);
-    a->o.order = (vram_arena_order)k;
-  } else if (!strcmp(o, "--nodes")) {
-    if (!parse_count(v, 1, INT64_MAX, &n))
-      return bad("not a number of nodes", v, "1 or more"), 0;
-    a->o.nodes = (uint64_t)n;
-    a->has_nodes = 1;
-  } else if (!strcmp(o, "--time-limit")) {
-    char *end;
-    const double s = strtod(v, &end);
-    if (*end || end == v || !(s >= 0 && s <= 1e9))
-      return bad("not a number of seconds", v, "0 or more"), 0;
-    a->until = (uint64_t)(s * 1000);
-    a->has_time = 1;
-  } else if (!strcmp(o, "--emit-header"))
-    a->header = v;
-  else if (!strcmp(o, "--prefix")) {
-    if ((*v >= '0' && *v <= '9') || !*v || strspn(v, "_") || strlen(v) > 60)
-      return bad("not a prefix", v, "letters, digits and _"), 0;
-    for (n = 0; v[n]; n++)
-      if (!is_word(v[n]) && v[n] != '_')
-        return bad("not a prefix", v, "letters, digits and _"), 0;
-    a->prefix = v;
-  } else if (!strcmp(o, "--svg"))
-    a->svg = v;
-  else if (!set_units(v))
-    return 0;
-  return 2;
+    return cmd_bad("no value behind", o, NULL), 0;
+  return valued[i].set(a, o, v) ? 2 : 0;
 }
 
 static int arena_arguments(arena_job *a, int argc, char **argv) {
@@ -788,21 +842,21 @@ static int arena_arguments(arena_job *a, int argc, char **argv) {
         return USAGE;
       i += n;
     } else if (a->path)
-      return bad("a second input", argv[i], "one");
+      return cmd_bad("a second input", argv[i], "one");
     else
       a->path = argv[i++];
   }
   if (!a->path)
-    return bad("no input", NULL, "vram arena LIFETIMES.csv or MODEL; vram arena -h");
-  if (a->csv + a->j.json + is_output(a->header) + is_output(a->svg) > 1)
-    return bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+    return cmd_bad("no input", NULL, "vram arena LIFETIMES.csv or MODEL; vram arena -h");
+  if (a->csv + a->j.json + cmd_is_output(a->header) + cmd_is_output(a->svg) > 1)
+    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
   if (a->has_capacity && a->o.nbank)
-    return bad("--capacity is of one bank, not with", "--bank", NULL);
+    return cmd_bad("--capacity is of one bank, not with", "--bank", NULL);
   if (a->prefix && !a->header)
-    return bad("--prefix is for", "--emit-header", NULL);
+    return cmd_bad("--prefix is for", "--emit-header", NULL);
   if ((a->o.greedy || a->o.order) && (a->has_nodes || a->has_time))
-    return bad("no search, so no limit of it:", a->o.order ? "--order" : "--greedy", NULL);
-  return check_options(&a->j);
+    return cmd_bad("no search, so no limit of it:", a->o.order ? "--order" : "--greedy", NULL);
+  return job_check(&a->j);
 }
 
 /* The first line has a comma before any blank: no model's has. */
@@ -816,37 +870,32 @@ static int is_lifetimes(const char *text, size_t len) {
 }
 
 static int arena_write(const arena_job *a, const arena_set *s, const vram_arena *r) {
-  int k, status = FITS;
-  for (k = 0; k < 2 && !status; k++) {
-    const char *path = k ? a->svg : a->header;
-    FILE *f;
-    int failed;
-    if (!path)
-      continue;
-    errno = 0;
-    f = strcmp(path, "-") ? fopen(path, "w") : stdout;
-    if (!f)
-      return cannot("write", path, OTHER);
-    if (k)
-      arena_svg(f, a, s, r);
+  cmd_output out;
+  int status = a->header ? cmd_output_open(&out, a->header) : FITS;
+  if (!status && a->header) {
+    status = arena_header(out.file, a, s, r);
+    if (status)
+      cmd_output_drop(&out);
     else
-      status = arena_header(f, a, s, r);
-    failed = ferror(f);
-    if ((f != stdout && fclose(f)) || failed)
-      status = cannot("write", path, OTHER);
+      status = cmd_output_commit(&out, 0);
   }
-  return status;
+  if (status || !a->svg)
+    return status;
+  status = cmd_output_open(&out, a->svg);
+  if (status)
+    return status;
+  arena_svg(out.file, a, s, r);
+  return cmd_output_commit(&out, 0);
 }
 
 /* What the planner says about buffer i. */
 static int arena_error(const arena_set *s, const uint32_t *lines, const vram_error *e) {
   if (e->line && lines)
-    fprintf(stderr, "%s:%" PRIu32 ": %s\n", s->path, lines[e->line - 1], e->text);
+    cmd_say("%s:%" PRIu32 ": %s", s->path, lines[e->line - 1], e->text);
   else if (e->line)
-    fprintf(stderr, "%s: buffer %" PRIu32 " (%s): %s\n", s->path, e->line - 1, s->name[e->line - 1],
-            e->text);
+    cmd_say("%s: buffer %" PRIu32 " (%s): %s", s->path, e->line - 1, s->name[e->line - 1], e->text);
   else
-    fprintf(stderr, "%s: %s\n", s->path, e->text);
+    cmd_say("%s: %s", s->path, e->text);
   return e->code == VRAM_ERR_MEMORY ? OTHER : e->code == VRAM_ERR_LIMIT ? TOO_LARGE : USAGE;
 }
 
@@ -867,7 +916,7 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
   bytes = vram_arena_bytes(s->n, &a->o);
   scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!scratch)
-    return out_of_memory();
+    return cmd_no_memory();
   if (vram_arena_plan(s->b, s->n, &a->o, scratch, bytes, &r, &e)) {
     if (e.code != VRAM_ERR_LIMIT || e.line || !a->has_capacity)
       status = arena_error(s, lines, &e);
@@ -886,12 +935,12 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
     arena_json(a, s, &r, fits, seconds);
   else if (a->csv && fits)
     arena_csv(a, s);
-  else if (!fits || (!is_output(a->header) && !is_output(a->svg)))
+  else if (!fits || (!cmd_is_output(a->header) && !cmd_is_output(a->svg)))
     arena_text(a, s, &r, fits, is_model, seconds);
   return fits ? FITS : TOO_LARGE;
 }
 
-static int arena_command(int argc, char **argv) {
+int arena_command(int argc, char **argv) {
   arena_job a;
   arena_set s;
   uint32_t *lines = NULL;
@@ -899,12 +948,13 @@ static int arena_command(int argc, char **argv) {
   size_t len = 0;
   int status, is_model;
   memset(&a, 0, sizeof a);
+  a.j.command = "arena";
   memset(&s, 0, sizeof s);
   status = arena_arguments(&a, argc, argv);
   if (status || !a.path)
     return status;
   a.j.model = s.path = a.path;
-  status = read_model(a.path, &text, &len);
+  status = model_read(a.path, &text, &len);
   if (status)
     return status;
   is_model = !is_lifetimes(text, len) &&
@@ -913,7 +963,7 @@ static int arena_command(int argc, char **argv) {
     status = model_lifetimes(&a, &s, text, len); /* text is its */
   else {
     if (a.model_option)
-      status = bad("an option of models, not of lifetimes:", a.model_option, NULL);
+      status = cmd_bad("an option of models, not of lifetimes:", a.model_option, NULL);
     else
       status = read_lifetimes(&s, text, len, &lines);
     free(text);

@@ -1,7 +1,8 @@
-/* vram diff: two steps beside each other, predicted and measured, by phase, category and layer.
-   Part of vram.c. */
+/* vram diff: two steps beside each other, predicted and measured, by phase, category and layer. */
+#include "vram_job.h"
+#include "vram_trace.h"
 
-static const char help_diff[] =
+const char help_diff[] =
     "vram diff PREDICTED MEASURED [options]     what the first does not account for\n"
     "\n"
     "Either may be a MODEL (with the options of vram estimate), a CSV of allocations\n"
@@ -83,7 +84,7 @@ static int add_item(items *l, uint64_t bytes, uint32_t phase, uint32_t node, uin
     const size_t cap = l->cap ? 2 * l->cap : 256;
     item *bigger = (item *)realloc(l->v, cap * sizeof *bigger);
     if (!bigger)
-      return out_of_memory();
+      return cmd_no_memory();
     l->v = bigger;
     l->cap = cap;
   }
@@ -130,66 +131,89 @@ static void phase_at(side *s, uint32_t name, uint64_t before, uint64_t bytes) {
     s->phase[i].peak = bytes;
 }
 
+typedef struct played_side { /* a side's events, one after the other */
+  diff *d;
+  side *s;
+  uint32_t *category;      /* by id */
+  size_t *by, peak_at;     /* by id: 1 + the event that allocated it */
+  uint64_t live, reserved; /* now */
+  int again;               /* the second time, up to the peak: only what is alive */
+} played_side;
+
+/* One event; not FITS: message printed. */
+static int side_event(played_side *p, size_t i) {
+  side *s = p->s;
+  const trace *t = &s->t;
+  const vram_event *e = t->event + i;
+  const trace_note *n = t->note + i;
+  const uint32_t phase = name_of(p->d, t->text[n->phase]);
+  const uint64_t start = p->live;
+  const int counts = !p->again && i >= t->before && t->has_phases;
+  int status = FITS;
+  if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
+    p->reserved += e->bytes;
+  if (e->action == VRAM_SEGMENT_FREE || e->action == VRAM_SEGMENT_UNMAP)
+    p->reserved -= e->bytes;
+  if (!p->again && (int64_t)(p->reserved - s->counter[RESERVED]) > 0)
+    s->counter[RESERVED] = p->reserved;
+  if (e->action == VRAM_ALLOC && e->kind != FAILED) {
+    p->live += e->bytes;
+    p->by[e->id] = i + 1;
+    p->category[e->id] = name_of(p->d, t->text[n->category]);
+    if (counts)
+      status = add_item(&s->all, e->bytes, phase, layer_name(p->d, t->text[n->node]),
+                        p->category[e->id]);
+  } else if (e->action == VRAM_BECOMES)
+    p->category[e->id] = name_of(p->d, vram_category_name(e->category));
+  else if (e->action == VRAM_FREE && p->by[e->id]) {
+    p->live -= t->event[p->by[e->id] - 1].bytes;
+    p->by[e->id] = 0;
+  } else
+    return FITS;
+  if (!p->again && p->live > s->counter[REQUESTED]) {
+    s->counter[REQUESTED] = p->live;
+    p->peak_at = i;
+  }
+  if (counts)
+    phase_at(s, phase, start, p->live);
+  return status;
+}
+
 /* Peak, phases, what is alive at the peak, what is allocated. */
 static int side_from_trace(diff *d, side *s) {
   const trace *t = &s->t;
   const size_t ids = (size_t)t->ids;
-  uint32_t *category = (uint32_t *)calloc(ids + 1, sizeof *category);
-  size_t *by = (size_t *)calloc(ids + 1, sizeof *by); /* 1 + the event that allocated it */
-  uint64_t live = 0, reserved = 0, most_reserved = 0;
-  size_t i, peak_at = 0;
-  int pass, status = category && by ? FITS : out_of_memory();
+  played_side p;
+  size_t i;
+  int status;
+  memset(&p, 0, sizeof p);
+  p.d = d;
+  p.s = s;
+  p.category = (uint32_t *)calloc(ids + 1, sizeof *p.category);
+  p.by = (size_t *)calloc(ids + 1, sizeof *p.by);
+  status = p.category && p.by ? FITS : cmd_no_memory();
   s->has_categories = t->has_categories;
   s->live.known = 1;
   s->all.known = t->has_phases;
-  for (pass = 0; pass < 2 && !status; pass++) {
-    for (i = 0; i < t->n && !status && (!pass || i <= peak_at); i++) {
-      const vram_event *e = t->event + i;
-      const trace_note *n = t->note + i;
-      const uint32_t phase = name_of(d, t->text[n->phase]);
-      const uint64_t start = live;
-      if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
-        reserved += e->bytes;
-      if (e->action == VRAM_SEGMENT_FREE || e->action == VRAM_SEGMENT_UNMAP)
-        reserved -= e->bytes;
-      if (!pass && (int64_t)(reserved - most_reserved) > 0)
-        most_reserved = reserved;
-      if (e->action == VRAM_ALLOC && e->kind != FAILED) {
-        live += e->bytes;
-        by[e->id] = i + 1;
-        category[e->id] = name_of(d, t->text[n->category]);
-        if (!pass && i >= t->before && t->has_phases)
-          status =
-              add_item(&s->all, e->bytes, phase, layer_name(d, t->text[n->node]), category[e->id]);
-      } else if (e->action == VRAM_BECOMES)
-        category[e->id] = name_of(d, category_name[e->category]);
-      else if (e->action == VRAM_FREE && by[e->id]) {
-        live -= t->event[by[e->id] - 1].bytes;
-        by[e->id] = 0;
-      } else
-        continue;
-      if (!pass && live > s->counter[REQUESTED]) {
-        s->counter[REQUESTED] = live;
-        peak_at = i;
-      }
-      if (!pass && i >= t->before && t->has_phases)
-        phase_at(s, phase, start, live);
-    }
-    if (!pass)
-      memset(by, 0, ids * sizeof *by);
-    if (!pass && t->is_snapshot)
-      most_reserved += t->reserved_at_end - reserved;
-    live = reserved = 0;
+  for (i = 0; i < t->n && !status; i++)
+    status = side_event(&p, i);
+  if (!status && p.by) {
+    if (t->is_snapshot)
+      s->counter[RESERVED] += t->reserved_at_end - p.reserved;
+    memset(p.by, 0, ids * sizeof *p.by);
+    p.live = p.reserved = 0;
+    p.again = 1;
   }
+  for (i = 0; i < t->n && i <= p.peak_at && !status; i++)
+    status = side_event(&p, i);
   for (i = 0; i < ids && !status; i++)
-    if (by[i])
-      status = add_item(&s->live, t->event[by[i] - 1].bytes, 0,
-                        layer_name(d, t->text[t->note[by[i] - 1].node]), category[i]);
+    if (p.by[i])
+      status = add_item(&s->live, t->event[p.by[i] - 1].bytes, 0,
+                        layer_name(d, t->text[t->note[p.by[i] - 1].node]), p.category[i]);
   s->has_counter[REQUESTED] = 1;
   s->has_counter[RESERVED] = t->has_segments && (t->is_snapshot || !t->before);
-  s->counter[RESERVED] = most_reserved;
-  free(category);
-  free(by);
+  free(p.category);
+  free(p.by);
   return status ? status : d->names.status;
 }
 
@@ -205,8 +229,9 @@ static void diff_event(void *user, const vram_event *e) {
     return;
   vram_node_name(e->node, name, sizeof name);
   note.node = trace_text(t, name, strlen(name));
-  note.phase = trace_text(t, phase_name[e->phase], strlen(phase_name[e->phase]));
-  note.category = trace_text(t, category_name[e->category], strlen(category_name[e->category]));
+  note.phase = trace_text(t, vram_phase_name(e->phase), strlen(vram_phase_name(e->phase)));
+  note.category =
+      trace_text(t, vram_category_name(e->category), strlen(vram_category_name(e->category)));
   trace_add(t, &copy, &note, e->id < 0 ? UINT64_C(1) << 62 | (uint64_t)t->n : (uint64_t)e->id,
             BY_ID);
 }
@@ -231,8 +256,10 @@ static int larger_first(const void *a, const void *b) {
 static int name_items(items *l, items *named) {
   size_t i, k = 0, lump = named->n;
   uint64_t rest = 0;
-  qsort(l->v, l->n, sizeof *l->v, larger_first);
-  qsort(named->v, named->n, sizeof *named->v, larger_first);
+  if (l->n)
+    qsort(l->v, l->n, sizeof *l->v, larger_first);
+  if (named->n)
+    qsort(named->v, named->n, sizeof *named->v, larger_first);
   for (i = 0; i < l->n; i++) {
     for (; k < named->n && named->v[k].bytes > l->v[i].bytes; k++) {
       if (lump < named->n)
@@ -267,7 +294,7 @@ static int side_from_step(diff *d, side *s, const job *j, loaded *l) {
   o.event = diff_event;
   o.user = &s->t;
   o.replay = NULL;
-  status = step_once(l, &o, &r);
+  status = model_step(l, &o, &r);
   if (!status)
     status = s->t.status ? s->t.status : trace_order(&s->t);
   s->t.has_phases = s->t.has_categories = 1;
@@ -286,14 +313,14 @@ static int side_from_run(diff *d, side *s, job *j, loaded *l) {
   j->pool.event = run_event;
   j->pool.user = &s->t;
   o.replay = &j->pool;
-  status = step_once(l, &o, &r);
+  status = model_step(l, &o, &r);
   if (!status)
     status = s->t.status ? s->t.status : side_from_trace(d, s);
   o.replay = NULL;
   if (!status) {
     vram_step_live(&l->g, &o, l->scratch, l->bytes, &r, NULL, 0, &n);
     list = (vram_live *)malloc(((size_t)n + 1) * sizeof *list);
-    status = list ? FITS : out_of_memory();
+    status = list ? FITS : cmd_no_memory();
   }
   if (!status)
     vram_step_live(&l->g, &o, l->scratch, l->bytes, &r, list, n, &n);
@@ -301,7 +328,7 @@ static int side_from_run(diff *d, side *s, job *j, loaded *l) {
     char name[MAX_NODE_NAME];
     vram_node_name(list[i].node, name, sizeof name);
     status = add_item(&named, list[i].bytes, 0, name_of(d, name),
-                      name_of(d, category_name[list[i].category]));
+                      name_of(d, vram_category_name(list[i].category)));
   }
   if (!status && !name_items(&s->live, &named)) {
     free(s->live.v);
@@ -317,7 +344,7 @@ static int side_from_run(diff *d, side *s, job *j, loaded *l) {
     s->category[i] = r.peak_category_bytes[i];
   for (i = VRAM_PHASE_FORWARD; i <= VRAM_PHASE_OPTIMIZER && (i == VRAM_PHASE_FORWARD || o.train);
        i++) {
-    s->phase[s->nphase].name = name_of(d, phase_name[i]);
+    s->phase[s->nphase].name = name_of(d, vram_phase_name((vram_phase)i));
     s->phase[s->nphase].end = r.phase[i].requested_bytes;
     s->phase[s->nphase++].peak = r.phase[i].requested_peak_bytes;
   }
@@ -334,10 +361,10 @@ static int side_from_model(diff *d, side *s, char *text, size_t len, int events)
   j.model = s->path;
   j.o.replay = &j.pool; /* its scratch is larger */
   s->t.most = (size_t)-1;
-  status = load(&l, &j, text, len);
+  status = model_load(&l, &j, text, len);
   if (!status)
     status = events ? side_from_step(d, s, &j, &l) : side_from_run(d, s, &j, &l);
-  unload(&l);
+  model_unload(&l);
   return status;
 }
 
@@ -346,7 +373,7 @@ static int side_from_model(diff *d, side *s, char *text, size_t len, int events)
 /* A number, or "expected" of bounds. */
 static int bytes_of(const datum *v, uint64_t *to) {
   if (v && v->type == V_DICT)
-    v = value_of(v, "expected");
+    v = datum_get(v, "expected");
   if (!v || v->type != V_INT || v->as.i < 0)
     return 0;
   *to = (uint64_t)v->as.i;
@@ -354,32 +381,35 @@ static int bytes_of(const datum *v, uint64_t *to) {
 }
 
 static int side_from_json(diff *d, side *s, const datum *root) {
-  const datum *phases = value_of(root, "phases"), *categories = value_of(root, "peak_categories"),
-              *processes = value_of(root, "processes"), *v;
+  const datum *phases = datum_get(root, "phases"), *categories = datum_get(root, "peak_categories"),
+              *processes = datum_get(root, "processes"), *v;
   uint32_t i, k;
   int found = 0;
   for (i = 0; i < COUNTERS; i++)
-    found |= s->has_counter[i] = bytes_of(value_of(root, counter_key[i]), s->counter + i);
-  for (i = 0; i < items_of(processes); i++) { /* vram run: the most of any process and device */
-    const datum *devices = value_of(item_of(processes, i), "devices");
-    for (k = 0; k < items_of(devices); k++) {
+    found |= s->has_counter[i] = bytes_of(datum_get(root, counter_key[i]), s->counter + i);
+  for (i = 0; i < datum_items(processes); i++) { /* vram run: the most of any process and device */
+    const datum *devices = trace_get(&s->t, datum_item(processes, i), "devices");
+    for (k = 0; k < datum_items(devices); k++) {
       uint64_t peak;
-      v = item_of(devices, k);
-      if (is_text(value_of(v, "device"), "host") ||
-          !bytes_of(value_of(v, "reserved_bytes.all.peak"), &peak))
+      v = datum_item(devices, k);
+      if (trace_enough(&s->t, 0))
+        return s->t.status;
+      if (datum_is(trace_get(&s->t, v, "device"), "host") ||
+          !bytes_of(trace_get(&s->t, v, "reserved_bytes.all.peak"), &peak))
         continue;
       found = s->has_counter[RESERVED] = 1;
       s->counter[RESERVED] = peak > s->counter[RESERVED] ? peak : s->counter[RESERVED];
     }
   }
   for (i = 0; i < VRAM_PHASE_COUNT; i++) {
-    v = value_of(phases, phase_name[i]);
-    if (bytes_of(value_of(v, "requested_bytes"), &s->phase[s->nphase].end) &&
-        bytes_of(value_of(v, "requested_peak_bytes"), &s->phase[s->nphase].peak))
-      s->phase[s->nphase++].name = name_of(d, phase_name[i]);
+    v = datum_get(phases, vram_phase_name((vram_phase)i));
+    if (bytes_of(datum_get(v, "requested_bytes"), &s->phase[s->nphase].end) &&
+        bytes_of(datum_get(v, "requested_peak_bytes"), &s->phase[s->nphase].peak))
+      s->phase[s->nphase++].name = name_of(d, vram_phase_name((vram_phase)i));
   }
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    s->has_category_sums |= bytes_of(value_of(categories, category_name[i]), s->category + i);
+    s->has_category_sums |=
+        bytes_of(datum_get(categories, vram_category_name((vram_category)i)), s->category + i);
   return found ? d->names.status
                : trace_bad(&s->t, 0,
                            "none of peak_requested_bytes, peak_allocated_bytes, "
@@ -449,7 +479,7 @@ static int pair_all(diff *d, items *p, items *m) {
   candidate *list = (candidate *)malloc((p->n + m->n + 1) * sizeof *list);
   size_t i, k;
   if (!list)
-    return out_of_memory();
+    return cmd_no_memory();
   a[0] = p, a[1] = m;
   for (k = 0; k < 2; k++) {
     d->s[k].knows = (uint8_t *)calloc(d->names.ntext + 1u, 1);
@@ -471,7 +501,7 @@ static int pair_all(diff *d, items *p, items *m) {
     d->s[i].knows = NULL;
   }
   free(list);
-  return k == 2 ? FITS : out_of_memory();
+  return k == 2 ? FITS : cmd_no_memory();
 }
 
 /* ---- rows ---- */
@@ -482,7 +512,7 @@ static int add_row(diff *d, const char *what, uint32_t name, uint64_t predicted,
     const size_t cap = d->row_cap ? 2 * d->row_cap : 128;
     diff_row *bigger = (diff_row *)realloc(d->row, cap * sizeof *bigger);
     if (!bigger)
-      return out_of_memory();
+      return cmd_no_memory();
     d->row = bigger;
     d->row_cap = cap;
   }
@@ -537,7 +567,7 @@ static int add_sums(diff *d, const char *what, const items *p, const items *m, i
         const uint32_t bigger = d->names.text_cap;
         uint32_t *more = (uint32_t *)realloc(place, bigger * sizeof *more);
         if (!more) {
-          status = out_of_memory();
+          status = cmd_no_memory();
           break;
         }
         memset(more + places, 0, (bigger - places) * sizeof *more);
@@ -588,8 +618,8 @@ static int compare(diff *d) {
   } else if (!status && p->has_category_sums && m->has_category_sums)
     for (i = 0; i < VRAM_CATEGORY_COUNT && !status; i++)
       if (p->category[i] || m->category[i])
-        status = add_row(d, category_peak_row, name_of(d, category_name[i]), p->category[i],
-                         m->category[i]);
+        status = add_row(d, category_peak_row, name_of(d, vram_category_name((vram_category)i)),
+                         p->category[i], m->category[i]);
   if (!status && p->all.known && m->all.known) {
     status = pair_all(d, &p->all, &m->all);
     if (!status && (p->has_categories || m->has_categories))
@@ -598,7 +628,7 @@ static int compare(diff *d) {
       status = add_sums(d, layer_row, &p->all, &m->all, 0);
   }
   if (!status && !d->nrow)
-    return bad("nothing that both sides have figures for:", d->path[1], NULL);
+    return cmd_bad("nothing that both sides have figures for:", d->path[1], NULL);
   return status ? status : d->names.status;
 }
 
@@ -611,7 +641,7 @@ static int differs(const diff *d, const diff_row *r) {
 static const char *signed_text(const diff_row *r, char to[32]) {
   if (!away(r))
     return "0";
-  snprintf(to, 32, "%c%s", r->bytes[1] < r->bytes[0] ? '-' : '+', human(away(r)));
+  snprintf(to, 32, "%c%s", r->bytes[1] < r->bytes[0] ? '-' : '+', cmd_human(away(r)));
   return to;
 }
 
@@ -626,8 +656,8 @@ static void diff_text(const diff *d) {
                  {category_row, "allocated, by category"},
                  {layer_row, "allocated, by phase and layer"}};
   size_t k, i, wrong = 0;
-  printf("%s%s%s predicted, %s%s%s measured\n", bold, d->s[0].t.path, plain, bold, d->s[1].t.path,
-         plain);
+  printf("%s%s%s predicted, %s%s%s measured\n", cmd_bold, d->s[0].t.path, cmd_plain, cmd_bold,
+         d->s[1].t.path, cmd_plain);
   for (k = 0; k < sizeof section / sizeof *section; k++) {
     size_t shown = 0, more = 0, more_differ = 0;
     const size_t most = section[k].what == peak_row || section[k].what == phase_peak_row ||
@@ -641,20 +671,21 @@ static void diff_text(const diff *d) {
         continue;
       wrong += (size_t)differs(d, r);
       if (!shown && !more)
-        printf("\n%s%-44s %12s %12s %12s%s\n", bold, section[k].title, "predicted", "measured",
-               "unaccounted", plain);
+        printf("\n%s%-44s %12s %12s %12s%s\n", cmd_bold, section[k].title, "predicted", "measured",
+               "unaccounted", cmd_plain);
       if (shown == most) {
         more++;
         more_differ += (size_t)differs(d, r);
         continue;
       }
       shown++;
-      printf("%s%-44.44s %12s %12s %12s%s\n", away(r) ? "" : dim, d->names.text[r->name],
-             human(r->bytes[0]), human(r->bytes[1]), signed_text(r, text), away(r) ? "" : plain);
+      printf("%s%-44.44s %12s %12s %12s%s\n", away(r) ? "" : cmd_dim, d->names.text[r->name],
+             cmd_human(r->bytes[0]), cmd_human(r->bytes[1]), signed_text(r, text),
+             away(r) ? "" : cmd_plain);
     }
     if (more)
-      printf("%s... and %lu more, %lu of them different (--top 0)%s\n", dim, (unsigned long)more,
-             (unsigned long)more_differ, plain);
+      printf("%s... and %lu more, %lu of them different (--top 0)%s\n", cmd_dim,
+             (unsigned long)more, (unsigned long)more_differ, cmd_plain);
   }
   if (d->matched[0] || d->matched[1] || d->matched[2] || d->left[0] || d->left[1])
     printf(
@@ -662,7 +693,7 @@ static void diff_text(const diff *d) {
         "left\n",
         (unsigned long)d->matched[0], (unsigned long)d->matched[1], (unsigned long)d->matched[2],
         (unsigned long)d->left[0], (unsigned long)d->left[1]);
-  printf("%s%s%s\n", bold, wrong ? "DIFFERENT" : "no difference", plain);
+  printf("%s%s%s\n", cmd_bold, wrong ? "DIFFERENT" : "no difference", cmd_plain);
 }
 
 static void diff_rows(const diff *d) {
@@ -671,9 +702,9 @@ static void diff_rows(const diff *d) {
     printf("what,name,predicted,measured,unaccounted\n");
   else {
     printf("{\"predicted\":");
-    json_text(stdout, d->s[0].t.path);
+    cmd_json_text(stdout, d->s[0].t.path);
     printf(",\"measured\":");
-    json_text(stdout, d->s[1].t.path);
+    cmd_json_text(stdout, d->s[1].t.path);
     printf(",\"rows\":[");
   }
   for (i = 0; i < d->nrow; i++) {
@@ -686,7 +717,7 @@ static void diff_rows(const diff *d) {
       printf("\",%" PRIu64 ",%" PRIu64 ",%s%" PRIu64 "\n", r->bytes[0], r->bytes[1], sign, away(r));
     } else {
       printf("%s{\"what\":\"%s\",\"name\":", i ? "," : "", r->what);
-      json_text(stdout, d->names.text[r->name]);
+      cmd_json_text(stdout, d->names.text[r->name]);
       printf(",\"predicted_bytes\":%" PRIu64 ",\"measured_bytes\":%" PRIu64
              ",\"unaccounted_bytes\":%s%" PRIu64 "}",
              r->bytes[0], r->bytes[1], sign, away(r));
@@ -704,8 +735,8 @@ static int is_csv_trace(const char *s, size_t n) {
   int comma = 0, action = 0;
   for (i = 0; i < len; i++) {
     comma |= s[i] == ',';
-    action |=
-        len - i >= 6 && lower(s[i]) == 'a' && lower(s[i + 1]) == 'c' && lower(s[i + 2]) == 't';
+    action |= len - i >= 6 && cmd_lower(s[i]) == 'a' && cmd_lower(s[i + 1]) == 'c' &&
+              cmd_lower(s[i + 2]) == 't';
   }
   return comma && action;
 }
@@ -718,12 +749,12 @@ static int read_sides(diff *d) {
   for (i = 0; i < 2 && !status; i++) {
     side *s = d->s + i;
     s->path = d->path[i];
-    status = read_model(s->path, bytes + i, len + i);
+    status = model_read(s->path, bytes + i, len + i);
     if (!status)
       status = trace_begin(&s->t, s->path, len[i]);
     if (!status)
-      model[i] = kind_of(bytes[i], len[i]) == NOTHING ||
-                 (kind_of(bytes[i], len[i]) == CSV && !is_csv_trace(bytes[i], len[i]));
+      model[i] = trace_kind(bytes[i], len[i]) == NOTHING ||
+                 (trace_kind(bytes[i], len[i]) == CSV && !is_csv_trace(bytes[i], len[i]));
   }
   for (k = 0; k < 4 && !status; k++) {
     side *s = d->s + k % 2, *other = d->s + !(k % 2);
@@ -735,18 +766,18 @@ static int read_sides(diff *d) {
       char *text = bytes[i];
       bytes[i] = NULL; /* it owns it now */
       status = side_from_model(d, s, text, len[i], events);
-    } else if (kind_of(bytes[i], len[i]) == CSV) {
-      status = read_csv(&s->t, bytes[i], len[i]);
+    } else if (trace_kind(bytes[i], len[i]) == CSV) {
+      status = trace_read_csv(&s->t, bytes[i], len[i]);
       if (!status)
         status = side_from_trace(d, s);
     } else {
-      document doc = document_of(&s->t, bytes[i], len[i]);
+      document doc = trace_document(&s->t, bytes[i], len[i]);
       datum root;
-      status =
-          kind_of(bytes[i], len[i]) == JSON ? read_json(&doc, &root) : read_pickle(&doc, &root);
-      if (!status && (root.type == V_LIST || items_of(value_of(&root, "segments")) ||
-                      value_of(&root, "device_traces"))) {
-        status = read_snapshot(&s->t, &root, d->device);
+      status = trace_kind(bytes[i], len[i]) == JSON ? document_read_json(&doc, &root)
+                                                    : document_read_pickle(&doc, &root);
+      if (!status && (root.type == V_LIST || datum_items(datum_get(&root, "segments")) ||
+                      datum_get(&root, "device_traces"))) {
+        status = trace_read_snapshot(&s->t, &root, d->device);
         if (!status)
           status = side_from_trace(d, s);
       } else if (!status)
@@ -760,41 +791,39 @@ static int read_sides(diff *d) {
 }
 
 /* One option; returns how many arguments it took, 0: error printed. */
-static int diff_option(diff *d, const char *a, char *v) {
+static int diff_option(diff *d, const char *a, const char *v) {
   size_t n;
   if (!strcmp(a, "--json"))
     return d->json = 1;
   if (!strcmp(a, "--csv"))
     return d->csv = 1;
-  if (in(a, "--table --no-table --live --terms --explain --events --svg --html --solve --budget "
-            "--context"))
-    return bad("not an option of this command", a, "vram diff -h"), 0;
-  if (!in(a, "--tolerance --top --device"))
-    return option(&d->j, a, v);
+  if (!cmd_in(a, "--tolerance --top --device"))
+    return job_option(&d->j, a, v);
   if (!v || !strncmp(v, "--", 2))
-    return bad("no value behind", a, NULL), 0;
+    return cmd_bad("no value behind", a, NULL), 0;
   n = strlen(v);
   if (!strcmp(a, "--top")) {
-    if (!parse_count(v, 0, MAX_ITEMS, &d->top))
-      return bad("not a number of lines", v, "0 or more"), 0;
+    if (!cmd_parse_count(v, 0, MAX_ITEMS, &d->top))
+      return cmd_bad("not a number of lines", v, "0 or more"), 0;
   } else if (!strcmp(a, "--device")) {
-    if (!parse_count(v, 0, 1000000, &d->device))
-      return bad("not a device", v, "0, 1, ..."), 0;
+    if (!cmd_parse_count(v, 0, 1000000, &d->device))
+      return cmd_bad("not a device", v, "0, 1, ..."), 0;
   } else if (n > 1 && v[n - 1] == '%') {
     char *end;
     d->percent = strtod(v, &end);
     if (end != v + n - 1 || !(d->percent > 0))
-      return bad("not a tolerance", v, "a size, or a percentage like 2.5%"), 0;
-  } else if (!parse_size(v, &d->tolerance))
-    return bad("not a tolerance", v, "a size, or a percentage like 2.5%"), 0;
+      return cmd_bad("not a tolerance", v, "a size, or a percentage like 2.5%"), 0;
+  } else if (!cmd_parse_size(v, &d->tolerance))
+    return cmd_bad("not a tolerance", v, "a size, or a percentage like 2.5%"), 0;
   return 2;
 }
 
-static int diff_command(int argc, char **argv) {
+int diff_command(int argc, char **argv) {
   diff d;
   int i, n = 0, status;
   size_t k;
   memset(&d, 0, sizeof d);
+  d.j.command = "diff";
   d.top = 12;
   d.device = -1;
   for (i = 0; i < argc;) {
@@ -806,18 +835,18 @@ static int diff_command(int argc, char **argv) {
         return USAGE;
       i += taken;
     } else if (n == 2)
-      return bad("a third side", argv[i], "two");
+      return cmd_bad("a third side", argv[i], "two");
     else
       d.path[n++] = argv[i++];
   }
   if (n < 2)
-    return bad("two sides are compared", NULL, "vram diff PREDICTED MEASURED; vram diff -h");
+    return cmd_bad("two sides are compared", NULL, "vram diff PREDICTED MEASURED; vram diff -h");
   if (d.json && d.csv)
-    return bad("standard output takes one of --json and --csv", NULL, NULL);
+    return cmd_bad("standard output takes one of --json and --csv", NULL, NULL);
   if (!strcmp(d.path[0], "-") && !strcmp(d.path[1], "-"))
-    return bad("standard input is one side, not two", NULL, NULL);
+    return cmd_bad("standard input is one side, not two", NULL, NULL);
   d.j.model = d.path[0];
-  status = check_options(&d.j);
+  status = job_check(&d.j);
   if (!status)
     status = trace_begin(&d.names, "", 0);
   if (!status)

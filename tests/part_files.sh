@@ -1,0 +1,162 @@
+# Files that the command reads and writes: pipes, too large a file, a full disk, a limit, the input as
+# output, text that would tell a terminal something: sourced by part.sh.
+work=build/files
+rm -rf $work
+mkdir -p $work
+wrong() { # wrong STATUS TEXT COMMAND...: that exit status, one line on standard error, with TEXT
+  wanted=$1 text=$2
+  shift 2
+  "$@" >$work/out 2>$work/err
+  status=$?
+  if [ $status = "$wanted" ] && [ "$(wc -l <$work/err)" = 1 ] && grep -qF -e "$text" $work/err; then ok; else
+    bad "$*: status $status, expected $wanted and $text"
+    head -3 $work/err
+  fi
+}
+
+# A. a pipe is opened once
+mkfifo $work/pipe
+(cat examples/models/lenet5.vram >$work/pipe) &
+timeout 10 ./vram estimate $work/pipe >$work/found 2>&1
+status=$?
+./vram estimate examples/models/lenet5.vram >$work/wanted
+if [ $status = 0 ] && cmp -s $work/found $work/wanted; then ok; else bad "a pipe: status $status"; fi
+kill $! 2>/dev/null
+wait $! 2>/dev/null
+
+# B. more than the most that is read
+if truncate -s 3G $work/large 2>$work/log; then
+  for command in estimate replay arena "plan --budget 1GB" emit "estimate --embedded" "diff lenet5" "fit --gpu t4"; do
+    wrong 2 "$work/large' has more than 1 GiB, which is the most that is read" timeout 20 ./vram $command $work/large
+  done
+  rm $work/large
+else skip "no truncate: a file of 3 GiB"; fi
+if [ -c /dev/zero ]; then
+  wrong 2 "/dev/zero' has more than 1 GiB" timeout 60 ./vram estimate /dev/zero
+  wrong 2 "standard input' has more than 1 GiB" timeout 60 ./vram replay - </dev/zero
+else skip "no /dev/zero"; fi
+
+# C. what is written is there whole or not at all, at a limit of 512 bytes and at a full disk
+cp tests/traces/step.json $work/trace.json
+cp examples/models/lenet5.vram $work/net.vram
+cp tests/golden/arena/rnd20_b131.131.csv $work/lifetimes.csv
+every_output() { # every_output COMMAND...: COMMAND OUTPUT INPUT WORDS...
+  for o in svg html events snapshot trace; do
+    "$@" --$o $work/net.vram estimate $work/net.vram --train adamw
+  done
+  "$@" --emit-header $work/lifetimes.csv arena $work/lifetimes.csv
+  "$@" --svg $work/lifetimes.csv arena $work/lifetimes.csv
+  "$@" --svg $work/net.vram plan $work/net.vram --budget 1GiB
+  "$@" --snapshot $work/trace.json replay $work/trace.json
+  "$@" -o $work/net.vram emit $work/net.vram --batch 1
+}
+limited() { # limited OPTION INPUT WORDS...
+  option=$1
+  shift 2
+  echo "what was there" >$work/good
+  chmod 640 $work/good
+  (ulimit -f 1 && ./vram "$@" "$option" $work/good) >/dev/null 2>$work/err
+  status=$?
+  if [ $status = 1 ] && [ "$(cat $work/good)" = "what was there" ] &&
+    grep -q "^vram: cannot write '$work/good': File too large" $work/err; then ok; else
+    bad "$* $option at a limit: status $status"
+    head -3 $work/err
+  fi
+  (ulimit -f 1 && ./vram "$@" "$option" $work/new) >/dev/null 2>&1
+  if [ $? = 1 ] && [ ! -e $work/new ]; then ok; else bad "$* $option, new, at a limit"; fi
+  # and without the limit it takes the place of what was there, as it was
+  ./vram "$@" "$option" $work/new >/dev/null
+  ./vram "$@" "$option" $work/good >/dev/null
+  if cmp -s $work/new $work/good && [ -z "$(find $work/good ! -perm 640)" ]; then ok; else
+    bad "$* $option: not the same file, or of another mode"
+  fi
+  rm -f $work/new
+  wrong 1 "cannot write '/dev/full': No space left on device" ./vram "$@" "$option" /dev/full
+  wrong 1 "cannot write '$work/no/such': No such file or directory" ./vram "$@" "$option" $work/no/such
+}
+if (ulimit -f 1) 2>/dev/null && [ -c /dev/full ]; then
+  every_output limited
+  (ulimit -f 1 && ./vram estimate resnet50 --table >$work/out) 2>$work/err
+  status=$?
+  if [ $status = 1 ] && grep -q "^vram: cannot write 'standard output': File too large" $work/err; then ok; else
+    bad "standard output at a limit: status $status"
+  fi
+else skip "no ulimit -f, or no /dev/full"; fi
+find $work -name '.vram*' >$work/found
+same "nothing is left beside them" /dev/null $work/found
+
+# D. the output is not the input, by whatever name
+over() { # over OPTION INPUT WORDS...
+  option=$1 input=$2
+  shift 2
+  cp "$input" $work/before
+  wrong 2 "the output is the input: '$input'" ./vram "$@" "$option" "$input"
+  ln -sf "$(basename "$input")" $work/link
+  wrong 2 "the output is the input: '$work/link'" ./vram "$@" "$option" $work/link
+  rm -f $work/hard
+  ln "$input" $work/hard
+  wrong 2 "the output is the input: '$work/hard'" ./vram "$@" "$option" $work/hard
+  same "$* $option: the input stays" $work/before "$input"
+}
+every_output over
+wrong 2 "the output is the input" ./vram estimate - --svg $work/net.vram <$work/net.vram
+
+# E. a link stays one, a new file has the mode of others, what is no file is written to
+mkdir $work/there
+echo old >$work/there/report
+ln -sf there/report $work/link
+./vram estimate lenet5 --svg $work/link >/dev/null
+if [ -L $work/link ] && grep -q '</svg>' $work/there/report; then ok; else bad "a link is replaced"; fi
+ln -sf there/later $work/link
+./vram estimate lenet5 --svg $work/link >/dev/null
+if [ -L $work/link ] && grep -q '</svg>' $work/there/later; then ok; else bad "a link to nothing is replaced"; fi
+(umask 027 && ./vram estimate lenet5 --svg $work/mode.svg >/dev/null)
+if [ -z "$(find $work/mode.svg ! -perm 640)" ]; then ok; else bad "the mode of a new file"; fi
+./vram estimate lenet5 --svg - >$work/wanted
+./vram estimate lenet5 --csv --svg /dev/stderr 2>$work/found >$work/out
+same "/dev/stderr" $work/wanted $work/found
+mkfifo $work/out.pipe
+cat $work/out.pipe >$work/found &
+timeout 10 ./vram estimate lenet5 --svg $work/out.pipe >/dev/null
+wait $!
+same "into a pipe" $work/wanted $work/found
+if [ "$(id -u)" != 0 ]; then
+  echo keep >$work/read-only
+  chmod 444 $work/read-only
+  wrong 1 "cannot write '$work/read-only': Permission denied" ./vram estimate lenet5 --svg $work/read-only
+else skip "root may write what is read-only"; fi
+
+# F. errors quote what they found, but tell a terminal nothing and are one line
+esc=$(printf '\033') tab=$(printf '\t') csi=$(printf '\302\233')
+clean() { # clean TEXT COMMAND...
+  wrong 2 "$@"
+  if LC_ALL=C grep -q "[$(printf '\001')-$(printf '\011')$(printf '\013')-$(printf '\037')$(printf '\177')]" $work/err ||
+    grep -q "$csi" $work/err; then bad "$*: control characters get through"; else ok; fi
+}
+clean "no built-in model 'a\\x0ab\\x1b[31m'" ./vram estimate "a
+b$esc[31m"
+clean "unknown option '--x\\x09\\x1b'" ./vram estimate lenet5 "--x$tab$esc"
+clean "unknown GPU '\\xc2\\x9b31m'" ./vram estimate lenet5 --gpu "${csi}31m"
+clean "cannot open '$work/no\\x0afile'" ./vram replay "$work/no
+file"
+printf 'action,id,size\nalloc,1,\033[2J\377\303\251\n' >$work/odd.csv
+clean ":2: not a number of bytes '\\x1b[2J\\xff$(printf '\303\251')'" ./vram replay $work/odd.csv
+printf 'id,lower,upper,size\na,0,1,\033]0;x\007\n' >$work/odd.csv
+clean ":2: no number for size: '\\x1b]0;x\\x07'" ./vram arena $work/odd.csv
+printf 'fw,bw,x,xbar,ftmp,btmp\n1,2,\033c,4,5,6\n' >$work/odd.csv
+clean ":2:5: not a size (found '\\x1bc'" ./vram plan $work/odd.csv
+printf '(I1\033[2J\n.' >$work/odd.pickle
+clean "byte 2: not a number '1\\x1b[2J'" ./vram replay $work/odd.pickle
+printf '{"a\\u001b[2J" 1}' >$work/odd.json
+clean "1:15: expected a colon behind the key 'a\\x1b[2J'" ./vram replay $work/odd.json
+printf '{"allocator_settings":{"PYTORCH_CUDA_ALLOC_CONF":"\\u001b:x\\n"},"segments":[]}' >$work/odd.json
+clean "that is known here (found ?)" ./vram replay $work/odd.json
+awk 'BEGIN { printf "action,id,size\nalloc,1,"; for (i = 0; i < 29; i++) printf "\303\251"; print "\342\202\254x" }' >$work/odd.csv
+clean "$(awk 'BEGIN { for (i = 0; i < 29; i++) printf "\303\251" }')'" ./vram replay $work/odd.csv
+# where it is: lines of the file, not those that its texts hold
+printf '{"a":"one\\ntwo\\nthree\\u000a",\n "b":"\\n", nope}' >$work/odd.json
+clean "odd.json:2:12: expected a key in quotes" ./vram replay $work/odd.json
+printf '[["x\\n\\n",\n{"y":"\\n"' >$work/odd.json
+clean "odd.json:2:1: an object that does not end" ./vram replay $work/odd.json
+printf '["x\\n\\n",\n\n{"y":1},' >$work/odd.json
+clean "odd.json:3:9: the file ends in the middle of a value" ./vram replay $work/odd.json

@@ -1,0 +1,160 @@
+/* What the commands of `vram` share: their exit status, errors, words and numbers, names, files. */
+#ifndef VRAM_COMMAND_H
+#define VRAM_COMMAND_H
+
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* isatty, fileno, clock_gettime, mkstemp, realpath */
+#endif
+#include "../vram.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#define IS_TERMINAL(f) isatty(fileno(f))
+#else
+#define IS_TERMINAL(f) 0
+#endif
+
+#ifdef __GNUC__
+#define CMD_FORMAT __attribute__((format(printf, 1, 2)))
+#else
+#define CMD_FORMAT
+#endif
+
+enum { MAX_NODE_NAME = VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1 };
+enum { FITS = 0, OTHER = 1, USAGE = 2, TOO_LARGE = 3 }; /* exit status */
+
+/* ---- commands: the arguments behind the command's name; the exit status ---- */
+
+int estimate_command(int argc, char **argv);
+int net_command(int argc, char **argv); /* estimate --embedded */
+int fit_command(int argc, char **argv);
+int plan_command(int argc, char **argv);
+int arena_command(int argc, char **argv);
+int emit_command(int argc, char **argv);
+int replay_command(int argc, char **argv);
+int diff_command(int argc, char **argv);
+int run_command(int argc, char **argv);
+int watch_command(int argc, char **argv);
+int list_command(int argc, char **argv);
+int complete_command(int argc, char **argv);
+
+typedef struct cmd_entry {
+  const char *name, *help;
+  int (*run)(int argc, char **argv);
+} cmd_entry;
+extern const cmd_entry cmd_table[]; /* to a name that is NULL */
+extern const char help_main[], help_estimate[], help_fit[], help_plan[], help_arena[], help_emit[],
+    help_replay[], help_diff[], help_run[], help_watch[], help_list[];
+
+/* ---- errors: one line on standard error; they return the exit status ---- */
+
+/* A line. Control characters of what it quotes, and bytes that are no UTF-8, are shown as \xHH. */
+void cmd_say(const char *format, ...) CMD_FORMAT;
+/* n bytes of the input, at most 60, to be quoted; the same as " 'BYTES'", "" for NULL. */
+const char *cmd_shown(const char *s, size_t n);
+const char *cmd_found(const char *s, size_t n);
+/* " (expected WHAT)", "" for NULL */
+const char *cmd_expected(const char *what);
+/* vram: what 'found' (expected ...); found and expected may be NULL. */
+int cmd_bad(const char *what, const char *found, const char *expected);
+/* What the system says about a file, which errno holds: 'path': reason. */
+int cmd_cannot(const char *what, const char *path, int status);
+int cmd_no_memory(void);
+
+/* ---- words and numbers ---- */
+
+typedef struct field { /* of a line of CSV */
+  char *s;
+  size_t n;
+} field;
+
+/* word is one of the words in list, which blanks divide */
+int cmd_in(const char *word, const char *list);
+/* The same, in whatever case. */
+int cmd_field_is(const field *f, const char *list);
+char cmd_lower(char c);
+int cmd_is_word(char c); /* a letter or a digit */
+/* Letters, digits and _: never two _ in a row, none at either end. */
+void cmd_identifier(const char *s, char *to, size_t cap);
+/* 1: a size like 24GiB, 80e9 is not one */
+int cmd_parse_size(const char *s, uint64_t *to);
+int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
+
+/* ---- texts for people and for programs ---- */
+
+extern vram_units cmd_units;
+extern const char *cmd_bold, *cmd_dim, *cmd_plain; /* "" if no terminal is there to see them */
+
+/* --units; 0: error printed */
+int cmd_set_units(const char *v);
+/* bytes for people; four texts may live at once */
+const char *cmd_human(uint64_t b);
+/* 25.6 M */
+const char *cmd_count_text(uint64_t n, char *to, size_t cap);
+/* The character at *s, and behind it; 0xfffd for a byte that is none in UTF-8. */
+unsigned cmd_next_char(const char **s);
+/* Plain ASCII: what is beyond it is escaped, and so is '<', which could end a script. */
+void cmd_json_text(FILE *f, const char *s);
+
+/* ---- names ---- */
+
+/* The lines of a built-in model, the first one a comment that says what it is; NULL: there is none
+   of that name. */
+const char *const *cmd_built_in(const char *name);
+/* The names that `vram list WHAT` shows, or WHAT "commands"; NULL: there is no more. */
+const char *cmd_name_at(const char *what, uint32_t i);
+/* The one that may have been meant; NULL: none. */
+const char *cmd_nearest_name(const char *what, const char *name);
+/* "resnet50? vram list models" */
+const char *cmd_nearest(const char *what, const char *name);
+/* RTX 4090, NVIDIA A100-SXM4-80GB, 4090; NULL: error printed. */
+const vram_gpu *cmd_find_gpu(const char *name);
+
+typedef struct cmd_option {        /* in a help text: "  --amp bf16|fp16       what it is" */
+  const char *name, *value, *text; /* value_len 0: it takes none; text: the first line of it */
+  size_t name_len, value_len, text_len;
+} cmd_option;
+
+/* The next option from *at on, *at goes behind it; 0: there is no more. */
+int cmd_next_option(const char **at, cmd_option *o);
+/* Prints the error: a, and the nearest option of the command's help or of the text `also` (or NULL)
+   that is not in the list `without`. Returns 0. */
+int cmd_unknown_option(const char *a, const char *name, const char *also, const char *without);
+
+/* ---- files ---- */
+
+#define CMD_MAX_INPUT ((size_t)1 << 30) /* bytes that are read of one */
+enum { CMD_ABSENT = -1 };
+
+/* A whole file, or standard input for "-"; not FITS: message printed. */
+int cmd_read(const char *path, char **to, size_t *len);
+/* The same; CMD_ABSENT: there is no such file, and nothing is printed. */
+int cmd_try_read(const char *path, char **to, size_t *len);
+/* What was read so far may be written over. */
+void cmd_files_forget(void);
+
+typedef struct cmd_output { /* a file that is there whole or not at all */
+  FILE *file;
+  const char *path;
+  char *temp, *target; /* a file beside it that takes its name at the end; NULL: it is written to */
+} cmd_output;
+
+/* FILE is - */
+int cmd_is_output(const char *path);
+/* - is standard output, what is no regular file is written to. Not FITS: message printed. */
+int cmd_output_open(cmd_output *o, const char *path);
+/* failed: what wrote to o->file says that not all is there. Not FITS: message printed. */
+int cmd_output_commit(cmd_output *o, int failed);
+/* What was written goes; a file that was there before stays. */
+void cmd_output_drop(cmd_output *o);
+/* A vram_sink into a FILE. */
+int cmd_to_file(void *user, const char *bytes, size_t n);
+/* A file that grows too large becomes an error like others. */
+void cmd_writes(void);
+
+#endif

@@ -1,0 +1,84 @@
+/* vram complete WORD...: what may stand for the last word, for the shells (tools/install/). A line
+   each: the word, a tab, what it is; <file>: any file. */
+#include "vram_command.h"
+
+static void offer(const char *start, const char *word, size_t len, const char *text,
+                  size_t text_len) {
+  const size_t n = strlen(start);
+  if (n <= len && !memcmp(word, start, n))
+    printf("%.*s\t%.*s\n", (int)len, word, (int)text_len, text);
+}
+
+/* a|b|c; 0: it is no such list */
+static int offer_words(const char *start, const char *words, size_t len) {
+  size_t n;
+  if (!len || !memchr(words, '|', len))
+    return 0;
+  for (; (n = strcspn(words, "| \n")) != 0; words += n + (words[n] == '|'))
+    if (strcspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") >= n) /* NAME is not a word to put there */
+      offer(start, words, n, "", 0);
+  return 1;
+}
+
+/* The names that `vram list WHAT` shows, WHAT: the word at `what`. */
+static void offer_list(const char *start, const char *what) {
+  vram_optimizer_info o;
+  const char *name, *text;
+  char list[16];
+  uint32_t i;
+  snprintf(list, sizeof list, "%.*s", (int)strspn(what, "abcdefghijklmnopqrstuvwxyz"), what);
+  for (i = 0; (name = cmd_name_at(list, i)) != NULL; i++) {
+    if (*what == 'm')
+      text = *cmd_built_in(name) + 2; /* a comment */
+    else if (*what == 'g')
+      text = cmd_human(vram_gpu_at(i)->bytes);
+    else
+      text = vram_optimizer_get_info(i, &o) ? o.state : "";
+    offer(start, name, strlen(name), text, strcspn(text, "\n"));
+  }
+}
+
+static void offer_commands(const char *start) {
+  const char *s = help_main;
+  for (; *s; s += strcspn(s, "\n"), s += *s == '\n')
+    if (!strncmp(s, "  vram ", 7) && s[7] >= 'a' && s[7] <= 'z') {
+      const char *text = strstr(s + 7, "  ");
+      text += strspn(text, " ");
+      offer(start, s + 7, strcspn(s + 7, " "), text, strcspn(text, "\n"));
+    }
+}
+
+int complete_command(int argc, char **argv) {
+  const cmd_entry *known = cmd_table;
+  const char *start = argc ? argv[argc - 1] : "", *help, *at, *what, *end;
+  cmd_option o;
+  if (argc < 2)
+    return offer_commands(start), FITS;
+  if (!strcmp(argv[0], "list")) {
+    what = help_list + sizeof "vram list";
+    offer_words(start, what, strlen(what));
+    return FITS;
+  }
+  while (known->name && strcmp(argv[0], known->name))
+    known++;
+  help = known->name ? known->help : "";
+  for (at = help; cmd_next_option(&at, &o);)
+    if (o.value_len && strlen(argv[argc - 2]) == o.name_len &&
+        !memcmp(argv[argc - 2], o.name, o.name_len)) {
+      end = strstr(o.text, "\n  --");
+      what = strstr(o.text, "vram list ");
+      if (!strncmp(o.value, "FILE", o.value_len))
+        printf("<file>\n");
+      else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
+        offer_list(start, what + 10);
+      return FITS;
+    }
+  for (at = help; *start == '-' && cmd_next_option(&at, &o);)
+    offer(start, o.name, o.name_len, o.text, o.text_len);
+  if ((strstr(help, " MODEL") || strstr(help, " TRACE")) && *start != '-') {
+    if (strstr(help, " MODEL"))
+      offer_list(start, "models");
+    printf("<file>\n");
+  }
+  return FITS;
+}

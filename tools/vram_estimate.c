@@ -1,0 +1,515 @@
+/* vram estimate: the bytes of one step. */
+#include "vram_estimate.h"
+
+const char help_estimate[] =
+    "vram estimate MODEL [options]     bytes of one step\n"
+    "\n" HELP_STEP "output\n"
+    "  --table, --no-table   a line for every layer (default: no)\n"
+    "  --live                the largest tensors that live at the peak\n"
+    "  --terms               every figure, and where it comes from\n"
+    "  --explain             from the tensors to the device: each gap, its reason\n"
+    "  --events FILE         every allocation and free in order, as CSV\n"
+    "  --svg FILE            a picture: memory over the step, what lives at the peak\n"
+    "  --html FILE           a page: both, the summary and the table; loads nothing\n"
+    "  --snapshot FILE       the step as PyTorch's profiler would record it, for\n"
+    "                        pytorch.org/memory_viz (a pickle; FILE.json: JSON)\n"
+    "  --trace FILE          the same for ui.perfetto.dev\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --csv                 the layer table as CSV\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "microcontroller\n"
+    "  --embedded            MODEL, or a header of VRAM_NET_ lines, line by line:\n"
+    "                        weights, operations, buffers, arena; takes --batch,\n"
+    "                        --dim, --json, --csv and these:\n"
+    "  --net NAME            which of the networks in the header\n"
+    "  --flash SIZE          do the weights fit? (exit status 3: no)\n"
+    "  --sram SIZE           do the arena and what stays fit?\n"
+    "  --format f32|f16|i8|i8_per_tensor|i8_per_channel|i8w4|i16|i4\n"
+    "                        of values and weights (default: what the header says,\n"
+    "                        F32 for a model)\n"
+    "  --kernels none|plain|dsp|mve\n"
+    "                        whose scratch counts: CMSIS-NN's for that extension\n"
+    "  --align N             of every buffer (default: what the header says, 16)\n"
+    "\n"
+    "Sizes take B KB MB GB TB KiB MiB GiB TiB; a bare number is bytes.\n"
+    "FILE - is standard output.\n";
+
+static void event_line(void *user, const vram_event *e) {
+  char name[MAX_NODE_NAME];
+  if (e->action == VRAM_BECOMES)
+    return;
+  vram_node_name(e->node, name, sizeof name);
+  fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", vram_phase_name(e->phase),
+          e->action == VRAM_ALLOC ? "alloc" : "free", e->id, e->bytes,
+          vram_category_name(e->category), name);
+}
+
+/* "A..B" as --checkpoint-nodes takes it. */
+static void nodes_text(const vram_range *r, char *to, size_t cap) {
+  char first[MAX_NODE_NAME], last[MAX_NODE_NAME];
+  const vram_node *n = r->last;
+  while (n != r->first && n->op >= VRAM_OP_COUNT)
+    n = n->prev;
+  vram_node_name(r->first, first, sizeof first);
+  vram_node_name(n, last, sizeof last);
+  snprintf(to, cap, "%s..%s", first, last);
+}
+
+static void json_planned(const vram_planned_step *p) {
+  char name[2 * MAX_NODE_NAME + 2];
+  uint32_t i;
+  printf(",\"checkpoint\":{\"feasible\":%s,\"smallest_budget_bytes\":%" PRIu64 ",\"cost\":%" PRIu64
+         ",\"cost_plain\":%" PRIu64 ",\"plain_peak_allocated_bytes\":%" PRIu64
+         ",\"stages\":%" PRIu32 ",\"ranges\":[",
+         p->feasible ? "true" : "false", p->smallest_budget_bytes, p->cost, p->cost_plain,
+         p->plain.peak_allocated_bytes.expected, p->chain.nstage);
+  for (i = 0; i < p->nrange; i++) {
+    nodes_text(p->range + i, name, sizeof name);
+    printf("%s", i ? "," : "");
+    cmd_json_text(stdout, name);
+  }
+  printf("]}");
+}
+
+static void print_planned(const vram_planned_step *p) {
+  const double more =
+      p->cost_plain ? 100.0 * (double)(p->cost - p->cost_plain) / (double)p->cost_plain : 0;
+  char name[2 * MAX_NODE_NAME + 2];
+  uint32_t i;
+  printf("\n%s%" PRIu32 " call%s of checkpoint()%s on %" PRIu32 " stages, %.1f %% more operations; "
+         "without %s allocated\n",
+         cmd_bold, p->nrange, p->nrange == 1 ? "" : "s", cmd_plain, p->chain.nstage, more,
+         cmd_human(p->plain.peak_allocated_bytes.expected));
+  if (!p->feasible)
+    printf("no plan fits; the smallest budget that one fits is %s (%" PRIu64 " bytes): that one\n",
+           cmd_human(p->smallest_budget_bytes), p->smallest_budget_bytes);
+  for (i = 0; i < p->nrange; i++) {
+    nodes_text(p->range + i, name, sizeof name);
+    printf("%s%s", i ? "," : "--checkpoint-nodes '", name);
+  }
+  if (p->nrange)
+    printf("'\n");
+}
+
+static void json_phases(const job *j, const vram_report *r) {
+  const int n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  int i;
+  printf(",\"phases\":{");
+  for (i = VRAM_PHASE_FORWARD; i <= n; i++) {
+    const vram_phase_report *p = &r->phase[i];
+    printf("%s\"%s\":{\"requested_bytes\":%" PRIu64 ",\"requested_peak_bytes\":%" PRIu64
+           ",\"allocated_bytes\":%" PRIu64 ",\"allocated_peak_bytes\":%" PRIu64,
+           i > VRAM_PHASE_FORWARD ? "," : "", vram_phase_name((vram_phase)i), p->requested_bytes,
+           p->requested_peak_bytes, p->allocated_bytes, p->allocated_peak_bytes);
+    if (r->replayed)
+      printf(",\"reserved_bytes\":%" PRIu64 ",\"reserved_peak_bytes\":%" PRIu64 "}",
+             p->reserved_bytes, p->reserved_peak_bytes);
+    else
+      printf(",\"reserved_bytes\":null,\"reserved_peak_bytes\":null}");
+  }
+  printf("}");
+}
+
+static void print_json(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char name[MAX_NODE_NAME], mode[128];
+  vram_term term;
+  int i;
+  snprintf(name, sizeof name, "%.*s", (int)g->name_len, g->name ? g->name : "");
+  job_mode(j, mode, sizeof mode);
+  printf("{\"model\":");
+  cmd_json_text(stdout, name);
+  printf(",\"mode\":");
+  cmd_json_text(stdout, mode);
+  printf(",\"rules\":\"%s\"", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+#define NUMBER(key) printf(",\"" #key "\":%" PRIu64, r->key)
+  NUMBER(params_bytes);
+  NUMBER(buffers_bytes);
+  NUMBER(gradients_bytes);
+  NUMBER(optimizer_bytes);
+  NUMBER(saved_bytes);
+  NUMBER(inputs_bytes);
+  NUMBER(workspace_bytes);
+  NUMBER(autocast_cache_bytes);
+  NUMBER(kv_cache_bytes);
+  NUMBER(pinned_bytes);
+  NUMBER(peak_requested_bytes);
+#undef NUMBER
+#define BOUNDS(key)                                                                                \
+  printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
+         r->key.lower, r->key.expected, r->key.upper)
+  BOUNDS(peak_allocated_bytes);
+  printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
+         r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
+  BOUNDS(context_bytes);
+  BOUNDS(device_bytes);
+#undef BOUNDS
+  json_phases(j, r);
+  printf(",\"peak_phase\":\"%s\",\"peak_node\":", vram_phase_name(r->peak_phase));
+  vram_node_name(r->peak_node, name, sizeof name);
+  cmd_json_text(stdout, name);
+  printf(",\"peak_categories\":{");
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    printf("%s\"%s\":%" PRIu64, i ? "," : "", vram_category_name((vram_category)i),
+           r->peak_category_bytes[i]);
+  printf("},\"sources\":{");
+  for (i = 0; vram_report_term(r, (uint32_t)i, &term); i++)
+    printf("%s\"%s\":\"%s\"", i ? "," : "", term.name, vram_source_name(term.source));
+  putchar('}');
+  if (j->automatic)
+    json_planned(&j->planned);
+  printf(",\"fits\":%s,\"budget_bytes\":", j->has_budget ? fits ? "true" : "false" : "null");
+  if (j->has_budget)
+    printf("%" PRIu64 "}\n", j->budget);
+  else
+    printf("null}\n");
+}
+
+void layer_shape(const vram_dims *d, char *to, size_t cap) {
+  uint32_t i;
+  size_t n = 1;
+  snprintf(to, cap, "[");
+  for (i = 0; i < d->ndim && n < cap; i++, n = strlen(to))
+    snprintf(to + n, cap - n, "%s%" PRId64, i ? "," : "", d->v[i]);
+  snprintf(to + n, cap - n, "]");
+}
+
+int layer_next(layer *l, const vram_node_report *rep) {
+  const vram_node *m = l->next;
+  while (m && (m->op >= VRAM_OP_COUNT || m->op == VRAM_OP_buffer))
+    m = m->next;
+  if (!m)
+    return 0;
+  l->node = l->last = m;
+  l->sum = rep[m->index];
+  while (m->next && (m->flags & VRAM_NODE_INNER)) {
+    m = m->next;
+    if (m->op < VRAM_OP_COUNT)
+      l->last = m;
+    l->sum.params += rep[m->index].params;
+    l->sum.saved_bytes += rep[m->index].saved_bytes;
+    l->sum.output_bytes = rep[l->last->index].output_bytes;
+    l->sum.live_bytes = rep[m->index].live_bytes;
+    l->sum.dtype = rep[l->last->index].dtype;
+  }
+  l->next = m->next;
+  return 1;
+}
+
+static void print_table(const job *j, const vram_graph *g, const vram_node_report *rep) {
+  layer l;
+  char name[MAX_NODE_NAME], shape[160];
+  uint64_t params = 0, saved = 0;
+  if (j->csv)
+    printf("name,type,output_shape,dtype,params,output_bytes,saved_bytes,live_bytes\n");
+  else
+    printf("%s%-38s %-18s %-22s %12s %11s %11s %11s%s\n", cmd_bold, "layer", "type", "output",
+           "params", "output", "saved", "live", cmd_plain);
+  l.next = g->first;
+  while (layer_next(&l, rep)) {
+    const vram_node_report t = l.sum;
+    vram_node_name(l.node, name, sizeof name);
+    layer_shape(l.last->out[0].d, shape, sizeof shape);
+    params += t.params;
+    saved += t.saved_bytes;
+    if (j->csv)
+      printf("%s,%s,\"%s\",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", name,
+             vram_op_name(l.node->op), shape, vram_dtype_name((vram_dtype)t.dtype), t.params,
+             t.output_bytes, t.saved_bytes, t.live_bytes);
+    else
+      printf("%-38.38s %-18.18s %-22s %12" PRIu64 " %11s %11s %11s\n", name,
+             vram_op_name(l.node->op), shape, t.params, cmd_human(t.output_bytes),
+             cmd_human(t.saved_bytes), cmd_human(t.live_bytes));
+  }
+  if (!j->csv)
+    printf("%s%-38s %-18s %-22s %12" PRIu64 " %11s %11s%s\n\n", cmd_bold, "total", "", "", params,
+           "", cmd_human(saved), cmd_plain);
+}
+
+/* The highest moment, and what it is made of. */
+static void print_peak(const vram_report *r) {
+  char name[MAX_NODE_NAME];
+  int i, k;
+  vram_node_name(r->peak_node, name, sizeof name);
+  printf("%speak %s%s requested, in %s%s%s\n", cmd_bold, cmd_human(r->peak_requested_bytes),
+         cmd_plain, vram_phase_name(r->peak_phase), *name ? " at " : "", name);
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
+    uint64_t b = r->peak_category_bytes[i];
+    if (!b)
+      continue;
+    printf("  %-12s %11s  %s", vram_category_name((vram_category)i), cmd_human(b), cmd_dim);
+    for (k = 0; k < 40; k++)
+      if ((uint64_t)k * (r->peak_requested_bytes / 40 + 1) < b)
+        putchar('#');
+    printf("%s\n", cmd_plain);
+  }
+}
+
+/* What is there all the time, and what backward needs. */
+static void print_held(const job *j, const vram_report *r) {
+  printf("\nparams %s, buffers %s, inputs %s", cmd_human(r->params_bytes),
+         cmd_human(r->buffers_bytes), cmd_human(r->inputs_bytes));
+  if (j->o.train) {
+    printf("\ngradients %s, optimizer %s, saved for backward %s", cmd_human(r->gradients_bytes),
+           cmd_human(r->optimizer_bytes), cmd_human(r->saved_bytes));
+    if (r->autocast_cache_bytes)
+      printf(" (of it autocast's weights %s)", cmd_human(r->autocast_cache_bytes));
+  }
+  if (r->pinned_bytes)
+    printf("\npinned host memory %s", cmd_human(r->pinned_bytes));
+  printf("\n");
+}
+
+static void print_summary(const job *j, const vram_graph *g, const vram_report *r, int fits) {
+  char mode[128];
+  int i, n = j->o.train ? VRAM_PHASE_OPTIMIZER : VRAM_PHASE_FORWARD;
+  uint32_t d;
+  job_mode(j, mode, sizeof mode);
+  printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
+         cmd_plain, mode);
+  for (d = 0; d < g->ndim && d < 6; d++)
+    printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
+  printf("  %scc %" PRIu32 ".%" PRIu32 ", %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,
+         (j->o.cc ? j->o.cc : 90) % 10,
+         j->o.rules == VRAM_RULES_IDEAL ? "rules ideal" : "rules torch-2.15", cmd_plain);
+  print_peak(r);
+  printf("\nallocated    %11s  in blocks of the caching allocator (at most %s)\n",
+         cmd_human(r->peak_allocated_bytes.expected), cmd_human(r->peak_allocated_bytes.upper));
+  printf("reserved     %11s  in its segments%s\n", cmd_human(r->peak_reserved_bytes),
+         r->replayed ? "" : ", at least");
+  printf("device       %11s  with the CUDA context (%s to %s)\n\n",
+         cmd_human(r->device_bytes.expected), cmd_human(r->device_bytes.lower),
+         cmd_human(r->device_bytes.upper));
+  printf("%s%-12s %11s %11s%s\n", cmd_bold, "phase", "end", "peak", cmd_plain);
+  for (i = VRAM_PHASE_FORWARD; i <= n; i++)
+    printf("%-12s %11s %11s\n", vram_phase_name((vram_phase)i),
+           cmd_human(r->phase[i].requested_bytes), cmd_human(r->phase[i].requested_peak_bytes));
+  print_held(j, r);
+  if (j->has_budget)
+    printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
+           cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && fits && r->device_bytes.expected > j->budget)
+    printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
+           " time%s\n(slow; `expected` above is what it takes with more room)\n",
+           r->num_alloc_retries, r->num_alloc_retries == 1 ? "" : "s");
+  if (j->automatic)
+    print_planned(&j->planned);
+}
+
+static void print_terms(const vram_report *r) {
+  vram_term t;
+  uint32_t i;
+  printf("\n%s%-21s %11s  %-8s %s%s\n", cmd_bold, "term", "bytes", "source", "made of", cmd_plain);
+  for (i = 0; vram_report_term(r, i, &t); i++) {
+    printf("%-21s %11s  %-8s %s\n", t.name, cmd_human(t.bytes.expected), vram_source_name(t.source),
+           t.from);
+    if (t.bytes.lower != t.bytes.upper)
+      printf("%-21s %11s  to %s\n", "", cmd_human(t.bytes.lower), cmd_human(t.bytes.upper));
+  }
+}
+
+/* ---- explain: from the tensors to the device ---- */
+
+static vram_bounds all_three(uint64_t bytes) {
+  vram_bounds b;
+  b.lower = b.expected = b.upper = bytes;
+  return b;
+}
+
+static vram_bounds minus(vram_bounds a, vram_bounds b) {
+  a.lower -= b.lower;
+  a.expected -= b.expected;
+  a.upper -= b.upper;
+  return a;
+}
+
+/* A line of the chain. `bytes` is what has been reached by then or, with a `+`, what is added. */
+static void explain_row(const char *sign, const char *name, vram_bounds bytes, const char *why) {
+  const int sum = *sign == '=';
+  printf("%s%s %-24s %15" PRIu64 " %15" PRIu64 " %15" PRIu64 "%s\n", sum ? cmd_bold : "", sign,
+         name, bytes.lower, bytes.expected, bytes.upper, sum ? cmd_plain : "");
+  if (why)
+    printf("%s    %s%s\n", cmd_dim, why, cmd_plain);
+}
+
+/* A sum of the chain: a term of the report, and what shows it in a run. */
+static void explain_sum(const vram_report *r, const char *name, vram_bounds bytes, const char *term,
+                        const char *shown_by) {
+  vram_term t;
+  uint32_t i;
+  char why[200];
+  for (i = 0; vram_report_term(r, i, &t) && strcmp(t.name, term) != 0; i++)
+    ;
+  snprintf(why, sizeof why, "%s\n    %s: %s", shown_by, vram_source_name(t.source), t.from);
+  explain_row("=", name, bytes, why);
+}
+
+static void print_explain(const vram_report *r) {
+  const vram_bounds requested = all_three(r->peak_requested_bytes),
+                    blocks = all_three(r->peak_blocks_bytes),
+                    reserved = minus(r->device_bytes, r->context_bytes);
+  vram_bounds allocated = r->peak_allocated_bytes;
+  int i;
+  printf("\n%sfrom the tensors to the device %10s %15s %15s%s  (bytes)\n", cmd_bold, "at least",
+         "expected", "at most", cmd_plain);
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    if (r->peak_category_bytes[i])
+      explain_row("+", vram_category_name((vram_category)i), all_three(r->peak_category_bytes[i]),
+                  NULL);
+  explain_sum(r, "requested", requested, "peak_requested_bytes",
+              "memory_stats()[\"requested_bytes.all.peak\"]");
+  explain_row("+", "rounding", minus(blocks, requested),
+              "blocks are multiples of 512 bytes (kMinBlockSize)");
+  if (allocated.lower < blocks.lower) {
+    const vram_bounds less = {blocks.lower - allocated.lower, 0, 0};
+    explain_row("-", "custom", less,
+                "bytes of custom lines are those of fp32, in 16 bits they may be half");
+    allocated.lower = blocks.lower;
+  }
+  explain_row(
+      "+", "rests, workspaces", minus(allocated, blocks),
+      "a block above 1 MiB keeps a rest of up to 1 MiB (should_split); what cuDNN asks for");
+  explain_sum(r, "allocated", r->peak_allocated_bytes, "peak_allocated_bytes",
+              "max_memory_allocated()");
+  explain_row("+", "free in segments", minus(reserved, r->peak_allocated_bytes),
+              "segments: 2 MiB for blocks up to 1 MiB, 20 MiB for those below 10 MiB,\n"
+              "    else their size; they stay when blocks go, in pieces that fit or do not");
+  explain_sum(r, "reserved", reserved, "peak_reserved_bytes", "max_memory_reserved()");
+  explain_row(
+      "+", "CUDA context", r->context_bytes,
+      "the driver's state and all loaded kernels: PyTorch's, cuBLAS's, cuDNN's (--context)");
+  explain_sum(r, "device", r->device_bytes, "device_bytes", "nvidia-smi, for this process");
+  printf("not in it: other processes; what libraries take without PyTorch's allocator\n"
+         "(NCCL, own kernels); private pools of CUDA graphs; segments that earlier steps\n"
+         "of other sizes left\n");
+}
+
+static int by_bytes(const void *a, const void *b) {
+  uint64_t x = ((const vram_live *)a)->bytes, y = ((const vram_live *)b)->bytes;
+  return (x < y) - (x > y);
+}
+
+static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
+                      const vram_report *r) {
+  uint32_t n = 0, i;
+  vram_live *list;
+  char name[MAX_NODE_NAME];
+  vram_step_live(g, &j->o, scratch, bytes, r, NULL, 0, &n);
+  list = (vram_live *)malloc(((size_t)n + 1) * sizeof *list);
+  if (!list)
+    return cmd_no_memory();
+  vram_step_live(g, &j->o, scratch, bytes, r, list, n, &n);
+  qsort(list, n, sizeof *list, by_bytes);
+  printf("\n%slive at the peak: %" PRIu32 " tensors, the largest%s\n", cmd_bold, n, cmd_plain);
+  for (i = 0; i < n && i < 20; i++) {
+    vram_node_name(list[i].node, name, sizeof name);
+    printf("  %11s  %-12s %s\n", cmd_human(list[i].bytes), vram_category_name(list[i].category),
+           name);
+  }
+  free(list);
+  return FITS;
+}
+
+/* --events; not FITS: message printed. */
+static int write_events(const job *j, const loaded *l) {
+  vram_step_options o = j->o;
+  vram_report again;
+  cmd_output out;
+  const int status = cmd_output_open(&out, j->events);
+  if (status)
+    return status;
+  fprintf(out.file, "phase,action,id,size,category,node\n");
+  o.event = event_line;
+  o.user = out.file;
+  o.replay = NULL;
+  o.nodes = NULL;
+  vram_step(&l->g, &o, l->scratch, l->bytes, &again, NULL);
+  return cmd_output_commit(&out, 0);
+}
+
+/* What standard output is for; not FITS: error printed. *taken: by one thing alone. */
+static int check_outputs(const job *j, int *taken) {
+  const char *text_only = j->explain ? "--explain" : j->terms ? "--terms" : NULL;
+  if (!text_only)
+    text_only = j->live ? "--live" : j->table && !j->csv ? "--table" : NULL;
+  *taken = j->json + j->csv + cmd_is_output(j->events) + cmd_is_output(j->svg) +
+           cmd_is_output(j->html) + cmd_is_output(j->snapshot) + cmd_is_output(j->trace);
+  if (*taken > 1)
+    return cmd_bad("standard output takes one of --json, --csv and one FILE -", NULL, NULL);
+  if (*taken && text_only)
+    return cmd_bad("standard output is taken by --json, --csv or a FILE -: no place for", text_only,
+                   NULL);
+  return FITS;
+}
+
+/* Every file that was asked for; not FITS: message printed. */
+static int write_files(const job *j, const loaded *l, const vram_report *r, int fits) {
+  int status = j->events ? write_events(j, l) : FITS;
+  if (!status && (j->svg || j->html))
+    status = scene_write_all(j, &l->g, l->scratch, l->bytes, r, fits);
+  if (!status && (j->snapshot || j->trace))
+    status = film_write_all(j, &l->g, l->scratch, l->bytes);
+  return status;
+}
+
+/* Standard output. */
+static int show(const job *j, const loaded *l, const vram_report *r, int fits, int taken) {
+  int status = fits ? FITS : TOO_LARGE;
+  if (j->json)
+    print_json(j, &l->g, r, fits);
+  else if (j->csv)
+    print_table(j, &l->g, j->o.nodes);
+  else if (!taken) {
+    if (j->table)
+      print_table(j, &l->g, j->o.nodes);
+    print_summary(j, &l->g, r, fits);
+    if (j->terms)
+      print_terms(r);
+    if (j->explain)
+      print_explain(r);
+    if (j->live && print_live(j, &l->g, l->scratch, l->bytes, r))
+      status = OTHER;
+  }
+  return status;
+}
+
+int estimate_command(int argc, char **argv) {
+  job j;
+  vram_report r;
+  loaded l;
+  int i, taken, fits, status;
+  size_t len = 0;
+  char *text = NULL;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "--embedded"))
+      return net_command(argc, argv);
+  memset(&j, 0, sizeof j);
+  j.command = "estimate";
+  j.o.replay = &j.pool;
+  status = job_arguments(&j, argc, argv);
+  if (status || !j.model)
+    return status;
+  status = check_outputs(&j, &taken);
+  if (!status)
+    status = model_read(j.model, &text, &len);
+  if (status)
+    return status;
+  status = model_load(&l, &j, text, len);
+  if (!status && (j.table || j.csv || j.html)) {
+    j.o.nodes = (vram_node_report *)calloc(l.g.nnode + 1u, sizeof *j.o.nodes);
+    status = j.o.nodes ? FITS : cmd_no_memory();
+  }
+  /* first without a listener, so that nothing is written of a step that fails */
+  if (!status)
+    status = model_step(&l, &j.o, &r);
+  if (!status) {
+    fits = !j.has_budget || r.fits;
+    status = write_files(&j, &l, &r, fits);
+    if (!status)
+      status = show(&j, &l, &r, fits, taken);
+  }
+  if (j.automatic)
+    vram_step_plan_free(&j.planned, &model_allocator);
+  free(j.o.nodes);
+  model_unload(&l);
+  return status;
+}

@@ -1,0 +1,35 @@
+/* What the outputs of vram estimate share. */
+#ifndef VRAM_ESTIMATE_H
+#define VRAM_ESTIMATE_H
+
+#include "vram_job.h"
+
+typedef struct layer { /* a node; the lines that an op was written out to count as one */
+  const vram_node *node, *last, *next;
+  vram_node_report sum;
+} layer;
+
+/* The layer that begins at l->next or behind it; 0: there is none. */
+int layer_next(layer *l, const vram_node_report *rep);
+void layer_shape(const vram_dims *d, char *to, size_t cap);
+
+typedef struct scene { /* what a picture shows */
+  vram_timeline timeline;
+  void *columns;
+  vram_live *live;
+  uint32_t nlive;
+  void *scratch;
+  char title[VRAM_MAX_NAME + 1], subtitle[400];
+  vram_svg_options options;
+} scene;
+
+/* The page of --html; not 0: it was not written. */
+int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
+                     const vram_report *r, int fits);
+/* --svg and --html; not FITS: message printed. */
+int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
+                    const vram_report *r, int fits);
+/* --snapshot and --trace; not FITS: message printed. */
+int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes);
+
+#endif

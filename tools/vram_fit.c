@@ -1,0 +1,171 @@
+/* vram fit: the largest size that fits. */
+#include "vram_job.h"
+
+const char help_fit[] =
+    "vram fit MODEL --budget SIZE | --gpu NAME [options]   the largest size that fits\n"
+    "\n"
+    "  --solve batch|dim:NAME|segments\n"
+    "                        the first dim (default), any dim: sequence length,\n"
+    "                        width, depth (the rounds of a loop); or the fewest\n"
+    "                        segments of checkpoint_sequential\n"
+    "\n"
+    "A size fits if a whole run (model to the device, three steps), replayed through\n"
+    "the caching allocator, finds its memory in the budget less the CUDA context.\n"
+    "The answer and the next size, which does not fit, were both played.\n"
+    "\n" HELP_STEP "output\n"
+    "  --json                one JSON object on standard output, nothing else\n"
+    "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "\n"
+    "Exit status 3: not even the smallest size fits.\n";
+
+/* ---- fit ---- */
+
+/* "batch 96", "8 segments" */
+static const char *solved(const job *j, int64_t value, char *to, size_t cap) {
+  if (j->segments)
+    snprintf(to, cap, "%" PRId64 " segment%s", value, value == 1 ? "" : "s");
+  else
+    snprintf(to, cap, "%s %" PRId64, j->solve ? j->solve : "batch", value);
+  return to;
+}
+
+static void print_trial(const job *j, const char *text, const vram_trial *t) {
+  char value[MAX_NODE_NAME + 32];
+  if (!t->value)
+    return;
+  printf("%-15s %-14s", text, solved(j, t->value, value, sizeof value));
+  if (!t->report.device_bytes.expected) {
+    printf(" more than 2^63-1 bytes\n");
+    return;
+  }
+  printf(" device %9s", cmd_human(t->report.device_bytes.expected));
+  printf(" %s(%s to %s)%s", cmd_dim, cmd_human(t->report.device_bytes.lower),
+         cmd_human(t->report.device_bytes.upper), cmd_plain);
+  printf(", allocated %s", cmd_human(t->report.peak_allocated_bytes.expected));
+  if (t->report.fits && t->report.device_bytes.expected > j->budget)
+    printf("; cached memory goes back %" PRIu64 " times", t->report.num_alloc_retries);
+  printf("\n");
+}
+
+static void print_solution(const job *j, const vram_solution *s) {
+  char mode[128], value[MAX_NODE_NAME + 32];
+  job_mode(j, mode, sizeof mode);
+  printf("%s%s%s  %s  budget %s%s%s\n\n%s", cmd_bold, j->model, cmd_plain, mode,
+         cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "", cmd_bold);
+  if (s->fits.value)
+    print_trial(j, "fits", &s->fits);
+  else
+    printf("nothing fits\n");
+  printf("%s", cmd_plain);
+  if (s->next.value)
+    print_trial(j, "does not fit", &s->next);
+  else if (s->fits.value && !j->segments)
+    printf("%s\n", s->limit
+                       ? "a larger one is beyond a limit of this program (vram.h: VRAM_MAX_...)"
+                       : "no larger one was found that the model allows");
+  print_trial(j, "multiple of 8", &s->eights);
+  print_trial(j, "power of two", &s->power);
+  if (s->fits.value)
+    print_trial(j, "fewest bytes", &s->least);
+  printf("\n%" PRIu32 " values tried; ", s->tried);
+  if (j->segments)
+    printf("every number of segments,\n"
+           "because more of them keep more inputs and fewer recompute more at once\n");
+  else if (s->larger)
+    printf("not monotone: %s takes less than %" PRId64 " (kernels and copies that depend on the "
+           "size)\n",
+           solved(j, s->larger, value, sizeof value), s->smaller);
+  else
+    printf("monotone in them\n");
+}
+
+static void json_trial(const char *key, const vram_trial *t) {
+  const vram_report *r = &t->report;
+  printf(",\"%s\":", key);
+  if (!t->value)
+    printf("null");
+  else
+    printf("{\"value\":%" PRId64 ",\"peak_allocated_bytes\":%" PRIu64 ",\"device_bytes\":%" PRIu64
+           "}",
+           t->value, r->peak_allocated_bytes.expected, r->device_bytes.expected);
+}
+
+/* null: there is no such value */
+static void json_value(const char *key, const vram_trial *t, uint64_t number) {
+  printf(",\"%s\":", key);
+  if (t->value)
+    printf("%" PRIu64, number);
+  else
+    printf("null");
+}
+
+static void print_solution_json(const job *j, const vram_solution *s) {
+  char mode[128];
+  job_mode(j, mode, sizeof mode);
+  printf("{\"model\":");
+  cmd_json_text(stdout, j->model);
+  printf(",\"mode\":");
+  cmd_json_text(stdout, mode);
+  printf(",\"rules\":\"%s\",\"solve\":", j->o.rules == VRAM_RULES_IDEAL ? "ideal" : "torch-2.15");
+  if (j->solve)
+    printf("\"dim:%s\"", j->solve);
+  else
+    cmd_json_text(stdout, j->segments ? "segments" : "batch");
+  printf(",\"budget_bytes\":%" PRIu64, j->budget);
+  json_value("value", &s->fits, (uint64_t)s->fits.value);
+  json_value("next", &s->next, (uint64_t)s->next.value);
+  json_value("peak_allocated_bytes", &s->fits, s->fits.report.peak_allocated_bytes.expected);
+  json_value("next_peak_allocated_bytes", &s->next, s->next.report.peak_allocated_bytes.expected);
+  json_value("device_bytes", &s->fits, s->fits.report.device_bytes.expected);
+  json_value("next_device_bytes", &s->next, s->next.report.device_bytes.expected);
+  json_trial("multiple_of_8", &s->eights);
+  json_trial("power_of_two", &s->power);
+  json_trial("fewest_bytes", &s->least);
+  printf(",\"monotone\":%s,\"tried\":%" PRIu32 "}\n", s->larger || j->segments ? "false" : "true",
+         s->tried);
+}
+
+int fit_command(int argc, char **argv) {
+  job j;
+  vram_solve_options o;
+  vram_solution s;
+  vram_error err;
+  char *text = NULL;
+  size_t len = 0;
+  int status;
+  memset(&j, 0, sizeof j);
+  j.o.replay = &j.pool;
+  memset(&o, 0, sizeof o);
+  j.command = "fit";
+  status = job_arguments(&j, argc, argv);
+  if (status || !j.model)
+    return status;
+  if (!j.has_budget)
+    return cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
+  if (j.segments && !j.o.train)
+    return cmd_bad("segments are for training", NULL, "--train OPT");
+  if (j.segments && (j.o.checkpoint_segments || j.checkpoint))
+    return cmd_bad("segments are what is solved for, not",
+                   j.checkpoint ? "--checkpoint-nodes" : "--checkpoint", NULL);
+  status = model_read(j.model, &text, &len);
+  if (status)
+    return status;
+  o.budget_bytes = j.budget;
+  o.dim = j.solve;
+  o.segments = j.segments;
+  o.set = j.dims;
+  o.nset = j.ndims;
+  o.checkpoint_nodes = j.checkpoint;
+  o.step = j.o;
+  if (vram_solve(text, len, &o, &model_allocator, &s, &err))
+    status = err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : model_error(&j, &err);
+  else {
+    if (j.json)
+      print_solution_json(&j, &s);
+    else
+      print_solution(&j, &s);
+    status = s.fits.value ? FITS : TOO_LARGE;
+  }
+  free(text);
+  return status;
+}

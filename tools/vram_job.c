@@ -1,0 +1,457 @@
+/* A model on the command line: its options, its text, one step of it. */
+#include "vram_job.h"
+
+#include <stddef.h>
+
+static const char help_step[] = HELP_STEP;
+
+static int is_command(const job *j, const char *name) { return !strcmp(j->command, name); }
+
+/* Options of a model's step that the command does not have. */
+static const char *not_of(const job *j) {
+  static const char *const without[][2] = {
+      {"estimate", "--solve"},
+      {"fit", "--csv --table --no-table --live --terms --explain --events --svg --html --snapshot "
+              "--trace"},
+      {"plan", "--infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
+               "--events --html --snapshot --trace --solve"},
+      {"diff",
+       "--table --no-table --live --terms --explain --events --svg --html --snapshot --trace "
+       "--solve --budget --context"},
+      {"arena", "--prefetch --pinned --gpu --alloc-conf --context"}};
+  size_t i;
+  for (i = 0; i < sizeof without / sizeof *without; i++)
+    if (is_command(j, without[i][0]))
+      return without[i][1];
+  return "";
+}
+
+int job_unknown(const job *j, const char *a) {
+  return cmd_unknown_option(a, j->command, help_step, not_of(j));
+}
+
+/* ---- options with a value: the value behind option a; 0: error printed ---- */
+
+static int set_train(job *j, const char *a, const char *v) {
+  (void)a;
+  j->o.train = 1;
+  j->optimizer = v;
+  j->o.optimizer = vram_optimizer_from_name(v, &j->o.weight_decay);
+  return j->o.optimizer != VRAM_OPTIM_COUNT ||
+         (cmd_bad("unknown optimizer", v, cmd_nearest("optimizers", v)), 0);
+}
+
+static int set_optim_impl(job *j, const char *a, const char *v) {
+  if (!strcmp(v, "foreach"))
+    j->o.optim_impl = VRAM_OPTIM_IMPL_FOREACH;
+  else if (!strcmp(v, "fused"))
+    j->o.optim_impl = VRAM_OPTIM_IMPL_FUSED;
+  else if (!strcmp(v, "loop"))
+    j->o.optim_impl = VRAM_OPTIM_IMPL_LOOP;
+  else
+    return cmd_bad("unknown optimizer implementation", v, "foreach, fused or loop"), 0;
+  j->training = a;
+  return 1;
+}
+
+static int set_step(job *j, const char *a, const char *v) {
+  if (strcmp(v, "first") && strcmp(v, "steady"))
+    return cmd_bad("unknown step", v, "first or steady"), 0;
+  j->o.first_step = v[0] == 'f';
+  if (j->o.first_step)
+    j->training = a;
+  return 1;
+}
+
+static int set_accumulate(job *j, const char *a, const char *v) {
+  int64_t n;
+  if (!cmd_parse_count(v, 1, 1000000, &n))
+    return cmd_bad("not a number of micro-batches", v, "1 or more"), 0;
+  j->o.accumulate = (uint32_t)n;
+  if (n > 1)
+    j->training = a;
+  return 1;
+}
+
+static int set_checkpoint(job *j, const char *a, const char *v) {
+  int64_t n = 0;
+  const int fit = is_command(j, "fit");
+  j->automatic = !strcmp(v, "auto") && !fit;
+  if (!j->automatic && !cmd_parse_count(v, 1, 1000000, &n))
+    return cmd_bad("not a number of segments", v, fit ? "1 or more" : "1 or more, or auto"), 0;
+  j->o.checkpoint_segments = (uint32_t)n;
+  j->training = a;
+  return 1;
+}
+
+static int set_checkpoint_nodes(job *j, const char *a, const char *v) {
+  j->checkpoint = v;
+  j->training = a;
+  return 1;
+}
+
+static int set_batches(job *j, const char *a, const char *v) { /* --prefetch, --pinned */
+  int64_t n;
+  if (!cmd_parse_count(v, 0, 1000000, &n))
+    return cmd_bad("not a number of batches", v, "0 or more"), 0;
+  *(a[3] == 'r' ? &j->o.prefetch : &j->o.pinned) = (uint32_t)n;
+  return 1;
+}
+
+static int set_dtype(job *j, const char *a, const char *v) { /* --amp, --dtype */
+  const vram_dtype d = vram_dtype_from_name(v);
+  const int amp = a[2] == 'a';
+  if (d != VRAM_BF16 && d != VRAM_F16 && (amp || d != VRAM_F32))
+    return cmd_bad("not a dtype for this", v, amp ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
+  *(amp ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
+  return 1;
+}
+
+static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
+  const size_t len = strcspn(v, "=");
+  int64_t n;
+  if (j->ndims == VRAM_MAX_DIMS)
+    return cmd_bad("too many dims", v, NULL), 0;
+  if (a[2] == 'd') {
+    char *name = j->dim_name[j->ndims];
+    if (!v[len] || !len || len > VRAM_MAX_NAME)
+      return cmd_bad("not a dim", v, "NAME=N"), 0;
+    memcpy(name, v, len);
+    name[len] = 0;
+    j->dims[j->ndims].name = name;
+    v += len + 1;
+  }
+  if (!cmd_parse_count(v, 0, INT64_MAX, &n))
+    return cmd_bad("not a size", v, "an integer from 0 to 2^63-1"), 0;
+  j->dims[j->ndims++].value = n;
+  return 1;
+}
+
+static int set_bytes(job *j, const char *a, const char *v) { /* --budget, --context */
+  uint64_t size;
+  if (!cmd_parse_size(v, &size))
+    return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  if (a[2] == 'b')
+    j->budget = size, j->has_budget = 1;
+  else
+    j->o.context_bytes = size ? size : VRAM_NO_CONTEXT;
+  return 1;
+}
+
+static int set_gpu(job *j, const char *a, const char *v) {
+  const vram_gpu *g = cmd_find_gpu(v);
+  (void)a;
+  if (!g)
+    return 0;
+  j->gpu = g->name;
+  j->gpu_bytes = g->bytes;
+  j->o.cc = g->cc;
+  j->o.sm = g->sm;
+  return 1;
+}
+
+static int set_cc(job *j, const char *a, const char *v) {
+  uint32_t major = 0;
+  size_t i = 0;
+  (void)a;
+  for (; v[i] >= '0' && v[i] <= '9' && i < 2; i++)
+    major = major * 10 + (uint32_t)(v[i] - '0');
+  if (major < 5 || major > 12 || v[i] != '.' || v[i + 1] < '0' || v[i + 1] > '9' || v[i + 2])
+    return cmd_bad("not a compute capability", v, "7.5, 8.0, 9.0, ..."), 0;
+  j->o.cc = major * 10 + (uint32_t)(v[i + 1] - '0');
+  return 1;
+}
+
+static int set_rules(job *j, const char *a, const char *v) {
+  (void)a;
+  if (!strcmp(v, "ideal"))
+    j->o.rules = VRAM_RULES_IDEAL;
+  else if (!strcmp(v, "torch") || !strcmp(v, "torch-2.15"))
+    j->o.rules = VRAM_RULES_TORCH;
+  else
+    return cmd_bad("unknown rules", v, "torch, torch-2.15 or ideal"), 0;
+  return 1;
+}
+
+static int set_solve(job *j, const char *a, const char *v) {
+  (void)a;
+  j->segments = !strcmp(v, "segments");
+  j->solve = strncmp(v, "dim:", 4) || !v[4] ? NULL : v + 4;
+  return j->solve || j->segments || !strcmp(v, "batch") ||
+         (cmd_bad("nothing to solve for", v, "batch, dim:NAME or segments"), 0);
+}
+
+static int set_alloc_conf(job *j, const char *a, const char *v) {
+  vram_error err;
+  (void)a;
+  return !vram_pool_config(v, &j->pool, &err) || (cmd_say("vram: --alloc-conf: %s", err.text), 0);
+}
+
+static int set_file(job *j, const char *a, const char *v) {
+  *(!strcmp(a, "--events")     ? &j->events
+    : !strcmp(a, "--svg")      ? &j->svg
+    : !strcmp(a, "--html")     ? &j->html
+    : !strcmp(a, "--snapshot") ? &j->snapshot
+                               : &j->trace) = v;
+  return 1;
+}
+
+static int set_units(job *j, const char *a, const char *v) {
+  (void)j, (void)a;
+  return cmd_set_units(v);
+}
+
+/* One without a value; 0: it is none of them. */
+static int job_flag(job *j, const char *a) {
+  static const struct {
+    const char *name;
+    size_t at; /* of an int in job */
+    int value, training;
+  } flag[] = {{"--infer", offsetof(job, o.train), 0, 0},
+              {"--keep-grads", offsetof(job, o.keep_grads), 1, 1},
+              {"--master-weights", offsetof(job, o.master_weights), 1, 1},
+              {"--reentrant", offsetof(job, o.reentrant), 1, 1},
+              {"--json", offsetof(job, json), 1, 0},
+              {"--csv", offsetof(job, csv), 1, 0},
+              {"--table", offsetof(job, table), 1, 0},
+              {"--no-table", offsetof(job, table), 0, 0},
+              {"--live", offsetof(job, live), 1, 0},
+              {"--terms", offsetof(job, terms), 1, 0},
+              {"--explain", offsetof(job, explain), 1, 0}};
+  size_t i;
+  for (i = 0; i < sizeof flag / sizeof *flag; i++)
+    if (!strcmp(a, flag[i].name)) {
+      memcpy((char *)j + flag[i].at, &flag[i].value, sizeof flag[i].value);
+      if (flag[i].training)
+        j->training = a;
+      return 1;
+    }
+  return 0;
+}
+
+int job_option(job *j, const char *a, const char *v) {
+  static const struct {
+    const char *names;
+    int (*set)(job *j, const char *a, const char *v);
+  } valued[] = {{"--train", set_train},
+                {"--optim-impl", set_optim_impl},
+                {"--step", set_step},
+                {"--accumulate", set_accumulate},
+                {"--checkpoint", set_checkpoint},
+                {"--checkpoint-nodes", set_checkpoint_nodes},
+                {"--prefetch --pinned", set_batches},
+                {"--amp --dtype", set_dtype},
+                {"--batch --dim", set_dim},
+                {"--budget --context", set_bytes},
+                {"--gpu", set_gpu},
+                {"--cc", set_cc},
+                {"--rules", set_rules},
+                {"--solve", set_solve},
+                {"--alloc-conf", set_alloc_conf},
+                {"--events --svg --html --snapshot --trace", set_file},
+                {"--units", set_units}};
+  char help[32];
+  size_t i;
+  snprintf(help, sizeof help, "vram %s -h", j->command);
+  if (cmd_in(a, not_of(j)))
+    return cmd_bad("not an option of this command", a, help), 0;
+  if (job_flag(j, a))
+    return 1;
+  if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
+    return cmd_bad("an option of vram estimate --embedded:", a, NULL), 0;
+  for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names); i++)
+    ;
+  if (i == sizeof valued / sizeof *valued)
+    return job_unknown(j, a);
+  if (!v || !strncmp(v, "--", 2))
+    return cmd_bad("no value behind", a, NULL), 0;
+  return valued[i].set(j, a, v) ? 2 : 0;
+}
+
+void job_mode(const job *j, char *to, size_t cap) {
+  const vram_step_options *o = &j->o;
+  char count[16] = "", segments[16] = "";
+  const char *dtype = o->dtype ? vram_dtype_name((vram_dtype)o->dtype) : o->amp ? "" : "f32";
+  if (o->accumulate > 1)
+    snprintf(count, sizeof count, "%" PRIu32, o->accumulate);
+  if (o->checkpoint_segments > 1 || o->ncheckpoint)
+    snprintf(segments, sizeof segments, "%" PRIu32,
+             o->ncheckpoint ? o->ncheckpoint : o->checkpoint_segments);
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
+           o->train ? j->optimizer : "", *dtype ? " " : "", dtype, o->amp ? " amp " : "",
+           o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
+           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
+           o->keep_grads ? " keep-grads" : "", *segments ? " checkpoint " : "", segments,
+           o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+}
+
+int job_check(job *j) {
+  if (j->gpu && !j->has_budget)
+    j->budget = j->gpu_bytes, j->has_budget = 1;
+  j->o.budget_bytes = j->budget;
+  if (j->training && !j->o.train)
+    return cmd_bad("an option of training without --train:", j->training, NULL);
+  if (j->automatic && !j->has_budget)
+    return cmd_bad("no budget for", "--checkpoint auto", "--budget or --gpu");
+  if (j->automatic && (j->checkpoint || j->o.reentrant))
+    return cmd_bad("--checkpoint auto excludes",
+                   j->checkpoint ? "--checkpoint-nodes" : "--reentrant", NULL);
+  if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
+    return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
+  if (j->o.master_weights && !j->o.dtype)
+    return cmd_bad("no low-precision parameters for", "--master-weights", "--dtype");
+  return FITS;
+}
+
+int job_arguments(job *j, int argc, char **argv) {
+  int i;
+  for (i = 0; i < argc;) {
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+      j->model = NULL;
+      return fputs(is_command(j, "fit") ? help_fit : help_estimate, stdout), FITS;
+    }
+    if (argv[i][0] == '-' && argv[i][1]) {
+      int n = job_option(j, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!n)
+        return USAGE;
+      i += n;
+    } else if (j->model)
+      return cmd_bad("a second model", argv[i], "one");
+    else
+      j->model = argv[i++];
+  }
+  if (!j->model)
+    return cmd_bad("no model", NULL,
+                   is_command(j, "fit") ? "vram fit MODEL; vram fit -h"
+                                        : "vram estimate MODEL; vram estimate -h");
+  return job_check(j);
+}
+
+int model_read(const char *model, char **text, size_t *len) {
+  const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
+  size_t i, n = 0;
+  if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
+    return cmd_read(model, text, len);
+  if (!line) {
+    const int status = cmd_try_read(model, text, len);
+    if (status != CMD_ABSENT)
+      return status;
+    return cmd_bad("no file and no built-in model", model, cmd_nearest("models", model));
+  }
+  for (i = 0; line[i]; i++)
+    n += strlen(line[i]);
+  *text = (char *)malloc(n + 1);
+  if (!*text)
+    return cmd_no_memory();
+  for (*len = 0, i = 0; line[i]; *len += strlen(line[i++]))
+    memcpy(*text + *len, line[i], strlen(line[i]));
+  return FITS;
+}
+
+/* The word that the library found where it begins so; NULL: it says something else. */
+static const char *unknown_word(const vram_error *e, const char *begins, char *to, size_t cap) {
+  const char *found = e->text + strlen(begins), *end = strstr(e->text, ", expected ");
+  size_t n = end ? (size_t)(end - found) : 0, i;
+  if (strncmp(e->text, begins, strlen(begins)) != 0 || !n || n >= cap)
+    return NULL;
+  for (i = 0; i < n; i++)
+    if (!cmd_is_word(found[i]) && found[i] != '_')
+      return NULL;
+  memcpy(to, found, n);
+  to[n] = 0;
+  return to;
+}
+
+/* An op or dtype that the library does not know: the command says what is near. 0: it is none. */
+static int name_error(const job *j, const vram_error *e) {
+  static const char *const known[][2] = {{"an unknown op (found ", "ops"},
+                                         {"an unknown dtype (found ", "dtypes"}};
+  char word[64];
+  const char *nearest = NULL;
+  size_t i;
+  for (i = 0; i < 2 && !nearest; i++)
+    if (unknown_word(e, known[i][0], word, sizeof word)) {
+      nearest = cmd_nearest_name(known[i][1], word);
+      if (nearest)
+        cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s%s, expected %s? vram list %s)", j->model, e->line,
+                e->column, known[i][0], word, nearest, known[i][1]);
+    }
+  return nearest != NULL;
+}
+
+int model_error(const job *j, const vram_error *e) {
+  if (name_error(j, e))
+    return USAGE;
+  if (e->line)
+    cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s", j->model, e->line, e->column, e->text);
+  else
+    cmd_say("%s: %s", j->model, e->text);
+  return USAGE;
+}
+
+static void *model_alloc(void *user, uint64_t bytes) {
+  (void)user;
+  return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+}
+
+static void model_free(void *user, void *memory, uint64_t bytes) {
+  (void)user, (void)bytes;
+  free(memory);
+}
+
+const vram_allocator model_allocator = {model_alloc, model_free, NULL};
+
+void model_unload(loaded *l) {
+  free(l->ranges);
+  free(l->scratch);
+  free(l->mem);
+  free(l->text);
+}
+
+int model_load(loaded *l, job *j, char *text, size_t len) {
+  vram_error err;
+  uint64_t need = vram_parse_bytes(text, len, j->dims, j->ndims);
+  memset(l, 0, sizeof *l);
+  l->text = text;
+  if (!need)
+    return cmd_bad("a model that is too large:", j->model, NULL);
+  l->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  if (!l->mem) {
+    cmd_say("vram: out of memory (the model needs %s)", cmd_human(need));
+    return OTHER;
+  }
+  vram_graph_init(&l->g, l->mem, need);
+  if (vram_parse(&l->g, text, len, j->dims, j->ndims, &err))
+    return model_error(j, &err);
+  if (j->checkpoint) {
+    uint32_t n;
+    if (vram_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
+      return cmd_bad(err.text, NULL, NULL);
+    l->ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *l->ranges);
+    if (!l->ranges)
+      return cmd_no_memory();
+    vram_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
+    j->o.checkpoint = l->ranges;
+  }
+  if (j->automatic) {
+    if (vram_step_plan(&l->g, &j->o, 0, &model_allocator, &j->planned, &err))
+      return err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : cmd_bad(err.text, NULL, NULL);
+    j->o.checkpoint = j->planned.range;
+    j->o.ncheckpoint = j->planned.nrange;
+  }
+  l->bytes = vram_step_bytes(&l->g, &j->o);
+  l->scratch = l->bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)l->bytes) : NULL;
+  if (!l->scratch) {
+    cmd_say("vram: out of memory (the step needs %s)", cmd_human(l->bytes));
+    return OTHER;
+  }
+  return FITS;
+}
+
+int model_step(loaded *l, const vram_step_options *o, vram_report *r) {
+  vram_error err;
+  if (!vram_step(&l->g, o, l->scratch, l->bytes, r, &err))
+    return FITS;
+  cmd_bad(err.text, NULL, NULL);
+  return err.code == VRAM_ERR_MEMORY ? OTHER : USAGE;
+}

@@ -1,0 +1,93 @@
+/* A model on the command line: the options of its step, its text, one step of it. */
+#ifndef VRAM_JOB_H
+#define VRAM_JOB_H
+
+#include "vram_command.h"
+
+/* the options that every command on a model takes */
+#define HELP_STEP                                                                                  \
+  "what runs\n"                                                                                    \
+  "  --infer               forward under no_grad (default)\n"                                      \
+  "  --train OPT           one training step, optimizer OPT (vram list optimizers)\n"              \
+  "  --optim-impl foreach|fused|loop\n"                                                            \
+  "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
+  "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
+  "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
+  "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
+  "  --amp bf16|fp16       autocast; fp16 with GradScaler\n"                                       \
+  "  --dtype bf16|f16      the whole model in that dtype\n"                                        \
+  "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
+  "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
+  "  --checkpoint auto     the cheapest calls of checkpoint() that fit --budget\n"                 \
+  "  --checkpoint-nodes A..B,C..D\n"                                                               \
+  "                        checkpoint() around the nodes from A to B, C to D; a\n"                 \
+  "                        name inside loops is meant in every round (in one:\n"                   \
+  "                        name[3])\n"                                                             \
+  "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
+  "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
+  "  --pinned N            N batches wait in pinned host memory\n"                                 \
+  "sizes\n"                                                                                        \
+  "  --batch N             the first dim of the model\n"                                           \
+  "  --dim NAME=N          any dim; may be given more than once\n"                                 \
+  "device\n"                                                                                       \
+  "  --gpu NAME            its usable memory as the budget, its compute capability\n"              \
+  "                        and number of multiprocessors (vram list gpus)\n"                       \
+  "  --budget SIZE         does it fit? (exit status 3: no)\n"                                     \
+  "  --cc 9.0              compute capability: decides workspaces and attention\n"                 \
+  "  --alloc-conf K:V,...  options of the caching allocator, written as in\n"                      \
+  "                        PYTORCH_CUDA_ALLOC_CONF\n"                                              \
+  "  --context SIZE        what the CUDA context and libraries take (default:\n"                   \
+  "                        105MiB to 1GiB, 512MiB expected)\n"                                     \
+  "  --rules torch|torch-2.15|ideal\n"                                                             \
+  "                        what PyTorch allocates (default: its newest version),\n"                \
+  "                        or only what the formulas need\n"
+
+typedef struct job {
+  const char *command;
+  const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
+  const char *training; /* an option that means nothing without --train */
+  vram_step_options o;
+  vram_pool_options pool; /* of the replay */
+  vram_dim dims[VRAM_MAX_DIMS];
+  char dim_name[VRAM_MAX_DIMS][VRAM_MAX_NAME + 1];
+  uint32_t ndims;
+  uint64_t budget, gpu_bytes;
+  int has_budget, json, csv, table, live, terms, explain;
+  int automatic; /* --checkpoint auto, and what it found: */
+  vram_planned_step planned;
+  const char *solve; /* of fit */
+  int segments;
+} job;
+
+typedef struct loaded { /* a model, ready for steps */
+  char *text;
+  void *mem, *scratch;
+  uint64_t bytes; /* of scratch */
+  vram_range *ranges;
+  vram_graph g;
+} loaded;
+
+/* One option; returns how many arguments it took, 0: error printed. */
+int job_option(job *j, const char *a, const char *v);
+/* Prints that a is no option, and the nearest that is one; 0. */
+int job_unknown(const job *j, const char *a);
+/* All arguments of estimate or fit; FITS: go on, or help was printed (j->model is NULL then). */
+int job_arguments(job *j, int argc, char **argv);
+/* What options need of each other. */
+int job_check(job *j);
+/* What runs, in a few words: "train adamw amp bf16 checkpoint 2". */
+void job_mode(const job *j, char *to, size_t cap);
+
+/* The text of a file, of standard input, or of a built-in model. */
+int model_read(const char *model, char **text, size_t *len);
+/* FILE:LINE:COLUMN: text; USAGE */
+int model_error(const job *j, const vram_error *e);
+/* The text becomes l's. Not FITS: message printed; model_unload() in any case. */
+int model_load(loaded *l, job *j, char *text, size_t len);
+void model_unload(loaded *l);
+/* vram_step; not FITS: message printed. */
+int model_step(loaded *l, const vram_step_options *o, vram_report *r);
+/* What vram_solve and vram_step_plan ask for memory. */
+extern const vram_allocator model_allocator;
+
+#endif

@@ -1,0 +1,132 @@
+/* vram list: what the library knows. */
+#include "vram_job.h"
+
+const char help_list[] = "vram list models|ops|dtypes|optimizers|gpus\n";
+
+static void print_id(int id, int width) {
+  if (id < 0)
+    printf(" %*s", width, "-");
+  else
+    printf(" %*d", width, id);
+}
+
+/* How many parameters a text has; not FITS: message printed. */
+static int parameters(const char *text, size_t len, uint64_t *to) {
+  const uint64_t need = vram_parse_bytes(text, len, NULL, 0);
+  void *mem = need ? malloc((size_t)need) : NULL;
+  const vram_param *p;
+  vram_graph g;
+  *to = 0;
+  if (!mem)
+    return cmd_no_memory();
+  vram_graph_init(&g, mem, need);
+  if (!vram_parse(&g, text, len, NULL, 0, NULL))
+    for (p = g.param_first; p; p = p->next)
+      *to += p->kind < 2 ? p->d->numel : 0;
+  free(mem);
+  return FITS;
+}
+
+/* name, parameters, what it is: the comment on the text's first line */
+static int list_models(void) {
+  const char *name;
+  uint32_t i;
+  printf("%s%-24s %10s  %s%s\n", cmd_bold, "model", "parameters", "what it is", cmd_plain);
+  for (i = 0; (name = cmd_name_at("models", i)) != NULL; i++) {
+    const char *comment = *cmd_built_in(name) + 2;
+    char *text = NULL, count[32];
+    uint64_t n = 0;
+    size_t len = 0;
+    int status = model_read(name, &text, &len);
+    if (!status)
+      status = parameters(text, len, &n);
+    free(text);
+    if (status)
+      return status;
+    printf("%-24s %10s  %.*s\n", name, cmd_count_text(n, count, sizeof count),
+           (int)strcspn(comment, "\n"), comment);
+  }
+  return FITS;
+}
+
+static int list_ops(void) {
+  int i;
+  printf("%s%-30s %-8s %-10s %s%s\n", cmd_bold, "op", "inputs", "autocast", "keys (! required)",
+         cmd_plain);
+  for (i = 0; i < VRAM_OP_COUNT; i++) {
+    vram_op_info info;
+    char count[24];
+    vram_op_get_info((vram_op)i, &info);
+    if (info.least == info.most)
+      snprintf(count, sizeof count, "%u", info.least);
+    else if (info.most == 65535)
+      snprintf(count, sizeof count, "%u or more", info.least);
+    else
+      snprintf(count, sizeof count, "%u to %u", info.least, info.most);
+    printf("%-30s %-8s %-10s %s\n", info.name, count, info.autocast, info.keys);
+    if (*info.recipe)
+      printf("%s    %s%s\n", cmd_dim, info.recipe, cmd_plain);
+  }
+  return FITS;
+}
+
+static int list_dtypes(void) {
+  const vram_dtype_info *d;
+  int i;
+  printf("%s%-12s %10s %10s  %-22s %-14s %5s %6s %5s%s\n", cmd_bold, "dtype", "elements", "bytes",
+         "torch", "safetensors", "onnx", "tflite", "ggml", cmd_plain);
+  for (i = 1; (d = vram_dtype_get_info((vram_dtype)i)) != NULL; i++) {
+    printf("%-12s %10u %10u  %-22s %-14s", d->name, d->block_elements, d->block_bytes,
+           d->torch_name ? d->torch_name : "-", d->safetensors_name ? d->safetensors_name : "-");
+    print_id(d->onnx_id, 5);
+    print_id(d->tflite_id, 6);
+    print_id(d->ggml_id, 5);
+    printf("\n");
+  }
+  return FITS;
+}
+
+static int list_optimizers(void) {
+  vram_optimizer_info o;
+  uint32_t i;
+  printf("%s%-26s %-36s %s%s\n", cmd_bold, "optimizer", "state", "runs as (the first: default)",
+         cmd_plain);
+  for (i = 0; vram_optimizer_get_info(i, &o); i++)
+    printf("%-26s %-36s %s\n", o.name, o.state, o.implementations);
+  return FITS;
+}
+
+static int list_gpus(void) {
+  const vram_gpu *g;
+  uint32_t i;
+  printf("%s%-12s %5s %5s %7s %9s  %s%s\n", cmd_bold, "gpu", "cc", "SMs", "sold", "usable",
+         "source of the usable memory", cmd_plain);
+  for (i = 0; (g = vram_gpu_at(i)) != NULL; i++)
+    printf("%-12s %3u.%u %5u %4u GB %9s  %s\n", g->name, g->cc / 10, g->cc % 10, g->sm, g->sold_gb,
+           cmd_human(g->bytes), g->source);
+  return FITS;
+}
+
+int list_command(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    int (*list)(void);
+  } known[] = {{"models", list_models},
+               {"ops", list_ops},
+               {"dtypes", list_dtypes},
+               {"optimizers", list_optimizers},
+               {"gpus", list_gpus}};
+  const char *what = argc == 1 ? argv[0] : NULL;
+  size_t k;
+  int i;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+      return fputs(help_list, stdout), FITS;
+  for (k = 0; what && k < sizeof known / sizeof *known; k++)
+    if (!strcmp(what, known[k].name))
+      return known[k].list();
+  return cmd_bad(what   ? "nothing to list called"
+                 : argc ? "one thing to list at a time"
+                        : "what to list",
+                 what, "models, ops, dtypes, optimizers or gpus");
+}

@@ -1,0 +1,418 @@
+/* vram estimate --embedded: a network for a microcontroller, line by line. */
+#include "vram_net.h"
+
+typedef struct net_job {
+  job j;
+  const char *path, *name;
+  char model_name[NET_NAME];
+  loaded l; /* a model */
+  vram_net net;
+  void *memory, *scratch; /* of the lines, of the plan */
+  vram_net_format format;
+  vram_net_kernels kernels;
+  uint64_t align, flash, sram;
+  uint64_t tflm_bytes; /* the arena in TensorFlow Lite Micro's order */
+  int has_format, has_kernels, has_flash, has_sram;
+} net_job;
+
+/* ---- options ---- */
+
+int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), uint32_t count) {
+  char list[160];
+  uint32_t i;
+  size_t k, n = 0;
+  for (i = 0; i < count; i++) {
+    for (k = 0; v[k] && name(i)[k] && cmd_lower(v[k]) == cmd_lower(name(i)[k]); k++)
+      ;
+    if (!v[k] && !name(i)[k])
+      return (int)i;
+    n += (size_t)snprintf(list + n, sizeof list - n, "%s%s",
+                          !i               ? ""
+                          : i + 1 == count ? " or "
+                                           : ", ",
+                          name(i));
+  }
+  return cmd_bad(what, v, list), -1;
+}
+
+/* One option; returns how many arguments it took, 0: error printed. */
+static int net_option(net_job *n, const char *a, const char *v) {
+  int64_t count;
+  int i;
+  if (!strcmp(a, "--embedded"))
+    return 1;
+  if (cmd_in(a, "--json --csv --batch --dim"))
+    return job_option(&n->j, a, v);
+  if (!cmd_in(a, "--net --flash --sram --format --align --kernels"))
+    return cmd_bad("not an option with --embedded:", a, "vram estimate -h"), 0;
+  if (!v || !strncmp(v, "--", 2))
+    return cmd_bad("no value behind", a, NULL), 0;
+  if (!strcmp(a, "--net"))
+    n->name = v;
+  else if (!strcmp(a, "--flash") || !strcmp(a, "--sram")) {
+    if (!cmd_parse_size(v, a[2] == 'f' ? &n->flash : &n->sram))
+      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    *(a[2] == 'f' ? &n->has_flash : &n->has_sram) = 1;
+  } else if (!strcmp(a, "--align")) {
+    if (!cmd_parse_count(v, 1, INT64_C(1) << 30, &count) || (count & (count - 1)))
+      return cmd_bad("not an alignment", v, "a power of two"), 0;
+    n->align = (uint64_t)count;
+  } else if (!strcmp(a, "--format")) {
+    i = net_choice("unknown format", v, vram_format_name, VRAM_FORMAT_IDS8);
+    if (i < 0)
+      return 0;
+    n->format = (vram_net_format)i;
+    n->has_format = 1;
+  } else {
+    i = net_choice("unknown kernels", v, vram_kernels_name, VRAM_KERNELS_COUNT);
+    if (i < 0)
+      return 0;
+    n->kernels = (vram_net_kernels)i;
+    n->has_kernels = 1;
+  }
+  return 2;
+}
+
+/* FITS: go on, or help was printed (path is NULL then). */
+static int net_arguments(net_job *n, int argc, char **argv) {
+  int i, taken;
+  for (i = 0; i < argc; i++)
+    if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+      return fputs(help_estimate, stdout), FITS;
+  for (i = 0; i < argc; i += taken) {
+    taken = 1;
+    if (argv[i][0] == '-' && argv[i][1]) {
+      taken = net_option(n, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+      if (!taken)
+        return USAGE;
+    } else if (n->path)
+      return cmd_bad("a second network", argv[i], "one");
+    else
+      n->path = argv[i];
+  }
+  if (!n->path)
+    return cmd_bad("no network", NULL, "vram estimate --embedded NET.h or MODEL; vram estimate -h");
+  if (n->j.json && n->j.csv)
+    return cmd_bad("standard output takes one of --json and --csv", NULL, NULL);
+  return FITS;
+}
+
+/* ---- the network ---- */
+
+static int net_error(const net_job *n, const vram_error *e) {
+  if (e->code == VRAM_ERR_MEMORY)
+    return cmd_no_memory();
+  if (e->line && e->column)
+    cmd_say("%s:%" PRIu32 ":%" PRIu32 ": %s", n->path, e->line, e->column, e->text);
+  else
+    cmd_say("%s: %s", n->path, e->text);
+  return USAGE;
+}
+
+static void *net_memory(uint64_t bytes) {
+  return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
+}
+
+/* Lines in a C header have a name that ends so, or at least one of them is there. */
+static int is_net(const char *path, const char *text, size_t len) {
+  static const char begin[] = "VRAM_NET_BEGIN";
+  const char *dot = strrchr(path, '.');
+  size_t i;
+  if (dot && (!strcmp(dot, ".h") || !strcmp(dot, ".hpp")))
+    return 1;
+  for (i = 0; i + sizeof begin <= len; i++)
+    if (!memcmp(text + i, begin, sizeof begin - 1))
+      return 1;
+  return 0;
+}
+
+/* The lines of a C header; what the command line says goes before what its BEGIN says. */
+static int net_lines(net_job *n, const char *text, size_t len) {
+  const uint64_t bytes = vram_net_read_bytes(text, len);
+  vram_net_line *l;
+  vram_error e;
+  if (n->j.ndims)
+    return cmd_bad("sizes of a header are what it says: not with", n->path, NULL);
+  n->memory = net_memory(bytes);
+  if (!n->memory)
+    return cmd_no_memory();
+  if (vram_net_read(text, len, n->name, n->memory, bytes, &n->net, &e))
+    return net_error(n, &e);
+  l = n->net.line;
+  if (l->kind == VRAM_LINE_BEGIN && (n->align || n->has_kernels)) {
+    l->kind = VRAM_LINE_BEGIN_WITH;
+    l->arg[4] = 16;
+    l->kernels = VRAM_KERNELS_NONE;
+  }
+  if (n->align)
+    l->arg[4] = (int64_t)n->align;
+  if (n->has_kernels)
+    l->kernels = n->kernels;
+  if (n->has_format)
+    l->format = n->format;
+  return FITS;
+}
+
+void net_name(const char *model, const vram_graph *g, char *to) {
+  char from[256];
+  const char *base = strrchr(model, '/');
+  char *c;
+  if (*to)
+    return;
+  if (g->name_len)
+    snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name);
+  else
+    snprintf(from, sizeof from, "%s", base ? base + 1 : model);
+  c = strrchr(from, '.');
+  if (c && !strcmp(c, ".vram"))
+    *c = 0;
+  cmd_identifier(from, to + 4, 41);
+  if (to[4] >= 'A' && to[4] <= 'z')
+    memmove(to, to + 4, strlen(to + 4) + 1);
+  else {
+    memcpy(to, "net_", 4);
+    if (!to[4])
+      to[3] = 0;
+  }
+}
+
+int net_of_model(const job *j, const vram_graph *g, const vram_net_lower_options *o, void **mem,
+                 vram_net *net) {
+  const uint64_t need = vram_net_lower_bytes(g);
+  vram_error err;
+  *mem = net_memory(need);
+  if (!*mem)
+    return cmd_no_memory();
+  if (vram_net_lower(g, o, *mem, need, net, &err))
+    return model_error(j, &err);
+  if (vram_net_count(net, &err)) {
+    const vram_net_line *l = err.line && err.line <= net->nline ? net->line + err.line - 1 : NULL;
+    if (l && l->node && l->node->line)
+      cmd_say("%s:%" PRIu32 ": %s", j->model, l->node->line, err.text);
+    else
+      cmd_say("%s: %s", j->model, err.text);
+    return USAGE;
+  }
+  return FITS;
+}
+
+static int net_model(net_job *n, char *text, size_t len) {
+  vram_net_lower_options o;
+  const int status = model_load(&n->l, &n->j, text, len);
+  if (status)
+    return status;
+  if (n->name)
+    return cmd_bad("a model has one network: not with", "--net", NULL);
+  memset(&o, 0, sizeof o);
+  net_name(n->path, &n->l.g, n->model_name);
+  o.name = n->model_name;
+  o.format = n->format;
+  o.align = n->align;
+  o.kernels = n->kernels;
+  return net_of_model(&n->j, &n->l.g, &o, &n->memory, &n->net);
+}
+
+static int net_plan(net_job *n) {
+  vram_arena_options tflm;
+  uint64_t bytes;
+  vram_error e;
+  if (vram_net_count(&n->net, &e))
+    return net_error(n, &e);
+  bytes = vram_net_plan_bytes(&n->net, NULL);
+  n->scratch = net_memory(bytes);
+  if (!n->scratch)
+    return cmd_no_memory();
+  memset(&tflm, 0, sizeof tflm);
+  tflm.order = VRAM_ARENA_ORDER_tflm;
+  if (vram_net_plan(&n->net, &tflm, n->scratch, bytes, &e))
+    return net_error(n, &e);
+  n->tflm_bytes = n->net.arena.height_bytes;
+  if (vram_net_plan(&n->net, NULL, n->scratch, bytes, &e))
+    return net_error(n, &e);
+  return FITS;
+}
+
+/* ---- output ---- */
+
+/* A row of the table: name, op, then 10 numbers. */
+#define NET_HEAD "%-16s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n"
+#define NET_ROW                                                                                    \
+  "%-16s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64        \
+  " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n"
+
+/* `name (OP)` */
+static const char *net_line_name(const vram_net_line *l, char *to, size_t cap) {
+  snprintf(to, cap, "%s (%s)", l->y, vram_line_name(l->kind));
+  return to;
+}
+
+static uint64_t net_sram(const net_job *n) {
+  return n->net.arena.height_bytes + n->net.state_bytes;
+}
+
+static int net_fits(const net_job *n) {
+  return (!n->has_flash || n->net.flash_bytes <= n->flash) &&
+         (!n->has_sram || net_sram(n) <= n->sram);
+}
+
+/* What of a budget is left, or where it ends. */
+static void net_budget(const net_job *n, const char *what, uint64_t bytes, uint64_t budget) {
+  const vram_net_line *l = n->net.line;
+  char name[VRAM_MAX_NAME + 32];
+  if (bytes <= budget) {
+    printf("%-16s %12" PRIu64 " of %" PRIu64 " bytes, %" PRIu64 " left\n", what, bytes, budget,
+           budget - bytes);
+    return;
+  }
+  printf("%-16s %12" PRIu64 " of %" PRIu64 " bytes: does not fit by %" PRIu64 ", ", what, bytes,
+         budget, bytes - budget);
+  if (*what == 'f') {
+    while (l->total_flash_bytes <= budget)
+      l++;
+    printf("the first too many is %s: %" PRIu64 " with it\n", net_line_name(l, name, sizeof name),
+           l->total_flash_bytes);
+  } else {
+    l += n->net.peak_line;
+    printf("the most is alive in %s: %" PRIu64 "\n", net_line_name(l, name, sizeof name),
+           l->live_bytes);
+  }
+}
+
+static void net_text(const net_job *n) {
+  const vram_net *net = &n->net;
+  const vram_net_line *l = net->line;
+  char name[VRAM_MAX_NAME + 32];
+  uint32_t i;
+  printf("%s%s%s  %s  batch %" PRIu64 "  buffers aligned to %" PRIu64 "  kernels %s\n\n", cmd_bold,
+         net->name, cmd_plain, vram_format_name(l->format), l->n, net->align,
+         vram_kernels_name(net->kernels));
+  printf("%s" NET_HEAD "%s", cmd_bold, "line", "op", "h", "w", "c", "params", "MACs", "weights",
+         "flash", "output", "scratch", "live", cmd_plain);
+  for (i = 0; i + 1 < net->nline; i++, l++)
+    printf(NET_ROW, l->y, vram_line_name(l->kind), l->height, l->width, l->channels, l->params,
+           l->macs, l->weight_bytes, l->flash_bytes, l->out_bytes, l->scratch_bytes, l->live_bytes);
+  printf("\n%-16s %12" PRIu64 "\n", "parameters", net->params);
+  printf("%-16s %12" PRIu64 "\n", "MACs", net->macs);
+  printf("%-16s %12" PRIu64 " bytes\n", "weights", net->weight_bytes);
+  printf("%-16s %12" PRIu64 " bytes, each array aligned\n", "flash", net->flash_bytes);
+  printf("%-16s %12" PRIu64 " bytes, from one inference to the next\n", "state", net->state_bytes);
+  printf("%-16s %12" PRIu64 " bytes alive in %s: no arena is smaller\n", "lower bound",
+         net->peak_live_bytes, net_line_name(net->line + net->peak_line, name, sizeof name));
+  printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", net->arena.height_bytes,
+         net->arena.proven ? ", no plan is smaller" : "");
+  printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
+         "TFLM's arena", n->tflm_bytes);
+  printf("%-16s %12" PRIu64 " bytes in two buffers and a third for kept values\n", "ping-pong",
+         net->pingpong_bytes);
+  printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM", net_sram(n));
+  if (n->has_flash || n->has_sram)
+    printf("\n");
+  if (n->has_flash)
+    net_budget(n, "flash", net->flash_bytes, n->flash);
+  if (n->has_sram)
+    net_budget(n, "SRAM", net_sram(n), n->sram);
+}
+
+/* What stands in JSON and CSV for every line. */
+#define NET_FIELDS(X)                                                                              \
+  X(height)                                                                                        \
+  X(width)                                                                                         \
+  X(channels)                                                                                      \
+  X(out_bytes)                                                                                     \
+  X(params)                                                                                        \
+  X(macs)                                                                                          \
+  X(weight_bytes)                                                                                  \
+  X(flash_bytes)                                                                                   \
+  X(state_bytes)                                                                                   \
+  X(scratch_bytes)                                                                                 \
+  X(live_bytes)                                                                                    \
+  X(total_params)                                                                                  \
+  X(total_macs)                                                                                    \
+  X(total_weight_bytes)                                                                            \
+  X(total_flash_bytes)                                                                             \
+  X(total_state_bytes)                                                                             \
+  X(peak_live_bytes)                                                                               \
+  X(pingpong_bytes)                                                                                \
+  X(offset)
+
+static void net_csv(const vram_net *net) {
+  uint32_t i;
+#define X(field) "," #field
+  printf("line,op" NET_FIELDS(X) "\n");
+#undef X
+  for (i = 0; i + 1 < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    printf("%s,%s", l->y, vram_line_name(l->kind));
+#define X(field) printf(",%" PRIu64, l->field);
+    NET_FIELDS(X)
+#undef X
+    printf("\n");
+  }
+}
+
+static void net_json(const net_job *n) {
+  const vram_net *net = &n->net;
+  uint32_t i;
+  printf("{\"net\":");
+  cmd_json_text(stdout, net->name);
+  printf(",\"format\":\"%s\",\"batch\":%" PRIu64 ",\"align\":%" PRIu64 ",\"kernels\":\"%s\"",
+         vram_format_name(net->line->format), net->line->n, net->align,
+         vram_kernels_name(net->kernels));
+  printf(",\"lines\":[");
+  for (i = 0; i + 1 < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    printf("%s{\"line\":\"%s\",\"op\":\"%s\"", i ? "," : "", l->y, vram_line_name(l->kind));
+#define X(field) printf(",\"" #field "\":%" PRIu64, l->field);
+    NET_FIELDS(X)
+#undef X
+    printf("}");
+  }
+  printf("],\"params\":%" PRIu64 ",\"macs\":%" PRIu64 ",\"weight_bytes\":%" PRIu64
+         ",\"flash_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64 ",\"peak_live_bytes\":%" PRIu64
+         ",\"peak_line\":\"%s\",\"pingpong_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
+         ",\"arena_proven\":%s,\"tflm_arena_bytes\":%" PRIu64 ",\"sram_bytes\":%" PRIu64,
+         net->params, net->macs, net->weight_bytes, net->flash_bytes, net->state_bytes,
+         net->peak_live_bytes, net->line[net->peak_line].y, net->pingpong_bytes,
+         net->arena.height_bytes, net->arena.proven ? "true" : "false", n->tflm_bytes, net_sram(n));
+  if (n->has_flash)
+    printf(",\"flash_budget_bytes\":%" PRIu64, n->flash);
+  if (n->has_sram)
+    printf(",\"sram_budget_bytes\":%" PRIu64, n->sram);
+  if (n->has_flash || n->has_sram)
+    printf(",\"fits\":%s", net_fits(n) ? "true" : "false");
+  printf("}\n");
+}
+
+int net_command(int argc, char **argv) {
+  net_job n;
+  char *text = NULL;
+  size_t len = 0;
+  int status;
+  memset(&n, 0, sizeof n);
+  n.j.command = "estimate";
+  status = net_arguments(&n, argc, argv);
+  if (status || !n.path)
+    return status;
+  n.j.model = n.path;
+  status = model_read(n.path, &text, &len);
+  if (!status && is_net(n.path, text, len)) {
+    status = net_lines(&n, text, len);
+    free(text);
+  } else if (!status)
+    status = net_model(&n, text, len);
+  if (!status)
+    status = net_plan(&n);
+  if (!status) {
+    if (n.j.json)
+      net_json(&n);
+    else if (n.j.csv)
+      net_csv(&n.net);
+    else
+      net_text(&n);
+    status = net_fits(&n) ? FITS : TOO_LARGE;
+  }
+  free(n.scratch);
+  free(n.memory);
+  model_unload(&n.l);
+  return status;
+}

@@ -1,0 +1,164 @@
+/* Words, numbers, and texts for people and programs. */
+#include "vram_command.h"
+
+int cmd_parse_size(const char *s, uint64_t *to) {
+  static const struct {
+    const char *name;
+    uint64_t factor;
+  } unit[] = {{"", 1},
+              {"B", 1},
+              {"KB", 1000},
+              {"MB", 1000000},
+              {"GB", 1000000000},
+              {"TB", UINT64_C(1000000000000)},
+              {"KiB", 1024},
+              {"MiB", 1048576},
+              {"GiB", 1073741824},
+              {"TiB", UINT64_C(1099511627776)}};
+  uint64_t v = 0, frac = 0, scale = 1;
+  size_t i;
+  if (*s < '0' || *s > '9')
+    return 0;
+  for (; *s >= '0' && *s <= '9'; s++) {
+    if (v > (UINT64_MAX - 9) / 10)
+      return 0;
+    v = v * 10 + (uint64_t)(*s - '0');
+  }
+  if (*s == '.')
+    for (s++; *s >= '0' && *s <= '9'; s++)
+      if (scale < 1000000)
+        frac = frac * 10 + (uint64_t)(*s - '0'), scale *= 10;
+  for (i = 0; i < sizeof unit / sizeof *unit; i++)
+    if (!strcmp(s, unit[i].name)) {
+      if (v && unit[i].factor > (uint64_t)INT64_MAX / v)
+        return 0;
+      *to = v * unit[i].factor + frac * unit[i].factor / scale;
+      return *to <= (uint64_t)INT64_MAX;
+    }
+  return 0;
+}
+
+int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to) {
+  int64_t v = 0;
+  if (!*s)
+    return 0;
+  for (; *s; s++) {
+    if (*s < '0' || *s > '9' || v > (INT64_MAX - (*s - '0')) / 10)
+      return 0;
+    v = v * 10 + (*s - '0');
+  }
+  *to = v;
+  return v >= least && v <= most;
+}
+
+vram_units cmd_units = VRAM_UNITS_IEC;
+
+const char *cmd_human(uint64_t b) {
+  static char text[4][24];
+  static int at;
+  char *t = text[at++ & 3];
+  vram_bytes_text(b, cmd_units, t, sizeof *text);
+  return t;
+}
+
+int cmd_set_units(const char *v) {
+  if (!strcmp(v, "iec"))
+    cmd_units = VRAM_UNITS_IEC;
+  else if (!strcmp(v, "si"))
+    cmd_units = VRAM_UNITS_SI;
+  else if (!strcmp(v, "bytes"))
+    cmd_units = VRAM_UNITS_BYTES;
+  else
+    return cmd_bad("unknown units", v, "iec, si or bytes"), 0;
+  return 1;
+}
+
+const char *cmd_bold = "", *cmd_dim = "", *cmd_plain = "";
+
+unsigned cmd_next_char(const char **s) {
+  const unsigned char *at = (const unsigned char *)*s;
+  const unsigned n = *at < 0x80   ? 1
+                     : *at < 0xc2 ? 0
+                     : *at < 0xe0 ? 2
+                     : *at < 0xf0 ? 3
+                     : *at < 0xf5 ? 4
+                                  : 0;
+  unsigned c = n > 1 ? *at & (0xffu >> (n + 1)) : *at, i;
+  for (i = 1; i < n && (at[i] & 0xc0) == 0x80; i++)
+    c = c << 6 | (at[i] & 0x3fu);
+  if (!n || i < n || (n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) ||
+      (n == 4 && (c < 0x10000 || c > 0x10ffff)))
+    return ++*s, 0xfffd;
+  *s += n;
+  return c;
+}
+
+void cmd_json_text(FILE *f, const char *s) {
+  putc('"', f);
+  while (*s) {
+    const unsigned c = cmd_next_char(&s);
+    if (c == '"' || c == '\\')
+      fprintf(f, "\\%c", (int)c);
+    else if (c >= 0x10000)
+      fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
+              0xdc00 + ((c - 0x10000) & 0x3ff));
+    else if (c < 32 || c > 126 || c == '<')
+      fprintf(f, "\\u%04x", c);
+    else
+      putc((int)c, f);
+  }
+  putc('"', f);
+}
+
+int cmd_in(const char *word, const char *list) {
+  size_t n = strlen(word);
+  const char *at;
+  for (at = n ? strstr(list, word) : NULL; at; at = strstr(at + 1, word))
+    if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+      return 1;
+  return 0;
+}
+
+int cmd_field_is(const field *f, const char *list) {
+  char word[24];
+  size_t i;
+  if (!f->n || f->n >= sizeof word)
+    return 0;
+  for (i = 0; i < f->n; i++)
+    word[i] = cmd_lower(f->s[i]);
+  word[f->n] = 0;
+  return cmd_in(word, list);
+}
+
+char cmd_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+
+int cmd_is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+void cmd_identifier(const char *s, char *to, size_t cap) {
+  size_t n = 0;
+  for (; *s && n + 1 < cap; s++)
+    if (cmd_is_word(*s))
+      to[n++] = *s;
+    else if (n && to[n - 1] != '_')
+      to[n++] = '_';
+  while (n && to[n - 1] == '_')
+    n--;
+  to[n] = 0;
+}
+
+const char *cmd_count_text(uint64_t n, char *to, size_t cap) {
+  static const char unit[] = " KMBT";
+  int u = 0;
+  double v = (double)n;
+  while (v >= 999.5 && u < 4)
+    v /= 1000, u++;
+  snprintf(to, cap,
+           u == 0    ? "%.0f"
+           : v < 10  ? "%.2f %c"
+           : v < 100 ? "%.1f %c"
+                     : "%.0f %c",
+           v, unit[u]);
+  return to;
+}
