@@ -117,6 +117,18 @@ status "a capacity that is too small" 3 ./vram arena $work/example.csv --capacit
 cell "it says so" grep -q "DOES NOT FIT a capacity of 11 B" $work/out
 status "too small, JSON" 3 ./vram arena $work/example.csv --budget 11 --json
 cell "it says so" grep -q '"fits":false,"capacity_bytes":11' $work/out
+# what fits is found without a search; --least goes on to the least
+./vram arena $golden/B.1048576.csv --capacity 2MiB --json >$work/json
+if [ "$(number nodes)" = 0 ] && [ "$(number fits)" = true ] && [ "$(number height_bytes)" -le 2097152 ]; then ok; else
+  bad "a capacity that is easily kept: $(number nodes) nodes"
+fi
+./vram arena $golden/B.1048576.csv --capacity 2MiB --least --json >$work/json 2>$work/err
+if [ "$(number nodes)" != 0 ] && [ "$(number height_bytes)" = 1048576 ]; then ok; else bad "--least"; fi
+proven "--least"
+./vram arena $golden/B.1048576.csv --capacity 2MiB >$work/out
+cell "the text says that there may be less" grep -q 'above the least (--least searches on)$' $work/out
+./vram arena $golden/B.1048576.csv --capacity 1300000 --enough 1500000 --json >$work/json
+cell "--enough above the capacity" test "$(number height_bytes)" -le 1300000
 status "two banks" 0 ./vram arena $work/example.csv --bank 8 --bank 0 --csv
 cell "four bytes are in the second" awk -F, 'NR > 1 && $5 == 1 { n += $4 } END { exit !(n >= 4) }' $work/out
 cell "none is outside the first" awk -F, 'NR > 1 && $5 == 0 && $6 + $4 > 8 { exit 1 }' $work/out
@@ -158,7 +170,8 @@ line 'id,lower,upper,size,bank\na,0,1,1,8\n' "2: no such bank: '8' (expected 0 t
 line 'id,lower,upper,size,bank\na,0,1,1,1\n' "2: is allowed in none of the banks"
 for words in "--align 3" "--align" "--nodes 0" "--time-limit x" "--bank x" "--capacity 0" "--nothing" \
   "--csv --json" "--prefix X" "--prefix 9 --emit-header x" "--capacity 12 --bank 3" "--greedy --nodes 3" \
-  "--order tflm --time-limit 3" "--order all" "--order" \
+  "--order tflm --time-limit 3" "--order all" "--order" "--least --greedy" "--least --order size" \
+  "--least --enough 12" \
   "--train adamw" "--all" "--units miles" "second.csv"; do
   status "$words" 2 ./vram arena $work/example.csv $words
   if [ "$(wc -l <$work/err)" = 1 ] && [ ! -s $work/out ]; then ok; else bad "$words: one line"; fi

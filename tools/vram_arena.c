@@ -18,7 +18,9 @@ const char help_arena[] =
     "- is standard input.\n"
     "\n"
     "arena\n"
-    "  --capacity SIZE       does it fit? (exit status 3: no); or --budget\n"
+    "  --capacity SIZE       does it fit? (exit status 3: no); or --budget. The search\n"
+    "                        ends when it does\n"
+    "  --least               the least height, though a larger one fits\n"
     "  --bank SIZE           a memory of that size; more than one: the fastest first.\n"
     "                        0: without a limit\n"
     "  --align N             of every offset, a power of two (default: 1 for a file,\n"
@@ -62,7 +64,7 @@ typedef struct arena_job {
   const char *path, *header, *prefix, *svg;
   vram_arena_options o;
   uint64_t until; /* milliseconds */
-  int has_capacity, has_nodes, has_time, has_align, all, offsets, csv;
+  int has_capacity, has_nodes, has_time, has_align, least, all, offsets, csv;
   const char *model_option; /* the first one that means nothing for a file */
 } arena_job;
 
@@ -466,8 +468,9 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
   if (r->proven)
     printf("  the height is the least there is\n");
   else
-    printf("  the height is at most %.2f %% above the least\n",
-           r->lower_bound_bytes ? 100. * (double)over / (double)r->lower_bound_bytes : 0);
+    printf("  the height is at most %.2f %% above the least%s\n",
+           r->lower_bound_bytes ? 100. * (double)over / (double)r->lower_bound_bytes : 0,
+           a->has_capacity && a->o.enough_bytes >= r->height_bytes ? " (--least searches on)" : "");
   printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", cmd_human(naive), naive);
   if (r->height_bytes)
     printf(": %.2f times as much", (double)naive / (double)r->height_bytes);
@@ -807,6 +810,8 @@ static int arena_option(arena_job *a, const char *o, const char *v) {
   size_t i;
   if (!strcmp(o, "--greedy"))
     return a->o.greedy = 1;
+  if (!strcmp(o, "--least"))
+    return a->least = 1;
   if (!strcmp(o, "--all"))
     return a->model_option = o, a->all = 1;
   if (!strcmp(o, "--offsets"))
@@ -856,6 +861,12 @@ static int arena_arguments(arena_job *a, int argc, char **argv) {
     return cmd_bad("--prefix is for", "--emit-header", NULL);
   if ((a->o.greedy || a->o.order) && (a->has_nodes || a->has_time))
     return cmd_bad("no search, so no limit of it:", a->o.order ? "--order" : "--greedy", NULL);
+  if (a->least && (a->o.greedy || a->o.order || a->o.enough_bytes))
+    return cmd_bad("--least searches for the least, not with",
+                   a->o.enough_bytes ? "--enough"
+                   : a->o.order      ? "--order"
+                                     : "--greedy",
+                   NULL);
   return job_check(&a->j);
 }
 
@@ -911,6 +922,8 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
   if (!a->has_nodes)
     a->o.nodes = a->has_time ? UINT64_MAX / 2 : 2000000;
   a->until = from + (a->has_time ? a->until : 10000);
+  if (a->has_capacity && !a->least && (!a->o.enough_bytes || a->o.enough_bytes > a->o.capacity[0]))
+    a->o.enough_bytes = a->o.capacity[0];
   a->o.stop = arena_late;
   a->o.user = a;
   bytes = vram_arena_bytes(s->n, &a->o);
