@@ -23,6 +23,8 @@
      VRAM_STATIC          the implementation is private to this file
      VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
      VRAM_MACROS_ONLY     nothing but >>ct
+     VRAM_ASSERT(x)       where the library checks its own results, for tests of it (assert):
+                          every plan is verified before it is given out. Usually nothing
 
    Contents (search for the tags; each has its declarations here and its implementation below, in
    the same order)
@@ -4524,6 +4526,11 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 #else
 #define VRAM__FN static
 #endif
+#endif
+
+/* What the library expects of its own results. */
+#ifndef VRAM_ASSERT
+#define VRAM_ASSERT(x) ((void)(0 && (x)))
 #endif
 
 /* a function that is seldom called: out of the way of those that are */
@@ -26445,9 +26452,9 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
   const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (; i < end && a->height > enough; i++) {
+  for (; i < end; i++) { /* there is a plan, whatever is enough */
     const int has_plan = a->height != UINT64_MAX;
-    if (has_plan && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+    if (has_plan && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order,
@@ -27216,7 +27223,7 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
   result->height_bytes = result->bank_bytes[0];
   result->nodes = a->nodes;
   if (left) {
-    vram__arena_error(e, VRAM_ERR_LIMIT, all[n - 1].buffer + 1, "has no room in any bank");
+    vram__arena_error(e, VRAM_ERR_LIMIT, a->brick[left - 1].buffer + 1, "has no room in any bank");
     return 0;
   }
   return 1;
@@ -27250,6 +27257,19 @@ static void vram__arena_clash(const vram_buffer *b, uint32_t one, uint32_t other
   vram__arena_more(e, " to ", b[other].offset + b[other].bytes);
 }
 
+/* For VRAM_ASSERT: the plan is one, and as high as the result says. The scratch is free again. */
+static int vram__arena_is_right(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                void *scratch, uint64_t scratch_bytes, const vram_arena *result) {
+  vram_arena verified;
+  uint32_t k;
+  if (vram_arena_verify(b, n, o, scratch, scratch_bytes, &verified, NULL))
+    return 0;
+  for (k = 0; k < VRAM_ARENA_BANKS; k++)
+    if (verified.bank_bytes[k] != result->bank_bytes[k])
+      return 0;
+  return verified.height_bytes == result->height_bytes;
+}
+
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
                                      void *scratch, uint64_t scratch_bytes, vram_arena *arena,
                                      vram_error *err) {
@@ -27280,6 +27300,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
         placed++;
       }
     }
+  VRAM_ASSERT(e.code || vram__arena_is_right(b, n, o, scratch, scratch_bytes, &result));
   if (arena)
     *arena = result;
   if (err)
@@ -28669,6 +28690,16 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
   return vram__sum_or_overflow(vram__sum_or_overflow(moves, vram__larger_u64(table, stages)), 16);
 }
 
+/* For VRAM_ASSERT: the moves are a schedule, of that peak, of those costs. */
+static int vram__schedule_is_right(const vram__planning *p, const vram_schedule *s) {
+  vram_schedule_count n;
+  if (vram_schedule_verify(p->c, s->move, s->nmove, p->replay, vram_schedule_verify_bytes(p->c), &n,
+                           NULL))
+    return 0;
+  return n.peak_bytes == s->peak_bytes && n.cost == s->cost && n.host_bytes == s->host_bytes &&
+         s->peak_bytes >= s->smallest_budget_bytes;
+}
+
 VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
                                         void *scratch, uint64_t scratch_bytes,
                                         vram_schedule *schedule, vram_error *err) {
@@ -28720,6 +28751,8 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   *schedule = p.found;
   schedule->smallest_budget_bytes = smallest;
   schedule->feasible = budget >= smallest;
+  VRAM_ASSERT(vram__schedule_is_right(&p, schedule));
+  VRAM_ASSERT(!schedule->feasible || schedule->peak_bytes <= budget);
   if (err)
     vram__memory_zero(err, sizeof *err);
   return VRAM_OK;

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ static void alloc_gone(void *p) {
 #define realloc alloc_more
 #define free alloc_gone
 #define main tool
+#define VRAM_ASSERT(x) assert(x)
 #include "../tools/vram.c"
 #undef main
 #undef free

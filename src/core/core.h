@@ -13,6 +13,11 @@
 #endif
 #endif
 
+/* What the library expects of its own results. */
+#ifndef VRAM_ASSERT
+#define VRAM_ASSERT(x) ((void)(0 && (x)))
+#endif
+
 /* a function that is seldom called: out of the way of those that are */
 #if defined(__GNUC__)
 #define VRAM__COLD __attribute__((noinline, cold))

@@ -353,9 +353,9 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
   const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (; i < end && a->height > enough; i++) {
+  for (; i < end; i++) { /* there is a plan, whatever is enough */
     const int has_plan = a->height != UINT64_MAX;
-    if (has_plan && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+    if (has_plan && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order,

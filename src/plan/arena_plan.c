@@ -329,7 +329,7 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
   result->height_bytes = result->bank_bytes[0];
   result->nodes = a->nodes;
   if (left) {
-    vram__arena_error(e, VRAM_ERR_LIMIT, all[n - 1].buffer + 1, "has no room in any bank");
+    vram__arena_error(e, VRAM_ERR_LIMIT, a->brick[left - 1].buffer + 1, "has no room in any bank");
     return 0;
   }
   return 1;
@@ -363,6 +363,19 @@ static void vram__arena_clash(const vram_buffer *b, uint32_t one, uint32_t other
   vram__arena_more(e, " to ", b[other].offset + b[other].bytes);
 }
 
+/* For VRAM_ASSERT: the plan is one, and as high as the result says. The scratch is free again. */
+static int vram__arena_is_right(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                void *scratch, uint64_t scratch_bytes, const vram_arena *result) {
+  vram_arena verified;
+  uint32_t k;
+  if (vram_arena_verify(b, n, o, scratch, scratch_bytes, &verified, NULL))
+    return 0;
+  for (k = 0; k < VRAM_ARENA_BANKS; k++)
+    if (verified.bank_bytes[k] != result->bank_bytes[k])
+      return 0;
+  return verified.height_bytes == result->height_bytes;
+}
+
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
                                      void *scratch, uint64_t scratch_bytes, vram_arena *arena,
                                      vram_error *err) {
@@ -393,6 +406,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
         placed++;
       }
     }
+  VRAM_ASSERT(e.code || vram__arena_is_right(b, n, o, scratch, scratch_bytes, &result));
   if (arena)
     *arena = result;
   if (err)

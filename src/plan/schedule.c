@@ -278,6 +278,16 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
   return vram__sum_or_overflow(vram__sum_or_overflow(moves, vram__larger_u64(table, stages)), 16);
 }
 
+/* For VRAM_ASSERT: the moves are a schedule, of that peak, of those costs. */
+static int vram__schedule_is_right(const vram__planning *p, const vram_schedule *s) {
+  vram_schedule_count n;
+  if (vram_schedule_verify(p->c, s->move, s->nmove, p->replay, vram_schedule_verify_bytes(p->c), &n,
+                           NULL))
+    return 0;
+  return n.peak_bytes == s->peak_bytes && n.cost == s->cost && n.host_bytes == s->host_bytes &&
+         s->peak_bytes >= s->smallest_budget_bytes;
+}
+
 VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
                                         void *scratch, uint64_t scratch_bytes,
                                         vram_schedule *schedule, vram_error *err) {
@@ -329,6 +339,8 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   *schedule = p.found;
   schedule->smallest_budget_bytes = smallest;
   schedule->feasible = budget >= smallest;
+  VRAM_ASSERT(vram__schedule_is_right(&p, schedule));
+  VRAM_ASSERT(!schedule->feasible || schedule->peak_bytes <= budget);
   if (err)
     vram__memory_zero(err, sizeof *err);
   return VRAM_OK;
