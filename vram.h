@@ -23,6 +23,8 @@
      VRAM_STATIC          the implementation is private to this file
      VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
      VRAM_MACROS_ONLY     nothing but >>ct
+     VRAM_ASSERT(x)       where the library checks its own results, for tests of it (assert):
+                          every plan is verified before it is given out. Usually nothing
 
    Contents (search for the tags; each has its declarations here and its implementation below, in
    the same order)
@@ -4327,6 +4329,11 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 #define VRAM__ROW
 #endif
 
+/* What the library expects of its own results. */
+#ifndef VRAM_ASSERT
+#define VRAM_ASSERT(x) ((void)(0 && (x)))
+#endif
+
 /* a function that is seldom called: out of the way of those that are */
 #if defined(__GNUC__)
 #define VRAM__COLD __attribute__((noinline, cold))
@@ -4379,6 +4386,17 @@ VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN int vram__name_start(char c);
 VRAM__FN int vram__digit(char c);
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
+
+/* error.c */
+VRAM__FN void vram__error_clear(vram_error *e);
+VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
+                                       const char *text);
+VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len);
+VRAM__FN void vram__error_text(vram_error *e, const char *text);
+VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v);
+VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v);
+VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len);
+VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count);
 
 /* dims.c */
 VRAM__FN int vram__suggests_cl(const vram_dims *d);
@@ -4548,6 +4566,67 @@ VRAM_API const char *vram_result_text(vram_result r) {
 #undef VRAM__X
   };
   return (uint32_t)r < VRAM_RESULT_COUNT ? text[r] : "?";
+}
+
+/* >>core/error    errors: a code, where it is, a text put together from pieces
+   Every function takes NULL for an error that nobody wants to read. */
+
+VRAM__FN void vram__error_clear(vram_error *e) {
+  if (e)
+    vram__memory_zero(e, sizeof *e);
+}
+
+/* Begins an error; what else there is to say is appended. Returns the code. */
+VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
+                                       const char *text) {
+  vram__error_clear(e);
+  if (e) {
+    e->code = code;
+    e->line = (uint32_t)line;
+    vram__error_text(e, text);
+  }
+  return code;
+}
+
+VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len) {
+  if (e) {
+    uint32_t n = vram__text_len(e->text);
+    vram__text_put(e->text, sizeof e->text, &n, s, len);
+  }
+}
+
+VRAM__FN void vram__error_text(vram_error *e, const char *text) {
+  vram__error_letters(e, text, vram__text_len(text));
+}
+
+/* A text and the number behind it. */
+VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v) {
+  vram__error_text(e, before);
+  if (e) {
+    uint32_t n = vram__text_len(e->text);
+    vram__text_putu(e->text, sizeof e->text, &n, v);
+  }
+}
+
+VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v) {
+  vram__error_text(e, before);
+  vram__error_number(e, v < 0 ? "-" : "", v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+/* What the caller wrote: up to 64 of its letters, ? for what cannot be printed. */
+VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < len && i < 64; i++) {
+    const char letter = (char)(s[i] >= 32 && s[i] < 127 ? s[i] : '?');
+    vram__error_letters(e, &letter, 1);
+  }
+}
+
+/* Sizes: 32x32x3 */
+VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count) {
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    vram__error_number(e, i ? "x" : "", size[i]);
 }
 
 /* >>core/dims    sizes and strides
@@ -5067,10 +5146,8 @@ VRAM_API uint64_t vram_ledger_bytes(const vram_ledger_options *o) {
 VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options *o, void *mem,
                                       uint64_t bytes, vram_error *err) {
   vram_result result;
-  uint32_t n = 0;
   vram__memory_zero(l, sizeof *l);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   result = vram__ledger_resolve(o, &l->options);
   if (!result && (!mem || bytes < vram_ledger_bytes(o)))
     result = VRAM_ERR_MEMORY;
@@ -5078,15 +5155,13 @@ VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options 
     uint8_t *at = (uint8_t *)mem + (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
     vram__memory_zero(at, vram__ledger_layout(l, &l->options, at));
     l->nowner = 1;
-  } else if (err) {
-    err->code = result;
-    vram__text_puts(err->text, sizeof err->text, &n,
-                    result == VRAM_ERR_MEMORY
-                        ? "the ledger needs more memory: see vram_ledger_bytes"
-                    : !l->options.lock != !l->options.unlock
-                        ? "a ledger has both lock and unlock, or none"
-                        : "a ledger has up to 268435456 of anything and 254 devices");
-  }
+  } else
+    vram__error_begin(err, result, 0,
+                      result == VRAM_ERR_MEMORY
+                          ? "the ledger needs more memory: see vram_ledger_bytes"
+                      : !l->options.lock != !l->options.unlock
+                          ? "a ledger has both lock and unlock, or none"
+                          : "a ledger has up to 268435456 of anything and 254 devices");
   return result;
 }
 
@@ -7070,16 +7145,6 @@ VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams) {
          (uint64_t)vram__pool_streams(streams) * 2 * sizeof(vram__bins);
 }
 
-static vram_result vram__pool_refuse(vram_error *err, vram_result code, const char *what) {
-  uint32_t n = 0;
-  if (err) {
-    vram__memory_zero(err, sizeof *err);
-    err->code = code;
-    vram__text_puts(err->text, sizeof err->text, &n, what);
-  }
-  return code;
-}
-
 static const char *vram__pool_options_bad(const vram_pool_options *o, const vram_backend *b) {
   uint32_t i;
   if (o->policy != VRAM_POOL_TORCH && o->policy != VRAM_POOL_BEST)
@@ -7120,15 +7185,14 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   const char *bad;
   uint8_t *at = (uint8_t *)mem + skip;
   uint64_t blocks, slots;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   vram__memory_zero(p, sizeof *p);
   if (o)
     p->options = *o;
   o = &p->options;
   bad = vram__pool_options_bad(o, backend);
   if (bad)
-    return vram__pool_refuse(err, VRAM_ERR_VALUE, bad);
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, bad);
   p->backend = *backend;
   p->options.streams = vram__pool_streams(o->streams);
   if (!o->max_split_size)
@@ -7138,7 +7202,7 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   if (!o->large_segment_size)
     p->options.large_segment_size = VRAM__LARGE_SEGMENT;
   if (!mem || bytes < vram_pool_bytes(1, o->streams))
-    return vram__pool_refuse(err, VRAM_ERR_MEMORY, "less memory than vram_pool_bytes says");
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, "less memory than vram_pool_bytes says");
   /* as many blocks as fit: slots are a power of two */
   blocks = bytes / sizeof(vram__block);
   blocks = blocks < max ? blocks : max;
@@ -7187,24 +7251,13 @@ static int vram__config_is(const vram__config *c, const char *word) {
   return vram__text_is(c->at, c->len, word);
 }
 
-static vram_result vram__config_fail(vram__config *c, vram_result code, const char *what) {
-  vram_error *e = c->err;
-  uint32_t n = 0, i;
-  if (!e)
-    return code;
-  vram__memory_zero(e, sizeof *e);
-  e->code = code;
-  e->line = 1;
-  e->column = (uint32_t)(c->at - c->text) + 1;
-  vram__text_puts(e->text, sizeof e->text, &n, what);
-  vram__text_puts(e->text, sizeof e->text, &n, " (found ");
-  for (i = 0; i < c->len && i < 64; i++) {
-    char letter[2] = "?";
-    if (c->at[i] >= 32 && c->at[i] < 127)
-      letter[0] = c->at[i];
-    vram__text_puts(e->text, sizeof e->text, &n, letter);
-  }
-  vram__text_puts(e->text, sizeof e->text, &n, c->len ? ")" : "the end)");
+static vram_result vram__config_fail(const vram__config *c, vram_result code, const char *what) {
+  vram__error_begin(c->err, code, 1, what);
+  if (c->err)
+    c->err->column = (uint32_t)(c->at - c->text) + 1;
+  vram__error_text(c->err, " (found ");
+  vram__error_quote(c->err, c->at, c->len);
+  vram__error_text(c->err, c->len ? ")" : "the end)");
   return code;
 }
 
@@ -7369,8 +7422,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
   vram__config c, key;
   vram_result r;
   uint32_t i, known;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   c.text = c.at = text;
   c.len = 0;
   c.err = err;
@@ -25968,8 +26020,6 @@ typedef struct vram__planning {
 /* arena.c */
 VRAM__FN void vram__sort(vram__key_at *a, vram__key_at *spare, uint32_t n);
 VRAM__FN uint64_t vram__align_up(uint64_t x, uint64_t align);
-VRAM__FN int vram__arena_error(vram_error *e, vram_result code, uint32_t line, const char *what);
-VRAM__FN void vram__arena_more(vram_error *e, const char *what, uint64_t number);
 VRAM__FN void vram__sections(vram__arena *a);
 VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last);
 VRAM__FN uint64_t vram__arena_unit(const vram__arena *a);
@@ -25995,10 +26045,11 @@ VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes);
 VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64_t line,
                                        const char *what);
 VRAM__FN void vram__chain_say(vram_error *err, const char *what);
-VRAM__FN void vram__chain_number(vram_error *err, uint64_t v);
-VRAM__FN void vram__chain_stage(vram_error *err, const vram_chain *c, uint32_t i);
+VRAM__FN void vram__error_stage(vram_error *err, const vram_chain *c, uint32_t i);
 VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uint32_t i,
                                        vram_result code, const char *what);
+VRAM__FN vram_result vram__move_error(vram_error *err, vram_result code, const vram_chain *c,
+                                      const vram_move *m, uint32_t at, const char *what);
 VRAM__FN uint64_t vram__chain_transfer(const vram_chain *c, uint64_t bytes);
 VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err);
 
@@ -26033,8 +26084,6 @@ VRAM__FN void vram__plan_leaf(vram__planning *p, vram__todo **top, uint32_t s, u
 VRAM__FN int vram__moves_expand(vram__planning *p, uint64_t room, int in_slots);
 
 /* bind.c */
-VRAM__FN vram_result vram__move_error(vram_error *err, const vram_chain *c, const vram_move *m,
-                                      uint32_t at, const char *what);
 VRAM__FN int vram__bind_is_offload(const vram_move *m);
 VRAM__FN int vram__bind_of_saved(const vram_move *m);
 
@@ -26090,11 +26139,8 @@ typedef struct vram__solver {
 
 static void vram__solve_error(vram__solver *v, vram_result code, const char *text,
                               const char *more) {
-  uint32_t n = 0;
-  vram__memory_zero(&v->error, sizeof v->error);
-  v->error.code = code;
-  vram__text_puts(v->error.text, sizeof v->error.text, &n, text);
-  vram__text_puts(v->error.text, sizeof v->error.text, &n, more);
+  vram__error_begin(&v->error, code, 0, text);
+  vram__error_text(&v->error, more);
 }
 
 /* Makes *mem at least `need` bytes; what was in it is lost. */
@@ -26647,20 +26693,6 @@ VRAM__FN uint64_t vram__align_up(uint64_t x, uint64_t align) {
   return (x + align - 1) & ~(align - 1);
 }
 
-VRAM__FN int vram__arena_error(vram_error *e, vram_result code, uint32_t line, const char *what) {
-  uint32_t n = 0;
-  e->code = code;
-  e->line = line;
-  vram__text_puts(e->text, sizeof e->text, &n, what);
-  return 0;
-}
-
-VRAM__FN void vram__arena_more(vram_error *e, const char *what, uint64_t number) {
-  uint32_t n = vram__text_len(e->text);
-  vram__text_puts(e->text, sizeof e->text, &n, what);
-  vram__text_putu(e->text, sizeof e->text, &n, number);
-}
-
 /* Cuts time into sections. */
 VRAM__FN void vram__sections(vram__arena *a) {
   uint32_t i, k = 0;
@@ -26973,9 +27005,9 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
   const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (; i < end && a->height > enough; i++) {
+  for (; i < end; i++) { /* there is a plan, whatever is enough */
     const int has_plan = a->height != UINT64_MAX;
-    if (has_plan && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+    if (has_plan && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order,
@@ -27426,64 +27458,64 @@ static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_
   uint64_t sum = 0, most = 0;
   uint32_t i;
   if (nbank > VRAM_ARENA_BANKS) {
-    vram__arena_error(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
     return 0;
   }
   if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
-    vram__arena_error(e, VRAM_ERR_VALUE, 0, "no such order: ");
-    vram__arena_more(e, "", (uint32_t)o->order);
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "no such order: ", (uint32_t)o->order);
     return 0;
   }
   if (o->align & (o->align - 1)) {
-    vram__arena_error(e, VRAM_ERR_VALUE, 0, "an alignment that is no power of two: ");
-    vram__arena_more(e, "", o->align);
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "an alignment that is no power of two: ", o->align);
     return 0;
   }
   for (i = 0; i < n; i++) {
     const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
     const uint32_t all = (UINT32_C(1) << nbank) - 1;
     if (b[i].begin >= b[i].end) {
-      vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+      vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
                         b[i].begin > b[i].end ? "ends before it begins: "
                                               : "ends when it begins: ");
-      vram__arena_more(e, "", b[i].begin);
-      vram__arena_more(e, " to ", b[i].end);
+      vram__error_number(e, "", b[i].begin);
+      vram__error_number(e, " to ", b[i].end);
       return 0;
     }
     if (align & (align - 1)) {
-      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "an alignment that is no power of two: ");
-      vram__arena_more(e, "", align);
+      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(e, "an alignment that is no power of two: ", align);
       return 0;
     }
     if (b[i].banks && !(b[i].banks & all)) {
-      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
+      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
       return 0;
     }
     sum = vram__sum_or_overflow(sum, vram__sum_or_overflow(b[i].bytes, align - 1));
     if (b[i].pinned) {
       const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
       if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
-        vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+        vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
                           "is pinned in a bank where it is not allowed: ");
-        vram__arena_more(e, "", b[i].bank);
+        vram__error_number(e, "", b[i].bank);
         return 0;
       }
       if (b[i].offset & (align - 1)) {
-        vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is pinned at ");
-        vram__arena_more(e, "", b[i].offset);
-        vram__arena_more(e, ", no multiple of its alignment ", align);
+        vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
+        vram__error_number(e, "is pinned at ", b[i].offset);
+        vram__error_number(e, ", no multiple of its alignment ", align);
         return 0;
       }
       if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank] && end <= VRAM_MAX_BYTES) {
-        vram__arena_error(e, VRAM_ERR_LIMIT, i + 1, "is pinned up to ");
-        vram__arena_more(e, "", end);
-        vram__arena_more(e, ", its bank has ", o->capacity[b[i].bank]);
+        vram__error_begin(e, VRAM_ERR_LIMIT, i + 1, "");
+        vram__error_number(e, "is pinned up to ", end);
+        vram__error_number(e, ", its bank has ", o->capacity[b[i].bank]);
         return 0;
       }
       most = most > end ? most : end;
     }
     if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
-      vram__arena_error(e, VRAM_ERR_OVERFLOW, i + 1,
+      vram__error_begin(e, VRAM_ERR_OVERFLOW, i + 1,
                         "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
       return 0;
     }
@@ -27714,19 +27746,19 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
       if (nbank == 1) {
         result->height_bytes = a->height;
         result->lower_bound_bytes = a->bound;
-        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "");
-        vram__arena_more(e, "needs ", a->bound);
-        vram__arena_more(e,
-                         a->bound > capacity ? " bytes at least, the bank has "
-                                             : " bytes at least, no plan was found that fits "
-                                               "the bank's ",
-                         capacity);
+        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+        vram__error_number(e, "needs ", a->bound);
+        vram__error_number(e,
+                           a->bound > capacity ? " bytes at least, the bank has "
+                                               : " bytes at least, no plan was found that fits "
+                                                 "the bank's ",
+                           capacity);
         return 0;
       }
       if (!vram__arena_spill(a, b, k, nbank, capacity)) {
-        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "no plan was found for what must be in bank ");
-        vram__arena_more(e, "", k);
-        vram__arena_more(e, ", which has ", capacity);
+        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+        vram__error_number(e, "no plan was found for what must be in bank ", k);
+        vram__error_number(e, ", which has ", capacity);
         return 0;
       }
       result->proven = 0;
@@ -27747,7 +27779,7 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
   result->height_bytes = result->bank_bytes[0];
   result->nodes = a->nodes;
   if (left) {
-    vram__arena_error(e, VRAM_ERR_LIMIT, all[n - 1].buffer + 1, "has no room in any bank");
+    vram__error_begin(e, VRAM_ERR_LIMIT, a->brick[left - 1].buffer + 1, "has no room in any bank");
     return 0;
   }
   return 1;
@@ -27756,13 +27788,13 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
 static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
                                      const vram_arena_options *o, void *scratch,
                                      uint64_t scratch_bytes, vram_error *e) {
-  vram__memory_zero(e, sizeof *e);
+  vram__error_clear(e);
   vram__memory_zero(a, sizeof *a);
   a->o = o;
   if (scratch_bytes < vram_arena_bytes(n, o)) {
-    vram__arena_error(e, VRAM_ERR_MEMORY, 0, "scratch needs ");
-    vram__arena_more(e, "", vram_arena_bytes(n, o));
-    vram__arena_more(e, " bytes, got ", scratch_bytes);
+    vram__error_begin(e, VRAM_ERR_MEMORY, 0, "");
+    vram__error_number(e, "scratch needs ", vram_arena_bytes(n, o));
+    vram__error_number(e, " bytes, got ", scratch_bytes);
     return e->code;
   }
   vram__arena_layout(a, (uint8_t *)scratch, n, o);
@@ -27773,12 +27805,25 @@ static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint3
 /* "overlaps buffer 3: 0 to 100 and 64 to 128" */
 static void vram__arena_clash(const vram_buffer *b, uint32_t one, uint32_t other, const char *what,
                               vram_error *e) {
-  vram__arena_error(e, VRAM_ERR_VALUE, one + 1, what);
-  vram__arena_more(e, " buffer ", other);
-  vram__arena_more(e, " while both live: ", b[one].offset);
-  vram__arena_more(e, " to ", b[one].offset + b[one].bytes);
-  vram__arena_more(e, " and ", b[other].offset);
-  vram__arena_more(e, " to ", b[other].offset + b[other].bytes);
+  vram__error_begin(e, VRAM_ERR_VALUE, one + 1, what);
+  vram__error_number(e, " buffer ", other);
+  vram__error_number(e, " while both live: ", b[one].offset);
+  vram__error_number(e, " to ", b[one].offset + b[one].bytes);
+  vram__error_number(e, " and ", b[other].offset);
+  vram__error_number(e, " to ", b[other].offset + b[other].bytes);
+}
+
+/* For VRAM_ASSERT: the plan is one, and as high as the result says. The scratch is free again. */
+static int vram__arena_is_right(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                void *scratch, uint64_t scratch_bytes, const vram_arena *result) {
+  vram_arena verified;
+  uint32_t k;
+  if (vram_arena_verify(b, n, o, scratch, scratch_bytes, &verified, NULL))
+    return 0;
+  for (k = 0; k < VRAM_ARENA_BANKS; k++)
+    if (verified.bank_bytes[k] != result->bank_bytes[k])
+      return 0;
+  return verified.height_bytes == result->height_bytes;
 }
 
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
@@ -27811,6 +27856,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
         placed++;
       }
     }
+  VRAM_ASSERT(e.code || vram__arena_is_right(b, n, o, scratch, scratch_bytes, &result));
   if (arena)
     *arena = result;
   if (err)
@@ -27836,18 +27882,18 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
     const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
     const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
     if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
-      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is in a bank where it is not allowed: ");
-      vram__arena_more(&e, "", b[i].bank);
+      vram__error_begin(&e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(&e, "is in a bank where it is not allowed: ", b[i].bank);
     } else if (b[i].offset & (align - 1)) {
-      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is at ");
-      vram__arena_more(&e, "", b[i].offset);
-      vram__arena_more(&e, ", no multiple of its alignment ", align);
+      vram__error_begin(&e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(&e, "is at ", b[i].offset);
+      vram__error_number(&e, ", no multiple of its alignment ", align);
     } else if (end > (uint64_t)VRAM_MAX_BYTES) {
-      vram__arena_error(&e, VRAM_ERR_OVERFLOW, i + 1, "ends beyond VRAM_MAX_BYTES");
+      vram__error_begin(&e, VRAM_ERR_OVERFLOW, i + 1, "ends beyond VRAM_MAX_BYTES");
     } else if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank]) {
-      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "ends at ");
-      vram__arena_more(&e, "", end);
-      vram__arena_more(&e, ", its bank has ", o->capacity[b[i].bank]);
+      vram__error_begin(&e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(&e, "ends at ", end);
+      vram__error_number(&e, ", its bank has ", o->capacity[b[i].bank]);
     } else if (b[i].bytes && end > result.bank_bytes[b[i].bank])
       result.bank_bytes[b[i].bank] = end;
   }
@@ -27905,51 +27951,46 @@ VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes) {
   return bytes > (uint64_t)VRAM_MAX_BYTES - a ? VRAM_OVERFLOW : (bytes + a) & ~a;
 }
 
-/* An error's text from pieces. err may be NULL. */
+/* By these names net/low has them. */
 VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64_t line,
                                        const char *what) {
-  uint32_t n = 0;
-  if (err) {
-    vram__memory_zero(err, sizeof *err);
-    err->code = code;
-    err->line = (uint32_t)line;
-    vram__text_puts(err->text, sizeof err->text, &n, what);
-  }
-  return code;
+  return vram__error_begin(err, code, line, what);
 }
 
-VRAM__FN void vram__chain_say(vram_error *err, const char *what) {
-  uint32_t n;
-  if (err) {
-    n = vram__text_len(err->text);
-    vram__text_puts(err->text, sizeof err->text, &n, what);
-  }
-}
+VRAM__FN void vram__chain_say(vram_error *err, const char *what) { vram__error_text(err, what); }
 
-VRAM__FN void vram__chain_number(vram_error *err, uint64_t v) {
-  uint32_t n;
-  if (err) {
-    n = vram__text_len(err->text);
-    vram__text_putu(err->text, sizeof err->text, &n, v);
-  }
-}
-
-VRAM__FN void vram__chain_stage(vram_error *err, const vram_chain *c, uint32_t i) {
-  vram__chain_say(err, "stage ");
-  vram__chain_number(err, i);
+VRAM__FN void vram__error_stage(vram_error *err, const vram_chain *c, uint32_t i) {
+  vram__error_number(err, "stage ", i);
   if (c->stage[i].name) {
-    vram__chain_say(err, " (");
-    vram__chain_say(err, c->stage[i].name);
-    vram__chain_say(err, ")");
+    vram__error_text(err, " (");
+    vram__error_text(err, c->stage[i].name);
+    vram__error_text(err, ")");
   }
 }
 
 VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uint32_t i,
                                        vram_result code, const char *what) {
-  vram__chain_error(err, code, (uint64_t)i + 1, "");
-  vram__chain_stage(err, c, i);
-  vram__chain_say(err, ": ");
-  vram__chain_say(err, what);
+  vram__error_begin(err, code, (uint64_t)i + 1, "");
+  vram__error_stage(err, c, i);
+  vram__error_text(err, ": ");
+  vram__error_text(err, what);
+  return code;
+}
+
+/* "move 7, save of stage 3 (conv): what" */
+VRAM__FN vram_result vram__move_error(vram_error *err, vram_result code, const vram_chain *c,
+                                      const vram_move *m, uint32_t at, const char *what) {
+  vram__error_begin(err, code, (uint64_t)at + 1, "");
+  vram__error_number(err, "move ", at);
+  vram__error_text(err, ", ");
+  vram__error_text(err, vram_move_name(m->kind));
+  vram__error_text(err, " of ");
+  if (m->stage < c->nstage)
+    vram__error_stage(err, c, m->stage);
+  else
+    vram__error_number(err, "", m->stage);
+  vram__error_text(err, ": ");
+  vram__error_text(err, what);
   return code;
 }
 
@@ -27967,26 +28008,25 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
   uint64_t bytes, cost = 0;
   uint32_t i, w;
   if (!c->nstage || !c->stage)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain without stages (found 0, expected at least 1)");
   if (c->nstage > VRAM_MAX_STAGES) {
-    vram__chain_error(err, VRAM_ERR_LIMIT, 0, "a chain of too many stages (found ");
-    vram__chain_number(err, c->nstage);
-    vram__chain_say(err, ", expected at most 4096)");
+    vram__error_begin(err, VRAM_ERR_LIMIT, 0, "a chain of too many stages");
+    vram__error_number(err, " (found ", c->nstage);
+    vram__error_text(err, ", expected at most 4096)");
     return VRAM_ERR_LIMIT;
   }
   if (c->align & (c->align - 1)) {
-    vram__chain_error(err, VRAM_ERR_VALUE, 0, "align is no power of two (found ");
-    vram__chain_number(err, c->align);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_VALUE, 0, "align is no power of two");
+    vram__error_number(err, " (found ", c->align);
+    vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
   if (c->input_gradient_bytes && c->input_gradient_bytes != c->input_bytes) {
-    vram__chain_error(err, VRAM_ERR_VALUE, 1, "input_gradient_bytes (found ");
-    vram__chain_number(err, c->input_gradient_bytes);
-    vram__chain_say(err, ", expected 0 or input_bytes, ");
-    vram__chain_number(err, c->input_bytes);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_VALUE, 1, "input_gradient_bytes");
+    vram__error_number(err, " (found ", c->input_gradient_bytes);
+    vram__error_number(err, ", expected 0 or input_bytes, ", c->input_bytes);
+    vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
   bytes = vram__sum_or_overflow(
@@ -28008,12 +28048,10 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
       const vram_way *y = s->way + w;
       if (y->saved_bytes < s->output_bytes) {
         vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
-        vram__chain_number(err, w);
-        vram__chain_say(err, " has saved_bytes ");
-        vram__chain_number(err, y->saved_bytes);
-        vram__chain_say(err, " (expected at least output_bytes, ");
-        vram__chain_number(err, s->output_bytes);
-        vram__chain_say(err, ")");
+        vram__error_number(err, "", w);
+        vram__error_number(err, " has saved_bytes ", y->saved_bytes);
+        vram__error_number(err, " (expected at least output_bytes, ", s->output_bytes);
+        vram__error_text(err, ")");
         return VRAM_ERR_VALUE;
       }
       most = vram__larger_u64(
@@ -28037,7 +28075,7 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
                                "the costs up to here add up to more than 2^63-1");
   }
   if (vram__chain_transfer(c, bytes - c->static_bytes) > (uint64_t)VRAM_MAX_BYTES)
-    return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
+    return vram__error_begin(err, VRAM_ERR_OVERFLOW, 0,
                              "transfer_cost of the chain's bytes is more than 2^63-1");
   return VRAM_OK;
 }
@@ -28126,7 +28164,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
   if (bad)
     return bad;
   if (!scratch || scratch_bytes < vram_schedule_verify_bytes(c))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_verify_bytes)");
   vram__memory_zero(&n, sizeof n);
   vram__memory_zero(&r, sizeof r);
@@ -28145,20 +28183,8 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
     const vram_way *w;
     const char *lacks = m->stage < c->nstage ? vram__replay_lacks(&r, m) : "no such stage";
     uint64_t most, cost, again = 0, bytes;
-    if (lacks) {
-      vram__chain_error(err, VRAM_ERR_VALUE, (uint64_t)k + 1, "move ");
-      vram__chain_number(err, k);
-      vram__chain_say(err, ", ");
-      vram__chain_say(err, vram_move_name(m->kind));
-      vram__chain_say(err, " of ");
-      if (m->stage < c->nstage)
-        vram__chain_stage(err, c, m->stage);
-      else
-        vram__chain_number(err, m->stage);
-      vram__chain_say(err, ": ");
-      vram__chain_say(err, lacks);
-      return VRAM_ERR_VALUE;
-    }
+    if (lacks)
+      return vram__move_error(err, VRAM_ERR_VALUE, c, m, k, lacks);
     i = m->stage;
     s = c->stage + i;
     switch (m->kind) {
@@ -28223,8 +28249,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
   if (r.back)
     return vram__stage_error(err, c, r.back - 1, VRAM_ERR_VALUE,
                              "the moves end before it has run backward");
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   *count = n;
   return VRAM_OK;
 }
@@ -29055,7 +29080,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
   if (bad || n.peak_bytes <= budget)
     return bad;
   if (!vram__moves_expand(p, p->low[top], 0))
-    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of the least bytes");
+    return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "no schedule of the least bytes");
   bad = vram__schedule_consider(p, budget, &n, err);
   if (bad)
     return bad;
@@ -29078,7 +29103,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
   for (m = p->low[top]; !p->exact && m < p->low[top] + VRAM__CLOSE * p->unit && fixed + m <= budget;
        m += p->unit) {
     if (!vram__moves_expand(p, m, 0))
-      return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
+      return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
     bad = vram__schedule_consider(p, budget, &n, err);
     if (bad)
       return bad;
@@ -29092,7 +29117,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
     if (m && vram__plan_cell(p, top, (int64_t)m - 1) == v)
       continue;
     if (!vram__moves_expand(p, m, 1))
-      return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a cell");
+      return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "no schedule of a cell");
     bad = vram__schedule_consider(p, budget, &n, err);
     if (bad || p->exact)
       return bad;
@@ -29164,23 +29189,22 @@ static vram_result vram__plan_check(const vram_chain *c, const vram_schedule_opt
   const uint32_t given[] = {o->segments, o->snapshots, o->slots, o->offload != 0};
   uint32_t i;
   if ((uint32_t)o->planner >= VRAM_PLANNER_COUNT)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "no such planner");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "no such planner");
   for (i = 0; i < 4; i++)
     if (given[i] && o->planner != of[i].planner && !(i == 2 && o->planner == VRAM_PLANNER_STAGES)) {
-      vram__chain_error(err, VRAM_ERR_VALUE, 0, of[i].option);
-      vram__chain_say(err, " is for planner ");
-      vram__chain_say(err, vram_planner_name(of[i].planner));
-      vram__chain_say(err, " (found ");
-      vram__chain_say(err, vram_planner_name(o->planner));
-      vram__chain_say(err, ")");
+      vram__error_begin(err, VRAM_ERR_VALUE, 0, of[i].option);
+      vram__error_text(err, " is for planner ");
+      vram__error_text(err, vram_planner_name(of[i].planner));
+      vram__error_text(err, " (found ");
+      vram__error_text(err, vram_planner_name(o->planner));
+      vram__error_text(err, ")");
       return VRAM_ERR_VALUE;
     }
   if (o->segments > most) {
-    vram__chain_error(err, VRAM_ERR_VALUE, 0, "more segments than stages before the loss (found ");
-    vram__chain_number(err, o->segments);
-    vram__chain_say(err, ", expected at most ");
-    vram__chain_number(err, most);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_VALUE, 0, "more segments than stages before the loss");
+    vram__error_number(err, " (found ", o->segments);
+    vram__error_number(err, ", expected at most ", most);
+    vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
   return VRAM_OK;
@@ -29205,6 +29229,16 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
   return vram__sum_or_overflow(vram__sum_or_overflow(moves, vram__larger_u64(table, stages)), 16);
 }
 
+/* For VRAM_ASSERT: the moves are a schedule, of that peak, of those costs. */
+static int vram__schedule_is_right(const vram__planning *p, const vram_schedule *s) {
+  vram_schedule_count n;
+  if (vram_schedule_verify(p->c, s->move, s->nmove, p->replay, vram_schedule_verify_bytes(p->c), &n,
+                           NULL))
+    return 0;
+  return n.peak_bytes == s->peak_bytes && n.cost == s->cost && n.host_bytes == s->host_bytes &&
+         s->peak_bytes >= s->smallest_budget_bytes;
+}
+
 VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
                                         void *scratch, uint64_t scratch_bytes,
                                         vram_schedule *schedule, vram_error *err) {
@@ -29220,7 +29254,7 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   if (bad || (bad = vram__plan_check(c, o, err)) != VRAM_OK)
     return bad;
   if (!scratch || scratch_bytes < vram_schedule_bytes(c, o))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_bytes)");
   mem = (uint8_t *)scratch + (16 - (uintptr_t)scratch % 16) % 16;
   budget = o->budget_bytes ? o->budget_bytes : VRAM_OVERFLOW;
@@ -29249,15 +29283,16 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
       bad = vram__plan_table(&p, budget, &smallest, err);
   }
   if (!bad && !p.found.feasible)
-    bad = vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
+    bad = vram__error_begin(err, VRAM_ERR_OVERFLOW, 0,
                             "the costs of every schedule that fits add up to more than 2^63-1");
   if (bad)
     return bad;
   *schedule = p.found;
   schedule->smallest_budget_bytes = smallest;
   schedule->feasible = budget >= smallest;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  VRAM_ASSERT(vram__schedule_is_right(&p, schedule));
+  VRAM_ASSERT(!schedule->feasible || schedule->peak_bytes <= budget);
+  vram__error_clear(err);
   return VRAM_OK;
 }
 
@@ -29352,8 +29387,7 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
     n++;
   }
   *count = n;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (n > cap)
     return VRAM_OK;
   vram__memory_zero(&r, sizeof r);
@@ -29369,9 +29403,9 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
   if (k == nmove && r.back && r.at == UINT32_MAX)
     return VRAM_OK;
   *count = 0;
-  vram__chain_error(err, VRAM_ERR_UNSUPPORTED, (uint64_t)k + 1, "move ");
-  vram__chain_number(err, k);
-  vram__chain_say(err, ": no nest of calls of torch.utils.checkpoint");
+  vram__error_begin(err, VRAM_ERR_UNSUPPORTED, (uint64_t)k + 1, "");
+  vram__error_number(err, "move ", k);
+  vram__error_text(err, ": no nest of calls of torch.utils.checkpoint");
   return VRAM_ERR_UNSUPPORTED;
 }
 
@@ -29574,12 +29608,12 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   uint32_t i, k, names;
   vram__memory_zero(chain, sizeof *chain);
   if (!o || !o->train || o->checkpoint_segments || o->ncheckpoint)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain is cut from a training step without checkpoints");
   if (!g->root || !g->first)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a model without a loss");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a model without a loss");
   if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(g))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   cap = (scratch_bytes - 8) & ~(uint64_t)7;
   vram__memory_zero(&c, sizeof c);
@@ -29598,7 +29632,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   names = g->nnode < VRAM_MAX_STAGES ? g->nnode + 1 : VRAM_MAX_STAGES;
   name = (char *)vram__memory_take(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
   if (!name)
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   vram__memory_zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
   step = *o;
   step.event = NULL;
@@ -29649,7 +29683,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
   }
   if (result) {
-    vram__chain_error(err, result, s.problem_node ? s.problem_node->line : 0,
+    vram__error_begin(err, result, s.problem_node ? s.problem_node->line : 0,
                       s.problem ? s.problem : vram_result_text(result));
     return result;
   }
@@ -29676,13 +29710,12 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     name += vram__stage_name(q->first, q->last, name);
   }
   if (all > VRAM_MAX_BYTES / 4)
-    return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
+    return vram__error_begin(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
   chain->stage = stage;
   chain->nstage = c.ncut;
   chain->static_bytes = fixed;
   chain->align = 512;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   return VRAM_OK;
 }
 
@@ -29719,7 +29752,7 @@ static vram_result vram__step_memory(const vram_allocator *a, void **memory, uin
   if (want < VRAM_OVERFLOW)
     *memory = a->alloc(a->user, want);
   return *memory ? VRAM_OK
-                 : vram__chain_error(err, VRAM_ERR_MEMORY, 0, "the allocator gave no memory");
+                 : vram__error_begin(err, VRAM_ERR_MEMORY, 0, "the allocator gave no memory");
 }
 
 /* Plays the step with the ranges that q->range holds. */
@@ -29873,13 +29906,12 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
   vram__memory_zero(plan, sizeof *plan);
   vram__memory_zero(&p, sizeof p);
   vram__memory_zero(&q, sizeof q);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (!o || !o->train || o->reentrant)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "checkpoints are planned for a training step, not reentrant");
   if (!o->budget_bytes)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a plan needs a budget");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a plan needs a budget");
   q.g = g, q.step = *o, q.allocator = allocator, q.plan = &p, q.err = err;
   q.step.event = NULL;
   q.step.nodes = NULL;
@@ -29962,20 +29994,6 @@ typedef struct vram__bind {
   uint8_t *replay;
   uint32_t nmove, at, nbuffer, nhost, noffload, nfetch, nagain;
 } vram__bind;
-
-/* "move 7, save of stage 3 (conv): what" */
-VRAM__FN vram_result vram__move_error(vram_error *err, const vram_chain *c, const vram_move *m,
-                                      uint32_t at, const char *what) {
-  vram__chain_error(err, VRAM_ERR_CALL, (uint64_t)at + 1, "move ");
-  vram__chain_number(err, at);
-  vram__chain_say(err, ", ");
-  vram__chain_say(err, vram_move_name(m->kind));
-  vram__chain_say(err, " of ");
-  vram__chain_stage(err, c, m->stage);
-  vram__chain_say(err, ": ");
-  vram__chain_say(err, what);
-  return VRAM_ERR_CALL;
-}
 
 /* A tensor that begins with this move: 1 + its buffer. */
 static uint32_t vram__bind_new(vram__bind *q, vram_hold hold, uint32_t stage, uint64_t bytes) {
@@ -30261,16 +30279,15 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   vram__memory_zero(&options, sizeof options);
   vram__memory_zero(&q, sizeof q);
   vram__memory_zero(binding, sizeof *binding);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (o)
     options = *o;
   if (options.nbank > 1)
-    return vram__chain_error(err, VRAM_ERR_UNSUPPORTED, 0, "a schedule runs in one bank");
+    return vram__error_begin(err, VRAM_ERR_UNSUPPORTED, 0, "a schedule runs in one bank");
   if (need == VRAM_OVERFLOW)
-    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "too many moves");
+    return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "too many moves");
   if (!scratch || scratch_bytes < need)
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_bind_bytes)");
   p += (16 - ((uintptr_t)p & 15)) & 15;
   parts = vram__bind_parts(&q, p, c, nmove);
@@ -30398,14 +30415,9 @@ typedef struct vram__exec {
 } vram__exec;
 
 static vram_result vram__runner_fail(const vram__exec *q, uint32_t at, const char *name, int gave) {
-  uint32_t n;
-  vram__move_error(q->err, q->c, &q->b->move[at].move, at, name);
-  vram__chain_say(q->err, " gave ");
-  if (q->err) {
-    n = vram__text_len(q->err->text);
-    vram__text_puti(q->err->text, sizeof q->err->text, &n, gave);
-  }
-  vram__chain_say(q->err, " (expected 0)");
+  vram__move_error(q->err, VRAM_ERR_CALL, q->c, &q->b->move[at].move, at, name);
+  vram__error_integer(q->err, " gave ", gave);
+  vram__error_text(q->err, " (expected 0)");
   return VRAM_ERR_CALL;
 }
 
@@ -30526,7 +30538,7 @@ static vram_result vram__runner_hash(const vram__exec *q, uint32_t at, const vra
   if (!m->run)
     q->hash[m->again - 1] = hash;
   else if (q->hash[m->again - 1] != hash)
-    return vram__move_error(q->err, q->c, &m->move, at,
+    return vram__move_error(q->err, VRAM_ERR_CALL, q->c, &m->move, at,
                             "the output differs from that of the stage's first run: forward does "
                             "not compute the same twice");
   return VRAM_OK;
@@ -30592,12 +30604,11 @@ VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
   vram__exec q;
   uint32_t i;
   vram__memory_zero(&q, sizeof q);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (what)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, what);
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, what);
   if (!work || work_bytes < vram_chain_run_bytes(b, r))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the work memory is too small (expected vram_chain_run_bytes)");
   p += (8 - ((uintptr_t)p & 7)) & 7;
   q.c = c;
@@ -30670,12 +30681,9 @@ VRAM_API uint64_t vram_chain_measure_arena(const vram_chain *c) {
 
 static vram_result vram__measure_fail(const vram_chain *c, uint32_t stage, int gave,
                                       vram_error *err) {
-  vram__chain_error(err, VRAM_ERR_CALL, (uint64_t)stage + 1, "");
-  vram__chain_stage(err, c, stage);
-  vram__chain_say(err, ": a function gave ");
-  if (gave < 0)
-    vram__chain_say(err, "-");
-  vram__chain_number(err, gave < 0 ? (uint64_t)0 - (uint64_t)gave : (uint64_t)gave);
+  vram__error_begin(err, VRAM_ERR_CALL, (uint64_t)stage + 1, "");
+  vram__error_stage(err, c, stage);
+  vram__error_integer(err, ": a function gave ", gave);
   return VRAM_ERR_CALL;
 }
 
@@ -30694,12 +30702,12 @@ VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *
   if (result)
     return result;
   if (!r->forward || !r->backward || !now || !arena)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "forward, backward, a clock and an arena are needed");
   if ((uintptr_t)arena & (c->align - (c->align > 0)))
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "the arena is not aligned as the chain says");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "the arena is not aligned as the chain says");
   if (!scratch || scratch_bytes < vram_chain_measure_bytes(c))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   p += (8 - ((uintptr_t)p & 7)) & 7;
   stage = (vram_stage *)(void *)p;
   way = (vram_way *)(void *)(p + c->nstage * (uint64_t)sizeof *stage);
@@ -30876,37 +30884,53 @@ typedef struct vram__net_reader {
 
 static int vram__net_letter(char c) { return vram__name_start(c) || vram__digit(c); }
 
-/* The first error stays. at: where in the text. */
-static int vram__net_read_bad(vram__net_reader *r, const char *at, vram_result code,
-                              const char *what, const char *found, uint32_t len,
-                              const char *expected) {
-  uint32_t n = 0, i, line = 1;
-  char *to = r->e.text;
-  const uint32_t cap = sizeof r->e.text;
+/* An error at a place of the text; what else there is to say is appended to it. NULL: there was one
+   before, which stays. */
+static vram_error *vram__net_read_error(vram__net_reader *r, const char *at, vram_result code,
+                                        const char *what) {
+  uint32_t line = 1;
   const char *s, *row = r->text;
   if (r->e.code)
-    return 0;
+    return NULL;
   for (s = r->text; s < at; s++)
-    if (*s == '\n')
-      line++, row = s + 1;
-  vram__chain_error(&r->e, code, line, "");
-  r->e.column = (uint32_t)(at - row) + 1;
-  vram__text_puts(to, cap, &n, what);
-  vram__text_puts(to, cap, &n, found || expected ? " (" : "");
-  if (found) {
-    vram__text_puts(to, cap, &n, len ? "found " : "found nothing");
-    for (i = 0; i < len && i < 64; i++) {
-      const char c = (char)(found[i] >= 32 && found[i] < 127 ? found[i] : '?');
-      vram__text_put(to, cap, &n, &c, 1);
+    if (*s == '\n') {
+      line++;
+      row = s + 1;
     }
-    vram__text_puts(to, cap, &n, expected ? ", " : "");
-  }
-  if (expected) {
-    vram__text_puts(to, cap, &n, "expected ");
-    vram__text_puts(to, cap, &n, expected);
-  }
-  vram__text_puts(to, cap, &n, found || expected ? ")" : "");
+  vram__error_begin(&r->e, code, line, what);
+  r->e.column = (uint32_t)(at - row) + 1;
+  return &r->e;
+}
+
+static int vram__net_refuse(vram__net_reader *r, const char *at, vram_result code,
+                            const char *what) {
+  (void)vram__net_read_error(r, at, code, what);
   return 0;
+}
+
+/* "what (found this": a piece of the text, where the error is. */
+static vram_error *vram__net_read_found(vram__net_reader *r, vram_result code, const char *what,
+                                        const char *found, uint32_t len) {
+  vram_error *e = vram__net_read_error(r, found, code, what);
+  vram__error_text(e, len ? " (found " : " (found nothing");
+  vram__error_quote(e, found, len);
+  return e;
+}
+
+/* "what (found this, expected that)"; expected NULL: nothing of it. */
+static int vram__net_refuse_piece(vram__net_reader *r, vram_result code, const char *what,
+                                  const char *found, uint32_t len, const char *expected) {
+  vram_error *e = vram__net_read_found(r, code, what, found, len);
+  vram__error_text(e, expected ? ", expected " : "");
+  vram__error_text(e, expected ? expected : "");
+  vram__error_text(e, ")");
+  return 0;
+}
+
+/* From `begin` to the place. */
+static int vram__net_refuse_integer(vram__net_reader *r, const char *begin) {
+  return vram__net_refuse_piece(r, VRAM_ERR_VALUE, "not an integer below 2^63", begin,
+                                (uint32_t)(r->p - begin), NULL);
 }
 
 /* What stands at the place, for an error: a word, or one character. */
@@ -30918,7 +30942,7 @@ static uint32_t vram__net_piece(const vram__net_reader *r) {
 }
 
 static int vram__net_expected(vram__net_reader *r, const char *what, const char *expected) {
-  return vram__net_read_bad(r, r->p, VRAM_ERR_SYNTAX, what, r->p, vram__net_piece(r), expected);
+  return vram__net_refuse_piece(r, VRAM_ERR_SYNTAX, what, r->p, vram__net_piece(r), expected);
 }
 
 static void vram__net_newline(vram__net_reader *r) {
@@ -30960,8 +30984,7 @@ static int vram__net_blank(vram__net_reader *r) {
         else
           r->p++;
       if (r->end - r->p < 2)
-        return vram__net_read_bad(r, begin, VRAM_ERR_SYNTAX, "a comment that does not end", NULL, 0,
-                                  NULL);
+        return vram__net_refuse(r, begin, VRAM_ERR_SYNTAX, "a comment that does not end");
       r->p += 2;
       r->fresh = fresh;
     } else
@@ -31088,8 +31111,7 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
       return 0;
     c = (char)(r->p < r->end ? *r->p : ',');
     if (values == VRAM__NET_DEPTH || ops == 2 * VRAM__NET_DEPTH)
-      return vram__net_read_bad(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep", NULL, 0,
-                                NULL);
+      return vram__net_refuse(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep");
     if (!ready && (c == '(' || c == '-' || c == '+')) {
       if (c != '+')
         op[ops++] = (char)(c == '-' ? 'n' : '(');
@@ -31100,14 +31122,13 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
       word = r->p;
       if (vram__digit(c)) {
         if (!vram__net_number(r, value + values))
-          return vram__net_read_bad(r, word, VRAM_ERR_VALUE, "not an integer below 2^63", word,
-                                    (uint32_t)(r->p - word), NULL);
+          return vram__net_refuse_integer(r, word);
       } else if ((len = vram__net_identifier(r, &word)) != 0) {
         const uint32_t *slot = vram__net_slot(r, word, len);
         if (!*slot || !r->define[*slot - 1].known)
-          return vram__net_read_bad(r, word, VRAM_ERR_NAME,
-                                    *slot ? "a name that is no integer" : "an unknown name", word,
-                                    len, integer);
+          return vram__net_refuse_piece(r, VRAM_ERR_NAME,
+                                        *slot ? "a name that is no integer" : "an unknown name",
+                                        word, len, integer);
         value[values] = r->define[*slot - 1].value;
       } else
         return vram__net_expected(r, "not an integer", integer);
@@ -31118,8 +31139,7 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
       while (ops && op[ops - 1] != '(' &&
              (c == ')' || vram__net_binds(op[ops - 1]) >= vram__net_binds(now)))
         if (!vram__net_reduce(value, &values, op[--ops]))
-          return vram__net_read_bad(r, begin, VRAM_ERR_VALUE, "not an integer below 2^63", begin,
-                                    (uint32_t)(r->p - begin), NULL);
+          return vram__net_refuse_integer(r, begin);
       if (c == ')')
         ops--, open--;
       else
@@ -31132,8 +31152,7 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
     return vram__net_expected(r, "a parenthesis that is not closed", ")");
   while (ops)
     if (!vram__net_reduce(value, &values, op[--ops]))
-      return vram__net_read_bad(r, begin, VRAM_ERR_VALUE, "not an integer below 2^63", begin,
-                                (uint32_t)(r->p - begin), NULL);
+      return vram__net_refuse_integer(r, begin);
   *to = value[0];
   return 1;
 }
@@ -31192,18 +31211,19 @@ static uint32_t vram__net_token(vram__net_reader *r, const char *(*name)(uint32_
                                 const char *what) {
   const char *word;
   const uint32_t len = vram__net_identifier(r, &word);
-  uint32_t i, n;
+  vram_error *e;
+  uint32_t i;
   for (i = 0; i < count && !vram__text_is(word, len, name(i)); i++)
     ;
   if (i == count) {
     r->p = word;
-    vram__net_read_bad(r, word, VRAM_ERR_NAME, what, word, vram__net_piece(r), "");
-    n = vram__text_len(r->e.text) - 1;
+    e = vram__net_read_found(r, VRAM_ERR_NAME, what, word, vram__net_piece(r));
+    vram__error_text(e, ", expected ");
     for (i = 0; i < count; i++) {
-      vram__text_puts(r->e.text, sizeof r->e.text, &n, i ? ", " : "");
-      vram__text_puts(r->e.text, sizeof r->e.text, &n, name(i));
+      vram__error_text(e, i ? ", " : "");
+      vram__error_text(e, name(i));
     }
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, ")");
+    vram__error_text(e, ")");
   }
   return i;
 }
@@ -31278,25 +31298,24 @@ static int vram__net_kind_of(vram__net_reader *r, const char *word, uint32_t len
   for (i = 0; i < sizeof other / sizeof *other; i++)
     if (vram__text_is(word + 9, len - 9, other[i]))
       return VRAM_LINE_COUNT;
-  vram__net_read_bad(r, word, VRAM_ERR_NAME, "no such line", word, len,
-                     "VRAM_NET_CONV2D, ..., as vram.h has them");
+  vram__net_refuse_piece(r, VRAM_ERR_NAME, "no such line", word, len,
+                         "VRAM_NET_CONV2D, ..., as vram.h has them");
   return -1;
 }
 
 static int vram__net_too_few(vram__net_reader *r, vram_line_kind kind, int few) {
+  vram_error *e = vram__net_read_error(r, r->p, VRAM_ERR_SYNTAX,
+                                       few ? "too few arguments" : "too many arguments");
   const char *at = vram_line_args(kind), *word;
-  uint32_t n, len;
-  if (!vram__net_read_bad(r, r->p, VRAM_ERR_SYNTAX,
-                          few ? "too few arguments" : "too many arguments", NULL, 0, "VRAM_NET_")) {
-    n = vram__text_len(r->e.text) - 1;
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, vram_line_name(kind));
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, "(net");
-    while (vram__net_word(&at, &word, &len)) {
-      vram__text_puts(r->e.text, sizeof r->e.text, &n, ", ");
-      vram__text_put(r->e.text, sizeof r->e.text, &n, word, len);
-    }
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, "))");
+  uint32_t len;
+  vram__error_text(e, " (expected VRAM_NET_");
+  vram__error_text(e, vram_line_name(kind));
+  vram__error_text(e, "(net");
+  while (vram__net_word(&at, &word, &len)) {
+    vram__error_text(e, ", ");
+    vram__error_letters(e, word, len);
   }
+  vram__error_text(e, "))");
   return 0;
 }
 
@@ -31317,10 +31336,10 @@ static int vram__net_read_line(vram__net_reader *r, vram_line_kind kind, uint32_
     r->wanted_len = len;
   }
   if (len != r->wanted_len || !vram__text_equal(name, r->wanted, len))
-    return r->named || vram__net_read_bad(r, name, VRAM_ERR_NAME, "a second network", name, len,
-                                          "to be told which one");
+    return r->named || vram__net_refuse_piece(r, VRAM_ERR_NAME, "a second network", name, len,
+                                              "to be told which one");
   if (r->net->nline == VRAM_MAX_NET_LINES)
-    return vram__net_read_bad(r, name, VRAM_ERR_LIMIT, "more than 4096 lines", NULL, 0, NULL);
+    return vram__net_refuse(r, name, VRAM_ERR_LIMIT, "more than 4096 lines");
   vram__memory_zero(l, sizeof *l);
   l->kind = kind;
   l->text_line = line;
@@ -31433,13 +31452,12 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
   vram__memory_zero(&r, sizeof r);
   vram__memory_zero(net, sizeof *net);
   if (need == VRAM_OVERFLOW)
-    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "a text of more than 256 MiB");
+    return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "a text of more than 256 MiB");
   if (!mem || bytes < need) {
-    vram__chain_error(err, VRAM_ERR_MEMORY, 0, "the memory is too small (found ");
-    vram__chain_number(err, mem ? bytes : 0);
-    vram__chain_say(err, " bytes, expected ");
-    vram__chain_number(err, need);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_MEMORY, 0, "");
+    vram__error_number(err, "the memory is too small (found ", mem ? bytes : 0);
+    vram__error_number(err, " bytes, expected ", need);
+    vram__error_text(err, ")");
     return VRAM_ERR_MEMORY;
   }
   r.net = net;
@@ -31455,11 +31473,13 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
     r.named = 1;
   }
   if (vram__net_read_all(&r) && !net->nline) {
-    if (name)
-      vram__net_read_bad(&r, text, VRAM_ERR_NAME, "no lines of that network", name, r.wanted_len,
-                         NULL);
-    else
-      vram__net_read_bad(&r, text, VRAM_ERR_SYNTAX, "no network", NULL, 0, "VRAM_NET_BEGIN(...)");
+    if (name) {
+      vram__net_refuse(&r, text, VRAM_ERR_NAME, "no lines of that network");
+      vram__error_text(&r.e, r.wanted_len ? " (found " : " (found nothing");
+      vram__error_quote(&r.e, name, r.wanted_len);
+      vram__error_text(&r.e, ")");
+    } else
+      vram__net_refuse(&r, text, VRAM_ERR_SYNTAX, "no network (expected VRAM_NET_BEGIN(...))");
   }
   if (!r.e.code)
     net->name = vram__net_copy(&r, r.wanted, r.wanted_len);
@@ -31631,39 +31651,33 @@ static const uint8_t vram__net_where[VRAM_LINE_COUNT] = {
 #undef VRAM__X
 };
 
-/* "CONV2D c1: what"; more may follow. */
-static void vram__net_bad(vram__netting *c, vram_result code, const char *what) {
+/* "CONV2D c1: what"; more may follow. Returns 0. */
+static int vram__net_bad(vram__netting *c, vram_result code, const char *what) {
   const vram_net_line *l = c->l;
-  vram__chain_error(&c->e, code, l->text_line ? l->text_line : (uint64_t)c->at + 1,
+  vram__error_begin(&c->e, code, l->text_line ? l->text_line : (uint64_t)c->at + 1,
                     vram_line_name(l->kind));
   c->e.column = l->text_column;
   if (l->y && l->kind != VRAM_LINE_END) {
-    vram__chain_say(&c->e, " ");
-    vram__chain_say(&c->e, l->y);
+    vram__error_text(&c->e, " ");
+    vram__error_text(&c->e, l->y);
   }
-  vram__chain_say(&c->e, ": ");
-  vram__chain_say(&c->e, what);
+  vram__error_text(&c->e, ": ");
+  vram__error_text(&c->e, what);
+  return 0;
 }
 
-/* " (found 5, expected 1 to 3)": any of the pieces may be NULL; least > most: no range */
-static void vram__net_found(vram__netting *c, const char *name, uint64_t number,
-                            const char *expected) {
-  vram__chain_say(&c->e, " (found ");
-  if (name)
-    vram__chain_say(&c->e, name);
-  else
-    vram__chain_number(&c->e, number);
-  vram__chain_say(&c->e, ", expected ");
-  vram__chain_say(&c->e, expected);
-  vram__chain_say(&c->e, ")");
+/* " (found c1, expected c2)" */
+static void vram__net_found(vram__netting *c, const char *found, const char *expected) {
+  vram__error_text(&c->e, " (found ");
+  vram__error_text(&c->e, found);
+  vram__error_text(&c->e, ", expected ");
+  vram__error_text(&c->e, expected);
+  vram__error_text(&c->e, ")");
 }
 
 static void vram__net_say_shape(vram__netting *c, const vram_net_line *l) {
-  vram__chain_number(&c->e, l->height);
-  vram__chain_say(&c->e, "x");
-  vram__chain_number(&c->e, l->width);
-  vram__chain_say(&c->e, "x");
-  vram__chain_number(&c->e, l->channels);
+  const uint64_t size[3] = {l->height, l->width, l->channels};
+  vram__error_shape(&c->e, size, 3);
 }
 
 static int vram__net_is_name(const char *z) {
@@ -31720,31 +31734,25 @@ static int vram__net_args(vram__netting *c) {
     const int arg = vram__net_arg(word, len);
     int64_t least, most;
     if (arg == VRAM__ARG_FORMAT && (uint32_t)l->format >= VRAM_FORMAT_COUNT)
-      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown format"), 0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown format");
     if (arg == VRAM__ARG_PADDING && (uint32_t)l->padding >= VRAM_PADDING_COUNT)
-      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown padding"), 0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown padding");
     if (arg == VRAM__ARG_PADDING && l->padding >= VRAM_PADDING_PAD &&
         (l->pad_h < 0 || l->pad_h > (int64_t)VRAM__NET_SIZE || l->pad_w < 0 ||
          l->pad_w > (int64_t)VRAM__NET_SIZE))
-      return vram__net_bad(c, VRAM_ERR_VALUE, "padding is out of range (expected 0 to 2147483647)"),
-             0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "padding is out of range (expected 0 to 2147483647)");
     if (arg == VRAM__ARG_KERNELS && (uint32_t)l->kernels >= VRAM_KERNELS_COUNT)
-      return vram__net_bad(c, VRAM_ERR_VALUE, "unknown kernels"), 0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "unknown kernels");
     if (arg != VRAM__ARG_INTEGER)
       continue;
     vram__net_range(word, len, &least, &most);
     if (l->arg[i] < least || l->arg[i] > most) {
-      uint32_t n;
       vram__net_bad(c, VRAM_ERR_VALUE, "");
-      n = vram__text_len(c->e.text);
-      vram__text_put(c->e.text, sizeof c->e.text, &n, word, len);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, " is out of range (found ");
-      vram__text_puti(c->e.text, sizeof c->e.text, &n, l->arg[i]);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, ", expected ");
-      vram__text_puti(c->e.text, sizeof c->e.text, &n, least);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, " to ");
-      vram__text_puti(c->e.text, sizeof c->e.text, &n, most);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, ")");
+      vram__error_letters(&c->e, word, len);
+      vram__error_integer(&c->e, " is out of range (found ", l->arg[i]);
+      vram__error_integer(&c->e, ", expected ", least);
+      vram__error_integer(&c->e, " to ", most);
+      vram__error_text(&c->e, ")");
       return 0;
     }
     i++;
@@ -31765,17 +31773,17 @@ static int vram__net_names(vram__netting *c) {
     if (arg == VRAM__ARG_Y) {
       if (!vram__net_is_name(l->y)) {
         vram__net_bad(c, VRAM_ERR_NAME, "a line without a name");
-        vram__net_found(c, l->y && *l->y ? l->y : "nothing", 0, "a C identifier");
+        vram__net_found(c, l->y && *l->y ? l->y : "nothing", "a C identifier");
         return 0;
       }
       if (vram__net_find(c, l->y))
-        return vram__net_bad(c, VRAM_ERR_NAME, "a name that is used twice"), 0;
+        return vram__net_bad(c, VRAM_ERR_NAME, "a name that is used twice");
     }
     if (arg == VRAM__ARG_X && l->x && !vram__same_name(l->x, c->x->y)) {
       vram__net_bad(c, VRAM_ERR_NAME,
                     vram__net_find(c, l->x) ? "a line does not go on from the one before it"
                                             : "an unknown line");
-      vram__net_found(c, l->x, 0, c->x->y);
+      vram__net_found(c, l->x, c->x->y);
       return 0;
     }
     if (arg != VRAM__ARG_KEPT)
@@ -31784,12 +31792,12 @@ static int vram__net_names(vram__netting *c) {
     k = l->kept[i] ? vram__net_find(c, l->kept[i]) : NULL;
     if (!k || k->kind != VRAM_LINE_KEEP) {
       vram__net_bad(c, VRAM_ERR_NAME, k ? "a value that is not kept" : "an unknown line");
-      vram__net_found(c, l->kept[i] ? l->kept[i] : "nothing", 0, "the name of a KEEP line");
+      vram__net_found(c, l->kept[i] ? l->kept[i] : "nothing", "the name of a KEEP line");
       return 0;
     }
     if (k->taken) {
       vram__net_bad(c, VRAM_ERR_NAME, "a kept value is taken twice");
-      vram__net_found(c, k->y, 0, "one that no line before takes");
+      vram__net_found(c, k->y, "one that no line before takes");
       return 0;
     }
     c->kept[i] = k;
@@ -31806,8 +31814,8 @@ static int vram__net_shape(vram__netting *c, uint64_t h, uint64_t w, uint64_t ch
   for (i = 0; i < 3; i++)
     if (size[i] - 1 >= VRAM__NET_SIZE) {
       vram__net_bad(c, size[i] ? VRAM_ERR_OVERFLOW : VRAM_ERR_SHAPE, "the value has a ");
-      vram__chain_say(&c->e, name[i]);
-      vram__chain_say(&c->e, size[i] ? " beyond 2147483647" : " of 0");
+      vram__error_text(&c->e, name[i]);
+      vram__error_text(&c->e, size[i] ? " beyond 2147483647" : " of 0");
       return 0;
     }
   c->l->height = h;
@@ -31822,11 +31830,10 @@ static int vram__net_same_elements(vram__netting *c, uint64_t h, uint64_t w, uin
   const uint64_t want = vram__product_or_overflow(vram__product_or_overflow(h, w), channels);
   if (have != want) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "another number of elements: ");
-    vram__chain_number(&c->e, want);
-    vram__chain_say(&c->e, " made of ");
+    vram__error_number(&c->e, "", want);
+    vram__error_text(&c->e, " made of ");
     vram__net_say_shape(c, c->x);
-    vram__chain_say(&c->e, " = ");
-    vram__chain_number(&c->e, have);
+    vram__error_number(&c->e, " = ", have);
     return 0;
   }
   return vram__net_shape(c, h, w, channels);
@@ -31851,11 +31858,10 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
   a->before = padding >= VRAM_PADDING_PAD ? a->pad : 0;
   if (pool && 2 * a->before > a->kernel) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "padding of more than half the kernel, ");
-    vram__chain_say(&c->e, name);
-    vram__net_found(c, NULL, a->before, "at most half of ");
-    c->e.text[vram__text_len(c->e.text) - 1] = 0;
-    vram__chain_number(&c->e, a->kernel);
-    vram__chain_say(&c->e, ")");
+    vram__error_text(&c->e, name);
+    vram__error_number(&c->e, " (found ", a->before);
+    vram__error_number(&c->e, ", expected at most half of ", a->kernel);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   /* with ceil_mode a last window need not be full, but must begin before the padding behind */
@@ -31868,11 +31874,10 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
     a->out = (padded - reach) / a->stride + 1;
   if (!a->out) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "a kernel larger than the padded input, ");
-    vram__chain_say(&c->e, name);
-    vram__net_found(c, NULL, reach, "at most ");
-    c->e.text[vram__text_len(c->e.text) - 1] = 0;
-    vram__chain_number(&c->e, padded);
-    vram__chain_say(&c->e, ")");
+    vram__error_text(&c->e, name);
+    vram__error_number(&c->e, " (found ", reach);
+    vram__error_number(&c->e, ", expected at most ", padded);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   return 1;
@@ -31892,8 +31897,7 @@ static int vram__net_window(vram__netting *c, uint32_t i, int dilated, vram__swe
   w->dilation = dilated ? (uint64_t)l->arg[i + 5] : 1;
   h->pad = (uint64_t)l->pad_h, w->pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL && !pool)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)"),
-           0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   return vram__net_axis(c, h, "height", pool) && vram__net_axis(c, w, "width", pool);
 }
 
@@ -31906,12 +31910,12 @@ static int vram__net_transposed(vram__netting *c, vram__sweep *a, uint64_t more,
     vram__net_bad(c, VRAM_ERR_SHAPE, "output_padding is not less than the stride, ");
     if (same)
       vram__net_bad(c, VRAM_ERR_SHAPE, "output_padding with SAME, ");
-    vram__chain_say(&c->e, name);
+    vram__error_text(&c->e, name);
     return 0;
   }
   if (!same && full <= cut) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "padding takes all of the output, ");
-    vram__chain_say(&c->e, name);
+    vram__error_text(&c->e, name);
     return 0;
   }
   a->out = same ? a->in * a->stride : full - cut;
@@ -32011,12 +32015,10 @@ static int vram__net_conv2d(vram__netting *c) {
   vram__cmsis k;
   if (odd || out % groups) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "groups do not divide ");
-    vram__chain_say(&c->e, odd ? "the channels" : "out_channels");
-    vram__chain_say(&c->e, " (found ");
-    vram__chain_number(&c->e, groups);
-    vram__chain_say(&c->e, " groups of ");
-    vram__chain_number(&c->e, odd ? c->x->channels : out);
-    vram__chain_say(&c->e, ")");
+    vram__error_text(&c->e, odd ? "the channels" : "out_channels");
+    vram__error_number(&c->e, " (found ", groups);
+    vram__error_number(&c->e, " groups of ", odd ? c->x->channels : out);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   if (!vram__net_window(c, 1, full, &h, &w) || !vram__net_shape(c, h.out, w.out, out))
@@ -32061,8 +32063,7 @@ static int vram__net_conv_transpose(vram__netting *c) {
   h.stride = (uint64_t)l->arg[3], w.stride = (uint64_t)l->arg[4];
   h.pad = (uint64_t)l->pad_h, w.pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)"),
-           0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   if (!vram__net_transposed(c, &h, (uint64_t)l->arg[5], "height") ||
       !vram__net_transposed(c, &w, (uint64_t)l->arg[6], "width") ||
       !vram__net_shape(c, h.out, w.out, out))
@@ -32112,10 +32113,10 @@ static int vram__net_pair(vram__netting *c) {
     if (x[i] != k[i] && k[i] != 1 && (x[i] != 1 || over)) {
       vram__net_bad(c, VRAM_ERR_SHAPE, "shapes that differ: ");
       vram__net_say_shape(c, a);
-      vram__chain_say(&c->e, " and ");
+      vram__error_text(&c->e, " and ");
       vram__net_say_shape(c, b);
-      vram__chain_say(&c->e,
-                      over ? " (expected the first, or 1)" : " (expected equal sizes, or 1)");
+      vram__error_text(&c->e,
+                       over ? " (expected the first, or 1)" : " (expected equal sizes, or 1)");
       return 0;
     }
   return vram__net_shape(c, x[0] > k[0] ? x[0] : k[0], x[1] > k[1] ? x[1] : k[1],
@@ -32130,9 +32131,9 @@ static int vram__net_concat(vram__netting *c) {
     if (k->height != c->x->height || k->width != c->x->width) {
       vram__net_bad(c, VRAM_ERR_SHAPE, "shapes that differ: ");
       vram__net_say_shape(c, c->x);
-      vram__chain_say(&c->e, " and ");
+      vram__error_text(&c->e, " and ");
       vram__net_say_shape(c, k);
-      vram__chain_say(&c->e, " (expected equal heights and widths)");
+      vram__error_text(&c->e, " (expected equal heights and widths)");
       return 0;
     }
     channels += k->channels;
@@ -32156,7 +32157,8 @@ static int vram__net_flat(vram__netting *c, const char *what) {
   if (c->x->width == 1)
     return 1;
   vram__net_bad(c, VRAM_ERR_SHAPE, what);
-  vram__net_found(c, NULL, c->x->width, "a width of 1");
+  vram__error_number(&c->e, " (found ", c->x->width);
+  vram__error_text(&c->e, ", expected a width of 1)");
   return 0;
 }
 
@@ -32195,10 +32197,9 @@ static int vram__net_attention(vram__netting *c) {
                                                   2 * vram__product_or_overflow(in, kv));
   if (l->arg[0] % l->arg[1]) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "num_kv_heads does not divide num_heads (found ");
-    vram__chain_number(&c->e, (uint64_t)l->arg[1]);
-    vram__chain_say(&c->e, " of ");
-    vram__chain_number(&c->e, (uint64_t)l->arg[0]);
-    vram__chain_say(&c->e, ")");
+    vram__error_number(&c->e, "", (uint64_t)l->arg[1]);
+    vram__error_number(&c->e, " of ", (uint64_t)l->arg[0]);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   if (!vram__net_flat(c, "tokens are the height") || !vram__net_shape(c, c->x->height, 1, in))
@@ -32262,8 +32263,7 @@ static int vram__net_layer(vram__netting *c) {
   case VRAM_LINE_BATCH_NORM_FOLDED:
     if (!x->folds)
       return vram__net_bad(c, VRAM_ERR_VALUE,
-                           "nothing to fold into (expected a layer with a bias before it)"),
-             0;
+                           "nothing to fold into (expected a layer with a bias before it)");
     l->folds = 1;
     break;
   case VRAM_LINE_ACTIVATION_FUSED:
@@ -32301,7 +32301,7 @@ static int vram__net_layer(vram__netting *c) {
     if (w != 1 || channels != 1) {
       vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
       vram__net_say_shape(c, x);
-      vram__chain_say(&c->e, " has others (expected a width and channels of 1)");
+      vram__error_text(&c->e, " has others (expected a width and channels of 1)");
       return 0;
     }
     vram__net_weights(c, vram__product_or_overflow((uint64_t)arg[0], (uint64_t)arg[1]));
@@ -32329,14 +32329,14 @@ static int vram__net_formats(vram__netting *c) {
   for (i = 0; i < c->nkept && l->kind != VRAM_LINE_FROM; i++)
     if (vram__net_kinds[c->kept[i]->format].activation != vram__net_kinds[l->format].activation) {
       vram__net_bad(c, VRAM_ERR_VALUE, "values of two formats: ");
-      vram__chain_say(&c->e, vram_format_name(l->format));
-      vram__chain_say(&c->e, " and ");
-      vram__chain_say(&c->e, vram_format_name(c->kept[i]->format));
+      vram__error_text(&c->e, vram_format_name(l->format));
+      vram__error_text(&c->e, " and ");
+      vram__error_text(&c->e, vram_format_name(c->kept[i]->format));
       return 0;
     }
   if (given && vram__net_is_ids(l)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "a format of ids");
-    vram__net_found(c, vram_format_name(l->format), 0, "a format of values");
+    vram__net_found(c, vram_format_name(l->format), "a format of values");
     return 0;
   }
   if ((l->kind == VRAM_LINE_EMBEDDING) != vram__net_is_ids(c->x) &&
@@ -32344,7 +32344,7 @@ static int vram__net_formats(vram__netting *c) {
     vram__net_bad(c, VRAM_ERR_VALUE,
                   l->kind == VRAM_LINE_QUANTIZE ? "ids are no values to be quantized"
                                                 : "the input of an embedding is no ids");
-    vram__net_found(c, vram_format_name(c->x->format), 0,
+    vram__net_found(c, vram_format_name(c->x->format),
                     l->kind == VRAM_LINE_QUANTIZE ? "a format of values" : "IDS8, IDS16 or IDS32");
     return 0;
   }
@@ -32359,16 +32359,15 @@ static int vram__net_memory(vram__netting *c) {
   uint32_t i;
   if (writes && (owner->holds || owner->output)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "in place on a value that is ");
-    vram__chain_say(&c->e, owner->holds ? "kept" : "an output");
-    vram__chain_say(&c->e, " (expected a line with an output of its own)");
+    vram__error_text(&c->e, owner->holds ? "kept" : "an output");
+    vram__error_text(&c->e, " (expected a line with an output of its own)");
     return 0;
   }
   if ((l->kind == VRAM_LINE_KEEP && owner->holds && !owner->output) ||
       (l->kind == VRAM_LINE_OUTPUT && (owner->holds || owner->output)))
     return vram__net_bad(c, VRAM_ERR_VALUE,
                          owner->holds ? "a value that is kept already"
-                                      : "a value that is an output already"),
-           0;
+                                      : "a value that is an output already");
   l->owner = where == VRAM__NET_NEW      ? c->at
              : l->kind == VRAM_LINE_FROM ? c->kept[0]->owner
                                          : c->x->owner;
@@ -32441,7 +32440,7 @@ static int vram__net_totals(vram__netting *c) {
   worst = worst > l->peak_live_bytes ? worst : l->peak_live_bytes;
   worst = worst > l->pingpong_bytes ? worst : l->pingpong_bytes;
   if (worst > (uint64_t)VRAM_MAX_BYTES)
-    return vram__net_bad(c, VRAM_ERR_OVERFLOW, "parameters, operations or bytes beyond 2^63-1"), 0;
+    return vram__net_bad(c, VRAM_ERR_OVERFLOW, "parameters, operations or bytes beyond 2^63-1");
   return 1;
 }
 
@@ -32453,14 +32452,14 @@ static int vram__net_begin(vram__netting *c) {
     return 0;
   if (!vram__same_name(l->y ? l->y : "", "input")) {
     vram__net_bad(c, VRAM_ERR_NAME, "the first line has another name");
-    vram__net_found(c, l->y && *l->y ? l->y : "nothing", 0, "input");
+    vram__net_found(c, l->y && *l->y ? l->y : "nothing", "input");
     return 0;
   }
   c->net->align = with ? (uint64_t)l->arg[4] : 16;
   c->net->kernels = with ? l->kernels : VRAM_KERNELS_NONE;
   if (c->net->align & (c->net->align - 1)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "an alignment that is no power of two: ");
-    vram__chain_number(&c->e, c->net->align);
+    vram__error_number(&c->e, "", c->net->align);
     return 0;
   }
   l->n = (uint64_t)l->arg[0];
@@ -32476,14 +32475,13 @@ static int vram__net_line(vram__netting *c) {
   vram_net_line *l = c->l;
   const int first = l->kind == VRAM_LINE_BEGIN || l->kind == VRAM_LINE_BEGIN_WITH;
   if ((uint32_t)l->kind >= VRAM_LINE_COUNT)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "no kind of line"), 0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "no kind of line");
   if (first != !c->at)
     return vram__net_bad(c, VRAM_ERR_VALUE,
                          first ? "a second begin of the network (expected END)"
-                               : "the network does not begin (expected BEGIN or BEGIN_WITH)"),
-           0;
+                               : "the network does not begin (expected BEGIN or BEGIN_WITH)");
   if (c->at && c->x->kind == VRAM_LINE_END)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "a line behind the end of the network"), 0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "a line behind the end of the network");
   if (first)
     return vram__net_begin(c);
   if (!vram__net_args(c) || !vram__net_names(c) || !vram__net_formats(c))
@@ -32493,7 +32491,7 @@ static int vram__net_line(vram__netting *c) {
     return 0;
   if (vram__net_is_ids(l) && l->params && l->kind != VRAM_LINE_CUSTOM) {
     vram__net_bad(c, VRAM_ERR_VALUE, "a layer with weights on ids");
-    vram__net_found(c, vram_format_name(l->format), 0, "an EMBEDDING before it");
+    vram__net_found(c, vram_format_name(l->format), "an EMBEDDING before it");
     return 0;
   }
   l->out_bytes = vram__net_bytes(vram__net_kinds[l->format].activation, vram__net_elements(l));
@@ -32507,9 +32505,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   c.net = net;
   net->nbuffer = 0;
   if (!net->nline)
-    vram__chain_error(&c.e, VRAM_ERR_VALUE, 0, "a network without lines (expected BEGIN)");
+    vram__error_begin(&c.e, VRAM_ERR_VALUE, 0, "a network without lines (expected BEGIN)");
   if (net->nline > VRAM_MAX_NET_LINES)
-    vram__chain_error(&c.e, VRAM_ERR_LIMIT, 0, "more lines than VRAM_MAX_NET_LINES");
+    vram__error_begin(&c.e, VRAM_ERR_LIMIT, 0, "more lines than VRAM_MAX_NET_LINES");
   for (i = 0; i < net->nline && !c.e.code; i++) {
     vram_net_line *l = net->line + i;
     const uint64_t copies = c.copies;
@@ -32566,14 +32564,13 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
     options = *o;
   options.align = net->align;
   if (!net->nbuffer)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "the network was not counted");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "the network was not counted");
   if (options.nbank > 1)
-    return vram__chain_error(err, VRAM_ERR_UNSUPPORTED, 0, "a network in more than one bank");
+    return vram__error_begin(err, VRAM_ERR_UNSUPPORTED, 0, "a network in more than one bank");
   if (!scratch || scratch_bytes < vram_net_plan_bytes(net, o)) {
-    vram__chain_error(err, VRAM_ERR_MEMORY, 0, "scratch needs ");
-    vram__chain_number(err, vram_net_plan_bytes(net, o));
-    vram__chain_say(err, " bytes, got ");
-    vram__chain_number(err, scratch_bytes);
+    vram__error_begin(err, VRAM_ERR_MEMORY, 0, "");
+    vram__error_number(err, "scratch needs ", vram_net_plan_bytes(net, o));
+    vram__error_number(err, " bytes, got ", scratch_bytes);
     return VRAM_ERR_MEMORY;
   }
   vram__memory_zero(b, own);

@@ -14,7 +14,7 @@ static void *heap_alloc(void *user, uint64_t bytes) {
   if (heap_left >= 0 && heap_left-- == 0)
     return NULL;
   heap_live += bytes;
-  return malloc((size_t)bytes);
+  return test_scratch(bytes);
 }
 static void heap_free(void *user, void *memory, uint64_t bytes) {
   CHECK(user == &heap_live && memory && bytes <= heap_live);

@@ -133,6 +133,10 @@ status "two banks" 0 ./vram arena $work/example.csv --bank 8 --bank 0 --csv
 cell "four bytes are in the second" awk -F, 'NR > 1 && $5 == 1 { n += $4 } END { exit !(n >= 4) }' $work/out
 cell "none is outside the first" awk -F, 'NR > 1 && $5 == 0 && $6 + $4 > 8 { exit 1 }' $work/out
 status "two banks that are too small" 3 ./vram arena $work/example.csv --bank 4 --bank 4
+printf 'id,lower,upper,size\na,0,1,1000\nb,0,1,0\n' >$work/nothing.csv
+status "two banks that are too small, beside a buffer of no bytes" 3 \
+  env MALLOC_PERTURB_=65 ./vram arena $work/nothing.csv --bank 15 --bank 15
+cell "it says which one has no room" grep -q "nothing.csv:2: has no room in any bank" $work/err
 printf 'id,lower,upper,size,bank\na,0,4,10,1\nb,0,4,10,\n' >$work/bank.csv
 status "a buffer says its bank" 0 ./vram arena $work/bank.csv --bank 100 --bank 100 --csv
 cell "it is there" grep -q '^a,0,4,10,1,0$' $work/out

@@ -210,8 +210,8 @@ static TEST_UNUSED void calls_run(const uint8_t *data, size_t size, int print) {
   c.print = print;
   calls_options(&c);
   bytes = vram_pool_bytes(c.blocks, c.o.streams);
-  mem = malloc((size_t)bytes);
-  twin = malloc((size_t)bytes);
+  mem = test_scratch(bytes);
+  twin = test_scratch(bytes);
   if (!mem || !twin)
     abort();
   if (!calls_begin(&c, mem, twin, bytes))

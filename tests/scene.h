@@ -51,7 +51,7 @@ static TEST_UNUSED void scene_begin(scene *s, int kind, const char *const *name,
   o.clock = scene_clock;
   o.user = s;
   n = vram_ledger_bytes(&o);
-  s->memory[2] = malloc((size_t)n);
+  s->memory[2] = test_scratch(n);
   if (!s->memory[2] || vram_ledger_init(&s->ledger, &o, s->memory[2], n, NULL))
     abort();
   for (i = 0; i < s->npool; i++) {
@@ -64,7 +64,7 @@ static TEST_UNUSED void scene_begin(scene *s, int kind, const char *const *name,
     p.event = vram_ledger_event;
     p.user = &s->ledger;
     n = vram_pool_bytes(2000, 4);
-    s->memory[i] = malloc((size_t)n);
+    s->memory[i] = test_scratch(n);
     if (!s->memory[i] || vram_pool_init(&s->pool[i], &p, &b, s->memory[i], n, NULL))
       abort();
     s->shown[i] = &s->pool[i];

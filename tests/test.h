@@ -70,6 +70,16 @@ __attribute__((constructor)) static void test_begin(void) {
 }
 #endif
 
+/* Scratch: full of something, so that who reads it before it is written goes wrong. */
+static TEST_UNUSED void *test_scratch(uint64_t bytes) {
+  void *scratch = malloc(bytes ? (size_t)bytes : 1);
+#if !TEST_HAS(memory_sanitizer) /* which sees that by itself */
+  if (scratch)
+    memset(scratch, 0xbe, (size_t)bytes);
+#endif
+  return scratch;
+}
+
 #define CHECK(ok) test_true((ok) != 0, #ok, __FILE__, __LINE__)
 /* a precondition: counts only when it fails */
 #define NEED(ok) ((ok) ? 1 : test_true(0, #ok, __FILE__, __LINE__))

@@ -30,7 +30,7 @@ static int same(const vram_buffer *a, const vram_buffer *b, uint32_t n) {
 static vram_result plan(vram_buffer *b, uint32_t n, const vram_arena_options *o, vram_arena *a,
                         vram_error *e) {
   const uint64_t bytes = vram_arena_bytes(n, o);
-  void *scratch = malloc((size_t)bytes);
+  void *scratch = test_scratch(bytes);
   vram_result r = vram_arena_plan(b, n, o, scratch, bytes, a, e);
   free(scratch);
   return r;
@@ -38,7 +38,7 @@ static vram_result plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
 static vram_result verify(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
                           vram_arena *a, vram_error *e) {
   const uint64_t bytes = vram_arena_bytes(n, o);
-  void *scratch = malloc((size_t)bytes);
+  void *scratch = test_scratch(bytes);
   vram_result r = vram_arena_verify(b, n, o, scratch, bytes, a, e);
   free(scratch);
   return r;
@@ -399,6 +399,11 @@ static void bad_input(void) {
   refuse(b, 3, &o, VRAM_ERR_LIMIT, 0, "needs 300 bytes at least, the bank has 299");
   EQUAL(plan(b, 3, &o, &a, &e), VRAM_ERR_LIMIT);
   EQUAL(a.height_bytes, 300); /* what it would take */
+  RESET; /* two banks: what has no bytes has room, and is not the one that has none */
+  b[1].bytes = 0;
+  o.nbank = 2;
+  o.capacity[0] = o.capacity[1] = 50;
+  refuse(b, 2, &o, VRAM_ERR_LIMIT, 1, "has no room in any bank");
   RESET;
   EQUAL(vram_arena_plan(b, 3, NULL, scratch, sizeof scratch, &a, &e), VRAM_ERR_MEMORY);
   CHECK(!strncmp(e.text, "scratch needs ", 14));
@@ -459,6 +464,28 @@ static void known(void) {
   EQUAL(plan(b, 3, &o, &a, &e), VRAM_OK);
   EQUAL(a.height_bytes, 256 + 80);
   EQUAL(a.proven, 1);
+}
+
+/* A height that is good enough: any plan, but a plan, and the first one. */
+static void enough(void) {
+  static const uint64_t heights[] = {1, 150, UINT64_MAX - 1, UINT64_MAX};
+  vram_buffer b[3];
+  vram_arena a, v;
+  vram_arena_options o;
+  vram_error e;
+  uint32_t i;
+  memset(&o, 0, sizeof o);
+  for (i = 0; i < 4; i++) {
+    memset(b, 0, sizeof b);
+    b[0].bytes = b[1].bytes = b[2].bytes = 100;
+    b[0].end = b[1].end = b[2].end = 10;
+    o.enough_bytes = heights[i];
+    EQUAL(plan(b, 3, &o, &a, &e), VRAM_OK);
+    EQUAL(a.height_bytes, 300);
+    EQUAL(a.lower_bound_bytes, 300);
+    EQUAL(verify(b, 3, &o, &v, &e), VRAM_OK);
+    EQUAL(v.height_bytes, 300);
+  }
 }
 
 /* One greedy order alone: a plan; all of them: the lowest of these plans. */
@@ -580,6 +607,7 @@ int main(void) {
   planted();
   bad_input();
   known();
+  enough();
   one_order();
   one_plan();
   large();

@@ -370,7 +370,7 @@ static vram_ledger ledger_new(const vram_ledger_options *o) {
   vram_ledger l;
   vram_error e;
   const uint64_t n = vram_ledger_bytes(o);
-  void *mem = malloc((size_t)n);
+  void *mem = test_scratch(n);
   if (!mem)
     abort();
   if (vram_ledger_init(&l, o, mem, n, &e) != VRAM_OK || (void *)l.device != mem)
@@ -839,7 +839,7 @@ static void options(void) {
   uint64_t n = vram_ledger_bytes(NULL), k;
   *test_where = 0;
   EQUAL(n, vram_ledger_bytes(&o));
-  mem = (unsigned char *)malloc((size_t)n + 8);
+  mem = (unsigned char *)test_scratch(n + 8);
   if (!mem)
     abort();
   for (k = 0; k < 8; k++) { /* the memory may begin anywhere */

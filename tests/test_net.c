@@ -5,7 +5,7 @@
 #include "../vram.h"
 
 static void *need(uint64_t bytes) {
-  void *p = malloc((size_t)bytes);
+  void *p = test_scratch(bytes);
   if (!p)
     abort();
   return p;

@@ -4,7 +4,7 @@
 #include "pool.h"
 
 static void *take(uint64_t bytes) {
-  void *m = malloc((size_t)bytes);
+  void *m = test_scratch(bytes);
   if (!m)
     abort();
   return m;

@@ -188,7 +188,7 @@ static void short_memory(void) {
   for (blocks = 1; blocks <= 60; blocks += blocks < 5 ? 1 : 11)
     for (shift = 0; shift < 64; shift += 1 + shift * 3) {
       const uint64_t bytes = vram_pool_bytes(blocks, 1);
-      uint8_t *mem = (uint8_t *)malloc((size_t)bytes + shift); /* sanitizers watch its end */
+      uint8_t *mem = (uint8_t *)test_scratch(bytes + shift); /* sanitizers watch its end */
       vram_backend b = device_backend(&d, UINT64_C(1) << 40);
       uint64_t at[200], n = 0;
       vram_result r = VRAM_OK;

@@ -512,7 +512,7 @@ static void check_events(const net *t, const vram_binding *b) {
     memset(&p, 0, sizeof p);
     memset(&o, 0, sizeof o);
     n = vram_ledger_bytes(&o);
-    mem = malloc((size_t)n);
+    mem = test_scratch(n);
     vram_ledger_init(&p.ledger, &o, mem, n, NULL);
     vram_binding_events(&t->chain, b, base, base ? UINT64_C(1) << 40 : 0, on_event, &p);
     peak = peak_of(t, &host);

@@ -25,6 +25,8 @@ static vram_result plan(const chain *h, vram_planner planner, uint64_t budget,
     FAIL("the scratch is too large");
     return VRAM_ERR_MEMORY;
   }
+  if (n != VRAM_OVERFLOW)
+    memset(memory, 0xbe, (size_t)n);
   return vram_schedule_plan(&h->c, &o, memory, n, &got, &error);
 }
 
@@ -712,7 +714,7 @@ static void test_errors(void) {
       CHECK(got.move == NULL && error.code == VRAM_ERR_MEMORY);
     }
     for (i = 0; i < 16; i++) { /* wherever it begins */
-      void *m = malloc((size_t)(bytes + i));
+      void *m = test_scratch(bytes + i);
       if (NEED(m != NULL))
         EQUAL(vram_schedule_plan(&h.c, &o, (uint8_t *)m + i, bytes, &got, &error), VRAM_OK);
       free(m);

@@ -7,7 +7,7 @@
 
 static vram_timeline timeline_new(uint32_t columns, const uint64_t *before) {
   vram_timeline t;
-  void *mem = malloc((size_t)vram_timeline_bytes(columns));
+  void *mem = test_scratch(vram_timeline_bytes(columns));
   if (!mem || vram_timeline_init(&t, mem, vram_timeline_bytes(columns), before) != VRAM_OK ||
       (void *)t.column != mem) /* it is free()d by that */
     abort();
@@ -129,7 +129,7 @@ static vram_result draw(picture *p, const vram_timeline *t, const vram_report *r
                         const vram_live *live, uint32_t n, const vram_svg_options *o) {
   vram_sink sink;
   vram_result result;
-  void *scratch = malloc((size_t)vram_svg_bytes(n));
+  void *scratch = test_scratch(vram_svg_bytes(n));
   if (!scratch)
     abort();
   sink.write = picture_take;

@@ -73,10 +73,8 @@ VRAM_API uint64_t vram_ledger_bytes(const vram_ledger_options *o) {
 VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options *o, void *mem,
                                       uint64_t bytes, vram_error *err) {
   vram_result result;
-  uint32_t n = 0;
   vram__memory_zero(l, sizeof *l);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   result = vram__ledger_resolve(o, &l->options);
   if (!result && (!mem || bytes < vram_ledger_bytes(o)))
     result = VRAM_ERR_MEMORY;
@@ -84,15 +82,13 @@ VRAM_API vram_result vram_ledger_init(vram_ledger *l, const vram_ledger_options 
     uint8_t *at = (uint8_t *)mem + (8 - (uint64_t)(uintptr_t)mem % 8) % 8;
     vram__memory_zero(at, vram__ledger_layout(l, &l->options, at));
     l->nowner = 1;
-  } else if (err) {
-    err->code = result;
-    vram__text_puts(err->text, sizeof err->text, &n,
-                    result == VRAM_ERR_MEMORY
-                        ? "the ledger needs more memory: see vram_ledger_bytes"
-                    : !l->options.lock != !l->options.unlock
-                        ? "a ledger has both lock and unlock, or none"
-                        : "a ledger has up to 268435456 of anything and 254 devices");
-  }
+  } else
+    vram__error_begin(err, result, 0,
+                      result == VRAM_ERR_MEMORY
+                          ? "the ledger needs more memory: see vram_ledger_bytes"
+                      : !l->options.lock != !l->options.unlock
+                          ? "a ledger has both lock and unlock, or none"
+                          : "a ledger has up to 268435456 of anything and 254 devices");
   return result;
 }
 

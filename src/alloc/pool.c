@@ -1094,16 +1094,6 @@ VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams) {
          (uint64_t)vram__pool_streams(streams) * 2 * sizeof(vram__bins);
 }
 
-static vram_result vram__pool_refuse(vram_error *err, vram_result code, const char *what) {
-  uint32_t n = 0;
-  if (err) {
-    vram__memory_zero(err, sizeof *err);
-    err->code = code;
-    vram__text_puts(err->text, sizeof err->text, &n, what);
-  }
-  return code;
-}
-
 static const char *vram__pool_options_bad(const vram_pool_options *o, const vram_backend *b) {
   uint32_t i;
   if (o->policy != VRAM_POOL_TORCH && o->policy != VRAM_POOL_BEST)
@@ -1144,15 +1134,14 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   const char *bad;
   uint8_t *at = (uint8_t *)mem + skip;
   uint64_t blocks, slots;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   vram__memory_zero(p, sizeof *p);
   if (o)
     p->options = *o;
   o = &p->options;
   bad = vram__pool_options_bad(o, backend);
   if (bad)
-    return vram__pool_refuse(err, VRAM_ERR_VALUE, bad);
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, bad);
   p->backend = *backend;
   p->options.streams = vram__pool_streams(o->streams);
   if (!o->max_split_size)
@@ -1162,7 +1151,7 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   if (!o->large_segment_size)
     p->options.large_segment_size = VRAM__LARGE_SEGMENT;
   if (!mem || bytes < vram_pool_bytes(1, o->streams))
-    return vram__pool_refuse(err, VRAM_ERR_MEMORY, "less memory than vram_pool_bytes says");
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, "less memory than vram_pool_bytes says");
   /* as many blocks as fit: slots are a power of two */
   blocks = bytes / sizeof(vram__block);
   blocks = blocks < max ? blocks : max;

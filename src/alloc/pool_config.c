@@ -27,24 +27,13 @@ static int vram__config_is(const vram__config *c, const char *word) {
   return vram__text_is(c->at, c->len, word);
 }
 
-static vram_result vram__config_fail(vram__config *c, vram_result code, const char *what) {
-  vram_error *e = c->err;
-  uint32_t n = 0, i;
-  if (!e)
-    return code;
-  vram__memory_zero(e, sizeof *e);
-  e->code = code;
-  e->line = 1;
-  e->column = (uint32_t)(c->at - c->text) + 1;
-  vram__text_puts(e->text, sizeof e->text, &n, what);
-  vram__text_puts(e->text, sizeof e->text, &n, " (found ");
-  for (i = 0; i < c->len && i < 64; i++) {
-    char letter[2] = "?";
-    if (c->at[i] >= 32 && c->at[i] < 127)
-      letter[0] = c->at[i];
-    vram__text_puts(e->text, sizeof e->text, &n, letter);
-  }
-  vram__text_puts(e->text, sizeof e->text, &n, c->len ? ")" : "the end)");
+static vram_result vram__config_fail(const vram__config *c, vram_result code, const char *what) {
+  vram__error_begin(c->err, code, 1, what);
+  if (c->err)
+    c->err->column = (uint32_t)(c->at - c->text) + 1;
+  vram__error_text(c->err, " (found ");
+  vram__error_quote(c->err, c->at, c->len);
+  vram__error_text(c->err, c->len ? ")" : "the end)");
   return code;
 }
 
@@ -209,8 +198,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
   vram__config c, key;
   vram_result r;
   uint32_t i, known;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   c.text = c.at = text;
   c.len = 0;
   c.err = err;

@@ -16,6 +16,11 @@
 #define VRAM__ROW
 #endif
 
+/* What the library expects of its own results. */
+#ifndef VRAM_ASSERT
+#define VRAM_ASSERT(x) ((void)(0 && (x)))
+#endif
+
 /* a function that is seldom called: out of the way of those that are */
 #if defined(__GNUC__)
 #define VRAM__COLD __attribute__((noinline, cold))
@@ -68,6 +73,17 @@ VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN int vram__name_start(char c);
 VRAM__FN int vram__digit(char c);
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
+
+/* error.c */
+VRAM__FN void vram__error_clear(vram_error *e);
+VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
+                                       const char *text);
+VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len);
+VRAM__FN void vram__error_text(vram_error *e, const char *text);
+VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v);
+VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v);
+VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len);
+VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count);
 
 /* dims.c */
 VRAM__FN int vram__suggests_cl(const vram_dims *d);

@@ -23,6 +23,8 @@
      VRAM_STATIC          the implementation is private to this file
      VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
      VRAM_MACROS_ONLY     nothing but >>ct
+     VRAM_ASSERT(x)       where the library checks its own results, for tests of it (assert):
+                          every plan is verified before it is given out. Usually nothing
 
    Contents (search for the tags; each has its declarations here and its implementation below, in
    the same order)

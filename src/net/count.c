@@ -40,39 +40,33 @@ static const uint8_t vram__net_where[VRAM_LINE_COUNT] = {
 #undef VRAM__X
 };
 
-/* "CONV2D c1: what"; more may follow. */
-static void vram__net_bad(vram__netting *c, vram_result code, const char *what) {
+/* "CONV2D c1: what"; more may follow. Returns 0. */
+static int vram__net_bad(vram__netting *c, vram_result code, const char *what) {
   const vram_net_line *l = c->l;
-  vram__chain_error(&c->e, code, l->text_line ? l->text_line : (uint64_t)c->at + 1,
+  vram__error_begin(&c->e, code, l->text_line ? l->text_line : (uint64_t)c->at + 1,
                     vram_line_name(l->kind));
   c->e.column = l->text_column;
   if (l->y && l->kind != VRAM_LINE_END) {
-    vram__chain_say(&c->e, " ");
-    vram__chain_say(&c->e, l->y);
+    vram__error_text(&c->e, " ");
+    vram__error_text(&c->e, l->y);
   }
-  vram__chain_say(&c->e, ": ");
-  vram__chain_say(&c->e, what);
+  vram__error_text(&c->e, ": ");
+  vram__error_text(&c->e, what);
+  return 0;
 }
 
-/* " (found 5, expected 1 to 3)": any of the pieces may be NULL; least > most: no range */
-static void vram__net_found(vram__netting *c, const char *name, uint64_t number,
-                            const char *expected) {
-  vram__chain_say(&c->e, " (found ");
-  if (name)
-    vram__chain_say(&c->e, name);
-  else
-    vram__chain_number(&c->e, number);
-  vram__chain_say(&c->e, ", expected ");
-  vram__chain_say(&c->e, expected);
-  vram__chain_say(&c->e, ")");
+/* " (found c1, expected c2)" */
+static void vram__net_found(vram__netting *c, const char *found, const char *expected) {
+  vram__error_text(&c->e, " (found ");
+  vram__error_text(&c->e, found);
+  vram__error_text(&c->e, ", expected ");
+  vram__error_text(&c->e, expected);
+  vram__error_text(&c->e, ")");
 }
 
 static void vram__net_say_shape(vram__netting *c, const vram_net_line *l) {
-  vram__chain_number(&c->e, l->height);
-  vram__chain_say(&c->e, "x");
-  vram__chain_number(&c->e, l->width);
-  vram__chain_say(&c->e, "x");
-  vram__chain_number(&c->e, l->channels);
+  const uint64_t size[3] = {l->height, l->width, l->channels};
+  vram__error_shape(&c->e, size, 3);
 }
 
 static int vram__net_is_name(const char *z) {
@@ -129,31 +123,25 @@ static int vram__net_args(vram__netting *c) {
     const int arg = vram__net_arg(word, len);
     int64_t least, most;
     if (arg == VRAM__ARG_FORMAT && (uint32_t)l->format >= VRAM_FORMAT_COUNT)
-      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown format"), 0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown format");
     if (arg == VRAM__ARG_PADDING && (uint32_t)l->padding >= VRAM_PADDING_COUNT)
-      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown padding"), 0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "an unknown padding");
     if (arg == VRAM__ARG_PADDING && l->padding >= VRAM_PADDING_PAD &&
         (l->pad_h < 0 || l->pad_h > (int64_t)VRAM__NET_SIZE || l->pad_w < 0 ||
          l->pad_w > (int64_t)VRAM__NET_SIZE))
-      return vram__net_bad(c, VRAM_ERR_VALUE, "padding is out of range (expected 0 to 2147483647)"),
-             0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "padding is out of range (expected 0 to 2147483647)");
     if (arg == VRAM__ARG_KERNELS && (uint32_t)l->kernels >= VRAM_KERNELS_COUNT)
-      return vram__net_bad(c, VRAM_ERR_VALUE, "unknown kernels"), 0;
+      return vram__net_bad(c, VRAM_ERR_VALUE, "unknown kernels");
     if (arg != VRAM__ARG_INTEGER)
       continue;
     vram__net_range(word, len, &least, &most);
     if (l->arg[i] < least || l->arg[i] > most) {
-      uint32_t n;
       vram__net_bad(c, VRAM_ERR_VALUE, "");
-      n = vram__text_len(c->e.text);
-      vram__text_put(c->e.text, sizeof c->e.text, &n, word, len);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, " is out of range (found ");
-      vram__text_puti(c->e.text, sizeof c->e.text, &n, l->arg[i]);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, ", expected ");
-      vram__text_puti(c->e.text, sizeof c->e.text, &n, least);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, " to ");
-      vram__text_puti(c->e.text, sizeof c->e.text, &n, most);
-      vram__text_puts(c->e.text, sizeof c->e.text, &n, ")");
+      vram__error_letters(&c->e, word, len);
+      vram__error_integer(&c->e, " is out of range (found ", l->arg[i]);
+      vram__error_integer(&c->e, ", expected ", least);
+      vram__error_integer(&c->e, " to ", most);
+      vram__error_text(&c->e, ")");
       return 0;
     }
     i++;
@@ -174,17 +162,17 @@ static int vram__net_names(vram__netting *c) {
     if (arg == VRAM__ARG_Y) {
       if (!vram__net_is_name(l->y)) {
         vram__net_bad(c, VRAM_ERR_NAME, "a line without a name");
-        vram__net_found(c, l->y && *l->y ? l->y : "nothing", 0, "a C identifier");
+        vram__net_found(c, l->y && *l->y ? l->y : "nothing", "a C identifier");
         return 0;
       }
       if (vram__net_find(c, l->y))
-        return vram__net_bad(c, VRAM_ERR_NAME, "a name that is used twice"), 0;
+        return vram__net_bad(c, VRAM_ERR_NAME, "a name that is used twice");
     }
     if (arg == VRAM__ARG_X && l->x && !vram__same_name(l->x, c->x->y)) {
       vram__net_bad(c, VRAM_ERR_NAME,
                     vram__net_find(c, l->x) ? "a line does not go on from the one before it"
                                             : "an unknown line");
-      vram__net_found(c, l->x, 0, c->x->y);
+      vram__net_found(c, l->x, c->x->y);
       return 0;
     }
     if (arg != VRAM__ARG_KEPT)
@@ -193,12 +181,12 @@ static int vram__net_names(vram__netting *c) {
     k = l->kept[i] ? vram__net_find(c, l->kept[i]) : NULL;
     if (!k || k->kind != VRAM_LINE_KEEP) {
       vram__net_bad(c, VRAM_ERR_NAME, k ? "a value that is not kept" : "an unknown line");
-      vram__net_found(c, l->kept[i] ? l->kept[i] : "nothing", 0, "the name of a KEEP line");
+      vram__net_found(c, l->kept[i] ? l->kept[i] : "nothing", "the name of a KEEP line");
       return 0;
     }
     if (k->taken) {
       vram__net_bad(c, VRAM_ERR_NAME, "a kept value is taken twice");
-      vram__net_found(c, k->y, 0, "one that no line before takes");
+      vram__net_found(c, k->y, "one that no line before takes");
       return 0;
     }
     c->kept[i] = k;
@@ -215,8 +203,8 @@ static int vram__net_shape(vram__netting *c, uint64_t h, uint64_t w, uint64_t ch
   for (i = 0; i < 3; i++)
     if (size[i] - 1 >= VRAM__NET_SIZE) {
       vram__net_bad(c, size[i] ? VRAM_ERR_OVERFLOW : VRAM_ERR_SHAPE, "the value has a ");
-      vram__chain_say(&c->e, name[i]);
-      vram__chain_say(&c->e, size[i] ? " beyond 2147483647" : " of 0");
+      vram__error_text(&c->e, name[i]);
+      vram__error_text(&c->e, size[i] ? " beyond 2147483647" : " of 0");
       return 0;
     }
   c->l->height = h;
@@ -231,11 +219,10 @@ static int vram__net_same_elements(vram__netting *c, uint64_t h, uint64_t w, uin
   const uint64_t want = vram__product_or_overflow(vram__product_or_overflow(h, w), channels);
   if (have != want) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "another number of elements: ");
-    vram__chain_number(&c->e, want);
-    vram__chain_say(&c->e, " made of ");
+    vram__error_number(&c->e, "", want);
+    vram__error_text(&c->e, " made of ");
     vram__net_say_shape(c, c->x);
-    vram__chain_say(&c->e, " = ");
-    vram__chain_number(&c->e, have);
+    vram__error_number(&c->e, " = ", have);
     return 0;
   }
   return vram__net_shape(c, h, w, channels);
@@ -260,11 +247,10 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
   a->before = padding >= VRAM_PADDING_PAD ? a->pad : 0;
   if (pool && 2 * a->before > a->kernel) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "padding of more than half the kernel, ");
-    vram__chain_say(&c->e, name);
-    vram__net_found(c, NULL, a->before, "at most half of ");
-    c->e.text[vram__text_len(c->e.text) - 1] = 0;
-    vram__chain_number(&c->e, a->kernel);
-    vram__chain_say(&c->e, ")");
+    vram__error_text(&c->e, name);
+    vram__error_number(&c->e, " (found ", a->before);
+    vram__error_number(&c->e, ", expected at most half of ", a->kernel);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   /* with ceil_mode a last window need not be full, but must begin before the padding behind */
@@ -277,11 +263,10 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
     a->out = (padded - reach) / a->stride + 1;
   if (!a->out) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "a kernel larger than the padded input, ");
-    vram__chain_say(&c->e, name);
-    vram__net_found(c, NULL, reach, "at most ");
-    c->e.text[vram__text_len(c->e.text) - 1] = 0;
-    vram__chain_number(&c->e, padded);
-    vram__chain_say(&c->e, ")");
+    vram__error_text(&c->e, name);
+    vram__error_number(&c->e, " (found ", reach);
+    vram__error_number(&c->e, ", expected at most ", padded);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   return 1;
@@ -301,8 +286,7 @@ static int vram__net_window(vram__netting *c, uint32_t i, int dilated, vram__swe
   w->dilation = dilated ? (uint64_t)l->arg[i + 5] : 1;
   h->pad = (uint64_t)l->pad_h, w->pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL && !pool)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)"),
-           0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   return vram__net_axis(c, h, "height", pool) && vram__net_axis(c, w, "width", pool);
 }
 
@@ -315,12 +299,12 @@ static int vram__net_transposed(vram__netting *c, vram__sweep *a, uint64_t more,
     vram__net_bad(c, VRAM_ERR_SHAPE, "output_padding is not less than the stride, ");
     if (same)
       vram__net_bad(c, VRAM_ERR_SHAPE, "output_padding with SAME, ");
-    vram__chain_say(&c->e, name);
+    vram__error_text(&c->e, name);
     return 0;
   }
   if (!same && full <= cut) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "padding takes all of the output, ");
-    vram__chain_say(&c->e, name);
+    vram__error_text(&c->e, name);
     return 0;
   }
   a->out = same ? a->in * a->stride : full - cut;
@@ -420,12 +404,10 @@ static int vram__net_conv2d(vram__netting *c) {
   vram__cmsis k;
   if (odd || out % groups) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "groups do not divide ");
-    vram__chain_say(&c->e, odd ? "the channels" : "out_channels");
-    vram__chain_say(&c->e, " (found ");
-    vram__chain_number(&c->e, groups);
-    vram__chain_say(&c->e, " groups of ");
-    vram__chain_number(&c->e, odd ? c->x->channels : out);
-    vram__chain_say(&c->e, ")");
+    vram__error_text(&c->e, odd ? "the channels" : "out_channels");
+    vram__error_number(&c->e, " (found ", groups);
+    vram__error_number(&c->e, " groups of ", odd ? c->x->channels : out);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   if (!vram__net_window(c, 1, full, &h, &w) || !vram__net_shape(c, h.out, w.out, out))
@@ -470,8 +452,7 @@ static int vram__net_conv_transpose(vram__netting *c) {
   h.stride = (uint64_t)l->arg[3], w.stride = (uint64_t)l->arg[4];
   h.pad = (uint64_t)l->pad_h, w.pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)"),
-           0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   if (!vram__net_transposed(c, &h, (uint64_t)l->arg[5], "height") ||
       !vram__net_transposed(c, &w, (uint64_t)l->arg[6], "width") ||
       !vram__net_shape(c, h.out, w.out, out))
@@ -521,10 +502,10 @@ static int vram__net_pair(vram__netting *c) {
     if (x[i] != k[i] && k[i] != 1 && (x[i] != 1 || over)) {
       vram__net_bad(c, VRAM_ERR_SHAPE, "shapes that differ: ");
       vram__net_say_shape(c, a);
-      vram__chain_say(&c->e, " and ");
+      vram__error_text(&c->e, " and ");
       vram__net_say_shape(c, b);
-      vram__chain_say(&c->e,
-                      over ? " (expected the first, or 1)" : " (expected equal sizes, or 1)");
+      vram__error_text(&c->e,
+                       over ? " (expected the first, or 1)" : " (expected equal sizes, or 1)");
       return 0;
     }
   return vram__net_shape(c, x[0] > k[0] ? x[0] : k[0], x[1] > k[1] ? x[1] : k[1],
@@ -539,9 +520,9 @@ static int vram__net_concat(vram__netting *c) {
     if (k->height != c->x->height || k->width != c->x->width) {
       vram__net_bad(c, VRAM_ERR_SHAPE, "shapes that differ: ");
       vram__net_say_shape(c, c->x);
-      vram__chain_say(&c->e, " and ");
+      vram__error_text(&c->e, " and ");
       vram__net_say_shape(c, k);
-      vram__chain_say(&c->e, " (expected equal heights and widths)");
+      vram__error_text(&c->e, " (expected equal heights and widths)");
       return 0;
     }
     channels += k->channels;
@@ -565,7 +546,8 @@ static int vram__net_flat(vram__netting *c, const char *what) {
   if (c->x->width == 1)
     return 1;
   vram__net_bad(c, VRAM_ERR_SHAPE, what);
-  vram__net_found(c, NULL, c->x->width, "a width of 1");
+  vram__error_number(&c->e, " (found ", c->x->width);
+  vram__error_text(&c->e, ", expected a width of 1)");
   return 0;
 }
 
@@ -604,10 +586,9 @@ static int vram__net_attention(vram__netting *c) {
                                                   2 * vram__product_or_overflow(in, kv));
   if (l->arg[0] % l->arg[1]) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "num_kv_heads does not divide num_heads (found ");
-    vram__chain_number(&c->e, (uint64_t)l->arg[1]);
-    vram__chain_say(&c->e, " of ");
-    vram__chain_number(&c->e, (uint64_t)l->arg[0]);
-    vram__chain_say(&c->e, ")");
+    vram__error_number(&c->e, "", (uint64_t)l->arg[1]);
+    vram__error_number(&c->e, " of ", (uint64_t)l->arg[0]);
+    vram__error_text(&c->e, ")");
     return 0;
   }
   if (!vram__net_flat(c, "tokens are the height") || !vram__net_shape(c, c->x->height, 1, in))
@@ -671,8 +652,7 @@ static int vram__net_layer(vram__netting *c) {
   case VRAM_LINE_BATCH_NORM_FOLDED:
     if (!x->folds)
       return vram__net_bad(c, VRAM_ERR_VALUE,
-                           "nothing to fold into (expected a layer with a bias before it)"),
-             0;
+                           "nothing to fold into (expected a layer with a bias before it)");
     l->folds = 1;
     break;
   case VRAM_LINE_ACTIVATION_FUSED:
@@ -710,7 +690,7 @@ static int vram__net_layer(vram__netting *c) {
     if (w != 1 || channels != 1) {
       vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
       vram__net_say_shape(c, x);
-      vram__chain_say(&c->e, " has others (expected a width and channels of 1)");
+      vram__error_text(&c->e, " has others (expected a width and channels of 1)");
       return 0;
     }
     vram__net_weights(c, vram__product_or_overflow((uint64_t)arg[0], (uint64_t)arg[1]));
@@ -738,14 +718,14 @@ static int vram__net_formats(vram__netting *c) {
   for (i = 0; i < c->nkept && l->kind != VRAM_LINE_FROM; i++)
     if (vram__net_kinds[c->kept[i]->format].activation != vram__net_kinds[l->format].activation) {
       vram__net_bad(c, VRAM_ERR_VALUE, "values of two formats: ");
-      vram__chain_say(&c->e, vram_format_name(l->format));
-      vram__chain_say(&c->e, " and ");
-      vram__chain_say(&c->e, vram_format_name(c->kept[i]->format));
+      vram__error_text(&c->e, vram_format_name(l->format));
+      vram__error_text(&c->e, " and ");
+      vram__error_text(&c->e, vram_format_name(c->kept[i]->format));
       return 0;
     }
   if (given && vram__net_is_ids(l)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "a format of ids");
-    vram__net_found(c, vram_format_name(l->format), 0, "a format of values");
+    vram__net_found(c, vram_format_name(l->format), "a format of values");
     return 0;
   }
   if ((l->kind == VRAM_LINE_EMBEDDING) != vram__net_is_ids(c->x) &&
@@ -753,7 +733,7 @@ static int vram__net_formats(vram__netting *c) {
     vram__net_bad(c, VRAM_ERR_VALUE,
                   l->kind == VRAM_LINE_QUANTIZE ? "ids are no values to be quantized"
                                                 : "the input of an embedding is no ids");
-    vram__net_found(c, vram_format_name(c->x->format), 0,
+    vram__net_found(c, vram_format_name(c->x->format),
                     l->kind == VRAM_LINE_QUANTIZE ? "a format of values" : "IDS8, IDS16 or IDS32");
     return 0;
   }
@@ -768,16 +748,15 @@ static int vram__net_memory(vram__netting *c) {
   uint32_t i;
   if (writes && (owner->holds || owner->output)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "in place on a value that is ");
-    vram__chain_say(&c->e, owner->holds ? "kept" : "an output");
-    vram__chain_say(&c->e, " (expected a line with an output of its own)");
+    vram__error_text(&c->e, owner->holds ? "kept" : "an output");
+    vram__error_text(&c->e, " (expected a line with an output of its own)");
     return 0;
   }
   if ((l->kind == VRAM_LINE_KEEP && owner->holds && !owner->output) ||
       (l->kind == VRAM_LINE_OUTPUT && (owner->holds || owner->output)))
     return vram__net_bad(c, VRAM_ERR_VALUE,
                          owner->holds ? "a value that is kept already"
-                                      : "a value that is an output already"),
-           0;
+                                      : "a value that is an output already");
   l->owner = where == VRAM__NET_NEW      ? c->at
              : l->kind == VRAM_LINE_FROM ? c->kept[0]->owner
                                          : c->x->owner;
@@ -850,7 +829,7 @@ static int vram__net_totals(vram__netting *c) {
   worst = worst > l->peak_live_bytes ? worst : l->peak_live_bytes;
   worst = worst > l->pingpong_bytes ? worst : l->pingpong_bytes;
   if (worst > (uint64_t)VRAM_MAX_BYTES)
-    return vram__net_bad(c, VRAM_ERR_OVERFLOW, "parameters, operations or bytes beyond 2^63-1"), 0;
+    return vram__net_bad(c, VRAM_ERR_OVERFLOW, "parameters, operations or bytes beyond 2^63-1");
   return 1;
 }
 
@@ -862,14 +841,14 @@ static int vram__net_begin(vram__netting *c) {
     return 0;
   if (!vram__same_name(l->y ? l->y : "", "input")) {
     vram__net_bad(c, VRAM_ERR_NAME, "the first line has another name");
-    vram__net_found(c, l->y && *l->y ? l->y : "nothing", 0, "input");
+    vram__net_found(c, l->y && *l->y ? l->y : "nothing", "input");
     return 0;
   }
   c->net->align = with ? (uint64_t)l->arg[4] : 16;
   c->net->kernels = with ? l->kernels : VRAM_KERNELS_NONE;
   if (c->net->align & (c->net->align - 1)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "an alignment that is no power of two: ");
-    vram__chain_number(&c->e, c->net->align);
+    vram__error_number(&c->e, "", c->net->align);
     return 0;
   }
   l->n = (uint64_t)l->arg[0];
@@ -885,14 +864,13 @@ static int vram__net_line(vram__netting *c) {
   vram_net_line *l = c->l;
   const int first = l->kind == VRAM_LINE_BEGIN || l->kind == VRAM_LINE_BEGIN_WITH;
   if ((uint32_t)l->kind >= VRAM_LINE_COUNT)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "no kind of line"), 0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "no kind of line");
   if (first != !c->at)
     return vram__net_bad(c, VRAM_ERR_VALUE,
                          first ? "a second begin of the network (expected END)"
-                               : "the network does not begin (expected BEGIN or BEGIN_WITH)"),
-           0;
+                               : "the network does not begin (expected BEGIN or BEGIN_WITH)");
   if (c->at && c->x->kind == VRAM_LINE_END)
-    return vram__net_bad(c, VRAM_ERR_VALUE, "a line behind the end of the network"), 0;
+    return vram__net_bad(c, VRAM_ERR_VALUE, "a line behind the end of the network");
   if (first)
     return vram__net_begin(c);
   if (!vram__net_args(c) || !vram__net_names(c) || !vram__net_formats(c))
@@ -902,7 +880,7 @@ static int vram__net_line(vram__netting *c) {
     return 0;
   if (vram__net_is_ids(l) && l->params && l->kind != VRAM_LINE_CUSTOM) {
     vram__net_bad(c, VRAM_ERR_VALUE, "a layer with weights on ids");
-    vram__net_found(c, vram_format_name(l->format), 0, "an EMBEDDING before it");
+    vram__net_found(c, vram_format_name(l->format), "an EMBEDDING before it");
     return 0;
   }
   l->out_bytes = vram__net_bytes(vram__net_kinds[l->format].activation, vram__net_elements(l));
@@ -916,9 +894,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   c.net = net;
   net->nbuffer = 0;
   if (!net->nline)
-    vram__chain_error(&c.e, VRAM_ERR_VALUE, 0, "a network without lines (expected BEGIN)");
+    vram__error_begin(&c.e, VRAM_ERR_VALUE, 0, "a network without lines (expected BEGIN)");
   if (net->nline > VRAM_MAX_NET_LINES)
-    vram__chain_error(&c.e, VRAM_ERR_LIMIT, 0, "more lines than VRAM_MAX_NET_LINES");
+    vram__error_begin(&c.e, VRAM_ERR_LIMIT, 0, "more lines than VRAM_MAX_NET_LINES");
   for (i = 0; i < net->nline && !c.e.code; i++) {
     vram_net_line *l = net->line + i;
     const uint64_t copies = c.copies;
@@ -975,14 +953,13 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
     options = *o;
   options.align = net->align;
   if (!net->nbuffer)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "the network was not counted");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "the network was not counted");
   if (options.nbank > 1)
-    return vram__chain_error(err, VRAM_ERR_UNSUPPORTED, 0, "a network in more than one bank");
+    return vram__error_begin(err, VRAM_ERR_UNSUPPORTED, 0, "a network in more than one bank");
   if (!scratch || scratch_bytes < vram_net_plan_bytes(net, o)) {
-    vram__chain_error(err, VRAM_ERR_MEMORY, 0, "scratch needs ");
-    vram__chain_number(err, vram_net_plan_bytes(net, o));
-    vram__chain_say(err, " bytes, got ");
-    vram__chain_number(err, scratch_bytes);
+    vram__error_begin(err, VRAM_ERR_MEMORY, 0, "");
+    vram__error_number(err, "scratch needs ", vram_net_plan_bytes(net, o));
+    vram__error_number(err, " bytes, got ", scratch_bytes);
     return VRAM_ERR_MEMORY;
   }
   vram__memory_zero(b, own);

@@ -29,37 +29,53 @@ typedef struct vram__net_reader {
 
 static int vram__net_letter(char c) { return vram__name_start(c) || vram__digit(c); }
 
-/* The first error stays. at: where in the text. */
-static int vram__net_read_bad(vram__net_reader *r, const char *at, vram_result code,
-                              const char *what, const char *found, uint32_t len,
-                              const char *expected) {
-  uint32_t n = 0, i, line = 1;
-  char *to = r->e.text;
-  const uint32_t cap = sizeof r->e.text;
+/* An error at a place of the text; what else there is to say is appended to it. NULL: there was one
+   before, which stays. */
+static vram_error *vram__net_read_error(vram__net_reader *r, const char *at, vram_result code,
+                                        const char *what) {
+  uint32_t line = 1;
   const char *s, *row = r->text;
   if (r->e.code)
-    return 0;
+    return NULL;
   for (s = r->text; s < at; s++)
-    if (*s == '\n')
-      line++, row = s + 1;
-  vram__chain_error(&r->e, code, line, "");
-  r->e.column = (uint32_t)(at - row) + 1;
-  vram__text_puts(to, cap, &n, what);
-  vram__text_puts(to, cap, &n, found || expected ? " (" : "");
-  if (found) {
-    vram__text_puts(to, cap, &n, len ? "found " : "found nothing");
-    for (i = 0; i < len && i < 64; i++) {
-      const char c = (char)(found[i] >= 32 && found[i] < 127 ? found[i] : '?');
-      vram__text_put(to, cap, &n, &c, 1);
+    if (*s == '\n') {
+      line++;
+      row = s + 1;
     }
-    vram__text_puts(to, cap, &n, expected ? ", " : "");
-  }
-  if (expected) {
-    vram__text_puts(to, cap, &n, "expected ");
-    vram__text_puts(to, cap, &n, expected);
-  }
-  vram__text_puts(to, cap, &n, found || expected ? ")" : "");
+  vram__error_begin(&r->e, code, line, what);
+  r->e.column = (uint32_t)(at - row) + 1;
+  return &r->e;
+}
+
+static int vram__net_refuse(vram__net_reader *r, const char *at, vram_result code,
+                            const char *what) {
+  (void)vram__net_read_error(r, at, code, what);
   return 0;
+}
+
+/* "what (found this": a piece of the text, where the error is. */
+static vram_error *vram__net_read_found(vram__net_reader *r, vram_result code, const char *what,
+                                        const char *found, uint32_t len) {
+  vram_error *e = vram__net_read_error(r, found, code, what);
+  vram__error_text(e, len ? " (found " : " (found nothing");
+  vram__error_quote(e, found, len);
+  return e;
+}
+
+/* "what (found this, expected that)"; expected NULL: nothing of it. */
+static int vram__net_refuse_piece(vram__net_reader *r, vram_result code, const char *what,
+                                  const char *found, uint32_t len, const char *expected) {
+  vram_error *e = vram__net_read_found(r, code, what, found, len);
+  vram__error_text(e, expected ? ", expected " : "");
+  vram__error_text(e, expected ? expected : "");
+  vram__error_text(e, ")");
+  return 0;
+}
+
+/* From `begin` to the place. */
+static int vram__net_refuse_integer(vram__net_reader *r, const char *begin) {
+  return vram__net_refuse_piece(r, VRAM_ERR_VALUE, "not an integer below 2^63", begin,
+                                (uint32_t)(r->p - begin), NULL);
 }
 
 /* What stands at the place, for an error: a word, or one character. */
@@ -71,7 +87,7 @@ static uint32_t vram__net_piece(const vram__net_reader *r) {
 }
 
 static int vram__net_expected(vram__net_reader *r, const char *what, const char *expected) {
-  return vram__net_read_bad(r, r->p, VRAM_ERR_SYNTAX, what, r->p, vram__net_piece(r), expected);
+  return vram__net_refuse_piece(r, VRAM_ERR_SYNTAX, what, r->p, vram__net_piece(r), expected);
 }
 
 static void vram__net_newline(vram__net_reader *r) {
@@ -113,8 +129,7 @@ static int vram__net_blank(vram__net_reader *r) {
         else
           r->p++;
       if (r->end - r->p < 2)
-        return vram__net_read_bad(r, begin, VRAM_ERR_SYNTAX, "a comment that does not end", NULL, 0,
-                                  NULL);
+        return vram__net_refuse(r, begin, VRAM_ERR_SYNTAX, "a comment that does not end");
       r->p += 2;
       r->fresh = fresh;
     } else
@@ -241,8 +256,7 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
       return 0;
     c = (char)(r->p < r->end ? *r->p : ',');
     if (values == VRAM__NET_DEPTH || ops == 2 * VRAM__NET_DEPTH)
-      return vram__net_read_bad(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep", NULL, 0,
-                                NULL);
+      return vram__net_refuse(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep");
     if (!ready && (c == '(' || c == '-' || c == '+')) {
       if (c != '+')
         op[ops++] = (char)(c == '-' ? 'n' : '(');
@@ -253,14 +267,13 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
       word = r->p;
       if (vram__digit(c)) {
         if (!vram__net_number(r, value + values))
-          return vram__net_read_bad(r, word, VRAM_ERR_VALUE, "not an integer below 2^63", word,
-                                    (uint32_t)(r->p - word), NULL);
+          return vram__net_refuse_integer(r, word);
       } else if ((len = vram__net_identifier(r, &word)) != 0) {
         const uint32_t *slot = vram__net_slot(r, word, len);
         if (!*slot || !r->define[*slot - 1].known)
-          return vram__net_read_bad(r, word, VRAM_ERR_NAME,
-                                    *slot ? "a name that is no integer" : "an unknown name", word,
-                                    len, integer);
+          return vram__net_refuse_piece(r, VRAM_ERR_NAME,
+                                        *slot ? "a name that is no integer" : "an unknown name",
+                                        word, len, integer);
         value[values] = r->define[*slot - 1].value;
       } else
         return vram__net_expected(r, "not an integer", integer);
@@ -271,8 +284,7 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
       while (ops && op[ops - 1] != '(' &&
              (c == ')' || vram__net_binds(op[ops - 1]) >= vram__net_binds(now)))
         if (!vram__net_reduce(value, &values, op[--ops]))
-          return vram__net_read_bad(r, begin, VRAM_ERR_VALUE, "not an integer below 2^63", begin,
-                                    (uint32_t)(r->p - begin), NULL);
+          return vram__net_refuse_integer(r, begin);
       if (c == ')')
         ops--, open--;
       else
@@ -285,8 +297,7 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
     return vram__net_expected(r, "a parenthesis that is not closed", ")");
   while (ops)
     if (!vram__net_reduce(value, &values, op[--ops]))
-      return vram__net_read_bad(r, begin, VRAM_ERR_VALUE, "not an integer below 2^63", begin,
-                                (uint32_t)(r->p - begin), NULL);
+      return vram__net_refuse_integer(r, begin);
   *to = value[0];
   return 1;
 }
@@ -345,18 +356,19 @@ static uint32_t vram__net_token(vram__net_reader *r, const char *(*name)(uint32_
                                 const char *what) {
   const char *word;
   const uint32_t len = vram__net_identifier(r, &word);
-  uint32_t i, n;
+  vram_error *e;
+  uint32_t i;
   for (i = 0; i < count && !vram__text_is(word, len, name(i)); i++)
     ;
   if (i == count) {
     r->p = word;
-    vram__net_read_bad(r, word, VRAM_ERR_NAME, what, word, vram__net_piece(r), "");
-    n = vram__text_len(r->e.text) - 1;
+    e = vram__net_read_found(r, VRAM_ERR_NAME, what, word, vram__net_piece(r));
+    vram__error_text(e, ", expected ");
     for (i = 0; i < count; i++) {
-      vram__text_puts(r->e.text, sizeof r->e.text, &n, i ? ", " : "");
-      vram__text_puts(r->e.text, sizeof r->e.text, &n, name(i));
+      vram__error_text(e, i ? ", " : "");
+      vram__error_text(e, name(i));
     }
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, ")");
+    vram__error_text(e, ")");
   }
   return i;
 }
@@ -431,25 +443,24 @@ static int vram__net_kind_of(vram__net_reader *r, const char *word, uint32_t len
   for (i = 0; i < sizeof other / sizeof *other; i++)
     if (vram__text_is(word + 9, len - 9, other[i]))
       return VRAM_LINE_COUNT;
-  vram__net_read_bad(r, word, VRAM_ERR_NAME, "no such line", word, len,
-                     "VRAM_NET_CONV2D, ..., as vram.h has them");
+  vram__net_refuse_piece(r, VRAM_ERR_NAME, "no such line", word, len,
+                         "VRAM_NET_CONV2D, ..., as vram.h has them");
   return -1;
 }
 
 static int vram__net_too_few(vram__net_reader *r, vram_line_kind kind, int few) {
+  vram_error *e = vram__net_read_error(r, r->p, VRAM_ERR_SYNTAX,
+                                       few ? "too few arguments" : "too many arguments");
   const char *at = vram_line_args(kind), *word;
-  uint32_t n, len;
-  if (!vram__net_read_bad(r, r->p, VRAM_ERR_SYNTAX,
-                          few ? "too few arguments" : "too many arguments", NULL, 0, "VRAM_NET_")) {
-    n = vram__text_len(r->e.text) - 1;
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, vram_line_name(kind));
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, "(net");
-    while (vram__net_word(&at, &word, &len)) {
-      vram__text_puts(r->e.text, sizeof r->e.text, &n, ", ");
-      vram__text_put(r->e.text, sizeof r->e.text, &n, word, len);
-    }
-    vram__text_puts(r->e.text, sizeof r->e.text, &n, "))");
+  uint32_t len;
+  vram__error_text(e, " (expected VRAM_NET_");
+  vram__error_text(e, vram_line_name(kind));
+  vram__error_text(e, "(net");
+  while (vram__net_word(&at, &word, &len)) {
+    vram__error_text(e, ", ");
+    vram__error_letters(e, word, len);
   }
+  vram__error_text(e, "))");
   return 0;
 }
 
@@ -470,10 +481,10 @@ static int vram__net_read_line(vram__net_reader *r, vram_line_kind kind, uint32_
     r->wanted_len = len;
   }
   if (len != r->wanted_len || !vram__text_equal(name, r->wanted, len))
-    return r->named || vram__net_read_bad(r, name, VRAM_ERR_NAME, "a second network", name, len,
-                                          "to be told which one");
+    return r->named || vram__net_refuse_piece(r, VRAM_ERR_NAME, "a second network", name, len,
+                                              "to be told which one");
   if (r->net->nline == VRAM_MAX_NET_LINES)
-    return vram__net_read_bad(r, name, VRAM_ERR_LIMIT, "more than 4096 lines", NULL, 0, NULL);
+    return vram__net_refuse(r, name, VRAM_ERR_LIMIT, "more than 4096 lines");
   vram__memory_zero(l, sizeof *l);
   l->kind = kind;
   l->text_line = line;
@@ -586,13 +597,12 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
   vram__memory_zero(&r, sizeof r);
   vram__memory_zero(net, sizeof *net);
   if (need == VRAM_OVERFLOW)
-    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "a text of more than 256 MiB");
+    return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "a text of more than 256 MiB");
   if (!mem || bytes < need) {
-    vram__chain_error(err, VRAM_ERR_MEMORY, 0, "the memory is too small (found ");
-    vram__chain_number(err, mem ? bytes : 0);
-    vram__chain_say(err, " bytes, expected ");
-    vram__chain_number(err, need);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_MEMORY, 0, "");
+    vram__error_number(err, "the memory is too small (found ", mem ? bytes : 0);
+    vram__error_number(err, " bytes, expected ", need);
+    vram__error_text(err, ")");
     return VRAM_ERR_MEMORY;
   }
   r.net = net;
@@ -608,11 +618,13 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
     r.named = 1;
   }
   if (vram__net_read_all(&r) && !net->nline) {
-    if (name)
-      vram__net_read_bad(&r, text, VRAM_ERR_NAME, "no lines of that network", name, r.wanted_len,
-                         NULL);
-    else
-      vram__net_read_bad(&r, text, VRAM_ERR_SYNTAX, "no network", NULL, 0, "VRAM_NET_BEGIN(...)");
+    if (name) {
+      vram__net_refuse(&r, text, VRAM_ERR_NAME, "no lines of that network");
+      vram__error_text(&r.e, r.wanted_len ? " (found " : " (found nothing");
+      vram__error_quote(&r.e, name, r.wanted_len);
+      vram__error_text(&r.e, ")");
+    } else
+      vram__net_refuse(&r, text, VRAM_ERR_SYNTAX, "no network (expected VRAM_NET_BEGIN(...))");
   }
   if (!r.e.code)
     net->name = vram__net_copy(&r, r.wanted, r.wanted_len);

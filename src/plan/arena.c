@@ -27,20 +27,6 @@ VRAM__FN uint64_t vram__align_up(uint64_t x, uint64_t align) {
   return (x + align - 1) & ~(align - 1);
 }
 
-VRAM__FN int vram__arena_error(vram_error *e, vram_result code, uint32_t line, const char *what) {
-  uint32_t n = 0;
-  e->code = code;
-  e->line = line;
-  vram__text_puts(e->text, sizeof e->text, &n, what);
-  return 0;
-}
-
-VRAM__FN void vram__arena_more(vram_error *e, const char *what, uint64_t number) {
-  uint32_t n = vram__text_len(e->text);
-  vram__text_puts(e->text, sizeof e->text, &n, what);
-  vram__text_putu(e->text, sizeof e->text, &n, number);
-}
-
 /* Cuts time into sections. */
 VRAM__FN void vram__sections(vram__arena *a) {
   uint32_t i, k = 0;
@@ -353,9 +339,9 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
   const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (; i < end && a->height > enough; i++) {
+  for (; i < end; i++) { /* there is a plan, whatever is enough */
     const int has_plan = a->height != UINT64_MAX;
-    if (has_plan && (a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+    if (has_plan && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order,

@@ -8,64 +8,64 @@ static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_
   uint64_t sum = 0, most = 0;
   uint32_t i;
   if (nbank > VRAM_ARENA_BANKS) {
-    vram__arena_error(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
     return 0;
   }
   if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
-    vram__arena_error(e, VRAM_ERR_VALUE, 0, "no such order: ");
-    vram__arena_more(e, "", (uint32_t)o->order);
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "no such order: ", (uint32_t)o->order);
     return 0;
   }
   if (o->align & (o->align - 1)) {
-    vram__arena_error(e, VRAM_ERR_VALUE, 0, "an alignment that is no power of two: ");
-    vram__arena_more(e, "", o->align);
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "an alignment that is no power of two: ", o->align);
     return 0;
   }
   for (i = 0; i < n; i++) {
     const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
     const uint32_t all = (UINT32_C(1) << nbank) - 1;
     if (b[i].begin >= b[i].end) {
-      vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+      vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
                         b[i].begin > b[i].end ? "ends before it begins: "
                                               : "ends when it begins: ");
-      vram__arena_more(e, "", b[i].begin);
-      vram__arena_more(e, " to ", b[i].end);
+      vram__error_number(e, "", b[i].begin);
+      vram__error_number(e, " to ", b[i].end);
       return 0;
     }
     if (align & (align - 1)) {
-      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "an alignment that is no power of two: ");
-      vram__arena_more(e, "", align);
+      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(e, "an alignment that is no power of two: ", align);
       return 0;
     }
     if (b[i].banks && !(b[i].banks & all)) {
-      vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
+      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
       return 0;
     }
     sum = vram__sum_or_overflow(sum, vram__sum_or_overflow(b[i].bytes, align - 1));
     if (b[i].pinned) {
       const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
       if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
-        vram__arena_error(e, VRAM_ERR_VALUE, i + 1,
+        vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
                           "is pinned in a bank where it is not allowed: ");
-        vram__arena_more(e, "", b[i].bank);
+        vram__error_number(e, "", b[i].bank);
         return 0;
       }
       if (b[i].offset & (align - 1)) {
-        vram__arena_error(e, VRAM_ERR_VALUE, i + 1, "is pinned at ");
-        vram__arena_more(e, "", b[i].offset);
-        vram__arena_more(e, ", no multiple of its alignment ", align);
+        vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
+        vram__error_number(e, "is pinned at ", b[i].offset);
+        vram__error_number(e, ", no multiple of its alignment ", align);
         return 0;
       }
       if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank] && end <= VRAM_MAX_BYTES) {
-        vram__arena_error(e, VRAM_ERR_LIMIT, i + 1, "is pinned up to ");
-        vram__arena_more(e, "", end);
-        vram__arena_more(e, ", its bank has ", o->capacity[b[i].bank]);
+        vram__error_begin(e, VRAM_ERR_LIMIT, i + 1, "");
+        vram__error_number(e, "is pinned up to ", end);
+        vram__error_number(e, ", its bank has ", o->capacity[b[i].bank]);
         return 0;
       }
       most = most > end ? most : end;
     }
     if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
-      vram__arena_error(e, VRAM_ERR_OVERFLOW, i + 1,
+      vram__error_begin(e, VRAM_ERR_OVERFLOW, i + 1,
                         "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
       return 0;
     }
@@ -296,19 +296,19 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
       if (nbank == 1) {
         result->height_bytes = a->height;
         result->lower_bound_bytes = a->bound;
-        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "");
-        vram__arena_more(e, "needs ", a->bound);
-        vram__arena_more(e,
-                         a->bound > capacity ? " bytes at least, the bank has "
-                                             : " bytes at least, no plan was found that fits "
-                                               "the bank's ",
-                         capacity);
+        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+        vram__error_number(e, "needs ", a->bound);
+        vram__error_number(e,
+                           a->bound > capacity ? " bytes at least, the bank has "
+                                               : " bytes at least, no plan was found that fits "
+                                                 "the bank's ",
+                           capacity);
         return 0;
       }
       if (!vram__arena_spill(a, b, k, nbank, capacity)) {
-        vram__arena_error(e, VRAM_ERR_LIMIT, 0, "no plan was found for what must be in bank ");
-        vram__arena_more(e, "", k);
-        vram__arena_more(e, ", which has ", capacity);
+        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+        vram__error_number(e, "no plan was found for what must be in bank ", k);
+        vram__error_number(e, ", which has ", capacity);
         return 0;
       }
       result->proven = 0;
@@ -329,7 +329,7 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
   result->height_bytes = result->bank_bytes[0];
   result->nodes = a->nodes;
   if (left) {
-    vram__arena_error(e, VRAM_ERR_LIMIT, all[n - 1].buffer + 1, "has no room in any bank");
+    vram__error_begin(e, VRAM_ERR_LIMIT, a->brick[left - 1].buffer + 1, "has no room in any bank");
     return 0;
   }
   return 1;
@@ -338,13 +338,13 @@ static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, v
 static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
                                      const vram_arena_options *o, void *scratch,
                                      uint64_t scratch_bytes, vram_error *e) {
-  vram__memory_zero(e, sizeof *e);
+  vram__error_clear(e);
   vram__memory_zero(a, sizeof *a);
   a->o = o;
   if (scratch_bytes < vram_arena_bytes(n, o)) {
-    vram__arena_error(e, VRAM_ERR_MEMORY, 0, "scratch needs ");
-    vram__arena_more(e, "", vram_arena_bytes(n, o));
-    vram__arena_more(e, " bytes, got ", scratch_bytes);
+    vram__error_begin(e, VRAM_ERR_MEMORY, 0, "");
+    vram__error_number(e, "scratch needs ", vram_arena_bytes(n, o));
+    vram__error_number(e, " bytes, got ", scratch_bytes);
     return e->code;
   }
   vram__arena_layout(a, (uint8_t *)scratch, n, o);
@@ -355,12 +355,25 @@ static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint3
 /* "overlaps buffer 3: 0 to 100 and 64 to 128" */
 static void vram__arena_clash(const vram_buffer *b, uint32_t one, uint32_t other, const char *what,
                               vram_error *e) {
-  vram__arena_error(e, VRAM_ERR_VALUE, one + 1, what);
-  vram__arena_more(e, " buffer ", other);
-  vram__arena_more(e, " while both live: ", b[one].offset);
-  vram__arena_more(e, " to ", b[one].offset + b[one].bytes);
-  vram__arena_more(e, " and ", b[other].offset);
-  vram__arena_more(e, " to ", b[other].offset + b[other].bytes);
+  vram__error_begin(e, VRAM_ERR_VALUE, one + 1, what);
+  vram__error_number(e, " buffer ", other);
+  vram__error_number(e, " while both live: ", b[one].offset);
+  vram__error_number(e, " to ", b[one].offset + b[one].bytes);
+  vram__error_number(e, " and ", b[other].offset);
+  vram__error_number(e, " to ", b[other].offset + b[other].bytes);
+}
+
+/* For VRAM_ASSERT: the plan is one, and as high as the result says. The scratch is free again. */
+static int vram__arena_is_right(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                                void *scratch, uint64_t scratch_bytes, const vram_arena *result) {
+  vram_arena verified;
+  uint32_t k;
+  if (vram_arena_verify(b, n, o, scratch, scratch_bytes, &verified, NULL))
+    return 0;
+  for (k = 0; k < VRAM_ARENA_BANKS; k++)
+    if (verified.bank_bytes[k] != result->bank_bytes[k])
+      return 0;
+  return verified.height_bytes == result->height_bytes;
 }
 
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
@@ -393,6 +406,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
         placed++;
       }
     }
+  VRAM_ASSERT(e.code || vram__arena_is_right(b, n, o, scratch, scratch_bytes, &result));
   if (arena)
     *arena = result;
   if (err)
@@ -418,18 +432,18 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
     const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
     const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
     if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
-      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is in a bank where it is not allowed: ");
-      vram__arena_more(&e, "", b[i].bank);
+      vram__error_begin(&e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(&e, "is in a bank where it is not allowed: ", b[i].bank);
     } else if (b[i].offset & (align - 1)) {
-      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "is at ");
-      vram__arena_more(&e, "", b[i].offset);
-      vram__arena_more(&e, ", no multiple of its alignment ", align);
+      vram__error_begin(&e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(&e, "is at ", b[i].offset);
+      vram__error_number(&e, ", no multiple of its alignment ", align);
     } else if (end > (uint64_t)VRAM_MAX_BYTES) {
-      vram__arena_error(&e, VRAM_ERR_OVERFLOW, i + 1, "ends beyond VRAM_MAX_BYTES");
+      vram__error_begin(&e, VRAM_ERR_OVERFLOW, i + 1, "ends beyond VRAM_MAX_BYTES");
     } else if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank]) {
-      vram__arena_error(&e, VRAM_ERR_VALUE, i + 1, "ends at ");
-      vram__arena_more(&e, "", end);
-      vram__arena_more(&e, ", its bank has ", o->capacity[b[i].bank]);
+      vram__error_begin(&e, VRAM_ERR_VALUE, i + 1, "");
+      vram__error_number(&e, "ends at ", end);
+      vram__error_number(&e, ", its bank has ", o->capacity[b[i].bank]);
     } else if (b[i].bytes && end > result.bank_bytes[b[i].bank])
       result.bank_bytes[b[i].bank] = end;
   }

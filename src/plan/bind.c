@@ -33,20 +33,6 @@ typedef struct vram__bind {
   uint32_t nmove, at, nbuffer, nhost, noffload, nfetch, nagain;
 } vram__bind;
 
-/* "move 7, save of stage 3 (conv): what" */
-VRAM__FN vram_result vram__move_error(vram_error *err, const vram_chain *c, const vram_move *m,
-                                      uint32_t at, const char *what) {
-  vram__chain_error(err, VRAM_ERR_CALL, (uint64_t)at + 1, "move ");
-  vram__chain_number(err, at);
-  vram__chain_say(err, ", ");
-  vram__chain_say(err, vram_move_name(m->kind));
-  vram__chain_say(err, " of ");
-  vram__chain_stage(err, c, m->stage);
-  vram__chain_say(err, ": ");
-  vram__chain_say(err, what);
-  return VRAM_ERR_CALL;
-}
-
 /* A tensor that begins with this move: 1 + its buffer. */
 static uint32_t vram__bind_new(vram__bind *q, vram_hold hold, uint32_t stage, uint64_t bytes) {
   vram_buffer *b = q->buffer + q->nbuffer;
@@ -331,16 +317,15 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   vram__memory_zero(&options, sizeof options);
   vram__memory_zero(&q, sizeof q);
   vram__memory_zero(binding, sizeof *binding);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (o)
     options = *o;
   if (options.nbank > 1)
-    return vram__chain_error(err, VRAM_ERR_UNSUPPORTED, 0, "a schedule runs in one bank");
+    return vram__error_begin(err, VRAM_ERR_UNSUPPORTED, 0, "a schedule runs in one bank");
   if (need == VRAM_OVERFLOW)
-    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "too many moves");
+    return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "too many moves");
   if (!scratch || scratch_bytes < need)
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_bind_bytes)");
   p += (16 - ((uintptr_t)p & 15)) & 15;
   parts = vram__bind_parts(&q, p, c, nmove);

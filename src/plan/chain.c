@@ -25,51 +25,46 @@ VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes) {
   return bytes > (uint64_t)VRAM_MAX_BYTES - a ? VRAM_OVERFLOW : (bytes + a) & ~a;
 }
 
-/* An error's text from pieces. err may be NULL. */
+/* By these names net/low has them. */
 VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64_t line,
                                        const char *what) {
-  uint32_t n = 0;
-  if (err) {
-    vram__memory_zero(err, sizeof *err);
-    err->code = code;
-    err->line = (uint32_t)line;
-    vram__text_puts(err->text, sizeof err->text, &n, what);
-  }
-  return code;
+  return vram__error_begin(err, code, line, what);
 }
 
-VRAM__FN void vram__chain_say(vram_error *err, const char *what) {
-  uint32_t n;
-  if (err) {
-    n = vram__text_len(err->text);
-    vram__text_puts(err->text, sizeof err->text, &n, what);
-  }
-}
+VRAM__FN void vram__chain_say(vram_error *err, const char *what) { vram__error_text(err, what); }
 
-VRAM__FN void vram__chain_number(vram_error *err, uint64_t v) {
-  uint32_t n;
-  if (err) {
-    n = vram__text_len(err->text);
-    vram__text_putu(err->text, sizeof err->text, &n, v);
-  }
-}
-
-VRAM__FN void vram__chain_stage(vram_error *err, const vram_chain *c, uint32_t i) {
-  vram__chain_say(err, "stage ");
-  vram__chain_number(err, i);
+VRAM__FN void vram__error_stage(vram_error *err, const vram_chain *c, uint32_t i) {
+  vram__error_number(err, "stage ", i);
   if (c->stage[i].name) {
-    vram__chain_say(err, " (");
-    vram__chain_say(err, c->stage[i].name);
-    vram__chain_say(err, ")");
+    vram__error_text(err, " (");
+    vram__error_text(err, c->stage[i].name);
+    vram__error_text(err, ")");
   }
 }
 
 VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uint32_t i,
                                        vram_result code, const char *what) {
-  vram__chain_error(err, code, (uint64_t)i + 1, "");
-  vram__chain_stage(err, c, i);
-  vram__chain_say(err, ": ");
-  vram__chain_say(err, what);
+  vram__error_begin(err, code, (uint64_t)i + 1, "");
+  vram__error_stage(err, c, i);
+  vram__error_text(err, ": ");
+  vram__error_text(err, what);
+  return code;
+}
+
+/* "move 7, save of stage 3 (conv): what" */
+VRAM__FN vram_result vram__move_error(vram_error *err, vram_result code, const vram_chain *c,
+                                      const vram_move *m, uint32_t at, const char *what) {
+  vram__error_begin(err, code, (uint64_t)at + 1, "");
+  vram__error_number(err, "move ", at);
+  vram__error_text(err, ", ");
+  vram__error_text(err, vram_move_name(m->kind));
+  vram__error_text(err, " of ");
+  if (m->stage < c->nstage)
+    vram__error_stage(err, c, m->stage);
+  else
+    vram__error_number(err, "", m->stage);
+  vram__error_text(err, ": ");
+  vram__error_text(err, what);
   return code;
 }
 
@@ -87,26 +82,25 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
   uint64_t bytes, cost = 0;
   uint32_t i, w;
   if (!c->nstage || !c->stage)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain without stages (found 0, expected at least 1)");
   if (c->nstage > VRAM_MAX_STAGES) {
-    vram__chain_error(err, VRAM_ERR_LIMIT, 0, "a chain of too many stages (found ");
-    vram__chain_number(err, c->nstage);
-    vram__chain_say(err, ", expected at most 4096)");
+    vram__error_begin(err, VRAM_ERR_LIMIT, 0, "a chain of too many stages");
+    vram__error_number(err, " (found ", c->nstage);
+    vram__error_text(err, ", expected at most 4096)");
     return VRAM_ERR_LIMIT;
   }
   if (c->align & (c->align - 1)) {
-    vram__chain_error(err, VRAM_ERR_VALUE, 0, "align is no power of two (found ");
-    vram__chain_number(err, c->align);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_VALUE, 0, "align is no power of two");
+    vram__error_number(err, " (found ", c->align);
+    vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
   if (c->input_gradient_bytes && c->input_gradient_bytes != c->input_bytes) {
-    vram__chain_error(err, VRAM_ERR_VALUE, 1, "input_gradient_bytes (found ");
-    vram__chain_number(err, c->input_gradient_bytes);
-    vram__chain_say(err, ", expected 0 or input_bytes, ");
-    vram__chain_number(err, c->input_bytes);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_VALUE, 1, "input_gradient_bytes");
+    vram__error_number(err, " (found ", c->input_gradient_bytes);
+    vram__error_number(err, ", expected 0 or input_bytes, ", c->input_bytes);
+    vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
   bytes = vram__sum_or_overflow(
@@ -128,12 +122,10 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
       const vram_way *y = s->way + w;
       if (y->saved_bytes < s->output_bytes) {
         vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
-        vram__chain_number(err, w);
-        vram__chain_say(err, " has saved_bytes ");
-        vram__chain_number(err, y->saved_bytes);
-        vram__chain_say(err, " (expected at least output_bytes, ");
-        vram__chain_number(err, s->output_bytes);
-        vram__chain_say(err, ")");
+        vram__error_number(err, "", w);
+        vram__error_number(err, " has saved_bytes ", y->saved_bytes);
+        vram__error_number(err, " (expected at least output_bytes, ", s->output_bytes);
+        vram__error_text(err, ")");
         return VRAM_ERR_VALUE;
       }
       most = vram__larger_u64(
@@ -157,7 +149,7 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
                                "the costs up to here add up to more than 2^63-1");
   }
   if (vram__chain_transfer(c, bytes - c->static_bytes) > (uint64_t)VRAM_MAX_BYTES)
-    return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
+    return vram__error_begin(err, VRAM_ERR_OVERFLOW, 0,
                              "transfer_cost of the chain's bytes is more than 2^63-1");
   return VRAM_OK;
 }

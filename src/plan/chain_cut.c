@@ -197,12 +197,12 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   uint32_t i, k, names;
   vram__memory_zero(chain, sizeof *chain);
   if (!o || !o->train || o->checkpoint_segments || o->ncheckpoint)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain is cut from a training step without checkpoints");
   if (!g->root || !g->first)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a model without a loss");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a model without a loss");
   if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(g))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   cap = (scratch_bytes - 8) & ~(uint64_t)7;
   vram__memory_zero(&c, sizeof c);
@@ -221,7 +221,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
   names = g->nnode < VRAM_MAX_STAGES ? g->nnode + 1 : VRAM_MAX_STAGES;
   name = (char *)vram__memory_take(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
   if (!name)
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   vram__memory_zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
   step = *o;
   step.event = NULL;
@@ -272,7 +272,7 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
   }
   if (result) {
-    vram__chain_error(err, result, s.problem_node ? s.problem_node->line : 0,
+    vram__error_begin(err, result, s.problem_node ? s.problem_node->line : 0,
                       s.problem ? s.problem : vram_result_text(result));
     return result;
   }
@@ -299,12 +299,11 @@ VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options
     name += vram__stage_name(q->first, q->last, name);
   }
   if (all > VRAM_MAX_BYTES / 4)
-    return vram__chain_error(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
+    return vram__error_begin(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
   chain->stage = stage;
   chain->nstage = c.ncut;
   chain->static_bytes = fixed;
   chain->align = 512;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   return VRAM_OK;
 }

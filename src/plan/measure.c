@@ -45,12 +45,9 @@ VRAM_API uint64_t vram_chain_measure_arena(const vram_chain *c) {
 
 static vram_result vram__measure_fail(const vram_chain *c, uint32_t stage, int gave,
                                       vram_error *err) {
-  vram__chain_error(err, VRAM_ERR_CALL, (uint64_t)stage + 1, "");
-  vram__chain_stage(err, c, stage);
-  vram__chain_say(err, ": a function gave ");
-  if (gave < 0)
-    vram__chain_say(err, "-");
-  vram__chain_number(err, gave < 0 ? (uint64_t)0 - (uint64_t)gave : (uint64_t)gave);
+  vram__error_begin(err, VRAM_ERR_CALL, (uint64_t)stage + 1, "");
+  vram__error_stage(err, c, stage);
+  vram__error_integer(err, ": a function gave ", gave);
   return VRAM_ERR_CALL;
 }
 
@@ -69,12 +66,12 @@ VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *
   if (result)
     return result;
   if (!r->forward || !r->backward || !now || !arena)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "forward, backward, a clock and an arena are needed");
   if ((uintptr_t)arena & (c->align - (c->align > 0)))
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "the arena is not aligned as the chain says");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "the arena is not aligned as the chain says");
   if (!scratch || scratch_bytes < vram_chain_measure_bytes(c))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
   p += (8 - ((uintptr_t)p & 7)) & 7;
   stage = (vram_stage *)(void *)p;
   way = (vram_way *)(void *)(p + c->nstage * (uint64_t)sizeof *stage);

@@ -146,8 +146,6 @@ typedef struct vram__planning {
 /* arena.c */
 VRAM__FN void vram__sort(vram__key_at *a, vram__key_at *spare, uint32_t n);
 VRAM__FN uint64_t vram__align_up(uint64_t x, uint64_t align);
-VRAM__FN int vram__arena_error(vram_error *e, vram_result code, uint32_t line, const char *what);
-VRAM__FN void vram__arena_more(vram_error *e, const char *what, uint64_t number);
 VRAM__FN void vram__sections(vram__arena *a);
 VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last);
 VRAM__FN uint64_t vram__arena_unit(const vram__arena *a);
@@ -173,10 +171,11 @@ VRAM__FN uint64_t vram__chain_align(const vram_chain *c, uint64_t bytes);
 VRAM__FN vram_result vram__chain_error(vram_error *err, vram_result code, uint64_t line,
                                        const char *what);
 VRAM__FN void vram__chain_say(vram_error *err, const char *what);
-VRAM__FN void vram__chain_number(vram_error *err, uint64_t v);
-VRAM__FN void vram__chain_stage(vram_error *err, const vram_chain *c, uint32_t i);
+VRAM__FN void vram__error_stage(vram_error *err, const vram_chain *c, uint32_t i);
 VRAM__FN vram_result vram__stage_error(vram_error *err, const vram_chain *c, uint32_t i,
                                        vram_result code, const char *what);
+VRAM__FN vram_result vram__move_error(vram_error *err, vram_result code, const vram_chain *c,
+                                      const vram_move *m, uint32_t at, const char *what);
 VRAM__FN uint64_t vram__chain_transfer(const vram_chain *c, uint64_t bytes);
 VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err);
 
@@ -211,7 +210,5 @@ VRAM__FN void vram__plan_leaf(vram__planning *p, vram__todo **top, uint32_t s, u
 VRAM__FN int vram__moves_expand(vram__planning *p, uint64_t room, int in_slots);
 
 /* bind.c */
-VRAM__FN vram_result vram__move_error(vram_error *err, const vram_chain *c, const vram_move *m,
-                                      uint32_t at, const char *what);
 VRAM__FN int vram__bind_is_offload(const vram_move *m);
 VRAM__FN int vram__bind_of_saved(const vram_move *m);

@@ -32,14 +32,9 @@ typedef struct vram__exec {
 } vram__exec;
 
 static vram_result vram__runner_fail(const vram__exec *q, uint32_t at, const char *name, int gave) {
-  uint32_t n;
-  vram__move_error(q->err, q->c, &q->b->move[at].move, at, name);
-  vram__chain_say(q->err, " gave ");
-  if (q->err) {
-    n = vram__text_len(q->err->text);
-    vram__text_puti(q->err->text, sizeof q->err->text, &n, gave);
-  }
-  vram__chain_say(q->err, " (expected 0)");
+  vram__move_error(q->err, VRAM_ERR_CALL, q->c, &q->b->move[at].move, at, name);
+  vram__error_integer(q->err, " gave ", gave);
+  vram__error_text(q->err, " (expected 0)");
   return VRAM_ERR_CALL;
 }
 
@@ -160,7 +155,7 @@ static vram_result vram__runner_hash(const vram__exec *q, uint32_t at, const vra
   if (!m->run)
     q->hash[m->again - 1] = hash;
   else if (q->hash[m->again - 1] != hash)
-    return vram__move_error(q->err, q->c, &m->move, at,
+    return vram__move_error(q->err, VRAM_ERR_CALL, q->c, &m->move, at,
                             "the output differs from that of the stage's first run: forward does "
                             "not compute the same twice");
   return VRAM_OK;
@@ -226,12 +221,11 @@ VRAM_API vram_result vram_chain_run(const vram_chain *c, const vram_binding *b,
   vram__exec q;
   uint32_t i;
   vram__memory_zero(&q, sizeof q);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (what)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, what);
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, what);
   if (!work || work_bytes < vram_chain_run_bytes(b, r))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the work memory is too small (expected vram_chain_run_bytes)");
   p += (8 - ((uintptr_t)p & 7)) & 7;
   q.c = c;

@@ -128,7 +128,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
   if (bad || n.peak_bytes <= budget)
     return bad;
   if (!vram__moves_expand(p, p->low[top], 0))
-    return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of the least bytes");
+    return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "no schedule of the least bytes");
   bad = vram__schedule_consider(p, budget, &n, err);
   if (bad)
     return bad;
@@ -151,7 +151,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
   for (m = p->low[top]; !p->exact && m < p->low[top] + VRAM__CLOSE * p->unit && fixed + m <= budget;
        m += p->unit) {
     if (!vram__moves_expand(p, m, 0))
-      return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
+      return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "no schedule of a room");
     bad = vram__schedule_consider(p, budget, &n, err);
     if (bad)
       return bad;
@@ -165,7 +165,7 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
     if (m && vram__plan_cell(p, top, (int64_t)m - 1) == v)
       continue;
     if (!vram__moves_expand(p, m, 1))
-      return vram__chain_error(err, VRAM_ERR_LIMIT, 0, "no schedule of a cell");
+      return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "no schedule of a cell");
     bad = vram__schedule_consider(p, budget, &n, err);
     if (bad || p->exact)
       return bad;
@@ -237,23 +237,22 @@ static vram_result vram__plan_check(const vram_chain *c, const vram_schedule_opt
   const uint32_t given[] = {o->segments, o->snapshots, o->slots, o->offload != 0};
   uint32_t i;
   if ((uint32_t)o->planner >= VRAM_PLANNER_COUNT)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "no such planner");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "no such planner");
   for (i = 0; i < 4; i++)
     if (given[i] && o->planner != of[i].planner && !(i == 2 && o->planner == VRAM_PLANNER_STAGES)) {
-      vram__chain_error(err, VRAM_ERR_VALUE, 0, of[i].option);
-      vram__chain_say(err, " is for planner ");
-      vram__chain_say(err, vram_planner_name(of[i].planner));
-      vram__chain_say(err, " (found ");
-      vram__chain_say(err, vram_planner_name(o->planner));
-      vram__chain_say(err, ")");
+      vram__error_begin(err, VRAM_ERR_VALUE, 0, of[i].option);
+      vram__error_text(err, " is for planner ");
+      vram__error_text(err, vram_planner_name(of[i].planner));
+      vram__error_text(err, " (found ");
+      vram__error_text(err, vram_planner_name(o->planner));
+      vram__error_text(err, ")");
       return VRAM_ERR_VALUE;
     }
   if (o->segments > most) {
-    vram__chain_error(err, VRAM_ERR_VALUE, 0, "more segments than stages before the loss (found ");
-    vram__chain_number(err, o->segments);
-    vram__chain_say(err, ", expected at most ");
-    vram__chain_number(err, most);
-    vram__chain_say(err, ")");
+    vram__error_begin(err, VRAM_ERR_VALUE, 0, "more segments than stages before the loss");
+    vram__error_number(err, " (found ", o->segments);
+    vram__error_number(err, ", expected at most ", most);
+    vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
   return VRAM_OK;
@@ -278,6 +277,16 @@ VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_o
   return vram__sum_or_overflow(vram__sum_or_overflow(moves, vram__larger_u64(table, stages)), 16);
 }
 
+/* For VRAM_ASSERT: the moves are a schedule, of that peak, of those costs. */
+static int vram__schedule_is_right(const vram__planning *p, const vram_schedule *s) {
+  vram_schedule_count n;
+  if (vram_schedule_verify(p->c, s->move, s->nmove, p->replay, vram_schedule_verify_bytes(p->c), &n,
+                           NULL))
+    return 0;
+  return n.peak_bytes == s->peak_bytes && n.cost == s->cost && n.host_bytes == s->host_bytes &&
+         s->peak_bytes >= s->smallest_budget_bytes;
+}
+
 VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule_options *o,
                                         void *scratch, uint64_t scratch_bytes,
                                         vram_schedule *schedule, vram_error *err) {
@@ -293,7 +302,7 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   if (bad || (bad = vram__plan_check(c, o, err)) != VRAM_OK)
     return bad;
   if (!scratch || scratch_bytes < vram_schedule_bytes(c, o))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_bytes)");
   mem = (uint8_t *)scratch + (16 - (uintptr_t)scratch % 16) % 16;
   budget = o->budget_bytes ? o->budget_bytes : VRAM_OVERFLOW;
@@ -322,14 +331,15 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
       bad = vram__plan_table(&p, budget, &smallest, err);
   }
   if (!bad && !p.found.feasible)
-    bad = vram__chain_error(err, VRAM_ERR_OVERFLOW, 0,
+    bad = vram__error_begin(err, VRAM_ERR_OVERFLOW, 0,
                             "the costs of every schedule that fits add up to more than 2^63-1");
   if (bad)
     return bad;
   *schedule = p.found;
   schedule->smallest_budget_bytes = smallest;
   schedule->feasible = budget >= smallest;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  VRAM_ASSERT(vram__schedule_is_right(&p, schedule));
+  VRAM_ASSERT(!schedule->feasible || schedule->peak_bytes <= budget);
+  vram__error_clear(err);
   return VRAM_OK;
 }

@@ -50,11 +50,8 @@ typedef struct vram__solver {
 
 static void vram__solve_error(vram__solver *v, vram_result code, const char *text,
                               const char *more) {
-  uint32_t n = 0;
-  vram__memory_zero(&v->error, sizeof v->error);
-  v->error.code = code;
-  vram__text_puts(v->error.text, sizeof v->error.text, &n, text);
-  vram__text_puts(v->error.text, sizeof v->error.text, &n, more);
+  vram__error_begin(&v->error, code, 0, text);
+  vram__error_text(&v->error, more);
 }
 
 /* Makes *mem at least `need` bytes; what was in it is lost. */

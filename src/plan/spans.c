@@ -90,8 +90,7 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
     n++;
   }
   *count = n;
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (n > cap)
     return VRAM_OK;
   vram__memory_zero(&r, sizeof r);
@@ -107,8 +106,8 @@ VRAM_API vram_result vram_schedule_spans(const vram_chain *c, const vram_move *m
   if (k == nmove && r.back && r.at == UINT32_MAX)
     return VRAM_OK;
   *count = 0;
-  vram__chain_error(err, VRAM_ERR_UNSUPPORTED, (uint64_t)k + 1, "move ");
-  vram__chain_number(err, k);
-  vram__chain_say(err, ": no nest of calls of torch.utils.checkpoint");
+  vram__error_begin(err, VRAM_ERR_UNSUPPORTED, (uint64_t)k + 1, "");
+  vram__error_number(err, "move ", k);
+  vram__error_text(err, ": no nest of calls of torch.utils.checkpoint");
   return VRAM_ERR_UNSUPPORTED;
 }

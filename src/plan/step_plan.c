@@ -29,7 +29,7 @@ static vram_result vram__step_memory(const vram_allocator *a, void **memory, uin
   if (want < VRAM_OVERFLOW)
     *memory = a->alloc(a->user, want);
   return *memory ? VRAM_OK
-                 : vram__chain_error(err, VRAM_ERR_MEMORY, 0, "the allocator gave no memory");
+                 : vram__error_begin(err, VRAM_ERR_MEMORY, 0, "the allocator gave no memory");
 }
 
 /* Plays the step with the ranges that q->range holds. */
@@ -183,13 +183,12 @@ VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options
   vram__memory_zero(plan, sizeof *plan);
   vram__memory_zero(&p, sizeof p);
   vram__memory_zero(&q, sizeof q);
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   if (!o || !o->train || o->reentrant)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0,
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "checkpoints are planned for a training step, not reentrant");
   if (!o->budget_bytes)
-    return vram__chain_error(err, VRAM_ERR_VALUE, 0, "a plan needs a budget");
+    return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a plan needs a budget");
   q.g = g, q.step = *o, q.allocator = allocator, q.plan = &p, q.err = err;
   q.step.event = NULL;
   q.step.nodes = NULL;

@@ -83,7 +83,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
   if (bad)
     return bad;
   if (!scratch || scratch_bytes < vram_schedule_verify_bytes(c))
-    return vram__chain_error(err, VRAM_ERR_MEMORY, 0,
+    return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_verify_bytes)");
   vram__memory_zero(&n, sizeof n);
   vram__memory_zero(&r, sizeof r);
@@ -102,20 +102,8 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
     const vram_way *w;
     const char *lacks = m->stage < c->nstage ? vram__replay_lacks(&r, m) : "no such stage";
     uint64_t most, cost, again = 0, bytes;
-    if (lacks) {
-      vram__chain_error(err, VRAM_ERR_VALUE, (uint64_t)k + 1, "move ");
-      vram__chain_number(err, k);
-      vram__chain_say(err, ", ");
-      vram__chain_say(err, vram_move_name(m->kind));
-      vram__chain_say(err, " of ");
-      if (m->stage < c->nstage)
-        vram__chain_stage(err, c, m->stage);
-      else
-        vram__chain_number(err, m->stage);
-      vram__chain_say(err, ": ");
-      vram__chain_say(err, lacks);
-      return VRAM_ERR_VALUE;
-    }
+    if (lacks)
+      return vram__move_error(err, VRAM_ERR_VALUE, c, m, k, lacks);
     i = m->stage;
     s = c->stage + i;
     switch (m->kind) {
@@ -180,8 +168,7 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
   if (r.back)
     return vram__stage_error(err, c, r.back - 1, VRAM_ERR_VALUE,
                              "the moves end before it has run backward");
-  if (err)
-    vram__memory_zero(err, sizeof *err);
+  vram__error_clear(err);
   *count = n;
   return VRAM_OK;
 }
