@@ -2418,37 +2418,7 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
 #endif
 
 /* -----------------------------------------------------------------------------------------------
-   >>optim   what an optimizer allocates and frees in its constructor and in one step
-
-   One row of VRAM_OPTIMIZERS is one optimizer. Its memory behaviour is data: short recipes, played
-   by vram__optim_play. `init` makes the state (once per parameter, in the optimizer's order);
-   `foreach`, `loop` and `fused` are the body of one step and, behind '|', what the function's local
-   variables still hold when it returns. The body runs once per group of equal dtype (foreach; the
-   dtype seen last comes first), once per parameter (loop), or once (fused). Registers live on from
-   one round to the next, as Python's local variables do.
-
-   A recipe acts on its scope, the group or the one parameter:
-     !S    state of size S, for every parameter of the scope; it stays
-     +rS   a temporary of size S for every parameter of the scope, appended to register r (a to z)
-     -r    frees register r, its last one first; nothing if it is empty
-     =rs   frees register r, then r takes what s holds (an assignment: the new value exists first)
-     ^rs   frees all of s but its last one, which goes to the empty register r (the variable of a
-           `for` loop keeps its last value)
-     .S    allocated and freed at once
-     *x    workspace of a matrix product, allocated and freed at once: w cuBLAS; l cuBLASLt, unless
-           the matrix has one row or column; t as l, but cuBLAS where the matrix is used transposed
-     %x    workspace of a reduction (buffer, counters): N over the whole tensor, B the same for a
-           bf16 copy, R over the last axis, C over the last but one, O mean of the row factors
-     (..)  once for each parameter of the scope
-     X[..] only if X: W weight decay, not decoupled (w: without), F first step, L sixth
-           step or later (l: before), C capturable (c: not), D step counter on the device (fused or
-           capturable), 2 two axes or more (1: fewer), B 4096 elements or more (b: fewer), Q before
-           the first 8-bit state
-   Sizes: p as the parameter, e one element of its dtype; P, E the same, but f32 where PyTorch
-     promotes (capturable: no axes, with an f32 scalar); b one byte per element, h two, f four;
-     s one f32, n one bf16, 1 and 8 so many bytes; r, c row and column factors, o their mean;
-     g Gram matrix in bf16; a one f32 per block of elements, k code table of 8-bit states;
-     F f32 copy of a low-precision parameter (nothing for others)
+   >>optim   optimizers by name; what each allocates is a recipe in words (vram_optimizer_info)
    ---------------------------------------------------------------------------------------------- */
 
 typedef enum vram_optim_impl { /* the default: what PyTorch picks on CUDA */
@@ -2458,115 +2428,40 @@ typedef enum vram_optim_impl { /* the default: what PyTorch picks on CUDA */
                                VRAM_OPTIM_IMPL_FUSED
 } vram_optim_impl;
 
-/* flags of a row */
-enum {
-  VRAM__OPTIM_CTOR = 1,       /* the constructor makes the state, for all parameters, used or not */
-  VRAM__OPTIM_MATRIX = 2,     /* takes only parameters of two axes; the others are left out */
-  VRAM__OPTIM_SPLIT = 4,      /* foreach: a group is split into matrices and vectors */
-  VRAM__OPTIM_CAPTURE = 8,    /* has the option `capturable` */
-  VRAM__OPTIM_DECOUPLED = 16, /* weight decay is decoupled: no temporaries */
-  VRAM__OPTIM_DERIVED = 32    /* temporaries derived, not measured */
-};
-
-/* Adam: exp_avg_sq.sqrt() -> denom */
-#define VRAM__OPTIM_ADAM "W[+gp-g]C[+xs+ys=ax=by]+xp=dx|-a-b-d"
-#define VRAM__OPTIM_POW "+xs.8+ys-x" /* 1 - beta ** step on the device, left in y */
-#define VRAM__OPTIM_ADAM_LOOP(max)                                                                 \
-  "W[+gp]c[+xp+yp-x=dy]C[" VRAM__OPTIM_POW "=ay" VRAM__OPTIM_POW "=by+xs+ys-x=cy+xs=ex+xs=fx" max  \
-  "+xp+ys+zP-x-y+xs+ys-x-y=dz]W[-g]|-a-b-c-e-f-d"
-#define VRAM__OPTIM_RMS_LOOP "W[+gp]+xp=axW[-g]|-a"
-#define VRAM__OPTIM_WHERE "+xb+ye+zp-y-x-z" /* x.copy_(torch.where(mask, number, x)) */
-#define VRAM__OPTIM_NADAM_LOOP                                                                     \
-  "C[" VRAM__OPTIM_POW "=ay]W[+gp]c[+xp+yp-x=dy]C[+xs+ys.8-x+xs-y+ys-x+xs-y=mx+xs+ys-x+xs.8-y"     \
-  "+ys-x+xs-y+ys-x=ky+xP+yP-x=dy+xP=dx+xs=qx+xs+ys-x+xs+zs-y-x+yP-z=gy+zs+ws+vs-z-w+zP-v]-g-z"     \
-  "|-a-m-k-d-q"
-#define VRAM__OPTIM_RADAM                                                                          \
-  "C[+xs=ax+xs=bx]W[+gp-g]C[+ns+ys-y+ys-y(+x1+ys+rs-y-x)-n(+x1+ys+zs+vs-z-y-x)=uv+xs=ax+xs=bx"     \
-  "-r-a]+xp=dx|-b-u-d"
-#define VRAM__OPTIM_RADAM_LOOP                                                                     \
-  "W[+gp]C[" VRAM__OPTIM_POW "=ay" VRAM__OPTIM_POW "=by]+xP=cx"                                    \
-  "c[l[+xp-x]L[+tp+up+vp+wp-v-u+vp-t-w+tp-v-t]]"                                                   \
-  "C[+xs+ys.8+zs-x-y+xs-z+ys-x=ry+m1+xs+ys+zs-x-y+xs-z+ys+zs-x-y+xs-z+yp+zs+vP-z-y+yP-x-v+xE+zP"   \
-  "-x-m-y=uz+xP+yP-x-y]W[-g]|-a-c-u-b-r"
-#define VRAM__OPTIM_ASGD "+xp-x+xp-xc[(+xs+ys-x+zs-y+xs+vs-x-z)=ev+xs=mx]C[+xs-x+xs=ex]|-m-e"
-#define VRAM__OPTIM_ASGD_LOOP                                                                      \
-  "W[+gp]C[+xs+ys-x-y]+xp-xC[+xs+ys-x+zs-y+xs+ys-x-z-y+xs+ys+zs-x-y+xs+ys-x-z-y]W[-g]|"
-#define VRAM__OPTIM_RPROP                                                                          \
-  "+gp-k(c[.b.b.b]C[" VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE                        \
-  "])(" VRAM__OPTIM_WHERE ")^kg+xp=sx|-k-s"
-#define VRAM__OPTIM_RPROP_LOOP                                                                     \
-  "+xp+yp-x=ayc[.b.b.b]C[" VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE                   \
-  "]+gpc[.b]C[" VRAM__OPTIM_WHERE "].p-g|-a"
-#define VRAM__OPTIM_ADAFACTOR                                                                      \
-  "(+xe%N-x)2[(+xr%R)-x(+xc%C)-x(+xp*w)(+yo%O)-y=vx]1[+xp-x+xp=vx](+xe%N-x)|-v"
-#define VRAM__OPTIM_ADAFACTOR_LOOP                                                                 \
-  "+xe%N-x2[+xr%R=ax+xc%C=bx+xp*w+yo%O-y=vx]1[+xp=qx+xp=vx]+xe%N-x|-a-b-q-v"
-#define VRAM__OPTIM_MUON(t) "+yg*w=ay+yg*l=by+zh*" t "=xz" /* one Newton-Schulz step */
-#define VRAM__OPTIM_MUON_LOOP                                                                      \
-  "+up-k+xh+yn%B+zn-y-z" VRAM__OPTIM_MUON("t") VRAM__OPTIM_MUON("l") VRAM__OPTIM_MUON("l")         \
-      VRAM__OPTIM_MUON("l") VRAM__OPTIM_MUON("l") "-a-b-u=kx|-k"
-#define VRAM__OPTIM_8BIT_1 "B[Q[!k]!b!a]b[!f]"
-#define VRAM__OPTIM_8BIT_2 "B[Q[!k!k]!b!b!a!a]b[!f!f]"
-
-/* X(name, what the state is, default, flags, init, foreach, loop, fused); 0: no such one.
-   Measured: torch.optim of PyTorch 2.15; lion with lion-pytorch 0.2.5 (foreach:
-   timm 1.0.31, one chunk); *_8bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after
-   timm 1.0.31). */
 #define VRAM_OPTIMIZERS(X)                                                                         \
-  X(sgd, "", FOREACH, 0, "", "-gW[+gp]|-g", "-gW[+gp]|-g", "")                                     \
-  X(sgd_momentum, "momentum_buffer", FOREACH, 0, "", "-gW[+gp]F[!p]|-g", "-gW[+gp]F[!p]|-g",       \
-    "F[!p]")                                                                                       \
-  X(sgd_nesterov, "momentum_buffer", FOREACH, 0, "", "-gW[+gp]F[!p]|-g", "-gW[+gp]F[!p]+np=gn|-g", \
-    "F[!p]")                                                                                       \
-  X(adam, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p", VRAM__OPTIM_ADAM,       \
-    VRAM__OPTIM_ADAM_LOOP(""), "")                                                                 \
-  X(adam_amsgrad, "exp_avg exp_avg_sq max_exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE,               \
-    "D[!s]!p!p!p", VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP(".p"), "")                              \
-  X(adamw, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE | VRAM__OPTIM_DECOUPLED,             \
-    "D[!s]!p!p", VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP(""), "")                                  \
-  X(adamw_amsgrad, "exp_avg exp_avg_sq max_exp_avg_sq", FOREACH,                                   \
-    VRAM__OPTIM_CAPTURE | VRAM__OPTIM_DECOUPLED, "D[!s]!p!p!p", VRAM__OPTIM_ADAM,                  \
-    VRAM__OPTIM_ADAM_LOOP(".p"), "")                                                               \
-  X(adagrad, "sum", FOREACH, VRAM__OPTIM_CTOR, "D[!s]!p", "W[+yp]+xp=axw[+yp]=gy|-a-g",            \
-    VRAM__OPTIM_RMS_LOOP, "")                                                                      \
-  X(rmsprop, "square_avg", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p", "-gW[+gp]+xp=ax|-g-a",         \
-    VRAM__OPTIM_RMS_LOOP, 0)                                                                       \
-  X(rmsprop_momentum, "square_avg momentum_buffer", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",     \
-    "-gW[+gp]+xp=ax|-g-a", VRAM__OPTIM_RMS_LOOP, 0)                                                \
-  X(rmsprop_centered, "square_avg grad_avg", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",            \
-    "-gW[+gp]+xp=ax|-g-a", VRAM__OPTIM_RMS_LOOP, 0)                                                \
-  X(rmsprop_centered_momentum, "square_avg momentum_buffer grad_avg", FOREACH,                     \
-    VRAM__OPTIM_CAPTURE, "D[!s]!p!p!p", "-gW[+gp]+xp=ax|-g-a", VRAM__OPTIM_RMS_LOOP, 0)            \
-  X(adadelta, "square_avg acc_delta", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",                   \
-    "-gW[+gp]+xp=ax+xp=bx|-g-a-b", "W[+gp]+xp=ax+xp=bxW[-g]|-a-b", 0)                              \
-  X(adamax, "exp_avg exp_inf", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p",                          \
-    "-g+gpC[+xs=bx+xP=dx]|-g-b-d", "W[+gp].pC[+xs.8+ys-x=by+xP=dx]W[-g]|-b-d", 0)                  \
-  X(nadam, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s!s]!p!p",                      \
-    "-gW[+gp]+xp=dxC[+xs+us+vs-x+ys-y+ys=mu-y+ys=kv-y+xP=nx]|-g-d-m-k-n", VRAM__OPTIM_NADAM_LOOP,  \
-    0)                                                                                             \
-  X(radam, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p", VRAM__OPTIM_RADAM,     \
-    VRAM__OPTIM_RADAM_LOOP, 0)                                                                     \
-  X(asgd, "step eta mu ax", FOREACH, VRAM__OPTIM_CAPTURE, "!s+xs!s-x!s!p", VRAM__OPTIM_ASGD,       \
-    VRAM__OPTIM_ASGD_LOOP, 0)                                                                      \
-  X(rprop, "prev step_size", FOREACH, VRAM__OPTIM_CAPTURE, "D[!s]!p!p", VRAM__OPTIM_RPROP,         \
-    VRAM__OPTIM_RPROP_LOOP, 0)                                                                     \
-  X(adafactor, "row_var col_var or variance", LOOP, VRAM__OPTIM_SPLIT, "2[!r!c]1[!p]",             \
-    VRAM__OPTIM_ADAFACTOR, VRAM__OPTIM_ADAFACTOR_LOOP, 0)                                          \
-  X(muon, "momentum_buffer", LOOP, VRAM__OPTIM_MATRIX, "!p", 0, VRAM__OPTIM_MUON_LOOP, 0)          \
-  X(lion, "exp_avg", LOOP, 0, "", "F[!p]+xp=ax|-a", "F[!p]+xp+yp-x-y", 0)                          \
-  X(lamb, "exp_avg exp_avg_sq", FOREACH, VRAM__OPTIM_DERIVED, "!p!p", "-g+gp+xp=dx+xp=ux|-g-d-u",  \
-    "+gp+xp+yp-x=dy+xp=ux-g|-d-u", "")                                                             \
-  X(adam_8bit, "state1 state2 absmax1 absmax2", LOOP, 0, VRAM__OPTIM_8BIT_2, 0, "", 0)             \
-  X(adamw_8bit, "state1 state2 absmax1 absmax2", LOOP, 0, VRAM__OPTIM_8BIT_2, 0, "", 0)            \
-  X(sgd_momentum_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)                    \
-  X(rmsprop_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)                         \
-  X(adagrad_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)                         \
-  X(lion_8bit, "state1 absmax1", LOOP, 0, VRAM__OPTIM_8BIT_1, 0, "", 0)
+  X(sgd)                                                                                           \
+  X(sgd_momentum)                                                                                  \
+  X(sgd_nesterov)                                                                                  \
+  X(adam)                                                                                          \
+  X(adam_amsgrad)                                                                                  \
+  X(adamw)                                                                                         \
+  X(adamw_amsgrad)                                                                                 \
+  X(adagrad)                                                                                       \
+  X(rmsprop)                                                                                       \
+  X(rmsprop_momentum)                                                                              \
+  X(rmsprop_centered)                                                                              \
+  X(rmsprop_centered_momentum)                                                                     \
+  X(adadelta)                                                                                      \
+  X(adamax)                                                                                        \
+  X(nadam)                                                                                         \
+  X(radam)                                                                                         \
+  X(asgd)                                                                                          \
+  X(rprop)                                                                                         \
+  X(adafactor)                                                                                     \
+  X(muon)                                                                                          \
+  X(lion)                                                                                          \
+  X(lamb)                                                                                          \
+  X(adam_8bit)                                                                                     \
+  X(adamw_8bit)                                                                                    \
+  X(sgd_momentum_8bit)                                                                             \
+  X(rmsprop_8bit)                                                                                  \
+  X(adagrad_8bit)                                                                                  \
+  X(lion_8bit)
 
 typedef enum vram_optimizer {
-#define VRAM__OPTIM_ROW(name, state, def, flags, init, foreach, loop, fused) VRAM_OPTIM_##name,
-  VRAM_OPTIMIZERS(VRAM__OPTIM_ROW)
-#undef VRAM__OPTIM_ROW
+#define VRAM__X(name) VRAM_OPTIM_##name,
+  VRAM_OPTIMIZERS(VRAM__X)
+#undef VRAM__X
       VRAM_OPTIM_COUNT
 } vram_optimizer;
 
@@ -2574,6 +2469,9 @@ typedef struct vram_optimizer_info {
   const char *name;
   const char *state;           /* the names of its state tensors, as in PyTorch */
   const char *implementations; /* the first is the default */
+  const char *init;            /* recipe of what makes the state of one parameter */
+  const char *step[4];         /* recipes of one step by vram_optim_impl, [0] that of the default;
+                                  "": allocates nothing, NULL: there is no such implementation */
 } vram_optimizer_info;
 
 #ifndef VRAM_NO_STEP
@@ -3078,6 +2976,7 @@ typedef struct vram_step_options {
   vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
   int weight_decay;             /* L2 weight decay that is added to the gradient */
+  int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   int amp;                      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
   int dtype;                    /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
@@ -22879,32 +22778,20 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   uint8_t dtype;
-  uint64_t grad_handle; /* the caller's; not used here */
 } vram__optim_param;
-
-typedef struct vram__optim_row {
-  const char *name, *state;
-  uint8_t def, flags;
-  const char *init, *body[4]; /* body: by VRAM_OPTIM_IMPL_FOREACH, ... */
-} vram__optim_row;
 
 /* zero means the default everywhere */
 typedef struct vram__optim_config {
-  uint8_t optim;          /* VRAM_OPTIM_... */
-  uint8_t impl;           /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
-  uint8_t weight_decay;   /* weight_decay != 0 */
-  uint8_t capturable;     /* the option of that name */
-  uint8_t scaler;         /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
-  uint8_t master;         /* f32 copies of low-precision parameters; the optimizer works on them */
-  uint8_t events;         /* 1: vram__optim_alloc and _free for each allocation; needs ids */
-  uint32_t step;          /* number of the step, the first is 1; 0: a late one */
-  uint32_t block;         /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
-  uint32_t sms;           /* multiprocessors; 0: 132 */
-  uint32_t sm_threads;    /* threads that one holds; 0: 2048 */
-  uint64_t blas_bytes;    /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
-  uint64_t blaslt_bytes;  /* cuBLASLt workspace; 0: 1 MiB */
-  void *ctx;              /* for vram__optim_alloc and _free */
-  uint32_t *ids;          /* scratch of vram__optim_ids() numbers */
+  uint8_t optim;        /* VRAM_OPTIM_... */
+  uint8_t impl;         /* VRAM_OPTIM_IMPL_... */
+  uint8_t weight_decay; /* weight_decay != 0 */
+  uint8_t capturable;   /* the option of that name */
+  uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
+  uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t first_step;
+  const vram__device *device;
+  vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
 
@@ -22917,8 +22804,7 @@ typedef struct vram__optim_bytes {
 } vram__optim_bytes;
 
 /* optim.c */
-VRAM__FN const vram__optim_row *vram__optim_row_of(const vram__optim_config *c);
-VRAM__FN size_t vram__optim_ids(uint32_t n);
+VRAM__FN uint64_t vram__optim_ids(uint32_t n);
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
                                          uint32_t n);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
@@ -22961,8 +22847,8 @@ VRAM__FN void vram__step_begin(vram__step *s);
 /* train.c */
 VRAM__FN void vram__zero_grad(vram__step *s);
 VRAM__FN void vram__micro_batches(vram__step *s);
-VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
-VRAM__FN void vram__optim_free(void *ctx, uint32_t id);
+VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
+VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);
@@ -23013,698 +22899,1532 @@ static inline void vram__variable_unname(vram__step *s, const vram_value *v) {
     vram__tensor_release(s, o->t);
 }
 
-/* >>step/optim    optimizers: recipes of what they allocate */
+/* >>step/optim    rows of optimizers, instructions that their recipes become */
 
-static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
-#define VRAM__OPTIM_ROW(name, state, def, flags, init, foreach, loop, fused)                       \
-  {#name, state, VRAM_OPTIM_IMPL_##def, flags, init, {0, foreach, loop, fused}},
-    VRAM_OPTIMIZERS(VRAM__OPTIM_ROW)
-#undef VRAM__OPTIM_ROW
+/* flags of an optimizer */
+enum {
+  VRAM__OPTIM_CTOR = 1,       /* the constructor makes the state, for all parameters, used or not */
+  VRAM__OPTIM_MATRIX = 2,     /* takes only parameters of two axes; the others are left out */
+  VRAM__OPTIM_SPLIT = 4,      /* foreach: a group is split into matrices and vectors */
+  VRAM__OPTIM_CAPTURABLE = 8, /* has the option `capturable` */
+  VRAM__OPTIM_DECOUPLED = 16  /* weight decay is decoupled: no temporaries */
 };
 
-#define VRAM__OPTIM_NIL 0xffffffffu
+typedef struct vram__optim_row {
+  const char *name, *state;
+  uint8_t by_default, flags;  /* vram_optim_impl, VRAM__OPTIM_... */
+  const char *init, *body[3]; /* recipes; body: foreach, loop, fused; NULL: there is none */
+} vram__optim_row;
 
-typedef struct vram__optim_reg {
+/* What a recipe becomes: a number is a variable's, a size or a distance to jump. */
+enum {
+  VRAM__OPTIM_NEW,   /* into a; size b; workspace c - 1, if c */
+  VRAM__OPTIM_FREE,  /* a */
+  VRAM__OPTIM_MOVE,  /* to a from b */
+  VRAM__OPTIM_LAST,  /* to a from b */
+  VRAM__OPTIM_STATE, /* size b */
+  VRAM__OPTIM_BRIEF, /* size b: there and gone */
+  VRAM__OPTIM_IF,    /* conditions a, negated b; else on by c */
+  VRAM__OPTIM_JUMP,  /* on by c */
+  VRAM__OPTIM_EACH   /* the instructions up to c from here for each parameter */
+};
+
+/* a size is a type << 4 and a count, in the order of the words in optim_words.c */
+enum {
+  VRAM__OPTIM_OWN,
+  VRAM__OPTIM_PROMOTED,
+  VRAM__OPTIM_BOOL,
+  VRAM__OPTIM_U8,
+  VRAM__OPTIM_BF16,
+  VRAM__OPTIM_F32,
+  VRAM__OPTIM_F64
+};
+enum {
+  VRAM__OPTIM_ONE,
+  VRAM__OPTIM_NUMEL,
+  VRAM__OPTIM_ROWS,
+  VRAM__OPTIM_COLUMNS,
+  VRAM__OPTIM_MATRICES,
+  VRAM__OPTIM_BLOCKS,
+  VRAM__OPTIM_GRAM,
+  VRAM__OPTIM_256,
+  VRAM__OPTIM_PARAM = VRAM__OPTIM_OWN << 4 | VRAM__OPTIM_NUMEL
+};
+enum {
+  VRAM__OPTIM_CUBLAS,
+  VRAM__OPTIM_CUBLASLT,
+  VRAM__OPTIM_CUBLASLT_TRANSPOSED,
+  VRAM__OPTIM_REDUCE_ALL,
+  VRAM__OPTIM_REDUCE_ALL_BF16,
+  VRAM__OPTIM_REDUCE_ROWS,
+  VRAM__OPTIM_REDUCE_COLUMNS,
+  VRAM__OPTIM_REDUCE_ROW_FACTORS
+};
+enum {
+  VRAM__OPTIM_IF_WEIGHT_DECAY = 1,
+  VRAM__OPTIM_IF_FIRST_STEP = 2,
+  VRAM__OPTIM_IF_FUSED = 4,
+  VRAM__OPTIM_IF_CAPTURABLE = 8,
+  VRAM__OPTIM_IF_MATRIX = 16, /* from here on: of a parameter */
+  VRAM__OPTIM_IF_LARGE = 32,
+  VRAM__OPTIM_IF_ONCE = 64,
+  VRAM__OPTIM_IF_LOW_PRECISION = 128
+};
+
+#define VRAM__OPTIM_INSTRUCTIONS 192
+#define VRAM__OPTIM_NAMES 40
+#define VRAM__OPTIM_DEPTH 4 /* of blocks */
+#define VRAM__OPTIM_VALUE 0 /* the variable without a name: what `new` has just made */
+
+typedef struct vram__optim_instruction {
+  uint8_t op, a, b, c;
+} vram__optim_instruction;
+
+typedef struct vram__optim_code {
+  vram__optim_instruction at[VRAM__OPTIM_INSTRUCTIONS];
+  uint32_t count;
+  const char *name[VRAM__OPTIM_NAMES]; /* of variables; those of a recipe from first_name on */
+  uint32_t name_length[VRAM__OPTIM_NAMES];
+  uint32_t names, first_name;
+  uint32_t options; /* conditions of the step that hold: VRAM__OPTIM_IF_... */
+  const char *word; /* that is read now */
+  uint32_t length;
+  uint8_t asks_parameter; /* the recipe has a condition of single parameters */
+  uint8_t bad;            /* a recipe is not understood */
+} vram__optim_code;
+
+/* optimizers.c */
+VRAM__FN const vram__optim_row *vram__optim_row_of(uint32_t optimizer);
+
+/* optim_words.c */
+VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe);
+
+/* >>step/optimizers    what each optimizer allocates: recipes in words
+   A recipe follows PyTorch's function (torch/optim) with its variables' names:
+
+     NAME = new(SIZE);      a tensor for every parameter of the scope; what NAME held before goes
+   once the new one exists NAME += new(SIZE);     the same, beside what NAME holds: a list to which
+   a loop appends new(SIZE);             nobody keeps it: it goes at once NAME = state(SIZE);    a
+   tensor for every parameter of the scope that stays NAME = move(OTHER);    what OTHER holds, which
+   then holds nothing; what NAME held before goes NAME = last(OTHER);    of OTHER the last tensor,
+   the rest goes: the variable of a Python loop free NAME, ...;        what they hold goes, the last
+   tensor of each first local NAME, ...;       names these variables and does nothing if CONDITION {
+   } else { }     also `if not CONDITION { }`, `if CONDITION or CONDITION { }` for each parameter {
+   }
+
+   Behind new(SIZE): `using WORKSPACE`, which the kernel takes once the tensor exists and gives back
+   at once, then `from NAME, ...`, operands that go next.
+
+   The scope is one group of parameters of equal dtype (foreach; the group whose dtype comes last is
+   the first), one parameter (loop, init, `for each parameter`) or all of them (fused). The recipe
+   is the body of PyTorch's loop over groups or parameters, so a variable keeps its value from one
+   round to the next. When the function returns they go in the order in which the recipe first
+   names them, leaving out what the options exclude.
+
+   SIZE: `param` as the parameter; TYPE one number; TYPE[COUNT] so many.
+     TYPE   own (the parameter's dtype), bool, u8, bf16, f32, f64; promoted: own, but f32 for a
+            parameter without axes that meets an f32 number on the device (capturable)
+     COUNT  numel; rows, columns: numbers left by reductions over the last and the last but one
+   axis; matrices: by both; gram: the smaller product of the matrix with itself; blocks: of 256
+            elements; 256
+   WORKSPACE: cublas; cublaslt, which is cuBLAS for a matrix of one row or column, and
+     cublaslt_transposed, which is it for one of more rows than columns, too; reduce_all and, of a
+     bf16 copy, reduce_all_bf16; reduce_rows, reduce_columns; reduce_row_factors (of numbers left by
+     reduce_rows)
+   CONDITION: of the step: weight_decay (added to the gradient), first_step, fused, capturable; of
+     the parameter: matrix (two axes or more), large (4,096 elements or more), low_precision (f16,
+     bf16), once (the first time that this is asked) */
+
+/* the step counter, on the device */
+#define VRAM__OPTIM_STEP "if fused or capturable { step = state(f32); }"
+/* 1 - beta ** step */
+#define VRAM__OPTIM_CORRECTION(name) "power = new(f32); new(f64); " name " = new(f32) from power;"
+
+#define VRAM__OPTIM_SGD                                                                            \
+  "free grads;"                                                                                    \
+  "if weight_decay { grads = new(param); }"
+#define VRAM__OPTIM_MOMENTUM "if first_step { momentum_buffer = state(param); }"
+
+#define VRAM__OPTIM_ADAM_INIT VRAM__OPTIM_STEP "exp_avg = state(param); exp_avg_sq = state(param);"
+#define VRAM__OPTIM_ADAM                                                                           \
+  "if weight_decay { grads = new(param); free grads; }"                                            \
+  "if capturable {"                                                                                \
+  "  bias_correction1 = new(f32); bias_correction2 = new(f32);"                                    \
+  "  step_size = move(bias_correction1); bias_correction2_sqrt = move(bias_correction2);"          \
+  "}"                                                                                              \
+  "exp_avg_sq_sqrt = new(param);"
+#define VRAM__OPTIM_ADAM_LOOP(maximum)                                                             \
+  "if weight_decay { grad = new(param); }"                                                         \
+  "if capturable {" VRAM__OPTIM_CORRECTION("bias_correction1")                                     \
+      VRAM__OPTIM_CORRECTION("bias_correction2") /* */                                             \
+      "  reciprocal = new(f32); step_size = new(f32) from reciprocal;"                             \
+      "  step_size_neg = new(f32);"                                                                \
+      "  bias_correction2_sqrt = new(f32);" maximum "  sqrt = new(param); product = new(f32);"     \
+      "  quotient = new(promoted[numel]) from sqrt, product;"                                      \
+      "  reciprocal = new(f32); product = new(f32); free reciprocal, product;"                     \
+      "  denom = move(quotient);"                                                                  \
+      "} else {"                                                                                   \
+      "  sqrt = new(param); denom = new(param) from sqrt;"                                         \
+      "}"                                                                                          \
+      "free grad;"
+
+#define VRAM__OPTIM_RMSPROP                                                                        \
+  "free grads;"                                                                                    \
+  "if weight_decay { grads = new(param); }"                                                        \
+  "avg = new(param);"
+#define VRAM__OPTIM_RMSPROP_LOOP                                                                   \
+  "if weight_decay { grad = new(param); }"                                                         \
+  "avg = new(param);"                                                                              \
+  "free grad;"
+
+#define VRAM__OPTIM_NADAM                                                                          \
+  "free grads;"                                                                                    \
+  "if weight_decay { grads = new(param); }"                                                        \
+  "exp_avg_sq_sqrt = new(param);"                                                                  \
+  "if capturable {"                                                                                \
+  "  exponent = new(f32); mus = new(f32); mu_nexts = new(f32); free exponent;"                     \
+  "  bias_correction_sqrt = new(f32); free bias_correction_sqrt;"                                  \
+  "  denom = new(f32); step_size_grads = move(mus); free denom;"                                   \
+  "  denom = new(f32); step_size_expavg = move(mu_nexts); free denom;"                             \
+  "  numerator = new(promoted[numel]);"                                                            \
+  "}"
+/* beta1 * (1 - 0.5 * 0.96 ** number) */
+#define VRAM__OPTIM_NADAM_MU(name)                                                                 \
+  "power = new(f32); new(f64); free number;"                                                       \
+  "half = new(f32) from power; rest = new(f32) from half; " name " = new(f32) from rest;"
+#define VRAM__OPTIM_NADAM_LOOP                                                                     \
+  "if capturable {" VRAM__OPTIM_CORRECTION(                                                        \
+      "bias_correction2") "}"                                                                      \
+                          "if weight_decay { grad = new(param); }"                                 \
+                          "if capturable {"                                                        \
+                          "  number = new(f32);" VRAM__OPTIM_NADAM_MU("mu") /* */                  \
+      "  next = new(f32); number = new(f32) from next;" VRAM__OPTIM_NADAM_MU(                      \
+          "mu_next") "  corrected = new(promoted[numel]); denom = new(promoted[numel]) from "      \
+                     "corrected;"                                                                  \
+                     "  denom = new(promoted[numel]);"                                             \
+                     "  mu_product_next = new(f32);"                                               \
+                     "  rest = new(f32); product = new(f32) from rest; rest = new(f32);"           \
+                     "  factor = new(f32) from product, rest; grad = new(promoted[numel]) from "   \
+                     "factor;"                                                                     \
+                     "  product = new(f32); rest = new(f32);"                                      \
+                     "  factor = new(f32) from product, rest; exp_avg = new(promoted[numel]) "     \
+                     "from factor;"                                                                \
+                     "} else {"                                                                    \
+                     "  corrected = new(param); denom = new(param) from corrected;"                \
+                     "}"                                                                           \
+                     "free grad, exp_avg;"
+
+#define VRAM__OPTIM_RADAM                                                                          \
+  "if capturable { bias_correction1 = new(f32); bias_correction2 = new(f32); }"                    \
+  "if weight_decay { grads = new(param); free grads; }"                                            \
+  "if capturable {"                                                                                \
+  "  num = new(f32); sub2 = new(f32); free sub2; denom = new(f32); free denom;"                    \
+  "  for each parameter {"                                                                         \
+  "    mask = new(bool); number = new(f32); rect += new(f32) from number, mask;"                   \
+  "  }"                                                                                            \
+  "  free num;"                                                                                    \
+  "  for each parameter {"                                                                         \
+  "    mask = new(bool); zero = new(f32); one = new(f32);"                                         \
+  "    step_sizes += new(f32) from one, zero, mask;"                                               \
+  "  }"                                                                                            \
+  "  unrect_step_size = move(step_sizes);"                                                         \
+  "  bias_correction1 = new(f32); bias_correction2 = new(f32); free rect, bias_correction1;"       \
+  "}"                                                                                              \
+  "buffer = new(param);"
+/* bias_correction2 and rho_t go last: functions inside PyTorch's function use them */
+#define VRAM__OPTIM_RADAM_LOOP                                                                     \
+  "local bias_correction1, bias_corrected_exp_avg, update;"                                        \
+  "if weight_decay { grad = new(param); }"                                                         \
+  "if capturable {" VRAM__OPTIM_CORRECTION("bias_correction1")                                     \
+      VRAM__OPTIM_CORRECTION("bias_correction2") /* */                                             \
+      "}"                                                                                          \
+      "bias_corrected_exp_avg = new(promoted[numel]);"                                             \
+      "if capturable {"                                                                            \
+      "  double = new(f32); power = new(f32); new(f64); product = new(f32) from double, power;"    \
+      "  ratio = new(f32) from product; rho_t = new(f32) from ratio;"                              \
+      "  mask = new(bool);"                                                                        \
+      "  sub4 = new(f32); sub2 = new(f32); product = new(f32) from sub4, sub2;"                    \
+      "  num = new(f32) from product; denom = new(f32); ratio = new(f32) from num, denom;"         \
+      "  rect = new(f32) from ratio;"                                                              \
+      "  sqrt = new(param); root = new(f32);"                                                      \
+      "  rate = new(promoted[numel]) from root, sqrt; product = new(promoted[numel]) from rect, "  \
+      "rate;"                                                                                      \
+      "  one = new(promoted); update = new(promoted[numel]) from one, mask, product;"              \
+      "  scaled = new(promoted[numel]); product = new(promoted[numel]) from scaled; free product;" \
+      "} else {"                                                                                   \
+      "  if first_step {" /* and up to the fifth: not rectified */                                 \
+      "    scaled = new(param); free scaled;"                                                      \
+      "  } else {"                                                                                 \
+      "    scaled = new(param); exp_avg_sq_sqrt = new(param);"                                     \
+      "    reciprocal = new(param); rate = new(param) from reciprocal, exp_avg_sq_sqrt;"           \
+      "    product = new(param) from scaled, rate; rectified = new(param) from product;"           \
+      "    free rectified;"                                                                        \
+      "  }"                                                                                        \
+      "}"                                                                                          \
+      "free grad;"
+
+#define VRAM__OPTIM_ASGD                                                                           \
+  "intermediate = new(param); free intermediate;"                                                  \
+  "intermediate = new(param); free intermediate;"                                                  \
+  "if capturable {"                                                                                \
+  "  new_mus = new(f32); free new_mus;"                                                            \
+  "  new_etas = new(f32);"                                                                         \
+  "} else {"                                                                                       \
+  "  local new_mus;"                                                                               \
+  "  for each parameter {"                                                                         \
+  "    product = new(f32); sum = new(f32) from product; power = new(f32) from sum;"                \
+  "    number = new(f32); etas += new(f32) from number, power;"                                    \
+  "  }"                                                                                            \
+  "  new_etas = move(etas);"                                                                       \
+  "  new_mus = new(f32);"                                                                          \
+  "}"
+#define VRAM__OPTIM_ASGD_LOOP                                                                      \
+  "if weight_decay { grad = new(param); }"                                                         \
+  "if capturable { product = new(f32); rest = new(f32) from product; free rest; }"                 \
+  "difference = new(param); free difference;"                                                      \
+  "if capturable {"                                                                                \
+  "  product = new(f32); sum = new(f32) from product; power = new(f32) from sum;"                  \
+  "  reciprocal = new(f32); eta = new(f32) from reciprocal, power; free eta;"                      \
+  "  past = new(f32); one = new(f32); maximum = new(f32) from past, one;"                          \
+  "  reciprocal = new(f32); mu = new(f32) from reciprocal, maximum; free mu;"                      \
+  "}"                                                                                              \
+  "free grad;"
+
+/* x.copy_(torch.where(mask, number, x)) */
+#define VRAM__OPTIM_WHERE                                                                          \
+  "mask = new(bool[numel]); number = new(own); chosen = new(param) from number, mask; free "       \
+  "chosen;"
+/* of a sign what is above, below and equal to 0 */
+#define VRAM__OPTIM_RPROP_SIGN                                                                     \
+  "if capturable {" VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE VRAM__OPTIM_WHERE                          \
+  "} else { new(bool[numel]); new(bool[numel]); new(bool[numel]); }"
+#define VRAM__OPTIM_RPROP                                                                          \
+  "signs = new(param); free sign;"                                                                 \
+  "for each parameter {" VRAM__OPTIM_RPROP_SIGN "}"                                                \
+  "for each parameter {" VRAM__OPTIM_WHERE "}"                                                     \
+  "sign = last(signs);"                                                                            \
+  "grad_signs = new(param);"
+#define VRAM__OPTIM_RPROP_LOOP                                                                     \
+  "product = new(param); sign = new(param) from product;" VRAM__OPTIM_RPROP_SIGN                   \
+  "grad = new(param);"                                                                             \
+  "if capturable {" VRAM__OPTIM_WHERE "} else { new(bool[numel]); }"                               \
+  "new(param);"                                                                                    \
+  "free grad;"
+
+#define VRAM__OPTIM_ADAFACTOR                                                                      \
+  "for each parameter { norm = new(own) using reduce_all; free norm; }"                            \
+  "if matrix {"                                                                                    \
+  "  for each parameter { row_means += new(own[rows]) using reduce_rows; } free row_means;"        \
+  "  for each parameter { col_means += new(own[columns]) using reduce_columns; } free col_means;"  \
+  "  for each parameter { var_estimates += new(param) using cublas; }"                             \
+  "  for each parameter { means += new(own[matrices]) using reduce_row_factors; } free means;"     \
+  "} else {"                                                                                       \
+  "  grads_squared = new(param); free grads_squared;"                                              \
+  "  var_estimates = new(param);"                                                                  \
+  "}"                                                                                              \
+  "updates = move(var_estimates);"                                                                 \
+  "for each parameter { norm = new(own) using reduce_all; free norm; }"
+#define VRAM__OPTIM_ADAFACTOR_LOOP                                                                 \
+  "norm = new(own) using reduce_all; free norm;"                                                   \
+  "if matrix {"                                                                                    \
+  "  row_mean = new(own[rows]) using reduce_rows;"                                                 \
+  "  col_mean = new(own[columns]) using reduce_columns;"                                           \
+  "  var_estimate = new(param) using cublas;"                                                      \
+  "  mean = new(own[matrices]) using reduce_row_factors; free mean;"                               \
+  "} else {"                                                                                       \
+  "  grad_squared = new(param);"                                                                   \
+  "  var_estimate = new(param);"                                                                   \
+  "}"                                                                                              \
+  "update = move(var_estimate);"                                                                   \
+  "norm = new(own) using reduce_all; free norm;"
+
+/* one step of Newton and Schulz */
+#define VRAM__OPTIM_MUON_STEP(workspace)                                                           \
+  "gram_matrix = new(bf16[gram]) using cublas;"                                                    \
+  "gram_update = new(bf16[gram]) using cublaslt;"                                                  \
+  "ortho_grad = new(bf16[numel]) using " workspace ";"
+#define VRAM__OPTIM_MUON_LOOP                                                                      \
+  "update = new(param); free ortho_update;"                                                        \
+  "ortho_grad = new(bf16[numel]);"                                                                 \
+  "norm = new(bf16) using reduce_all_bf16; clamped = new(bf16); free norm, "                       \
+  "clamped;" VRAM__OPTIM_MUON_STEP("cublaslt_transposed") VRAM__OPTIM_MUON_STEP("cublaslt")        \
+      VRAM__OPTIM_MUON_STEP("cublaslt") VRAM__OPTIM_MUON_STEP("cublaslt")                          \
+          VRAM__OPTIM_MUON_STEP("cublaslt") "free gram_matrix, gram_update, update;"               \
+                                            "ortho_update = move(ortho_grad);"
+
+#define VRAM__OPTIM_8BIT_1                                                                         \
+  "if large {"                                                                                     \
+  "  if once { qmap1 = state(f32[256]); }"                                                         \
+  "  state1 = state(u8[numel]); absmax1 = state(f32[blocks]);"                                     \
+  "} else { state1 = state(f32[numel]); }"
+#define VRAM__OPTIM_8BIT_2                                                                         \
+  "if large {"                                                                                     \
+  "  if once { qmap1 = state(f32[256]); qmap2 = state(f32[256]); }"                                \
+  "  state1 = state(u8[numel]); state2 = state(u8[numel]);"                                        \
+  "  absmax1 = state(f32[blocks]); absmax2 = state(f32[blocks]);"                                  \
+  "} else { state1 = state(f32[numel]); state2 = state(f32[numel]); }"
+
+#define VRAM__FOREACH VRAM_OPTIM_IMPL_FOREACH
+#define VRAM__LOOP VRAM_OPTIM_IMPL_LOOP
+#define VRAM__ADAMW (VRAM__OPTIM_CAPTURABLE | VRAM__OPTIM_DECOUPLED)
+
+/* The order is that of VRAM_OPTIMIZERS. Name, state, the implementation that PyTorch picks on CUDA,
+   flags, init, {foreach, loop, fused}; NULL: there is none.
+   Measured: torch.optim of PyTorch 2.15; lion with lion-pytorch 0.2.5 (foreach: timm 1.0.31, one
+   chunk); *_8bit with bitsandbytes 0.50.2. Derived, not measured: lamb (after timm 1.0.31). */
+static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
+    {"sgd", "", VRAM__FOREACH, 0, "", {VRAM__OPTIM_SGD, VRAM__OPTIM_SGD, ""}},
+    {"sgd_momentum",
+     "momentum_buffer",
+     VRAM__FOREACH,
+     0,
+     "",
+     {VRAM__OPTIM_SGD VRAM__OPTIM_MOMENTUM, VRAM__OPTIM_SGD VRAM__OPTIM_MOMENTUM,
+      VRAM__OPTIM_MOMENTUM}},
+    {"sgd_nesterov",
+     "momentum_buffer",
+     VRAM__FOREACH,
+     0,
+     "",
+     {VRAM__OPTIM_SGD VRAM__OPTIM_MOMENTUM,
+      VRAM__OPTIM_SGD VRAM__OPTIM_MOMENTUM "grads = new(param);", VRAM__OPTIM_MOMENTUM}},
+    {"adam",
+     "exp_avg exp_avg_sq",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_ADAM_INIT,
+     {VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP(""), ""}},
+    {"adam_amsgrad",
+     "exp_avg exp_avg_sq max_exp_avg_sq",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_ADAM_INIT "max_exp_avg_sq = state(param);",
+     {VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP("new(param);"), ""}},
+    {"adamw",
+     "exp_avg exp_avg_sq",
+     VRAM__FOREACH,
+     VRAM__ADAMW,
+     VRAM__OPTIM_ADAM_INIT,
+     {VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP(""), ""}},
+    {"adamw_amsgrad",
+     "exp_avg exp_avg_sq max_exp_avg_sq",
+     VRAM__FOREACH,
+     VRAM__ADAMW,
+     VRAM__OPTIM_ADAM_INIT "max_exp_avg_sq = state(param);",
+     {VRAM__OPTIM_ADAM, VRAM__OPTIM_ADAM_LOOP("new(param);"), ""}},
+    {"adagrad",
+     "sum",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CTOR,
+     VRAM__OPTIM_STEP "sum = state(param);",
+     {"if weight_decay { grads = new(param); }"
+      "std = new(param);"
+      "if not weight_decay { grads = new(param); }"
+      "numerator = move(grads);",
+      VRAM__OPTIM_RMSPROP_LOOP, ""}},
+    {"rmsprop",
+     "square_avg",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP "square_avg = state(param);",
+     {VRAM__OPTIM_RMSPROP, VRAM__OPTIM_RMSPROP_LOOP, NULL}},
+    {"rmsprop_momentum",
+     "square_avg momentum_buffer",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP "square_avg = state(param); momentum_buffer = state(param);",
+     {VRAM__OPTIM_RMSPROP, VRAM__OPTIM_RMSPROP_LOOP, NULL}},
+    {"rmsprop_centered",
+     "square_avg grad_avg",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP "square_avg = state(param); grad_avg = state(param);",
+     {VRAM__OPTIM_RMSPROP, VRAM__OPTIM_RMSPROP_LOOP, NULL}},
+    {"rmsprop_centered_momentum",
+     "square_avg momentum_buffer grad_avg",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP
+     "square_avg = state(param); momentum_buffer = state(param); grad_avg = state(param);",
+     {VRAM__OPTIM_RMSPROP, VRAM__OPTIM_RMSPROP_LOOP, NULL}},
+    {"adadelta",
+     "square_avg acc_delta",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP "square_avg = state(param); acc_delta = state(param);",
+     {"free grads;"
+      "if weight_decay { grads = new(param); }"
+      "std = new(param); deltas = new(param);",
+      "if weight_decay { grad = new(param); }"
+      "std = new(param); delta = new(param);"
+      "free grad;",
+      NULL}},
+    {"adamax",
+     "exp_avg exp_inf",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP "exp_avg = state(param); exp_inf = state(param);",
+     {"free grads;"
+      "grads = new(param);"
+      "if capturable { bias_corrections = new(f32); denom = new(promoted[numel]); }",
+      "if weight_decay { grad = new(param); }"
+      "new(param);"
+      "if capturable {" VRAM__OPTIM_CORRECTION("neg_bias_correction") /* */
+      "  denom = new(promoted[numel]);"
+      "}"
+      "free grad;",
+      NULL}},
+    {"nadam",
+     "exp_avg exp_avg_sq",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     "if fused or capturable { step = state(f32); mu_product = state(f32); }"
+     "exp_avg = state(param); exp_avg_sq = state(param);",
+     {VRAM__OPTIM_NADAM, VRAM__OPTIM_NADAM_LOOP, NULL}},
+    {"radam",
+     "exp_avg exp_avg_sq",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_ADAM_INIT,
+     {VRAM__OPTIM_RADAM, VRAM__OPTIM_RADAM_LOOP, NULL}},
+    {"asgd",
+     "step eta mu ax",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     "step = state(f32); lr = new(f32); eta = state(f32); free lr; mu = state(f32);"
+     "ax = state(param);",
+     {VRAM__OPTIM_ASGD, VRAM__OPTIM_ASGD_LOOP, NULL}},
+    {"rprop",
+     "prev step_size",
+     VRAM__FOREACH,
+     VRAM__OPTIM_CAPTURABLE,
+     VRAM__OPTIM_STEP "prev = state(param); step_size = state(param);",
+     {VRAM__OPTIM_RPROP, VRAM__OPTIM_RPROP_LOOP, NULL}},
+    {"adafactor",
+     "row_var col_var or variance",
+     VRAM__LOOP,
+     VRAM__OPTIM_SPLIT,
+     "if matrix { row_var = state(own[rows]); col_var = state(own[columns]); }"
+     "else { variance = state(param); }",
+     {VRAM__OPTIM_ADAFACTOR, VRAM__OPTIM_ADAFACTOR_LOOP, NULL}},
+    {"muon",
+     "momentum_buffer",
+     VRAM__LOOP,
+     VRAM__OPTIM_MATRIX,
+     "momentum_buffer = state(param);",
+     {NULL, VRAM__OPTIM_MUON_LOOP, NULL}},
+    {"lion",
+     "exp_avg",
+     VRAM__LOOP,
+     0,
+     "",
+     {"if first_step { exp_avg = state(param); }"
+      "update = new(param);",
+      "if first_step { exp_avg = state(param); }"
+      "sum = new(param); update = new(param) from sum; free update;",
+      NULL}},
+    {"lamb",
+     "exp_avg exp_avg_sq",
+     VRAM__FOREACH,
+     0,
+     "exp_avg = state(param); exp_avg_sq = state(param);",
+     {"free grads;"
+      "grads = new(param); denom = new(param); update = new(param);",
+      "grad = new(param);"
+      "sqrt = new(param); denom = new(param) from sqrt;"
+      "update = new(param);"
+      "free grad;",
+      ""}},
+    {"adam_8bit",
+     "state1 state2 absmax1 absmax2",
+     VRAM__LOOP,
+     0,
+     VRAM__OPTIM_8BIT_2,
+     {NULL, "", NULL}},
+    {"adamw_8bit",
+     "state1 state2 absmax1 absmax2",
+     VRAM__LOOP,
+     0,
+     VRAM__OPTIM_8BIT_2,
+     {NULL, "", NULL}},
+    {"sgd_momentum_8bit", "state1 absmax1", VRAM__LOOP, 0, VRAM__OPTIM_8BIT_1, {NULL, "", NULL}},
+    {"rmsprop_8bit", "state1 absmax1", VRAM__LOOP, 0, VRAM__OPTIM_8BIT_1, {NULL, "", NULL}},
+    {"adagrad_8bit", "state1 absmax1", VRAM__LOOP, 0, VRAM__OPTIM_8BIT_1, {NULL, "", NULL}},
+    {"lion_8bit", "state1 absmax1", VRAM__LOOP, 0, VRAM__OPTIM_8BIT_1, {NULL, "", NULL}},
+};
+#undef VRAM__FOREACH
+#undef VRAM__LOOP
+#undef VRAM__ADAMW
+
+VRAM__FN const vram__optim_row *vram__optim_row_of(uint32_t optimizer) {
+  return optimizer < VRAM_OPTIM_COUNT ? &vram__optim_rows[optimizer] : NULL;
+}
+
+VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *info) {
+  static const char *const text[8] = {"",      "foreach",       "loop",       "foreach loop",
+                                      "fused", "foreach fused", "loop fused", "foreach loop fused"};
+  const vram__optim_row *r = vram__optim_row_of(optimizer);
+  uint32_t i, has = 0;
+  if (!r)
+    return 0;
+  info->name = r->name;
+  info->state = r->state;
+  info->init = r->init;
+  info->step[VRAM_OPTIM_IMPL_DEFAULT] = r->body[r->by_default - 1];
+  for (i = VRAM_OPTIM_IMPL_FOREACH; i <= VRAM_OPTIM_IMPL_FUSED; i++) {
+    info->step[i] = r->body[i - 1];
+    if (info->step[i])
+      has |= 1u << (i - 1);
+  }
+  info->implementations =
+      r->by_default == VRAM_OPTIM_IMPL_LOOP && has == 3 ? "loop foreach" : text[has];
+  return 1;
+}
+
+VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay) {
+  const uint32_t len = vram__text_len(name);
+  const int suffix = len > 3 && vram__text_is(name + len - 3, 3, "_wd");
+  int row;
+  if (weight_decay)
+    *weight_decay = 0;
+  for (row = 0; row < VRAM_OPTIM_COUNT; row++) {
+    if (vram__text_is(name, len, vram__optim_rows[row].name))
+      return (vram_optimizer)row;
+    if (suffix && vram__text_is(name, len - 3, vram__optim_rows[row].name)) {
+      if (weight_decay)
+        *weight_decay = 1;
+      return (vram_optimizer)row;
+    }
+  }
+  return VRAM_OPTIM_COUNT;
+}
+
+/* >>step/optim_words    an optimizer's recipe: words become instructions
+   The language stands in optimizers.c. Recipes are the library's own, checked by
+   tests/test_recipes.c; one that is not understood sets `bad`, which makes the step fail. */
+
+/* Goes on to the next word, number, "+=" or other sign; a length of 0 is the end. */
+static void vram__optim_words_next(vram__optim_code *c) {
+  const char *s = c->word + c->length;
+  while (*s == ' ')
+    s++;
+  c->word = s;
+  while (vram__name_start(*s) || vram__digit(*s))
+    s++;
+  if (s == c->word && *s)
+    s += s[0] == '+' && s[1] == '=' ? 2 : 1;
+  c->length = (uint32_t)(s - c->word);
+}
+
+static inline int vram__optim_words_is(const vram__optim_code *c, const char *word) {
+  return *c->word == *word && vram__text_is(c->word, c->length, word);
+}
+
+/* If this is the word, it is read. */
+static int vram__optim_words_take(vram__optim_code *c, const char *word) {
+  if (!vram__optim_words_is(c, word))
+    return 0;
+  vram__optim_words_next(c);
+  return 1;
+}
+
+static void vram__optim_words_need(vram__optim_code *c, const char *word) {
+  if (!vram__optim_words_take(c, word))
+    c->bad = 1;
+}
+
+/* Reads one word of the list, which ends with NULL; its index. */
+static uint8_t vram__optim_words_one_of(vram__optim_code *c, const char *const *list) {
+  uint8_t i = 0;
+  while (list[i] && !vram__optim_words_is(c, list[i]))
+    i++;
+  if (!list[i])
+    c->bad = 1;
+  vram__optim_words_next(c);
+  return i;
+}
+
+static vram__optim_instruction *vram__optim_words_emit(vram__optim_code *c, uint8_t op, uint8_t a,
+                                                       uint8_t b) {
+  vram__optim_instruction *i = &c->at[c->count];
+  if (c->count + 1 < VRAM__OPTIM_INSTRUCTIONS)
+    c->count++;
+  else
+    c->bad = 1;
+  i->op = op;
+  i->a = a;
+  i->b = b;
+  i->c = 0;
+  return i;
+}
+
+/* Reads a variable's name; its number. */
+static uint8_t vram__optim_words_variable(vram__optim_code *c) {
+  uint32_t i = c->first_name;
+  while (i < c->names &&
+         !(c->name_length[i] == c->length && vram__text_equal(c->name[i], c->word, c->length)))
+    i++;
+  if (i == c->names) {
+    if (i == VRAM__OPTIM_NAMES || !vram__name_start(*c->word)) {
+      c->bad = 1;
+      return 0;
+    }
+    c->name[i] = c->word;
+    c->name_length[i] = c->length;
+    c->names++;
+  }
+  vram__optim_words_next(c);
+  return (uint8_t)i;
+}
+
+/* NAME, ...: each gets an instruction, if there is one. */
+static void vram__optim_words_each(vram__optim_code *c, int op) {
+  do {
+    uint8_t name = vram__optim_words_variable(c);
+    if (op >= 0)
+      vram__optim_words_emit(c, (uint8_t)op, name, 0);
+  } while (vram__optim_words_take(c, ",") && !c->bad);
+}
+
+/* (SIZE) */
+static uint8_t vram__optim_words_size(vram__optim_code *c) {
+  static const char *const type[] = {"own", "promoted", "bool", "u8", "bf16", "f32", "f64", NULL};
+  static const char *const count[] = {"",       "numel", "rows", "columns", "matrices",
+                                      "blocks", "gram",  "256",  NULL};
+  uint8_t size = VRAM__OPTIM_PARAM;
+  vram__optim_words_need(c, "(");
+  if (!vram__optim_words_take(c, "param")) {
+    size = (uint8_t)(vram__optim_words_one_of(c, type) << 4);
+    if (vram__optim_words_take(c, "[")) {
+      size |= vram__optim_words_one_of(c, count);
+      vram__optim_words_need(c, "]");
+    }
+  }
+  vram__optim_words_need(c, ")");
+  return size;
+}
+
+/* Behind `new`: (SIZE) [using WORKSPACE] [from NAME, ...], into the variable `to`. */
+static void vram__optim_words_new(vram__optim_code *c, uint8_t to) {
+  static const char *const workspace[] = {
+      "cublas",      "cublaslt",       "cublaslt_transposed", "reduce_all", "reduce_all_bf16",
+      "reduce_rows", "reduce_columns", "reduce_row_factors",  NULL};
+  vram__optim_instruction *i = vram__optim_words_emit(c, VRAM__OPTIM_NEW, to, 0);
+  i->b = vram__optim_words_size(c);
+  if (vram__optim_words_take(c, "using"))
+    i->c = (uint8_t)(1 + vram__optim_words_one_of(c, workspace));
+  if (vram__optim_words_take(c, "from"))
+    vram__optim_words_each(c, VRAM__OPTIM_FREE);
+}
+
+/* NAME = or += something */
+static void vram__optim_words_assign(vram__optim_code *c) {
+  uint8_t to = vram__optim_words_variable(c);
+  if (vram__optim_words_take(c, "+=")) {
+    vram__optim_words_need(c, "new");
+    vram__optim_words_new(c, to);
+    return;
+  }
+  vram__optim_words_need(c, "=");
+  if (vram__optim_words_take(c, "new")) {
+    vram__optim_words_new(c, VRAM__OPTIM_VALUE);
+    vram__optim_words_emit(c, VRAM__OPTIM_MOVE, to, VRAM__OPTIM_VALUE);
+  } else if (vram__optim_words_take(c, "state")) {
+    vram__optim_words_emit(c, VRAM__OPTIM_STATE, 0, vram__optim_words_size(c));
+  } else {
+    uint8_t op = vram__optim_words_take(c, "last") ? VRAM__OPTIM_LAST : VRAM__OPTIM_MOVE;
+    if (op == VRAM__OPTIM_MOVE)
+      vram__optim_words_need(c, "move");
+    vram__optim_words_need(c, "(");
+    vram__optim_words_emit(c, op, to, vram__optim_words_variable(c));
+    vram__optim_words_need(c, ")");
+  }
+}
+
+static void vram__optim_words_block(vram__optim_code *c, uint32_t depth);
+
+/* A block that the step's options exclude: only its braces are read. */
+static void vram__optim_words_skip(vram__optim_code *c) {
+  uint32_t depth = 0;
+  c->bad |= *c->word != '{';
+  do {
+    const char *s = c->word + c->length;
+    depth += *c->word == '{';
+    depth -= *c->word == '}';
+    while (depth && *s && *s != '{' && *s != '}')
+      s++;
+    c->word = s;
+    c->length = 0;
+    vram__optim_words_next(c);
+  } while (depth && c->length);
+}
+
+/* A block that the step's options want or exclude. */
+static void vram__optim_words_choose(vram__optim_code *c, uint32_t depth, int wanted) {
+  if (wanted)
+    vram__optim_words_block(c, depth);
+  else
+    vram__optim_words_skip(c);
+}
+
+/* The instruction jumps to here. */
+static void vram__optim_words_land(vram__optim_code *c, uint32_t from) {
+  const uint32_t distance = c->count - from;
+  c->at[from].c = (uint8_t)distance;
+  c->bad |= distance > UINT8_MAX;
+}
+
+/* Behind `if`: [not] CONDITION [or CONDITION] { } [else { }] */
+static void vram__optim_words_if(vram__optim_code *c, uint32_t depth) {
+  static const char *const condition[] = {"weight_decay", "first_step",    "fused",
+                                          "capturable",   "matrix",        "large",
+                                          "once",         "low_precision", NULL};
+  const int negated = vram__optim_words_take(c, "not");
+  uint32_t asked = 0, from;
+  do
+    asked |= 1u << vram__optim_words_one_of(c, condition);
+  while (vram__optim_words_take(c, "or") && !c->bad);
+  if (asked < VRAM__OPTIM_IF_MATRIX) { /* the step answers it */
+    const int wanted = ((c->options & asked) != 0) != negated;
+    vram__optim_words_choose(c, depth, wanted);
+    if (vram__optim_words_take(c, "else"))
+      vram__optim_words_choose(c, depth, !wanted);
+    return;
+  }
+  c->asks_parameter = 1;
+  from = c->count;
+  vram__optim_words_emit(c, VRAM__OPTIM_IF, (uint8_t)asked, (uint8_t)negated);
+  vram__optim_words_block(c, depth);
+  if (vram__optim_words_take(c, "else")) {
+    const uint32_t over = c->count;
+    vram__optim_words_emit(c, VRAM__OPTIM_JUMP, 0, 0);
+    vram__optim_words_land(c, from);
+    vram__optim_words_block(c, depth);
+    vram__optim_words_land(c, over);
+  } else
+    vram__optim_words_land(c, from);
+}
+
+static void vram__optim_words_statement(vram__optim_code *c, uint32_t depth) {
+  const uint32_t from = c->count;
+  if (vram__optim_words_take(c, "if")) {
+    vram__optim_words_if(c, depth);
+    return;
+  }
+  if (vram__optim_words_take(c, "for")) {
+    vram__optim_words_need(c, "each");
+    vram__optim_words_need(c, "parameter");
+    vram__optim_words_emit(c, VRAM__OPTIM_EACH, 0, 0);
+    vram__optim_words_block(c, depth);
+    vram__optim_words_land(c, from);
+    return;
+  }
+  if (vram__optim_words_take(c, "free"))
+    vram__optim_words_each(c, VRAM__OPTIM_FREE);
+  else if (vram__optim_words_take(c, "local"))
+    vram__optim_words_each(c, -1);
+  else if (vram__optim_words_take(c, "new"))
+    vram__optim_words_emit(c, VRAM__OPTIM_BRIEF, 0, vram__optim_words_size(c));
+  else
+    vram__optim_words_assign(c);
+  vram__optim_words_need(c, ";");
+}
+
+/* { statements } */
+static void vram__optim_words_block(vram__optim_code *c, uint32_t depth) {
+  vram__optim_words_need(c, "{");
+  c->bad |= depth == VRAM__OPTIM_DEPTH;
+  while (!c->bad && !vram__optim_words_take(c, "}"))
+    vram__optim_words_statement(c, depth + 1);
+}
+
+/* Appends the instructions of a recipe, whose variables come behind those that are there; the index
+   of the first. */
+VRAM__FN uint32_t vram__optim_compile(vram__optim_code *c, const char *recipe) {
+  const uint32_t first = c->count;
+  c->first_name = c->names;
+  c->word = recipe;
+  c->length = 0;
+  c->asks_parameter = 0;
+  vram__optim_words_next(c);
+  while (c->length && !c->bad)
+    vram__optim_words_statement(c, 0);
+  return first;
+}
+
+/* >>step/optim    optimizers: plays what their recipes have become */
+
+#define VRAM__OPTIM_NIL UINT32_MAX
+
+/* The tensors that a variable holds. With events they are a list in the caller's ids: pairs of the
+   id of a tensor and the pair of the one before. */
+typedef struct vram__optim_held {
   vram__total sum;
-  uint32_t head; /* its last one; linked to the one before */
-} vram__optim_reg;
+  uint32_t head; /* pair of the last tensor */
+} vram__optim_held;
 
 typedef struct vram__optim_run {
   const vram__optim_config *c;
+  const vram__optim_row *row;
   const vram__optim_param *p;
-  uint32_t n, nodes;
-  uint8_t impl, flags, first, late, filter, dtype, matrix, tables, overflow;
-  uint32_t unused, fresh; /* nodes of c->ids: given back (linked), and the first never used */
-  uint64_t now, peak, state, now_blocks, peak_blocks, state_blocks;
-  uint64_t now_large, state_large, peak_upper; /* each large block may be 1 MiB larger */
-  uint64_t peak_state;
+  uint32_t n;
+  uint8_t impl, flags, overflow;
+  uint8_t asked;                 /* the condition `once` has held */
+  uint8_t filter, dtype, matrix; /* the group that is played is a part of the parameters */
+  uint32_t unused, fresh;        /* pairs: given back (linked), and the first never used */
+  vram__total now, state;        /* allocated and not freed, and the part that stays */
+  uint64_t peak, peak_state, peak_blocks, peak_upper; /* upper: a large block may be 1 MiB larger */
   vram__total all; /* of a list like all parameters, once it is known */
   uint8_t has_all;
-  vram__optim_reg reg[26];
+  vram__optim_code code;
+  vram__optim_held held[VRAM__OPTIM_NAMES]; /* by the number of the variable */
 } vram__optim_run;
 
-VRAM__FN const vram__optim_row *vram__optim_row_of(const vram__optim_config *c) {
-  return &vram__optim_rows[c->optim < VRAM_OPTIM_COUNT ? c->optim : 0];
+static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
+  return c->impl ? c->impl : row->by_default;
 }
 
-static uint8_t vram__optim_impl(const vram__optim_config *c) {
-  return c->impl ? c->impl : vram__optim_row_of(c)->def;
+/* The recipe of one step; NULL: there is no such implementation. */
+static const char *vram__optim_body(const vram__optim_row *row, uint8_t impl) {
+  return impl <= VRAM_OPTIM_IMPL_FUSED ? row->body[impl - 1] : NULL;
 }
 
-/* numbers of c->ids for n parameters */
-VRAM__FN size_t vram__optim_ids(uint32_t n) { return 2 * (10 * (size_t)n + 64); }
+/* No recipe holds more than ten lists like the parameters at once. */
+static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 
-/* the row of a name (a suffix _wd asks for weight decay), or -1 */
-static int vram__optim_find(const char *name, size_t len, uint8_t *weight_decay) {
-  int tail;
-  for (tail = 0; tail < 2; tail++) {
-    int row;
-    if (tail) {
-      if (len < 4 || name[len - 3] != '_' || name[len - 2] != 'w' || name[len - 1] != 'd')
-        break;
-      len -= 3;
-    }
-    for (row = 0; row < VRAM_OPTIM_COUNT; row++) {
-      const char *s = vram__optim_rows[row].name;
-      size_t i = 0;
-      while (i < len && s[i] && s[i] == name[i])
-        i++;
-      if (i == len && !s[i]) {
-        if (tail && weight_decay)
-          *weight_decay = 1;
-        return row;
-      }
-    }
-  }
-  return -1;
-}
+/* Numbers of c->ids for n parameters. */
+VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
-/* why this combination does not exist, or 0 */
+/* Why this combination does not exist, or NULL. */
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
                                          uint32_t n) {
-  const vram__optim_row *row = vram__optim_row_of(c);
-  uint8_t impl = vram__optim_impl(c);
+  const vram__optim_row *row = vram__optim_row_of(c->optim);
   uint32_t i;
-  if (c->optim >= VRAM_OPTIM_COUNT)
+  uint8_t impl;
+  if (!row)
     return "unknown optimizer";
-  if (impl > VRAM_OPTIM_IMPL_FUSED || !row->body[impl])
+  impl = vram__optim_impl(c, row);
+  if (!vram__optim_body(row, impl))
     return impl == VRAM_OPTIM_IMPL_FUSED     ? "this optimizer has no fused implementation"
            : impl == VRAM_OPTIM_IMPL_FOREACH ? "this optimizer has no foreach implementation"
                                              : "this optimizer has no for-loop implementation";
-  if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURE))
+  if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
   if (c->scaler && !c->master)
     for (i = 0; i < n; i++)
       if (vram__dtype_size(p[i].dtype) < 4)
         return "GradScaler cannot unscale gradients of fp16 or bf16";
-  return 0;
+  return NULL;
 }
 
-static uint64_t vram__optim_add(vram__optim_run *r, uint64_t a, uint64_t b) {
-  if (a + b < a)
-    r->overflow = 1;
-  return a + b;
+/* ---- sizes */
+
+static uint8_t vram__optim_dtype(const vram__optim_run *r, const vram__optim_param *p) {
+  return r->c->master && vram__dtype_size(p->dtype) < 4 ? (uint8_t)VRAM_F32 : p->dtype;
 }
 
-static uint64_t vram__optim_mul(vram__optim_run *r, uint64_t a, uint64_t b) {
-  if (b && a > UINT64_MAX / b)
-    r->overflow = 1;
-  return a * b;
+/* Length of the last axis (back 1) or the one before it (back 2). */
+static uint64_t vram__optim_axis(const vram__optim_param *p, uint32_t back) {
+  return back <= p->ndim ? (uint64_t)p->size[p->ndim - back] : 1;
 }
 
-static inline uint8_t vram__optim_dtype(const vram__optim_run *r, uint32_t i) {
-  uint8_t d = r->p[i].dtype;
-  return r->c->master && vram__dtype_size(d) < 4 ? (uint8_t)VRAM_F32 : d;
-}
-
-/* product of the sizes of axes [0, ndim - tail) */
-static uint64_t vram__optim_batch(vram__optim_run *r, const vram__optim_param *p, uint32_t tail) {
+/* Product of all axes but the last ones. */
+static uint64_t vram__optim_batch(const vram__optim_param *p, uint32_t without) {
   uint64_t k = 1;
   uint32_t i;
-  for (i = 0; i + tail < p->ndim; i++)
-    k = vram__optim_mul(r, k, (uint64_t)p->size[i]);
+  for (i = 0; i + without < p->ndim; i++)
+    k *= (uint64_t)p->size[i];
   return k;
 }
 
-static uint64_t vram__optim_axis(const vram__optim_param *p, uint32_t tail) {
-  return tail <= p->ndim ? (uint64_t)p->size[p->ndim - tail] : 1;
-}
-
-static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
-  const vram__optim_param *p = &r->p[i];
-  uint64_t e = vram__dtype_size(vram__optim_dtype(r, i)), k, block;
-  switch (code) {
-  case 'p':
-    return vram__optim_mul(r, p->numel, e);
-  case 'P':
-    return r->c->capturable && e < 4 && !p->ndim ? 4 : vram__optim_mul(r, p->numel, e);
-  case 'E':
-    return r->c->capturable && e < 4 && !p->ndim ? 4 : e;
-  case 'b':
+static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
+  uint64_t rows, columns;
+  switch (count) {
+  case VRAM__OPTIM_NUMEL:
     return p->numel;
-  case 'h':
-    return vram__optim_mul(r, p->numel, 2);
-  case 'f':
-    return vram__optim_mul(r, p->numel, 4);
-  case 'F':
-    return vram__dtype_size(p->dtype) < 4 ? vram__optim_mul(r, p->numel, 4) : 0;
-  case 'e':
-    return e;
-  case 's':
-    return 4;
-  case 'n':
-    return 2;
-  case '1':
-    return 1;
-  case '8':
-    return 8;
-  case 'k':
-    return 1024;
-  case 'a':
-    block = r->c->block ? r->c->block : 256;
-    return 4 * (p->numel / block + (p->numel % block != 0));
-  case 'r':
-    return vram__optim_mul(r, vram__optim_batch(r, p, 1), e);
-  case 'c':
-    return vram__optim_mul(r, vram__optim_mul(r, vram__optim_batch(r, p, 2), e),
-                           vram__optim_axis(p, 1));
-  case 'o':
-    return vram__optim_mul(r, vram__optim_batch(r, p, 2), e);
-  case 'g':
-    k = vram__optim_axis(p, 1) < vram__optim_axis(p, 2) ? vram__optim_axis(p, 1)
-                                                        : vram__optim_axis(p, 2);
-    return vram__optim_mul(r, vram__optim_mul(r, k, k), 2);
+  case VRAM__OPTIM_ROWS:
+    return vram__optim_batch(p, 1);
+  case VRAM__OPTIM_COLUMNS:
+    return vram__optim_batch(p, 2) * vram__optim_axis(p, 1);
+  case VRAM__OPTIM_MATRICES:
+    return vram__optim_batch(p, 2);
+  case VRAM__OPTIM_BLOCKS:
+    return p->numel / 256 + (p->numel % 256 != 0);
+  case VRAM__OPTIM_GRAM:
+    rows = vram__optim_axis(p, 2), columns = vram__optim_axis(p, 1);
+    return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_256:
+    return 256;
   default:
-    return 0;
+    return 1;
   }
 }
 
-static uint64_t vram__optim_blocks(uint64_t bytes) {
-  return bytes > UINT64_MAX - 511 ? UINT64_MAX : (bytes + 511) & ~(uint64_t)511;
+/* Bytes of one tensor. No product overflows: a tensor of as many elements of 16 bytes would have
+   less than 2^63 (vram__dims_fit). */
+static uint64_t vram__optim_size(const vram__optim_run *r, uint32_t i, uint8_t size) {
+  static const uint8_t bytes[] = {0, 0, 1, 1, 2, 4, 8};
+  const vram__optim_param *p = &r->p[i];
+  uint64_t each = bytes[size >> 4];
+  if (!each) {
+    each = vram__dtype_size(vram__optim_dtype(r, p));
+    if (size >> 4 == VRAM__OPTIM_PROMOTED && r->c->capturable && each < 4 && !p->ndim)
+      each = 4;
+  }
+  return each * vram__optim_count(p, size & 15);
+}
+
+/* ---- what is allocated */
+
+static void vram__optim_clear(vram__optim_held *h) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  h->sum = none;
+  h->head = VRAM__OPTIM_NIL;
 }
 
 /* One tensor more in a list; PyTorch allocates nothing for an empty one. */
-static void vram__optim_alloc_one(vram__optim_run *r, vram__total *t, uint64_t bytes) {
-  if (!bytes)
+static void vram__optim_add(vram__optim_run *r, vram__total *t, uint64_t bytes) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - t->bytes)
+    r->overflow = 1;
+  else
+    vram__total_add(t, bytes);
+}
+
+/* A list joins another one. */
+static void vram__optim_join(vram__optim_run *r, vram__total *to, const vram__total *t) {
+  if (t->bytes > (uint64_t)VRAM_MAX_BYTES - to->bytes) {
+    r->overflow = 1;
     return;
-  t->bytes = vram__optim_add(r, t->bytes, bytes);
-  t->blocks = vram__optim_add(r, t->blocks, vram__optim_blocks(bytes));
-  t->large += bytes > VRAM__SMALL;
-  t->last = bytes;
+  }
+  to->bytes += t->bytes;
+  to->blocks += t->blocks;
+  to->large += t->large;
+  if (t->bytes)
+    to->last = t->last;
+}
+
+static void vram__optim_leave(vram__total *from, const vram__total *t) {
+  from->bytes -= t->bytes;
+  from->blocks -= t->blocks;
+  from->large -= t->large;
 }
 
 static void vram__optim_grow(vram__optim_run *r, const vram__total *t) {
-  r->now = vram__optim_add(r, r->now, t->bytes);
-  r->now_blocks = vram__optim_add(r, r->now_blocks, t->blocks);
-  r->now_large += t->large;
-  if (r->now > r->peak)
-    r->peak = r->now, r->peak_state = r->state;
-  if (r->now_blocks > r->peak_blocks)
-    r->peak_blocks = r->now_blocks;
-  if (r->now_blocks + r->now_large * VRAM__SMALL > r->peak_upper)
-    r->peak_upper = r->now_blocks + r->now_large * VRAM__SMALL;
+  uint64_t upper;
+  vram__optim_join(r, &r->now, t);
+  upper = r->now.blocks + r->now.large * VRAM__SMALL;
+  if (r->now.bytes > r->peak) {
+    r->peak = r->now.bytes;
+    r->peak_state = r->state.bytes;
+  }
+  if (r->now.blocks > r->peak_blocks)
+    r->peak_blocks = r->now.blocks;
+  if (upper > r->peak_upper)
+    r->peak_upper = upper;
 }
 
-static void vram__optim_shrink(vram__optim_run *r, const vram__total *t) {
-  r->now -= t->bytes;
-  r->now_blocks -= t->blocks;
-  r->now_large -= t->large;
-}
-
-static void vram__optim_move(vram__optim_run *r, vram__total *to, const vram__total *t) {
-  if (!t->bytes)
-    return;
-  to->bytes = vram__optim_add(r, to->bytes, t->bytes);
-  to->blocks = vram__optim_add(r, to->blocks, t->blocks);
-  to->large += t->large;
-  to->last = t->last;
-}
-
-static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t bytes) {
-  vram__total t;
+/* One tensor more in a variable. */
+static void vram__optim_push(vram__optim_run *r, vram__optim_held *h, uint64_t bytes) {
+  vram__total t = {0, 0, 0, 0, 0};
+  uint32_t *pair, node = r->unused;
   if (!bytes)
     return;
-  t.bytes = t.blocks = t.large = t.last = 0;
-  vram__optim_alloc_one(r, &t, bytes);
+  vram__optim_add(r, &t, bytes);
   vram__optim_grow(r, &t);
-  vram__optim_move(r, &g->sum, &t);
-  if (r->c->events) {
-    uint32_t *pair, id = vram__optim_alloc(r->c->ctx, bytes, 0), node = r->unused;
-    if (node != VRAM__OPTIM_NIL)
-      r->unused = r->c->ids[2 * (size_t)node + 1];
-    else if (r->fresh < r->nodes)
-      node = r->fresh++;
-    else {
-      r->overflow = 1; /* not reached: no recipe holds ten lists */
-      return;
-    }
-    pair = r->c->ids + 2 * (size_t)node;
-    pair[0] = id;
-    pair[1] = g->head;
-    g->head = node;
+  vram__optim_join(r, &h->sum, &t);
+  if (!r->c->ids)
+    return;
+  if (node != VRAM__OPTIM_NIL)
+    r->unused = r->c->ids[2 * (size_t)node + 1];
+  else if (r->fresh < vram__optim_pairs(r->n))
+    node = r->fresh++;
+  else {
+    r->overflow = 1; /* not reached */
+    return;
   }
+  pair = r->c->ids + 2 * (size_t)node;
+  pair[0] = vram__optim_alloc(r->c->step, bytes, 0);
+  pair[1] = h->head;
+  h->head = node;
 }
 
-static int vram__optim_match(const vram__optim_run *r, uint32_t i);
+/* Frees what a variable holds, from a pair on. */
+static void vram__optim_free_from(vram__optim_run *r, vram__optim_held *h, uint32_t node) {
+  vram__optim_leave(&r->now, &h->sum);
+  while (node != VRAM__OPTIM_NIL) {
+    uint32_t *pair = r->c->ids + 2 * (size_t)node, before = pair[1];
+    vram__optim_free(r->c->step, pair[0]);
+    pair[1] = r->unused;
+    r->unused = node;
+    node = before;
+  }
+  vram__optim_clear(h);
+}
 
-/* The list of this size code over parameters [from, to). Most lists are like the parameters. */
-static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint32_t to,
-                             vram__total *t) {
-  int all = code == 'p' && !r->filter && !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)) &&
-            from == 0 && to == r->n;
+static void vram__optim_release(vram__optim_run *r, vram__optim_held *h) {
+  vram__optim_free_from(r, h, h->head);
+}
+
+/* Allocated and freed at once: first, then second, and back. */
+static void vram__optim_alloc_briefly(vram__optim_run *r, uint64_t first, uint64_t second) {
+  vram__optim_held h;
+  vram__optim_clear(&h);
+  vram__optim_push(r, &h, first);
+  vram__optim_push(r, &h, second);
+  vram__optim_release(r, &h);
+}
+
+/* ---- workspaces */
+
+/* A reduction of `inputs` elements to each of `outputs` results, which are accumulated in `bytes`.
+   `row`: 0 where the reduced elements are neighbours, else the length of the last axis, which is
+   kept. */
+typedef struct vram__optim_reduction {
+  int64_t outputs, inputs, row;
+  uint64_t bytes;
+} vram__optim_reduction;
+
+/* ATen/native/cuda/Reduce.cuh, setReduceConfig: a result that is too much work for one thread block
+   is split over several, each of which leaves its part in a buffer. Right up to 2 GiB per tensor
+   (PyTorch splits larger ones first). */
+static void vram__optim_reduce(vram__optim_run *r, const vram__optim_reduction *x) {
+  const vram__device *d = r->c->device;
+  int64_t vec = x->row ? 4 : 1, d0 = x->row ? x->outputs : x->inputs,
+          d1 = x->row ? x->inputs : x->outputs, most, width, height, each, grid, blocks, parts;
+  if (!x->outputs || !x->inputs)
+    return;
+  while (x->row % vec)
+    vec /= 2;
+  if (x->row)
+    d0 /= vec;
+  else if (d0 >= 128)
+    d0 /= 4;
+  most = 512 / vec;
+  d0 = vram__power_of_two_below(d0, most);
+  d1 = vram__power_of_two_below(d1, most);
+  width = d0 < 32 ? d0 : 32;
+  height = d1 < most / width ? d1 : most / width;
+  width = d0 < most / height ? d0 : most / height;
+  each = vram__div_up(x->inputs, x->row ? 1 : width);
+  if (each < (height * 16 < 256 ? height * 16 : 256))
+    return; /* one warp does it */
+  each = vram__div_up(x->inputs, (x->row ? 1 : width) * height);
+  grid = vram__div_up(x->outputs / vec, x->row ? width : 1);
+  blocks = (int64_t)d->sm * ((int64_t)d->threads / (width * height));
+  if (each < 256 || grid > blocks)
+    return;
+  parts = vram__div_up(blocks, grid);
+  if (parts > vram__div_up(each, 16))
+    parts = vram__div_up(each, 16);
+  if (parts < vram__div_up(each, 256))
+    parts = vram__div_up(each, 256);
+  if (parts > 1)
+    vram__optim_alloc_briefly(
+        r,
+        vram__product_or_overflow((uint64_t)(x->outputs * parts),
+                                  x->row ? (uint64_t)(width * vec) * x->bytes : x->bytes),
+        4 * (uint64_t)grid);
+}
+
+static void vram__optim_product(vram__optim_run *r, const vram__optim_param *p, uint8_t kind) {
+  const uint64_t columns = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
+  const int blas = kind == VRAM__OPTIM_CUBLAS || columns == 1 || rows == 1 ||
+                   (kind == VRAM__OPTIM_CUBLASLT_TRANSPOSED && rows > columns);
+  vram__optim_alloc_briefly(r, blas ? r->c->device->cublas_workspace : UINT64_C(1048576), 0);
+}
+
+static void vram__optim_workspace(vram__optim_run *r, uint32_t i, uint8_t kind) {
+  const vram__optim_param *p = &r->p[i];
+  vram__optim_reduction x;
+  x.outputs = (int64_t)vram__optim_batch(p, 2);
+  x.inputs = (int64_t)vram__optim_axis(p, 2);
+  x.row = 0;
+  x.bytes = vram__dtype_size(vram__optim_dtype(r, p)) > 4 ? 8 : 4;
+  switch (kind) {
+  case VRAM__OPTIM_REDUCE_ALL_BF16:
+    x.bytes = 4;
+    /* fall through */
+  case VRAM__OPTIM_REDUCE_ALL:
+    x.outputs = 1;
+    x.inputs = (int64_t)p->numel;
+    break;
+  case VRAM__OPTIM_REDUCE_ROWS:
+    x.outputs = (int64_t)vram__optim_batch(p, 1);
+    x.inputs = (int64_t)vram__optim_axis(p, 1);
+    break;
+  case VRAM__OPTIM_REDUCE_COLUMNS:
+    x.row = (int64_t)vram__optim_axis(p, 1);
+    x.outputs *= x.row;
+    if (x.row == 1)
+      x.row = 0;
+    break;
+  case VRAM__OPTIM_REDUCE_ROW_FACTORS:
+    break;
+  default:
+    vram__optim_product(r, p, kind);
+    return;
+  }
+  vram__optim_reduce(r, &x);
+}
+
+/* ---- instructions, played on a scope: the parameters [from, to) that match */
+
+/* Does this parameter belong to the group that is played? */
+static int vram__optim_match(const vram__optim_run *r, uint32_t i) {
+  const vram__optim_param *p = &r->p[i];
+  if ((r->flags & VRAM__OPTIM_MATRIX) && p->ndim != 2)
+    return 0;
+  if (!r->filter)
+    return 1;
+  return vram__optim_dtype(r, p) == r->dtype &&
+         (!(r->flags & VRAM__OPTIM_SPLIT) || (p->ndim > 1) == r->matrix);
+}
+
+/* Adds up a list over the scope. Most lists are like all parameters. */
+static void vram__optim_sum(vram__optim_run *r, uint8_t size, uint32_t from, uint32_t to,
+                            vram__total *t) {
+  const int all = size == VRAM__OPTIM_PARAM && !r->filter && from == 0 && to == r->n &&
+                  !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT));
   uint32_t i;
   if (all && r->has_all) {
     *t = r->all;
     return;
   }
-  t->bytes = t->blocks = t->large = t->last = 0;
+  vram__memory_zero(t, sizeof *t);
   for (i = from; i < to; i++)
     if (vram__optim_match(r, i))
-      vram__optim_alloc_one(r, t, vram__optim_size(r, i, code));
+      vram__optim_add(r, t, vram__optim_size(r, i, size));
   if (all) {
     r->all = *t;
     r->has_all = 1;
   }
 }
 
-static void vram__optim_state(vram__optim_run *r, char code, uint32_t from, uint32_t to) {
+static void vram__optim_new(vram__optim_run *r, const vram__optim_instruction *x, uint32_t from,
+                            uint32_t to) {
+  vram__optim_held *h = &r->held[x->a];
   vram__total t;
   uint32_t i;
-  vram__optim_list(r, code, from, to, &t);
-  r->state = vram__optim_add(r, r->state, t.bytes);
-  vram__optim_grow(r, &t);
-  r->state_blocks = vram__optim_add(r, r->state_blocks, t.blocks);
-  r->state_large += t.large;
-  if (r->c->events)
-    for (i = from; i < to; i++)
-      if (vram__optim_match(r, i) && vram__optim_size(r, i, code))
-        vram__optim_alloc(r->c->ctx, vram__optim_size(r, i, code), 1);
-}
-
-static void vram__optim_clear_registers(vram__optim_reg *g) {
-  g->sum.bytes = g->sum.blocks = g->sum.large = g->sum.last = 0;
-  g->head = VRAM__OPTIM_NIL;
-}
-
-/* frees what a register holds, from `node` on */
-static void vram__optim_free_register(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
-  vram__optim_shrink(r, &g->sum);
-  while (node != VRAM__OPTIM_NIL) {
-    uint32_t *pair = r->c->ids + 2 * (size_t)node, before = pair[1];
-    vram__optim_free(r->c->ctx, pair[0]);
-    pair[1] = r->unused;
-    r->unused = node;
-    node = before;
-  }
-  vram__optim_clear_registers(g);
-}
-
-/* allocated and freed at once: first, then second, and back */
-static void vram__optim_alloc_briefly(vram__optim_run *r, uint64_t first, uint64_t second) {
-  vram__optim_reg g;
-  vram__optim_clear_registers(&g);
-  vram__optim_push(r, &g, first);
-  vram__optim_push(r, &g, second);
-  vram__optim_free_register(r, &g, g.head);
-}
-
-static uint64_t vram__optim_pow2(uint64_t n) { /* the largest power of two up to n */
-  uint64_t k = 1;
-  while (k <= n / 2)
-    k *= 2;
-  return k;
-}
-
-static uint64_t vram__optim_round_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-/* Workspace of one of PyTorch's CUDA reductions: `inputs` elements to each of `outputs` results. A
-   result that is too much work for one thread block is split over several, each of which leaves its
-   part in a buffer. `row`: 0 where the reduced elements are neighbours, else the length of the last
-   axis, which is kept. Right up to 2 GiB per tensor (PyTorch splits larger ones first). */
-static void vram__optim_reduce(vram__optim_run *r, uint64_t outputs, uint64_t inputs, uint64_t row,
-                               uint64_t bytes) {
-  uint64_t sms = r->c->sms ? r->c->sms : 132;
-  uint64_t sm_threads = r->c->sm_threads ? r->c->sm_threads : 2048;
-  uint64_t vec = 1, d0 = row ? outputs : inputs, d1 = row ? inputs : outputs, most, width, height;
-  uint64_t step_in = 1, step_out = 1, each, grid, parts, size;
-  if (!outputs || !inputs)
+  if (!r->c->ids && !x->c && to - from > 1) {
+    vram__optim_sum(r, x->b, from, to, &t);
+    vram__optim_grow(r, &t);
+    vram__optim_join(r, &h->sum, &t);
     return;
-  if (row) {
-    for (vec = 4; row % vec; vec /= 2) {
+  }
+  for (i = from; i < to; i++)
+    if (vram__optim_match(r, i)) {
+      vram__optim_push(r, h, vram__optim_size(r, i, x->b));
+      if (x->c)
+        vram__optim_workspace(r, i, (uint8_t)(x->c - 1));
     }
-    d0 /= vec;
-  } else if (d0 >= 128)
-    d0 /= 4;
-  most = 512 / vec;
-  d0 = d0 < most ? vram__optim_pow2(d0) : most;
-  d1 = d1 < most ? vram__optim_pow2(d1) : most;
-  width = d0 < 32 ? d0 : 32;
-  height = d1 < most / width ? d1 : most / width;
-  width = d0 < most / height ? d0 : most / height;
-  if (row)
-    step_out = width;
-  else
-    step_in = width;
-  each = vram__optim_round_up(inputs, step_in);
-  if (each < (height * 16 < 256 ? height * 16 : 256))
-    return; /* one warp does it */
-  step_in *= height;
-  each = vram__optim_round_up(inputs, step_in);
-  grid = vram__optim_round_up(outputs / vec, step_out);
-  sms *= sm_threads / (width * height);
-  if (each < 256 || grid > sms)
-    return;
-  parts = vram__optim_round_up(sms, grid);
-  if (parts > vram__optim_round_up(each, 16))
-    parts = vram__optim_round_up(each, 16);
-  if (parts < vram__optim_round_up(each, 256))
-    parts = vram__optim_round_up(each, 256);
-  if (parts < 2)
-    return;
-  size = vram__optim_mul(r, vram__optim_mul(r, outputs, parts), bytes);
-  if (row)
-    size = vram__optim_mul(r, size, width * vec);
-  vram__optim_alloc_briefly(r, size, 4 * grid);
 }
 
-static void vram__optim_workspace(vram__optim_run *r, uint32_t i, char op, char code) {
-  const vram__optim_param *p = &r->p[i];
-  uint64_t bytes = vram__dtype_size(vram__optim_dtype(r, i)) > 4 ? 8 : 4;
-  uint64_t cols = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
-  if (op == '*') {
-    if (code == 'w' || cols == 1 || rows == 1 || (code == 't' && rows > cols))
-      vram__optim_alloc_briefly(r, r->c->blas_bytes ? r->c->blas_bytes : 33554432, 0);
-    else
-      vram__optim_alloc_briefly(r, r->c->blaslt_bytes ? r->c->blaslt_bytes : 1048576, 0);
-    return;
-  }
-  switch (code) {
-  case 'N':
-    vram__optim_reduce(r, 1, p->numel, 0, bytes);
-    break;
-  case 'B':
-    vram__optim_reduce(r, 1, p->numel, 0, 4);
-    break;
-  case 'R':
-    vram__optim_reduce(r, vram__optim_batch(r, p, 1), cols, 0, bytes);
-    break;
-  case 'C':
-    vram__optim_reduce(r, vram__optim_mul(r, vram__optim_batch(r, p, 2), cols), rows,
-                       cols > 1 ? cols : 0, bytes);
-    break;
-  default:
-    vram__optim_reduce(r, vram__optim_batch(r, p, 2), rows, 0, bytes);
-    break;
-  }
-}
-
-/* does parameter i take part in the current scope? */
-static int vram__optim_match(const vram__optim_run *r, uint32_t i) {
-  if ((r->flags & VRAM__OPTIM_MATRIX) && r->p[i].ndim != 2)
-    return 0;
-  if (!r->filter)
-    return 1;
-  if (vram__optim_dtype(r, i) != r->dtype)
-    return 0;
-  return !(r->flags & VRAM__OPTIM_SPLIT) || (r->p[i].ndim > 1) == r->matrix;
-}
-
-static int vram__optim_condition(vram__optim_run *r, char x, uint32_t i) {
-  switch (x) {
-  case 'W':
-  case 'w':
-    return (r->c->weight_decay && !(r->flags & VRAM__OPTIM_DECOUPLED)) == (x == 'W');
-  case 'F':
-    return r->first;
-  case 'L':
-    return r->late;
-  case 'l':
-    return !r->late;
-  case 'C':
-    return r->c->capturable != 0;
-  case 'c':
-    return r->c->capturable == 0;
-  case 'D':
-    return r->c->capturable || r->impl == VRAM_OPTIM_IMPL_FUSED;
-  case '2':
-    return r->p[i].ndim > 1;
-  case '1':
-    return r->p[i].ndim < 2;
-  case 'B':
-    return r->p[i].numel >= 4096;
-  case 'b':
-    return r->p[i].numel < 4096;
-  case 'Q':
-    return !r->tables++;
-  default:
-    return 0;
-  }
-}
-
-/* behind the bracket that closes the one at s */
-static const char *vram__optim_close(const char *s) {
-  int depth = 0;
-  do {
-    if (*s == '[' || *s == '(')
-      depth++;
-    if (*s == ']' || *s == ')')
-      depth--;
-    s++;
-  } while (depth);
-  return s;
-}
-
-/* plays a recipe up to its end, '|' or ')' on the parameters [from, to) that match; `from` does */
-static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, uint32_t to) {
-  while (*s && *s != '|' && *s != ')') {
-    vram__optim_reg *g, *h;
-    vram__total t;
-    uint32_t i, node;
-    char op = *s++;
-    switch (op) {
-    case ']':
-      break;
-    case '+':
-      g = &r->reg[*s - 'a'];
-      if (r->c->events || to - from == 1) {
-        for (i = from; i < to; i++)
-          if (vram__optim_match(r, i))
-            vram__optim_push(r, g, vram__optim_size(r, i, s[1]));
-      } else { /* a list in one piece */
-        vram__optim_list(r, s[1], from, to, &t);
-        vram__optim_grow(r, &t);
-        vram__optim_move(r, &g->sum, &t);
-      }
-      s += 2;
-      break;
-    case '!':
-      vram__optim_state(r, *s, from, to);
-      s++;
-      break;
-    case '.':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_alloc_briefly(r, vram__optim_size(r, i, *s), 0);
-      s++;
-      break;
-    case '-':
-      g = &r->reg[*s++ - 'a'];
-      vram__optim_free_register(r, g, g->head);
-      break;
-    case '=':
-      g = &r->reg[*s - 'a'];
-      h = &r->reg[s[1] - 'a'];
-      vram__optim_free_register(r, g, g->head);
-      *g = *h;
-      vram__optim_clear_registers(h);
-      s += 2;
-      break;
-    case '^':
-      g = &r->reg[*s - 'a'];
-      h = &r->reg[s[1] - 'a'];
-      s += 2;
-      t.bytes = t.blocks = t.large = t.last = 0;
-      vram__optim_alloc_one(r, &t, h->sum.last);
-      g->sum = t;
-      g->head = h->head;
-      h->sum.bytes -= t.bytes;
-      h->sum.blocks -= t.blocks;
-      h->sum.large -= t.large;
-      node = h->head;
-      if (node != VRAM__OPTIM_NIL) {
-        node = r->c->ids[2 * (size_t)node + 1];
-        r->c->ids[2 * (size_t)g->head + 1] = VRAM__OPTIM_NIL;
-      }
-      vram__optim_free_register(r, h, node);
-      break;
-    case '*':
-    case '%':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_workspace(r, i, op, *s);
-      s++;
-      break;
-    case '(':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_play(r, s, i, i + 1);
-      s = vram__optim_close(s - 1);
-      break;
-    default: /* X[ */
-      s = vram__optim_condition(r, op, from) ? s + 1 : vram__optim_close(s);
-      break;
-    }
-  }
-}
-
-/* the body on the scope's groups, or on each parameter, then its end */
-static void vram__optim_body(vram__optim_run *r, const char *body) {
-  uint8_t dtype[16], dtypes = 0, k;
+static void vram__optim_keep(vram__optim_run *r, uint8_t size, uint32_t from, uint32_t to) {
+  vram__total t;
   uint32_t i;
-  if (r->impl == VRAM_OPTIM_IMPL_FUSED) {
-    vram__optim_play(r, body, 0, r->n);
-  } else if (r->impl == VRAM_OPTIM_IMPL_LOOP) {
-    for (i = 0; i < r->n; i++)
-      if (vram__optim_match(r, i))
-        vram__optim_play(r, body, i, i + 1);
-  } else {
-    for (i = 0; i < r->n; i++) {
-      uint8_t d = vram__optim_dtype(r, i);
-      if (dtypes && d == dtype[dtypes - 1])
-        continue;
-      for (k = 0; k < dtypes && dtype[k] != d; k++) {
-      }
-      if (k == dtypes && k < 16)
-        dtype[dtypes++] = d;
-    }
-    for (k = dtypes; k && k--;) {
-      int half, halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1, done = 2;
-      r->dtype = dtype[k];
-      for (half = 0; half < halves; half++) {
-        r->filter = 0;
-        for (i = 0; i < r->n; i++) /* the first of the group */
-          if (vram__optim_dtype(r, i) == r->dtype && (r->p[i].ndim > 1) != done)
-            break;
-        if (i == r->n)
-          continue;
-        r->matrix = r->p[i].ndim > 1;
-        done = r->matrix;
-        r->filter = dtypes > 1 || halves > 1;
-        vram__optim_play(r, body, i, r->n);
-      }
-    }
-    r->filter = 0;
+  vram__optim_sum(r, size, from, to, &t);
+  vram__optim_join(r, &r->state, &t);
+  vram__optim_grow(r, &t);
+  for (i = from; r->c->ids && i < to; i++)
+    if (vram__optim_match(r, i) && vram__optim_size(r, i, size))
+      vram__optim_alloc(r->c->step, vram__optim_size(r, i, size), 1);
+}
+
+static void vram__optim_move(vram__optim_run *r, vram__optim_held *to, vram__optim_held *from) {
+  vram__optim_release(r, to);
+  *to = *from;
+  vram__optim_clear(from);
+}
+
+/* The last tensor of a list goes over, the others go. */
+static void vram__optim_last(vram__optim_run *r, vram__optim_held *to, vram__optim_held *from) {
+  const uint64_t bytes = from->sum.last;
+  uint32_t node = from->head;
+  vram__optim_release(r, to);
+  vram__optim_add(r, &to->sum, bytes);
+  vram__optim_leave(&from->sum, &to->sum);
+  to->head = node;
+  if (node != VRAM__OPTIM_NIL) {
+    node = r->c->ids[2 * (size_t)node + 1];
+    r->c->ids[2 * (size_t)to->head + 1] = VRAM__OPTIM_NIL;
   }
-  while (*body && *body != '|')
-    body++;
-  if (*body)
-    vram__optim_play(r, body + 1, 0, 1);
+  vram__optim_free_from(r, from, node);
+}
+
+/* Does one of these conditions hold for a parameter? */
+static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i) {
+  const vram__optim_param *p = &r->p[i];
+  uint32_t hold = 0;
+  if (p->ndim > 1)
+    hold |= VRAM__OPTIM_IF_MATRIX;
+  if (p->numel >= 4096)
+    hold |= VRAM__OPTIM_IF_LARGE;
+  if (vram__dtype_size(p->dtype) < 4)
+    hold |= VRAM__OPTIM_IF_LOW_PRECISION;
+  if ((conditions & VRAM__OPTIM_IF_ONCE) && !r->asked) {
+    hold |= VRAM__OPTIM_IF_ONCE;
+    r->asked = 1;
+  }
+  return (conditions & hold) != 0;
+}
+
+/* Instructions from x up to end; `from` is the first parameter that matches. */
+static void vram__optim_play(vram__optim_run *r, const vram__optim_instruction *x,
+                             const vram__optim_instruction *end, uint32_t from, uint32_t to) {
+  uint32_t i;
+  while (x < end) {
+    uint32_t next = 1;
+    switch (x->op) {
+    case VRAM__OPTIM_NEW:
+      vram__optim_new(r, x, from, to);
+      break;
+    case VRAM__OPTIM_FREE:
+      vram__optim_release(r, &r->held[x->a]);
+      break;
+    case VRAM__OPTIM_MOVE:
+      vram__optim_move(r, &r->held[x->a], &r->held[x->b]);
+      break;
+    case VRAM__OPTIM_LAST:
+      vram__optim_last(r, &r->held[x->a], &r->held[x->b]);
+      break;
+    case VRAM__OPTIM_STATE:
+      vram__optim_keep(r, x->b, from, to);
+      break;
+    case VRAM__OPTIM_BRIEF:
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_alloc_briefly(r, vram__optim_size(r, i, x->b), 0);
+      break;
+    case VRAM__OPTIM_IF:
+      if (vram__optim_holds(r, x->a, from) == x->b)
+        next = x->c;
+      break;
+    case VRAM__OPTIM_JUMP:
+      next = x->c;
+      break;
+    default: /* each; the parameter of an inner one is the same */
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_play(r, x + 1, x + x->c, i, i + 1);
+      next = x->c;
+      break;
+    }
+    x += next;
+  }
+}
+
+/* ---- recipes */
+
+/* A recipe while it runs. */
+typedef struct vram__optim_call {
+  const vram__optim_instruction *first, *end;
+  uint32_t first_name;
+} vram__optim_call;
+
+/* Compiles a recipe; its variables hold nothing yet. */
+static vram__optim_call vram__optim_enter(vram__optim_run *r, const char *recipe) {
+  vram__optim_call call;
+  uint32_t i;
+  call.first = r->code.at + vram__optim_compile(&r->code, recipe);
+  call.end = r->code.at + r->code.count;
+  call.first_name = r->code.first_name;
+  for (i = call.first_name; i < r->code.names; i++)
+    vram__optim_clear(&r->held[i]);
+  return call;
+}
+
+/* The function returns: its variables go, in their order. */
+static void vram__optim_return(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i;
+  for (i = call->first_name; i < r->code.names; i++)
+    vram__optim_release(r, &r->held[i]);
+  r->code.names = call->first_name;
+  r->code.count = (uint32_t)(call->first - r->code.at);
+}
+
+/* On each parameter alone. */
+static void vram__optim_play_each(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i))
+      vram__optim_play(r, call->first, call->end, i, i + 1);
+}
+
+/* A recipe of what the parameters have one by one. */
+static void vram__optim_play_init(vram__optim_run *r, const char *recipe) {
+  const vram__optim_call call = vram__optim_enter(r, recipe);
+  vram__optim_play_each(r, &call);
+  vram__optim_return(r, &call);
+}
+
+/* The dtypes of the parameters in the order in which they are first seen; how many. */
+static uint32_t vram__optim_dtypes(const vram__optim_run *r, uint8_t *dtype) {
+  uint32_t i, k, n = 0;
+  for (i = 0; i < r->n; i++) {
+    const uint8_t d = vram__optim_dtype(r, &r->p[i]);
+    if (n && d == dtype[n - 1])
+      continue;
+    for (k = 0; k < n && dtype[k] != d; k++) {
+    }
+    if (k == n)
+      dtype[n++] = d;
+  }
+  return n;
+}
+
+/* foreach: once for each group of equal dtype, the dtype that was seen last comes first. A split
+   group is played in two halves, the one of its first parameter first. */
+static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *call) {
+  const int halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1;
+  uint8_t dtype[VRAM_DTYPE_COUNT];
+  const uint32_t dtypes = vram__optim_dtypes(r, dtype);
+  uint32_t i, k;
+  int half;
+  for (k = dtypes; k-- > 0;) {
+    r->dtype = dtype[k];
+    for (half = 0; half < halves; half++) {
+      for (i = 0; i < r->n; i++)
+        if (vram__optim_dtype(r, &r->p[i]) == r->dtype &&
+            (half == 0 || (r->p[i].ndim > 1) != r->matrix))
+          break;
+      if (i == r->n)
+        continue;
+      r->matrix = r->p[i].ndim > 1;
+      r->filter = dtypes > 1 || halves > 1;
+      vram__optim_play(r, call->first, call->end, i, r->n);
+    }
+  }
+  r->filter = 0;
+}
+
+static void vram__optim_play_body(vram__optim_run *r) {
+  const vram__optim_call call = vram__optim_enter(r, vram__optim_body(r->row, r->impl));
+  if (r->impl == VRAM_OPTIM_IMPL_FUSED)
+    vram__optim_play(r, call.first, call.end, 0, r->n);
+  else if (r->impl == VRAM_OPTIM_IMPL_LOOP)
+    vram__optim_play_each(r, &call);
+  else
+    vram__optim_play_groups(r, &call);
+  vram__optim_return(r, &call);
+}
+
+/* GradScaler: 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device. The
+   copies stay until scaler.update(). */
+static const char *vram__optim_scaler(uint8_t impl) {
+  return impl == VRAM_OPTIM_IMPL_FUSED
+             ? "local device_found_inf, device_scale, found_inf;"
+               "found_infs = new(f32); scale = new(f32); found_inf = new(f32); sum = new(f32);"
+               "free sum, found_infs, scale;"
+               "device_scale = new(f32); device_found_inf = new(f32);"
+             : "double_scale = new(f64); double_inv_scale = new(f64) from double_scale;"
+               "inv_scale = new(f32) from double_inv_scale;"
+               "found_inf = new(f32); device_found_inf = new(f32); device_inv_scale = new(f32);"
+               "free device_inv_scale, inv_scale, found_inf;";
 }
 
 static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
                               const vram__optim_param *p, uint32_t n) {
-  uint8_t k;
+  const vram__total none = {0, 0, 0, 0, 0};
   r->c = c;
+  r->row = vram__optim_row_of(c->optim);
   r->p = p;
   r->n = n;
-  r->impl = vram__optim_impl(c);
-  r->flags = vram__optim_row_of(c)->flags;
-  r->first = c->step == 1;
-  r->late = c->step == 0 || c->step > 5;
-  r->filter = r->dtype = r->matrix = r->tables = r->overflow = 0;
-  r->now = r->peak = r->state = r->now_blocks = r->peak_blocks = r->state_blocks = 0;
-  r->now_large = r->state_large = r->peak_upper = r->peak_state = 0;
-  for (k = 0; k < 26; k++)
-    vram__optim_clear_registers(&r->reg[k]);
+  r->impl = vram__optim_impl(c, r->row);
+  r->flags = r->row->flags;
+  r->filter = r->dtype = r->matrix = r->asked = r->overflow = 0;
+  r->now = r->state = none;
+  r->peak = r->peak_state = r->peak_blocks = r->peak_upper = 0;
   r->has_all = c->all != NULL;
   if (c->all)
     r->all = *c->all;
   r->unused = VRAM__OPTIM_NIL;
   r->fresh = 0;
-  r->nodes = 10 * n + 64;
+  r->code.count = 0;
+  r->code.names = 1 + VRAM__OPTIM_VALUE;
+  r->code.bad = 0;
+  r->code.options = 0;
+  if (c->weight_decay && !(r->flags & VRAM__OPTIM_DECOUPLED))
+    r->code.options |= VRAM__OPTIM_IF_WEIGHT_DECAY;
+  if (c->first_step)
+    r->code.options |= VRAM__OPTIM_IF_FIRST_STEP;
+  if (r->impl == VRAM_OPTIM_IMPL_FUSED)
+    r->code.options |= VRAM__OPTIM_IF_FUSED;
+  if (c->capturable)
+    r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
 static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out) {
-  out->state = r->state, out->peak = r->peak, out->end = r->now;
-  out->state_blocks = r->state_blocks, out->peak_blocks = r->peak_blocks;
-  out->end_blocks = r->now_blocks, out->peak_upper = r->peak_upper;
-  out->state_large = r->state_large, out->peak_state = r->peak_state;
-  if (r->overflow) /* more than any device has: vram__bytes_grow_and_shrink refuses it */
-    out->state = out->peak = out->end = UINT64_MAX;
+  out->state = r->state.bytes;
+  out->peak = r->peak;
+  out->end = r->now.bytes;
+  out->state_blocks = r->state.blocks;
+  out->peak_blocks = r->peak_blocks;
+  out->end_blocks = r->now.blocks;
+  out->peak_upper = r->peak_upper;
+  out->state_large = r->state.large;
+  out->peak_state = r->peak_state;
+  if (r->overflow || r->code.bad)
+    out->state = out->peak = out->end = VRAM_OVERFLOW;
 }
 
 /* What the constructor allocates: p are all parameters that the optimizer is given, used or not. */
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out) {
-  const vram__optim_row *row = vram__optim_row_of(c);
   vram__optim_run r;
-  uint32_t i;
   vram__optim_begin(&r, c, p, n);
-  if (c->master && n)
-    vram__optim_play(&r, "!F", 0, n);
-  if ((row->flags & VRAM__OPTIM_CTOR) && n)
-    for (i = 0; i < n; i++)
-      if (vram__optim_match(&r, i))
-        vram__optim_play(&r, row->init, i, i + 1);
+  if (c->master)
+    vram__optim_play_init(&r, "if low_precision { master = state(f32[numel]); }");
+  if (r.flags & VRAM__OPTIM_CTOR)
+    vram__optim_play_init(&r, r.row->init);
   vram__optim_finish(&r, out);
 }
 
 /* What the first step adds to the state of these parameters, which have a gradient. */
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out) {
-  const vram__optim_row *row = vram__optim_row_of(c);
-  const char *q;
   vram__optim_run r;
-  uint32_t i;
-  int single = 0; /* the recipe asks about single parameters */
   vram__optim_begin(&r, c, p, n);
-  for (q = row->init; *q; q++)
-    if (q[1] == '[' && *q != 'C' && *q != 'c' && *q != 'D')
-      single = 1;
-  if (n && !(row->flags & VRAM__OPTIM_CTOR)) {
-    if (!single && !(row->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)))
-      vram__optim_play(&r, row->init, 0, n);
+  if (!*r.row->init) { /* the step's recipe makes it */
+    vram__optim_config first = *c;
+    first.first_step = 1;
+    vram__optim_step(&first, p, n, out);
+    return;
+  }
+  if (n && !(r.flags & VRAM__OPTIM_CTOR)) {
+    const vram__optim_call call = vram__optim_enter(&r, r.row->init);
+    if (r.code.asks_parameter || (r.flags & VRAM__OPTIM_MATRIX))
+      vram__optim_play_each(&r, &call);
     else
-      for (i = 0; i < n; i++)
-        if (vram__optim_match(&r, i))
-          vram__optim_play(&r, row->init, i, i + 1);
+      vram__optim_play(&r, call.first, call.end, 0, n);
+    vram__optim_return(&r, &call);
   }
   vram__optim_finish(&r, out);
 }
 
-/* One step: p are the parameters that have a gradient, in the optimizer's order. Nothing for n = 0.
-   With several parameter groups: one call per group. */
+/* One step: p are the parameters that have a gradient, in the optimizer's order. With several
+   parameter groups: one call per group. */
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out) {
-  const vram__optim_row *row = vram__optim_row_of(c);
   vram__optim_run r;
-  uint32_t i;
   vram__optim_begin(&r, c, p, n);
-  if (n && r.impl <= VRAM_OPTIM_IMPL_FUSED && row->body[r.impl]) {
-    int fused = r.impl == VRAM_OPTIM_IMPL_FUSED;
+  if (n) {
+    const vram__optim_call grads =
+        vram__optim_enter(&r, c->master ? "if low_precision { grads += new(f32[numel]); }" : "");
+    vram__optim_call scaler;
     if (c->master)
-      vram__optim_play(&r, "+hF", 0, n); /* gradients in f32 */
-    r.flags = 0;
-    if (c->scaler) /* 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device
-                    */
-      vram__optim_play(&r, fused ? "+xs+ys+os+zs-z-x-y+is+js" : "+x8+y8-x+zs-y+ws+os+xs-x-z-w", 0,
-                       1);
-    r.flags = row->flags;
-    if (r.first && !(row->flags & VRAM__OPTIM_CTOR))
-      for (i = 0; i < n; i++)
-        if (vram__optim_match(&r, i))
-          vram__optim_play(&r, row->init, i, i + 1);
-    vram__optim_body(&r, row->body[r.impl]);
-    vram__optim_play(&r, "-j-i-o-h", 0, 1); /* found_inf's copy goes in scaler.update() */
+      vram__optim_play_each(&r, &grads);
+    scaler = vram__optim_enter(&r, c->scaler ? vram__optim_scaler(r.impl) : "");
+    r.flags = 0; /* numbers do not ask for the parameter */
+    vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
+    r.flags = r.row->flags;
+    if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
+      vram__optim_play_init(&r, r.row->init);
+    vram__optim_play_body(&r);
+    vram__optim_return(&r, &scaler);
+    vram__optim_return(&r, &grads);
   }
   vram__optim_finish(&r, out);
-}
-
-VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *info) {
-  static const char *const text[8] = {"",      "foreach",       "loop",       "foreach loop",
-                                      "fused", "foreach fused", "loop fused", "foreach loop fused"};
-  const vram__optim_row *r;
-  uint32_t i, has = 0;
-  if (optimizer >= VRAM_OPTIM_COUNT)
-    return 0;
-  r = &vram__optim_rows[optimizer];
-  for (i = VRAM_OPTIM_IMPL_FOREACH; i <= VRAM_OPTIM_IMPL_FUSED; i++)
-    if (r->body[i])
-      has |= 1u << (i - 1);
-  info->name = r->name;
-  info->state = r->state;
-  info->implementations = r->def == VRAM_OPTIM_IMPL_LOOP && has == 3   ? "loop foreach"
-                          : r->def == VRAM_OPTIM_IMPL_LOOP && has == 7 ? "loop foreach fused"
-                                                                       : text[has];
-  return 1;
-}
-
-VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay) {
-  uint8_t wd = 0;
-  int i = vram__optim_find(name, vram__text_len(name), &wd);
-  if (weight_decay)
-    *weight_decay = wd;
-  return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;
 }
 
 /* >>step/backward    backward through the tape */
@@ -24983,15 +25703,14 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
   s->loss = loss;
 }
 
-VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state) {
-  vram__step *s = (vram__step *)ctx;
+VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
   s->cat = is_state ? VRAM_CATEGORY_OPTIMIZER : VRAM_CATEGORY_TEMPORARIES;
   return vram__storage_new(s, bytes);
 }
 
-VRAM__FN void vram__optim_free(void *ctx, uint32_t id) {
+VRAM__FN void vram__optim_free(vram__step *s, uint32_t id) {
   if (id)
-    vram__slot_release((vram__step *)ctx, id);
+    vram__slot_release(s, id);
 }
 
 /* Bytes that come and go without single events. */
@@ -25007,19 +25726,20 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.upper += blocks + large * VRAM__SMALL;
 }
 
-static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
+static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   vram__memory_zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
-  if (s->ideal)
-    c->impl = VRAM_OPTIM_IMPL_LOOP; /* no step counters on the device */
+  c->capturable = s->o->capturable != 0;
+  if (s->ideal) { /* no step counters on the device */
+    c->impl = VRAM_OPTIM_IMPL_LOOP;
+    c->capturable = 0;
+  }
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->sms = s->device.sm;
-  c->sm_threads = s->device.threads;
-  c->blas_bytes = s->device.cublas_workspace;
-  c->ctx = (void *)(uintptr_t)(const void *)s;
+  c->device = &s->device;
+  c->step = s;
 }
 
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
@@ -25059,9 +25779,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
     const uint64_t used = s->used;
-    c.events = 1;
-    c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    c.ids =
+        (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c.ids);
     if (!c.ids) {
       s->failed = VRAM_ERR_MEMORY;
       return;
@@ -25083,10 +25802,6 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     n = vram__optim_params(s, s->optim, 1);
   c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
-  if (!*vram__optim_row_of(&c)->init) { /* the step's body makes it */
-    c.step = 1;
-    vram__optim_step(&c, s->optim, n, &state);
-  }
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes += state.state;
@@ -25102,12 +25817,11 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   vram__optim_config_of(s, &c);
   n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
-  c.step = s->o->first_step ? 1 : 0;
+  c.first_step = s->o->first_step != 0;
   c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   if (s->watched) {
-    c.events = 1;
-    c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    c.ids =
+        (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c.ids);
     if (!c.ids) {
       s->failed = VRAM_ERR_MEMORY;
       return;

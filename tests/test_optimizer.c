@@ -1,7 +1,43 @@
 /* Optimizers: what their step allocates against what torch.optim allocated, and what must hold for
    each of them with every option.
-   usage: test_optimizer optimizers.txt */
+   usage: test_optimizer optimizers.txt optimizer_steps.txt */
 #include "property.h"
+
+/* What a step's optimizer allocated and freed: a size after the other, those of frees with the
+   highest bit set. */
+static uint64_t optimizer_hash(const play *p, uint64_t *count) {
+  uint64_t hash = PLAY_FNV;
+  size_t i;
+  *count = 0;
+  for (i = 0; i < p->count; i++)
+    if (p->event[i].phase == VRAM_PHASE_OPTIMIZER) {
+      hash = play_fnv(hash, p->event[i].bytes | (uint64_t)(p->event[i].action != VRAM_ALLOC) << 63);
+      ++*count;
+    }
+  return hash;
+}
+
+/* "f32[64,64] bf16[]": one sum for each parameter, all of them added. */
+static char *typed_model(const char *words, int matrices) {
+  char *text = (char *)malloc(strlen(words) * 30 + 64);
+  size_t len = 0;
+  int n = 0;
+  if (!text)
+    abort();
+  while (*words) {
+    const char *open = strchr(words, '['), *close = strchr(words, ']'), *comma = strchr(words, ',');
+    int one = comma && comma < close && !memchr(comma + 1, ',', (size_t)(close - comma));
+    if (one || !matrices) {
+      len += (size_t)sprintf(text + len, "parameter p%d shape=%.*s dtype=%.*s\nsum s%d p%d\n", n,
+                             (int)(close + 1 - open), open, (int)(open - words), words, n, n);
+      if (n)
+        len += (size_t)sprintf(text + len, "add t%d %c%d s%d\n", n, n > 1 ? 't' : 's', n - 1, n);
+      n++;
+    }
+    words = close + 1 + (close[1] == ' ');
+  }
+  return text;
+}
 
 /* One sum for each parameter, all of them added. */
 static char *model(const char *const *shape, size_t n, int matrices) {
@@ -95,6 +131,77 @@ static void measured(const char *path) {
   play_end(&two);
 }
 
+/* Figures and events of a first and of a later step against those that were measured. */
+static void steps_row(play *p, vram_step_options *o, char *const *field) {
+  int later;
+  for (later = 0; later < 2; later++) {
+    char *const *f = field + 5 + 4 * later;
+    uint64_t before, count, hash;
+    char shown[24];
+    o->first_step = !later;
+    if (!NEED(play_step(p, o) == VRAM_OK)) {
+      printf("  %s\n", p->error.text);
+      return;
+    }
+    before = p->report.phase[VRAM_PHASE_BACKWARD].requested_bytes;
+    EQUAL(p->report.phase[VRAM_PHASE_OPTIMIZER].requested_peak_bytes - before,
+          strtoull(f[0], NULL, 10));
+    EQUAL(p->report.phase[VRAM_PHASE_OPTIMIZER].requested_bytes - before, strtoull(f[1], NULL, 10));
+    hash = optimizer_hash(p, &count);
+    EQUAL(count, strtoull(f[2], NULL, 10));
+    snprintf(shown, sizeof shown, "%016llx", (unsigned long long)hash);
+    TEXT(shown, f[3]);
+  }
+  EQUAL(p->report.optimizer_bytes, strtoull(field[4], NULL, 10));
+}
+
+static void steps(const char *path) {
+  char *file = play_file(path, NULL), *line, *next;
+  play sets[4]; /* f32, mixed, and the matrices of each */
+  int i, rows = 0;
+  memset(sets, 0, sizeof sets);
+  if (!NEED(file != NULL))
+    return;
+  for (line = file; *line; line = next) {
+    char *field[13], *word;
+    vram_step_options o;
+    play *p;
+    next = line + strcspn(line, "\n");
+    if (*next)
+      *next++ = 0;
+    if (*line == '#') { /* "#   f32: f32[1000,700] ..." */
+      int mixed = !strncmp(line, "#   mixed: ", 11);
+      for (i = 0; i < 2 && (mixed || !strncmp(line, "#   f32: ", 9)); i++) {
+        char *text = typed_model(strchr(line, ':') + 2, i);
+        NEED(play_parse(&sets[mixed + 2 * i], text, strlen(text), NULL, 0) == VRAM_OK);
+        free(text);
+      }
+      continue;
+    }
+    snprintf(test_where, sizeof test_where, "%.60s", line);
+    for (i = 0, word = strtok(line, " "); i < 13 && word; i++, word = strtok(NULL, " "))
+      field[i] = word;
+    if (!NEED(i == 13))
+      break;
+    memset(&o, 0, sizeof o);
+    o.train = 1;
+    o.optimizer = vram_optimizer_from_name(field[0], NULL);
+    o.optim_impl = (vram_optim_impl)impl_of(field[1]);
+    o.capturable = strstr(field[2], "capturable") != NULL;
+    o.weight_decay = strstr(field[2], "wd") != NULL;
+    p = &sets[!strcmp(field[3], "mixed") + 2 * (o.optimizer == VRAM_OPTIM_muon)];
+    if (!NEED(o.optimizer != VRAM_OPTIM_COUNT && p->mem))
+      continue;
+    steps_row(p, &o, field);
+    rows++;
+  }
+  *test_where = 0;
+  CHECK(rows > 250);
+  free(file);
+  for (i = 0; i < 4; i++)
+    play_end(&sets[i]);
+}
+
 /* Every optimizer with every option: the events agree with the report, with and without listener,
    or the combination is refused with a reason. */
 static void every(void) {
@@ -150,8 +257,10 @@ static void every(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1)
+  if (argc > 2) {
     measured(argv[1]);
+    steps(argv[2]);
+  }
   every();
   return test_done("test_optimizer");
 }

@@ -42,6 +42,7 @@ typedef struct vram_step_options {
   vram_optimizer optimizer; /* with train */
   vram_optim_impl optim_impl;
   int weight_decay;             /* L2 weight decay that is added to the gradient */
+  int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
   int amp;                      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
   int dtype;                    /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */

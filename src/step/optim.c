@@ -1,694 +1,675 @@
-/* >>step/optim    optimizers: recipes of what they allocate */
-#include "step/step.h"
+/* >>step/optim    optimizers: plays what their recipes have become */
+#include "step/optim.h"
 
-static const vram__optim_row vram__optim_rows[VRAM_OPTIM_COUNT] = {
-#define VRAM__OPTIM_ROW(name, state, def, flags, init, foreach, loop, fused)                       \
-  {#name, state, VRAM_OPTIM_IMPL_##def, flags, init, {0, foreach, loop, fused}},
-    VRAM_OPTIMIZERS(VRAM__OPTIM_ROW)
-#undef VRAM__OPTIM_ROW
-};
+#define VRAM__OPTIM_NIL UINT32_MAX
 
-#define VRAM__OPTIM_NIL 0xffffffffu
-
-typedef struct vram__optim_reg {
+/* The tensors that a variable holds. With events they are a list in the caller's ids: pairs of the
+   id of a tensor and the pair of the one before. */
+typedef struct vram__optim_held {
   vram__total sum;
-  uint32_t head; /* its last one; linked to the one before */
-} vram__optim_reg;
+  uint32_t head; /* pair of the last tensor */
+} vram__optim_held;
 
 typedef struct vram__optim_run {
   const vram__optim_config *c;
+  const vram__optim_row *row;
   const vram__optim_param *p;
-  uint32_t n, nodes;
-  uint8_t impl, flags, first, late, filter, dtype, matrix, tables, overflow;
-  uint32_t unused, fresh; /* nodes of c->ids: given back (linked), and the first never used */
-  uint64_t now, peak, state, now_blocks, peak_blocks, state_blocks;
-  uint64_t now_large, state_large, peak_upper; /* each large block may be 1 MiB larger */
-  uint64_t peak_state;
+  uint32_t n;
+  uint8_t impl, flags, overflow;
+  uint8_t asked;                 /* the condition `once` has held */
+  uint8_t filter, dtype, matrix; /* the group that is played is a part of the parameters */
+  uint32_t unused, fresh;        /* pairs: given back (linked), and the first never used */
+  vram__total now, state;        /* allocated and not freed, and the part that stays */
+  uint64_t peak, peak_state, peak_blocks, peak_upper; /* upper: a large block may be 1 MiB larger */
   vram__total all; /* of a list like all parameters, once it is known */
   uint8_t has_all;
-  vram__optim_reg reg[26];
+  vram__optim_code code;
+  vram__optim_held held[VRAM__OPTIM_NAMES]; /* by the number of the variable */
 } vram__optim_run;
 
-VRAM__FN const vram__optim_row *vram__optim_row_of(const vram__optim_config *c) {
-  return &vram__optim_rows[c->optim < VRAM_OPTIM_COUNT ? c->optim : 0];
+static uint8_t vram__optim_impl(const vram__optim_config *c, const vram__optim_row *row) {
+  return c->impl ? c->impl : row->by_default;
 }
 
-static uint8_t vram__optim_impl(const vram__optim_config *c) {
-  return c->impl ? c->impl : vram__optim_row_of(c)->def;
+/* The recipe of one step; NULL: there is no such implementation. */
+static const char *vram__optim_body(const vram__optim_row *row, uint8_t impl) {
+  return impl <= VRAM_OPTIM_IMPL_FUSED ? row->body[impl - 1] : NULL;
 }
 
-/* numbers of c->ids for n parameters */
-VRAM__FN size_t vram__optim_ids(uint32_t n) { return 2 * (10 * (size_t)n + 64); }
+/* No recipe holds more than ten lists like the parameters at once. */
+static uint64_t vram__optim_pairs(uint32_t n) { return 10 * (uint64_t)n + 64; }
 
-/* the row of a name (a suffix _wd asks for weight decay), or -1 */
-static int vram__optim_find(const char *name, size_t len, uint8_t *weight_decay) {
-  int tail;
-  for (tail = 0; tail < 2; tail++) {
-    int row;
-    if (tail) {
-      if (len < 4 || name[len - 3] != '_' || name[len - 2] != 'w' || name[len - 1] != 'd')
-        break;
-      len -= 3;
-    }
-    for (row = 0; row < VRAM_OPTIM_COUNT; row++) {
-      const char *s = vram__optim_rows[row].name;
-      size_t i = 0;
-      while (i < len && s[i] && s[i] == name[i])
-        i++;
-      if (i == len && !s[i]) {
-        if (tail && weight_decay)
-          *weight_decay = 1;
-        return row;
-      }
-    }
-  }
-  return -1;
-}
+/* Numbers of c->ids for n parameters. */
+VRAM__FN uint64_t vram__optim_ids(uint32_t n) { return 2 * vram__optim_pairs(n); }
 
-/* why this combination does not exist, or 0 */
+/* Why this combination does not exist, or NULL. */
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
                                          uint32_t n) {
-  const vram__optim_row *row = vram__optim_row_of(c);
-  uint8_t impl = vram__optim_impl(c);
+  const vram__optim_row *row = vram__optim_row_of(c->optim);
   uint32_t i;
-  if (c->optim >= VRAM_OPTIM_COUNT)
+  uint8_t impl;
+  if (!row)
     return "unknown optimizer";
-  if (impl > VRAM_OPTIM_IMPL_FUSED || !row->body[impl])
+  impl = vram__optim_impl(c, row);
+  if (!vram__optim_body(row, impl))
     return impl == VRAM_OPTIM_IMPL_FUSED     ? "this optimizer has no fused implementation"
            : impl == VRAM_OPTIM_IMPL_FOREACH ? "this optimizer has no foreach implementation"
                                              : "this optimizer has no for-loop implementation";
-  if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURE))
+  if (c->capturable && !(row->flags & VRAM__OPTIM_CAPTURABLE))
     return "this optimizer has no option capturable";
   if (c->scaler && !c->master)
     for (i = 0; i < n; i++)
       if (vram__dtype_size(p[i].dtype) < 4)
         return "GradScaler cannot unscale gradients of fp16 or bf16";
-  return 0;
+  return NULL;
 }
 
-static uint64_t vram__optim_add(vram__optim_run *r, uint64_t a, uint64_t b) {
-  if (a + b < a)
-    r->overflow = 1;
-  return a + b;
+/* ---- sizes */
+
+static uint8_t vram__optim_dtype(const vram__optim_run *r, const vram__optim_param *p) {
+  return r->c->master && vram__dtype_size(p->dtype) < 4 ? (uint8_t)VRAM_F32 : p->dtype;
 }
 
-static uint64_t vram__optim_mul(vram__optim_run *r, uint64_t a, uint64_t b) {
-  if (b && a > UINT64_MAX / b)
-    r->overflow = 1;
-  return a * b;
+/* Length of the last axis (back 1) or the one before it (back 2). */
+static uint64_t vram__optim_axis(const vram__optim_param *p, uint32_t back) {
+  return back <= p->ndim ? (uint64_t)p->size[p->ndim - back] : 1;
 }
 
-static inline uint8_t vram__optim_dtype(const vram__optim_run *r, uint32_t i) {
-  uint8_t d = r->p[i].dtype;
-  return r->c->master && vram__dtype_size(d) < 4 ? (uint8_t)VRAM_F32 : d;
-}
-
-/* product of the sizes of axes [0, ndim - tail) */
-static uint64_t vram__optim_batch(vram__optim_run *r, const vram__optim_param *p, uint32_t tail) {
+/* Product of all axes but the last ones. */
+static uint64_t vram__optim_batch(const vram__optim_param *p, uint32_t without) {
   uint64_t k = 1;
   uint32_t i;
-  for (i = 0; i + tail < p->ndim; i++)
-    k = vram__optim_mul(r, k, (uint64_t)p->size[i]);
+  for (i = 0; i + without < p->ndim; i++)
+    k *= (uint64_t)p->size[i];
   return k;
 }
 
-static uint64_t vram__optim_axis(const vram__optim_param *p, uint32_t tail) {
-  return tail <= p->ndim ? (uint64_t)p->size[p->ndim - tail] : 1;
-}
-
-static uint64_t vram__optim_size(vram__optim_run *r, uint32_t i, char code) {
-  const vram__optim_param *p = &r->p[i];
-  uint64_t e = vram__dtype_size(vram__optim_dtype(r, i)), k, block;
-  switch (code) {
-  case 'p':
-    return vram__optim_mul(r, p->numel, e);
-  case 'P':
-    return r->c->capturable && e < 4 && !p->ndim ? 4 : vram__optim_mul(r, p->numel, e);
-  case 'E':
-    return r->c->capturable && e < 4 && !p->ndim ? 4 : e;
-  case 'b':
+static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
+  uint64_t rows, columns;
+  switch (count) {
+  case VRAM__OPTIM_NUMEL:
     return p->numel;
-  case 'h':
-    return vram__optim_mul(r, p->numel, 2);
-  case 'f':
-    return vram__optim_mul(r, p->numel, 4);
-  case 'F':
-    return vram__dtype_size(p->dtype) < 4 ? vram__optim_mul(r, p->numel, 4) : 0;
-  case 'e':
-    return e;
-  case 's':
-    return 4;
-  case 'n':
-    return 2;
-  case '1':
-    return 1;
-  case '8':
-    return 8;
-  case 'k':
-    return 1024;
-  case 'a':
-    block = r->c->block ? r->c->block : 256;
-    return 4 * (p->numel / block + (p->numel % block != 0));
-  case 'r':
-    return vram__optim_mul(r, vram__optim_batch(r, p, 1), e);
-  case 'c':
-    return vram__optim_mul(r, vram__optim_mul(r, vram__optim_batch(r, p, 2), e),
-                           vram__optim_axis(p, 1));
-  case 'o':
-    return vram__optim_mul(r, vram__optim_batch(r, p, 2), e);
-  case 'g':
-    k = vram__optim_axis(p, 1) < vram__optim_axis(p, 2) ? vram__optim_axis(p, 1)
-                                                        : vram__optim_axis(p, 2);
-    return vram__optim_mul(r, vram__optim_mul(r, k, k), 2);
+  case VRAM__OPTIM_ROWS:
+    return vram__optim_batch(p, 1);
+  case VRAM__OPTIM_COLUMNS:
+    return vram__optim_batch(p, 2) * vram__optim_axis(p, 1);
+  case VRAM__OPTIM_MATRICES:
+    return vram__optim_batch(p, 2);
+  case VRAM__OPTIM_BLOCKS:
+    return p->numel / 256 + (p->numel % 256 != 0);
+  case VRAM__OPTIM_GRAM:
+    rows = vram__optim_axis(p, 2), columns = vram__optim_axis(p, 1);
+    return rows < columns ? rows * rows : columns * columns;
+  case VRAM__OPTIM_256:
+    return 256;
   default:
-    return 0;
+    return 1;
   }
 }
 
-static uint64_t vram__optim_blocks(uint64_t bytes) {
-  return bytes > UINT64_MAX - 511 ? UINT64_MAX : (bytes + 511) & ~(uint64_t)511;
+/* Bytes of one tensor. No product overflows: a tensor of as many elements of 16 bytes would have
+   less than 2^63 (vram__dims_fit). */
+static uint64_t vram__optim_size(const vram__optim_run *r, uint32_t i, uint8_t size) {
+  static const uint8_t bytes[] = {0, 0, 1, 1, 2, 4, 8};
+  const vram__optim_param *p = &r->p[i];
+  uint64_t each = bytes[size >> 4];
+  if (!each) {
+    each = vram__dtype_size(vram__optim_dtype(r, p));
+    if (size >> 4 == VRAM__OPTIM_PROMOTED && r->c->capturable && each < 4 && !p->ndim)
+      each = 4;
+  }
+  return each * vram__optim_count(p, size & 15);
+}
+
+/* ---- what is allocated */
+
+static void vram__optim_clear(vram__optim_held *h) {
+  const vram__total none = {0, 0, 0, 0, 0};
+  h->sum = none;
+  h->head = VRAM__OPTIM_NIL;
 }
 
 /* One tensor more in a list; PyTorch allocates nothing for an empty one. */
-static void vram__optim_alloc_one(vram__optim_run *r, vram__total *t, uint64_t bytes) {
-  if (!bytes)
+static void vram__optim_add(vram__optim_run *r, vram__total *t, uint64_t bytes) {
+  if (bytes > (uint64_t)VRAM_MAX_BYTES - t->bytes)
+    r->overflow = 1;
+  else
+    vram__total_add(t, bytes);
+}
+
+/* A list joins another one. */
+static void vram__optim_join(vram__optim_run *r, vram__total *to, const vram__total *t) {
+  if (t->bytes > (uint64_t)VRAM_MAX_BYTES - to->bytes) {
+    r->overflow = 1;
     return;
-  t->bytes = vram__optim_add(r, t->bytes, bytes);
-  t->blocks = vram__optim_add(r, t->blocks, vram__optim_blocks(bytes));
-  t->large += bytes > VRAM__SMALL;
-  t->last = bytes;
+  }
+  to->bytes += t->bytes;
+  to->blocks += t->blocks;
+  to->large += t->large;
+  if (t->bytes)
+    to->last = t->last;
+}
+
+static void vram__optim_leave(vram__total *from, const vram__total *t) {
+  from->bytes -= t->bytes;
+  from->blocks -= t->blocks;
+  from->large -= t->large;
 }
 
 static void vram__optim_grow(vram__optim_run *r, const vram__total *t) {
-  r->now = vram__optim_add(r, r->now, t->bytes);
-  r->now_blocks = vram__optim_add(r, r->now_blocks, t->blocks);
-  r->now_large += t->large;
-  if (r->now > r->peak)
-    r->peak = r->now, r->peak_state = r->state;
-  if (r->now_blocks > r->peak_blocks)
-    r->peak_blocks = r->now_blocks;
-  if (r->now_blocks + r->now_large * VRAM__SMALL > r->peak_upper)
-    r->peak_upper = r->now_blocks + r->now_large * VRAM__SMALL;
+  uint64_t upper;
+  vram__optim_join(r, &r->now, t);
+  upper = r->now.blocks + r->now.large * VRAM__SMALL;
+  if (r->now.bytes > r->peak) {
+    r->peak = r->now.bytes;
+    r->peak_state = r->state.bytes;
+  }
+  if (r->now.blocks > r->peak_blocks)
+    r->peak_blocks = r->now.blocks;
+  if (upper > r->peak_upper)
+    r->peak_upper = upper;
 }
 
-static void vram__optim_shrink(vram__optim_run *r, const vram__total *t) {
-  r->now -= t->bytes;
-  r->now_blocks -= t->blocks;
-  r->now_large -= t->large;
-}
-
-static void vram__optim_move(vram__optim_run *r, vram__total *to, const vram__total *t) {
-  if (!t->bytes)
-    return;
-  to->bytes = vram__optim_add(r, to->bytes, t->bytes);
-  to->blocks = vram__optim_add(r, to->blocks, t->blocks);
-  to->large += t->large;
-  to->last = t->last;
-}
-
-static void vram__optim_push(vram__optim_run *r, vram__optim_reg *g, uint64_t bytes) {
-  vram__total t;
+/* One tensor more in a variable. */
+static void vram__optim_push(vram__optim_run *r, vram__optim_held *h, uint64_t bytes) {
+  vram__total t = {0, 0, 0, 0, 0};
+  uint32_t *pair, node = r->unused;
   if (!bytes)
     return;
-  t.bytes = t.blocks = t.large = t.last = 0;
-  vram__optim_alloc_one(r, &t, bytes);
+  vram__optim_add(r, &t, bytes);
   vram__optim_grow(r, &t);
-  vram__optim_move(r, &g->sum, &t);
-  if (r->c->events) {
-    uint32_t *pair, id = vram__optim_alloc(r->c->ctx, bytes, 0), node = r->unused;
-    if (node != VRAM__OPTIM_NIL)
-      r->unused = r->c->ids[2 * (size_t)node + 1];
-    else if (r->fresh < r->nodes)
-      node = r->fresh++;
-    else {
-      r->overflow = 1; /* not reached: no recipe holds ten lists */
-      return;
-    }
-    pair = r->c->ids + 2 * (size_t)node;
-    pair[0] = id;
-    pair[1] = g->head;
-    g->head = node;
+  vram__optim_join(r, &h->sum, &t);
+  if (!r->c->ids)
+    return;
+  if (node != VRAM__OPTIM_NIL)
+    r->unused = r->c->ids[2 * (size_t)node + 1];
+  else if (r->fresh < vram__optim_pairs(r->n))
+    node = r->fresh++;
+  else {
+    r->overflow = 1; /* not reached */
+    return;
   }
+  pair = r->c->ids + 2 * (size_t)node;
+  pair[0] = vram__optim_alloc(r->c->step, bytes, 0);
+  pair[1] = h->head;
+  h->head = node;
 }
 
-static int vram__optim_match(const vram__optim_run *r, uint32_t i);
+/* Frees what a variable holds, from a pair on. */
+static void vram__optim_free_from(vram__optim_run *r, vram__optim_held *h, uint32_t node) {
+  vram__optim_leave(&r->now, &h->sum);
+  while (node != VRAM__OPTIM_NIL) {
+    uint32_t *pair = r->c->ids + 2 * (size_t)node, before = pair[1];
+    vram__optim_free(r->c->step, pair[0]);
+    pair[1] = r->unused;
+    r->unused = node;
+    node = before;
+  }
+  vram__optim_clear(h);
+}
 
-/* The list of this size code over parameters [from, to). Most lists are like the parameters. */
-static void vram__optim_list(vram__optim_run *r, char code, uint32_t from, uint32_t to,
-                             vram__total *t) {
-  int all = code == 'p' && !r->filter && !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)) &&
-            from == 0 && to == r->n;
+static void vram__optim_release(vram__optim_run *r, vram__optim_held *h) {
+  vram__optim_free_from(r, h, h->head);
+}
+
+/* Allocated and freed at once: first, then second, and back. */
+static void vram__optim_alloc_briefly(vram__optim_run *r, uint64_t first, uint64_t second) {
+  vram__optim_held h;
+  vram__optim_clear(&h);
+  vram__optim_push(r, &h, first);
+  vram__optim_push(r, &h, second);
+  vram__optim_release(r, &h);
+}
+
+/* ---- workspaces */
+
+/* A reduction of `inputs` elements to each of `outputs` results, which are accumulated in `bytes`.
+   `row`: 0 where the reduced elements are neighbours, else the length of the last axis, which is
+   kept. */
+typedef struct vram__optim_reduction {
+  int64_t outputs, inputs, row;
+  uint64_t bytes;
+} vram__optim_reduction;
+
+/* ATen/native/cuda/Reduce.cuh, setReduceConfig: a result that is too much work for one thread block
+   is split over several, each of which leaves its part in a buffer. Right up to 2 GiB per tensor
+   (PyTorch splits larger ones first). */
+static void vram__optim_reduce(vram__optim_run *r, const vram__optim_reduction *x) {
+  const vram__device *d = r->c->device;
+  int64_t vec = x->row ? 4 : 1, d0 = x->row ? x->outputs : x->inputs,
+          d1 = x->row ? x->inputs : x->outputs, most, width, height, each, grid, blocks, parts;
+  if (!x->outputs || !x->inputs)
+    return;
+  while (x->row % vec)
+    vec /= 2;
+  if (x->row)
+    d0 /= vec;
+  else if (d0 >= 128)
+    d0 /= 4;
+  most = 512 / vec;
+  d0 = vram__power_of_two_below(d0, most);
+  d1 = vram__power_of_two_below(d1, most);
+  width = d0 < 32 ? d0 : 32;
+  height = d1 < most / width ? d1 : most / width;
+  width = d0 < most / height ? d0 : most / height;
+  each = vram__div_up(x->inputs, x->row ? 1 : width);
+  if (each < (height * 16 < 256 ? height * 16 : 256))
+    return; /* one warp does it */
+  each = vram__div_up(x->inputs, (x->row ? 1 : width) * height);
+  grid = vram__div_up(x->outputs / vec, x->row ? width : 1);
+  blocks = (int64_t)d->sm * ((int64_t)d->threads / (width * height));
+  if (each < 256 || grid > blocks)
+    return;
+  parts = vram__div_up(blocks, grid);
+  if (parts > vram__div_up(each, 16))
+    parts = vram__div_up(each, 16);
+  if (parts < vram__div_up(each, 256))
+    parts = vram__div_up(each, 256);
+  if (parts > 1)
+    vram__optim_alloc_briefly(
+        r,
+        vram__product_or_overflow((uint64_t)(x->outputs * parts),
+                                  x->row ? (uint64_t)(width * vec) * x->bytes : x->bytes),
+        4 * (uint64_t)grid);
+}
+
+static void vram__optim_product(vram__optim_run *r, const vram__optim_param *p, uint8_t kind) {
+  const uint64_t columns = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
+  const int blas = kind == VRAM__OPTIM_CUBLAS || columns == 1 || rows == 1 ||
+                   (kind == VRAM__OPTIM_CUBLASLT_TRANSPOSED && rows > columns);
+  vram__optim_alloc_briefly(r, blas ? r->c->device->cublas_workspace : UINT64_C(1048576), 0);
+}
+
+static void vram__optim_workspace(vram__optim_run *r, uint32_t i, uint8_t kind) {
+  const vram__optim_param *p = &r->p[i];
+  vram__optim_reduction x;
+  x.outputs = (int64_t)vram__optim_batch(p, 2);
+  x.inputs = (int64_t)vram__optim_axis(p, 2);
+  x.row = 0;
+  x.bytes = vram__dtype_size(vram__optim_dtype(r, p)) > 4 ? 8 : 4;
+  switch (kind) {
+  case VRAM__OPTIM_REDUCE_ALL_BF16:
+    x.bytes = 4;
+    /* fall through */
+  case VRAM__OPTIM_REDUCE_ALL:
+    x.outputs = 1;
+    x.inputs = (int64_t)p->numel;
+    break;
+  case VRAM__OPTIM_REDUCE_ROWS:
+    x.outputs = (int64_t)vram__optim_batch(p, 1);
+    x.inputs = (int64_t)vram__optim_axis(p, 1);
+    break;
+  case VRAM__OPTIM_REDUCE_COLUMNS:
+    x.row = (int64_t)vram__optim_axis(p, 1);
+    x.outputs *= x.row;
+    if (x.row == 1)
+      x.row = 0;
+    break;
+  case VRAM__OPTIM_REDUCE_ROW_FACTORS:
+    break;
+  default:
+    vram__optim_product(r, p, kind);
+    return;
+  }
+  vram__optim_reduce(r, &x);
+}
+
+/* ---- instructions, played on a scope: the parameters [from, to) that match */
+
+/* Does this parameter belong to the group that is played? */
+static int vram__optim_match(const vram__optim_run *r, uint32_t i) {
+  const vram__optim_param *p = &r->p[i];
+  if ((r->flags & VRAM__OPTIM_MATRIX) && p->ndim != 2)
+    return 0;
+  if (!r->filter)
+    return 1;
+  return vram__optim_dtype(r, p) == r->dtype &&
+         (!(r->flags & VRAM__OPTIM_SPLIT) || (p->ndim > 1) == r->matrix);
+}
+
+/* Adds up a list over the scope. Most lists are like all parameters. */
+static void vram__optim_sum(vram__optim_run *r, uint8_t size, uint32_t from, uint32_t to,
+                            vram__total *t) {
+  const int all = size == VRAM__OPTIM_PARAM && !r->filter && from == 0 && to == r->n &&
+                  !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT));
   uint32_t i;
   if (all && r->has_all) {
     *t = r->all;
     return;
   }
-  t->bytes = t->blocks = t->large = t->last = 0;
+  vram__memory_zero(t, sizeof *t);
   for (i = from; i < to; i++)
     if (vram__optim_match(r, i))
-      vram__optim_alloc_one(r, t, vram__optim_size(r, i, code));
+      vram__optim_add(r, t, vram__optim_size(r, i, size));
   if (all) {
     r->all = *t;
     r->has_all = 1;
   }
 }
 
-static void vram__optim_state(vram__optim_run *r, char code, uint32_t from, uint32_t to) {
+static void vram__optim_new(vram__optim_run *r, const vram__optim_instruction *x, uint32_t from,
+                            uint32_t to) {
+  vram__optim_held *h = &r->held[x->a];
   vram__total t;
   uint32_t i;
-  vram__optim_list(r, code, from, to, &t);
-  r->state = vram__optim_add(r, r->state, t.bytes);
-  vram__optim_grow(r, &t);
-  r->state_blocks = vram__optim_add(r, r->state_blocks, t.blocks);
-  r->state_large += t.large;
-  if (r->c->events)
-    for (i = from; i < to; i++)
-      if (vram__optim_match(r, i) && vram__optim_size(r, i, code))
-        vram__optim_alloc(r->c->ctx, vram__optim_size(r, i, code), 1);
-}
-
-static void vram__optim_clear_registers(vram__optim_reg *g) {
-  g->sum.bytes = g->sum.blocks = g->sum.large = g->sum.last = 0;
-  g->head = VRAM__OPTIM_NIL;
-}
-
-/* frees what a register holds, from `node` on */
-static void vram__optim_free_register(vram__optim_run *r, vram__optim_reg *g, uint32_t node) {
-  vram__optim_shrink(r, &g->sum);
-  while (node != VRAM__OPTIM_NIL) {
-    uint32_t *pair = r->c->ids + 2 * (size_t)node, before = pair[1];
-    vram__optim_free(r->c->ctx, pair[0]);
-    pair[1] = r->unused;
-    r->unused = node;
-    node = before;
-  }
-  vram__optim_clear_registers(g);
-}
-
-/* allocated and freed at once: first, then second, and back */
-static void vram__optim_alloc_briefly(vram__optim_run *r, uint64_t first, uint64_t second) {
-  vram__optim_reg g;
-  vram__optim_clear_registers(&g);
-  vram__optim_push(r, &g, first);
-  vram__optim_push(r, &g, second);
-  vram__optim_free_register(r, &g, g.head);
-}
-
-static uint64_t vram__optim_pow2(uint64_t n) { /* the largest power of two up to n */
-  uint64_t k = 1;
-  while (k <= n / 2)
-    k *= 2;
-  return k;
-}
-
-static uint64_t vram__optim_round_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-/* Workspace of one of PyTorch's CUDA reductions: `inputs` elements to each of `outputs` results. A
-   result that is too much work for one thread block is split over several, each of which leaves its
-   part in a buffer. `row`: 0 where the reduced elements are neighbours, else the length of the last
-   axis, which is kept. Right up to 2 GiB per tensor (PyTorch splits larger ones first). */
-static void vram__optim_reduce(vram__optim_run *r, uint64_t outputs, uint64_t inputs, uint64_t row,
-                               uint64_t bytes) {
-  uint64_t sms = r->c->sms ? r->c->sms : 132;
-  uint64_t sm_threads = r->c->sm_threads ? r->c->sm_threads : 2048;
-  uint64_t vec = 1, d0 = row ? outputs : inputs, d1 = row ? inputs : outputs, most, width, height;
-  uint64_t step_in = 1, step_out = 1, each, grid, parts, size;
-  if (!outputs || !inputs)
+  if (!r->c->ids && !x->c && to - from > 1) {
+    vram__optim_sum(r, x->b, from, to, &t);
+    vram__optim_grow(r, &t);
+    vram__optim_join(r, &h->sum, &t);
     return;
-  if (row) {
-    for (vec = 4; row % vec; vec /= 2) {
+  }
+  for (i = from; i < to; i++)
+    if (vram__optim_match(r, i)) {
+      vram__optim_push(r, h, vram__optim_size(r, i, x->b));
+      if (x->c)
+        vram__optim_workspace(r, i, (uint8_t)(x->c - 1));
     }
-    d0 /= vec;
-  } else if (d0 >= 128)
-    d0 /= 4;
-  most = 512 / vec;
-  d0 = d0 < most ? vram__optim_pow2(d0) : most;
-  d1 = d1 < most ? vram__optim_pow2(d1) : most;
-  width = d0 < 32 ? d0 : 32;
-  height = d1 < most / width ? d1 : most / width;
-  width = d0 < most / height ? d0 : most / height;
-  if (row)
-    step_out = width;
-  else
-    step_in = width;
-  each = vram__optim_round_up(inputs, step_in);
-  if (each < (height * 16 < 256 ? height * 16 : 256))
-    return; /* one warp does it */
-  step_in *= height;
-  each = vram__optim_round_up(inputs, step_in);
-  grid = vram__optim_round_up(outputs / vec, step_out);
-  sms *= sm_threads / (width * height);
-  if (each < 256 || grid > sms)
-    return;
-  parts = vram__optim_round_up(sms, grid);
-  if (parts > vram__optim_round_up(each, 16))
-    parts = vram__optim_round_up(each, 16);
-  if (parts < vram__optim_round_up(each, 256))
-    parts = vram__optim_round_up(each, 256);
-  if (parts < 2)
-    return;
-  size = vram__optim_mul(r, vram__optim_mul(r, outputs, parts), bytes);
-  if (row)
-    size = vram__optim_mul(r, size, width * vec);
-  vram__optim_alloc_briefly(r, size, 4 * grid);
 }
 
-static void vram__optim_workspace(vram__optim_run *r, uint32_t i, char op, char code) {
-  const vram__optim_param *p = &r->p[i];
-  uint64_t bytes = vram__dtype_size(vram__optim_dtype(r, i)) > 4 ? 8 : 4;
-  uint64_t cols = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
-  if (op == '*') {
-    if (code == 'w' || cols == 1 || rows == 1 || (code == 't' && rows > cols))
-      vram__optim_alloc_briefly(r, r->c->blas_bytes ? r->c->blas_bytes : 33554432, 0);
-    else
-      vram__optim_alloc_briefly(r, r->c->blaslt_bytes ? r->c->blaslt_bytes : 1048576, 0);
-    return;
-  }
-  switch (code) {
-  case 'N':
-    vram__optim_reduce(r, 1, p->numel, 0, bytes);
-    break;
-  case 'B':
-    vram__optim_reduce(r, 1, p->numel, 0, 4);
-    break;
-  case 'R':
-    vram__optim_reduce(r, vram__optim_batch(r, p, 1), cols, 0, bytes);
-    break;
-  case 'C':
-    vram__optim_reduce(r, vram__optim_mul(r, vram__optim_batch(r, p, 2), cols), rows,
-                       cols > 1 ? cols : 0, bytes);
-    break;
-  default:
-    vram__optim_reduce(r, vram__optim_batch(r, p, 2), rows, 0, bytes);
-    break;
-  }
-}
-
-/* does parameter i take part in the current scope? */
-static int vram__optim_match(const vram__optim_run *r, uint32_t i) {
-  if ((r->flags & VRAM__OPTIM_MATRIX) && r->p[i].ndim != 2)
-    return 0;
-  if (!r->filter)
-    return 1;
-  if (vram__optim_dtype(r, i) != r->dtype)
-    return 0;
-  return !(r->flags & VRAM__OPTIM_SPLIT) || (r->p[i].ndim > 1) == r->matrix;
-}
-
-static int vram__optim_condition(vram__optim_run *r, char x, uint32_t i) {
-  switch (x) {
-  case 'W':
-  case 'w':
-    return (r->c->weight_decay && !(r->flags & VRAM__OPTIM_DECOUPLED)) == (x == 'W');
-  case 'F':
-    return r->first;
-  case 'L':
-    return r->late;
-  case 'l':
-    return !r->late;
-  case 'C':
-    return r->c->capturable != 0;
-  case 'c':
-    return r->c->capturable == 0;
-  case 'D':
-    return r->c->capturable || r->impl == VRAM_OPTIM_IMPL_FUSED;
-  case '2':
-    return r->p[i].ndim > 1;
-  case '1':
-    return r->p[i].ndim < 2;
-  case 'B':
-    return r->p[i].numel >= 4096;
-  case 'b':
-    return r->p[i].numel < 4096;
-  case 'Q':
-    return !r->tables++;
-  default:
-    return 0;
-  }
-}
-
-/* behind the bracket that closes the one at s */
-static const char *vram__optim_close(const char *s) {
-  int depth = 0;
-  do {
-    if (*s == '[' || *s == '(')
-      depth++;
-    if (*s == ']' || *s == ')')
-      depth--;
-    s++;
-  } while (depth);
-  return s;
-}
-
-/* plays a recipe up to its end, '|' or ')' on the parameters [from, to) that match; `from` does */
-static void vram__optim_play(vram__optim_run *r, const char *s, uint32_t from, uint32_t to) {
-  while (*s && *s != '|' && *s != ')') {
-    vram__optim_reg *g, *h;
-    vram__total t;
-    uint32_t i, node;
-    char op = *s++;
-    switch (op) {
-    case ']':
-      break;
-    case '+':
-      g = &r->reg[*s - 'a'];
-      if (r->c->events || to - from == 1) {
-        for (i = from; i < to; i++)
-          if (vram__optim_match(r, i))
-            vram__optim_push(r, g, vram__optim_size(r, i, s[1]));
-      } else { /* a list in one piece */
-        vram__optim_list(r, s[1], from, to, &t);
-        vram__optim_grow(r, &t);
-        vram__optim_move(r, &g->sum, &t);
-      }
-      s += 2;
-      break;
-    case '!':
-      vram__optim_state(r, *s, from, to);
-      s++;
-      break;
-    case '.':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_alloc_briefly(r, vram__optim_size(r, i, *s), 0);
-      s++;
-      break;
-    case '-':
-      g = &r->reg[*s++ - 'a'];
-      vram__optim_free_register(r, g, g->head);
-      break;
-    case '=':
-      g = &r->reg[*s - 'a'];
-      h = &r->reg[s[1] - 'a'];
-      vram__optim_free_register(r, g, g->head);
-      *g = *h;
-      vram__optim_clear_registers(h);
-      s += 2;
-      break;
-    case '^':
-      g = &r->reg[*s - 'a'];
-      h = &r->reg[s[1] - 'a'];
-      s += 2;
-      t.bytes = t.blocks = t.large = t.last = 0;
-      vram__optim_alloc_one(r, &t, h->sum.last);
-      g->sum = t;
-      g->head = h->head;
-      h->sum.bytes -= t.bytes;
-      h->sum.blocks -= t.blocks;
-      h->sum.large -= t.large;
-      node = h->head;
-      if (node != VRAM__OPTIM_NIL) {
-        node = r->c->ids[2 * (size_t)node + 1];
-        r->c->ids[2 * (size_t)g->head + 1] = VRAM__OPTIM_NIL;
-      }
-      vram__optim_free_register(r, h, node);
-      break;
-    case '*':
-    case '%':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_workspace(r, i, op, *s);
-      s++;
-      break;
-    case '(':
-      for (i = from; i < to; i++)
-        if (vram__optim_match(r, i))
-          vram__optim_play(r, s, i, i + 1);
-      s = vram__optim_close(s - 1);
-      break;
-    default: /* X[ */
-      s = vram__optim_condition(r, op, from) ? s + 1 : vram__optim_close(s);
-      break;
-    }
-  }
-}
-
-/* the body on the scope's groups, or on each parameter, then its end */
-static void vram__optim_body(vram__optim_run *r, const char *body) {
-  uint8_t dtype[16], dtypes = 0, k;
+static void vram__optim_keep(vram__optim_run *r, uint8_t size, uint32_t from, uint32_t to) {
+  vram__total t;
   uint32_t i;
-  if (r->impl == VRAM_OPTIM_IMPL_FUSED) {
-    vram__optim_play(r, body, 0, r->n);
-  } else if (r->impl == VRAM_OPTIM_IMPL_LOOP) {
-    for (i = 0; i < r->n; i++)
-      if (vram__optim_match(r, i))
-        vram__optim_play(r, body, i, i + 1);
-  } else {
-    for (i = 0; i < r->n; i++) {
-      uint8_t d = vram__optim_dtype(r, i);
-      if (dtypes && d == dtype[dtypes - 1])
-        continue;
-      for (k = 0; k < dtypes && dtype[k] != d; k++) {
-      }
-      if (k == dtypes && k < 16)
-        dtype[dtypes++] = d;
-    }
-    for (k = dtypes; k && k--;) {
-      int half, halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1, done = 2;
-      r->dtype = dtype[k];
-      for (half = 0; half < halves; half++) {
-        r->filter = 0;
-        for (i = 0; i < r->n; i++) /* the first of the group */
-          if (vram__optim_dtype(r, i) == r->dtype && (r->p[i].ndim > 1) != done)
-            break;
-        if (i == r->n)
-          continue;
-        r->matrix = r->p[i].ndim > 1;
-        done = r->matrix;
-        r->filter = dtypes > 1 || halves > 1;
-        vram__optim_play(r, body, i, r->n);
-      }
-    }
-    r->filter = 0;
+  vram__optim_sum(r, size, from, to, &t);
+  vram__optim_join(r, &r->state, &t);
+  vram__optim_grow(r, &t);
+  for (i = from; r->c->ids && i < to; i++)
+    if (vram__optim_match(r, i) && vram__optim_size(r, i, size))
+      vram__optim_alloc(r->c->step, vram__optim_size(r, i, size), 1);
+}
+
+static void vram__optim_move(vram__optim_run *r, vram__optim_held *to, vram__optim_held *from) {
+  vram__optim_release(r, to);
+  *to = *from;
+  vram__optim_clear(from);
+}
+
+/* The last tensor of a list goes over, the others go. */
+static void vram__optim_last(vram__optim_run *r, vram__optim_held *to, vram__optim_held *from) {
+  const uint64_t bytes = from->sum.last;
+  uint32_t node = from->head;
+  vram__optim_release(r, to);
+  vram__optim_add(r, &to->sum, bytes);
+  vram__optim_leave(&from->sum, &to->sum);
+  to->head = node;
+  if (node != VRAM__OPTIM_NIL) {
+    node = r->c->ids[2 * (size_t)node + 1];
+    r->c->ids[2 * (size_t)to->head + 1] = VRAM__OPTIM_NIL;
   }
-  while (*body && *body != '|')
-    body++;
-  if (*body)
-    vram__optim_play(r, body + 1, 0, 1);
+  vram__optim_free_from(r, from, node);
+}
+
+/* Does one of these conditions hold for a parameter? */
+static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i) {
+  const vram__optim_param *p = &r->p[i];
+  uint32_t hold = 0;
+  if (p->ndim > 1)
+    hold |= VRAM__OPTIM_IF_MATRIX;
+  if (p->numel >= 4096)
+    hold |= VRAM__OPTIM_IF_LARGE;
+  if (vram__dtype_size(p->dtype) < 4)
+    hold |= VRAM__OPTIM_IF_LOW_PRECISION;
+  if ((conditions & VRAM__OPTIM_IF_ONCE) && !r->asked) {
+    hold |= VRAM__OPTIM_IF_ONCE;
+    r->asked = 1;
+  }
+  return (conditions & hold) != 0;
+}
+
+/* Instructions from x up to end; `from` is the first parameter that matches. */
+static void vram__optim_play(vram__optim_run *r, const vram__optim_instruction *x,
+                             const vram__optim_instruction *end, uint32_t from, uint32_t to) {
+  uint32_t i;
+  while (x < end) {
+    uint32_t next = 1;
+    switch (x->op) {
+    case VRAM__OPTIM_NEW:
+      vram__optim_new(r, x, from, to);
+      break;
+    case VRAM__OPTIM_FREE:
+      vram__optim_release(r, &r->held[x->a]);
+      break;
+    case VRAM__OPTIM_MOVE:
+      vram__optim_move(r, &r->held[x->a], &r->held[x->b]);
+      break;
+    case VRAM__OPTIM_LAST:
+      vram__optim_last(r, &r->held[x->a], &r->held[x->b]);
+      break;
+    case VRAM__OPTIM_STATE:
+      vram__optim_keep(r, x->b, from, to);
+      break;
+    case VRAM__OPTIM_BRIEF:
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_alloc_briefly(r, vram__optim_size(r, i, x->b), 0);
+      break;
+    case VRAM__OPTIM_IF:
+      if (vram__optim_holds(r, x->a, from) == x->b)
+        next = x->c;
+      break;
+    case VRAM__OPTIM_JUMP:
+      next = x->c;
+      break;
+    default: /* each; the parameter of an inner one is the same */
+      for (i = from; i < to; i++)
+        if (vram__optim_match(r, i))
+          vram__optim_play(r, x + 1, x + x->c, i, i + 1);
+      next = x->c;
+      break;
+    }
+    x += next;
+  }
+}
+
+/* ---- recipes */
+
+/* A recipe while it runs. */
+typedef struct vram__optim_call {
+  const vram__optim_instruction *first, *end;
+  uint32_t first_name;
+} vram__optim_call;
+
+/* Compiles a recipe; its variables hold nothing yet. */
+static vram__optim_call vram__optim_enter(vram__optim_run *r, const char *recipe) {
+  vram__optim_call call;
+  uint32_t i;
+  call.first = r->code.at + vram__optim_compile(&r->code, recipe);
+  call.end = r->code.at + r->code.count;
+  call.first_name = r->code.first_name;
+  for (i = call.first_name; i < r->code.names; i++)
+    vram__optim_clear(&r->held[i]);
+  return call;
+}
+
+/* The function returns: its variables go, in their order. */
+static void vram__optim_return(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i;
+  for (i = call->first_name; i < r->code.names; i++)
+    vram__optim_release(r, &r->held[i]);
+  r->code.names = call->first_name;
+  r->code.count = (uint32_t)(call->first - r->code.at);
+}
+
+/* On each parameter alone. */
+static void vram__optim_play_each(vram__optim_run *r, const vram__optim_call *call) {
+  uint32_t i;
+  for (i = 0; i < r->n; i++)
+    if (vram__optim_match(r, i))
+      vram__optim_play(r, call->first, call->end, i, i + 1);
+}
+
+/* A recipe of what the parameters have one by one. */
+static void vram__optim_play_init(vram__optim_run *r, const char *recipe) {
+  const vram__optim_call call = vram__optim_enter(r, recipe);
+  vram__optim_play_each(r, &call);
+  vram__optim_return(r, &call);
+}
+
+/* The dtypes of the parameters in the order in which they are first seen; how many. */
+static uint32_t vram__optim_dtypes(const vram__optim_run *r, uint8_t *dtype) {
+  uint32_t i, k, n = 0;
+  for (i = 0; i < r->n; i++) {
+    const uint8_t d = vram__optim_dtype(r, &r->p[i]);
+    if (n && d == dtype[n - 1])
+      continue;
+    for (k = 0; k < n && dtype[k] != d; k++) {
+    }
+    if (k == n)
+      dtype[n++] = d;
+  }
+  return n;
+}
+
+/* foreach: once for each group of equal dtype, the dtype that was seen last comes first. A split
+   group is played in two halves, the one of its first parameter first. */
+static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *call) {
+  const int halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1;
+  uint8_t dtype[VRAM_DTYPE_COUNT];
+  const uint32_t dtypes = vram__optim_dtypes(r, dtype);
+  uint32_t i, k;
+  int half;
+  for (k = dtypes; k-- > 0;) {
+    r->dtype = dtype[k];
+    for (half = 0; half < halves; half++) {
+      for (i = 0; i < r->n; i++)
+        if (vram__optim_dtype(r, &r->p[i]) == r->dtype &&
+            (half == 0 || (r->p[i].ndim > 1) != r->matrix))
+          break;
+      if (i == r->n)
+        continue;
+      r->matrix = r->p[i].ndim > 1;
+      r->filter = dtypes > 1 || halves > 1;
+      vram__optim_play(r, call->first, call->end, i, r->n);
+    }
+  }
+  r->filter = 0;
+}
+
+static void vram__optim_play_body(vram__optim_run *r) {
+  const vram__optim_call call = vram__optim_enter(r, vram__optim_body(r->row, r->impl));
+  if (r->impl == VRAM_OPTIM_IMPL_FUSED)
+    vram__optim_play(r, call.first, call.end, 0, r->n);
+  else if (r->impl == VRAM_OPTIM_IMPL_LOOP)
+    vram__optim_play_each(r, &call);
+  else
+    vram__optim_play_groups(r, &call);
+  vram__optim_return(r, &call);
+}
+
+/* GradScaler: 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device. The
+   copies stay until scaler.update(). */
+static const char *vram__optim_scaler(uint8_t impl) {
+  return impl == VRAM_OPTIM_IMPL_FUSED
+             ? "local device_found_inf, device_scale, found_inf;"
+               "found_infs = new(f32); scale = new(f32); found_inf = new(f32); sum = new(f32);"
+               "free sum, found_infs, scale;"
+               "device_scale = new(f32); device_found_inf = new(f32);"
+             : "double_scale = new(f64); double_inv_scale = new(f64) from double_scale;"
+               "inv_scale = new(f32) from double_inv_scale;"
+               "found_inf = new(f32); device_found_inf = new(f32); device_inv_scale = new(f32);"
+               "free device_inv_scale, inv_scale, found_inf;";
 }
 
 static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
                               const vram__optim_param *p, uint32_t n) {
-  uint8_t k;
+  const vram__total none = {0, 0, 0, 0, 0};
   r->c = c;
+  r->row = vram__optim_row_of(c->optim);
   r->p = p;
   r->n = n;
-  r->impl = vram__optim_impl(c);
-  r->flags = vram__optim_row_of(c)->flags;
-  r->first = c->step == 1;
-  r->late = c->step == 0 || c->step > 5;
-  r->filter = r->dtype = r->matrix = r->tables = r->overflow = 0;
-  r->now = r->peak = r->state = r->now_blocks = r->peak_blocks = r->state_blocks = 0;
-  r->now_large = r->state_large = r->peak_upper = r->peak_state = 0;
-  for (k = 0; k < 26; k++)
-    vram__optim_clear_registers(&r->reg[k]);
+  r->impl = vram__optim_impl(c, r->row);
+  r->flags = r->row->flags;
+  r->filter = r->dtype = r->matrix = r->asked = r->overflow = 0;
+  r->now = r->state = none;
+  r->peak = r->peak_state = r->peak_blocks = r->peak_upper = 0;
   r->has_all = c->all != NULL;
   if (c->all)
     r->all = *c->all;
   r->unused = VRAM__OPTIM_NIL;
   r->fresh = 0;
-  r->nodes = 10 * n + 64;
+  r->code.count = 0;
+  r->code.names = 1 + VRAM__OPTIM_VALUE;
+  r->code.bad = 0;
+  r->code.options = 0;
+  if (c->weight_decay && !(r->flags & VRAM__OPTIM_DECOUPLED))
+    r->code.options |= VRAM__OPTIM_IF_WEIGHT_DECAY;
+  if (c->first_step)
+    r->code.options |= VRAM__OPTIM_IF_FIRST_STEP;
+  if (r->impl == VRAM_OPTIM_IMPL_FUSED)
+    r->code.options |= VRAM__OPTIM_IF_FUSED;
+  if (c->capturable)
+    r->code.options |= VRAM__OPTIM_IF_CAPTURABLE;
+  vram__optim_clear(&r->held[VRAM__OPTIM_VALUE]);
 }
 
 static void vram__optim_finish(const vram__optim_run *r, vram__optim_bytes *out) {
-  out->state = r->state, out->peak = r->peak, out->end = r->now;
-  out->state_blocks = r->state_blocks, out->peak_blocks = r->peak_blocks;
-  out->end_blocks = r->now_blocks, out->peak_upper = r->peak_upper;
-  out->state_large = r->state_large, out->peak_state = r->peak_state;
-  if (r->overflow) /* more than any device has: vram__bytes_grow_and_shrink refuses it */
-    out->state = out->peak = out->end = UINT64_MAX;
+  out->state = r->state.bytes;
+  out->peak = r->peak;
+  out->end = r->now.bytes;
+  out->state_blocks = r->state.blocks;
+  out->peak_blocks = r->peak_blocks;
+  out->end_blocks = r->now.blocks;
+  out->peak_upper = r->peak_upper;
+  out->state_large = r->state.large;
+  out->peak_state = r->peak_state;
+  if (r->overflow || r->code.bad)
+    out->state = out->peak = out->end = VRAM_OVERFLOW;
 }
 
 /* What the constructor allocates: p are all parameters that the optimizer is given, used or not. */
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
                                     uint32_t n, vram__optim_bytes *out) {
-  const vram__optim_row *row = vram__optim_row_of(c);
   vram__optim_run r;
-  uint32_t i;
   vram__optim_begin(&r, c, p, n);
-  if (c->master && n)
-    vram__optim_play(&r, "!F", 0, n);
-  if ((row->flags & VRAM__OPTIM_CTOR) && n)
-    for (i = 0; i < n; i++)
-      if (vram__optim_match(&r, i))
-        vram__optim_play(&r, row->init, i, i + 1);
+  if (c->master)
+    vram__optim_play_init(&r, "if low_precision { master = state(f32[numel]); }");
+  if (r.flags & VRAM__OPTIM_CTOR)
+    vram__optim_play_init(&r, r.row->init);
   vram__optim_finish(&r, out);
 }
 
 /* What the first step adds to the state of these parameters, which have a gradient. */
 VRAM__FN void vram__optim_kept(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out) {
-  const vram__optim_row *row = vram__optim_row_of(c);
-  const char *q;
   vram__optim_run r;
-  uint32_t i;
-  int single = 0; /* the recipe asks about single parameters */
   vram__optim_begin(&r, c, p, n);
-  for (q = row->init; *q; q++)
-    if (q[1] == '[' && *q != 'C' && *q != 'c' && *q != 'D')
-      single = 1;
-  if (n && !(row->flags & VRAM__OPTIM_CTOR)) {
-    if (!single && !(row->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT)))
-      vram__optim_play(&r, row->init, 0, n);
+  if (!*r.row->init) { /* the step's recipe makes it */
+    vram__optim_config first = *c;
+    first.first_step = 1;
+    vram__optim_step(&first, p, n, out);
+    return;
+  }
+  if (n && !(r.flags & VRAM__OPTIM_CTOR)) {
+    const vram__optim_call call = vram__optim_enter(&r, r.row->init);
+    if (r.code.asks_parameter || (r.flags & VRAM__OPTIM_MATRIX))
+      vram__optim_play_each(&r, &call);
     else
-      for (i = 0; i < n; i++)
-        if (vram__optim_match(&r, i))
-          vram__optim_play(&r, row->init, i, i + 1);
+      vram__optim_play(&r, call.first, call.end, 0, n);
+    vram__optim_return(&r, &call);
   }
   vram__optim_finish(&r, out);
 }
 
-/* One step: p are the parameters that have a gradient, in the optimizer's order. Nothing for n = 0.
-   With several parameter groups: one call per group. */
+/* One step: p are the parameters that have a gradient, in the optimizer's order. With several
+   parameter groups: one call per group. */
 VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_param *p, uint32_t n,
                                vram__optim_bytes *out) {
-  const vram__optim_row *row = vram__optim_row_of(c);
   vram__optim_run r;
-  uint32_t i;
   vram__optim_begin(&r, c, p, n);
-  if (n && r.impl <= VRAM_OPTIM_IMPL_FUSED && row->body[r.impl]) {
-    int fused = r.impl == VRAM_OPTIM_IMPL_FUSED;
+  if (n) {
+    const vram__optim_call grads =
+        vram__optim_enter(&r, c->master ? "if low_precision { grads += new(f32[numel]); }" : "");
+    vram__optim_call scaler;
     if (c->master)
-      vram__optim_play(&r, "+hF", 0, n); /* gradients in f32 */
-    r.flags = 0;
-    if (c->scaler) /* 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device
-                    */
-      vram__optim_play(&r, fused ? "+xs+ys+os+zs-z-x-y+is+js" : "+x8+y8-x+zs-y+ws+os+xs-x-z-w", 0,
-                       1);
-    r.flags = row->flags;
-    if (r.first && !(row->flags & VRAM__OPTIM_CTOR))
-      for (i = 0; i < n; i++)
-        if (vram__optim_match(&r, i))
-          vram__optim_play(&r, row->init, i, i + 1);
-    vram__optim_body(&r, row->body[r.impl]);
-    vram__optim_play(&r, "-j-i-o-h", 0, 1); /* found_inf's copy goes in scaler.update() */
+      vram__optim_play_each(&r, &grads);
+    scaler = vram__optim_enter(&r, c->scaler ? vram__optim_scaler(r.impl) : "");
+    r.flags = 0; /* numbers do not ask for the parameter */
+    vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
+    r.flags = r.row->flags;
+    if (c->first_step && !(r.flags & VRAM__OPTIM_CTOR))
+      vram__optim_play_init(&r, r.row->init);
+    vram__optim_play_body(&r);
+    vram__optim_return(&r, &scaler);
+    vram__optim_return(&r, &grads);
   }
   vram__optim_finish(&r, out);
-}
-
-VRAM_API int vram_optimizer_get_info(uint32_t optimizer, vram_optimizer_info *info) {
-  static const char *const text[8] = {"",      "foreach",       "loop",       "foreach loop",
-                                      "fused", "foreach fused", "loop fused", "foreach loop fused"};
-  const vram__optim_row *r;
-  uint32_t i, has = 0;
-  if (optimizer >= VRAM_OPTIM_COUNT)
-    return 0;
-  r = &vram__optim_rows[optimizer];
-  for (i = VRAM_OPTIM_IMPL_FOREACH; i <= VRAM_OPTIM_IMPL_FUSED; i++)
-    if (r->body[i])
-      has |= 1u << (i - 1);
-  info->name = r->name;
-  info->state = r->state;
-  info->implementations = r->def == VRAM_OPTIM_IMPL_LOOP && has == 3   ? "loop foreach"
-                          : r->def == VRAM_OPTIM_IMPL_LOOP && has == 7 ? "loop foreach fused"
-                                                                       : text[has];
-  return 1;
-}
-
-VRAM_API vram_optimizer vram_optimizer_from_name(const char *name, int *weight_decay) {
-  uint8_t wd = 0;
-  int i = vram__optim_find(name, vram__text_len(name), &wd);
-  if (weight_decay)
-    *weight_decay = wd;
-  return i < 0 ? VRAM_OPTIM_COUNT : (vram_optimizer)i;
 }

@@ -7,32 +7,20 @@ typedef struct vram__optim_param {
   uint32_t ndim;
   const int64_t *size;
   uint8_t dtype;
-  uint64_t grad_handle; /* the caller's; not used here */
 } vram__optim_param;
-
-typedef struct vram__optim_row {
-  const char *name, *state;
-  uint8_t def, flags;
-  const char *init, *body[4]; /* body: by VRAM_OPTIM_IMPL_FOREACH, ... */
-} vram__optim_row;
 
 /* zero means the default everywhere */
 typedef struct vram__optim_config {
-  uint8_t optim;          /* VRAM_OPTIM_... */
-  uint8_t impl;           /* VRAM__OPTIM_...; default: what the optimizer picks on CUDA by itself */
-  uint8_t weight_decay;   /* weight_decay != 0 */
-  uint8_t capturable;     /* the option of that name */
-  uint8_t scaler;         /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
-  uint8_t master;         /* f32 copies of low-precision parameters; the optimizer works on them */
-  uint8_t events;         /* 1: vram__optim_alloc and _free for each allocation; needs ids */
-  uint32_t step;          /* number of the step, the first is 1; 0: a late one */
-  uint32_t block;         /* elements per scale of an 8-bit state; 0: 256 (old releases: 2048) */
-  uint32_t sms;           /* multiprocessors; 0: 132 */
-  uint32_t sm_threads;    /* threads that one holds; 0: 2048 */
-  uint64_t blas_bytes;    /* cuBLAS workspace; 0: 32 MiB (compute capability below 9.0: 8519680) */
-  uint64_t blaslt_bytes;  /* cuBLASLt workspace; 0: 1 MiB */
-  void *ctx;              /* for vram__optim_alloc and _free */
-  uint32_t *ids;          /* scratch of vram__optim_ids() numbers */
+  uint8_t optim;        /* VRAM_OPTIM_... */
+  uint8_t impl;         /* VRAM_OPTIM_IMPL_... */
+  uint8_t weight_decay; /* weight_decay != 0 */
+  uint8_t capturable;   /* the option of that name */
+  uint8_t scaler;       /* GradScaler makes the step: scaler.step(optimizer), scaler.update() */
+  uint8_t master;       /* f32 copies of low-precision parameters; the optimizer works on them */
+  uint8_t first_step;
+  const vram__device *device;
+  vram__step *step;       /* for vram__optim_alloc and _free, which hear of each allocation */
+  uint32_t *ids;          /* scratch of vram__optim_ids() numbers; NULL: only counted */
   const vram__total *all; /* a list like all parameters, if the caller has added it up */
 } vram__optim_config;
 
@@ -45,8 +33,7 @@ typedef struct vram__optim_bytes {
 } vram__optim_bytes;
 
 /* optim.c */
-VRAM__FN const vram__optim_row *vram__optim_row_of(const vram__optim_config *c);
-VRAM__FN size_t vram__optim_ids(uint32_t n);
+VRAM__FN uint64_t vram__optim_ids(uint32_t n);
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
                                          uint32_t n);
 VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__optim_param *p,
@@ -89,8 +76,8 @@ VRAM__FN void vram__step_begin(vram__step *s);
 /* train.c */
 VRAM__FN void vram__zero_grad(vram__step *s);
 VRAM__FN void vram__micro_batches(vram__step *s);
-VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state);
-VRAM__FN void vram__optim_free(void *ctx, uint32_t id);
+VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
+VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
                                           uint64_t large, uint8_t cat);
 VRAM__FN void vram__optim_before(vram__step *s);

@@ -142,15 +142,14 @@ VRAM__FN void vram__micro_batches(vram__step *s) {
   s->loss = loss;
 }
 
-VRAM__FN uint32_t vram__optim_alloc(void *ctx, uint64_t bytes, int is_state) {
-  vram__step *s = (vram__step *)ctx;
+VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
   s->cat = is_state ? VRAM_CATEGORY_OPTIMIZER : VRAM_CATEGORY_TEMPORARIES;
   return vram__storage_new(s, bytes);
 }
 
-VRAM__FN void vram__optim_free(void *ctx, uint32_t id) {
+VRAM__FN void vram__optim_free(vram__step *s, uint32_t id) {
   if (id)
-    vram__slot_release((vram__step *)ctx, id);
+    vram__slot_release(s, id);
 }
 
 /* Bytes that come and go without single events. */
@@ -166,19 +165,20 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.upper += blocks + large * VRAM__SMALL;
 }
 
-static void vram__optim_config_of(const vram__step *s, vram__optim_config *c) {
+static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
   vram__memory_zero(c, sizeof *c);
   c->optim = (uint8_t)s->o->optimizer;
   c->impl = (uint8_t)s->o->optim_impl;
-  if (s->ideal)
-    c->impl = VRAM_OPTIM_IMPL_LOOP; /* no step counters on the device */
+  c->capturable = s->o->capturable != 0;
+  if (s->ideal) { /* no step counters on the device */
+    c->impl = VRAM_OPTIM_IMPL_LOOP;
+    c->capturable = 0;
+  }
   c->weight_decay = s->o->weight_decay != 0;
   c->scaler = s->scaler;
   c->master = s->o->master_weights != 0;
-  c->sms = s->device.sm;
-  c->sm_threads = s->device.threads;
-  c->blas_bytes = s->device.cublas_workspace;
-  c->ctx = (void *)(uintptr_t)(const void *)s;
+  c->device = &s->device;
+  c->step = s;
 }
 
 static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with_grad) {
@@ -218,9 +218,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
     const uint64_t used = s->used;
-    c.events = 1;
-    c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    c.ids =
+        (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c.ids);
     if (!c.ids) {
       s->failed = VRAM_ERR_MEMORY;
       return;
@@ -242,10 +241,6 @@ VRAM__FN void vram__optim_before(vram__step *s) {
     n = vram__optim_params(s, s->optim, 1);
   c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   vram__optim_kept(&c, s->optim, n, &state);
-  if (!*vram__optim_row_of(&c)->init) { /* the step's body makes it */
-    c.step = 1;
-    vram__optim_step(&c, s->optim, n, &state);
-  }
   vram__bytes_grow_and_shrink(s, state.state, state.state_blocks, state.state_large,
                               VRAM_CATEGORY_OPTIMIZER);
   s->r->optimizer_bytes += state.state;
@@ -261,12 +256,11 @@ VRAM__FN void vram__optim_now(vram__step *s) {
     return;
   vram__optim_config_of(s, &c);
   n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
-  c.step = s->o->first_step ? 1 : 0;
+  c.first_step = s->o->first_step != 0;
   c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
   if (s->watched) {
-    c.events = 1;
-    c.ids = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap,
-                                          vram__optim_ids(n) * (uint64_t)sizeof *c.ids);
+    c.ids =
+        (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c.ids);
     if (!c.ids) {
       s->failed = VRAM_ERR_MEMORY;
       return;

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Measures what each optimizer of torch.optim allocates and frees in its first and in a later step and prints optimizer_steps.txt.
+usage: measure_optimizers.py > optimizer_steps.txt        (a PyTorch with a CUDA device; kernels may do nothing, only their host code matters)"""
+import torch
+
+OPTIMIZERS = {
+    "sgd": ("SGD", {}),
+    "sgd_momentum": ("SGD", {"momentum": 0.9}),
+    "sgd_nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
+    "adam": ("Adam", {}),
+    "adam_amsgrad": ("Adam", {"amsgrad": True}),
+    "adamw": ("AdamW", {}),
+    "adamw_amsgrad": ("AdamW", {"amsgrad": True}),
+    "adagrad": ("Adagrad", {}),
+    "rmsprop": ("RMSprop", {}),
+    "rmsprop_momentum": ("RMSprop", {"momentum": 0.9}),
+    "rmsprop_centered": ("RMSprop", {"centered": True}),
+    "rmsprop_centered_momentum": ("RMSprop", {"centered": True, "momentum": 0.9}),
+    "adadelta": ("Adadelta", {}),
+    "adamax": ("Adamax", {}),
+    "nadam": ("NAdam", {}),
+    "radam": ("RAdam", {}),
+    "asgd": ("ASGD", {}),
+    "rprop": ("Rprop", {}),
+    "adafactor": ("Adafactor", {}),
+    "muon": ("Muon", {}),
+}
+IMPLEMENTATIONS = {"foreach": {"foreach": True}, "loop": {"foreach": False}, "fused": {"fused": True}}
+OPTIONS = {"-": {}, "wd": {"weight_decay": 0.1}, "capturable": {"capturable": True}, "capturable,wd": {"capturable": True, "weight_decay": 0.1}}
+NO_DECAY = ("Rprop",)  # has no weight decay
+DECOUPLED = ("AdamW", "Adafactor", "Muon")  # theirs is another one
+SETS = {
+    "f32": "f32[1000,700] f32[700] f32[512,256,3,3] f32[512] f32[64,64] f32[1] f32[3000,1000] f32[33,7] f32[]",
+    "mixed": "bf16[1000,700] f32[700] f32[] f16[512,256,3,3] bf16[512] bf16[] f32[64,64] f16[1] f32[3000,1000] bf16[33,7] f16[]",
+}
+TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+LATER = 8
+HEAD = """# What torch.optim allocated and freed in its first and in a later step, in order. Written by measure_optimizers.py; do not edit.
+# Source: PyTorch {version} (host code), a device of compute capability 9.0 with 132 multiprocessors. Parameters, in their order:
+{sets}
+# muon has those of two axes. Bytes that tensors asked for; peak, after: more than before the step. hash: FNV-1a 64 over 8 little-endian bytes
+# of each size in order, those of frees with the highest bit set.
+# name implementation options parameters state, of the first step: peak after events hash, of a later one: peak after events hash
+"""
+
+
+def fnv(sizes):
+    h = 0xCBF29CE484222325
+    for s in sizes:
+        for b in s.to_bytes(8, "little"):
+            h = (h ^ b) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{h:016x}"
+
+
+def parameters(text, matrices):
+    for word in text.split():
+        dtype, axes = word.rstrip("]").split("[")
+        shape = [int(a) for a in axes.split(",") if a]
+        if not matrices or len(shape) == 2:
+            yield torch.nn.Parameter(torch.empty(shape, device="cuda", dtype=TYPES[dtype]))
+
+
+def stat(what):
+    return torch.cuda.memory_stats()[f"requested_bytes.all.{what}"]
+
+
+def measured(cls, arguments, text):
+    params = list(parameters(text, cls == "Muon"))
+    bare = stat("current")
+    optimizer = getattr(torch.optim, cls)(params, lr=1e-3, **arguments)
+    row = []
+    for step in range(1, LATER + 1):
+        for p in params:
+            p.grad = torch.empty_like(p)
+        before = stat("current")
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.memory._record_memory_history(enabled="all", context=None, stacks="python", max_entries=100_000)
+        begin = len(torch.cuda.memory._snapshot()["device_traces"][0])
+        optimizer.step()
+        trace = torch.cuda.memory._snapshot()["device_traces"][0][begin:]
+        torch.cuda.memory._record_memory_history(enabled=None)
+        if step in (1, LATER):
+            sizes = [t["size"] + (t["action"] != "alloc" and 1 << 63) for t in trace if t["action"] in ("alloc", "free_completed")]
+            row += [stat("peak") - before, stat("current") - before, len(sizes), fnv(sizes)]
+        for p in params:
+            p.grad = None
+    return [stat("current") - bare] + row
+
+
+def main():
+    print(HEAD.format(version=torch.__version__, sets="\n".join(f"#   {k}: {v}" for k, v in SETS.items())), end="")
+    for name, (cls, arguments) in OPTIMIZERS.items():
+        for impl, chosen in IMPLEMENTATIONS.items():
+            for options, more in OPTIONS.items():
+                if "weight_decay" in more and cls in NO_DECAY + DECOUPLED:
+                    continue
+                if cls == "Muon":
+                    chosen = {} if impl == "loop" else {"foreach": impl}
+                for kind, text in SETS.items():
+                    try:
+                        row = measured(cls, {**arguments, **chosen, **more}, text)
+                    except (TypeError, RuntimeError, ValueError) as e:
+                        if "unexpected keyword argument" not in str(e) and "fused" not in str(e):
+                            raise
+                        continue  # there is no such implementation or option
+                    print(name, impl, options, kind, *row)
+
+
+main()
