@@ -1,26 +1,67 @@
 #!/bin/sh
 # A table of speed and size: what, figure, target, figure / target. PYTHON=... names a Python with
 # torch for the comparison with other tools, SHARED=... the folder with nullgpu/, which lets that
-# torch run without a GPU.
+# torch run without a GPU, and with data/; MINIMALLOC=... that planner's program. bench.sh arena: only
+# that part, of the command VRAM and the problems at ARENA. What does not run is an error.
 cd "$(dirname "$0")/.." || exit 1
 work=build/bench-out
 mkdir -p $work
 cc=${CC:-cc}
+fail() {
+  echo "bench: $*" >&2
+  exit 1
+}
 row() { # row WHAT FIGURE UNIT TARGET (0: none)
+  case $2 in *[0-9]*) ;; *) fail "$1: no figure" ;; esac
   awk -v what="$1" -v figure="$2" -v unit="$3" -v target="$4" 'BEGIN {
     text = target > 0 ? sprintf("%12g  %8.2f", target, figure / target) : ""
     printf "%-52s %12.5g %-5s %s\n", what, figure, unit, text }'
 }
 field() { echo "$line" | cut -d' ' -f"$1"; }
-run() { line=$(build/bench "$@") || exit 1; }
-median_seconds() { # median_seconds COMMAND...: of five runs
+run() { line=$(build/bench "$@") || fail "build/bench $*"; }
+seconds() { # seconds COMMAND...: $figure, of one run
+  from=$(date +%s.%N)
+  "$@" >$work/log 2>&1 || fail "$*: status $?, $(tail -n 1 $work/log)"
+  figure=$(echo "$from $(date +%s.%N)" | awk '{ print $2 - $1 }')
+}
+median_seconds() { # median_seconds COMMAND...: $figure, of five runs
+  : >$work/times
   for i in 1 2 3 4 5; do
-    from=$(date +%s.%N)
-    "$@" || exit 1
-    echo "$from $(date +%s.%N)"
-  done | awk '{ print $2 - $1 }' | sort -n | sed -n 3p
+    seconds "$@"
+    echo "$figure" >>$work/times
+  done
+  figure=$(sort -n $work/times | sed -n 3p)
+}
+# MINIMALLOC: its program, which is timed beside; else what its authors published, of their machine. Two
+# seconds for the large ones
+arena_rows() {
+  vram=${VRAM:-./vram} arena=${ARENA:-${SHARED:-../shared}/data/arena}
+  [ -d "$arena" ] || { echo "SKIP arena: no problems at $arena"; return; }
+  plan() { # plan FILE OPTIONS: $figure, as the command says
+    "$vram" arena "$@" --json >$work/plan.json || fail "$vram arena $*: status $?"
+    figure=$(sed -n 's/.*"seconds":\([0-9.]*\).*/\1/p' $work/plan.json)
+  }
+  for problem in A=6.8 B=5.0 C=0.9 D=4.1 E=5.0 F=7.7 G=1.6 H=2.4 I=5.1 J=1.5 K=0.9; do
+    f=$arena/minimalloc/${problem%=*}.1048576.csv target=${problem#*=} from="published"
+    [ -f "$f" ] || continue
+    if [ -n "$MINIMALLOC" ]; then
+      seconds "$MINIMALLOC" --capacity=1048576 --input="$f" --output=$work/minimalloc.csv
+      target=$figure from="timed here"
+    fi
+    plan "$f" --capacity 1MiB --time-limit 60
+    row "arena: problem ${problem%=*}, target MiniMalloc $from" "$figure" s "$target"
+  done
+  for f in "$arena"/large/*.csv; do
+    [ -f "$f" ] || continue
+    plan "$f" --greedy
+    row "arena: $(basename "$f" .csv), $(($(wc -l <"$f") - 1)) buffers" "$figure" s 2
+  done
 }
 printf '%-52s %12s %-5s %12s  %8s\n' what figure unit target ratio
+if [ "$1" = arena ]; then # only that
+  arena_rows
+  exit
+fi
 
 run examples/models/resnet50.vram
 step=$(field 3) parse=$(field 2)
@@ -72,7 +113,7 @@ done
 run ledger 10000 all
 row "ledger: the same with log and trace, 10000 live" "$(field 1)" ns 0
 for n in 100 10000 100000; do
-  line=$(build/bench_cuda $n) || exit 1
+  line=$(build/bench_cuda $n) || fail "build/bench_cuda $n"
   row "tracker: added to a cudaMalloc or cudaFree, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 100)
 done
 nullgpu=${SHARED:-../shared}/nullgpu
@@ -84,27 +125,14 @@ else
   echo "SKIP PyTorch's allocator: it needs PYTHON=... (a Python with torch) and $nullgpu"
 fi
 
-# targets: what MiniMalloc took, measured on one machine; two seconds for the large ones
-arena=${SHARED:-../shared}/data/arena
-seconds() { # seconds FILE OPTIONS: of the plan
-  ./vram arena "$@" --json --time-limit 60 | sed 's/.*"seconds":\([0-9.]*\).*/\1/'
-}
-if [ -d "$arena" ]; then
-  for problem in A=6.8 B=5.0 C=0.9 D=4.1 E=5.0 F=7.7 G=1.6 H=2.4 I=5.1 J=1.5 K=0.9; do
-    f=$arena/minimalloc/${problem%=*}.1048576.csv
-    row "arena: MiniMalloc's problem ${problem%=*} to its capacity" "$(seconds $f --capacity 1MiB --enough 1MiB)" s "${problem#*=}"
-  done
-  for f in "$arena"/large/*.csv; do
-    row "arena: $(basename "$f" .csv), $(($(wc -l <"$f") - 1)) buffers" "$(seconds "$f" --greedy)" s 2
-  done
-else
-  echo "SKIP arena: no problems at $arena"
-fi
+arena_rows
 
 printf '#include "vram.h"\n' >$work/declarations.c
 : >$work/empty.c
-all=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c)
-none=$(median_seconds $cc -std=c99 -I. -fsyntax-only $work/empty.c)
+median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c
+all=$figure
+median_seconds $cc -std=c99 -I. -fsyntax-only $work/empty.c
+none=$figure
 row "declarations: preprocess and parse" "$(echo "$all $none" | awk '{ print ($1 - $2) * 1000 }')" ms 15
 awk -f tests/compile/lines.awk >$work/lines.c
 cp $work/lines.c $work/lines.cc
@@ -112,10 +140,13 @@ for way in "gcc c99" "clang c99" "g++ c++11" "clang++ c++17"; do
   command -v ${way% *} >/dev/null || continue
   file=$work/lines.c
   case $way in *++*) file=$work/lines.cc ;; esac
-  row "a network of 200 lines: ${way% *}" "$(median_seconds ${way% *} -std=${way#* } -DVRAM_MACROS_ONLY -I. -c $file -o $work/lines.o)" s 0.5
+  median_seconds ${way% *} -std=${way#* } -DVRAM_MACROS_ONLY -I. -c $file -o $work/lines.o
+  row "a network of 200 lines: ${way% *}" "$figure" s 0.5
 done
-row "implementation: $cc -O2" "$(median_seconds $cc -std=c99 -O2 -c tests/impl.c -o $work/impl.o)" s 2
-$cc -std=c99 -Os -c tests/impl.c -o $work/impl.o && size $work/impl.o 2>/dev/null | awk 'NR == 2 { print $1 }' >$work/size
+median_seconds $cc -std=c99 -O2 -c tests/impl.c -o $work/impl.o
+row "implementation: $cc -O2" "$figure" s 2
+$cc -std=c99 -Os -c tests/impl.c -o $work/impl.o || fail "$cc -Os"
+size $work/impl.o 2>/dev/null | awk 'NR == 2 { print $1 }' >$work/size
 [ -s $work/size ] && row "implementation: code and tables at -Os" "$(awk '{ print $1 / 1024 }' $work/size)" KiB 0
 
 ${PYTHON:-python3} tests/bench_torch.py >$work/torch 2>$work/torch.err ||

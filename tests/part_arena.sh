@@ -250,3 +250,18 @@ if have python3; then
   cell "the JSON is JSON" python3 -c 'import json, sys; o = json.load(open(sys.argv[1])); sys.exit(len(o["offsets"]) != 6)' $work/json
 fi
 status "no such folder" 1 ./vram arena $work/names.csv --svg $work/none/plan.svg
+
+# H. the benchmark: a figure for every problem, and an error where the command fails
+mkdir -p $work/bench/minimalloc $work/bench/large
+cp $golden/B.1048576.csv $work/bench/minimalloc
+cp $golden/rnd20_b131.131.csv $work/bench/large/small.csv
+bench() { ARENA=$PWD/$work/bench "$@" sh tests/bench.sh arena; }
+cell "bench.sh arena" bench env
+sed 's/  *[0-9.e-]* s /: /; s/  .*//' $work/log | tail -n 2 >$work/found
+printf 'arena: problem B, target MiniMalloc published: \narena: small, 93 buffers: \n' | sed 's/ $//' >$work/wanted
+same "a row for each problem" $work/wanted $work/found
+refuse "a benchmark of a command that fails" "false arena .*: status 1" bench env VRAM=false
+refuse "a benchmark of a command that says nothing" "no figure" bench env VRAM=true
+refuse "a planner beside that fails" "false --capacity=1048576 .*: status 1" bench env MINIMALLOC=false
+bench env MINIMALLOC=true >$work/found 2>&1
+cell "a planner beside" grep -q 'problem B, target MiniMalloc timed here ' $work/found
