@@ -1,6 +1,7 @@
 # Files that the command reads and writes: pipes, too large a file, a full disk, a limit, the input as
-# output, text that would tell a terminal something: sourced by part.sh.
-work=build/files
+# output, text that would tell a terminal something, the line that tells one how long it takes: sourced
+# by part.sh.
+work=build/files golden=tests/golden/arena
 rm -rf $work
 mkdir -p $work
 wrong() { # wrong STATUS TEXT COMMAND...: that exit status, one line on standard error, with TEXT
@@ -160,3 +161,55 @@ printf '[["x\\n\\n",\n{"y":"\\n"' >$work/odd.json
 clean "odd.json:2:1: an object that does not end" ./vram replay $work/odd.json
 printf '["x\\n\\n",\n\n{"y":1},' >$work/odd.json
 clean "odd.json:3:9: the file ends in the middle of a value" ./vram replay $work/odd.json
+
+# G. what takes longer than a second says so on a terminal, and the line is gone at the end
+cat >$work/terminal.py <<'END'
+# terminal.py SEEN COMMAND...: what the terminal gets as standard error of a command; SEEN: nothing, or
+# what the line says
+import os, pty, re, subprocess, sys
+seen, command = sys.argv[1], sys.argv[2:]
+ours, theirs = pty.openpty()
+p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+out = p.communicate()[0]
+os.close(theirs)
+text = b""
+try:
+    while more := os.read(ours, 4096):
+        text += more
+except OSError:
+    pass  # nobody has the other end any more
+text = text.decode()
+if not seen:
+    sys.exit(f"seen: {text!r}" if text else 0)
+lines = text.split("\r\033[K")
+assert p.returncode in (0, 3) and out, p.returncode
+assert lines[0] == "" and lines[-1] == "" and len(lines) > 2, lines
+for k, line in enumerate(lines[1:-1], 1):
+    assert re.fullmatch(seen.replace("SECONDS", str(k)), line), line
+END
+if have python3; then
+  awk 'BEGIN {
+    srand(1); print "id,lower,upper,size,alignment"
+    for (i = 0; i < 120; i++) {
+      from = int(rand() * 40)
+      print i "," from "," from + 1 + int(rand() * 12) "," 1 + int(rand() * 5000) "," 2 ^ int(rand() * 12)
+    } }' >$work/hard.csv
+  awk 'BEGIN {
+    srand(3); print "fw,bw,x,xbar,ftmp,btmp"
+    for (i = 0; i < 300; i++) {
+      x = 1 + int(rand() * 9000)
+      printf "%.3f,%.3f,%d,%d,%d,%d\n", rand() * 3, rand() * 6, x, x + int(rand() * 40000), rand() * 3000, rand() * 3000
+    } }' >$work/long.csv
+  awk 'BEGIN {
+    print "model long\ndim N=2\ninput x f32 [N,64]"
+    for (i = 0; i < 20000; i++) print "linear l" i " " (i ? "l" i - 1 : "x") " out_features=64"
+    print "mean loss l19999" }' >$work/long.vram
+  tty="python3 $work/terminal.py"
+  cell "a search on a terminal" $tty 'vram arena: searching, SECONDS of 3 s' ./vram arena $work/hard.csv --time-limit 3
+  cell "a plan on a terminal" $tty 'vram plan: planning, SECONDS s' ./vram plan $work/long.csv --budget 800KB --slots 30000
+  cell "a fit on a terminal" $tty 'vram fit: trying sizes, SECONDS s' ./vram fit $work/long.vram --budget 64GiB --train adamw
+  cell "what is quick says nothing" $tty '' ./vram arena $golden/rnd20_b131.131.csv
+  ./vram arena $work/hard.csv --time-limit 2 >$work/out 2>$work/err
+  same "no terminal, no line" /dev/null $work/err
+else skip "no python3: no terminal"; fi
+

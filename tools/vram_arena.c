@@ -916,7 +916,7 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
   uint64_t bytes, from = arena_now();
   void *scratch;
   double seconds;
-  int fits = 1, status = FITS;
+  int fits = 1, failed, status = FITS;
   if (is_model && !a->has_align)
     a->o.align = 256;
   if (!a->has_nodes)
@@ -930,7 +930,10 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines, int is_
   scratch = bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
   if (!scratch)
     return cmd_no_memory();
-  if (vram_arena_plan(s->b, s->n, &a->o, scratch, bytes, &r, &e)) {
+  cmd_progress("vram arena: searching", a->until > from ? (a->until - from) / 1000 : 0);
+  failed = vram_arena_plan(s->b, s->n, &a->o, scratch, bytes, &r, &e) != VRAM_OK;
+  cmd_progress_end();
+  if (failed) {
     if (e.code != VRAM_ERR_LIMIT || e.line || !a->has_capacity)
       status = arena_error(s, lines, &e);
     fits = 0;

@@ -66,6 +66,13 @@ int cmd_bad(const char *what, const char *found, const char *expected);
 int cmd_cannot(const char *what, const char *path, int status);
 int cmd_no_memory(void);
 
+/* ---- what takes its time ---- */
+
+/* From the second second on a terminal is told: `what`, seconds, of how many (0: not known). */
+void cmd_progress(const char *what, uint64_t most);
+/* The line goes: before anything is printed. */
+void cmd_progress_end(void);
+
 /* ---- words and numbers ---- */
 
 typedef struct field { /* of a line of CSV */

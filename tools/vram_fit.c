@@ -132,7 +132,7 @@ int fit_command(int argc, char **argv) {
   vram_error err;
   char *text = NULL;
   size_t len = 0;
-  int status;
+  int status, failed;
   memset(&j, 0, sizeof j);
   j.o.replay = &j.pool;
   memset(&o, 0, sizeof o);
@@ -157,7 +157,10 @@ int fit_command(int argc, char **argv) {
   o.nset = j.ndims;
   o.checkpoint_nodes = j.checkpoint;
   o.step = j.o;
-  if (vram_solve(text, len, &o, &model_allocator, &s, &err))
+  cmd_progress("vram fit: trying sizes", 0);
+  failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
+  cmd_progress_end();
+  if (failed)
     status = err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : model_error(&j, &err);
   else {
     if (j.json)

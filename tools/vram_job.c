@@ -434,7 +434,11 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     j->o.checkpoint = l->ranges;
   }
   if (j->automatic) {
-    if (vram_step_plan(&l->g, &j->o, 0, &model_allocator, &j->planned, &err))
+    vram_result r;
+    cmd_progress("vram: planning what to compute again", 0);
+    r = vram_step_plan(&l->g, &j->o, 0, &model_allocator, &j->planned, &err);
+    cmd_progress_end();
+    if (r)
       return err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : cmd_bad(err.text, NULL, NULL);
     j->o.checkpoint = j->planned.range;
     j->o.ncheckpoint = j->planned.nrange;

@@ -48,6 +48,7 @@ const char help_plan[] =
     "Exit status 3: the budget is below the smallest one, which is named.\n";
 
 enum { WIDTH = 100 };
+static const char planning[] = "vram plan: planning";
 
 typedef struct plan_job {
   job j;
@@ -594,11 +595,13 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
   d.chain = c;
   d.l = l;
   o.planner = VRAM_PLANNER_PLAIN;
+  cmd_progress(planning, 0);
   status = make_plan(p, &c->c, &o, &d.plain);
   o = p->o;
   o.budget_bytes = 1;
   if (!status)
     status = make_plan(p, &c->c, &o, &d.plan);
+  cmd_progress_end();
   if (!status) {
     print_title(&d);
     plan_head(&d, "budget");
@@ -609,9 +612,11 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
     plan s;
     memset(&torch, 0, sizeof torch);
     o.budget_bytes = i == BUDGETS ? most : least + (most - least) / BUDGETS * i;
+    cmd_progress(planning, 0);
     status = make_plan(p, &c->c, &o, &s);
     if (!status && l)
       status = step_in_torch(&d, &s.s, &torch);
+    cmd_progress_end();
     if (!status && s.s.peak_bytes != last)
       plan_row(&d, cmd_human(o.budget_bytes), s.s.peak_bytes, s.s.cost, l ? &torch : NULL,
                i ? "" : "the smallest");
@@ -917,8 +922,11 @@ int plan_command(int argc, char **argv) {
     status = plan_transfer(&p, &c);
   if (!status && !p.j.has_budget)
     status = print_budgets(&p, &c, model ? &l : NULL);
-  else if (!status)
+  else if (!status) {
+    cmd_progress(planning, 0);
     status = plan_all(&d);
+    cmd_progress_end();
+  }
   if (!status && p.j.svg)
     status = write_plan_svg(&d);
   if (!status && p.j.has_budget) {
