@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bad input to tools/export_torch.py: one clear line, exit status 2, no traceback. With --pure: what needs no PyTorch."""
 
-import ast, contextlib, io, json, os, re, subprocess, sys, tempfile
+import ast, contextlib, io, json, os, re, socket, subprocess, sys, tempfile, types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "tools", "export_torch.py")
@@ -95,6 +95,19 @@ def cases(folder):
             [hf(model_type="detr", architectures=["DetrForObjectDetection"])],
             "depends on what is in the images",
         ),
+        (
+            [hf(model_type="bert", architectures=["pipeline"])],
+            "architectures has 'pipeline', which is no model of transformers",
+        ),
+        (
+            [hf(model_type="bert", architectures=["BertConfig"])],
+            "architectures has 'BertConfig', which is no model of transformers",
+        ),
+        ([hf(model_type="bert", architectures="BertModel")], "architectures must be a list of names"),
+        (
+            [hf(model_type="upernet", backbone="microsoft/swin-tiny-patch4-window7-224")],
+            "names what is not in it, and nothing is looked up in the network",
+        ),
         ([os.path.join(folder, "none.py") + ":f"], "none.py: no such file"),
         ([wrong + ":f"], "SyntaxError.*wrong.py, line 2"),
         ([absent + ":f"], r"ModuleNotFoundError: No module named 'no_such_package' \(at .*absent.py:1: "),
@@ -166,7 +179,7 @@ class Count:
 def pure(c):
     """numbers that follow dims, and Python without PyTorch"""
     tree = ast.parse(open(SCRIPT).read())
-    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER"
+    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER Problem NOT_LOOKED_UP offline hf_class"
     keep = [
         n
         for n in tree.body
@@ -175,7 +188,7 @@ def pure(c):
         and getattr(n.targets[0], "id", "") in names
     ]
     env = {}
-    exec("import math, re", env)
+    exec("import contextlib, importlib, math, os, re, socket", env)
     exec(compile(ast.Module(keep, []), SCRIPT, "exec"), env)
     dims = [("N", 2, 4), ("S", 128, 256)]
     product = lambda *values: env["monomial"](values, dims)
@@ -215,6 +228,7 @@ def pure(c):
     except env["NotProportional"] as e:
         found = str(e)
     c.check("other operations at another size", found == "the number of operations", found)
+    foreign(c, env)
     notes = env["condensed"](["layer 1: a", "layer 2: a", "layer 3: b"])
     c.check("notes of a kind", notes == ["layer 1: a (and 1 more like this)", "layer 3: b"], notes)
     p = subprocess.run(
@@ -228,6 +242,43 @@ def pure(c):
     )
 
 
+def foreign(c, env):
+    """a configuration of somebody else: only models of transformers are made of it, and nothing is looked up"""
+    called = []
+    model = type("BertModel", (base := type("PreTrainedModel", (), {}),), {})
+    tf = types.SimpleNamespace(
+        PreTrainedModel=base, BertModel=model, BertConfig=type("BertConfig", (), {}), pipeline=called.append
+    )
+    pick = lambda names: env["hf_class"](tf, None, "c.json", names)
+    c.check("the first class that is a model", pick(["OfItsOwn", "BertModel"]) is model, pick)
+    for names, want in (
+        (["pipeline"], "c.json: architectures has 'pipeline', which is no model of transformers"),
+        (["BertConfig", "BertModel"], "c.json: architectures has 'BertConfig', which is no model of transformers"),
+        (["__doc__"], "c.json: architectures has '__doc__', which is no model of transformers"),
+        ("BertModel", "c.json: architectures must be a list of names, found 'BertModel'"),
+        ([3], "c.json: architectures must be a list of names, found [3]"),
+    ):
+        try:
+            found = pick(names)
+        except env["Problem"] as e:
+            found = str(e)
+        c.check(f"architectures {names}", found == want and not called, (found, called))
+    kept = socket.getaddrinfo, socket.socket.connect, dict(os.environ)
+    with env["offline"]():
+        for what, ask in (
+            ("a name", lambda: socket.getaddrinfo("localhost", 80)),
+            ("an address", lambda: socket.create_connection(("127.0.0.1", 9), 1)),
+        ):
+            try:
+                found = ask()
+            except OSError as e:
+                found = str(e)
+            c.check(f"offline: {what}", found == "not looked up in the network", found)
+        c.check("offline: the hub knows", os.environ.get("HF_HUB_OFFLINE") == "1", os.environ)
+    after = socket.getaddrinfo, socket.socket.connect, dict(os.environ)
+    c.check("offline: over", after == kept, after)
+
+
 def main():
     c = Count()
     pure(c)
@@ -235,6 +286,13 @@ def main():
         sys.path.insert(0, os.path.dirname(SCRIPT))
         import export_torch as X
 
+        asked = []
+
+        def ask(*args, **options):
+            asked.append(args)
+            raise OSError("no network in a test")
+
+        socket.getaddrinfo = ask
         with tempfile.TemporaryDirectory() as folder:
             bad, good = cases(folder)
             for args, pattern in bad:
@@ -256,6 +314,7 @@ def main():
                     status == 0 and re.search(pattern, err) and line in out,
                     (status, out, err),
                 )
+        c.check("nothing is looked up in the network", not asked, asked)
     print(f"export: {c.good} passed, {c.bad} failed")
     return c.bad > 0
 

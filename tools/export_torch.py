@@ -17,7 +17,7 @@ doubled tells which numbers follow it. Parameters that one op alone uses belong 
 others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
 """
 
-import argparse, ast, contextlib, dataclasses, difflib, gc, importlib, importlib.util, inspect, json, logging, math, os, re, signal, sys, traceback, typing, warnings, weakref
+import argparse, ast, contextlib, dataclasses, difflib, gc, importlib, importlib.util, inspect, json, logging, math, os, re, signal, socket, sys, traceback, typing, warnings, weakref
 
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
@@ -2245,15 +2245,58 @@ HF_LABELS = {
     "": {"labels": "N T"},
 }
 # a training step keeps no keys and values; no layers are skipped at random
-HF_SETTINGS = {"use_cache": False, "layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+HF_SETTINGS = {
+    "use_cache": False,
+    "layerdrop": 0.0,
+    "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
+    "use_pretrained_backbone": False,  # sizes do not depend on what was learned
+}
 HF_DETECTION = ("ObjectDetection", "InstanceSegmentation", "UniversalSegmentation")
+
+
+NOT_LOOKED_UP = "not looked up in the network"
+
+
+@contextlib.contextmanager
+def offline():
+    """nothing is looked up in the network: a configuration is a file of somebody else"""
+    settings = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    before = {k: os.environ.get(k) for k in settings}
+    kept = socket.getaddrinfo, socket.socket.connect
+
+    def refused(*args, **options):
+        raise OSError(NOT_LOOKED_UP)
+
+    def connect(self, address):
+        return kept[1](self, address) if isinstance(address, (str, bytes)) else refused()
+
+    os.environ.update(settings)
+    socket.getaddrinfo, socket.socket.connect = refused, connect
+    try:
+        yield
+    finally:
+        socket.getaddrinfo, socket.socket.connect = kept
+        for k, v in before.items():
+            os.environ.pop(k, None) if v is None else os.environ.update({k: v})
+
+
+def elsewhere(path, e):
+    """raises a Problem if that is why: the configuration names a model of the hub"""
+    if isinstance(e, OSError) or NOT_LOOKED_UP in str(e):
+        raise Problem(f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}")
 
 
 def hf_class(tf, config, path, names):
     """the class that the configuration names, or the one with a loss that fits its model_type best"""
+    if not isinstance(names or [], list) or not all(isinstance(n, str) for n in names or []):
+        raise Problem(f"{path}: architectures must be a list of names, found {names!r}")
     for n in names or []:
-        if hasattr(tf, n):
-            return getattr(tf, n)
+        found = getattr(tf, n, None)
+        if isinstance(found, type) and issubclass(found, tf.PreTrainedModel):
+            return found
+        if found is not None:
+            raise Problem(f"{path}: architectures has {n!r}, which is no model of transformers")
     tables = importlib.import_module("transformers.models.auto.modeling_auto")
     for kind in [f"MODEL_FOR_{k}_MAPPING_NAMES" for k in HF_CLASSES] + ["MODEL_MAPPING_NAMES"]:
         n = getattr(tables, kind, {}).get(config.model_type)
@@ -2285,6 +2328,7 @@ def hf_config(tf, path, options):
     try:
         config = tf.AutoConfig.for_model(kind, **fields)
     except Exception as e:
+        elsewhere(path, e)
         raise Problem(f"{path}: {one_line(e)}")
     for key, value in HF_SETTINGS.items():
         if hasattr(config, key):
@@ -2378,6 +2422,11 @@ def hf_inputs(module, config, o):
 
 
 def from_hf(path, o):
+    with offline():
+        return from_config(path, o)
+
+
+def from_config(path, o):
     tf = package("transformers", f"hf:{path}")
     config, fields = hf_config(tf, path, o.options)
     names = fields.get("architectures")
@@ -2397,6 +2446,9 @@ def from_hf(path, o):
                 raise Problem(f"{path}: {cls.__name__}: {one_line(e)}")
         except ImportError as e:
             raise Problem(f"{path}: {one_line(e)}")
+        except Exception as e:
+            elsewhere(path, e)
+            raise
     dims, inputs = hf_inputs(module, config, o)
     more = (
         {"return_loss": True}
