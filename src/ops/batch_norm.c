@@ -29,11 +29,11 @@ static void vram__batch_norm_staging(vram__step *s, const vram_dims *d, int64_t 
   vram__tensor stage, sem;
   if (!rows)
     return;
-  bx = vram__least(vram__power_of_two_below(c, 512), 32);
-  by = vram__least(vram__power_of_two_below(vram__div_up(rows, 16), 512), 512 / bx);
+  bx = vram__min_i64(vram__power_of_two_below(c, 512), 32);
+  by = vram__min_i64(vram__power_of_two_below(vram__div_up(rows, 16), 512), 512 / bx);
   if (bx * by != 512)
-    bx = vram__least(vram__power_of_two_below(c, 512), 512 / by);
-  gy = vram__least(vram__div_up(rows, by * 16), 128);
+    bx = vram__min_i64(vram__power_of_two_below(c, 512), 512 / by);
+  gy = vram__min_i64(vram__div_up(rows, by * 16), 128);
   if (gy < 8)
     return;
   stage = vram__tensor_raw(s, vram__product4_or_overflow(4, values, c, gy));

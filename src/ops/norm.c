@@ -186,7 +186,7 @@ static void vram__norm_partial_sums(vram__step *s, int64_t rows, const vram_dims
   uint32_t i;
   if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->device.sm / 2)
     return;
-  parts = vram__least(vram__div_up(rows, 32), 32768 / vram__div_up(n, 32));
+  parts = vram__min_i64(vram__div_up(rows, 32), 32768 / vram__div_up(n, 32));
   size[0] = parts, size[1] = n;
   to[0] = gw, to[1] = gb;
   for (i = 0; i < 2; i++)

@@ -40,8 +40,8 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
-VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
-                            int64_t width);
+VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
+                                  int64_t width);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
