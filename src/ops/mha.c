@@ -376,14 +376,15 @@ static void vram__mha_split_heads(vram__step *s, const vram__mha *m, vram__tenso
   }
 }
 
-/* Key and value, and with them the mask, get one more row: bias_k and bias_v ... */
-static void vram__mha_add_row(vram__step *s, vram__mha *m, vram__tensor *mask) {
+/* Key and value have got one more row: the mask gets one more column. */
+static void vram__mha_add_key(vram__step *s, vram__mha *m, vram__tensor *mask) {
   static const int64_t row[2] = {0, 1};
   if (mask->d)
     vram__tensor_replace(s, mask, vram__torch_pad(s, *mask, row, 1, VRAM__PAD_CONSTANT));
   m->S++;
 }
 
+/* bias_k and bias_v are one more row of key and value. */
 static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv,
                                   vram__tensor *mask) {
   uint32_t i;
@@ -396,10 +397,10 @@ static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv
         vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL, vram__dims_3d(s, 1, m->N, m->E));
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 0);
   }
-  vram__mha_add_row(s, m, mask);
+  vram__mha_add_key(s, m, mask);
 }
 
-/* ... and zeros. */
+/* add_zero_attn: zeros are one more row of them. */
 static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *qkv,
                                     vram__tensor *mask) {
   uint32_t i;
@@ -410,7 +411,7 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
         vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, 1, m->E / m->heads), qkv[i].dt);
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 1);
   }
-  vram__mha_add_row(s, m, mask);
+  vram__mha_add_key(s, m, mask);
 }
 
 /* need_weights: products and a softmax. Gives the result [L,N*h,E/h]; takes key and value; the
