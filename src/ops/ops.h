@@ -149,8 +149,8 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);
-VRAM__FN vram__tensor vram__dims_vector(vram__step *s, int64_t n, uint8_t dt);
-VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt);
+VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_node *n);
 
 /* batch_norm.c */
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);

@@ -5,6 +5,9 @@
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
+/* kind of a norm's row */
+enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
 

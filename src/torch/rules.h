@@ -81,3 +81,20 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
    batches times heads times splits there are at most so many */
 #define VRAM__RULE_EFFICIENT_PARALLEL 256
 #define VRAM__RULE_EFFICIENT_SPLITS 200
+
+#define VRAM__RULE_WARP 32
+/* layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: with more rows than this sums for weight
+   and bias may go through partial ones, in a grid of so many blocks (max_grid_size) */
+#define VRAM__RULE_NORM_ROWS 65536
+#define VRAM__RULE_NORM_GRID 32768
+/* Normalization.cpp, use_cudnn: the largest batch that batch_norm takes, and in evaluation */
+#define VRAM__RULE_BN_BATCH 880801
+#define VRAM__RULE_BN_BATCH_EVAL 65535
+/* Normalization.cuh: threads of a block (MAX_BLOCK_SIZE), those along the channels
+   (OPTIMAL_TILE_W), rows of a thread (ELEMENTS_PER_THREAD), most blocks along the rows
+   (MAX_H_BLOCK), fewest that work together */
+#define VRAM__RULE_BN_THREADS 512
+#define VRAM__RULE_BN_TILE 32
+#define VRAM__RULE_BN_ELEMENTS 16
+#define VRAM__RULE_BN_GRID 128
+#define VRAM__RULE_BN_COOPERATIVE 8
