@@ -4349,6 +4349,13 @@ static inline void vram__total_add(vram__total *t, uint64_t bytes) {
     t->count++, t->last = bytes;
 }
 
+static inline int64_t vram__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t vram__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* a / b and a, each rounded up to a whole number of b. */
+static inline int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
+
 static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
   x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
@@ -9552,6 +9559,53 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_REDUCE_MOST_VALUES 256
 #define VRAM__RULE_REDUCE_VECTORIZED 128
 
+/* Attention. Batch and heads are axes of a kernel's grid, which CUDA limits along y and z. */
+#define VRAM__RULE_GRID_YZ 65535
+/* sdp_utils.cpp: widest head of flash attention (check_head_dim_size_flash). Devices of cc 8.6, 8.9
+   and 12 train heads up to the next, and without dropout those beyond the last
+   (check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120). */
+#define VRAM__RULE_FLASH_WIDTH 256
+#define VRAM__RULE_FLASH_SM86_TO 192
+#define VRAM__RULE_FLASH_SM86_FROM 224
+/* check_cudnn_tensor_shapes: widest head of cuDNN's on Hopper and Blackwell, on others;
+   check_cudnn_dropout: dropout_p must be a multiple of 1/16 */
+#define VRAM__RULE_CUDNN_WIDTH_LARGE 256
+#define VRAM__RULE_CUDNN_WIDTH 128
+#define VRAM__RULE_CUDNN_DROPOUT 16u
+/* flash_api.cpp: rows of a block and most splits (set_params_splitkv); backward's rows are rounded
+   up (mha_bwd, seqlen_q_rounded) */
+#define VRAM__RULE_FLASH_BLOCK_M 64
+#define VRAM__RULE_FLASH_SPLITS 128
+#define VRAM__RULE_FLASH_ROWS 128
+/* mem_eff_attention: the log-sum-exp's rows are rounded up (kAlignLSE), wider heads need an
+   accumulator for the output (kMaxK), the columns of a mask's gradient are rounded up
+   (alignTo), bytes of a tile's lock (GradQTempStorage) */
+#define VRAM__RULE_EFFICIENT_LSE 32
+#define VRAM__RULE_EFFICIENT_WIDTH 128
+#define VRAM__RULE_EFFICIENT_MASK 16
+#define VRAM__RULE_EFFICIENT_LOCK 16
+/* attention_backward.cu, keys splitting heuristic: so many blocks are enough without splits; of
+   batches times heads times splits there are at most so many */
+#define VRAM__RULE_EFFICIENT_PARALLEL 256
+#define VRAM__RULE_EFFICIENT_SPLITS 200
+
+#define VRAM__RULE_WARP 32
+/* layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: with more rows than this sums for weight
+   and bias may go through partial ones, in a grid of so many blocks (max_grid_size) */
+#define VRAM__RULE_NORM_ROWS 65536
+#define VRAM__RULE_NORM_GRID 32768
+/* Normalization.cpp, use_cudnn: the largest batch that batch_norm takes, and in evaluation */
+#define VRAM__RULE_BN_BATCH 880801
+#define VRAM__RULE_BN_BATCH_EVAL 65535
+/* Normalization.cuh: threads of a block (MAX_BLOCK_SIZE), those along the channels
+   (OPTIMAL_TILE_W), rows of a thread (ELEMENTS_PER_THREAD), most blocks along the rows
+   (MAX_H_BLOCK), fewest that work together */
+#define VRAM__RULE_BN_THREADS 512
+#define VRAM__RULE_BN_TILE 32
+#define VRAM__RULE_BN_ELEMENTS 16
+#define VRAM__RULE_BN_GRID 128
+#define VRAM__RULE_BN_COOPERATIVE 8
+
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
 
 /* A storage, or one more tensor on it (a view). */
@@ -9839,7 +9893,7 @@ struct vram__step {
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram_dims *dims_cache[64];
   const vram_dims *scalar;
-  const vram_dims *vec; /* the last one of one axis that vram__dims_vector made */
+  const vram_dims *vec; /* the last one of one axis that vram__tensor_vector made */
 };
 
 struct vram__replay {
@@ -12203,6 +12257,9 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
+/* kind of a norm's row */
+enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
 
@@ -12238,8 +12295,8 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
-VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
-                            int64_t width);
+VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
+                                  int64_t width);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
@@ -12261,6 +12318,14 @@ typedef struct vram__conv_slow {
 } vram__conv_slow;
 
 enum { VRAM__SDPA_NONE, VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT, VRAM__SDPA_MATH };
+
+/* A call of scaled_dot_product_attention (sdp_utils.h, sdp_params). */
+typedef struct vram__sdpa {
+  vram__tensor in[4]; /* query, key, value, mask (d NULL: none) */
+  int64_t dropout_p;
+  int causal, gqa;
+  int backend; /* that the caller asks for; VRAM__SDPA_NONE: PyTorch selects one */
+} vram__sdpa;
 
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
  */
@@ -12389,31 +12454,27 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);
-VRAM__FN vram__tensor vram__dims_vector(vram__step *s, int64_t n, uint8_t dt);
-VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt);
+VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_node *n);
 
 /* batch_norm.c */
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* attention.c */
-VRAM__FN int64_t vram__div_up(int64_t a, int64_t b);
-VRAM__FN int64_t vram__least(int64_t a, int64_t b);
 VRAM__FN int vram__is_half(uint8_t dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
-VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t p, int causal,
-                             int gqa);
+VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__tensor *a,
-                                       int64_t p, int causal, int gqa);
+VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
-VRAM__FN vram__tensor vram__torch_linear2(vram__step *s, vram__tensor x, vram__tensor w,
-                                          vram__tensor b);
+VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
+                                            vram__tensor b);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
@@ -12441,6 +12502,62 @@ static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inpla
   if (!*plan)
     *plan = vram__recipe_plan_make(kind, inplace);
   return *plan;
+}
+
+/* *t becomes `now`; the caller's handle of what it was goes. */
+static inline void vram__tensor_replace(vram__step *s, vram__tensor *t, vram__tensor now) {
+  vram__tensor_release(s, *t);
+  *t = now;
+}
+
+/* x as an op on autocast's list of lower precision gets it. One handle more. */
+static inline vram__tensor vram__autocast_low(vram__step *s, vram__tensor x) {
+  return s->amp ? vram__autocast_cast(s, x, s->amp) : vram__tensor_retain(s, x);
+}
+
+/* The dtype that softmax computes in: autocast has it on its fp32 list. */
+static inline uint8_t vram__softmax_dtype(const vram__step *s, vram__tensor x) {
+  return s->amp && vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
+}
+
+/* Contiguous dims of two, three and four axes. */
+static inline const vram_dims *vram__dims_2d(vram__step *s, int64_t a, int64_t b) {
+  int64_t size[2];
+  size[0] = a, size[1] = b;
+  return vram__dims_in(s, 2, size, NULL);
+}
+
+static inline const vram_dims *vram__dims_3d(vram__step *s, int64_t a, int64_t b, int64_t c) {
+  int64_t size[3];
+  size[0] = a, size[1] = b, size[2] = c;
+  return vram__dims_in(s, 3, size, NULL);
+}
+
+static inline const vram_dims *vram__dims_4d(vram__step *s, int64_t a, int64_t b, int64_t c,
+                                             int64_t d) {
+  int64_t size[4];
+  size[0] = a, size[1] = b, size[2] = c, size[3] = d;
+  return vram__dims_in(s, 4, size, NULL);
+}
+
+/* An op of the table with one tensor (some with a number beside it), with one and a key, with two.
+ */
+static inline vram__tensor vram__op_call_unary(vram__step *s, uint32_t op, vram__tensor x) {
+  return vram__op_call_n(s, op, 0, &x, 1, NULL, NULL);
+}
+
+static inline vram__tensor vram__op_call_key(vram__step *s, uint32_t op, vram__tensor x,
+                                             uint32_t key, int64_t value) {
+  int64_t attr[3];
+  attr[0] = (int64_t)(key | 1u << 8);
+  attr[1] = value;
+  attr[2] = 0;
+  return vram__op_call_n(s, op, 0, &x, 1, attr, NULL);
+}
+
+static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram__tensor a,
+                                                vram__tensor b) {
+  return vram__op_call(s, op, a, b, NULL);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -16537,24 +16654,29 @@ VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
 /* >>ops/bilinear    the bilinear layer */
 
 static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
-  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
-  int64_t size[VRAM_MAX_AXES], w[3];
-  uint32_t i, r = a->ndim;
-  if (!r || b->ndim != r)
+  const vram_dims *left = n->in[0]->d, *right = n->in[1]->d;
+  const uint32_t last = left->ndim - 1u;
+  int64_t size[VRAM_MAX_AXES], weight[3];
+  uint32_t i;
+  if (!left->ndim || right->ndim != left->ndim)
     return vram__node_error(g, n, "inputs of different numbers of axes");
-  for (i = 0; i + 1 < r; i++)
-    if ((size[i] = a->v[i]) != b->v[i])
+  for (i = 0; i < last; i++) {
+    size[i] = left->v[i];
+    if (size[i] != right->v[i])
       return vram__node_error(g, n, "inputs that differ before their last axis");
-  w[0] = VRAM__INT(n, out_features, 0), w[1] = a->v[r - 1], w[2] = b->v[r - 1];
-  if (w[0] < 1)
+  }
+  weight[0] = VRAM__INT(n, out_features, 0);
+  weight[1] = left->v[last];
+  weight[2] = right->v[last];
+  if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, w, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
     return 0;
-  size[r - 1] = w[0];
-  return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+  size[last] = weight[0];
+  return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);
 }
 
 static uint64_t vram__flops_bilinear(const vram_node *n) {
@@ -18787,36 +18909,35 @@ VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
 static int vram__shape_glu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t a, i;
+  uint32_t axis, i;
   if (!x->ndim)
     return vram__node_error(g, n, "glu of a tensor without axes");
-  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &axis))
     return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  if (size[a] % 2)
+  if (size[axis] % 2)
     return vram__node_error(g, n, "an axis that cannot be halved");
-  size[a] /= 2;
+  size[axis] /= 2;
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 static int vram__shape_prelu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int64_t c = VRAM__INT(n, num_parameters, 1);
+  int64_t weights = VRAM__INT(n, num_parameters, 1);
   if (n->nin > 1)
-    c = (int64_t)n->in[1]->d->numel;
-  if (c < 1 || (c != 1 && (x->ndim < 2 || x->v[1] != c)))
+    weights = (int64_t)n->in[1]->d->numel;
+  if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
   if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &c, VRAM_F32, VRAM__PARAM)))
+                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* ---- activations with more than a pointwise kernel ---- */
-
+/* cuda/ActivationGluKernel.cu: one kernel of both halves */
 static void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *half[2];
@@ -18832,72 +18953,69 @@ static void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to
       vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[0].g.dt);
 }
 
-/* PReLU: the weight as [1, C, 1, ...] */
+/* Activation.cpp, prelu: the weight becomes [1, C, 1, ...], then _prelu_kernel runs. */
 static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__tensor a[2], b, w;
+  const uint32_t ndim = x[0].d->ndim;
+  vram__tensor in[2], bias; /* input and weight; there is no bias */
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, k = x[0].d->ndim;
+  uint32_t i;
   vram__grad_fn *f;
-  vram__node_weights(s, n, &a[1], &b);
-  a[0] = x[0];
-  for (i = 2; i-- > 0;)
-    a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
-  if (a[1].d->ndim != k) {
-    for (i = 0; i < k; i++)
-      size[i] = 1;
-    if (k > 1)
-      size[1] = (int64_t)a[1].d->numel;
-    w = vram__torch_reshape(s, a[1], k, size);
-    vram__tensor_release(s, a[1]);
-    a[1] = w;
+  vram__node_weights(s, n, &in[1], &bias);
+  in[1] = vram__autocast_low(s, in[1]);
+  in[0] = vram__autocast_low(s, x[0]);
+  if (in[1].d->ndim != ndim) {
+    for (i = 0; i < ndim; i++)
+      size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
+    vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
-  f = vram__tape_record(s, n->op, a, 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
-  y[0] = vram__pointwise_empty2(s, a[0], a[1]);
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, in[0]);
+    vram__save_tensor(s, f, in[1]);
+  }
+  y[0] = vram__pointwise_empty2(s, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[1]);
 }
 
+/* Activation.cpp, _prelu_kernel_backward: one kernel makes both gradients, the weight's in the
+   broadcast shape, too. */
 static void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
   const vram_dims *d[3];
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
-  d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
-  t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), x.dt);
-  u = vram__tensor_empty(s, t.d, x.dt);
-  if (vram__input_wanted(f, 0))
-    to[0] = t;
-  else
-    vram__tensor_release(s, t);
-  if (vram__input_wanted(f, 1))
-    to[1] = u;
-  else
-    vram__tensor_release(s, u);
+  d[0] = x.d;
+  d[1] = VRAM__SAVED(f)[1].d;
+  d[2] = VRAM__SLOTS(f)[0].g.d;
+  to[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), x.dt);
+  to[1] = vram__tensor_empty(s, to[0].d, x.dt);
+  vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* RReLU: the noise is there in evaluation too */
-/* native/cuda/RreluWithNoise.cu: contiguous noise and result, the input as a contiguous copy; in
-   place on a tensor that is not contiguous the result, too */
+/* cuda/RreluWithNoise.cu: contiguous noise (in evaluation, too) and result, the input as a
+   contiguous copy; in place on a tensor that is not contiguous the result, too. */
 static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt), a,
-               b = vram__tensor_none();
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__tensor x_copy, y_copy = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (n->flags & VRAM__INPLACE) {
+  if (inplace) {
     y[0] = x[0];
     y[0].fn = 0;
     vram__tensor_retain(s, y[0]);
   } else
     y[0] = vram__tensor_empty(s, noise.d, x[0].dt);
-  a = vram__tensor_contiguous(s, x[0]);
-  if (n->flags & VRAM__INPLACE)
-    b = vram__tensor_contiguous(s, y[0]);
-  vram__tensor_release(s, b);
-  vram__tensor_release(s, a);
-  if (f)
-    vram__save_tensor(s, f, n->flags & VRAM__INPLACE ? y[0] : x[0]), vram__save_tensor(s, f, noise);
+  x_copy = vram__tensor_contiguous(s, x[0]);
+  if (inplace)
+    y_copy = vram__tensor_contiguous(s, y[0]);
+  vram__tensor_release(s, y_copy);
+  vram__tensor_release(s, x_copy);
+  if (f) {
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
+    vram__save_tensor(s, f, noise);
+  }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -18958,23 +19076,32 @@ VRAM__OP(rrelu, 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0, "lower u
 
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
+/* kind of a row: what the noise is made for, and how many axes stand behind the channels (0: any)
+ */
+enum {
+  VRAM__DROPOUT_AXES = 7,
+  VRAM__DROPOUT_FEATURES = 8, /* one number for each channel */
+  VRAM__DROPOUT_ALPHA = 16    /* what is dropped becomes another number than 0 */
+};
+
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
 static int vram__shape_dropout(vram_graph *g, vram_node *n) {
-  uint32_t k = n->in[0]->d->ndim;
+  const uint32_t ndim = n->in[0]->d->ndim, kind = vram__op_at(n->op)->kind;
   if (VRAM__INT(n, p, 0) < 0 || VRAM__INT(n, p, 0) > VRAM__ONE)
     return vram__node_error(g, n, "p must be 0 to 1");
-  if (n->op == VRAM_OP_dropout || n->op == VRAM_OP_alpha_dropout)
+  if (!(kind & VRAM__DROPOUT_FEATURES))
     return vram__shape_same(g, n);
-  if (n->op == VRAM_OP_dropout1d && k != 2 && k != 3)
+  if ((kind & VRAM__DROPOUT_AXES) == 1 && ndim != 2 && ndim != 3)
     return vram__node_error(g, n, "dropout1d of a tensor that has not two or three axes");
-  if (k + (n->op == VRAM_OP_dropout3d && k != 5) < 2)
+  if (ndim + ((kind & VRAM__DROPOUT_AXES) == 3 && ndim != 5) < 2)
     return vram__node_error(g, n, "dropout of channels of a tensor without channels");
   return vram__shape_same(g, n);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* x * noise, in place or not: what all dropouts but the fused one come to; takes noise */
+/* Dropout.cpp, multiply: x * noise, in place or not; what all dropouts but the fused one come to.
+   Takes the noise. */
 static vram__tensor vram__torch_noise(vram__step *s, vram__tensor x, vram__tensor noise,
                                       int inplace) {
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_noise, &x, 1, 1, 1);
@@ -18995,8 +19122,8 @@ VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
 }
 
-/* one number for each channel: sizes [N, C, 1, ...], with 1 kept axis [C, 1, ...] */
-static vram__tensor vram__channel_noise(vram__step *s, vram__tensor x, uint32_t kept) {
+/* Dropout.cpp, make_feature_noise: sizes [N, C, 1, ...], with 1 kept axis [C, 1, ...] */
+static vram__tensor vram__feature_noise(vram__step *s, vram__tensor x, uint32_t kept) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
@@ -19004,192 +19131,176 @@ static vram__tensor vram__channel_noise(vram__step *s, vram__tensor x, uint32_t 
   return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
 }
 
+/* cuda/Dropout.cu, native_dropout: one kernel that leaves a mask */
+static vram__tensor vram__native_dropout(vram__step *s, const vram_node *n, vram__tensor x) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, &x, 1, 1, 1);
+  vram__tensor mask = vram__tensor_none(), y;
+  if (s->ideal) /* a counter-based generator makes the same mask again */
+    y = vram__pointwise_empty1(s, x);
+  else {
+    mask = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
+    y = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    if (f)
+      vram__save_tensor(s, f, mask);
+  }
+  vram__tensor_release(s, mask);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* Dropout.cpp, _dropout_impl. axes: behind the channels of a batch, 0: any */
+static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__tensor x) {
+  const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
+  const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = kind & VRAM__DROPOUT_ALPHA;
+  vram__tensor noise, b = vram__tensor_none(), y;
+  if (VRAM__INT(n, p, VRAM__ONE / 2) >= VRAM__ONE)
+    return vram__torch_noise(s, x, vram__tensor_empty(s, s->scalar, x.dt), inplace);
+  /* in place unsqueeze_ and squeeze_ stand around it */
+  noise = kind & VRAM__DROPOUT_FEATURES
+              ? vram__feature_noise(s, x, inplace && axes && x.d->ndim != axes + 2 ? 1 : 2)
+              : vram__pointwise_empty1(s, x);
+  if (alpha)
+    b = vram__pointwise_empty1(s, noise);
+  y = vram__torch_noise(s, x, noise, inplace);
+  if (alpha) { /* add_ of b */
+    vram__grad_fn *f;
+    uint32_t before;
+    if (inplace && y.fn)
+      vram__history_rebase(s, x, &y);
+    f = vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0);
+    before = y.fn;
+    vram__grad_fn_set_output(s, f, 0, &y);
+    if (f)
+      vram__grad_fn_release(s, before);
+  }
+  vram__tensor_release(s, b);
+  return y;
+}
+
 static void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
-  int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = 0, feature = 0;
-  uint32_t axes = 0;
-  vram__grad_fn *f;
-  vram__tensor m, b, c;
-  if (n->op == VRAM_OP_dropout1d || n->op == VRAM_OP_dropout3d)
-    axes = n->op == VRAM_OP_dropout1d ? 1 : 3;
-  if (!s->train || p == 0 || !x[0].d->numel) {
-    if (!axes || inplace || x[0].d->ndim == axes + 2) {
-      y[0] = vram__tensor_retain(s, x[0]);
-      return;
-    }
-    c = vram__torch_unsqueeze(s, x[0], 0);
-    y[0] = vram__torch_squeeze1(s, c, 0);
-    vram__tensor_release(s, c);
+  const int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
+  /* torch.nn.functional.dropout1d and dropout3d make a batch of one where there is none */
+  const int unbatched = axes && x[0].d->ndim != axes + 2 && !inplace;
+  const int drops = s->train && p && x[0].d->numel;
+  vram__tensor in;
+  if (!kind && !inplace && drops && p < VRAM__ONE) {
+    y[0] = vram__native_dropout(s, n, x[0]);
     return;
   }
-  switch (n->op) {
-  case VRAM_OP_alpha_dropout:
-    alpha = 1;
-    break;
-  case VRAM_OP_feature_alpha_dropout:
-    alpha = feature = 1;
-    break;
-  case VRAM_OP_dropout:
-    break;
-  default:
-    feature = 1;
-  }
-  if (n->op == VRAM_OP_dropout && !inplace && p < VRAM__ONE) { /* native_dropout */
-    f = vram__tape_record(s, n->op, x, 1, 1, 1);
-    if (s->ideal) { /* a counter-based generator makes the same mask again */
-      y[0] = vram__pointwise_empty1(s, x[0]);
-      vram__grad_fn_set_output(s, f, 0, &y[0]);
-      return;
-    }
-    m = vram__tensor_empty(s, vram__dims_dense(s, x[0].d), VRAM_BOOL);
-    y[0] = vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt);
-    if (f)
-      vram__save_tensor(s, f, m);
-    vram__tensor_release(s, m);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    return;
-  }
-  c = axes && x[0].d->ndim != axes + 2 && !inplace ? vram__torch_unsqueeze(s, x[0], 0)
-                                                   : vram__tensor_retain(s, x[0]);
-  if (p >= VRAM__ONE) {
-    y[0] = vram__torch_noise(s, c, vram__tensor_empty(s, s->scalar, c.dt), inplace);
-  } else {
-    /* in place unsqueeze_ and squeeze_ stand around it */
-    m = feature ? vram__channel_noise(s, c, inplace && axes && c.d->ndim != axes + 2 ? 1 : 2)
-                : vram__pointwise_empty1(s, c);
-    b = alpha ? vram__pointwise_empty1(s, m) : vram__tensor_none();
-    y[0] = vram__torch_noise(s, c, m, inplace);
-    if (alpha && inplace && y[0].fn) /* add_ of b */
-      vram__history_rebase(s, c, &y[0]);
-    if (alpha) {
-      vram__grad_fn *add = vram__tape_record(s, VRAM__K_clone, &y[0], 1, 1, 0);
-      uint32_t old = y[0].fn;
-      vram__grad_fn_set_output(s, add, 0, &y[0]);
-      if (add)
-        vram__grad_fn_release(s, old);
-    }
-    vram__tensor_release(s, b);
-  }
-  if (c.d->ndim != x[0].d->ndim) {
-    m = vram__torch_squeeze1(s, y[0], 0);
-    vram__tensor_release(s, y[0]);
-    y[0] = m;
-  }
-  vram__tensor_release(s, c);
+  in = unbatched ? vram__torch_unsqueeze(s, x[0], 0) : vram__tensor_retain(s, x[0]);
+  y[0] = drops ? vram__dropout_impl(s, n, in) : vram__tensor_retain(s, in);
+  if (unbatched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 0));
+  vram__tensor_release(s, in);
 }
 
 static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  if (s->ideal && !f->nsaved) {
-    vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (s->ideal && !f->nsaved)
     to[0] = vram__recipe_cast_over(s, g, g.d, g.dt);
-    return;
-  }
-  { /* Dropout.cu: empty_like in the format that the gradient suggests */
-    vram__tensor g = VRAM__SLOTS(f)[0].g;
+  else /* Dropout.cu: empty_like in the format that the gradient suggests */
     to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, g.d, vram__suggests_cl(g.d)), g.dt);
-  }
 }
 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 1,
+VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, VRAM__DROPOUT_FEATURES,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 2,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 3,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT,
+         "p inplace");
 
 /* >>ops/softmax    softmax, log_softmax, gumbel_softmax */
 
 #ifndef VRAM_NO_STEP
 
-/* SoftMax.cu, host_softmax and host_softmax_backward */
+/* cuda/SoftMax.cu, host_softmax: halves are read as they are where the result is in fp32. */
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt) {
-  vram__grad_fn *f;
-  vram__tensor y, c, a;
-  if (dt != x.dt && !(x.dt == VRAM_F16 && dt == VRAM_F32))
-    a = vram__torch_cast(s, x, dt);
-  else
-    a = vram__tensor_retain(s, x);
-  f = vram__tape_record(s, op, &a, 1, 1, 1);
-  y = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), dt);
-  c = vram__norm_format_copy(s, a, 0);
-  vram__tensor_release(s, c);
+  const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
+  vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
+  copy = vram__norm_format_copy(s, in, 0);
+  vram__tensor_release(s, copy);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, a);
+  vram__tensor_release(s, in);
   return y;
 }
 
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  uint8_t dt =
-      vram__node_list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
-  if (s->low && dt == VRAM_F32)
-    dt = s->low;
-  if (!dt)
-    dt = s->amp && vram__is_half(x[0].dt) ? (uint8_t)VRAM_F32 : x[0].dt;
+  uint8_t dt = vram__softmax_dtype(s, x[0]);
+  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
+    dt = vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, VRAM_F32));
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
+/* host_softmax_backward; _softmax_backward_data gets grad * output. */
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0], c, t = vram__tensor_none();
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor product = vram__tensor_none(), copy;
   uint8_t dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, y.d), dt);
   if (f->kind != VRAM_OP_log_softmax)
-    t = vram__pointwise_empty2(s, g, y);
-  c = vram__norm_format_copy(s, t.d ? t : g, 0);
-  vram__tensor_release(s, c);
-  vram__tensor_release(s, t);
+    product = vram__pointwise_empty2(s, g, y);
+  copy = vram__norm_format_copy(s, product.d ? product : g, 0);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, product);
 }
 
-/* torch.nn.functional.gumbel_softmax */
+/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. */
+static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n, vram__tensor soft,
+                                              vram__tensor x) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, axis = 0;
+  vram__tensor largest, index, one, detached = soft, y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = i == axis ? 1 : x.d->v[i];
+  largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
+  index = vram__tensor_empty(s, largest.d, VRAM_I64);
+  vram__tensor_release(s, largest);
+  one = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  detached.req = 0;
+  detached.fn = 0;
+  y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
+  vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
+  vram__tensor_release(s, index);
+  vram__tensor_release(s, one);
+  return y;
+}
+
+/* torch.nn.functional.gumbel_softmax: softmax((x - log(exponential)) / tau) */
 static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                          vram__tensor *y) {
-  vram__tensor t, u, g, soft;
-  t = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
-  u = vram__op_call(s, VRAM_OP_log, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  g = vram__op_call(s, VRAM_OP_neg, u, vram__tensor_none(), NULL);
-  vram__tensor_release(s, u);
-  t = vram__op_call(s, VRAM_OP_add, x[0], g, NULL);
-  u = vram__op_call(s, VRAM_OP_div, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, g);
-  soft = vram__torch_softmax(s, VRAM_OP_softmax, u,
-                             s->amp && vram__is_half(u.dt) ? (uint8_t)VRAM_F32 : u.dt);
-  if (!VRAM__INT(n, hard, 0))
-    y[0] = soft;
-  else { /* the largest of each row, as a one, minus soft without its gradient, plus soft */
-    int64_t size[VRAM_MAX_AXES];
-    uint32_t i, a = 0;
-    vram__tensor max, index, one;
-    vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
-    for (i = 0; i < x[0].d->ndim; i++)
-      size[i] = i == a ? 1 : x[0].d->v[i];
-    max = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
-    index = vram__tensor_empty(s, max.d, VRAM_I64);
-    vram__tensor_release(s, max);
-    one = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
-    t = soft;
-    t.req = 0, t.fn = 0;
-    t = vram__op_call(s, VRAM_OP_sub, one, t, NULL);
-    y[0] = vram__op_call(s, VRAM_OP_add, t, soft, NULL);
-    vram__tensor_release(s, t);
-    vram__tensor_release(s, index);
-    vram__tensor_release(s, one);
+  vram__tensor noise, logits, soft;
+  noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__tensor_replace(s, &noise, vram__op_call_unary(s, VRAM_OP_log, noise));
+  vram__tensor_replace(s, &noise, vram__op_call_unary(s, VRAM_OP_neg, noise));
+  logits = vram__op_call_binary(s, VRAM_OP_add, x[0], noise);
+  vram__tensor_replace(s, &logits, vram__op_call_unary(s, VRAM_OP_div, logits));
+  vram__tensor_release(s, noise);
+  soft = vram__torch_softmax(s, VRAM_OP_softmax, logits, vram__softmax_dtype(s, logits));
+  if (VRAM__INT(n, hard, 0)) {
+    y[0] = vram__gumbel_softmax_hard(s, n, soft, x[0]);
     vram__tensor_release(s, soft);
-  }
-  vram__tensor_release(s, u);
+  } else
+    y[0] = soft;
+  vram__tensor_release(s, logits);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -19203,69 +19314,92 @@ VRAM__OP_LINES(softmin, 1, 1, same, none, NONE, 0, 0, "dim! dtype",
 
 /* >>ops/norm    layer, RMS, group and local response normalisation */
 
-VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
+/* The sizes of weight and bias: normalized_shape, or the channels. */
+static int vram__norm_weight_size(vram_graph *g, vram_node *n, uint32_t *ndim, int64_t *size) {
+  const int kind = vram__op_at(n->op)->kind;
   const vram_dims *x = n->in[0]->d;
-  int64_t c, size[VRAM_MAX_AXES];
-  uint32_t i, k = 1, own = 1, bias = 1;
-  int64_t zero = 0;
+  uint32_t i;
+  if (kind == VRAM__NORM_LAYER || kind == VRAM__NORM_RMS) {
+    const int64_t *shape = vram__node_list(n, VRAM__KEY_normalized_shape, ndim);
+    if (*ndim > x->ndim)
+      return vram__node_error(g, n, "normalized_shape has more axes than the input");
+    for (i = 0; i < *ndim; i++)
+      if ((size[i] = shape[i]) != x->v[x->ndim - *ndim + i])
+        return vram__node_error(g, n, "normalized_shape is not the end of the input's shape");
+    return 1;
+  }
+  if (x->ndim < (kind == VRAM__NORM_INSTANCE ? 3u : 2u))
+    return vram__node_error(g, n, "a tensor of too few axes");
+  *ndim = 1;
+  size[0] = x->v[1];
+  if (kind == VRAM__NORM_GROUP &&
+      (VRAM__INT(n, num_groups, 0) < 1 || size[0] % VRAM__INT(n, num_groups, 1)))
+    return vram__node_error(g, n, "channels that num_groups does not divide");
+  return 1;
+}
+
+/* What torch.nn's modules have by default. */
+static int vram__norm_has_weight(const vram_node *n) {
+  const int kind = vram__op_at(n->op)->kind;
+  if (n->nin > 1)
+    return 0; /* it is an input */
+  if (kind == VRAM__NORM_LAYER || kind == VRAM__NORM_RMS)
+    return VRAM__INT(n, elementwise_affine, 1) != 0;
+  return VRAM__INT(n, affine, kind != VRAM__NORM_INSTANCE) != 0;
+}
+
+static int vram__norm_has_bias(const vram_node *n) {
+  const int kind = vram__op_at(n->op)->kind;
+  return kind != VRAM__NORM_RMS && (kind != VRAM__NORM_LAYER || VRAM__INT(n, bias, 1));
+}
+
+static int vram__norm_has_statistics(const vram_node *n) {
+  const int kind = vram__op_at(n->op)->kind;
+  return (kind == VRAM__NORM_BATCH || kind == VRAM__NORM_INSTANCE) &&
+         VRAM__INT(n, track_running_stats, kind == VRAM__NORM_BATCH);
+}
+
+VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
+  static const int64_t none = 0;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, j, ndim;
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a norm of a tensor that is not floating point");
-  if (n->op == VRAM_OP_layer_norm || n->op == VRAM_OP_rms_norm) {
-    const int64_t *v = vram__node_list(n, VRAM__KEY_normalized_shape, &k);
-    if (k > x->ndim)
-      return vram__node_error(g, n, "normalized_shape has more axes than the input");
-    for (i = 0; i < k; i++)
-      if ((size[i] = v[i]) != x->v[x->ndim - k + i])
-        return vram__node_error(g, n, "normalized_shape is not the end of the input's shape");
-    own = (uint32_t)VRAM__INT(n, elementwise_affine, 1);
-    bias = n->op == VRAM_OP_layer_norm && VRAM__INT(n, bias, 1);
-  } else {
-    if (x->ndim < (n->op == VRAM_OP_instance_norm ? 3u : 2u))
-      return vram__node_error(g, n, "a tensor of too few axes");
-    size[0] = c = x->v[1];
-    own = (uint32_t)VRAM__INT(n, affine, n->op != VRAM_OP_instance_norm);
-    if (n->op == VRAM_OP_group_norm &&
-        (VRAM__INT(n, num_groups, 0) < 1 || c % VRAM__INT(n, num_groups, 1)))
-      return vram__node_error(g, n, "channels that num_groups does not divide");
-  }
-  if (n->nin > 1)
-    own = 0;
+  if (!vram__norm_weight_size(g, n, &ndim, size))
+    return 0;
   for (i = 1; i < n->nin; i++) {
     const vram_dims *w = n->in[i]->d;
-    uint32_t j = 0;
-    while (j < k && w->ndim == k && w->v[j] == size[j])
+    for (j = 0; j < ndim && w->ndim == ndim && w->v[j] == size[j];)
       j++;
-    if (w->ndim != k || j < k)
+    if (w->ndim != ndim || j < ndim)
       return vram__node_error(g, n, "a weight of another shape");
   }
-  if (own && !vram__node_own(g, n, 0, "weight", k, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  if (own && bias && !vram__node_own(g, n, 1, "bias", k, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  if ((n->op == VRAM_OP_batch_norm && VRAM__INT(n, track_running_stats, 1)) ||
-      (n->op == VRAM_OP_instance_norm && VRAM__INT(n, track_running_stats, 0))) {
-    if (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER))
+  if (vram__norm_has_weight(n)) {
+    if (!vram__node_own(g, n, 0, "weight", ndim, size, VRAM_F32, VRAM__PARAM))
       return 0;
-    if (!vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER))
-      return 0;
-    if (!vram__node_own(g, n, 4, "num_batches_tracked", 0, &zero, VRAM_I64, VRAM__BUFFER))
+    if (vram__norm_has_bias(n) &&
+        !vram__node_own(g, n, 1, "bias", ndim, size, VRAM_F32, VRAM__PARAM))
       return 0;
   }
-  return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
+  if (vram__norm_has_statistics(n) &&
+      (!vram__node_own(g, n, 2, "running_mean", 1, size, VRAM_F32, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 3, "running_var", 1, size, VRAM_F32, VRAM__BUFFER) ||
+       !vram__node_own(g, n, 4, "num_batches_tracked", 0, &none, VRAM_I64, VRAM__BUFFER)))
+    return 0;
+  return vram__node_out_dims(n, 0, n->in[0]->d, n->in[0]->dtype);
 }
 
 static int vram__shape_lrn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t c;
-  const int64_t *v = vram__node_list(n, VRAM__KEY_size, &c);
+  uint32_t count, i;
+  const int64_t *window = vram__node_list(n, VRAM__KEY_size, &count);
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i;
   if (x->ndim < 3 || !x->numel || vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "local_response_norm takes [N,C,...] of floating point");
-  if (c != 1 || *v < 1 || *v > INT32_MAX)
+  if (count != 1 || *window < 1 || *window > INT32_MAX)
     return vram__node_error(g, n, "size must be one number of at least 1");
   for (i = 0; i < x->ndim; i++)
-    size[i] = x->v[i] + (i == 1 ? *v - 1 : 0);
+    size[i] = x->v[i] + (i == 1 ? *window - 1 : 0);
   if (!vram__graph_dims(g, i, size)) /* the padded squares must fit as well */
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
@@ -19273,305 +19407,348 @@ static int vram__shape_lrn(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* ---- normalisation ---- */
+/* ---- what norms share ---- */
 
-/* x in channels-last order or contiguous; a copy, or nothing */
+/* x.contiguous() in channels-last or in the usual order, where that is a copy. */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl) {
   if (x.d->flags & (cl ? VRAM__CL : VRAM__CONTIG))
     return vram__tensor_none();
   return vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), x.dt);
 }
 
-/* x's layout as these kernels keep it: channels-last or contiguous */
+/* The dims of that. */
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl) {
   return d->flags & (cl ? VRAM__CL : VRAM__CONTIG) ? d : vram__tensor_formatted(s, d, cl);
 }
 
-VRAM__FN vram__tensor vram__dims_vector(vram__step *s, int64_t n, uint8_t dt) {
+/* An empty tensor of n elements; norms ask for one of the same size several times in turn. */
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt) {
   if (!s->vec || s->vec->v[0] != n)
     s->vec = vram__dims_in(s, 1, &n, NULL);
   return vram__tensor_empty(s, s->vec, dt);
 }
 
-/* Inputs of a norm on autocast's fp32 list, the last one cast first; owned. */
-static void vram__norm_args(vram__step *s, const vram_node *n, vram__tensor *x, int fp32,
-                            vram__tensor *a) {
-  uint32_t i;
-  a[0] = x[0];
-  vram__node_weights(s, n, &a[1], &a[2]);
-  for (i = 3; i-- > 0;)
-    if (a[i].d)
-      a[i] = s->amp && fp32 ? vram__autocast_cast(s, a[i], VRAM_F32) : vram__tensor_retain(s, a[i]);
+/* torch.nn.functional, _verify_batch_size and _verify_spatial_size */
+VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_node *n) {
+  vram__step_refuse(
+      s, VRAM_ERR_UNSUPPORTED, n,
+      "a norm over one value: PyTorch stops with an error (expected more than 1 value)");
 }
 
-static void vram__tensors_release3(vram__step *s, vram__tensor *a) {
+/* Input, weight and bias (d NULL: none) of a norm on autocast's fp32 list; the last one is cast
+   first. Owned. */
+static void vram__norm_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                            vram__tensor *in) {
+  uint32_t i;
+  in[0] = x[0];
+  vram__node_weights(s, n, &in[1], &in[2]);
+  for (i = 3; i-- > 0;)
+    if (in[i].d)
+      in[i] = s->amp ? vram__autocast_cast(s, in[i], VRAM_F32) : vram__tensor_retain(s, in[i]);
+}
+
+static uint32_t vram__norm_count_args(const vram__tensor *in) {
+  return in[2].d ? 3 : in[1].d ? 2 : 1;
+}
+
+static void vram__norm_release_args(vram__step *s, const vram__tensor *in) {
   uint32_t i;
   for (i = 0; i < 3; i++)
-    vram__tensor_release(s, a[i]);
+    vram__tensor_release(s, in[i]);
 }
 
-/* rms_norm as its composite form: channels-last inputs, a weight of another dtype */
-static vram__tensor vram__rms_composite(vram__step *s, vram__tensor x, vram__tensor w,
-                                        uint32_t naxes) {
-  int64_t attr[16];
+/* ---- layer_norm and rms_norm (native/layer_norm.cpp, cuda/layer_norm_kernel.cu) ---- */
+
+/* layer_norm.cpp, rms_norm_composite: inputs in channels-last order, a weight of another dtype */
+static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x, vram__tensor w,
+                                                   uint32_t naxes) {
+  vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt);
+  vram__tensor squares, rsqrt, y;
+  int64_t attr[VRAM_MAX_AXES + 4];
   uint32_t i, n = 0;
-  uint8_t dt = vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
-  vram__tensor up = vram__torch_cast(s, x, dt), pow, t, u;
   attr[n++] = VRAM__KEY_dim | (int64_t)naxes << 8;
   for (i = 0; i < naxes; i++)
     attr[n++] = x.d->ndim - 1 - (int64_t)i;
   attr[n++] = VRAM__KEY_keepdim | 1 << 8;
   attr[n++] = 1;
   attr[n] = 0;
-  pow = vram__op_call(s, VRAM_OP_pow, up, vram__tensor_none(), NULL);
-  u = vram__op_call(s, VRAM_OP_mean, pow, vram__tensor_none(), attr);
-  vram__op_call_in_place(s, VRAM_OP_add, &u, vram__tensor_none());
-  t = vram__op_call(s, VRAM_OP_rsqrt, u, vram__tensor_none(), NULL);
-  vram__tensor_release(s, u);
-  vram__tensor_release(s, pow);
-  u = vram__op_call(s, VRAM_OP_mul, up, t, NULL);
-  if (w.d) {
-    vram__tensor v = vram__op_call(s, VRAM_OP_mul, u, w, NULL);
-    vram__tensor_release(s, u);
-    u = v;
-  }
+  squares = vram__op_call_unary(s, VRAM_OP_pow, up);
+  y = vram__op_call_n(s, VRAM_OP_mean, 0, &squares, 1, attr, NULL);
+  vram__op_call_in_place(s, VRAM_OP_add, &y, vram__tensor_none());
+  rsqrt = vram__op_call_unary(s, VRAM_OP_rsqrt, y);
+  vram__tensor_release(s, y);
+  vram__tensor_release(s, squares);
+  y = vram__op_call_binary(s, VRAM_OP_mul, up, rsqrt);
+  if (w.d)
+    vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_mul, y, w));
   vram__tensor_release(s, up);
-  up = vram__torch_cast(s, u, x.dt);
-  vram__tensor_release(s, u);
-  vram__tensor_release(s, t);
-  return up;
+  vram__tensor_replace(s, &y, vram__torch_cast(s, y, x.dt));
+  vram__tensor_release(s, rsqrt);
+  return y;
 }
 
-/* layer_norm.cu, layer_norm_cuda and _fused_rms_norm_cuda */
+/* layer_norm_cuda and _fused_rms_norm_cuda, which has no mean */
 static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
-  vram__tensor a[3], c, st[2];
+  const int rms = vram__op_at(n->op)->kind == VRAM__NORM_RMS;
+  const uint32_t ndim = x[0].d->ndim, nstats = rms ? 1 : 2;
+  vram__tensor in[3], copy, stats[2];
   vram__grad_fn *f;
-  uint32_t i, k, na = 1, stats = n->op == VRAM_OP_layer_norm ? 2 : 1;
+  uint32_t i, naxes = 1;
   int64_t rows[VRAM_MAX_AXES];
   uint8_t acc;
-  vram__norm_args(s, n, x, 1, a);
-  vram__node_list(n, VRAM__KEY_normalized_shape, &na);
-  if (stats == 1 && ((a[1].d && a[1].dt != a[0].dt) || vram__suggests_cl(a[0].d))) {
-    y[0] = vram__rms_composite(s, a[0], a[1], na);
-    vram__tensors_release3(s, a);
+  vram__norm_args(s, n, x, in);
+  vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
+  if (rms && ((in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
+    y[0] = vram__torch_rms_norm_composite(s, in[0], in[1], naxes);
+    vram__norm_release_args(s, in);
     return;
   }
-  k = a[2].d ? 3 : a[1].d ? 2 : 1;
-  f = vram__tape_record(s, n->op, a, k, 1, 4);
-  c = vram__norm_format_copy(s, a[0], 0);
-  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, a[0].d), a[0].dt);
-  for (i = 0; i < a[0].d->ndim; i++)
-    rows[i] = i < a[0].d->ndim - na ? a[0].d->v[i] : 1;
-  acc = a[0].dt == VRAM_F64 ? (uint8_t)VRAM_F64 : (uint8_t)VRAM_F32;
-  for (i = 0; i < stats; i++)
-    st[i] = vram__tensor_empty(s, vram__dims_in(s, a[0].d->ndim, rows, NULL), acc);
-  vram__tensor_release(s, c);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  copy = vram__norm_format_copy(s, in[0], 0);
+  y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
+  for (i = 0; i < ndim; i++)
+    rows[i] = i < ndim - naxes ? in[0].d->v[i] : 1;
+  acc = in[0].dt == VRAM_F64 ? (uint8_t)VRAM_F64 : (uint8_t)VRAM_F32;
+  for (i = 0; i < nstats; i++)
+    stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
+  vram__tensor_release(s, copy);
   if (f) {
-    vram__save_tensor(s, f, a[0]);
-    for (i = 0; i < stats; i++)
-      vram__save_tensor(s, f, st[i]);
-    if (a[1].d)
-      vram__save_tensor(s, f, a[1]);
+    vram__save_tensor(s, f, in[0]);
+    for (i = 0; i < nstats; i++)
+      vram__save_tensor(s, f, stats[i]);
+    if (in[1].d)
+      vram__save_tensor(s, f, in[1]);
   }
-  for (i = 0; i < stats; i++)
-    vram__tensor_release(s, st[i]);
+  for (i = 0; i < nstats; i++)
+    vram__tensor_release(s, stats[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensors_release3(s, a);
+  vram__norm_release_args(s, in);
 }
 
-/* layer_norm_kernel.cu: the sums for weight and bias of very many rows go through partial ones */
-static void vram__norm_partial_sums(vram__step *s, int64_t rows, const vram_dims *wd, uint8_t dt,
-                                    vram__tensor *gw, vram__tensor *gb) {
-  int64_t size[2], n = (int64_t)wd->numel, parts;
-  vram__tensor p[2], *to[2], t;
+/* LaunchGammaBetaBackwardCUDAKernel: where there are many more rows than columns, the gradients of
+   weight and bias are sums of partial ones. d: their dims. */
+static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vram_dims *d,
+                                          vram__tensor **to) {
+  const int64_t n = (int64_t)d->numel, warp = VRAM__RULE_WARP;
+  int64_t parts;
+  vram__tensor partial[2], sum;
   uint32_t i;
-  if ((!gw->d && !gb->d) || rows <= 65536 || !n || n / 32 >= (int64_t)s->device.sm / 2)
+  if (rows <= VRAM__RULE_NORM_ROWS || !n || n / warp >= (int64_t)s->device.sm / 2)
     return;
-  parts = vram__least(vram__div_up(rows, 32), 32768 / vram__div_up(n, 32));
-  size[0] = parts, size[1] = n;
-  to[0] = gw, to[1] = gb;
+  parts = vram__min_i64(vram__div_up(rows, warp), VRAM__RULE_NORM_GRID / vram__div_up(n, warp));
   for (i = 0; i < 2; i++)
-    p[i] =
-        to[i]->d ? vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), dt) : vram__tensor_none();
+    partial[i] = to[i]->d ? vram__tensor_empty(s, vram__dims_2d(s, parts, n), to[i]->dt)
+                          : vram__tensor_none();
   for (i = 0; i < 2; i++)
-    if (p[i].d) {
-      t = vram__tensor_empty(s, wd, dt);
-      vram__reduce_scratch(s, p[i], 1, dt, vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
-      vram__tensor_release(s, *to[i]);
-      *to[i] = t;
+    if (partial[i].d) {
+      const uint8_t dt = partial[i].dt;
+      sum = vram__tensor_empty(s, d, dt);
+      vram__reduce_scratch(s, partial[i], 1, dt,
+                           vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
+      vram__tensor_replace(s, to[i], sum);
     }
-  vram__tensor_release(s, p[1]);
-  vram__tensor_release(s, p[0]);
+  vram__tensor_release(s, partial[1]);
+  vram__tensor_release(s, partial[0]);
 }
 
 static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], none = vram__tensor_none(), cg, cx;
-  const vram_dims *wd = NULL;
-  cx = vram__norm_format_copy(s, x, 0);
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const vram__tensor x_copy = vram__norm_format_copy(s, x, 0);
+  vram__tensor g_copy, none = vram__tensor_none(), *affine[2];
+  const vram_dims *d = NULL; /* of weight and bias */
+  uint32_t i;
   if (vram__input_wanted(f, 0))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-  if (f->nin > 1 && vram__input_wanted(f, 1))
-    to[1] =
-        vram__tensor_empty(s, wd = vram__dims_contiguous(s, vram__input_dims(s, f, 1, NULL)), x.dt);
-  if (f->nin > 2 && vram__input_wanted(f, 2))
-    to[2] =
-        vram__tensor_empty(s, wd = vram__dims_contiguous(s, vram__input_dims(s, f, 2, NULL)), x.dt);
-  cg = vram__norm_format_copy(s, g, 0);
-  if (wd)
-    vram__norm_partial_sums(s, (int64_t)(x.d->numel / (wd->numel ? wd->numel : 1)), wd, x.dt,
-                            &to[1], f->nin > 2 ? &to[2] : &none);
-  vram__tensor_release(s, cg);
-  vram__tensor_release(s, cx);
+  for (i = 1; i < f->nin; i++)
+    if (vram__input_wanted(f, i)) {
+      d = vram__dims_contiguous(s, vram__input_dims(s, f, i, NULL));
+      to[i] = vram__tensor_empty(s, d, x.dt);
+    }
+  g_copy = vram__norm_format_copy(s, g, 0);
+  affine[0] = f->nin > 1 ? &to[1] : &none;
+  affine[1] = f->nin > 2 ? &to[2] : &none;
+  if (d)
+    vram__layer_norm_partial_sums(s, (int64_t)(x.d->numel / (d->numel ? d->numel : 1)), d, affine);
+  vram__tensor_release(s, g_copy);
+  vram__tensor_release(s, x_copy);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* torch.nn.functional, _verify_batch_size and _verify_spatial_size */
-VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n) {
-  vram__step_refuse(
-      s, VRAM_ERR_UNSUPPORTED, n,
-      "a norm over one value: PyTorch stops with an error (expected more than 1 value)");
+/* ---- group_norm (native/group_norm.cpp, cuda/group_norm_kernel.cu) ---- */
+
+typedef struct vram__group_norm {
+  int64_t N, C, HxW, groups;
+  int cl;  /* the kernels for channels-last order run, also if all axes behind C are 1 */
+  int one; /* those for one value a channel (GroupNorm1dForward) */
+} vram__group_norm;
+
+/* x: the input as the kernel gets it. */
+static vram__group_norm vram__group_norm_of(const vram_dims *x, int64_t groups) {
+  vram__group_norm k;
+  uint32_t i;
+  k.N = x->v[0];
+  k.C = x->v[1];
+  k.groups = groups;
+  for (k.HxW = 1, i = 2; i < x->ndim; i++)
+    k.HxW *= x->v[i];
+  k.cl = (x->flags & VRAM__CL) != 0;
+  k.one = k.HxW == 1 && !k.cl && x->ndim < 4;
+  return k;
 }
 
-/* group_norm.cpp, native_group_norm. aux: groups */
+/* GroupNormKernelImplInternal: statistics in fp32 for half precision; each channel's scale and
+   shift. */
+static void vram__group_norm_scratch(vram__step *s, const vram__group_norm *k,
+                                     const vram__tensor *in) {
+  const int scaled = !k->one && (in[1].d || in[2].d || k->cl);
+  vram__tensor stats[2], scale[2];
+  uint32_t i;
+  for (i = 0; i < 2; i++)
+    stats[i] = vram__is_half(in[0].dt)
+                   ? vram__tensor_empty(s, vram__dims_2d(s, k->N, k->groups), VRAM_F32)
+                   : vram__tensor_none();
+  for (i = 0; i < 2; i++)
+    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->N, k->C), VRAM_F32)
+                      : vram__tensor_none();
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, scale[i]);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, stats[i]);
+}
+
+/* native_group_norm. aux: the groups, and whether there is a weight */
 static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
-  vram__tensor a[3], st[2], half[2], sc[2], c;
+  const int64_t groups = VRAM__INT(n, num_groups, 1);
+  vram__tensor in[3], stats[2], copy;
+  vram__group_norm k;
   vram__grad_fn *f;
-  int64_t groups = VRAM__INT(n, num_groups, 1), size[2], nc[2], hw = 1;
   uint32_t i;
-  int cl, one;
-  vram__norm_args(s, n, x, 1, a);
-  f = vram__tape_record(s, n->op, a, a[2].d ? 3 : a[1].d ? 2 : 1, 1, 4);
-  cl = vram__suggests_cl(a[0].d);
-  for (i = 2; i < a[0].d->ndim; i++)
-    hw *= a[0].d->v[i];
-  size[0] = nc[0] = a[0].d->v[0], size[1] = groups, nc[1] = a[0].d->v[1];
-  if (nc[0] * nc[1] / groups * hw == 1)
-    vram__norm_one_value(s, n);
-  y[0] = vram__tensor_empty(s, vram__norm_format(s, a[0].d, cl), a[0].dt);
+  int cl;
+  vram__norm_args(s, n, x, in);
+  cl = vram__suggests_cl(in[0].d);
+  k = vram__group_norm_of(in[0].d, groups);
+  f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
+  if (k.N * k.C / groups * k.HxW == 1)
+    vram__norm_refuse_one_value(s, n);
+  y[0] = vram__tensor_empty(s, vram__norm_format(s, in[0].d, cl), in[0].dt);
   for (i = 0; i < 2; i++)
-    st[i] = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a[0].dt);
-  c = vram__norm_format_copy(s, a[0], cl);
-  cl = ((c.d ? c : a[0]).d->flags & VRAM__CL) != 0; /* also if all axes behind C are 1 */
-  one = hw == 1 && !cl && a[0].d->ndim < 4;
-  for (i = 0; i < 2; i++)
-    half[i] = vram__is_half(a[0].dt)
-                  ? vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), VRAM_F32)
-                  : vram__tensor_none();
-  for (i = 0; i < 2; i++)
-    sc[i] = !one && (a[1].d || a[2].d || cl)
-                ? vram__tensor_empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32)
-                : vram__tensor_none();
-  for (i = 2; i-- > 0;)
-    vram__tensor_release(s, sc[i]);
-  for (i = 2; i-- > 0;)
-    vram__tensor_release(s, half[i]);
+    stats[i] = vram__tensor_empty(s, vram__dims_2d(s, k.N, groups), in[0].dt);
+  copy = vram__norm_format_copy(s, in[0], cl);
+  k = vram__group_norm_of(copy.d ? copy.d : in[0].d, groups);
+  vram__group_norm_scratch(s, &k, in);
   if (f) {
-    f->aux = (uint64_t)groups << 1 | (a[1].d != NULL);
-    vram__save_tensor(s, f, a[0]);
+    f->aux = (uint64_t)groups << 1 | (in[1].d != NULL);
+    vram__save_tensor(s, f, in[0]);
     for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, st[i]);
-    if (a[1].d)
-      vram__save_tensor(s, f, a[1]);
+      vram__save_tensor(s, f, stats[i]);
+    if (in[1].d)
+      vram__save_tensor(s, f, in[1]);
   }
-  vram__tensor_release(s, c);
+  vram__tensor_release(s, copy);
   for (i = 0; i < 2; i++)
-    vram__tensor_release(s, st[i]);
+    vram__tensor_release(s, stats[i]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensors_release3(s, a);
+  vram__norm_release_args(s, in);
 }
 
-static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], c, cx, ds[2], st[2],
-               w = vram__tensor_none();
-  const vram_dims *dx;
-  int64_t nc[2], ng[2], hw = 1;
+/* GroupNormBackwardKernelImplInternal: c2 and c3 of each group, and c1 of each channel, for the
+   gradient of the input. */
+static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_norm *k,
+                                              int affine) {
+  vram__tensor group[2], channel = vram__tensor_none();
   uint32_t i;
-  int cl = vram__suggests_cl(x.d), one, affine = (int)(f->aux & 1);
-  c = vram__norm_format_copy(s, g, cl);
-  cx = vram__norm_format_copy(s, x, cl);
-  dx = vram__norm_format(s, x.d, cl);
-  cl = ((cx.d ? cx : x).d->flags & VRAM__CL) != 0;
-  for (i = 2; i < x.d->ndim; i++)
-    hw *= x.d->v[i];
-  one = hw == 1 && !cl && x.d->ndim < 4;
-  nc[0] = ng[0] = x.d->v[0], nc[1] = x.d->v[1], ng[1] = (int64_t)(f->aux >> 1);
+  for (i = 0; i < 2; i++)
+    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->N, k->groups), VRAM_F32);
+  if (!k->one && affine && !k->cl)
+    channel = vram__tensor_empty(s, vram__dims_2d(s, k->N, k->C), VRAM_F32);
+  vram__tensor_release(s, group[1]);
+  vram__tensor_release(s, group[0]);
+  vram__tensor_release(s, channel);
+}
+
+/* native_group_norm_backward */
+static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  const int cl = vram__suggests_cl(x.d);
+  const vram__tensor g_copy = vram__norm_format_copy(s, VRAM__SLOTS(f)[0].g, cl),
+                     x_copy = vram__norm_format_copy(s, x, cl);
+  const vram_dims *d = vram__norm_format(s, x.d, cl);
+  const vram__group_norm k = vram__group_norm_of(x_copy.d ? x_copy.d : x.d, (int64_t)(f->aux >> 1));
+  vram__tensor sums[2]; /* ds and db: of each channel */
+  uint32_t i;
   if (vram__input_wanted(f, 0))
-    to[0] = vram__tensor_empty(s, dx, x.dt);
+    to[0] = vram__tensor_empty(s, d, x.dt);
   for (i = 1; i < f->nin; i++)
     if (vram__input_wanted(f, i))
-      to[i] = vram__dims_vector(s, nc[1], x.dt);
-  if (!one)
-    for (i = 0; i < 2; i++)
-      ds[i] = vram__tensor_empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32);
-  if (vram__input_wanted(f, 0)) {
-    for (i = 0; i < 2; i++)
-      st[i] = vram__tensor_empty(s, vram__dims_in(s, 2, ng, NULL), VRAM_F32);
-    if (!one && affine && !cl)
-      w = vram__tensor_empty(s, vram__dims_in(s, 2, nc, NULL), VRAM_F32);
-    vram__tensor_release(s, st[1]), vram__tensor_release(s, st[0]);
-    vram__tensor_release(s, w);
-  }
-  if (!one)
-    vram__tensor_release(s, ds[1]), vram__tensor_release(s, ds[0]);
-  vram__tensor_release(s, cx);
-  vram__tensor_release(s, c);
+      to[i] = vram__tensor_vector(s, k.C, x.dt);
+  for (i = 0; i < 2; i++)
+    sums[i] =
+        k.one ? vram__tensor_none() : vram__tensor_empty(s, vram__dims_2d(s, k.N, k.C), VRAM_F32);
+  if (vram__input_wanted(f, 0))
+    vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1));
+  vram__tensor_release(s, sums[1]);
+  vram__tensor_release(s, sums[0]);
+  vram__tensor_release(s, x_copy);
+  vram__tensor_release(s, g_copy);
 }
 
-/* torch.nn.functional.local_response_norm: x / (alpha * mean of x^2 over channels + k)^beta */
-static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const int64_t size = *vram__node_list(n, VRAM__KEY_size, NULL);
-  const vram_dims *d = x[0].d;
+/* ---- local_response_norm (torch.nn.functional) ---- */
+
+/* The mean of x^2 over a window of channels: avg_pool2d of [N,1,C,L], avg_pool3d of [N,1,C,H,rest],
+   with zeros at both ends. */
+static vram__tensor vram__lrn_mean_squares(vram__step *s, vram__tensor x, int64_t window) {
+  const vram_dims *d = x.d, *out;
   const uint32_t flat = d->ndim == 3, k = flat ? 2 : 3;
-  int64_t pad[6] = {0, 0, 0, 0, 0, 0}, v[5], attr[8];
-  uint32_t i, m = 0;
-  vram__tensor t, u;
-  t = vram__op_call(s, VRAM_OP_mul, x[0], x[0], NULL);
-  v[0] = d->v[0], v[1] = 1, v[2] = d->v[1], v[3] = d->v[2], v[4] = 1;
+  int64_t pad[6] = {0, 0, 0, 0, 0, 0}, size[5], attr[8];
+  uint32_t i, n = 0;
+  vram__tensor y = vram__op_call_binary(s, VRAM_OP_mul, x, x);
+  size[0] = d->v[0], size[1] = 1, size[2] = d->v[1], size[3] = d->v[2], size[4] = 1;
   for (i = 3; i < d->ndim; i++)
-    v[4] *= d->v[i]; /* [N,1,C,H,the rest] */
-  u = flat ? vram__torch_unsqueeze(s, t, 1) : vram__torch_reshape(s, t, 5, v);
-  vram__tensor_release(s, t);
-  pad[2 * k - 2] = size / 2, pad[2 * k - 1] = (size - 1) / 2;
-  t = vram__torch_pad(s, u, pad, k, VRAM__PAD_CONSTANT);
-  attr[m++] = VRAM__KEY_kernel_size | (int64_t)k << 8;
+    size[4] *= d->v[i];
+  vram__tensor_replace(s, &y,
+                       flat ? vram__torch_unsqueeze(s, y, 1) : vram__torch_reshape(s, y, 5, size));
+  out = vram__dims_contiguous(s, y.d);
+  pad[2 * k - 2] = window / 2;
+  pad[2 * k - 1] = (window - 1) / 2;
+  vram__tensor_replace(s, &y, vram__torch_pad(s, y, pad, k, VRAM__PAD_CONSTANT));
+  attr[n++] = VRAM__KEY_kernel_size | (int64_t)k << 8;
   for (i = 0; i < k; i++)
-    attr[m++] = i ? 1 : size;
-  attr[m++] = VRAM__KEY_stride | 1 << 8;
-  attr[m++] = 1;
-  attr[m] = 0;
-  {
-    const vram_dims *out = vram__dims_contiguous(s, u.d);
-    vram__tensor_release(s, u);
-    u = vram__op_call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, 0, &t, 1, attr, out);
-  }
-  vram__tensor_release(s, t);
-  t = vram__torch_squeeze1(s, u, 1);
-  vram__tensor_release(s, u);
-  if (!flat) {
-    u = vram__torch_view_as(s, t, vram__dims_contiguous(s, d), VRAM__K_view, 0);
-    vram__tensor_release(s, t);
-    t = u;
-  }
-  u = vram__op_call(s, VRAM_OP_mul, t, vram__tensor_none(), NULL);
-  y[0] = vram__op_call(s, VRAM_OP_add, u, vram__tensor_none(), NULL);
-  vram__tensor_release(s, u);
-  u = vram__op_call(s, VRAM_OP_pow, y[0], vram__tensor_none(), NULL);
-  vram__tensor_release(s, y[0]);
-  vram__tensor_release(s, t);
-  y[0] = vram__op_call(s, VRAM_OP_div, x[0], u, NULL);
-  vram__tensor_release(s, u);
+    attr[n++] = i ? 1 : window;
+  attr[n++] = VRAM__KEY_stride | 1 << 8;
+  attr[n++] = 1;
+  attr[n] = 0;
+  vram__tensor_replace(
+      s, &y,
+      vram__op_call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, 0, &y, 1, attr, out));
+  vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 1));
+  if (!flat)
+    vram__tensor_replace(s, &y,
+                         vram__torch_view_as(s, y, vram__dims_contiguous(s, d), VRAM__K_view, 0));
+  return y;
+}
+
+/* x / (alpha * mean + k)^beta */
+static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int64_t window = *vram__node_list(n, VRAM__KEY_size, NULL);
+  const vram__tensor mean = vram__lrn_mean_squares(s, x[0], window);
+  vram__tensor divisor = vram__op_call_unary(s, VRAM_OP_mul, mean);
+  vram__tensor_replace(s, &divisor, vram__op_call_unary(s, VRAM_OP_add, divisor));
+  vram__tensor_replace(s, &divisor, vram__op_call_unary(s, VRAM_OP_pow, divisor));
+  vram__tensor_release(s, mean);
+  y[0] = vram__op_call_binary(s, VRAM_OP_div, x[0], divisor);
+  vram__tensor_release(s, divisor);
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(layer_norm, 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, 0, VRAM__OP_OWNS,
-         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
-VRAM__OP(rms_norm, 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, 0, VRAM__OP_OWNS,
-         "normalized_shape! elementwise_affine eps frozen weights dtype");
-VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM, 0, VRAM__OP_OWNS,
-         "num_groups! affine eps frozen weights dtype");
+VRAM__OP(layer_norm, 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_LAYER,
+         VRAM__OP_OWNS, "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+VRAM__OP(rms_norm, 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
+         VRAM__OP_OWNS, "normalized_shape! elementwise_affine eps frozen weights dtype");
+VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM, VRAM__NORM_GROUP,
+         VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
 VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
          "size! alpha beta k");
 
@@ -19579,10 +19756,19 @@ VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
 
 #ifndef VRAM_NO_STEP
 
-/* batch_norm: aux of its record */
-enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2, VRAM__BN_STATS = 4 };
+/* aux of a batch_norm's record */
+enum { VRAM__BN_CUDNN = 1, VRAM__BN_TRAIN = 2 };
 
-/* Normalization.cu, batch_norm_choose_impl */
+/* The arguments of _batch_norm_impl_index; d NULL: there is none. */
+typedef struct vram__batch_norm {
+  vram__tensor in[3];      /* input, weight, bias */
+  vram__tensor running[2]; /* mean and variance */
+  int train;
+} vram__batch_norm;
+
+/* ---- what runs (native/Normalization.cpp, cuda/Normalization.cu) ---- */
+
+/* batch_norm_choose_impl */
 enum { VRAM__BN_CONTIG, VRAM__BN_CL, VRAM__BN_GENERAL };
 
 static int vram__batch_norm_kernel(const vram_dims *d) {
@@ -19598,163 +19784,112 @@ static int vram__batch_norm_is_channels_last(const vram_dims *d) {
   return (d->flags & VRAM__CL) || ((d->flags & VRAM__CONTIG) && VRAM__STRIDE(d)[1] == 1);
 }
 
-/* Normalization.cuh, flexible_launch_configs: partial results of the channels-last kernels that
-   are split over thread blocks, so many values of 4 bytes for each channel, and semaphores */
+/* use_cudnn: what it asks of input, weight and bias in training */
+static int vram__batch_norm_fits_cudnn(const vram__tensor *x, const vram__tensor *w,
+                                       const vram__tensor *b) {
+  return (x->dt == VRAM_F32 || x->dt == VRAM_F16) && w->dt == VRAM_F32 && b->dt == VRAM_F32 &&
+         x->d->ndim >= 3 && x->d->v[0] <= VRAM__RULE_BN_BATCH;
+}
+
+static int vram__batch_norm_uses_cudnn(const vram__batch_norm *b) {
+  if (!b->in[1].d || !b->in[2].d || !(b->running[0].d ? b->running[1].d != NULL : b->train))
+    return 0;
+  return vram__batch_norm_fits_cudnn(&b->in[0], &b->in[1], &b->in[2]) &&
+         (b->train || b->in[0].d->v[0] <= VRAM__RULE_BN_BATCH_EVAL);
+}
+
+/* Normalization.cuh, flexible_launch_configs: where the channels-last kernels are split over thread
+   blocks they leave partial results, so many values of 4 bytes for each channel, and semaphores. */
 static void vram__batch_norm_staging(vram__step *s, const vram_dims *d, int64_t values) {
-  int64_t c = d->v[1], rows = c ? (int64_t)d->numel / c : 0, bx, by, gy;
-  vram__tensor stage, sem;
+  const int64_t threads = VRAM__RULE_BN_THREADS, each = VRAM__RULE_BN_ELEMENTS;
+  const int64_t channels = d->v[1], rows = channels ? (int64_t)d->numel / channels : 0;
+  int64_t block_x, block_y, grid_y;
+  vram__tensor staging, semaphores;
   if (!rows)
     return;
-  bx = vram__least(vram__power_of_two_below(c, 512), 32);
-  by = vram__least(vram__power_of_two_below(vram__div_up(rows, 16), 512), 512 / bx);
-  if (bx * by != 512)
-    bx = vram__least(vram__power_of_two_below(c, 512), 512 / by);
-  gy = vram__least(vram__div_up(rows, by * 16), 128);
-  if (gy < 8)
+  block_x = vram__min_i64(vram__power_of_two_below(channels, threads), VRAM__RULE_BN_TILE);
+  block_y =
+      vram__min_i64(vram__power_of_two_below(vram__div_up(rows, each), threads), threads / block_x);
+  if (block_x * block_y != threads)
+    block_x = vram__min_i64(vram__power_of_two_below(channels, threads), threads / block_y);
+  grid_y = vram__min_i64(vram__div_up(rows, block_y * each), VRAM__RULE_BN_GRID);
+  if (grid_y < VRAM__RULE_BN_COOPERATIVE)
     return;
-  stage = vram__tensor_raw(s, vram__product4_or_overflow(4, values, c, gy));
-  sem = vram__tensor_raw(s, 4 * (uint64_t)vram__div_up(c, bx));
-  vram__tensor_release(s, stage);
-  vram__tensor_release(s, sem);
+  staging = vram__tensor_raw(s, vram__product4_or_overflow(4, values, channels, grid_y));
+  semaphores = vram__tensor_raw(s, 4 * (uint64_t)vram__div_up(channels, block_x));
+  vram__tensor_release(s, staging);
+  vram__tensor_release(s, semaphores);
 }
 
-/* Does cuDNN take them? (use_cudnn in Normalization.cpp; in evaluation fewer samples) */
-static int vram__batch_norm_is_cudnn(const vram__tensor *x, const vram__tensor *w,
-                                     const vram__tensor *b) {
-  return (x->dt == VRAM_F32 || x->dt == VRAM_F16) && w->dt == VRAM_F32 && b->dt == VRAM_F32 &&
-         x->d->ndim >= 3 && x->d->v[0] <= 880801;
-}
+/* ---- forward ---- */
 
-/* Normalization.cpp, _batch_norm_impl_index. w, b, running mean and variance: d NULL if none */
-static vram__tensor vram__torch_batch_norm(vram__step *s, vram__tensor x, vram__tensor w,
-                                           vram__tensor b, vram__tensor rm, vram__tensor rv,
-                                           int train) {
-  vram__tensor in[3], st[2], y;
-  vram__grad_fn *f;
-  const int64_t c = x.d->v[1];
-  int cudnn, kernel;
-  uint32_t i;
-  cudnn = w.d && b.d && (rm.d ? rv.d != NULL : train) && vram__batch_norm_is_cudnn(&x, &w, &b) &&
-          (train || x.d->v[0] <= 65535);
-  in[0] = x, in[1] = w, in[2] = b;
-  if (cudnn && !(x.d->flags & (vram__suggests_cl(x.d) ? VRAM__CL : VRAM__CONTIG)))
-    in[0] = x = vram__torch_clone(s, x, vram__norm_format(s, x.d, vram__suggests_cl(x.d)));
-  else
-    x = vram__tensor_retain(s, x);
-  f = vram__tape_record(s, VRAM__K_bn, in, b.d ? 3 : w.d ? 2 : 1, 1, 6);
-  kernel = vram__batch_norm_kernel(x.d);
-  st[0] = st[1] = vram__tensor_none();
-  y = vram__tensor_empty(
-      s, cudnn ? vram__norm_format(s, x.d, vram__suggests_cl(x.d)) : vram__dims_dense(s, x.d),
-      x.dt);
-  if (train || !cudnn)
-    st[0] = vram__dims_vector(s, c, VRAM_F32), st[1] = vram__dims_vector(s, c, VRAM_F32);
-  if (!cudnn && train && kernel == VRAM__BN_CL)
+/* What the native kernels take for a moment: channels-last ones staging, general ones var_mean
+   (into fp32; it reads halves as they are) and scalars for weight and bias. */
+static void vram__batch_norm_scratch(vram__step *s, const vram__batch_norm *b) {
+  const vram__tensor x = b->in[0];
+  const int kernel = vram__batch_norm_kernel(x.d);
+  vram__tensor up = vram__tensor_none(), one, zero;
+  if (kernel == VRAM__BN_CL && b->train)
     vram__batch_norm_staging(s, x.d, 4);
-  if (!cudnn && kernel == VRAM__BN_GENERAL) {
-    if (train) { /* var_mean, into fp32: halves it reads as they are */
-      vram__tensor up = vram__tensor_none();
-      if (x.dt == VRAM_BF16)
-        up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
-      vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
-      vram__tensor_release(s, up);
-    }
-    if (!w.d) { /* scalars for weight and bias */
-      vram__tensor one = vram__tensor_empty(s, s->scalar, VRAM_F32),
-                   zero = vram__tensor_empty(s, s->scalar, VRAM_F32);
-      vram__tensor_release(s, one);
-      vram__tensor_release(s, zero);
-    }
+  if (kernel != VRAM__BN_GENERAL)
+    return;
+  if (b->train) {
+    if (x.dt == VRAM_BF16)
+      up = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_F32);
+    vram__reduce_scratch(s, up.d ? up : x, ((1u << x.d->ndim) - 1) & ~2u, VRAM_F32, 16, 2);
+    vram__tensor_release(s, up);
   }
-  if (f) {
-    f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (train ? VRAM__BN_TRAIN : 0);
-    vram__save_tensor(s, f, x);
-    for (i = 0; i < 2; i++)
-      vram__save_tensor(s, f, st[i]);
-    if (w.d)
-      vram__save_tensor(s, f, w);
-    if (rm.d)
-      vram__save_tensor(s, f, rm);
-    if (rv.d)
-      vram__save_tensor(s, f, rv);
+  if (!b->in[1].d) {
+    one = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    zero = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    vram__tensor_release(s, one);
+    vram__tensor_release(s, zero);
   }
-  vram__tensor_release(s, st[0]), vram__tensor_release(s, st[1]);
+}
+
+static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__batch_norm *b,
+                                  int cudnn, const vram__tensor *stats) {
+  uint32_t i;
+  if (!f)
+    return;
+  f->aux = (cudnn ? VRAM__BN_CUDNN : 0) | (b->train ? VRAM__BN_TRAIN : 0);
+  vram__save_tensor(s, f, b->in[0]);
+  for (i = 0; i < 2; i++)
+    vram__save_tensor(s, f, stats[i]);
+  if (b->in[1].d)
+    vram__save_tensor(s, f, b->in[1]);
+  for (i = 0; i < 2; i++)
+    if (b->running[i].d)
+      vram__save_tensor(s, f, b->running[i]);
+}
+
+/* Normalization.cpp, _batch_norm_impl_index */
+static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
+  vram__tensor *x = &b->in[0], stats[2], y;
+  const int cudnn = vram__batch_norm_uses_cudnn(b), cl = vram__suggests_cl(x->d);
+  const int64_t channels = x->d->v[1];
+  vram__grad_fn *f;
+  if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
+    *x = vram__torch_clone(s, *x, vram__norm_format(s, x->d, cl));
+  else
+    vram__tensor_retain(s, *x);
+  f = vram__tape_record(s, VRAM__K_bn, b->in, b->in[2].d ? 3 : b->in[1].d ? 2 : 1, 1, 6);
+  stats[0] = stats[1] = vram__tensor_none();
+  y = vram__tensor_empty(
+      s, cudnn ? vram__norm_format(s, x->d, vram__suggests_cl(x->d)) : vram__dims_dense(s, x->d),
+      x->dt);
+  if (b->train || !cudnn) {
+    stats[0] = vram__tensor_vector(s, channels, VRAM_F32);
+    stats[1] = vram__tensor_vector(s, channels, VRAM_F32);
+  }
+  if (!cudnn)
+    vram__batch_norm_scratch(s, b);
+  vram__batch_norm_save(s, f, b, cudnn, stats);
+  vram__tensor_release(s, stats[0]);
+  vram__tensor_release(s, stats[1]);
   vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, x);
+  vram__tensor_release(s, *x);
   return y;
-}
-
-/* x.reshape({N, C, -1}): a copy, or nothing */
-static vram__tensor vram__batch_norm_copy(vram__step *s, vram__tensor x) {
-  int64_t size[3], stride[3];
-  size[0] = x.d->v[0], size[1] = x.d->v[1];
-  size[2] = size[0] && size[1] ? (int64_t)x.d->numel / (size[0] * size[1]) : 0;
-  if (vram__dims_view_strides(x.d, 3, size, stride))
-    return vram__tensor_none();
-  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-}
-
-/* cudnn_batch_norm_backward and Normalization.cu, batch_norm_backward_cuda */
-static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
-  const int64_t c = x.d->v[1];
-  const int train = (f->aux & VRAM__BN_TRAIN) != 0, affine = f->nin > 1,
-            want = vram__input_wanted(f, 0), gw = affine && vram__input_wanted(f, 1),
-            gb = f->nin > 2 && vram__input_wanted(f, 2), reduce = train || gw || gb,
-            xcl = vram__batch_norm_is_channels_last(x.d);
-  const uint8_t wdt = affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
-  vram__tensor std, sum[2], cx, cg, t;
-  if ((f->aux & VRAM__BN_CUDNN) && train) { /* always all three */
-    const int cl = vram__suggests_cl(x.d);
-    t = vram__norm_format_copy(s, g, cl);
-    to[0] = vram__tensor_empty(s, vram__norm_format(s, x.d, cl), x.dt);
-    to[1] = vram__dims_vector(s, c, wdt), to[2] = vram__dims_vector(s, c, wdt);
-    vram__tensor_release(s, t);
-    vram__gradients_drop_unwanted(s, f, to);
-    return;
-  }
-  std = cx = cg = vram__tensor_none();
-  if (reduce && want && !xcl && x.d->numel <= INT32_MAX) { /* one kernel for everything */
-    cx = vram__batch_norm_copy(s, x);
-    cg = vram__batch_norm_copy(s, g);
-    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (gw)
-      to[1] = vram__dims_vector(s, c, wdt);
-    if (gb)
-      to[2] = vram__dims_vector(s, c, wdt);
-    vram__tensor_release(s, cg), vram__tensor_release(s, cx);
-    return;
-  }
-  sum[0] = sum[1] = vram__tensor_none();
-  if (f->aux & VRAM__BN_CUDNN) /* cuDNN saves nothing in eval */
-    std = vram__dims_vector(s, c, VRAM_F32);
-  if (reduce) {
-    const int cl = xcl && vram__batch_norm_is_channels_last(g.d) && x.d->numel <= INT32_MAX;
-    if (!cl)
-      cx = vram__batch_norm_copy(s, x), cg = vram__batch_norm_copy(s, g);
-    if (cl || want)
-      sum[0] = vram__dims_vector(s, c, VRAM_F32), sum[1] = vram__dims_vector(s, c, VRAM_F32);
-    if (affine && (cl || gw))
-      to[1] = vram__dims_vector(s, c, wdt);
-    if (f->nin > 2 && (cl || gb))
-      to[2] = vram__dims_vector(s, c, wdt);
-    if (cl)
-      vram__batch_norm_staging(s, x.d, 2);
-    vram__tensor_release(s, cg), vram__tensor_release(s, cx);
-  }
-  if (want && train) {
-    const int kernel = vram__batch_norm_kernel(x.d);
-    if ((kernel == VRAM__BN_GENERAL || vram__batch_norm_kernel(g.d) != kernel) && !affine) {
-      t = vram__tensor_empty(s, s->scalar, VRAM_F32);
-      to[0] = vram__tensor_empty(s, vram__norm_format(s, x.d, vram__suggests_cl(x.d)), x.dt);
-      vram__tensor_release(s, t);
-    } else
-      to[0] = vram__tensor_empty(s, vram__norm_format(s, x.d, vram__suggests_cl(x.d)), x.dt);
-  } else if (want)
-    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-  vram__tensor_release(s, sum[1]), vram__tensor_release(s, sum[0]);
-  vram__tensor_release(s, std);
-  vram__gradients_drop_unwanted(s, f, to);
 }
 
 /* A contiguous input, a weight whose dims the statistics can have: nearly always. */
@@ -19762,38 +19897,173 @@ static int vram__batch_norm_is_usual(const vram_dims *x, const vram_dims *w) {
   return (x->flags & (VRAM__PLAIN | VRAM__CL_STRIDES)) == VRAM__PLAIN && (w->flags & VRAM__PLAIN);
 }
 
+/* The usual case is written out: networks have many of them. */
 static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                      vram__tensor *y) {
-  vram__tensor in[3], st[2], rm = vram__tensor_none(), rv = rm;
+  vram__batch_norm b;
+  vram__tensor stats[2];
   vram__grad_fn *f;
-  int train;
-  in[0] = x[0];
-  vram__node_weights(s, n, &in[1], &in[2]);
-  if (n->param[2])
-    rm = s->param[n->param[2]->index], rv = s->param[n->param[3]->index];
-  train = (s->train || !rm.d) && VRAM__INT(n, training, 1);
-  if (train && x[0].d->numel == (uint64_t)x[0].d->v[1])
-    vram__norm_one_value(s, n);
-  if (!train || !rm.d || !in[2].d || !vram__batch_norm_is_usual(x->d, in[1].d) ||
-      !vram__batch_norm_is_cudnn(x, &in[1], &in[2])) {
-    y[0] = vram__torch_batch_norm(s, in[0], in[1], in[2], rm, rv, train);
+  b.in[0] = x[0];
+  vram__node_weights(s, n, &b.in[1], &b.in[2]);
+  b.running[0] = b.running[1] = vram__tensor_none();
+  if (n->param[2]) {
+    b.running[0] = s->param[n->param[2]->index];
+    b.running[1] = s->param[n->param[3]->index];
+  }
+  b.train = (s->train || !b.running[0].d) && VRAM__INT(n, training, 1);
+  if (b.train && x[0].d->numel == (uint64_t)x[0].d->v[1])
+    vram__norm_refuse_one_value(s, n);
+  if (!b.train || !b.running[0].d || !b.in[2].d || !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
+      !vram__batch_norm_fits_cudnn(x, &b.in[1], &b.in[2])) {
+    y[0] = vram__torch_batch_norm(s, &b);
     return;
   }
-  f = vram__tape_record(s, VRAM__K_bn, in, 3, 1, 6);
+  f = vram__tape_record(s, VRAM__K_bn, b.in, 3, 1, 6);
   y[0] = vram__tensor_empty(s, x->d, x->dt);
-  st[0] = vram__tensor_empty(s, in[1].d, VRAM_F32),
-  st[1] = vram__tensor_empty(s, in[1].d, VRAM_F32);
+  stats[0] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
+  stats[1] = vram__tensor_empty(s, b.in[1].d, VRAM_F32);
   if (f) {
     f->aux = VRAM__BN_CUDNN | VRAM__BN_TRAIN;
-    vram__save_tensor(s, f, in[0]);
+    vram__save_tensor(s, f, b.in[0]);
   }
-  vram__save_and_release(s, f, &st[0]), vram__save_and_release(s, f, &st[1]);
+  vram__save_and_release(s, f, &stats[0]);
+  vram__save_and_release(s, f, &stats[1]);
   if (f) {
-    vram__save_tensor(s, f, in[1]);
-    if (s->call.frame) /* where it counts how many there are */
-      vram__save_tensor(s, f, rm), vram__save_tensor(s, f, rv);
+    vram__save_tensor(s, f, b.in[1]);
+    if (s->call.frame) { /* where it counts how many there are */
+      vram__save_tensor(s, f, b.running[0]);
+      vram__save_tensor(s, f, b.running[1]);
+    }
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
+}
+
+/* ---- backward ---- */
+
+typedef struct vram__batch_norm_backward {
+  vram__tensor x, g;
+  int cudnn, train, affine;
+  int wants[3]; /* gradients of input, weight and bias */
+  uint8_t weight_dt;
+} vram__batch_norm_backward;
+
+/* The copy that x.reshape({N, C, -1}) is; none: it is a view. */
+static vram__tensor vram__batch_norm_rows_copy(vram__step *s, vram__tensor x) {
+  int64_t size[3], stride[3];
+  size[0] = x.d->v[0];
+  size[1] = x.d->v[1];
+  size[2] = size[0] && size[1] ? (int64_t)x.d->numel / (size[0] * size[1]) : 0;
+  if (vram__dims_view_strides(x.d, 3, size, stride))
+    return vram__tensor_none();
+  return vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+}
+
+/* cudnn_batch_norm_backward: always all three gradients */
+static void vram__batch_norm_backward_cudnn(vram__step *s, const vram__batch_norm_backward *b,
+                                            vram__tensor *to) {
+  const int cl = vram__suggests_cl(b->x.d);
+  const vram__tensor g_copy = vram__norm_format_copy(s, b->g, cl);
+  to[0] = vram__tensor_empty(s, vram__norm_format(s, b->x.d, cl), b->x.dt);
+  to[1] = vram__tensor_vector(s, b->x.d->v[1], b->weight_dt);
+  to[2] = vram__tensor_vector(s, b->x.d->v[1], b->weight_dt);
+  vram__tensor_release(s, g_copy);
+}
+
+/* Normalization.cuh, batch_norm_backward_cuda_template: one kernel for everything */
+static void vram__batch_norm_backward_whole(vram__step *s, const vram__batch_norm_backward *b,
+                                            vram__tensor *to) {
+  const vram__tensor x_copy = vram__batch_norm_rows_copy(s, b->x),
+                     g_copy = vram__batch_norm_rows_copy(s, b->g);
+  uint32_t i;
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, b->x.d), b->x.dt);
+  for (i = 1; i < 3; i++)
+    if (b->wants[i])
+      to[i] = vram__tensor_vector(s, b->x.d->v[1], b->weight_dt);
+  vram__tensor_release(s, g_copy);
+  vram__tensor_release(s, x_copy);
+}
+
+/* Normalization.cu, batch_norm_backward_reduce: both sums of each channel, gradients of weight and
+   bias; the channels-last kernel makes all of them, whatever is wanted. */
+static void vram__batch_norm_backward_reduce(vram__step *s, const vram__batch_norm_backward *b,
+                                             vram__tensor *sums, vram__tensor *to) {
+  const vram_dims *d = b->x.d;
+  const int cl = vram__batch_norm_is_channels_last(d) &&
+                 vram__batch_norm_is_channels_last(b->g.d) && d->numel <= INT32_MAX;
+  vram__tensor x_copy = vram__tensor_none(), g_copy = x_copy;
+  if (!cl) {
+    x_copy = vram__batch_norm_rows_copy(s, b->x);
+    g_copy = vram__batch_norm_rows_copy(s, b->g);
+  }
+  if (cl || b->wants[0]) {
+    sums[0] = vram__tensor_vector(s, d->v[1], VRAM_F32);
+    sums[1] = vram__tensor_vector(s, d->v[1], VRAM_F32);
+  }
+  if (b->affine && (cl || b->wants[1]))
+    to[1] = vram__tensor_vector(s, d->v[1], b->weight_dt);
+  if (b->affine > 1 && (cl || b->wants[2]))
+    to[2] = vram__tensor_vector(s, d->v[1], b->weight_dt);
+  if (cl)
+    vram__batch_norm_staging(s, d, 2);
+  vram__tensor_release(s, g_copy);
+  vram__tensor_release(s, x_copy);
+}
+
+/* Normalization.cu, batch_norm_elementwise_backward_train and batch_norm_elementwise_backward_eval:
+   a general kernel wants a number where there is no weight. */
+static vram__tensor vram__batch_norm_backward_input(vram__step *s,
+                                                    const vram__batch_norm_backward *b) {
+  const vram_dims *d = b->x.d;
+  const int kernel = vram__batch_norm_kernel(d);
+  vram__tensor number = vram__tensor_none(), y;
+  if (!b->train)
+    return vram__tensor_empty(s, vram__dims_contiguous(s, d), b->x.dt);
+  if (!b->affine && (kernel == VRAM__BN_GENERAL || vram__batch_norm_kernel(b->g.d) != kernel))
+    number = vram__tensor_empty(s, s->scalar, VRAM_F32);
+  y = vram__tensor_empty(s, vram__norm_format(s, d, vram__suggests_cl(d)), b->x.dt);
+  vram__tensor_release(s, number);
+  return y;
+}
+
+/* Normalization.cu, batch_norm_backward_cuda. With cuDNN in evaluation nothing was saved: the
+   deviation is made again. */
+static void vram__batch_norm_backward_native(vram__step *s, const vram__batch_norm_backward *b,
+                                             vram__tensor *to) {
+  const int reduce = b->train || b->wants[1] || b->wants[2];
+  vram__tensor deviation = vram__tensor_none(), sums[2];
+  if (reduce && b->wants[0] && !vram__batch_norm_is_channels_last(b->x.d) &&
+      b->x.d->numel <= INT32_MAX) {
+    vram__batch_norm_backward_whole(s, b, to);
+    return;
+  }
+  sums[0] = sums[1] = vram__tensor_none();
+  if (b->cudnn)
+    deviation = vram__tensor_vector(s, b->x.d->v[1], VRAM_F32);
+  if (reduce)
+    vram__batch_norm_backward_reduce(s, b, sums, to);
+  if (b->wants[0])
+    to[0] = vram__batch_norm_backward_input(s, b);
+  vram__tensor_release(s, sums[1]);
+  vram__tensor_release(s, sums[0]);
+  vram__tensor_release(s, deviation);
+}
+
+static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  vram__batch_norm_backward b;
+  uint32_t i;
+  b.x = VRAM__SAVED(f)[0];
+  b.g = VRAM__SLOTS(f)[0].g;
+  b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
+  b.train = (f->aux & VRAM__BN_TRAIN) != 0;
+  b.affine = f->nin - 1;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
+  for (i = 0; i < 3; i++)
+    b.wants[i] = i < f->nin && vram__input_wanted(f, i);
+  if (b.cudnn && b.train)
+    vram__batch_norm_backward_cudnn(s, &b, to);
+  else
+    vram__batch_norm_backward_native(s, &b, to);
+  vram__gradients_drop_unwanted(s, f, to);
 }
 
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
@@ -19804,132 +20074,158 @@ VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *t
     return;
   }
   to[0] = vram__tensor_empty(s, x->d, x->dt);
-  to[1] = vram__tensor_empty(s, w->d, w->dt), to[2] = vram__tensor_empty(s, w->d, w->dt);
+  to[1] = vram__tensor_empty(s, w->d, w->dt);
+  to[2] = vram__tensor_empty(s, w->d, w->dt);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* Normalization.cpp, repeat_if_defined: [C] -> [N*C] */
+/* ---- instance_norm (Normalization.cpp): batch_norm of [1,N*C,...] ---- */
+
+/* repeat_if_defined: [C] as [N*C] */
 static vram__tensor vram__torch_tiled(vram__step *s, vram__tensor x, int64_t n) {
   vram__grad_fn *f;
   vram__tensor y;
   if (!x.d)
     return vram__tensor_none();
   f = vram__tape_record(s, VRAM_OP_repeat, &x, 1, 1, 0);
-  y = vram__dims_vector(s, n * (int64_t)x.d->numel, x.dt);
+  y = vram__tensor_vector(s, n * (int64_t)x.d->numel, x.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
 
-/* Normalization.cpp, instance_norm: batch_norm of [1,N*C,...] */
+/* The running statistics are the means of those over the samples. */
+static void vram__instance_norm_update(vram__step *s, const vram__batch_norm *b,
+                                       const vram_dims *x) {
+  uint32_t i;
+  if (!b->train || !b->running[0].d)
+    return;
+  for (i = 0; i < 2; i++) {
+    vram__tensor all = b->running[i], mean;
+    all.d = vram__dims_2d(s, x->v[0], x->v[1]);
+    mean = vram__tensor_sum(s, all, 1, 0, all.dt);
+    vram__tensor_release(s, mean);
+  }
+}
+
 static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
-  vram__tensor w, b, rm = vram__tensor_none(), rv = rm, v, t;
-  int64_t size[VRAM_MAX_AXES], nc[2];
+  const vram_dims *d = x[0].d;
+  vram__batch_norm b;
+  vram__tensor view;
+  int64_t size[VRAM_MAX_AXES];
   uint32_t i, one = 1;
-  int train;
-  vram__node_weights(s, n, &w, &b);
-  w = vram__torch_tiled(s, w, x[0].d->v[0]);
-  b = vram__torch_tiled(s, b, x[0].d->v[0]);
-  if (n->param[2]) {
-    rm = vram__torch_tiled(s, s->param[n->param[2]->index], x[0].d->v[0]);
-    rv = vram__torch_tiled(s, s->param[n->param[3]->index], x[0].d->v[0]);
+  vram__node_weights(s, n, &b.in[1], &b.in[2]);
+  for (i = 1; i < 3; i++)
+    b.in[i] = vram__torch_tiled(s, b.in[i], d->v[0]);
+  for (i = 0; i < 2; i++)
+    b.running[i] = n->param[2] ? vram__torch_tiled(s, s->param[n->param[2 + i]->index], d->v[0])
+                               : vram__tensor_none();
+  b.train = s->train || !b.running[0].d;
+  size[0] = 1;
+  size[1] = d->v[0] * d->v[1];
+  for (i = 2; i < d->ndim; i++) {
+    size[i] = d->v[i];
+    one &= size[i] == 1;
   }
-  train = s->train || !rm.d;
-  nc[0] = x[0].d->v[0], nc[1] = x[0].d->v[1];
-  size[0] = 1, size[1] = nc[0] * nc[1];
-  for (i = 2; i < x[0].d->ndim; i++)
-    size[i] = x[0].d->v[i], one &= size[i] == 1;
-  if (train && one)
-    vram__norm_one_value(s, n);
-  t = vram__torch_contiguous(s, x[0]);
-  v = vram__torch_view_as(s, t, vram__dims_in(s, x[0].d->ndim, size, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, t);
-  t = vram__torch_batch_norm(s, v, w, b, rm, rv, train);
-  for (i = 0; train && rm.d && i < 2; i++) { /* means of the running statistics */
-    vram__tensor r = i ? rv : rm, m;
-    r.d = vram__dims_in(s, 2, nc, NULL);
-    m = vram__tensor_sum(s, r, 1, 0, r.dt);
-    vram__tensor_release(s, m);
-  }
-  y[0] = vram__torch_view_as(s, t, vram__dims_contiguous(s, x[0].d), VRAM__K_view, 0);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, v);
-  vram__tensor_release(s, rv);
-  vram__tensor_release(s, rm);
-  vram__tensor_release(s, b);
-  vram__tensor_release(s, w);
+  if (b.train && one)
+    vram__norm_refuse_one_value(s, n);
+  view = vram__torch_contiguous(s, x[0]);
+  vram__tensor_replace(
+      s, &view,
+      vram__torch_view_as(s, view, vram__dims_in(s, d->ndim, size, NULL), VRAM__K_view, 0));
+  b.in[0] = view;
+  y[0] = vram__torch_batch_norm(s, &b);
+  vram__instance_norm_update(s, &b, d);
+  vram__tensor_replace(s, &y[0],
+                       vram__torch_view_as(s, y[0], vram__dims_contiguous(s, d), VRAM__K_view, 0));
+  vram__tensor_release(s, view);
+  for (i = 2; i-- > 0;)
+    vram__tensor_release(s, b.running[i]);
+  for (i = 3; i-- > 1;)
+    vram__tensor_release(s, b.in[i]);
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, 0, VRAM__OP_OWNS,
-         "affine track_running_stats training momentum eps frozen weights dtype");
-VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM, 0, VRAM__OP_OWNS,
+VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
+         VRAM__OP_OWNS, "affine track_running_stats training momentum eps frozen weights dtype");
+VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
+         VRAM__NORM_INSTANCE, VRAM__OP_OWNS,
          "affine track_running_stats momentum eps frozen weights dtype");
 
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
 
-/* Everything that attention allocates in bytes, kernels' workspaces included, must fit. */
-VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
-                            int64_t width) {
-  uint64_t a = (uint64_t)rows + 256, b = (uint64_t)keys + 256, d = (uint64_t)width + 512;
-  uint64_t most = a > b ? a : b;
-  if (vram__product_or_overflow(
-          vram__product_or_overflow(heads, 64),
-          vram__product_or_overflow(a > d && b > d ? a < b ? a : b : d, most)) != VRAM_OVERFLOW)
+/* Everything that attention allocates, the kernels' workspaces included, must fit: no more than 64
+   bytes for each pair of the two largest of rows, keys and width, blocks of a kernel rounded up. */
+VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
+                                  int64_t width) {
+  const uint64_t r = (uint64_t)rows + 256, k = (uint64_t)keys + 256, w = (uint64_t)width + 512;
+  const uint64_t longer = r > k ? r : k, shorter = r > k ? k : r;
+  const uint64_t pairs = vram__product_or_overflow(longer, shorter > w ? shorter : w);
+  if (vram__product_or_overflow(vram__product_or_overflow(heads, 64), pairs) != VRAM_OVERFLOW)
     return 1;
   vram__graph_fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
   return 0;
 }
 
+/* The mask broadcasts to [.., queries, keys]; `lead` sizes stand in front of those two. */
+static int vram__shape_sdpa_mask(vram_graph *g, vram_node *n, uint32_t lead, const int64_t *size) {
+  const vram_dims *mask = n->in[3]->d;
+  const uint32_t ndim = lead + 2;
+  int64_t all[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, is_causal, 0))
+    return vram__node_error(g, n, "is_causal=1 together with a mask");
+  if (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2)
+    return vram__node_error(g, n, "a mask must be of bool or floating point");
+  for (i = 0; i < lead; i++)
+    all[i] = size[i];
+  all[lead] = n->in[0]->d->v[lead];
+  all[lead + 1] = n->in[1]->d->v[lead];
+  for (i = 0; i < mask->ndim && mask->ndim <= ndim; i++)
+    if (mask->v[i] != 1 && mask->v[i] != all[ndim - mask->ndim + i])
+      break;
+  if (!mask->ndim || mask->ndim > ndim || i < mask->ndim)
+    return vram__node_error(g, n, "a mask that does not broadcast to [.., queries, keys]");
+  return 1;
+}
+
 /* attention.cpp, validate_sdpa_input */
 static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
-  int64_t size[VRAM_MAX_AXES], all[VRAM_MAX_AXES];
-  uint32_t i, j, r = q->ndim, m = 0;
+  const uint32_t ndim = q->ndim;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  int64_t size[VRAM_MAX_AXES], front[VRAM_MAX_AXES];
+  uint32_t i, j, lead = 0;
   uint64_t heads = 1;
-  if (r < 2 || k->ndim != r || v->ndim != r)
+  if (ndim < 2 || k->ndim != ndim || v->ndim != ndim)
     return vram__node_error(g, n, "attention of tensors of different axes");
-  if (q->v[r - 1] != k->v[r - 1])
+  if (q->v[ndim - 1] != k->v[ndim - 1])
     return vram__node_error(g, n, "query and key of different width");
-  if (k->v[r - 2] != v->v[r - 2])
+  if (k->v[ndim - 2] != v->v[ndim - 2])
     return vram__node_error(g, n, "key and value of different length");
   for (i = 0; i < 3; i++)
     if (vram__kind_rank(n->in[i]->dtype) != 2)
       return vram__node_error(g, n, "attention of tensors that are not floating point");
-  if (gqa && (r < 3 || k->v[r - 3] < 1 || v->v[r - 3] < 1 || q->v[r - 3] % k->v[r - 3] ||
-              q->v[r - 3] % v->v[r - 3]))
+  if (gqa && (ndim < 3 || k->v[ndim - 3] < 1 || v->v[ndim - 3] < 1 ||
+              q->v[ndim - 3] % k->v[ndim - 3] || q->v[ndim - 3] % v->v[ndim - 3]))
     return vram__node_error(g, n, "heads of key and value must divide those of the query");
-  for (i = 0; i < 3; i++) { /* what stands in front broadcasts */
-    int64_t lead[VRAM_MAX_AXES];
-    for (j = 0; j + 2 < r; j++)
-      lead[j] = gqa && j == r - 3 ? q->v[j] : n->in[i]->d->v[j];
-    if (!vram__dims_broadcast_lead(&m, size, r - 2, lead))
+  for (i = 0; i < 3; i++) { /* what stands in front of rows and width broadcasts */
+    for (j = 0; j + 2 < ndim; j++)
+      front[j] = gqa && j == ndim - 3 ? q->v[j] : n->in[i]->d->v[j];
+    if (!vram__dims_broadcast_lead(&lead, size, ndim - 2, front))
       return vram__node_error(g, n, "query, key and value of different batch or heads");
   }
-  for (i = 0; i < m; i++)
+  for (i = 0; i < lead; i++)
     heads = vram__product_or_overflow(heads, (uint64_t)(size[i] ? size[i] : 1));
-  size[m] = q->v[r - 2], size[m + 1] = v->v[r - 1];
-  if (n->nin > 3) {
-    const vram_dims *mask = n->in[3]->d;
-    if (VRAM__INT(n, is_causal, 0))
-      return vram__node_error(g, n, "is_causal=1 together with a mask");
-    if (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2)
-      return vram__node_error(g, n, "a mask must be of bool or floating point");
-    for (i = 0; i < m; i++)
-      all[i] = size[i];
-    all[m] = q->v[r - 2], all[m + 1] = k->v[r - 2];
-    for (i = 0; i < mask->ndim && mask->ndim <= r; i++)
-      if (mask->v[i] != 1 && mask->v[i] != all[r - mask->ndim + i])
-        break;
-    if (!mask->ndim || mask->ndim > r || i < mask->ndim)
-      return vram__node_error(g, n, "a mask that does not broadcast to [.., queries, keys]");
-  }
-  if (!vram__att_fits(g, heads, q->v[r - 2], k->v[r - 2],
-                      q->v[r - 1] > v->v[r - 1] ? q->v[r - 1] : v->v[r - 1]))
+  if (n->nin > 3 && !vram__shape_sdpa_mask(g, n, lead, size))
     return 0;
-  return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+  if (!vram__attention_fits(g, heads, q->v[ndim - 2], k->v[ndim - 2],
+                            vram__max_i64(q->v[ndim - 1], v->v[ndim - 1])))
+    return 0;
+  size[lead] = q->v[ndim - 2];
+  size[lead + 1] = v->v[ndim - 1];
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
 /* Both products of attention: queries by keys, probabilities by values. */
@@ -19946,213 +20242,211 @@ VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* ---- attention (ATen/native/transformers) ---- */
-
-VRAM__FN int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
-VRAM__FN int64_t vram__least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t vram__most(int64_t a, int64_t b) { return a > b ? a : b; }
+/* ---- layouts ---- */
 
 VRAM__FN int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
-/* [b,h,len,d], stored as [b,len,h,d] */
+/* [b,h,len,d], stored as [b,len,h,d]: heads beside one another, as a linear layer makes them. */
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d) {
   int64_t size[4], stride[4];
   size[0] = b, size[1] = h, size[2] = len, size[3] = d;
-  stride[3] = 1, stride[1] = d, stride[2] = h * d, stride[0] = len * h * d;
+  stride[0] = len * h * d, stride[1] = d, stride[2] = h * d, stride[3] = 1;
   return vram__dims_in(s, 4, size, stride);
 }
 
-static int vram__attention_is_bshd(vram__step *s, const vram_dims *d) {
-  return (vram__dims_swapped(s, d, 1, 2)->flags & VRAM__CONTIG) != 0;
-}
-
-/* empty_like of the [b,len,h,d] view of d */
+/* empty_like of the [b,len,h,d] view of d. */
 static const vram_dims *vram__attention_like_bshd(vram__step *s, const vram_dims *d) {
   if (d->flags & VRAM__DENSE)
     return d;
   return vram__dims_swapped(s, vram__dims_dense(s, vram__dims_swapped(s, d, 1, 2)), 1, 2);
 }
 
-/* Does this backend take it? sdp_utils.cpp; measured over thousands of cases on seven devices. */
-static int vram__sdpa_fits(const vram__step *s, int backend, const vram__tensor *a, int64_t p,
-                           int causal, int gqa) {
-  const vram_dims *q = a[0].d, *k = a[1].d, *v = a[2].d, *m = a[3].d;
-  const uint8_t dt = a[0].dt;
-  const int half = vram__is_half(dt), grad = s->grad && (a[0].req || a[1].req || a[2].req);
-  int64_t h, hk, hv, d, dv, sq, sk;
-  int grid; /* batch and heads are axes of a kernel's grid */
+/* The copy that makes the [b,len,h,d] view of x contiguous; none where it is. */
+static vram__tensor vram__attention_bshd_copy(vram__step *s, vram__tensor x) {
+  const int64_t *size = x.d->v;
+  if (vram__dims_swapped(s, x.d, 1, 2)->flags & VRAM__CONTIG)
+    return vram__tensor_none();
+  return vram__tensor_empty(s, vram__attention_bshd_dims(s, size[0], size[1], size[2], size[3]),
+                            x.dt);
+}
+
+/* Sizes of query [b,h,sq,d], key [b,hk,sk,d] and value [b,hv,sk,dv]. */
+typedef struct vram__sdpa_size {
+  int64_t b, h, hk, hv, sq, sk, d, dv;
+} vram__sdpa_size;
+
+static vram__sdpa_size vram__sdpa_size_of(const vram_dims *q, const vram_dims *k,
+                                          const vram_dims *v) {
+  vram__sdpa_size z;
+  z.b = q->v[0], z.h = q->v[1], z.sq = q->v[2], z.d = q->v[3];
+  z.hk = k->v[1], z.sk = k->v[2];
+  z.hv = v->v[1], z.dv = v->v[3];
+  return z;
+}
+
+static vram__sdpa_size vram__sdpa_sizes(const vram__sdpa *p) {
+  return vram__sdpa_size_of(p->in[0].d, p->in[1].d, p->in[2].d);
+}
+
+/* ---- which kernel runs (sdp_utils.cpp; measured over thousands of cases on seven devices) ---- */
+
+static int vram__device_is_hopper_or_blackwell(const vram__step *s) {
+  return s->device.cc / 10 == 9 || s->device.cc / 10 == 10;
+}
+
+/* sdp_utils_cpp.h, input_requires_grad */
+static int vram__sdpa_wants_gradient(const vram__step *s, const vram__sdpa *p) {
+  return s->grad && (p->in[0].req || p->in[1].req || p->in[2].req);
+}
+
+/* sdp_utils_cpp.h, check_tensor_shapes, check_nonzero_sequence_lengths_dense and
+   check_last_dim_stride_equals_1_dense, where the stride of one value may not count */
+static int vram__sdpa_check_shapes(const vram__sdpa *p, int ignore_one) {
+  const vram_dims *q = p->in[0].d, *k = p->in[1].d, *v = p->in[2].d, *mask = p->in[3].d;
   uint32_t i;
-  if (backend == VRAM__SDPA_MATH)
-    return 1;
-  if (q->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0])
-    return 0;
-  h = q->v[1], hk = k->v[1], hv = v->v[1];
-  sq = q->v[2], sk = k->v[2], d = q->v[3], dv = v->v[3];
-  grid = q->v[0] <= 65535 && h <= 65535;
-  if (!sq || !sk)
+  if (q->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0] || !q->v[2] || !k->v[2])
     return 0;
   for (i = 0; i < 3; i++)
-    if (VRAM__STRIDE(a[i].d)[3] != 1 && (backend == VRAM__SDPA_EFFICIENT || a[i].d->v[3] != 1))
+    if (VRAM__STRIDE(p->in[i].d)[3] != 1 && !(ignore_one && p->in[i].d->v[3] == 1))
       return 0;
-  if (m && VRAM__STRIDE(m)[m->ndim - 1] != 1)
+  return !mask || VRAM__STRIDE(mask)[mask->ndim - 1] == 1;
+}
+
+/* sdp_utils_cpp.h, check_batch_size_and_num_heads_dense; same_kv: requires_same_num_heads */
+static int vram__sdpa_check_heads(const vram__sdpa *p, int same_kv) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  if (p->gqa)
+    return !same_kv || z.hk == z.hv;
+  return z.hk == z.hv && (z.hk == z.h || z.hk == 1);
+}
+
+/* sdp_utils.cpp, can_use_flash_attention */
+static int vram__sdpa_can_use_flash(const vram__step *s, const vram__sdpa *p) {
+  const uint32_t cc = s->device.cc;
+  vram__sdpa_size z;
+  if (!vram__sdpa_check_shapes(p, 1) || !vram__sdpa_check_heads(p, 1))
     return 0;
-  if (gqa) {
-    if (backend != VRAM__SDPA_CUDNN && hv != hk)
+  z = vram__sdpa_sizes(p);
+  if (cc < 80 || !vram__is_half(p->in[0].dt) || p->in[3].d || z.d != z.dv ||
+      z.d > VRAM__RULE_FLASH_WIDTH || (p->causal && z.sq != z.sk) || z.b > VRAM__RULE_GRID_YZ ||
+      z.h > VRAM__RULE_GRID_YZ)
+    return 0;
+  if ((cc == 86 || cc == 89 || cc >= 120) && vram__sdpa_wants_gradient(s, p))
+    return z.d <= VRAM__RULE_FLASH_SM86_TO || (z.d > VRAM__RULE_FLASH_SM86_FROM && !p->dropout_p);
+  return 1;
+}
+
+/* sdp_utils.cpp, check_cudnn_d256_bprop_head_dim */
+static int vram__sdpa_check_cudnn_backward(const vram__step *s, const vram__sdpa *p) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  if (!vram__device_is_hopper_or_blackwell(s) || !vram__sdpa_wants_gradient(s, p))
+    return 1;
+  return (z.d <= 128 && z.dv <= 128) || (z.d == 192 && z.dv == 128) || (z.d == 256 && z.dv == 256);
+}
+
+/* sdp_utils.cpp, can_use_cudnn_attention */
+static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
+  const int64_t widest = vram__device_is_hopper_or_blackwell(s) ? VRAM__RULE_CUDNN_WIDTH_LARGE
+                                                                : VRAM__RULE_CUDNN_WIDTH;
+  const vram_dims *mask = p->in[3].d;
+  vram__sdpa_size z;
+  if (!vram__sdpa_check_shapes(p, 1) || !vram__sdpa_check_heads(p, 0))
+    return 0;
+  z = vram__sdpa_sizes(p);
+  if (s->device.cc < 80 || !vram__is_half(p->in[0].dt) ||
+      (uint64_t)p->dropout_p * VRAM__RULE_CUDNN_DROPOUT % (uint64_t)VRAM__ONE)
+    return 0;
+  if (z.d % 8 || z.dv % 8 || z.d > widest || z.dv > widest || z.sk == 1 ||
+      (p->dropout_p && z.sq == 1) || z.b > VRAM__RULE_GRID_YZ || z.h > VRAM__RULE_GRID_YZ)
+    return 0;
+  if (!vram__sdpa_check_cudnn_backward(s, p))
+    return 0;
+  return !mask || (!p->in[3].req && (mask->ndim == 2 || mask->ndim == 4));
+}
+
+/* sdp_utils.cpp, can_use_mem_efficient_attention */
+static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p) {
+  const uint8_t dt = p->in[0].dt;
+  const int ampere = s->device.cc >= 80;
+  const int64_t align = vram__is_half(dt) ? 8 : ampere ? 4 : 1; /* minimum_gemm_alignment */
+  vram__sdpa_size z;
+  uint32_t i;
+  if (!vram__sdpa_check_shapes(p, 0) || !vram__sdpa_check_heads(p, 1))
+    return 0;
+  if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
+    return 0;
+  for (i = 0; i < 3 && ampere; i++) /* check_data_ptr_alignment_mem_efficient */
+    if (p->in[i].off % align)
       return 0;
-  } else if (!(hk == hv && (hk == h || hk == 1)))
-    return 0;
+  z = vram__sdpa_sizes(p);
+  return z.d % align == 0 && z.dv % align == 0;
+}
+
+static int vram__sdpa_can_use(const vram__step *s, const vram__sdpa *p, int backend) {
   switch (backend) {
+  case VRAM__SDPA_CUDNN:
+    return vram__sdpa_can_use_cudnn(s, p);
   case VRAM__SDPA_FLASH:
-    if (m || d != dv || d > 256 || s->device.cc < 80 || !half || (causal && sq != sk) || !grid)
-      return 0;
-    /* too little shared memory for the backward kernel */
-    return !((s->device.cc == 86 || s->device.cc == 89 || s->device.cc >= 120) && grad) ||
-           d <= 192 || (d > 224 && p == 0);
-  case VRAM__SDPA_CUDNN: {
-    const int64_t most = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 256 : 128;
-    if (s->device.cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
-        d > most || dv > most || sk == 1 || (p && sq == 1) || !grid)
-      return 0;
-    if (most == 256 && grad && !(d <= 128 && dv <= 128) && !(d == 192 && dv == 128) &&
-        !(d == 256 && dv == 256))
-      return 0;
-    return !m || (!a[3].req && (m->ndim == 2 || m->ndim == 4));
-  }
-  default: {
-    const int64_t align = half ? 8 : s->device.cc >= 80 ? 4 : 1;
-    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->device.cc >= 80))
-      return 0;
-    for (i = 0; i < 3 && s->device.cc >= 80; i++)
-      if (a[i].off % align)
-        return 0;
-    return d % align == 0 && dv % align == 0;
-  }
+    return vram__sdpa_can_use_flash(s, p);
+  case VRAM__SDPA_EFFICIENT:
+    return vram__sdpa_can_use_efficient(s, p);
+  default:
+    return 1;
   }
 }
 
-VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t p, int causal,
-                             int gqa) {
+/* sdp_utils.cpp, select_sdp_backend: the first that can run. cuDNN is asked first on Hopper and
+   Blackwell (check_prefer_cudnn_attention), elsewhere behind all others. */
+VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
   static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
                                   VRAM__SDPA_MATH};
-  /* cuDNN goes first on Hopper and Blackwell, nowhere else unasked */
-  uint32_t i = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 0 : 1;
-  while (!vram__sdpa_fits(s, order[i], a, p, causal, gqa))
+  uint32_t i = vram__device_is_hopper_or_blackwell(s) ? 0 : 1;
+  while (!vram__sdpa_can_use(s, p, order[i]))
     i++;
   return order[i];
 }
 
+/* ---- fused kernels: what they have in common ---- */
+
+/* aux of a fused kernel's record */
+enum { VRAM__SDPA_SAVED_MASK = 1, VRAM__SDPA_SAVED_DROPOUT = 2 };
+
+/* What is saved first of all, in the order of the arguments' names: [mask,] key, query, value. */
+static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p) {
+  if (p->in[3].d) {
+    vram__save_tensor(s, f, p->in[3]);
+    f->aux |= VRAM__SDPA_SAVED_MASK;
+  }
+  vram__save_tensor(s, f, p->in[1]);
+  vram__save_tensor(s, f, p->in[0]);
+  vram__save_tensor(s, f, p->in[2]);
+}
+
 /* attention.cpp, convert_boolean_attn_mask */
-static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor m, uint8_t dt) {
+static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, uint8_t dt) {
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, m.d), dt);
+  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, inf);
   vram__tensor_release(s, zero);
   return y;
 }
 
-/* The first `len` elements of the last axis. */
-static vram__tensor vram__torch_first(vram__step *s, vram__tensor x, int64_t len) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t i;
-  for (i = 0; i < x.d->ndim; i++)
-    size[i] = x.d->v[i];
-  size[i - 1] = len;
-  return vram__torch_view_as(s, x, vram__dims_in(s, i, size, VRAM__STRIDE(x.d)), VRAM__K_slice, 0);
+/* Where several query heads share one of key and value, backward kernels give a gradient for each
+   of them; these are added up at the end. */
+static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z, uint8_t dt,
+                                         vram__tensor *spread) {
+  const uint32_t bytes = vram__dtype_size(dt);
+  spread[0] = spread[1] = vram__tensor_none();
+  if (z->h == z->hk)
+    return;
+  spread[0] = vram__tensor_raw(s, vram__product4_or_overflow(z->b * z->h, z->sk, z->d, bytes));
+  spread[1] = vram__tensor_raw(s, vram__product4_or_overflow(z->b * z->h, z->sk, z->dv, bytes));
 }
 
-/* attention.cpp, preprocess_mask and pad_bias: rows that do not begin at multiples of 8 elements
-   are copied into wider ones, then the mask is expanded. Takes m. */
-static vram__tensor vram__attention_efficient_mask(vram__step *s, vram__tensor m,
-                                                   const vram__tensor *a) {
-  int64_t size[4], len = m.d->v[m.d->ndim - 1], pad[2] = {0, 0};
-  uint32_t i;
-  vram__tensor t;
-  for (i = 0; i + 1 < m.d->ndim; i++)
-    if (VRAM__STRIDE(m.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
-      t = vram__torch_pad(s, m, pad, 1, VRAM__PAD_CONSTANT);
-      vram__tensor_release(s, m);
-      m = vram__torch_first(s, t, len);
-      vram__tensor_release(s, t);
-      break;
-    }
-  size[0] = a[0].d->v[0], size[1] = a[0].d->v[1], size[2] = a[0].d->v[2], size[3] = a[1].d->v[2];
-  t = vram__torch_expand(s, m, 4, size);
-  vram__tensor_release(s, m);
-  return t;
-}
-
-/* What a fused kernel's backward needs besides its tensors: bit 0 a mask was saved, bit 1 dropout
- */
-static vram__tensor vram__sdpa_efficient(vram__step *s, vram__tensor *a, int64_t p) {
-  const vram_dims *q = a[0].d;
-  const int64_t b = q->v[0], h = q->v[1], sq = q->v[2], d = q->v[3], dv = a[2].d->v[3];
-  const uint64_t heads = (uint64_t)(b * h);
-  vram__tensor seed = vram__tensor_none(), off = seed, lse = seed, acc = seed, y;
-  vram__grad_fn *f;
-  if (a[3].d)
-    a[3] = vram__attention_efficient_mask(s, a[3], a);
-  f = vram__tape_record(s, VRAM__K_sdpa_efficient, a, a[3].d ? 4 : 3, 1, 8);
-  if (!p) /* with dropout they are the generator's, on the host */
-    seed = vram__tensor_raw(s, 8), off = vram__tensor_raw(s, 8);
-  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), a[0].dt);
-  if (f)
-    lse = vram__tensor_raw(s, 4 * heads * (uint64_t)vram__round_up(sq, 32));
-  if (vram__is_half(a[0].dt) && vram__most(d, dv) > 128)
-    acc = vram__tensor_raw(s, vram__product4_or_overflow(4, b * h, sq, dv));
-  if (f) {
-    f->aux = (a[3].d ? 1 : 0) | (p ? 2 : 0);
-    if (a[3].d)
-      vram__save_tensor(s, f, a[3]);
-    vram__save_tensor(s, f, a[1]), vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[2]);
-    vram__save_tensor(s, f, lse), vram__save_tensor(s, f, off), vram__save_tensor(s, f, seed),
-        vram__save_tensor(s, f, y);
-  }
-  vram__tensor_release(s, acc);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, off);
-  vram__tensor_release(s, seed);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
-}
-
-/* mem_eff_attention/kernel_backward.h: workspace of the backward kernel by its block sizes */
-static uint64_t vram__efficient_workspace(const vram__step *s, const vram_dims *q, int64_t sk,
-                                          int64_t dv, int half, int dropout) {
-  const int64_t heads = q->v[0] * q->v[1], d = q->v[3], k = vram__most(d, dv);
-  int64_t bi = 128, bj = 64, gq, gkv = 0;
-  int registers = 0; /* the gradients of key and value stay in registers */
-  const int big = s->device.cc == 80 || s->device.cc == 90 || s->device.cc / 10 == 10;
-  if (!half) {
-    if (!big || k <= 64)
-      bi = 64;
-  } else if (k <= 64)
-    bi = 64, registers = 1;
-  else if (k <= 128) {
-    if (big)
-      bj = 128, registers = 1;
-    else if (s->device.cc == 75 ||
-             ((s->device.cc == 86 || s->device.cc == 89) && k <= 96 && !dropout))
-      registers = 1;
-    else
-      bi = 64;
-  }
-  gq = vram__div_up(q->v[2], bi) * vram__div_up(d, bj) * (4 * bi * bj + 16);
-  if (half && !registers) {
-    int64_t split = vram__div_up(sk, bj);
-    if (heads >= 256 && sk <= 2 * bj)
-      split = 1;
-    split = vram__most(1, vram__least(split, heads ? 200 / heads : 1));
-    gkv = 4 * split * bj * (vram__round_up(d, bi) + vram__round_up(dv, bi));
-  }
-  return vram__product_or_overflow((uint64_t)heads, (uint64_t)vram__round_up(gq + gkv, 16));
-}
-
-/* the gradient of a key or value head that `group` query heads share: a sum over them */
-static void vram__attention_group_sum(vram__step *s, vram__tensor x, int64_t group) {
+/* The sum over the `group` query heads of each head of x. */
+static void vram__attention_sum_group(vram__step *s, vram__tensor x, int64_t group) {
   const vram_dims *d = x.d;
   int64_t size[5];
   size[0] = d->v[0], size[1] = d->v[2], size[2] = d->v[1], size[3] = group, size[4] = d->v[3];
@@ -20160,242 +20454,391 @@ static void vram__attention_group_sum(vram__step *s, vram__tensor x, int64_t gro
   vram__reduce_scratch(s, x, 1u << 3, x.dt, 4, 4);
 }
 
+/* Takes what vram__attention_spread_heads gave. */
+static void vram__attention_sum_heads(vram__step *s, const vram__sdpa_size *z, vram__tensor k,
+                                      vram__tensor v, const vram__tensor *spread) {
+  if (z->h == z->hk)
+    return;
+  vram__attention_sum_group(s, k, z->h / z->hk);
+  vram__attention_sum_group(s, v, z->h / z->hk);
+  vram__tensor_release(s, spread[1]);
+  vram__tensor_release(s, spread[0]);
+}
+
+/* Kernels that make all gradients: those that nobody wants go. */
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < f->nin; i++)
-    if (to[i].d && !vram__input_wanted(f, i)) {
-      vram__tensor_release(s, to[i]);
-      to[i] = vram__tensor_none();
-    }
+    if (to[i].d && !vram__input_wanted(f, i))
+      vram__tensor_replace(s, &to[i], vram__tensor_none());
 }
 
-VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
-  const vram__tensor k = sv[0], q = sv[1], v = sv[2];
-  const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], sk = k.d->v[2], d = q.d->v[3],
-                dv = v.d->v[3], hk = k.d->v[1];
-  const uint8_t dt = q.dt;
-  const int half = vram__is_half(dt);
-  vram__tensor cg = vram__tensor_none(), ek = cg, ev = cg, delta, ws;
-  if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), dt);
-  to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), dt);
-  to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, d), dt);
-  to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, dv), dt);
-  if (h != hk) {
-    ek = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, d, vram__dtype_size(dt)));
-    ev = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, dv, vram__dtype_size(dt)));
-  }
-  if (f->nin > 3 && vram__input_wanted(f, 3)) { /* rows padded, a slice of them handed on */
-    int64_t size[4];
-    vram__tensor t;
-    size[0] = b, size[1] = h, size[2] = sq, size[3] = vram__round_up(sk, 16);
-    t = vram__tensor_empty(s, vram__dims_in(s, 4, size, NULL), dt);
-    size[3] = sk;
-    to[3] = vram__tensor_view(s, t, vram__dims_in(s, 4, size, VRAM__STRIDE(t.d)));
-    vram__tensor_release(s, t);
-  }
-  if (half)
-    delta = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
-  else { /* (g * y).sum(-1), transposed */
-    int64_t size[4];
-    vram__tensor prod, sum;
-    size[0] = b, size[1] = sq, size[2] = h, size[3] = dv;
-    prod = vram__tensor_empty(s, vram__dims_in(s, 4, size, NULL), VRAM_F32);
-    sum = vram__tensor_sum(s, prod, 8, 0, VRAM_F32);
-    if (h > 1 && sq > 1) {
-      delta = vram__tensor_empty(s, vram__dims_contiguous(s, vram__dims_swapped(s, sum.d, 1, 2)),
-                                 VRAM_F32);
-      vram__tensor_release(s, sum);
-    } else
-      delta = sum;
-    vram__tensor_release(s, prod);
-  }
-  ws = vram__tensor_raw(s, vram__efficient_workspace(s, q.d, sk, dv, half, (f->aux & 2) != 0));
-  vram__tensor_release(s, delta);
-  vram__tensor_release(s, ws);
-  if (h != hk) {
-    vram__attention_group_sum(s, k, h / hk);
-    vram__attention_group_sum(s, v, h / hk);
-    vram__tensor_release(s, ev);
-    vram__tensor_release(s, ek);
-  }
-  vram__tensor_release(s, cg);
-  vram__gradients_drop_unwanted(s, f, to);
-}
+/* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
-/* flash_api.cpp, num_splits_heuristic: the fewest splits that fill 85 % of the best */
-static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
-  int64_t most = vram__least(128, vram__least(sm, n)), i, best = 0, best_of = 1;
-  if (blocks * 10 >= sm * 8)
-    return 1;
-    /* efficiency of i splits: waves / ceil(waves), waves = blocks * i / sm; as a fraction */
-#define VRAM__WAVES(i) (blocks * (i))
-#define VRAM__FULL(i) (vram__div_up(blocks * (i), sm) * sm)
-  for (i = 1; i <= most; i++)
-    if ((i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1)) &&
-        VRAM__WAVES(i) * best_of > best * VRAM__FULL(i))
-      best = VRAM__WAVES(i), best_of = VRAM__FULL(i);
-  for (i = 1; i <= most; i++)
-    if ((i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1)) &&
-        VRAM__WAVES(i) * best_of * 100 >= best * VRAM__FULL(i) * 85)
-      return i;
-#undef VRAM__WAVES
-#undef VRAM__FULL
-  return 1;
-}
-
-static int64_t vram__flash_width(int64_t d) {
-  return d <= 128 ? vram__round_up(d, 32) : d <= 192 ? 192 : 256;
-}
-
-static vram__tensor vram__sdpa_flash(vram__step *s, vram__tensor *a, int64_t p) {
-  const int64_t d = a[0].d->v[3];
-  int64_t b, h, hk, sq, sk, wide = vram__round_up(d, 8), rows, heads, split, pad[2] = {0, 0};
+/* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
+   elements is copied into wider rows, then it is expanded. Takes the mask. */
+static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
+                                         const vram__sdpa_size *z) {
+  const uint32_t last = mask.d->ndim - 1u;
+  const int64_t len = mask.d->v[last];
+  int64_t size[4], pad[2] = {0, 0};
   uint32_t i;
-  vram__grad_fn *f;
-  vram__tensor y, lse, part = vram__tensor_none(), parts = part, rng, unused, t;
-  pad[1] = wide - d;
-  for (i = 0; i < 3 && d != wide; i++) {
-    t = vram__torch_pad(s, a[i], pad, 1, VRAM__PAD_CONSTANT);
-    vram__tensor_release(s, a[i]);
-    a[i] = t;
-  }
-  b = a[0].d->v[0], h = a[0].d->v[1], sq = a[0].d->v[2], hk = a[1].d->v[1], sk = a[1].d->v[2];
-  f = vram__tape_record(s, VRAM__K_sdpa_flash, a, 3, 1, 7);
-  rows = sq, heads = h;
-  if (sq == 1 && h > hk && !p) /* the query heads of a group become rows */
-    rows = h / hk, heads = hk;
-  y = vram__tensor_empty(s,
-                         rows != sq ? vram__attention_bshd_dims(s, b, h, sq, wide)
-                                    : vram__attention_like_bshd(s, a[0].d),
-                         a[0].dt);
-  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
-  split = p ? 1
-            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->device.sm,
-                                 vram__div_up(sk, wide <= 64    ? 256
-                                                  : wide <= 128 ? 128
-                                                                : 64));
-  if (split > 1) {
-    part = vram__tensor_raw(s, vram__product4_or_overflow(4 * split, b, heads, rows));
-    parts = vram__tensor_raw(
-        s, vram__product4_or_overflow(4 * split, b, heads, rows * vram__flash_width(wide)));
-  }
-  rng = vram__tensor_raw(s, 16);
-  unused = vram__tensor_raw(s, 8);
-  if (p) {
-    t = vram__tensor_raw(s, 16);
-    vram__tensor_release(s, rng);
-    rng = t;
-  }
-  if (f) {
-    vram__save_tensor(s, f, a[1]), vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[2]);
-    vram__save_tensor(s, f, y), vram__save_tensor(s, f, lse), vram__save_tensor(s, f, rng),
-        vram__save_tensor(s, f, unused);
-  }
-  vram__tensor_release(s, parts);
-  vram__tensor_release(s, part);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
-  vram__tensor_release(s, lse);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  if (d != wide) {
-    t = vram__torch_first(s, y, d);
-    vram__tensor_release(s, y);
-    y = t;
-  }
-  return y;
-}
-
-VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f);
-  const vram__tensor k = sv[0], q = sv[1], v = sv[2], y = sv[3];
-  const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], d = q.d->v[3], hk = k.d->v[1],
-                rows = vram__round_up(sq, 128);
-  vram__tensor cg = vram__tensor_none(), cy = cg, ek, ev, sums, acc;
-  if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), g.dt);
-  if (!vram__attention_is_bshd(s, y.d))
-    cy = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), y.dt);
-  to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
-  to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
-  to[2] = vram__tensor_empty(s, vram__attention_like_bshd(s, v.d), v.dt);
-  sums = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, rows));
-  acc = vram__tensor_raw(s, vram__product4_or_overflow(4 * vram__flash_width(d), b, h, rows));
-  if (h != hk) {
-    ek = vram__tensor_raw(s,
-                          vram__product4_or_overflow(b * h, k.d->v[2], d, vram__dtype_size(k.dt)));
-    ev = vram__tensor_raw(s,
-                          vram__product4_or_overflow(b * h, k.d->v[2], d, vram__dtype_size(k.dt)));
-    vram__attention_group_sum(s, k, h / hk);
-    vram__attention_group_sum(s, v, h / hk);
-    vram__tensor_release(s, ev);
-    vram__tensor_release(s, ek);
-  }
-  vram__tensor_release(s, acc);
-  vram__tensor_release(s, sums);
-  vram__tensor_release(s, cy);
-  vram__tensor_release(s, cg);
-  vram__gradients_drop_unwanted(s, f, to);
-}
-
-static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__tensor *a) {
-  const vram_dims *q = a[0].d, *d = vram__dims_dense(s, q);
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, a, 3, 1, 8);
-  vram__tensor seed = vram__tensor_raw(s, 8), off = vram__tensor_raw(s, 8),
-               lse = vram__tensor_none(), y;
-  if (q->v[3] != a[2].d->v[3]) { /* another width: the axes in the order of the query's strides */
-    int64_t size[4], stride[4], z = 1;
-    uint32_t i, j, order[4];
-    for (i = 0; i < 4; i++) {
-      for (j = i; j > 0 && VRAM__STRIDE(q)[order[j - 1]] > VRAM__STRIDE(q)[i]; j--)
-        order[j] = order[j - 1];
-      order[j] = i;
-      size[i] = i < 3 ? q->v[i] : a[2].d->v[3];
+  for (i = 0; i < last; i++)
+    if (VRAM__STRIDE(mask.d)[i] % 8) {
+      pad[1] = 8 - len % 8;
+      vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
+      vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
+      break;
     }
-    for (i = 0; i < 4; i++)
-      stride[order[i]] = z, z *= size[order[i]];
-    d = vram__dims_in(s, 4, size, stride);
+  size[0] = z->b, size[1] = z->h, size[2] = z->sq, size[3] = z->sk;
+  vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  return mask;
+}
+
+/* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
+static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  const uint8_t dt = p->in[0].dt;
+  vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
+  vram__grad_fn *f;
+  if (p->in[3].d)
+    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
+  f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
+  if (!p->dropout_p) { /* with dropout they are the generator's, on the host */
+    seed = vram__tensor_raw(s, 8);
+    offset = vram__tensor_raw(s, 8);
   }
-  y = vram__tensor_empty(s, d, a[0].dt);
+  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
+  if (f)
+    lse = vram__tensor_raw(
+        s, vram__product4_or_overflow(4, z.b, z.h, vram__round_up(z.sq, VRAM__RULE_EFFICIENT_LSE)));
+  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > VRAM__RULE_EFFICIENT_WIDTH)
+    sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
   if (f) {
-    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
-    if (a[3].d)
-      vram__save_tensor(s, f, a[3]), f->aux = 1;
-    vram__save_tensor(s, f, a[1]), vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[2]);
-    vram__save_tensor(s, f, lse), vram__save_tensor(s, f, off), vram__save_tensor(s, f, seed),
-        vram__save_tensor(s, f, y);
+    f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
+    vram__sdpa_save(s, f, p);
+    vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, offset);
+    vram__save_tensor(s, f, seed);
+    vram__save_tensor(s, f, y);
   }
+  vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, off);
+  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
 
-VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
-  const vram_dims *q = sv[1].d;
-  vram__tensor cg = vram__tensor_none(), ws;
-  to[0] = vram__pointwise_empty1(s, sv[1]);
-  to[1] = vram__pointwise_empty1(s, sv[0]);
-  to[2] = vram__pointwise_empty1(s, sv[2]);
-  if (VRAM__STRIDE(g.d)[3] != 1)
-    cg = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
-  ws = vram__tensor_raw(s, vram__product4_or_overflow(q->v[0], q->v[1], q->v[2], 4 * q->v[3] + 4));
-  vram__upper_may_need(s, q->numel + sv[0].d->numel + sv[2].d->numel);
-  vram__tensor_release(s, ws);
-  vram__tensor_release(s, cg);
+/* mem_eff_attention/kernel_backward.h: how the backward kernel is cut. */
+typedef struct vram__efficient_blocks {
+  int64_t i, j;            /* kBlockSizeI: queries, kBlockSizeJ: keys of a tile */
+  int output_in_registers; /* the gradients of key and value stay there */
+} vram__efficient_blocks;
+
+static vram__efficient_blocks
+vram__efficient_blocks_of(const vram__step *s, const vram__sdpa_size *z, int half, int dropout) {
+  const uint32_t cc = s->device.cc;
+  const int64_t width = vram__max_i64(z->d, z->dv);
+  const int large = cc == 80 || cc == 90 || cc / 10 == 10; /* much shared memory */
+  vram__efficient_blocks k;
+  k.i = 128, k.j = 64;
+  k.output_in_registers = 0;
+  if (!half) {
+    if (!large || width <= 64)
+      k.i = 64;
+  } else if (width <= 64) {
+    k.i = 64;
+    k.output_in_registers = 1;
+  } else if (width <= 128) {
+    if (large) {
+      k.j = 128;
+      k.output_in_registers = 1;
+    } else if (cc == 75 || ((cc == 86 || cc == 89) && width <= 96 && !dropout))
+      k.output_in_registers = 1;
+    else
+      k.i = 64;
+  }
+  return k;
+}
+
+/* kernel_backward.h, workspace_size: gradients that are added up in fp32 */
+static uint64_t vram__efficient_workspace(const vram__step *s, const vram__sdpa_size *z, int half,
+                                          int dropout) {
+  const vram__efficient_blocks k = vram__efficient_blocks_of(s, z, half, dropout);
+  const int64_t heads = z->b * z->h;
+  const int64_t query = vram__div_up(z->sq, k.i) * vram__div_up(z->d, k.j) *
+                        (4 * k.i * k.j + VRAM__RULE_EFFICIENT_LOCK);
+  int64_t key_value = 0, splits;
+  if (half && !k.output_in_registers) { /* attention_backward.cu, num_splits_key */
+    splits = vram__div_up(z->sk, k.j);
+    if (heads >= VRAM__RULE_EFFICIENT_PARALLEL && z->sk <= 2 * k.j)
+      splits = 1;
+    splits = vram__min_i64(splits, heads ? VRAM__RULE_EFFICIENT_SPLITS / heads : 1);
+    key_value = 4 * vram__max_i64(1, splits) * k.j *
+                (vram__round_up(z->d, k.i) + vram__round_up(z->dv, k.i));
+  }
+  return vram__product_or_overflow((uint64_t)heads,
+                                   (uint64_t)vram__round_up(query + key_value, 16));
+}
+
+/* The gradient of the mask: rows of a multiple of 16 columns, a slice of which is handed on. */
+static vram__tensor vram__efficient_mask_gradient(vram__step *s, const vram__sdpa_size *z,
+                                                  uint8_t dt) {
+  vram__tensor whole, y;
+  whole = vram__tensor_empty(
+      s, vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, VRAM__RULE_EFFICIENT_MASK)), dt);
+  y = vram__torch_narrow(s, whole, 3, z->sk);
+  vram__tensor_release(s, whole);
+  return y;
+}
+
+/* attention_backward.cu: delta = (grad_out * out).sum(-1), transposed; in half precision a kernel
+   of its own makes it. */
+static vram__tensor vram__efficient_delta(vram__step *s, const vram__sdpa_size *z, int half) {
+  vram__tensor product, sum, delta;
+  if (half)
+    return vram__tensor_raw(s, vram__product4_or_overflow(4, z->b, z->h, z->sq));
+  product = vram__tensor_empty(s, vram__dims_4d(s, z->b, z->sq, z->h, z->dv), VRAM_F32);
+  sum = delta = vram__tensor_sum(s, product, 1u << 3, 0, VRAM_F32);
+  if (z->h > 1 && z->sq > 1) {
+    delta = vram__tensor_empty(s, vram__dims_contiguous(s, vram__dims_swapped(s, sum.d, 1, 2)),
+                               VRAM_F32);
+    vram__tensor_release(s, sum);
+  }
+  vram__tensor_release(s, product);
+  return delta;
+}
+
+/* attention_backward.cu, _efficient_attention_backward */
+VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+  const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
+  const int half = vram__is_half(q.dt);
+  vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g), spread[2], delta,
+               workspace;
+  to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d), q.dt);
+  to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.d), q.dt);
+  to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.dv), q.dt);
+  vram__attention_spread_heads(s, &z, q.dt, spread);
+  if (f->nin > 3 && vram__input_wanted(f, 3))
+    to[3] = vram__efficient_mask_gradient(s, &z, q.dt);
+  delta = vram__efficient_delta(s, &z, half);
+  workspace = vram__tensor_raw(
+      s, vram__efficient_workspace(s, &z, half, (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0));
+  vram__tensor_release(s, delta);
+  vram__tensor_release(s, workspace);
+  vram__attention_sum_heads(s, &z, k, v, spread);
+  vram__tensor_release(s, g_copy);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* _safe_softmax over the last axis: rows that are all -inf become zeros */
+/* ---- flash attention (cuda/flash_attn/flash_api.cpp) ---- */
+
+/* Splits of n blocks of keys into i parts that are as large as into i - 1 are not tried. */
+static int vram__flash_split_is_eligible(int64_t n, int64_t i) {
+  return i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1);
+}
+
+/* num_splits_heuristic: the fewest splits that fill 85 % of what the best do. With i splits of
+   `blocks` blocks there are blocks * i / sm waves, the last of which may not be full. */
+static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
+  const int64_t most = vram__min_i64(VRAM__RULE_FLASH_SPLITS, vram__min_i64(sm, n));
+  int64_t i, best = 0, best_of = 1; /* efficiency as a fraction: blocks, of so many places */
+  if (blocks * 10 >= sm * 8)
+    return 1;
+  for (i = 1; i <= most; i++) {
+    const int64_t places = vram__round_up(blocks * i, sm);
+    if (vram__flash_split_is_eligible(n, i) && blocks * i * best_of > best * places) {
+      best = blocks * i;
+      best_of = places;
+    }
+  }
+  for (i = 1; i <= most; i++)
+    if (vram__flash_split_is_eligible(n, i) &&
+        blocks * i * best_of * 100 >= best * vram__round_up(blocks * i, sm) * 85)
+      return i;
+  return 1;
+}
+
+/* mha_fwd: head_size_rounded */
+static int64_t vram__flash_width(int64_t d) {
+  return d <= 128 ? vram__round_up(d, 32) : d <= 192 ? 192 : 256;
+}
+
+/* mha_fwd, seqlenq_ngroups_swapped: of one query the heads that share a key become rows. */
+static int vram__flash_swaps_groups(const vram__sdpa_size *z, int dropout) {
+  return z->sq == 1 && z->h > z->hk && !dropout;
+}
+
+/* set_params_splitkv: partial results of keys that are split, softmax_lse_accum and out_accum;
+   none: they are not split. */
+static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dropout,
+                                vram__tensor *partial) {
+  const int64_t block_n = z->d <= 64 ? 256 : z->d <= 128 ? 128 : 64;
+  int64_t rows = z->sq, heads = z->h, splits;
+  partial[0] = partial[1] = vram__tensor_none();
+  if (dropout)
+    return;
+  if (vram__flash_swaps_groups(z, dropout)) {
+    rows = z->h / z->hk;
+    heads = z->hk;
+  }
+  splits = vram__flash_splits(z->b * heads * vram__div_up(rows, VRAM__RULE_FLASH_BLOCK_M),
+                              2 * (int64_t)s->device.sm, vram__div_up(z->sk, block_n));
+  if (splits == 1)
+    return;
+  partial[0] = vram__tensor_raw(s, vram__product4_or_overflow(4 * splits, z->b, heads, rows));
+  partial[1] = vram__tensor_raw(
+      s, vram__product4_or_overflow(4 * splits, z->b, heads, rows * vram__flash_width(z->d)));
+}
+
+/* attention.cu, pad_last_dim: heads that are no multiple of 8 wide are copied. */
+static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
+  const int64_t d = p->in[0].d->v[3];
+  int64_t pad[2];
+  uint32_t i;
+  pad[0] = 0;
+  pad[1] = vram__round_up(d, 8) - d;
+  for (i = 0; i < 3 && pad[1]; i++)
+    vram__tensor_replace(s, &p->in[i], vram__torch_pad(s, p->in[i], pad, 1, VRAM__PAD_CONSTANT));
+}
+
+/* attention.cu, _scaled_dot_product_flash_attention_cuda; flash_api.cpp, mha_fwd */
+static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
+  const int64_t width = p->in[0].d->v[3];
+  vram__sdpa_size z;
+  vram__grad_fn *f;
+  vram__tensor y, lse, partial[2], rng, unused;
+  vram__flash_pad(s, p);
+  z = vram__sdpa_sizes(p);
+  f = vram__tape_record(s, VRAM__K_sdpa_flash, p->in, 3, 1, 7);
+  y = vram__tensor_empty(s,
+                         vram__flash_swaps_groups(&z, p->dropout_p != 0)
+                             ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
+                             : vram__attention_like_bshd(s, p->in[0].d),
+                         p->in[0].dt);
+  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
+  vram__flash_partial(s, &z, p->dropout_p != 0, partial);
+  rng = vram__tensor_raw(s, 16);
+  unused = vram__tensor_raw(s, 8);
+  if (p->dropout_p)
+    vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
+  if (f) {
+    vram__sdpa_save(s, f, p);
+    vram__save_tensor(s, f, y);
+    vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, rng);
+    vram__save_tensor(s, f, unused);
+  }
+  vram__tensor_release(s, partial[1]);
+  vram__tensor_release(s, partial[0]);
+  vram__tensor_release(s, unused);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, lse);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  if (width != z.d)
+    vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
+  return y;
+}
+
+/* flash_api.cpp, mha_bwd */
+VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor *saved = VRAM__SAVED(f);
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
+  const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
+  const int64_t rows = vram__round_up(z.sq, VRAM__RULE_FLASH_ROWS);
+  const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
+                     y_copy = vram__attention_bshd_copy(s, y);
+  vram__tensor delta, query_sums, spread[2];
+  to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
+  to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
+  to[2] = vram__tensor_empty(s, vram__attention_like_bshd(s, v.d), v.dt);
+  delta = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, rows));
+  query_sums =
+      vram__tensor_raw(s, vram__product4_or_overflow(4 * vram__flash_width(z.d), z.b, z.h, rows));
+  vram__attention_spread_heads(s, &z, k.dt, spread);
+  vram__attention_sum_heads(s, &z, k, v, spread);
+  vram__tensor_release(s, query_sums);
+  vram__tensor_release(s, delta);
+  vram__tensor_release(s, y_copy);
+  vram__tensor_release(s, g_copy);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- cuDNN's attention (cudnn/MHA.cpp) ---- */
+
+/* alloc_with_matching_layout: the output has the axes in the order of the query's strides. */
+static const vram_dims *vram__cudnn_output_dims(vram__step *s, const vram_dims *q, int64_t dv) {
+  int64_t size[4], stride[4], elements = 1;
+  uint32_t i, j, order[4];
+  if (q->v[3] == dv)
+    return vram__dims_dense(s, q);
+  for (i = 0; i < 4; i++) {
+    for (j = i; j > 0 && VRAM__STRIDE(q)[order[j - 1]] > VRAM__STRIDE(q)[i]; j--)
+      order[j] = order[j - 1];
+    order[j] = i;
+    size[i] = i < 3 ? q->v[i] : dv;
+  }
+  for (i = 0; i < 4; i++) {
+    stride[order[i]] = elements;
+    elements *= size[order[i]];
+  }
+  return vram__dims_in(s, 4, size, stride);
+}
+
+static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
+  const vram_dims *q = p->in[0].d;
+  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, p->in, 3, 1, 8);
+  vram__tensor seed = vram__tensor_raw(s, 8), offset = vram__tensor_raw(s, 8),
+               lse = vram__tensor_none(), y;
+  y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
+  if (f) {
+    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
+    vram__sdpa_save(s, f, p);
+    vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, offset);
+    vram__save_tensor(s, f, seed);
+    vram__save_tensor(s, f, y);
+  }
+  vram__tensor_release(s, lse);
+  vram__tensor_release(s, offset);
+  vram__tensor_release(s, seed);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* The workspace is cuDNN's secret: the gradient of the query in fp32 and a number for each of its
+   rows are what it needs at least; the upper bound has room for the other gradients, too. */
+VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g,
+                     *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+  vram__tensor g_copy = vram__tensor_none(), workspace;
+  to[0] = vram__pointwise_empty1(s, q);
+  to[1] = vram__pointwise_empty1(s, k);
+  to[2] = vram__pointwise_empty1(s, v);
+  if (VRAM__STRIDE(g.d)[3] != 1)
+    g_copy = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  workspace = vram__tensor_raw(
+      s, vram__product4_or_overflow(q.d->v[0], q.d->v[1], q.d->v[2], 4 * q.d->v[3] + 4));
+  vram__upper_may_need(s, q.d->numel + k.d->numel + v.d->numel);
+  vram__tensor_release(s, workspace);
+  vram__tensor_release(s, g_copy);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- attention of ordinary ops (attention.cpp, _scaled_dot_product_attention_math) ---- */
+
+/* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
+  const uint32_t last = 1u << (x.d->ndim - 1);
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
-  all = vram__tensor_reduced(s, inf, 1u << (x.d->ndim - 1), 1, VRAM_BOOL);
-  vram__reduce_scratch(s, inf, 1u << (x.d->ndim - 1), VRAM_BOOL, 1, 4);
+  all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
+  vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
@@ -20406,187 +20849,206 @@ static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   return y;
 }
 
-static vram__tensor vram__attention_heads_repeated(vram__step *s, vram__tensor x, int64_t h) {
+/* x.repeat_interleave of the heads, which stand in front of the last two axes, to h of them. */
+static vram__tensor vram__attention_repeat_heads(vram__step *s, vram__tensor x, int64_t h) {
   const vram_dims *d = x.d;
+  const uint32_t n = d->ndim;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t n = d->ndim, i;
-  vram__tensor t, u;
+  uint32_t i;
+  vram__tensor y;
   for (i = 0; i < n - 2; i++)
     size[i] = d->v[i];
   size[n - 2] = h / d->v[n - 3];
-  size[n - 1] = d->v[n - 2], size[n] = d->v[n - 1];
-  t = vram__torch_unsqueeze(s, x, n - 2);
-  u = vram__torch_expand(s, t, n + 1, size);
-  vram__tensor_release(s, t);
-  t = vram__torch_clone(s, u, vram__dims_contiguous(s, u.d));
-  vram__tensor_release(s, u);
+  size[n - 1] = d->v[n - 2];
+  size[n] = d->v[n - 1];
+  y = vram__torch_unsqueeze(s, x, n - 2);
+  vram__tensor_replace(s, &y, vram__torch_expand(s, y, n + 1, size));
+  vram__tensor_replace(s, &y, vram__torch_clone(s, y, vram__dims_contiguous(s, y.d)));
   size[n - 3] = h;
   for (i = n - 2; i < n; i++)
     size[i] = size[i + 1];
-  u = vram__torch_view_as(s, t, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, t);
-  return u;
+  vram__tensor_replace(s, &y,
+                       vram__torch_view_as(s, y, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0));
+  return y;
 }
 
-/* attention.cpp, _scaled_dot_product_attention_math: ordinary ops; half runs in fp32 */
-static vram__tensor vram__sdpa_math(vram__step *s, vram__tensor *a, int64_t p, int causal,
-                                    int gqa) {
-  const uint8_t dt = a[0].dt;
-  const uint32_t n = a[0].d->ndim;
-  vram__tensor x[3], q, k, v, m = vram__tensor_none(), t, u, att, extra = m;
-  uint8_t train;
+/* pre_process_group_query_attention_input: heads of key and value as many as the query has */
+static void vram__sdpa_math_groups(vram__step *s, const vram__sdpa *p, vram__tensor *k,
+                                   vram__tensor *v) {
+  const uint32_t n = p->in[0].d->ndim;
+  int64_t h;
+  if (!p->gqa || n < 3)
+    return;
+  h = p->in[0].d->v[n - 3];
+  if (k->d->v[n - 3] == h && v->d->v[n - 3] == h)
+    return;
+  vram__tensor_replace(s, k, vram__attention_repeat_heads(s, *k, h));
+  vram__tensor_replace(s, v, vram__attention_repeat_heads(s, *v, h));
+}
+
+/* The mask that is added; is_causal: at::ones(..).tril() as numbers. none: there is no mask. */
+static vram__tensor vram__sdpa_math_mask(vram__step *s, const vram__sdpa *p, uint8_t dt) {
+  const uint32_t n = p->in[0].d->ndim;
+  vram__tensor ones, lower, mask;
+  if (!p->causal)
+    return vram__tensor_retain(s, p->in[3]);
+  ones = vram__tensor_empty(s, vram__dims_2d(s, p->in[0].d->v[n - 2], p->in[1].d->v[n - 2]),
+                            VRAM_BOOL);
+  lower = vram__tensor_empty(s, ones.d, VRAM_BOOL);
+  vram__tensor_release(s, ones);
+  mask = vram__attention_float_mask(s, lower, dt);
+  vram__tensor_release(s, lower);
+  return mask;
+}
+
+/* softmax(q k^T + mask), with dropout */
+static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, vram__tensor q,
+                                            vram__tensor k, vram__tensor mask) {
+  const uint32_t n = p->in[0].d->ndim;
+  const uint8_t train = s->train;
+  vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
+  vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
+  y = vram__torch_matmul(s, q, turned);
+  vram__tensor_release(s, turned);
+  if (mask.d)
+    vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
+  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (p->dropout_p) {
+    s->train = 1; /* at::dropout(attn, dropout_p, true) */
+    vram__tensor_replace(s, &y,
+                         vram__op_call_key(s, VRAM_OP_dropout, y, VRAM__KEY_p, p->dropout_p));
+    s->train = train;
+  }
+  return y;
+}
+
+/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
+  const uint8_t dt = p->in[0].dt;
+  const int half = vram__is_half(dt);
+  vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
   uint32_t i;
   for (i = 0; i < 3; i++)
-    x[i] = vram__is_half(dt) ? vram__torch_cast(s, a[i], VRAM_F32) : vram__tensor_retain(s, a[i]);
-  q = vram__op_call(s, VRAM_OP_mul, x[0], vram__tensor_none(), NULL);
-  k = vram__tensor_retain(s, x[1]), v = vram__tensor_retain(s, x[2]);
-  if (a[3].d)
-    m = vram__tensor_retain(s, a[3]);
-  if (causal) {
-    int64_t size[2];
-    vram__tensor ones;
-    size[0] = a[0].d->v[n - 2], size[1] = a[1].d->v[n - 2];
-    ones = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), VRAM_BOOL);
-    t = vram__tensor_empty(s, ones.d, VRAM_BOOL);
-    vram__tensor_release(s, ones);
-    m = vram__attention_float_mask(s, t, q.dt);
-    vram__tensor_release(s, t);
-  }
-  if (gqa && n > 2) {
-    int64_t h = a[0].d->v[n - 3];
-    if (k.d->v[n - 3] != h || v.d->v[n - 3] != h) {
-      t = vram__attention_heads_repeated(s, k, h);
-      vram__tensor_release(s, k);
-      k = t;
-      t = vram__attention_heads_repeated(s, v, h);
-      vram__tensor_release(s, v);
-      v = t;
-    }
-  }
-  att = vram__torch_swap(s, k, n - 2, n - 1);
-  u = vram__op_call(s, VRAM_OP_mul, att, vram__tensor_none(), NULL);
-  vram__tensor_release(s, att);
-  t = vram__torch_matmul(s, q, u);
-  vram__tensor_release(s, u);
-  if (m.d)
-    vram__op_call_in_place(s, VRAM_OP_add, &t, m);
-  att = vram__torch_safe_softmax(s, t);
-  vram__tensor_release(s, t);
-  if (p) {
-    int64_t attr[3];
-    attr[0] = VRAM__KEY_p | 1 << 8, attr[1] = p, attr[2] = 0;
-    train = s->train, s->train = 1; /* at::dropout(attn, p, true) */
-    t = vram__op_call(s, VRAM_OP_dropout, att, vram__tensor_none(), attr);
-    s->train = train;
-    vram__tensor_release(s, att);
-    att = t;
-  }
-  if (vram__is_half(dt))
-    extra = vram__tensor_empty(s, att.d, dt); /* the second result, which nobody takes */
-  t = vram__torch_matmul(s, att, v);
-  if (vram__is_half(dt)) {
-    u = vram__torch_cast(s, t, dt);
-    vram__tensor_release(s, t);
-    t = u;
-  }
-  vram__tensor_release(s, extra);
-  vram__tensor_release(s, att);
-  vram__tensor_release(s, m);
+    x[i] = half ? vram__torch_cast(s, p->in[i], VRAM_F32) : vram__tensor_retain(s, p->in[i]);
+  q = vram__op_call_unary(s, VRAM_OP_mul, x[0]);
+  k = vram__tensor_retain(s, x[1]);
+  v = vram__tensor_retain(s, x[2]);
+  mask = vram__sdpa_math_mask(s, p, q.dt);
+  vram__sdpa_math_groups(s, p, &k, &v);
+  weights = vram__sdpa_math_weights(s, p, q, k, mask);
+  if (half) /* attn.to(origin_dtype), the second result, which nobody takes */
+    second = vram__tensor_empty(s, weights.d, dt);
+  y = vram__torch_matmul(s, weights, v);
+  if (half)
+    vram__tensor_replace(s, &y, vram__torch_cast(s, y, dt));
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, weights);
+  vram__tensor_release(s, mask);
   vram__tensor_release(s, v);
   vram__tensor_release(s, k);
   vram__tensor_release(s, q);
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, x[i]);
-  return t;
+  return y;
 }
 
+/* ---- the function ---- */
+
 /* Attention of nothing: zeros, and 0 times the sums of q, k and v, so that they have gradients. */
-static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *a) {
+static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
   const uint8_t amp = s->amp;
-  const uint32_t k = a[0].d->ndim;
+  const uint32_t ndim = in[0].d->ndim;
   int64_t size[VRAM_MAX_AXES];
   vram__tensor t[7], y;
   uint32_t i;
-  for (i = 0; i < k; i++)
-    size[i] = a[0].d->v[i];
-  size[k - 1] = a[2].d->v[a[2].d->ndim - 1u];
+  for (i = 0; i < ndim; i++)
+    size[i] = in[0].d->v[i];
+  size[ndim - 1] = in[2].d->v[in[2].d->ndim - 1u];
   s->amp = 0; /* below autocast */
-  t[0] = vram__tensor_empty(s, vram__dims_in(s, k, size, NULL), a[0].dt);
+  t[0] = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
   for (i = 0; i < 3; i++)
-    t[1 + i] = vram__op_call(s, VRAM_OP_sum, a[i], vram__tensor_none(), NULL);
-  t[4] = vram__op_call(s, VRAM_OP_add, t[1], t[2], NULL);
-  t[5] = vram__op_call(s, VRAM_OP_add, t[4], t[3], NULL);
-  t[6] = vram__op_call(s, VRAM_OP_mul, t[5], vram__tensor_none(), NULL);
-  y = vram__op_call(s, VRAM_OP_add, t[0], t[6], NULL);
+    t[1 + i] = vram__op_call_unary(s, VRAM_OP_sum, in[i]);
+  t[4] = vram__op_call_binary(s, VRAM_OP_add, t[1], t[2]);
+  t[5] = vram__op_call_binary(s, VRAM_OP_add, t[4], t[3]);
+  t[6] = vram__op_call_unary(s, VRAM_OP_mul, t[5]);
+  y = vram__op_call_binary(s, VRAM_OP_add, t[0], t[6]);
   for (i = 7; i-- > 0;)
     vram__tensor_release(s, t[i]);
   s->amp = amp;
   return y;
 }
 
-VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__tensor *a,
-                                       int64_t p, int causal, int gqa) {
-  int64_t word = VRAM__INT(n, backend, 0);
-  int pick;
-  vram__tensor y, t;
-  uint32_t i, flat = a[0].d->ndim == 3;
-  if (a[1].dt != a[0].dt || a[2].dt != a[0].dt) /* attention.cpp, validate_sdpa_input */
+/* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
+static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
+  if (p->backend == VRAM__SDPA_NONE)
+    return vram__sdpa_select(s, p);
+  if (vram__sdpa_can_use(s, p, p->backend))
+    return p->backend;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                    "this attention backend does not take these tensors");
+  return VRAM__SDPA_MATH;
+}
+
+static vram__tensor vram__sdpa_run(vram__step *s, vram__sdpa *p, int backend) {
+  switch (backend) {
+  case VRAM__SDPA_CUDNN:
+    return vram__sdpa_cudnn(s, p);
+  case VRAM__SDPA_FLASH:
+    return vram__sdpa_flash(s, p);
+  case VRAM__SDPA_EFFICIENT:
+    return vram__sdpa_efficient(s, p);
+  default:
+    return vram__sdpa_math(s, p);
+  }
+}
+
+/* attention.cpp, scaled_dot_product_attention. Takes query, key, value and mask. */
+VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
+  const int unbatched = p->in[0].d->ndim == 3;
+  vram__tensor y;
+  uint32_t i;
+  int backend;
+  if (p->in[1].dt != p->in[0].dt || p->in[2].dt != p->in[0].dt) /* validate_sdpa_input */
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "query, key and value of different dtypes");
-  if (flat)
-    for (i = 0; i < 4; i++) {
-      if (!a[i].d || a[i].d->ndim != 3)
-        continue;
-      t = vram__torch_unsqueeze(s, a[i], 0);
-      vram__tensor_release(s, a[i]);
-      a[i] = t;
-    }
-  pick = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-         : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-         : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-         : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                           : VRAM__SDPA_NONE;
-  if (!pick)
-    pick = vram__sdpa_pick(s, a, p, causal, gqa);
-  else if (!vram__sdpa_fits(s, pick, a, p, causal, gqa)) {
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
-                      "this attention backend does not take these tensors");
-    pick = VRAM__SDPA_MATH;
-  }
-  if (a[3].d && a[3].dt == VRAM_BOOL) {
-    t = vram__attention_float_mask(s, a[3], a[0].dt);
-    vram__tensor_release(s, a[3]);
-    a[3] = t;
-  }
-  y = pick == VRAM__SDPA_CUDNN       ? vram__sdpa_cudnn(s, a)
-      : pick == VRAM__SDPA_FLASH     ? vram__sdpa_flash(s, a, p)
-      : pick == VRAM__SDPA_EFFICIENT ? vram__sdpa_efficient(s, a, p)
-                                     : vram__sdpa_math(s, a, p, causal, gqa);
-  if (flat) {
-    t = vram__torch_squeeze1(s, y, 0);
-    vram__tensor_release(s, y);
-    y = t;
-  }
+  for (i = 0; unbatched && i < 4; i++)
+    if (p->in[i].d && p->in[i].d->ndim == 3)
+      vram__tensor_replace(s, &p->in[i], vram__torch_unsqueeze(s, p->in[i], 0));
+  backend = vram__sdpa_backend(s, p);
+  if (p->in[3].d && p->in[3].dt == VRAM_BOOL)
+    vram__tensor_replace(s, &p->in[3], vram__attention_float_mask(s, p->in[3], p->in[0].dt));
+  y = vram__sdpa_run(s, p, backend);
+  if (unbatched)
+    vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
   for (i = 0; i < 4; i++)
-    vram__tensor_release(s, a[i]);
+    vram__tensor_release(s, p->in[i]);
   return y;
 }
 
 static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
-  vram__tensor a[4], held[4];
+  const int64_t word = VRAM__INT(n, backend, 0);
+  vram__sdpa p;
+  vram__tensor held[4];
   uint32_t i;
-  a[3] = vram__tensor_none();
+  p.in[3] = vram__tensor_none();
+  p.dropout_p = VRAM__INT(n, dropout_p, 0);
+  p.causal = VRAM__INT(n, is_causal, 0) != 0;
+  p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+              : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+              : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+              : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                                : VRAM__SDPA_NONE;
   for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
-    held[i] = vram__tensor_retain(s, a[i]);
+    p.in[i] = vram__autocast_low(s, x[i]);
+    held[i] = vram__tensor_retain(s, p.in[i]);
   }
-  if (a[0].d->numel && a[1].d->numel && a[2].d->numel)
-    y[0] = vram__torch_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0), VRAM__INT(n, is_causal, 0) != 0,
-                            VRAM__INT(n, enable_gqa, 0) != 0);
+  if (x[0].d->numel && x[1].d->numel && x[2].d->numel)
+    y[0] = vram__torch_sdpa(s, &p);
   else {
-    y[0] = vram__sdpa_nothing(s, a);
+    y[0] = vram__sdpa_nothing(s, p.in);
     for (i = n->nin; i-- > 0;)
-      vram__tensor_release(s, a[i]);
+      vram__tensor_release(s, p.in[i]);
   }
   for (i = 0; i < n->nin; i++)
     vram__tensor_release(s, held[i]);
@@ -20599,7 +21061,7 @@ VRAM__OP(scaled_dot_product_attention, 3, 4, sdpa, SAME, low, sdpa, none, sdpa, 
 
 /* >>ops/mha    torch.nn.MultiheadAttention */
 
-/* The slots of torch.nn.MultiheadAttention's parameters. */
+/* The slots of its parameters. */
 enum {
   VRAM__MHA_IN,   /* of query, key and value together, or of the query */
   VRAM__MHA_BIAS, /* of all three */
@@ -20612,78 +21074,105 @@ enum {
   VRAM__MHA_PARAMS
 };
 
-/* torch.nn.MultiheadAttention: query, key, value, a mask; outputs: the result, the weights. The
-   parameters stand in the order in which the module registers them. */
-static int vram__shape_mha(vram_graph *g, vram_node *n) {
-  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d,
-                  *m = n->nin > 3 ? n->in[3]->d : NULL;
-  const int batched = q->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0);
-  const int64_t h = VRAM__INT(n, num_heads, 0);
-  int64_t E, L, S, B, kd, vd, size[VRAM_MAX_AXES];
+/* Its options, and sizes in the letters of its documentation: batch N, target length L, source
+   length S, embed_dim E. */
+typedef struct vram__mha {
+  const vram_node *n;
+  int64_t heads, N, L, S, E;
+  int batched, batch_first, need_weights;
+  int is_self, one_kv; /* query, key and value are one tensor; key and value are */
+} vram__mha;
+
+static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram_dims *k) {
+  vram__mha m;
+  m.n = n;
+  m.is_self = m.one_kv = 0;
+  m.batched = q->ndim == 3;
+  m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
+  m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
+  m.heads = VRAM__INT(n, num_heads, 0);
+  m.N = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
+  m.L = q->v[m.batch_first ? 1 : 0];
+  m.S = k->v[m.batch_first ? 1 : 0];
+  m.E = q->v[q->ndim - 1u];
+  return m;
+}
+
+/* F.multi_head_attention_forward, _mha_shape_check */
+static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
+  const vram_dims *mask = n->in[3]->d;
+  const int fits = mask->ndim == 2 ? mask->v[0] == m->L && mask->v[1] == m->S
+                                   : mask->ndim == 3 && mask->v[0] == m->N * m->heads &&
+                                         mask->v[1] == m->L && mask->v[2] == m->S;
+  if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
+    return vram__node_error(g, n,
+                            "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
+  return 1;
+}
+
+/* Parameters in the order in which the module registers them. */
+static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
+  const int64_t kdim = VRAM__INT(n, kdim, E), vdim = VRAM__INT(n, vdim, E);
+  const int one = kdim == E && vdim == E, bias = VRAM__INT(n, bias, 1) != 0;
+  const int bias_kv = VRAM__INT(n, add_bias_kv, 0) != 0;
+  const struct {
+    uint32_t slot;
+    int there;
+    const char *role;
+    uint32_t ndim;
+    int64_t size[3];
+  } own[] = {
+      {VRAM__MHA_IN, 1, one ? "in_proj_weight" : "q_proj_weight", 2, {one ? 3 * E : E, E, 0}},
+      {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {E, kdim, 0}},
+      {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {E, vdim, 0}},
+      {VRAM__MHA_BIAS, bias, "in_proj_bias", 1, {3 * E, 0, 0}},
+      {VRAM__MHA_BIAS_K, bias_kv, "bias_k", 3, {1, 1, E}},
+      {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, E}},
+      {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {E, E, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {E, 0, 0}}};
   uint32_t i;
-  if ((!batched && q->ndim != 2) || k->ndim != q->ndim || v->ndim != q->ndim)
-    return vram__node_error(g, n, "query, key and value must have two or three axes");
-  E = q->v[q->ndim - 1u];
-  kd = VRAM__INT(n, kdim, E), vd = VRAM__INT(n, vdim, E);
-  L = q->v[first ? 1 : 0], S = k->v[first ? 1 : 0];
-  B = batched ? q->v[first ? 0 : 1] : 1;
-  if (E < 1 || h < 1 || E % h)
-    return vram__node_error(g, n, "num_heads must divide the width of the query");
-  if (k->v[q->ndim - 1u] != kd || v->v[q->ndim - 1u] != vd)
-    return vram__node_error(g, n, "key or value of another width (kdim=, vdim=)");
-  for (i = 0; i + 1u < q->ndim; i++)
-    if (k->v[i] != v->v[i] || (batched && i == (first ? 0u : 1u) && k->v[i] != q->v[i]))
-      return vram__node_error(g, n, "query, key and value of different batch or length");
-  if (n->in[1]->dtype != n->in[0]->dtype || n->in[2]->dtype != n->in[0]->dtype ||
-      vram__kind_rank(n->in[0]->dtype) != 2)
-    return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
-  if (n->nout > 1 && !VRAM__INT(n, need_weights, 1))
-    return vram__node_error(g, n, "need_weights=0 gives no second output");
-  if (m) {
-    int fits = m->ndim == 2 ? m->v[0] == L && m->v[1] == S
-                            : m->ndim == 3 && m->v[0] == B * h && m->v[1] == L && m->v[2] == S;
-    if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
-      return vram__node_error(g, n,
-                              "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
-  }
   if (!vram__node_params(g, n, VRAM__MHA_PARAMS))
     return 0;
-  size[0] = kd == E && vd == E ? 3 * E : E, size[1] = E;
-  if (!vram__node_own(g, n, VRAM__MHA_IN, kd == E && vd == E ? "in_proj_weight" : "q_proj_weight",
-                      2, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[0] = E, size[1] = kd;
-  if ((kd != E || vd != E) &&
-      !vram__node_own(g, n, VRAM__MHA_KEY, "k_proj_weight", 2, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[1] = vd;
-  if ((kd != E || vd != E) &&
-      !vram__node_own(g, n, VRAM__MHA_VALUE, "v_proj_weight", 2, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[0] = 3 * E;
-  if (VRAM__INT(n, bias, 1) &&
-      !vram__node_own(g, n, VRAM__MHA_BIAS, "in_proj_bias", 1, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[0] = size[1] = 1, size[2] = E;
-  for (i = 0; i < 2 && VRAM__INT(n, add_bias_kv, 0); i++)
-    if (!vram__node_own(g, n, VRAM__MHA_BIAS_K + i, i ? "bias_v" : "bias_k", 3, size, VRAM_F32,
-                        VRAM__PARAM))
+  for (i = 0; i < sizeof own / sizeof *own; i++)
+    if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
+                                        VRAM_F32, VRAM__PARAM))
       return 0;
-  size[0] = size[1] = E;
-  if (!vram__node_own(g, n, VRAM__MHA_OUT, "out_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
+  return 1;
+}
+
+/* Query, key, value, a mask; outputs: the result, the weights. */
+static int vram__shape_mha(vram_graph *g, vram_node *n) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
+  const uint8_t dt = n->in[0]->dtype;
+  vram__mha m;
+  int64_t size[3];
+  uint32_t i;
+  if ((q->ndim != 3 && q->ndim != 2) || k->ndim != q->ndim || v->ndim != q->ndim)
+    return vram__node_error(g, n, "query, key and value must have two or three axes");
+  m = vram__mha_of(n, q, k);
+  if (m.E < 1 || m.heads < 1 || m.E % m.heads)
+    return vram__node_error(g, n, "num_heads must divide the width of the query");
+  if (k->v[q->ndim - 1u] != VRAM__INT(n, kdim, m.E) ||
+      v->v[q->ndim - 1u] != VRAM__INT(n, vdim, m.E))
+    return vram__node_error(g, n, "key or value of another width (kdim=, vdim=)");
+  for (i = 0; i + 1u < q->ndim; i++)
+    if (k->v[i] != v->v[i] || (m.batched && i == (m.batch_first ? 0u : 1u) && k->v[i] != q->v[i]))
+      return vram__node_error(g, n, "query, key and value of different batch or length");
+  if (n->in[1]->dtype != dt || n->in[2]->dtype != dt || vram__kind_rank(dt) != 2)
+    return vram__node_error(g, n, "query, key and value must be of one floating point dtype");
+  if (n->nout > 1 && !m.need_weights)
+    return vram__node_error(g, n, "need_weights=0 gives no second output");
+  if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
     return 0;
-  if (VRAM__INT(n, bias, 1) &&
-      !vram__node_own(g, n, VRAM__MHA_OUT_BIAS, "out_proj.bias", 1, size, VRAM_F32, VRAM__PARAM))
+  if (!vram__shape_mha_params(g, n, m.E))
     return 0;
-  S += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
-  if (!vram__att_fits(g, (uint64_t)(B * h), L, S, E))
+  m.S += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
+  if (!vram__attention_fits(g, (uint64_t)(m.N * m.heads), m.L, m.S, m.E))
     return 0;
-  if (n->nout > 1) {
-    size[0] = B, size[1] = L, size[2] = S;
-    if (!vram__node_out(g, n, 1, batched ? 3 : 2, size + !batched, n->in[0]->dtype))
-      return 0;
-  }
-  return vram__node_out_dims(n, 0, q, n->in[0]->dtype);
+  size[0] = m.N, size[1] = m.L, size[2] = m.S;
+  if (n->nout > 1 && !vram__node_out(g, n, 1, m.batched ? 3 : 2, size + !m.batched, dt))
+    return 0;
+  return vram__node_out_dims(n, 0, q, dt);
 }
 
 static uint64_t vram__flops_mha(const vram_node *n) {
@@ -20694,31 +21183,32 @@ static uint64_t vram__flops_mha(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* ---- torch.nn.MultiheadAttention ---- */
-
-static vram__tensor vram__mha_param(const vram__step *s, const vram_node *n, uint32_t i) {
-  return n->param[i] ? s->param[n->param[i]->index] : vram__tensor_none();
+static vram__tensor vram__mha_param(const vram__step *s, const vram_node *n, uint32_t slot) {
+  return n->param[slot] ? s->param[n->param[slot]->index] : vram__tensor_none();
 }
 
-/* x.split along its first axis into pieces of these sizes */
+/* ---- functions of torch that it calls ---- */
+
+/* x.split along its first axis into pieces of these sizes. */
 static void vram__torch_split(vram__step *s, vram__tensor x, uint32_t count, const int64_t *sizes,
                               vram__tensor *y) {
   static const int64_t attr[] = {VRAM__KEY_dim | 1 << 8, 0, 0};
   vram_node n;
   vram_value v[3];
+  int64_t size[VRAM_MAX_AXES];
   uint32_t i;
-  int64_t d[VRAM_MAX_AXES];
   for (i = 0; i < x.d->ndim; i++)
-    d[i] = x.d->v[i];
+    size[i] = x.d->v[i];
   vram__memory_zero(&n, sizeof n);
   vram__memory_zero(v, sizeof v);
   n.op = VRAM_OP_split;
-  n.nin = 1, n.nout = count;
+  n.nin = 1;
+  n.nout = count;
   n.attr = attr;
   n.out = v;
   for (i = 0; i < count; i++) {
-    d[0] = sizes[i];
-    v[i].d = vram__dims_in(s, x.d->ndim, d, NULL);
+    size[0] = sizes[i];
+    v[i].d = vram__dims_in(s, x.d->ndim, size, NULL);
   }
   vram__forward_op(s, &n, &x, y);
 }
@@ -20727,11 +21217,12 @@ static void vram__torch_split(vram__step *s, vram__tensor x, uint32_t count, con
 static vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
   int64_t attr[5];
   attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = 0;
-  attr[2] = VRAM__KEY_index | 1 << 8, attr[3] = i, attr[4] = 0;
+  attr[2] = VRAM__KEY_index | 1 << 8, attr[3] = i;
+  attr[4] = 0;
   return vram__op_call_n(s, VRAM_OP_select, 0, &x, 1, attr, NULL);
 }
 
-/* torch.cat of two along an axis; takes both */
+/* torch.cat of two along an axis. Takes both. */
 static vram__tensor vram__torch_cat2(vram__step *s, vram__tensor a, vram__tensor b, uint32_t axis) {
   vram__tensor in[2], y;
   int64_t size[VRAM_MAX_AXES], attr[3];
@@ -20746,320 +21237,399 @@ static vram__tensor vram__torch_cat2(vram__step *s, vram__tensor a, vram__tensor
   return y;
 }
 
-/* linear(x, w, b) and the parts of its last axis in front: [parts, ..., E] */
+/* ---- native_multi_head_attention (native/transformers/cuda/attention.cu) ---- */
+
+/* torch.nn.MultiheadAttention.forward: eager inference of self-attention takes it where it can. */
+static int vram__mha_is_native(const vram__step *s, const vram__mha *m, const vram__tensor *x) {
+  const vram_node *n = m->n;
+  const vram__tensor w = vram__mha_param(s, n, VRAM__MHA_IN),
+                     b = vram__mha_param(s, n, VRAM__MHA_BIAS);
+  return !s->grad && !s->train && !s->amp && m->batch_first && m->is_self && m->heads % 2 == 0 &&
+         b.d && w.d && b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
+         !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
+         !(n->nin > 3 && vram__dtype_is_float(x[3].dt));
+}
+
+/* Would scaled_dot_product_attention run a fused kernel for query, key and value like x? */
+static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__tensor x,
+                                     vram__tensor mask) {
+  vram__sdpa p;
+  uint32_t i;
+  int backend;
+  if (m->need_weights || mask.d)
+    return 0;
+  vram__memory_zero(&p, sizeof p);
+  x.d = vram__attention_bshd_dims(s, m->N, m->heads, m->L, m->E / m->heads);
+  for (i = 0; i < 3; i++)
+    p.in[i] = x;
+  backend = vram__sdpa_select(s, &p);
+  return backend == VRAM__SDPA_FLASH || backend == VRAM__SDPA_EFFICIENT;
+}
+
+/* Query, key and value are chunks of one product. */
+static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vram__tensor x) {
+  const int64_t N = m->N, L = m->L, E = m->E, width = E / m->heads;
+  vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
+                                           vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
+               y;
+  vram__sdpa p;
+  int64_t size[4], stride[4], rows[3];
+  uint32_t i;
+  vram__memory_zero(&p, sizeof p);
+  size[0] = N, size[1] = m->heads, size[2] = L, size[3] = width;
+  stride[0] = L * 3 * E, stride[1] = width, stride[2] = 3 * E, stride[3] = 1;
+  for (i = 0; i < 3; i++) {
+    p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
+    p.in[i].off = (uint8_t)(((int64_t)i * E) & 15);
+  }
+  y = vram__torch_sdpa(s, &p);
+  vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
+  rows[0] = N, rows[1] = L, rows[2] = E;
+  vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, rows));
+  vram__tensor_replace(s, &y,
+                       vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
+                                          vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
+  vram__tensor_release(s, packed);
+  return y;
+}
+
+/* softmax(q k^T), which _masked_softmax makes with a mask. none: nobody wants the weights. */
+static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, uint8_t dt,
+                                             int masked) {
+  vram__tensor weights = vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, m->L, m->L), dt),
+               mask;
+  vram__workspace_use(s, s->device.cublas_workspace);
+  if (masked) {
+    mask = vram__tensor_empty(s, weights.d, VRAM_BOOL);
+    vram__tensor_replace(s, &weights, vram__tensor_empty(s, weights.d, weights.dt));
+    vram__tensor_release(s, mask);
+  }
+  vram__workspace_use(s, s->device.cublas_workspace); /* its product goes where the query was */
+  if (!m->need_weights)
+    vram__tensor_replace(s, &weights, vram__tensor_none());
+  return weights;
+}
+
+static void vram__mha_native(vram__step *s, const vram__mha *m, vram__tensor x, vram__tensor mask,
+                             vram__tensor *y) {
+  const int64_t N = m->N, L = m->L, E = m->E, h = m->heads;
+  vram__tensor heads, weights, rows;
+  if (vram__mha_native_is_fused(s, m, x, mask)) {
+    y[0] = vram__mha_native_fused(s, m, x);
+    return;
+  }
+  rows = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN), vram__tensor_none());
+  /* transform_bias_rescale_qkv: biases added, heads in front */
+  heads = vram__tensor_empty(s, vram__dims_3d(s, 3 * N * h, L, E / h), rows.dt);
+  vram__tensor_release(s, rows);
+  weights = vram__mha_native_weights(s, m, heads.dt, mask.d != NULL);
+  /* transform_0213: heads beside one another again, which they are where there is one row */
+  rows = L == 1 ? vram__tensor_view(s, heads, vram__dims_2d(s, N * L, E))
+                : vram__tensor_empty(s, vram__dims_2d(s, N * L, E), heads.dt);
+  y[0] = vram__torch_linear(s, rows, vram__mha_param(s, m->n, VRAM__MHA_OUT),
+                            vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS));
+  vram__tensor_release(s, rows);
+  vram__tensor_replace(s, &y[0],
+                       vram__torch_view_as(s, y[0], vram__dims_3d(s, N, L, E), VRAM__K_view, 0));
+  if (weights.d) { /* the mean over the heads */
+    weights.d = vram__dims_4d(s, N, h, L, L);
+    y[1] = vram__tensor_sum(s, weights, 1u << 1, 0, weights.dt);
+    vram__tensor_release(s, weights);
+  }
+  vram__tensor_release(s, heads);
+}
+
+/* ---- torch.nn.functional.multi_head_attention_forward ---- */
+
+/* _in_projection_packed: linear(x, w, b), and the parts of its last axis in front:
+   [parts, ..., E] */
 static vram__tensor vram__mha_packed(vram__step *s, vram__tensor x, vram__tensor w, vram__tensor b,
                                      int64_t parts) {
-  vram__tensor p = vram__torch_linear(s, x, w, b), t, u;
-  const uint32_t n = p.d->ndim;
+  vram__tensor y = vram__torch_linear(s, x, w, b);
+  const uint32_t n = y.d->ndim;
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
-  for (i = 0; i < n; i++)
-    size[i] = p.d->v[i];
-  size[n - 1] = parts, size[n] = p.d->v[n - 1] / parts;
-  t = vram__torch_view_as(s, p, vram__dims_in(s, n + 1, size, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, p);
+  for (i = 0; i + 1 < n; i++)
+    size[i] = y.d->v[i];
+  size[n - 1] = parts;
+  size[n] = y.d->v[n - 1] / parts;
+  vram__tensor_replace(
+      s, &y, vram__torch_view_as(s, y, vram__dims_in(s, n + 1, size, NULL), VRAM__K_view, 0));
   order[0] = (uint8_t)(n - 1);
   for (i = 1; i < n; i++)
     order[i] = (uint8_t)(i - 1);
   order[n] = (uint8_t)n;
-  u = vram__torch_permute(s, t, order);
-  vram__tensor_release(s, t);
-  t = vram__torch_contiguous(s, u);
-  vram__tensor_release(s, u);
-  return t;
-}
-
-/* [L,B,E] as heads: [B*h,L,D]. Takes x. */
-static vram__tensor vram__mha_heads(vram__step *s, vram__tensor x, int64_t h) {
-  int64_t size[3];
-  vram__tensor t, y;
-  size[0] = x.d->v[0], size[1] = x.d->v[1] * h, size[2] = x.d->v[2] / h;
-  t = vram__torch_reshape(s, x, 3, size);
-  vram__tensor_release(s, x);
-  y = vram__torch_swap(s, t, 0, 1);
-  vram__tensor_release(s, t);
+  vram__tensor_replace(s, &y, vram__torch_permute(s, y, order));
+  vram__tensor_replace(s, &y, vram__torch_contiguous(s, y));
   return y;
 }
 
-/* native/transformers/cuda/attention.cu, native_multi_head_attention: what eager inference of
-   self-attention takes where it can (batch first, an even number of heads, biases, no autocast) */
-static void vram__mha_native(vram__step *s, const vram_node *n, vram__tensor x, vram__tensor mask,
-                             vram__tensor *y) {
-  const int64_t B = x.d->v[0], L = x.d->v[1], E = x.d->v[2], h = VRAM__INT(n, num_heads, 1);
-  const int weights = VRAM__INT(n, need_weights, 1) != 0;
-  vram__tensor a[4], t, u, att, in[3];
-  int64_t size[4], part[3];
+/* _in_projection_packed of self-attention */
+static void vram__mha_project_self(vram__step *s, const vram__mha *m, const vram__tensor *in,
+                                   vram__tensor *qkv) {
+  vram__tensor packed = vram__mha_packed(s, in[0], vram__mha_param(s, m->n, VRAM__MHA_IN),
+                                         vram__mha_param(s, m->n, VRAM__MHA_BIAS), 3);
   uint32_t i;
-  in[0] = vram__mha_param(s, n, VRAM__MHA_IN), in[1] = vram__mha_param(s, n, VRAM__MHA_BIAS);
-  for (i = 0; i < 3; i++) { /* which backend would take query, key and value as they are? */
-    a[i] = x;
-    a[i].d = vram__attention_bshd_dims(s, B, h, L, E / h);
-  }
-  a[3] = vram__tensor_none();
-  i = (uint32_t)vram__sdpa_pick(s, a, 0, 0, 0);
-  if (!weights && !mask.d && (i == VRAM__SDPA_FLASH || i == VRAM__SDPA_EFFICIENT)) {
-    t = vram__torch_linear(s, x, in[0], in[1]);
-    for (i = 0; i < 3; i++) { /* chunks of the last axis as heads */
-      int64_t stride[4];
-      size[0] = B, size[1] = h, size[2] = L, size[3] = E / h;
-      stride[0] = L * 3 * E, stride[1] = E / h, stride[2] = 3 * E, stride[3] = 1;
-      a[i] = vram__tensor_view(s, t, vram__dims_in(s, 4, size, stride));
-      a[i].off = (uint8_t)(((int64_t)i * E) & 15);
-    }
-    y[0] = vram__torch_sdpa(s, n, a, 0, 0, 0);
-    u = vram__torch_swap(s, y[0], 1, 2);
-    vram__tensor_release(s, y[0]);
-    size[1] = L, size[2] = E;
-    y[0] = vram__torch_reshape(s, u, 3, size);
-    vram__tensor_release(s, u);
-    u = vram__torch_linear(s, y[0], vram__mha_param(s, n, VRAM__MHA_OUT),
-                           vram__mha_param(s, n, VRAM__MHA_OUT_BIAS));
-    vram__tensor_release(s, y[0]);
-    vram__tensor_release(s, t);
-    y[0] = u;
-    return;
-  }
-  t = vram__torch_linear(s, x, in[0], vram__tensor_none());
-  part[0] = 3 * B * h, part[1] = L, part[2] = E / h; /* biases added, heads in front */
-  u = vram__tensor_empty(s, vram__dims_in(s, 3, part, NULL), t.dt);
-  vram__tensor_release(s, t);
-  size[0] = B * h, size[1] = size[2] = L;
-  att = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), u.dt);
-  vram__workspace_use(s, s->device.cublas_workspace);
-  if (mask.d) { /* _masked_softmax */
-    vram__tensor m = vram__tensor_empty(s, att.d, VRAM_BOOL);
-    t = vram__tensor_empty(s, att.d, att.dt);
-    vram__tensor_release(s, att);
-    vram__tensor_release(s, m);
-    att = t;
-  }
-  vram__workspace_use(s, s->device.cublas_workspace); /* into the storage of the query */
-  if (!weights) {
-    vram__tensor_release(s, att);
-    att = vram__tensor_none();
-  }
-  size[0] = B * L, size[1] = E;
-  t = L == 1 ? vram__tensor_view(s, u, vram__dims_in(s, 2, size, NULL)) /* the heads lie together */
-             : vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), u.dt);
-  y[0] = vram__torch_linear(s, t, vram__mha_param(s, n, VRAM__MHA_OUT),
-                            vram__mha_param(s, n, VRAM__MHA_OUT_BIAS));
-  vram__tensor_release(s, t);
-  size[0] = B, size[1] = L, size[2] = E;
-  t = vram__torch_view_as(s, y[0], vram__dims_in(s, 3, size, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, y[0]);
-  y[0] = t;
-  if (weights) {
-    size[0] = B, size[1] = h, size[2] = size[3] = L;
-    att.d = vram__dims_in(s, 4, size, NULL);
-    y[1] = vram__tensor_sum(s, att, 2, 0, att.dt);
-    vram__tensor_release(s, att);
-  }
-  vram__tensor_release(s, u);
+  for (i = 0; i < 3; i++)
+    qkv[i] = vram__torch_select(s, packed, i);
+  vram__tensor_release(s, packed);
 }
 
-static vram__tensor vram__mha_sdpa(vram__step *s, const vram_node *n, const vram__tensor *in,
-                                   vram__tensor mask, int64_t B, int64_t h, int64_t p) {
-  vram__tensor a[4], t;
+/* _in_projection_packed where key and value are one tensor */
+static void vram__mha_project_encoder(vram__step *s, const vram__mha *m, const vram__tensor *in,
+                                      vram__tensor *qkv) {
+  const vram__tensor bias = vram__mha_param(s, m->n, VRAM__MHA_BIAS);
+  vram__tensor w[2], b[2], packed;
+  int64_t part[2];
+  uint32_t i;
+  part[0] = m->E, part[1] = 2 * m->E;
+  vram__torch_split(s, vram__mha_param(s, m->n, VRAM__MHA_IN), 2, part, w);
+  b[0] = b[1] = vram__tensor_none();
+  if (bias.d)
+    vram__torch_split(s, bias, 2, part, b);
+  qkv[0] = vram__torch_linear(s, in[0], w[0], b[0]);
+  packed = vram__mha_packed(s, in[1], w[1], b[1], 2);
+  qkv[1] = vram__torch_select(s, packed, 0);
+  qkv[2] = vram__torch_select(s, packed, 1);
+  vram__tensor_release(s, packed);
+  for (i = 0; i < 2; i++) {
+    vram__tensor_release(s, w[i]);
+    vram__tensor_release(s, b[i]);
+  }
+}
+
+/* _in_projection, and _in_projection_packed of three tensors */
+static void vram__mha_project_each(vram__step *s, const vram__mha *m, const vram__tensor *in,
+                                   vram__tensor *qkv) {
+  const vram__tensor bias = vram__mha_param(s, m->n, VRAM__MHA_BIAS);
+  vram__tensor w[3], b[3];
+  int64_t part[3];
+  uint32_t i;
+  part[0] = part[1] = part[2] = m->E;
+  if (m->n->param[VRAM__MHA_KEY]) {
+    w[0] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_IN));
+    w[1] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_KEY));
+    w[2] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_VALUE));
+  } else
+    vram__torch_split(s, vram__mha_param(s, m->n, VRAM__MHA_IN), 3, part, w);
+  b[0] = b[1] = b[2] = vram__tensor_none();
+  if (bias.d)
+    vram__torch_split(s, bias, 3, part, b);
+  for (i = 0; i < 3; i++)
+    qkv[i] = vram__torch_linear(s, in[i], w[i], b[i]);
+  for (i = 0; i < 3; i++) {
+    vram__tensor_release(s, w[i]);
+    vram__tensor_release(s, b[i]);
+  }
+}
+
+/* [L,N,E] as heads: [N*h,L,E/h] */
+static void vram__mha_split_heads(vram__step *s, const vram__mha *m, vram__tensor *qkv) {
+  int64_t size[3];
+  uint32_t i;
+  for (i = 0; i < 3; i++) {
+    const int64_t *whole = qkv[i].d->v;
+    size[0] = whole[0], size[1] = whole[1] * m->heads, size[2] = whole[2] / m->heads;
+    vram__tensor_replace(s, &qkv[i], vram__torch_reshape(s, qkv[i], 3, size));
+    vram__tensor_replace(s, &qkv[i], vram__torch_swap(s, qkv[i], 0, 1));
+  }
+}
+
+/* Key and value have got one more row: the mask gets one more column. */
+static void vram__mha_add_key(vram__step *s, vram__mha *m, vram__tensor *mask) {
+  static const int64_t row[2] = {0, 1};
+  if (mask->d)
+    vram__tensor_replace(s, mask, vram__torch_pad(s, *mask, row, 1, VRAM__PAD_CONSTANT));
+  m->S++;
+}
+
+/* bias_k and bias_v are one more row of key and value. */
+static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv,
+                                  vram__tensor *mask) {
+  uint32_t i;
+  if (!m->n->param[VRAM__MHA_BIAS_K])
+    return;
+  for (i = 1; i < 3; i++) {
+    const vram__tensor bias =
+        vram__mha_param(s, m->n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
+    const vram__tensor rows =
+        vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL, vram__dims_3d(s, 1, m->N, m->E));
+    qkv[i] = vram__torch_cat2(s, qkv[i], rows, 0);
+  }
+  vram__mha_add_key(s, m, mask);
+}
+
+/* add_zero_attn: zeros are one more row of them. */
+static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *qkv,
+                                    vram__tensor *mask) {
+  uint32_t i;
+  if (!VRAM__INT(m->n, add_zero_attn, 0))
+    return;
+  for (i = 1; i < 3; i++) {
+    const vram__tensor rows =
+        vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, 1, m->E / m->heads), qkv[i].dt);
+    qkv[i] = vram__torch_cat2(s, qkv[i], rows, 1);
+  }
+  vram__mha_add_key(s, m, mask);
+}
+
+/* need_weights: products and a softmax. Gives the result [L,N*h,E/h]; takes key and value; the
+   variable q lives on. */
+static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
+                                             const vram__tensor *qkv, vram__tensor mask,
+                                             vram__tensor *weights) {
+  vram__tensor in[3], scores, y;
+  in[0] = mask;
+  in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
+  in[2] = vram__torch_swap(s, qkv[1], 1, 2);
+  vram__tensor_release(s, qkv[1]);
+  scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, 0, in, 3, NULL, NULL)
+                  : vram__op_call_n(s, VRAM_OP_bmm, 0, in + 1, 2, NULL, NULL);
+  vram__tensor_release(s, in[2]);
+  vram__tensor_release(s, in[1]);
+  *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
+  vram__tensor_release(s, scores);
+  if (dropout_p)
+    vram__tensor_replace(s, weights,
+                         vram__op_call_key(s, VRAM_OP_dropout, *weights, VRAM__KEY_p, dropout_p));
+  y = vram__op_call_binary(s, VRAM_OP_bmm, *weights, qkv[2]);
+  vram__tensor_release(s, qkv[2]);
+  vram__tensor_replace(s, &y, vram__torch_swap(s, y, 0, 1));
+  return y;
+}
+
+/* Without need_weights scaled_dot_product_attention runs. Gives the result [L,N,h,E/h]; takes
+   query, key and value. */
+static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int64_t dropout_p,
+                                          const vram__tensor *qkv, vram__tensor mask) {
+  static const uint8_t order[] = {2, 0, 1, 3};
+  vram__sdpa p;
+  vram__tensor y;
   int64_t size[4];
   uint32_t i;
-  a[3] = mask;
+  vram__memory_zero(&p, sizeof p);
+  p.dropout_p = dropout_p;
+  size[0] = m->N, size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
-    a[3] = vram__torch_unsqueeze(s, mask, 0);
+    p.in[3] = vram__torch_unsqueeze(s, mask, 0);
   else if (mask.d) {
-    size[0] = B, size[1] = h, size[2] = mask.d->v[1], size[3] = mask.d->v[2];
-    a[3] = vram__torch_reshape(s, mask, 4, size);
+    size[2] = mask.d->v[1], size[3] = mask.d->v[2];
+    p.in[3] = vram__torch_reshape(s, mask, 4, size);
   }
   for (i = 0; i < 3; i++) {
-    size[0] = B, size[1] = h, size[2] = in[i].d->v[1], size[3] = in[i].d->v[2];
-    a[i] = vram__torch_reshape(s, in[i], 4, size);
+    size[2] = qkv[i].d->v[1], size[3] = qkv[i].d->v[2];
+    p.in[i] = vram__torch_reshape(s, qkv[i], 4, size);
   }
   for (i = s->amp ? 4 : 0; i-- > 0;)
-    if (a[i].d) {
-      t = vram__autocast_cast(s, a[i], s->amp);
-      vram__tensor_release(s, a[i]);
-      a[i] = t;
-    }
-  return vram__torch_sdpa(s, n, a, p, 0, 0);
+    if (p.in[i].d)
+      vram__tensor_replace(s, &p.in[i], vram__autocast_cast(s, p.in[i], s->amp));
+  y = vram__torch_sdpa(s, &p);
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, qkv[i]);
+  vram__tensor_replace(s, &y, vram__torch_permute(s, y, order));
+  return y;
 }
 
-/* torch.nn.functional.multi_head_attention_forward */
-static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  const int64_t h = VRAM__INT(n, num_heads, 1), p = s->train ? VRAM__INT(n, dropout, 0) : 0;
-  const int batched = x[0].d->ndim == 3, first = batched && VRAM__INT(n, batch_first, 0),
-            weights = VRAM__INT(n, need_weights, 1) != 0;
-  const int same_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index],
-            same = same_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
-  const vram__tensor w = vram__mha_param(s, n, VRAM__MHA_IN),
-                     b = vram__mha_param(s, n, VRAM__MHA_BIAS);
-  vram__tensor in[3], v[3], mask = vram__tensor_none(), given, q = mask, t, u, pw[3], pb[3];
-  int64_t L, S, B, E, part[3], size[4], row[2] = {0, 1};
-  uint32_t i, k;
-  y[1] = vram__tensor_none();
-  if (n->nin > 3) { /* F._canonical_mask: a bool mask as numbers */
-    mask = x[3].dt == VRAM_BOOL ? vram__tensor_empty(s, vram__dims_dense(s, x[3].d), x[0].dt)
-                                : vram__tensor_retain(s, x[3]);
-  }
-  if (!s->grad && !s->train && !s->amp && first && same && h % 2 == 0 && b.d && w.d &&
-      b.dt == x[0].dt && w.dt == x[0].dt && !n->param[VRAM__MHA_KEY] &&
-      !n->param[VRAM__MHA_BIAS_K] && !VRAM__INT(n, add_zero_attn, 0) &&
-      !(n->nin > 3 && vram__dtype_is_float(x[3].dt))) {
-    vram__mha_native(s, n, x[0], mask, y);
-    vram__tensor_release(s, mask);
-    if (n->nout < 2) {
-      vram__tensor_release(s, y[1]);
-      y[1] = vram__tensor_none();
-    }
-    return;
-  }
-  given = vram__tensor_retain(s, mask); /* the module's forward holds it while that is padded */
+/* The module's forward: [len,N,width] of query, key and value; what is one tensor stays one. */
+static void vram__mha_inputs(vram__step *s, const vram__mha *m, const vram__tensor *x,
+                             vram__tensor *in) {
+  uint32_t i;
   for (i = 0; i < 3; i++)
-    if (batched && ((i == 1 && same) || (i == 2 && same_kv)))
-      in[i] = vram__tensor_retain(s, in[i - 1]);
-    else if (!batched)
+    if (!m->batched)
       in[i] = vram__torch_unsqueeze(s, x[i], 1);
+    else if ((i == 1 && m->is_self) || (i == 2 && m->one_kv))
+      in[i] = vram__tensor_retain(s, in[i - 1]);
     else
-      in[i] = first ? vram__torch_swap(s, x[i], 0, 1) : vram__tensor_retain(s, x[i]);
-  L = in[0].d->v[0], B = in[0].d->v[1], E = in[0].d->v[2], S = in[1].d->v[0];
-  if (batched && same && !n->param[VRAM__MHA_KEY]) {
-    t = vram__mha_packed(s, in[0], w, b, 3);
-    for (i = 0; i < 3; i++)
-      v[i] = vram__torch_select(s, t, i);
-    vram__tensor_release(s, t);
-  } else if (batched && same_kv && !n->param[VRAM__MHA_KEY]) {
-    part[0] = E, part[1] = 2 * E;
-    vram__torch_split(s, w, 2, part, pw);
-    pb[0] = pb[1] = vram__tensor_none();
-    if (b.d)
-      vram__torch_split(s, b, 2, part, pb);
-    v[0] = vram__torch_linear(s, in[0], pw[0], pb[0]);
-    t = vram__mha_packed(s, in[1], pw[1], pb[1], 2);
-    v[1] = vram__torch_select(s, t, 0), v[2] = vram__torch_select(s, t, 1);
-    vram__tensor_release(s, t);
-    for (i = 0; i < 2; i++)
-      vram__tensor_release(s, pw[i]), vram__tensor_release(s, pb[i]);
-  } else {
-    part[0] = part[1] = part[2] = E;
-    if (n->param[VRAM__MHA_KEY]) {
-      pw[0] = vram__tensor_retain(s, w);
-      pw[1] = vram__tensor_retain(s, vram__mha_param(s, n, VRAM__MHA_KEY));
-      pw[2] = vram__tensor_retain(s, vram__mha_param(s, n, VRAM__MHA_VALUE));
-    } else
-      vram__torch_split(s, w, 3, part, pw);
-    pb[0] = pb[1] = pb[2] = vram__tensor_none();
-    if (b.d)
-      vram__torch_split(s, b, 3, part, pb);
-    for (i = 0; i < 3; i++)
-      v[i] = vram__torch_linear(s, in[i], pw[i], pb[i]);
-    for (i = 0; i < 3; i++)
-      vram__tensor_release(s, pw[i]), vram__tensor_release(s, pb[i]);
-  }
-  if (mask.d && mask.d->ndim == 2) {
-    t = vram__torch_unsqueeze(s, mask, 0);
-    vram__tensor_release(s, mask);
-    mask = t;
-  }
-  for (k = 0; k < 2; k++) { /* bias_k and bias_v, then zeros, behind key and value */
-    if (k ? !VRAM__INT(n, add_zero_attn, 0) : !n->param[VRAM__MHA_BIAS_K]) {
-      for (i = 0; i < 3 && !k; i++)
-        v[i] = vram__mha_heads(s, v[i], h);
-      continue;
-    }
-    for (i = 1; i < 3; i++) {
-      if (k) {
-        size[0] = B * h, size[1] = 1, size[2] = E / h;
-        t = vram__tensor_empty(s, vram__dims_in(s, 3, size, NULL), v[i].dt);
-      } else {
-        u = vram__mha_param(s, n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
-        size[0] = 1, size[1] = B, size[2] = E;
-        t = vram__op_call_n(s, VRAM_OP_repeat, 0, &u, 1, NULL, vram__dims_in(s, 3, size, NULL));
-      }
-      v[i] = vram__torch_cat2(s, v[i], t, k);
-    }
-    if (mask.d) {
-      t = vram__torch_pad(s, mask, row, 1, VRAM__PAD_CONSTANT);
-      vram__tensor_release(s, mask);
-      mask = t;
-    }
-    S++;
-    for (i = 0; i < 3 && !k; i++)
-      v[i] = vram__mha_heads(s, v[i], h);
-  }
-  if (weights) {
-    vram__tensor f[3];
-    q = v[0]; /* the variable q lives on */
-    t = vram__op_call(s, VRAM_OP_mul, q, vram__tensor_none(), NULL);
-    u = vram__torch_swap(s, v[1], 1, 2);
-    vram__tensor_release(s, v[1]);
-    f[0] = mask, f[1] = t, f[2] = u;
-    v[0] = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, 0, f, 3, NULL, NULL)
-                  : vram__op_call_n(s, VRAM_OP_bmm, 0, f + 1, 2, NULL, NULL);
-    vram__tensor_release(s, u);
-    vram__tensor_release(s, t);
-    t = vram__torch_softmax(s, VRAM_OP_softmax, v[0],
-                            s->amp && vram__is_half(v[0].dt) ? (uint8_t)VRAM_F32 : v[0].dt);
-    vram__tensor_release(s, v[0]);
-    if (p) {
-      int64_t attr[3];
-      attr[0] = VRAM__KEY_p | 1 << 8, attr[1] = p, attr[2] = 0;
-      u = vram__op_call(s, VRAM_OP_dropout, t, vram__tensor_none(), attr);
-      vram__tensor_release(s, t);
-      t = u;
-    }
-    f[0] = t, f[1] = v[2];
-    u = vram__op_call_n(s, VRAM_OP_bmm, 0, f, 2, NULL, NULL);
-    vram__tensor_release(s, v[2]);
-    y[1] = t;
-    t = vram__torch_swap(s, u, 0, 1);
-  } else {
-    static const uint8_t order[] = {2, 0, 1, 3};
-    u = vram__mha_sdpa(s, n, v, mask, B, h, p);
-    for (i = 0; i < 3; i++)
-      vram__tensor_release(s, v[i]);
-    t = vram__torch_permute(s, u, order);
-  }
-  vram__tensor_release(s, u);
-  size[0] = L * B, size[1] = E;
-  u = vram__torch_reshape(s, t, 2, size);
-  vram__tensor_release(s, t);
-  t = vram__torch_linear(s, u, vram__mha_param(s, n, VRAM__MHA_OUT),
-                         vram__mha_param(s, n, VRAM__MHA_OUT_BIAS));
-  vram__tensor_release(s, u);
-  size[0] = L, size[1] = B, size[2] = E;
-  y[0] = vram__torch_view_as(s, t, vram__dims_in(s, 3, size, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, t);
-  if (weights) { /* averaged over the heads */
-    static const int64_t mean[] = {VRAM__KEY_dim | 1 << 8, 1, 0};
-    size[0] = B, size[1] = h, size[2] = L, size[3] = S;
-    t = vram__torch_view_as(s, y[1], vram__dims_in(s, 4, size, NULL), VRAM__K_view, 0);
-    vram__tensor_release(s, y[1]);
-    y[1] = vram__op_call(s, VRAM_OP_mean, t, vram__tensor_none(), mean);
-    vram__tensor_release(s, t);
-  }
+      in[i] = m->batch_first ? vram__torch_swap(s, x[i], 0, 1) : vram__tensor_retain(s, x[i]);
+}
+
+/* F._canonical_mask: a mask of bools becomes one of numbers. */
+static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram__tensor *x) {
+  if (n->nin < 4)
+    return vram__tensor_none();
+  if (x[3].dt == VRAM_BOOL)
+    return vram__tensor_empty(s, vram__dims_dense(s, x[3].d), x[0].dt);
+  return vram__tensor_retain(s, x[3]);
+}
+
+/* The result of attention becomes rows and goes through out_proj. */
+static void vram__mha_project_out(vram__step *s, const vram__mha *m, vram__tensor *y) {
+  int64_t rows[2];
+  rows[0] = m->L * m->N, rows[1] = m->E;
+  vram__tensor_replace(s, y, vram__torch_reshape(s, *y, 2, rows));
+  vram__tensor_replace(s, y,
+                       vram__torch_linear(s, *y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
+                                          vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
+  vram__tensor_replace(
+      s, y, vram__torch_view_as(s, *y, vram__dims_3d(s, m->L, m->N, m->E), VRAM__K_view, 0));
+}
+
+/* attn_output_weights.mean(dim=1): over the heads */
+static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__tensor *weights) {
+  vram__tensor_replace(s, weights,
+                       vram__torch_view_as(s, *weights,
+                                           vram__dims_4d(s, m->N, m->heads, m->L, m->S),
+                                           VRAM__K_view, 0));
+  vram__tensor_replace(s, weights, vram__op_call_key(s, VRAM_OP_mean, *weights, VRAM__KEY_dim, 1));
+}
+
+/* The function itself, on [len,N,width]. */
+static void vram__mha_run(vram__step *s, vram__mha *m, const vram__tensor *in, vram__tensor mask,
+                          vram__tensor *y) {
+  const int64_t dropout_p = s->train ? VRAM__INT(m->n, dropout, 0) : 0;
+  const int packed = m->batched && !m->n->param[VRAM__MHA_KEY];
+  const vram__tensor given = vram__tensor_retain(s, mask); /* the module's forward holds it */
+  vram__tensor qkv[3];
+  if (packed && m->is_self)
+    vram__mha_project_self(s, m, in, qkv);
+  else if (packed && m->one_kv)
+    vram__mha_project_encoder(s, m, in, qkv);
+  else
+    vram__mha_project_each(s, m, in, qkv);
+  if (mask.d && mask.d->ndim == 2)
+    vram__tensor_replace(s, &mask, vram__torch_unsqueeze(s, mask, 0));
+  vram__mha_add_bias_kv(s, m, qkv, &mask);
+  vram__mha_split_heads(s, m, qkv);
+  vram__mha_add_zero_attn(s, m, qkv, &mask);
+  if (m->need_weights)
+    y[0] = vram__mha_attend_weights(s, dropout_p, qkv, mask, &y[1]);
+  else
+    y[0] = vram__mha_attend_sdpa(s, m, dropout_p, qkv, mask);
+  vram__mha_project_out(s, m, &y[0]);
+  if (m->need_weights)
+    vram__mha_average_weights(s, m, &y[1]);
   vram__tensor_release(s, given);
   vram__tensor_release(s, mask);
-  vram__tensor_release(s, q);
-  for (i = 0; i < 3; i++)
-    vram__tensor_release(s, in[i]);
-  if (!batched) {
-    t = vram__torch_squeeze1(s, y[0], 1);
-    vram__tensor_release(s, y[0]);
-    y[0] = t;
-    if (weights) {
-      t = vram__torch_squeeze1(s, y[1], 0);
-      vram__tensor_release(s, y[1]);
-      y[1] = t;
-    }
+  if (m->need_weights)
+    vram__tensor_release(s, qkv[0]);
+}
+
+/* torch.nn.MultiheadAttention.forward */
+static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__mha m = vram__mha_of(n, x[0].d, x[1].d);
+  vram__tensor in[3], mask = vram__mha_mask(s, n, x);
+  uint32_t i;
+  m.one_kv = s->name_of[n->in[1]->index] == s->name_of[n->in[2]->index];
+  m.is_self = m.one_kv && s->name_of[n->in[0]->index] == s->name_of[n->in[1]->index];
+  y[1] = vram__tensor_none();
+  if (vram__mha_is_native(s, &m, x)) {
+    vram__mha_native(s, &m, x[0], mask, y);
+    vram__tensor_release(s, mask);
+  } else {
+    vram__mha_inputs(s, &m, x, in);
+    vram__mha_run(s, &m, in, mask, y);
+    for (i = 0; i < 3; i++)
+      vram__tensor_release(s, in[i]);
+    if (!m.batched)
+      vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 1));
+    if (!m.batched && m.need_weights)
+      vram__tensor_replace(s, &y[1], vram__torch_squeeze1(s, y[1], 0));
+    if (m.batch_first)
+      vram__tensor_replace(s, &y[0], vram__torch_swap(s, y[0], 0, 1));
   }
-  if (first) {
-    t = vram__torch_swap(s, y[0], 0, 1);
-    vram__tensor_release(s, y[0]);
-    y[0] = t;
-  }
-  if (n->nout < 2) {
-    vram__tensor_release(s, y[1]);
-    y[1] = vram__tensor_none();
-  }
+  if (n->nout < 2)
+    vram__tensor_replace(s, &y[1], vram__tensor_none());
 }
 
 #endif /* VRAM_NO_STEP */
@@ -21070,66 +21640,82 @@ VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
-/* What nn.LSTM, nn.GRU and nn.RNN are made of. */
+/* kind of a row */
+enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
+
+/* What nn.LSTM, nn.GRU and nn.RNN, or a cell, are made of; names as in cudnn/RNN.cpp. */
 typedef struct vram__rnn {
-  int64_t T, B, width, H,
-      P;               /* steps, batch, input, hidden units, units that go on (proj_size or H) */
-  int64_t L, D, gates; /* layers, directions */
-  int lstm, bias, proj, first; /* first: the batch is the first axis */
-  uint32_t params;             /* of one layer and direction */
+  int64_t seq_length, mini_batch, input_size, hidden_size;
+  int64_t out_size; /* what goes on to the next step and layer: proj_size, or hidden_size */
+  int64_t num_layers, num_directions, gates;
+  int kind, bias, proj, batch_first;
+  uint32_t params; /* of one layer and direction */
 } vram__rnn;
 
-static void vram__rnn_of(const vram_node *n, const vram_dims *x, vram__rnn *r) {
-  int batch = x->ndim == 3;
-  r->lstm = n->op == VRAM_OP_lstm;
-  r->gates = r->lstm ? 4 : n->op == VRAM_OP_gru ? 3 : 1;
-  r->first = batch && VRAM__INT(n, batch_first, 0);
-  r->T = x->v[r->first];
-  r->B = batch ? x->v[!r->first] : 1;
-  r->width = x->v[x->ndim - 1u];
-  r->H = VRAM__INT(n, hidden_size, 0);
-  r->P = VRAM__INT(n, proj_size, 0);
-  r->proj = r->P > 0;
-  if (!r->proj)
-    r->P = r->H;
-  r->L = VRAM__INT(n, num_layers, 1);
-  r->D = VRAM__INT(n, bidirectional, 0) ? 2 : 1;
+/* What a net and a cell have in common. */
+static void vram__rnn_units_of(const vram_node *n, vram__rnn *r) {
+  static const uint8_t gates[] = {1, 4, 3};
+  r->kind = vram__op_at(n->op)->kind;
+  r->gates = gates[r->kind];
+  r->hidden_size = VRAM__INT(n, hidden_size, 0);
   r->bias = VRAM__INT(n, bias, 1) != 0;
+  r->proj = VRAM__INT(n, proj_size, 0) > 0;
+  r->out_size = r->proj ? VRAM__INT(n, proj_size, 0) : r->hidden_size;
   r->params = 2u + 2u * (uint32_t)r->bias + (uint32_t)r->proj;
 }
 
-/* "weight_ih_l0", "bias_hh_l1_reverse": the name of a parameter as torch.nn gives it */
-static const char *vram__rnn_role(vram_graph *g, const char *what, int64_t layer, int reverse) {
-  char t[64];
-  uint32_t k = 0;
-  t[0] = 0;
-  vram__text_puts(t, sizeof t, &k, what);
-  if (layer >= 0) {
-    vram__text_puts(t, sizeof t, &k, "_l");
-    vram__text_puti(t, sizeof t, &k, layer);
-    if (reverse)
-      vram__text_puts(t, sizeof t, &k, "_reverse");
-  }
-  return vram__graph_keep_text(g, t, k + 1);
+static void vram__rnn_of(const vram_node *n, const vram_dims *x, vram__rnn *r) {
+  const int batched = x->ndim == 3;
+  vram__rnn_units_of(n, r);
+  r->batch_first = batched && VRAM__INT(n, batch_first, 0);
+  r->seq_length = x->v[r->batch_first];
+  r->mini_batch = batched ? x->v[!r->batch_first] : 1;
+  r->input_size = x->v[x->ndim - 1u];
+  r->num_layers = VRAM__INT(n, num_layers, 1);
+  r->num_directions = VRAM__INT(n, bidirectional, 0) ? 2 : 1;
 }
 
-/* The parameters of one layer and direction (layer -1: a cell) from slot `at` on. */
-static int vram__rnn_own(vram_graph *g, vram_node *n, uint32_t at, const vram__rnn *r,
-                         int64_t layer, int reverse, int64_t in) {
-  static const char *const name[5] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"};
-  int64_t size[2];
-  uint32_t k;
-  for (k = 0; k < 5; k++) {
+/* "weight_ih_l0", "bias_hh_l1_reverse": the name of a parameter as torch.nn gives it; layer -1: of
+   a cell. */
+static const char *vram__rnn_role(vram_graph *g, const char *what, int64_t layer, int reverse) {
+  char text[64];
+  uint32_t len = 0;
+  text[0] = 0;
+  vram__text_puts(text, sizeof text, &len, what);
+  if (layer >= 0) {
+    vram__text_puts(text, sizeof text, &len, "_l");
+    vram__text_puti(text, sizeof text, &len, layer);
+    if (reverse)
+      vram__text_puts(text, sizeof text, &len, "_reverse");
+  }
+  return vram__graph_keep_text(g, text, len + 1);
+}
+
+/* The parameters of one layer and direction, or of a cell (layer -1). */
+static int vram__rnn_own(vram_graph *g, vram_node *n, const vram__rnn *r, int64_t layer,
+                         int reverse) {
+  const int64_t units = r->gates * r->hidden_size;
+  const int64_t in = layer > 0 ? r->out_size * r->num_directions : r->input_size;
+  const struct {
+    const char *name;
+    int there;
+    uint32_t ndim;
+    int64_t size[2];
+  } own[] = {{"weight_ih", 1, 2, {units, in}},
+             {"weight_hh", 1, 2, {units, r->out_size}},
+             {"bias_ih", r->bias, 1, {units, 0}},
+             {"bias_hh", r->bias, 1, {units, 0}},
+             {"weight_hr", r->proj, 2, {r->out_size, r->hidden_size}}};
+  uint32_t i, slot = layer > 0 ? (uint32_t)(layer * r->num_directions) * r->params : 0;
+  if (reverse)
+    slot += r->params;
+  for (i = 0; i < sizeof own / sizeof *own; i++) {
     const char *role;
-    if ((k == 2 || k == 3) && !r->bias)
+    if (!own[i].there)
       continue;
-    if (k == 4 && !r->proj)
-      continue;
-    role = vram__rnn_role(g, name[k], layer, reverse);
-    size[0] = k < 4 ? r->gates * r->H : r->P;
-    size[1] = k == 0 ? in : k == 1 ? r->P : r->H;
+    role = vram__rnn_role(g, own[i].name, layer, reverse);
     if (!role ||
-        !vram__node_own(g, n, at++, role, k == 2 || k == 3 ? 1 : 2, size, VRAM_F32, VRAM__PARAM))
+        !vram__node_own(g, n, slot++, role, own[i].ndim, own[i].size, VRAM_F32, VRAM__PARAM))
       return 0;
   }
   return 1;
@@ -21139,97 +21725,104 @@ static int vram__rnn_own(vram_graph *g, vram_node *n, uint32_t at, const vram__r
 static int vram__rnn_state(vram_graph *g, const vram_node *n, uint32_t i, uint32_t ndim,
                            const int64_t *size) {
   const vram_dims *d;
-  uint32_t a;
+  uint32_t axis;
   if (i >= n->nin)
     return 1;
   d = n->in[i]->d;
-  for (a = 0; a < ndim; a++)
-    if (d->ndim != ndim || d->v[a] != size[a])
+  for (axis = 0; axis < ndim; axis++)
+    if (d->ndim != ndim || d->v[axis] != size[axis])
       return vram__node_error(g, n, "a state of another shape");
+  return 1;
+}
+
+static int vram__rnn_check(vram_graph *g, vram_node *n, const vram__rnn *r) {
+  const int64_t dropout = VRAM__INT(n, dropout, 0);
+  if (r->hidden_size < 1 || r->hidden_size > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "hidden_size must be at least 1");
+  if (VRAM__INT(n, proj_size, 0) < 0 || (r->proj && r->out_size >= r->hidden_size))
+    return vram__node_error(g, n, "proj_size must be smaller than hidden_size");
+  if (r->num_layers < 1 || r->num_layers > VRAM__MAX_RNN_LAYERS)
+    return vram__node_error(g, n, "num_layers must be 1 to 4096");
+  if (r->seq_length < 1 || r->input_size < 1 || r->input_size > VRAM__MAX_UNITS)
+    return vram__node_error(g, n, "a sequence of no steps or no values");
+  if (n->nin == 2 && r->kind == VRAM__RNN_LSTM)
+    return vram__node_error(g, n, "lstm with a hidden state and no cell state");
+  if (dropout < 0 || dropout > VRAM__ONE)
+    return vram__node_error(g, n, "dropout must be 0 to 1");
+  return 1;
+}
+
+static int vram__shape_rnn_params(vram_graph *g, vram_node *n, const vram__rnn *r) {
+  const int64_t nets = r->num_layers * r->num_directions;
+  int64_t i;
+  if (!vram__node_params(g, n, (uint32_t)nets * r->params))
+    return 0;
+  for (i = 0; i < nets; i++)
+    if (!vram__rnn_own(g, n, r, i / r->num_directions, i % r->num_directions != 0))
+      return 0;
+  if (!r->bias && !vram__node_list(n, VRAM__KEY_weights, NULL))
+    g->flat_pad += (uint64_t)(2 * r->gates * r->hidden_size * nets);
+  if (VRAM__INT(n, dropout, 0))
+    g->rnn_dropout++;
+  g->extra += (uint64_t)n->nparam * 512 + 4096;
   return 1;
 }
 
 static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
+  const uint8_t dt = n->in[0]->dtype;
   vram__rnn r;
-  int64_t size[3], layer;
-  uint32_t m, k, at = 0;
-  uint8_t dt = n->in[0]->dtype;
+  int64_t size[3];
+  uint32_t ndim = 0;
   if (x->ndim != 2 && x->ndim != 3)
     return vram__node_error(g, n, "an input of other than two or three axes");
   vram__rnn_of(n, x, &r);
-  if (r.H < 1 || r.H > VRAM__MAX_UNITS)
-    return vram__node_error(g, n, "hidden_size must be at least 1");
-  if (VRAM__INT(n, proj_size, 0) < 0 || (r.proj && r.P >= r.H))
-    return vram__node_error(g, n, "proj_size must be smaller than hidden_size");
-  if (r.L < 1 || r.L > VRAM__MAX_RNN_LAYERS)
-    return vram__node_error(g, n, "num_layers must be 1 to 4096");
-  if (r.T < 1 || r.width < 1 || r.width > VRAM__MAX_UNITS)
-    return vram__node_error(g, n, "a sequence of no steps or no values");
-  if (n->nin == 2 && r.lstm)
-    return vram__node_error(g, n, "lstm with a hidden state and no cell state");
-  if (VRAM__INT(n, dropout, 0) < 0 || VRAM__INT(n, dropout, 0) > VRAM__ONE)
-    return vram__node_error(g, n, "dropout must be 0 to 1");
-  if (!vram__node_params(g, n, (uint32_t)(r.L * r.D) * r.params))
+  if (!vram__rnn_check(g, n, &r) || !vram__shape_rnn_params(g, n, &r))
     return 0;
-  for (layer = 0; layer < r.L; layer++)
-    for (k = 0; k < (uint32_t)r.D; k++, at += r.params)
-      if (!vram__rnn_own(g, n, at, &r, layer, k == 1, layer ? r.P * r.D : r.width))
-        return 0;
-  if (!r.bias && !vram__node_list(n, VRAM__KEY_weights, NULL))
-    g->flat_pad += (uint64_t)(2 * r.gates * r.H * r.L * r.D);
-  if (VRAM__INT(n, dropout, 0))
-    g->rnn_dropout++;
-  g->extra += (uint64_t)n->nparam * 512 + 4096;
-  m = 0;
-  size[m++] = r.L * r.D;
+  size[ndim++] = r.num_layers * r.num_directions;
   if (x->ndim == 3)
-    size[m++] = r.B;
-  size[m++] = r.P;
-  if (!vram__rnn_state(g, n, 1, m, size))
+    size[ndim++] = r.mini_batch;
+  size[ndim++] = r.out_size;
+  if (!vram__rnn_state(g, n, 1, ndim, size))
     return 0;
-  if (n->nout > 1 && !vram__node_out(g, n, 1, m, size, dt))
+  if (n->nout > 1 && !vram__node_out(g, n, 1, ndim, size, dt))
     return 0;
-  size[m - 1] = r.H;
-  if (!vram__rnn_state(g, n, 2, m, size))
+  size[ndim - 1] = r.hidden_size;
+  if (!vram__rnn_state(g, n, 2, ndim, size))
     return 0;
-  if (n->nout > 2 && r.lstm && !vram__node_out(g, n, 2, m, size, dt))
+  if (n->nout > 2 && r.kind == VRAM__RNN_LSTM && !vram__node_out(g, n, 2, ndim, size, dt))
     return 0;
-  for (m = 0; m + 1 < x->ndim; m++)
-    size[m] = x->v[m];
-  size[m] = r.P * r.D;
-  return vram__node_out(g, n, 0, m + 1, size, dt);
+  for (ndim = 0; ndim + 1 < x->ndim; ndim++)
+    size[ndim] = x->v[ndim];
+  size[ndim] = r.out_size * r.num_directions;
+  return vram__node_out(g, n, 0, ndim + 1, size, dt);
 }
 
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
+  const uint8_t dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
-  uint32_t m = 0;
+  uint32_t ndim = 0;
   if (x->ndim != 1 && x->ndim != 2)
     return vram__node_error(g, n, "an input of other than one or two axes");
-  vram__memory_zero(&r, sizeof r);
-  r.width = x->v[x->ndim - 1];
-  r.H = r.P = VRAM__INT(n, hidden_size, 0);
-  r.gates = n->op == VRAM_OP_lstm_cell ? 4 : n->op == VRAM_OP_gru_cell ? 3 : 1;
-  r.bias = VRAM__INT(n, bias, 1) != 0;
-  r.params = r.bias ? 4 : 2;
-  if (r.H < 1 || r.H > VRAM__MAX_UNITS)
+  vram__rnn_units_of(n, &r);
+  r.input_size = x->v[x->ndim - 1];
+  if (r.hidden_size < 1 || r.hidden_size > VRAM__MAX_UNITS)
     return vram__node_error(g, n, "hidden_size must be at least 1");
-  if (n->op == VRAM_OP_lstm_cell && n->nin == 2)
+  if (r.kind == VRAM__RNN_LSTM && n->nin == 2)
     return vram__node_error(g, n, "lstm_cell with a hidden state and no cell state");
-  if (!vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, 0, &r, -1, 0, r.width))
+  if (!vram__node_params(g, n, r.params) || !vram__rnn_own(g, n, &r, -1, 0))
     return 0;
   if (x->ndim == 2)
-    size[m++] = x->v[0];
-  size[m++] = r.H;
+    size[ndim++] = x->v[0];
+  size[ndim++] = r.hidden_size;
   g->extra += 4096;
-  if (!vram__rnn_state(g, n, 1, m, size) || !vram__rnn_state(g, n, 2, m, size))
+  if (!vram__rnn_state(g, n, 1, ndim, size) || !vram__rnn_state(g, n, 2, ndim, size))
     return 0;
-  if (n->nout > 1 && n->op == VRAM_OP_lstm_cell &&
-      !vram__node_out(g, n, 1, m, size, n->in[0]->dtype))
+  if (n->nout > 1 && r.kind == VRAM__RNN_LSTM && !vram__node_out(g, n, 1, ndim, size, dt))
     return 0;
-  return vram__node_out(g, n, 0, m, size, n->in[0]->dtype);
+  return vram__node_out(g, n, 0, ndim, size, dt);
 }
 
 static uint64_t vram__flops_rnn(const vram_node *n) {
@@ -21239,238 +21832,332 @@ static uint64_t vram__flops_rnn(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Elements of the flat weights: cuDNN's has room for both biases in any case. */
-static uint64_t vram__rnn_flat(const vram__rnn *r) {
-  uint64_t g = (uint64_t)(r->gates * r->H), n = 0;
-  n = g * (uint64_t)(r->width + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0);
-  n += (uint64_t)(r->L - 1) *
-       (g * (uint64_t)(r->P * r->D + r->P + 2) + (uint64_t)(r->proj ? r->P * r->H : 0));
-  return n * (uint64_t)r->D;
+/* ---- sizes of cuDNN's ---- */
+
+/* Elements of the flat weights: there is room for both biases in any case. */
+static uint64_t vram__rnn_flat_elements(const vram__rnn *r) {
+  const uint64_t units = (uint64_t)(r->gates * r->hidden_size);
+  const uint64_t proj = (uint64_t)(r->proj ? r->out_size * r->hidden_size : 0);
+  const uint64_t first = units * (uint64_t)(r->input_size + r->out_size + 2) + proj;
+  const uint64_t other =
+      units * (uint64_t)(r->out_size * r->num_directions + r->out_size + 2) + proj;
+  return (first + (uint64_t)(r->num_layers - 1) * other) * (uint64_t)r->num_directions;
 }
 
-/* ---- recurrent ---- */
+/* Bytes of one value for each step, sample and unit of a layer. */
+static uint64_t vram__rnn_layer_bytes(const vram__rnn *r, uint8_t dt) {
+  return vram__product4_or_overflow(r->seq_length, r->mini_batch,
+                                    r->hidden_size * r->num_directions, vram__dtype_size(dt));
+}
+
+/* Bytes that cuDNN wants for a moment, and those that one step keeps for backward: guesses, see
+   the rules. */
+static uint64_t vram__rnn_workspace(const vram__rnn *r, uint8_t dt) {
+  return vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->gates);
+}
+
+static uint64_t vram__rnn_reserve(const vram__rnn *r, uint8_t dt) {
+  static const uint8_t values[] = {VRAM__RNN_RESERVE_RNN, VRAM__RNN_RESERVE_LSTM,
+                                   VRAM__RNN_RESERVE_GRU};
+  return vram__product_or_overflow(
+      vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->num_layers),
+      values[r->kind]);
+}
+
+/* The dims of the output, [seq_length, mini_batch, ..]: steps come first in memory also where the
+   batch is the first axis. */
+static const vram_dims *vram__rnn_out_dims(vram__step *s, const vram__rnn *r) {
+  const vram_dims *d =
+      vram__dims_3d(s, r->seq_length, r->mini_batch, r->num_directions * r->out_size);
+  return r->batch_first ? vram__dims_swapped(s, d, 0, 1) : d;
+}
 
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s) {
-  int64_t bytes = VRAM__RNN_DROPOUT_STATE;
+  const int64_t bytes = VRAM__RNN_DROPOUT_STATE;
   return vram__dims_in(s, 1, &bytes, NULL);
 }
 
-/* Bytes of the workspace and, with reserve, of what one step keeps for backward: guesses, see the
-   rules */
-static uint64_t vram__rnn_bytes(const vram__rnn *r, uint8_t dt, int reserve) {
-  uint64_t n = vram__product_or_overflow(
-      vram__product_or_overflow((uint64_t)r->T, (uint64_t)r->B),
-      vram__product_or_overflow((uint64_t)(r->H * r->D), vram__dtype_size(dt)));
-  if (!reserve)
-    return vram__product_or_overflow(n, (uint64_t)r->gates);
-  return vram__product_or_overflow(vram__product_or_overflow(n, (uint64_t)r->L),
-                                   r->lstm         ? VRAM__RNN_RESERVE_LSTM
-                                   : r->gates == 3 ? VRAM__RNN_RESERVE_GRU
-                                                   : VRAM__RNN_RESERVE_RNN);
+/* x.contiguous(), where that is a copy. */
+static vram__tensor vram__rnn_contiguous_copy(vram__step *s, vram__tensor x) {
+  return x.d->flags & VRAM__CONTIG ? vram__tensor_none() : vram__tensor_contiguous(s, x);
 }
 
-/* dims of y: [T,B,D*P], by steps in memory also where the batch is the first axis */
-static const vram_dims *vram__rnn_out(vram__step *s, const vram__rnn *r) {
-  int64_t size[3];
-  const vram_dims *d;
-  size[0] = r->T, size[1] = r->B, size[2] = r->D * r->P;
-  d = vram__dims_in(s, 3, size, NULL);
-  return r->first ? vram__dims_swapped(s, d, 0, 1) : d;
-}
+/* ---- forward of a net (cudnn/RNN.cpp) ---- */
 
-/* RNN.cpp, _cudnn_rnn. Under autocast everything runs in f16, from weights that are copied into a
-   new flat buffer; bf16 weights are no flat buffer to begin with. */
-static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+typedef struct vram__rnn_call {
   vram__rnn r;
-  vram__tensor in[3], own[2], out[3], flat = vram__tensor_none(), *w, c = vram__tensor_none(), t,
-                                      reserve = c;
-  const vram_dims *state[2];
-  vram__grad_fn *f = NULL;
-  int64_t size[3], *dims = size;
-  uint32_t i, k, wants = 0, states;
-  uint8_t dt = x[0].dt, cat = s->cat;
-  int flat2 = x[0].d->ndim == 2, drop = s->train && VRAM__INT(n, dropout, 0) != 0;
-  vram__rnn_of(n, x[0].d, &r);
-  states = r.lstm ? 2 : 1;
-  own[0] = own[1] = vram__tensor_none();
-  size[0] = r.L * r.D, size[1] = r.B, size[2] = r.P;
-  state[0] = vram__dims_in(s, 3, dims, NULL);
-  size[2] = r.H;
-  state[1] = vram__dims_in(s, 3, dims, NULL);
-  in[0] = flat2 ? vram__torch_unsqueeze(s, x[0], 1) : vram__tensor_retain(s, x[0]);
-  in[1] = in[2] = vram__tensor_none();
-  for (i = 0; i < states; i++) /* zeros where the caller gives no state */
-    if (n->nin == 1)
-      own[i] = vram__tensor_empty(s, state[i], dt), in[1 + i] = vram__tensor_retain(s, own[i]);
-    else
-      in[1 + i] = flat2 ? vram__torch_unsqueeze(s, x[1 + i], 1) : vram__tensor_retain(s, x[1 + i]);
-  /* RNN.cpp, get_dropout_state: made by the first call, from a random seed */
-  if (drop && (!s->rnn_dropout.d || s->rnn_reset)) {
-    vram__tensor old = s->rnn_dropout;
-    vram__workspace_use(s, 8);
-    s->cat = VRAM_CATEGORY_WORKSPACE;
-    s->rnn_dropout = vram__tensor_empty(s, vram__rnn_state_dims(s), VRAM_U8);
-    s->rnn_reset = 0;
-    vram__tensor_release(s, old);
-    s->cat = cat;
+  const vram_node *n;
+  vram__tensor in[3];    /* input, hx, cx */
+  vram__tensor zeros[2]; /* hx and cx of the module's own */
+  vram__tensor *w;
+  vram__tensor flat; /* weight_buf, if it is none that the module has */
+  vram__tensor out[3], reserve;
+  const vram_dims *state[2]; /* dims of hx and cx */
+  uint8_t dt;
+  int unbatched, dropout;
+} vram__rnn_call;
+
+/* torch.nn.LSTM.forward: a batch of one where there is none, zeros for a state that is not given.
+ */
+static void vram__rnn_inputs(vram__step *s, vram__rnn_call *c, const vram__tensor *x) {
+  const uint32_t states = c->r.kind == VRAM__RNN_LSTM ? 2 : 1;
+  const int64_t nets = c->r.num_layers * c->r.num_directions;
+  uint32_t i;
+  c->state[0] = vram__dims_3d(s, nets, c->r.mini_batch, c->r.out_size);
+  c->state[1] = vram__dims_3d(s, nets, c->r.mini_batch, c->r.hidden_size);
+  c->in[1] = c->in[2] = c->zeros[0] = c->zeros[1] = vram__tensor_none();
+  for (i = 0; i <= states; i++)
+    if (i && c->n->nin == 1) {
+      c->zeros[i - 1] = vram__tensor_empty(s, c->state[i - 1], c->dt);
+      c->in[i] = vram__tensor_retain(s, c->zeros[i - 1]);
+    } else
+      c->in[i] = c->unbatched ? vram__torch_unsqueeze(s, x[i], 1) : vram__tensor_retain(s, x[i]);
+}
+
+/* get_dropout_state: made by the first call, from a random seed. */
+static void vram__rnn_dropout_state(vram__step *s) {
+  const uint8_t category = s->cat;
+  const vram__tensor old = s->rnn_dropout;
+  if (old.d && !s->rnn_reset)
+    return;
+  vram__workspace_use(s, 8);
+  s->cat = VRAM_CATEGORY_WORKSPACE;
+  s->rnn_dropout = vram__tensor_empty(s, vram__rnn_state_dims(s), VRAM_U8);
+  s->rnn_reset = 0;
+  vram__tensor_release(s, old);
+  s->cat = category;
+}
+
+static vram__tensor vram__rnn_flat_empty(vram__step *s, const vram__rnn *r, uint8_t dt) {
+  const int64_t elements = (int64_t)vram__rnn_flat_elements(r);
+  return vram__tensor_empty(s, vram__dims_in(s, 1, &elements, NULL), dt);
+}
+
+/* cudnn/AutocastRNN.cpp, _cudnn_rnn_cast_reflatten: under autocast everything runs in f16, from
+   weights that are copied one by one into a new flat buffer. */
+static void vram__rnn_cast_reflatten(vram__step *s, vram__rnn_call *c) {
+  static const uint8_t order[] = {2, 1, 0}; /* cell state, state, input */
+  const uint8_t category = s->cat;
+  uint32_t i;
+  c->dt = VRAM_F16;
+  s->cat = VRAM_CATEGORY_AUTOCAST;
+  c->flat = vram__rnn_flat_empty(s, &c->r, c->dt);
+  s->cat = category;
+  for (i = 0; i < c->n->nparam; i++) {
+    vram__grad_fn *f = vram__tape_record(s, VRAM__K_cast, &c->w[i], 1, 1, 0);
+    c->w[i] = vram__tensor_alias(s, c->flat, c->w[i].d);
+    c->w[i].dt = c->dt;
+    vram__grad_fn_set_output(s, f, 0, &c->w[i]);
   }
-  w = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap, n->nparam * (uint64_t)sizeof *w);
-  if (!w) {
+  for (i = 0; i < 3; i++) {
+    vram__tensor *in = c->in + order[i];
+    if (in->d)
+      vram__tensor_replace(s, in, vram__torch_cast(s, *in, c->dt));
+  }
+}
+
+/* The record of _cudnn_rnn, which has an edge for each weight. NULL: no gradient is wanted. */
+static vram__grad_fn *vram__rnn_record(vram__step *s, const vram__rnn_call *c) {
+  const uint32_t nparam = c->n->nparam;
+  vram__grad_fn *f;
+  uint32_t i, wants = 0;
+  for (i = 0; i < 3; i++)
+    wants |= c->in[i].d && c->in[i].req;
+  for (i = 0; i < nparam; i++)
+    wants |= c->w[i].req;
+  if (!s->grad || !wants)
+    return NULL;
+  f = vram__tape_record_raw(s, c->n->op, 3 + nparam, 3, 7);
+  if (!f)
+    return NULL;
+  for (i = 0; i < 3; i++)
+    vram__tape_edge(s, f, i, c->in[i].d && c->in[i].req ? c->in[i].fn : 0,
+                    c->in[i].d ? c->in[i].out : 0);
+  for (i = 0; i < nparam; i++)
+    vram__tape_edge(s, f, 3 + i, c->w[i].req ? c->w[i].fn : 0, c->w[i].out);
+  return f;
+}
+
+/* _cudnn_rnn. Weights in bf16 are no flat buffer to begin with. */
+static void vram__rnn_run(vram__step *s, vram__rnn_call *c) {
+  const vram__rnn *r = &c->r;
+  vram__tensor x = c->in[0], copy;
+  int64_t values;
+  uint32_t workspace;
+  if (r->batch_first)
+    x.d = vram__dims_swapped(s, x.d, 0, 1);
+  copy = vram__rnn_contiguous_copy(s, x);
+  c->out[0] = vram__tensor_empty(s, vram__rnn_out_dims(s, r), c->dt);
+  c->out[1] = vram__tensor_empty(s, c->state[0], c->dt);
+  c->out[2] =
+      r->kind == VRAM__RNN_LSTM ? vram__tensor_empty(s, c->state[1], c->dt) : vram__tensor_none();
+  if (!s->amp && c->w[0].dt == VRAM_BF16)
+    c->flat = vram__rnn_flat_empty(s, r, c->dt);
+  workspace = vram__cub_hold(s, vram__rnn_workspace(r, c->dt));
+  if (s->train) {
+    values = (int64_t)vram__rnn_reserve(r, VRAM_U8);
+    c->reserve.d = vram__dims_in(s, 1, &values, NULL);
+    c->reserve.dt = c->dt;
+    c->reserve.st = vram__storage_new(s, vram__rnn_reserve(r, c->dt));
+  }
+  vram__cub_release(s, workspace);
+  vram__tensor_release(s, copy);
+}
+
+/* aux of a net's record */
+enum { VRAM__RNN_SAVED_CX = 1, VRAM__RNN_SAVED_FLAT = 2 };
+
+static void vram__rnn_save(vram__step *s, vram__grad_fn *f, const vram__rnn_call *c) {
+  if (!f)
+    return;
+  f->aux = (c->in[2].d ? VRAM__RNN_SAVED_CX : 0) | (c->flat.d ? VRAM__RNN_SAVED_FLAT : 0);
+  if (c->in[2].d)
+    vram__save_tensor(s, f, c->in[2]);
+  vram__save_tensor(s, f, c->in[1]);
+  vram__save_tensor(s, f, c->in[0]);
+  vram__save_tensor(s, f, c->out[0]);
+  vram__save_tensor(s, f, c->reserve);
+  if (c->dropout)
+    vram__save_tensor(s, f, s->rnn_dropout);
+  if (c->flat.d)
+    vram__save_tensor(s, f, c->flat);
+}
+
+static void vram__rnn_release(vram__step *s, vram__rnn_call *c) {
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    vram__tensor_release(s, c->in[i]);
+  vram__tensor_release(s, c->reserve);
+  for (i = 0; s->amp && i < c->n->nparam; i++)
+    vram__tensor_release(s, c->w[i]);
+  vram__tensor_release(s, c->flat);
+  for (i = 0; i < 2; i++)
+    vram__tensor_release(s, c->zeros[i]);
+}
+
+static void vram__forward_rnn(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  vram__rnn_call c;
+  vram__grad_fn *f;
+  uint32_t i;
+  vram__rnn_of(n, x[0].d, &c.r);
+  c.n = n;
+  c.dt = x[0].dt;
+  c.unbatched = x[0].d->ndim == 2;
+  c.dropout = s->train && VRAM__INT(n, dropout, 0) != 0;
+  c.flat = c.reserve = vram__tensor_none();
+  vram__rnn_inputs(s, &c, x);
+  if (c.dropout)
+    vram__rnn_dropout_state(s);
+  c.w = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
+                                          n->nparam * (uint64_t)sizeof *c.w);
+  if (!c.w) {
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  size[0] = (int64_t)vram__rnn_flat(&r);
   for (i = 0; i < n->nparam; i++)
-    w[i] = s->param[n->param[i]->index];
-  if (s->amp) {
-    dt = VRAM_F16;
-    s->cat = VRAM_CATEGORY_AUTOCAST;
-    flat = vram__tensor_empty(s, vram__dims_in(s, 1, size, NULL), dt);
-    s->cat = cat;
-    for (i = 0; i < n->nparam; i++) { /* copied one by one */
-      vram__grad_fn *g = vram__tape_record(s, VRAM__K_cast, &w[i], 1, 1, 0);
-      w[i] = vram__tensor_alias(s, flat, w[i].d);
-      w[i].dt = dt;
-      vram__grad_fn_set_output(s, g, 0, &w[i]);
-    }
-    for (k = 3; k-- > 0;) { /* cell state, state, input */
-      i = k == 2 ? 2 : k == 1 ? 1 : 0;
-      if (!in[i].d)
-        continue;
-      t = vram__torch_cast(s, in[i], dt);
-      vram__tensor_release(s, in[i]);
-      in[i] = t;
-    }
-  }
-  for (i = 0; i < 3; i++)
-    wants |= in[i].d && in[i].req;
-  for (i = 0; i < n->nparam; i++)
-    wants |= w[i].req;
-  if (s->grad && wants)
-    f = vram__tape_record_raw(s, n->op, 3 + n->nparam, 3, 7);
-  if (f) {
-    for (i = 0; i < 3; i++)
-      vram__tape_edge(s, f, i, in[i].d && in[i].req ? in[i].fn : 0, in[i].d ? in[i].out : 0);
-    for (i = 0; i < n->nparam; i++)
-      vram__tape_edge(s, f, 3 + i, w[i].req ? w[i].fn : 0, w[i].out);
-  }
-  t = in[0];
-  if (r.first)
-    t.d = vram__dims_swapped(s, t.d, 0, 1);
-  if (!(t.d->flags & VRAM__CONTIG))
-    c = vram__tensor_contiguous(s, t);
-  out[0] = vram__tensor_empty(s, vram__rnn_out(s, &r), dt);
-  out[1] = vram__tensor_empty(s, state[0], dt);
-  out[2] = r.lstm ? vram__tensor_empty(s, state[1], dt) : vram__tensor_none();
-  if (!s->amp && w[0].dt == VRAM_BF16)
-    flat = vram__tensor_empty(s, vram__dims_in(s, 1, size, NULL), dt);
-  k = vram__cub_hold(s, vram__rnn_bytes(&r, dt, 0));
-  if (s->train) {
-    size[0] = (int64_t)vram__rnn_bytes(&r, VRAM_U8, 1);
-    reserve.d = vram__dims_in(s, 1, size, NULL);
-    reserve.dt = dt;
-    reserve.st = vram__storage_new(s, vram__rnn_bytes(&r, dt, 1));
-  }
-  vram__cub_release(s, k);
-  vram__tensor_release(s, c);
-  if (f) {
-    f->aux = (uint64_t)(in[2].d != NULL) | (uint64_t)(flat.d != NULL) << 1;
-    if (in[2].d)
-      vram__save_tensor(s, f, in[2]);
-    vram__save_tensor(s, f, in[1]);
-    vram__save_tensor(s, f, in[0]);
-    vram__save_tensor(s, f, out[0]);
-    vram__save_tensor(s, f, reserve);
-    if (drop)
-      vram__save_tensor(s, f, s->rnn_dropout);
-    if (flat.d)
-      vram__save_tensor(s, f, flat);
-  }
-  for (i = 0; i < 3; i++)
-    if (out[i].d)
-      vram__grad_fn_set_output(s, f, i, &out[i]);
-  for (i = 0; i < 3; i++)
-    vram__tensor_release(s, in[i]);
-  vram__tensor_release(s, reserve);
+    c.w[i] = s->param[n->param[i]->index];
   if (s->amp)
-    for (i = 0; i < n->nparam; i++)
-      vram__tensor_release(s, w[i]);
-  vram__tensor_release(s, flat);
-  for (i = 0; i < 2; i++)
-    vram__tensor_release(s, own[i]);
+    vram__rnn_cast_reflatten(s, &c);
+  f = vram__rnn_record(s, &c);
+  vram__rnn_run(s, &c);
+  vram__rnn_save(s, f, &c);
+  for (i = 0; i < 3; i++)
+    if (c.out[i].d)
+      vram__grad_fn_set_output(s, f, i, &c.out[i]);
+  vram__rnn_release(s, &c);
   for (i = 3; i-- > 0;) {
-    if (flat2 && out[i].d) {
-      t = vram__torch_squeeze1(s, out[i], 1);
-      vram__tensor_release(s, out[i]);
-      out[i] = t;
-    }
+    if (c.unbatched && c.out[i].d)
+      vram__tensor_replace(s, &c.out[i], vram__torch_squeeze1(s, c.out[i], 1));
     if (i < n->nout)
-      y[i] = out[i];
+      y[i] = c.out[i];
     else
-      vram__tensor_release(s, out[i]);
+      vram__tensor_release(s, c.out[i]);
+  }
+}
+
+/* ---- backward of a net (cudnn/RNN.cpp, _cudnn_rnn_backward) ---- */
+
+typedef struct vram__rnn_backward {
+  vram__rnn r;
+  vram__tensor x, hx, cx;
+  vram__tensor g[3]; /* of the output, of both states */
+} vram__rnn_backward;
+
+/* _cudnn_rnn_backward_input: the gradients of x, hx and cx */
+static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b, vram__tensor *to) {
+  const uint8_t dt = b->x.dt;
+  const vram__tensor x_copy = vram__rnn_contiguous_copy(s, b->x);
+  vram__tensor g_copy[3];
+  uint32_t i;
+  g_copy[0] = vram__rnn_contiguous_copy(s, b->g[0]);
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, b->x.d), dt);
+  if (b->r.batch_first)
+    to[0].d = vram__dims_swapped(s, to[0].d, 0, 1);
+  for (i = 1; i < 3; i++)
+    g_copy[i] = b->g[i].d ? vram__rnn_contiguous_copy(s, b->g[i]) : vram__tensor_none();
+  to[1] = vram__tensor_empty(s, b->hx.d, dt);
+  to[2] = b->cx.d ? vram__tensor_empty(s, b->cx.d, dt) : vram__tensor_none();
+  vram__workspace_use(s, vram__rnn_workspace(&b->r, dt));
+  for (i = 3; i-- > 0;)
+    vram__tensor_release(s, g_copy[i]);
+  vram__tensor_release(s, x_copy);
+}
+
+/* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
+static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
+                                      vram__tensor *to) {
+  const uint8_t dt = b->x.dt;
+  const vram__tensor x_copy = vram__rnn_contiguous_copy(s, b->x);
+  const vram__tensor flat = vram__rnn_flat_empty(s, &b->r, dt);
+  const uint32_t workspace = vram__cub_hold(s, vram__rnn_workspace(&b->r, dt));
+  uint32_t i;
+  for (i = 3; i < f->nin; i++)
+    if (vram__input_wanted(f, i)) {
+      const vram_dims *w = f->node->param[i - 3]->d;
+      to[i] = b->r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
+    }
+  vram__cub_release(s, workspace);
+  vram__tensor_release(s, flat);
+  vram__tensor_release(s, x_copy);
+}
+
+/* Zeros stand in for outputs that no gradient came back for. */
+static void vram__rnn_missing_gradients(vram__step *s, vram__rnn_backward *b, vram__tensor *zeros) {
+  uint32_t i;
+  for (i = 0; i < 3; i++) {
+    const vram_dims *d = i == 1 ? b->hx.d : b->cx.d;
+    zeros[i] = vram__tensor_none();
+    if (b->g[i].d || (i == 2 && !b->cx.d))
+      continue;
+    if (!i)
+      d = vram__dims_contiguous(s, vram__rnn_out_dims(s, &b->r));
+    b->g[i] = zeros[i] = vram__tensor_empty(s, d, b->x.dt);
   }
 }
 
 static void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__rnn r;
-  const vram_node *n = f->node;
-  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & 1);
-  vram__tensor cx = f->aux & 1 ? VRAM__SAVED(f)[0] : vram__tensor_none(), hx = saved[0],
-               x = saved[1], g[3], zero[3], dense[3], c = vram__tensor_none(), d[3], flat;
-  uint32_t i, wants = 0, work;
-  uint8_t dt = x.dt;
-  uint64_t ws;
-  int64_t size;
-  vram__rnn_of(n, x.d, &r);
-  ws = vram__rnn_bytes(&r, dt, 0);
-  for (i = 0; i < 3; i++) { /* zeros stand in for outputs that nothing came back for */
-    g[i] = VRAM__SLOTS(f)[i].g;
-    zero[i] = dense[i] = vram__tensor_none();
-    if (!g[i].d && (i < 2 || cx.d))
-      g[i] = zero[i] = vram__tensor_empty(s,
-                                          i == 0   ? vram__dims_contiguous(s, vram__rnn_out(s, &r))
-                                          : i == 1 ? hx.d
-                                                   : cx.d,
-                                          dt);
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__RNN_SAVED_CX);
+  vram__rnn_backward b;
+  vram__tensor zeros[3], d[3];
+  uint32_t i, wants = 0;
+  b.hx = saved[0];
+  b.x = saved[1];
+  b.cx = f->aux & VRAM__RNN_SAVED_CX ? VRAM__SAVED(f)[0] : vram__tensor_none();
+  vram__rnn_of(f->node, b.x.d, &b.r);
+  for (i = 0; i < 3; i++)
+    b.g[i] = VRAM__SLOTS(f)[i].g;
+  vram__rnn_missing_gradients(s, &b, zeros);
+  if (b.r.batch_first) {
+    b.x.d = vram__dims_swapped(s, b.x.d, 0, 1);
+    b.g[0].d = vram__dims_swapped(s, b.g[0].d, 0, 1);
   }
-  if (r.first)
-    x.d = vram__dims_swapped(s, x.d, 0, 1), g[0].d = vram__dims_swapped(s, g[0].d, 0, 1);
-  if (!(x.d->flags & VRAM__CONTIG))
-    c = vram__tensor_contiguous(s, x);
-  if (!(g[0].d->flags & VRAM__CONTIG))
-    dense[0] = vram__tensor_contiguous(s, g[0]);
-  d[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt);
-  if (r.first)
-    d[0].d = vram__dims_swapped(s, d[0].d, 0, 1);
-  for (i = 1; i < 3; i++)
-    if (g[i].d && !(g[i].d->flags & VRAM__CONTIG))
-      dense[i] = vram__tensor_contiguous(s, g[i]);
-  d[1] = vram__tensor_empty(s, hx.d, dt);
-  d[2] = cx.d ? vram__tensor_empty(s, cx.d, dt) : vram__tensor_none();
-  vram__workspace_use(s, ws);
-  for (i = 3; i-- > 0;)
-    vram__tensor_release(s, dense[i]);
-  vram__tensor_release(s, c);
+  vram__rnn_backward_input(s, &b, d);
   for (i = 3; i < f->nin; i++)
     wants |= (uint32_t)vram__input_wanted(f, i);
-  if (wants) { /* gradients of the parameters are views of one buffer like the weights */
-    c = vram__tensor_none();
-    if (!(x.d->flags & VRAM__CONTIG))
-      c = vram__tensor_contiguous(s, x);
-    size = (int64_t)vram__rnn_flat(&r);
-    flat = vram__tensor_empty(s, vram__dims_in(s, 1, &size, NULL), dt);
-    work = vram__cub_hold(s, ws);
-    for (i = 3; i < f->nin; i++)
-      if (vram__input_wanted(f, i)) {
-        const vram_dims *w = n->param[i - 3]->d;
-        to[i] = r.bias ? vram__tensor_view(s, flat, w) : vram__tensor_empty(s, w, dt);
-      }
-    vram__cub_release(s, work);
-    vram__tensor_release(s, flat);
-    vram__tensor_release(s, c);
-  }
+  if (wants)
+    vram__rnn_backward_weight(s, &b, f, to);
   for (i = 3; i-- > 0;)
-    vram__tensor_release(s, zero[i]);
+    vram__tensor_release(s, zeros[i]);
   for (i = 0; i < 3; i++)
     if (d[i].d && vram__input_wanted(f, i))
       to[i] = d[i];
@@ -21478,175 +22165,209 @@ static void vram__backward_rnn(vram__step *s, vram__grad_fn *f, vram__tensor *to
       vram__tensor_release(s, d[i]);
 }
 
-/* Weights of a cell: w_ih w_hh b_ih b_hh */
-static void vram__rnn_cell_weights(const vram__step *s, const vram_node *n, vram__tensor *w) {
-  uint32_t i;
-  for (i = 0; i < 4; i++)
-    w[i] = i < n->nparam ? s->param[n->param[i]->index] : vram__tensor_none();
-}
+/* ---- cells (native/RNN.cpp, cuda/RNN.cu) ---- */
 
 /* x w^T (+ b), of matrices */
-VRAM__FN vram__tensor vram__torch_linear2(vram__step *s, vram__tensor x, vram__tensor w,
-                                          vram__tensor b) {
-  vram__tensor wt = vram__torch_swap(s, w, 0, 1),
-               y = b.d ? vram__torch_addmm(s, b, x, wt, 0)
-                       : vram__torch_product(s, VRAM__K_mm, x, wt);
-  vram__tensor_release(s, wt);
+VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
+                                            vram__tensor b) {
+  vram__tensor turned = vram__torch_swap(s, w, 0, 1),
+               y = b.d ? vram__torch_addmm(s, b, x, turned, 0)
+                       : vram__torch_product(s, VRAM__K_mm, x, turned);
+  vram__tensor_release(s, turned);
   return y;
 }
 
-/* RNN.cpp, RNN.cu: lstm_cell and gru_cell add two products in one kernel of their own, rnn_cell
-   adds and applies its function */
+enum { VRAM__CELL_W_IH, VRAM__CELL_W_HH, VRAM__CELL_B_IH, VRAM__CELL_B_HH, VRAM__CELL_PARAMS };
+
+typedef struct vram__rnn_cell {
+  int kind, unbatched;
+  int64_t hidden_size;
+  vram__tensor in[3]; /* input, hx, cx */
+  vram__tensor zeros; /* the states, where none is given */
+  vram__tensor w[VRAM__CELL_PARAMS];
+} vram__rnn_cell;
+
+/* torch.nn.LSTMCell.forward: a batch of one where there is none, zeros for states. */
+static void vram__cell_inputs(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              vram__rnn_cell *c) {
+  uint32_t i;
+  c->zeros = c->in[1] = c->in[2] = vram__tensor_none();
+  for (i = 0; i < n->nin; i++)
+    c->in[i] = c->unbatched ? vram__torch_unsqueeze(s, x[i], 0) : vram__tensor_retain(s, x[i]);
+  if (n->nin > 1)
+    return;
+  c->zeros = vram__tensor_empty(s, vram__dims_2d(s, c->in[0].d->v[0], c->hidden_size), x[0].dt);
+  c->in[1] = vram__tensor_retain(s, c->zeros);
+  if (c->kind == VRAM__RNN_LSTM)
+    c->in[2] = vram__tensor_retain(s, c->zeros);
+}
+
+/* Autocast's lower precision: the last argument is cast first, the states in their order. */
+static void vram__cell_autocast(vram__step *s, const vram_node *n, vram__rnn_cell *c) {
+  static const uint8_t order[] = {1, 2, 0}; /* state, cell state, input */
+  uint32_t i;
+  for (i = VRAM__CELL_PARAMS; i-- > 0;)
+    c->w[i] =
+        i < n->nparam ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+  for (i = 0; s->amp && i < 3; i++) {
+    vram__tensor *in = c->in + order[i];
+    if (in->d)
+      vram__tensor_replace(s, in, vram__autocast_cast(s, *in, s->amp));
+  }
+}
+
+/* What the kernel of a fused cell saves, in the order of the arguments' names. */
+static void vram__cell_save(vram__step *s, vram__grad_fn *f, const vram__rnn_cell *c,
+                            const vram__tensor *gates, vram__tensor cy, vram__tensor workspace) {
+  const int lstm = c->kind == VRAM__RNN_LSTM, bias = c->w[VRAM__CELL_B_IH].d != NULL;
+  if (!f)
+    return;
+  if (lstm)
+    vram__save_tensor(s, f, c->in[2]);
+  if (bias)
+    vram__save_tensor(s, f, c->w[VRAM__CELL_B_HH]);
+  vram__save_tensor(s, f, gates[1]);
+  if (!lstm)
+    vram__save_tensor(s, f, c->in[1]);
+  if (bias)
+    vram__save_tensor(s, f, c->w[VRAM__CELL_B_IH]);
+  vram__save_tensor(s, f, gates[0]);
+  if (lstm)
+    vram__save_tensor(s, f, cy);
+  vram__save_tensor(s, f, workspace);
+}
+
+/* RNN.cu, _thnn_fused_lstm_cell and _thnn_fused_gru_cell: one kernel adds two products and does the
+   rest; its workspace has the gates of an lstm, five values for each unit of a gru. */
+static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vram__tensor *y) {
+  const int lstm = c->kind == VRAM__RNN_LSTM, bias = c->w[VRAM__CELL_B_IH].d != NULL;
+  const int64_t batch = c->in[0].d->v[0], hidden = c->hidden_size;
+  vram__tensor in[5], workspace; /* input gates, hidden gates, a state, both biases */
+  vram__grad_fn *f;
+  uint8_t dt;
+  in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
+  in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
+  in[2] = lstm ? c->in[2] : c->in[1];
+  in[3] = c->w[VRAM__CELL_B_IH];
+  in[4] = c->w[VRAM__CELL_B_HH];
+  dt = in[0].dt;
+  f = vram__tape_record(s, lstm ? VRAM__K_lstm_gates : VRAM__K_gru_gates, in, bias ? 5 : 3,
+                        lstm ? 2 : 1, 7);
+  workspace = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden * (lstm ? 4 : 5)), dt);
+  y[0] = vram__tensor_empty(s, vram__dims_2d(s, batch, hidden), dt);
+  y[1] = lstm ? vram__tensor_empty(s, y[0].d, dt) : vram__tensor_none();
+  vram__cell_save(s, f, c, in, y[1], workspace);
+  vram__tensor_release(s, workspace);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  if (lstm)
+    vram__grad_fn_set_output(s, f, 1, &y[1]);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[0]);
+}
+
+/* RNN.cpp, SimpleCell */
+static void vram__forward_simple_cell(vram__step *s, const vram__rnn_cell *c, uint32_t op,
+                                      vram__tensor *y) {
+  vram__grad_fn *f;
+  vram__tensor sum =
+      vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], c->w[VRAM__CELL_B_HH]);
+  vram__tensor from_input =
+      vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], c->w[VRAM__CELL_B_IH]);
+  vram__torch_add_(s, &sum, from_input);
+  f = vram__tape_record(s, op, &sum, 1, 1, 1);
+  y[0] = vram__pointwise_empty1(s, sum);
+  y[1] = vram__tensor_none();
+  if (f)
+    vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, op, 0), f), &sum, 1, y[0]);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_release(s, from_input);
+  vram__tensor_release(s, sum);
+}
+
 static void vram__forward_rnn_cell(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  vram__tensor w[4], in[3], hx, zero = vram__tensor_none(), a, b, ws, f_in[5], t;
-  vram__grad_fn *f;
-  int64_t H = VRAM__INT(n, hidden_size, 0), size[2];
-  int lstm = n->op == VRAM_OP_lstm_cell, gru = n->op == VRAM_OP_gru_cell, one = x[0].d->ndim == 1;
+  const int relu = VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu");
+  vram__rnn_cell c;
+  vram__tensor out[2];
   uint32_t i;
-  vram__rnn_cell_weights(s, n, w);
-  in[0] = one ? vram__torch_unsqueeze(s, x[0], 0) : vram__tensor_retain(s, x[0]);
-  size[0] = in[0].d->v[0], size[1] = H;
-  in[1] = in[2] = vram__tensor_none();
-  if (n->nin == 1) {
-    zero = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), x[0].dt);
-    in[1] = vram__tensor_retain(s, zero);
-    if (lstm)
-      in[2] = vram__tensor_retain(s, zero);
-  } else
-    for (i = 1; i < n->nin; i++)
-      in[i] = one ? vram__torch_unsqueeze(s, x[i], 0) : vram__tensor_retain(s, x[i]);
-  for (i = 4; i-- > 0;)
-    if (w[i].d)
-      w[i] = s->amp ? vram__autocast_cast(s, w[i], s->amp) : vram__tensor_retain(s, w[i]);
-  for (i = 1; s->amp && i <= 3; i++) { /* state, cell state, input */
-    uint32_t k = i % 3;
-    if (!in[k].d)
-      continue;
-    t = vram__autocast_cast(s, in[k], s->amp);
-    vram__tensor_release(s, in[k]);
-    in[k] = t;
-  }
-  hx = in[1];
-  if (lstm || gru) {
-    a = vram__torch_linear2(s, in[0], w[0], vram__tensor_none());
-    b = vram__torch_linear2(s, hx, w[1], vram__tensor_none());
-    f_in[0] = a, f_in[1] = b, f_in[2] = lstm ? in[2] : hx;
-    f_in[3] = w[2].d ? w[2] : a, f_in[4] = w[2].d ? w[3] : a;
-    f = vram__tape_record(s, lstm ? VRAM__K_lstm_gates : VRAM__K_gru_gates, f_in, w[2].d ? 5 : 3,
-                          lstm ? 2 : 1, 7);
-    size[1] = H * (lstm ? 4 : 5);
-    ws = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-    size[1] = H;
-    y[0] = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
-    if (lstm)
-      y[1] = vram__tensor_empty(s, y[0].d, a.dt);
-    if (f) {
-      if (lstm)
-        vram__save_tensor(s, f, in[2]);
-      if (w[2].d)
-        vram__save_tensor(s, f, w[3]);
-      vram__save_tensor(s, f, b);
-      if (gru)
-        vram__save_tensor(s, f, hx);
-      if (w[2].d)
-        vram__save_tensor(s, f, w[2]);
-      vram__save_tensor(s, f, a);
-      if (lstm)
-        vram__save_tensor(s, f, y[1]);
-      vram__save_tensor(s, f, ws);
-    }
-    vram__tensor_release(s, ws);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    if (lstm)
-      vram__grad_fn_set_output(s, f, 1, &y[1]);
-    vram__tensor_release(s, b);
-    vram__tensor_release(s, a);
-  } else {
-    uint32_t kind =
-        VRAM__INT(n, nonlinearity, 0) == VRAM__WORD("relu") ? VRAM_OP_relu : VRAM_OP_tanh;
-    a = vram__torch_linear2(s, hx, w[1], w[3]);
-    b = vram__torch_linear2(s, in[0], w[0], w[2]);
-    vram__torch_add_(s, &a, b);
-    f = vram__tape_record(s, kind, &a, 1, 1, 1);
-    y[0] = vram__pointwise_empty1(s, a);
-    if (f)
-      vram__recipe_save(s, f, vram__recipe_letters(vram__recipe_plan(s, kind, 0), f), &a, 1, y[0]);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    vram__tensor_release(s, b);
-    vram__tensor_release(s, a);
-  }
+  c.kind = vram__op_at(n->op)->kind;
+  c.unbatched = x[0].d->ndim == 1;
+  c.hidden_size = VRAM__INT(n, hidden_size, 0);
+  vram__cell_inputs(s, n, x, &c);
+  vram__cell_autocast(s, n, &c);
+  if (c.kind == VRAM__RNN_PLAIN)
+    vram__forward_simple_cell(s, &c, relu ? VRAM_OP_relu : VRAM_OP_tanh, out);
+  else
+    vram__forward_fused_cell(s, &c, out);
   for (i = 0; i < 3; i++)
-    vram__tensor_release(s, in[i]);
-  for (i = 0; i < 4; i++)
-    vram__tensor_release(s, w[i]);
-  vram__tensor_release(s, zero);
-  for (i = 0; i < (lstm ? 2u : 1u); i++) {
-    if (one) {
-      t = vram__torch_squeeze1(s, y[i], 0);
-      vram__tensor_release(s, y[i]);
-      y[i] = t;
-    }
-    if (i >= n->nout)
-      vram__tensor_release(s, y[i]);
+    vram__tensor_release(s, c.in[i]);
+  for (i = 0; i < VRAM__CELL_PARAMS; i++)
+    vram__tensor_release(s, c.w[i]);
+  vram__tensor_release(s, c.zeros);
+  for (i = 0; i < 2; i++) {
+    if (c.unbatched && out[i].d)
+      vram__tensor_replace(s, &out[i], vram__torch_squeeze1(s, out[i], 0));
+    if (i < n->nout)
+      y[i] = out[i];
+    else
+      vram__tensor_release(s, out[i]);
   }
 }
 
-/* _thnn_fused_lstm_cell_backward_impl: one gradient for both products, one for both biases */
+/* RNN.cu, _thnn_fused_lstm_cell_backward_impl: one gradient for both products, one for both
+   biases. */
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor cx = VRAM__SAVED(f)[0], g, c, b = vram__tensor_none();
+  const vram__tensor cx = VRAM__SAVED(f)[0];
+  vram__tensor gates, state, bias = vram__tensor_none();
   uint32_t i;
-  int64_t size[2];
-  size[0] = cx.d->v[0], size[1] = 4 * cx.d->v[1];
-  g = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), cx.dt);
-  c = vram__tensor_empty(s, vram__dims_contiguous(s, cx.d), cx.dt);
+  gates = vram__tensor_empty(s, vram__dims_2d(s, cx.d->v[0], 4 * cx.d->v[1]), cx.dt);
+  state = vram__tensor_empty(s, vram__dims_contiguous(s, cx.d), cx.dt);
   if (f->nin > 3)
-    b = vram__tensor_sum(s, g, 1, 0, cx.dt);
+    bias = vram__tensor_sum(s, gates, 1, 0, cx.dt);
   if (vram__input_wanted(f, 2))
-    to[2] = c;
+    to[2] = state;
   else
-    vram__tensor_release(s, c);
+    vram__tensor_release(s, state);
   for (i = 0; i < f->nin; i++)
     if (i != 2 && vram__input_wanted(f, i))
-      to[i] = vram__tensor_retain(s, i < 2 ? g : b);
-  vram__tensor_release(s, b);
-  vram__tensor_release(s, g);
+      to[i] = vram__tensor_retain(s, i < 2 ? gates : bias);
+  vram__tensor_release(s, bias);
+  vram__tensor_release(s, gates);
 }
 
+/* RNN.cu, _thnn_fused_gru_cell_backward_cuda */
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = VRAM__SLOTS(f)[0].d;
-  vram__tensor t[5];
+  const uint8_t dt = VRAM__SLOTS(f)[0].dt;
+  vram__tensor all[5]; /* input gates, hidden gates, hx, both biases */
   uint32_t i;
-  uint8_t dt = VRAM__SLOTS(f)[0].dt;
-  int64_t size[2];
-  size[0] = d->v[0], size[1] = 3 * d->v[1];
   for (i = 0; i < 2; i++)
-    t[i] = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), dt);
-  t[2] = vram__tensor_empty(s, d, dt);
+    all[i] = vram__tensor_empty(s, vram__dims_2d(s, d->v[0], 3 * d->v[1]), dt);
+  all[2] = vram__tensor_empty(s, d, dt);
   for (i = 3; i < f->nin; i++)
-    t[i] = vram__tensor_sum(s, t[i - 3], 1, 0, dt);
+    all[i] = vram__tensor_sum(s, all[i - 3], 1, 0, dt);
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i))
-      to[i] = t[i];
+      to[i] = all[i];
     else
-      vram__tensor_release(s, t[i]);
+      vram__tensor_release(s, all[i]);
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(lstm, 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+VRAM__OP(lstm, 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
          "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
          "dtype");
-VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
          "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
-VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, 0, VRAM__OP_FLAT,
+VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_LSTM, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_GRU, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, 0, 0,
+VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_PLAIN, 0,
          "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
@@ -22416,9 +23137,9 @@ static vram__tensor vram__torch_gated(vram__step *s, vram__tensor x, int gated) 
 
 /* The shared expert: a feed-forward of its own for every token */
 static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__tensor *w) {
-  vram__tensor a, b = vram__torch_linear2(s, x, w[1], vram__tensor_none()), t;
+  vram__tensor a, b = vram__torch_linear_2d(s, x, w[1], vram__tensor_none()), t;
   if (w[0].d) {
-    t = vram__torch_linear2(s, x, w[0], vram__tensor_none());
+    t = vram__torch_linear_2d(s, x, w[0], vram__tensor_none());
     a = vram__torch_pointwise(s, VRAM_OP_silu, &t, 1);
     vram__tensor_release(s, t);
     t = vram__torch_mul(s, a, b);
@@ -22426,7 +23147,7 @@ static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__
   } else
     t = vram__torch_pointwise(s, VRAM_OP_gelu, &b, 1);
   vram__tensor_release(s, b);
-  b = vram__torch_linear2(s, t, w[2], vram__tensor_none());
+  b = vram__torch_linear_2d(s, t, w[2], vram__tensor_none());
   vram__tensor_release(s, t);
   return b;
 }
@@ -22454,7 +23175,7 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
   xf = vram__torch_reshape(s, t, 2, size);
   vram__tensor_release(s, t);
   /* the router: probabilities in f32, the k largest, made to add up to 1 */
-  p = vram__torch_linear2(s, xf, w[0], vram__tensor_none());
+  p = vram__torch_linear_2d(s, xf, w[0], vram__tensor_none());
   q = vram__torch_softmax(s, VRAM_OP_softmax, p, VRAM_F32);
   vram__tensor_release(s, p);
   size[1] = k;

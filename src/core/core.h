@@ -137,6 +137,13 @@ static inline void vram__total_add(vram__total *t, uint64_t bytes) {
     t->count++, t->last = bytes;
 }
 
+static inline int64_t vram__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t vram__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* a / b and a, each rounded up to a whole number of b. */
+static inline int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
+
 static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
   x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);

@@ -4,36 +4,35 @@
 static int vram__shape_glu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t a, i;
+  uint32_t axis, i;
   if (!x->ndim)
     return vram__node_error(g, n, "glu of a tensor without axes");
-  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &axis))
     return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  if (size[a] % 2)
+  if (size[axis] % 2)
     return vram__node_error(g, n, "an axis that cannot be halved");
-  size[a] /= 2;
+  size[axis] /= 2;
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 static int vram__shape_prelu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int64_t c = VRAM__INT(n, num_parameters, 1);
+  int64_t weights = VRAM__INT(n, num_parameters, 1);
   if (n->nin > 1)
-    c = (int64_t)n->in[1]->d->numel;
-  if (c < 1 || (c != 1 && (x->ndim < 2 || x->v[1] != c)))
+    weights = (int64_t)n->in[1]->d->numel;
+  if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
   if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &c, VRAM_F32, VRAM__PARAM)))
+                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* ---- activations with more than a pointwise kernel ---- */
-
+/* cuda/ActivationGluKernel.cu: one kernel of both halves */
 static void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *half[2];
@@ -49,72 +48,69 @@ static void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to
       vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[0].g.dt);
 }
 
-/* PReLU: the weight as [1, C, 1, ...] */
+/* Activation.cpp, prelu: the weight becomes [1, C, 1, ...], then _prelu_kernel runs. */
 static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__tensor a[2], b, w;
+  const uint32_t ndim = x[0].d->ndim;
+  vram__tensor in[2], bias; /* input and weight; there is no bias */
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, k = x[0].d->ndim;
+  uint32_t i;
   vram__grad_fn *f;
-  vram__node_weights(s, n, &a[1], &b);
-  a[0] = x[0];
-  for (i = 2; i-- > 0;)
-    a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
-  if (a[1].d->ndim != k) {
-    for (i = 0; i < k; i++)
-      size[i] = 1;
-    if (k > 1)
-      size[1] = (int64_t)a[1].d->numel;
-    w = vram__torch_reshape(s, a[1], k, size);
-    vram__tensor_release(s, a[1]);
-    a[1] = w;
+  vram__node_weights(s, n, &in[1], &bias);
+  in[1] = vram__autocast_low(s, in[1]);
+  in[0] = vram__autocast_low(s, x[0]);
+  if (in[1].d->ndim != ndim) {
+    for (i = 0; i < ndim; i++)
+      size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
+    vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
-  f = vram__tape_record(s, n->op, a, 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
-  y[0] = vram__pointwise_empty2(s, a[0], a[1]);
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, in[0]);
+    vram__save_tensor(s, f, in[1]);
+  }
+  y[0] = vram__pointwise_empty2(s, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[1]);
 }
 
+/* Activation.cpp, _prelu_kernel_backward: one kernel makes both gradients, the weight's in the
+   broadcast shape, too. */
 static void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
   const vram_dims *d[3];
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
-  d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
-  t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), x.dt);
-  u = vram__tensor_empty(s, t.d, x.dt);
-  if (vram__input_wanted(f, 0))
-    to[0] = t;
-  else
-    vram__tensor_release(s, t);
-  if (vram__input_wanted(f, 1))
-    to[1] = u;
-  else
-    vram__tensor_release(s, u);
+  d[0] = x.d;
+  d[1] = VRAM__SAVED(f)[1].d;
+  d[2] = VRAM__SLOTS(f)[0].g.d;
+  to[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), x.dt);
+  to[1] = vram__tensor_empty(s, to[0].d, x.dt);
+  vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* RReLU: the noise is there in evaluation too */
-/* native/cuda/RreluWithNoise.cu: contiguous noise and result, the input as a contiguous copy; in
-   place on a tensor that is not contiguous the result, too */
+/* cuda/RreluWithNoise.cu: contiguous noise (in evaluation, too) and result, the input as a
+   contiguous copy; in place on a tensor that is not contiguous the result, too. */
 static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt), a,
-               b = vram__tensor_none();
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__tensor x_copy, y_copy = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (n->flags & VRAM__INPLACE) {
+  if (inplace) {
     y[0] = x[0];
     y[0].fn = 0;
     vram__tensor_retain(s, y[0]);
   } else
     y[0] = vram__tensor_empty(s, noise.d, x[0].dt);
-  a = vram__tensor_contiguous(s, x[0]);
-  if (n->flags & VRAM__INPLACE)
-    b = vram__tensor_contiguous(s, y[0]);
-  vram__tensor_release(s, b);
-  vram__tensor_release(s, a);
-  if (f)
-    vram__save_tensor(s, f, n->flags & VRAM__INPLACE ? y[0] : x[0]), vram__save_tensor(s, f, noise);
+  x_copy = vram__tensor_contiguous(s, x[0]);
+  if (inplace)
+    y_copy = vram__tensor_contiguous(s, y[0]);
+  vram__tensor_release(s, y_copy);
+  vram__tensor_release(s, x_copy);
+  if (f) {
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
+    vram__save_tensor(s, f, noise);
+  }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }

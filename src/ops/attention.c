@@ -1,67 +1,77 @@
 /* >>ops/attention    scaled_dot_product_attention (ATen/native/transformers) */
 #include "ops/ops.h"
 
-/* Everything that attention allocates in bytes, kernels' workspaces included, must fit. */
-VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
-                            int64_t width) {
-  uint64_t a = (uint64_t)rows + 256, b = (uint64_t)keys + 256, d = (uint64_t)width + 512;
-  uint64_t most = a > b ? a : b;
-  if (vram__product_or_overflow(
-          vram__product_or_overflow(heads, 64),
-          vram__product_or_overflow(a > d && b > d ? a < b ? a : b : d, most)) != VRAM_OVERFLOW)
+/* Everything that attention allocates, the kernels' workspaces included, must fit: no more than 64
+   bytes for each pair of the two largest of rows, keys and width, blocks of a kernel rounded up. */
+VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
+                                  int64_t width) {
+  const uint64_t r = (uint64_t)rows + 256, k = (uint64_t)keys + 256, w = (uint64_t)width + 512;
+  const uint64_t longer = r > k ? r : k, shorter = r > k ? k : r;
+  const uint64_t pairs = vram__product_or_overflow(longer, shorter > w ? shorter : w);
+  if (vram__product_or_overflow(vram__product_or_overflow(heads, 64), pairs) != VRAM_OVERFLOW)
     return 1;
   vram__graph_fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
   return 0;
 }
 
+/* The mask broadcasts to [.., queries, keys]; `lead` sizes stand in front of those two. */
+static int vram__shape_sdpa_mask(vram_graph *g, vram_node *n, uint32_t lead, const int64_t *size) {
+  const vram_dims *mask = n->in[3]->d;
+  const uint32_t ndim = lead + 2;
+  int64_t all[VRAM_MAX_AXES];
+  uint32_t i;
+  if (VRAM__INT(n, is_causal, 0))
+    return vram__node_error(g, n, "is_causal=1 together with a mask");
+  if (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2)
+    return vram__node_error(g, n, "a mask must be of bool or floating point");
+  for (i = 0; i < lead; i++)
+    all[i] = size[i];
+  all[lead] = n->in[0]->d->v[lead];
+  all[lead + 1] = n->in[1]->d->v[lead];
+  for (i = 0; i < mask->ndim && mask->ndim <= ndim; i++)
+    if (mask->v[i] != 1 && mask->v[i] != all[ndim - mask->ndim + i])
+      break;
+  if (!mask->ndim || mask->ndim > ndim || i < mask->ndim)
+    return vram__node_error(g, n, "a mask that does not broadcast to [.., queries, keys]");
+  return 1;
+}
+
 /* attention.cpp, validate_sdpa_input */
 static int vram__shape_sdpa(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
-  int64_t size[VRAM_MAX_AXES], all[VRAM_MAX_AXES];
-  uint32_t i, j, r = q->ndim, m = 0;
+  const uint32_t ndim = q->ndim;
   const int gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  int64_t size[VRAM_MAX_AXES], front[VRAM_MAX_AXES];
+  uint32_t i, j, lead = 0;
   uint64_t heads = 1;
-  if (r < 2 || k->ndim != r || v->ndim != r)
+  if (ndim < 2 || k->ndim != ndim || v->ndim != ndim)
     return vram__node_error(g, n, "attention of tensors of different axes");
-  if (q->v[r - 1] != k->v[r - 1])
+  if (q->v[ndim - 1] != k->v[ndim - 1])
     return vram__node_error(g, n, "query and key of different width");
-  if (k->v[r - 2] != v->v[r - 2])
+  if (k->v[ndim - 2] != v->v[ndim - 2])
     return vram__node_error(g, n, "key and value of different length");
   for (i = 0; i < 3; i++)
     if (vram__kind_rank(n->in[i]->dtype) != 2)
       return vram__node_error(g, n, "attention of tensors that are not floating point");
-  if (gqa && (r < 3 || k->v[r - 3] < 1 || v->v[r - 3] < 1 || q->v[r - 3] % k->v[r - 3] ||
-              q->v[r - 3] % v->v[r - 3]))
+  if (gqa && (ndim < 3 || k->v[ndim - 3] < 1 || v->v[ndim - 3] < 1 ||
+              q->v[ndim - 3] % k->v[ndim - 3] || q->v[ndim - 3] % v->v[ndim - 3]))
     return vram__node_error(g, n, "heads of key and value must divide those of the query");
-  for (i = 0; i < 3; i++) { /* what stands in front broadcasts */
-    int64_t lead[VRAM_MAX_AXES];
-    for (j = 0; j + 2 < r; j++)
-      lead[j] = gqa && j == r - 3 ? q->v[j] : n->in[i]->d->v[j];
-    if (!vram__dims_broadcast_lead(&m, size, r - 2, lead))
+  for (i = 0; i < 3; i++) { /* what stands in front of rows and width broadcasts */
+    for (j = 0; j + 2 < ndim; j++)
+      front[j] = gqa && j == ndim - 3 ? q->v[j] : n->in[i]->d->v[j];
+    if (!vram__dims_broadcast_lead(&lead, size, ndim - 2, front))
       return vram__node_error(g, n, "query, key and value of different batch or heads");
   }
-  for (i = 0; i < m; i++)
+  for (i = 0; i < lead; i++)
     heads = vram__product_or_overflow(heads, (uint64_t)(size[i] ? size[i] : 1));
-  size[m] = q->v[r - 2], size[m + 1] = v->v[r - 1];
-  if (n->nin > 3) {
-    const vram_dims *mask = n->in[3]->d;
-    if (VRAM__INT(n, is_causal, 0))
-      return vram__node_error(g, n, "is_causal=1 together with a mask");
-    if (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2)
-      return vram__node_error(g, n, "a mask must be of bool or floating point");
-    for (i = 0; i < m; i++)
-      all[i] = size[i];
-    all[m] = q->v[r - 2], all[m + 1] = k->v[r - 2];
-    for (i = 0; i < mask->ndim && mask->ndim <= r; i++)
-      if (mask->v[i] != 1 && mask->v[i] != all[r - mask->ndim + i])
-        break;
-    if (!mask->ndim || mask->ndim > r || i < mask->ndim)
-      return vram__node_error(g, n, "a mask that does not broadcast to [.., queries, keys]");
-  }
-  if (!vram__att_fits(g, heads, q->v[r - 2], k->v[r - 2],
-                      q->v[r - 1] > v->v[r - 1] ? q->v[r - 1] : v->v[r - 1]))
+  if (n->nin > 3 && !vram__shape_sdpa_mask(g, n, lead, size))
     return 0;
-  return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+  if (!vram__attention_fits(g, heads, q->v[ndim - 2], k->v[ndim - 2],
+                            vram__max_i64(q->v[ndim - 1], v->v[ndim - 1])))
+    return 0;
+  size[lead] = q->v[ndim - 2];
+  size[lead + 1] = v->v[ndim - 1];
+  return vram__node_out(g, n, 0, ndim, size, n->in[0]->dtype);
 }
 
 /* Both products of attention: queries by keys, probabilities by values. */
@@ -78,213 +88,211 @@ VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* ---- attention (ATen/native/transformers) ---- */
-
-VRAM__FN int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
-VRAM__FN int64_t vram__least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t vram__most(int64_t a, int64_t b) { return a > b ? a : b; }
+/* ---- layouts ---- */
 
 VRAM__FN int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
-/* [b,h,len,d], stored as [b,len,h,d] */
+/* [b,h,len,d], stored as [b,len,h,d]: heads beside one another, as a linear layer makes them. */
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d) {
   int64_t size[4], stride[4];
   size[0] = b, size[1] = h, size[2] = len, size[3] = d;
-  stride[3] = 1, stride[1] = d, stride[2] = h * d, stride[0] = len * h * d;
+  stride[0] = len * h * d, stride[1] = d, stride[2] = h * d, stride[3] = 1;
   return vram__dims_in(s, 4, size, stride);
 }
 
-static int vram__attention_is_bshd(vram__step *s, const vram_dims *d) {
-  return (vram__dims_swapped(s, d, 1, 2)->flags & VRAM__CONTIG) != 0;
-}
-
-/* empty_like of the [b,len,h,d] view of d */
+/* empty_like of the [b,len,h,d] view of d. */
 static const vram_dims *vram__attention_like_bshd(vram__step *s, const vram_dims *d) {
   if (d->flags & VRAM__DENSE)
     return d;
   return vram__dims_swapped(s, vram__dims_dense(s, vram__dims_swapped(s, d, 1, 2)), 1, 2);
 }
 
-/* Does this backend take it? sdp_utils.cpp; measured over thousands of cases on seven devices. */
-static int vram__sdpa_fits(const vram__step *s, int backend, const vram__tensor *a, int64_t p,
-                           int causal, int gqa) {
-  const vram_dims *q = a[0].d, *k = a[1].d, *v = a[2].d, *m = a[3].d;
-  const uint8_t dt = a[0].dt;
-  const int half = vram__is_half(dt), grad = s->grad && (a[0].req || a[1].req || a[2].req);
-  int64_t h, hk, hv, d, dv, sq, sk;
-  int grid; /* batch and heads are axes of a kernel's grid */
+/* The copy that makes the [b,len,h,d] view of x contiguous; none where it is. */
+static vram__tensor vram__attention_bshd_copy(vram__step *s, vram__tensor x) {
+  const int64_t *size = x.d->v;
+  if (vram__dims_swapped(s, x.d, 1, 2)->flags & VRAM__CONTIG)
+    return vram__tensor_none();
+  return vram__tensor_empty(s, vram__attention_bshd_dims(s, size[0], size[1], size[2], size[3]),
+                            x.dt);
+}
+
+/* Sizes of query [b,h,sq,d], key [b,hk,sk,d] and value [b,hv,sk,dv]. */
+typedef struct vram__sdpa_size {
+  int64_t b, h, hk, hv, sq, sk, d, dv;
+} vram__sdpa_size;
+
+static vram__sdpa_size vram__sdpa_size_of(const vram_dims *q, const vram_dims *k,
+                                          const vram_dims *v) {
+  vram__sdpa_size z;
+  z.b = q->v[0], z.h = q->v[1], z.sq = q->v[2], z.d = q->v[3];
+  z.hk = k->v[1], z.sk = k->v[2];
+  z.hv = v->v[1], z.dv = v->v[3];
+  return z;
+}
+
+static vram__sdpa_size vram__sdpa_sizes(const vram__sdpa *p) {
+  return vram__sdpa_size_of(p->in[0].d, p->in[1].d, p->in[2].d);
+}
+
+/* ---- which kernel runs (sdp_utils.cpp; measured over thousands of cases on seven devices) ---- */
+
+static int vram__device_is_hopper_or_blackwell(const vram__step *s) {
+  return s->device.cc / 10 == 9 || s->device.cc / 10 == 10;
+}
+
+/* sdp_utils_cpp.h, input_requires_grad */
+static int vram__sdpa_wants_gradient(const vram__step *s, const vram__sdpa *p) {
+  return s->grad && (p->in[0].req || p->in[1].req || p->in[2].req);
+}
+
+/* sdp_utils_cpp.h, check_tensor_shapes, check_nonzero_sequence_lengths_dense and
+   check_last_dim_stride_equals_1_dense, where the stride of one value may not count */
+static int vram__sdpa_check_shapes(const vram__sdpa *p, int ignore_one) {
+  const vram_dims *q = p->in[0].d, *k = p->in[1].d, *v = p->in[2].d, *mask = p->in[3].d;
   uint32_t i;
-  if (backend == VRAM__SDPA_MATH)
-    return 1;
-  if (q->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0])
-    return 0;
-  h = q->v[1], hk = k->v[1], hv = v->v[1];
-  sq = q->v[2], sk = k->v[2], d = q->v[3], dv = v->v[3];
-  grid = q->v[0] <= 65535 && h <= 65535;
-  if (!sq || !sk)
+  if (q->ndim != 4 || q->v[0] != k->v[0] || q->v[0] != v->v[0] || !q->v[2] || !k->v[2])
     return 0;
   for (i = 0; i < 3; i++)
-    if (VRAM__STRIDE(a[i].d)[3] != 1 && (backend == VRAM__SDPA_EFFICIENT || a[i].d->v[3] != 1))
+    if (VRAM__STRIDE(p->in[i].d)[3] != 1 && !(ignore_one && p->in[i].d->v[3] == 1))
       return 0;
-  if (m && VRAM__STRIDE(m)[m->ndim - 1] != 1)
+  return !mask || VRAM__STRIDE(mask)[mask->ndim - 1] == 1;
+}
+
+/* sdp_utils_cpp.h, check_batch_size_and_num_heads_dense; same_kv: requires_same_num_heads */
+static int vram__sdpa_check_heads(const vram__sdpa *p, int same_kv) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  if (p->gqa)
+    return !same_kv || z.hk == z.hv;
+  return z.hk == z.hv && (z.hk == z.h || z.hk == 1);
+}
+
+/* sdp_utils.cpp, can_use_flash_attention */
+static int vram__sdpa_can_use_flash(const vram__step *s, const vram__sdpa *p) {
+  const uint32_t cc = s->device.cc;
+  vram__sdpa_size z;
+  if (!vram__sdpa_check_shapes(p, 1) || !vram__sdpa_check_heads(p, 1))
     return 0;
-  if (gqa) {
-    if (backend != VRAM__SDPA_CUDNN && hv != hk)
+  z = vram__sdpa_sizes(p);
+  if (cc < 80 || !vram__is_half(p->in[0].dt) || p->in[3].d || z.d != z.dv ||
+      z.d > VRAM__RULE_FLASH_WIDTH || (p->causal && z.sq != z.sk) || z.b > VRAM__RULE_GRID_YZ ||
+      z.h > VRAM__RULE_GRID_YZ)
+    return 0;
+  if ((cc == 86 || cc == 89 || cc >= 120) && vram__sdpa_wants_gradient(s, p))
+    return z.d <= VRAM__RULE_FLASH_SM86_TO || (z.d > VRAM__RULE_FLASH_SM86_FROM && !p->dropout_p);
+  return 1;
+}
+
+/* sdp_utils.cpp, check_cudnn_d256_bprop_head_dim */
+static int vram__sdpa_check_cudnn_backward(const vram__step *s, const vram__sdpa *p) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  if (!vram__device_is_hopper_or_blackwell(s) || !vram__sdpa_wants_gradient(s, p))
+    return 1;
+  return (z.d <= 128 && z.dv <= 128) || (z.d == 192 && z.dv == 128) || (z.d == 256 && z.dv == 256);
+}
+
+/* sdp_utils.cpp, can_use_cudnn_attention */
+static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
+  const int64_t widest = vram__device_is_hopper_or_blackwell(s) ? VRAM__RULE_CUDNN_WIDTH_LARGE
+                                                                : VRAM__RULE_CUDNN_WIDTH;
+  const vram_dims *mask = p->in[3].d;
+  vram__sdpa_size z;
+  if (!vram__sdpa_check_shapes(p, 1) || !vram__sdpa_check_heads(p, 0))
+    return 0;
+  z = vram__sdpa_sizes(p);
+  if (s->device.cc < 80 || !vram__is_half(p->in[0].dt) ||
+      (uint64_t)p->dropout_p * VRAM__RULE_CUDNN_DROPOUT % (uint64_t)VRAM__ONE)
+    return 0;
+  if (z.d % 8 || z.dv % 8 || z.d > widest || z.dv > widest || z.sk == 1 ||
+      (p->dropout_p && z.sq == 1) || z.b > VRAM__RULE_GRID_YZ || z.h > VRAM__RULE_GRID_YZ)
+    return 0;
+  if (!vram__sdpa_check_cudnn_backward(s, p))
+    return 0;
+  return !mask || (!p->in[3].req && (mask->ndim == 2 || mask->ndim == 4));
+}
+
+/* sdp_utils.cpp, can_use_mem_efficient_attention */
+static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p) {
+  const uint8_t dt = p->in[0].dt;
+  const int ampere = s->device.cc >= 80;
+  const int64_t align = vram__is_half(dt) ? 8 : ampere ? 4 : 1; /* minimum_gemm_alignment */
+  vram__sdpa_size z;
+  uint32_t i;
+  if (!vram__sdpa_check_shapes(p, 0) || !vram__sdpa_check_heads(p, 1))
+    return 0;
+  if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && ampere))
+    return 0;
+  for (i = 0; i < 3 && ampere; i++) /* check_data_ptr_alignment_mem_efficient */
+    if (p->in[i].off % align)
       return 0;
-  } else if (!(hk == hv && (hk == h || hk == 1)))
-    return 0;
+  z = vram__sdpa_sizes(p);
+  return z.d % align == 0 && z.dv % align == 0;
+}
+
+static int vram__sdpa_can_use(const vram__step *s, const vram__sdpa *p, int backend) {
   switch (backend) {
+  case VRAM__SDPA_CUDNN:
+    return vram__sdpa_can_use_cudnn(s, p);
   case VRAM__SDPA_FLASH:
-    if (m || d != dv || d > 256 || s->device.cc < 80 || !half || (causal && sq != sk) || !grid)
-      return 0;
-    /* too little shared memory for the backward kernel */
-    return !((s->device.cc == 86 || s->device.cc == 89 || s->device.cc >= 120) && grad) ||
-           d <= 192 || (d > 224 && p == 0);
-  case VRAM__SDPA_CUDNN: {
-    const int64_t most = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 256 : 128;
-    if (s->device.cc < 80 || !half || (uint64_t)p * 16 % (uint64_t)VRAM__ONE || d % 8 || dv % 8 ||
-        d > most || dv > most || sk == 1 || (p && sq == 1) || !grid)
-      return 0;
-    if (most == 256 && grad && !(d <= 128 && dv <= 128) && !(d == 192 && dv == 128) &&
-        !(d == 256 && dv == 256))
-      return 0;
-    return !m || (!a[3].req && (m->ndim == 2 || m->ndim == 4));
-  }
-  default: {
-    const int64_t align = half ? 8 : s->device.cc >= 80 ? 4 : 1;
-    if (dt != VRAM_F32 && dt != VRAM_F16 && !(dt == VRAM_BF16 && s->device.cc >= 80))
-      return 0;
-    for (i = 0; i < 3 && s->device.cc >= 80; i++)
-      if (a[i].off % align)
-        return 0;
-    return d % align == 0 && dv % align == 0;
-  }
+    return vram__sdpa_can_use_flash(s, p);
+  case VRAM__SDPA_EFFICIENT:
+    return vram__sdpa_can_use_efficient(s, p);
+  default:
+    return 1;
   }
 }
 
-VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t p, int causal,
-                             int gqa) {
+/* sdp_utils.cpp, select_sdp_backend: the first that can run. cuDNN is asked first on Hopper and
+   Blackwell (check_prefer_cudnn_attention), elsewhere behind all others. */
+VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p) {
   static const uint8_t order[] = {VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT,
                                   VRAM__SDPA_MATH};
-  /* cuDNN goes first on Hopper and Blackwell, nowhere else unasked */
-  uint32_t i = s->device.cc / 10 == 9 || s->device.cc / 10 == 10 ? 0 : 1;
-  while (!vram__sdpa_fits(s, order[i], a, p, causal, gqa))
+  uint32_t i = vram__device_is_hopper_or_blackwell(s) ? 0 : 1;
+  while (!vram__sdpa_can_use(s, p, order[i]))
     i++;
   return order[i];
 }
 
+/* ---- fused kernels: what they have in common ---- */
+
+/* aux of a fused kernel's record */
+enum { VRAM__SDPA_SAVED_MASK = 1, VRAM__SDPA_SAVED_DROPOUT = 2 };
+
+/* What is saved first of all, in the order of the arguments' names: [mask,] key, query, value. */
+static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p) {
+  if (p->in[3].d) {
+    vram__save_tensor(s, f, p->in[3]);
+    f->aux |= VRAM__SDPA_SAVED_MASK;
+  }
+  vram__save_tensor(s, f, p->in[1]);
+  vram__save_tensor(s, f, p->in[0]);
+  vram__save_tensor(s, f, p->in[2]);
+}
+
 /* attention.cpp, convert_boolean_attn_mask */
-static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor m, uint8_t dt) {
+static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, uint8_t dt) {
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
-  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, m.d), dt);
+  vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
   vram__tensor_release(s, inf);
   vram__tensor_release(s, zero);
   return y;
 }
 
-/* The first `len` elements of the last axis. */
-static vram__tensor vram__torch_first(vram__step *s, vram__tensor x, int64_t len) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t i;
-  for (i = 0; i < x.d->ndim; i++)
-    size[i] = x.d->v[i];
-  size[i - 1] = len;
-  return vram__torch_view_as(s, x, vram__dims_in(s, i, size, VRAM__STRIDE(x.d)), VRAM__K_slice, 0);
+/* Where several query heads share one of key and value, backward kernels give a gradient for each
+   of them; these are added up at the end. */
+static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z, uint8_t dt,
+                                         vram__tensor *spread) {
+  const uint32_t bytes = vram__dtype_size(dt);
+  spread[0] = spread[1] = vram__tensor_none();
+  if (z->h == z->hk)
+    return;
+  spread[0] = vram__tensor_raw(s, vram__product4_or_overflow(z->b * z->h, z->sk, z->d, bytes));
+  spread[1] = vram__tensor_raw(s, vram__product4_or_overflow(z->b * z->h, z->sk, z->dv, bytes));
 }
 
-/* attention.cpp, preprocess_mask and pad_bias: rows that do not begin at multiples of 8 elements
-   are copied into wider ones, then the mask is expanded. Takes m. */
-static vram__tensor vram__attention_efficient_mask(vram__step *s, vram__tensor m,
-                                                   const vram__tensor *a) {
-  int64_t size[4], len = m.d->v[m.d->ndim - 1], pad[2] = {0, 0};
-  uint32_t i;
-  vram__tensor t;
-  for (i = 0; i + 1 < m.d->ndim; i++)
-    if (VRAM__STRIDE(m.d)[i] % 8) {
-      pad[1] = 8 - len % 8;
-      t = vram__torch_pad(s, m, pad, 1, VRAM__PAD_CONSTANT);
-      vram__tensor_release(s, m);
-      m = vram__torch_first(s, t, len);
-      vram__tensor_release(s, t);
-      break;
-    }
-  size[0] = a[0].d->v[0], size[1] = a[0].d->v[1], size[2] = a[0].d->v[2], size[3] = a[1].d->v[2];
-  t = vram__torch_expand(s, m, 4, size);
-  vram__tensor_release(s, m);
-  return t;
-}
-
-/* What a fused kernel's backward needs besides its tensors: bit 0 a mask was saved, bit 1 dropout
- */
-static vram__tensor vram__sdpa_efficient(vram__step *s, vram__tensor *a, int64_t p) {
-  const vram_dims *q = a[0].d;
-  const int64_t b = q->v[0], h = q->v[1], sq = q->v[2], d = q->v[3], dv = a[2].d->v[3];
-  const uint64_t heads = (uint64_t)(b * h);
-  vram__tensor seed = vram__tensor_none(), off = seed, lse = seed, acc = seed, y;
-  vram__grad_fn *f;
-  if (a[3].d)
-    a[3] = vram__attention_efficient_mask(s, a[3], a);
-  f = vram__tape_record(s, VRAM__K_sdpa_efficient, a, a[3].d ? 4 : 3, 1, 8);
-  if (!p) /* with dropout they are the generator's, on the host */
-    seed = vram__tensor_raw(s, 8), off = vram__tensor_raw(s, 8);
-  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), a[0].dt);
-  if (f)
-    lse = vram__tensor_raw(s, 4 * heads * (uint64_t)vram__round_up(sq, 32));
-  if (vram__is_half(a[0].dt) && vram__most(d, dv) > 128)
-    acc = vram__tensor_raw(s, vram__product4_or_overflow(4, b * h, sq, dv));
-  if (f) {
-    f->aux = (a[3].d ? 1 : 0) | (p ? 2 : 0);
-    if (a[3].d)
-      vram__save_tensor(s, f, a[3]);
-    vram__save_tensor(s, f, a[1]), vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[2]);
-    vram__save_tensor(s, f, lse), vram__save_tensor(s, f, off), vram__save_tensor(s, f, seed),
-        vram__save_tensor(s, f, y);
-  }
-  vram__tensor_release(s, acc);
-  vram__tensor_release(s, lse);
-  vram__tensor_release(s, off);
-  vram__tensor_release(s, seed);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  return y;
-}
-
-/* mem_eff_attention/kernel_backward.h: workspace of the backward kernel by its block sizes */
-static uint64_t vram__efficient_workspace(const vram__step *s, const vram_dims *q, int64_t sk,
-                                          int64_t dv, int half, int dropout) {
-  const int64_t heads = q->v[0] * q->v[1], d = q->v[3], k = vram__most(d, dv);
-  int64_t bi = 128, bj = 64, gq, gkv = 0;
-  int registers = 0; /* the gradients of key and value stay in registers */
-  const int big = s->device.cc == 80 || s->device.cc == 90 || s->device.cc / 10 == 10;
-  if (!half) {
-    if (!big || k <= 64)
-      bi = 64;
-  } else if (k <= 64)
-    bi = 64, registers = 1;
-  else if (k <= 128) {
-    if (big)
-      bj = 128, registers = 1;
-    else if (s->device.cc == 75 ||
-             ((s->device.cc == 86 || s->device.cc == 89) && k <= 96 && !dropout))
-      registers = 1;
-    else
-      bi = 64;
-  }
-  gq = vram__div_up(q->v[2], bi) * vram__div_up(d, bj) * (4 * bi * bj + 16);
-  if (half && !registers) {
-    int64_t split = vram__div_up(sk, bj);
-    if (heads >= 256 && sk <= 2 * bj)
-      split = 1;
-    split = vram__most(1, vram__least(split, heads ? 200 / heads : 1));
-    gkv = 4 * split * bj * (vram__round_up(d, bi) + vram__round_up(dv, bi));
-  }
-  return vram__product_or_overflow((uint64_t)heads, (uint64_t)vram__round_up(gq + gkv, 16));
-}
-
-/* the gradient of a key or value head that `group` query heads share: a sum over them */
-static void vram__attention_group_sum(vram__step *s, vram__tensor x, int64_t group) {
+/* The sum over the `group` query heads of each head of x. */
+static void vram__attention_sum_group(vram__step *s, vram__tensor x, int64_t group) {
   const vram_dims *d = x.d;
   int64_t size[5];
   size[0] = d->v[0], size[1] = d->v[2], size[2] = d->v[1], size[3] = group, size[4] = d->v[3];
@@ -292,242 +300,391 @@ static void vram__attention_group_sum(vram__step *s, vram__tensor x, int64_t gro
   vram__reduce_scratch(s, x, 1u << 3, x.dt, 4, 4);
 }
 
+/* Takes what vram__attention_spread_heads gave. */
+static void vram__attention_sum_heads(vram__step *s, const vram__sdpa_size *z, vram__tensor k,
+                                      vram__tensor v, const vram__tensor *spread) {
+  if (z->h == z->hk)
+    return;
+  vram__attention_sum_group(s, k, z->h / z->hk);
+  vram__attention_sum_group(s, v, z->h / z->hk);
+  vram__tensor_release(s, spread[1]);
+  vram__tensor_release(s, spread[0]);
+}
+
+/* Kernels that make all gradients: those that nobody wants go. */
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < f->nin; i++)
-    if (to[i].d && !vram__input_wanted(f, i)) {
-      vram__tensor_release(s, to[i]);
-      to[i] = vram__tensor_none();
-    }
+    if (to[i].d && !vram__input_wanted(f, i))
+      vram__tensor_replace(s, &to[i], vram__tensor_none());
 }
 
-VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
-  const vram__tensor k = sv[0], q = sv[1], v = sv[2];
-  const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], sk = k.d->v[2], d = q.d->v[3],
-                dv = v.d->v[3], hk = k.d->v[1];
-  const uint8_t dt = q.dt;
-  const int half = vram__is_half(dt);
-  vram__tensor cg = vram__tensor_none(), ek = cg, ev = cg, delta, ws;
-  if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, dv), dt);
-  to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), dt);
-  to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, d), dt);
-  to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, hk, sk, dv), dt);
-  if (h != hk) {
-    ek = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, d, vram__dtype_size(dt)));
-    ev = vram__tensor_raw(s, vram__product4_or_overflow(b * h, sk, dv, vram__dtype_size(dt)));
-  }
-  if (f->nin > 3 && vram__input_wanted(f, 3)) { /* rows padded, a slice of them handed on */
-    int64_t size[4];
-    vram__tensor t;
-    size[0] = b, size[1] = h, size[2] = sq, size[3] = vram__round_up(sk, 16);
-    t = vram__tensor_empty(s, vram__dims_in(s, 4, size, NULL), dt);
-    size[3] = sk;
-    to[3] = vram__tensor_view(s, t, vram__dims_in(s, 4, size, VRAM__STRIDE(t.d)));
-    vram__tensor_release(s, t);
-  }
-  if (half)
-    delta = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
-  else { /* (g * y).sum(-1), transposed */
-    int64_t size[4];
-    vram__tensor prod, sum;
-    size[0] = b, size[1] = sq, size[2] = h, size[3] = dv;
-    prod = vram__tensor_empty(s, vram__dims_in(s, 4, size, NULL), VRAM_F32);
-    sum = vram__tensor_sum(s, prod, 8, 0, VRAM_F32);
-    if (h > 1 && sq > 1) {
-      delta = vram__tensor_empty(s, vram__dims_contiguous(s, vram__dims_swapped(s, sum.d, 1, 2)),
-                                 VRAM_F32);
-      vram__tensor_release(s, sum);
-    } else
-      delta = sum;
-    vram__tensor_release(s, prod);
-  }
-  ws = vram__tensor_raw(s, vram__efficient_workspace(s, q.d, sk, dv, half, (f->aux & 2) != 0));
-  vram__tensor_release(s, delta);
-  vram__tensor_release(s, ws);
-  if (h != hk) {
-    vram__attention_group_sum(s, k, h / hk);
-    vram__attention_group_sum(s, v, h / hk);
-    vram__tensor_release(s, ev);
-    vram__tensor_release(s, ek);
-  }
-  vram__tensor_release(s, cg);
-  vram__gradients_drop_unwanted(s, f, to);
-}
+/* ---- memory-efficient attention (cuda/attention.cu, cuda/attention_backward.cu) ---- */
 
-/* flash_api.cpp, num_splits_heuristic: the fewest splits that fill 85 % of the best */
-static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
-  int64_t most = vram__least(128, vram__least(sm, n)), i, best = 0, best_of = 1;
-  if (blocks * 10 >= sm * 8)
-    return 1;
-    /* efficiency of i splits: waves / ceil(waves), waves = blocks * i / sm; as a fraction */
-#define VRAM__WAVES(i) (blocks * (i))
-#define VRAM__FULL(i) (vram__div_up(blocks * (i), sm) * sm)
-  for (i = 1; i <= most; i++)
-    if ((i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1)) &&
-        VRAM__WAVES(i) * best_of > best * VRAM__FULL(i))
-      best = VRAM__WAVES(i), best_of = VRAM__FULL(i);
-  for (i = 1; i <= most; i++)
-    if ((i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1)) &&
-        VRAM__WAVES(i) * best_of * 100 >= best * VRAM__FULL(i) * 85)
-      return i;
-#undef VRAM__WAVES
-#undef VRAM__FULL
-  return 1;
-}
-
-static int64_t vram__flash_width(int64_t d) {
-  return d <= 128 ? vram__round_up(d, 32) : d <= 192 ? 192 : 256;
-}
-
-static vram__tensor vram__sdpa_flash(vram__step *s, vram__tensor *a, int64_t p) {
-  const int64_t d = a[0].d->v[3];
-  int64_t b, h, hk, sq, sk, wide = vram__round_up(d, 8), rows, heads, split, pad[2] = {0, 0};
+/* attention.cpp, preprocess_mask and pad_bias: a mask whose rows do not begin at multiples of 8
+   elements is copied into wider rows, then it is expanded. Takes the mask. */
+static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
+                                         const vram__sdpa_size *z) {
+  const uint32_t last = mask.d->ndim - 1u;
+  const int64_t len = mask.d->v[last];
+  int64_t size[4], pad[2] = {0, 0};
   uint32_t i;
-  vram__grad_fn *f;
-  vram__tensor y, lse, part = vram__tensor_none(), parts = part, rng, unused, t;
-  pad[1] = wide - d;
-  for (i = 0; i < 3 && d != wide; i++) {
-    t = vram__torch_pad(s, a[i], pad, 1, VRAM__PAD_CONSTANT);
-    vram__tensor_release(s, a[i]);
-    a[i] = t;
-  }
-  b = a[0].d->v[0], h = a[0].d->v[1], sq = a[0].d->v[2], hk = a[1].d->v[1], sk = a[1].d->v[2];
-  f = vram__tape_record(s, VRAM__K_sdpa_flash, a, 3, 1, 7);
-  rows = sq, heads = h;
-  if (sq == 1 && h > hk && !p) /* the query heads of a group become rows */
-    rows = h / hk, heads = hk;
-  y = vram__tensor_empty(s,
-                         rows != sq ? vram__attention_bshd_dims(s, b, h, sq, wide)
-                                    : vram__attention_like_bshd(s, a[0].d),
-                         a[0].dt);
-  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, sq));
-  split = p ? 1
-            : vram__flash_splits(b * heads * vram__div_up(rows, 64), 2 * (int64_t)s->device.sm,
-                                 vram__div_up(sk, wide <= 64    ? 256
-                                                  : wide <= 128 ? 128
-                                                                : 64));
-  if (split > 1) {
-    part = vram__tensor_raw(s, vram__product4_or_overflow(4 * split, b, heads, rows));
-    parts = vram__tensor_raw(
-        s, vram__product4_or_overflow(4 * split, b, heads, rows * vram__flash_width(wide)));
-  }
-  rng = vram__tensor_raw(s, 16);
-  unused = vram__tensor_raw(s, 8);
-  if (p) {
-    t = vram__tensor_raw(s, 16);
-    vram__tensor_release(s, rng);
-    rng = t;
-  }
-  if (f) {
-    vram__save_tensor(s, f, a[1]), vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[2]);
-    vram__save_tensor(s, f, y), vram__save_tensor(s, f, lse), vram__save_tensor(s, f, rng),
-        vram__save_tensor(s, f, unused);
-  }
-  vram__tensor_release(s, parts);
-  vram__tensor_release(s, part);
-  vram__tensor_release(s, unused);
-  vram__tensor_release(s, rng);
-  vram__tensor_release(s, lse);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  if (d != wide) {
-    t = vram__torch_first(s, y, d);
-    vram__tensor_release(s, y);
-    y = t;
-  }
-  return y;
-}
-
-VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f);
-  const vram__tensor k = sv[0], q = sv[1], v = sv[2], y = sv[3];
-  const int64_t b = q.d->v[0], h = q.d->v[1], sq = q.d->v[2], d = q.d->v[3], hk = k.d->v[1],
-                rows = vram__round_up(sq, 128);
-  vram__tensor cg = vram__tensor_none(), cy = cg, ek, ev, sums, acc;
-  if (!vram__attention_is_bshd(s, g.d))
-    cg = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), g.dt);
-  if (!vram__attention_is_bshd(s, y.d))
-    cy = vram__tensor_empty(s, vram__attention_bshd_dims(s, b, h, sq, d), y.dt);
-  to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
-  to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
-  to[2] = vram__tensor_empty(s, vram__attention_like_bshd(s, v.d), v.dt);
-  sums = vram__tensor_raw(s, vram__product4_or_overflow(4, b, h, rows));
-  acc = vram__tensor_raw(s, vram__product4_or_overflow(4 * vram__flash_width(d), b, h, rows));
-  if (h != hk) {
-    ek = vram__tensor_raw(s,
-                          vram__product4_or_overflow(b * h, k.d->v[2], d, vram__dtype_size(k.dt)));
-    ev = vram__tensor_raw(s,
-                          vram__product4_or_overflow(b * h, k.d->v[2], d, vram__dtype_size(k.dt)));
-    vram__attention_group_sum(s, k, h / hk);
-    vram__attention_group_sum(s, v, h / hk);
-    vram__tensor_release(s, ev);
-    vram__tensor_release(s, ek);
-  }
-  vram__tensor_release(s, acc);
-  vram__tensor_release(s, sums);
-  vram__tensor_release(s, cy);
-  vram__tensor_release(s, cg);
-  vram__gradients_drop_unwanted(s, f, to);
-}
-
-static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__tensor *a) {
-  const vram_dims *q = a[0].d, *d = vram__dims_dense(s, q);
-  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, a, 3, 1, 8);
-  vram__tensor seed = vram__tensor_raw(s, 8), off = vram__tensor_raw(s, 8),
-               lse = vram__tensor_none(), y;
-  if (q->v[3] != a[2].d->v[3]) { /* another width: the axes in the order of the query's strides */
-    int64_t size[4], stride[4], z = 1;
-    uint32_t i, j, order[4];
-    for (i = 0; i < 4; i++) {
-      for (j = i; j > 0 && VRAM__STRIDE(q)[order[j - 1]] > VRAM__STRIDE(q)[i]; j--)
-        order[j] = order[j - 1];
-      order[j] = i;
-      size[i] = i < 3 ? q->v[i] : a[2].d->v[3];
+  for (i = 0; i < last; i++)
+    if (VRAM__STRIDE(mask.d)[i] % 8) {
+      pad[1] = 8 - len % 8;
+      vram__tensor_replace(s, &mask, vram__torch_pad(s, mask, pad, 1, VRAM__PAD_CONSTANT));
+      vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
+      break;
     }
-    for (i = 0; i < 4; i++)
-      stride[order[i]] = z, z *= size[order[i]];
-    d = vram__dims_in(s, 4, size, stride);
+  size[0] = z->b, size[1] = z->h, size[2] = z->sq, size[3] = z->sk;
+  vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
+  return mask;
+}
+
+/* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
+static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
+  const vram__sdpa_size z = vram__sdpa_sizes(p);
+  const uint8_t dt = p->in[0].dt;
+  vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
+  vram__grad_fn *f;
+  if (p->in[3].d)
+    p->in[3] = vram__efficient_mask(s, p->in[3], &z);
+  f = vram__tape_record(s, VRAM__K_sdpa_efficient, p->in, p->in[3].d ? 4 : 3, 1, 8);
+  if (!p->dropout_p) { /* with dropout they are the generator's, on the host */
+    seed = vram__tensor_raw(s, 8);
+    offset = vram__tensor_raw(s, 8);
   }
-  y = vram__tensor_empty(s, d, a[0].dt);
+  y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
+  if (f)
+    lse = vram__tensor_raw(
+        s, vram__product4_or_overflow(4, z.b, z.h, vram__round_up(z.sq, VRAM__RULE_EFFICIENT_LSE)));
+  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > VRAM__RULE_EFFICIENT_WIDTH)
+    sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
   if (f) {
-    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
-    if (a[3].d)
-      vram__save_tensor(s, f, a[3]), f->aux = 1;
-    vram__save_tensor(s, f, a[1]), vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[2]);
-    vram__save_tensor(s, f, lse), vram__save_tensor(s, f, off), vram__save_tensor(s, f, seed),
-        vram__save_tensor(s, f, y);
+    f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
+    vram__sdpa_save(s, f, p);
+    vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, offset);
+    vram__save_tensor(s, f, seed);
+    vram__save_tensor(s, f, y);
   }
+  vram__tensor_release(s, sums);
   vram__tensor_release(s, lse);
-  vram__tensor_release(s, off);
+  vram__tensor_release(s, offset);
   vram__tensor_release(s, seed);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
 
-VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  const vram__tensor g = VRAM__SLOTS(f)[0].g, *sv = VRAM__SAVED(f) + (f->aux & 1);
-  const vram_dims *q = sv[1].d;
-  vram__tensor cg = vram__tensor_none(), ws;
-  to[0] = vram__pointwise_empty1(s, sv[1]);
-  to[1] = vram__pointwise_empty1(s, sv[0]);
-  to[2] = vram__pointwise_empty1(s, sv[2]);
-  if (VRAM__STRIDE(g.d)[3] != 1)
-    cg = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
-  ws = vram__tensor_raw(s, vram__product4_or_overflow(q->v[0], q->v[1], q->v[2], 4 * q->v[3] + 4));
-  vram__upper_may_need(s, q->numel + sv[0].d->numel + sv[2].d->numel);
-  vram__tensor_release(s, ws);
-  vram__tensor_release(s, cg);
+/* mem_eff_attention/kernel_backward.h: how the backward kernel is cut. */
+typedef struct vram__efficient_blocks {
+  int64_t i, j;            /* kBlockSizeI: queries, kBlockSizeJ: keys of a tile */
+  int output_in_registers; /* the gradients of key and value stay there */
+} vram__efficient_blocks;
+
+static vram__efficient_blocks
+vram__efficient_blocks_of(const vram__step *s, const vram__sdpa_size *z, int half, int dropout) {
+  const uint32_t cc = s->device.cc;
+  const int64_t width = vram__max_i64(z->d, z->dv);
+  const int large = cc == 80 || cc == 90 || cc / 10 == 10; /* much shared memory */
+  vram__efficient_blocks k;
+  k.i = 128, k.j = 64;
+  k.output_in_registers = 0;
+  if (!half) {
+    if (!large || width <= 64)
+      k.i = 64;
+  } else if (width <= 64) {
+    k.i = 64;
+    k.output_in_registers = 1;
+  } else if (width <= 128) {
+    if (large) {
+      k.j = 128;
+      k.output_in_registers = 1;
+    } else if (cc == 75 || ((cc == 86 || cc == 89) && width <= 96 && !dropout))
+      k.output_in_registers = 1;
+    else
+      k.i = 64;
+  }
+  return k;
+}
+
+/* kernel_backward.h, workspace_size: gradients that are added up in fp32 */
+static uint64_t vram__efficient_workspace(const vram__step *s, const vram__sdpa_size *z, int half,
+                                          int dropout) {
+  const vram__efficient_blocks k = vram__efficient_blocks_of(s, z, half, dropout);
+  const int64_t heads = z->b * z->h;
+  const int64_t query = vram__div_up(z->sq, k.i) * vram__div_up(z->d, k.j) *
+                        (4 * k.i * k.j + VRAM__RULE_EFFICIENT_LOCK);
+  int64_t key_value = 0, splits;
+  if (half && !k.output_in_registers) { /* attention_backward.cu, num_splits_key */
+    splits = vram__div_up(z->sk, k.j);
+    if (heads >= VRAM__RULE_EFFICIENT_PARALLEL && z->sk <= 2 * k.j)
+      splits = 1;
+    splits = vram__min_i64(splits, heads ? VRAM__RULE_EFFICIENT_SPLITS / heads : 1);
+    key_value = 4 * vram__max_i64(1, splits) * k.j *
+                (vram__round_up(z->d, k.i) + vram__round_up(z->dv, k.i));
+  }
+  return vram__product_or_overflow((uint64_t)heads,
+                                   (uint64_t)vram__round_up(query + key_value, 16));
+}
+
+/* The gradient of the mask: rows of a multiple of 16 columns, a slice of which is handed on. */
+static vram__tensor vram__efficient_mask_gradient(vram__step *s, const vram__sdpa_size *z,
+                                                  uint8_t dt) {
+  vram__tensor whole, y;
+  whole = vram__tensor_empty(
+      s, vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, VRAM__RULE_EFFICIENT_MASK)), dt);
+  y = vram__torch_narrow(s, whole, 3, z->sk);
+  vram__tensor_release(s, whole);
+  return y;
+}
+
+/* attention_backward.cu: delta = (grad_out * out).sum(-1), transposed; in half precision a kernel
+   of its own makes it. */
+static vram__tensor vram__efficient_delta(vram__step *s, const vram__sdpa_size *z, int half) {
+  vram__tensor product, sum, delta;
+  if (half)
+    return vram__tensor_raw(s, vram__product4_or_overflow(4, z->b, z->h, z->sq));
+  product = vram__tensor_empty(s, vram__dims_4d(s, z->b, z->sq, z->h, z->dv), VRAM_F32);
+  sum = delta = vram__tensor_sum(s, product, 1u << 3, 0, VRAM_F32);
+  if (z->h > 1 && z->sq > 1) {
+    delta = vram__tensor_empty(s, vram__dims_contiguous(s, vram__dims_swapped(s, sum.d, 1, 2)),
+                               VRAM_F32);
+    vram__tensor_release(s, sum);
+  }
+  vram__tensor_release(s, product);
+  return delta;
+}
+
+/* attention_backward.cu, _efficient_attention_backward */
+VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+  const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
+  const int half = vram__is_half(q.dt);
+  vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g), spread[2], delta,
+               workspace;
+  to[0] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d), q.dt);
+  to[1] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.d), q.dt);
+  to[2] = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.hk, z.sk, z.dv), q.dt);
+  vram__attention_spread_heads(s, &z, q.dt, spread);
+  if (f->nin > 3 && vram__input_wanted(f, 3))
+    to[3] = vram__efficient_mask_gradient(s, &z, q.dt);
+  delta = vram__efficient_delta(s, &z, half);
+  workspace = vram__tensor_raw(
+      s, vram__efficient_workspace(s, &z, half, (f->aux & VRAM__SDPA_SAVED_DROPOUT) != 0));
+  vram__tensor_release(s, delta);
+  vram__tensor_release(s, workspace);
+  vram__attention_sum_heads(s, &z, k, v, spread);
+  vram__tensor_release(s, g_copy);
   vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* _safe_softmax over the last axis: rows that are all -inf become zeros */
+/* ---- flash attention (cuda/flash_attn/flash_api.cpp) ---- */
+
+/* Splits of n blocks of keys into i parts that are as large as into i - 1 are not tried. */
+static int vram__flash_split_is_eligible(int64_t n, int64_t i) {
+  return i == 1 || vram__div_up(n, i) != vram__div_up(n, i - 1);
+}
+
+/* num_splits_heuristic: the fewest splits that fill 85 % of what the best do. With i splits of
+   `blocks` blocks there are blocks * i / sm waves, the last of which may not be full. */
+static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
+  const int64_t most = vram__min_i64(VRAM__RULE_FLASH_SPLITS, vram__min_i64(sm, n));
+  int64_t i, best = 0, best_of = 1; /* efficiency as a fraction: blocks, of so many places */
+  if (blocks * 10 >= sm * 8)
+    return 1;
+  for (i = 1; i <= most; i++) {
+    const int64_t places = vram__round_up(blocks * i, sm);
+    if (vram__flash_split_is_eligible(n, i) && blocks * i * best_of > best * places) {
+      best = blocks * i;
+      best_of = places;
+    }
+  }
+  for (i = 1; i <= most; i++)
+    if (vram__flash_split_is_eligible(n, i) &&
+        blocks * i * best_of * 100 >= best * vram__round_up(blocks * i, sm) * 85)
+      return i;
+  return 1;
+}
+
+/* mha_fwd: head_size_rounded */
+static int64_t vram__flash_width(int64_t d) {
+  return d <= 128 ? vram__round_up(d, 32) : d <= 192 ? 192 : 256;
+}
+
+/* mha_fwd, seqlenq_ngroups_swapped: of one query the heads that share a key become rows. */
+static int vram__flash_swaps_groups(const vram__sdpa_size *z, int dropout) {
+  return z->sq == 1 && z->h > z->hk && !dropout;
+}
+
+/* set_params_splitkv: partial results of keys that are split, softmax_lse_accum and out_accum;
+   none: they are not split. */
+static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dropout,
+                                vram__tensor *partial) {
+  const int64_t block_n = z->d <= 64 ? 256 : z->d <= 128 ? 128 : 64;
+  int64_t rows = z->sq, heads = z->h, splits;
+  partial[0] = partial[1] = vram__tensor_none();
+  if (dropout)
+    return;
+  if (vram__flash_swaps_groups(z, dropout)) {
+    rows = z->h / z->hk;
+    heads = z->hk;
+  }
+  splits = vram__flash_splits(z->b * heads * vram__div_up(rows, VRAM__RULE_FLASH_BLOCK_M),
+                              2 * (int64_t)s->device.sm, vram__div_up(z->sk, block_n));
+  if (splits == 1)
+    return;
+  partial[0] = vram__tensor_raw(s, vram__product4_or_overflow(4 * splits, z->b, heads, rows));
+  partial[1] = vram__tensor_raw(
+      s, vram__product4_or_overflow(4 * splits, z->b, heads, rows * vram__flash_width(z->d)));
+}
+
+/* attention.cu, pad_last_dim: heads that are no multiple of 8 wide are copied. */
+static void vram__flash_pad(vram__step *s, vram__sdpa *p) {
+  const int64_t d = p->in[0].d->v[3];
+  int64_t pad[2];
+  uint32_t i;
+  pad[0] = 0;
+  pad[1] = vram__round_up(d, 8) - d;
+  for (i = 0; i < 3 && pad[1]; i++)
+    vram__tensor_replace(s, &p->in[i], vram__torch_pad(s, p->in[i], pad, 1, VRAM__PAD_CONSTANT));
+}
+
+/* attention.cu, _scaled_dot_product_flash_attention_cuda; flash_api.cpp, mha_fwd */
+static vram__tensor vram__sdpa_flash(vram__step *s, vram__sdpa *p) {
+  const int64_t width = p->in[0].d->v[3];
+  vram__sdpa_size z;
+  vram__grad_fn *f;
+  vram__tensor y, lse, partial[2], rng, unused;
+  vram__flash_pad(s, p);
+  z = vram__sdpa_sizes(p);
+  f = vram__tape_record(s, VRAM__K_sdpa_flash, p->in, 3, 1, 7);
+  y = vram__tensor_empty(s,
+                         vram__flash_swaps_groups(&z, p->dropout_p != 0)
+                             ? vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.d)
+                             : vram__attention_like_bshd(s, p->in[0].d),
+                         p->in[0].dt);
+  lse = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, z.sq));
+  vram__flash_partial(s, &z, p->dropout_p != 0, partial);
+  rng = vram__tensor_raw(s, 16);
+  unused = vram__tensor_raw(s, 8);
+  if (p->dropout_p)
+    vram__tensor_replace(s, &rng, vram__tensor_raw(s, 16));
+  if (f) {
+    vram__sdpa_save(s, f, p);
+    vram__save_tensor(s, f, y);
+    vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, rng);
+    vram__save_tensor(s, f, unused);
+  }
+  vram__tensor_release(s, partial[1]);
+  vram__tensor_release(s, partial[0]);
+  vram__tensor_release(s, unused);
+  vram__tensor_release(s, rng);
+  vram__tensor_release(s, lse);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  if (width != z.d)
+    vram__tensor_replace(s, &y, vram__torch_narrow(s, y, 3, width));
+  return y;
+}
+
+/* flash_api.cpp, mha_bwd */
+VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor *saved = VRAM__SAVED(f);
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
+  const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
+  const int64_t rows = vram__round_up(z.sq, VRAM__RULE_FLASH_ROWS);
+  const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
+                     y_copy = vram__attention_bshd_copy(s, y);
+  vram__tensor delta, query_sums, spread[2];
+  to[0] = vram__tensor_empty(s, vram__attention_like_bshd(s, q.d), q.dt);
+  to[1] = vram__tensor_empty(s, vram__attention_like_bshd(s, k.d), k.dt);
+  to[2] = vram__tensor_empty(s, vram__attention_like_bshd(s, v.d), v.dt);
+  delta = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b, z.h, rows));
+  query_sums =
+      vram__tensor_raw(s, vram__product4_or_overflow(4 * vram__flash_width(z.d), z.b, z.h, rows));
+  vram__attention_spread_heads(s, &z, k.dt, spread);
+  vram__attention_sum_heads(s, &z, k, v, spread);
+  vram__tensor_release(s, query_sums);
+  vram__tensor_release(s, delta);
+  vram__tensor_release(s, y_copy);
+  vram__tensor_release(s, g_copy);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- cuDNN's attention (cudnn/MHA.cpp) ---- */
+
+/* alloc_with_matching_layout: the output has the axes in the order of the query's strides. */
+static const vram_dims *vram__cudnn_output_dims(vram__step *s, const vram_dims *q, int64_t dv) {
+  int64_t size[4], stride[4], elements = 1;
+  uint32_t i, j, order[4];
+  if (q->v[3] == dv)
+    return vram__dims_dense(s, q);
+  for (i = 0; i < 4; i++) {
+    for (j = i; j > 0 && VRAM__STRIDE(q)[order[j - 1]] > VRAM__STRIDE(q)[i]; j--)
+      order[j] = order[j - 1];
+    order[j] = i;
+    size[i] = i < 3 ? q->v[i] : dv;
+  }
+  for (i = 0; i < 4; i++) {
+    stride[order[i]] = elements;
+    elements *= size[order[i]];
+  }
+  return vram__dims_in(s, 4, size, stride);
+}
+
+static vram__tensor vram__sdpa_cudnn(vram__step *s, vram__sdpa *p) {
+  const vram_dims *q = p->in[0].d;
+  vram__grad_fn *f = vram__tape_record(s, VRAM__K_sdpa_cudnn, p->in, 3, 1, 8);
+  vram__tensor seed = vram__tensor_raw(s, 8), offset = vram__tensor_raw(s, 8),
+               lse = vram__tensor_none(), y;
+  y = vram__tensor_empty(s, vram__cudnn_output_dims(s, q, p->in[2].d->v[3]), p->in[0].dt);
+  if (f) {
+    lse = vram__tensor_raw(s, vram__product4_or_overflow(4, q->v[0], q->v[1], q->v[2]));
+    vram__sdpa_save(s, f, p);
+    vram__save_tensor(s, f, lse);
+    vram__save_tensor(s, f, offset);
+    vram__save_tensor(s, f, seed);
+    vram__save_tensor(s, f, y);
+  }
+  vram__tensor_release(s, lse);
+  vram__tensor_release(s, offset);
+  vram__tensor_release(s, seed);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* The workspace is cuDNN's secret: the gradient of the query in fp32 and a number for each of its
+   rows are what it needs at least; the upper bound has room for the other gradients, too. */
+VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g,
+                     *saved = VRAM__SAVED(f) + (f->aux & VRAM__SDPA_SAVED_MASK);
+  const vram__tensor k = saved[0], q = saved[1], v = saved[2];
+  vram__tensor g_copy = vram__tensor_none(), workspace;
+  to[0] = vram__pointwise_empty1(s, q);
+  to[1] = vram__pointwise_empty1(s, k);
+  to[2] = vram__pointwise_empty1(s, v);
+  if (VRAM__STRIDE(g.d)[3] != 1)
+    g_copy = vram__tensor_empty(s, vram__dims_contiguous(s, g.d), g.dt);
+  workspace = vram__tensor_raw(
+      s, vram__product4_or_overflow(q.d->v[0], q.d->v[1], q.d->v[2], 4 * q.d->v[3] + 4));
+  vram__upper_may_need(s, q.d->numel + k.d->numel + v.d->numel);
+  vram__tensor_release(s, workspace);
+  vram__tensor_release(s, g_copy);
+  vram__gradients_drop_unwanted(s, f, to);
+}
+
+/* ---- attention of ordinary ops (attention.cpp, _scaled_dot_product_attention_math) ---- */
+
+/* SoftMax.cpp, _safe_softmax over the last axis: rows that are all -inf become zeros. */
 static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
+  const uint32_t last = 1u << (x.d->ndim - 1);
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_safe_softmax, &x, 1, 1, 1);
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt), inf, all, zero;
   inf = vram__tensor_empty(s, y.d, VRAM_BOOL);
-  all = vram__tensor_reduced(s, inf, 1u << (x.d->ndim - 1), 1, VRAM_BOOL);
-  vram__reduce_scratch(s, inf, 1u << (x.d->ndim - 1), VRAM_BOOL, 1, 4);
+  all = vram__tensor_reduced(s, inf, last, 1, VRAM_BOOL);
+  vram__reduce_scratch(s, inf, last, VRAM_BOOL, 1, 4);
   zero = vram__tensor_empty(s, s->scalar, x.dt);
   vram__tensor_release(s, zero);
   vram__tensor_release(s, all);
@@ -538,187 +695,206 @@ static vram__tensor vram__torch_safe_softmax(vram__step *s, vram__tensor x) {
   return y;
 }
 
-static vram__tensor vram__attention_heads_repeated(vram__step *s, vram__tensor x, int64_t h) {
+/* x.repeat_interleave of the heads, which stand in front of the last two axes, to h of them. */
+static vram__tensor vram__attention_repeat_heads(vram__step *s, vram__tensor x, int64_t h) {
   const vram_dims *d = x.d;
+  const uint32_t n = d->ndim;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t n = d->ndim, i;
-  vram__tensor t, u;
+  uint32_t i;
+  vram__tensor y;
   for (i = 0; i < n - 2; i++)
     size[i] = d->v[i];
   size[n - 2] = h / d->v[n - 3];
-  size[n - 1] = d->v[n - 2], size[n] = d->v[n - 1];
-  t = vram__torch_unsqueeze(s, x, n - 2);
-  u = vram__torch_expand(s, t, n + 1, size);
-  vram__tensor_release(s, t);
-  t = vram__torch_clone(s, u, vram__dims_contiguous(s, u.d));
-  vram__tensor_release(s, u);
+  size[n - 1] = d->v[n - 2];
+  size[n] = d->v[n - 1];
+  y = vram__torch_unsqueeze(s, x, n - 2);
+  vram__tensor_replace(s, &y, vram__torch_expand(s, y, n + 1, size));
+  vram__tensor_replace(s, &y, vram__torch_clone(s, y, vram__dims_contiguous(s, y.d)));
   size[n - 3] = h;
   for (i = n - 2; i < n; i++)
     size[i] = size[i + 1];
-  u = vram__torch_view_as(s, t, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, t);
-  return u;
+  vram__tensor_replace(s, &y,
+                       vram__torch_view_as(s, y, vram__dims_in(s, n, size, NULL), VRAM__K_view, 0));
+  return y;
 }
 
-/* attention.cpp, _scaled_dot_product_attention_math: ordinary ops; half runs in fp32 */
-static vram__tensor vram__sdpa_math(vram__step *s, vram__tensor *a, int64_t p, int causal,
-                                    int gqa) {
-  const uint8_t dt = a[0].dt;
-  const uint32_t n = a[0].d->ndim;
-  vram__tensor x[3], q, k, v, m = vram__tensor_none(), t, u, att, extra = m;
-  uint8_t train;
+/* pre_process_group_query_attention_input: heads of key and value as many as the query has */
+static void vram__sdpa_math_groups(vram__step *s, const vram__sdpa *p, vram__tensor *k,
+                                   vram__tensor *v) {
+  const uint32_t n = p->in[0].d->ndim;
+  int64_t h;
+  if (!p->gqa || n < 3)
+    return;
+  h = p->in[0].d->v[n - 3];
+  if (k->d->v[n - 3] == h && v->d->v[n - 3] == h)
+    return;
+  vram__tensor_replace(s, k, vram__attention_repeat_heads(s, *k, h));
+  vram__tensor_replace(s, v, vram__attention_repeat_heads(s, *v, h));
+}
+
+/* The mask that is added; is_causal: at::ones(..).tril() as numbers. none: there is no mask. */
+static vram__tensor vram__sdpa_math_mask(vram__step *s, const vram__sdpa *p, uint8_t dt) {
+  const uint32_t n = p->in[0].d->ndim;
+  vram__tensor ones, lower, mask;
+  if (!p->causal)
+    return vram__tensor_retain(s, p->in[3]);
+  ones = vram__tensor_empty(s, vram__dims_2d(s, p->in[0].d->v[n - 2], p->in[1].d->v[n - 2]),
+                            VRAM_BOOL);
+  lower = vram__tensor_empty(s, ones.d, VRAM_BOOL);
+  vram__tensor_release(s, ones);
+  mask = vram__attention_float_mask(s, lower, dt);
+  vram__tensor_release(s, lower);
+  return mask;
+}
+
+/* softmax(q k^T + mask), with dropout */
+static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, vram__tensor q,
+                                            vram__tensor k, vram__tensor mask) {
+  const uint32_t n = p->in[0].d->ndim;
+  const uint8_t train = s->train;
+  vram__tensor turned = vram__torch_swap(s, k, n - 2, n - 1), y;
+  vram__tensor_replace(s, &turned, vram__op_call_unary(s, VRAM_OP_mul, turned));
+  y = vram__torch_matmul(s, q, turned);
+  vram__tensor_release(s, turned);
+  if (mask.d)
+    vram__op_call_in_place(s, VRAM_OP_add, &y, mask);
+  vram__tensor_replace(s, &y, vram__torch_safe_softmax(s, y));
+  if (p->dropout_p) {
+    s->train = 1; /* at::dropout(attn, dropout_p, true) */
+    vram__tensor_replace(s, &y,
+                         vram__op_call_key(s, VRAM_OP_dropout, y, VRAM__KEY_p, p->dropout_p));
+    s->train = train;
+  }
+  return y;
+}
+
+/* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
+static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
+  const uint8_t dt = p->in[0].dt;
+  const int half = vram__is_half(dt);
+  vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
   uint32_t i;
   for (i = 0; i < 3; i++)
-    x[i] = vram__is_half(dt) ? vram__torch_cast(s, a[i], VRAM_F32) : vram__tensor_retain(s, a[i]);
-  q = vram__op_call(s, VRAM_OP_mul, x[0], vram__tensor_none(), NULL);
-  k = vram__tensor_retain(s, x[1]), v = vram__tensor_retain(s, x[2]);
-  if (a[3].d)
-    m = vram__tensor_retain(s, a[3]);
-  if (causal) {
-    int64_t size[2];
-    vram__tensor ones;
-    size[0] = a[0].d->v[n - 2], size[1] = a[1].d->v[n - 2];
-    ones = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), VRAM_BOOL);
-    t = vram__tensor_empty(s, ones.d, VRAM_BOOL);
-    vram__tensor_release(s, ones);
-    m = vram__attention_float_mask(s, t, q.dt);
-    vram__tensor_release(s, t);
-  }
-  if (gqa && n > 2) {
-    int64_t h = a[0].d->v[n - 3];
-    if (k.d->v[n - 3] != h || v.d->v[n - 3] != h) {
-      t = vram__attention_heads_repeated(s, k, h);
-      vram__tensor_release(s, k);
-      k = t;
-      t = vram__attention_heads_repeated(s, v, h);
-      vram__tensor_release(s, v);
-      v = t;
-    }
-  }
-  att = vram__torch_swap(s, k, n - 2, n - 1);
-  u = vram__op_call(s, VRAM_OP_mul, att, vram__tensor_none(), NULL);
-  vram__tensor_release(s, att);
-  t = vram__torch_matmul(s, q, u);
-  vram__tensor_release(s, u);
-  if (m.d)
-    vram__op_call_in_place(s, VRAM_OP_add, &t, m);
-  att = vram__torch_safe_softmax(s, t);
-  vram__tensor_release(s, t);
-  if (p) {
-    int64_t attr[3];
-    attr[0] = VRAM__KEY_p | 1 << 8, attr[1] = p, attr[2] = 0;
-    train = s->train, s->train = 1; /* at::dropout(attn, p, true) */
-    t = vram__op_call(s, VRAM_OP_dropout, att, vram__tensor_none(), attr);
-    s->train = train;
-    vram__tensor_release(s, att);
-    att = t;
-  }
-  if (vram__is_half(dt))
-    extra = vram__tensor_empty(s, att.d, dt); /* the second result, which nobody takes */
-  t = vram__torch_matmul(s, att, v);
-  if (vram__is_half(dt)) {
-    u = vram__torch_cast(s, t, dt);
-    vram__tensor_release(s, t);
-    t = u;
-  }
-  vram__tensor_release(s, extra);
-  vram__tensor_release(s, att);
-  vram__tensor_release(s, m);
+    x[i] = half ? vram__torch_cast(s, p->in[i], VRAM_F32) : vram__tensor_retain(s, p->in[i]);
+  q = vram__op_call_unary(s, VRAM_OP_mul, x[0]);
+  k = vram__tensor_retain(s, x[1]);
+  v = vram__tensor_retain(s, x[2]);
+  mask = vram__sdpa_math_mask(s, p, q.dt);
+  vram__sdpa_math_groups(s, p, &k, &v);
+  weights = vram__sdpa_math_weights(s, p, q, k, mask);
+  if (half) /* attn.to(origin_dtype), the second result, which nobody takes */
+    second = vram__tensor_empty(s, weights.d, dt);
+  y = vram__torch_matmul(s, weights, v);
+  if (half)
+    vram__tensor_replace(s, &y, vram__torch_cast(s, y, dt));
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, weights);
+  vram__tensor_release(s, mask);
   vram__tensor_release(s, v);
   vram__tensor_release(s, k);
   vram__tensor_release(s, q);
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, x[i]);
-  return t;
+  return y;
 }
 
+/* ---- the function ---- */
+
 /* Attention of nothing: zeros, and 0 times the sums of q, k and v, so that they have gradients. */
-static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *a) {
+static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
   const uint8_t amp = s->amp;
-  const uint32_t k = a[0].d->ndim;
+  const uint32_t ndim = in[0].d->ndim;
   int64_t size[VRAM_MAX_AXES];
   vram__tensor t[7], y;
   uint32_t i;
-  for (i = 0; i < k; i++)
-    size[i] = a[0].d->v[i];
-  size[k - 1] = a[2].d->v[a[2].d->ndim - 1u];
+  for (i = 0; i < ndim; i++)
+    size[i] = in[0].d->v[i];
+  size[ndim - 1] = in[2].d->v[in[2].d->ndim - 1u];
   s->amp = 0; /* below autocast */
-  t[0] = vram__tensor_empty(s, vram__dims_in(s, k, size, NULL), a[0].dt);
+  t[0] = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
   for (i = 0; i < 3; i++)
-    t[1 + i] = vram__op_call(s, VRAM_OP_sum, a[i], vram__tensor_none(), NULL);
-  t[4] = vram__op_call(s, VRAM_OP_add, t[1], t[2], NULL);
-  t[5] = vram__op_call(s, VRAM_OP_add, t[4], t[3], NULL);
-  t[6] = vram__op_call(s, VRAM_OP_mul, t[5], vram__tensor_none(), NULL);
-  y = vram__op_call(s, VRAM_OP_add, t[0], t[6], NULL);
+    t[1 + i] = vram__op_call_unary(s, VRAM_OP_sum, in[i]);
+  t[4] = vram__op_call_binary(s, VRAM_OP_add, t[1], t[2]);
+  t[5] = vram__op_call_binary(s, VRAM_OP_add, t[4], t[3]);
+  t[6] = vram__op_call_unary(s, VRAM_OP_mul, t[5]);
+  y = vram__op_call_binary(s, VRAM_OP_add, t[0], t[6]);
   for (i = 7; i-- > 0;)
     vram__tensor_release(s, t[i]);
   s->amp = amp;
   return y;
 }
 
-VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__tensor *a,
-                                       int64_t p, int causal, int gqa) {
-  int64_t word = VRAM__INT(n, backend, 0);
-  int pick;
-  vram__tensor y, t;
-  uint32_t i, flat = a[0].d->ndim == 3;
-  if (a[1].dt != a[0].dt || a[2].dt != a[0].dt) /* attention.cpp, validate_sdpa_input */
+/* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
+static int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
+  if (p->backend == VRAM__SDPA_NONE)
+    return vram__sdpa_select(s, p);
+  if (vram__sdpa_can_use(s, p, p->backend))
+    return p->backend;
+  vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
+                    "this attention backend does not take these tensors");
+  return VRAM__SDPA_MATH;
+}
+
+static vram__tensor vram__sdpa_run(vram__step *s, vram__sdpa *p, int backend) {
+  switch (backend) {
+  case VRAM__SDPA_CUDNN:
+    return vram__sdpa_cudnn(s, p);
+  case VRAM__SDPA_FLASH:
+    return vram__sdpa_flash(s, p);
+  case VRAM__SDPA_EFFICIENT:
+    return vram__sdpa_efficient(s, p);
+  default:
+    return vram__sdpa_math(s, p);
+  }
+}
+
+/* attention.cpp, scaled_dot_product_attention. Takes query, key, value and mask. */
+VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p) {
+  const int unbatched = p->in[0].d->ndim == 3;
+  vram__tensor y;
+  uint32_t i;
+  int backend;
+  if (p->in[1].dt != p->in[0].dt || p->in[2].dt != p->in[0].dt) /* validate_sdpa_input */
     vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node, "query, key and value of different dtypes");
-  if (flat)
-    for (i = 0; i < 4; i++) {
-      if (!a[i].d || a[i].d->ndim != 3)
-        continue;
-      t = vram__torch_unsqueeze(s, a[i], 0);
-      vram__tensor_release(s, a[i]);
-      a[i] = t;
-    }
-  pick = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
-         : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
-         : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
-         : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
-                                           : VRAM__SDPA_NONE;
-  if (!pick)
-    pick = vram__sdpa_pick(s, a, p, causal, gqa);
-  else if (!vram__sdpa_fits(s, pick, a, p, causal, gqa)) {
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
-                      "this attention backend does not take these tensors");
-    pick = VRAM__SDPA_MATH;
-  }
-  if (a[3].d && a[3].dt == VRAM_BOOL) {
-    t = vram__attention_float_mask(s, a[3], a[0].dt);
-    vram__tensor_release(s, a[3]);
-    a[3] = t;
-  }
-  y = pick == VRAM__SDPA_CUDNN       ? vram__sdpa_cudnn(s, a)
-      : pick == VRAM__SDPA_FLASH     ? vram__sdpa_flash(s, a, p)
-      : pick == VRAM__SDPA_EFFICIENT ? vram__sdpa_efficient(s, a, p)
-                                     : vram__sdpa_math(s, a, p, causal, gqa);
-  if (flat) {
-    t = vram__torch_squeeze1(s, y, 0);
-    vram__tensor_release(s, y);
-    y = t;
-  }
+  for (i = 0; unbatched && i < 4; i++)
+    if (p->in[i].d && p->in[i].d->ndim == 3)
+      vram__tensor_replace(s, &p->in[i], vram__torch_unsqueeze(s, p->in[i], 0));
+  backend = vram__sdpa_backend(s, p);
+  if (p->in[3].d && p->in[3].dt == VRAM_BOOL)
+    vram__tensor_replace(s, &p->in[3], vram__attention_float_mask(s, p->in[3], p->in[0].dt));
+  y = vram__sdpa_run(s, p, backend);
+  if (unbatched)
+    vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 0));
   for (i = 0; i < 4; i++)
-    vram__tensor_release(s, a[i]);
+    vram__tensor_release(s, p->in[i]);
   return y;
 }
 
 static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
-  vram__tensor a[4], held[4];
+  const int64_t word = VRAM__INT(n, backend, 0);
+  vram__sdpa p;
+  vram__tensor held[4];
   uint32_t i;
-  a[3] = vram__tensor_none();
+  p.in[3] = vram__tensor_none();
+  p.dropout_p = VRAM__INT(n, dropout_p, 0);
+  p.causal = VRAM__INT(n, is_causal, 0) != 0;
+  p.gqa = VRAM__INT(n, enable_gqa, 0) != 0;
+  p.backend = word == VRAM__WORD("flash")       ? VRAM__SDPA_FLASH
+              : word == VRAM__WORD("efficient") ? VRAM__SDPA_EFFICIENT
+              : word == VRAM__WORD("cudnn")     ? VRAM__SDPA_CUDNN
+              : word == VRAM__WORD("math")      ? VRAM__SDPA_MATH
+                                                : VRAM__SDPA_NONE;
   for (i = n->nin; i-- > 0;) { /* autocast casts the last argument first, and holds them all */
-    a[i] = s->amp ? vram__autocast_cast(s, x[i], s->amp) : vram__tensor_retain(s, x[i]);
-    held[i] = vram__tensor_retain(s, a[i]);
+    p.in[i] = vram__autocast_low(s, x[i]);
+    held[i] = vram__tensor_retain(s, p.in[i]);
   }
-  if (a[0].d->numel && a[1].d->numel && a[2].d->numel)
-    y[0] = vram__torch_sdpa(s, n, a, VRAM__INT(n, dropout_p, 0), VRAM__INT(n, is_causal, 0) != 0,
-                            VRAM__INT(n, enable_gqa, 0) != 0);
+  if (x[0].d->numel && x[1].d->numel && x[2].d->numel)
+    y[0] = vram__torch_sdpa(s, &p);
   else {
-    y[0] = vram__sdpa_nothing(s, a);
+    y[0] = vram__sdpa_nothing(s, p.in);
     for (i = n->nin; i-- > 0;)
-      vram__tensor_release(s, a[i]);
+      vram__tensor_release(s, p.in[i]);
   }
   for (i = 0; i < n->nin; i++)
     vram__tensor_release(s, held[i]);

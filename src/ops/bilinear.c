@@ -2,24 +2,29 @@
 #include "ops/ops.h"
 
 static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
-  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
-  int64_t size[VRAM_MAX_AXES], w[3];
-  uint32_t i, r = a->ndim;
-  if (!r || b->ndim != r)
+  const vram_dims *left = n->in[0]->d, *right = n->in[1]->d;
+  const uint32_t last = left->ndim - 1u;
+  int64_t size[VRAM_MAX_AXES], weight[3];
+  uint32_t i;
+  if (!left->ndim || right->ndim != left->ndim)
     return vram__node_error(g, n, "inputs of different numbers of axes");
-  for (i = 0; i + 1 < r; i++)
-    if ((size[i] = a->v[i]) != b->v[i])
+  for (i = 0; i < last; i++) {
+    size[i] = left->v[i];
+    if (size[i] != right->v[i])
       return vram__node_error(g, n, "inputs that differ before their last axis");
-  w[0] = VRAM__INT(n, out_features, 0), w[1] = a->v[r - 1], w[2] = b->v[r - 1];
-  if (w[0] < 1)
+  }
+  weight[0] = VRAM__INT(n, out_features, 0);
+  weight[1] = left->v[last];
+  weight[2] = right->v[last];
+  if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, w, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
     return 0;
-  size[r - 1] = w[0];
-  return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+  size[last] = weight[0];
+  return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);
 }
 
 static uint64_t vram__flops_bilinear(const vram_node *n) {

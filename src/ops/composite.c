@@ -128,9 +128,9 @@ static vram__tensor vram__torch_gated(vram__step *s, vram__tensor x, int gated) 
 
 /* The shared expert: a feed-forward of its own for every token */
 static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__tensor *w) {
-  vram__tensor a, b = vram__torch_linear2(s, x, w[1], vram__tensor_none()), t;
+  vram__tensor a, b = vram__torch_linear_2d(s, x, w[1], vram__tensor_none()), t;
   if (w[0].d) {
-    t = vram__torch_linear2(s, x, w[0], vram__tensor_none());
+    t = vram__torch_linear_2d(s, x, w[0], vram__tensor_none());
     a = vram__torch_pointwise(s, VRAM_OP_silu, &t, 1);
     vram__tensor_release(s, t);
     t = vram__torch_mul(s, a, b);
@@ -138,7 +138,7 @@ static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__
   } else
     t = vram__torch_pointwise(s, VRAM_OP_gelu, &b, 1);
   vram__tensor_release(s, b);
-  b = vram__torch_linear2(s, t, w[2], vram__tensor_none());
+  b = vram__torch_linear_2d(s, t, w[2], vram__tensor_none());
   vram__tensor_release(s, t);
   return b;
 }
@@ -166,7 +166,7 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
   xf = vram__torch_reshape(s, t, 2, size);
   vram__tensor_release(s, t);
   /* the router: probabilities in f32, the k largest, made to add up to 1 */
-  p = vram__torch_linear2(s, xf, w[0], vram__tensor_none());
+  p = vram__torch_linear_2d(s, xf, w[0], vram__tensor_none());
   q = vram__torch_softmax(s, VRAM_OP_softmax, p, VRAM_F32);
   vram__tensor_release(s, p);
   size[1] = k;

@@ -14,6 +14,14 @@ typedef struct vram__conv_slow {
 
 enum { VRAM__SDPA_NONE, VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT, VRAM__SDPA_MATH };
 
+/* A call of scaled_dot_product_attention (sdp_utils.h, sdp_params). */
+typedef struct vram__sdpa {
+  vram__tensor in[4]; /* query, key, value, mask (d NULL: none) */
+  int64_t dropout_p;
+  int causal, gqa;
+  int backend; /* that the caller asks for; VRAM__SDPA_NONE: PyTorch selects one */
+} vram__sdpa;
+
 /* An operand of a contraction: the axes of t stand at these positions, ascending; all others are 1.
  */
 typedef struct vram__operand {
@@ -141,31 +149,27 @@ VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tens
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);
-VRAM__FN vram__tensor vram__dims_vector(vram__step *s, int64_t n, uint8_t dt);
-VRAM__COLD VRAM__FN void vram__norm_one_value(vram__step *s, const vram_node *n);
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt);
+VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_node *n);
 
 /* batch_norm.c */
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* attention.c */
-VRAM__FN int64_t vram__div_up(int64_t a, int64_t b);
-VRAM__FN int64_t vram__least(int64_t a, int64_t b);
 VRAM__FN int vram__is_half(uint8_t dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
-VRAM__FN int vram__sdpa_pick(const vram__step *s, const vram__tensor *a, int64_t p, int causal,
-                             int gqa);
+VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
 VRAM__FN void vram__gradients_drop_unwanted(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_efficient(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_sdpa_cudnn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, const vram_node *n, vram__tensor *a,
-                                       int64_t p, int causal, int gqa);
+VRAM__FN vram__tensor vram__torch_sdpa(vram__step *s, vram__sdpa *p);
 
 /* recurrent.c */
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s);
-VRAM__FN vram__tensor vram__torch_linear2(vram__step *s, vram__tensor x, vram__tensor w,
-                                          vram__tensor b);
+VRAM__FN vram__tensor vram__torch_linear_2d(vram__step *s, vram__tensor x, vram__tensor w,
+                                            vram__tensor b);
 VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
@@ -193,4 +197,60 @@ static inline uint32_t vram__recipe_plan(vram__step *s, uint32_t kind, int inpla
   if (!*plan)
     *plan = vram__recipe_plan_make(kind, inplace);
   return *plan;
+}
+
+/* *t becomes `now`; the caller's handle of what it was goes. */
+static inline void vram__tensor_replace(vram__step *s, vram__tensor *t, vram__tensor now) {
+  vram__tensor_release(s, *t);
+  *t = now;
+}
+
+/* x as an op on autocast's list of lower precision gets it. One handle more. */
+static inline vram__tensor vram__autocast_low(vram__step *s, vram__tensor x) {
+  return s->amp ? vram__autocast_cast(s, x, s->amp) : vram__tensor_retain(s, x);
+}
+
+/* The dtype that softmax computes in: autocast has it on its fp32 list. */
+static inline uint8_t vram__softmax_dtype(const vram__step *s, vram__tensor x) {
+  return s->amp && vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
+}
+
+/* Contiguous dims of two, three and four axes. */
+static inline const vram_dims *vram__dims_2d(vram__step *s, int64_t a, int64_t b) {
+  int64_t size[2];
+  size[0] = a, size[1] = b;
+  return vram__dims_in(s, 2, size, NULL);
+}
+
+static inline const vram_dims *vram__dims_3d(vram__step *s, int64_t a, int64_t b, int64_t c) {
+  int64_t size[3];
+  size[0] = a, size[1] = b, size[2] = c;
+  return vram__dims_in(s, 3, size, NULL);
+}
+
+static inline const vram_dims *vram__dims_4d(vram__step *s, int64_t a, int64_t b, int64_t c,
+                                             int64_t d) {
+  int64_t size[4];
+  size[0] = a, size[1] = b, size[2] = c, size[3] = d;
+  return vram__dims_in(s, 4, size, NULL);
+}
+
+/* An op of the table with one tensor (some with a number beside it), with one and a key, with two.
+ */
+static inline vram__tensor vram__op_call_unary(vram__step *s, uint32_t op, vram__tensor x) {
+  return vram__op_call_n(s, op, 0, &x, 1, NULL, NULL);
+}
+
+static inline vram__tensor vram__op_call_key(vram__step *s, uint32_t op, vram__tensor x,
+                                             uint32_t key, int64_t value) {
+  int64_t attr[3];
+  attr[0] = (int64_t)(key | 1u << 8);
+  attr[1] = value;
+  attr[2] = 0;
+  return vram__op_call_n(s, op, 0, &x, 1, attr, NULL);
+}
+
+static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram__tensor a,
+                                                vram__tensor b) {
+  return vram__op_call(s, op, a, b, NULL);
 }

@@ -5,6 +5,9 @@
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
+/* kind of a norm's row */
+enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
 
@@ -40,8 +43,8 @@ VRAM__FN int64_t vram__shape_times(int64_t in, int64_t factor);
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 
 /* attention.c */
-VRAM__FN int vram__att_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
-                            int64_t width);
+VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
+                                  int64_t width);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);

@@ -3,86 +3,82 @@
 
 #ifndef VRAM_NO_STEP
 
-/* SoftMax.cu, host_softmax and host_softmax_backward */
+/* cuda/SoftMax.cu, host_softmax: halves are read as they are where the result is in fp32. */
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt) {
-  vram__grad_fn *f;
-  vram__tensor y, c, a;
-  if (dt != x.dt && !(x.dt == VRAM_F16 && dt == VRAM_F32))
-    a = vram__torch_cast(s, x, dt);
-  else
-    a = vram__tensor_retain(s, x);
-  f = vram__tape_record(s, op, &a, 1, 1, 1);
-  y = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), dt);
-  c = vram__norm_format_copy(s, a, 0);
-  vram__tensor_release(s, c);
+  const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
+  vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
+  copy = vram__norm_format_copy(s, in, 0);
+  vram__tensor_release(s, copy);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, a);
+  vram__tensor_release(s, in);
   return y;
 }
 
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  uint8_t dt =
-      vram__node_list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
-  if (s->low && dt == VRAM_F32)
-    dt = s->low;
-  if (!dt)
-    dt = s->amp && vram__is_half(x[0].dt) ? (uint8_t)VRAM_F32 : x[0].dt;
+  uint8_t dt = vram__softmax_dtype(s, x[0]);
+  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
+    dt = vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, VRAM_F32));
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
+/* host_softmax_backward; _softmax_backward_data gets grad * output. */
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0], c, t = vram__tensor_none();
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor product = vram__tensor_none(), copy;
   uint8_t dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, y.d), dt);
   if (f->kind != VRAM_OP_log_softmax)
-    t = vram__pointwise_empty2(s, g, y);
-  c = vram__norm_format_copy(s, t.d ? t : g, 0);
-  vram__tensor_release(s, c);
-  vram__tensor_release(s, t);
+    product = vram__pointwise_empty2(s, g, y);
+  copy = vram__norm_format_copy(s, product.d ? product : g, 0);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, product);
 }
 
-/* torch.nn.functional.gumbel_softmax */
+/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. */
+static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n, vram__tensor soft,
+                                              vram__tensor x) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, axis = 0;
+  vram__tensor largest, index, one, detached = soft, y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = i == axis ? 1 : x.d->v[i];
+  largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
+  index = vram__tensor_empty(s, largest.d, VRAM_I64);
+  vram__tensor_release(s, largest);
+  one = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  detached.req = 0;
+  detached.fn = 0;
+  y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
+  vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
+  vram__tensor_release(s, index);
+  vram__tensor_release(s, one);
+  return y;
+}
+
+/* torch.nn.functional.gumbel_softmax: softmax((x - log(exponential)) / tau) */
 static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                          vram__tensor *y) {
-  vram__tensor t, u, g, soft;
-  t = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
-  u = vram__op_call(s, VRAM_OP_log, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  g = vram__op_call(s, VRAM_OP_neg, u, vram__tensor_none(), NULL);
-  vram__tensor_release(s, u);
-  t = vram__op_call(s, VRAM_OP_add, x[0], g, NULL);
-  u = vram__op_call(s, VRAM_OP_div, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, g);
-  soft = vram__torch_softmax(s, VRAM_OP_softmax, u,
-                             s->amp && vram__is_half(u.dt) ? (uint8_t)VRAM_F32 : u.dt);
-  if (!VRAM__INT(n, hard, 0))
-    y[0] = soft;
-  else { /* the largest of each row, as a one, minus soft without its gradient, plus soft */
-    int64_t size[VRAM_MAX_AXES];
-    uint32_t i, a = 0;
-    vram__tensor max, index, one;
-    vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
-    for (i = 0; i < x[0].d->ndim; i++)
-      size[i] = i == a ? 1 : x[0].d->v[i];
-    max = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
-    index = vram__tensor_empty(s, max.d, VRAM_I64);
-    vram__tensor_release(s, max);
-    one = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
-    t = soft;
-    t.req = 0, t.fn = 0;
-    t = vram__op_call(s, VRAM_OP_sub, one, t, NULL);
-    y[0] = vram__op_call(s, VRAM_OP_add, t, soft, NULL);
-    vram__tensor_release(s, t);
-    vram__tensor_release(s, index);
-    vram__tensor_release(s, one);
+  vram__tensor noise, logits, soft;
+  noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__tensor_replace(s, &noise, vram__op_call_unary(s, VRAM_OP_log, noise));
+  vram__tensor_replace(s, &noise, vram__op_call_unary(s, VRAM_OP_neg, noise));
+  logits = vram__op_call_binary(s, VRAM_OP_add, x[0], noise);
+  vram__tensor_replace(s, &logits, vram__op_call_unary(s, VRAM_OP_div, logits));
+  vram__tensor_release(s, noise);
+  soft = vram__torch_softmax(s, VRAM_OP_softmax, logits, vram__softmax_dtype(s, logits));
+  if (VRAM__INT(n, hard, 0)) {
+    y[0] = vram__gumbel_softmax_hard(s, n, soft, x[0]);
     vram__tensor_release(s, soft);
-  }
-  vram__tensor_release(s, u);
+  } else
+    y[0] = soft;
+  vram__tensor_release(s, logits);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -59,3 +59,50 @@ static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920},
 #define VRAM__RULE_REDUCE_LEAST_VALUES 16
 #define VRAM__RULE_REDUCE_MOST_VALUES 256
 #define VRAM__RULE_REDUCE_VECTORIZED 128
+
+/* Attention. Batch and heads are axes of a kernel's grid, which CUDA limits along y and z. */
+#define VRAM__RULE_GRID_YZ 65535
+/* sdp_utils.cpp: widest head of flash attention (check_head_dim_size_flash). Devices of cc 8.6, 8.9
+   and 12 train heads up to the next, and without dropout those beyond the last
+   (check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120). */
+#define VRAM__RULE_FLASH_WIDTH 256
+#define VRAM__RULE_FLASH_SM86_TO 192
+#define VRAM__RULE_FLASH_SM86_FROM 224
+/* check_cudnn_tensor_shapes: widest head of cuDNN's on Hopper and Blackwell, on others;
+   check_cudnn_dropout: dropout_p must be a multiple of 1/16 */
+#define VRAM__RULE_CUDNN_WIDTH_LARGE 256
+#define VRAM__RULE_CUDNN_WIDTH 128
+#define VRAM__RULE_CUDNN_DROPOUT 16u
+/* flash_api.cpp: rows of a block and most splits (set_params_splitkv); backward's rows are rounded
+   up (mha_bwd, seqlen_q_rounded) */
+#define VRAM__RULE_FLASH_BLOCK_M 64
+#define VRAM__RULE_FLASH_SPLITS 128
+#define VRAM__RULE_FLASH_ROWS 128
+/* mem_eff_attention: the log-sum-exp's rows are rounded up (kAlignLSE), wider heads need an
+   accumulator for the output (kMaxK), the columns of a mask's gradient are rounded up
+   (alignTo), bytes of a tile's lock (GradQTempStorage) */
+#define VRAM__RULE_EFFICIENT_LSE 32
+#define VRAM__RULE_EFFICIENT_WIDTH 128
+#define VRAM__RULE_EFFICIENT_MASK 16
+#define VRAM__RULE_EFFICIENT_LOCK 16
+/* attention_backward.cu, keys splitting heuristic: so many blocks are enough without splits; of
+   batches times heads times splits there are at most so many */
+#define VRAM__RULE_EFFICIENT_PARALLEL 256
+#define VRAM__RULE_EFFICIENT_SPLITS 200
+
+#define VRAM__RULE_WARP 32
+/* layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: with more rows than this sums for weight
+   and bias may go through partial ones, in a grid of so many blocks (max_grid_size) */
+#define VRAM__RULE_NORM_ROWS 65536
+#define VRAM__RULE_NORM_GRID 32768
+/* Normalization.cpp, use_cudnn: the largest batch that batch_norm takes, and in evaluation */
+#define VRAM__RULE_BN_BATCH 880801
+#define VRAM__RULE_BN_BATCH_EVAL 65535
+/* Normalization.cuh: threads of a block (MAX_BLOCK_SIZE), those along the channels
+   (OPTIMAL_TILE_W), rows of a thread (ELEMENTS_PER_THREAD), most blocks along the rows
+   (MAX_H_BLOCK), fewest that work together */
+#define VRAM__RULE_BN_THREADS 512
+#define VRAM__RULE_BN_TILE 32
+#define VRAM__RULE_BN_ELEMENTS 16
+#define VRAM__RULE_BN_GRID 128
+#define VRAM__RULE_BN_COOPERATIVE 8

@@ -289,7 +289,7 @@ struct vram__step {
   uint32_t plan[VRAM__K_COUNT][2]; /* recipes in short, of the op and in place; 0: not yet */
   const vram_dims *dims_cache[64];
   const vram_dims *scalar;
-  const vram_dims *vec; /* the last one of one axis that vram__dims_vector made */
+  const vram_dims *vec; /* the last one of one axis that vram__tensor_vector made */
 };
 
 struct vram__replay {
