@@ -44,10 +44,10 @@ else
   done
 fi
 
-# The analyser does not follow the loops that set values
+# The analyser does not follow the loops that set values, nor what hangs from a struct of the caller (test_tool counts that)
 if have gcc && [ "$(gcc -dumpversion | cut -d. -f1)" -ge 12 ]; then
   for f in tests/impl.c $tool; do
-    finds "gcc -fanalyzer $f" gcc -std=c99 -fanalyzer -Wno-analyzer-use-of-uninitialized-value \
+    finds "gcc -fanalyzer $f" gcc -std=c99 -fanalyzer -Wno-analyzer-use-of-uninitialized-value -Wno-analyzer-malloc-leak \
       -Ibuild -c $f -o $work/analyzed.o
   done
 else skip "no gcc 12 or newer: gcc -fanalyzer"; fi
