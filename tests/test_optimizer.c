@@ -222,8 +222,8 @@ static void every(void) {
     return;
   for (optim = 0; optim < VRAM_OPTIM_COUNT; optim++)
     for (impl = 0; impl <= VRAM_OPTIM_IMPL_FUSED + 1u; impl++)
-      for (bits = 0; bits < 2 * 2 * 2 * 3 * 2; bits++) {
-        play *q = bits / 24 ? &m : &p;
+      for (bits = 0; bits < 2 * 2 * 2 * 3 * 2 * 2; bits++) {
+        play *q = bits / 24 % 2 ? &m : &p;
         vram_step_options o;
         vram_result r;
         memset(&o, 0, sizeof o);
@@ -234,6 +234,7 @@ static void every(void) {
         o.weight_decay = (int)(bits >> 1 & 1);
         o.master_weights = (int)(bits >> 2 & 1);
         o.dtype = dtypes[bits / 8 % 3];
+        o.capturable = bits >= 48;
         o.cc = cc[(optim + bits) % 3];
         if (o.dtype == VRAM_F16)
           o.amp = VRAM_F16;
@@ -256,11 +257,39 @@ static void every(void) {
   play_end(&m);
 }
 
+/* An 8-bit optimizer has its two code tables once, however many parameters there are. */
+static void code_tables(void) {
+  static const unsigned counts[] = {1, 255, 256, 257, 600};
+  size_t i;
+  for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+    const char *shape[600];
+    unsigned k;
+    char *text;
+    vram_step_options o;
+    play p;
+    for (k = 0; k < counts[i]; k++)
+      shape[k] = "64,64";
+    text = model(shape, counts[i], 0);
+    memset(&p, 0, sizeof p);
+    memset(&o, 0, sizeof o);
+    o.train = 1;
+    o.optimizer = VRAM_OPTIM_adam_8bit;
+    for (o.first_step = 0; o.first_step < 2; o.first_step++)
+      if (NEED(play_parse(&p, text, strlen(text), NULL, 0) == VRAM_OK) &&
+          NEED(play_step(&p, &o) == VRAM_OK)) {
+        EQUAL(p.report.optimizer_bytes, counts[i] * (2 * 4096 + 2 * 4 * 16) + 2 * 1024);
+        play_end(&p);
+      }
+    free(text);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 2) {
     measured(argv[1]);
     steps(argv[2]);
   }
   every();
+  code_tables();
   return test_done("test_optimizer");
 }

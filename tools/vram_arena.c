@@ -822,7 +822,8 @@ static int arena_option(arena_job *a, const char *o, const char *v) {
     return a->j.json = 1;
   if (cmd_in(
           o,
-          "--infer --keep-grads --master-weights --reentrant --train --optim-impl --step "
+          "--infer --keep-grads --master-weights --capturable --reentrant --train --optim-impl "
+          "--step "
           "--accumulate --amp --dtype --checkpoint --checkpoint-nodes --batch --dim --cc --rules"))
     return a->model_option = o, job_option(&a->j, o, v);
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(o, valued[i].names); i++)

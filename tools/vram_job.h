@@ -11,6 +11,7 @@
   "  --train OPT           one training step, optimizer OPT (vram list optimizers)\n"              \
   "  --optim-impl foreach|fused|loop\n"                                                            \
   "                        how the optimizer runs (default: what PyTorch picks)\n"                 \
+  "  --capturable          the optimizer's option: it counts on the device\n"                      \
   "  --step first|steady   first step, or one with optimizer state (default)\n"                    \
   "  --accumulate K        K micro-batches before the optimizer's step\n"                          \
   "  --keep-grads          zero_grad(set_to_none=False)\n"                                         \
