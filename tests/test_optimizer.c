@@ -3,17 +3,24 @@
    usage: test_optimizer optimizers.txt optimizer_steps.txt */
 #include "property.h"
 
-/* What a step's optimizer allocated and freed: a size after the other, those of frees with the
-   highest bit set. */
+/* What a step's optimizer allocated and freed: a size after the other, that of a free with the
+   number of the allocation. */
 static uint64_t optimizer_hash(const play *p, uint64_t *count) {
   uint64_t hash = PLAY_FNV;
+  int64_t first = INT64_MAX;
   size_t i;
   *count = 0;
-  for (i = 0; i < p->count; i++)
-    if (p->event[i].phase == VRAM_PHASE_OPTIMIZER) {
-      hash = play_fnv(hash, p->event[i].bytes | (uint64_t)(p->event[i].action != VRAM_ALLOC) << 63);
-      ++*count;
-    }
+  for (i = 0; i < p->count; i++) {
+    const play_event *e = &p->event[i];
+    if (e->phase != VRAM_PHASE_OPTIMIZER)
+      continue;
+    if (first == INT64_MAX)
+      first = e->id;
+    hash = play_fnv(hash, e->bytes);
+    if (e->action != VRAM_ALLOC)
+      hash = play_fnv(hash, (uint64_t)(e->id - first + 1));
+    ++*count;
+  }
   return hash;
 }
 

@@ -30,8 +30,8 @@ OPTIONS = {"-": {}, "wd": {"weight_decay": 0.1}, "capturable": {"capturable": Tr
 NO_DECAY = ("Rprop",)  # has no weight decay
 DECOUPLED = ("AdamW", "Adafactor", "Muon")  # theirs is another one
 SETS = {
-    "f32": "f32[1000,700] f32[700] f32[512,256,3,3] f32[512] f32[64,64] f32[1] f32[3000,1000] f32[33,7] f32[]",
-    "mixed": "bf16[1000,700] f32[700] f32[] f16[512,256,3,3] bf16[512] bf16[] f32[64,64] f16[1] f32[3000,1000] bf16[33,7] f16[]",
+    "f32": "f32[1000,700] f32[700] f32[512,256,3,3] f32[512] f32[64,64] f32[1] f32[3000,1000] f32[] f32[33,7]",
+    "mixed": "bf16[1000,700] f32[700] f32[] f16[512,256,3,3] bf16[512] bf16[] f32[64,64] f16[1] f32[3000,1000] f16[] bf16[33,7]",
 }
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 LATER = 8
@@ -39,17 +39,26 @@ HEAD = """# What torch.optim allocated and freed in its first and in a later ste
 # Source: PyTorch {version} (host code), a device of compute capability 9.0 with 132 multiprocessors. Parameters, in their order:
 {sets}
 # muon has those of two axes. Bytes that tensors asked for; peak, after: more than before the step. hash: FNV-1a 64 over 8 little-endian bytes
-# of each size in order, those of frees with the highest bit set.
+# of each size in order, of a free also those of the number of the allocation, 1 for the first of the step.
 # name implementation options parameters state, of the first step: peak after events hash, of a later one: peak after events hash
 """
 
 
-def fnv(sizes):
-    h = 0xCBF29CE484222325
-    for s in sizes:
-        for b in s.to_bytes(8, "little"):
+def events(trace):
+    """how many, and their hash"""
+    h, count, allocations, number = 0xCBF29CE484222325, 0, 0, {}
+    for t in trace:
+        if t["action"] == "alloc":
+            number[t["addr"]] = allocations = allocations + 1
+            values = (t["size"],)
+        elif t["action"] == "free_completed":
+            values = (t["size"], number.pop(t["addr"]))
+        else:
+            continue
+        count += 1
+        for b in b"".join(v.to_bytes(8, "little") for v in values):
             h = (h ^ b) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return f"{h:016x}"
+    return count, f"{h:016x}"
 
 
 def parameters(text, matrices):
@@ -80,8 +89,7 @@ def measured(cls, arguments, text):
         trace = torch.cuda.memory._snapshot()["device_traces"][0][begin:]
         torch.cuda.memory._record_memory_history(enabled=None)
         if step in (1, LATER):
-            sizes = [t["size"] + (t["action"] != "alloc" and 1 << 63) for t in trace if t["action"] in ("alloc", "free_completed")]
-            row += [stat("peak") - before, stat("current") - before, len(sizes), fnv(sizes)]
+            row += [stat("peak") - before, stat("current") - before, *events(trace)]
         for p in params:
             p.grad = None
     return [stat("current") - bare] + row
