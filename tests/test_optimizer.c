@@ -142,7 +142,7 @@ static void measured(const char *path) {
 static void steps_row(play *p, vram_step_options *o, char *const *field) {
   int later;
   for (later = 0; later < 2; later++) {
-    char *const *f = field + 5 + (size_t)4 * (size_t)later;
+    char *const *f = &field[5 + 4 * later];
     uint64_t before, count, hash;
     char shown[24];
     o->first_step = !later;

@@ -142,7 +142,7 @@ static int variable(recipe *p) {
   while (i < p->names && strcmp(p->r.word, p->name[i]) != 0)
     i++;
   if (i == p->names && i < most)
-    strcpy(p->name[p->names++], p->r.word);
+    memcpy(p->name[p->names++], p->r.word, sizeof p->r.word);
   else if (i == p->names)
     complain(&p->r, p->r.word, "too many variables");
   advance(&p->r);
@@ -179,7 +179,7 @@ static void new_tensor(recipe *p) {
 static void assign(recipe *p) {
   char name[64];
   int to;
-  strcpy(name, p->r.word);
+  memcpy(name, p->r.word, sizeof name);
   to = variable(p);
   if (!strcmp(p->r.word, "+=")) {
     if (!p->inside)
@@ -300,7 +300,7 @@ static void run(recipe *p, int answers, int from, int to, char *holds) {
       if (!holds[s->from])
         complain(&p->r, p->name[s->from], "is used before it is set");
       holds[s->from] = 0;
-      holds[s->variable] = s->what == MOVE;
+      holds[s->variable] = (char)(s->what == MOVE);
       break;
     case BRANCH:
       if (((answers & s->asked) != 0) == s->negated)
@@ -347,7 +347,7 @@ static void states(const vram_optimizer_info *o) {
   static const char *const small[] = {"step", "mu_product", "qmap1", "qmap2", NULL};
   char column[100], missing[100], *word;
   snprintf(column, sizeof column, " %s ", o->state);
-  strcpy(missing, column);
+  memcpy(missing, column, sizeof missing);
   for (word = strtok(made, " "); word; word = strtok(NULL, " ")) {
     char found[80], *at;
     snprintf(found, sizeof found, " %s ", word);

@@ -110,7 +110,11 @@ static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
 /* Bytes of one tensor. No product overflows: a tensor of as many elements of 16 bytes would have
    less than 2^63 (vram__dims_fit). */
 static uint64_t vram__optim_size(const vram__optim_run *r, uint32_t i, uint8_t size) {
-  static const uint8_t bytes[] = {0, 0, 1, 1, 2, 4, 8};
+  static const uint8_t bytes[] = {
+#define VRAM__X(id, word, bytes) bytes,
+      VRAM__OPTIM_TYPES(VRAM__X)
+#undef VRAM__X
+  };
   const vram__optim_param *p = &r->p[i];
   uint64_t each = bytes[size >> 4];
   if (!each) {
@@ -332,12 +336,13 @@ static void vram__optim_sum(vram__optim_run *r, uint8_t size, uint32_t from, uin
                             vram__total *t) {
   const int all = size == VRAM__OPTIM_PARAM && !r->filter && from == 0 && to == r->n &&
                   !(r->flags & (VRAM__OPTIM_MATRIX | VRAM__OPTIM_SPLIT));
+  const vram__total none = {0, 0, 0, 0, 0};
   uint32_t i;
   if (all && r->has_all) {
     *t = r->all;
     return;
   }
-  vram__memory_zero(t, sizeof *t);
+  *t = none;
   for (i = from; i < to; i++)
     if (vram__optim_match(r, i))
       vram__optim_add(r, t, vram__optim_size(r, i, size));
@@ -415,7 +420,8 @@ static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i)
   return (conditions & hold) != 0;
 }
 
-/* Instructions from x up to end; `from` is the first parameter that matches. */
+/* Instructions from x up to end; `from` is the first parameter that matches. It calls itself no
+   deeper than blocks are nested. */
 static void vram__optim_play(vram__optim_run *r, const vram__optim_instruction *x,
                              const vram__optim_instruction *end, uint32_t from, uint32_t to) {
   uint32_t i;
@@ -473,7 +479,7 @@ static vram__optim_call vram__optim_enter(vram__optim_run *r, const char *recipe
   vram__optim_call call;
   uint32_t i;
   call.first = r->code.at + vram__optim_compile(&r->code, recipe);
-  call.end = r->code.at + r->code.count;
+  call.end = r->code.bad ? call.first : r->code.at + r->code.count;
   call.first_name = r->code.first_name;
   for (i = call.first_name; i < r->code.names; i++)
     vram__optim_clear(&r->held[i]);

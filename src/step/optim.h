@@ -17,59 +17,77 @@ typedef struct vram__optim_row {
   const char *init, *body[3]; /* recipes; body: foreach, loop, fused; NULL: there is none */
 } vram__optim_row;
 
-/* What a recipe becomes: a number is a variable's, a size or a distance to jump. */
-enum {
-  VRAM__OPTIM_NEW,   /* into a; size b; workspace c - 1, if c */
-  VRAM__OPTIM_FREE,  /* a */
-  VRAM__OPTIM_MOVE,  /* to a from b */
-  VRAM__OPTIM_LAST,  /* to a from b */
-  VRAM__OPTIM_STATE, /* size b */
-  VRAM__OPTIM_BRIEF, /* size b: there and gone */
-  VRAM__OPTIM_IF,    /* conditions a, negated b; else on by c */
-  VRAM__OPTIM_JUMP,  /* on by c */
-  VRAM__OPTIM_EACH   /* the instructions up to c from here for each parameter */
-};
+/* The words of recipes, which optimizers.c explains. */
+#define VRAM__OPTIM_TYPES(X) /* bytes; 0: those of the parameter's dtype */                        \
+  X(OWN, "own", 0)                                                                                 \
+  X(PROMOTED, "promoted", 0)                                                                       \
+  X(BOOL, "bool", 1)                                                                               \
+  X(U8, "u8", 1)                                                                                   \
+  X(BF16, "bf16", 2)                                                                               \
+  X(F32, "f32", 4)                                                                                 \
+  X(F64, "f64", 8)
+#define VRAM__OPTIM_COUNTS(X)                                                                      \
+  X(ONE, "")                                                                                       \
+  X(NUMEL, "numel")                                                                                \
+  X(ROWS, "rows")                                                                                  \
+  X(COLUMNS, "columns")                                                                            \
+  X(MATRICES, "matrices")                                                                          \
+  X(GRAM, "gram")                                                                                  \
+  X(BLOCKS, "blocks")                                                                              \
+  X(256, "256")
+#define VRAM__OPTIM_WORKSPACES(X)                                                                  \
+  X(CUBLAS, "cublas")                                                                              \
+  X(CUBLASLT, "cublaslt")                                                                          \
+  X(CUBLASLT_TRANSPOSED, "cublaslt_transposed")                                                    \
+  X(REDUCE_ALL, "reduce_all")                                                                      \
+  X(REDUCE_ALL_BF16, "reduce_all_bf16")                                                            \
+  X(REDUCE_ROWS, "reduce_rows")                                                                    \
+  X(REDUCE_COLUMNS, "reduce_columns")                                                              \
+  X(REDUCE_ROW_FACTORS, "reduce_row_factors")
+#define VRAM__OPTIM_CONDITIONS(X) /* a bit each; from `matrix` on they are the parameter's */      \
+  X(WEIGHT_DECAY, 1, "weight_decay")                                                               \
+  X(FIRST_STEP, 2, "first_step")                                                                   \
+  X(FUSED, 4, "fused")                                                                             \
+  X(CAPTURABLE, 8, "capturable")                                                                   \
+  X(MATRIX, 16, "matrix")                                                                          \
+  X(LARGE, 32, "large")                                                                            \
+  X(LOW_PRECISION, 64, "low_precision")                                                            \
+  X(ONCE, 128, "once")
 
-/* a size is a type << 4 and a count, in the order of the words in optim_words.c */
 enum {
-  VRAM__OPTIM_OWN,
-  VRAM__OPTIM_PROMOTED,
-  VRAM__OPTIM_BOOL,
-  VRAM__OPTIM_U8,
-  VRAM__OPTIM_BF16,
-  VRAM__OPTIM_F32,
-  VRAM__OPTIM_F64
+#define VRAM__X(id, word, bytes) VRAM__OPTIM_##id,
+  VRAM__OPTIM_TYPES(VRAM__X)
+#undef VRAM__X
 };
 enum {
-  VRAM__OPTIM_ONE,
-  VRAM__OPTIM_NUMEL,
-  VRAM__OPTIM_ROWS,
-  VRAM__OPTIM_COLUMNS,
-  VRAM__OPTIM_MATRICES,
-  VRAM__OPTIM_BLOCKS,
-  VRAM__OPTIM_GRAM,
-  VRAM__OPTIM_256,
+#define VRAM__X(id, word) VRAM__OPTIM_##id,
+  VRAM__OPTIM_COUNTS(VRAM__X)
+#undef VRAM__X
+  /* a size: 16 times the type, and the count */
   VRAM__OPTIM_PARAM = VRAM__OPTIM_OWN * 16 + VRAM__OPTIM_NUMEL
 };
 enum {
-  VRAM__OPTIM_CUBLAS,
-  VRAM__OPTIM_CUBLASLT,
-  VRAM__OPTIM_CUBLASLT_TRANSPOSED,
-  VRAM__OPTIM_REDUCE_ALL,
-  VRAM__OPTIM_REDUCE_ALL_BF16,
-  VRAM__OPTIM_REDUCE_ROWS,
-  VRAM__OPTIM_REDUCE_COLUMNS,
-  VRAM__OPTIM_REDUCE_ROW_FACTORS
+#define VRAM__X(id, word) VRAM__OPTIM_##id,
+  VRAM__OPTIM_WORKSPACES(VRAM__X)
+#undef VRAM__X
 };
 enum {
-  VRAM__OPTIM_IF_WEIGHT_DECAY = 1,
-  VRAM__OPTIM_IF_FIRST_STEP = 2,
-  VRAM__OPTIM_IF_FUSED = 4,
-  VRAM__OPTIM_IF_CAPTURABLE = 8,
-  VRAM__OPTIM_IF_MATRIX = 16, /* from here on: of a parameter */
-  VRAM__OPTIM_IF_LARGE = 32,
-  VRAM__OPTIM_IF_ONCE = 64,
-  VRAM__OPTIM_IF_LOW_PRECISION = 128
+#define VRAM__X(id, bit, word) VRAM__OPTIM_IF_##id = bit,
+  VRAM__OPTIM_CONDITIONS(VRAM__X)
+#undef VRAM__X
+};
+
+/* Instructions; a, b and c are numbers of variables, sizes, distances to jump. */
+enum {
+  VRAM__OPTIM_NEW,   /* a tensor of size b beside what a holds; workspace c - 1, if c */
+  VRAM__OPTIM_FREE,  /* what a holds goes */
+  VRAM__OPTIM_MOVE,  /* a takes what b holds */
+  VRAM__OPTIM_LAST,  /* a takes the last tensor of b, the rest goes */
+  VRAM__OPTIM_STATE, /* of size b */
+  VRAM__OPTIM_BRIEF, /* a tensor of size b that goes at once */
+  VRAM__OPTIM_IF,    /* one of the conditions a holds (b: none), else on by c */
+  VRAM__OPTIM_JUMP,  /* on by c */
+  VRAM__OPTIM_EACH   /* those between here and c from here for each parameter, then on by c */
 };
 
 #define VRAM__OPTIM_INSTRUCTIONS 192

@@ -77,20 +77,32 @@ static uint8_t vram__optim_words_variable(vram__optim_code *c) {
   return (uint8_t)i;
 }
 
-/* NAME, ...: each gets an instruction, if there is one. */
-static void vram__optim_words_each(vram__optim_code *c, int op) {
-  do {
-    uint8_t name = vram__optim_words_variable(c);
-    if (op >= 0)
-      vram__optim_words_emit(c, (uint8_t)op, name, 0);
-  } while (vram__optim_words_take(c, ",") && !c->bad);
+/* NAME, ...: what they hold is freed. */
+static void vram__optim_words_free(vram__optim_code *c) {
+  do
+    vram__optim_words_emit(c, VRAM__OPTIM_FREE, vram__optim_words_variable(c), 0);
+  while (vram__optim_words_take(c, ",") && !c->bad);
+}
+
+/* NAME, ...: they have been named. */
+static void vram__optim_words_local(vram__optim_code *c) {
+  do
+    vram__optim_words_variable(c);
+  while (vram__optim_words_take(c, ",") && !c->bad);
 }
 
 /* (SIZE) */
 static uint8_t vram__optim_words_size(vram__optim_code *c) {
-  static const char *const type[] = {"own", "promoted", "bool", "u8", "bf16", "f32", "f64", NULL};
-  static const char *const count[] = {"",       "numel", "rows", "columns", "matrices",
-                                      "blocks", "gram",  "256",  NULL};
+  static const char *const type[] = {
+#define VRAM__X(id, word, bytes) word,
+      VRAM__OPTIM_TYPES(VRAM__X) NULL
+#undef VRAM__X
+  };
+  static const char *const count[] = {
+#define VRAM__X(id, word) word,
+      VRAM__OPTIM_COUNTS(VRAM__X) NULL
+#undef VRAM__X
+  };
   uint8_t size = VRAM__OPTIM_PARAM;
   vram__optim_words_need(c, "(");
   if (!vram__optim_words_take(c, "param")) {
@@ -107,14 +119,16 @@ static uint8_t vram__optim_words_size(vram__optim_code *c) {
 /* Behind `new`: (SIZE) [using WORKSPACE] [from NAME, ...], into the variable `to`. */
 static void vram__optim_words_new(vram__optim_code *c, uint8_t to) {
   static const char *const workspace[] = {
-      "cublas",      "cublaslt",       "cublaslt_transposed", "reduce_all", "reduce_all_bf16",
-      "reduce_rows", "reduce_columns", "reduce_row_factors",  NULL};
+#define VRAM__X(id, word) word,
+      VRAM__OPTIM_WORKSPACES(VRAM__X) NULL
+#undef VRAM__X
+  };
   vram__optim_instruction *i = vram__optim_words_emit(c, VRAM__OPTIM_NEW, to, 0);
   i->b = vram__optim_words_size(c);
   if (vram__optim_words_take(c, "using"))
     i->c = (uint8_t)(1 + vram__optim_words_one_of(c, workspace));
   if (vram__optim_words_take(c, "from"))
-    vram__optim_words_each(c, VRAM__OPTIM_FREE);
+    vram__optim_words_free(c);
 }
 
 /* NAME = or += something */
@@ -141,8 +155,6 @@ static void vram__optim_words_assign(vram__optim_code *c) {
   }
 }
 
-static void vram__optim_words_block(vram__optim_code *c, uint32_t depth);
-
 /* A block that the step's options exclude: only its braces are read. */
 static void vram__optim_words_skip(vram__optim_code *c) {
   uint32_t depth = 0;
@@ -158,6 +170,8 @@ static void vram__optim_words_skip(vram__optim_code *c) {
     vram__optim_words_next(c);
   } while (depth && c->length);
 }
+
+static void vram__optim_words_block(vram__optim_code *c, uint32_t depth);
 
 /* A block that the step's options want or exclude. */
 static void vram__optim_words_choose(vram__optim_code *c, uint32_t depth, int wanted) {
@@ -176,9 +190,11 @@ static void vram__optim_words_land(vram__optim_code *c, uint32_t from) {
 
 /* Behind `if`: [not] CONDITION [or CONDITION] { } [else { }] */
 static void vram__optim_words_if(vram__optim_code *c, uint32_t depth) {
-  static const char *const condition[] = {"weight_decay", "first_step",    "fused",
-                                          "capturable",   "matrix",        "large",
-                                          "once",         "low_precision", NULL};
+  static const char *const condition[] = {
+#define VRAM__X(id, bit, word) word,
+      VRAM__OPTIM_CONDITIONS(VRAM__X) NULL
+#undef VRAM__X
+  };
   const int negated = vram__optim_words_take(c, "not");
   uint32_t asked = 0, from;
   do
@@ -220,9 +236,9 @@ static void vram__optim_words_statement(vram__optim_code *c, uint32_t depth) {
     return;
   }
   if (vram__optim_words_take(c, "free"))
-    vram__optim_words_each(c, VRAM__OPTIM_FREE);
+    vram__optim_words_free(c);
   else if (vram__optim_words_take(c, "local"))
-    vram__optim_words_each(c, -1);
+    vram__optim_words_local(c);
   else if (vram__optim_words_take(c, "new"))
     vram__optim_words_emit(c, VRAM__OPTIM_BRIEF, 0, vram__optim_words_size(c));
   else

@@ -195,6 +195,15 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   return n;
 }
 
+/* Memory for the ids of what the optimizer allocates, which is told event by event. */
+static int vram__optim_ids_take(vram__step *s, vram__optim_config *c, uint32_t n) {
+  c->ids =
+      (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c->ids);
+  if (!c->ids)
+    s->failed = VRAM_ERR_MEMORY;
+  return c->ids != NULL;
+}
+
 /* What the optimizer holds before the step: what its constructor made and, in a steady step, the
    state that the first step made. */
 VRAM__FN void vram__optim_before(vram__step *s) {
@@ -218,12 +227,8 @@ VRAM__FN void vram__optim_before(vram__step *s) {
   }
   if (s->replay && s->replay->fresh && !s->replay->taping) {
     const uint64_t used = s->used;
-    c.ids =
-        (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c.ids);
-    if (!c.ids) {
-      s->failed = VRAM_ERR_MEMORY;
+    if (!vram__optim_ids_take(s, &c, n))
       return;
-    }
     vram__optim_construct(&c, s->optim, n, &made);
     s->used = used;
     s->r->optimizer_bytes = s->optim_held = made.end;
@@ -247,10 +252,38 @@ VRAM__FN void vram__optim_before(vram__step *s) {
   s->optim_held = s->r->optimizer_bytes;
 }
 
+/* What a step that was only added up does to the counters. */
+static void vram__optim_count_step(vram__step *s, const vram__optim_bytes *b) {
+  if (b->peak > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
+    s->failed = VRAM_ERR_OVERFLOW;
+    return;
+  }
+  if (s->count.at_peak)
+    vram__peak_note(s);
+  if (s->count.requested + b->peak > s->count.phase_peak)
+    s->count.phase_peak = s->count.requested + b->peak;
+  if (s->count.phase_peak > s->count.peak) {
+    s->count.peak = s->count.phase_peak;
+    s->count.peak_node = NULL;
+    s->count.peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
+    s->count.peak_phase = VRAM_PHASE_OPTIMIZER;
+    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] += b->peak_state;
+    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] += b->peak - b->peak_state;
+    vram__peak_note(s);
+    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] -= b->peak_state;
+    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] -= b->peak - b->peak_state;
+  }
+  if (s->count.blocks + b->peak_blocks > s->count.phase_peak_blocks)
+    s->count.phase_peak_blocks = s->count.blocks + b->peak_blocks;
+  if (s->count.upper + b->peak_upper > s->count.peak_upper)
+    s->count.peak_upper = s->count.upper + b->peak_upper;
+  vram__bytes_grow_and_shrink(s, b->end, b->end_blocks, b->state_large, VRAM_CATEGORY_OPTIMIZER);
+}
+
 VRAM__FN void vram__optim_now(vram__step *s) {
   vram__optim_config c;
   vram__optim_bytes b;
-  uint64_t used = s->used;
+  const uint64_t used = s->used;
   uint32_t n;
   if (s->ideal && !s->o->first_step) /* one kernel, no temporaries */
     return;
@@ -258,44 +291,14 @@ VRAM__FN void vram__optim_now(vram__step *s) {
   n = s->leaf.all_had ? s->leaf.parameters : vram__optim_params(s, s->optim, 1);
   c.first_step = s->o->first_step != 0;
   c.all = n == s->leaf.parameters && !c.master ? &s->optim_all : NULL;
-  if (s->watched) {
-    c.ids =
-        (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, vram__optim_ids(n) * sizeof *c.ids);
-    if (!c.ids) {
-      s->failed = VRAM_ERR_MEMORY;
-      return;
-    }
-    vram__optim_step(&c, s->optim, n, &b);
-    if (s->o->first_step)
-      s->r->optimizer_bytes += b.state;
-    s->used = used;
+  if (s->watched && !vram__optim_ids_take(s, &c, n))
     return;
-  }
   vram__optim_step(&c, s->optim, n, &b);
-  if (b.peak == UINT64_MAX || b.peak > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
+  s->used = used;
+  if (b.end == VRAM_OVERFLOW)
     s->failed = VRAM_ERR_OVERFLOW;
-    return;
-  }
-  if (s->count.at_peak)
-    vram__peak_note(s);
-  if (s->count.requested + b.peak > s->count.phase_peak)
-    s->count.phase_peak = s->count.requested + b.peak;
-  if (s->count.phase_peak > s->count.peak) {
-    s->count.peak = s->count.phase_peak;
-    s->count.peak_node = NULL;
-    s->count.peak_event = UINT64_MAX; /* somewhere in it: vram_step_live counts */
-    s->count.peak_phase = VRAM_PHASE_OPTIMIZER;
-    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] += b.peak_state;
-    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] += b.peak - b.peak_state;
-    vram__peak_note(s);
-    s->count.category.of[VRAM_CATEGORY_OPTIMIZER] -= b.peak_state;
-    s->count.category.of[VRAM_CATEGORY_TEMPORARIES] -= b.peak - b.peak_state;
-  }
-  if (s->count.blocks + b.peak_blocks > s->count.phase_peak_blocks)
-    s->count.phase_peak_blocks = s->count.blocks + b.peak_blocks;
-  if (s->count.upper + b.peak_upper > s->count.peak_upper)
-    s->count.peak_upper = s->count.upper + b.peak_upper;
-  vram__bytes_grow_and_shrink(s, b.end, b.end_blocks, b.state_large, VRAM_CATEGORY_OPTIMIZER);
-  if (s->o->first_step)
+  else if (!s->watched)
+    vram__optim_count_step(s, &b);
+  if (!s->failed && s->o->first_step)
     s->r->optimizer_bytes += b.state;
 }
