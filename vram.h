@@ -12169,16 +12169,19 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
 
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
-#define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
+#define VRAM__LETTERS 52
+#define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
 
 typedef struct vram__labels {
-  const char *text;
-  uint32_t len, nout, n; /* positions of the result, and in all */
-  uint32_t dots;         /* axes of the ellipsis; their first position: */
-  uint32_t dots_at;
-  uint8_t at[52];    /* label -> position + 1 */
-  uint8_t count[60]; /* operands whose axis at this position is not 1 */
-  int64_t size[60];
+  const char *text, *end;
+  const char *problem;             /* why PyTorch rejects the equation */
+  uint32_t nout, n;                /* positions of the result, and in all */
+  uint32_t dots;                   /* axes of the ellipsis, */
+  uint32_t dots_at;                /* their first position */
+  uint32_t used[VRAM__LETTERS];    /* how often the operands have a label */
+  uint8_t at[VRAM__LETTERS];       /* its position + 1; 0: none yet */
+  uint8_t count[VRAM__MAX_LABELS]; /* operands whose axis at this position is not 1 */
+  int64_t size[VRAM__MAX_LABELS];
 } vram__labels;
 
 /* pointwise.c */
@@ -16428,24 +16431,29 @@ VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
 /* >>ops/bilinear    the bilinear layer */
 
 static int vram__shape_bilinear(vram_graph *g, vram_node *n) {
-  const vram_dims *a = n->in[0]->d, *b = n->in[1]->d;
-  int64_t size[VRAM_MAX_AXES], w[3];
-  uint32_t i, r = a->ndim;
-  if (!r || b->ndim != r)
+  const vram_dims *left = n->in[0]->d, *right = n->in[1]->d;
+  const uint32_t last = left->ndim - 1u;
+  int64_t size[VRAM_MAX_AXES], weight[3];
+  uint32_t i;
+  if (!left->ndim || right->ndim != left->ndim)
     return vram__node_error(g, n, "inputs of different numbers of axes");
-  for (i = 0; i + 1 < r; i++)
-    if ((size[i] = a->v[i]) != b->v[i])
+  for (i = 0; i < last; i++) {
+    size[i] = left->v[i];
+    if (size[i] != right->v[i])
       return vram__node_error(g, n, "inputs that differ before their last axis");
-  w[0] = VRAM__INT(n, out_features, 0), w[1] = a->v[r - 1], w[2] = b->v[r - 1];
-  if (w[0] < 1)
+  }
+  weight[0] = VRAM__INT(n, out_features, 0);
+  weight[1] = left->v[last];
+  weight[2] = right->v[last];
+  if (weight[0] < 1)
     return vram__node_error(g, n, "out_features must be at least 1");
   if (!vram__node_params(g, n, 2) ||
-      !vram__node_own(g, n, 0, "weight", 3, w, VRAM_F32, VRAM__PARAM))
+      !vram__node_own(g, n, 0, "weight", 3, weight, VRAM_F32, VRAM__PARAM))
     return 0;
-  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, w, VRAM_F32, VRAM__PARAM))
+  if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, weight, VRAM_F32, VRAM__PARAM))
     return 0;
-  size[r - 1] = w[0];
-  return vram__node_out(g, n, 0, r, size, n->in[0]->dtype);
+  size[last] = weight[0];
+  return vram__node_out(g, n, 0, last + 1, size, n->in[0]->dtype);
 }
 
 static uint64_t vram__flops_bilinear(const vram_node *n) {
@@ -16456,114 +16464,164 @@ static uint64_t vram__flops_bilinear(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
-   `without`), multiplied and summed over the positions `sum`, one index of position 1 after the
-   other. */
+/* The positions of bilinear's tensors, and which of them each tensor lacks. */
+enum { VRAM__BI_BATCH, VRAM__BI_OUTPUT, VRAM__BI_IN1, VRAM__BI_IN2, VRAM__BI_AXES };
+enum {
+  VRAM__BI_NOT_IN1 = 1 << VRAM__BI_OUTPUT | 1 << VRAM__BI_IN2,
+  VRAM__BI_NOT_WEIGHT = 1 << VRAM__BI_BATCH,
+  VRAM__BI_NOT_IN2 = 1 << VRAM__BI_OUTPUT | 1 << VRAM__BI_IN1,
+  VRAM__BI_NOT_RESULT = 1 << VRAM__BI_IN1 | 1 << VRAM__BI_IN2
+};
+
+/* One round's part of a tensor: an axis for each position that it has, but for the output's, of
+   which a round takes one index. full: the sizes of all positions. */
+static vram__operand vram__trilinear_operand(vram__step *s, vram__tensor x, uint32_t without,
+                                             int64_t *full) {
+  const vram_dims *d = x.d;
+  const int64_t *from = VRAM__STRIDE(d);
+  int64_t size[VRAM__BI_AXES], stride[VRAM__BI_AXES];
+  uint32_t at, axis = 0, ndim = 0;
+  vram__operand o;
+  for (at = 0; at < VRAM__BI_AXES; at++) {
+    if (without >> at & 1) { /* unsqueeze */
+      o.one[at] = axis < d->ndim ? d->v[axis] * from[axis] : 1;
+      continue;
+    }
+    o.one[at] = from[axis];
+    if (d->v[axis] != 1)
+      full[at] = d->v[axis];
+    if (d->v[axis] != 1 && at != VRAM__BI_OUTPUT) {
+      size[ndim] = d->v[axis];
+      stride[ndim] = from[axis];
+      o.at[ndim++] = (uint8_t)at;
+    }
+    axis++;
+  }
+  o.t = x;
+  o.t.fn = 0;
+  o.t.req = 0;
+  o.t.d = vram__dims_in(s, ndim, size, stride);
+  return o;
+}
+
+/* Sizes of tensors that are gone leave the step's memory, too. */
+static void vram__dims_forget(vram__step *s, uint64_t used) {
+  uint32_t i;
+  for (i = 0; i < sizeof s->dims_cache / sizeof *s->dims_cache; i++) {
+    const uint8_t *d = (const uint8_t *)s->dims_cache[i];
+    if (d >= s->mem + used && d < s->mem + s->cap)
+      s->dims_cache[i] = NULL;
+  }
+  s->used = used;
+}
+
+/* Linear.cpp, _trilinear: three tensors, multiplied and summed over the positions `sum`, one index
+   of the output after the other. without: which positions each tensor lacks */
 static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const uint32_t *without,
                                     uint32_t sum) {
-  vram__operand o[3], p;
-  int64_t size[4], stride[4], rounds = 1, full[4];
-  uint32_t i, j, a, m;
-  uint64_t first = sum & without[2] & ~2u, rest = sum & ~without[2] & ~2u, used;
+  const uint64_t inner = sum & ~(1u << VRAM__BI_OUTPUT);
+  vram__operand o[3], product;
+  int64_t full[VRAM__BI_AXES], size[VRAM__BI_AXES], rounds;
+  uint32_t i, ndim = 0;
+  uint64_t used;
   vram__tensor y;
-  for (j = 0; j < 4; j++)
-    full[j] = 1;
-  for (i = 0; i < 3; i++) {
-    for (m = 0, a = 0, j = 0; j < 4; j++) {
-      if (without[i] >> j & 1) {
-        o[i].one[j] = a < in[i].d->ndim ? in[i].d->v[a] * VRAM__STRIDE(in[i].d)[a] : 1;
-        continue;
-      }
-      o[i].one[j] = VRAM__STRIDE(in[i].d)[a];
-      if (in[i].d->v[a] != 1)
-        full[j] = in[i].d->v[a];
-      if (in[i].d->v[a] != 1 && j != 1)
-        size[m] = in[i].d->v[a], stride[m] = VRAM__STRIDE(in[i].d)[a], o[i].at[m++] = (uint8_t)j;
-      a++;
-    }
-    o[i].t = in[i];
-    o[i].t.fn = 0, o[i].t.req = 0;
-    o[i].t.d = vram__dims_in(s, m, size, stride);
-  }
-  rounds = full[1];
-  for (m = 0, j = 0; j < 4; j++)
-    if (!(sum >> j & 1))
-      size[m++] = full[j];
-  y = vram__tensor_empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
-  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* Linear.cpp: zeros */
-    rounds = 0;
-  for (used = s->used; rounds-- && !s->failed;) {
+  for (i = 0; i < VRAM__BI_AXES; i++)
+    full[i] = 1;
+  for (i = 0; i < 3; i++)
+    o[i] = vram__trilinear_operand(s, in[i], without[i], full);
+  for (i = 0; i < VRAM__BI_AXES; i++)
+    if (!(sum >> i & 1))
+      size[ndim++] = full[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
+  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* zeros */
+    return y;
+  used = s->used;
+  for (rounds = full[VRAM__BI_OUTPUT]; rounds && !s->failed; rounds--) {
     for (i = 0; i < 3; i++)
       vram__tensor_retain(s, o[i].t);
-    p = vram__einsum_pair(s, o[0], o[1], first, 4, 4);
-    p = vram__einsum_pair(s, p, o[2], rest, 4, 4);
-    vram__tensor_release(s, p.t);
-    for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
-      if ((const uint8_t *)s->dims_cache[i] >= s->mem + used &&
-          (const uint8_t *)s->dims_cache[i] < s->mem + s->cap)
-        s->dims_cache[i] = NULL;
-    s->used = used;
+    product = vram__einsum_pair(s, o[0], o[1], inner & without[2], VRAM__BI_AXES, VRAM__BI_AXES);
+    product = vram__einsum_pair(s, product, o[2], inner & ~(uint64_t)without[2], VRAM__BI_AXES,
+                                VRAM__BI_AXES);
+    vram__tensor_release(s, product.t);
+    vram__dims_forget(s, used);
   }
   return y;
 }
 
-/* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
-enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
+/* Linear.cpp, bilinear: input1 and input2 as matrices */
+static vram__tensor vram__bilinear_rows(vram__step *s, vram__tensor x) {
+  const int64_t width = x.d->v[x.d->ndim - 1u];
+  int64_t size[2];
+  size[0] = width ? (int64_t)x.d->numel / width : 0;
+  size[1] = width;
+  return vram__torch_reshape(s, x, 2, size);
+}
+
+/* Each of the three is saved if one of the others wants a gradient; aux says where it is. */
+static void vram__bilinear_save(vram__step *s, vram__grad_fn *f, const vram__tensor *in) {
+  uint32_t i;
+  for (i = 0; f && i < 3; i++)
+    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3)) {
+      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i);
+      vram__save_tensor(s, f, in[i]);
+    }
+}
+
+static void vram__bilinear_add_bias(vram__step *s, vram__tensor *y, vram__tensor bias) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = *y, in[1] = bias;
+  f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
+  *y = vram__pointwise_empty2(s, in[0], in[1]);
+  vram__grad_fn_set_output(s, f, 0, y);
+  vram__tensor_release(s, in[0]);
+}
 
 static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  vram__tensor in[3], t, add[2], a[4];
+  static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
+  const uint32_t count = n->param[1] ? 4 : 3;
   const uint8_t amp = s->amp;
+  vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
-  int64_t rows[2];
-  uint32_t i, own, k = x[0].d->ndim, count = n->param[1] ? 4 : 3;
-  a[0] = x[0], a[1] = x[1];
+  uint32_t i, own;
+  args[0] = x[0], args[1] = x[1];
   for (i = 2; i < count; i++)
-    a[i] = s->param[n->param[i - 2]->index];
-  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, count);
+    args[i] = s->param[n->param[i - 2]->index];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
   s->amp = 0; /* nothing is cast inside */
-  for (i = 0; i < 3; i += 2) {
-    t = a[i / 2];
-    rows[1] = t.d->v[k - 1], rows[0] = rows[1] ? (int64_t)t.d->numel / rows[1] : 0;
-    in[i] = vram__torch_reshape(s, t, 2, rows);
-  }
-  in[1] = a[2];
+  in[0] = vram__bilinear_rows(s, args[0]);
+  in[1] = args[2];
+  in[2] = vram__bilinear_rows(s, args[1]);
   f = vram__tape_record(s, n->op, in, 3, 1, 3);
-  for (i = 0; f && i < 3; i++)
-    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3))
-      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i), vram__save_tensor(s, f, in[i]);
-  t = vram__trilinear(s, in, without, VRAM__BI_OUT);
-  vram__grad_fn_set_output(s, f, 0, &t);
-  y[0] = vram__torch_reshape(s, t, k, n->out[0].d->v);
-  vram__tensor_release(s, t);
+  vram__bilinear_save(s, f, in);
+  y[0] = vram__trilinear(s, in, without, VRAM__BI_NOT_RESULT);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_replace(s, &y[0], vram__torch_reshape(s, y[0], x[0].d->ndim, n->out[0].d->v));
   vram__tensor_release(s, in[0]);
   vram__tensor_release(s, in[2]);
-  if (n->param[1]) {
-    add[0] = y[0], add[1] = a[3];
-    f = vram__tape_record(s, VRAM_OP_add, add, 2, 1, 0);
-    y[0] = vram__pointwise_empty2(s, add[0], add[1]);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    vram__tensor_release(s, add[0]);
-  }
+  if (n->param[1])
+    vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
   for (i = 0; i < count; i++)
     if (own >> i & 1)
-      vram__tensor_release(s, a[i]);
+      vram__tensor_release(s, args[i]);
 }
 
+/* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,
+   which stands where its tensor stood. */
 static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  uint32_t i, k, w[3];
+  static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
+  uint32_t i, k, lacks[3];
   vram__tensor in[3];
   for (i = 0; i < 3; i++) {
     if (!vram__input_wanted(f, i))
       continue;
     for (k = 0; k < 3; k++) {
-      w[k] = k == i ? (uint32_t)VRAM__BI_OUT : without[k];
+      lacks[k] = k == i ? (uint32_t)VRAM__BI_NOT_RESULT : without[k];
       in[k] = k == i ? VRAM__SLOTS(f)[0].g : VRAM__SAVED(f)[((f->aux >> (4 * k)) & 15) - 1];
     }
-    to[i] = vram__trilinear(s, in, w, without[i]);
+    to[i] = vram__trilinear(s, in, lacks, without[i]);
   }
 }
 
@@ -16573,171 +16631,227 @@ VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NON
          "out_features! bias frozen weights dtype");
 /* >>ops/einsum    einsum as a product of two operands at a time */
 
+/* ---- the equation ---- */
+
+/* 0 to 51 for A to Z and a to z, -1 for what is no label. */
 static int vram__einsum_label(char c) {
   return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
 
-/* The positions of the axes of the operand whose labels begin at *p, which moves behind them and
-   their comma. -1: they do not fit the operand. A position can come twice: a diagonal. */
-static int vram__label_axes(const vram__labels *l, const char **p, uint32_t ndim, uint8_t *to) {
-  const char *q = *p, *end = l->text + l->len;
-  uint32_t letters = 0, m = 0, i;
-  int dots = 0;
-  for (; q < end && *q != ',' && *q != '-'; q++)
-    if (*q == '.')
-      dots = 1;
-    else
-      letters++;
-  if (letters > ndim || (!dots && letters != ndim) || ndim - letters > l->dots)
-    return -1;
-  for (q = *p; q < end && *q != ',' && *q != '-'; q++)
-    if (*q == '.') {
-      for (i = l->dots - (ndim - letters); i < l->dots; i++)
-        to[m++] = (uint8_t)(l->dots_at + i);
-      q += 2;
-    } else
-      to[m++] = (uint8_t)(l->at[vram__einsum_label(*q)] - 1);
-  *p = q < end && *q == ',' ? q + 1 : q;
+static int vram__einsum_is_dots(const char *p, const char *end) {
+  return end - p >= 3 && p[0] == '.' && p[1] == '.' && p[2] == '.';
+}
+
+static int vram__labels_fail(vram__labels *l, const char *problem) {
+  l->problem = problem;
   return 0;
 }
 
-/* Gives every label its position, and the sizes. 0: an equation that PyTorch rejects (*what). */
-static int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
-  uint32_t c, i, k, letters, used[52], dots_out = 0;
-  const int64_t *v = vram__node_list(n, VRAM__KEY_equation, &c);
-  const char *p, *end, *arrow = NULL;
-  uint8_t axis[VRAM_MAX_AXES];
-  vram__memory_zero(l, sizeof *l);
-  vram__memory_zero(used, sizeof used);
-  l->text = (const char *)(uintptr_t)v[0];
-  l->len = (uint32_t)v[1];
-  p = l->text, end = p + l->len;
-  *what = "an equation with other signs than letters, commas, ... and ->";
-  for (k = 0; k < n->nin; k++) { /* letters of the operands */
-    int dots = 0;
-    for (letters = 0; p < end && *p != ',' && *p != '-'; p++)
-      if (*p == '.') {
-        if (dots || end - p < 3 || p[1] != '.' || p[2] != '.')
-          return 0;
-        dots = 1;
-        p += 2;
-      } else {
-        if (vram__einsum_label(*p) < 0)
-          return 0;
-        used[vram__einsum_label(*p)]++;
-        letters++;
-      }
-    if (dots && n->in[k]->d->ndim >= letters && n->in[k]->d->ndim - letters > l->dots)
-      l->dots = n->in[k]->d->ndim - letters;
-    if (k + 1 < n->nin) {
-      *what = "other operands than the equation has";
-      if (p == end || *p != ',')
-        return 0;
-      *what = "an equation with other signs than letters, commas, ... and ->";
-      p++;
+static int vram__labels_fail_signs(vram__labels *l) {
+  return vram__labels_fail(l, "an equation with other signs than letters, commas, ... and ->");
+}
+
+/* The labels of an operand of ndim axes at *p, which moves to the comma or arrow behind them. */
+static int vram__labels_read_operand(vram__labels *l, const char **p, uint32_t ndim) {
+  uint32_t letters = 0, dots = 0;
+  for (; *p < l->end && **p != ',' && **p != '-'; ++*p)
+    if (**p == '.') {
+      if (dots++ || !vram__einsum_is_dots(*p, l->end))
+        return vram__labels_fail_signs(l);
+      *p += 2;
+    } else {
+      const int label = vram__einsum_label(**p);
+      if (label < 0)
+        return vram__labels_fail_signs(l);
+      l->used[label]++;
+      letters++;
     }
-  }
-  if (p < end && *p == ',') {
-    *what = "other operands than the equation has";
-    return 0;
-  }
-  if (p < end) {
-    if (end - p < 2 || p[1] != '>')
+  if (dots && ndim >= letters && ndim - letters > l->dots)
+    l->dots = ndim - letters;
+  return 1;
+}
+
+/* The labels of all operands; *p moves behind the arrow, or to the end where there is none. */
+static int vram__labels_read_operands(vram__labels *l, const vram_node *n, const char **p,
+                                      int *arrow) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    if (!vram__labels_read_operand(l, p, n->in[i]->d->ndim))
       return 0;
-    arrow = p + 2;
+    if ((*p < l->end && **p == ',') != (i + 1 < n->nin))
+      return vram__labels_fail(l, "other operands than the equation has");
+    if (i + 1 < n->nin)
+      ++*p;
   }
-  if (arrow) {
-    for (p = arrow; p < end; p++)
-      if (*p == '.') {
-        if (dots_out || end - p < 3 || p[1] != '.' || p[2] != '.')
-          return 0;
-        p += 2;
-        l->dots_at = l->n, l->n += l->dots, dots_out = 1;
-      } else {
-        int a = vram__einsum_label(*p);
-        if (a < 0)
-          return 0;
-        *what = "a label of the result that is there twice or in no operand";
-        if (l->at[a] || !used[a])
-          return 0;
-        *what = "an equation with other signs than letters, commas, ... and ->";
-        l->at[a] = (uint8_t)++l->n;
-      }
-  } else { /* the ellipsis, then every label that is there once, in alphabetical order */
-    l->n = l->dots, dots_out = 1;
-    for (i = 0; i < 52; i++)
-      if (used[i] == 1)
-        l->at[i] = (uint8_t)++l->n;
-  }
-  l->nout = l->n;
-  if (!dots_out)
-    l->dots_at = l->n, l->n += l->dots;
-  for (i = 0; i < 52; i++)
-    if (used[i] && !l->at[i])
+  *arrow = *p < l->end;
+  if (*arrow && (l->end - *p < 2 || (*p)[1] != '>'))
+    return vram__labels_fail_signs(l);
+  if (*arrow)
+    *p += 2;
+  return 1;
+}
+
+/* The positions of the result's labels, which begin at p. */
+static int vram__labels_read_result(vram__labels *l, const char *p, int *dots) {
+  for (; p < l->end; p++)
+    if (*p == '.') {
+      if (*dots || !vram__einsum_is_dots(p, l->end))
+        return vram__labels_fail_signs(l);
+      *dots = 1;
+      l->dots_at = l->n;
+      l->n += l->dots;
+      p += 2;
+    } else {
+      const int label = vram__einsum_label(*p);
+      if (label < 0)
+        return vram__labels_fail_signs(l);
+      if (l->at[label] || !l->used[label])
+        return vram__labels_fail(l, "a label of the result that is there twice or in no operand");
+      l->at[label] = (uint8_t)++l->n;
+    }
+  return 1;
+}
+
+/* Without an arrow the result has the ellipsis, then every label that is there once, in
+   alphabetical order. */
+static void vram__labels_imply_result(vram__labels *l) {
+  uint32_t i;
+  l->n = l->dots;
+  for (i = 0; i < VRAM__LETTERS; i++)
+    if (l->used[i] == 1)
       l->at[i] = (uint8_t)++l->n;
+}
+
+/* Labels that are summed stand behind those of the result. */
+static void vram__labels_place_summed(vram__labels *l, int dots) {
+  uint32_t i;
+  l->nout = l->n;
+  if (!dots) {
+    l->dots_at = l->n;
+    l->n += l->dots;
+  }
+  for (i = 0; i < VRAM__LETTERS; i++)
+    if (l->used[i] && !l->at[i])
+      l->at[i] = (uint8_t)++l->n;
+}
+
+/* The positions of the axes of the operand whose labels begin at *p, which moves behind them and
+   their comma. A position can come twice: a diagonal. 0: the labels do not fit the operand. */
+static int vram__labels_axes(const vram__labels *l, const char **p, uint32_t ndim, uint8_t *to) {
+  const char *c;
+  uint32_t letters = 0, count = 0, own, i;
+  int dots = 0;
+  for (c = *p; c < l->end && *c != ',' && *c != '-'; c++)
+    if (*c == '.')
+      dots = 1;
+    else
+      letters++;
+  own = ndim - letters; /* axes that its ellipsis stands for */
+  if (letters > ndim || (!dots && own) || own > l->dots)
+    return 0;
+  for (c = *p; c < l->end && *c != ',' && *c != '-'; c++)
+    if (*c == '.') {
+      for (i = l->dots - own; i < l->dots; i++)
+        to[count++] = (uint8_t)(l->dots_at + i);
+      c += 2;
+    } else
+      to[count++] = (uint8_t)(l->at[vram__einsum_label(*c)] - 1);
+  *p = c < l->end && *c == ',' ? c + 1 : c;
+  return 1;
+}
+
+/* The sizes of all positions, and how many operands have more than 1 there. */
+static int vram__labels_measure(vram__labels *l, const vram_node *n) {
+  const char *p = l->text;
+  uint8_t axis[VRAM_MAX_AXES];
+  uint32_t k, i;
   for (i = 0; i < l->n; i++)
     l->size[i] = 1;
-  for (p = l->text, k = 0; k < n->nin; k++) {
+  for (k = 0; k < n->nin; k++) {
     const vram_dims *d = n->in[k]->d;
-    uint64_t mine = 0;
-    *what = "an operand of another number of axes than its labels";
-    if (vram__label_axes(l, &p, d->ndim, axis))
-      return 0;
-    *what = "sizes that differ for one label";
+    uint64_t seen = 0;
+    if (!vram__labels_axes(l, &p, d->ndim, axis))
+      return vram__labels_fail(l, "an operand of another number of axes than its labels");
     for (i = 0; i < d->ndim; i++) {
-      int64_t *z = l->size + axis[i];
-      if (d->v[i] != 1 && *z != 1 && *z != d->v[i])
-        return 0;
+      int64_t *size = l->size + axis[i];
       if (d->v[i] == 1)
         continue;
-      *z = d->v[i];
-      if (!(mine >> axis[i] & 1))
-        l->count[axis[i]]++;
-      mine |= UINT64_C(1) << axis[i];
+      if (*size != 1 && *size != d->v[i])
+        return vram__labels_fail(l, "sizes that differ for one label");
+      *size = d->v[i];
+      l->count[axis[i]] = (uint8_t)(l->count[axis[i]] + !(seen >> axis[i] & 1));
+      seen |= UINT64_C(1) << axis[i];
     }
+  }
+  return 1;
+}
+
+/* Gives every label its position, and the sizes (Linear.cpp, einsum). 0: an equation that PyTorch
+   rejects. */
+static int vram__labels_of(vram__labels *l, const vram_node *n) {
+  const int64_t *text = vram__node_list(n, VRAM__KEY_equation, NULL);
+  const char *p;
+  int arrow, dots = 0;
+  vram__memory_zero(l, sizeof *l);
+  p = l->text = (const char *)(uintptr_t)text[0];
+  l->end = p + text[1];
+  if (!vram__labels_read_operands(l, n, &p, &arrow))
+    return 0;
+  if (!arrow)
+    vram__labels_imply_result(l);
+  else if (!vram__labels_read_result(l, p, &dots))
+    return 0;
+  vram__labels_place_summed(l, !arrow || dots);
+  return vram__labels_measure(l, n);
+}
+
+/* Every product on the way has at most 8 axes; a label goes when no later operand has it. */
+static int vram__einsum_is_narrow(vram__labels *l, const vram_node *n) {
+  const char *p = l->text;
+  uint8_t axis[VRAM_MAX_AXES];
+  uint64_t all = 0, own;
+  uint32_t k, i, wide;
+  for (k = 0; k < n->nin; k++) {
+    const vram_dims *d = n->in[k]->d;
+    vram__labels_axes(l, &p, d->ndim, axis);
+    for (own = 0, i = 0; i < d->ndim; i++)
+      if (d->v[i] != 1)
+        own |= UINT64_C(1) << axis[i];
+    all |= own;
+    for (wide = 0, i = 0; i < l->n; i++)
+      wide += (uint32_t)(all >> i & 1);
+    if (wide > VRAM_MAX_AXES)
+      return 0;
+    for (i = l->nout; k && i < l->n; i++)
+      if ((all >> i & 1) && (l->count[i] == 1 || ((own >> i & 1) && --l->count[i] == 1)))
+        all &= ~(UINT64_C(1) << i);
   }
   return 1;
 }
 
 static int vram__shape_einsum(vram_graph *g, vram_node *n) {
   vram__labels l;
-  const char *what, *p;
-  uint8_t axis[VRAM_MAX_AXES];
-  uint64_t all = 0, mine;
-  uint32_t k, i, wide;
-  vram__promote pr;
-  if (!vram__label_all(&l, n, &what))
-    return vram__node_error(g, n, what);
-  vram__memory_zero(&pr, sizeof pr);
-  for (p = l.text, k = 0; k < n->nin; k++) { /* the widest tensor on the way */
-    const vram_dims *d = n->in[k]->d;
-    vram__promote_add(&pr, n->in[k]->dtype, d->ndim);
-    vram__label_axes(&l, &p, d->ndim, axis);
-    for (mine = 0, i = 0; i < d->ndim; i++)
-      if (d->v[i] != 1)
-        mine |= UINT64_C(1) << axis[i];
-    all |= mine;
-    for (wide = 0, i = 0; i < l.n; i++)
-      wide += (uint32_t)(all >> i & 1);
-    if (wide > VRAM_MAX_AXES)
-      return vram__node_error(g, n, "an intermediate result of more than 8 axes");
-    for (i = l.nout; k && i < l.n; i++)
-      if ((all >> i & 1) && (l.count[i] == 1 || ((mine >> i & 1) && --l.count[i] == 1)))
-        all &= ~(UINT64_C(1) << i);
-  }
+  vram__promote promote;
+  uint32_t i;
+  if (!vram__labels_of(&l, n))
+    return vram__node_error(g, n, l.problem);
+  if (!vram__einsum_is_narrow(&l, n))
+    return vram__node_error(g, n, "an intermediate result of more than 8 axes");
   if (l.nout > VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
+  vram__memory_zero(&promote, sizeof promote);
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&promote, n->in[i]->dtype, n->in[i]->d->ndim);
   g->extra += (uint64_t)n->nin * 4096;
-  return vram__node_out(g, n, 0, l.nout, l.size, vram__promote_get(&pr));
+  return vram__node_out(g, n, 0, l.nout, l.size, vram__promote_get(&promote));
 }
 
 /* One product of all labels for each operand but the first. */
 static uint64_t vram__flops_einsum(const vram_node *n) {
   vram__labels l;
-  const char *what;
   uint64_t flops;
   uint32_t i;
-  if (n->nin < 2 || !vram__label_all(&l, n, &what))
+  if (n->nin < 2 || !vram__labels_of(&l, n))
     return vram__flops_each(n);
   flops = vram__product_or_overflow(2, n->nin - 1);
   for (i = 0; i < l.n; i++)
@@ -16747,15 +16861,17 @@ static uint64_t vram__flops_einsum(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-static uint64_t vram__einsum_places(const vram__operand *o) {
-  uint64_t m = 0;
+/* ---- operands: sets of positions are bits ---- */
+
+static uint64_t vram__operand_positions(const vram__operand *o) {
+  uint64_t set = 0;
   uint32_t i;
   for (i = 0; i < o->t.d->ndim; i++)
-    m |= UINT64_C(1) << o->at[i];
-  return m;
+    set |= UINT64_C(1) << o->at[i];
+  return set;
 }
 
-static int64_t vram__einsum_size_at(const vram__operand *o, uint32_t at) {
+static int64_t vram__operand_size_at(const vram__operand *o, uint32_t at) {
   uint32_t i;
   for (i = 0; i < o->t.d->ndim; i++)
     if (o->at[i] == at)
@@ -16763,34 +16879,38 @@ static int64_t vram__einsum_size_at(const vram__operand *o, uint32_t at) {
   return 1;
 }
 
-static int vram__einsum_top_bit(uint64_t m) {
+static int vram__einsum_last_of(uint64_t set) {
   int i = -1;
-  for (; m; m >>= 1)
+  for (; set; set >>= 1)
     i++;
   return i;
 }
 
+static uint64_t vram__einsum_first_of(uint64_t set) { return set & (0 - set); }
+
 /* o is contiguous, its positions in the order of these groups: the strides of those of size 1 */
-static void vram__einsum_ones(vram__operand *o, const uint64_t *group, uint32_t groups) {
-  int64_t z = 1;
+static void vram__operand_stride_ones(vram__operand *o, const uint64_t *group, uint32_t groups) {
+  int64_t stride = 1;
   uint32_t g, i;
   for (g = groups; g-- > 0;)
     for (i = VRAM__MAX_LABELS; i-- > 0;)
-      if (group[g] >> i & 1)
-        o->one[i] = z, z *= vram__einsum_size_at(o, i);
+      if (group[g] >> i & 1) {
+        o->one[i] = stride;
+        stride *= vram__operand_size_at(o, i);
+      }
 }
 
-/* o.sum over these positions of n; takes the old tensor */
-static void vram__einsum_sum_places(vram__step *s, vram__operand *o, uint64_t places, uint32_t n) {
-  uint64_t all = (UINT64_C(1) << n) - 1;
-  uint32_t i, m = 0, mask = 0;
+/* o.sum over these positions of n; takes the old tensor. */
+static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t positions, uint32_t n) {
+  const uint64_t all = (UINT64_C(1) << n) - 1;
+  uint32_t i, ndim = 0, mask = 0;
   vram__grad_fn *f;
   vram__tensor y;
   for (i = 0; i < o->t.d->ndim; i++)
-    if (places >> o->at[i] & 1)
+    if (positions >> o->at[i] & 1)
       mask |= 1u << i;
     else
-      o->at[m++] = o->at[i];
+      o->at[ndim++] = o->at[i];
   if (!mask)
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
@@ -16798,48 +16918,57 @@ static void vram__einsum_sum_places(vram__step *s, vram__operand *o, uint64_t pl
     f->aux = mask;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, o->t);
-  o->t = y;
-  vram__einsum_ones(o, &all, 1);
+  vram__tensor_replace(s, &o->t, y);
+  vram__operand_stride_ones(o, &all, 1);
 }
 
-/* o as a view with all these positions as axes, for a product with broadcasting */
-static vram__tensor vram__einsum_spread(vram__step *s, const vram__operand *o, uint64_t places) {
+/* o as a view with all these positions as axes, for a product with broadcasting. */
+static vram__tensor vram__operand_spread(vram__step *s, const vram__operand *o,
+                                         uint64_t positions) {
+  const vram_dims *d = o->t.d;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
-  uint32_t i, k = 0, m = 0;
-  for (i = 0; i < VRAM__MAX_LABELS && m < VRAM_MAX_AXES; i++)
-    if (places >> i & 1) {
-      if (k < o->t.d->ndim && o->at[k] == i)
-        size[m] = o->t.d->v[k], stride[m++] = VRAM__STRIDE(o->t.d)[k++];
-      else
-        size[m] = 1, stride[m++] = k < o->t.d->ndim ? o->t.d->v[k] * VRAM__STRIDE(o->t.d)[k] : 1;
+  uint32_t i, k = 0, ndim = 0;
+  for (i = 0; i < VRAM__MAX_LABELS && ndim < VRAM_MAX_AXES; i++) {
+    if (!(positions >> i & 1))
+      continue;
+    if (k < d->ndim && o->at[k] == i) {
+      size[ndim] = d->v[k];
+      stride[ndim] = VRAM__STRIDE(d)[k++];
+    } else {
+      size[ndim] = 1;
+      stride[ndim] = k < d->ndim ? d->v[k] * VRAM__STRIDE(d)[k] : 1;
     }
-  return vram__torch_view_as(s, o->t, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
+    ndim++;
+  }
+  return vram__torch_view_as(s, o->t, vram__dims_in(s, ndim, size, stride), VRAM__K_view, 0);
 }
 
-/* o permuted to three groups of positions and each group made one axis; `last`: the position that
-   comes last of all, also if it is of size 1 */
-static vram__tensor vram__einsum_grouped(vram__step *s, const vram__operand *o,
-                                         const uint64_t *group, int last) {
+/* o permuted to three groups of positions, each of which becomes one axis; `last`: the position
+   that comes last of all, also if it is of size 1. Then computeStride takes its stride. */
+static vram__tensor vram__operand_group(vram__step *s, const vram__operand *o,
+                                        const uint64_t *group, int last) {
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[3], stride[VRAM_MAX_AXES];
-  uint32_t i, k, m = 0;
-  vram__tensor p, q;
+  uint32_t i, k, count = 0;
+  vram__tensor y;
   for (k = 0; k < 3; k++)
     for (size[k] = 1, i = 0; i < o->t.d->ndim; i++)
-      if (group[k] >> o->at[i] & 1)
-        order[m++] = (uint8_t)i, size[k] *= o->t.d->v[i];
-  p = vram__torch_permute(s, o->t, order);
-  if (size[2] == 1 && last >= 0 && vram__einsum_size_at(o, (uint32_t)last) == 1 && !s->ideal &&
-      vram__dims_view_strides(p.d, 3, size,
-                              stride)) { /* computeStride takes the last axis' stride */
+      if (group[k] >> o->at[i] & 1) {
+        order[count++] = (uint8_t)i;
+        size[k] *= o->t.d->v[i];
+      }
+  y = vram__torch_permute(s, o->t, order);
+  if (size[2] == 1 && last >= 0 && vram__operand_size_at(o, (uint32_t)last) == 1 && !s->ideal &&
+      vram__dims_view_strides(y.d, 3, size, stride)) {
     stride[2] = o->one[last];
-    q = vram__torch_view_as(s, p, vram__dims_in(s, 3, size, stride), VRAM__K_view, 0);
+    vram__tensor_replace(
+        s, &y, vram__torch_view_as(s, y, vram__dims_in(s, 3, size, stride), VRAM__K_view, 0));
   } else
-    q = vram__torch_reshape(s, p, 3, size);
-  vram__tensor_release(s, p);
-  return q;
+    vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, size));
+  return y;
 }
+
+/* ---- products of two (Linear.cpp, sumproduct_pair) ---- */
 
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b) {
   vram__tensor in[2];
@@ -16847,184 +16976,272 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Linear.cpp, sumproduct_pair: the product of a and b summed over the positions `sum` of n; takes
-   both. It is a batched product of (both, only a, sum) and (both, sum, only b), or a pointwise one.
- */
-VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__operand b,
-                                         uint64_t sum, uint32_t n, int nout) {
-  uint64_t pa, pb, both, la, lb, group[4], m, all = (UINT64_C(1) << n) - 1;
-  int last[2];
-  int64_t size[VRAM_MAX_AXES];
-  uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
-  uint32_t i, j, k = 0;
+/* Nothing is summed: a product of elements. Takes both. */
+static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
+                                           const vram__operand *b, uint32_t n) {
+  const uint64_t all = (UINT64_C(1) << n) - 1;
+  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
+  vram__tensor left, right;
   vram__operand y;
-  vram__tensor p, q;
-  if (!sum) {
-    pa = vram__einsum_places(&a) | vram__einsum_places(&b);
-    p = vram__einsum_spread(s, &a, pa);
-    vram__tensor_release(s, a.t);
-    q = vram__einsum_spread(s, &b, pa);
-    vram__tensor_release(s, b.t);
-    y.t = vram__torch_mul(s, p, q);
-    vram__tensor_release(s, p);
-    vram__tensor_release(s, q);
-    for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
-      if (pa >> i & 1)
-        y.at[k++] = (uint8_t)i;
-    vram__einsum_ones(&y, &all, 1);
-    return y;
-  }
-  m = vram__einsum_places(&a) ^ vram__einsum_places(&b);
-  vram__einsum_sum_places(s, &a, m & sum, n);
-  vram__einsum_sum_places(s, &b, m & sum, n);
-  pa = vram__einsum_places(&a), pb = vram__einsum_places(&b);
-  both = pa & pb & ~sum, la = pa & ~pb & ~sum, lb = pb & ~pa & ~sum;
-  /* positions that are 1 in both count as b's; if all of b's are in front of those of a, the other
-     way round the result needs no transposing */
-  pa = la, pb = all & ~sum & ~both & ~la;
-  if (la && pb && pb < (la & (0 - la))) {
-    vram__operand t = a;
-    a = b, b = t;
-    m = la, la = lb, lb = m;
-    m = pa, pa = pb, pb = m;
-  }
-  last[0] = vram__einsum_top_bit(pb ? pb : sum ? sum : pa ? pa : both);
-  last[1] = vram__einsum_top_bit(pa ? pa : pb ? pb : sum ? sum : both);
-  group[0] = both, group[1] = la, group[2] = sum;
-  p = vram__einsum_grouped(s, &a, group, last[0]);
-  group[1] = sum, group[2] = lb;
-  q = vram__einsum_grouped(s, &b, group, last[1]);
-  y.t = vram__torch_product(s, VRAM__K_bmm, p, q);
-  group[1] = la;
-  for (j = 0; j < 3; j++)
-    for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
-      if (group[j] >> i & 1) {
-        at[k] = (uint8_t)i;
-        size[k++] = vram__einsum_size_at(j < 2 ? &a : &b, i);
-      }
-  vram__tensor_release(s, a.t);
-  vram__tensor_release(s, b.t);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, q);
-  /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
-  p = vram__torch_view_as(s, y.t, vram__dims_in(s, k, size, NULL), VRAM__K_view,
-                          !lb && last[0] >= nout);
-  vram__tensor_release(s, y.t);
-  for (m = both | la | lb, j = 0, i = 0; i < n && j < k; i++)
-    if (m >> i & 1) {
-      uint32_t o = 0;
-      while (at[o] != i)
-        o++;
-      y.at[j] = (uint8_t)i;
-      order[j++] = (uint8_t)o;
-    }
-  y.t = vram__torch_permute(s, p, order);
-  vram__tensor_release(s, p);
-  group[0] = both, group[1] = pa, group[2] = sum, group[3] = pb;
-  vram__einsum_ones(&y, group, 4);
+  uint32_t i, ndim = 0;
+  left = vram__operand_spread(s, a, positions);
+  vram__tensor_release(s, a->t);
+  right = vram__operand_spread(s, b, positions);
+  vram__tensor_release(s, b->t);
+  y.t = vram__torch_mul(s, left, right);
+  vram__tensor_release(s, left);
+  vram__tensor_release(s, right);
+  for (i = 0; i < n && ndim < VRAM_MAX_AXES; i++)
+    if (positions >> i & 1)
+      y.at[ndim++] = (uint8_t)i;
+  vram__operand_stride_ones(&y, &all, 1);
   return y;
 }
 
-/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in order of
-   their positions. Takes x. */
+/* Two operands of a batched product; which positions both have (lro), only the left (lo), only the
+   right (ro), and which are summed. `left` and `right` are lo and ro with positions of size 1. */
+typedef struct vram__einsum_product {
+  vram__operand a, b;
+  uint64_t lro, lo, ro, sum, left, right;
+  uint32_t n;
+} vram__einsum_product;
+
+/* Positions that are 1 in both count as the right's. If all of the right's are in front of those of
+   the left, the other way round the result needs no transposing. */
+static void vram__einsum_sort_positions(vram__einsum_product *p) {
+  const uint64_t all = (UINT64_C(1) << p->n) - 1;
+  const uint64_t a = vram__operand_positions(&p->a), b = vram__operand_positions(&p->b);
+  p->lro = a & b & ~p->sum;
+  p->lo = p->left = a & ~b & ~p->sum;
+  p->ro = b & ~a & ~p->sum;
+  p->right = all & ~p->sum & ~p->lro & ~p->lo;
+  if (p->lo && p->right && p->right < vram__einsum_first_of(p->lo)) {
+    const vram__operand operand = p->a;
+    const uint64_t lo = p->lo, left = p->left;
+    p->a = p->b, p->b = operand;
+    p->lo = p->ro, p->ro = lo;
+    p->left = p->right, p->right = left;
+  }
+}
+
+/* The result [lro, lo, ro] as an operand: its axes apart and in order. Takes t. aux: of the view,
+   see vram__backward_view. */
+static vram__operand vram__einsum_result(vram__step *s, const vram__einsum_product *p,
+                                         vram__tensor t, uint64_t aux) {
+  uint64_t group[4];
+  int64_t size[VRAM_MAX_AXES];
+  uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
+  uint32_t i, j, ndim = 0, k = 0;
+  vram__operand y;
+  group[0] = p->lro, group[1] = p->lo, group[2] = p->ro;
+  for (j = 0; j < 3; j++)
+    for (i = 0; i < p->n && ndim < VRAM_MAX_AXES; i++)
+      if (group[j] >> i & 1) {
+        at[ndim] = (uint8_t)i;
+        size[ndim++] = vram__operand_size_at(j < 2 ? &p->a : &p->b, i);
+      }
+  y.t = t;
+  vram__tensor_replace(
+      s, &y.t, vram__torch_view_as(s, t, vram__dims_in(s, ndim, size, NULL), VRAM__K_view, aux));
+  for (i = 0; i < p->n && k < ndim; i++)
+    for (j = 0; j < ndim; j++)
+      if (at[j] == i) {
+        y.at[k] = (uint8_t)i;
+        order[k++] = (uint8_t)j;
+      }
+  vram__tensor_replace(s, &y.t, vram__torch_permute(s, y.t, order));
+  group[0] = p->lro, group[1] = p->left, group[2] = p->sum, group[3] = p->right;
+  vram__operand_stride_ones(&y, group, 4);
+  return y;
+}
+
+/* The product of a and b summed over the positions `sum` of n, the first nout of which are the
+   result's; takes both. It is a batched product of (lro, lo, sum) and (lro, sum, ro). */
+VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__operand b,
+                                         uint64_t sum, uint32_t n, int nout) {
+  const uint64_t one = sum & (vram__operand_positions(&a) ^ vram__operand_positions(&b));
+  vram__einsum_product p;
+  uint64_t group[3];
+  int last[2];
+  vram__tensor left, right, product;
+  if (!sum)
+    return vram__einsum_multiply(s, &a, &b, n);
+  vram__operand_sum(s, &a, one, n);
+  vram__operand_sum(s, &b, one, n);
+  p.a = a;
+  p.b = b;
+  p.sum = sum;
+  p.n = n;
+  vram__einsum_sort_positions(&p);
+  last[0] = vram__einsum_last_of(p.right ? p.right : sum);
+  last[1] = vram__einsum_last_of(p.left ? p.left : p.right ? p.right : sum);
+  group[0] = p.lro, group[1] = p.lo, group[2] = sum;
+  left = vram__operand_group(s, &p.a, group, last[0]);
+  group[1] = sum, group[2] = p.ro;
+  right = vram__operand_group(s, &p.b, group, last[1]);
+  product = vram__torch_product(s, VRAM__K_bmm, left, right);
+  vram__tensor_release(s, p.a.t);
+  vram__tensor_release(s, p.b.t);
+  vram__tensor_release(s, left);
+  vram__tensor_release(s, right);
+  /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
+  return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
+}
+
+/* ---- einsum ---- */
+
+/* The diagonal of axes i and j of x, which is axis i then; takes x. */
+static vram__tensor vram__einsum_diagonal(vram__step *s, vram__tensor x, uint32_t i, uint32_t j) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  const int64_t *from = VRAM__STRIDE(x.d);
+  uint32_t k, ndim = 0;
+  vram__tensor y;
+  for (k = 0; k < x.d->ndim; k++)
+    if (k != j) {
+      size[ndim] = x.d->v[k];
+      stride[ndim++] = from[k] + (k == i ? from[j] : 0);
+    }
+  y = vram__torch_view_as(s, x, vram__dims_in(s, ndim, size, stride), VRAM__K_slice, 0);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* Labels that come twice; takes x. */
+static vram__tensor vram__einsum_diagonals(vram__step *s, vram__tensor x, uint8_t *at) {
+  uint32_t i, j = 1, k;
+  while (j < x.d->ndim) {
+    for (i = 0; i < j && at[i] != at[j];)
+      i++;
+    if (i == j) {
+      j++;
+      continue;
+    }
+    x = vram__einsum_diagonal(s, x, i, j);
+    for (k = j; k < x.d->ndim; k++)
+      at[k] = at[k + 1];
+  }
+  return x;
+}
+
+/* Axes of size 1 are left out, only their strides are kept; takes x. */
+static vram__tensor vram__einsum_squeeze(vram__step *s, vram__tensor x, uint8_t *at, int64_t *one) {
+  const int64_t *from = VRAM__STRIDE(x.d);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, ndim = 0;
+  vram__tensor y;
+  for (i = 0; i < x.d->ndim; i++)
+    if (x.d->v[i] == 1)
+      one[at[i]] = from[i];
+    else {
+      at[ndim] = at[i];
+      size[ndim] = x.d->v[i];
+      stride[ndim++] = from[i];
+    }
+  if (ndim == x.d->ndim)
+    return x;
+  y = vram__torch_view_as(s, x, vram__dims_in(s, ndim, size, stride), VRAM__K_view, 0);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* Axes that the ellipsis lacks here are put in front of its others (unsqueeze): the strides that
+   they get. */
+static void vram__einsum_stride_missing(const vram__labels *l, const vram_dims *x,
+                                        const uint8_t *at, int64_t *one) {
+  uint32_t i, j;
+  for (i = 0; i < x->ndim; i++)
+    if (at[i] >= l->dots_at && at[i] < l->dots_at + l->dots) {
+      for (j = l->dots_at; j < at[i]; j++) {
+        one[j] = x->v[i] * VRAM__STRIDE(x)[i];
+        i = x->ndim - 1u;
+      }
+    }
+}
+
+/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in the order
+   of their positions. Takes x. */
 static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t *at,
                                           const vram__labels *l) {
-  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint8_t order[VRAM_MAX_AXES];
-  uint32_t i, j, k, m;
+  uint32_t i, j;
   vram__operand o;
-  vram__tensor t;
   for (i = 0; i < VRAM__MAX_LABELS; i++)
     o.one[i] = 1;
-  for (i = 0; i < x.d->ndim;
-       i++) /* axes that the ellipsis lacks here stand in front of its others */
-    if (at[i] >= l->dots_at && at[i] < l->dots_at + l->dots)
-      for (j = l->dots_at; j < at[i]; j++)
-        o.one[j] = x.d->v[i] * VRAM__STRIDE(x.d)[i], i = x.d->ndim - 1;
-  for (j = 1; j < x.d->ndim; j++)
-    for (i = 0; i < j; i++)
-      if (at[i] == at[j]) {
-        for (m = 0, k = 0; k < x.d->ndim; k++)
-          if (k != j)
-            size[m] = x.d->v[k],
-            stride[m++] = VRAM__STRIDE(x.d)[k] + (k == i ? VRAM__STRIDE(x.d)[j] : 0);
-        for (k = j; k < m; k++)
-          at[k] = at[k + 1];
-        t = vram__torch_view_as(s, x, vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
-        vram__tensor_release(s, x);
-        x = t;
-        j--;
-        break;
-      }
-  for (m = 0, i = 0; i < x.d->ndim; i++)
-    if (x.d->v[i] == 1)
-      o.one[at[i]] = VRAM__STRIDE(x.d)[i];
-    else
-      at[m] = at[i], size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
-  if (m < x.d->ndim) {
-    t = vram__torch_view_as(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
-    vram__tensor_release(s, x);
-    x = t;
-  }
-  for (i = 0; i < m; i++) {
+  vram__einsum_stride_missing(l, x.d, at, o.one);
+  x = vram__einsum_diagonals(s, x, at);
+  x = vram__einsum_squeeze(s, x, at, o.one);
+  for (i = 0; i < x.d->ndim; i++) {
     for (j = i; j > 0 && at[order[j - 1]] > at[i]; j--)
       order[j] = order[j - 1];
     order[j] = (uint8_t)i;
   }
-  for (i = 0; i < m; i++)
+  for (i = 0; i < x.d->ndim; i++)
     o.at[i] = at[order[i]];
   o.t = vram__torch_permute(s, x, order);
   vram__tensor_release(s, x);
   return o;
 }
 
-/* Operands from left to right; a label is summed as soon as no later operand has it. */
+/* The product of a and b; a label is summed as soon as no later operand has it. Takes both. */
+static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__operand a,
+                                       vram__operand b) {
+  const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
+  uint64_t sum = 0, sum_a = 0, sum_b = 0;
+  uint32_t i;
+  for (i = l->nout; i < l->n; i++) {
+    const uint64_t bit = UINT64_C(1) << i;
+    if (in_a & in_b & bit) {
+      if (--l->count[i] == 1)
+        sum |= bit;
+    } else if (l->count[i] == 1) {
+      sum_a |= in_a & bit;
+      sum_b |= in_b & bit;
+    }
+  }
+  vram__operand_sum(s, &a, sum_a, l->n);
+  vram__operand_sum(s, &b, sum_b, l->n);
+  return vram__einsum_pair(s, a, b, sum, l->n, (int)l->nout);
+}
+
+/* What is left is the result, but for axes of size 1, which come back; takes it. */
+static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o, uint32_t nout,
+                                           const vram_dims *out) {
+  const vram_dims *d = o->t.d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t i, k = 0;
+  vram__tensor y;
+  if (nout == d->ndim)
+    return o->t;
+  for (i = 0; i < nout; i++)
+    if (k < d->ndim && o->at[k] == i)
+      stride[i] = VRAM__STRIDE(d)[k++];
+    else
+      stride[i] = k < d->ndim ? d->v[k] * VRAM__STRIDE(d)[k] : 1;
+  y = vram__torch_view_as(s, o->t, vram__dims_in(s, nout, out->v, stride), VRAM__K_view, 0);
+  vram__tensor_release(s, o->t);
+  return y;
+}
+
+/* Linear.cpp, einsum: operands from left to right. */
 static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__labels l;
-  const char *what, *p;
+  const char *p;
   uint8_t at[VRAM_MAX_AXES];
-  int64_t stride[VRAM_MAX_AXES];
-  uint64_t sum, sa, sb;
-  uint32_t i, k, m;
-  vram__operand a, b;
-  vram__label_all(&l, n, &what);
+  uint32_t k;
+  vram__operand a;
+  vram__labels_of(&l, n);
   p = l.text;
-  for (k = 0; k < n->nin; k++)
-    x[k] = s->amp ? vram__autocast_cast(s, x[k], s->amp) : vram__tensor_retain(s, x[k]);
-  vram__label_axes(&l, &p, x[0].d->ndim, at); /* autocast's list of casts stays until the end */
-  a = vram__einsum_operand(s, vram__tensor_retain(s, x[0]), at, &l);
-  for (k = 1; k < n->nin; k++) {
-    vram__label_axes(&l, &p, x[k].d->ndim, at);
-    b = vram__einsum_operand(s, vram__tensor_retain(s, x[k]), at, &l);
-    sum = sa = sb = 0;
-    for (i = l.nout; i < l.n; i++) {
-      int in_a = (int)(vram__einsum_places(&a) >> i & 1),
-          in_b = (int)(vram__einsum_places(&b) >> i & 1);
-      uint64_t bit = UINT64_C(1) << i;
-      if (in_a && in_b) {
-        if (--l.count[i] == 1)
-          sum |= bit;
-      } else if (l.count[i] == 1)
-        sa |= in_a ? bit : 0, sb |= in_b ? bit : 0;
-    }
-    vram__einsum_sum_places(s, &a, sa, l.n);
-    vram__einsum_sum_places(s, &b, sb, l.n);
-    a = vram__einsum_pair(s, a, b, sum, l.n, (int)l.nout);
+  for (k = 0; k < n->nin; k++) /* autocast's list of casts stays until the end */
+    x[k] = vram__autocast_low(s, x[k]);
+  for (k = 0; k < n->nin; k++) {
+    vram__operand next;
+    vram__labels_axes(&l, &p, x[k].d->ndim, at);
+    next = vram__einsum_operand(s, vram__tensor_retain(s, x[k]), at, &l);
+    a = k ? vram__einsum_next(s, &l, a, next) : next;
   }
-  vram__einsum_sum_places(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
-  for (m = 0, i = 0; i < l.nout; i++) /* the axes of size 1 come back */
-    if (m < a.t.d->ndim && a.at[m] == i)
-      stride[i] = VRAM__STRIDE(a.t.d)[m++];
-    else
-      stride[i] = m < a.t.d->ndim ? a.t.d->v[m] * VRAM__STRIDE(a.t.d)[m] : 1;
-  if (l.nout == a.t.d->ndim)
-    y[0] = a.t;
-  else {
-    y[0] = vram__torch_view_as(s, a.t, vram__dims_in(s, l.nout, n->out[0].d->v, stride),
-                               VRAM__K_view, 0);
-    vram__tensor_release(s, a.t);
-  }
+  vram__operand_sum(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
+  y[0] = vram__einsum_unsqueeze(s, &a, l.nout, n->out[0].d);
   for (k = 0; k < n->nin; k++)
     vram__tensor_release(s, x[k]);
 }
@@ -18619,36 +18836,35 @@ VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
 static int vram__shape_glu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t a, i;
+  uint32_t axis, i;
   if (!x->ndim)
     return vram__node_error(g, n, "glu of a tensor without axes");
-  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &a))
+  if (!vram__axis(g, VRAM__INT(n, dim, -1), x->ndim, &axis))
     return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  if (size[a] % 2)
+  if (size[axis] % 2)
     return vram__node_error(g, n, "an axis that cannot be halved");
-  size[a] /= 2;
+  size[axis] /= 2;
   return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 static int vram__shape_prelu(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int64_t c = VRAM__INT(n, num_parameters, 1);
+  int64_t weights = VRAM__INT(n, num_parameters, 1);
   if (n->nin > 1)
-    c = (int64_t)n->in[1]->d->numel;
-  if (c < 1 || (c != 1 && (x->ndim < 2 || x->v[1] != c)))
+    weights = (int64_t)n->in[1]->d->numel;
+  if (weights < 1 || (weights != 1 && (x->ndim < 2 || x->v[1] != weights)))
     return vram__node_error(g, n, "num_parameters must be 1 or the number of channels");
   if (n->nin == 1 && (!vram__node_params(g, n, 2) ||
-                      !vram__node_own(g, n, 0, "weight", 1, &c, VRAM_F32, VRAM__PARAM)))
+                      !vram__node_own(g, n, 0, "weight", 1, &weights, VRAM_F32, VRAM__PARAM)))
     return 0;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* ---- activations with more than a pointwise kernel ---- */
-
+/* cuda/ActivationGluKernel.cu: one kernel of both halves */
 static void vram__forward_glu(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 1);
   const vram_dims *half[2];
@@ -18664,72 +18880,69 @@ static void vram__backward_glu(vram__step *s, vram__grad_fn *f, vram__tensor *to
       vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), VRAM__SLOTS(f)[0].g.dt);
 }
 
-/* PReLU: the weight as [1, C, 1, ...] */
+/* Activation.cpp, prelu: the weight becomes [1, C, 1, ...], then _prelu_kernel runs. */
 static void vram__forward_prelu(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__tensor a[2], b, w;
+  const uint32_t ndim = x[0].d->ndim;
+  vram__tensor in[2], bias; /* input and weight; there is no bias */
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, k = x[0].d->ndim;
+  uint32_t i;
   vram__grad_fn *f;
-  vram__node_weights(s, n, &a[1], &b);
-  a[0] = x[0];
-  for (i = 2; i-- > 0;)
-    a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
-  if (a[1].d->ndim != k) {
-    for (i = 0; i < k; i++)
-      size[i] = 1;
-    if (k > 1)
-      size[1] = (int64_t)a[1].d->numel;
-    w = vram__torch_reshape(s, a[1], k, size);
-    vram__tensor_release(s, a[1]);
-    a[1] = w;
+  vram__node_weights(s, n, &in[1], &bias);
+  in[1] = vram__autocast_low(s, in[1]);
+  in[0] = vram__autocast_low(s, x[0]);
+  if (in[1].d->ndim != ndim) {
+    for (i = 0; i < ndim; i++)
+      size[i] = i == 1 ? (int64_t)in[1].d->numel : 1;
+    vram__tensor_replace(s, &in[1], vram__torch_reshape(s, in[1], ndim, size));
   }
-  f = vram__tape_record(s, n->op, a, 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
-  y[0] = vram__pointwise_empty2(s, a[0], a[1]);
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  if (f) {
+    vram__save_tensor(s, f, in[0]);
+    vram__save_tensor(s, f, in[1]);
+  }
+  y[0] = vram__pointwise_empty2(s, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
-  vram__tensor_release(s, a[0]);
-  vram__tensor_release(s, a[1]);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[1]);
 }
 
+/* Activation.cpp, _prelu_kernel_backward: one kernel makes both gradients, the weight's in the
+   broadcast shape, too. */
 static void vram__backward_prelu(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
   const vram_dims *d[3];
-  vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], t, u;
-  d[0] = x.d, d[1] = VRAM__SAVED(f)[1].d, d[2] = g.d;
-  t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), x.dt);
-  u = vram__tensor_empty(s, t.d, x.dt);
-  if (vram__input_wanted(f, 0))
-    to[0] = t;
-  else
-    vram__tensor_release(s, t);
-  if (vram__input_wanted(f, 1))
-    to[1] = u;
-  else
-    vram__tensor_release(s, u);
+  d[0] = x.d;
+  d[1] = VRAM__SAVED(f)[1].d;
+  d[2] = VRAM__SLOTS(f)[0].g.d;
+  to[0] = vram__tensor_empty(s, vram__dims_pointwise(s, d, 3), x.dt);
+  to[1] = vram__tensor_empty(s, to[0].d, x.dt);
+  vram__gradients_drop_unwanted(s, f, to);
 }
 
-/* RReLU: the noise is there in evaluation too */
-/* native/cuda/RreluWithNoise.cu: contiguous noise and result, the input as a contiguous copy; in
-   place on a tensor that is not contiguous the result, too */
+/* cuda/RreluWithNoise.cu: contiguous noise (in evaluation, too) and result, the input as a
+   contiguous copy; in place on a tensor that is not contiguous the result, too. */
 static void vram__forward_rrelu(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
-  vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt), a,
-               b = vram__tensor_none();
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  vram__tensor noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__tensor x_copy, y_copy = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (n->flags & VRAM__INPLACE) {
+  if (inplace) {
     y[0] = x[0];
     y[0].fn = 0;
     vram__tensor_retain(s, y[0]);
   } else
     y[0] = vram__tensor_empty(s, noise.d, x[0].dt);
-  a = vram__tensor_contiguous(s, x[0]);
-  if (n->flags & VRAM__INPLACE)
-    b = vram__tensor_contiguous(s, y[0]);
-  vram__tensor_release(s, b);
-  vram__tensor_release(s, a);
-  if (f)
-    vram__save_tensor(s, f, n->flags & VRAM__INPLACE ? y[0] : x[0]), vram__save_tensor(s, f, noise);
+  x_copy = vram__tensor_contiguous(s, x[0]);
+  if (inplace)
+    y_copy = vram__tensor_contiguous(s, y[0]);
+  vram__tensor_release(s, y_copy);
+  vram__tensor_release(s, x_copy);
+  if (f) {
+    vram__save_tensor(s, f, inplace ? y[0] : x[0]);
+    vram__save_tensor(s, f, noise);
+  }
   vram__tensor_release(s, noise);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -18789,23 +19002,32 @@ VRAM__OP(prelu, 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
 VRAM__OP(rrelu, 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0, "lower upper inplace");
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
+/* kind of a row: what the noise is made for, and how many axes stand behind the channels (0: any)
+ */
+enum {
+  VRAM__DROPOUT_AXES = 7,
+  VRAM__DROPOUT_FEATURES = 8, /* one number for each channel */
+  VRAM__DROPOUT_ALPHA = 16    /* what is dropped becomes another number than 0 */
+};
+
 /* Dropout.cpp, make_feature_noise; torch.nn.functional.dropout1d */
 static int vram__shape_dropout(vram_graph *g, vram_node *n) {
-  uint32_t k = n->in[0]->d->ndim;
+  const uint32_t ndim = n->in[0]->d->ndim, kind = vram__op_at(n->op)->kind;
   if (VRAM__INT(n, p, 0) < 0 || VRAM__INT(n, p, 0) > VRAM__ONE)
     return vram__node_error(g, n, "p must be 0 to 1");
-  if (n->op == VRAM_OP_dropout || n->op == VRAM_OP_alpha_dropout)
+  if (!(kind & VRAM__DROPOUT_FEATURES))
     return vram__shape_same(g, n);
-  if (n->op == VRAM_OP_dropout1d && k != 2 && k != 3)
+  if ((kind & VRAM__DROPOUT_AXES) == 1 && ndim != 2 && ndim != 3)
     return vram__node_error(g, n, "dropout1d of a tensor that has not two or three axes");
-  if (k + (n->op == VRAM_OP_dropout3d && k != 5) < 2)
+  if (ndim + ((kind & VRAM__DROPOUT_AXES) == 3 && ndim != 5) < 2)
     return vram__node_error(g, n, "dropout of channels of a tensor without channels");
   return vram__shape_same(g, n);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* x * noise, in place or not: what all dropouts but the fused one come to; takes noise */
+/* Dropout.cpp, multiply: x * noise, in place or not; what all dropouts but the fused one come to.
+   Takes the noise. */
 static vram__tensor vram__torch_noise(vram__step *s, vram__tensor x, vram__tensor noise,
                                       int inplace) {
   vram__grad_fn *f = vram__tape_record(s, VRAM__K_noise, &x, 1, 1, 1);
@@ -18826,8 +19048,8 @@ VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor
   to[0] = vram__pointwise_empty2(s, VRAM__SLOTS(f)[0].g, VRAM__SAVED(f)[0]);
 }
 
-/* one number for each channel: sizes [N, C, 1, ...], with 1 kept axis [C, 1, ...] */
-static vram__tensor vram__channel_noise(vram__step *s, vram__tensor x, uint32_t kept) {
+/* Dropout.cpp, make_feature_noise: sizes [N, C, 1, ...], with 1 kept axis [C, 1, ...] */
+static vram__tensor vram__feature_noise(vram__step *s, vram__tensor x, uint32_t kept) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
   for (i = 0; i < x.d->ndim; i++)
@@ -18835,191 +19057,175 @@ static vram__tensor vram__channel_noise(vram__step *s, vram__tensor x, uint32_t 
   return vram__tensor_empty(s, vram__dims_in(s, x.d->ndim, size, NULL), x.dt);
 }
 
+/* cuda/Dropout.cu, native_dropout: one kernel that leaves a mask */
+static vram__tensor vram__native_dropout(vram__step *s, const vram_node *n, vram__tensor x) {
+  vram__grad_fn *f = vram__tape_record(s, n->op, &x, 1, 1, 1);
+  vram__tensor mask = vram__tensor_none(), y;
+  if (s->ideal) /* a counter-based generator makes the same mask again */
+    y = vram__pointwise_empty1(s, x);
+  else {
+    mask = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
+    y = vram__tensor_empty(s, vram__dims_dense(s, x.d), x.dt);
+    if (f)
+      vram__save_tensor(s, f, mask);
+  }
+  vram__tensor_release(s, mask);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+/* Dropout.cpp, _dropout_impl. axes: behind the channels of a batch, 0: any */
+static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__tensor x) {
+  const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
+  const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = kind & VRAM__DROPOUT_ALPHA;
+  vram__tensor noise, b = vram__tensor_none(), y;
+  if (VRAM__INT(n, p, VRAM__ONE / 2) >= VRAM__ONE)
+    return vram__torch_noise(s, x, vram__tensor_empty(s, s->scalar, x.dt), inplace);
+  /* in place unsqueeze_ and squeeze_ stand around it */
+  noise = kind & VRAM__DROPOUT_FEATURES
+              ? vram__feature_noise(s, x, inplace && axes && x.d->ndim != axes + 2 ? 1 : 2)
+              : vram__pointwise_empty1(s, x);
+  if (alpha)
+    b = vram__pointwise_empty1(s, noise);
+  y = vram__torch_noise(s, x, noise, inplace);
+  if (alpha) { /* add_ of b */
+    vram__grad_fn *f;
+    uint32_t before;
+    if (inplace && y.fn)
+      vram__history_rebase(s, x, &y);
+    f = vram__tape_record(s, VRAM__K_clone, &y, 1, 1, 0);
+    before = y.fn;
+    vram__grad_fn_set_output(s, f, 0, &y);
+    if (f)
+      vram__grad_fn_release(s, before);
+  }
+  vram__tensor_release(s, b);
+  return y;
+}
+
 static void vram__forward_dropout(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
-  int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = 0, feature = 0;
-  uint32_t axes = 0;
-  vram__grad_fn *f;
-  vram__tensor m, b, c;
-  if (n->op == VRAM_OP_dropout1d || n->op == VRAM_OP_dropout3d)
-    axes = n->op == VRAM_OP_dropout1d ? 1 : 3;
-  if (!s->train || p == 0 || !x[0].d->numel) {
-    if (!axes || inplace || x[0].d->ndim == axes + 2) {
-      y[0] = vram__tensor_retain(s, x[0]);
-      return;
-    }
-    c = vram__torch_unsqueeze(s, x[0], 0);
-    y[0] = vram__torch_squeeze1(s, c, 0);
-    vram__tensor_release(s, c);
+  const int64_t p = VRAM__INT(n, p, VRAM__ONE / 2);
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
+  const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
+  /* torch.nn.functional.dropout1d and dropout3d make a batch of one where there is none */
+  const int unbatched = axes && x[0].d->ndim != axes + 2 && !inplace;
+  const int drops = s->train && p && x[0].d->numel;
+  vram__tensor in;
+  if (!kind && !inplace && drops && p < VRAM__ONE) {
+    y[0] = vram__native_dropout(s, n, x[0]);
     return;
   }
-  switch (n->op) {
-  case VRAM_OP_alpha_dropout:
-    alpha = 1;
-    break;
-  case VRAM_OP_feature_alpha_dropout:
-    alpha = feature = 1;
-    break;
-  case VRAM_OP_dropout:
-    break;
-  default:
-    feature = 1;
-  }
-  if (n->op == VRAM_OP_dropout && !inplace && p < VRAM__ONE) { /* native_dropout */
-    f = vram__tape_record(s, n->op, x, 1, 1, 1);
-    if (s->ideal) { /* a counter-based generator makes the same mask again */
-      y[0] = vram__pointwise_empty1(s, x[0]);
-      vram__grad_fn_set_output(s, f, 0, &y[0]);
-      return;
-    }
-    m = vram__tensor_empty(s, vram__dims_dense(s, x[0].d), VRAM_BOOL);
-    y[0] = vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt);
-    if (f)
-      vram__save_tensor(s, f, m);
-    vram__tensor_release(s, m);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    return;
-  }
-  c = axes && x[0].d->ndim != axes + 2 && !inplace ? vram__torch_unsqueeze(s, x[0], 0)
-                                                   : vram__tensor_retain(s, x[0]);
-  if (p >= VRAM__ONE) {
-    y[0] = vram__torch_noise(s, c, vram__tensor_empty(s, s->scalar, c.dt), inplace);
-  } else {
-    /* in place unsqueeze_ and squeeze_ stand around it */
-    m = feature ? vram__channel_noise(s, c, inplace && axes && c.d->ndim != axes + 2 ? 1 : 2)
-                : vram__pointwise_empty1(s, c);
-    b = alpha ? vram__pointwise_empty1(s, m) : vram__tensor_none();
-    y[0] = vram__torch_noise(s, c, m, inplace);
-    if (alpha && inplace && y[0].fn) /* add_ of b */
-      vram__history_rebase(s, c, &y[0]);
-    if (alpha) {
-      vram__grad_fn *add = vram__tape_record(s, VRAM__K_clone, &y[0], 1, 1, 0);
-      uint32_t old = y[0].fn;
-      vram__grad_fn_set_output(s, add, 0, &y[0]);
-      if (add)
-        vram__grad_fn_release(s, old);
-    }
-    vram__tensor_release(s, b);
-  }
-  if (c.d->ndim != x[0].d->ndim) {
-    m = vram__torch_squeeze1(s, y[0], 0);
-    vram__tensor_release(s, y[0]);
-    y[0] = m;
-  }
-  vram__tensor_release(s, c);
+  in = unbatched ? vram__torch_unsqueeze(s, x[0], 0) : vram__tensor_retain(s, x[0]);
+  y[0] = drops ? vram__dropout_impl(s, n, in) : vram__tensor_retain(s, in);
+  if (unbatched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 0));
+  vram__tensor_release(s, in);
 }
 
 static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  if (s->ideal && !f->nsaved) {
-    vram__tensor g = VRAM__SLOTS(f)[0].g;
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  if (s->ideal && !f->nsaved)
     to[0] = vram__recipe_cast_over(s, g, g.d, g.dt);
-    return;
-  }
-  { /* Dropout.cu: empty_like in the format that the gradient suggests */
-    vram__tensor g = VRAM__SLOTS(f)[0].g;
+  else /* Dropout.cu: empty_like in the format that the gradient suggests */
     to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, g.d, vram__suggests_cl(g.d)), g.dt);
-  }
 }
 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 1,
+VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, VRAM__DROPOUT_FEATURES,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 2,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 3,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT,
+         "p inplace");
 /* >>ops/softmax    softmax, log_softmax, gumbel_softmax */
 
 #ifndef VRAM_NO_STEP
 
-/* SoftMax.cu, host_softmax and host_softmax_backward */
+/* cuda/SoftMax.cu, host_softmax: halves are read as they are where the result is in fp32. */
 VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt) {
-  vram__grad_fn *f;
-  vram__tensor y, c, a;
-  if (dt != x.dt && !(x.dt == VRAM_F16 && dt == VRAM_F32))
-    a = vram__torch_cast(s, x, dt);
-  else
-    a = vram__tensor_retain(s, x);
-  f = vram__tape_record(s, op, &a, 1, 1, 1);
-  y = vram__tensor_empty(s, vram__dims_contiguous(s, a.d), dt);
-  c = vram__norm_format_copy(s, a, 0);
-  vram__tensor_release(s, c);
+  const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
+  vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
+  vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
+  y = vram__tensor_empty(s, vram__dims_contiguous(s, in.d), dt);
+  copy = vram__norm_format_copy(s, in, 0);
+  vram__tensor_release(s, copy);
   if (f)
     vram__save_tensor(s, f, y);
   vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, a);
+  vram__tensor_release(s, in);
   return y;
 }
 
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  uint8_t dt =
-      vram__node_list(n, VRAM__KEY_dtype, NULL) ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : 0;
-  if (s->low && dt == VRAM_F32)
-    dt = s->low;
-  if (!dt)
-    dt = s->amp && vram__is_half(x[0].dt) ? (uint8_t)VRAM_F32 : x[0].dt;
+  uint8_t dt = vram__softmax_dtype(s, x[0]);
+  if (vram__node_list(n, VRAM__KEY_dtype, NULL))
+    dt = vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, VRAM_F32));
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
+/* host_softmax_backward; _softmax_backward_data gets grad * output. */
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0], c, t = vram__tensor_none();
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
+  vram__tensor product = vram__tensor_none(), copy;
   uint8_t dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, y.d), dt);
   if (f->kind != VRAM_OP_log_softmax)
-    t = vram__pointwise_empty2(s, g, y);
-  c = vram__norm_format_copy(s, t.d ? t : g, 0);
-  vram__tensor_release(s, c);
-  vram__tensor_release(s, t);
+    product = vram__pointwise_empty2(s, g, y);
+  copy = vram__norm_format_copy(s, product.d ? product : g, 0);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, product);
 }
 
-/* torch.nn.functional.gumbel_softmax */
+/* The largest value of each row as a one, minus `soft` without its gradient, plus `soft`. */
+static vram__tensor vram__gumbel_softmax_hard(vram__step *s, const vram_node *n, vram__tensor soft,
+                                              vram__tensor x) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t i, axis = 0;
+  vram__tensor largest, index, one, detached = soft, y;
+  vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x.d->ndim, &axis);
+  for (i = 0; i < x.d->ndim; i++)
+    size[i] = i == axis ? 1 : x.d->v[i];
+  largest = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
+  index = vram__tensor_empty(s, largest.d, VRAM_I64);
+  vram__tensor_release(s, largest);
+  one = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  detached.req = 0;
+  detached.fn = 0;
+  y = vram__op_call_binary(s, VRAM_OP_sub, one, detached);
+  vram__tensor_replace(s, &y, vram__op_call_binary(s, VRAM_OP_add, y, soft));
+  vram__tensor_release(s, index);
+  vram__tensor_release(s, one);
+  return y;
+}
+
+/* torch.nn.functional.gumbel_softmax: softmax((x - log(exponential)) / tau) */
 static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                          vram__tensor *y) {
-  vram__tensor t, u, g, soft;
-  t = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
-  u = vram__op_call(s, VRAM_OP_log, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  g = vram__op_call(s, VRAM_OP_neg, u, vram__tensor_none(), NULL);
-  vram__tensor_release(s, u);
-  t = vram__op_call(s, VRAM_OP_add, x[0], g, NULL);
-  u = vram__op_call(s, VRAM_OP_div, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, g);
-  soft = vram__torch_softmax(s, VRAM_OP_softmax, u,
-                             s->amp && vram__is_half(u.dt) ? (uint8_t)VRAM_F32 : u.dt);
-  if (!VRAM__INT(n, hard, 0))
-    y[0] = soft;
-  else { /* the largest of each row, as a one, minus soft without its gradient, plus soft */
-    int64_t size[VRAM_MAX_AXES];
-    uint32_t i, a = 0;
-    vram__tensor max, index, one;
-    vram__axis((vram_graph *)0, VRAM__INT(n, dim, -1), x[0].d->ndim, &a);
-    for (i = 0; i < x[0].d->ndim; i++)
-      size[i] = i == a ? 1 : x[0].d->v[i];
-    max = vram__tensor_empty(s, vram__dims_in(s, i, size, NULL), soft.dt);
-    index = vram__tensor_empty(s, max.d, VRAM_I64);
-    vram__tensor_release(s, max);
-    one = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
-    t = soft;
-    t.req = 0, t.fn = 0;
-    t = vram__op_call(s, VRAM_OP_sub, one, t, NULL);
-    y[0] = vram__op_call(s, VRAM_OP_add, t, soft, NULL);
-    vram__tensor_release(s, t);
-    vram__tensor_release(s, index);
-    vram__tensor_release(s, one);
+  vram__tensor noise, logits, soft;
+  noise = vram__tensor_empty(s, vram__dims_contiguous(s, x[0].d), x[0].dt);
+  vram__tensor_replace(s, &noise, vram__op_call_unary(s, VRAM_OP_log, noise));
+  vram__tensor_replace(s, &noise, vram__op_call_unary(s, VRAM_OP_neg, noise));
+  logits = vram__op_call_binary(s, VRAM_OP_add, x[0], noise);
+  vram__tensor_replace(s, &logits, vram__op_call_unary(s, VRAM_OP_div, logits));
+  vram__tensor_release(s, noise);
+  soft = vram__torch_softmax(s, VRAM_OP_softmax, logits, vram__softmax_dtype(s, logits));
+  if (VRAM__INT(n, hard, 0)) {
+    y[0] = vram__gumbel_softmax_hard(s, n, soft, x[0]);
     vram__tensor_release(s, soft);
-  }
-  vram__tensor_release(s, u);
+  } else
+    y[0] = soft;
+  vram__tensor_release(s, logits);
 }
 
 #endif /* VRAM_NO_STEP */
