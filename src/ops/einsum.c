@@ -521,10 +521,9 @@ static void vram__einsum_stride_missing(const vram__labels *l, const vram_dims *
   uint32_t i, j;
   for (i = 0; i < x->ndim; i++)
     if (at[i] >= l->dots_at && at[i] < l->dots_at + l->dots) {
-      for (j = l->dots_at; j < at[i]; j++) {
+      for (j = l->dots_at; j < at[i]; j++)
         one[j] = x->v[i] * VRAM__STRIDE(x)[i];
-        i = x->ndim - 1u;
-      }
+      return;
     }
 }
 
