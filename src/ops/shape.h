@@ -8,6 +8,15 @@
 /* kind of a norm's row */
 enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
 
+/* A parameter that a module may have: its slot, name and sizes. */
+typedef struct vram__own_param {
+  uint32_t slot;
+  int there;
+  const char *role;
+  uint32_t ndim;
+  int64_t size[3];
+} vram__own_param;
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
 #define VRAM__LETTERS 52
 #define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
@@ -48,6 +57,10 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 /* attention.c */
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
+
+/* mha.c */
+VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
+                                   uint32_t count);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
