@@ -12260,17 +12260,29 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 /* kind of a norm's row */
 enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
 
+/* A parameter that a module may have: its slot, name and sizes. */
+typedef struct vram__own_param {
+  uint32_t slot;
+  int there;
+  const char *role;
+  uint32_t ndim;
+  int64_t size[3];
+} vram__own_param;
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
-#define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
+#define VRAM__LETTERS 52
+#define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
 
 typedef struct vram__labels {
-  const char *text;
-  uint32_t len, nout, n; /* positions of the result, and in all */
-  uint32_t dots;         /* axes of the ellipsis; their first position: */
-  uint32_t dots_at;
-  uint8_t at[52];    /* label -> position + 1 */
-  uint8_t count[60]; /* operands whose axis at this position is not 1 */
-  int64_t size[60];
+  const char *text, *end;
+  const char *problem;             /* why PyTorch rejects the equation */
+  uint32_t nout, n;                /* positions of the result, and in all */
+  uint32_t dots;                   /* axes of the ellipsis, */
+  uint32_t dots_at;                /* their first position */
+  uint32_t used[VRAM__LETTERS];    /* how often the operands have a label */
+  uint8_t at[VRAM__LETTERS];       /* its position + 1; 0: none yet */
+  uint8_t count[VRAM__MAX_LABELS]; /* operands whose axis at this position is not 1 */
+  int64_t size[VRAM__MAX_LABELS];
 } vram__labels;
 
 /* pointwise.c */
@@ -12297,6 +12309,10 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 /* attention.c */
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
+
+/* mha.c */
+VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
+                                   uint32_t count);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
@@ -16687,114 +16703,164 @@ static uint64_t vram__flops_bilinear(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
-   `without`), multiplied and summed over the positions `sum`, one index of position 1 after the
-   other. */
+/* The positions of bilinear's tensors, and which of them each tensor lacks. */
+enum { VRAM__BI_BATCH, VRAM__BI_OUTPUT, VRAM__BI_IN1, VRAM__BI_IN2, VRAM__BI_AXES };
+enum {
+  VRAM__BI_NOT_IN1 = 1 << VRAM__BI_OUTPUT | 1 << VRAM__BI_IN2,
+  VRAM__BI_NOT_WEIGHT = 1 << VRAM__BI_BATCH,
+  VRAM__BI_NOT_IN2 = 1 << VRAM__BI_OUTPUT | 1 << VRAM__BI_IN1,
+  VRAM__BI_NOT_RESULT = 1 << VRAM__BI_IN1 | 1 << VRAM__BI_IN2
+};
+
+/* One round's part of a tensor: an axis for each position that it has, but for the output's, of
+   which a round takes one index. full: the sizes of all positions. */
+static vram__operand vram__trilinear_operand(vram__step *s, vram__tensor x, uint32_t without,
+                                             int64_t *full) {
+  const vram_dims *d = x.d;
+  const int64_t *from = VRAM__STRIDE(d);
+  int64_t size[VRAM__BI_AXES], stride[VRAM__BI_AXES];
+  uint32_t at, axis = 0, ndim = 0;
+  vram__operand o;
+  for (at = 0; at < VRAM__BI_AXES; at++) {
+    if (without >> at & 1) { /* unsqueeze */
+      o.one[at] = axis < d->ndim ? d->v[axis] * from[axis] : 1;
+      continue;
+    }
+    o.one[at] = from[axis];
+    if (d->v[axis] != 1)
+      full[at] = d->v[axis];
+    if (d->v[axis] != 1 && at != VRAM__BI_OUTPUT) {
+      size[ndim] = d->v[axis];
+      stride[ndim] = from[axis];
+      o.at[ndim++] = (uint8_t)at;
+    }
+    axis++;
+  }
+  o.t = x;
+  o.t.fn = 0;
+  o.t.req = 0;
+  o.t.d = vram__dims_in(s, ndim, size, stride);
+  return o;
+}
+
+/* Sizes of tensors that are gone leave the step's memory, too. */
+static void vram__dims_forget(vram__step *s, uint64_t used) {
+  uint32_t i;
+  for (i = 0; i < sizeof s->dims_cache / sizeof *s->dims_cache; i++) {
+    const uint8_t *d = (const uint8_t *)s->dims_cache[i];
+    if (d >= s->mem + used && d < s->mem + s->cap)
+      s->dims_cache[i] = NULL;
+  }
+  s->used = used;
+}
+
+/* Linear.cpp, _trilinear: three tensors, multiplied and summed over the positions `sum`, one index
+   of the output after the other. without: which positions each tensor lacks */
 static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const uint32_t *without,
                                     uint32_t sum) {
-  vram__operand o[3], p;
-  int64_t size[4], stride[4], rounds = 1, full[4];
-  uint32_t i, j, a, m;
-  uint64_t first = sum & without[2] & ~2u, rest = sum & ~without[2] & ~2u, used;
+  const uint64_t inner = sum & ~(1u << VRAM__BI_OUTPUT);
+  vram__operand o[3], product;
+  int64_t full[VRAM__BI_AXES], size[VRAM__BI_AXES], rounds;
+  uint32_t i, ndim = 0;
+  uint64_t used;
   vram__tensor y;
-  for (j = 0; j < 4; j++)
-    full[j] = 1;
-  for (i = 0; i < 3; i++) {
-    for (m = 0, a = 0, j = 0; j < 4; j++) {
-      if (without[i] >> j & 1) {
-        o[i].one[j] = a < in[i].d->ndim ? in[i].d->v[a] * VRAM__STRIDE(in[i].d)[a] : 1;
-        continue;
-      }
-      o[i].one[j] = VRAM__STRIDE(in[i].d)[a];
-      if (in[i].d->v[a] != 1)
-        full[j] = in[i].d->v[a];
-      if (in[i].d->v[a] != 1 && j != 1)
-        size[m] = in[i].d->v[a], stride[m] = VRAM__STRIDE(in[i].d)[a], o[i].at[m++] = (uint8_t)j;
-      a++;
-    }
-    o[i].t = in[i];
-    o[i].t.fn = 0, o[i].t.req = 0;
-    o[i].t.d = vram__dims_in(s, m, size, stride);
-  }
-  rounds = full[1];
-  for (m = 0, j = 0; j < 4; j++)
-    if (!(sum >> j & 1))
-      size[m++] = full[j];
-  y = vram__tensor_empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
-  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* Linear.cpp: zeros */
-    rounds = 0;
-  for (used = s->used; rounds-- && !s->failed;) {
+  for (i = 0; i < VRAM__BI_AXES; i++)
+    full[i] = 1;
+  for (i = 0; i < 3; i++)
+    o[i] = vram__trilinear_operand(s, in[i], without[i], full);
+  for (i = 0; i < VRAM__BI_AXES; i++)
+    if (!(sum >> i & 1))
+      size[ndim++] = full[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
+  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* zeros */
+    return y;
+  used = s->used;
+  for (rounds = full[VRAM__BI_OUTPUT]; rounds && !s->failed; rounds--) {
     for (i = 0; i < 3; i++)
       vram__tensor_retain(s, o[i].t);
-    p = vram__einsum_pair(s, o[0], o[1], first, 4, 4);
-    p = vram__einsum_pair(s, p, o[2], rest, 4, 4);
-    vram__tensor_release(s, p.t);
-    for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
-      if ((const uint8_t *)s->dims_cache[i] >= s->mem + used &&
-          (const uint8_t *)s->dims_cache[i] < s->mem + s->cap)
-        s->dims_cache[i] = NULL;
-    s->used = used;
+    product = vram__einsum_pair(s, o[0], o[1], inner & without[2], VRAM__BI_AXES, VRAM__BI_AXES);
+    product = vram__einsum_pair(s, product, o[2], inner & ~(uint64_t)without[2], VRAM__BI_AXES,
+                                VRAM__BI_AXES);
+    vram__tensor_release(s, product.t);
+    vram__dims_forget(s, used);
   }
   return y;
 }
 
-/* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
-enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
+/* Linear.cpp, bilinear: input1 and input2 as matrices */
+static vram__tensor vram__bilinear_rows(vram__step *s, vram__tensor x) {
+  const int64_t width = x.d->v[x.d->ndim - 1u];
+  int64_t size[2];
+  size[0] = width ? (int64_t)x.d->numel / width : 0;
+  size[1] = width;
+  return vram__torch_reshape(s, x, 2, size);
+}
+
+/* Each of the three is saved if one of the others wants a gradient; aux says where it is. */
+static void vram__bilinear_save(vram__step *s, vram__grad_fn *f, const vram__tensor *in) {
+  uint32_t i;
+  for (i = 0; f && i < 3; i++)
+    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3)) {
+      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i);
+      vram__save_tensor(s, f, in[i]);
+    }
+}
+
+static void vram__bilinear_add_bias(vram__step *s, vram__tensor *y, vram__tensor bias) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = *y, in[1] = bias;
+  f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
+  *y = vram__pointwise_empty2(s, in[0], in[1]);
+  vram__grad_fn_set_output(s, f, 0, y);
+  vram__tensor_release(s, in[0]);
+}
 
 static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  vram__tensor in[3], t, add[2], a[4];
+  static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
+  const uint32_t count = n->param[1] ? 4 : 3;
   const uint8_t amp = s->amp;
+  vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
-  int64_t rows[2];
-  uint32_t i, own, k = x[0].d->ndim, count = n->param[1] ? 4 : 3;
-  a[0] = x[0], a[1] = x[1];
+  uint32_t i, own;
+  args[0] = x[0], args[1] = x[1];
   for (i = 2; i < count; i++)
-    a[i] = s->param[n->param[i - 2]->index];
-  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, count);
+    args[i] = s->param[n->param[i - 2]->index];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
   s->amp = 0; /* nothing is cast inside */
-  for (i = 0; i < 3; i += 2) {
-    t = a[i / 2];
-    rows[1] = t.d->v[k - 1], rows[0] = rows[1] ? (int64_t)t.d->numel / rows[1] : 0;
-    in[i] = vram__torch_reshape(s, t, 2, rows);
-  }
-  in[1] = a[2];
+  in[0] = vram__bilinear_rows(s, args[0]);
+  in[1] = args[2];
+  in[2] = vram__bilinear_rows(s, args[1]);
   f = vram__tape_record(s, n->op, in, 3, 1, 3);
-  for (i = 0; f && i < 3; i++)
-    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3))
-      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i), vram__save_tensor(s, f, in[i]);
-  t = vram__trilinear(s, in, without, VRAM__BI_OUT);
-  vram__grad_fn_set_output(s, f, 0, &t);
-  y[0] = vram__torch_reshape(s, t, k, n->out[0].d->v);
-  vram__tensor_release(s, t);
+  vram__bilinear_save(s, f, in);
+  y[0] = vram__trilinear(s, in, without, VRAM__BI_NOT_RESULT);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_replace(s, &y[0], vram__torch_reshape(s, y[0], x[0].d->ndim, n->out[0].d->v));
   vram__tensor_release(s, in[0]);
   vram__tensor_release(s, in[2]);
-  if (n->param[1]) {
-    add[0] = y[0], add[1] = a[3];
-    f = vram__tape_record(s, VRAM_OP_add, add, 2, 1, 0);
-    y[0] = vram__pointwise_empty2(s, add[0], add[1]);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    vram__tensor_release(s, add[0]);
-  }
+  if (n->param[1])
+    vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
   for (i = 0; i < count; i++)
     if (own >> i & 1)
-      vram__tensor_release(s, a[i]);
+      vram__tensor_release(s, args[i]);
 }
 
+/* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,
+   which stands where its tensor stood. */
 static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  uint32_t i, k, w[3];
+  static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
+  uint32_t i, k, lacks[3];
   vram__tensor in[3];
   for (i = 0; i < 3; i++) {
     if (!vram__input_wanted(f, i))
       continue;
     for (k = 0; k < 3; k++) {
-      w[k] = k == i ? (uint32_t)VRAM__BI_OUT : without[k];
+      lacks[k] = k == i ? (uint32_t)VRAM__BI_NOT_RESULT : without[k];
       in[k] = k == i ? VRAM__SLOTS(f)[0].g : VRAM__SAVED(f)[((f->aux >> (4 * k)) & 15) - 1];
     }
-    to[i] = vram__trilinear(s, in, w, without[i]);
+    to[i] = vram__trilinear(s, in, lacks, without[i]);
   }
 }
 
@@ -16805,171 +16871,227 @@ VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NON
 
 /* >>ops/einsum    einsum as a product of two operands at a time */
 
+/* ---- the equation ---- */
+
+/* 0 to 51 for A to Z and a to z, -1 for what is no label. */
 static int vram__einsum_label(char c) {
   return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
 
-/* The positions of the axes of the operand whose labels begin at *p, which moves behind them and
-   their comma. -1: they do not fit the operand. A position can come twice: a diagonal. */
-static int vram__label_axes(const vram__labels *l, const char **p, uint32_t ndim, uint8_t *to) {
-  const char *q = *p, *end = l->text + l->len;
-  uint32_t letters = 0, m = 0, i;
-  int dots = 0;
-  for (; q < end && *q != ',' && *q != '-'; q++)
-    if (*q == '.')
-      dots = 1;
-    else
-      letters++;
-  if (letters > ndim || (!dots && letters != ndim) || ndim - letters > l->dots)
-    return -1;
-  for (q = *p; q < end && *q != ',' && *q != '-'; q++)
-    if (*q == '.') {
-      for (i = l->dots - (ndim - letters); i < l->dots; i++)
-        to[m++] = (uint8_t)(l->dots_at + i);
-      q += 2;
-    } else
-      to[m++] = (uint8_t)(l->at[vram__einsum_label(*q)] - 1);
-  *p = q < end && *q == ',' ? q + 1 : q;
+static int vram__einsum_is_dots(const char *p, const char *end) {
+  return end - p >= 3 && p[0] == '.' && p[1] == '.' && p[2] == '.';
+}
+
+static int vram__labels_fail(vram__labels *l, const char *problem) {
+  l->problem = problem;
   return 0;
 }
 
-/* Gives every label its position, and the sizes. 0: an equation that PyTorch rejects (*what). */
-static int vram__label_all(vram__labels *l, const vram_node *n, const char **what) {
-  uint32_t c, i, k, letters, used[52], dots_out = 0;
-  const int64_t *v = vram__node_list(n, VRAM__KEY_equation, &c);
-  const char *p, *end, *arrow = NULL;
-  uint8_t axis[VRAM_MAX_AXES];
-  vram__memory_zero(l, sizeof *l);
-  vram__memory_zero(used, sizeof used);
-  l->text = (const char *)(uintptr_t)v[0];
-  l->len = (uint32_t)v[1];
-  p = l->text, end = p + l->len;
-  *what = "an equation with other signs than letters, commas, ... and ->";
-  for (k = 0; k < n->nin; k++) { /* letters of the operands */
-    int dots = 0;
-    for (letters = 0; p < end && *p != ',' && *p != '-'; p++)
-      if (*p == '.') {
-        if (dots || end - p < 3 || p[1] != '.' || p[2] != '.')
-          return 0;
-        dots = 1;
-        p += 2;
-      } else {
-        if (vram__einsum_label(*p) < 0)
-          return 0;
-        used[vram__einsum_label(*p)]++;
-        letters++;
-      }
-    if (dots && n->in[k]->d->ndim >= letters && n->in[k]->d->ndim - letters > l->dots)
-      l->dots = n->in[k]->d->ndim - letters;
-    if (k + 1 < n->nin) {
-      *what = "other operands than the equation has";
-      if (p == end || *p != ',')
-        return 0;
-      *what = "an equation with other signs than letters, commas, ... and ->";
-      p++;
+static int vram__labels_fail_signs(vram__labels *l) {
+  return vram__labels_fail(l, "an equation with other signs than letters, commas, ... and ->");
+}
+
+/* The labels of an operand of ndim axes at *p, which moves to the comma or arrow behind them. */
+static int vram__labels_read_operand(vram__labels *l, const char **p, uint32_t ndim) {
+  uint32_t letters = 0, dots = 0;
+  for (; *p < l->end && **p != ',' && **p != '-'; ++*p)
+    if (**p == '.') {
+      if (dots++ || !vram__einsum_is_dots(*p, l->end))
+        return vram__labels_fail_signs(l);
+      *p += 2;
+    } else {
+      const int label = vram__einsum_label(**p);
+      if (label < 0)
+        return vram__labels_fail_signs(l);
+      l->used[label]++;
+      letters++;
     }
-  }
-  if (p < end && *p == ',') {
-    *what = "other operands than the equation has";
-    return 0;
-  }
-  if (p < end) {
-    if (end - p < 2 || p[1] != '>')
+  if (dots && ndim >= letters && ndim - letters > l->dots)
+    l->dots = ndim - letters;
+  return 1;
+}
+
+/* The labels of all operands; *p moves behind the arrow, or to the end where there is none. */
+static int vram__labels_read_operands(vram__labels *l, const vram_node *n, const char **p,
+                                      int *arrow) {
+  uint32_t i;
+  for (i = 0; i < n->nin; i++) {
+    if (!vram__labels_read_operand(l, p, n->in[i]->d->ndim))
       return 0;
-    arrow = p + 2;
+    if ((*p < l->end && **p == ',') != (i + 1 < n->nin))
+      return vram__labels_fail(l, "other operands than the equation has");
+    if (i + 1 < n->nin)
+      ++*p;
   }
-  if (arrow) {
-    for (p = arrow; p < end; p++)
-      if (*p == '.') {
-        if (dots_out || end - p < 3 || p[1] != '.' || p[2] != '.')
-          return 0;
-        p += 2;
-        l->dots_at = l->n, l->n += l->dots, dots_out = 1;
-      } else {
-        int a = vram__einsum_label(*p);
-        if (a < 0)
-          return 0;
-        *what = "a label of the result that is there twice or in no operand";
-        if (l->at[a] || !used[a])
-          return 0;
-        *what = "an equation with other signs than letters, commas, ... and ->";
-        l->at[a] = (uint8_t)++l->n;
-      }
-  } else { /* the ellipsis, then every label that is there once, in alphabetical order */
-    l->n = l->dots, dots_out = 1;
-    for (i = 0; i < 52; i++)
-      if (used[i] == 1)
-        l->at[i] = (uint8_t)++l->n;
-  }
-  l->nout = l->n;
-  if (!dots_out)
-    l->dots_at = l->n, l->n += l->dots;
-  for (i = 0; i < 52; i++)
-    if (used[i] && !l->at[i])
+  *arrow = *p < l->end;
+  if (*arrow && (l->end - *p < 2 || (*p)[1] != '>'))
+    return vram__labels_fail_signs(l);
+  if (*arrow)
+    *p += 2;
+  return 1;
+}
+
+/* The positions of the result's labels, which begin at p. */
+static int vram__labels_read_result(vram__labels *l, const char *p, int *dots) {
+  for (; p < l->end; p++)
+    if (*p == '.') {
+      if (*dots || !vram__einsum_is_dots(p, l->end))
+        return vram__labels_fail_signs(l);
+      *dots = 1;
+      l->dots_at = l->n;
+      l->n += l->dots;
+      p += 2;
+    } else {
+      const int label = vram__einsum_label(*p);
+      if (label < 0)
+        return vram__labels_fail_signs(l);
+      if (l->at[label] || !l->used[label])
+        return vram__labels_fail(l, "a label of the result that is there twice or in no operand");
+      l->at[label] = (uint8_t)++l->n;
+    }
+  return 1;
+}
+
+/* Without an arrow the result has the ellipsis, then every label that is there once, in
+   alphabetical order. */
+static void vram__labels_imply_result(vram__labels *l) {
+  uint32_t i;
+  l->n = l->dots;
+  for (i = 0; i < VRAM__LETTERS; i++)
+    if (l->used[i] == 1)
       l->at[i] = (uint8_t)++l->n;
+}
+
+/* Labels that are summed stand behind those of the result. */
+static void vram__labels_place_summed(vram__labels *l, int dots) {
+  uint32_t i;
+  l->nout = l->n;
+  if (!dots) {
+    l->dots_at = l->n;
+    l->n += l->dots;
+  }
+  for (i = 0; i < VRAM__LETTERS; i++)
+    if (l->used[i] && !l->at[i])
+      l->at[i] = (uint8_t)++l->n;
+}
+
+/* The positions of the axes of the operand whose labels begin at *p, which moves behind them and
+   their comma. A position can come twice: a diagonal. 0: the labels do not fit the operand. */
+static int vram__labels_axes(const vram__labels *l, const char **p, uint32_t ndim, uint8_t *to) {
+  const char *c;
+  uint32_t letters = 0, count = 0, own, i;
+  int dots = 0;
+  for (c = *p; c < l->end && *c != ',' && *c != '-'; c++)
+    if (*c == '.')
+      dots = 1;
+    else
+      letters++;
+  own = ndim - letters; /* axes that its ellipsis stands for */
+  if (letters > ndim || (!dots && own) || own > l->dots)
+    return 0;
+  for (c = *p; c < l->end && *c != ',' && *c != '-'; c++)
+    if (*c == '.') {
+      for (i = l->dots - own; i < l->dots; i++)
+        to[count++] = (uint8_t)(l->dots_at + i);
+      c += 2;
+    } else
+      to[count++] = (uint8_t)(l->at[vram__einsum_label(*c)] - 1);
+  *p = c < l->end && *c == ',' ? c + 1 : c;
+  return 1;
+}
+
+/* The sizes of all positions, and how many operands have more than 1 there. */
+static int vram__labels_measure(vram__labels *l, const vram_node *n) {
+  const char *p = l->text;
+  uint8_t axis[VRAM_MAX_AXES];
+  uint32_t k, i;
   for (i = 0; i < l->n; i++)
     l->size[i] = 1;
-  for (p = l->text, k = 0; k < n->nin; k++) {
+  for (k = 0; k < n->nin; k++) {
     const vram_dims *d = n->in[k]->d;
-    uint64_t mine = 0;
-    *what = "an operand of another number of axes than its labels";
-    if (vram__label_axes(l, &p, d->ndim, axis))
-      return 0;
-    *what = "sizes that differ for one label";
+    uint64_t seen = 0;
+    if (!vram__labels_axes(l, &p, d->ndim, axis))
+      return vram__labels_fail(l, "an operand of another number of axes than its labels");
     for (i = 0; i < d->ndim; i++) {
-      int64_t *z = l->size + axis[i];
-      if (d->v[i] != 1 && *z != 1 && *z != d->v[i])
-        return 0;
+      int64_t *size = l->size + axis[i];
       if (d->v[i] == 1)
         continue;
-      *z = d->v[i];
-      if (!(mine >> axis[i] & 1))
-        l->count[axis[i]]++;
-      mine |= UINT64_C(1) << axis[i];
+      if (*size != 1 && *size != d->v[i])
+        return vram__labels_fail(l, "sizes that differ for one label");
+      *size = d->v[i];
+      l->count[axis[i]] = (uint8_t)(l->count[axis[i]] + !(seen >> axis[i] & 1));
+      seen |= UINT64_C(1) << axis[i];
     }
+  }
+  return 1;
+}
+
+/* Gives every label its position, and the sizes (Linear.cpp, einsum). 0: an equation that PyTorch
+   rejects. */
+static int vram__labels_of(vram__labels *l, const vram_node *n) {
+  const int64_t *text = vram__node_list(n, VRAM__KEY_equation, NULL);
+  const char *p;
+  int arrow, dots = 0;
+  vram__memory_zero(l, sizeof *l);
+  p = l->text = (const char *)(uintptr_t)text[0];
+  l->end = p + text[1];
+  if (!vram__labels_read_operands(l, n, &p, &arrow))
+    return 0;
+  if (!arrow)
+    vram__labels_imply_result(l);
+  else if (!vram__labels_read_result(l, p, &dots))
+    return 0;
+  vram__labels_place_summed(l, !arrow || dots);
+  return vram__labels_measure(l, n);
+}
+
+/* Every product on the way has at most 8 axes; a label goes when no later operand has it. */
+static int vram__einsum_is_narrow(vram__labels *l, const vram_node *n) {
+  const char *p = l->text;
+  uint8_t axis[VRAM_MAX_AXES];
+  uint64_t all = 0, own;
+  uint32_t k, i, wide;
+  for (k = 0; k < n->nin; k++) {
+    const vram_dims *d = n->in[k]->d;
+    vram__labels_axes(l, &p, d->ndim, axis);
+    for (own = 0, i = 0; i < d->ndim; i++)
+      if (d->v[i] != 1)
+        own |= UINT64_C(1) << axis[i];
+    all |= own;
+    for (wide = 0, i = 0; i < l->n; i++)
+      wide += (uint32_t)(all >> i & 1);
+    if (wide > VRAM_MAX_AXES)
+      return 0;
+    for (i = l->nout; k && i < l->n; i++)
+      if ((all >> i & 1) && (l->count[i] == 1 || ((own >> i & 1) && --l->count[i] == 1)))
+        all &= ~(UINT64_C(1) << i);
   }
   return 1;
 }
 
 static int vram__shape_einsum(vram_graph *g, vram_node *n) {
   vram__labels l;
-  const char *what, *p;
-  uint8_t axis[VRAM_MAX_AXES];
-  uint64_t all = 0, mine;
-  uint32_t k, i, wide;
-  vram__promote pr;
-  if (!vram__label_all(&l, n, &what))
-    return vram__node_error(g, n, what);
-  vram__memory_zero(&pr, sizeof pr);
-  for (p = l.text, k = 0; k < n->nin; k++) { /* the widest tensor on the way */
-    const vram_dims *d = n->in[k]->d;
-    vram__promote_add(&pr, n->in[k]->dtype, d->ndim);
-    vram__label_axes(&l, &p, d->ndim, axis);
-    for (mine = 0, i = 0; i < d->ndim; i++)
-      if (d->v[i] != 1)
-        mine |= UINT64_C(1) << axis[i];
-    all |= mine;
-    for (wide = 0, i = 0; i < l.n; i++)
-      wide += (uint32_t)(all >> i & 1);
-    if (wide > VRAM_MAX_AXES)
-      return vram__node_error(g, n, "an intermediate result of more than 8 axes");
-    for (i = l.nout; k && i < l.n; i++)
-      if ((all >> i & 1) && (l.count[i] == 1 || ((mine >> i & 1) && --l.count[i] == 1)))
-        all &= ~(UINT64_C(1) << i);
-  }
+  vram__promote promote;
+  uint32_t i;
+  if (!vram__labels_of(&l, n))
+    return vram__node_error(g, n, l.problem);
+  if (!vram__einsum_is_narrow(&l, n))
+    return vram__node_error(g, n, "an intermediate result of more than 8 axes");
   if (l.nout > VRAM_MAX_AXES)
     return vram__node_error(g, n, "more than 8 axes");
+  vram__memory_zero(&promote, sizeof promote);
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&promote, n->in[i]->dtype, n->in[i]->d->ndim);
   g->extra += (uint64_t)n->nin * 4096;
-  return vram__node_out(g, n, 0, l.nout, l.size, vram__promote_get(&pr));
+  return vram__node_out(g, n, 0, l.nout, l.size, vram__promote_get(&promote));
 }
 
 /* One product of all labels for each operand but the first. */
 static uint64_t vram__flops_einsum(const vram_node *n) {
   vram__labels l;
-  const char *what;
   uint64_t flops;
   uint32_t i;
-  if (n->nin < 2 || !vram__label_all(&l, n, &what))
+  if (n->nin < 2 || !vram__labels_of(&l, n))
     return vram__flops_each(n);
   flops = vram__product_or_overflow(2, n->nin - 1);
   for (i = 0; i < l.n; i++)
@@ -16979,15 +17101,17 @@ static uint64_t vram__flops_einsum(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-static uint64_t vram__einsum_places(const vram__operand *o) {
-  uint64_t m = 0;
+/* ---- operands: sets of positions are bits ---- */
+
+static uint64_t vram__operand_positions(const vram__operand *o) {
+  uint64_t set = 0;
   uint32_t i;
   for (i = 0; i < o->t.d->ndim; i++)
-    m |= UINT64_C(1) << o->at[i];
-  return m;
+    set |= UINT64_C(1) << o->at[i];
+  return set;
 }
 
-static int64_t vram__einsum_size_at(const vram__operand *o, uint32_t at) {
+static int64_t vram__operand_size_at(const vram__operand *o, uint32_t at) {
   uint32_t i;
   for (i = 0; i < o->t.d->ndim; i++)
     if (o->at[i] == at)
@@ -16995,34 +17119,38 @@ static int64_t vram__einsum_size_at(const vram__operand *o, uint32_t at) {
   return 1;
 }
 
-static int vram__einsum_top_bit(uint64_t m) {
+static int vram__einsum_last_of(uint64_t set) {
   int i = -1;
-  for (; m; m >>= 1)
+  for (; set; set >>= 1)
     i++;
   return i;
 }
 
+static uint64_t vram__einsum_first_of(uint64_t set) { return set & (0 - set); }
+
 /* o is contiguous, its positions in the order of these groups: the strides of those of size 1 */
-static void vram__einsum_ones(vram__operand *o, const uint64_t *group, uint32_t groups) {
-  int64_t z = 1;
+static void vram__operand_stride_ones(vram__operand *o, const uint64_t *group, uint32_t groups) {
+  int64_t stride = 1;
   uint32_t g, i;
   for (g = groups; g-- > 0;)
     for (i = VRAM__MAX_LABELS; i-- > 0;)
-      if (group[g] >> i & 1)
-        o->one[i] = z, z *= vram__einsum_size_at(o, i);
+      if (group[g] >> i & 1) {
+        o->one[i] = stride;
+        stride *= vram__operand_size_at(o, i);
+      }
 }
 
-/* o.sum over these positions of n; takes the old tensor */
-static void vram__einsum_sum_places(vram__step *s, vram__operand *o, uint64_t places, uint32_t n) {
-  uint64_t all = (UINT64_C(1) << n) - 1;
-  uint32_t i, m = 0, mask = 0;
+/* o.sum over these positions of n; takes the old tensor. */
+static void vram__operand_sum(vram__step *s, vram__operand *o, uint64_t positions, uint32_t n) {
+  const uint64_t all = (UINT64_C(1) << n) - 1;
+  uint32_t i, ndim = 0, mask = 0;
   vram__grad_fn *f;
   vram__tensor y;
   for (i = 0; i < o->t.d->ndim; i++)
-    if (places >> o->at[i] & 1)
+    if (positions >> o->at[i] & 1)
       mask |= 1u << i;
     else
-      o->at[m++] = o->at[i];
+      o->at[ndim++] = o->at[i];
   if (!mask)
     return;
   f = vram__tape_record(s, VRAM_OP_sum, &o->t, 1, 1, 0);
@@ -17030,48 +17158,57 @@ static void vram__einsum_sum_places(vram__step *s, vram__operand *o, uint64_t pl
     f->aux = mask;
   y = vram__tensor_sum(s, o->t, mask, 0, o->t.dt);
   vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, o->t);
-  o->t = y;
-  vram__einsum_ones(o, &all, 1);
+  vram__tensor_replace(s, &o->t, y);
+  vram__operand_stride_ones(o, &all, 1);
 }
 
-/* o as a view with all these positions as axes, for a product with broadcasting */
-static vram__tensor vram__einsum_spread(vram__step *s, const vram__operand *o, uint64_t places) {
+/* o as a view with all these positions as axes, for a product with broadcasting. */
+static vram__tensor vram__operand_spread(vram__step *s, const vram__operand *o,
+                                         uint64_t positions) {
+  const vram_dims *d = o->t.d;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
-  uint32_t i, k = 0, m = 0;
-  for (i = 0; i < VRAM__MAX_LABELS && m < VRAM_MAX_AXES; i++)
-    if (places >> i & 1) {
-      if (k < o->t.d->ndim && o->at[k] == i)
-        size[m] = o->t.d->v[k], stride[m++] = VRAM__STRIDE(o->t.d)[k++];
-      else
-        size[m] = 1, stride[m++] = k < o->t.d->ndim ? o->t.d->v[k] * VRAM__STRIDE(o->t.d)[k] : 1;
+  uint32_t i, k = 0, ndim = 0;
+  for (i = 0; i < VRAM__MAX_LABELS && ndim < VRAM_MAX_AXES; i++) {
+    if (!(positions >> i & 1))
+      continue;
+    if (k < d->ndim && o->at[k] == i) {
+      size[ndim] = d->v[k];
+      stride[ndim] = VRAM__STRIDE(d)[k++];
+    } else {
+      size[ndim] = 1;
+      stride[ndim] = k < d->ndim ? d->v[k] * VRAM__STRIDE(d)[k] : 1;
     }
-  return vram__torch_view_as(s, o->t, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
+    ndim++;
+  }
+  return vram__torch_view_as(s, o->t, vram__dims_in(s, ndim, size, stride), VRAM__K_view, 0);
 }
 
-/* o permuted to three groups of positions and each group made one axis; `last`: the position that
-   comes last of all, also if it is of size 1 */
-static vram__tensor vram__einsum_grouped(vram__step *s, const vram__operand *o,
-                                         const uint64_t *group, int last) {
+/* o permuted to three groups of positions, each of which becomes one axis; `last`: the position
+   that comes last of all, also if it is of size 1. Then computeStride takes its stride. */
+static vram__tensor vram__operand_group(vram__step *s, const vram__operand *o,
+                                        const uint64_t *group, int last) {
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[3], stride[VRAM_MAX_AXES];
-  uint32_t i, k, m = 0;
-  vram__tensor p, q;
+  uint32_t i, k, count = 0;
+  vram__tensor y;
   for (k = 0; k < 3; k++)
     for (size[k] = 1, i = 0; i < o->t.d->ndim; i++)
-      if (group[k] >> o->at[i] & 1)
-        order[m++] = (uint8_t)i, size[k] *= o->t.d->v[i];
-  p = vram__torch_permute(s, o->t, order);
-  if (size[2] == 1 && last >= 0 && vram__einsum_size_at(o, (uint32_t)last) == 1 && !s->ideal &&
-      vram__dims_view_strides(p.d, 3, size,
-                              stride)) { /* computeStride takes the last axis' stride */
+      if (group[k] >> o->at[i] & 1) {
+        order[count++] = (uint8_t)i;
+        size[k] *= o->t.d->v[i];
+      }
+  y = vram__torch_permute(s, o->t, order);
+  if (size[2] == 1 && last >= 0 && vram__operand_size_at(o, (uint32_t)last) == 1 && !s->ideal &&
+      vram__dims_view_strides(y.d, 3, size, stride)) {
     stride[2] = o->one[last];
-    q = vram__torch_view_as(s, p, vram__dims_in(s, 3, size, stride), VRAM__K_view, 0);
+    vram__tensor_replace(
+        s, &y, vram__torch_view_as(s, y, vram__dims_in(s, 3, size, stride), VRAM__K_view, 0));
   } else
-    q = vram__torch_reshape(s, p, 3, size);
-  vram__tensor_release(s, p);
-  return q;
+    vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, size));
+  return y;
 }
+
+/* ---- products of two (Linear.cpp, sumproduct_pair) ---- */
 
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b) {
   vram__tensor in[2];
@@ -17079,184 +17216,271 @@ VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tenso
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
-/* Linear.cpp, sumproduct_pair: the product of a and b summed over the positions `sum` of n; takes
-   both. It is a batched product of (both, only a, sum) and (both, sum, only b), or a pointwise one.
- */
-VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__operand b,
-                                         uint64_t sum, uint32_t n, int nout) {
-  uint64_t pa, pb, both, la, lb, group[4], m, all = (UINT64_C(1) << n) - 1;
-  int last[2];
-  int64_t size[VRAM_MAX_AXES];
-  uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
-  uint32_t i, j, k = 0;
+/* Nothing is summed: a product of elements. Takes both. */
+static vram__operand vram__einsum_multiply(vram__step *s, const vram__operand *a,
+                                           const vram__operand *b, uint32_t n) {
+  const uint64_t all = (UINT64_C(1) << n) - 1;
+  const uint64_t positions = vram__operand_positions(a) | vram__operand_positions(b);
+  vram__tensor left, right;
   vram__operand y;
-  vram__tensor p, q;
-  if (!sum) {
-    pa = vram__einsum_places(&a) | vram__einsum_places(&b);
-    p = vram__einsum_spread(s, &a, pa);
-    vram__tensor_release(s, a.t);
-    q = vram__einsum_spread(s, &b, pa);
-    vram__tensor_release(s, b.t);
-    y.t = vram__torch_mul(s, p, q);
-    vram__tensor_release(s, p);
-    vram__tensor_release(s, q);
-    for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
-      if (pa >> i & 1)
-        y.at[k++] = (uint8_t)i;
-    vram__einsum_ones(&y, &all, 1);
-    return y;
-  }
-  m = vram__einsum_places(&a) ^ vram__einsum_places(&b);
-  vram__einsum_sum_places(s, &a, m & sum, n);
-  vram__einsum_sum_places(s, &b, m & sum, n);
-  pa = vram__einsum_places(&a), pb = vram__einsum_places(&b);
-  both = pa & pb & ~sum, la = pa & ~pb & ~sum, lb = pb & ~pa & ~sum;
-  /* positions that are 1 in both count as b's; if all of b's are in front of those of a, the other
-     way round the result needs no transposing */
-  pa = la, pb = all & ~sum & ~both & ~la;
-  if (la && pb && pb < (la & (0 - la))) {
-    vram__operand t = a;
-    a = b, b = t;
-    m = la, la = lb, lb = m;
-    m = pa, pa = pb, pb = m;
-  }
-  last[0] = vram__einsum_top_bit(pb ? pb : sum ? sum : pa ? pa : both);
-  last[1] = vram__einsum_top_bit(pa ? pa : pb ? pb : sum ? sum : both);
-  group[0] = both, group[1] = la, group[2] = sum;
-  p = vram__einsum_grouped(s, &a, group, last[0]);
-  group[1] = sum, group[2] = lb;
-  q = vram__einsum_grouped(s, &b, group, last[1]);
-  y.t = vram__torch_product(s, VRAM__K_bmm, p, q);
-  group[1] = la;
-  for (j = 0; j < 3; j++)
-    for (i = 0; i < n && k < VRAM_MAX_AXES; i++)
-      if (group[j] >> i & 1) {
-        at[k] = (uint8_t)i;
-        size[k++] = vram__einsum_size_at(j < 2 ? &a : &b, i);
-      }
-  vram__tensor_release(s, a.t);
-  vram__tensor_release(s, b.t);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, q);
-  /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
-  p = vram__torch_view_as(s, y.t, vram__dims_in(s, k, size, NULL), VRAM__K_view,
-                          !lb && last[0] >= nout);
-  vram__tensor_release(s, y.t);
-  for (m = both | la | lb, j = 0, i = 0; i < n && j < k; i++)
-    if (m >> i & 1) {
-      uint32_t o = 0;
-      while (at[o] != i)
-        o++;
-      y.at[j] = (uint8_t)i;
-      order[j++] = (uint8_t)o;
-    }
-  y.t = vram__torch_permute(s, p, order);
-  vram__tensor_release(s, p);
-  group[0] = both, group[1] = pa, group[2] = sum, group[3] = pb;
-  vram__einsum_ones(&y, group, 4);
+  uint32_t i, ndim = 0;
+  left = vram__operand_spread(s, a, positions);
+  vram__tensor_release(s, a->t);
+  right = vram__operand_spread(s, b, positions);
+  vram__tensor_release(s, b->t);
+  y.t = vram__torch_mul(s, left, right);
+  vram__tensor_release(s, left);
+  vram__tensor_release(s, right);
+  for (i = 0; i < n && ndim < VRAM_MAX_AXES; i++)
+    if (positions >> i & 1)
+      y.at[ndim++] = (uint8_t)i;
+  vram__operand_stride_ones(&y, &all, 1);
   return y;
 }
 
-/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in order of
-   their positions. Takes x. */
+/* Two operands of a batched product; which positions both have (lro), only the left (lo), only the
+   right (ro), and which are summed. `left` and `right` are lo and ro with positions of size 1. */
+typedef struct vram__einsum_product {
+  vram__operand a, b;
+  uint64_t lro, lo, ro, sum, left, right;
+  uint32_t n;
+} vram__einsum_product;
+
+/* Positions that are 1 in both count as the right's. If all of the right's are in front of those of
+   the left, the other way round the result needs no transposing. */
+static void vram__einsum_sort_positions(vram__einsum_product *p) {
+  const uint64_t all = (UINT64_C(1) << p->n) - 1;
+  const uint64_t a = vram__operand_positions(&p->a), b = vram__operand_positions(&p->b);
+  p->lro = a & b & ~p->sum;
+  p->lo = p->left = a & ~b & ~p->sum;
+  p->ro = b & ~a & ~p->sum;
+  p->right = all & ~p->sum & ~p->lro & ~p->lo;
+  if (p->lo && p->right && p->right < vram__einsum_first_of(p->lo)) {
+    const vram__operand operand = p->a;
+    const uint64_t lo = p->lo, left = p->left;
+    p->a = p->b, p->b = operand;
+    p->lo = p->ro, p->ro = lo;
+    p->left = p->right, p->right = left;
+  }
+}
+
+/* The result [lro, lo, ro] as an operand: its axes apart and in order. Takes t. aux: of the view,
+   see vram__backward_view. */
+static vram__operand vram__einsum_result(vram__step *s, const vram__einsum_product *p,
+                                         vram__tensor t, uint64_t aux) {
+  uint64_t group[4];
+  int64_t size[VRAM_MAX_AXES];
+  uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
+  uint32_t i, j, ndim = 0, k = 0;
+  vram__operand y;
+  group[0] = p->lro, group[1] = p->lo, group[2] = p->ro;
+  for (j = 0; j < 3; j++)
+    for (i = 0; i < p->n && ndim < VRAM_MAX_AXES; i++)
+      if (group[j] >> i & 1) {
+        at[ndim] = (uint8_t)i;
+        size[ndim++] = vram__operand_size_at(j < 2 ? &p->a : &p->b, i);
+      }
+  y.t = t;
+  vram__tensor_replace(
+      s, &y.t, vram__torch_view_as(s, t, vram__dims_in(s, ndim, size, NULL), VRAM__K_view, aux));
+  for (i = 0; i < p->n && k < ndim; i++)
+    for (j = 0; j < ndim; j++)
+      if (at[j] == i) {
+        y.at[k] = (uint8_t)i;
+        order[k++] = (uint8_t)j;
+      }
+  vram__tensor_replace(s, &y.t, vram__torch_permute(s, y.t, order));
+  group[0] = p->lro, group[1] = p->left, group[2] = p->sum, group[3] = p->right;
+  vram__operand_stride_ones(&y, group, 4);
+  return y;
+}
+
+/* The product of a and b summed over the positions `sum` of n, the first nout of which are the
+   result's; takes both. It is a batched product of (lro, lo, sum) and (lro, sum, ro). */
+VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__operand b,
+                                         uint64_t sum, uint32_t n, int nout) {
+  const uint64_t one = sum & (vram__operand_positions(&a) ^ vram__operand_positions(&b));
+  vram__einsum_product p;
+  uint64_t group[3];
+  int last[2];
+  vram__tensor left, right, product;
+  if (!sum)
+    return vram__einsum_multiply(s, &a, &b, n);
+  vram__operand_sum(s, &a, one, n);
+  vram__operand_sum(s, &b, one, n);
+  p.a = a;
+  p.b = b;
+  p.sum = sum;
+  p.n = n;
+  vram__einsum_sort_positions(&p);
+  last[0] = vram__einsum_last_of(p.right ? p.right : sum);
+  last[1] = vram__einsum_last_of(p.left ? p.left : p.right ? p.right : sum);
+  group[0] = p.lro, group[1] = p.lo, group[2] = sum;
+  left = vram__operand_group(s, &p.a, group, last[0]);
+  group[1] = sum, group[2] = p.ro;
+  right = vram__operand_group(s, &p.b, group, last[1]);
+  product = vram__torch_product(s, VRAM__K_bmm, left, right);
+  vram__tensor_release(s, p.a.t);
+  vram__tensor_release(s, p.b.t);
+  vram__tensor_release(s, left);
+  vram__tensor_release(s, right);
+  /* einsum squeezes what was summed at the end: backward's unsqueeze gives it stride 1 */
+  return vram__einsum_result(s, &p, product, !p.ro && last[0] >= nout);
+}
+
+/* ---- einsum ---- */
+
+/* The diagonal of axes i and j of x, which is axis i then; takes x. */
+static vram__tensor vram__einsum_diagonal(vram__step *s, vram__tensor x, uint32_t i, uint32_t j) {
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  const int64_t *from = VRAM__STRIDE(x.d);
+  uint32_t k, ndim = 0;
+  vram__tensor y;
+  for (k = 0; k < x.d->ndim; k++)
+    if (k != j) {
+      size[ndim] = x.d->v[k];
+      stride[ndim++] = from[k] + (k == i ? from[j] : 0);
+    }
+  y = vram__torch_view_as(s, x, vram__dims_in(s, ndim, size, stride), VRAM__K_slice, 0);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* Labels that come twice; takes x. */
+static vram__tensor vram__einsum_diagonals(vram__step *s, vram__tensor x, uint8_t *at) {
+  uint32_t i, j = 1, k;
+  while (j < x.d->ndim) {
+    for (i = 0; i < j && at[i] != at[j];)
+      i++;
+    if (i == j) {
+      j++;
+      continue;
+    }
+    x = vram__einsum_diagonal(s, x, i, j);
+    for (k = j; k < x.d->ndim; k++)
+      at[k] = at[k + 1];
+  }
+  return x;
+}
+
+/* Axes of size 1 are left out, only their strides are kept; takes x. */
+static vram__tensor vram__einsum_squeeze(vram__step *s, vram__tensor x, uint8_t *at, int64_t *one) {
+  const int64_t *from = VRAM__STRIDE(x.d);
+  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
+  uint32_t i, ndim = 0;
+  vram__tensor y;
+  for (i = 0; i < x.d->ndim; i++)
+    if (x.d->v[i] == 1)
+      one[at[i]] = from[i];
+    else {
+      at[ndim] = at[i];
+      size[ndim] = x.d->v[i];
+      stride[ndim++] = from[i];
+    }
+  if (ndim == x.d->ndim)
+    return x;
+  y = vram__torch_view_as(s, x, vram__dims_in(s, ndim, size, stride), VRAM__K_view, 0);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* Axes that the ellipsis lacks here are put in front of its others (unsqueeze): the strides that
+   they get. */
+static void vram__einsum_stride_missing(const vram__labels *l, const vram_dims *x,
+                                        const uint8_t *at, int64_t *one) {
+  uint32_t i, j;
+  for (i = 0; i < x->ndim; i++)
+    if (at[i] >= l->dots_at && at[i] < l->dots_at + l->dots) {
+      for (j = l->dots_at; j < at[i]; j++)
+        one[j] = x->v[i] * VRAM__STRIDE(x)[i];
+      return;
+    }
+}
+
+/* An operand of einsum: diagonals of labels that come twice, axes of size 1 left out, in the order
+   of their positions. Takes x. */
 static vram__operand vram__einsum_operand(vram__step *s, vram__tensor x, uint8_t *at,
                                           const vram__labels *l) {
-  int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
   uint8_t order[VRAM_MAX_AXES];
-  uint32_t i, j, k, m;
+  uint32_t i, j;
   vram__operand o;
-  vram__tensor t;
   for (i = 0; i < VRAM__MAX_LABELS; i++)
     o.one[i] = 1;
-  for (i = 0; i < x.d->ndim;
-       i++) /* axes that the ellipsis lacks here stand in front of its others */
-    if (at[i] >= l->dots_at && at[i] < l->dots_at + l->dots)
-      for (j = l->dots_at; j < at[i]; j++)
-        o.one[j] = x.d->v[i] * VRAM__STRIDE(x.d)[i], i = x.d->ndim - 1;
-  for (j = 1; j < x.d->ndim; j++)
-    for (i = 0; i < j; i++)
-      if (at[i] == at[j]) {
-        for (m = 0, k = 0; k < x.d->ndim; k++)
-          if (k != j)
-            size[m] = x.d->v[k],
-            stride[m++] = VRAM__STRIDE(x.d)[k] + (k == i ? VRAM__STRIDE(x.d)[j] : 0);
-        for (k = j; k < m; k++)
-          at[k] = at[k + 1];
-        t = vram__torch_view_as(s, x, vram__dims_in(s, m, size, stride), VRAM__K_slice, 0);
-        vram__tensor_release(s, x);
-        x = t;
-        j--;
-        break;
-      }
-  for (m = 0, i = 0; i < x.d->ndim; i++)
-    if (x.d->v[i] == 1)
-      o.one[at[i]] = VRAM__STRIDE(x.d)[i];
-    else
-      at[m] = at[i], size[m] = x.d->v[i], stride[m++] = VRAM__STRIDE(x.d)[i];
-  if (m < x.d->ndim) {
-    t = vram__torch_view_as(s, x, vram__dims_in(s, m, size, stride), VRAM__K_view, 0);
-    vram__tensor_release(s, x);
-    x = t;
-  }
-  for (i = 0; i < m; i++) {
+  vram__einsum_stride_missing(l, x.d, at, o.one);
+  x = vram__einsum_diagonals(s, x, at);
+  x = vram__einsum_squeeze(s, x, at, o.one);
+  for (i = 0; i < x.d->ndim; i++) {
     for (j = i; j > 0 && at[order[j - 1]] > at[i]; j--)
       order[j] = order[j - 1];
     order[j] = (uint8_t)i;
   }
-  for (i = 0; i < m; i++)
+  for (i = 0; i < x.d->ndim; i++)
     o.at[i] = at[order[i]];
   o.t = vram__torch_permute(s, x, order);
   vram__tensor_release(s, x);
   return o;
 }
 
-/* Operands from left to right; a label is summed as soon as no later operand has it. */
+/* The product of a and b; a label is summed as soon as no later operand has it. Takes both. */
+static vram__operand vram__einsum_next(vram__step *s, vram__labels *l, vram__operand a,
+                                       vram__operand b) {
+  const uint64_t in_a = vram__operand_positions(&a), in_b = vram__operand_positions(&b);
+  uint64_t sum = 0, sum_a = 0, sum_b = 0;
+  uint32_t i;
+  for (i = l->nout; i < l->n; i++) {
+    const uint64_t bit = UINT64_C(1) << i;
+    if (in_a & in_b & bit) {
+      if (--l->count[i] == 1)
+        sum |= bit;
+    } else if (l->count[i] == 1) {
+      sum_a |= in_a & bit;
+      sum_b |= in_b & bit;
+    }
+  }
+  vram__operand_sum(s, &a, sum_a, l->n);
+  vram__operand_sum(s, &b, sum_b, l->n);
+  return vram__einsum_pair(s, a, b, sum, l->n, (int)l->nout);
+}
+
+/* What is left is the result, but for axes of size 1, which come back; takes it. */
+static vram__tensor vram__einsum_unsqueeze(vram__step *s, const vram__operand *o, uint32_t nout,
+                                           const vram_dims *out) {
+  const vram_dims *d = o->t.d;
+  int64_t stride[VRAM_MAX_AXES];
+  uint32_t i, k = 0;
+  vram__tensor y;
+  if (nout == d->ndim)
+    return o->t;
+  for (i = 0; i < nout; i++)
+    if (k < d->ndim && o->at[k] == i)
+      stride[i] = VRAM__STRIDE(d)[k++];
+    else
+      stride[i] = k < d->ndim ? d->v[k] * VRAM__STRIDE(d)[k] : 1;
+  y = vram__torch_view_as(s, o->t, vram__dims_in(s, nout, out->v, stride), VRAM__K_view, 0);
+  vram__tensor_release(s, o->t);
+  return y;
+}
+
+/* Linear.cpp, einsum: operands from left to right. */
 static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   vram__labels l;
-  const char *what, *p;
+  const char *p;
   uint8_t at[VRAM_MAX_AXES];
-  int64_t stride[VRAM_MAX_AXES];
-  uint64_t sum, sa, sb;
-  uint32_t i, k, m;
-  vram__operand a, b;
-  vram__label_all(&l, n, &what);
+  uint32_t k;
+  vram__operand a;
+  vram__labels_of(&l, n);
   p = l.text;
-  for (k = 0; k < n->nin; k++)
-    x[k] = s->amp ? vram__autocast_cast(s, x[k], s->amp) : vram__tensor_retain(s, x[k]);
-  vram__label_axes(&l, &p, x[0].d->ndim, at); /* autocast's list of casts stays until the end */
-  a = vram__einsum_operand(s, vram__tensor_retain(s, x[0]), at, &l);
-  for (k = 1; k < n->nin; k++) {
-    vram__label_axes(&l, &p, x[k].d->ndim, at);
-    b = vram__einsum_operand(s, vram__tensor_retain(s, x[k]), at, &l);
-    sum = sa = sb = 0;
-    for (i = l.nout; i < l.n; i++) {
-      int in_a = (int)(vram__einsum_places(&a) >> i & 1),
-          in_b = (int)(vram__einsum_places(&b) >> i & 1);
-      uint64_t bit = UINT64_C(1) << i;
-      if (in_a && in_b) {
-        if (--l.count[i] == 1)
-          sum |= bit;
-      } else if (l.count[i] == 1)
-        sa |= in_a ? bit : 0, sb |= in_b ? bit : 0;
-    }
-    vram__einsum_sum_places(s, &a, sa, l.n);
-    vram__einsum_sum_places(s, &b, sb, l.n);
-    a = vram__einsum_pair(s, a, b, sum, l.n, (int)l.nout);
+  for (k = 0; k < n->nin; k++) /* autocast's list of casts stays until the end */
+    x[k] = vram__autocast_low(s, x[k]);
+  for (k = 0; k < n->nin; k++) {
+    vram__operand next;
+    vram__labels_axes(&l, &p, x[k].d->ndim, at);
+    next = vram__einsum_operand(s, vram__tensor_retain(s, x[k]), at, &l);
+    a = k ? vram__einsum_next(s, &l, a, next) : next;
   }
-  vram__einsum_sum_places(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
-  for (m = 0, i = 0; i < l.nout; i++) /* the axes of size 1 come back */
-    if (m < a.t.d->ndim && a.at[m] == i)
-      stride[i] = VRAM__STRIDE(a.t.d)[m++];
-    else
-      stride[i] = m < a.t.d->ndim ? a.t.d->v[m] * VRAM__STRIDE(a.t.d)[m] : 1;
-  if (l.nout == a.t.d->ndim)
-    y[0] = a.t;
-  else {
-    y[0] = vram__torch_view_as(s, a.t, vram__dims_in(s, l.nout, n->out[0].d->v, stride),
-                               VRAM__K_view, 0);
-    vram__tensor_release(s, a.t);
-  }
+  vram__operand_sum(s, &a, ~((UINT64_C(1) << l.nout) - 1), l.n);
+  y[0] = vram__einsum_unsqueeze(s, &a, l.nout, n->out[0].d);
   for (k = 0; k < n->nin; k++)
     vram__tensor_release(s, x[k]);
 }
@@ -21110,18 +21334,22 @@ static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m)
   return 1;
 }
 
+VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
+                                   uint32_t count) {
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
+                                        VRAM_F32, VRAM__PARAM))
+      return 0;
+  return 1;
+}
+
 /* Parameters in the order in which the module registers them. */
 static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
   const int64_t kdim = VRAM__INT(n, kdim, E), vdim = VRAM__INT(n, vdim, E);
   const int one = kdim == E && vdim == E, bias = VRAM__INT(n, bias, 1) != 0;
   const int bias_kv = VRAM__INT(n, add_bias_kv, 0) != 0;
-  const struct {
-    uint32_t slot;
-    int there;
-    const char *role;
-    uint32_t ndim;
-    int64_t size[3];
-  } own[] = {
+  const vram__own_param own[] = {
       {VRAM__MHA_IN, 1, one ? "in_proj_weight" : "q_proj_weight", 2, {one ? 3 * E : E, E, 0}},
       {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {E, kdim, 0}},
       {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {E, vdim, 0}},
@@ -21130,14 +21358,8 @@ static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
       {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, E}},
       {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {E, E, 0}},
       {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {E, 0, 0}}};
-  uint32_t i;
-  if (!vram__node_params(g, n, VRAM__MHA_PARAMS))
-    return 0;
-  for (i = 0; i < sizeof own / sizeof *own; i++)
-    if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
-      return 0;
-  return 1;
+  return vram__node_params(g, n, VRAM__MHA_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
 }
 
 /* Query, key, value, a mask; outputs: the result, the weights. */
@@ -23010,54 +23232,65 @@ VRAM__OP(triplet_margin_loss, 1, 3, loss, SAME, fp32, triplet, none, each, NONE,
 
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
-/* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
-   gated: a gate beside up, as SwiGLU has */
+/* The slots of a routed feed-forward's parameters; there are no biases. */
+enum {
+  VRAM__MOE_ROUTER,
+  VRAM__MOE_UP,   /* of all experts; with the gate's where there is one */
+  VRAM__MOE_DOWN, /* of all experts */
+  VRAM__MOE_SHARED_GATE,
+  VRAM__MOE_SHARED_UP,
+  VRAM__MOE_SHARED_DOWN,
+  VRAM__MOE_PARAMS
+};
+
+static int vram__shape_moe_params(vram_graph *g, vram_node *n, int64_t width) {
+  const int64_t experts = VRAM__INT(n, num_experts, 0), inner = VRAM__INT(n, intermediate_size, 0),
+                shared = VRAM__INT(n, shared_intermediate_size, 0);
+  const int gated = VRAM__INT(n, gated, 1) != 0, has_shared = shared != 0;
+  const vram__own_param own[] = {
+      {VRAM__MOE_ROUTER, 1, "gate.weight", 2, {experts, width, 0}},
+      {VRAM__MOE_UP,
+       1,
+       gated ? "experts.gate_up_proj" : "experts.up_proj",
+       3,
+       {experts, gated ? 2 * inner : inner, width}},
+      {VRAM__MOE_DOWN, 1, "experts.down_proj", 3, {experts, width, inner}},
+      {VRAM__MOE_SHARED_GATE,
+       has_shared && gated,
+       "shared_expert.gate_proj.weight",
+       2,
+       {shared, width, 0}},
+      {VRAM__MOE_SHARED_UP, has_shared, "shared_expert.up_proj.weight", 2, {shared, width, 0}},
+      {VRAM__MOE_SHARED_DOWN, has_shared, "shared_expert.down_proj.weight", 2, {width, shared, 0}}};
+  return vram__node_params(g, n, VRAM__MOE_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
+}
+
 static int vram__shape_moe(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int64_t e = VRAM__INT(n, num_experts, 0), k = VRAM__INT(n, top_k, 0),
-          i = VRAM__INT(n, intermediate_size, 0),
-          shared = VRAM__INT(n, shared_intermediate_size, 0), size[3];
-  int gated = VRAM__INT(n, gated, 1) != 0;
-  if (x->ndim < 1 || x->v[x->ndim - 1] < 1)
+  const int64_t experts = VRAM__INT(n, num_experts, 0), top_k = VRAM__INT(n, top_k, 0),
+                inner = VRAM__INT(n, intermediate_size, 0),
+                shared = VRAM__INT(n, shared_intermediate_size, 0);
+  const int64_t width = x->ndim ? x->v[x->ndim - 1] : 0;
+  if (width < 1)
     return vram__node_error(g, n, "an input without values");
-  if (e < 1 || k < 1 || k > e)
+  if (experts < 1 || top_k < 1 || top_k > experts)
     return vram__node_error(g, n, "top_k must be 1 to num_experts");
-  if (i < 1 || i > VRAM__MAX_UNITS || shared < 0 || shared > VRAM__MAX_UNITS)
+  if (inner < 1 || inner > VRAM__MAX_UNITS || shared < 0 || shared > VRAM__MAX_UNITS)
     return vram__node_error(g, n, "intermediate_size must be at least 1");
-  if (x->numel / (uint64_t)x->v[x->ndim - 1] > (uint64_t)(INT64_MAX / 16) / (uint64_t)k)
+  if (x->numel / (uint64_t)width > (uint64_t)(INT64_MAX / 16) / (uint64_t)top_k)
     return vram__node_error(g, n, "a size out of range");
-  if (!vram__node_params(g, n, 6))
+  if (!vram__shape_moe_params(g, n, width))
     return 0;
-  size[0] = e, size[1] = x->v[x->ndim - 1];
-  if (!vram__node_own(g, n, 0, "gate.weight", 2, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[2] = size[1], size[1] = gated ? 2 * i : i;
-  if (!vram__node_own(g, n, 1, gated ? "experts.gate_up_proj" : "experts.up_proj", 3, size,
-                      VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[1] = size[2], size[2] = i;
-  if (!vram__node_own(g, n, 2, "experts.down_proj", 3, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  if (shared) {
-    size[0] = shared, size[1] = x->v[x->ndim - 1];
-    if (gated &&
-        !vram__node_own(g, n, 3, "shared_expert.gate_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (!vram__node_own(g, n, 4, "shared_expert.up_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
-      return 0;
-    size[0] = size[1], size[1] = shared;
-    if (!vram__node_own(g, n, 5, "shared_expert.down_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
-      return 0;
-  }
   g->extra += 16384;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
-  uint32_t c, i;
-  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
+  const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
+  const uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
+  uint32_t ndim, i;
+  const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__node_params(g, n, 2))
@@ -23067,7 +23300,7 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
-    if (!vram__node_out(g, n, i, c, v, dt))
+    if (!vram__node_out(g, n, i, ndim, size, dt))
       return 0;
   return 1;
 }
@@ -23087,13 +23320,18 @@ static uint64_t vram__flops_moe(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* ---- composite, anything else ---- */
+/* ---- moe: a routed feed-forward ----
+   Every token goes through top_k experts. Tokens are grouped by expert and go through grouped
+   products, so that nothing but the groups' sizes depends on the data: what stands here holds for
+   any routing where the groups' sum counts, and expects tokens that are spread evenly where a
+   group's own size would count (one product a group on older devices). */
 
-/* zeros.index_add_(0, index, source): the gradient of the source is picked from g */
-VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g;
-  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
-}
+typedef struct vram__moe {
+  vram__tensor w[VRAM__MOE_PARAMS];
+  int64_t tokens, experts, top_k;
+  int gated;
+  uint8_t dt;
+} vram__moe;
 
 /* x[index] along axis 0 */
 static vram__tensor vram__torch_rows(vram__step *s, vram__tensor x, vram__tensor index) {
@@ -23106,13 +23344,75 @@ static vram__tensor vram__torch_rows(vram__step *s, vram__tensor x, vram__tensor
   return y;
 }
 
-/* act(gate) * up of a [rows, 2i] product of both, or act(up); takes x. act: silu with a gate, else
-   gelu */
-static vram__tensor vram__torch_gated(vram__step *s, vram__tensor x, int gated) {
-  vram__tensor part[2], a, y;
+/* The top_k largest of x of [tokens, experts]; takes x, gives their indices, too. */
+static vram__tensor vram__moe_top_k(vram__step *s, const vram__moe *m, vram__tensor x,
+                                    vram__tensor *index) {
+  vram__grad_fn *f = vram__tape_record(s, VRAM_OP_topk, &x, 1, 1, 1);
+  vram__tensor y = vram__tensor_empty(s, vram__dims_2d(s, m->tokens, m->top_k), x.dt);
+  *index = vram__tensor_empty(s, y.d, VRAM_I64);
+  vram__topk_scratch(s, x.d, 1);
+  if (f)
+    vram__save_tensor(s, f, *index);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* x / x.sum(-1, keepdim=True); takes x. */
+static vram__tensor vram__moe_normalize(vram__step *s, vram__tensor x) {
+  vram__grad_fn *f = vram__tape_record(s, VRAM_OP_sum, &x, 1, 1, 0);
+  vram__tensor in[2], y;
+  if (f)
+    f->aux = 1u << 1;
+  in[0] = x;
+  in[1] = vram__tensor_sum(s, x, 1u << 1, 1, x.dt);
+  vram__grad_fn_set_output(s, f, 0, &in[1]);
+  y = vram__torch_pointwise(s, VRAM_OP_div, in, 2);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* The router: probabilities in fp32, the top_k largest, made to add up to 1, and their experts. */
+static vram__tensor vram__moe_route(vram__step *s, const vram__moe *m, vram__tensor x,
+                                    vram__tensor *expert) {
+  vram__tensor y = vram__torch_linear_2d(s, x, m->w[VRAM__MOE_ROUTER], vram__tensor_none());
+  vram__tensor_replace(s, &y, vram__torch_softmax(s, VRAM_OP_softmax, y, VRAM_F32));
+  y = vram__moe_top_k(s, m, y, expert);
+  y = vram__moe_normalize(s, y);
+  vram__tensor_replace(s, &y, vram__torch_cast(s, y, m->dt));
+  return y;
+}
+
+/* Rows, top_k of each token, in the order of their experts: argsort, which sorts the values, too.
+   Takes the experts. */
+static vram__tensor vram__moe_sort(vram__step *s, const vram__moe *m, vram__tensor expert) {
+  const int64_t count = m->tokens * m->top_k;
+  const vram__tensor values = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
+  const vram__tensor order = vram__tensor_empty(s, values.d, VRAM_I64);
+  vram__sort_rows(s, values.d, values.d, 0, 8);
+  vram__tensor_release(s, values);
+  vram__tensor_release(s, expert);
+  return order;
+}
+
+/* A layer of all experts, whose rows end at these offsets; takes x. */
+static vram__tensor vram__moe_grouped(vram__step *s, vram__tensor x, vram__tensor w,
+                                      vram__tensor offsets) {
+  const vram__tensor turned = vram__torch_swap(s, w, 1, 2);
+  const vram__tensor y =
+      vram__torch_grouped(s, x, turned, offsets, vram__dims_2d(s, x.d->v[0], w.d->v[1]));
+  vram__tensor_release(s, turned);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* silu(gate) * up of a product of both, else gelu(up); takes x. */
+static vram__tensor vram__moe_activate(vram__step *s, vram__tensor x, int gated) {
+  vram__tensor part[2], y;
   vram__grad_fn *f;
-  int64_t size[2];
   uint32_t i;
+  int64_t size[2];
   if (!gated) {
     y = vram__torch_pointwise(s, VRAM_OP_gelu, &x, 1);
     vram__tensor_release(s, x);
@@ -23126,146 +23426,132 @@ static vram__tensor vram__torch_gated(vram__step *s, vram__tensor x, int gated) 
     part[i] = vram__tensor_view(s, x, vram__dims_in(s, 2, size, VRAM__STRIDE(x.d)));
     vram__grad_fn_set_output(s, f, i, &part[i]);
   }
-  a = vram__torch_pointwise(s, VRAM_OP_silu, &part[0], 1);
-  y = vram__torch_mul(s, a, part[1]);
-  vram__tensor_release(s, a);
+  y = vram__torch_pointwise(s, VRAM_OP_silu, &part[0], 1);
+  vram__tensor_replace(s, &y, vram__torch_mul(s, y, part[1]));
   vram__tensor_release(s, part[0]);
   vram__tensor_release(s, part[1]);
   vram__tensor_release(s, x);
   return y;
 }
 
-/* The shared expert: a feed-forward of its own for every token */
-static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__tensor *w) {
-  vram__tensor a, b = vram__torch_linear_2d(s, x, w[1], vram__tensor_none()), t;
-  if (w[0].d) {
-    t = vram__torch_linear_2d(s, x, w[0], vram__tensor_none());
-    a = vram__torch_pointwise(s, VRAM_OP_silu, &t, 1);
-    vram__tensor_release(s, t);
-    t = vram__torch_mul(s, a, b);
-    vram__tensor_release(s, a);
-  } else
-    t = vram__torch_pointwise(s, VRAM_OP_gelu, &b, 1);
-  vram__tensor_release(s, b);
-  b = vram__torch_linear_2d(s, t, w[2], vram__tensor_none());
-  vram__tensor_release(s, t);
-  return b;
+/* The experts: rows of x in their order, each times its weight. Takes the order and the weights;
+   gives the token of each row, too. */
+static vram__tensor vram__moe_experts(vram__step *s, const vram__moe *m, vram__tensor x,
+                                      vram__tensor order, vram__tensor weights,
+                                      vram__tensor *token) {
+  const int64_t count = m->tokens * m->top_k, experts = m->experts;
+  vram__tensor y, offsets, scaled;
+  *token = vram__tensor_empty(s, order.d, VRAM_I64);
+  y = vram__torch_rows(s, x, *token);
+  vram__tensor_replace(s, &weights, vram__torch_reshape(s, weights, 1, &count));
+  vram__tensor_replace(s, &weights, vram__torch_rows(s, weights, order));
+  vram__tensor_release(s, order);
+  offsets = vram__tensor_empty(s, vram__dims_in(s, 1, &experts, NULL), VRAM_I32);
+  y = vram__moe_grouped(s, y, m->w[VRAM__MOE_UP], offsets);
+  y = vram__moe_activate(s, y, m->gated);
+  y = vram__moe_grouped(s, y, m->w[VRAM__MOE_DOWN], offsets);
+  vram__tensor_release(s, offsets);
+  vram__tensor_replace(s, &weights, vram__torch_unsqueeze(s, weights, 1));
+  scaled = vram__torch_mul(s, y, weights);
+  vram__tensor_release(s, weights);
+  vram__tensor_release(s, y);
+  return scaled;
 }
 
-/* Routed feed-forward: every token goes through top_k experts. Tokens are grouped by expert and go
-   through grouped products, so that nothing but the groups' sizes depends on the data: what stands
-   here holds for any routing where the groups' sum counts, and expects tokens that are spread
-   evenly where a group's own size would count (one product a group on older devices). */
+/* zeros_like(x).index_add_(0, token, rows); takes rows and token. */
+static vram__tensor vram__moe_combine(vram__step *s, const vram__moe *m, vram__tensor x,
+                                      vram__tensor rows, vram__tensor token) {
+  vram__grad_fn *f = vram__tape_record(s, VRAM__K_index_add, &rows, 1, 1, 2);
+  vram__tensor y;
+  if (f) {
+    vram__save_tensor(s, f, token);
+    vram__save_tensor(s, f, rows); /* for its sizes */
+  }
+  y = vram__tensor_empty(s, x.d->flags & VRAM__CONTIG ? x.d : vram__dims_contiguous(s, x.d), m->dt);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, rows);
+  vram__tensor_release(s, token);
+  return y;
+}
+
+/* The gradient of the rows is picked from the one that arrives. */
+VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
+}
+
+/* The shared expert: a feed-forward of its own for every token. */
+static vram__tensor vram__moe_shared(vram__step *s, const vram__moe *m, vram__tensor x) {
+  const vram__tensor none = vram__tensor_none();
+  vram__tensor up = vram__torch_linear_2d(s, x, m->w[VRAM__MOE_SHARED_UP], none), gate, y;
+  if (m->w[VRAM__MOE_SHARED_GATE].d) {
+    gate = vram__torch_linear_2d(s, x, m->w[VRAM__MOE_SHARED_GATE], none);
+    vram__tensor_replace(s, &gate, vram__torch_pointwise(s, VRAM_OP_silu, &gate, 1));
+    y = vram__torch_mul(s, gate, up);
+    vram__tensor_release(s, gate);
+  } else
+    y = vram__torch_pointwise(s, VRAM_OP_gelu, &up, 1);
+  vram__tensor_release(s, up);
+  vram__tensor_replace(s, &y, vram__torch_linear_2d(s, y, m->w[VRAM__MOE_SHARED_DOWN], none));
+  return y;
+}
+
 static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const vram_dims *d = x[0].d;
-  int64_t h = d->v[d->ndim - 1], k = VRAM__INT(n, top_k, 1), size[3], i;
-  int gated = VRAM__INT(n, gated, 1) != 0;
-  uint8_t dt;
-  uint32_t j;
-  vram__tensor w[6], xf, p, q, t, top, idx, perm, back, rows, weight, offsets, out, turned;
-  vram__grad_fn *f;
-  for (j = 6; j-- > 0;) {
-    w[j] = n->param[j] ? s->param[n->param[j]->index] : vram__tensor_none();
-    if (w[j].d)
-      w[j] = s->amp ? vram__autocast_cast(s, w[j], s->amp) : vram__tensor_retain(s, w[j]);
-  }
-  t = s->amp ? vram__autocast_cast(s, x[0], s->amp) : vram__tensor_retain(s, x[0]);
-  dt = t.dt;
-  size[0] = h ? (int64_t)(d->numel / (uint64_t)h) : 0, size[1] = h;
-  xf = vram__torch_reshape(s, t, 2, size);
-  vram__tensor_release(s, t);
-  /* the router: probabilities in f32, the k largest, made to add up to 1 */
-  p = vram__torch_linear_2d(s, xf, w[0], vram__tensor_none());
-  q = vram__torch_softmax(s, VRAM_OP_softmax, p, VRAM_F32);
-  vram__tensor_release(s, p);
-  size[1] = k;
-  f = vram__tape_record(s, VRAM_OP_topk, &q, 1, 1, 1);
-  top = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), q.dt);
-  idx = vram__tensor_empty(s, top.d, VRAM_I64);
-  vram__topk_scratch(s, q.d, 1);
-  if (f)
-    vram__save_tensor(s, f, idx);
-  vram__grad_fn_set_output(s, f, 0, &top);
-  vram__tensor_release(s, q);
-  f = vram__tape_record(s, VRAM_OP_sum, &top, 1, 1, 0);
-  if (f)
-    f->aux = 2;
-  {
-    vram__tensor in[2];
-    in[0] = top;
-    in[1] = vram__tensor_sum(s, top, 2, 1, top.dt);
-    vram__grad_fn_set_output(s, f, 0, &in[1]);
-    p = vram__torch_pointwise(s, VRAM_OP_div, in, 2);
+  const int64_t width = d->v[d->ndim - 1];
+  vram__moe m;
+  vram__tensor in[2], tokens, weights, expert, order, token;
+  int64_t size[2];
+  uint32_t i;
+  for (i = VRAM__MOE_PARAMS; i-- > 0;)
+    m.w[i] =
+        n->param[i] ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+  tokens = vram__autocast_low(s, x[0]);
+  m.dt = tokens.dt;
+  m.tokens = width ? (int64_t)(d->numel / (uint64_t)width) : 0;
+  m.experts = VRAM__INT(n, num_experts, 1);
+  m.top_k = VRAM__INT(n, top_k, 1);
+  m.gated = VRAM__INT(n, gated, 1) != 0;
+  size[0] = m.tokens, size[1] = width;
+  vram__tensor_replace(s, &tokens, vram__torch_reshape(s, tokens, 2, size));
+  weights = vram__moe_route(s, &m, tokens, &expert);
+  order = vram__moe_sort(s, &m, expert);
+  y[0] = vram__moe_experts(s, &m, tokens, order, weights, &token);
+  y[0] = vram__moe_combine(s, &m, tokens, y[0], token);
+  if (m.w[VRAM__MOE_SHARED_UP].d) {
+    in[0] = y[0];
+    in[1] = vram__moe_shared(s, &m, tokens);
+    y[0] = vram__torch_pointwise(s, VRAM_OP_add, in, 2);
     vram__tensor_release(s, in[1]);
-    vram__tensor_release(s, top);
+    vram__tensor_release(s, in[0]);
   }
-  top = vram__torch_cast(s, p, dt);
-  vram__tensor_release(s, p);
-  /* tokens in the order of their experts: argsort, which sorts the values, too */
-  i = size[0] * k;
-  size[0] = i;
-  q = vram__tensor_empty(s, vram__dims_in(s, 1, size, NULL), VRAM_I64);
-  perm = vram__tensor_empty(s, q.d, VRAM_I64);
-  vram__sort_rows(s, q.d, q.d, 0, 8);
-  vram__tensor_release(s, q);
-  vram__tensor_release(s, idx);
-  back = vram__tensor_empty(s, perm.d, VRAM_I64); /* the token of every row */
-  rows = vram__torch_rows(s, xf, back);
-  p = vram__torch_reshape(s, top, 1, size);
-  vram__tensor_release(s, top);
-  weight = vram__torch_rows(s, p, perm);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, perm);
-  size[0] = VRAM__INT(n, num_experts, 1);
-  offsets = vram__tensor_empty(s, vram__dims_in(s, 1, size, NULL), VRAM_I32);
-  size[0] = i, size[1] = w[1].d->v[1];
-  turned = vram__torch_swap(s, w[1], 1, 2);
-  p = vram__torch_grouped(s, rows, turned, offsets, vram__dims_in(s, 2, size, NULL));
-  vram__tensor_release(s, turned);
-  vram__tensor_release(s, rows);
-  p = vram__torch_gated(s, p, gated);
-  size[1] = h;
-  turned = vram__torch_swap(s, w[2], 1, 2);
-  q = vram__torch_grouped(s, p, turned, offsets, vram__dims_in(s, 2, size, NULL));
-  vram__tensor_release(s, turned);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, offsets);
-  t = vram__torch_unsqueeze(s, weight, 1);
-  vram__tensor_release(s, weight);
-  p = vram__torch_mul(s, q, t);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, q);
-  f = vram__tape_record(s, VRAM__K_index_add, &p, 1, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, back), vram__save_tensor(s, f, p); /* the source for its sizes */
-  out =
-      vram__tensor_empty(s, xf.d->flags & VRAM__CONTIG ? xf.d : vram__dims_contiguous(s, xf.d), dt);
-  vram__grad_fn_set_output(s, f, 0, &out);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, back);
-  if (w[4].d) {
-    vram__tensor in[2];
-    in[0] = out, in[1] = vram__moe_shared(s, xf, w + 3);
-    t = vram__torch_pointwise(s, VRAM_OP_add, in, 2);
-    vram__tensor_release(s, in[1]);
-    vram__tensor_release(s, out);
-    out = t;
-  }
-  vram__tensor_release(s, xf);
-  for (j = 0; j < 6; j++)
-    vram__tensor_release(s, w[j]);
-  y[0] = vram__torch_view_as(s, out, vram__dims_in(s, d->ndim, d->v, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, out);
+  vram__tensor_release(s, tokens);
+  for (i = 0; i < VRAM__MOE_PARAMS; i++)
+    vram__tensor_release(s, m.w[i]);
+  vram__tensor_replace(
+      s, &y[0],
+      vram__torch_view_as(s, y[0], vram__dims_in(s, d->ndim, d->v, NULL), VRAM__K_view, 0));
 }
 
-/* An op that the table does not know: what its node says. Backward needs the workspace once more
-   and makes gradients of the inputs and of the parameters. */
+/* ---- custom: an op that the table does not know ---- */
+
+/* The bytes of its node are those of a run in fp32: in 16 bits it may be half of them. */
+static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
+  if (!s->amp && !s->low)
+    return;
+  s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
+  if (s->count.custom_most < workspace / 2)
+    s->count.custom_most = workspace / 2;
+}
+
+/* It saves what its node says, and nothing else. */
 static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
+  const int64_t saved = VRAM__INT(n, saved, 0);
+  const uint64_t workspace = (uint64_t)VRAM__INT(n, workspace, 0);
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  int64_t saved = VRAM__INT(n, saved, 0);
   uint8_t dt = vram__step_dtype(s, n->out[0].dtype);
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
@@ -23281,17 +23567,14 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     if (f)
       vram__save_tensor(s, f, keep);
   }
-  vram__workspace_use(s, (uint64_t)VRAM__INT(n, workspace, 0));
-  if (s->amp || s->low) { /* the bytes are those of a run in fp32: half of them in 16 bits */
-    s->count.custom = vram__sum_or_overflow(s->count.custom, (uint64_t)saved / 2);
-    if (s->count.custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
-      s->count.custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
-  }
+  vram__workspace_use(s, workspace);
+  vram__custom_count(s, (uint64_t)saved, workspace);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
     vram__grad_fn_set_output(s, f, i, &y[i]);
 }
 
+/* It needs the workspace once more and makes gradients of the inputs and of the parameters. */
 static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < f->nin; i++)

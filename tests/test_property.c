@@ -148,9 +148,23 @@ static void loops(void) {
   }
 }
 
+/* einsum unsqueezes axes that an ellipsis lacks. */
+static void ellipses(void) {
+  static const char head[] = "input x f32 [1,3,1,2,7] grad=1\ninput u f32 [7,2,1] grad=1\n"
+                             "transpose a u dim0=0 dim1=2\n";
+  char lacks[400], full[400];
+  snprintf(lacks, sizeof lacks, "%seinsum y x a equation=...b,...b\nmean l y\n", head);
+  snprintf(full, sizeof full,
+           "%sunsqueeze c a dim=0\nunsqueeze d c dim=0\neinsum y x d equation=...b,...b\n"
+           "mean l y\n",
+           head);
+  same_model(lacks, full);
+}
+
 int main(int argc, char **argv) {
   int i;
   loops();
+  ellipses();
   for (i = 1; i < argc; i++)
     one_text(argv[i]);
   return test_done("test_property");

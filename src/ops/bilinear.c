@@ -35,114 +35,164 @@ static uint64_t vram__flops_bilinear(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Linear.cpp, _trilinear: three tensors over the positions 0..3 (each lacks those of its mask
-   `without`), multiplied and summed over the positions `sum`, one index of position 1 after the
-   other. */
+/* The positions of bilinear's tensors, and which of them each tensor lacks. */
+enum { VRAM__BI_BATCH, VRAM__BI_OUTPUT, VRAM__BI_IN1, VRAM__BI_IN2, VRAM__BI_AXES };
+enum {
+  VRAM__BI_NOT_IN1 = 1 << VRAM__BI_OUTPUT | 1 << VRAM__BI_IN2,
+  VRAM__BI_NOT_WEIGHT = 1 << VRAM__BI_BATCH,
+  VRAM__BI_NOT_IN2 = 1 << VRAM__BI_OUTPUT | 1 << VRAM__BI_IN1,
+  VRAM__BI_NOT_RESULT = 1 << VRAM__BI_IN1 | 1 << VRAM__BI_IN2
+};
+
+/* One round's part of a tensor: an axis for each position that it has, but for the output's, of
+   which a round takes one index. full: the sizes of all positions. */
+static vram__operand vram__trilinear_operand(vram__step *s, vram__tensor x, uint32_t without,
+                                             int64_t *full) {
+  const vram_dims *d = x.d;
+  const int64_t *from = VRAM__STRIDE(d);
+  int64_t size[VRAM__BI_AXES], stride[VRAM__BI_AXES];
+  uint32_t at, axis = 0, ndim = 0;
+  vram__operand o;
+  for (at = 0; at < VRAM__BI_AXES; at++) {
+    if (without >> at & 1) { /* unsqueeze */
+      o.one[at] = axis < d->ndim ? d->v[axis] * from[axis] : 1;
+      continue;
+    }
+    o.one[at] = from[axis];
+    if (d->v[axis] != 1)
+      full[at] = d->v[axis];
+    if (d->v[axis] != 1 && at != VRAM__BI_OUTPUT) {
+      size[ndim] = d->v[axis];
+      stride[ndim] = from[axis];
+      o.at[ndim++] = (uint8_t)at;
+    }
+    axis++;
+  }
+  o.t = x;
+  o.t.fn = 0;
+  o.t.req = 0;
+  o.t.d = vram__dims_in(s, ndim, size, stride);
+  return o;
+}
+
+/* Sizes of tensors that are gone leave the step's memory, too. */
+static void vram__dims_forget(vram__step *s, uint64_t used) {
+  uint32_t i;
+  for (i = 0; i < sizeof s->dims_cache / sizeof *s->dims_cache; i++) {
+    const uint8_t *d = (const uint8_t *)s->dims_cache[i];
+    if (d >= s->mem + used && d < s->mem + s->cap)
+      s->dims_cache[i] = NULL;
+  }
+  s->used = used;
+}
+
+/* Linear.cpp, _trilinear: three tensors, multiplied and summed over the positions `sum`, one index
+   of the output after the other. without: which positions each tensor lacks */
 static vram__tensor vram__trilinear(vram__step *s, const vram__tensor *in, const uint32_t *without,
                                     uint32_t sum) {
-  vram__operand o[3], p;
-  int64_t size[4], stride[4], rounds = 1, full[4];
-  uint32_t i, j, a, m;
-  uint64_t first = sum & without[2] & ~2u, rest = sum & ~without[2] & ~2u, used;
+  const uint64_t inner = sum & ~(1u << VRAM__BI_OUTPUT);
+  vram__operand o[3], product;
+  int64_t full[VRAM__BI_AXES], size[VRAM__BI_AXES], rounds;
+  uint32_t i, ndim = 0;
+  uint64_t used;
   vram__tensor y;
-  for (j = 0; j < 4; j++)
-    full[j] = 1;
-  for (i = 0; i < 3; i++) {
-    for (m = 0, a = 0, j = 0; j < 4; j++) {
-      if (without[i] >> j & 1) {
-        o[i].one[j] = a < in[i].d->ndim ? in[i].d->v[a] * VRAM__STRIDE(in[i].d)[a] : 1;
-        continue;
-      }
-      o[i].one[j] = VRAM__STRIDE(in[i].d)[a];
-      if (in[i].d->v[a] != 1)
-        full[j] = in[i].d->v[a];
-      if (in[i].d->v[a] != 1 && j != 1)
-        size[m] = in[i].d->v[a], stride[m] = VRAM__STRIDE(in[i].d)[a], o[i].at[m++] = (uint8_t)j;
-      a++;
-    }
-    o[i].t = in[i];
-    o[i].t.fn = 0, o[i].t.req = 0;
-    o[i].t.d = vram__dims_in(s, m, size, stride);
-  }
-  rounds = full[1];
-  for (m = 0, j = 0; j < 4; j++)
-    if (!(sum >> j & 1))
-      size[m++] = full[j];
-  y = vram__tensor_empty(s, vram__dims_in(s, m, size, NULL), in[0].dt);
-  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* Linear.cpp: zeros */
-    rounds = 0;
-  for (used = s->used; rounds-- && !s->failed;) {
+  for (i = 0; i < VRAM__BI_AXES; i++)
+    full[i] = 1;
+  for (i = 0; i < 3; i++)
+    o[i] = vram__trilinear_operand(s, in[i], without[i], full);
+  for (i = 0; i < VRAM__BI_AXES; i++)
+    if (!(sum >> i & 1))
+      size[ndim++] = full[i];
+  y = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
+  if (!in[0].d->numel || !in[1].d->numel || !in[2].d->numel) /* zeros */
+    return y;
+  used = s->used;
+  for (rounds = full[VRAM__BI_OUTPUT]; rounds && !s->failed; rounds--) {
     for (i = 0; i < 3; i++)
       vram__tensor_retain(s, o[i].t);
-    p = vram__einsum_pair(s, o[0], o[1], first, 4, 4);
-    p = vram__einsum_pair(s, p, o[2], rest, 4, 4);
-    vram__tensor_release(s, p.t);
-    for (i = 0; i < 64; i++) /* the sizes of a round are those of the next */
-      if ((const uint8_t *)s->dims_cache[i] >= s->mem + used &&
-          (const uint8_t *)s->dims_cache[i] < s->mem + s->cap)
-        s->dims_cache[i] = NULL;
-    s->used = used;
+    product = vram__einsum_pair(s, o[0], o[1], inner & without[2], VRAM__BI_AXES, VRAM__BI_AXES);
+    product = vram__einsum_pair(s, product, o[2], inner & ~(uint64_t)without[2], VRAM__BI_AXES,
+                                VRAM__BI_AXES);
+    vram__tensor_release(s, product.t);
+    vram__dims_forget(s, used);
   }
   return y;
 }
 
-/* Which positions (batch, output, left, right) the tensors of bilinear do not have. */
-enum { VRAM__BI_LEFT = 2 | 8, VRAM__BI_WEIGHT = 1, VRAM__BI_RIGHT = 2 | 4, VRAM__BI_OUT = 4 | 8 };
+/* Linear.cpp, bilinear: input1 and input2 as matrices */
+static vram__tensor vram__bilinear_rows(vram__step *s, vram__tensor x) {
+  const int64_t width = x.d->v[x.d->ndim - 1u];
+  int64_t size[2];
+  size[0] = width ? (int64_t)x.d->numel / width : 0;
+  size[1] = width;
+  return vram__torch_reshape(s, x, 2, size);
+}
+
+/* Each of the three is saved if one of the others wants a gradient; aux says where it is. */
+static void vram__bilinear_save(vram__step *s, vram__grad_fn *f, const vram__tensor *in) {
+  uint32_t i;
+  for (i = 0; f && i < 3; i++)
+    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3)) {
+      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i);
+      vram__save_tensor(s, f, in[i]);
+    }
+}
+
+static void vram__bilinear_add_bias(vram__step *s, vram__tensor *y, vram__tensor bias) {
+  vram__tensor in[2];
+  vram__grad_fn *f;
+  in[0] = *y, in[1] = bias;
+  f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
+  *y = vram__pointwise_empty2(s, in[0], in[1]);
+  vram__grad_fn_set_output(s, f, 0, y);
+  vram__tensor_release(s, in[0]);
+}
 
 static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  vram__tensor in[3], t, add[2], a[4];
+  static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
+  const uint32_t count = n->param[1] ? 4 : 3;
   const uint8_t amp = s->amp;
+  vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
-  int64_t rows[2];
-  uint32_t i, own, k = x[0].d->ndim, count = n->param[1] ? 4 : 3;
-  a[0] = x[0], a[1] = x[1];
+  uint32_t i, own;
+  args[0] = x[0], args[1] = x[1];
   for (i = 2; i < count; i++)
-    a[i] = s->param[n->param[i - 2]->index];
-  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, a, count);
+    args[i] = s->param[n->param[i - 2]->index];
+  own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
   s->amp = 0; /* nothing is cast inside */
-  for (i = 0; i < 3; i += 2) {
-    t = a[i / 2];
-    rows[1] = t.d->v[k - 1], rows[0] = rows[1] ? (int64_t)t.d->numel / rows[1] : 0;
-    in[i] = vram__torch_reshape(s, t, 2, rows);
-  }
-  in[1] = a[2];
+  in[0] = vram__bilinear_rows(s, args[0]);
+  in[1] = args[2];
+  in[2] = vram__bilinear_rows(s, args[1]);
   f = vram__tape_record(s, n->op, in, 3, 1, 3);
-  for (i = 0; f && i < 3; i++)
-    if (vram__input_wanted(f, (i + 1) % 3) || vram__input_wanted(f, (i + 2) % 3))
-      f->aux |= (uint64_t)(f->nsaved + 1) << (4 * i), vram__save_tensor(s, f, in[i]);
-  t = vram__trilinear(s, in, without, VRAM__BI_OUT);
-  vram__grad_fn_set_output(s, f, 0, &t);
-  y[0] = vram__torch_reshape(s, t, k, n->out[0].d->v);
-  vram__tensor_release(s, t);
+  vram__bilinear_save(s, f, in);
+  y[0] = vram__trilinear(s, in, without, VRAM__BI_NOT_RESULT);
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  vram__tensor_replace(s, &y[0], vram__torch_reshape(s, y[0], x[0].d->ndim, n->out[0].d->v));
   vram__tensor_release(s, in[0]);
   vram__tensor_release(s, in[2]);
-  if (n->param[1]) {
-    add[0] = y[0], add[1] = a[3];
-    f = vram__tape_record(s, VRAM_OP_add, add, 2, 1, 0);
-    y[0] = vram__pointwise_empty2(s, add[0], add[1]);
-    vram__grad_fn_set_output(s, f, 0, &y[0]);
-    vram__tensor_release(s, add[0]);
-  }
+  if (n->param[1])
+    vram__bilinear_add_bias(s, &y[0], args[3]);
   s->amp = amp;
   for (i = 0; i < count; i++)
     if (own >> i & 1)
-      vram__tensor_release(s, a[i]);
+      vram__tensor_release(s, args[i]);
 }
 
+/* derivatives.yaml, _trilinear: each gradient is one of the other two and of the one that arrives,
+   which stands where its tensor stood. */
 static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  static const uint32_t without[3] = {VRAM__BI_LEFT, VRAM__BI_WEIGHT, VRAM__BI_RIGHT};
-  uint32_t i, k, w[3];
+  static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
+  uint32_t i, k, lacks[3];
   vram__tensor in[3];
   for (i = 0; i < 3; i++) {
     if (!vram__input_wanted(f, i))
       continue;
     for (k = 0; k < 3; k++) {
-      w[k] = k == i ? (uint32_t)VRAM__BI_OUT : without[k];
+      lacks[k] = k == i ? (uint32_t)VRAM__BI_NOT_RESULT : without[k];
       in[k] = k == i ? VRAM__SLOTS(f)[0].g : VRAM__SAVED(f)[((f->aux >> (4 * k)) & 15) - 1];
     }
-    to[i] = vram__trilinear(s, in, w, without[i]);
+    to[i] = vram__trilinear(s, in, lacks, without[i]);
   }
 }
 

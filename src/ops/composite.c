@@ -1,54 +1,65 @@
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 #include "ops/ops.h"
 
-/* Routed feed-forward: parameters of the router, of all experts and of the shared one, no biases;
-   gated: a gate beside up, as SwiGLU has */
+/* The slots of a routed feed-forward's parameters; there are no biases. */
+enum {
+  VRAM__MOE_ROUTER,
+  VRAM__MOE_UP,   /* of all experts; with the gate's where there is one */
+  VRAM__MOE_DOWN, /* of all experts */
+  VRAM__MOE_SHARED_GATE,
+  VRAM__MOE_SHARED_UP,
+  VRAM__MOE_SHARED_DOWN,
+  VRAM__MOE_PARAMS
+};
+
+static int vram__shape_moe_params(vram_graph *g, vram_node *n, int64_t width) {
+  const int64_t experts = VRAM__INT(n, num_experts, 0), inner = VRAM__INT(n, intermediate_size, 0),
+                shared = VRAM__INT(n, shared_intermediate_size, 0);
+  const int gated = VRAM__INT(n, gated, 1) != 0, has_shared = shared != 0;
+  const vram__own_param own[] = {
+      {VRAM__MOE_ROUTER, 1, "gate.weight", 2, {experts, width, 0}},
+      {VRAM__MOE_UP,
+       1,
+       gated ? "experts.gate_up_proj" : "experts.up_proj",
+       3,
+       {experts, gated ? 2 * inner : inner, width}},
+      {VRAM__MOE_DOWN, 1, "experts.down_proj", 3, {experts, width, inner}},
+      {VRAM__MOE_SHARED_GATE,
+       has_shared && gated,
+       "shared_expert.gate_proj.weight",
+       2,
+       {shared, width, 0}},
+      {VRAM__MOE_SHARED_UP, has_shared, "shared_expert.up_proj.weight", 2, {shared, width, 0}},
+      {VRAM__MOE_SHARED_DOWN, has_shared, "shared_expert.down_proj.weight", 2, {width, shared, 0}}};
+  return vram__node_params(g, n, VRAM__MOE_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
+}
+
 static int vram__shape_moe(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int64_t e = VRAM__INT(n, num_experts, 0), k = VRAM__INT(n, top_k, 0),
-          i = VRAM__INT(n, intermediate_size, 0),
-          shared = VRAM__INT(n, shared_intermediate_size, 0), size[3];
-  int gated = VRAM__INT(n, gated, 1) != 0;
-  if (x->ndim < 1 || x->v[x->ndim - 1] < 1)
+  const int64_t experts = VRAM__INT(n, num_experts, 0), top_k = VRAM__INT(n, top_k, 0),
+                inner = VRAM__INT(n, intermediate_size, 0),
+                shared = VRAM__INT(n, shared_intermediate_size, 0);
+  const int64_t width = x->ndim ? x->v[x->ndim - 1] : 0;
+  if (width < 1)
     return vram__node_error(g, n, "an input without values");
-  if (e < 1 || k < 1 || k > e)
+  if (experts < 1 || top_k < 1 || top_k > experts)
     return vram__node_error(g, n, "top_k must be 1 to num_experts");
-  if (i < 1 || i > VRAM__MAX_UNITS || shared < 0 || shared > VRAM__MAX_UNITS)
+  if (inner < 1 || inner > VRAM__MAX_UNITS || shared < 0 || shared > VRAM__MAX_UNITS)
     return vram__node_error(g, n, "intermediate_size must be at least 1");
-  if (x->numel / (uint64_t)x->v[x->ndim - 1] > (uint64_t)(INT64_MAX / 16) / (uint64_t)k)
+  if (x->numel / (uint64_t)width > (uint64_t)(INT64_MAX / 16) / (uint64_t)top_k)
     return vram__node_error(g, n, "a size out of range");
-  if (!vram__node_params(g, n, 6))
+  if (!vram__shape_moe_params(g, n, width))
     return 0;
-  size[0] = e, size[1] = x->v[x->ndim - 1];
-  if (!vram__node_own(g, n, 0, "gate.weight", 2, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[2] = size[1], size[1] = gated ? 2 * i : i;
-  if (!vram__node_own(g, n, 1, gated ? "experts.gate_up_proj" : "experts.up_proj", 3, size,
-                      VRAM_F32, VRAM__PARAM))
-    return 0;
-  size[1] = size[2], size[2] = i;
-  if (!vram__node_own(g, n, 2, "experts.down_proj", 3, size, VRAM_F32, VRAM__PARAM))
-    return 0;
-  if (shared) {
-    size[0] = shared, size[1] = x->v[x->ndim - 1];
-    if (gated &&
-        !vram__node_own(g, n, 3, "shared_expert.gate_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (!vram__node_own(g, n, 4, "shared_expert.up_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
-      return 0;
-    size[0] = size[1], size[1] = shared;
-    if (!vram__node_own(g, n, 5, "shared_expert.down_proj.weight", 2, size, VRAM_F32, VRAM__PARAM))
-      return 0;
-  }
   g->extra += 16384;
   return vram__node_out_dims(n, 0, x, n->in[0]->dtype);
 }
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
-  uint32_t c, i;
-  const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
+  const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
+  const uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
+  uint32_t ndim, i;
+  const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
     return vram__node_error(g, n, "params, buffers, saved and workspace must not be negative");
   if (!vram__node_params(g, n, 2))
@@ -58,7 +69,7 @@ static int vram__shape_custom(vram_graph *g, vram_node *n) {
   if (buffers && !vram__node_own(g, n, 1, "buffers", 1, &buffers, VRAM_F32, VRAM__BUFFER))
     return 0;
   for (i = 0; i < n->nout; i++)
-    if (!vram__node_out(g, n, i, c, v, dt))
+    if (!vram__node_out(g, n, i, ndim, size, dt))
       return 0;
   return 1;
 }
@@ -78,13 +89,18 @@ static uint64_t vram__flops_moe(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* ---- composite, anything else ---- */
+/* ---- moe: a routed feed-forward ----
+   Every token goes through top_k experts. Tokens are grouped by expert and go through grouped
+   products, so that nothing but the groups' sizes depends on the data: what stands here holds for
+   any routing where the groups' sum counts, and expects tokens that are spread evenly where a
+   group's own size would count (one product a group on older devices). */
 
-/* zeros.index_add_(0, index, source): the gradient of the source is picked from g */
-VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g = VRAM__SLOTS(f)[0].g;
-  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
-}
+typedef struct vram__moe {
+  vram__tensor w[VRAM__MOE_PARAMS];
+  int64_t tokens, experts, top_k;
+  int gated;
+  uint8_t dt;
+} vram__moe;
 
 /* x[index] along axis 0 */
 static vram__tensor vram__torch_rows(vram__step *s, vram__tensor x, vram__tensor index) {
@@ -97,13 +113,75 @@ static vram__tensor vram__torch_rows(vram__step *s, vram__tensor x, vram__tensor
   return y;
 }
 
-/* act(gate) * up of a [rows, 2i] product of both, or act(up); takes x. act: silu with a gate, else
-   gelu */
-static vram__tensor vram__torch_gated(vram__step *s, vram__tensor x, int gated) {
-  vram__tensor part[2], a, y;
+/* The top_k largest of x of [tokens, experts]; takes x, gives their indices, too. */
+static vram__tensor vram__moe_top_k(vram__step *s, const vram__moe *m, vram__tensor x,
+                                    vram__tensor *index) {
+  vram__grad_fn *f = vram__tape_record(s, VRAM_OP_topk, &x, 1, 1, 1);
+  vram__tensor y = vram__tensor_empty(s, vram__dims_2d(s, m->tokens, m->top_k), x.dt);
+  *index = vram__tensor_empty(s, y.d, VRAM_I64);
+  vram__topk_scratch(s, x.d, 1);
+  if (f)
+    vram__save_tensor(s, f, *index);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* x / x.sum(-1, keepdim=True); takes x. */
+static vram__tensor vram__moe_normalize(vram__step *s, vram__tensor x) {
+  vram__grad_fn *f = vram__tape_record(s, VRAM_OP_sum, &x, 1, 1, 0);
+  vram__tensor in[2], y;
+  if (f)
+    f->aux = 1u << 1;
+  in[0] = x;
+  in[1] = vram__tensor_sum(s, x, 1u << 1, 1, x.dt);
+  vram__grad_fn_set_output(s, f, 0, &in[1]);
+  y = vram__torch_pointwise(s, VRAM_OP_div, in, 2);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* The router: probabilities in fp32, the top_k largest, made to add up to 1, and their experts. */
+static vram__tensor vram__moe_route(vram__step *s, const vram__moe *m, vram__tensor x,
+                                    vram__tensor *expert) {
+  vram__tensor y = vram__torch_linear_2d(s, x, m->w[VRAM__MOE_ROUTER], vram__tensor_none());
+  vram__tensor_replace(s, &y, vram__torch_softmax(s, VRAM_OP_softmax, y, VRAM_F32));
+  y = vram__moe_top_k(s, m, y, expert);
+  y = vram__moe_normalize(s, y);
+  vram__tensor_replace(s, &y, vram__torch_cast(s, y, m->dt));
+  return y;
+}
+
+/* Rows, top_k of each token, in the order of their experts: argsort, which sorts the values, too.
+   Takes the experts. */
+static vram__tensor vram__moe_sort(vram__step *s, const vram__moe *m, vram__tensor expert) {
+  const int64_t count = m->tokens * m->top_k;
+  const vram__tensor values = vram__tensor_empty(s, vram__dims_in(s, 1, &count, NULL), VRAM_I64);
+  const vram__tensor order = vram__tensor_empty(s, values.d, VRAM_I64);
+  vram__sort_rows(s, values.d, values.d, 0, 8);
+  vram__tensor_release(s, values);
+  vram__tensor_release(s, expert);
+  return order;
+}
+
+/* A layer of all experts, whose rows end at these offsets; takes x. */
+static vram__tensor vram__moe_grouped(vram__step *s, vram__tensor x, vram__tensor w,
+                                      vram__tensor offsets) {
+  const vram__tensor turned = vram__torch_swap(s, w, 1, 2);
+  const vram__tensor y =
+      vram__torch_grouped(s, x, turned, offsets, vram__dims_2d(s, x.d->v[0], w.d->v[1]));
+  vram__tensor_release(s, turned);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* silu(gate) * up of a product of both, else gelu(up); takes x. */
+static vram__tensor vram__moe_activate(vram__step *s, vram__tensor x, int gated) {
+  vram__tensor part[2], y;
   vram__grad_fn *f;
-  int64_t size[2];
   uint32_t i;
+  int64_t size[2];
   if (!gated) {
     y = vram__torch_pointwise(s, VRAM_OP_gelu, &x, 1);
     vram__tensor_release(s, x);
@@ -117,146 +195,132 @@ static vram__tensor vram__torch_gated(vram__step *s, vram__tensor x, int gated) 
     part[i] = vram__tensor_view(s, x, vram__dims_in(s, 2, size, VRAM__STRIDE(x.d)));
     vram__grad_fn_set_output(s, f, i, &part[i]);
   }
-  a = vram__torch_pointwise(s, VRAM_OP_silu, &part[0], 1);
-  y = vram__torch_mul(s, a, part[1]);
-  vram__tensor_release(s, a);
+  y = vram__torch_pointwise(s, VRAM_OP_silu, &part[0], 1);
+  vram__tensor_replace(s, &y, vram__torch_mul(s, y, part[1]));
   vram__tensor_release(s, part[0]);
   vram__tensor_release(s, part[1]);
   vram__tensor_release(s, x);
   return y;
 }
 
-/* The shared expert: a feed-forward of its own for every token */
-static vram__tensor vram__moe_shared(vram__step *s, vram__tensor x, const vram__tensor *w) {
-  vram__tensor a, b = vram__torch_linear_2d(s, x, w[1], vram__tensor_none()), t;
-  if (w[0].d) {
-    t = vram__torch_linear_2d(s, x, w[0], vram__tensor_none());
-    a = vram__torch_pointwise(s, VRAM_OP_silu, &t, 1);
-    vram__tensor_release(s, t);
-    t = vram__torch_mul(s, a, b);
-    vram__tensor_release(s, a);
-  } else
-    t = vram__torch_pointwise(s, VRAM_OP_gelu, &b, 1);
-  vram__tensor_release(s, b);
-  b = vram__torch_linear_2d(s, t, w[2], vram__tensor_none());
-  vram__tensor_release(s, t);
-  return b;
+/* The experts: rows of x in their order, each times its weight. Takes the order and the weights;
+   gives the token of each row, too. */
+static vram__tensor vram__moe_experts(vram__step *s, const vram__moe *m, vram__tensor x,
+                                      vram__tensor order, vram__tensor weights,
+                                      vram__tensor *token) {
+  const int64_t count = m->tokens * m->top_k, experts = m->experts;
+  vram__tensor y, offsets, scaled;
+  *token = vram__tensor_empty(s, order.d, VRAM_I64);
+  y = vram__torch_rows(s, x, *token);
+  vram__tensor_replace(s, &weights, vram__torch_reshape(s, weights, 1, &count));
+  vram__tensor_replace(s, &weights, vram__torch_rows(s, weights, order));
+  vram__tensor_release(s, order);
+  offsets = vram__tensor_empty(s, vram__dims_in(s, 1, &experts, NULL), VRAM_I32);
+  y = vram__moe_grouped(s, y, m->w[VRAM__MOE_UP], offsets);
+  y = vram__moe_activate(s, y, m->gated);
+  y = vram__moe_grouped(s, y, m->w[VRAM__MOE_DOWN], offsets);
+  vram__tensor_release(s, offsets);
+  vram__tensor_replace(s, &weights, vram__torch_unsqueeze(s, weights, 1));
+  scaled = vram__torch_mul(s, y, weights);
+  vram__tensor_release(s, weights);
+  vram__tensor_release(s, y);
+  return scaled;
 }
 
-/* Routed feed-forward: every token goes through top_k experts. Tokens are grouped by expert and go
-   through grouped products, so that nothing but the groups' sizes depends on the data: what stands
-   here holds for any routing where the groups' sum counts, and expects tokens that are spread
-   evenly where a group's own size would count (one product a group on older devices). */
+/* zeros_like(x).index_add_(0, token, rows); takes rows and token. */
+static vram__tensor vram__moe_combine(vram__step *s, const vram__moe *m, vram__tensor x,
+                                      vram__tensor rows, vram__tensor token) {
+  vram__grad_fn *f = vram__tape_record(s, VRAM__K_index_add, &rows, 1, 1, 2);
+  vram__tensor y;
+  if (f) {
+    vram__save_tensor(s, f, token);
+    vram__save_tensor(s, f, rows); /* for its sizes */
+  }
+  y = vram__tensor_empty(s, x.d->flags & VRAM__CONTIG ? x.d : vram__dims_contiguous(s, x.d), m->dt);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  vram__tensor_release(s, rows);
+  vram__tensor_release(s, token);
+  return y;
+}
+
+/* The gradient of the rows is picked from the one that arrives. */
+VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g;
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
+}
+
+/* The shared expert: a feed-forward of its own for every token. */
+static vram__tensor vram__moe_shared(vram__step *s, const vram__moe *m, vram__tensor x) {
+  const vram__tensor none = vram__tensor_none();
+  vram__tensor up = vram__torch_linear_2d(s, x, m->w[VRAM__MOE_SHARED_UP], none), gate, y;
+  if (m->w[VRAM__MOE_SHARED_GATE].d) {
+    gate = vram__torch_linear_2d(s, x, m->w[VRAM__MOE_SHARED_GATE], none);
+    vram__tensor_replace(s, &gate, vram__torch_pointwise(s, VRAM_OP_silu, &gate, 1));
+    y = vram__torch_mul(s, gate, up);
+    vram__tensor_release(s, gate);
+  } else
+    y = vram__torch_pointwise(s, VRAM_OP_gelu, &up, 1);
+  vram__tensor_release(s, up);
+  vram__tensor_replace(s, &y, vram__torch_linear_2d(s, y, m->w[VRAM__MOE_SHARED_DOWN], none));
+  return y;
+}
+
 static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
   const vram_dims *d = x[0].d;
-  int64_t h = d->v[d->ndim - 1], k = VRAM__INT(n, top_k, 1), size[3], i;
-  int gated = VRAM__INT(n, gated, 1) != 0;
-  uint8_t dt;
-  uint32_t j;
-  vram__tensor w[6], xf, p, q, t, top, idx, perm, back, rows, weight, offsets, out, turned;
-  vram__grad_fn *f;
-  for (j = 6; j-- > 0;) {
-    w[j] = n->param[j] ? s->param[n->param[j]->index] : vram__tensor_none();
-    if (w[j].d)
-      w[j] = s->amp ? vram__autocast_cast(s, w[j], s->amp) : vram__tensor_retain(s, w[j]);
-  }
-  t = s->amp ? vram__autocast_cast(s, x[0], s->amp) : vram__tensor_retain(s, x[0]);
-  dt = t.dt;
-  size[0] = h ? (int64_t)(d->numel / (uint64_t)h) : 0, size[1] = h;
-  xf = vram__torch_reshape(s, t, 2, size);
-  vram__tensor_release(s, t);
-  /* the router: probabilities in f32, the k largest, made to add up to 1 */
-  p = vram__torch_linear_2d(s, xf, w[0], vram__tensor_none());
-  q = vram__torch_softmax(s, VRAM_OP_softmax, p, VRAM_F32);
-  vram__tensor_release(s, p);
-  size[1] = k;
-  f = vram__tape_record(s, VRAM_OP_topk, &q, 1, 1, 1);
-  top = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), q.dt);
-  idx = vram__tensor_empty(s, top.d, VRAM_I64);
-  vram__topk_scratch(s, q.d, 1);
-  if (f)
-    vram__save_tensor(s, f, idx);
-  vram__grad_fn_set_output(s, f, 0, &top);
-  vram__tensor_release(s, q);
-  f = vram__tape_record(s, VRAM_OP_sum, &top, 1, 1, 0);
-  if (f)
-    f->aux = 2;
-  {
-    vram__tensor in[2];
-    in[0] = top;
-    in[1] = vram__tensor_sum(s, top, 2, 1, top.dt);
-    vram__grad_fn_set_output(s, f, 0, &in[1]);
-    p = vram__torch_pointwise(s, VRAM_OP_div, in, 2);
+  const int64_t width = d->v[d->ndim - 1];
+  vram__moe m;
+  vram__tensor in[2], tokens, weights, expert, order, token;
+  int64_t size[2];
+  uint32_t i;
+  for (i = VRAM__MOE_PARAMS; i-- > 0;)
+    m.w[i] =
+        n->param[i] ? vram__autocast_low(s, s->param[n->param[i]->index]) : vram__tensor_none();
+  tokens = vram__autocast_low(s, x[0]);
+  m.dt = tokens.dt;
+  m.tokens = width ? (int64_t)(d->numel / (uint64_t)width) : 0;
+  m.experts = VRAM__INT(n, num_experts, 1);
+  m.top_k = VRAM__INT(n, top_k, 1);
+  m.gated = VRAM__INT(n, gated, 1) != 0;
+  size[0] = m.tokens, size[1] = width;
+  vram__tensor_replace(s, &tokens, vram__torch_reshape(s, tokens, 2, size));
+  weights = vram__moe_route(s, &m, tokens, &expert);
+  order = vram__moe_sort(s, &m, expert);
+  y[0] = vram__moe_experts(s, &m, tokens, order, weights, &token);
+  y[0] = vram__moe_combine(s, &m, tokens, y[0], token);
+  if (m.w[VRAM__MOE_SHARED_UP].d) {
+    in[0] = y[0];
+    in[1] = vram__moe_shared(s, &m, tokens);
+    y[0] = vram__torch_pointwise(s, VRAM_OP_add, in, 2);
     vram__tensor_release(s, in[1]);
-    vram__tensor_release(s, top);
+    vram__tensor_release(s, in[0]);
   }
-  top = vram__torch_cast(s, p, dt);
-  vram__tensor_release(s, p);
-  /* tokens in the order of their experts: argsort, which sorts the values, too */
-  i = size[0] * k;
-  size[0] = i;
-  q = vram__tensor_empty(s, vram__dims_in(s, 1, size, NULL), VRAM_I64);
-  perm = vram__tensor_empty(s, q.d, VRAM_I64);
-  vram__sort_rows(s, q.d, q.d, 0, 8);
-  vram__tensor_release(s, q);
-  vram__tensor_release(s, idx);
-  back = vram__tensor_empty(s, perm.d, VRAM_I64); /* the token of every row */
-  rows = vram__torch_rows(s, xf, back);
-  p = vram__torch_reshape(s, top, 1, size);
-  vram__tensor_release(s, top);
-  weight = vram__torch_rows(s, p, perm);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, perm);
-  size[0] = VRAM__INT(n, num_experts, 1);
-  offsets = vram__tensor_empty(s, vram__dims_in(s, 1, size, NULL), VRAM_I32);
-  size[0] = i, size[1] = w[1].d->v[1];
-  turned = vram__torch_swap(s, w[1], 1, 2);
-  p = vram__torch_grouped(s, rows, turned, offsets, vram__dims_in(s, 2, size, NULL));
-  vram__tensor_release(s, turned);
-  vram__tensor_release(s, rows);
-  p = vram__torch_gated(s, p, gated);
-  size[1] = h;
-  turned = vram__torch_swap(s, w[2], 1, 2);
-  q = vram__torch_grouped(s, p, turned, offsets, vram__dims_in(s, 2, size, NULL));
-  vram__tensor_release(s, turned);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, offsets);
-  t = vram__torch_unsqueeze(s, weight, 1);
-  vram__tensor_release(s, weight);
-  p = vram__torch_mul(s, q, t);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, q);
-  f = vram__tape_record(s, VRAM__K_index_add, &p, 1, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, back), vram__save_tensor(s, f, p); /* the source for its sizes */
-  out =
-      vram__tensor_empty(s, xf.d->flags & VRAM__CONTIG ? xf.d : vram__dims_contiguous(s, xf.d), dt);
-  vram__grad_fn_set_output(s, f, 0, &out);
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, back);
-  if (w[4].d) {
-    vram__tensor in[2];
-    in[0] = out, in[1] = vram__moe_shared(s, xf, w + 3);
-    t = vram__torch_pointwise(s, VRAM_OP_add, in, 2);
-    vram__tensor_release(s, in[1]);
-    vram__tensor_release(s, out);
-    out = t;
-  }
-  vram__tensor_release(s, xf);
-  for (j = 0; j < 6; j++)
-    vram__tensor_release(s, w[j]);
-  y[0] = vram__torch_view_as(s, out, vram__dims_in(s, d->ndim, d->v, NULL), VRAM__K_view, 0);
-  vram__tensor_release(s, out);
+  vram__tensor_release(s, tokens);
+  for (i = 0; i < VRAM__MOE_PARAMS; i++)
+    vram__tensor_release(s, m.w[i]);
+  vram__tensor_replace(
+      s, &y[0],
+      vram__torch_view_as(s, y[0], vram__dims_in(s, d->ndim, d->v, NULL), VRAM__K_view, 0));
 }
 
-/* An op that the table does not know: what its node says. Backward needs the workspace once more
-   and makes gradients of the inputs and of the parameters. */
+/* ---- custom: an op that the table does not know ---- */
+
+/* The bytes of its node are those of a run in fp32: in 16 bits it may be half of them. */
+static void vram__custom_count(vram__step *s, uint64_t saved, uint64_t workspace) {
+  if (!s->amp && !s->low)
+    return;
+  s->count.custom = vram__sum_or_overflow(s->count.custom, saved / 2);
+  if (s->count.custom_most < workspace / 2)
+    s->count.custom_most = workspace / 2;
+}
+
+/* It saves what its node says, and nothing else. */
 static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
+  const int64_t saved = VRAM__INT(n, saved, 0);
+  const uint64_t workspace = (uint64_t)VRAM__INT(n, workspace, 0);
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  int64_t saved = VRAM__INT(n, saved, 0);
   uint8_t dt = vram__step_dtype(s, n->out[0].dtype);
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
@@ -272,17 +336,14 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
     if (f)
       vram__save_tensor(s, f, keep);
   }
-  vram__workspace_use(s, (uint64_t)VRAM__INT(n, workspace, 0));
-  if (s->amp || s->low) { /* the bytes are those of a run in fp32: half of them in 16 bits */
-    s->count.custom = vram__sum_or_overflow(s->count.custom, (uint64_t)saved / 2);
-    if (s->count.custom_most < (uint64_t)VRAM__INT(n, workspace, 0) / 2)
-      s->count.custom_most = (uint64_t)VRAM__INT(n, workspace, 0) / 2;
-  }
+  vram__workspace_use(s, workspace);
+  vram__custom_count(s, (uint64_t)saved, workspace);
   vram__tensor_release(s, keep);
   for (i = 0; i < n->nout; i++)
     vram__grad_fn_set_output(s, f, i, &y[i]);
 }
 
+/* It needs the workspace once more and makes gradients of the inputs and of the parameters. */
 static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
   for (i = 0; i < f->nin; i++)

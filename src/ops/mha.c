@@ -50,18 +50,22 @@ static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m)
   return 1;
 }
 
+VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
+                                   uint32_t count) {
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
+                                        VRAM_F32, VRAM__PARAM))
+      return 0;
+  return 1;
+}
+
 /* Parameters in the order in which the module registers them. */
 static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
   const int64_t kdim = VRAM__INT(n, kdim, E), vdim = VRAM__INT(n, vdim, E);
   const int one = kdim == E && vdim == E, bias = VRAM__INT(n, bias, 1) != 0;
   const int bias_kv = VRAM__INT(n, add_bias_kv, 0) != 0;
-  const struct {
-    uint32_t slot;
-    int there;
-    const char *role;
-    uint32_t ndim;
-    int64_t size[3];
-  } own[] = {
+  const vram__own_param own[] = {
       {VRAM__MHA_IN, 1, one ? "in_proj_weight" : "q_proj_weight", 2, {one ? 3 * E : E, E, 0}},
       {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {E, kdim, 0}},
       {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {E, vdim, 0}},
@@ -70,14 +74,8 @@ static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
       {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, E}},
       {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {E, E, 0}},
       {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {E, 0, 0}}};
-  uint32_t i;
-  if (!vram__node_params(g, n, VRAM__MHA_PARAMS))
-    return 0;
-  for (i = 0; i < sizeof own / sizeof *own; i++)
-    if (own[i].there && !vram__node_own(g, n, own[i].slot, own[i].role, own[i].ndim, own[i].size,
-                                        VRAM_F32, VRAM__PARAM))
-      return 0;
-  return 1;
+  return vram__node_params(g, n, VRAM__MHA_PARAMS) &&
+         vram__node_own_params(g, n, own, sizeof own / sizeof *own);
 }
 
 /* Query, key, value, a mask; outputs: the result, the weights. */

@@ -8,17 +8,29 @@
 /* kind of a norm's row */
 enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
 
+/* A parameter that a module may have: its slot, name and sizes. */
+typedef struct vram__own_param {
+  uint32_t slot;
+  int there;
+  const char *role;
+  uint32_t ndim;
+  int64_t size[3];
+} vram__own_param;
+
 /* An equation of einsum: every label gets a position, those of the result first (Linear.cpp). */
-#define VRAM__MAX_LABELS 60u /* 52 letters and the axes of an ellipsis */
+#define VRAM__LETTERS 52
+#define VRAM__MAX_LABELS 60u /* letters and the axes of an ellipsis */
 
 typedef struct vram__labels {
-  const char *text;
-  uint32_t len, nout, n; /* positions of the result, and in all */
-  uint32_t dots;         /* axes of the ellipsis; their first position: */
-  uint32_t dots_at;
-  uint8_t at[52];    /* label -> position + 1 */
-  uint8_t count[60]; /* operands whose axis at this position is not 1 */
-  int64_t size[60];
+  const char *text, *end;
+  const char *problem;             /* why PyTorch rejects the equation */
+  uint32_t nout, n;                /* positions of the result, and in all */
+  uint32_t dots;                   /* axes of the ellipsis, */
+  uint32_t dots_at;                /* their first position */
+  uint32_t used[VRAM__LETTERS];    /* how often the operands have a label */
+  uint8_t at[VRAM__LETTERS];       /* its position + 1; 0: none yet */
+  uint8_t count[VRAM__MAX_LABELS]; /* operands whose axis at this position is not 1 */
+  int64_t size[VRAM__MAX_LABELS];
 } vram__labels;
 
 /* pointwise.c */
@@ -45,6 +57,10 @@ VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n);
 /* attention.c */
 VRAM__FN int vram__attention_fits(vram_graph *g, uint64_t heads, int64_t rows, int64_t keys,
                                   int64_t width);
+
+/* mha.c */
+VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_param *own,
+                                   uint32_t count);
 
 /* FLOPs */
 VRAM__FN uint64_t vram__flops_product(const vram_node *n);
