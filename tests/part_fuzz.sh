@@ -1,5 +1,5 @@
-# libFuzzer on the parser, on random graphs, on recorded allocations, on lifetimes, on chains
-# and on lines of networks, FUZZ_SECONDS each: sourced by part.sh.
+# libFuzzer on the parser, on random graphs, on recorded allocations, on arenas and their lifetimes,
+# on schedules and their chains and on lines of networks, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
 seconds=${FUZZ_SECONDS:-15}
@@ -54,6 +54,8 @@ else
   fuzz graph -max_len=256 $work/graph-corpus
   fuzz report -max_len=1024 $work/report-corpus
   fuzz pool -max_len=1000 $work/pool-corpus
+  fuzz arena -max_len=512 $work/arena-corpus tests/fuzz/corpus/arena
+  fuzz schedule -max_len=256 $work/schedule-corpus tests/fuzz/corpus/schedule
   fuzz lifetimes -max_len=1024 -close_fd_mask=3 $work/lifetimes-corpus tests/fuzz/corpus/lifetimes
   fuzz chain -max_len=1024 -close_fd_mask=3 $work/chain-corpus tests/fuzz/corpus/chain
   fuzz lines -dict=$work/lines.dict -max_len=2048 $work/lines-corpus tests/fuzz/corpus/lines tests/embedded

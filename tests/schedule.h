@@ -44,7 +44,7 @@ static void chain_stage(chain *h, uint32_t i, uint64_t out, uint64_t more, uint6
 }
 
 static uint64_t chain_random_state = UINT64_C(88172645463325252);
-static uint64_t chain_random(uint64_t below) {
+static __attribute__((unused)) uint64_t chain_random(uint64_t below) {
   chain_random_state ^= chain_random_state << 13;
   chain_random_state ^= chain_random_state >> 7;
   chain_random_state ^= chain_random_state << 17;
