@@ -247,6 +247,20 @@ END
   VRAM_PRELOAD=/nowhere tool run -- ./linked one >"$work/out" 2>"$work/log"
   equal "no library: exit status" 1 $?
   refuse "a report that cannot be written" "cannot write '/nowhere/x'" tool run --report /nowhere/x -- ./linked one
+  # what is there stays until the new one is whole, with its mode; a link stays one
+  for option in report snapshot; do
+    echo "what was there" >"$work/there.json"
+    chmod 640 "$work/there.json"
+    ln -sf there.json "$work/link.json"
+    ln -f "$work/there.json" "$work/kept.json"
+    tool run --report /dev/null --$option link.json -- ./linked one
+    if [ -L "$work/link.json" ] && grep -q "what was there" "$work/kept.json" && [ -z "$(find "$work/there.json" ! -perm 640)" ] &&
+      ! grep -q "what was there" "$work/there.json" && [ -s "$work/there.json" ]; then ok; else
+      bad "--$option takes the place of what was there"
+    fi
+    refuse "--$option into /dev/full" "cannot write '/dev/full': No space left" \
+      tool run --report /dev/null --$option /dev/full -- ./linked one
+  done
   mkdir -p "$work/a b"
   cp libvram_preload.so "$work/a b"
   VRAM_PRELOAD="$work/a b/libvram_preload.so" refuse "a blank in the library's name" "LD_PRELOAD cannot take" \

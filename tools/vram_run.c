@@ -100,16 +100,14 @@ static int run_library(run_state *s) {
       found = !access(s->library, R_OK);
     }
     if (!found) {
-      fprintf(stderr,
-              "vram: no libvram_preload.so beside this command or in ../lib/vram (make builds it; "
-              "or VRAM_PRELOAD=FILE)\n");
+      cmd_say("vram: no libvram_preload.so beside this command or in ../lib/vram (make builds it; "
+              "or VRAM_PRELOAD=FILE)");
       return OTHER;
     }
   }
   if (strpbrk(s->library, " :")) {
-    fprintf(stderr,
-            "vram: '%s' has a blank or a colon, which LD_PRELOAD cannot take (VRAM_PRELOAD="
-            "FILE names a copy)\n",
+    cmd_say("vram: '%s' has a blank or a colon, which LD_PRELOAD cannot take (VRAM_PRELOAD="
+            "FILE names a copy)",
             s->library);
     return OTHER;
   }
@@ -294,7 +292,7 @@ static int run_again(run_state *s) {
   run_file now;
   if (!run_get(s, &now, sizeof now, 0) || now.magic != s->file.magic ||
       now.layout != s->file.layout || now.trace != s->file.trace || now.stack != s->file.stack) {
-    fprintf(stderr, "vram: no report: the program wrote over the shared memory\n");
+    cmd_say("vram: no report: the program wrote over the shared memory");
     return OTHER;
   }
   s->file = now;
@@ -423,9 +421,8 @@ static run_section *run_open(const run_state *s, uint32_t i, int *status) {
   if (run_read(s, i, r, &o))
     return r;
   free(r);
-  fprintf(stderr,
-          "vram: no report of process %" PRIu32 " of %" PRIu32
-          ": its part of the shared memory was written over\n",
+  cmd_say("vram: no report of process %" PRIu32 " of %" PRIu32
+          ": its part of the shared memory was written over",
           i + 1, s->file.section);
   *status = OTHER;
   return NULL;
@@ -740,23 +737,22 @@ static int run_write(const run_state *s, FILE *f) {
 }
 
 static int run_report(const run_state *s) {
-  FILE *f = stderr;
-  int failed, status;
-  if (s->report) {
-    errno = 0;
-    f = strcmp(s->report, "-") ? fopen(s->report, "w") : stdout;
-    if (!f)
-      return cmd_cannot("write", s->report, OTHER);
+  const int is_stream = !s->report || cmd_is_output(s->report);
+  FILE *stream = s->report ? stdout : stderr;
+  cmd_output out;
+  int status, written;
+  if (is_stream) {
+    status = run_write(s, stream);
+    if (!fflush(stream) && !ferror(stream))
+      return status;
+    return cmd_cannot("write", s->report ? "standard output" : "standard error", OTHER);
   }
-  status = run_write(s, f);
-  failed = fflush(f) || ferror(f);
-  if (f != stderr && f != stdout)
-    failed = fclose(f) || failed;
-  return failed ? cmd_cannot("write", s->report ? s->report : "standard error", OTHER) : status;
-}
-
-static int run_put(void *user, const char *bytes, size_t n) {
-  return fwrite(bytes, 1, n, (FILE *)user) != n;
+  status = cmd_output_open(&out, s->report);
+  if (status != FITS)
+    return status;
+  status = run_write(s, out.file);
+  written = cmd_output_commit(&out, 0);
+  return written != FITS ? written : status;
 }
 
 /* Of the process that had most. */
@@ -768,8 +764,8 @@ static int run_snapshot(const run_state *s) {
   vram_sink sink;
   uint32_t i;
   run_section *r = NULL, *other;
-  FILE *f;
-  int failed, status = FITS;
+  cmd_output out;
+  int status = FITS;
   for (i = 0; i < n; i++) {
     other = run_open(s, i, &status);
     if (other && other->tracker.ledger.peak_bytes >= most) {
@@ -784,19 +780,18 @@ static int run_snapshot(const run_state *s) {
     return status;
   }
   if (!r) {
-    fprintf(stderr, "vram: no snapshot: no call that allocates CUDA memory was seen\n");
+    cmd_say("vram: no snapshot: no call that allocates CUDA memory was seen");
     return OTHER;
   }
-  errno = 0;
-  f = fopen(s->snapshot, "wb");
   o.json = len > 5 && !strcmp(s->snapshot + len - 5, ".json");
-  sink.write = run_put;
-  sink.user = f;
-  failed = !f || vram_write_snapshot(&r->tracker.ledger, &o, &sink);
-  if (f)
-    failed = fclose(f) || failed;
+  status = cmd_output_open(&out, s->snapshot);
+  if (status == FITS) {
+    sink.write = cmd_to_file;
+    sink.user = out.file;
+    status = cmd_output_commit(&out, vram_write_snapshot(&r->tracker.ledger, &o, &sink) != VRAM_OK);
+  }
   free(r);
-  return failed ? cmd_cannot("write", s->snapshot, OTHER) : FITS;
+  return status;
 }
 
 /* In a process of its own: whatever comes between, the program's status is known. */
@@ -809,11 +804,14 @@ static int run_tell(run_state *s) {
     return cmd_cannot("start", "the report", OTHER);
   if (!child) {
     run_passing(0);
+    cmd_writes();
     status = run_again(s);
     if (status == FITS)
       status = run_report(s);
     if (s->snapshot && status == FITS)
       status = run_snapshot(s);
+    if (cmd_is_output(s->snapshot) && fflush(stdout))
+      status = cmd_cannot("write", "standard output", OTHER);
     _exit(status);
   }
   run_child = (sig_atomic_t)child;
@@ -821,7 +819,7 @@ static int run_tell(run_state *s) {
     return cmd_cannot("wait for", "the report", OTHER);
   if (WIFEXITED(status))
     return WEXITSTATUS(status);
-  fprintf(stderr, "vram: the report was ended by signal %d\n", WTERMSIG(status));
+  cmd_say("vram: the report was ended by signal %d", WTERMSIG(status));
   return OTHER;
 }
 
@@ -893,7 +891,7 @@ int run_command(int argc, char **argv) {
 int run_command(int argc, char **argv) {
   if (argc && (!strcmp(argv[0], "-h") || !strcmp(argv[0], "--help")))
     return fputs(help_run, stdout), FITS;
-  fprintf(stderr, "vram: run is not on this system (it needs Linux with 64 bit)\n");
+  cmd_say("vram: run is not on this system (it needs Linux with 64 bit)");
   return OTHER;
 }
 
