@@ -2256,7 +2256,7 @@ typedef struct vram_op_info {
 } vram_op_info;
 
 #ifndef VRAM_NO_MODEL
-/* All zero for what is no op. */
+/* All zero for what is no op. info: not NULL. */
 VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
 
 /* The name ("conv2d"); "?" for what is no op. Never NULL. */
@@ -2271,9 +2271,8 @@ typedef struct vram_dims {
   int64_t v[2 * VRAM_MAX_AXES];
 } vram_dims;
 
-#define VRAM_NODE_INNER                                                                            \
-  2u /* vram_node.flags: a line that an op was written out to, not the last                        \
-      */
+/* vram_node.flags: a line that an op was written out to, not the last */
+#define VRAM_NODE_INNER 2u
 
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
@@ -2345,7 +2344,7 @@ typedef struct vram_graph {
   uint32_t ndim;
   struct {
     const char *name;
-    uint32_t len, set;
+    uint32_t len;
     int64_t value;
   } dim[VRAM_MAX_DIMS];
   const vram_dims *cache[64];
@@ -2366,36 +2365,40 @@ typedef struct vram_dim {
 
 #ifndef VRAM_NO_MODEL
 /* A new graph in the caller's memory, which must outlive it. Building and reading take from it;
-   when it is used up they fail with VRAM_ERR_MEMORY. */
+   when it is used up they fail with VRAM_ERR_MEMORY. mem NULL: no memory. Here and below a graph is
+   never NULL. */
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 #endif
 
-/* Building by calls. The first error stays in g->error and makes every later call return NULL.
+/* Building by calls. The first error stays in g->error and makes every later call return NULL, so
+   that values need not be looked at one by one: NULL for a value, or for a name, is an error.
      vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
      vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
      x = vram_out(c, 0); ...                                                                    */
 
 #ifndef VRAM_NO_MODEL
 /* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
-   most cap - 1 bytes and a zero byte go to `to`. Returns the bytes of the whole name; 0 for NULL.
- */
+   most cap - 1 bytes and a zero byte go to `to`, which may be NULL where cap is 0. Returns the
+   bytes of the whole name; 0 for n NULL. */
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
 
 /* Floating-point operations of a node's forward. Products (convolutions, matrix products,
    attention, recurrent layers): two for each multiply-add, as torch.utils.flop_counter counts them.
    Other nodes: one for each element that they give, views none. VRAM_OVERFLOW: more than 64 bits.
- */
+   n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
 
-/* An input of the model; grad: it wants a gradient. */
+/* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
+ */
 VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
                                 const int64_t *size, int grad);
 
-/* A node: names of its outputs ("y", or "values,indices"), its inputs, and its keys as in the text
-   form (NULL: none; `weights=` names a node that is there). Names are labels, not looked up. */
+/* A node: names of its outputs ("y", or "values,indices"), its inputs (nin of them, `in` NULL only
+   where nin is 0), and its keys as in the text form (NULL: none; `weights=` names a node that is
+   there). Names are labels, not looked up. */
 VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
                                uint32_t nin, const char *keys);
 
@@ -2406,13 +2409,24 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* Bytes of memory that vram_parse needs for this text at most (0: text too large). */
+/* Bytes of memory that vram_parse needs for this text at most (0: text too large). text: `len`
+   bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                    uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
-   the place of the text's. The text is not needed afterwards. Errors: every vram_result; *err, if
-   not NULL, says where and what, and nothing of g may be used then. */
+   the place of the text's. text and set as above; the text is not needed afterwards. *err, if not
+   NULL, says where and what, and nothing of g may be used then:
+     VRAM_ERR_SYNTAX    a line that is none, a key or an input too few or too many
+     VRAM_ERR_NAME      an op, key, dim or value that is unknown or defined twice
+     VRAM_ERR_SHAPE     inputs that do not fit the op, a negative size
+     VRAM_ERR_VALUE     a key or dim out of range
+     VRAM_ERR_BLOCK     a row that does not divide into blocks of its dtype
+     VRAM_ERR_OVERFLOW  a size or a tensor of more than VRAM_MAX_BYTES
+     VRAM_ERR_LIMIT     more than VRAM_MAX_ something: axes, dims, bytes of a name, nodes, loops
+     VRAM_ERR_MEMORY    the memory of g is used up
+   Before it says one of the last two it looks for wrong names and keys in the rest of the text: a
+   loop of too many rounds does not hide them. */
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err);
 #endif
@@ -3014,7 +3028,9 @@ typedef struct vram_phase_report {
   uint64_t requested_peak_bytes; /* highest within it */
   uint64_t allocated_bytes; /* the same in blocks: with `replay` what the caching allocator's */
   uint64_t allocated_peak_bytes; /* memory_allocated() says, else at least: blocks of 512 bytes */
-  uint64_t reserved_bytes, reserved_peak_bytes; /* with `replay`: memory_reserved(); else 0 */
+  /* memory_reserved() at its end and at most. Only a replay knows them: where vram_report.replayed
+     is 0 they are 0 and mean that nobody knows. */
+  uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
 /* lower <= what a device shows <= upper */
@@ -3051,8 +3067,8 @@ typedef struct vram_report {
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
   uint64_t events;
-  uint64_t peak_event;   /* the how manieth of them reached the peak; 0: before the first;
-                            UINT64_MAX: one of the optimizer's */
+  uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
+                            was there before the first; UINT64_MAX: one of the optimizer's */
   uint64_t scratch_used; /* bytes */
 } vram_report;
 
@@ -3099,7 +3115,7 @@ typedef struct vram_term {
 } vram_term;
 
 #ifndef VRAM_NO_STEP
-/* Term i of a report, in the order of the table; 0: there is none. */
+/* Term i of a report, in the order of the table; 0: there is none. Neither argument is NULL. */
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
@@ -3176,10 +3192,13 @@ typedef struct vram_gpu {
 /* Device i, NULL behind the last one. */
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
-/* Reads "A..B,C..D": names of nodes (of any output). A range is from an A to the next B; a name
-   inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]". Ranges may lie
-   inside one another. *count becomes
-   the number of ranges; at most cap are written. */
+/* Reads "A..B,C..D" (text, never NULL): names of nodes, of any output. A range is from an A to the
+   next B; a name inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]".
+   Ranges may lie inside one another. *count becomes the number of ranges; at most cap are written
+   to list, which may be NULL where cap is 0. *err, if not NULL, says why not:
+     VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
+     VRAM_ERR_NAME    a node that there is not
+     VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
                                  uint32_t cap, uint32_t *count, vram_error *err);
 
@@ -3187,8 +3206,9 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
 
-/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report becomes what
-   it took; events go to o->event as they come. o NULL: all zero. *err, if not NULL, says why not:
+/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report (never NULL)
+   becomes what it took; events go to o->event as they come. o NULL: all zero. scratch NULL: too
+   small. *err, if not NULL, says why not:
      VRAM_ERR_MEMORY       scratch is too small
      VRAM_ERR_OVERFLOW     more than VRAM_MAX_BYTES in all
      VRAM_ERR_UNSUPPORTED  PyTorch refuses such a step, too: the text says why
@@ -3198,8 +3218,9 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
 
 /* The live set at the peak: plays the step once more up to there. *count becomes the number of
-   entries that there are; at most cap are written. report is what vram_step gave for the same
-   graph and options. */
+   entries that there are; at most cap are written to list, which may be NULL where cap is 0. report
+   is what vram_step gave for the same graph and options; neither it nor count is NULL, o NULL: all
+   zero. Errors as vram_step. */
 VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, const vram_report *report,
                                     vram_live *list, uint32_t cap, uint32_t *count);
@@ -7556,56 +7577,74 @@ typedef struct vram__op_row {
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */
 
-typedef struct vram__sym {
-  struct vram__sym *next; /* in its hash chain */
-  const char *name;
-  uint32_t len, hash;
+typedef struct vram__span { /* a piece of a text */
+  const char *text;
+  uint32_t len;
+} vram__span;
+
+typedef struct vram__symbol {
+  struct vram__symbol *next; /* in its hash chain */
+  vram__span name;
+  uint32_t hash;
   uint32_t depth; /* of the loop that it was defined in */
   vram_value *value;
-  struct vram__sym *below; /* defined before this one in the same block */
-} vram__sym;
+  struct vram__symbol *below; /* defined before this one in the same block */
+} vram__symbol;
 
 typedef struct vram__loop {
-  const char *body; /* first line of the block */
-  uint32_t line;
-  int64_t left, round;
-  uint32_t body_line;
-  vram__sym *mark; /* names defined before the block */
+  const char *head; /* the `loop` line, */
+  const char *body; /* and the line behind it */
+  uint32_t head_line, body_line;
+  int64_t rounds, round; /* how many there are, and the one that runs */
+  vram__symbol *outside; /* the last name that was defined before the block */
   vram__round *scope;
-  const char *head; /* the `loop` line */
-  uint32_t npair;
+  uint32_t ncarried;
   struct {
-    const char *name;
-    uint32_t len;
+    vram__span name;
     vram_value *value;
-  } pair[64];
+  } carried[64]; /* names that a round hands on to the next one */
 } vram__loop;
+
+/* Keys of a node, as vram_node has them: words[count] is the 0 that ends them. */
+typedef struct vram__keys {
+  int64_t *words;
+  uint32_t count, room;
+} vram__keys;
+
+/* A node that a line or a call asks for. */
+typedef struct vram__request {
+  uint32_t op;
+  vram_value **in;
+  uint32_t nin, nout;
+  const vram__keys *keys;
+} vram__request;
 
 enum { VRAM__REQUIRED = 4 }; /* keys that a row requires are fewer */
 
-typedef struct vram__parse {
+typedef struct vram__parser {
   vram_graph *g;
-  const char *p, *end; /* the current line, without its comment */
-  const char *next;    /* the line behind it */
-  const char *odd;     /* its first byte that is not printable, NULL: none */
-  int tabs;            /* it has some */
-  const char *start, *text_end;
+  const char *text_end;
+  const char *start;     /* of the current line */
+  const char *at, *end;  /* what is still to be read of it, without its comment */
+  const char *next_line; /* where to go on behind it */
+  const char *odd;       /* its first byte that is not printable, NULL: none */
+  int tabs;              /* it has some */
   uint32_t line;
-  vram__sym **table;
+  vram__span token;     /* its last word that was read */
+  vram__symbol **table; /* names, by hash; NULL: a graph built by calls, where names are labels */
   uint32_t mask;
-  vram__sym *top; /* last defined */
+  vram__symbol *newest; /* defined last */
   vram__loop loop[VRAM_MAX_LOOPS];
-  uint32_t depth;
-  const char *tok;
-  uint32_t len;
+  uint32_t depth;  /* loops around the line */
+  uint32_t rounds; /* of all loops so far */
+  int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
   uint32_t nset;
-  uint32_t rounds; /* of all loops so far */
-  uint8_t *used;
-  uint16_t op[64], key[64]; /* by hash: where a name was found */
+  uint8_t *used;                        /* those of `set` that a dim line has */
+  uint16_t found_op[64], found_key[64]; /* by hash: where a name was found */
   /* of each op that was looked up: 1, its required keys, 0 */
   uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
-} vram__parse;
+} vram__parser;
 
 /* error.c */
 VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
@@ -7614,6 +7653,13 @@ VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
 VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
 VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
 VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
+VRAM__FN int vram__parse_located(vram__parser *p, const char *at);
+VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
+                                  const char *what, vram__span found, const char *expected);
+VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
+                               vram__span found, const char *expected);
+VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code, const char *what,
+                                const char *expected);
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(uint8_t dt);
@@ -7642,6 +7688,7 @@ VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k)
 
 /* graph.c */
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
+VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
 VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
@@ -7657,33 +7704,36 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
 
 /* symbol.c */
 VRAM__FN int vram__name_char(char c);
-VRAM__FN int vram__parse_token(vram__parse *q);
-VRAM__FN int vram__is_name(const char *s, uint32_t n);
+VRAM__FN int vram__span_is_name(vram__span s);
+VRAM__FN int vram__parse_token(vram__parser *p);
 VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n);
-VRAM__FN vram__sym *vram__symbol_find(vram__parse *q, const char *s, uint32_t n);
-VRAM__FN int vram__symbol_define(vram__parse *q, const char *s, uint32_t n, vram_value *v,
-                                 int carried);
-VRAM__FN void vram__symbol_forget(vram__parse *q, vram__sym *mark);
+VRAM__FN vram__symbol *vram__symbol_find(vram__parser *p, vram__span name);
+VRAM__FN int vram__symbol_define(vram__parser *p, vram__span name, vram_value *v, int carried);
+VRAM__FN void vram__symbol_forget(vram__parser *p, vram__symbol *outside);
 
 /* node.c */
-VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
-                                   uint32_t nout, const int64_t *attr, uint32_t na);
-VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin,
-                             uint32_t nout, const int64_t *attr, uint32_t na, vram_node **node);
+VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
+VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
+VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
+VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
+
+/* size.c */
+VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
+VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
+                               uint32_t *count);
+VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
+VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
+
+/* key.c */
+VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
+VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
 /* parse.c */
-VRAM__FN int vram__parse_error(vram__parse *q, const char *at, vram_result code, const char *what,
-                               const char *found, uint32_t found_len, const char *expected);
-VRAM__FN vram_node *vram__parse_error_null(vram__parse *q, const char *at, vram_result code,
-                                           const char *what, const char *found, uint32_t found_len,
-                                           const char *expected);
-VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
-                             int64_t *attr, uint32_t cap, uint32_t *na);
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
-                                       uint32_t ndim, const int64_t *size);
-VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *names,
-                                    const char *names_end, vram_value **in, uint32_t nin,
-                                    const int64_t *attr, uint32_t na, const char *at);
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
+                                       const int64_t *size);
+VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
+                              vram_node **node);
 
 /* ops/table.c */
 VRAM__FN uint16_t vram__op_traits(const vram_node *n);
@@ -7691,7 +7741,7 @@ VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
 
-/* Words are kept as up to eight letters of a number (the values of `mode=`, `reduction=`, ...). */
+/* The value of a key that is a word (`mode=`, `reduction=`, ...) is kept as a hash of it. */
 static inline int64_t vram__word(const char *s, uint32_t n) {
   uint64_t w = 0;
   uint32_t i;
@@ -7702,6 +7752,21 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
 
+static inline vram__span vram__span_of(const char *from, const char *end) {
+  vram__span s;
+  s.text = from;
+  s.len = (uint32_t)(end - from);
+  return s;
+}
+
+/* All of a text that 0 ends; NULL: nothing. */
+static inline vram__span vram__span_all(const char *text) {
+  vram__span s;
+  s.text = text;
+  s.len = text ? vram__text_len(text) : 0;
+  return s;
+}
+
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
 static inline int vram__name_eight(uint64_t w) {
   const uint64_t x = w | VRAM__EACH(32);
@@ -7710,7 +7775,7 @@ static inline int vram__name_eight(uint64_t w) {
   return (ok & VRAM__FROM(w, '.') & ~VRAM__FROM(w, 127) & ~w & VRAM__HIGH) == VRAM__HIGH;
 }
 
-/* >>model/error    the error of a graph */
+/* >>model/error    the error of a graph, and where in a text it is */
 
 /* An error's text is put together from pieces; the first error of a graph stays. */
 VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what) {
@@ -7761,6 +7826,50 @@ VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d) {
     vram__error_more_i(g, d->v[i]);
   }
   vram__error_more(g, "]");
+}
+
+/* The graph's error, which is set, is at this place of the text if it has no place yet. Gives 0. */
+VRAM__FN int vram__parse_located(vram__parser *p, const char *at) {
+  vram_error *e = &p->g->error;
+  vram__graph_fail(p->g, VRAM_ERR_MEMORY, ""); /* what is set stays */
+  if (!e->line) {
+    e->line = p->line;
+    e->column = at >= p->start && at <= p->text_end ? (uint32_t)(at - p->start) + 1 : 1;
+  }
+  return 0;
+}
+
+/* An error of the text with what was found (text NULL: nothing to show) and what was expected
+   (NULL: nothing to say). Gives 0. */
+VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
+                                  const char *what, vram__span found, const char *expected) {
+  vram_graph *g = p->g;
+  if (g->error.code)
+    return vram__parse_located(p, at);
+  vram__graph_fail(g, code, what);
+  if (found.text) {
+    vram__error_more(g, found.len ? " (found " : " (found nothing");
+    vram__error_more_n(g, found.text, found.len);
+  }
+  if (expected) {
+    vram__error_more(g, found.text ? ", expected " : " (expected ");
+    vram__error_more(g, expected);
+  }
+  if (found.text || expected)
+    vram__error_more(g, ")");
+  return vram__parse_located(p, at);
+}
+
+/* The same where the error is what was found. */
+VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
+                               vram__span found, const char *expected) {
+  return vram__parse_error_in(p, found.text, code, what, found, expected);
+}
+
+/* The same where there is nothing to show. */
+VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code, const char *what,
+                                const char *expected) {
+  return vram__parse_error_in(p, at, code, what, vram__span_all(NULL), expected);
 }
 
 /* >>model/promote    type promotion */
@@ -7830,8 +7939,10 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
 
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
 VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
-  uint8_t dt = vram__promote_get(p);
-  switch (op < VRAM_OP_COUNT ? vram__op_at(op)->types : 0u) { /* a variant: the same */
+  const uint8_t dt = vram__promote_get(p);
+  if (op >= VRAM_OP_COUNT)
+    return dt;
+  switch (vram__op_at(op)->types) {
   case VRAM__TYPES_BOOL:
     return VRAM_BOOL;
   case VRAM__TYPES_FLOAT:
@@ -8001,21 +8112,24 @@ VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n) {
   return p;
 }
 
-/* The values of a node's key; NULL: it has none. */
-VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count) {
-  const int64_t *a = n->attr;
-  while (a && *a) {
-    uint32_t c = (uint32_t)(*a >> 8) & 0xffffu;
-    if ((uint32_t)(*a & 0xff) == key) {
+/* The values of a key; NULL: there is none. */
+VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count) {
+  while (attr && *attr) {
+    const uint32_t values = (uint32_t)(*attr >> 8) & 0xffffu;
+    if ((uint32_t)(*attr & 0xff) == key) {
       if (count)
-        *count = c;
-      return a + 1;
+        *count = values;
+      return attr + 1;
     }
-    a += 1 + c;
+    attr += 1 + values;
   }
   if (count)
     *count = 0;
   return NULL;
+}
+
+VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count) {
+  return vram__attr_find(n->attr, key, count);
 }
 
 VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
@@ -8109,44 +8223,69 @@ VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype
   return 0;
 }
 
+static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
+  uint32_t i;
+  if (a->ndim != b->ndim)
+    return 0;
+  for (i = 0; a != b && i < a->ndim; i++)
+    if (a->v[i] != b->v[i])
+      return 0;
+  return 1;
+}
+
+/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
+                             const vram_dims *d) {
+  const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_node *lender;
+  uint32_t k;
+  if (!from)
+    return 2;
+  lender = (const vram_node *)(uintptr_t)*from;
+  for (k = 0; k < lender->nparam; k++) {
+    vram_param *p = lender->param[k];
+    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+      continue;
+    if (vram__dims_same_sizes(p->d, d)) {
+      n->param[i] = p;
+      return 1;
+    }
+    vram__graph_fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
+    vram__error_more(g, role);
+    vram__error_more(g, " has another shape (found ");
+    vram__error_more_dims(g, p->d);
+    vram__error_more(g, ", expected ");
+    vram__error_more_dims(g, d);
+    vram__error_more(g, ")");
+    return 0;
+  }
+  if (i)
+    return 2;
+  vram__graph_fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
+  return 0;
+}
+
+/* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
+   Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
+   is the output's: numbers that are not floating point are no weights. */
+static uint8_t vram__param_dtype(const vram_node *n, uint32_t ndim, uint8_t dtype) {
+  const uint8_t asked = (uint8_t)VRAM__INT(n, dtype, dtype);
+  if (n->op == VRAM_OP_custom)
+    return vram__kind_rank(asked) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind) {
-  vram_param *p;
-  const int64_t *w = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  vram_param *p;
+  int lent;
   if (!d)
     return 0;
-  if (w && kind != VRAM__BUFFER) {
-    const vram_node *o = (const vram_node *)(uintptr_t)*w;
-    uint32_t k;
-    for (k = 0; k < o->nparam; k++)
-      if (o->param[k] && o->param[k]->kind != VRAM__BUFFER &&
-          vram__text_is(role, vram__text_len(role), o->param[k]->role)) {
-        if (o->param[k]->d != d) {
-          uint32_t a;
-          int same = o->param[k]->d->ndim == d->ndim;
-          for (a = 0; same && a < d->ndim; a++)
-            same = o->param[k]->d->v[a] == d->v[a];
-          if (!same) {
-            vram__graph_fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
-            vram__error_more(g, role);
-            vram__error_more(g, " has another shape (found ");
-            vram__error_more_dims(g, o->param[k]->d);
-            vram__error_more(g, ", expected ");
-            vram__error_more_dims(g, d);
-            vram__error_more(g, ")");
-            return 0;
-          }
-        }
-        n->param[i] = o->param[k];
-        return 1;
-      }
-    if (!i) {
-      vram__graph_fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
-      return 0;
-    }
-  }
+  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  if (lent != 2)
+    return lent;
   p = (vram_param *)vram__graph_take(g, sizeof *p);
   if (!p)
     return 0;
@@ -8155,16 +8294,8 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  p->dtype = dtype;
+  p->dtype = kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype);
   p->kind = kind;
-  /* block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own */
-  if (kind != VRAM__BUFFER && vram__node_list(n, VRAM__KEY_dtype, NULL)) {
-    uint8_t other = (uint8_t)VRAM__INT(n, dtype, dtype);
-    /* of a custom op it is the output's: numbers that are not floating point are no weights */
-    if (n->op == VRAM_OP_custom ? vram__kind_rank(other) == 2
-                                : ndim > 1 || vram__dtype_rows[other].row_multiple == 1)
-      p->dtype = other;
-  }
   /* only floating point and complex tensors can want a gradient */
   if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
@@ -8192,15 +8323,16 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
 
 VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
                                 const int64_t *size, int grad) {
+  const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!name || !vram__is_name(name, vram__text_len(name)) || dtype <= VRAM_DTYPE_NONE ||
-      dtype >= VRAM_DTYPE_COUNT || ndim > VRAM_MAX_AXES) {
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
+      ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
-  v = vram__graph_input(g, name, vram__text_len(name), (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(g, label, (uint8_t)dtype, ndim, size);
   if (v && grad && vram__kind_rank(v->dtype) < 2) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
     return NULL;
@@ -8210,42 +8342,55 @@ VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtyp
   return v;
 }
 
+/* The keys of a call, written as in a text; 0: an error. */
+static int vram__apply_keys(vram__parser *p, uint32_t op, vram__keys *keys) {
+  while (vram__parse_token(p)) {
+    if (!vram__text_holds(p->token.text, p->token.len, '='))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a key", p->token, "KEY=VALUE");
+    if (!vram__key_read(p, op, p->token, keys))
+      return 0;
+  }
+  return 1;
+}
+
 VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
                                uint32_t nin, const char *keys) {
-  vram__parse q;
-  int64_t attr[1024];
+  vram__parser p;
+  vram__request r;
+  vram__keys given;
+  int64_t words[1024];
   vram_value *x[1024];
-  uint32_t na = 0, i;
+  vram_node *n;
   if (g->error.code)
     return NULL;
-  vram__memory_zero(&q, sizeof q);
-  q.g = g;
-  q.tabs = 1; /* perhaps */
-  q.start = q.p = keys ? keys : "";
-  q.end = q.text_end = q.start + vram__text_len(q.start);
   if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
                      names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
     return NULL;
   }
-  for (i = 0; i < nin; i++) {
-    x[i] = in[i];
-    if (!x[i]) {
+  for (r.nin = 0; r.nin < nin; r.nin++) {
+    x[r.nin] = in[r.nin];
+    if (!x[r.nin]) {
       vram__graph_fail(g, VRAM_ERR_VALUE, "an input that is NULL");
       return NULL;
     }
   }
-  while (vram__parse_token(&q)) {
-    uint32_t k = 0;
-    while (k < q.len && q.tok[k] != '=')
-      k++;
-    if (k == q.len)
-      return vram__parse_error_null(&q, q.tok, VRAM_ERR_SYNTAX, "not a key", q.tok, q.len,
-                                    "KEY=VALUE");
-    if (!vram__key_value(&q, vram__op_at(op), q.tok, q.tok + q.len, attr, 1000, &na))
-      return NULL;
-  }
-  return vram__parse_add(&q, op, names, names + vram__text_len(names), x, nin, attr, na, q.start);
+  vram__memory_zero(&p, sizeof p);
+  p.g = g;
+  p.tabs = 1; /* perhaps */
+  p.start = p.at = keys ? keys : "";
+  p.end = p.text_end = p.start + vram__text_len(p.start);
+  words[0] = 0;
+  given.words = words;
+  given.count = 0;
+  given.room = 1000;
+  r.op = (uint32_t)op;
+  r.in = x;
+  r.keys = &given;
+  if (!vram__apply_keys(&p, r.op, &given) ||
+      !vram__parse_node(&p, &r, vram__span_all(names), p.start, &n))
+    return NULL;
+  return n;
 }
 
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
@@ -8289,18 +8434,20 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
 
 VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
   vram_value *in[64];
-  vram_node *m;
-  uint32_t i;
-  while (n && !g->error.code) {
-    for (i = 0; i < n && i < 64; i++)
-      if (!(in[i] = v[i]))
+  vram_node *node;
+  uint32_t i, count;
+  for (; n && !g->error.code; v += count, n -= count) {
+    count = n < 64 ? n : 64;
+    for (i = 0; i < count; i++) {
+      in[i] = v[i];
+      if (!in[i])
         vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
-    if (g->error.code)
+    }
+    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
+    if (!node)
       break;
-    m = vram__node_new(g, VRAM__OP_drop, in, i, 0, NULL, 0);
-    if (m)
-      m->name = "drop", m->name_len = 4;
-    v += i, n -= i;
+    node->name = "drop";
+    node->name_len = 4;
   }
   return g->error.code;
 }
@@ -8311,99 +8458,125 @@ VRAM__FN int vram__name_char(char c) {
   return vram__name_start(c) || vram__digit(c) || c == '.' || c == '/';
 }
 
-/* The next word of the line; 0 at its end. */
-VRAM__FN int vram__parse_token(vram__parse *q) {
-  while (q->p < q->end && (*q->p == ' ' || *q->p == '\t'))
-    q->p++;
-  q->tok = q->p;
-  while (!q->tabs && q->end - q->p >= 8) {
-    const uint64_t w = vram__text_eight(q->p), blank = VRAM__HOLDS(w, ' ');
-    if (blank) {
-      q->p += vram__lowest_byte(blank);
-      q->len = (uint32_t)(q->p - q->tok);
-      return q->len != 0;
-    }
-    q->p += 8;
-  }
-  while (q->p < q->end && *q->p != ' ' && *q->p != '\t')
-    q->p++;
-  q->len = (uint32_t)(q->p - q->tok);
-  return q->len != 0;
-}
-
-VRAM__FN int vram__is_name(const char *s, uint32_t n) {
+VRAM__FN int vram__span_is_name(vram__span s) {
   uint32_t i;
-  if (!n || n > VRAM_MAX_NAME || !vram__name_start(s[0]))
+  if (!s.len || s.len > VRAM_MAX_NAME || !vram__name_start(s.text[0]))
     return 0;
-  for (i = 1; i < n; i++)
-    if (!vram__name_char(s[i]))
+  for (i = 1; i < s.len; i++)
+    if (!vram__name_char(s.text[i]))
       return 0;
   return 1;
 }
 
-static vram__sym *vram__symbol_find_hashed(vram__parse *q, const char *s, uint32_t n, uint32_t h) {
-  vram__sym *y = q->table ? q->table[h & q->mask] : NULL;
+/* The next word of the line; 0 at its end. */
+VRAM__FN int vram__parse_token(vram__parser *p) {
+  const char *at = p->at, *const end = p->end;
+  while (at < end && (*at == ' ' || *at == '\t'))
+    at++;
+  p->token.text = at;
+  while (!p->tabs && end - at >= 8) {
+    const uint64_t blank = VRAM__HOLDS(vram__text_eight(at), ' ');
+    if (blank) {
+      p->at = at + vram__lowest_byte(blank);
+      p->token.len = (uint32_t)(p->at - p->token.text);
+      return p->token.len != 0;
+    }
+    at += 8;
+  }
+  while (at < end && *at != ' ' && *at != '\t')
+    at++;
+  p->at = at;
+  p->token.len = (uint32_t)(at - p->token.text);
+  return p->token.len != 0;
+}
+
+VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n) {
+  char *kept = (char *)vram__graph_take(g, n);
+  if (kept)
+    vram__memory_copy(kept, s, n);
+  return kept;
+}
+
+static vram__symbol *vram__symbol_find_hashed(vram__parser *p, vram__span name, uint32_t hash) {
+  vram__symbol *y = p->table ? p->table[hash & p->mask] : NULL;
   for (; y; y = y->next) {
-    if (y->hash != h || y->len != n)
+    if (y->hash != hash || y->name.len != name.len)
       continue;
-    if (vram__text_equal(y->name, s, n))
+    if (vram__text_equal(y->name.text, name.text, name.len))
       return y;
   }
   return NULL;
 }
 
-VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n) {
-  char *t = (char *)vram__graph_take(g, n);
-  if (t)
-    vram__memory_copy(t, s, n);
-  return t;
+VRAM__FN vram__symbol *vram__symbol_find(vram__parser *p, vram__span name) {
+  return vram__symbol_find_hashed(p, name, vram__hash(name.text, name.len));
 }
 
-VRAM__FN vram__sym *vram__symbol_find(vram__parse *q, const char *s, uint32_t n) {
-  return vram__symbol_find_hashed(q, s, n, vram__hash(s, n));
-}
-
-VRAM__FN int vram__symbol_define(vram__parse *q, const char *s, uint32_t n, vram_value *v,
-                                 int carried) {
-  const uint32_t h = vram__hash(s, n);
-  vram__sym *old = vram__symbol_find_hashed(q, s, n, h), *y;
-  if (old && !carried && old->depth == q->depth)
-    return vram__parse_error(q, s, VRAM_ERR_NAME, "a name defined twice", s, n, "a new name");
-  if (old && !carried)
-    return vram__parse_error(q, s, VRAM_ERR_NAME, "a name defined outside the loop", s, n,
-                             "a new name");
-  y = (vram__sym *)vram__graph_take(q->g, sizeof *y);
+/* From here on the name is v's; a carried one has another value in each round. */
+VRAM__FN int vram__symbol_define(vram__parser *p, vram__span name, vram_value *v, int carried) {
+  const uint32_t hash = vram__hash(name.text, name.len);
+  vram__symbol *y = carried ? NULL : vram__symbol_find_hashed(p, name, hash);
+  if (y)
+    return vram__parse_error(p, VRAM_ERR_NAME,
+                             y->depth == p->depth ? "a name defined twice"
+                                                  : "a name defined outside the loop",
+                             name, "a new name");
+  y = (vram__symbol *)vram__graph_take(p->g, sizeof *y);
   if (!y)
-    return vram__parse_error(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  y->name = v->name_len == n && vram__text_equal(v->name, s, n) ? v->name
-                                                                : vram__graph_keep_text(q->g, s, n);
-  if (!y->name)
-    return vram__parse_error(q, s, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  y->len = n;
-  y->hash = h;
-  y->depth = q->depth;
+    return vram__parse_located(p, name.text);
+  y->name.len = name.len;
+  y->name.text = v->name; /* it mostly is the value's own */
+  if (v->name_len != name.len || !vram__text_equal(v->name, name.text, name.len))
+    y->name.text = vram__graph_keep_text(p->g, name.text, name.len);
+  if (!y->name.text)
+    return vram__parse_located(p, name.text);
+  y->hash = hash;
+  y->depth = p->depth;
   y->value = v;
-  y->below = q->top;
-  q->top = y;
-  y->next = q->table[h & q->mask];
-  q->table[h & q->mask] = y;
+  y->below = p->newest;
+  p->newest = y;
+  y->next = p->table[hash & p->mask];
+  p->table[hash & p->mask] = y;
   return 1;
 }
 
-/* Forgets the names defined after `mark`. Chains are last in, first out. */
-VRAM__FN void vram__symbol_forget(vram__parse *q, vram__sym *mark) {
-  while (q->top != mark) {
-    vram__sym *y = q->top;
-    q->table[y->hash & q->mask] = y->next;
-    q->top = y->below;
+/* Forgets the names that were defined after this one. Chains are last in, first out. */
+VRAM__FN void vram__symbol_forget(vram__parser *p, vram__symbol *outside) {
+  while (p->newest != outside) {
+    vram__symbol *y = p->newest;
+    p->table[y->hash & p->mask] = y->next;
+    p->newest = y->below;
   }
 }
 
 /* >>model/node    a node with its keys, checked against its op's row */
 
-/* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
-VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
-                                   uint32_t nout, const int64_t *attr, uint32_t na) {
+/* The node's own lists: inputs, outputs, parameters and keys. 0: the memory is used up. */
+static int vram__node_lists(vram_graph *g, vram_node *n, const vram__request *r) {
+  uint32_t i;
+  n->in = (vram_value **)vram__graph_take(g, n->nin * sizeof *n->in);
+  n->out = (vram_value *)vram__graph_take(g, n->nout * sizeof *n->out);
+  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
+  if (!n->in || !n->out || !n->param)
+    return 0;
+  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
+  vram__memory_zero(n->out, n->nout * sizeof *n->out);
+  for (i = 0; i < n->nin; i++)
+    n->in[i] = r->in[i];
+  if (r->keys && r->keys->count) {
+    const uint32_t count = r->keys->count + 1;
+    int64_t *words = (int64_t *)vram__graph_take(g, count * sizeof *words);
+    if (!words)
+      return 0;
+    for (i = 0; i < count; i++)
+      words[i] = r->keys->words[i];
+    n->attr = words;
+  }
+  return 1;
+}
+
+/* A node with these inputs and keys, its outputs still without shapes. */
+VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   vram_node *n = (vram_node *)vram__graph_take(g, sizeof *n);
   uint32_t i;
   if (!n)
@@ -8413,42 +8586,26 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
     return NULL;
   }
   vram__memory_zero(n, sizeof *n);
-  n->op = (uint16_t)op;
-  n->nin = nin;
-  n->nout = nout;
+  n->op = (uint16_t)r->op;
+  n->nin = r->nin;
+  n->nout = r->nout;
   n->nparam = vram__op_traits(n) & VRAM__OP_OWNS ? 5 : 0;
-  n->in = (vram_value **)vram__graph_take(g, nin * sizeof *n->in);
-  n->out = (vram_value *)vram__graph_take(g, nout * sizeof *n->out);
-  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
-  if (!n->in || !n->out || !n->param)
+  if (!vram__node_lists(g, n, r))
     return NULL;
-  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
-  vram__memory_zero(n->out, nout * sizeof *n->out);
-  for (i = 0; i < nin; i++)
-    n->in[i] = in[i];
-  if (na) {
-    int64_t *a = (int64_t *)vram__graph_take(g, (na + 1) * sizeof *a);
-    if (!a)
-      return NULL;
-    for (i = 0; i < na; i++)
-      a[i] = attr[i];
-    a[na] = 0;
-    n->attr = a;
-  }
   n->index = g->nnode++;
-  if (nin > g->max_in)
-    g->max_in = nin;
-  if (nout > g->max_out)
-    g->max_out = nout;
-  for (i = 0; i < nin; i++)
-    if (in[i]->last < n->index)
-      in[i]->last = n->index; /* UINT32_MAX stays */
-  for (i = 0; i < nout; i++) {
+  if (n->nin > g->max_in)
+    g->max_in = n->nin;
+  if (n->nout > g->max_out)
+    g->max_out = n->nout;
+  for (i = 0; i < n->nin; i++)
+    if (n->in[i]->last < n->index)
+      n->in[i]->last = n->index; /* UINT32_MAX stays */
+  for (i = 0; i < n->nout; i++) {
     n->out[i].node = n;
     n->out[i].index = g->nvalue++;
     n->out[i].last = n->index;
   }
-  if (nout && !g->noutput)
+  if (n->nout && !g->noutput)
     g->root = &n->out[0];
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE;
@@ -8461,20 +8618,41 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
   return n;
 }
 
-static int vram__node_check(vram_graph *g, vram_node *n) {
-  const vram__op_row *r = vram__op_at(n->op);
-  uint32_t i;
-  if (n->nin < r->least || n->nin > r->most) {
-    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
-    vram__error_more_i(g, n->nin);
-    vram__error_more(g, ", expected ");
-    vram__error_more_i(g, r->least);
-    if (r->most != r->least)
-      vram__error_more(g, " to "), vram__error_more_i(g, r->most);
-    vram__error_more(g, ")");
+/* A node that makes nothing: these values live until here (a `drop` line, the end of lines). */
+VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
+  vram__request r;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = in;
+  r.nin = nin;
+  return vram__node_new(g, &r);
+}
+
+/* The op takes so many inputs, and has one output where it is written out to lines. */
+VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
+  const vram__op_row *row = vram__op_at(r->op);
+  const int countable = r->nin >= row->least && r->nin <= row->most;
+  if (row->lines ? countable && r->nout == 1 : countable)
+    return 1;
+  if (row->lines) {
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
     return 0;
   }
-  if (!r->shape(g, n))
+  vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
+  vram__error_more_i(g, r->nin);
+  vram__error_more(g, ", expected ");
+  vram__error_more_i(g, row->least);
+  if (row->most != row->least) {
+    vram__error_more(g, " to ");
+    vram__error_more_i(g, row->most);
+  }
+  vram__error_more(g, ")");
+  return 0;
+}
+
+static int vram__node_infer(vram_graph *g, vram_node *n) {
+  uint32_t i;
+  if (!vram__op_at(n->op)->shape(g, n))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!n->out[i].d) {
@@ -8484,284 +8662,326 @@ static int vram__node_check(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-/* Adds a node of op `op`; outs[i] become its values. An op whose recipe is written in lines becomes
-   one inner node a line and an end node that lets the temporaries go. */
-VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin,
-                             uint32_t nout, const int64_t *attr, uint32_t na, vram_node **node) {
-  vram_graph *g = q->g;
-  const vram__op_row *r = vram__op_at(op);
-  const char *p = r->recipe, *name[16];
-  vram_value *val[16], *all[40];
-  uint32_t nn = 0, i, k;
-  vram_node outer, *m = NULL;
-  if (!vram__op_at(op)->lines) {
-    *node = m = vram__node_new(g, op, in, nin, nout, attr, na);
-    return m && vram__node_check(g, m);
+/* An op that is written out: its lines are one after the other, ended by ; */
+enum { VRAM__LINE_WORDS = 16, VRAM__LINE_INPUTS = 8, VRAM__LINE_KEYS = 64 };
+
+typedef struct vram__lines {
+  const vram__request *outer; /* inputs x0 x1 .., keys for key=@ */
+  vram__span word[VRAM__LINE_WORDS];
+  uint32_t nword;
+  char name[VRAM__LINE_WORDS]; /* of the values that live: one letter */
+  vram_value *value[VRAM__LINE_WORDS];
+  uint32_t nvalue;
+} vram__lines;
+
+/* The words of the line at `at`; gives where the next line begins. */
+static const char *vram__lines_split(vram__lines *lines, const char *at) {
+  lines->nword = 0;
+  while (*at == ' ' || *at == ';')
+    at++;
+  while (*at && *at != ';') {
+    const char *const begin = at;
+    while (*at && *at != ' ' && *at != ';')
+      at++;
+    lines->word[lines->nword++] = vram__span_of(begin, at);
+    while (*at == ' ')
+      at++;
   }
-  vram__memory_zero(&outer, sizeof outer);
-  {
-    int64_t *a = (int64_t *)vram__graph_take(g, (na + 1) * sizeof *a);
-    if (!a)
+  return at;
+}
+
+static uint32_t vram__lines_find(const vram__lines *lines, char name) {
+  uint32_t i = 0;
+  while (i + 1 < lines->nvalue && lines->name[i] != name)
+    i++;
+  return i;
+}
+
+/* `drop`: temporaries that go before the op returns. */
+static int vram__lines_drop(vram_graph *g, vram__lines *lines) {
+  uint32_t i;
+  for (i = 1; i < lines->nword; i++) {
+    const uint32_t k = vram__lines_find(lines, *lines->word[i].text);
+    if (!vram__node_drop(g, VRAM__OP_drop, &lines->value[k], 1))
       return 0;
-    for (i = 0; i < na; i++)
-      a[i] = attr[i];
-    a[na] = 0;
-    outer.attr = a;
+    lines->nvalue--;
+    lines->name[k] = lines->name[lines->nvalue];
+    lines->value[k] = lines->value[lines->nvalue];
   }
-  if (nin < r->least || nin > r->most || nout != 1) {
-    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
-    return 0;
-  }
-  while (*p) {
-    const char *w[16], *e;
-    uint32_t wl[16], nw = 0, nk = 0, ni = 0, o, j, c;
-    int64_t kv[64];
-    vram_value *x[8];
-    while (*p == ' ' || *p == ';')
-      p++;
-    w[0] = p, wl[0] = 0;
-    while (*p && *p != ';') {
-      w[nw] = p;
-      while (*p && *p != ' ' && *p != ';')
-        p++;
-      wl[nw] = (uint32_t)(p - w[nw]);
-      nw++;
-      while (*p == ' ')
-        p++;
-    }
-    if (vram__text_is(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
-      for (i = 1; i < nw; i++) {
-        for (k = 0; *name[k] != *w[i];)
-          k++;
-        if (!vram__node_new(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
-          return 0;
-        nn--;
-        name[k] = name[nn], val[k] = val[nn];
-      }
-      continue;
-    }
-    for (o = 0; !vram__text_is(w[0], wl[0], vram__op_at(o)->name);)
-      o++;
-    for (i = 2; i < nw; i++) {
-      for (e = w[i]; e < w[i] + wl[i] && *e != '=';)
-        e++;
-      if (e == w[i] + wl[i]) {
-        if (*w[i] == 'x')
-          x[ni++] = in[w[i][1] - '0'];
-        else
-          for (k = 0; k < nn; k++)
-            if (*name[k] == *w[i])
-              x[ni++] = val[k];
-      } else if (e[1] == '@') {
-        const int64_t *v;
-        for (k = 1; !vram__text_is(w[i], (uint32_t)(e - w[i]), vram__key_table[k].name);)
-          k++;
-        v = vram__node_list(&outer, k, &c);
-        if (v) {
-          kv[nk++] = (int64_t)(k | c << 8);
-          for (j = 0; j < c; j++)
-            kv[nk++] = v[j];
-        }
-      } else /* scalar=1: nothing that could fail */
-        vram__key_value(q, vram__op_at(o), w[i], w[i] + wl[i], kv, 64, &nk);
-    }
-    if (!vram__node_emit(q, o, x, ni, 1, kv, nk, &m))
-      return 0;
-    m->flags |= VRAM_NODE_INNER;
-    name[nn] = w[1], val[nn] = &m->out[0], nn++;
-  }
-  for (k = 0; k < nin; k++)
-    all[k] = in[k];
-  for (i = 0; i < nn; i++)
-    all[k++] = val[i];
-  *node = m;
-  return vram__node_new(g, VRAM__OP_end, all, k, 0, NULL, 0) != NULL;
-}
-
-/* >>model/parse    the text form */
-
-VRAM__FN int vram__parse_error(vram__parse *q, const char *at, vram_result code, const char *what,
-                               const char *found, uint32_t found_len, const char *expected) {
-  vram_graph *g = q->g;
-  if (!g->error.code) {
-    vram__graph_fail(g, code, what);
-    if (found || expected) {
-      vram__error_more(g, " (");
-      if (found) {
-        vram__error_more(g, "found ");
-        if (!found_len)
-          vram__error_more(g, "nothing");
-        vram__error_more_n(g, found, found_len);
-        if (expected)
-          vram__error_more(g, ", ");
-      }
-      if (expected)
-        vram__error_more(g, "expected "), vram__error_more(g, expected);
-      vram__error_more(g, ")");
-    }
-  }
-  if (!g->error.line) {
-    g->error.line = q->line;
-    g->error.column = at >= q->start && at <= q->text_end ? (uint32_t)(at - q->start) + 1 : 1;
-  }
-  return 0;
-}
-
-VRAM__FN vram_node *vram__parse_error_null(vram__parse *q, const char *at, vram_result code,
-                                           const char *what, const char *found, uint32_t found_len,
-                                           const char *expected) {
-  vram__parse_error(q, at, code, what, found, found_len, expected);
-  return NULL;
-}
-
-/* size = product of integers and dims with * and exact / ; a leading minus where `neg` */
-static int vram__parse_size(vram__parse *q, const char *s, const char *e, int neg, int64_t *to) {
-  const char *from = s;
-  int minus = 0, divide = 0;
-  uint64_t num = 1;
-  if (neg && s < e && *s == '-')
-    minus = 1, s++;
-  for (;;) {
-    uint64_t v = 0;
-    const char *t = s;
-    if (s < e && vram__digit(*s)) {
-      for (; s < e && vram__digit(*s); s++)
-        if ((v = vram__product_or_overflow(v, 10)) == VRAM_OVERFLOW ||
-            (v += (uint64_t)(*s - '0')) > (uint64_t)VRAM_MAX_BYTES)
-          return vram__parse_error(q, t, VRAM_ERR_OVERFLOW, "a number of more than 63 bits", from,
-                                   (uint32_t)(e - from), NULL);
-    } else if (s < e && vram__name_start(*s)) {
-      uint32_t i;
-      while (s < e && (vram__name_start(*s) || vram__digit(*s) || *s == '.'))
-        s++;
-      for (i = 0; i < q->g->ndim; i++)
-        if (q->g->dim[i].len == (uint32_t)(s - t)) {
-          uint32_t k = 0;
-          while (k < q->g->dim[i].len && q->g->dim[i].name[k] == t[k])
-            k++;
-          if (k == q->g->dim[i].len)
-            break;
-        }
-      if (i == q->g->ndim)
-        return vram__parse_error(q, t, VRAM_ERR_NAME, "an unknown dim", t, (uint32_t)(s - t),
-                                 "a name of a dim line");
-      v = (uint64_t)q->g->dim[i].value;
-    } else
-      return vram__parse_error(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
-                               "integers and dims with * and /");
-    if (divide) {
-      if (!v || num % v)
-        return vram__parse_error(q, t, VRAM_ERR_VALUE, "a division that leaves a rest", from,
-                                 (uint32_t)(e - from), "an exact one");
-      num /= v;
-    } else if ((num = vram__product_or_overflow(num, v)) == VRAM_OVERFLOW)
-      return vram__parse_error(q, t, VRAM_ERR_OVERFLOW, "a product of more than 63 bits", from,
-                               (uint32_t)(e - from), NULL);
-    if (s == e)
-      break;
-    if (*s != '*' && *s != '/')
-      return vram__parse_error(q, s, VRAM_ERR_SYNTAX, "not a size", from, (uint32_t)(e - from),
-                               "integers and dims with * and /");
-    divide = *s++ == '/';
-  }
-  *to = minus ? -(int64_t)num : (int64_t)num;
   return 1;
 }
 
-/* A list of sizes, with or without brackets, into v[0..cap). */
-static int vram__parse_sizes(vram__parse *q, const char *s, const char *e, uint32_t cap, int64_t *v,
-                             uint32_t *count) {
-  const char *from = s;
+/* key=@: the outer node's key of that name, if it has one. */
+static void vram__lines_hand_on(const vram__lines *lines, vram__span name, vram__keys *keys) {
+  uint32_t key = 1, count, i;
+  const int64_t *value;
+  while (!vram__text_is(name.text, name.len, vram__key_table[key].name))
+    key++;
+  value = vram__attr_find(lines->outer->keys->words, key, &count);
+  if (!value)
+    return;
+  keys->words[keys->count++] = (int64_t)(key | count << 8);
+  for (i = 0; i < count; i++)
+    keys->words[keys->count++] = value[i];
+  keys->words[keys->count] = 0;
+}
+
+/* A line OP NAME INPUTS KEY=VALUE as a node. */
+static int vram__lines_node(vram__parser *p, vram__lines *lines, vram_node **node) {
+  vram_value *in[VRAM__LINE_INPUTS];
+  int64_t words[VRAM__LINE_KEYS];
+  vram__keys keys;
+  vram__request r;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  words[0] = 0;
+  keys.words = words;
+  keys.count = 0;
+  keys.room = VRAM__LINE_KEYS;
+  r.in = in;
+  r.nout = 1;
+  r.keys = &keys;
+  while (!vram__text_is(lines->word[0].text, lines->word[0].len, vram__op_at(r.op)->name))
+    r.op++;
+  for (i = 2; i < lines->nword; i++) {
+    const vram__span word = lines->word[i];
+    const char *equals = word.text, *const end = word.text + word.len;
+    while (equals < end && *equals != '=')
+      equals++;
+    if (equals < end && equals[1] == '@')
+      vram__lines_hand_on(lines, vram__span_of(word.text, equals), &keys);
+    else if (equals < end)
+      vram__key_read(p, r.op, word, &keys); /* scalar=1: nothing that could fail */
+    else if (*word.text == 'x')
+      in[r.nin++] = lines->outer->in[word.text[1] - '0'];
+    else
+      in[r.nin++] = lines->value[vram__lines_find(lines, *word.text)];
+  }
+  if (!vram__node_emit(p, &r, node))
+    return 0;
+  (*node)->flags |= VRAM_NODE_INNER;
+  lines->name[lines->nvalue] = *lines->word[1].text;
+  lines->value[lines->nvalue++] = &(*node)->out[0];
+  return 1;
+}
+
+/* One inner node a line, and an end node that lets the temporaries go. */
+static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_node **node) {
+  const char *at = vram__op_at(r->op)->recipe;
+  vram_value *all[VRAM__LINE_INPUTS + VRAM__LINE_WORDS];
+  vram__lines lines;
+  uint32_t i, count = 0;
+  lines.outer = r;
+  lines.nvalue = 0;
+  while (*at) {
+    at = vram__lines_split(&lines, at);
+    if (vram__text_is(lines.word[0].text, lines.word[0].len, "drop")
+            ? !vram__lines_drop(p->g, &lines)
+            : !vram__lines_node(p, &lines, node))
+      return 0;
+  }
+  for (i = 0; i < r->nin; i++)
+    all[count++] = r->in[i];
+  for (i = 0; i < lines.nvalue; i++)
+    all[count++] = lines.value[i];
+  return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
+}
+
+/* Adds the node that r asks for, or the last one of the lines that its op is written out to. */
+VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node) {
+  if (vram__op_at(r->op)->lines)
+    return vram__request_fits(p->g, r) && vram__node_write_out(p, r, node);
+  *node = vram__node_new(p->g, r);
+  return *node && vram__request_fits(p->g, r) && vram__node_infer(p->g, *node);
+}
+
+/* >>model/size    numbers, sizes and dtypes of the text form */
+
+/* The dim of that name; g->ndim: there is none. */
+VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name) {
+  uint32_t i;
+  for (i = 0; i < g->ndim; i++)
+    if (g->dim[i].len == name.len && vram__text_equal(g->dim[i].name, name.text, name.len))
+      break;
+  return i;
+}
+
+/* An integer at *at, which goes behind it. */
+static int vram__parse_integer(vram__parser *p, vram__span size, const char **at, uint64_t *to) {
+  const char *const begin = *at, *const end = size.text + size.len;
+  uint64_t v = 0;
+  for (; *at < end && vram__digit(**at); ++*at) {
+    v = vram__product_or_overflow(v, 10);
+    if (v != VRAM_OVERFLOW)
+      v += (uint64_t)(**at - '0');
+    if (v > (uint64_t)VRAM_MAX_BYTES)
+      return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a number of more than 63 bits",
+                                  size, NULL);
+  }
+  *to = v;
+  return 1;
+}
+
+/* The value of the dim whose name is at *at, which goes behind it. */
+static int vram__parse_dim_name(vram__parser *p, vram__span size, const char **at, uint64_t *to) {
+  const char *const begin = *at, *const end = size.text + size.len;
+  uint32_t i;
+  while (*at < end && (vram__name_start(**at) || vram__digit(**at) || **at == '.'))
+    ++*at;
+  i = vram__dim_find(p->g, vram__span_of(begin, *at));
+  if (i == p->g->ndim)
+    return vram__parse_error(p, VRAM_ERR_NAME, "an unknown dim", vram__span_of(begin, *at),
+                             "a name of a dim line");
+  *to = (uint64_t)p->g->dim[i].value;
+  return 1;
+}
+
+/* A size: a product of integers and dims with * and exact /; `negative`: a minus may lead it. */
+VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to) {
+  static const char expected[] = "integers and dims with * and /";
+  const char *at = size.text, *const end = size.text + size.len;
+  const int minus = negative && at < end && *at == '-';
+  int divide = 0;
+  uint64_t product = 1;
+  at += minus;
+  for (;;) {
+    const char *const begin = at;
+    uint64_t factor = 0;
+    if (at < end && vram__digit(*at)) {
+      if (!vram__parse_integer(p, size, &at, &factor))
+        return 0;
+    } else if (at < end && vram__name_start(*at)) {
+      if (!vram__parse_dim_name(p, size, &at, &factor))
+        return 0;
+    } else
+      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
+    if (divide && (!factor || product % factor))
+      return vram__parse_error_in(p, begin, VRAM_ERR_VALUE, "a division that leaves a rest", size,
+                                  "an exact one");
+    product = divide ? product / factor : vram__product_or_overflow(product, factor);
+    if (product == VRAM_OVERFLOW)
+      return vram__parse_error_in(p, begin, VRAM_ERR_OVERFLOW, "a product of more than 63 bits",
+                                  size, NULL);
+    if (at == end)
+      break;
+    if (*at != '*' && *at != '/')
+      return vram__parse_error_in(p, at, VRAM_ERR_SYNTAX, "not a size", size, expected);
+    divide = *at++ == '/';
+  }
+  *to = minus ? -(int64_t)product : (int64_t)product;
+  return 1;
+}
+
+/* A list of sizes, with or without brackets, into at most `room` numbers. */
+VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
+                               uint32_t *count) {
+  const char *at = list.text, *end = list.text + list.len;
   *count = 0;
-  if (s < e && *s == '[') {
-    if (e[-1] != ']')
-      return vram__parse_error(q, s, VRAM_ERR_SYNTAX, "a shape that is not closed", s,
-                               (uint32_t)(e - s), "[size,size,...]");
-    s++, e--;
-    if (s == e)
+  if (list.len && *at == '[') {
+    if (end[-1] != ']')
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "a shape that is not closed", list,
+                               "[size,size,...]");
+    at++;
+    end--;
+    if (at == end)
       return 1;
   }
-  for (;;) {
-    const char *t = s;
-    while (s < e && *s != ',')
-      s++;
-    if (*count == cap)
-      return vram__parse_error(q, from, VRAM_ERR_LIMIT, "too many values", from,
-                               (uint32_t)(e - from), NULL);
-    if (!vram__parse_size(q, t, s, 1, v + (*count)++))
+  for (;; at++) {
+    const char *const begin = at;
+    while (at < end && *at != ',')
+      at++;
+    if (*count == room)
+      return vram__parse_error(p, VRAM_ERR_LIMIT, "too many values", list, NULL);
+    if (!vram__parse_size(p, vram__span_of(begin, at), 1, to + (*count)++))
       return 0;
-    if (s == e)
+    if (at == end)
       return 1;
-    s++;
   }
 }
 
-/* decimal number in units of 10^-9 */
-static int vram__parse_decimal(vram__parse *q, const char *s, const char *e, int64_t *to) {
-  const char *from = s;
-  int minus = 0, exp = 0, dot = 0, digits = 0, eneg = 0;
-  uint64_t m = 0;
-  if (s < e && (*s == '-' || *s == '+'))
-    minus = *s++ == '-';
-  for (; s < e && (vram__digit(*s) || (*s == '.' && !dot)); s++) {
-    if (*s == '.') {
-      dot = 1;
+/* The digits of a decimal number at *at, with a point or without: 10^*exponent times *mantissa, of
+   which what 17 digits do not hold is left out. Gives how many digits there are. */
+static uint32_t vram__parse_digits(const char **at, const char *end, uint64_t *mantissa,
+                                   int *exponent) {
+  uint32_t digits = 0;
+  int point = 0;
+  for (; *at < end && (vram__digit(**at) || (**at == '.' && !point)); ++*at) {
+    if (**at == '.') {
+      point = 1;
       continue;
     }
     digits++;
-    if (m > UINT64_C(99999999999999999)) {
-      if (!dot)
-        exp++;
+    if (*mantissa > UINT64_C(99999999999999999)) {
+      *exponent += !point;
       continue;
     }
-    m = m * 10 + (uint64_t)(*s - '0');
-    if (dot)
-      exp--;
+    *mantissa = *mantissa * 10 + (uint64_t)(**at - '0');
+    *exponent -= point;
   }
-  if (digits && s < e && (*s == 'e' || *s == 'E')) {
-    int x = 0;
-    s++;
-    if (s < e && (*s == '-' || *s == '+'))
-      eneg = *s++ == '-';
-    if (s == e)
-      digits = 0;
-    for (; s < e && vram__digit(*s); s++)
-      x = x < 1000 ? x * 10 + (*s - '0') : x;
-    exp += eneg ? -x : x;
+  return digits;
+}
+
+/* The exponent of a decimal number at *at, behind its e; 0: there are no digits. */
+static int vram__parse_exponent(const char **at, const char *end, int *exponent) {
+  int value = 0, minus = 0;
+  const char *begin;
+  if (*at < end && (**at == '-' || **at == '+'))
+    minus = *(*at)++ == '-';
+  for (begin = *at; *at < end && vram__digit(**at); ++*at)
+    value = value < 1000 ? value * 10 + (**at - '0') : value;
+  *exponent += minus ? -value : value;
+  return *at != begin;
+}
+
+/* A decimal number, in units of 10^-9. */
+VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to) {
+  const char *at = number.text, *const end = number.text + number.len;
+  int minus = 0, exponent = 9, good;
+  uint64_t mantissa = 0;
+  if (at < end && (*at == '-' || *at == '+'))
+    minus = *at++ == '-';
+  good = vram__parse_digits(&at, end, &mantissa, &exponent) != 0;
+  if (good && at < end && (*at == 'e' || *at == 'E')) {
+    at++;
+    good = vram__parse_exponent(&at, end, &exponent);
   }
-  if (!digits || s != e)
-    return vram__parse_error(q, from, VRAM_ERR_SYNTAX, "not a number", from, (uint32_t)(e - from),
-                             "a decimal number");
-  exp += 9;
-  while (exp > 0 && m && m < UINT64_C(900000000000000000))
-    m *= 10, exp--;
-  while (exp < 0 && m)
-    m /= 10, exp++;
-  if ((exp > 0 && m) || m > (uint64_t)INT64_MAX)
-    m = (uint64_t)INT64_MAX;
-  *to = minus ? -(int64_t)m : (int64_t)m;
+  if (!good || at != end)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a number", number, "a decimal number");
+  for (; exponent > 0 && mantissa && mantissa < UINT64_C(900000000000000000); exponent--)
+    mantissa *= 10;
+  for (; exponent < 0 && mantissa; exponent++)
+    mantissa /= 10;
+  if ((exponent > 0 && mantissa) || mantissa > (uint64_t)INT64_MAX)
+    mantissa = (uint64_t)INT64_MAX;
+  *to = minus ? -(int64_t)mantissa : (int64_t)mantissa;
   return 1;
 }
 
-static int vram__dtype_of(vram__parse *q, const char *s, uint32_t n, int64_t *to) {
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to) {
   uint32_t i;
   for (i = VRAM_DTYPE_NONE + 1; i < VRAM_DTYPE_COUNT; i++)
-    if (vram__text_is(s, n, vram__dtype_rows[i].name)) {
+    if (vram__text_is(name.text, name.len, vram__dtype_rows[i].name)) {
       *to = i;
       return 1;
     }
-  *to = vram_dtype_from_name_n(s, n); /* float32, f8e4m3, Q4_K, ... */
-  return *to != VRAM_DTYPE_NONE || vram__parse_error(q, s, VRAM_ERR_NAME, "an unknown dtype", s, n,
+  *to = vram_dtype_from_name_n(name.text, name.len); /* float32, f8e4m3, Q4_K, ... */
+  return *to != VRAM_DTYPE_NONE || vram__parse_error(p, VRAM_ERR_NAME, "an unknown dtype", name,
                                                      "f32, bf16, i64, ... (vram list dtypes)");
 }
 
-/* Is `name` in the list of keys of an op? 2: and required */
+/* >>model/key    KEY=VALUE: the keys of a node */
+
+#define VRAM__KEY_WORDS(head) (1 + ((uint32_t)((head) >> 8) & 0xffffu)) /* with its values */
+
+/* Is `name` in the list of keys of an op? 2: and required. */
 static int vram__op_has_key(const char *keys, const char *name) {
   const char *k = keys;
   while (*k) {
     const char *n = name;
-    while (*n && *k == *n)
-      k++, n++;
+    while (*n && *k == *n) {
+      k++;
+      n++;
+    }
     if (!*n && (*k == ' ' || *k == 0 || *k == '!'))
       return *k == '!' ? 2 : 1;
     while (*k && *k != ' ')
@@ -8772,114 +8992,183 @@ static int vram__op_has_key(const char *keys, const char *name) {
   return 0;
 }
 
-/* The key of that name, as vram__op_named. */
-static uint32_t vram__key_named(vram__parse *q, const char *s, uint32_t n) {
-  uint16_t *known = q->key + (vram__hash(s, n) & 63);
+/* The key of that name, VRAM__KEY_COUNT: there is none. A model has few keys: where each of them
+   was found is remembered. */
+static uint32_t vram__key_named(vram__parser *p, vram__span name) {
+  uint16_t *known = p->found_key + (vram__hash(name.text, name.len) & 63);
   uint32_t k = *known;
-  if (k && vram__text_is(s, n, vram__key_table[k].name))
+  if (k && vram__text_is(name.text, name.len, vram__key_table[k].name))
     return k;
   for (k = 1; k < VRAM__KEY_COUNT; k++)
-    if (vram__text_is(s, n, vram__key_table[k].name))
+    if (vram__text_is(name.text, name.len, vram__key_table[k].name))
       break;
   *known = (uint16_t)(k < VRAM__KEY_COUNT ? k : 0);
   return k;
 }
 
-/* One `key=value` of op row r into attr at *na. */
-VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
-                             int64_t *attr, uint32_t cap, uint32_t *na) {
-  const char *v = s;
-  uint32_t k, count = 1, i;
-  int64_t *to = attr + *na + 1;
-  while (*v != '=')
-    v++;
-  k = vram__key_named(q, s, (uint32_t)(v - s));
-  if (k == VRAM__KEY_COUNT || !vram__op_has_key(r->keys, vram__key_table[k].name))
-    return vram__parse_error(q, s, VRAM_ERR_NAME, "the op has no such key", s, (uint32_t)(v - s),
-                             *r->keys ? r->keys : "none");
-  for (i = 0; i < *na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
-    if ((uint32_t)(attr[i] & 0xff) == k)
-      return vram__parse_error(q, s, VRAM_ERR_NAME, "a key given twice", s, (uint32_t)(v - s),
-                               NULL);
-  v++;
-  if (cap - *na < 1 + VRAM_MAX_AXES * 2)
-    return vram__parse_error(q, s, VRAM_ERR_LIMIT, "too many keys", NULL, 0, NULL);
-  if (v == e)
-    return vram__parse_error(q, v, VRAM_ERR_SYNTAX, "a key without a value", v, 0, "key=value");
-  switch (vram__key_table[k].kind) {
-  case 'B':
-    if (e - v != 1 || (*v != '0' && *v != '1'))
-      return vram__parse_error(q, v, VRAM_ERR_VALUE, "not a boolean", v, (uint32_t)(e - v),
-                               "0 or 1");
-    *to = *v - '0';
-    break;
-  case 'I':
-    if (!vram__parse_size(q, v, e, 1, to))
-      return 0;
-    break;
-  case 'L':
-  case 'S':
-    if (k == VRAM__KEY_padding && vram__op_has_key(r->keys, "padding_mode")) { /* convNd */
-      const int same = vram__text_is(v, (uint32_t)(e - v), "same");
-      if (same || vram__text_is(v, (uint32_t)(e - v), "valid")) {
-        *to = same ? VRAM__SAME : 0;
-        break;
-      }
+static int vram__keys_have(const vram__keys *keys, uint32_t key) {
+  uint32_t i;
+  for (i = 0; i < keys->count; i += VRAM__KEY_WORDS(keys->words[i]))
+    if ((uint32_t)(keys->words[i] & 0xff) == key)
+      return 1;
+  return 0;
+}
+
+/* The keys marked ! in the row of an op, ended by 0; looked up once for each op of a text. */
+static const uint8_t *vram__keys_required(vram__parser *p, uint32_t op) {
+  uint8_t *known = p->required[op];
+  const char *k = vram__op_at(op)->keys;
+  uint32_t n = 1;
+  if (*known)
+    return known + 1;
+  *known = 1;
+  while (*k) {
+    const char *end = k;
+    while (*end && *end != ' ' && *end != '!')
+      end++;
+    if (*end == '!' && n < VRAM__REQUIRED)
+      known[n++] = (uint8_t)vram__key_named(p, vram__span_of(k, end));
+    while (*end && *end != ' ')
+      end++;
+    while (*end == ' ')
+      end++;
+    k = end;
+  }
+  return known + 1;
+}
+
+/* A key that the node must have and does not, 0: none. A weight given as an input stands for the
+   required keys. */
+VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r) {
+  const uint8_t *key;
+  if (r->nin >= 2 && (vram__op_at(r->op)->traits & VRAM__OP_WEIGHT_INPUT))
+    return 0;
+  for (key = vram__keys_required(p, r->op); *key; key++)
+    if (!vram__keys_have(r->keys, *key))
+      return *key;
+  return 0;
+}
+
+/* A list of sizes, or `padding=same`. */
+static int vram__key_list(vram__parser *p, uint32_t key, const vram__op_row *row, vram__span value,
+                          vram__keys *keys, uint32_t *count) {
+  const int many = key == VRAM__KEY_split_size_or_sections || key == VRAM__KEY_pad;
+  int64_t *to = keys->words + keys->count + 1;
+  if (key == VRAM__KEY_padding && vram__op_has_key(row->keys, "padding_mode")) { /* convNd */
+    const int same = vram__text_is(value.text, value.len, "same");
+    if (same || vram__text_is(value.text, value.len, "valid")) {
+      *to = same ? VRAM__SAME : 0;
+      return 1;
     }
-    if (k == VRAM__KEY_split_size_or_sections || k == VRAM__KEY_pad) {
-      if (!vram__parse_sizes(q, v, e, cap - *na - 2, to, &count))
-        return 0;
-    } else if (!vram__parse_sizes(q, v, e, VRAM_MAX_AXES, to, &count))
-      return 0;
-    if (!count && vram__key_table[k].kind == 'L' && k != VRAM__KEY_dim)
-      return vram__parse_error(q, v, VRAM_ERR_VALUE, "an empty list", NULL, 0,
-                               "at least one value");
-    break;
-  case 'F':
-    for (count = 0;; v += i + 1) { /* a list where a key is one for each axis */
-      for (i = 0; v + i < e && v[i] != ','; i++)
-        ;
-      if (count == (k == VRAM__KEY_scale_factor ? 3 : 1))
-        return vram__parse_error(q, v, VRAM_ERR_VALUE, "too many values", NULL, 0, NULL);
-      if (!vram__parse_decimal(q, v, v + i, to + count++))
-        return 0;
-      if (v + i == e)
-        break;
-    }
-    break;
-  case 'W':
-    *to = vram__word(v, (uint32_t)(e - v));
-    break;
-  case 'D':
-    if (!vram__dtype_of(q, v, (uint32_t)(e - v), to))
-      return 0;
-    break;
-  case 'N': {
-    vram__sym *y = vram__symbol_find(q, v, (uint32_t)(e - v));
-    const vram_node *m = y ? y->value->node : NULL, *o;
-    if (!q->table) /* built by calls: the latest node of that name */
-      for (o = q->g->first; o; o = o->next)
-        if (o->name_len == (uint32_t)(e - v) && vram__text_equal(o->name, v, o->name_len))
-          m = o;
-    if (!m)
-      return vram__parse_error(q, v, VRAM_ERR_NAME, "an unknown node", v, (uint32_t)(e - v),
-                               "a node defined before");
-    *to = (int64_t)(uintptr_t)m;
-    break;
   }
-  default: { /* Q: the text itself */
-    const char *t = vram__graph_keep_text(q->g, v, (uint32_t)(e - v));
-    if (!t)
-      return vram__parse_error(q, v, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-    to[0] = (int64_t)(uintptr_t)t;
-    to[1] = e - v;
-    count = 2;
-  }
-  }
-  attr[*na] = (int64_t)(k | count << 8);
-  *na += 1 + count;
+  if (!vram__parse_sizes(p, value, many ? keys->room - keys->count - 2 : VRAM_MAX_AXES, to, count))
+    return 0;
+  if (!*count && vram__key_table[key].kind == 'L' && key != VRAM__KEY_dim)
+    return vram__parse_refuse(p, value.text, VRAM_ERR_VALUE, "an empty list", "at least one value");
   return 1;
 }
+
+/* A decimal number, or a list of them where the key is one for each axis. */
+static int vram__key_decimals(vram__parser *p, uint32_t key, vram__span value, int64_t *to,
+                              uint32_t *count) {
+  const char *at = value.text, *const end = value.text + value.len;
+  for (*count = 0;; at++) {
+    const char *const begin = at;
+    while (at < end && *at != ',')
+      at++;
+    if (*count == (key == VRAM__KEY_scale_factor ? 3 : 1))
+      return vram__parse_refuse(p, begin, VRAM_ERR_VALUE, "too many values", NULL);
+    if (!vram__parse_decimal(p, vram__span_of(begin, at), to + (*count)++))
+      return 0;
+    if (at == end)
+      return 1;
+  }
+}
+
+/* A node that is there: by the name of an output, or, in a graph built by calls, the latest one of
+   that name. Where names alone are read, only inputs have shapes. */
+static int vram__key_node(vram__parser *p, vram__span name, int64_t *to) {
+  const vram__symbol *symbol = vram__symbol_find(p, name);
+  const vram_node *found = symbol ? symbol->value->node : NULL, *n;
+  for (n = p->table ? NULL : p->g->first; n; n = n->next)
+    if (n->name_len == name.len && vram__text_equal(n->name, name.text, name.len))
+      found = n;
+  if (!found && !(symbol && !symbol->value->d))
+    return vram__parse_error(p, VRAM_ERR_NAME, "an unknown node", name, "a node defined before");
+  *to = (int64_t)(uintptr_t)found;
+  return 1;
+}
+
+/* The text itself: where it is, and its length. */
+static int vram__key_text(vram__parser *p, vram__span value, int64_t *to) {
+  const char *text = vram__graph_keep_text(p->g, value.text, value.len);
+  if (!text)
+    return vram__parse_located(p, value.text);
+  to[0] = (int64_t)(uintptr_t)text;
+  to[1] = value.len;
+  return 1;
+}
+
+/* The value of a key of that kind behind the words that there are; *count: its numbers. */
+static int vram__key_value(vram__parser *p, uint32_t key, const vram__op_row *row, vram__span value,
+                           vram__keys *keys, uint32_t *count) {
+  int64_t *to = keys->words + keys->count + 1;
+  *count = 1;
+  switch (vram__key_table[key].kind) {
+  case 'B':
+    if (value.len != 1 || (*value.text != '0' && *value.text != '1'))
+      return vram__parse_error(p, VRAM_ERR_VALUE, "not a boolean", value, "0 or 1");
+    *to = *value.text - '0';
+    return 1;
+  case 'I':
+    return vram__parse_size(p, value, 1, to);
+  case 'L':
+  case 'S':
+    return vram__key_list(p, key, row, value, keys, count);
+  case 'F':
+    return vram__key_decimals(p, key, value, to, count);
+  case 'W':
+    *to = vram__word(value.text, value.len);
+    return 1;
+  case 'D':
+    return vram__parse_dtype(p, value, to);
+  case 'N':
+    return vram__key_node(p, value, to);
+  default: /* Q */
+    *count = 2;
+    return vram__key_text(p, value, to);
+  }
+}
+
+/* One more KEY=VALUE of a node of op `op`. */
+VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys) {
+  const vram__op_row *row = vram__op_at(op);
+  const char *equals = word.text;
+  vram__span name, value;
+  uint32_t key, count;
+  while (*equals != '=')
+    equals++;
+  name = vram__span_of(word.text, equals);
+  value = vram__span_of(equals + 1, word.text + word.len);
+  key = vram__key_named(p, name);
+  if (key == VRAM__KEY_COUNT || !vram__op_has_key(row->keys, vram__key_table[key].name))
+    return vram__parse_error(p, VRAM_ERR_NAME, "the op has no such key", name,
+                             *row->keys ? row->keys : "none");
+  if (vram__keys_have(keys, key))
+    return vram__parse_error(p, VRAM_ERR_NAME, "a key given twice", name, NULL);
+  if (keys->room - keys->count < 1 + VRAM_MAX_AXES * 2)
+    return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "too many keys", NULL);
+  if (!value.len)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "a key without a value", value, "key=value");
+  if (!vram__key_value(p, key, row, value, keys, &count))
+    return 0;
+  keys->words[keys->count] = (int64_t)(key | count << 8);
+  keys->count += 1 + count;
+  keys->words[keys->count] = 0;
+  return 1;
+}
+
+/* >>model/parse    the lines of the text form */
 
 static const char *vram__line_end(const char *p, const char *end) {
   while (end - p >= 8 && !VRAM__HOLDS(vram__text_eight(p), '\n'))
@@ -8889,12 +9178,12 @@ static const char *vram__line_end(const char *p, const char *end) {
   return p;
 }
 
-/* Sets q up for the line that begins at s. */
-static void vram__parse_line(vram__parse *q, const char *s) {
-  const char *const end = q->text_end;
-  q->start = q->p = s;
-  q->odd = NULL;
-  q->tabs = 0;
+/* Sets p up for the line that begins at s. */
+static void vram__parse_line(vram__parser *p, const char *s) {
+  const char *const end = p->text_end;
+  p->start = p->at = s;
+  p->odd = NULL;
+  p->tabs = 0;
   for (;; s++) {
     while (end - s >= 8) {
       const uint64_t w = vram__text_eight(s), special = (((w + VRAM__EACH(1)) | w) & VRAM__HIGH) |
@@ -8907,32 +9196,103 @@ static void vram__parse_line(vram__parse *q, const char *s) {
     }
     if (s == end || *s == '\n' || *s == '#')
       break;
-    q->tabs |= *s == '\t';
-    if (((uint8_t)*s < 32 ? *s != '\t' : (uint8_t)*s > 126) && !q->odd)
-      q->odd = s;
+    p->tabs |= *s == '\t';
+    if (((uint8_t)*s < 32 ? *s != '\t' : (uint8_t)*s > 126) && !p->odd)
+      p->odd = s;
   }
-  q->end = s;
-  q->next = s < end && *s == '#' ? vram__line_end(s, end) : s;
-  while (q->end > q->start && (q->end[-1] == ' ' || q->end[-1] == '\t' || q->end[-1] == '\r'))
-    q->end--;
-  if (q->odd && q->odd >= q->end)
-    q->odd = NULL;
-  if (q->next < end)
-    q->next++;
+  p->end = s;
+  p->next_line = s < end && *s == '#' ? vram__line_end(s, end) : s;
+  while (p->end > p->start && (p->end[-1] == ' ' || p->end[-1] == '\t' || p->end[-1] == '\r'))
+    p->end--;
+  if (p->odd && p->odd >= p->end)
+    p->odd = NULL;
+  if (p->next_line < end)
+    p->next_line++;
 }
 
-static vram_value *vram__parse_value(vram__parse *q, const char *s, uint32_t n) {
-  vram__sym *y = vram__symbol_find(q, s, n);
-  if (!y) {
-    vram__parse_error(q, s, VRAM_ERR_NAME, "an undefined name", s, n,
-                      "an input or the output of a node above");
-    return NULL;
-  }
-  return y->value;
+static int vram__parse_word_is(const vram__parser *p, const char *word) {
+  return vram__text_is(p->token.text, p->token.len, word);
 }
 
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
-                                       uint32_t ndim, const int64_t *size) {
+/* The value of that name; NULL: an error. */
+static vram_value *vram__parse_value(vram__parser *p, vram__span name) {
+  const vram__symbol *symbol = vram__symbol_find(p, name);
+  if (symbol)
+    return symbol->value;
+  vram__parse_error(p, VRAM_ERR_NAME, "an undefined name", name,
+                    "an input or the output of a node above");
+  return NULL;
+}
+
+/* Cuts a token NAME=REST; 0: it is none. */
+static int vram__parse_pair(vram__span token, vram__span *name, vram__span *rest) {
+  const char *equals = token.text, *const end = token.text + token.len;
+  while (equals < end && *equals != '=')
+    equals++;
+  *name = vram__span_of(token.text, equals);
+  *rest = vram__span_of(equals < end ? equals + 1 : end, end);
+  return equals < end;
+}
+
+/* ---- model, dim and input lines ---- */
+
+static int vram__model_line(vram__parser *p) {
+  vram_graph *g = p->g;
+  if (g->name)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "a second model line", NULL);
+  if (!vram__parse_token(p) || p->token.len > VRAM_MAX_NAME)
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "model NAME");
+  g->name = vram__graph_keep_text(g, p->token.text, p->token.len);
+  g->name_len = p->token.len;
+  if (!g->name)
+    return vram__parse_located(p, p->token.text);
+  if (vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
+                             "the end of the line");
+  return 1;
+}
+
+/* A dim's value: that of the text, or the one that takes its place. */
+static int vram__dim_value(vram__parser *p, vram__span token, vram__span name, int64_t *value) {
+  uint32_t i;
+  for (i = 0; i < p->nset; i++) {
+    const char *set = p->set[i].name;
+    if (set ? vram__text_is(name.text, name.len, set) : !p->g->ndim) {
+      *value = p->set[i].value;
+      p->used[i] = 1;
+    }
+  }
+  if (*value < 0)
+    return vram__parse_error(p, VRAM_ERR_VALUE, "a dim below 0", token, NULL);
+  return 1;
+}
+
+static int vram__dim_line(vram__parser *p) {
+  vram_graph *g = p->g;
+  while (vram__parse_token(p)) {
+    vram__span name, size;
+    int64_t value;
+    if (!vram__parse_pair(p->token, &name, &size) || !vram__span_is_name(name) || !size.len)
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a dim", p->token, "NAME=INTEGER");
+    if (!vram__parse_size(p, size, 0, &value))
+      return 0;
+    if (vram__dim_find(g, name) < g->ndim)
+      return vram__parse_error(p, VRAM_ERR_NAME, "a dim defined twice", name, "a new name");
+    if (g->ndim == VRAM_MAX_DIMS)
+      return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 64 dims", NULL);
+    if (!vram__dim_value(p, p->token, name, &value))
+      return 0;
+    g->dim[g->ndim].name = vram__graph_keep_text(g, name.text, name.len);
+    if (!g->dim[g->ndim].name)
+      return vram__parse_located(p, name.text);
+    g->dim[g->ndim].len = name.len;
+    g->dim[g->ndim++].value = value;
+  }
+  return 1;
+}
+
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
+                                       const int64_t *size) {
   vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
   vram_value **list = g->input;
   uint32_t i;
@@ -8943,10 +9303,10 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t
     return NULL;
   vram__memory_zero(v, sizeof *v);
   v->d = vram__graph_dims(g, ndim, size);
-  v->name = vram__graph_keep_text(g, name, len);
+  v->name = vram__graph_keep_text(g, name.text, name.len);
   if (!v->d || !v->name || !vram__whole_blocks(g, v->d, dtype))
     return NULL;
-  v->name_len = (uint8_t)len;
+  v->name_len = (uint8_t)name.len;
   v->index = g->nvalue++;
   v->last = UINT32_MAX;
   v->dtype = dtype;
@@ -8957,543 +9317,572 @@ VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t
   return v;
 }
 
-static int vram__input_line(vram__parse *q) {
-  vram_graph *g = q->g;
-  const char *name;
-  uint32_t nlen, c;
-  int64_t dt, size[VRAM_MAX_AXES];
+static int vram__input_line(vram__parser *p) {
+  vram__span name;
+  uint32_t ndim;
+  int64_t dtype, size[VRAM_MAX_AXES];
   vram_value *v;
-  if (q->depth)
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "input inside a loop", NULL, 0, NULL);
-  if (!vram__parse_token(q) || !vram__is_name(q->tok, q->len))
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len,
-                             "input NAME DTYPE SHAPE");
-  name = q->tok, nlen = q->len;
-  if (!vram__parse_token(q))
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an input without dtype", q->tok, 0,
-                             "a dtype");
-  if (!vram__dtype_of(q, q->tok, q->len, &dt))
+  if (p->depth)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "input inside a loop", NULL);
+  if (!vram__parse_token(p) || !vram__span_is_name(p->token))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", p->token, "input NAME DTYPE SHAPE");
+  name = p->token;
+  if (!vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input without dtype", p->token, "a dtype");
+  if (!vram__parse_dtype(p, p->token, &dtype))
     return 0;
-  if (!vram__parse_token(q) || *q->tok != '[')
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an input without shape", q->tok, q->len,
+  if (!vram__parse_token(p) || *p->token.text != '[')
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input without shape", p->token,
                              "[size,size,...]");
-  if (!vram__parse_sizes(q, q->tok, q->tok + q->len, VRAM_MAX_AXES, size, &c))
+  if (!vram__parse_sizes(p, p->token, VRAM_MAX_AXES, size, &ndim))
     return 0;
-  v = vram__graph_input(g, name, nlen, (uint8_t)dt, c, size);
+  v = vram__graph_input(p->g, name, (uint8_t)dtype, ndim, size);
   if (!v)
-    return vram__parse_error(q, q->tok, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
-  while (vram__parse_token(q)) {
-    if (vram__text_is(q->tok, q->len, "grad=1"))
+    return vram__parse_located(p, p->token.text);
+  while (vram__parse_token(p)) {
+    if (vram__parse_word_is(p, "grad=1"))
       v->flags |= VRAM__GRAD;
-    else if (!vram__text_is(q->tok, q->len, "grad=0"))
-      return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
+    else if (!vram__parse_word_is(p, "grad=0"))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "an unknown word", p->token,
                                "grad=1 or nothing");
   }
   if ((v->flags & VRAM__GRAD) && vram__kind_rank(v->dtype) < 2)
-    return vram__parse_error(q, q->start, VRAM_ERR_VALUE,
-                             "grad=1 on an input that is not floating point", NULL, 0, NULL);
-  return vram__symbol_define(q, name, nlen, v, 0);
+    return vram__parse_refuse(p, p->start, VRAM_ERR_VALUE,
+                              "grad=1 on an input that is not floating point", NULL);
+  return vram__symbol_define(p, name, v, 0);
 }
 
-static int vram__dim_line(vram__parse *q) {
-  vram_graph *g = q->g;
-  while (vram__parse_token(q)) {
-    const char *e = q->tok, *end = q->tok + q->len;
-    uint32_t i;
-    int64_t v;
-    while (e < end && *e != '=')
-      e++;
-    if (!vram__is_name(q->tok, (uint32_t)(e - q->tok)) || e == end || e + 1 == end)
-      return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a dim", q->tok, q->len,
-                               "NAME=INTEGER");
-    if (!vram__parse_size(q, e + 1, end, 0, &v))
+/* ---- nodes ---- */
+
+/* How many names `y` or `values,indices` are; 0: an error. */
+static uint32_t vram__names_count(vram__parser *p, vram__span names) {
+  const char *at = names.text, *const end = names.text + names.len;
+  uint32_t count = 0;
+  for (; at <= end; at++) {
+    const char *const begin = at;
+    while (end - at >= 8 && vram__name_eight(vram__text_eight(at)))
+      at += 8;
+    while (at < end && vram__name_char(*at))
+      at++;
+    if ((at < end && *at != ',') || begin == at || !vram__name_start(*begin) ||
+        at - begin > VRAM_MAX_NAME) {
+      while (at < end && *at != ',')
+        at++;
+      vram__parse_error(p, VRAM_ERR_SYNTAX, "not a name", vram__span_of(begin, at),
+                        "letters, digits, _ . /, at most 255");
       return 0;
-    for (i = 0; i < g->ndim; i++)
-      if (g->dim[i].len == (uint32_t)(e - q->tok)) {
-        uint32_t k = 0;
-        while (k < g->dim[i].len && g->dim[i].name[k] == q->tok[k])
-          k++;
-        if (k == g->dim[i].len)
-          return vram__parse_error(q, q->tok, VRAM_ERR_NAME, "a dim defined twice", q->tok,
-                                   g->dim[i].len, "a new name");
-      }
-    if (g->ndim == VRAM_MAX_DIMS)
-      return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 64 dims", NULL, 0, NULL);
-    for (i = 0; i < q->nset; i++) {
-      const char *z = q->set[i].name;
-      if (z ? vram__text_is(q->tok, (uint32_t)(e - q->tok), z) : !g->ndim) {
-        v = q->set[i].value;
-        q->used[i] = 1;
-      }
     }
-    if (v < 0)
-      return vram__parse_error(q, q->tok, VRAM_ERR_VALUE, "a dim below 0", q->tok, q->len, NULL);
-    g->dim[g->ndim].name = vram__graph_keep_text(g, q->tok, (uint32_t)(e - q->tok));
-    if (!g->dim[g->ndim].name)
-      return vram__parse_error(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-    g->dim[g->ndim].len = (uint32_t)(e - q->tok);
-    g->dim[g->ndim++].value = v;
+    count++;
+  }
+  return count;
+}
+
+/* The outputs get their names; in a text the names become theirs. */
+static inline int vram__names_give(vram__parser *p, vram__span names, vram_value *out,
+                                   uint32_t nout) {
+  const char *at = names.text, *const end = names.text + names.len;
+  uint32_t i;
+  for (i = 0; i < nout; i++, at++) {
+    const char *const begin = at;
+    vram__span name;
+    if (nout == 1)
+      at = end;
+    while (at < end && *at != ',')
+      at++;
+    name = vram__span_of(begin, at);
+    out[i].name = vram__graph_keep_text(p->g, name.text, name.len);
+    out[i].name_len = (uint8_t)name.len;
+    if (!out[i].name)
+      return vram__parse_located(p, begin);
+    if (p->table && !vram__symbol_define(p, name, &out[i], 0))
+      return 0;
   }
   return 1;
 }
 
-/* A node of op `op` with these names, inputs and keys; at: where errors point to. */
-/* The keys marked ! in a row, ended by 0; looked up once for each op of a text. */
-static const uint8_t *vram__op_required(vram__parse *q, uint32_t op, const char *k) {
-  uint8_t *known = q->required[op];
-  uint32_t n = 1;
-  if (*known)
-    return known + 1;
-  *known = 1;
-  while (*k) {
-    const char *e = k;
-    while (*e && *e != ' ' && *e != '!')
-      e++;
-    if (*e == '!' && n < VRAM__REQUIRED)
-      known[n++] = (uint8_t)vram__key_named(q, k, (uint32_t)(e - k));
-    while (*e && *e != ' ')
-      e++;
-    while (*e == ' ')
-      e++;
-    k = e;
-  }
-  return known + 1;
+/* Values without a node for these names. */
+static VRAM__COLD int vram__names_only(vram__parser *p, const vram__request *r, vram__span names,
+                                       const char *at) {
+  vram_value *out;
+  if (!vram__request_fits(p->g, r))
+    return vram__parse_located(p, at);
+  out = (vram_value *)vram__graph_take(p->g, r->nout * sizeof *out);
+  if (!out)
+    return vram__parse_located(p, at);
+  vram__memory_zero(out, r->nout * sizeof *out);
+  p->g->root = out;
+  return vram__names_give(p, names, out, r->nout);
 }
 
-VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *names,
-                                    const char *names_end, vram_value **in, uint32_t nin,
-                                    const int64_t *attr, uint32_t na, const char *at) {
-  vram_graph *g = q->g;
-  const vram__op_row *r = vram__op_at(op);
-  vram_node *n, *before = g->last;
-  uint32_t i, nout = 0;
-  const char *s;
-  for (s = names; s <= names_end; s++) {
-    const char *t = s;
-    while (names_end - s >= 8 && vram__name_eight(vram__text_eight(s)))
-      s += 8;
-    while (s < names_end && vram__name_char(*s))
-      s++;
-    if ((s < names_end && *s != ',') || t == s || !vram__name_start(*t) || s - t > VRAM_MAX_NAME) {
-      while (s < names_end && *s != ',')
-        s++;
-      vram__parse_error(q, t, VRAM_ERR_SYNTAX, "not a name", t, (uint32_t)(s - t),
-                        "letters, digits, _ . /, at most 255");
-      return NULL;
-    }
-    nout++;
-  }
-  /* a weight given as an input stands for the required keys */
-  if (nin < 2 || !(r->traits & VRAM__OP_WEIGHT_INPUT)) {
-    const uint8_t *need = vram__op_required(q, op, r->keys);
-    for (; *need; need++) {
-      for (i = 0; i < na; i += 1 + ((uint32_t)(attr[i] >> 8) & 0xffffu))
-        if ((uint32_t)(attr[i] & 0xff) == *need)
-          break;
-      if (i >= na)
-        return vram__parse_error_null(q, at, VRAM_ERR_SYNTAX, "a required key is missing", NULL, 0,
-                                      vram__key_table[*need].name);
-    }
-  }
-  if (!vram__node_emit(q, op, in, nin, nout, attr, na, &n))
-    return vram__parse_error_null(q, at, VRAM_ERR_SHAPE, "", NULL, 0, NULL);
-  for (i = 0, s = names; i < nout; i++, s++) {
-    const char *t = s;
-    vram_value *v = &n->out[i];
-    if (nout == 1)
-      s = names_end;
-    while (s < names_end && *s != ',')
-      s++;
-    v->name = vram__graph_keep_text(g, t, (uint32_t)(s - t));
-    v->name_len = (uint8_t)(s - t);
-    if (!v->name || (q->table && !vram__symbol_define(q, t, (uint32_t)(s - t), v, 0)))
-      return vram__parse_error_null(q, t, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  }
+/* The node that r asks for, but for the number of its outputs, which are these names. at: where
+   errors point to. */
+VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
+                              vram_node **node) {
+  vram_graph *g = p->g;
+  vram_node *n = NULL, *before = g->last;
+  uint32_t missing;
+  r->nout = vram__names_count(p, names);
+  if (!r->nout)
+    return 0;
+  missing = vram__key_missing(p, r);
+  if (missing)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a required key is missing",
+                              vram__key_table[missing].name);
+  if (p->names_only)
+    return vram__names_only(p, r, names, at);
+  if (!vram__node_emit(p, r, &n))
+    return vram__parse_located(p, at);
+  if (!vram__names_give(p, names, n->out, r->nout))
+    return 0;
   for (before = before ? before->next : g->first; before; before = before->next) {
-    if (r->traits & VRAM__OP_LOSS)
+    if (vram__op_at(r->op)->traits & VRAM__OP_LOSS)
       before->flags |= VRAM__LOSS;
     before->name = n->out[0].name;
     before->name_len = n->out[0].name_len;
-    before->line = q->line;
-    before->round = q->depth ? q->loop[q->depth - 1].scope : NULL;
+    before->line = p->line;
+    before->round = p->depth ? p->loop[p->depth - 1].scope : NULL;
   }
-  return n;
+  *node = n;
+  return 1;
 }
 
 /* The op of that name; VRAM_OP_COUNT: there is none. A model has few ops: where each of them was
    found is remembered. */
-static uint32_t vram__op_named(vram__parse *q, const char *s, uint32_t n) {
-  uint16_t *known = q->op + (vram__hash(s, n) & 63);
+static uint32_t vram__op_named(vram__parser *p, vram__span name) {
+  uint16_t *known = p->found_op + (vram__hash(name.text, name.len) & 63);
   uint32_t op = *known;
-  if (vram__text_is(s, n, vram__op_at(op)->name))
+  if (vram__text_is(name.text, name.len, vram__op_at(op)->name))
     return op;
   for (op = 0; op < VRAM_OP_COUNT; op++)
-    if (vram__op_at(op)->name[0] == *s && vram__text_is(s, n, vram__op_at(op)->name))
+    if (vram__op_at(op)->name[0] == *name.text &&
+        vram__text_is(name.text, name.len, vram__op_at(op)->name))
       break;
   *known = (uint16_t)(op < VRAM_OP_COUNT ? op : 0);
   return op;
 }
 
-static int vram__op_line(vram__parse *q) {
-  uint32_t nin = 0, na = 0;
-  const char *names, *names_end, *at = q->tok;
-  const vram__op_row *r;
-  int64_t attr[1024];
+static int vram__op_line(vram__parser *p) {
+  const vram__span name = p->token;
+  int64_t words[1024];
   vram_value *in[1024];
-  const uint32_t op = vram__op_named(q, at, q->len);
-  if (op == VRAM_OP_COUNT)
-    return vram__parse_error(q, at, VRAM_ERR_NAME, "an unknown op", at, q->len,
-                             "an op of `vram list ops`");
-  r = vram__op_at(op);
-  if (!vram__parse_token(q))
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "a node without a name", q->tok, 0,
+  vram_node *n;
+  vram__keys keys;
+  vram__request r;
+  vram__span names;
+  words[0] = 0;
+  keys.words = words;
+  keys.count = 0;
+  keys.room = 1000;
+  r.op = vram__op_named(p, name);
+  r.in = in;
+  r.nin = 0;
+  r.keys = &keys;
+  if (r.op == VRAM_OP_COUNT)
+    return vram__parse_error(p, VRAM_ERR_NAME, "an unknown op", name, "an op of `vram list ops`");
+  if (!vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "a node without a name", p->token,
                              "OP NAME INPUTS KEY=VALUE");
-  names = q->tok, names_end = q->tok + q->len;
-  while (vram__parse_token(q)) {
-    if (vram__text_holds(q->tok, q->len, '=')) {
-      if (!vram__key_value(q, r, q->tok, q->tok + q->len, attr, 1000, &na))
+  names = p->token;
+  while (vram__parse_token(p)) {
+    if (vram__text_holds(p->token.text, p->token.len, '=')) {
+      if (!vram__key_read(p, r.op, p->token, &keys))
         return 0;
-    } else {
-      if (na)
-        return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an input behind a key", q->tok,
-                                 q->len, "KEY=VALUE");
-      if (nin == 1024)
-        return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL, 0, NULL);
-      if (!(in[nin++] = vram__parse_value(q, q->tok, q->len)))
-        return 0;
+      continue;
     }
+    if (keys.count)
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "an input behind a key", p->token, "KEY=VALUE");
+    if (r.nin == 1024)
+      return vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 inputs", NULL);
+    in[r.nin] = vram__parse_value(p, p->token);
+    if (!in[r.nin++])
+      return 0;
   }
-  return vram__parse_add(q, op, names, names_end, in, nin, attr, na, at) != NULL;
+  return vram__parse_node(p, &r, names, name.text, &n);
 }
 
-/* `output` and `drop` lines */
-static int vram__names_line(vram__parse *q, int drop) {
-  vram_value *in[1024];
+/* The names of an `output` or `drop` line; 0: an error. */
+static uint32_t vram__values_line(vram__parser *p, vram_value **in) {
+  const char *const at = p->token.text;
   uint32_t n = 0;
-  const char *at = q->tok;
-  while (vram__parse_token(q)) {
-    if (n == 1024)
-      return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 1024 names", NULL, 0, NULL);
-    if (!(in[n++] = vram__parse_value(q, q->tok, q->len)))
+  while (vram__parse_token(p)) {
+    if (n == 1024) {
+      vram__parse_refuse(p, p->token.text, VRAM_ERR_LIMIT, "more than 1024 names", NULL);
+      return 0;
+    }
+    in[n] = vram__parse_value(p, p->token);
+    if (!in[n++])
       return 0;
   }
   if (!n)
-    return vram__parse_error(q, at, VRAM_ERR_SYNTAX, "a line without names", NULL, 0,
-                             "at least one");
-  if (drop) {
-    vram_node *m = vram__node_new(q->g, VRAM__OP_drop, in, n, 0, NULL, 0);
-    if (!m)
-      return vram__parse_error(q, at, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-    m->name = "drop", m->name_len = 4, m->line = q->line;
-    return 1;
-  }
-  if (q->g->noutput)
-    return vram__parse_error(q, at, VRAM_ERR_SYNTAX, "a second output line", NULL, 0, NULL);
-  q->g->noutput = n;
-  q->g->root = in[0];
-  while (n--)
-    in[n]->flags |= VRAM__OUTPUT, in[n]->last = UINT32_MAX;
+    vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a line without names", "at least one");
+  return n;
+}
+
+static int vram__drop_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  vram_node *n;
+  if (!count || p->names_only)
+    return count != 0;
+  n = vram__node_drop(p->g, VRAM__OP_drop, in, count);
+  if (!n)
+    return vram__parse_located(p, at);
+  n->name = "drop";
+  n->name_len = 4;
+  n->line = p->line;
   return 1;
 }
 
-static int vram__begin_round(vram__parse *q, vram__loop *l) {
-  vram__round *r = (vram__round *)vram__graph_take(q->g, sizeof *r);
-  if (!r)
-    return vram__parse_error(q, q->start, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-  if (++q->rounds > VRAM_MAX_NODES)
-    return vram__parse_error(q, q->start, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", NULL, 0,
-                             NULL);
-  r->up = q->depth > 1 ? q->loop[q->depth - 2].scope : NULL;
-  r->round = (uint32_t)l->round;
-  l->scope = r;
-  return 1;
-}
-
-static int vram__loop_line(vram__parse *q) {
-  vram__loop *l;
-  int64_t size;
-  uint64_t rounds;
-  vram_value *v[64];
-  const char *name[64];
-  uint32_t len[64], n = 0, i;
-  const char *at = q->tok;
-  if (!vram__parse_token(q))
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "a loop without a count", q->tok, 0,
-                             "loop SIZE NAME=NAME ...");
-  if (!vram__parse_size(q, q->tok, q->tok + q->len, 0, &size))
+static int vram__output_line(vram__parser *p) {
+  const char *const at = p->token.text;
+  vram_value *in[1024];
+  const uint32_t count = vram__values_line(p, in);
+  uint32_t i;
+  if (!count)
     return 0;
-  rounds = (uint64_t)size;
-  for (i = 0; i < q->depth; i++)
-    rounds = vram__product_or_overflow(rounds, (uint64_t)q->loop[i].left);
-  if (rounds > VRAM_MAX_NODES)
-    return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", q->tok,
-                             q->len, NULL);
-  if (q->depth == VRAM_MAX_LOOPS)
-    return vram__parse_error(q, at, VRAM_ERR_LIMIT, "more than 16 loops inside one another", NULL,
-                             0, NULL);
-  while (vram__parse_token(q)) {
-    const char *e = q->tok, *end = q->tok + q->len;
-    while (e < end && *e != '=')
-      e++;
-    if (n == 64)
-      return vram__parse_error(q, q->tok, VRAM_ERR_LIMIT, "more than 64 carried names", NULL, 0,
-                               NULL);
-    if (e == end || !vram__is_name(q->tok, (uint32_t)(e - q->tok)))
-      return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a carried name", q->tok, q->len,
-                               "NAME=NAME");
-    name[n] = q->tok, len[n] = (uint32_t)(e - q->tok);
-    if (!(v[n++] = vram__parse_value(q, e + 1, (uint32_t)(end - e - 1))))
-      return 0;
+  if (p->g->noutput)
+    return vram__parse_refuse(p, at, VRAM_ERR_SYNTAX, "a second output line", NULL);
+  p->g->noutput = count;
+  p->g->root = in[0];
+  for (i = 0; i < count; i++) {
+    in[i]->flags |= VRAM__OUTPUT;
+    in[i]->last = UINT32_MAX;
   }
-  l = &q->loop[q->depth++];
-  l->left = size;
-  l->round = 0;
-  l->line = q->line;
-  l->head = q->start;
-  l->mark = q->top;
-  l->npair = n;
-  for (i = 0; i < n; i++) {
-    l->pair[i].name = name[i], l->pair[i].len = len[i], l->pair[i].value = v[i];
-    if (!vram__symbol_define(q, name[i], len[i], v[i], 1))
-      return 0;
-  }
-  l->body = NULL;
-  return vram__begin_round(q, l);
+  return 1;
 }
 
-/* `next` ends a round: the carried names take their new values, and the body begins again or the
-   block ends. `*again`: where to go on, NULL: behind this line. */
-static int vram__parse_next_line(vram__parse *q, const char **again) {
-  vram__loop *l;
-  vram_value *v[64];
-  uint32_t i, seen = 0;
-  *again = NULL;
-  if (!q->depth)
-    return vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "next without loop", NULL, 0, NULL);
-  l = &q->loop[q->depth - 1];
-  for (i = 0; i < l->npair; i++)
-    v[i] = l->pair[i].value;
-  while (vram__parse_token(q)) {
-    const char *e = q->tok, *end = q->tok + q->len;
-    while (e < end && *e != '=')
-      e++;
-    for (i = 0; i < l->npair; i++)
-      if (l->pair[i].len == (uint32_t)(e - q->tok)) {
-        uint32_t k = 0;
-        while (k < l->pair[i].len && l->pair[i].name[k] == q->tok[k])
-          k++;
-        if (k == l->pair[i].len)
-          break;
-      }
-    if (e == end || i == l->npair)
-      return vram__parse_error(q, q->tok, VRAM_ERR_NAME, "not a carried name of the loop", q->tok,
-                               (uint32_t)(e - q->tok), "NAME=NAME, the first one of the loop line");
-    if (!(v[i] = vram__parse_value(q, e + 1, (uint32_t)(end - e - 1))))
+/* ---- loops ---- */
+
+/* One more round: nodes and names from here on belong to it. */
+static int vram__round_begin(vram__parser *p, vram__loop *loop) {
+  vram__round *round = (vram__round *)vram__graph_take(p->g, sizeof *round);
+  uint32_t i;
+  if (!round)
+    return vram__parse_located(p, p->start);
+  if (++p->rounds > VRAM_MAX_NODES)
+    return vram__parse_refuse(p, p->start, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", NULL);
+  round->up = p->depth > 1 ? p->loop[p->depth - 2].scope : NULL;
+  round->round = (uint32_t)loop->round;
+  loop->scope = round;
+  for (i = 0; i < loop->ncarried; i++)
+    if (!vram__symbol_define(p, loop->carried[i].name, loop->carried[i].value, 1))
       return 0;
-    seen++;
-  }
-  if (seen < l->npair)
-    return vram__parse_error(q, q->start, VRAM_ERR_SYNTAX, "a carried name without its next value",
-                             l->pair[0].name, l->pair[0].len, NULL);
-  vram__symbol_forget(q, l->mark);
-  l->round++;
-  for (i = 0; i < l->npair; i++)
-    l->pair[i].value = v[i];
-  if (l->round < l->left) {
-    for (i = 0; i < l->npair; i++)
-      if (!vram__symbol_define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
-        return 0;
-    *again = l->body;
-    return vram__begin_round(q, l);
-  }
-  q->depth--;
-  for (i = 0; i < l->npair; i++)
-    if (!vram__symbol_define(q, l->pair[i].name, l->pair[i].len, v[i], 1))
-      return 0;
+  return 1;
+}
+
+/* How many rounds a `loop` line asks for; 0: an error. */
+static int vram__loop_rounds(vram__parser *p, int64_t *rounds) {
+  const char *const at = p->token.text;
+  uint64_t all;
+  uint32_t i;
+  if (!vram__parse_token(p))
+    return vram__parse_error(p, VRAM_ERR_SYNTAX, "a loop without a count", p->token,
+                             "loop SIZE NAME=NAME ...");
+  if (!vram__parse_size(p, p->token, 0, rounds))
+    return 0;
+  all = (uint64_t)*rounds;
+  for (i = 0; i < p->depth; i++)
+    all = vram__product_or_overflow(all, (uint64_t)p->loop[i].rounds);
+  if (all > VRAM_MAX_NODES)
+    return vram__parse_error(p, VRAM_ERR_LIMIT, "more than 2^24 rounds of loops", p->token, NULL);
+  if (p->depth == VRAM_MAX_LOOPS)
+    return vram__parse_refuse(p, at, VRAM_ERR_LIMIT, "more than 16 loops inside one another", NULL);
   return 1;
 }
 
 /* Goes behind the `next` that belongs to a loop of no rounds. */
-static const char *vram__parse_skip_block(vram__parse *q, const char *s) {
+static int vram__loop_skip(vram__parser *p, const vram__loop *loop) {
   uint32_t depth = 1;
-  while (s < q->text_end) {
-    vram__parse_line(q, s);
-    q->line++;
-    if (vram__parse_token(q)) {
-      if (vram__text_is(q->tok, q->len, "loop"))
-        depth++;
-      if (vram__text_is(q->tok, q->len, "next") && --depth == 0)
-        return s;
+  while (p->next_line < p->text_end) {
+    vram__parse_line(p, p->next_line);
+    p->line++;
+    if (!vram__parse_token(p))
+      continue;
+    if (vram__parse_word_is(p, "loop"))
+      depth++;
+    if (vram__parse_word_is(p, "next") && --depth == 0) {
+      p->depth--;
+      return 1;
     }
-    s = q->next;
   }
-  return NULL;
+  p->line = loop->head_line;
+  p->start = loop->head;
+  return vram__parse_refuse(p, loop->head, VRAM_ERR_SYNTAX, "a loop without next", NULL);
 }
 
-static int vram__parse_lines(vram__parse *q, const char *text, uint64_t len) {
-  vram_graph *g = q->g;
-  const char *s = text, *again;
-  q->text_end = text + len;
-  q->line = 0;
-  while (s < q->text_end) {
-    vram__parse_line(q, s);
-    q->line++;
-    if (q->odd)
-      return vram__parse_error(q, q->odd, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII",
-                               NULL, 0, "text");
-    if (vram__parse_token(q)) {
-      int ok = 1;
-      again = NULL;
-      if (vram__text_is(q->tok, q->len, "model")) {
-        if (g->name)
-          ok = vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "a second model line", NULL, 0, NULL);
-        else if (!vram__parse_token(q) || q->len > VRAM_MAX_NAME)
-          ok = vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "not a name", q->tok, q->len,
-                                 "model NAME");
-        else {
-          g->name = vram__graph_keep_text(g, q->tok, q->len), g->name_len = q->len;
-          if (vram__parse_token(q))
-            ok = vram__parse_error(q, q->tok, VRAM_ERR_SYNTAX, "an unknown word", q->tok, q->len,
-                                   "the end of the line");
-        }
-      } else if (vram__text_is(q->tok, q->len, "dim"))
-        ok = vram__dim_line(q);
-      else if (vram__text_is(q->tok, q->len, "input"))
-        ok = vram__input_line(q);
-      else if (vram__text_is(q->tok, q->len, "output"))
-        ok = vram__names_line(q, 0);
-      else if (vram__text_is(q->tok, q->len, "drop"))
-        ok = vram__names_line(q, 1);
-      else if (vram__text_is(q->tok, q->len, "loop")) {
-        ok = vram__loop_line(q);
-        if (ok) {
-          vram__loop *l = &q->loop[q->depth - 1];
-          l->body = q->next;
-          l->body_line = q->line;
-          if (!l->left) {
-            s = vram__parse_skip_block(q, l->body);
-            if (!s) {
-              q->line = l->line, q->start = l->head;
-              return vram__parse_error(q, l->head, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0,
-                                       NULL);
-            }
-            q->depth--;
-          }
-        }
-      } else if (vram__text_is(q->tok, q->len, "next")) {
-        vram__loop *l = q->depth ? &q->loop[q->depth - 1] : NULL;
-        ok = vram__parse_next_line(q, &again);
-        if (ok && again) {
-          s = again;
-          q->line = l->body_line;
-          continue;
-        }
-      } else
-        ok = vram__op_line(q);
-      if (!ok || g->error.code)
-        return vram__parse_error(q, q->tok, VRAM_ERR_MEMORY, "", NULL, 0, NULL);
-    }
-    s = q->next;
+static int vram__loop_line(vram__parser *p) {
+  vram__loop *loop;
+  int64_t rounds;
+  if (!vram__loop_rounds(p, &rounds))
+    return 0;
+  loop = &p->loop[p->depth];
+  loop->head = p->start;
+  loop->head_line = p->line;
+  loop->body = p->next_line;
+  loop->body_line = p->line;
+  loop->rounds = rounds;
+  loop->round = 0;
+  loop->outside = p->newest;
+  loop->ncarried = 0;
+  while (vram__parse_token(p)) {
+    vram__span name, from;
+    const int pair = vram__parse_pair(p->token, &name, &from);
+    if (loop->ncarried == 64)
+      return vram__parse_refuse(p, name.text, VRAM_ERR_LIMIT, "more than 64 carried names", NULL);
+    if (!pair || !vram__span_is_name(name))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a carried name", p->token, "NAME=NAME");
+    loop->carried[loop->ncarried].name = name;
+    loop->carried[loop->ncarried].value = vram__parse_value(p, from);
+    if (!loop->carried[loop->ncarried++].value)
+      return 0;
   }
-  if (q->depth) {
-    q->line = q->loop[q->depth - 1].line;
-    q->start = q->loop[q->depth - 1].head;
-    return vram__parse_error(q, q->start, VRAM_ERR_SYNTAX, "a loop without next", NULL, 0, NULL);
+  p->depth++;
+  return vram__round_begin(p, loop) && (rounds || vram__loop_skip(p, loop));
+}
+
+/* The values that a `next` line hands on to the carried names. */
+static int vram__next_values(vram__parser *p, const vram__loop *loop, vram_value **to) {
+  uint32_t i, seen = 0;
+  for (i = 0; i < loop->ncarried; i++)
+    to[i] = loop->carried[i].value;
+  for (; vram__parse_token(p); seen++) {
+    vram__span name, from;
+    const int pair = vram__parse_pair(p->token, &name, &from);
+    for (i = 0; i < loop->ncarried; i++)
+      if (loop->carried[i].name.len == name.len &&
+          vram__text_equal(loop->carried[i].name.text, name.text, name.len))
+        break;
+    if (!pair || i == loop->ncarried)
+      return vram__parse_error(p, VRAM_ERR_NAME, "not a carried name of the loop", name,
+                               "NAME=NAME, the first one of the loop line");
+    to[i] = vram__parse_value(p, from);
+    if (!to[i])
+      return 0;
+  }
+  if (seen < loop->ncarried)
+    return vram__parse_error_in(p, p->start, VRAM_ERR_SYNTAX,
+                                "a carried name without its next value", loop->carried[0].name,
+                                NULL);
+  return 1;
+}
+
+/* `next` ends a round: the carried names take their new values, and the body begins again or the
+   block ends. */
+static int vram__next_line(vram__parser *p) {
+  vram__loop *loop;
+  vram_value *value[64];
+  uint32_t i;
+  if (!p->depth)
+    return vram__parse_refuse(p, p->token.text, VRAM_ERR_SYNTAX, "next without loop", NULL);
+  loop = &p->loop[p->depth - 1];
+  if (!vram__next_values(p, loop, value))
+    return 0;
+  vram__symbol_forget(p, loop->outside);
+  for (i = 0; i < loop->ncarried; i++)
+    loop->carried[i].value = value[i];
+  loop->round++;
+  if (loop->round < loop->rounds && !p->names_only) {
+    p->next_line = loop->body;
+    p->line = loop->body_line;
+    return vram__round_begin(p, loop);
+  }
+  p->depth--;
+  for (i = 0; i < loop->ncarried; i++)
+    if (!vram__symbol_define(p, loop->carried[i].name, value[i], 1))
+      return 0;
+  return 1;
+}
+
+/* ---- a text ---- */
+
+static int vram__parse_statement(vram__parser *p) {
+  if (vram__parse_word_is(p, "model"))
+    return vram__model_line(p);
+  if (vram__parse_word_is(p, "dim"))
+    return vram__dim_line(p);
+  if (vram__parse_word_is(p, "input"))
+    return vram__input_line(p);
+  if (vram__parse_word_is(p, "output"))
+    return vram__output_line(p);
+  if (vram__parse_word_is(p, "drop"))
+    return vram__drop_line(p);
+  if (vram__parse_word_is(p, "loop"))
+    return vram__loop_line(p);
+  if (vram__parse_word_is(p, "next"))
+    return vram__next_line(p);
+  return vram__op_line(p);
+}
+
+static int vram__parse_lines(vram__parser *p) {
+  while (p->next_line < p->text_end) {
+    vram__parse_line(p, p->next_line);
+    p->line++;
+    if (p->odd)
+      return vram__parse_refuse(p, p->odd, VRAM_ERR_SYNTAX, "a byte that is not printable ASCII",
+                                "text");
+    if (vram__parse_token(p) && (!vram__parse_statement(p) || p->g->error.code))
+      return vram__parse_located(p, p->token.text);
+  }
+  if (p->depth) {
+    const vram__loop *loop = &p->loop[p->depth - 1];
+    p->line = loop->head_line;
+    p->start = loop->head;
+    return vram__parse_refuse(p, p->start, VRAM_ERR_SYNTAX, "a loop without next", NULL);
   }
   return 1;
 }
 
-/* Goes over the lines once, dims and loop counts alone are read; a node costs at most so much. */
-VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                   uint32_t nset) {
-  uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
-  uint8_t used[VRAM_MAX_DIMS];
-  uint64_t total = 65536, times[VRAM_MAX_LOOPS + 1], depth = 0;
-  uint64_t skipped = 0; /* depth of a loop of no rounds around the line, 0: none */
-  const char *s = text, *c;
-  vram_graph g;
-  vram__parse q;
-  vram_graph_init(&g, mem, sizeof mem);
-  vram__memory_zero(&q, sizeof q);
-  q.g = &g;
-  q.set = set;
-  q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
-  q.used = used;
-  q.text_end = text + len;
-  times[0] = 1;
-  while (s < q.text_end && !g.error.code) {
-    vram__parse_line(&q, s);
-    if (vram__parse_token(&q)) {
-      uint64_t cost = 2048 + 40 * (uint64_t)(q.end - q.start);
-      int64_t count = 1;
-      if (vram__text_is(q.tok, q.len, "next") && depth) {
-        if (depth-- == skipped)
-          skipped = 0;
-      } else if (vram__text_is(q.tok, q.len, "loop")) {
-        depth++;
-        if (!skipped) {
-          if (depth > VRAM_MAX_LOOPS)
-            break; /* here vram_parse stops, too */
-          if (vram__parse_token(&q))
-            vram__parse_size(&q, q.tok, q.tok + q.len, 0, &count);
-          times[depth] = vram__product_or_overflow(times[depth - 1], (uint64_t)count);
-          if (times[depth] > VRAM_MAX_NODES)
-            break;
-          if (!count)
-            skipped = depth;
-        }
-      } else if (vram__text_is(q.tok, q.len, "dim") && !skipped)
-        vram__dim_line(&q);
-      for (c = q.start; c < q.end && !skipped; c++)
-        if (*c == ',')
-          cost += 512;
-      cost = skipped ? 0 : vram__product_or_overflow(cost, times[depth]);
-      if (cost > (uint64_t)VRAM_MAX_BYTES - total)
-        return 0;
-      total += cost;
+/* Every dim of `set` is in the text, and there is a node. */
+static int vram__parse_complete(vram__parser *p) {
+  vram_graph *g = p->g;
+  uint32_t i;
+  for (i = 0; i < p->nset; i++)
+    if (!p->used[i]) {
+      vram__error_no_dim(g, p->set[i].name ? p->set[i].name : "(batch)");
+      return 0;
     }
-    s = q.next;
-  }
-  return vram__sum_or_overflow(total, len); /* the table of names */
+  if (g->root)
+    return 1;
+  vram__graph_fail(g, VRAM_ERR_SYNTAX,
+                   "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
+  g->error.line = p->line ? p->line : 1;
+  g->error.column = 1;
+  return 0;
+}
+
+static void vram__parser_begin(vram__parser *p, vram_graph *g, const char *text, uint64_t len) {
+  vram__memory_zero(p, sizeof *p);
+  p->g = g;
+  p->start = p->next_line = p->text_end = len ? text : ""; /* no text may be NULL */
+  p->text_end += len;
+}
+
+/* Reads a text into g; names_only: as vram__parser has it. */
+static void vram__parse_text(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
+                             uint32_t nset, int names_only) {
+  vram__parser p;
+  uint8_t used[VRAM_MAX_DIMS];
+  uint64_t size = 16;
+  vram__parser_begin(&p, g, text, len);
+  vram__memory_zero(used, sizeof used);
+  p.set = set;
+  p.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
+  p.used = used;
+  p.names_only = names_only;
+  if (nset > VRAM_MAX_DIMS)
+    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
+  while (size < len / 32) /* names: a line has about so many bytes */
+    size *= 2;
+  p.mask = (uint32_t)size - 1;
+  p.table = (vram__symbol **)vram__graph_take(g, size * sizeof *p.table);
+  if (!p.table || g->error.code)
+    return;
+  vram__memory_zero(p.table, size * sizeof *p.table);
+  if (vram__parse_lines(&p))
+    vram__parse_complete(&p);
+}
+
+/* A graph of so many nodes ends at the memory or at a limit before the last line was read. An error
+   of the text matters more, so the lines are read once more for their names and keys alone. */
+static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
+                              uint32_t nset) {
+  const vram_error before = g->error;
+  vram_graph_init(g, g->mem, g->cap);
+  vram__parse_text(g, text, len, set, nset, 1);
+  if (g->error.code == VRAM_OK || g->error.code == VRAM_ERR_MEMORY)
+    g->error = before;
 }
 
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err) {
-  vram__parse q;
-  uint64_t i, size;
-  uint8_t used[VRAM_MAX_DIMS];
-  int ok;
-  vram__memory_zero(&q, sizeof q);
-  vram__memory_zero(used, sizeof used);
-  q.g = g;
-  q.start = text;
-  q.set = set, q.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS, q.used = used;
-  if (nset > VRAM_MAX_DIMS)
-    vram__graph_fail(g, VRAM_ERR_LIMIT, "more than 64 dims");
-  for (size = 16; size < len / 32;) /* names: a line has about so many bytes */
-    size *= 2;
-  q.mask = (uint32_t)size - 1;
-  q.table = (vram__sym **)vram__graph_take(g, size * sizeof *q.table);
-  ok = q.table != NULL && !g->error.code;
-  if (ok)
-    vram__memory_zero(q.table, size * sizeof *q.table);
-  ok = ok && vram__parse_lines(&q, text, len);
-  for (i = 0; ok && i < q.nset; i++)
-    if (!used[i]) {
-      vram__error_no_dim(g, set[i].name ? set[i].name : "(batch)");
-      ok = 0;
-    }
-  if (ok && !g->root) {
-    vram__graph_fail(g, VRAM_ERR_SYNTAX,
-                     "a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
-    g->error.line = q.line ? q.line : 1;
-    g->error.column = 1;
-  }
+  vram__parse_text(g, text, len, set, nset, 0);
+  if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
+    vram__parse_names(g, text, len, set, nset);
   if (err)
     *err = g->error;
   return g->error.code;
 }
-/* >>event (Implementation) --------------------------------------------------------------------- */
+
+/* ---- bytes of a graph ---- */
+
+/* Loops around the line, for vram_parse_bytes. */
+typedef struct vram__nest {
+  uint64_t times[VRAM_MAX_LOOPS + 1]; /* rounds of all loops up to each depth */
+  uint32_t depth;
+  uint32_t skipped; /* depth of a loop of no rounds, 0: none */
+} vram__nest;
+
+/* A `loop` line; 0: here vram_parse stops, too. */
+static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
+  int64_t rounds = 1;
+  nest->depth++;
+  if (nest->skipped)
+    return 1;
+  if (nest->depth > VRAM_MAX_LOOPS)
+    return 0;
+  if (vram__parse_token(p))
+    vram__parse_size(p, p->token, 0, &rounds);
+  nest->times[nest->depth] =
+      vram__product_or_overflow(nest->times[nest->depth - 1], (uint64_t)rounds);
+  if (!rounds)
+    nest->skipped = nest->depth;
+  return nest->times[nest->depth] <= VRAM_MAX_NODES;
+}
+
+static void vram__nest_leave(vram__nest *nest) {
+  if (nest->depth == nest->skipped)
+    nest->skipped = 0;
+  nest->depth -= nest->depth != 0;
+}
+
+/* What a line, with all its rounds, takes of the memory at most. */
+static uint64_t vram__line_bytes(const vram__parser *p, const vram__nest *nest) {
+  uint64_t bytes = 2048 + 40 * (uint64_t)(p->end - p->start);
+  const char *c;
+  if (nest->skipped)
+    return 0;
+  for (c = p->start; c < p->end; c++)
+    if (*c == ',')
+      bytes += 512;
+  return vram__product_or_overflow(bytes, nest->times[nest->depth]);
+}
+
+/* Goes over the lines once; dims and counts of loops alone are read. */
+VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                   uint32_t nset) {
+  uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
+  uint8_t used[VRAM_MAX_DIMS];
+  uint64_t total = 65536;
+  vram__nest nest;
+  vram_graph g;
+  vram__parser p;
+  vram_graph_init(&g, mem, sizeof mem);
+  vram__parser_begin(&p, &g, text, len);
+  p.set = set;
+  p.nset = nset < VRAM_MAX_DIMS ? nset : VRAM_MAX_DIMS;
+  p.used = used;
+  nest.times[0] = 1;
+  nest.depth = nest.skipped = 0;
+  while (p.next_line < p.text_end && !g.error.code) {
+    uint64_t bytes;
+    vram__parse_line(&p, p.next_line);
+    if (!vram__parse_token(&p))
+      continue;
+    if (vram__parse_word_is(&p, "next"))
+      vram__nest_leave(&nest);
+    else if (vram__parse_word_is(&p, "loop")) {
+      if (!vram__nest_enter(&p, &nest))
+        break;
+    } else if (vram__parse_word_is(&p, "dim") && !nest.skipped)
+      vram__dim_line(&p);
+    bytes = vram__line_bytes(&p, &nest);
+    if (bytes > (uint64_t)VRAM_MAX_BYTES - total)
+      return 0;
+    total += bytes;
+  }
+  return vram__sum_or_overflow(total, len); /* the table of names */
+}
 
 #endif /* VRAM_NO_MODEL */
 

@@ -67,7 +67,7 @@ static void limits(void) {
   add(&t, "input x f32 [2", 1), add(&t, ",2", 7), add(&t, "]\nrelu y x\n", 1);
   TEXT(result(&t), "ok");
   add(&t, "input x f32 [2", 1), add(&t, ",2", 8), add(&t, "]\nrelu y x\n", 1);
-  TEXT(result(&t), "1:13: too many values (found [2,2,2,2,2,2,2,2,2)");
+  TEXT(result(&t), "1:13: too many values (found [2,2,2,2,2,2,2,2,2])");
   /* 255 bytes a name */
   add(&t, "input x f32 [2]\nrelu ", 1), add(&t, "n", 255), add(&t, " x\nrelu y ", 1);
   add(&t, "n", 255);

@@ -13,7 +13,7 @@ typedef struct vram_op_info {
 } vram_op_info;
 
 #ifndef VRAM_NO_MODEL
-/* All zero for what is no op. */
+/* All zero for what is no op. info: not NULL. */
 VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info);
 
 /* The name ("conv2d"); "?" for what is no op. Never NULL. */
@@ -28,9 +28,8 @@ typedef struct vram_dims {
   int64_t v[2 * VRAM_MAX_AXES];
 } vram_dims;
 
-#define VRAM_NODE_INNER                                                                            \
-  2u /* vram_node.flags: a line that an op was written out to, not the last                        \
-      */
+/* vram_node.flags: a line that an op was written out to, not the last */
+#define VRAM_NODE_INNER 2u
 
 typedef struct vram_node vram_node;
 typedef struct vram_value vram_value;
@@ -102,7 +101,7 @@ typedef struct vram_graph {
   uint32_t ndim;
   struct {
     const char *name;
-    uint32_t len, set;
+    uint32_t len;
     int64_t value;
   } dim[VRAM_MAX_DIMS];
   const vram_dims *cache[64];
@@ -123,36 +122,40 @@ typedef struct vram_dim {
 
 #ifndef VRAM_NO_MODEL
 /* A new graph in the caller's memory, which must outlive it. Building and reading take from it;
-   when it is used up they fail with VRAM_ERR_MEMORY. */
+   when it is used up they fail with VRAM_ERR_MEMORY. mem NULL: no memory. Here and below a graph is
+   never NULL. */
 VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 #endif
 
-/* Building by calls. The first error stays in g->error and makes every later call return NULL.
+/* Building by calls. The first error stays in g->error and makes every later call return NULL, so
+   that values need not be looked at one by one: NULL for a value, or for a name, is an error.
      vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
      vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
      x = vram_out(c, 0); ...                                                                    */
 
 #ifndef VRAM_NO_MODEL
 /* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
-   most cap - 1 bytes and a zero byte go to `to`. Returns the bytes of the whole name; 0 for NULL.
- */
+   most cap - 1 bytes and a zero byte go to `to`, which may be NULL where cap is 0. Returns the
+   bytes of the whole name; 0 for n NULL. */
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
 
 /* Floating-point operations of a node's forward. Products (convolutions, matrix products,
    attention, recurrent layers): two for each multiply-add, as torch.utils.flop_counter counts them.
    Other nodes: one for each element that they give, views none. VRAM_OVERFLOW: more than 64 bits.
- */
+   n: not NULL. */
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
 VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
 
-/* An input of the model; grad: it wants a gradient. */
+/* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
+ */
 VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
                                 const int64_t *size, int grad);
 
-/* A node: names of its outputs ("y", or "values,indices"), its inputs, and its keys as in the text
-   form (NULL: none; `weights=` names a node that is there). Names are labels, not looked up. */
+/* A node: names of its outputs ("y", or "values,indices"), its inputs (nin of them, `in` NULL only
+   where nin is 0), and its keys as in the text form (NULL: none; `weights=` names a node that is
+   there). Names are labels, not looked up. */
 VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
                                uint32_t nin, const char *keys);
 
@@ -163,13 +166,24 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
 /* These values live until here although nothing uses them any more. */
 VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* Bytes of memory that vram_parse needs for this text at most (0: text too large). */
+/* Bytes of memory that vram_parse needs for this text at most (0: text too large). text: `len`
+   bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
                                    uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
-   the place of the text's. The text is not needed afterwards. Errors: every vram_result; *err, if
-   not NULL, says where and what, and nothing of g may be used then. */
+   the place of the text's. text and set as above; the text is not needed afterwards. *err, if not
+   NULL, says where and what, and nothing of g may be used then:
+     VRAM_ERR_SYNTAX    a line that is none, a key or an input too few or too many
+     VRAM_ERR_NAME      an op, key, dim or value that is unknown or defined twice
+     VRAM_ERR_SHAPE     inputs that do not fit the op, a negative size
+     VRAM_ERR_VALUE     a key or dim out of range
+     VRAM_ERR_BLOCK     a row that does not divide into blocks of its dtype
+     VRAM_ERR_OVERFLOW  a size or a tensor of more than VRAM_MAX_BYTES
+     VRAM_ERR_LIMIT     more than VRAM_MAX_ something: axes, dims, bytes of a name, nodes, loops
+     VRAM_ERR_MEMORY    the memory of g is used up
+   Before it says one of the last two it looks for wrong names and keys in the rest of the text: a
+   loop of too many rounds does not hide them. */
 VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
                                 uint32_t nset, vram_error *err);
 #endif

@@ -80,7 +80,9 @@ typedef struct vram_phase_report {
   uint64_t requested_peak_bytes; /* highest within it */
   uint64_t allocated_bytes; /* the same in blocks: with `replay` what the caching allocator's */
   uint64_t allocated_peak_bytes; /* memory_allocated() says, else at least: blocks of 512 bytes */
-  uint64_t reserved_bytes, reserved_peak_bytes; /* with `replay`: memory_reserved(); else 0 */
+  /* memory_reserved() at its end and at most. Only a replay knows them: where vram_report.replayed
+     is 0 they are 0 and mean that nobody knows. */
+  uint64_t reserved_bytes, reserved_peak_bytes;
 } vram_phase_report;
 
 /* lower <= what a device shows <= upper */
@@ -117,8 +119,8 @@ typedef struct vram_report {
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT]; /* there before the first event */
   uint64_t events;
-  uint64_t peak_event;   /* the how manieth of them reached the peak; 0: before the first;
-                            UINT64_MAX: one of the optimizer's */
+  uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
+                            was there before the first; UINT64_MAX: one of the optimizer's */
   uint64_t scratch_used; /* bytes */
 } vram_report;
 
@@ -165,7 +167,7 @@ typedef struct vram_term {
 } vram_term;
 
 #ifndef VRAM_NO_STEP
-/* Term i of a report, in the order of the table; 0: there is none. */
+/* Term i of a report, in the order of the table; 0: there is none. Neither argument is NULL. */
 VRAM_API int vram_report_term(const vram_report *report, uint32_t i, vram_term *term);
 
 /* The name of a source ("derived"); "?" for what is none. Never NULL. */
@@ -242,10 +244,13 @@ typedef struct vram_gpu {
 /* Device i, NULL behind the last one. */
 VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
 
-/* Reads "A..B,C..D": names of nodes (of any output). A range is from an A to the next B; a name
-   inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]". Ranges may lie
-   inside one another. *count becomes
-   the number of ranges; at most cap are written. */
+/* Reads "A..B,C..D" (text, never NULL): names of nodes, of any output. A range is from an A to the
+   next B; a name inside loops means every round, unless rounds stand behind it: "A[0][2]..B[0][2]".
+   Ranges may lie inside one another. *count becomes the number of ranges; at most cap are written
+   to list, which may be NULL where cap is 0. *err, if not NULL, says why not:
+     VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
+     VRAM_ERR_NAME    a node that there is not
+     VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
 VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
                                  uint32_t cap, uint32_t *count, vram_error *err);
 
@@ -253,8 +258,9 @@ VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_ran
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);
 
-/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report becomes what
-   it took; events go to o->event as they come. o NULL: all zero. *err, if not NULL, says why not:
+/* Plays one step: zero_grad, forward, and with `train` backward and optimizer. *report (never NULL)
+   becomes what it took; events go to o->event as they come. o NULL: all zero. scratch NULL: too
+   small. *err, if not NULL, says why not:
      VRAM_ERR_MEMORY       scratch is too small
      VRAM_ERR_OVERFLOW     more than VRAM_MAX_BYTES in all
      VRAM_ERR_UNSUPPORTED  PyTorch refuses such a step, too: the text says why
@@ -264,8 +270,9 @@ VRAM_API vram_result vram_step(const vram_graph *g, const vram_step_options *o, 
                                uint64_t scratch_bytes, vram_report *report, vram_error *err);
 
 /* The live set at the peak: plays the step once more up to there. *count becomes the number of
-   entries that there are; at most cap are written. report is what vram_step gave for the same
-   graph and options. */
+   entries that there are; at most cap are written to list, which may be NULL where cap is 0. report
+   is what vram_step gave for the same graph and options; neither it nor count is NULL, o NULL: all
+   zero. Errors as vram_step. */
 VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, const vram_report *report,
                                     vram_live *list, uint32_t cap, uint32_t *count);

@@ -1,4 +1,4 @@
-/* >>model/error    the error of a graph */
+/* >>model/error    the error of a graph, and where in a text it is */
 #include "model/model.h"
 
 /* An error's text is put together from pieces; the first error of a graph stays. */
@@ -50,4 +50,48 @@ VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d) {
     vram__error_more_i(g, d->v[i]);
   }
   vram__error_more(g, "]");
+}
+
+/* The graph's error, which is set, is at this place of the text if it has no place yet. Gives 0. */
+VRAM__FN int vram__parse_located(vram__parser *p, const char *at) {
+  vram_error *e = &p->g->error;
+  vram__graph_fail(p->g, VRAM_ERR_MEMORY, ""); /* what is set stays */
+  if (!e->line) {
+    e->line = p->line;
+    e->column = at >= p->start && at <= p->text_end ? (uint32_t)(at - p->start) + 1 : 1;
+  }
+  return 0;
+}
+
+/* An error of the text with what was found (text NULL: nothing to show) and what was expected
+   (NULL: nothing to say). Gives 0. */
+VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
+                                  const char *what, vram__span found, const char *expected) {
+  vram_graph *g = p->g;
+  if (g->error.code)
+    return vram__parse_located(p, at);
+  vram__graph_fail(g, code, what);
+  if (found.text) {
+    vram__error_more(g, found.len ? " (found " : " (found nothing");
+    vram__error_more_n(g, found.text, found.len);
+  }
+  if (expected) {
+    vram__error_more(g, found.text ? ", expected " : " (expected ");
+    vram__error_more(g, expected);
+  }
+  if (found.text || expected)
+    vram__error_more(g, ")");
+  return vram__parse_located(p, at);
+}
+
+/* The same where the error is what was found. */
+VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
+                               vram__span found, const char *expected) {
+  return vram__parse_error_in(p, found.text, code, what, found, expected);
+}
+
+/* The same where there is nothing to show. */
+VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code, const char *what,
+                                const char *expected) {
+  return vram__parse_error_in(p, at, code, what, vram__span_all(NULL), expected);
 }

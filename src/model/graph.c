@@ -8,21 +8,24 @@ VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n) {
   return p;
 }
 
-/* The values of a node's key; NULL: it has none. */
-VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count) {
-  const int64_t *a = n->attr;
-  while (a && *a) {
-    uint32_t c = (uint32_t)(*a >> 8) & 0xffffu;
-    if ((uint32_t)(*a & 0xff) == key) {
+/* The values of a key; NULL: there is none. */
+VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count) {
+  while (attr && *attr) {
+    const uint32_t values = (uint32_t)(*attr >> 8) & 0xffffu;
+    if ((uint32_t)(*attr & 0xff) == key) {
       if (count)
-        *count = c;
-      return a + 1;
+        *count = values;
+      return attr + 1;
     }
-    a += 1 + c;
+    attr += 1 + values;
   }
   if (count)
     *count = 0;
   return NULL;
+}
+
+VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count) {
+  return vram__attr_find(n->attr, key, count);
 }
 
 VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def) {
@@ -116,44 +119,69 @@ VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype
   return 0;
 }
 
+static int vram__dims_same_sizes(const vram_dims *a, const vram_dims *b) {
+  uint32_t i;
+  if (a->ndim != b->ndim)
+    return 0;
+  for (i = 0; a != b && i < a->ndim; i++)
+    if (a->v[i] != b->v[i])
+      return 0;
+  return 1;
+}
+
+/* Slot i becomes the weight of that role that `weights=` lends; 0: an error, 2: it lends none. */
+static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char *role,
+                             const vram_dims *d) {
+  const int64_t *from = vram__node_list(n, VRAM__KEY_weights, NULL);
+  const vram_node *lender;
+  uint32_t k;
+  if (!from)
+    return 2;
+  lender = (const vram_node *)(uintptr_t)*from;
+  for (k = 0; k < lender->nparam; k++) {
+    vram_param *p = lender->param[k];
+    if (!p || p->kind == VRAM__BUFFER || !vram__text_is(role, vram__text_len(role), p->role))
+      continue;
+    if (vram__dims_same_sizes(p->d, d)) {
+      n->param[i] = p;
+      return 1;
+    }
+    vram__graph_fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
+    vram__error_more(g, role);
+    vram__error_more(g, " has another shape (found ");
+    vram__error_more_dims(g, p->d);
+    vram__error_more(g, ", expected ");
+    vram__error_more_dims(g, d);
+    vram__error_more(g, ")");
+    return 0;
+  }
+  if (i)
+    return 2;
+  vram__graph_fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
+  return 0;
+}
+
+/* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
+   Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
+   is the output's: numbers that are not floating point are no weights. */
+static uint8_t vram__param_dtype(const vram_node *n, uint32_t ndim, uint8_t dtype) {
+  const uint8_t asked = (uint8_t)VRAM__INT(n, dtype, dtype);
+  if (n->op == VRAM_OP_custom)
+    return vram__kind_rank(asked) == 2 ? asked : dtype;
+  return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
+}
+
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
                             uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind) {
-  vram_param *p;
-  const int64_t *w = vram__node_list(n, VRAM__KEY_weights, NULL);
   const vram_dims *d = vram__graph_dims(g, ndim, size);
+  vram_param *p;
+  int lent;
   if (!d)
     return 0;
-  if (w && kind != VRAM__BUFFER) {
-    const vram_node *o = (const vram_node *)(uintptr_t)*w;
-    uint32_t k;
-    for (k = 0; k < o->nparam; k++)
-      if (o->param[k] && o->param[k]->kind != VRAM__BUFFER &&
-          vram__text_is(role, vram__text_len(role), o->param[k]->role)) {
-        if (o->param[k]->d != d) {
-          uint32_t a;
-          int same = o->param[k]->d->ndim == d->ndim;
-          for (a = 0; same && a < d->ndim; a++)
-            same = o->param[k]->d->v[a] == d->v[a];
-          if (!same) {
-            vram__graph_fail(g, VRAM_ERR_SHAPE, "weights= names a node whose ");
-            vram__error_more(g, role);
-            vram__error_more(g, " has another shape (found ");
-            vram__error_more_dims(g, o->param[k]->d);
-            vram__error_more(g, ", expected ");
-            vram__error_more_dims(g, d);
-            vram__error_more(g, ")");
-            return 0;
-          }
-        }
-        n->param[i] = o->param[k];
-        return 1;
-      }
-    if (!i) {
-      vram__graph_fail(g, VRAM_ERR_NAME, "weights= names a node without a weight");
-      return 0;
-    }
-  }
+  lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
+  if (lent != 2)
+    return lent;
   p = (vram_param *)vram__graph_take(g, sizeof *p);
   if (!p)
     return 0;
@@ -162,16 +190,8 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->node = n;
   p->role = role;
   p->index = g->nparam++;
-  p->dtype = dtype;
+  p->dtype = kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype);
   p->kind = kind;
-  /* block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own */
-  if (kind != VRAM__BUFFER && vram__node_list(n, VRAM__KEY_dtype, NULL)) {
-    uint8_t other = (uint8_t)VRAM__INT(n, dtype, dtype);
-    /* of a custom op it is the output's: numbers that are not floating point are no weights */
-    if (n->op == VRAM_OP_custom ? vram__kind_rank(other) == 2
-                                : ndim > 1 || vram__dtype_rows[other].row_multiple == 1)
-      p->dtype = other;
-  }
   /* only floating point and complex tensors can want a gradient */
   if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
@@ -199,15 +219,16 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
 
 VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
                                 const int64_t *size, int grad) {
+  const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
     return NULL;
-  if (!name || !vram__is_name(name, vram__text_len(name)) || dtype <= VRAM_DTYPE_NONE ||
-      dtype >= VRAM_DTYPE_COUNT || ndim > VRAM_MAX_AXES) {
+  if (!vram__span_is_name(label) || dtype <= VRAM_DTYPE_NONE || dtype >= VRAM_DTYPE_COUNT ||
+      ndim > VRAM_MAX_AXES) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
-  v = vram__graph_input(g, name, vram__text_len(name), (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(g, label, (uint8_t)dtype, ndim, size);
   if (v && grad && vram__kind_rank(v->dtype) < 2) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
     return NULL;
@@ -217,42 +238,55 @@ VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtyp
   return v;
 }
 
+/* The keys of a call, written as in a text; 0: an error. */
+static int vram__apply_keys(vram__parser *p, uint32_t op, vram__keys *keys) {
+  while (vram__parse_token(p)) {
+    if (!vram__text_holds(p->token.text, p->token.len, '='))
+      return vram__parse_error(p, VRAM_ERR_SYNTAX, "not a key", p->token, "KEY=VALUE");
+    if (!vram__key_read(p, op, p->token, keys))
+      return 0;
+  }
+  return 1;
+}
+
 VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
                                uint32_t nin, const char *keys) {
-  vram__parse q;
-  int64_t attr[1024];
+  vram__parser p;
+  vram__request r;
+  vram__keys given;
+  int64_t words[1024];
   vram_value *x[1024];
-  uint32_t na = 0, i;
+  vram_node *n;
   if (g->error.code)
     return NULL;
-  vram__memory_zero(&q, sizeof q);
-  q.g = g;
-  q.tabs = 1; /* perhaps */
-  q.start = q.p = keys ? keys : "";
-  q.end = q.text_end = q.start + vram__text_len(q.start);
   if ((uint32_t)op >= VRAM_OP_COUNT || nin > 1024 || !names) {
     vram__graph_fail(g, VRAM_ERR_VALUE,
                      names ? "an unknown op, or more than 1024 inputs" : "a node without a name");
     return NULL;
   }
-  for (i = 0; i < nin; i++) {
-    x[i] = in[i];
-    if (!x[i]) {
+  for (r.nin = 0; r.nin < nin; r.nin++) {
+    x[r.nin] = in[r.nin];
+    if (!x[r.nin]) {
       vram__graph_fail(g, VRAM_ERR_VALUE, "an input that is NULL");
       return NULL;
     }
   }
-  while (vram__parse_token(&q)) {
-    uint32_t k = 0;
-    while (k < q.len && q.tok[k] != '=')
-      k++;
-    if (k == q.len)
-      return vram__parse_error_null(&q, q.tok, VRAM_ERR_SYNTAX, "not a key", q.tok, q.len,
-                                    "KEY=VALUE");
-    if (!vram__key_value(&q, vram__op_at(op), q.tok, q.tok + q.len, attr, 1000, &na))
-      return NULL;
-  }
-  return vram__parse_add(&q, op, names, names + vram__text_len(names), x, nin, attr, na, q.start);
+  vram__memory_zero(&p, sizeof p);
+  p.g = g;
+  p.tabs = 1; /* perhaps */
+  p.start = p.at = keys ? keys : "";
+  p.end = p.text_end = p.start + vram__text_len(p.start);
+  words[0] = 0;
+  given.words = words;
+  given.count = 0;
+  given.room = 1000;
+  r.op = (uint32_t)op;
+  r.in = x;
+  r.keys = &given;
+  if (!vram__apply_keys(&p, r.op, &given) ||
+      !vram__parse_node(&p, &r, vram__span_all(names), p.start, &n))
+    return NULL;
+  return n;
 }
 
 VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
@@ -296,18 +330,20 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
 
 VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
   vram_value *in[64];
-  vram_node *m;
-  uint32_t i;
-  while (n && !g->error.code) {
-    for (i = 0; i < n && i < 64; i++)
-      if (!(in[i] = v[i]))
+  vram_node *node;
+  uint32_t i, count;
+  for (; n && !g->error.code; v += count, n -= count) {
+    count = n < 64 ? n : 64;
+    for (i = 0; i < count; i++) {
+      in[i] = v[i];
+      if (!in[i])
         vram__graph_fail(g, VRAM_ERR_VALUE, "a dropped value that is NULL");
-    if (g->error.code)
+    }
+    node = g->error.code ? NULL : vram__node_drop(g, VRAM__OP_drop, in, count);
+    if (!node)
       break;
-    m = vram__node_new(g, VRAM__OP_drop, in, i, 0, NULL, 0);
-    if (m)
-      m->name = "drop", m->name_len = 4;
-    v += i, n -= i;
+    node->name = "drop";
+    node->name_len = 4;
   }
   return g->error.code;
 }

@@ -197,56 +197,74 @@ typedef struct vram__op_row {
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */
 
-typedef struct vram__sym {
-  struct vram__sym *next; /* in its hash chain */
-  const char *name;
-  uint32_t len, hash;
+typedef struct vram__span { /* a piece of a text */
+  const char *text;
+  uint32_t len;
+} vram__span;
+
+typedef struct vram__symbol {
+  struct vram__symbol *next; /* in its hash chain */
+  vram__span name;
+  uint32_t hash;
   uint32_t depth; /* of the loop that it was defined in */
   vram_value *value;
-  struct vram__sym *below; /* defined before this one in the same block */
-} vram__sym;
+  struct vram__symbol *below; /* defined before this one in the same block */
+} vram__symbol;
 
 typedef struct vram__loop {
-  const char *body; /* first line of the block */
-  uint32_t line;
-  int64_t left, round;
-  uint32_t body_line;
-  vram__sym *mark; /* names defined before the block */
+  const char *head; /* the `loop` line, */
+  const char *body; /* and the line behind it */
+  uint32_t head_line, body_line;
+  int64_t rounds, round; /* how many there are, and the one that runs */
+  vram__symbol *outside; /* the last name that was defined before the block */
   vram__round *scope;
-  const char *head; /* the `loop` line */
-  uint32_t npair;
+  uint32_t ncarried;
   struct {
-    const char *name;
-    uint32_t len;
+    vram__span name;
     vram_value *value;
-  } pair[64];
+  } carried[64]; /* names that a round hands on to the next one */
 } vram__loop;
+
+/* Keys of a node, as vram_node has them: words[count] is the 0 that ends them. */
+typedef struct vram__keys {
+  int64_t *words;
+  uint32_t count, room;
+} vram__keys;
+
+/* A node that a line or a call asks for. */
+typedef struct vram__request {
+  uint32_t op;
+  vram_value **in;
+  uint32_t nin, nout;
+  const vram__keys *keys;
+} vram__request;
 
 enum { VRAM__REQUIRED = 4 }; /* keys that a row requires are fewer */
 
-typedef struct vram__parse {
+typedef struct vram__parser {
   vram_graph *g;
-  const char *p, *end; /* the current line, without its comment */
-  const char *next;    /* the line behind it */
-  const char *odd;     /* its first byte that is not printable, NULL: none */
-  int tabs;            /* it has some */
-  const char *start, *text_end;
+  const char *text_end;
+  const char *start;     /* of the current line */
+  const char *at, *end;  /* what is still to be read of it, without its comment */
+  const char *next_line; /* where to go on behind it */
+  const char *odd;       /* its first byte that is not printable, NULL: none */
+  int tabs;              /* it has some */
   uint32_t line;
-  vram__sym **table;
+  vram__span token;     /* its last word that was read */
+  vram__symbol **table; /* names, by hash; NULL: a graph built by calls, where names are labels */
   uint32_t mask;
-  vram__sym *top; /* last defined */
+  vram__symbol *newest; /* defined last */
   vram__loop loop[VRAM_MAX_LOOPS];
-  uint32_t depth;
-  const char *tok;
-  uint32_t len;
+  uint32_t depth;  /* loops around the line */
+  uint32_t rounds; /* of all loops so far */
+  int names_only;  /* every line is read once for its names and keys, and nodes have no shapes */
   const vram_dim *set;
   uint32_t nset;
-  uint32_t rounds; /* of all loops so far */
-  uint8_t *used;
-  uint16_t op[64], key[64]; /* by hash: where a name was found */
+  uint8_t *used;                        /* those of `set` that a dim line has */
+  uint16_t found_op[64], found_key[64]; /* by hash: where a name was found */
   /* of each op that was looked up: 1, its required keys, 0 */
   uint8_t required[VRAM_OP_COUNT][VRAM__REQUIRED + 1];
-} vram__parse;
+} vram__parser;
 
 /* error.c */
 VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
@@ -255,6 +273,13 @@ VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
 VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
 VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
 VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
+VRAM__FN int vram__parse_located(vram__parser *p, const char *at);
+VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
+                                  const char *what, vram__span found, const char *expected);
+VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
+                               vram__span found, const char *expected);
+VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code, const char *what,
+                                const char *expected);
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(uint8_t dt);
@@ -283,6 +308,7 @@ VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k)
 
 /* graph.c */
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
+VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
 VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
 VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
@@ -298,33 +324,36 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
 
 /* symbol.c */
 VRAM__FN int vram__name_char(char c);
-VRAM__FN int vram__parse_token(vram__parse *q);
-VRAM__FN int vram__is_name(const char *s, uint32_t n);
+VRAM__FN int vram__span_is_name(vram__span s);
+VRAM__FN int vram__parse_token(vram__parser *p);
 VRAM__FN const char *vram__graph_keep_text(vram_graph *g, const char *s, uint32_t n);
-VRAM__FN vram__sym *vram__symbol_find(vram__parse *q, const char *s, uint32_t n);
-VRAM__FN int vram__symbol_define(vram__parse *q, const char *s, uint32_t n, vram_value *v,
-                                 int carried);
-VRAM__FN void vram__symbol_forget(vram__parse *q, vram__sym *mark);
+VRAM__FN vram__symbol *vram__symbol_find(vram__parser *p, vram__span name);
+VRAM__FN int vram__symbol_define(vram__parser *p, vram__span name, vram_value *v, int carried);
+VRAM__FN void vram__symbol_forget(vram__parser *p, vram__symbol *outside);
 
 /* node.c */
-VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
-                                   uint32_t nout, const int64_t *attr, uint32_t na);
-VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin,
-                             uint32_t nout, const int64_t *attr, uint32_t na, vram_node **node);
+VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r);
+VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin);
+VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r);
+VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node);
+
+/* size.c */
+VRAM__FN int vram__parse_size(vram__parser *p, vram__span size, int negative, int64_t *to);
+VRAM__FN int vram__parse_sizes(vram__parser *p, vram__span list, uint32_t room, int64_t *to,
+                               uint32_t *count);
+VRAM__FN int vram__parse_decimal(vram__parser *p, vram__span number, int64_t *to);
+VRAM__FN int vram__parse_dtype(vram__parser *p, vram__span name, int64_t *to);
+VRAM__FN uint32_t vram__dim_find(const vram_graph *g, vram__span name);
+
+/* key.c */
+VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
+VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
 /* parse.c */
-VRAM__FN int vram__parse_error(vram__parse *q, const char *at, vram_result code, const char *what,
-                               const char *found, uint32_t found_len, const char *expected);
-VRAM__FN vram_node *vram__parse_error_null(vram__parse *q, const char *at, vram_result code,
-                                           const char *what, const char *found, uint32_t found_len,
-                                           const char *expected);
-VRAM__FN int vram__key_value(vram__parse *q, const vram__op_row *r, const char *s, const char *e,
-                             int64_t *attr, uint32_t cap, uint32_t *na);
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, const char *name, uint32_t len, uint8_t dtype,
-                                       uint32_t ndim, const int64_t *size);
-VRAM__FN vram_node *vram__parse_add(vram__parse *q, uint32_t op, const char *names,
-                                    const char *names_end, vram_value **in, uint32_t nin,
-                                    const int64_t *attr, uint32_t na, const char *at);
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
+                                       const int64_t *size);
+VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
+                              vram_node **node);
 
 /* ops/table.c */
 VRAM__FN uint16_t vram__op_traits(const vram_node *n);
@@ -332,7 +361,7 @@ VRAM__FN uint32_t vram__op_axes(const vram_node *n);
 VRAM__FN int vram__op_is_transposed(const vram_node *n);
 VRAM__FN const vram__op_row *vram__op_at(uint32_t op);
 
-/* Words are kept as up to eight letters of a number (the values of `mode=`, `reduction=`, ...). */
+/* The value of a key that is a word (`mode=`, `reduction=`, ...) is kept as a hash of it. */
 static inline int64_t vram__word(const char *s, uint32_t n) {
   uint64_t w = 0;
   uint32_t i;
@@ -342,6 +371,21 @@ static inline int64_t vram__word(const char *s, uint32_t n) {
 }
 #define VRAM__WORD(z) vram__word(z, (uint32_t)sizeof(z) - 1)
 #define VRAM__SAME INT64_MIN /* padding=same; no number of a text is that */
+
+static inline vram__span vram__span_of(const char *from, const char *end) {
+  vram__span s;
+  s.text = from;
+  s.len = (uint32_t)(end - from);
+  return s;
+}
+
+/* All of a text that 0 ends; NULL: nothing. */
+static inline vram__span vram__span_all(const char *text) {
+  vram__span s;
+  s.text = text;
+  s.len = text ? vram__text_len(text) : 0;
+  return s;
+}
 
 /* Eight bytes that a name may have behind its first. With bit 5 set letters are small, _ is 127. */
 static inline int vram__name_eight(uint64_t w) {

@@ -1,9 +1,32 @@
 /* >>model/node    a node with its keys, checked against its op's row */
 #include "model/model.h"
 
-/* A node of op row `op` with these inputs and keys, its outputs still without shapes. */
-VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin,
-                                   uint32_t nout, const int64_t *attr, uint32_t na) {
+/* The node's own lists: inputs, outputs, parameters and keys. 0: the memory is used up. */
+static int vram__node_lists(vram_graph *g, vram_node *n, const vram__request *r) {
+  uint32_t i;
+  n->in = (vram_value **)vram__graph_take(g, n->nin * sizeof *n->in);
+  n->out = (vram_value *)vram__graph_take(g, n->nout * sizeof *n->out);
+  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
+  if (!n->in || !n->out || !n->param)
+    return 0;
+  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
+  vram__memory_zero(n->out, n->nout * sizeof *n->out);
+  for (i = 0; i < n->nin; i++)
+    n->in[i] = r->in[i];
+  if (r->keys && r->keys->count) {
+    const uint32_t count = r->keys->count + 1;
+    int64_t *words = (int64_t *)vram__graph_take(g, count * sizeof *words);
+    if (!words)
+      return 0;
+    for (i = 0; i < count; i++)
+      words[i] = r->keys->words[i];
+    n->attr = words;
+  }
+  return 1;
+}
+
+/* A node with these inputs and keys, its outputs still without shapes. */
+VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   vram_node *n = (vram_node *)vram__graph_take(g, sizeof *n);
   uint32_t i;
   if (!n)
@@ -13,42 +36,26 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
     return NULL;
   }
   vram__memory_zero(n, sizeof *n);
-  n->op = (uint16_t)op;
-  n->nin = nin;
-  n->nout = nout;
+  n->op = (uint16_t)r->op;
+  n->nin = r->nin;
+  n->nout = r->nout;
   n->nparam = vram__op_traits(n) & VRAM__OP_OWNS ? 5 : 0;
-  n->in = (vram_value **)vram__graph_take(g, nin * sizeof *n->in);
-  n->out = (vram_value *)vram__graph_take(g, nout * sizeof *n->out);
-  n->param = (vram_param **)vram__graph_take(g, n->nparam * sizeof *n->param);
-  if (!n->in || !n->out || !n->param)
+  if (!vram__node_lists(g, n, r))
     return NULL;
-  vram__memory_zero(n->param, n->nparam * sizeof *n->param);
-  vram__memory_zero(n->out, nout * sizeof *n->out);
-  for (i = 0; i < nin; i++)
-    n->in[i] = in[i];
-  if (na) {
-    int64_t *a = (int64_t *)vram__graph_take(g, (na + 1) * sizeof *a);
-    if (!a)
-      return NULL;
-    for (i = 0; i < na; i++)
-      a[i] = attr[i];
-    a[na] = 0;
-    n->attr = a;
-  }
   n->index = g->nnode++;
-  if (nin > g->max_in)
-    g->max_in = nin;
-  if (nout > g->max_out)
-    g->max_out = nout;
-  for (i = 0; i < nin; i++)
-    if (in[i]->last < n->index)
-      in[i]->last = n->index; /* UINT32_MAX stays */
-  for (i = 0; i < nout; i++) {
+  if (n->nin > g->max_in)
+    g->max_in = n->nin;
+  if (n->nout > g->max_out)
+    g->max_out = n->nout;
+  for (i = 0; i < n->nin; i++)
+    if (n->in[i]->last < n->index)
+      n->in[i]->last = n->index; /* UINT32_MAX stays */
+  for (i = 0; i < n->nout; i++) {
     n->out[i].node = n;
     n->out[i].index = g->nvalue++;
     n->out[i].last = n->index;
   }
-  if (nout && !g->noutput)
+  if (n->nout && !g->noutput)
     g->root = &n->out[0];
   if (VRAM__INT(n, inplace, 0))
     n->flags |= VRAM__INPLACE;
@@ -61,20 +68,41 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, uint32_t op, vram_value **in, 
   return n;
 }
 
-static int vram__node_check(vram_graph *g, vram_node *n) {
-  const vram__op_row *r = vram__op_at(n->op);
-  uint32_t i;
-  if (n->nin < r->least || n->nin > r->most) {
-    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
-    vram__error_more_i(g, n->nin);
-    vram__error_more(g, ", expected ");
-    vram__error_more_i(g, r->least);
-    if (r->most != r->least)
-      vram__error_more(g, " to "), vram__error_more_i(g, r->most);
-    vram__error_more(g, ")");
+/* A node that makes nothing: these values live until here (a `drop` line, the end of lines). */
+VRAM__FN vram_node *vram__node_drop(vram_graph *g, uint32_t op, vram_value **in, uint32_t nin) {
+  vram__request r;
+  vram__memory_zero(&r, sizeof r);
+  r.op = op;
+  r.in = in;
+  r.nin = nin;
+  return vram__node_new(g, &r);
+}
+
+/* The op takes so many inputs, and has one output where it is written out to lines. */
+VRAM__FN int vram__request_fits(vram_graph *g, const vram__request *r) {
+  const vram__op_row *row = vram__op_at(r->op);
+  const int countable = r->nin >= row->least && r->nin <= row->most;
+  if (row->lines ? countable && r->nout == 1 : countable)
+    return 1;
+  if (row->lines) {
+    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
     return 0;
   }
-  if (!r->shape(g, n))
+  vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs (found ");
+  vram__error_more_i(g, r->nin);
+  vram__error_more(g, ", expected ");
+  vram__error_more_i(g, row->least);
+  if (row->most != row->least) {
+    vram__error_more(g, " to ");
+    vram__error_more_i(g, row->most);
+  }
+  vram__error_more(g, ")");
+  return 0;
+}
+
+static int vram__node_infer(vram_graph *g, vram_node *n) {
+  uint32_t i;
+  if (!vram__op_at(n->op)->shape(g, n))
     return 0;
   for (i = 0; i < n->nout; i++)
     if (!n->out[i].d) {
@@ -84,96 +112,135 @@ static int vram__node_check(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-/* Adds a node of op `op`; outs[i] become its values. An op whose recipe is written in lines becomes
-   one inner node a line and an end node that lets the temporaries go. */
-VRAM__FN int vram__node_emit(vram__parse *q, uint32_t op, vram_value **in, uint32_t nin,
-                             uint32_t nout, const int64_t *attr, uint32_t na, vram_node **node) {
-  vram_graph *g = q->g;
-  const vram__op_row *r = vram__op_at(op);
-  const char *p = r->recipe, *name[16];
-  vram_value *val[16], *all[40];
-  uint32_t nn = 0, i, k;
-  vram_node outer, *m = NULL;
-  if (!vram__op_at(op)->lines) {
-    *node = m = vram__node_new(g, op, in, nin, nout, attr, na);
-    return m && vram__node_check(g, m);
+/* An op that is written out: its lines are one after the other, ended by ; */
+enum { VRAM__LINE_WORDS = 16, VRAM__LINE_INPUTS = 8, VRAM__LINE_KEYS = 64 };
+
+typedef struct vram__lines {
+  const vram__request *outer; /* inputs x0 x1 .., keys for key=@ */
+  vram__span word[VRAM__LINE_WORDS];
+  uint32_t nword;
+  char name[VRAM__LINE_WORDS]; /* of the values that live: one letter */
+  vram_value *value[VRAM__LINE_WORDS];
+  uint32_t nvalue;
+} vram__lines;
+
+/* The words of the line at `at`; gives where the next line begins. */
+static const char *vram__lines_split(vram__lines *lines, const char *at) {
+  lines->nword = 0;
+  while (*at == ' ' || *at == ';')
+    at++;
+  while (*at && *at != ';') {
+    const char *const begin = at;
+    while (*at && *at != ' ' && *at != ';')
+      at++;
+    lines->word[lines->nword++] = vram__span_of(begin, at);
+    while (*at == ' ')
+      at++;
   }
-  vram__memory_zero(&outer, sizeof outer);
-  {
-    int64_t *a = (int64_t *)vram__graph_take(g, (na + 1) * sizeof *a);
-    if (!a)
+  return at;
+}
+
+static uint32_t vram__lines_find(const vram__lines *lines, char name) {
+  uint32_t i = 0;
+  while (i + 1 < lines->nvalue && lines->name[i] != name)
+    i++;
+  return i;
+}
+
+/* `drop`: temporaries that go before the op returns. */
+static int vram__lines_drop(vram_graph *g, vram__lines *lines) {
+  uint32_t i;
+  for (i = 1; i < lines->nword; i++) {
+    const uint32_t k = vram__lines_find(lines, *lines->word[i].text);
+    if (!vram__node_drop(g, VRAM__OP_drop, &lines->value[k], 1))
       return 0;
-    for (i = 0; i < na; i++)
-      a[i] = attr[i];
-    a[na] = 0;
-    outer.attr = a;
+    lines->nvalue--;
+    lines->name[k] = lines->name[lines->nvalue];
+    lines->value[k] = lines->value[lines->nvalue];
   }
-  if (nin < r->least || nin > r->most || nout != 1) {
-    vram__graph_fail(g, VRAM_ERR_SYNTAX, "wrong number of inputs or outputs");
+  return 1;
+}
+
+/* key=@: the outer node's key of that name, if it has one. */
+static void vram__lines_hand_on(const vram__lines *lines, vram__span name, vram__keys *keys) {
+  uint32_t key = 1, count, i;
+  const int64_t *value;
+  while (!vram__text_is(name.text, name.len, vram__key_table[key].name))
+    key++;
+  value = vram__attr_find(lines->outer->keys->words, key, &count);
+  if (!value)
+    return;
+  keys->words[keys->count++] = (int64_t)(key | count << 8);
+  for (i = 0; i < count; i++)
+    keys->words[keys->count++] = value[i];
+  keys->words[keys->count] = 0;
+}
+
+/* A line OP NAME INPUTS KEY=VALUE as a node. */
+static int vram__lines_node(vram__parser *p, vram__lines *lines, vram_node **node) {
+  vram_value *in[VRAM__LINE_INPUTS];
+  int64_t words[VRAM__LINE_KEYS];
+  vram__keys keys;
+  vram__request r;
+  uint32_t i;
+  vram__memory_zero(&r, sizeof r);
+  words[0] = 0;
+  keys.words = words;
+  keys.count = 0;
+  keys.room = VRAM__LINE_KEYS;
+  r.in = in;
+  r.nout = 1;
+  r.keys = &keys;
+  while (!vram__text_is(lines->word[0].text, lines->word[0].len, vram__op_at(r.op)->name))
+    r.op++;
+  for (i = 2; i < lines->nword; i++) {
+    const vram__span word = lines->word[i];
+    const char *equals = word.text, *const end = word.text + word.len;
+    while (equals < end && *equals != '=')
+      equals++;
+    if (equals < end && equals[1] == '@')
+      vram__lines_hand_on(lines, vram__span_of(word.text, equals), &keys);
+    else if (equals < end)
+      vram__key_read(p, r.op, word, &keys); /* scalar=1: nothing that could fail */
+    else if (*word.text == 'x')
+      in[r.nin++] = lines->outer->in[word.text[1] - '0'];
+    else
+      in[r.nin++] = lines->value[vram__lines_find(lines, *word.text)];
+  }
+  if (!vram__node_emit(p, &r, node))
     return 0;
-  }
-  while (*p) {
-    const char *w[16], *e;
-    uint32_t wl[16], nw = 0, nk = 0, ni = 0, o, j, c;
-    int64_t kv[64];
-    vram_value *x[8];
-    while (*p == ' ' || *p == ';')
-      p++;
-    w[0] = p, wl[0] = 0;
-    while (*p && *p != ';') {
-      w[nw] = p;
-      while (*p && *p != ' ' && *p != ';')
-        p++;
-      wl[nw] = (uint32_t)(p - w[nw]);
-      nw++;
-      while (*p == ' ')
-        p++;
-    }
-    if (vram__text_is(w[0], wl[0], "drop")) { /* a temporary that goes before the op returns */
-      for (i = 1; i < nw; i++) {
-        for (k = 0; *name[k] != *w[i];)
-          k++;
-        if (!vram__node_new(g, VRAM__OP_drop, &val[k], 1, 0, NULL, 0))
-          return 0;
-        nn--;
-        name[k] = name[nn], val[k] = val[nn];
-      }
-      continue;
-    }
-    for (o = 0; !vram__text_is(w[0], wl[0], vram__op_at(o)->name);)
-      o++;
-    for (i = 2; i < nw; i++) {
-      for (e = w[i]; e < w[i] + wl[i] && *e != '=';)
-        e++;
-      if (e == w[i] + wl[i]) {
-        if (*w[i] == 'x')
-          x[ni++] = in[w[i][1] - '0'];
-        else
-          for (k = 0; k < nn; k++)
-            if (*name[k] == *w[i])
-              x[ni++] = val[k];
-      } else if (e[1] == '@') {
-        const int64_t *v;
-        for (k = 1; !vram__text_is(w[i], (uint32_t)(e - w[i]), vram__key_table[k].name);)
-          k++;
-        v = vram__node_list(&outer, k, &c);
-        if (v) {
-          kv[nk++] = (int64_t)(k | c << 8);
-          for (j = 0; j < c; j++)
-            kv[nk++] = v[j];
-        }
-      } else /* scalar=1: nothing that could fail */
-        vram__key_value(q, vram__op_at(o), w[i], w[i] + wl[i], kv, 64, &nk);
-    }
-    if (!vram__node_emit(q, o, x, ni, 1, kv, nk, &m))
+  (*node)->flags |= VRAM_NODE_INNER;
+  lines->name[lines->nvalue] = *lines->word[1].text;
+  lines->value[lines->nvalue++] = &(*node)->out[0];
+  return 1;
+}
+
+/* One inner node a line, and an end node that lets the temporaries go. */
+static int vram__node_write_out(vram__parser *p, const vram__request *r, vram_node **node) {
+  const char *at = vram__op_at(r->op)->recipe;
+  vram_value *all[VRAM__LINE_INPUTS + VRAM__LINE_WORDS];
+  vram__lines lines;
+  uint32_t i, count = 0;
+  lines.outer = r;
+  lines.nvalue = 0;
+  while (*at) {
+    at = vram__lines_split(&lines, at);
+    if (vram__text_is(lines.word[0].text, lines.word[0].len, "drop")
+            ? !vram__lines_drop(p->g, &lines)
+            : !vram__lines_node(p, &lines, node))
       return 0;
-    m->flags |= VRAM_NODE_INNER;
-    name[nn] = w[1], val[nn] = &m->out[0], nn++;
   }
-  for (k = 0; k < nin; k++)
-    all[k] = in[k];
-  for (i = 0; i < nn; i++)
-    all[k++] = val[i];
-  *node = m;
-  return vram__node_new(g, VRAM__OP_end, all, k, 0, NULL, 0) != NULL;
+  for (i = 0; i < r->nin; i++)
+    all[count++] = r->in[i];
+  for (i = 0; i < lines.nvalue; i++)
+    all[count++] = lines.value[i];
+  return vram__node_drop(p->g, VRAM__OP_end, all, count) != NULL;
+}
+
+/* Adds the node that r asks for, or the last one of the lines that its op is written out to. */
+VRAM__FN int vram__node_emit(vram__parser *p, const vram__request *r, vram_node **node) {
+  if (vram__op_at(r->op)->lines)
+    return vram__request_fits(p->g, r) && vram__node_write_out(p, r, node);
+  *node = vram__node_new(p->g, r);
+  return *node && vram__request_fits(p->g, r) && vram__node_infer(p->g, *node);
 }

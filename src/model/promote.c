@@ -66,8 +66,10 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
 
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
 VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
-  uint8_t dt = vram__promote_get(p);
-  switch (op < VRAM_OP_COUNT ? vram__op_at(op)->types : 0u) { /* a variant: the same */
+  const uint8_t dt = vram__promote_get(p);
+  if (op >= VRAM_OP_COUNT)
+    return dt;
+  switch (vram__op_at(op)->types) {
   case VRAM__TYPES_BOOL:
     return VRAM_BOOL;
   case VRAM__TYPES_FLOAT:
