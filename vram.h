@@ -11,9 +11,9 @@
      vram_report r;
      vram_error e;
      vram_step_options o = VRAM_ZERO_INIT;
-     uint64_t n = vram_parse_bytes(text, len, NULL, 0);
+     uint64_t n = vram_graph_parse_bytes(text, len, NULL, 0);
      vram_graph_init(&g, malloc(n), n);
-     if (vram_parse(&g, text, len, NULL, 0, &e)) ...        e.line, e.column, e.text
+     if (vram_graph_parse(&g, text, len, NULL, 0, &e)) ...        e.line, e.column, e.text
      o.train = 1;
      n = vram_step_bytes(&g, &o);
      if (vram_step(&g, &o, malloc(n), n, &r, &e)) ...       e.text
@@ -21,7 +21,7 @@
 
    Before the first include:
      VRAM_STATIC          the implementation is private to this file
-     VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
+     VRAM_NAMESPACE x_    vram_graph_parse is linked as x_vram_parse, and so on
      VRAM_MACROS_ONLY     nothing but >>ct
      VRAM_ASSERT(x)       where the library checks its own results, for tests of it (assert):
                           every plan is verified before it is given out. Usually nothing
@@ -51,7 +51,7 @@
 #ifndef VRAM_H_INCLUDED
 #define VRAM_H_INCLUDED
 
-#define VRAM_VERSION "0.1.0"
+#define VRAM_VERSION "0.2.0"
 
 /* ============================================================================================
  * >>ct    compile-time arithmetic
@@ -1749,15 +1749,14 @@
 
 /* A prefix for every function, so that copies of different versions live in one program: with
      #define VRAM_NAMESPACE mylib_
-   before every include, vram_parse is written as ever and linked as mylib_vram_parse. A macro
-   renames only what follows it, so this stands before the declarations; the list is made from
+   before every include, vram_graph_parse is written as ever and linked as mylib_vram_graph_parse. A
+   macro renames only what follows it, so this stands before the declarations; the list is made from
    them. */
 
 #ifdef VRAM_NAMESPACE
 #define VRAM__JOIN_(a, b) a##b
 #define VRAM__JOIN(a, b) VRAM__JOIN_(a, b)
 #define vram_action_name VRAM__JOIN(VRAM_NAMESPACE, vram_action_name)
-#define vram_apply VRAM__JOIN(VRAM_NAMESPACE, vram_apply)
 #define vram_arena_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_arena_bytes)
 #define vram_arena_order_name VRAM__JOIN(VRAM_NAMESPACE, vram_arena_order_name)
 #define vram_arena_plan VRAM__JOIN(VRAM_NAMESPACE, vram_arena_plan)
@@ -1774,7 +1773,6 @@
 #define vram_chain_measure_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_measure_bytes)
 #define vram_chain_run VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run)
 #define vram_chain_run_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_chain_run_bytes)
-#define vram_drop VRAM__JOIN(VRAM_NAMESPACE, vram_drop)
 #define vram_dtype_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_bytes)
 #define vram_dtype_from_ggml_id VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_ggml_id)
 #define vram_dtype_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_from_name)
@@ -1786,9 +1784,15 @@
 #define vram_dtype_rows_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_dtype_rows_bytes)
 #define vram_format_name VRAM__JOIN(VRAM_NAMESPACE, vram_format_name)
 #define vram_gpu_at VRAM__JOIN(VRAM_NAMESPACE, vram_gpu_at)
+#define vram_graph_apply VRAM__JOIN(VRAM_NAMESPACE, vram_graph_apply)
+#define vram_graph_drop VRAM__JOIN(VRAM_NAMESPACE, vram_graph_drop)
 #define vram_graph_init VRAM__JOIN(VRAM_NAMESPACE, vram_graph_init)
+#define vram_graph_input VRAM__JOIN(VRAM_NAMESPACE, vram_graph_input)
+#define vram_graph_outputs VRAM__JOIN(VRAM_NAMESPACE, vram_graph_outputs)
+#define vram_graph_parse VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse)
+#define vram_graph_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_graph_parse_bytes)
+#define vram_graph_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_graph_ranges)
 #define vram_hold_name VRAM__JOIN(VRAM_NAMESPACE, vram_hold_name)
-#define vram_input VRAM__JOIN(VRAM_NAMESPACE, vram_input)
 #define vram_kernels_name VRAM__JOIN(VRAM_NAMESPACE, vram_kernels_name)
 #define vram_ledger_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_bytes)
 #define vram_ledger_category_at_peak VRAM__JOIN(VRAM_NAMESPACE, vram_ledger_category_at_peak)
@@ -1816,15 +1820,12 @@
 #define vram_net_read_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_net_read_bytes)
 #define vram_node_flops VRAM__JOIN(VRAM_NAMESPACE, vram_node_flops)
 #define vram_node_name VRAM__JOIN(VRAM_NAMESPACE, vram_node_name)
+#define vram_node_output VRAM__JOIN(VRAM_NAMESPACE, vram_node_output)
 #define vram_op_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_op_get_info)
 #define vram_op_name VRAM__JOIN(VRAM_NAMESPACE, vram_op_name)
 #define vram_optimizer_from_name VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_from_name)
 #define vram_optimizer_get_info VRAM__JOIN(VRAM_NAMESPACE, vram_optimizer_get_info)
-#define vram_out VRAM__JOIN(VRAM_NAMESPACE, vram_out)
-#define vram_output VRAM__JOIN(VRAM_NAMESPACE, vram_output)
 #define vram_padding_name VRAM__JOIN(VRAM_NAMESPACE, vram_padding_name)
-#define vram_parse VRAM__JOIN(VRAM_NAMESPACE, vram_parse)
-#define vram_parse_bytes VRAM__JOIN(VRAM_NAMESPACE, vram_parse_bytes)
 #define vram_phase_name VRAM__JOIN(VRAM_NAMESPACE, vram_phase_name)
 #define vram_planner_name VRAM__JOIN(VRAM_NAMESPACE, vram_planner_name)
 #define vram_pool_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_pool_alloc)
@@ -1837,7 +1838,6 @@
 #define vram_pool_largest_free VRAM__JOIN(VRAM_NAMESPACE, vram_pool_largest_free)
 #define vram_pool_record_stream VRAM__JOIN(VRAM_NAMESPACE, vram_pool_record_stream)
 #define vram_pool_walk VRAM__JOIN(VRAM_NAMESPACE, vram_pool_walk)
-#define vram_ranges VRAM__JOIN(VRAM_NAMESPACE, vram_ranges)
 #define vram_region_begin VRAM__JOIN(VRAM_NAMESPACE, vram_region_begin)
 #define vram_region_end VRAM__JOIN(VRAM_NAMESPACE, vram_region_end)
 #define vram_report_term VRAM__JOIN(VRAM_NAMESPACE, vram_report_term)
@@ -2125,7 +2125,7 @@ typedef struct vram_dtype_info {
   uint16_t row_multiple;   /* a row must be a multiple of this: a ggml block, else 1 */
   uint8_t row_padded;      /* 1: every row ends on a byte (quint4x2, quint2x4) */
   uint8_t torch_values;    /* values in one PyTorch element */
-  uint8_t kind;            /* vram_dtype_kind */
+  vram_dtype_kind kind;
   int16_t onnx_id, tflite_id, ggml_id;
 } vram_dtype_info;
 
@@ -2227,21 +2227,11 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
 
 /* clang-format on */
 
-typedef enum vram__key {
-  VRAM__KEY_NONE,
-#define VRAM__X(name, kind) VRAM__KEY_##name,
-  VRAM_KEYS(VRAM__X)
-#undef VRAM__X
-      VRAM__KEY_COUNT
-} vram__key;
-
 typedef enum vram_op {
 #define VRAM__X(name) VRAM_OP_##name,
   VRAM_OPS(VRAM__X)
 #undef VRAM__X
-      VRAM_OP_COUNT,
-  VRAM__OP_drop = VRAM_OP_COUNT, /* the `drop` line */
-  VRAM__OP_end                   /* closes the lines that an op was written out to */
+      VRAM_OP_COUNT
 } vram_op;
 
 /* >>graph =====================================================================================
@@ -2300,9 +2290,9 @@ struct vram_value {
   const vram_dims *d;
   vram_node *node; /* NULL: an input */
   const char *name;
-  uint32_t index; /* 0, 1, ... */
-  uint32_t last;  /* node index of the last use; UINT32_MAX: lives to the end */
-  uint8_t dtype;  /* vram_dtype in an fp32 run */
+  uint32_t index;   /* 0, 1, ... */
+  uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
+  vram_dtype dtype; /* vram_dtype in an fp32 run */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -2314,23 +2304,9 @@ struct vram_param {
   vram_node *node;
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
-  uint8_t dtype;
+  vram_dtype dtype;
   uint8_t kind; /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
 };
-
-typedef struct vram__total {     /* of a list of tensors */
-  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
-  uint64_t last;                 /* bytes of its last one, */
-  uint32_t count;                /* and how many there are; without those of no bytes */
-} vram__total;
-
-typedef struct vram__owned { /* what modules own */
-  vram__total all[2];        /* parameters, buffers; without those that are a value of the graph */
-  vram__total trainable;
-  uint64_t params_bytes, buffers_bytes; /* all of them; more than VRAM_MAX_BYTES: too many */
-  uint64_t flat;                        /* weights of a recurrent node, which are one tensor */
-  const vram_node *flat_node;
-} vram__owned;
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -2351,10 +2327,10 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  vram__owned owned;
-  uint32_t rnn_dropout; /* recurrent nets with dropout */
-  vram_value *root;     /* the first output: what backward starts from */
-  vram_error error;     /* the first error; sticky */
+  struct vram__owned *owned; /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  vram_value *root;          /* the first output: what backward starts from */
+  vram_error error;          /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -2372,9 +2348,9 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 
 /* Building by calls. The first error stays in g->error and makes every later call return NULL, so
    that values need not be looked at one by one: NULL for a value, or for a name, is an error.
-     vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
-     vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
-     x = vram_out(c, 0); ...                                                                    */
+     vram_value *x = vram_graph_input(&g, "x", VRAM_F32, 4, size, 0);
+     vram_node *c = vram_graph_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64
+   kernel_size=3"); x = vram_node_output(c, 0); ... */
 
 #ifndef VRAM_NO_MODEL
 /* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
@@ -2389,30 +2365,30 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
-VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
+VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
  */
-VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
-                                const int64_t *size, int grad);
+VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
+                                      uint32_t ndim, const int64_t *size, int grad);
 
 /* A node: names of its outputs ("y", or "values,indices"), its inputs (nin of them, `in` NULL only
    where nin is 0), and its keys as in the text form (NULL: none; `weights=` names a node that is
    there). Names are labels, not looked up. */
-VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
-                               uint32_t nin, const char *keys);
+VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *names,
+                                     vram_value *const *in, uint32_t nin, const char *keys);
 
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
-VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n);
+VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* These values live until here although nothing uses them any more. */
-VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* Bytes of memory that vram_parse needs for this text at most (0: text too large). text: `len`
-   bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
-VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                   uint32_t nset);
+/* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
+   `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
    the place of the text's. text and set as above; the text is not needed afterwards. *err, if not
@@ -2427,8 +2403,8 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
      VRAM_ERR_MEMORY    the memory of g is used up
    Before it says one of the last two it looks for wrong names and keys in the rest of the text: a
    loop of too many rounds does not hide them. */
-VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
-                                uint32_t nset, vram_error *err);
+VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
+                                      const vram_dim *set, uint32_t nset, vram_error *err);
 #endif
 
 /* -----------------------------------------------------------------------------------------------
@@ -2549,13 +2525,16 @@ typedef enum vram_phase {
   X(MARK, "mark")   /* a place in the program; no memory changes */
 
 typedef enum vram_action {
-#define VRAM__X(id, text) VRAM_##id,
+#define VRAM__X(id, text) VRAM_ACTION_##id,
   VRAM_ACTIONS(VRAM__X)
 #undef VRAM__X
       VRAM_ACTION_COUNT
 } vram_action;
 
-#define VRAM_HOST 0xffu /* vram_event.device: host memory */
+#define VRAM_DEVICE_HOST 0xffu /* vram_event.device: host memory */
+
+#define VRAM_SMALL_POOL_BYTES                                                                      \
+  1048576u /* requests up to so many are of the small pool: kSmallSize */
 
 /* One allocation or free. A predicted one knows action, phase, category, was, id, bytes and node;
    the rest is 0. An observed one has an address, and no id. */
@@ -2563,7 +2542,7 @@ typedef struct vram_event {
   vram_action action;
   vram_phase phase;
   vram_category category;
-  vram_category was;     /* VRAM_BECOMES: the category until now; else as category */
+  vram_category was;     /* VRAM_ACTION_BECOMES: the category until now; else as category */
   int64_t id;            /* 0, 1, ... in order of allocation; -1: allocated before the step, or
                             known by its address */
   uint64_t bytes;        /* requested; of a segment: its size; OOM: what was asked of the device */
@@ -2576,8 +2555,8 @@ typedef struct vram_event {
   int64_t split_bytes;  /* by so much this event changes what is free in segments that are */
   int32_t split;        /* partly in use (PyTorch's inactive_split), and the number of pieces */
   uint32_t owner;       /* who asked, as vram_ledger_owner numbers them; 0: not known */
-  uint8_t device;       /* ordinal, VRAM_HOST */
-  uint8_t small_pool;   /* 1: of the pool for requests up to 1 MiB */
+  uint8_t device;       /* ordinal, VRAM_DEVICE_HOST */
+  uint8_t small_pool;   /* 1: of the pool for requests up to VRAM_SMALL_POOL_BYTES */
   uint8_t whole;        /* 1: a segment of its own, no pool in between: counts as reserved, too */
   uint8_t kind;         /* the caller's: by which call; counted by kind */
   uint8_t waited;       /* FREE: FREE_REQUESTED came before; a ledger knows by itself */
@@ -2752,8 +2731,8 @@ VRAM_API void vram_ledger_event(void *ledger, const vram_event *e);
 VRAM_API uint32_t vram_ledger_owner(vram_ledger *l, const char *file, uint32_t line,
                                     const char *function, const char *tag);
 
-/* Takes the allocation out as VRAM_FREE does and says what it was: 1, or 0: there is none. Before
-   the memory is really freed, since another thread may get the same address at once. */
+/* Takes the allocation out as VRAM_ACTION_FREE does and says what it was: 1, or 0: there is none.
+   Before the memory is really freed, since another thread may get the same address at once. */
 VRAM_API int vram_ledger_take(vram_ledger *l, uint64_t address, vram_allocation *was);
 
 /* What is alive at this address (its first byte): 1, or 0: nothing. */
@@ -2771,7 +2750,8 @@ VRAM_API uint64_t vram_ledger_category_at_peak(vram_ledger *l, vram_category cat
    returns how many there are. In these copies at_peak holds. */
 VRAM_API uint32_t vram_ledger_owners(vram_ledger *l, int at_peak, vram_owner *list, uint32_t cap);
 
-/* A consistent copy of a device's counters (VRAM_HOST: host memory); all zero: no such device. */
+/* A consistent copy of a device's counters (VRAM_DEVICE_HOST: host memory); all zero: no such
+ * device. */
 VRAM_API void vram_ledger_stats(vram_ledger *l, uint32_t device, vram_memory_stats *stats);
 
 /* torch.cuda.reset_peak_memory_stats, reset_accumulated_memory_stats: of everything. */
@@ -2851,34 +2831,11 @@ typedef struct vram_pool_options {
 
 /* Reads PYTORCH_CUDA_ALLOC_CONF's form: "max_split_size_mb:64,expandable_segments:True". What it
    does not name stays; what does not change which segments there are (pinned memory, locks, logs)
-   is read over. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where, *o is as before.
+   is passed over. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where, *o is as before.
  */
 VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err);
 
-#define VRAM_POOL_BINS 8192
 #define VRAM_POOL_STREAMS 64
-
-/* A piece of a segment: handed out, or free. Private. */
-typedef struct vram__block {
-  uint64_t address, size, requested;
-  uint64_t streams;    /* others that use it, one bit each */
-  uint32_t prev, next; /* in the segment; 0: none */
-  uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
-  uint32_t serial;     /* policy BEST: of its segment */
-  uint32_t link;       /* handed out: the next of the same hash; given back: entries of queues
-                          that it waits for; free: requests of the class when it was freed */
-  uint32_t skew;       /* of an expandable segment: its address modulo the granule */
-  uint16_t bin;
-  uint8_t stream, flags;
-} vram__block;
-
-/* The free blocks of one stream and class by size. Private. */
-typedef struct vram__bins {
-  uint64_t filled[VRAM_POOL_BINS / 64];
-  uint32_t root[VRAM_POOL_BINS];
-  uint64_t words[VRAM_POOL_BINS / 4096]; /* which of filled are not 0 */
-  uint32_t unmapped;
-} vram__bins;
 
 typedef struct vram_pool {
   vram_pool_options options; /* resolved: no zeros that mean a default */
@@ -2886,10 +2843,10 @@ typedef struct vram_pool {
   vram_memory_stats stats;
   vram_event as; /* owner, category, kind, phase, node, time of the events that the pool emits */
   /* private */
-  vram__block *block; /* [0] is none */
-  uint32_t *hash;     /* of the addresses that are handed out */
-  vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
-  uint8_t terse;      /* of stats only segments, allocated and reserved bytes are kept */
+  struct vram__block *block; /* [0] is none */
+  uint32_t *hash;            /* of the addresses that are handed out */
+  struct vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
+  uint8_t terse;             /* of stats only segments, allocated and reserved bytes are kept */
   uint32_t nblock, cap, unused, nunused, mask;
   uint32_t waiting; /* entries of all queues */
   uint32_t stuck;   /* blocks that wait for a stream that could not be recorded */
@@ -2966,7 +2923,7 @@ typedef struct vram_node_report {
   uint64_t output_bytes; /* of its outputs' storages that are its own (0 for views and in place) */
   uint64_t saved_bytes;  /* first kept for backward by it */
   uint64_t live_bytes;   /* requested in all when it has returned */
-  uint8_t dtype;         /* of the first output in this run */
+  vram_dtype dtype;      /* of the first output in this run */
 } vram_node_report;
 
 typedef enum vram_rules {
@@ -2992,8 +2949,8 @@ typedef struct vram_step_options {
   int weight_decay;             /* L2 weight decay that is added to the gradient */
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
-  int amp;                      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  int dtype;                    /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
   int keep_grads;               /* zero_grad(set_to_none=False) */
@@ -3199,8 +3156,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
      VRAM_ERR_NAME    a node that there is not
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
-VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
-                                 uint32_t cap, uint32_t *count, vram_error *err);
+VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
+                                       uint32_t cap, uint32_t *count, vram_error *err);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
@@ -3238,7 +3195,8 @@ typedef struct vram_solve_options {
   int64_t most;        /* the largest value tried; 0: 2^31-1 */
   const vram_dim *set; /* other dims */
   uint32_t nset;
-  const char *checkpoint_nodes; /* ranges for vram_ranges; NULL: none (step.checkpoint is unused) */
+  const char
+      *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
   vram_step_options step;
 } vram_solve_options;
 
@@ -3268,7 +3226,7 @@ typedef struct vram_solution {
      VRAM_ERR_NAME    the model has no such dim
      VRAM_ERR_VALUE   options that exclude each other
      VRAM_ERR_MEMORY  the allocator gave none
-     and what vram_parse and vram_step say of the text and the options as they stand
+     and what vram_graph_parse and vram_step say of the text and the options as they stand
    Nothing fits: VRAM_OK, solution->fits.value is 0 and next is the smallest value. */
 VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
                                 const vram_allocator *allocator, vram_solution *solution,
@@ -4271,7 +4229,7 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 #define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
 
 static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
-    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, 0, -1, -1, -1},
+    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, VRAM_KIND_FLOAT, -1, -1, -1},
 #define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values)                 \
   {VRAM_##token,                                                                                   \
    name,                                                                                           \
@@ -4328,7 +4286,7 @@ VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t 
                                          const int64_t *stride);
 
 /* dtype.c */
-VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, uint8_t dt);
+VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, vram_dtype dt);
 
 /* Eight bytes in the order of a little-endian machine: one load on those. */
 static inline uint64_t vram__text_eight(const char *p) {
@@ -4358,16 +4316,10 @@ static inline uint32_t vram__lowest_byte(uint64_t mask) {
 
 /* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
    to 1 MiB more than asked for, because a smaller rest is not split off. */
-#define VRAM__SMALL UINT64_C(1048576)
-static inline uint64_t vram__blocks_round(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+#define VRAM__MIN_BLOCK UINT64_C(512) /* kMinBlockSize */
 
-/* One more tensor of so many bytes in a list. */
-static inline void vram__total_add(vram__total *t, uint64_t bytes) {
-  t->bytes += bytes;
-  t->blocks += vram__blocks_round(bytes);
-  t->large += bytes > VRAM__SMALL;
-  if (bytes)
-    t->count++, t->last = bytes;
+static inline uint64_t vram__block_bytes(uint64_t bytes) {
+  return (bytes + VRAM__MIN_BLOCK - 1) & ~(VRAM__MIN_BLOCK - 1);
 }
 
 static inline int64_t vram__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -4706,14 +4658,14 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #undef VRAM__X
 };
 
-static VRAM__COLD uint64_t vram__dims_packed_bytes(const vram_dims *d, uint8_t dt) {
+static VRAM__COLD uint64_t vram__dims_packed_bytes(const vram_dims *d, vram_dtype dt) {
   const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
   uint64_t bytes;
-  vram_dtype_rows_bytes((vram_dtype)dt, row ? d->numel / row : 0, row, &bytes);
+  vram_dtype_rows_bytes(dt, row ? d->numel / row : 0, row, &bytes);
   return bytes;
 }
 
-VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, uint8_t dt) {
+VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, vram_dtype dt) {
   return vram__item_bytes[dt] ? d->numel * vram__item_bytes[dt] : vram__dims_packed_bytes(d, dt);
 }
 
@@ -4900,12 +4852,34 @@ typedef struct vram__top {
   vram__stands_before *before;
 } vram__top;
 
-#define VRAM__MIN_BLOCK UINT64_C(512)             /* kMinBlockSize */
-#define VRAM__SMALL_REQUEST UINT64_C(1048576)     /* kSmallSize */
 #define VRAM__SMALL_SEGMENT UINT64_C(2097152)     /* kSmallBuffer, kRoundLarge */
 #define VRAM__LARGE_REQUEST UINT64_C(10485760)    /* kMinLargeAlloc */
 #define VRAM__LARGE_SEGMENT UINT64_C(20971520)    /* kLargeBuffer */
 #define VRAM__LARGEST_REQUEST (UINT64_C(1) << 60) /* one_exa_bytes */
+
+#define VRAM__POOL_BINS 8192
+
+/* A piece of a segment: handed out, or free. */
+typedef struct vram__block {
+  uint64_t address, size, requested;
+  uint64_t streams;    /* others that use it, one bit each */
+  uint32_t prev, next; /* in the segment; 0: none */
+  uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
+  uint32_t serial;     /* policy BEST: of its segment */
+  uint32_t link;       /* handed out: the next of the same hash; given back: entries of queues
+                          that it waits for; free: requests of the class when it was freed */
+  uint32_t skew;       /* of an expandable segment: its address modulo the granule */
+  uint16_t bin;
+  uint8_t stream, flags;
+} vram__block;
+
+/* The free blocks of one stream and class by size. */
+typedef struct vram__bins {
+  uint64_t filled[VRAM__POOL_BINS / 64];
+  uint32_t root[VRAM__POOL_BINS];
+  uint64_t words[VRAM__POOL_BINS / 4096]; /* which of filled are not 0 */
+  uint32_t unmapped;
+} vram__bins;
 
 /* event.c */
 VRAM__FN uint32_t vram__category_of(vram_category category);
@@ -5031,8 +5005,8 @@ static vram_result vram__ledger_resolve(const vram_ledger_options *o, vram_ledge
   to->owners = to->owners ? to->owners : 255;
   to->devices = to->devices ? to->devices : 1;
   if (to->live > VRAM__LEDGER_MOST || to->owners > VRAM__LEDGER_MOST ||
-      to->groups > VRAM__LEDGER_MOST || to->trace > VRAM__LEDGER_MOST || to->devices >= VRAM_HOST ||
-      !to->lock != !to->unlock)
+      to->groups > VRAM__LEDGER_MOST || to->trace > VRAM__LEDGER_MOST ||
+      to->devices >= VRAM_DEVICE_HOST || !to->lock != !to->unlock)
     return VRAM_ERR_VALUE;
   return VRAM_OK;
 }
@@ -5205,7 +5179,7 @@ static void vram__uncount(vram_memory_stats *m, uint32_t pool, int whole, uint64
 
 /* Counters of a device; NULL: it has none. */
 VRAM__FN vram_memory_stats *vram__stats_of(const vram_ledger *l, uint32_t device) {
-  if (device == VRAM_HOST)
+  if (device == VRAM_DEVICE_HOST)
     return l->device + l->options.devices;
   return device < l->options.devices ? l->device + device : NULL;
 }
@@ -5327,7 +5301,7 @@ static void vram__trace_free(vram_ledger *l, const vram_allocation *a, const vra
   to = vram__trace(l, &e, time);
   vram__trace_as(to, a);
   to->category = to->was = (vram_category)a->category;
-  to->waited = action == VRAM_FREE && (a->flags & VRAM_LIVE_WAITS);
+  to->waited = action == VRAM_ACTION_FREE && (a->flags & VRAM_LIVE_WAITS);
 }
 
 static void vram__ledger_remove(vram_ledger *l, uint32_t i, const vram_event *e, uint64_t time) {
@@ -5336,13 +5310,13 @@ static void vram__ledger_remove(vram_ledger *l, uint32_t i, const vram_event *e,
   vram_memory_stats *m = vram__stats_of(l, a->device);
   const uint32_t pool = vram__pool_class(a->flags & VRAM_LIVE_SMALL);
   if (l->options.trace)
-    vram__trace_free(l, a, e, time, VRAM_FREE);
+    vram__trace_free(l, a, e, time, VRAM_ACTION_FREE);
   if (!(a->flags & VRAM_LIVE_WAITS))
     vram__uncount_requested(m, pool, a->block_bytes, l->options.oversize_bytes);
   vram__uncount(m, pool, (a->flags & VRAM_LIVE_WHOLE) != 0, a->bytes, a->block_bytes,
                 l->options.oversize_bytes);
   vram__tally_down(&l->kind[a->kind], a->bytes);
-  if (a->device == VRAM_HOST)
+  if (a->device == VRAM_DEVICE_HOST)
     w->host_bytes -= a->bytes;
   else {
     vram__save_category(l, a->category);
@@ -5364,7 +5338,7 @@ static int vram__ledger_free_lost(vram_ledger *l, const vram_event *e) {
   vram_memory_stats *m;
   if (!l->lost)
     return 0;
-  d = !e ? 0 : e->device == VRAM_HOST ? l->options.devices : e->device;
+  d = !e ? 0 : e->device == VRAM_DEVICE_HOST ? l->options.devices : e->device;
   k = !e ? 2 : (e->small_pool ? 1u : 0u) + (e->whole ? 2u : 0u);
   if (d > l->options.devices)
     d = 0;
@@ -5425,7 +5399,7 @@ static void vram__ledger_alloc(vram_ledger *l, const vram_event *e, uint64_t key
     of->block_bytes += block;
     l->lost++;
     l->lost_bytes += bytes;
-    if (e->device != VRAM_HOST)
+    if (e->device != VRAM_DEVICE_HOST)
       vram__sum_up(l, bytes);
     return;
   }
@@ -5446,7 +5420,7 @@ static void vram__ledger_alloc(vram_ledger *l, const vram_event *e, uint64_t key
                        (e->address ? 0 : VRAM__LIVE_BY_ID));
   w = l->owner + a->owner;
   vram__tally_up(&l->kind[a->kind], bytes);
-  if (e->device == VRAM_HOST)
+  if (e->device == VRAM_DEVICE_HOST)
     w->host_bytes += bytes;
   else {
     vram__save_category(l, a->category);
@@ -5469,7 +5443,7 @@ static void vram__ledger_becomes(vram_ledger *l, const vram_event *e, uint32_t i
     from = l->live[i].category;
     bytes = l->live[i].bytes;
     l->live[i].category = (uint8_t)to;
-    if (l->live[i].device == VRAM_HOST)
+    if (l->live[i].device == VRAM_DEVICE_HOST)
       return;
   }
   if (from == to)
@@ -5496,27 +5470,27 @@ static void vram__ledger_before(vram_ledger *l, const vram_event *e, uint64_t ti
   const uint64_t block = e->block_bytes ? e->block_bytes : e->bytes;
   if (!m) {
     l->unknown_devices++;
-  } else if (e->action == VRAM_ALLOC) {
+  } else if (e->action == VRAM_ACTION_ALLOC) {
     VRAM__BOTH(allocated_bytes, up, block);
     VRAM__BOTH(active_bytes, up, block);
     VRAM__BOTH(requested_bytes, up, e->bytes);
-    if (e->device == VRAM_HOST)
+    if (e->device == VRAM_DEVICE_HOST)
       return;
     vram__save_category(l, c);
     vram__tally_up(&l->category[c], e->bytes);
     vram__sum_up(l, e->bytes);
     if (l->options.trace)
       vram__trace(l, e, time);
-  } else if (e->action == VRAM_FREE) {
+  } else if (e->action == VRAM_ACTION_FREE) {
     if (m->requested_bytes[0].current < e->bytes ||
-        (e->device != VRAM_HOST && l->category[c].current < e->bytes)) {
+        (e->device != VRAM_DEVICE_HOST && l->category[c].current < e->bytes)) {
       l->unknown_frees++;
       return;
     }
     VRAM__BOTH(allocated_bytes, down, block);
     VRAM__BOTH(active_bytes, down, block);
     VRAM__BOTH(requested_bytes, down, e->bytes);
-    if (e->device == VRAM_HOST)
+    if (e->device == VRAM_DEVICE_HOST)
       return;
     vram__save_category(l, c);
     vram__tally_down(&l->category[c], e->bytes);
@@ -5535,18 +5509,18 @@ static void vram__ledger_other(vram_ledger *l, const vram_event *e) {
     return;
   }
   switch (e->action) {
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
-    vram__count_segment(m, pool, e->bytes, e->action == VRAM_SEGMENT_MAP, oversize);
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
+    vram__count_segment(m, pool, e->bytes, e->action == VRAM_ACTION_SEGMENT_MAP, oversize);
     break;
-  case VRAM_SEGMENT_FREE:
-  case VRAM_SEGMENT_UNMAP:
-    vram__uncount_segment(m, pool, e->bytes, e->action == VRAM_SEGMENT_UNMAP, oversize);
+  case VRAM_ACTION_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_UNMAP:
+    vram__uncount_segment(m, pool, e->bytes, e->action == VRAM_ACTION_SEGMENT_UNMAP, oversize);
     break;
-  case VRAM_RETRY:
+  case VRAM_ACTION_RETRY:
     m->num_alloc_retries++;
     break;
-  case VRAM_OOM:
+  case VRAM_ACTION_OOM:
     m->num_ooms++;
     break;
   default:
@@ -5561,13 +5535,13 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
   uint32_t i;
   l->serial++;
   switch (e->action) {
-  case VRAM_ALLOC:
+  case VRAM_ACTION_ALLOC:
     if (key)
       vram__ledger_alloc(l, e, key, time);
     else
       vram__ledger_before(l, e, time);
     break;
-  case VRAM_FREE:
+  case VRAM_ACTION_FREE:
     i = vram__live_at(l, key);
     if (!key)
       vram__ledger_before(l, e, time);
@@ -5576,7 +5550,7 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
     else if (!vram__ledger_free_lost(l, e))
       l->unknown_frees++;
     break;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     i = vram__live_at(l, key);
     if (key && l->live[i].address && !(l->live[i].flags & VRAM_LIVE_WAITS)) {
       vram__uncount_requested(vram__stats_of(l, l->live[i].device),
@@ -5584,15 +5558,15 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
                               l->live[i].block_bytes, l->options.oversize_bytes);
       l->live[i].flags |= VRAM_LIVE_WAITS;
       if (l->options.trace)
-        vram__trace_free(l, l->live + i, e, time, VRAM_FREE_REQUESTED);
+        vram__trace_free(l, l->live + i, e, time, VRAM_ACTION_FREE_REQUESTED);
     } else if (!key || l->live[i].address || !l->lost) /* what is lost goes with its FREE */
       l->unknown_frees++;
     break;
-  case VRAM_BECOMES:
+  case VRAM_ACTION_BECOMES:
     i = vram__live_at(l, key);
     if (key && !l->live[i].address)
       break; /* lost: in no category */
-    if (key || e->device != VRAM_HOST)
+    if (key || e->device != VRAM_DEVICE_HOST)
       vram__ledger_becomes(l, e, key ? i : vram__live_at(l, 0), time);
     break;
   default:
@@ -6099,21 +6073,21 @@ static inline uint32_t vram__bin_of(uint64_t size) {
   const uint64_t k = size / VRAM__MIN_BLOCK;
   const uint32_t shift = vram__log2(k | 256) - 8;
   const uint64_t bin = (uint64_t)shift * 256 + (k >> shift);
-  return bin < VRAM_POOL_BINS ? (uint32_t)bin : VRAM_POOL_BINS - 1;
+  return bin < VRAM__POOL_BINS ? (uint32_t)bin : VRAM__POOL_BINS - 1;
 }
 
-/* The first bin from this one on that is not empty; VRAM_POOL_BINS: there is none. */
+/* The first bin from this one on that is not empty; VRAM__POOL_BINS: there is none. */
 static inline uint32_t vram__bins_filled(const vram__bins *n, uint32_t bin) {
   uint32_t word = bin / 64, top = (word + 1) / 64;
   uint64_t found = n->filled[word] & ~UINT64_C(0) << bin % 64;
   if (found)
     return word * 64 + vram__log2(found & (0u - found));
-  if (top == VRAM_POOL_BINS / 4096)
-    return VRAM_POOL_BINS;
+  if (top == VRAM__POOL_BINS / 4096)
+    return VRAM__POOL_BINS;
   found = n->words[top] & ~UINT64_C(0) << (word + 1) % 64;
   while (!found) {
-    if (++top == VRAM_POOL_BINS / 4096)
-      return VRAM_POOL_BINS;
+    if (++top == VRAM__POOL_BINS / 4096)
+      return VRAM__POOL_BINS;
     found = n->words[top];
   }
   word = top * 64 + vram__log2(found & (0u - found));
@@ -6123,9 +6097,9 @@ static inline uint32_t vram__bins_filled(const vram__bins *n, uint32_t bin) {
 
 /* The first free block of this bin or a later one; 0: none. */
 static uint32_t vram__bins_from(const vram_pool *p, const vram__bins *n, uint32_t bin) {
-  if (bin < VRAM_POOL_BINS)
+  if (bin < VRAM__POOL_BINS)
     bin = vram__bins_filled(n, bin);
-  return bin < VRAM_POOL_BINS ? vram__tree_end(p->block, n->root[bin], 0) : 0;
+  return bin < VRAM__POOL_BINS ? vram__tree_end(p->block, n->root[bin], 0) : 0;
 }
 
 static void vram__bins_add(vram_pool *p, uint32_t x) {
@@ -6184,7 +6158,7 @@ static uint32_t vram__bins_back(const vram_pool *p, const vram__bins *n, uint32_
 }
 
 static uint32_t vram__bins_last(const vram_pool *p, const vram__bins *n) {
-  return vram__bins_back(p, n, VRAM_POOL_BINS - 1);
+  return vram__bins_back(p, n, VRAM__POOL_BINS - 1);
 }
 
 static uint32_t vram__bins_previous(const vram_pool *p, uint32_t x) {
@@ -6342,7 +6316,7 @@ static void vram__segment_leave(vram_pool *p, uint32_t x) {
   vram__stat_down(p->stats.segment, small_pool, 1);
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_segments, 1);
-  vram__pool_tell(p, VRAM_SEGMENT_FREE, b, b->size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_FREE, b, b->size, 0, 0);
 }
 
 /* The device's memory for a segment that is one block; 0: there is none. */
@@ -6360,7 +6334,7 @@ static int vram__segment_come(vram_pool *p, uint32_t x) {
   vram__stat_up(p->stats.segment, small_pool, 1);
   if (b->size >= p->options.max_split_size)
     vram__tally_up(&p->stats.oversize_segments, 1);
-  vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b, b->size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_ALLOC, b, b->size, 0, 0);
   return 1;
 }
 
@@ -6394,7 +6368,7 @@ static uint32_t vram__map(vram_pool *p, uint32_t x, uint64_t bytes) {
   }
   b->flags |= VRAM__MAPPED;
   vram__reserve_more(p, small_pool, mapped);
-  vram__pool_tell(p, VRAM_SEGMENT_MAP, b, mapped, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_MAP, b, mapped, 0, 0);
   vram__merge(p, x, b->prev);
   vram__merge(p, x, b->next);
   vram__bins_add(p, x);
@@ -6426,7 +6400,7 @@ static void vram__unmap(vram_pool *p, uint32_t x) {
   }
   p->backend.unmap(p->backend.user, b->address, b->size, granule);
   vram__reserve_less(p, small_pool, b->size);
-  vram__pool_tell(p, VRAM_SEGMENT_UNMAP, b, b->size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_UNMAP, b, b->size, 0, 0);
   b->flags &= (uint8_t)~VRAM__MAPPED;
   vram__merge(p, x, b->prev);
   vram__merge(p, x, b->next);
@@ -6472,7 +6446,7 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
     vram__block was = *b;
     was.address = address;
     was.size = size;
-    vram__pool_event(p, VRAM_FREE, &was, b->requested, split_bytes, split);
+    vram__pool_event(p, VRAM_ACTION_FREE, &was, b->requested, split_bytes, split);
   }
 }
 
@@ -6560,7 +6534,7 @@ static uint64_t vram__round_request(const vram_pool *p, uint64_t bytes) {
   i = i < 20 ? 0 : i > 35 ? 15 : i - 20; /* roundup_power2_divisions(size): from 1 MiB to 32 GiB */
   divisions = p->options.roundup_power2_divisions[i];
   if (divisions < 2 || bytes <= VRAM__MIN_BLOCK * divisions)
-    return (bytes + VRAM__MIN_BLOCK - 1) / VRAM__MIN_BLOCK * VRAM__MIN_BLOCK;
+    return vram__block_bytes(bytes);
   if (!(bytes & (bytes - 1)))
     return bytes;
   power = UINT64_C(1) << vram__log2(bytes);
@@ -6569,7 +6543,7 @@ static uint64_t vram__round_request(const vram_pool *p, uint64_t bytes) {
 }
 
 static uint64_t vram__segment_size(const vram_pool *p, uint64_t size) { /* get_allocation_size */
-  return size <= VRAM__SMALL_REQUEST ? VRAM__SMALL_SEGMENT
+  return size <= VRAM_SMALL_POOL_BYTES ? VRAM__SMALL_SEGMENT
          : size < VRAM__LARGE_REQUEST
              ? p->options.large_segment_size
              : (size + VRAM__SMALL_SEGMENT - 1) / VRAM__SMALL_SEGMENT * VRAM__SMALL_SEGMENT;
@@ -6854,11 +6828,11 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, u
   asked.size = vram__segment_size(p, size);
   asked.stream = (uint8_t)stream;
   asked.flags = small_pool ? VRAM__SMALL_CLASS : 0;
-  vram__pool_tell(p, VRAM_RETRY, &asked, asked.size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_RETRY, &asked, asked.size, 0, 0);
   x = vram__more_memory(p, stream, small_pool, size);
   if (!x) {
     p->stats.num_ooms++;
-    vram__pool_tell(p, VRAM_OOM, &asked, asked.size, 0, 0);
+    vram__pool_tell(p, VRAM_ACTION_OOM, &asked, asked.size, 0, 0);
   }
   return x;
 }
@@ -6885,14 +6859,14 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
   if (at == UINT32_MAX || vram__block_room(p) < VRAM__POOL_SPARE)
     return VRAM_ERR_LIMIT;
   size = vram__round_request(p, bytes);
-  small_pool = size <= VRAM__SMALL_REQUEST;
+  small_pool = size <= VRAM_SMALL_POOL_BYTES;
   x = vram__get_block(p, at, small_pool, size);
   if (!x)
     return VRAM_ERR_MEMORY;
   was_split = vram__is_split(b + x);
   if (small_pool || p->options.expandable_segments
           ? b[x].size - size >= VRAM__MIN_BLOCK
-          : size < p->options.max_split_size && b[x].size - size > VRAM__SMALL_REQUEST) {
+          : size < p->options.max_split_size && b[x].size - size > VRAM_SMALL_POOL_BYTES) {
     rest = vram__block_new(p);
     vram__cut(p, x, rest, size);
     vram__bins_add(p, rest);
@@ -6922,7 +6896,7 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
   vram__count_up(p, p->stats.requested_bytes, small_pool, bytes);
   if (b[x].size >= p->options.max_split_size)
     vram__tally_up(&p->stats.oversize_allocations, 1);
-  vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
+  vram__pool_tell(p, VRAM_ACTION_ALLOC, b + x, bytes, split_bytes, split);
   *block = x;
   return VRAM_OK;
 }
@@ -6935,7 +6909,7 @@ VRAM__FN void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__stat_down(p->stats.allocated_bytes, small_pool, b->size);
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_allocations, 1);
-  vram__pool_tell(p, VRAM_FREE_REQUESTED, b, b->requested, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_FREE_REQUESTED, b, b->requested, 0, 0);
   if (b->streams) {
     b->flags |= VRAM__PENDING;
     vram__block_wait(p, x);
@@ -7396,6 +7370,14 @@ typedef struct vram__round { /* one round of a loop */
   uint32_t round;
 } vram__round;
 
+typedef enum vram__key {
+  VRAM__KEY_NONE,
+#define VRAM__X(name, kind) VRAM__KEY_##name,
+  VRAM_KEYS(VRAM__X)
+#undef VRAM__X
+      VRAM__KEY_COUNT
+} vram__key;
+
 static const struct {
   const char *name;
   char kind;
@@ -7412,9 +7394,38 @@ static const struct {
 
 /* at::result_type: a tensor without axes counts only where its kind is the higher one. */
 typedef struct vram__promote {
-  uint8_t dim, zero;
+  vram_dtype dim, zero;
   uint8_t has_dim, has_zero;
 } vram__promote;
+
+/* Lines of a graph that are no ops. */
+enum {
+  VRAM__OP_drop = VRAM_OP_COUNT,
+  VRAM__OP_end /* closes the lines that an op was written out to */
+};
+
+typedef struct vram__total {     /* of a list of tensors */
+  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
+  uint64_t last;                 /* bytes of its last one, */
+  uint32_t count;                /* and how many there are; without those of no bytes */
+} vram__total;
+
+/* One more tensor of so many bytes in a list. */
+static inline void vram__total_add(vram__total *t, uint64_t bytes) {
+  t->bytes += bytes;
+  t->blocks += vram__block_bytes(bytes);
+  t->large += bytes > VRAM_SMALL_POOL_BYTES;
+  if (bytes)
+    t->count++, t->last = bytes;
+}
+
+typedef struct vram__owned { /* what modules own */
+  vram__total all[2];        /* parameters, buffers; without those that are a value of the graph */
+  vram__total trainable;
+  uint64_t params_bytes, buffers_bytes; /* all of them; more than VRAM_MAX_BYTES: too many */
+  uint64_t flat;                        /* weights of a recurrent node, which are one tensor */
+  const vram_node *flat_node;
+} vram__owned;
 
 typedef struct vram__step vram__step;
 typedef struct vram__replay vram__replay;
@@ -7662,13 +7673,13 @@ VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result cod
                                 const char *expected);
 
 /* promote.c */
-VRAM__FN int vram__dtype_is_float(uint8_t dt);
-VRAM__FN uint32_t vram__kind_rank(uint8_t dt);
-VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b);
-VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
-VRAM__FN uint8_t vram__promote_get(const vram__promote *p);
-VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p);
-VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count);
+VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
+VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
+VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
+VRAM__FN vram_dtype vram__promote_get(const vram__promote *p);
+VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p);
+VRAM__FN vram_dtype vram__promote_all(const vram_node *n, uint32_t first, uint32_t count);
 
 /* shape.c */
 VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_t naxes,
@@ -7692,15 +7703,15 @@ VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint3
 VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
 VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
-VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
-                            const int64_t *size, uint8_t dtype);
+                            const int64_t *size, vram_dtype dtype);
 VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
-VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                            uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind);
+                            uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind);
 
 /* symbol.c */
 VRAM__FN int vram__name_char(char c);
@@ -7730,8 +7741,8 @@ VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
 /* parse.c */
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
-                                       const int64_t *size);
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
+                                       uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
                               vram_node **node);
 
@@ -7874,50 +7885,50 @@ VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result cod
 
 /* >>model/promote    type promotion */
 
-VRAM__FN int vram__dtype_is_float(uint8_t dt) {
+VRAM__FN int vram__dtype_is_float(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_FLOAT;
 }
 
-static int vram__dtype_is_complex(uint8_t dt) {
+static int vram__dtype_is_complex(vram_dtype dt) {
   return vram__dtype_rows[dt].kind == VRAM_KIND_COMPLEX;
 }
 
 /* The dtype of a complex number's parts, and back. */
-static uint8_t vram__dtype_real(uint8_t dt) {
-  return dt == VRAM_C128   ? (uint8_t)VRAM_F64
-         : dt == VRAM_C64  ? (uint8_t)VRAM_F32
-         : dt == VRAM_C32  ? (uint8_t)VRAM_F16
-         : dt == VRAM_CB32 ? (uint8_t)VRAM_BF16
+static vram_dtype vram__dtype_real(vram_dtype dt) {
+  return dt == VRAM_C128   ? VRAM_F64
+         : dt == VRAM_C64  ? VRAM_F32
+         : dt == VRAM_C32  ? VRAM_F16
+         : dt == VRAM_CB32 ? VRAM_BF16
                            : dt;
 }
 
-static uint8_t vram__dtype_complex(uint8_t dt) {
-  return (uint8_t)(dt == VRAM_F64    ? VRAM_C128
-                   : dt == VRAM_F16  ? VRAM_C32
-                   : dt == VRAM_BF16 ? VRAM_CB32
-                                     : VRAM_C64);
+static vram_dtype vram__dtype_complex(vram_dtype dt) {
+  return dt == VRAM_F64    ? VRAM_C128
+         : dt == VRAM_F16  ? VRAM_C32
+         : dt == VRAM_BF16 ? VRAM_CB32
+                           : VRAM_C64;
 }
 
-VRAM__FN uint32_t vram__kind_rank(uint8_t dt) {
+VRAM__FN uint32_t vram__kind_rank(vram_dtype dt) {
   return dt == VRAM_BOOL ? 0 : vram__dtype_is_complex(dt) ? 3 : vram__dtype_is_float(dt) ? 2 : 1;
 }
 
 /* c10/core/ScalarType.cpp, promoteTypes: bool < integers < floats < complex. */
-VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b) {
-  const uint8_t ra = vram__dtype_real(a), rb = vram__dtype_real(b);
+VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b) {
+  const vram_dtype ra = vram__dtype_real(a), rb = vram__dtype_real(b);
   const uint32_t ka = vram__kind_rank(ra), kb = vram__kind_rank(rb);
   const uint32_t za = vram__dtype_rows[ra].block_bytes, zb = vram__dtype_rows[rb].block_bytes;
-  uint8_t dt = za >= zb ? ra : rb;
+  vram_dtype dt = za >= zb ? ra : rb;
   if (a == b)
     return a;
   if (ka != kb)
     return ka > kb ? a : b;
   if (za == zb && ra != rb) /* f16 with bf16 gives f32, u8 with i8 i16 */
-    dt = (uint8_t)(ka == 2 ? VRAM_F32 : VRAM_I16);
+    dt = ka == 2 ? VRAM_F32 : VRAM_I16;
   return vram__dtype_is_complex(a) || vram__dtype_is_complex(b) ? vram__dtype_complex(dt) : dt;
 }
 
-VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
+VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim) {
   if (ndim) {
     p->dim = p->has_dim ? vram__promote2(p->dim, dt) : dt;
     p->has_dim = 1;
@@ -7927,7 +7938,7 @@ VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim) {
   }
 }
 
-VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
+VRAM__FN vram_dtype vram__promote_get(const vram__promote *p) {
   if (!p->has_dim)
     return p->zero;
   if (!p->has_zero || vram__kind_rank(p->zero) <= vram__kind_rank(p->dim))
@@ -7938,26 +7949,26 @@ VRAM__FN uint8_t vram__promote_get(const vram__promote *p) {
 }
 
 /* The dtype of a pointwise op's result; nin 1: with a number, an integer where the tensor is. */
-VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
-  const uint8_t dt = vram__promote_get(p);
+VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p) {
+  const vram_dtype dt = vram__promote_get(p);
   if (op >= VRAM_OP_COUNT)
     return dt;
   switch (vram__op_at(op)->types) {
   case VRAM__TYPES_BOOL:
     return VRAM_BOOL;
   case VRAM__TYPES_FLOAT:
-    return vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
+    return vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
   case VRAM__TYPES_POW:
-    return nin == 1 && vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
+    return nin == 1 && vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
   case VRAM__TYPES_NUMBER:
-    return nin == 1 && dt == VRAM_BOOL ? (uint8_t)VRAM_I64 : dt;
+    return nin == 1 && dt == VRAM_BOOL ? VRAM_I64 : dt;
   default:
     return dt;
   }
 }
 
 /* Inputs of an op that promotes: all, but for a condition or mask. */
-VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count) {
+VRAM__FN vram_dtype vram__promote_all(const vram_node *n, uint32_t first, uint32_t count) {
   vram__promote p;
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
@@ -8158,7 +8169,7 @@ VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int6
   return d;
 }
 
-VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype) {
+VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, vram_dtype dtype) {
   if (!d)
     return 0;
   if (i < n->nout)
@@ -8167,7 +8178,7 @@ VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, u
 }
 
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
-                            const int64_t *size, uint8_t dtype) {
+                            const int64_t *size, vram_dtype dtype) {
   return vram__node_out_dims(n, i, vram__graph_dims(g, ndim, size), dtype);
 }
 
@@ -8209,7 +8220,7 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
-VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype) {
+VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype) {
   const int64_t row = d->ndim ? d->v[d->ndim - 1] : 1, each = vram__dtype_rows[dtype].row_multiple;
   if (row % each == 0)
     return 1;
@@ -8268,8 +8279,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static uint8_t vram__param_dtype(const vram_node *n, uint32_t ndim, uint8_t dtype) {
-  const uint8_t asked = (uint8_t)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
   if (n->op == VRAM_OP_custom)
     return vram__kind_rank(asked) == 2 ? asked : dtype;
   return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
@@ -8277,7 +8288,7 @@ static uint8_t vram__param_dtype(const vram_node *n, uint32_t ndim, uint8_t dtyp
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                            uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind) {
+                            uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
   vram_param *p;
   int lent;
@@ -8286,6 +8297,12 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
   if (lent != 2)
     return lent;
+  if (!g->owned) { /* the first parameter */
+    g->owned = (vram__owned *)vram__graph_take(g, sizeof *g->owned);
+    if (!g->owned)
+      return 0;
+    vram__memory_zero(g->owned, sizeof *g->owned);
+  }
   p = (vram_param *)vram__graph_take(g, sizeof *p);
   if (!p)
     return 0;
@@ -8306,7 +8323,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(&g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
   n->param[i] = p;
   return 1;
 }
@@ -8321,8 +8338,8 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
-VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
-                                const int64_t *size, int grad) {
+VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
+                                      uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
@@ -8332,7 +8349,7 @@ VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtyp
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
-  v = vram__graph_input(g, label, (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(g, label, dtype, ndim, size);
   if (v && grad && vram__kind_rank(v->dtype) < 2) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
     return NULL;
@@ -8353,8 +8370,8 @@ static int vram__apply_keys(vram__parser *p, uint32_t op, vram__keys *keys) {
   return 1;
 }
 
-VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
-                               uint32_t nin, const char *keys) {
+VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *names,
+                                     vram_value *const *in, uint32_t nin, const char *keys) {
   vram__parser p;
   vram__request r;
   vram__keys given;
@@ -8412,11 +8429,11 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
   return len;
 }
 
-VRAM_API vram_value *vram_out(vram_node *n, uint32_t i) {
+VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i) {
   return n && i < n->nout ? n->out + i : NULL;
 }
 
-VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n) {
+VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n) {
   uint32_t i;
   if (!g->error.code && (g->noutput || !n))
     vram__graph_fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
@@ -8432,7 +8449,7 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
   vram_value *in[64];
   vram_node *node;
   uint32_t i, count;
@@ -9291,8 +9308,8 @@ static int vram__dim_line(vram__parser *p) {
   return 1;
 }
 
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
-                                       const int64_t *size) {
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
+                                       uint32_t ndim, const int64_t *size) {
   vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
   vram_value **list = g->input;
   uint32_t i;
@@ -9336,7 +9353,7 @@ static int vram__input_line(vram__parser *p) {
                              "[size,size,...]");
   if (!vram__parse_sizes(p, p->token, VRAM_MAX_AXES, size, &ndim))
     return 0;
-  v = vram__graph_input(p->g, name, (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(p->g, name, (vram_dtype)dtype, ndim, size);
   if (!v)
     return vram__parse_located(p, p->token.text);
   while (vram__parse_token(p)) {
@@ -9794,8 +9811,8 @@ static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, con
     g->error = before;
 }
 
-VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
-                                uint32_t nset, vram_error *err) {
+VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
+                                      const vram_dim *set, uint32_t nset, vram_error *err) {
   vram__parse_text(g, text, len, set, nset, 0);
   if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
     vram__parse_names(g, text, len, set, nset);
@@ -9806,14 +9823,14 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
 
 /* ---- bytes of a graph ---- */
 
-/* Loops around the line, for vram_parse_bytes. */
+/* Loops around the line, for vram_graph_parse_bytes. */
 typedef struct vram__nest {
   uint64_t times[VRAM_MAX_LOOPS + 1]; /* rounds of all loops up to each depth */
   uint32_t depth;
   uint32_t skipped; /* depth of a loop of no rounds, 0: none */
 } vram__nest;
 
-/* A `loop` line; 0: here vram_parse stops, too. */
+/* A `loop` line; 0: here vram_graph_parse stops, too. */
 static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   int64_t rounds = 1;
   nest->depth++;
@@ -9849,8 +9866,8 @@ static uint64_t vram__line_bytes(const vram__parser *p, const vram__nest *nest) 
 }
 
 /* Goes over the lines once; dims and counts of loops alone are read. */
-VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                   uint32_t nset) {
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
   uint64_t total = 65536;
@@ -10023,18 +10040,18 @@ typedef struct vram__storage {
 
 struct vram__tensor {
   const vram_dims *d;
-  uint32_t st;  /* slot, 0: none */
-  uint32_t fn;  /* tape record that made it, or leaf; 0: none */
+  uint32_t st; /* slot, 0: none */
+  uint32_t fn; /* tape record that made it, or leaf; 0: none */
+  vram_dtype dt;
   uint16_t out; /* which output of fn */
-  uint8_t dt;
-  uint8_t req; /* requires_grad */
-  uint8_t off; /* elements before it in its storage, modulo 16 */
+  uint8_t req;  /* requires_grad */
+  uint8_t off;  /* elements before it in its storage, modulo 16 */
 };
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
   vram__tensor g;
   const vram_dims *d;
-  uint8_t dt;
+  vram_dtype dt;
 } vram__slot;
 
 typedef struct vram__edge {
@@ -10072,7 +10089,8 @@ typedef struct vram__leaf {
   uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
   uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
   uint32_t next_cast; /* next leaf with a cached copy, + 1 */
-  uint8_t dt, had;
+  vram_dtype dt;
+  uint8_t had;
 } vram__leaf;
 
 typedef struct vram__variable { /* a Python variable's tensor */
@@ -10259,11 +10277,12 @@ struct vram__step {
   const vram_node *node; /* that runs */
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
-  uint8_t grad, train, amp, failed, low;
-  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;    /* GradScaler takes part */
-  uint8_t ideal;     /* VRAM_RULES_IDEAL */
-  uint8_t registers; /* results stay in registers: nothing is allocated */
+  uint8_t grad, train, failed;
+  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
+  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;      /* GradScaler takes part */
+  uint8_t ideal;       /* VRAM_RULES_IDEAL */
+  uint8_t registers;   /* results stay in registers: nothing is allocated */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -10338,10 +10357,10 @@ VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t);
 VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
-VRAM__FN uint8_t vram__step_dtype(const vram__step *s, uint8_t dt);
-VRAM__FN uint32_t vram__dtype_size(uint8_t dt);
+VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_none(void);
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
@@ -10355,10 +10374,10 @@ VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *c
                                                uint32_t nop);
 VRAM__FN vram__tensor vram__pointwise_empty1(vram__step *s, vram__tensor a);
 VRAM__FN vram__tensor vram__pointwise_empty_number(vram__step *s, vram__tensor a);
-VRAM__FN uint8_t vram__promote_pair(vram__tensor a, vram__tensor b);
+VRAM__FN vram_dtype vram__promote_pair(vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x);
-VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
                                      int64_t *stride);
 VRAM__FN vram__tensor vram__tensor_reshape(vram__step *s, vram__tensor x, uint32_t n,
@@ -10384,12 +10403,12 @@ typedef struct vram__reduce_config {
 /* reduce.c */
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device);
 VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most);
-VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
+VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, vram_dtype dt,
                                    uint32_t acc, uint32_t vt);
 VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32_t mask,
-                                           int keepdim, uint8_t dt);
+                                           int keepdim, vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t mask, int keepdim,
-                                       uint8_t dt);
+                                       vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const vram_dims *to);
 
 /* frame.c */
@@ -10410,15 +10429,15 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
-                                           uint8_t *dt);
+                                           vram_dtype *dt);
 
 /* inplace.c */
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
 VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
-VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt);
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 
 /* view.c */
@@ -10434,7 +10453,7 @@ VRAM__FN const vram_dims *vram__dims_expanded(vram__step *s, const vram_dims *x,
                                               const int64_t *size);
 VRAM__FN vram__tensor vram__torch_expand(vram__step *s, vram__tensor x, uint32_t n,
                                          const int64_t *size);
-VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN vram__tensor vram__torch_squeeze(vram__step *s, vram__tensor x, uint32_t mask);
 VRAM__FN vram__tensor vram__torch_squeeze1(vram__step *s, vram__tensor x, uint32_t axis);
 VRAM__FN const vram_dims *vram__dims_unsqueezed(vram__step *s, const vram_dims *d, uint32_t axis);
@@ -10445,7 +10464,7 @@ VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
 
 /* autocast.c */
-VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
 
 /* blas.c */
@@ -10475,7 +10494,7 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t);
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l);
 VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
-                                      uint8_t dt);
+                                      vram_dtype dt);
 
 /* ops/table.c */
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -10496,20 +10515,20 @@ VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_no
 }
 
 static inline void vram__tape_put_event(vram__replay *run, vram_action a, const vram__storage *st) {
-  if (a == VRAM_FREE)
+  if (a == VRAM_ACTION_FREE)
     vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
     vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
-  run->untold |= a == VRAM_FREE ? st->id >= run->ids : st->id != run->ids++;
+  run->untold |= a == VRAM_ACTION_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
 /* What vram__step counts: so many bytes more. */
 static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint64_t block = vram__blocks_round(bytes);
+  const uint64_t block = vram__block_bytes(bytes);
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += block;
-  s->count.upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  s->count.upper += block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
   if (s->count.blocks > s->count.phase_peak_blocks)
     s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.upper > s->count.peak_upper)
@@ -10527,13 +10546,13 @@ static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) 
 }
 
 static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint64_t block = vram__blocks_round(bytes);
+  const uint64_t block = vram__block_bytes(bytes);
   if (s->count.at_peak)
     vram__peak_note(s);
   s->count.requested -= bytes;
   s->count.category.of[cat] -= bytes;
   s->count.blocks -= block;
-  s->count.upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  s->count.upper -= block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
@@ -10585,7 +10604,7 @@ static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const
     s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
     if (s->watched)
-      vram__event_watch(s, VRAM_ALLOC, st);
+      vram__event_watch(s, VRAM_ACTION_ALLOC, st);
   }
   return i;
 }
@@ -10599,7 +10618,7 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
       s->r->saved_bytes -= b->bytes;
     vram__bytes_shrink(s, b->bytes, b->cat);
     if (s->watched)
-      vram__event_watch(s, VRAM_FREE, b);
+      vram__event_watch(s, VRAM_ACTION_FREE, b);
   }
   b->id = s->free_slot;
   s->free_slot = i;
@@ -10830,7 +10849,7 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
   e.category = e.was = (vram_category)st->cat;
   e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
   e.bytes = st->bytes;
-  e.node = a == VRAM_ALLOC ? s->node : st->node;
+  e.node = a == VRAM_ACTION_ALLOC ? s->node : st->node;
   s->o->event(s->o->user, &e);
 }
 
@@ -10893,7 +10912,7 @@ VRAM__FN void vram__cuts_close_stage(vram__cuts *c) {
 /* Counts an allocation or free of a plain step, or of a forward in which no stage saves. */
 VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__storage *st) {
   vram__cuts *c = s->cuts;
-  const uint64_t bytes = vram__blocks_round(st->bytes);
+  const uint64_t bytes = vram__block_bytes(st->bytes);
   uint32_t stage = s->node ? c->stage_of[s->node->index] : c->at, i;
   if (s->phase != VRAM_PHASE_FORWARD && (s->phase != VRAM_PHASE_BACKWARD || c->plain))
     return;
@@ -10956,14 +10975,14 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
     if (k < c->nheld || b->id == UINT32_MAX)
       continue;
     c->held[c->nheld++] = b->id;
-    c->side_bytes += vram__blocks_round(b->bytes);
-    c->now -= vram__blocks_round(b->bytes) < c->now ? vram__blocks_round(b->bytes) : c->now;
+    c->side_bytes += vram__block_bytes(b->bytes);
+    c->now -= vram__block_bytes(b->bytes) < c->now ? vram__block_bytes(b->bytes) : c->now;
   }
   if (q->last != n || !q->value)
     return;
   b = s->top - (s->top - s->variable[s->name_of[q->value->index]].t.st)->base;
   q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
-  q->output = q->id == UINT32_MAX ? 0 : vram__blocks_round(b->bytes);
+  q->output = q->id == UINT32_MAX ? 0 : vram__block_bytes(b->bytes);
 }
 
 /* >>torch/storage    storages and tensors on them: what is allocated, and when it goes
@@ -10976,8 +10995,8 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   if (s->replay && s->replay->taping)
     vram__tape_put_event(s->replay, a, st);
   else if (s->replay) {
-    vram__replay_tell(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
-    if (a == VRAM_ALLOC)
+    vram__replay_tell(s, st->cat, a == VRAM_ACTION_ALLOC ? s->node : st->node);
+    if (a == VRAM_ACTION_ALLOC)
       st->block = vram__replay_get(s, st->bytes);
     else
       vram__replay_put(s->replay, st->block);
@@ -10985,8 +11004,8 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   if (s->o->event)
     vram__event_emit(s, a, st);
   if (s->cuts)
-    vram__cuts_count_event(s, a == VRAM_ALLOC, st);
-  if (a == VRAM_ALLOC && s->count.events + 1 == s->count.stop_at)
+    vram__cuts_count_event(s, a == VRAM_ACTION_ALLOC, st);
+  if (a == VRAM_ACTION_ALLOC && s->count.events + 1 == s->count.stop_at)
     vram__live_collect(s);
 }
 
@@ -11040,7 +11059,7 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
-  uint64_t n = s->count.upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
+  uint64_t n = s->count.upper + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)
@@ -11115,23 +11134,24 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
 }
 
 /* fp32 of the text in a run of another dtype */
-VRAM__FN uint8_t vram__step_dtype(const vram__step *s, uint8_t dt) {
+VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
   return s->low && dt == VRAM_F32 ? s->low : dt;
 }
 
-VRAM__FN uint32_t vram__dtype_size(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
+VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
 
 VRAM__FN vram__tensor vram__tensor_none(void) {
   vram__tensor t;
   t.d = NULL;
   t.st = t.fn = 0;
+  t.dt = VRAM_DTYPE_NONE;
   t.out = 0;
-  t.dt = t.req = t.off = 0;
+  t.req = t.off = 0;
   return t;
 }
 
 /* A fresh tensor of dims d, which are dense. */
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
   vram__tensor t;
   t.d = d;
   t.st = s->registers ? 0 : vram__storage_new_of(s, vram__dims_bytes_of(d, dt), d);
@@ -11356,7 +11376,7 @@ VRAM__FN vram__tensor vram__pointwise_empty_number(vram__step *s, vram__tensor a
   return vram__tensor_empty(s, vram__dims_pointwise_number(s, a.d), a.dt);
 }
 
-VRAM__FN uint8_t vram__promote_pair(vram__tensor a, vram__tensor b) {
+VRAM__FN vram_dtype vram__promote_pair(vram__tensor a, vram__tensor b) {
   vram__promote p;
   if (a.dt == b.dt)
     return a.dt;
@@ -11386,7 +11406,7 @@ VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
 }
 
 /* x.to(dtype): one handle more. */
-VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (x.dt == dt) {
     x.fn = 0;
     return vram__tensor_retain(s, x);
@@ -11704,7 +11724,7 @@ static void vram__reduce_large(vram__step *s, const vram__reduce_iter *it, uint3
 
 /* gpu_reduce_kernel: what a reduction of x over the axes of mask into dtype dt needs for a moment.
    Other accumulators than a number (Welford's, a value with its index) have 16 bytes or more. */
-VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
+VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, vram_dtype dt,
                                    uint32_t acc, uint32_t vt) {
   vram__reduce_iter it;
   uint32_t ein = vram__dtype_size(x.dt), eout = vram__dtype_size(dt), axis = 0, i, buf = 0;
@@ -11736,7 +11756,7 @@ VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask,
 
 /* The empty result of a reduction of x over the axes of mask. */
 VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32_t mask,
-                                           int keepdim, uint8_t dt) {
+                                           int keepdim, vram_dtype dt) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < x.d->ndim; i++)
@@ -11750,7 +11770,7 @@ VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32
 /* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. Half
    precision is read as it is, other dtypes are converted first (ReduceOpsUtils.h). */
 VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t mask, int keepdim,
-                                       uint8_t dt) {
+                                       vram_dtype dt) {
   vram__tensor y = vram__tensor_reduced(s, x, mask, keepdim, dt), c = vram__tensor_none();
   if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
     x = c = vram__tensor_to(s, x, dt);
@@ -11995,7 +12015,7 @@ VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is)
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
-                                           uint8_t *dt) {
+                                           vram_dtype *dt) {
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)
@@ -12096,7 +12116,7 @@ VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *
 }
 
 /* Bytes from the first to the last element. */
-VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt) {
+VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt) {
   uint64_t n = 1;
   uint32_t i;
   if (d->flags & VRAM__DENSE)
@@ -12107,7 +12127,7 @@ VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt) {
 }
 
 /* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes) {
   vram__tensor t = vram__tensor_none();
   t.d = d;
@@ -12206,7 +12226,7 @@ VRAM__FN vram__tensor vram__torch_expand(vram__step *s, vram__tensor x, uint32_t
 }
 
 /* x.to(dt) with autograd; x itself where it has that dtype. One handle more. */
-VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   vram__grad_fn *f;
   vram__tensor y;
   if (x.dt == dt)
@@ -12288,7 +12308,7 @@ VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x) {
 /* >>torch/autocast    autocast's casts and its cache of weights */
 
 /* at::autocast::cached_cast */
-VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
@@ -12546,7 +12566,7 @@ static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
 static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b) {
   vram_event e;
   vram__memory_zero(&e, sizeof e);
-  e.action = VRAM_BECOMES;
+  e.action = VRAM_ACTION_BECOMES;
   e.phase = s->phase;
   e.category = VRAM_CATEGORY_GRADIENTS;
   e.was = (vram_category)b->cat;
@@ -12569,7 +12589,7 @@ static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
   if ((s->o->event || s->replay) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__gradient_emit(s, b);
   if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
-    const uint64_t bytes = vram__blocks_round(b->bytes);
+    const uint64_t bytes = vram__block_bytes(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
   s->count.category.of[b->cat] -= b->bytes;
@@ -12617,7 +12637,7 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
  */
 VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
-                                      uint8_t dt) {
+                                      vram_dtype dt) {
   vram__tensor u;
   if (t->d != d) {
     uint32_t k;
@@ -12758,7 +12778,7 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f);
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y);
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
-                                             uint8_t dt);
+                                             vram_dtype dt);
 VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* pointwise.c */
@@ -12789,7 +12809,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
-VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt);
+VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* sort.c */
@@ -12853,20 +12873,21 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
 VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* softmax.c */
-VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
+                                          vram_dtype dt);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);
-VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, vram_dtype dt);
 VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_node *n);
 
 /* batch_norm.c */
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* attention.c */
-VRAM__FN int vram__is_half(uint8_t dt);
+VRAM__FN int vram__is_half(vram_dtype dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
@@ -12921,8 +12942,8 @@ static inline vram__tensor vram__autocast_low(vram__step *s, vram__tensor x) {
 }
 
 /* The dtype that softmax computes in: autocast has it on its fp32 list. */
-static inline uint8_t vram__softmax_dtype(const vram__step *s, vram__tensor x) {
-  return s->amp && vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
+static inline vram_dtype vram__softmax_dtype(const vram__step *s, vram__tensor x) {
+  return s->amp && vram__is_half(x.dt) ? VRAM_F32 : x.dt;
 }
 
 /* Contiguous dims of two, three and four axes. */
@@ -13213,7 +13234,7 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 
 /* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
-                                             uint8_t dt) {
+                                             vram_dtype dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
       (s->top - (s->top - t.st)->base)->srefs == 1) {
     t.fn = 0;
@@ -13229,7 +13250,7 @@ typedef struct vram__recipe_run {
   uint32_t at; /* the input whose gradient it is */
 } vram__recipe_run;
 
-#define VRAM__IS_NUMBER 0xff /* dtype of a value that is a number */
+#define VRAM__IS_NUMBER VRAM_DTYPE_COUNT /* dtype of a value that is a number */
 
 static void vram__recipe_push(vram__recipe_run *q, vram__tensor t) { q->stack[q->n++] = t; }
 
@@ -13253,7 +13274,7 @@ static void vram__recipe_unary(vram__step *s, vram__recipe_run *q, uint32_t code
   t.d = code == VRAM__CODE_UNARY ? vram__dims_pointwise1(s, t.d)
                                  : vram__dims_pointwise_number(s, t.d);
   vram__recipe_replace(
-      q, vram__tensor_empty(s, t.d, code == VRAM__CODE_COMPARE_NUMBER ? (uint8_t)VRAM_BOOL : t.dt));
+      q, vram__tensor_empty(s, t.d, code == VRAM__CODE_COMPARE_NUMBER ? VRAM_BOOL : t.dt));
 }
 
 static void vram__recipe_binary(vram__step *s, vram__recipe_run *q, uint32_t code) {
@@ -13405,7 +13426,7 @@ VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__te
 
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   uint32_t i, c = 0, a;
   const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   for (i = 0; v && i < c; i++)
@@ -13414,7 +13435,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->op == VRAM_OP_type_as)
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -13431,7 +13452,7 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int number = VRAM__INT(n, scalar, 0) != 0,
       rounded = vram__node_list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   switch (n->op) {
   case VRAM_OP_where:
     if (dt != VRAM_BOOL && dt != VRAM_U8)
@@ -13521,7 +13542,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
                          : NULL;
   const vram_dims *d[3];
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
-  uint8_t dt = in[0].dt;
+  vram_dtype dt = in[0].dt;
   int same = dt == VRAM_F32 || vram__kind_rank(dt) >= 2;
   vram__tensor y, cast = vram__tensor_none();
   for (i = 0; i < nin; i++) {
@@ -13625,7 +13646,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in,
                                       uint32_t nin) {
   uint32_t i, own = 0;
-  uint8_t to = list == VRAM__AUTOCAST_fp32 ? (uint8_t)VRAM_F32 : s->amp;
+  vram_dtype to = list == VRAM__AUTOCAST_fp32 ? VRAM_F32 : s->amp;
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
@@ -13679,7 +13700,7 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
                number = vram__tensor_none();
   const vram_dims *d[3];
   vram__grad_fn *f;
-  uint8_t dt;
+  vram_dtype dt;
   if (n->nin < 3)
     b = number = vram__tensor_empty(s, s->scalar, a.dt);
   else
@@ -14166,7 +14187,7 @@ VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__
   vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);
   vram__slot *o = VRAM__SLOTS(in);
   const vram_dims *d = VRAM__SLOTS(f)[0].d;
-  uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
+  vram_dtype dt = VRAM__SLOTS(f)[0].g.dt;
   vram__tensor all = vram__tensor_empty_strided(s, d, dt, vram__dims_span_bytes(d, dt));
   o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d),
                             dt); /* a contiguous clone of the part overwritten */
@@ -14186,7 +14207,7 @@ VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor 
   if (vram__input_wanted(f, 0)) /* zeros */
     to[0] = vram__pointwise_empty1(s, g);
   if (vram__input_wanted(f, 1)) {
-    uint8_t dt;
+    vram_dtype dt;
     vram__input_dims(s, f, 1, &dt);
     to[1] = vram__tensor_to(s, g, dt);
   }
@@ -14344,7 +14365,7 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
    one zero expanded for each */
 static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
-  uint8_t dt = 0;
+  vram_dtype dt = VRAM_DTYPE_NONE;
   int cl = 1;
   vram__slot *slot = VRAM__SLOTS(f);
   const vram_dims *d = vram__dims_contiguous(s, vram__input_dims(s, f, 0, &dt)), *p;
@@ -14731,14 +14752,14 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  uint8_t dt = n->op == VRAM_OP_to ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
+  vram_dtype dt = n->op == VRAM_OP_to ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
   if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
 VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint8_t dt;
+  vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt);
 }
@@ -14769,14 +14790,14 @@ VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 static int vram__shape_create(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  uint8_t dt = n->nin ? n->in[0]->dtype : (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt = n->nin ? n->in[0]->dtype : (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
   return vram__node_out(g, n, 0, c, v, dt);
 }
 
 static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
-  uint8_t dt = (uint8_t)VRAM__INT(n, dtype, VRAM_F32);
+  vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
   int buffer = n->op == VRAM_OP_buffer;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
@@ -14789,7 +14810,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
 
 static void vram__forward_create(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  uint8_t dt = n->nin ? x[0].dt : n->out[0].dtype;
+  vram_dtype dt = n->nin ? x[0].dt : n->out[0].dtype;
   if (!n->nin && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__tensor_empty(s, n->out[0].d, dt);
@@ -14839,7 +14860,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   int keep = VRAM__INT(n, keepdim, 0) != 0;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   for (i = 0; i < c; i++) {
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
@@ -14857,7 +14878,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   switch (n->op) {
   case VRAM_OP_sum:
   case VRAM_OP_prod:
-    dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_I64 : dt;
+    dt = vram__kind_rank(dt) < 2 ? VRAM_I64 : dt;
     break;
   case VRAM_OP_amax:
   case VRAM_OP_amin:
@@ -14879,7 +14900,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       return 0;
     break;
   case VRAM_OP_logsumexp:
-    dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
+    dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
     if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
@@ -14888,7 +14909,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   if (n->op == VRAM_OP_prod && c > 1)
     return vram__node_error(g, n, "prod of more than one axis");
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
@@ -14905,19 +14926,19 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 }
 
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
-VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt) {
+VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    return vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
+    return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, dt));
   if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
-  return 0;
+  return VRAM_DTYPE_NONE;
 }
 
 static int vram__reduce_keepdim(const vram_node *n) { return VRAM__INT(n, keepdim, 0) != 0; }
 
 /* Half precision is read as it is for a result in fp32; other dtypes are converted before. */
-static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
+static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, vram_dtype dt) {
   return x.dt == dt || (dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16))
              ? vram__tensor_none()
              : vram__tensor_to(s, x, dt);
@@ -14926,13 +14947,13 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
 static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
       dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 0);
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
   if (!dt)
-    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -15053,11 +15074,11 @@ static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor
 static void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c, a = x[0];
   if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   y[0] = vram__tensor_reduced(s, a, mask, vram__reduce_keepdim(n), dt);
   c = vram__reduce_as(s, a, dt);
   vram__reduce_scratch(s, c.d ? c : a, mask, dt,
@@ -15161,7 +15182,7 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c;
   if (!dt)
@@ -15265,11 +15286,11 @@ VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE
 
 static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint32_t a;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
@@ -15313,7 +15334,7 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
 #ifndef VRAM_NO_STEP
 
 /* A running sum along an axis: cub's for one row alone. */
-static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, uint8_t dt) {
+static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vram_dtype dt) {
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
                a = vram__tensor_to(s, x, dt), c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
@@ -15327,10 +15348,10 @@ static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   if (f)
     f->aux = a;
   y[0] = vram__scan(s, x[0], a, dt);
@@ -15339,7 +15360,7 @@ static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor
 
 /* cumsum_backward: flip, cumsum, flip */
 static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint8_t dt;
+  vram_dtype dt;
   const vram_dims *d = vram__input_dims(s, f, 0, &dt);
   vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
   if (d->numel <= 1 || d->v[f->aux] == 1) {
@@ -15602,7 +15623,7 @@ VRAM__OP(argmin, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim 
 
 /* Is input i of the node a list of integers? Else an error. */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
-  uint8_t dt = n->in[i]->dtype;
+  vram_dtype dt = n->in[i]->dtype;
   if (dt == VRAM_I64 || dt == VRAM_I32)
     return 1;
   return vram__node_error(g, n, "an index that is not i64 or i32");
@@ -16155,7 +16176,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *w = NULL, *o = NULL;
   int64_t size[2], z[2];
   uint32_t i;
-  uint8_t dt;
+  vram_dtype dt;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim == 2)
       w = n->in[i]->d;
@@ -16189,7 +16210,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
 /* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
    `fuse`: the partial sums of few rows are added up without a tensor of them. */
 static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, const vram_dims *w,
-                                      uint8_t dt, int by_freq, int fuse) {
+                                      vram_dtype dt, int by_freq, int fuse) {
   uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
            parts = n / 10 + seg, warps = vram__cub_tiles(cols, 32) * 32,
            grid = vram__cub_tiles(seg * warps, warps < 1024 ? warps : 1024);
@@ -16249,7 +16270,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  uint8_t dt;
+  vram_dtype dt;
   const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
   if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
@@ -16278,7 +16299,7 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
   vram__tensor w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag,
                wide, in, t, idx = vram__tensor_none();
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
-  uint8_t it = x[0].dt;
+  vram_dtype it = x[0].dt;
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 5);
   offsets = given ? vram__tensor_retain(s, x[1])
                   : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
@@ -16317,7 +16338,7 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
 static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = VRAM__SAVED(f)[0], wide = vram__embedding_bag_wide(s, i, VRAM__SAVED(f)[1]),
                g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  uint8_t dt;
+  vram_dtype dt;
   const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   if (vram__embedding_bag_is_max(f->node))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
@@ -17209,7 +17230,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
                                    vram__tensor *y) {
   static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
   const uint32_t count = n->param[1] ? 4 : 3;
-  const uint8_t amp = s->amp;
+  const vram_dtype amp = s->amp;
   vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
   uint32_t i, own;
@@ -17217,7 +17238,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   for (i = 2; i < count; i++)
     args[i] = s->param[n->param[i - 2]->index];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
-  s->amp = 0; /* nothing is cast inside */
+  s->amp = VRAM_DTYPE_NONE; /* nothing is cast inside */
   in[0] = vram__bilinear_rows(s, args[0]);
   in[1] = args[2];
   in[2] = vram__bilinear_rows(s, args[1]);
@@ -19449,7 +19470,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   vram__tensor a[2];
   vram__grad_fn *f;
   uint32_t i;
-  uint8_t dt = x[0].dt;
+  vram_dtype dt = x[0].dt;
   if (s->amp) /* autocast: the widest */
     dt = vram__promote2(x[0].dt, x[1].dt);
   for (i = 0; i < 2; i++)
@@ -19839,7 +19860,8 @@ VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, eac
 #ifndef VRAM_NO_STEP
 
 /* cuda/SoftMax.cu, host_softmax: halves are read as they are where the result is in fp32. */
-VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
+                                          vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
   vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
@@ -19855,9 +19877,9 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
 
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  uint8_t dt = vram__softmax_dtype(s, x[0]);
+  vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
@@ -19865,7 +19887,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
   vram__tensor product = vram__tensor_none(), copy;
-  uint8_t dt;
+  vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, y.d), dt);
   if (f->kind != VRAM_OP_log_softmax)
@@ -19975,7 +19997,7 @@ static int vram__norm_has_statistics(const vram_node *n) {
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   static const int64_t none = 0;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, j, ndim;
+  uint32_t i, j, ndim = 0;
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a norm of a tensor that is not floating point");
   if (!vram__norm_weight_size(g, n, &ndim, size))
@@ -20035,7 +20057,7 @@ VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, i
 }
 
 /* An empty tensor of n elements; norms ask for one of the same size several times in turn. */
-VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, vram_dtype dt) {
   if (!s->vec || s->vec->v[0] != n)
     s->vec = vram__dims_in(s, 1, &n, NULL);
   return vram__tensor_empty(s, s->vec, dt);
@@ -20075,7 +20097,7 @@ static void vram__norm_release_args(vram__step *s, const vram__tensor *in) {
 /* layer_norm.cpp, rms_norm_composite: inputs in channels-last order, a weight of another dtype */
 static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x, vram__tensor w,
                                                    uint32_t naxes) {
-  vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt);
+  vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? VRAM_F32 : x.dt);
   vram__tensor squares, rsqrt, y;
   int64_t attr[VRAM_MAX_AXES + 4];
   uint32_t i, n = 0;
@@ -20109,7 +20131,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram__grad_fn *f;
   uint32_t i, naxes = 1;
   int64_t rows[VRAM_MAX_AXES];
-  uint8_t acc;
+  vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
   if (rms && ((in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
@@ -20122,7 +20144,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
     rows[i] = i < ndim - naxes ? in[0].d->v[i] : 1;
-  acc = in[0].dt == VRAM_F64 ? (uint8_t)VRAM_F64 : (uint8_t)VRAM_F32;
+  acc = in[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
   for (i = 0; i < nstats; i++)
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
@@ -20155,7 +20177,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
                           : vram__tensor_none();
   for (i = 0; i < 2; i++)
     if (partial[i].d) {
-      const uint8_t dt = partial[i].dt;
+      const vram_dtype dt = partial[i].dt;
       sum = vram__tensor_empty(s, d, dt);
       vram__reduce_scratch(s, partial[i], 1, dt,
                            vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
@@ -20557,7 +20579,7 @@ typedef struct vram__batch_norm_backward {
   vram__tensor x, g;
   int cudnn, train, affine;
   int wants[3]; /* gradients of input, weight and bias */
-  uint8_t weight_dt;
+  vram_dtype weight_dt;
 } vram__batch_norm_backward;
 
 /* The copy that x.reshape({N, C, -1}) is; none: it is a view. */
@@ -20669,7 +20691,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)
@@ -20857,7 +20879,7 @@ VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n) {
 
 /* ---- layouts ---- */
 
-VRAM__FN int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
+VRAM__FN int vram__is_half(vram_dtype dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
 /* [b,h,len,d], stored as [b,len,h,d]: heads beside one another, as a linear layer makes them. */
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
@@ -20980,7 +21002,7 @@ static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
 
 /* sdp_utils.cpp, can_use_mem_efficient_attention */
 static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p) {
-  const uint8_t dt = p->in[0].dt;
+  const vram_dtype dt = p->in[0].dt;
   const int ampere = s->device.cc >= 80;
   const int64_t align = vram__is_half(dt) ? 8 : ampere ? 4 : 1; /* minimum_gemm_alignment */
   vram__sdpa_size z;
@@ -21037,7 +21059,7 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 }
 
 /* attention.cpp, convert_boolean_attn_mask */
-static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, uint8_t dt) {
+static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
@@ -21048,7 +21070,7 @@ static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask,
 
 /* Where several query heads share one of key and value, backward kernels give a gradient for each
    of them; these are added up at the end. */
-static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z, uint8_t dt,
+static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z, vram_dtype dt,
                                          vram__tensor *spread) {
   const uint32_t bytes = vram__dtype_size(dt);
   spread[0] = spread[1] = vram__tensor_none();
@@ -21111,7 +21133,7 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
 /* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
 static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
-  const uint8_t dt = p->in[0].dt;
+  const vram_dtype dt = p->in[0].dt;
   vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
   vram__grad_fn *f;
   if (p->in[3].d)
@@ -21197,7 +21219,7 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram__sdpa_
 
 /* The gradient of the mask: rows of a multiple of 16 columns, a slice of which is handed on. */
 static vram__tensor vram__efficient_mask_gradient(vram__step *s, const vram__sdpa_size *z,
-                                                  uint8_t dt) {
+                                                  vram_dtype dt) {
   vram__tensor whole, y;
   whole = vram__tensor_empty(
       s, vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, VRAM__RULE_EFFICIENT_MASK)), dt);
@@ -21500,7 +21522,7 @@ static void vram__sdpa_math_groups(vram__step *s, const vram__sdpa *p, vram__ten
 }
 
 /* The mask that is added; is_causal: at::ones(..).tril() as numbers. none: there is no mask. */
-static vram__tensor vram__sdpa_math_mask(vram__step *s, const vram__sdpa *p, uint8_t dt) {
+static vram__tensor vram__sdpa_math_mask(vram__step *s, const vram__sdpa *p, vram_dtype dt) {
   const uint32_t n = p->in[0].d->ndim;
   vram__tensor ones, lower, mask;
   if (!p->causal)
@@ -21537,7 +21559,7 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
 
 /* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
-  const uint8_t dt = p->in[0].dt;
+  const vram_dtype dt = p->in[0].dt;
   const int half = vram__is_half(dt);
   vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
   uint32_t i;
@@ -21569,7 +21591,7 @@ static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
 
 /* Attention of nothing: zeros, and 0 times the sums of q, k and v, so that they have gradients. */
 static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
-  const uint8_t amp = s->amp;
+  const vram_dtype amp = s->amp;
   const uint32_t ndim = in[0].d->ndim;
   int64_t size[VRAM_MAX_AXES];
   vram__tensor t[7], y;
@@ -21577,7 +21599,7 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
   for (i = 0; i < ndim; i++)
     size[i] = in[0].d->v[i];
   size[ndim - 1] = in[2].d->v[in[2].d->ndim - 1u];
-  s->amp = 0; /* below autocast */
+  s->amp = VRAM_DTYPE_NONE; /* below autocast */
   t[0] = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
   for (i = 0; i < 3; i++)
     t[1 + i] = vram__op_call_unary(s, VRAM_OP_sum, in[i]);
@@ -21754,7 +21776,7 @@ static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
 /* Query, key, value, a mask; outputs: the result, the weights. */
 static int vram__shape_mha(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
-  const uint8_t dt = n->in[0]->dtype;
+  const vram_dtype dt = n->in[0]->dtype;
   vram__mha m;
   int64_t size[3];
   uint32_t i;
@@ -21905,7 +21927,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
 }
 
 /* softmax(q k^T), which _masked_softmax makes with a mask. none: nobody wants the weights. */
-static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, uint8_t dt,
+static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, vram_dtype dt,
                                              int masked) {
   vram__tensor weights = vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, m->L, m->L), dt),
                mask;
@@ -22381,7 +22403,7 @@ static int vram__shape_rnn_params(vram_graph *g, vram_node *n, const vram__rnn *
 
 static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const uint8_t dt = n->in[0]->dtype;
+  const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[3];
   uint32_t ndim = 0;
@@ -22411,7 +22433,7 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
 
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const uint8_t dt = n->in[0]->dtype;
+  const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
   uint32_t ndim = 0;
@@ -22456,18 +22478,18 @@ static uint64_t vram__rnn_flat_elements(const vram__rnn *r) {
 }
 
 /* Bytes of one value for each step, sample and unit of a layer. */
-static uint64_t vram__rnn_layer_bytes(const vram__rnn *r, uint8_t dt) {
+static uint64_t vram__rnn_layer_bytes(const vram__rnn *r, vram_dtype dt) {
   return vram__product4_or_overflow(r->seq_length, r->mini_batch,
                                     r->hidden_size * r->num_directions, vram__dtype_size(dt));
 }
 
 /* Bytes that cuDNN wants for a moment, and those that one step keeps for backward: guesses, see
    the rules. */
-static uint64_t vram__rnn_workspace(const vram__rnn *r, uint8_t dt) {
+static uint64_t vram__rnn_workspace(const vram__rnn *r, vram_dtype dt) {
   return vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->gates);
 }
 
-static uint64_t vram__rnn_reserve(const vram__rnn *r, uint8_t dt) {
+static uint64_t vram__rnn_reserve(const vram__rnn *r, vram_dtype dt) {
   static const uint8_t values[] = {VRAM__RNN_RESERVE_RNN, VRAM__RNN_RESERVE_LSTM,
                                    VRAM__RNN_RESERVE_GRU};
   return vram__product_or_overflow(
@@ -22504,7 +22526,7 @@ typedef struct vram__rnn_call {
   vram__tensor flat; /* weight_buf, if it is none that the module has */
   vram__tensor out[3], reserve;
   const vram_dims *state[2]; /* dims of hx and cx */
-  uint8_t dt;
+  vram_dtype dt;
   int unbatched, dropout;
 } vram__rnn_call;
 
@@ -22539,7 +22561,7 @@ static void vram__rnn_dropout_state(vram__step *s) {
   s->cat = category;
 }
 
-static vram__tensor vram__rnn_flat_empty(vram__step *s, const vram__rnn *r, uint8_t dt) {
+static vram__tensor vram__rnn_flat_empty(vram__step *s, const vram__rnn *r, vram_dtype dt) {
   const int64_t elements = (int64_t)vram__rnn_flat_elements(r);
   return vram__tensor_empty(s, vram__dims_in(s, 1, &elements, NULL), dt);
 }
@@ -22696,7 +22718,7 @@ typedef struct vram__rnn_backward {
 
 /* _cudnn_rnn_backward_input: the gradients of x, hx and cx */
 static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b, vram__tensor *to) {
-  const uint8_t dt = b->x.dt;
+  const vram_dtype dt = b->x.dt;
   const vram__tensor x_copy = vram__rnn_contiguous_copy(s, b->x);
   vram__tensor g_copy[3];
   uint32_t i;
@@ -22717,7 +22739,7 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
 /* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
-  const uint8_t dt = b->x.dt;
+  const vram_dtype dt = b->x.dt;
   const vram__tensor x_copy = vram__rnn_contiguous_copy(s, b->x);
   const vram__tensor flat = vram__rnn_flat_empty(s, &b->r, dt);
   const uint32_t workspace = vram__cub_hold(s, vram__rnn_workspace(&b->r, dt));
@@ -22855,7 +22877,7 @@ static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vra
   const int64_t batch = c->in[0].d->v[0], hidden = c->hidden_size;
   vram__tensor in[5], workspace; /* input gates, hidden gates, a state, both biases */
   vram__grad_fn *f;
-  uint8_t dt;
+  vram_dtype dt;
   in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
   in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
   in[2] = lstm ? c->in[2] : c->in[1];
@@ -22949,7 +22971,7 @@ VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__t
 /* RNN.cu, _thnn_fused_gru_cell_backward_cuda */
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = VRAM__SLOTS(f)[0].d;
-  const uint8_t dt = VRAM__SLOTS(f)[0].dt;
+  const vram_dtype dt = VRAM__SLOTS(f)[0].dt;
   vram__tensor all[5]; /* input gates, hidden gates, hx, both biases */
   uint32_t i;
   for (i = 0; i < 2; i++)
@@ -22983,316 +23005,333 @@ VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__R
 
 /* >>ops/loss    losses */
 
-/* Losses. cross_entropy and nll_loss: classes along axis 1; ctc_loss: [T,N,C]; the others element
-   by element, cosine_embedding_loss and triplet_margin_loss along the last axis. */
-static int vram__shape_loss(vram_graph *g, vram_node *n) {
-  const vram_dims *x = n->in[0]->d, *t = n->nin > 1 ? n->in[1]->d : NULL;
-  int64_t size[VRAM_MAX_AXES], red = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  uint32_t i, m = 0, k;
-  const int none = red == VRAM__WORD("none"),
-            last = n->op == VRAM_OP_cosine_embedding_loss || n->op == VRAM_OP_triplet_margin_loss;
-  uint8_t dt = n->in[0]->dtype;
-  if (!none && red != VRAM__WORD("mean") && red != VRAM__WORD("sum") &&
-      !(red == VRAM__WORD("batchmean") && n->op == VRAM_OP_kl_div))
+/* kind of a loss's row */
+enum {
+  VRAM__LOSS_CROSS_ENTROPY,
+  VRAM__LOSS_NLL,
+  VRAM__LOSS_MSE, /* and smooth_l1_loss */
+  VRAM__LOSS_L1,
+  VRAM__LOSS_HUBER,
+  VRAM__LOSS_BCE,
+  VRAM__LOSS_BCE_LOGITS,
+  VRAM__LOSS_KL_DIV,
+  VRAM__LOSS_CTC,
+  VRAM__LOSS_COSINE,
+  VRAM__LOSS_TRIPLET
+};
+
+/* ---- shapes ---- */
+
+/* What every loss asks for. */
+static int vram__loss_check(vram_graph *g, vram_node *n) {
+  const int64_t reduction = VRAM__INT(n, reduction, VRAM__WORD("mean"));
+  uint32_t i;
+  if (reduction != VRAM__WORD("none") && reduction != VRAM__WORD("mean") &&
+      reduction != VRAM__WORD("sum") &&
+      !(reduction == VRAM__WORD("batchmean") && vram__op_at(n->op)->kind == VRAM__LOSS_KL_DIV))
     return vram__node_error(g, n, "reduction must be none, mean or sum");
-  if (vram__kind_rank(dt) != 2)
+  if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a loss of a tensor that is not floating point");
   for (i = 0; i < n->nin; i++)
     if (!n->in[i]->d->numel)
       return vram__node_error(g, n, "a loss of an empty tensor");
-  switch (n->op) {
-  case VRAM_OP_cross_entropy:
-  case VRAM_OP_nll_loss:
-    if (!x->ndim)
-      return vram__node_error(g, n, "a loss of a tensor without axes");
-    k = x->ndim > 1;
-    for (i = 0; i < x->ndim; i++)
-      if (i != k)
-        size[m++] = x->v[i];
-    if (t && vram__dtype_is_float(n->in[1]->dtype)) { /* probabilities */
-      for (i = 0; i < x->ndim && t->ndim == x->ndim && t->v[i] == x->v[i];)
-        i++;
-      if (n->op == VRAM_OP_nll_loss || i < x->ndim)
-        return vram__node_error(g, n, "a target of another shape");
-    } else if (t) {
-      for (i = 0; i < m && t->ndim == m && t->v[i] == size[i];)
-        i++;
-      if (t->ndim != m || i < m)
-        return vram__node_error(g, n, "a target of another shape");
-      if (n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_U8)
-        return vram__node_error(g, n, "a target of class numbers must be i64");
-    }
-    break;
-  case VRAM_OP_ctc_loss:
-    if (x->ndim != 2 && x->ndim != 3)
-      return vram__node_error(g, n, "log-probabilities must be [T,N,C] or [T,C]");
-    if (x->ndim == 3)
-      size[m++] = x->v[1];
-    if (t && (t->ndim < 1 || t->ndim > 2 || (t->ndim == 2 && (!m || t->v[0] != size[0]))))
-      return vram__node_error(g, n, "targets must be [N,S] or [S]");
-    if (t && n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_I32)
-      return vram__node_error(g, n, "targets must be i64");
-    k = t ? (uint32_t)(t->ndim == 2) : 0;
-    if (vram__product_or_overflow(
-            vram__product_or_overflow((uint64_t)x->v[0], m ? (uint64_t)size[0] : 1),
-            vram__product_or_overflow(16, 2 * (t ? (uint64_t)t->v[k] : (uint64_t)x->v[0]) + 1)) ==
-        VRAM_OVERFLOW) {
-      vram__graph_fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
-      return 0;
-    }
-    break;
-  case VRAM_OP_binary_cross_entropy:
-  case VRAM_OP_binary_cross_entropy_with_logits:
-    for (i = 0; t && i < x->ndim && t->ndim == x->ndim && t->v[i] == x->v[i];)
-      i++;
-    if (t && (t->ndim != x->ndim || i < x->ndim))
+  return 1;
+}
+
+/* One number, or with reduction=none these sizes. count: the inputs that the dtype comes from */
+static int vram__loss_out(vram_graph *g, vram_node *n, uint32_t ndim, const int64_t *size,
+                          uint32_t count) {
+  const int none = VRAM__INT(n, reduction, 0) == VRAM__WORD("none");
+  vram_dtype dt = n->in[0]->dtype;
+  uint32_t i;
+  for (i = 1; i < n->nin && i < count; i++)
+    dt = vram__promote2(dt, n->in[i]->dtype);
+  return vram__node_out(g, n, 0, none ? ndim : 0, size, dt);
+}
+
+static int vram__loss_has_sizes(const vram_dims *d, uint32_t ndim, const int64_t *size) {
+  uint32_t i;
+  for (i = 0; i < ndim && d->ndim == ndim && d->v[i] == size[i];)
+    i++;
+  return d->ndim == ndim && i == ndim;
+}
+
+/* The sizes without those of the classes, which are axis 1, or the only axis. */
+static uint32_t vram__loss_class_sizes(const vram_dims *d, int64_t *size) {
+  uint32_t i, ndim = 0;
+  for (i = 0; i < d->ndim; i++)
+    if (i != (d->ndim > 1))
+      size[ndim++] = d->v[i];
+  return ndim;
+}
+
+/* cross_entropy and nll_loss: a target of class numbers or, for the former, of probabilities */
+static int vram__shape_class_loss(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *target = n->nin > 1 ? n->in[1]->d : NULL;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (!vram__loss_check(g, n))
+    return 0;
+  if (!x->ndim)
+    return vram__node_error(g, n, "a loss of a tensor without axes");
+  ndim = vram__loss_class_sizes(x, size);
+  if (target && vram__dtype_is_float(n->in[1]->dtype)) {
+    if (vram__op_at(n->op)->kind == VRAM__LOSS_NLL || !vram__loss_has_sizes(target, x->ndim, x->v))
       return vram__node_error(g, n, "a target of another shape");
-    for (; m < x->ndim; m++)
-      size[m] = x->v[m];
-    break;
-  default:
-    if (last && !x->ndim)
-      return vram__node_error(g, n, "a loss of a tensor without axes");
-    k = n->op == VRAM_OP_cosine_embedding_loss ? 2 : n->nin;
-    for (i = 0; i < n->nin && i < k; i++)
-      if (!vram__dims_broadcast(&m, size, n->in[i]->d))
-        return vram__node_error(g, n, "shapes do not broadcast");
-    if (last)
-      m--;
-    if (n->op == VRAM_OP_cosine_embedding_loss) {
-      t = n->nin > 2 ? n->in[2]->d : NULL;
-      if (m > 1 || (t && (t->ndim != m || (m && t->v[0] != size[0]))))
-        return vram__node_error(g, n, "cosine_embedding_loss takes [N,D], [N,D] and [N]");
-    }
-    if (!vram__graph_dims(g, m + (uint32_t)last, size)) /* the broadcast shape must fit as well */
-      return 0;
+  } else if (target) {
+    if (!vram__loss_has_sizes(target, ndim, size))
+      return vram__node_error(g, n, "a target of another shape");
+    if (n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_U8)
+      return vram__node_error(g, n, "a target of class numbers must be i64");
   }
-  if (n->op != VRAM_OP_cross_entropy && n->op != VRAM_OP_nll_loss && n->op != VRAM_OP_ctc_loss)
-    for (i = 1; i < n->nin && i < (n->op == VRAM_OP_cosine_embedding_loss ? 2 : 3); i++)
-      dt = vram__promote2(dt, n->in[i]->dtype);
-  return vram__node_out(g, n, 0, none ? m : 0, size, dt);
+  return vram__loss_out(g, n, ndim, size, 1);
+}
+
+/* Log-probabilities [T,N,C] or [T,C], targets [N,S] or one after the other. */
+static int vram__shape_ctc_loss(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d, *target = n->nin > 1 ? n->in[1]->d : NULL;
+  int64_t size[1], longest;
+  uint32_t ndim = 0;
+  if (!vram__loss_check(g, n))
+    return 0;
+  if (x->ndim != 2 && x->ndim != 3)
+    return vram__node_error(g, n, "log-probabilities must be [T,N,C] or [T,C]");
+  if (x->ndim == 3)
+    size[ndim++] = x->v[1];
+  if (target && (target->ndim < 1 || target->ndim > 2 ||
+                 (target->ndim == 2 && (!ndim || target->v[0] != size[0]))))
+    return vram__node_error(g, n, "targets must be [N,S] or [S]");
+  if (target && n->in[1]->dtype != VRAM_I64 && n->in[1]->dtype != VRAM_I32)
+    return vram__node_error(g, n, "targets must be i64");
+  longest = target ? target->v[target->ndim - 1u] : x->v[0];
+  if (vram__product_or_overflow(
+          vram__product_or_overflow((uint64_t)x->v[0], ndim ? (uint64_t)size[0] : 1),
+          vram__product_or_overflow(16, 2 * (uint64_t)longest + 1)) == VRAM_OVERFLOW) {
+    vram__graph_fail(g, VRAM_ERR_OVERFLOW, "a tensor of more than 2^63-1 bytes");
+    return 0;
+  }
+  return vram__loss_out(g, n, ndim, size, 1);
+}
+
+/* binary_cross_entropy, with_logits: a target of the input's shape */
+static int vram__shape_binary_loss(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  if (!vram__loss_check(g, n))
+    return 0;
+  if (n->nin > 1 && !vram__loss_has_sizes(n->in[1]->d, x->ndim, x->v))
+    return vram__node_error(g, n, "a target of another shape");
+  return vram__loss_out(g, n, x->ndim, x->v, 2);
+}
+
+/* The first `count` inputs broadcast. */
+static int vram__loss_broadcast(vram_graph *g, vram_node *n, uint32_t count, uint32_t *ndim,
+                                int64_t *size) {
+  uint32_t i;
+  *ndim = 0;
+  for (i = 0; i < n->nin && i < count; i++)
+    if (!vram__dims_broadcast(ndim, size, n->in[i]->d))
+      return vram__node_error(g, n, "shapes do not broadcast");
+  return 1;
+}
+
+/* Losses of two tensors, element by element. */
+static int vram__shape_loss(vram_graph *g, vram_node *n) {
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (!vram__loss_check(g, n) || !vram__loss_broadcast(g, n, 2, &ndim, size) ||
+      !vram__graph_dims(g, ndim, size)) /* the broadcast shape must fit as well */
+    return 0;
+  return vram__loss_out(g, n, ndim, size, 2);
+}
+
+/* cosine_embedding_loss (two inputs and a target) and triplet_margin_loss: along the last axis */
+static int vram__shape_distance_loss(vram_graph *g, vram_node *n) {
+  const int cosine = vram__op_at(n->op)->kind == VRAM__LOSS_COSINE;
+  const uint32_t count = cosine ? 2 : 3;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (!vram__loss_check(g, n))
+    return 0;
+  if (!n->in[0]->d->ndim)
+    return vram__node_error(g, n, "a loss of a tensor without axes");
+  if (!vram__loss_broadcast(g, n, count, &ndim, size))
+    return 0;
+  ndim--;
+  if (cosine && (ndim > 1 || (n->nin > 2 && !vram__loss_has_sizes(n->in[2]->d, ndim, size))))
+    return vram__node_error(g, n, "cosine_embedding_loss takes [N,D], [N,D] and [N]");
+  if (!vram__graph_dims(g, ndim + 1, size)) /* the broadcast shape must fit as well */
+    return 0;
+  return vram__loss_out(g, n, ndim, size, count);
 }
 
 #ifndef VRAM_NO_STEP
 
-/* ---- losses ---- */
+/* ---- what losses share ---- */
 
-enum { VRAM__RED_NONE, VRAM__RED_MEAN, VRAM__RED_SUM, VRAM__RED_BATCHMEAN };
+enum { VRAM__REDUCTION_NONE, VRAM__REDUCTION_MEAN, VRAM__REDUCTION_SUM, VRAM__REDUCTION_BATCHMEAN };
 
 static int vram__loss_reduction(const vram_node *n) {
-  int64_t w = VRAM__INT(n, reduction, VRAM__WORD("mean"));
-  return w == VRAM__WORD("none")        ? VRAM__RED_NONE
-         : w == VRAM__WORD("sum")       ? VRAM__RED_SUM
-         : w == VRAM__WORD("batchmean") ? VRAM__RED_BATCHMEAN
-                                        : VRAM__RED_MEAN;
+  const int64_t word = VRAM__INT(n, reduction, VRAM__WORD("mean"));
+  return word == VRAM__WORD("none")        ? VRAM__REDUCTION_NONE
+         : word == VRAM__WORD("sum")       ? VRAM__REDUCTION_SUM
+         : word == VRAM__WORD("batchmean") ? VRAM__REDUCTION_BATCHMEAN
+                                           : VRAM__REDUCTION_MEAN;
 }
 
-/* nll_loss_nd: rows of two axes or images; others are viewed as images of one line */
-static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor target, int red) {
-  vram__tensor p = vram__tensor_retain(s, x), t, y, w;
-  const vram_dims *d = x.d, *out = s->scalar;
-  vram__grad_fn *f;
+/* Loss.cpp, apply_loss_reduction; torch.nn.functional.kl_div divides by the batch. Takes x. */
+static vram__tensor vram__loss_reduce(vram__step *s, vram__tensor x, int reduction) {
+  if (reduction == VRAM__REDUCTION_NONE)
+    return x;
+  vram__tensor_replace(
+      s, &x,
+      vram__op_call_unary(s, reduction == VRAM__REDUCTION_MEAN ? VRAM_OP_mean : VRAM_OP_sum, x));
+  if (reduction == VRAM__REDUCTION_BATCHMEAN)
+    vram__tensor_replace(s, &x, vram__op_call_unary(s, VRAM_OP_div, x));
+  return x;
+}
+
+/* x.sum() without autograd */
+static vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x, vram_dtype dt) {
+  return vram__tensor_sum(s, x, (1u << x.d->ndim) - 1, 0, dt);
+}
+
+/* Input k as torch.broadcast_tensors expands it to the first `count`. */
+static void vram__loss_expand(vram__step *s, vram__tensor *in, uint32_t count, uint32_t k) {
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, m = 0, n = d->ndim, image = n > 2;
-  if (image && n != 4) {
-    size[0] = d->v[0], size[1] = d->v[1], size[2] = size[3] = 1;
-    for (i = 2; i < n; i++)
-      size[3] *= d->v[i];
-    vram__tensor_release(s, p);
-    t = vram__torch_contiguous(s, x);
-    p = vram__torch_view_as(s, t, vram__dims_in(s, 4, size, NULL), VRAM__K_view, 0);
-    vram__tensor_release(s, t);
-  }
-  if (s->amp) {
-    t = vram__autocast_cast(s, p, VRAM_F32);
-    vram__tensor_release(s, p);
-    p = t;
-  }
-  if (red == VRAM__RED_NONE) {
-    for (i = 0; i < p.d->ndim; i++)
-      if (i != 1 && n > 1)
-        size[m++] = p.d->v[i];
-    out = vram__dims_in(s, m, size, NULL);
-  }
-  f = vram__tape_record(s, VRAM__K_nll, &p, 1, 1, 3);
-  if (image)
-    w = vram__tensor_empty(s, s->scalar, p.dt), y = vram__tensor_empty(s, out, p.dt);
-  else
-    y = vram__tensor_empty(s, out, p.dt), w = vram__tensor_empty(s, s->scalar, p.dt);
-  if (!image || red != VRAM__RED_NONE) {
-    t = vram__norm_format_copy(s, p, 0);
-    vram__tensor_release(s, t);
-  }
-  if (f)
-    vram__save_tensor(s, f, p), vram__save_tensor(s, f, target), vram__save_tensor(s, f, w);
-  vram__tensor_release(s, w);
-  vram__grad_fn_set_output(s, f, 0, &y);
-  vram__tensor_release(s, p);
-  if (image && n != 4 && red == VRAM__RED_NONE) {
-    for (i = 0, m = 0; i < n; i++)
-      if (i != 1)
-        size[m++] = d->v[i];
-    t = vram__torch_view_as(s, y, vram__dims_in(s, m, size, NULL), VRAM__K_view, 0);
-    vram__tensor_release(s, y);
-    y = t;
-  }
-  return y;
+  uint32_t i, ndim = 0;
+  for (i = 0; i < count; i++)
+    vram__dims_broadcast(&ndim, size, in[i].d);
+  if (!vram__loss_has_sizes(in[k].d, ndim, size))
+    vram__tensor_replace(s, &in[k], vram__torch_expand(s, in[k], ndim, size));
 }
 
-VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor p = VRAM__SAVED(f)[0], c;
-  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, p.d), p.dt);
-  c = vram__norm_format_copy(s, p, 0);
-  vram__tensor_release(s, c);
+/* The inputs of a loss; targets that the model does not give are zeros like x. Expanded to each
+   other, if they are to be, and on autocast's fp32 list: the last one is cast first. Behind these
+   `count` stands what the Python function's variables hold of the targets of its own. Owned. */
+static void vram__loss_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                            uint32_t count, int expand, vram__tensor *in) {
+  uint32_t i;
+  for (i = 0; i < count; i++)
+    in[i] = i < n->nin ? vram__tensor_retain(s, x[i])
+                       : vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt);
+  for (i = 0; i < count; i++)
+    in[count + i] = i < n->nin ? vram__tensor_none() : vram__tensor_retain(s, in[i]);
+  for (i = 0; expand && i < count; i++)
+    vram__loss_expand(s, in, count, i);
+  for (i = count; s->amp && i-- > 0;)
+    vram__tensor_replace(s, &in[i], vram__autocast_cast(s, in[i], VRAM_F32));
 }
 
-/* Loss.cpp, apply_loss_reduction; takes t */
-static vram__tensor vram__torch_reduced(vram__step *s, vram__tensor t, int red) {
-  vram__tensor y;
-  if (red == VRAM__RED_NONE)
+static void vram__loss_release(vram__step *s, const vram__tensor *in, uint32_t count) {
+  while (count-- > 0)
+    vram__tensor_release(s, in[count]);
+}
+
+/* ---- one kernel for all elements (Loss.cpp, cuda/Loss.cu) ---- */
+
+/* The result of a kernel that has left its values in t, reduced; takes t. Some reductions leave
+   the number in the storage of all values. */
+static vram__tensor vram__loss_kernel_reduce(vram__step *s, int kind, vram__tensor t, int none) {
+  vram__tensor other;
+  if (none)
     return t;
-  y = vram__op_call(s, red == VRAM__RED_MEAN ? VRAM_OP_mean : VRAM_OP_sum, t, vram__tensor_none(),
-                    NULL);
-  vram__tensor_release(s, t);
-  if (red == VRAM__RED_BATCHMEAN) {
-    t = y;
-    y = vram__op_call(s, VRAM_OP_div, t, vram__tensor_none(), NULL);
-    vram__tensor_release(s, t);
+  if (kind == VRAM__LOSS_HUBER) {
+    vram__tensor_replace(s, &t, vram__loss_sum_all(s, t, t.dt));
+    return t;
   }
+  if (kind == VRAM__LOSS_BCE)
+    other = vram__loss_sum_all(s, t, t.dt);
+  else { /* mse_loss, smooth_l1_loss: t is the result, which was made before the values were */
+    other = vram__tensor_empty(s, t.d, t.dt);
+    vram__reduce_scratch(s, other, (1u << t.d->ndim) - 1, t.dt,
+                         vram__dtype_size(t.dt) < 4 ? 4 : vram__dtype_size(t.dt), 4);
+  }
+  vram__tensor_release(s, other);
+  t.d = s->scalar;
+  return t;
+}
+
+/* binary_cross_entropy_with_logits: kernels one after the other, the first result is in the input's
+   dtype. */
+static vram__tensor vram__loss_logits(vram__step *s, const vram_dims *d, const vram__tensor *in,
+                                      int none) {
+  vram__tensor first = vram__tensor_empty(s, d, in[0].dt), y;
+  y = vram__tensor_empty(s, d, vram__promote_pair(in[0], in[1]));
+  if (!none)
+    vram__tensor_replace(s, &y, vram__loss_sum_all(s, y, y.dt));
+  vram__tensor_release(s, first);
   return y;
 }
 
-/* A target of the op's own: zeros like x. Inputs of a loss, expanded to each other as
-   torch.broadcast_tensors does, on autocast's fp32 list: the last one cast first. Owned; behind
-   them what the Python function's variables hold of the op's own targets. */
-static void vram__loss_args(vram__step *s, const vram_node *n, vram__tensor *x, uint32_t count,
-                            int expand, vram__tensor *a) {
-  uint32_t i, k;
-  for (i = 0; i < count; i++)
-    a[i] = i < n->nin ? vram__tensor_retain(s, x[i])
-                      : vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt);
-  for (i = 0; i < count; i++)
-    a[count + i] = i < n->nin ? vram__tensor_none() : vram__tensor_retain(s, a[i]);
-  for (k = 0; expand && k < count; k++) {
-    int64_t size[VRAM_MAX_AXES];
-    uint32_t nd = 0, j;
-    vram__tensor t;
-    for (i = 0; i < count; i++)
-      vram__dims_broadcast(&nd, size, a[i].d);
-    for (j = 0; a[k].d->ndim == nd && j < nd && a[k].d->v[j] == size[j];)
-      j++;
-    if (j == nd)
+static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                               vram__tensor *y) {
+  const int kind = vram__op_at(n->op)->kind;
+  const int none = vram__loss_reduction(n) == VRAM__REDUCTION_NONE;
+  const int binary = kind == VRAM__LOSS_BCE || kind == VRAM__LOSS_BCE_LOGITS;
+  const vram_dtype amp = s->amp;
+  const vram_dims *d[2];
+  vram__tensor in[4];
+  vram__grad_fn *f;
+  vram__loss_args(s, n, x, 2, !binary, in);
+  s->amp = VRAM_DTYPE_NONE; /* inside, autocast is off */
+  if (amp && kind == VRAM__LOSS_BCE) {
+    s->problem = "binary_cross_entropy does not run under autocast (expected "
+                 "binary_cross_entropy_with_logits)";
+    s->failed = VRAM_ERR_UNSUPPORTED;
+  }
+  f = vram__tape_record(s, n->op, in, 2, 1, 2);
+  d[0] = in[0].d;
+  d[1] = in[1].d;
+  d[0] = vram__dims_pointwise(s, d, 2);
+  if (kind == VRAM__LOSS_BCE_LOGITS)
+    y[0] = vram__loss_logits(s, d[0], in, none);
+  else {
+    y[0] = vram__tensor_empty(
+        s, d[0], kind == VRAM__LOSS_HUBER ? in[0].dt : vram__promote_pair(in[0], in[1]));
+    y[0] = vram__loss_kernel_reduce(s, kind, y[0], none);
+  }
+  if (f) {
+    vram__save_tensor(s, f, in[0]);
+    vram__save_tensor(s, f, in[1]);
+  }
+  vram__grad_fn_set_output(s, f, 0, &y[0]);
+  s->amp = amp;
+  vram__loss_release(s, in, 4);
+}
+
+static void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int kind = vram__op_at(f->kind)->kind;
+  const vram__tensor *in = VRAM__SAVED(f);
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    if (!vram__input_wanted(f, i))
       continue;
-    t = vram__torch_expand(s, a[k], nd, size);
-    vram__tensor_release(s, a[k]);
-    a[k] = t;
-  }
-  for (i = count; s->amp && i-- > 0;) {
-    vram__tensor t = vram__autocast_cast(s, a[i], VRAM_F32);
-    vram__tensor_release(s, a[i]);
-    a[i] = t;
+    if (kind == VRAM__LOSS_BCE_LOGITS && i) { /* the target's: -input, times the gradient */
+      const vram__tensor negative = vram__pointwise_empty1(s, in[0]);
+      to[i] = vram__pointwise_empty2(s, negative, VRAM__SLOTS(f)[0].g);
+      vram__tensor_release(s, negative);
+    } else if (kind == VRAM__LOSS_BCE || kind == VRAM__LOSS_BCE_LOGITS)
+      to[i] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[i].dt);
+    else
+      to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, in[i].d), in[i].dt);
   }
 }
 
-/* Distance.cpp, pairwise_distance */
-static vram__tensor vram__torch_distance(vram__step *s, vram__tensor a, vram__tensor b) {
-  static const int64_t last[] = {VRAM__KEY_dim | 1 << 8, -1, 0};
-  vram__tensor t = vram__op_call(s, VRAM_OP_sub, a, b, NULL), u, y;
-  u = vram__op_call(s, VRAM_OP_add, t, vram__tensor_none(), NULL);
-  y = vram__op_call(s, VRAM_OP_norm, u, vram__tensor_none(), last);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, u);
-  return y;
-}
+/* ---- losses made of other ops ---- */
 
-/* Loss.cpp, triplet_margin_loss */
-static void vram__forward_triplet(vram__step *s, const vram_node *n, vram__tensor *x,
+/* Loss.cpp, l1_loss: one C++ expression, the temporaries of which go at its end */
+static void vram__forward_l1_loss(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  vram__tensor a[6], pos, neg, t, u;
-  const uint8_t amp = s->amp;
-  uint32_t i;
-  vram__loss_args(s, n, x, 3, 0, a);
-  s->amp = 0;
-  pos = vram__torch_distance(s, a[0], a[1]);
-  neg = vram__torch_distance(s, a[0], a[2]);
-  if (VRAM__INT(n, swap, 0)) {
-    t = vram__torch_distance(s, a[1], a[2]);
-    u = vram__op_call(s, VRAM_OP_minimum, neg, t, NULL);
-    vram__tensor_release(s, neg);
-    vram__tensor_release(s, t);
-    neg = u;
-  }
-  t = vram__op_call(s, VRAM_OP_add, pos, vram__tensor_none(), NULL);
-  u = vram__op_call(s, VRAM_OP_sub, t, neg, NULL);
-  y[0] = vram__op_call(s, VRAM_OP_clamp, u, vram__tensor_none(), NULL);
-  vram__tensor_release(s, u);
-  vram__tensor_release(s, t);
-  y[0] = vram__torch_reduced(s, y[0], vram__loss_reduction(n));
-  vram__tensor_release(s, neg);
-  vram__tensor_release(s, pos);
+  const vram_dtype amp = s->amp;
+  vram__tensor in[4], difference;
+  vram__loss_args(s, n, x, 2, 1, in);
+  s->amp = VRAM_DTYPE_NONE;
+  difference = vram__op_call_binary(s, VRAM_OP_sub, in[0], in[1]);
+  y[0] = vram__op_call_unary(s, VRAM_OP_abs, difference);
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  vram__tensor_release(s, difference);
   s->amp = amp;
-  for (i = 6; i-- > 0;)
-    vram__tensor_release(s, a[i]);
-}
-
-/* Loss.cpp, cosine_embedding_loss */
-static void vram__forward_cosine(vram__step *s, const vram_node *n, vram__tensor *x,
-                                 vram__tensor *y) {
-  vram__tensor a[3], held[3], m[3], cos, zeros, pos, neg, t, u, b[3], w[2];
-  const uint8_t amp = s->amp;
-  const uint32_t nd = x[0].d->ndim;
-  int64_t attr[3];
-  uint32_t i;
-  for (i = 0; i < 3; i++) { /* inputs or targets of the op's own, which the caller holds */
-    a[i] = i < n->nin ? vram__tensor_retain(s, x[i])
-           : i == 1   ? vram__tensor_empty(s, vram__dims_dense(s, x[0].d), x[0].dt)
-                      : vram__tensor_empty(s, vram__dims_in(s, nd - 1, x[0].d->v, NULL), x[0].dt);
-    held[i] = vram__tensor_retain(s, a[i]);
-  }
-  if (s->amp)
-    for (i = 3; i-- > 0;) {
-      vram__tensor_release(s, a[i]);
-      a[i] = vram__autocast_cast(s, held[i], VRAM_F32);
-    }
-  s->amp = 0;
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = (int64_t)nd - 1, attr[2] = 0;
-  for (i = 0; i < 3; i++) { /* a.b, a.a, b.b */
-    t = vram__op_call(s, VRAM_OP_mul, a[i == 2], a[i != 1], NULL);
-    m[i] = vram__op_call(s, VRAM_OP_sum, t, vram__tensor_none(), attr);
-    if (i) {
-      u = vram__op_call(s, VRAM_OP_add, m[i], vram__tensor_none(), NULL);
-      vram__tensor_release(s, m[i]);
-      m[i] = u;
-    }
-    vram__tensor_release(s, t);
-  }
-  t = vram__op_call(s, VRAM_OP_mul, m[1], m[2], NULL);
-  vram__op_call_in_place(s, VRAM_OP_sqrt, &t, vram__tensor_none());
-  cos = vram__op_call(s, VRAM_OP_div, m[0], t, NULL);
-  zeros = vram__pointwise_empty1(s, cos);
-  pos = vram__pointwise_empty1(s, cos); /* ones, cos subtracted in place */
-  vram__op_call_in_place(s, VRAM_OP_sub, &pos, cos);
-  neg = vram__op_call(s, VRAM_OP_sub, cos, vram__tensor_none(), NULL);
-  vram__op_call_in_place(s, VRAM_OP_clamp, &neg, vram__tensor_none());
-  for (i = 0; i < 2; i++) { /* where(target == 1 or -1, pos or neg, zeros) */
-    b[0] = vram__tensor_empty(s, vram__dims_dense(s, a[2].d), VRAM_BOOL);
-    b[1] = i ? neg : pos, b[2] = zeros;
-    w[i] = vram__op_call_n(s, VRAM_OP_where, 0, b, 3, NULL, NULL);
-    vram__tensor_release(s, b[0]);
-  }
-  y[0] = vram__op_call(s, VRAM_OP_add, w[0], w[1], NULL);
-  y[0] = vram__torch_reduced(s, y[0], vram__loss_reduction(n));
-  vram__tensor_release(s, w[1]), vram__tensor_release(s, w[0]);
-  vram__tensor_release(s, neg);
-  vram__tensor_release(s, pos);
-  vram__tensor_release(s, zeros);
-  vram__tensor_release(s, cos);
-  vram__tensor_release(s, t);
-  for (i = 3; i-- > 0;)
-    vram__tensor_release(s, m[i]);
-  s->amp = amp;
-  for (i = 3; i-- > 0;)
-    vram__tensor_release(s, a[i]), vram__tensor_release(s, held[i]);
+  vram__loss_release(s, in, 4);
 }
 
 /* xlogy(x, x) */
@@ -23308,316 +23347,450 @@ static vram__tensor vram__torch_xlogx(vram__step *s, vram__tensor x) {
   return y;
 }
 
+/* derivatives.yaml, xlogy: grad * self / other, and grad.masked_fill of its logarithm */
 VRAM__FN void vram__backward_xlogx(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
-  vram__tensor t = vram__pointwise_empty2(s, g, x), m[3];
+  vram__tensor product = vram__pointwise_empty2(s, g, x), mask[3];
   uint32_t i;
-  to[1] = vram__pointwise_empty2(s, t, x);
-  vram__tensor_release(s, t);
-  t = vram__pointwise_empty2(s, g, x);
+  to[1] = vram__pointwise_empty2(s, product, x);
+  vram__tensor_release(s, product);
+  product = vram__pointwise_empty2(s, g, x);
   for (i = 0; i < 3; i++) /* x == 0, x <= 0, both */
-    m[i] = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
-  to[0] = vram__pointwise_empty1(s, t);
+    mask[i] = vram__tensor_empty(s, vram__dims_dense(s, x.d), VRAM_BOOL);
+  to[0] = vram__pointwise_empty1(s, product);
   while (i-- > 0)
-    vram__tensor_release(s, m[i]);
-  vram__tensor_release(s, t);
+    vram__tensor_release(s, mask[i]);
+  vram__tensor_release(s, product);
 }
 
-static vram__tensor vram__loss_sum_all(vram__step *s, vram__tensor x) {
-  return vram__tensor_sum(s, x, x.d->ndim ? (1u << x.d->ndim) - 1 : 0, 0, x.dt);
-}
-
-/* Loss.cpp, PointwiseOps: losses of two tensors */
-static void vram__forward_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                               vram__tensor *y) {
-  const int red = vram__loss_reduction(n), none = red == VRAM__RED_NONE;
-  const uint8_t amp = s->amp;
-  const vram_dims *d[2];
-  vram__tensor a[4], t, u, v;
-  uint32_t i;
-  vram__grad_fn *f;
-  vram__loss_args(s, n, x, 2,
-                  n->op != VRAM_OP_kl_div && n->op != VRAM_OP_binary_cross_entropy &&
-                      n->op != VRAM_OP_binary_cross_entropy_with_logits,
-                  a);
-  s->amp = 0; /* inside, autocast is off */
-  switch (n->op) {
-  case VRAM_OP_l1_loss:
-    t = vram__op_call(s, VRAM_OP_sub, a[0], a[1], NULL);
-    u = vram__op_call(s, VRAM_OP_abs, t, vram__tensor_none(), NULL);
-    y[0] = vram__torch_reduced(s, u, red); /* one C++ expression: temporaries go at its end */
-    vram__tensor_release(s, t);
-    break;
-  case VRAM_OP_kl_div:
-    if (VRAM__INT(n, log_target, 0)) {
-      t = vram__op_call(s, VRAM_OP_sub, a[1], a[0], NULL);
-      u = vram__op_call(s, VRAM_OP_exp, a[1], vram__tensor_none(), NULL);
-      v = vram__op_call(s, VRAM_OP_mul, u, t, NULL);
-    } else {
-      t = vram__op_call(s, VRAM_OP_mul, a[1], a[0], NULL);
-      u = vram__torch_xlogx(s, a[1]);
-      v = vram__op_call(s, VRAM_OP_sub, u, t, NULL);
-    }
-    vram__tensor_release(s, u);
-    vram__tensor_release(s, t);
-    y[0] = vram__torch_reduced(s, v, red);
-    break;
-  default: /* one kernel for all elements; some reductions leave the scalar in its storage */
-    if (amp && n->op == VRAM_OP_binary_cross_entropy) {
-      s->problem = "binary_cross_entropy does not run under autocast (expected "
-                   "binary_cross_entropy_with_logits)";
-      s->failed = VRAM_ERR_UNSUPPORTED;
-    }
-    f = vram__tape_record(s, n->op, a, 2, 1, 2);
-    d[0] = a[0].d, d[1] = a[1].d;
-    t = vram__tensor_empty(s, vram__dims_pointwise(s, d, 2),
-                           n->op == VRAM_OP_binary_cross_entropy_with_logits ||
-                                   n->op == VRAM_OP_huber_loss
-                               ? a[0].dt
-                               : vram__promote_pair(a[0], a[1]));
-    switch (n->op) {
-    case VRAM_OP_binary_cross_entropy_with_logits:
-      u = vram__tensor_empty(s, t.d, vram__promote_pair(a[0], a[1]));
-      v = none ? vram__tensor_retain(s, u) : vram__loss_sum_all(s, u);
-      vram__tensor_release(s, u);
-      vram__tensor_release(s, t);
-      t = v;
-      break;
-    case VRAM_OP_huber_loss:
-      if (none)
-        break;
-      u = vram__loss_sum_all(s, t);
-      vram__tensor_release(s, t);
-      t = u;
-      break;
-    case VRAM_OP_binary_cross_entropy:
-      if (none)
-        break;
-      u = vram__loss_sum_all(s, t);
-      vram__tensor_release(s, u);
-      t.d = s->scalar;
-      break;
-    default:
-      if (none)
-        break;
-      u = vram__tensor_empty(s, t.d, t.dt);
-      vram__reduce_scratch(s, u, u.d->ndim ? (1u << u.d->ndim) - 1 : 0, u.dt,
-                           vram__dtype_size(u.dt) < 4 ? 4 : vram__dtype_size(u.dt), 4);
-      vram__tensor_release(s, u);
-      t.d = s->scalar;
-    }
-    if (f)
-      vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
-    vram__grad_fn_set_output(s, f, 0, &t);
-    y[0] = t;
+/* Loss.cpp, _kl_div_log_target and _kl_div_non_log_target */
+static void vram__forward_kl_div(vram__step *s, const vram_node *n, vram__tensor *x,
+                                 vram__tensor *y) {
+  const vram_dtype amp = s->amp;
+  vram__tensor in[4], first, second;
+  vram__loss_args(s, n, x, 2, 0, in);
+  s->amp = VRAM_DTYPE_NONE;
+  if (VRAM__INT(n, log_target, 0)) {
+    first = vram__op_call_binary(s, VRAM_OP_sub, in[1], in[0]);
+    second = vram__op_call_unary(s, VRAM_OP_exp, in[1]);
+    y[0] = vram__op_call_binary(s, VRAM_OP_mul, second, first);
+  } else {
+    first = vram__op_call_binary(s, VRAM_OP_mul, in[1], in[0]);
+    second = vram__torch_xlogx(s, in[1]);
+    y[0] = vram__op_call_binary(s, VRAM_OP_sub, second, first);
   }
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, first);
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
   s->amp = amp;
-  for (i = 4; i-- > 0;)
-    vram__tensor_release(s, a[i]);
+  vram__loss_release(s, in, 4);
 }
 
-static void vram__backward_loss(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint32_t i;
-  for (i = 0; i < 2; i++) {
-    const vram__tensor x = VRAM__SAVED(f)[i];
-    vram__tensor t = vram__tensor_none();
-    if (!vram__input_wanted(f, i))
-      continue;
-    if (f->kind == VRAM_OP_binary_cross_entropy_with_logits && i) {
-      t = vram__pointwise_empty1(s, VRAM__SAVED(f)[0]); /* -input, times the gradient */
-      to[i] = vram__pointwise_empty2(s, t, VRAM__SLOTS(f)[0].g);
-    } else if (f->kind == VRAM_OP_binary_cross_entropy ||
-               f->kind == VRAM_OP_binary_cross_entropy_with_logits)
-      to[i] = vram__tensor_empty(s, vram__dims_dense(s, VRAM__SAVED(f)[0].d), x.dt);
-    else
-      to[i] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    vram__tensor_release(s, t);
-  }
+/* Distance.cpp, pairwise_distance */
+static vram__tensor vram__torch_pairwise_distance(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram__tensor difference = vram__op_call_binary(s, VRAM_OP_sub, a, b);
+  const vram__tensor shifted = vram__op_call_unary(s, VRAM_OP_add, difference);
+  const vram__tensor y = vram__op_call_key(s, VRAM_OP_norm, shifted, VRAM__KEY_dim, -1);
+  vram__tensor_release(s, difference);
+  vram__tensor_release(s, shifted);
+  return y;
 }
 
-/* LossNLL.cpp, cross_entropy_loss_label_smoothing: what is added to the loss y of log-softmax p */
-static vram__tensor vram__torch_smoothed(vram__step *s, vram__tensor p, vram__tensor target,
-                                         vram__tensor y, int red) {
-  int64_t attr[3];
-  vram__tensor smooth, mask, t, u, r, count, a;
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = p.d->ndim > 1, attr[2] = 0;
-  t = vram__op_call(s, VRAM_OP_sum, p, vram__tensor_none(), attr);
-  smooth = vram__op_call(s, VRAM_OP_neg, t, vram__tensor_none(), NULL);
-  vram__tensor_release(s, t);
-  mask = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
-  vram__op_call_in_place(s, VRAM_OP_masked_fill, &smooth, mask);
-  if (red == VRAM__RED_MEAN) {
-    t = vram__pointwise_empty1(s, mask);
-    count = vram__tensor_sum(s, t, t.d->ndim ? (1u << t.d->ndim) - 1 : 0, 0, VRAM_I64);
-    u = vram__op_call(s, VRAM_OP_sum, smooth, vram__tensor_none(), NULL);
-    r = vram__op_call(s, VRAM_OP_div, u, count, NULL);
-    vram__tensor_release(s, u);
-    vram__tensor_release(s, count);
-    vram__tensor_release(s, t);
-  } else
-    r = red == VRAM__RED_SUM ? vram__op_call(s, VRAM_OP_sum, smooth, vram__tensor_none(), NULL)
-                             : vram__tensor_retain(s, smooth);
-  t = vram__op_call(s, VRAM_OP_mul, r, vram__tensor_none(), NULL);
-  u = vram__op_call(s, VRAM_OP_mul, y, vram__tensor_none(), NULL);
-  a = vram__op_call(s, VRAM_OP_add, u, t, NULL);
-  vram__tensor_release(s, u);
-  vram__tensor_release(s, t);
-  vram__tensor_release(s, r);
-  vram__tensor_release(s, mask);
-  vram__tensor_release(s, smooth);
-  return a;
-}
-
-/* LossNLL.cpp, cross_entropy_loss_prob_target */
-static vram__tensor vram__torch_prob_loss(vram__step *s, vram__tensor p, vram__tensor target,
-                                          int smoothing, int red) {
-  int64_t attr[3];
-  vram__tensor t = vram__tensor_retain(s, target), u, sum, neg;
-  if (smoothing) {
-    vram__tensor_release(s, t);
-    u = vram__op_call(s, VRAM_OP_mul, target, vram__tensor_none(), NULL);
-    t = vram__op_call(s, VRAM_OP_add, u, vram__tensor_none(), NULL);
-    vram__tensor_release(s, u);
+/* Loss.cpp, triplet_margin_loss */
+static void vram__forward_triplet_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                       vram__tensor *y) {
+  const vram_dtype amp = s->amp;
+  vram__tensor in[6], positive, negative, swapped, sum, difference;
+  vram__loss_args(s, n, x, 3, 0, in);
+  s->amp = VRAM_DTYPE_NONE;
+  positive = vram__torch_pairwise_distance(s, in[0], in[1]);
+  negative = vram__torch_pairwise_distance(s, in[0], in[2]);
+  if (VRAM__INT(n, swap, 0)) {
+    swapped = vram__torch_pairwise_distance(s, in[1], in[2]);
+    vram__tensor_replace(s, &negative, vram__op_call_binary(s, VRAM_OP_minimum, negative, swapped));
+    vram__tensor_release(s, swapped);
   }
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = p.d->ndim > 1, attr[2] = 0;
-  u = vram__op_call(s, VRAM_OP_mul, p, t, NULL);
-  sum = vram__op_call(s, VRAM_OP_sum, u, vram__tensor_none(), red == VRAM__RED_NONE ? attr : NULL);
-  neg = vram__op_call(s, VRAM_OP_neg, sum, vram__tensor_none(), NULL);
-  if (red == VRAM__RED_MEAN) {
-    vram__tensor d = vram__op_call(s, VRAM_OP_div, neg, vram__tensor_none(), NULL);
-    vram__tensor_release(s, neg);
-    neg = d;
-  }
+  sum = vram__op_call_unary(s, VRAM_OP_add, positive);
+  difference = vram__op_call_binary(s, VRAM_OP_sub, sum, negative);
+  y[0] = vram__op_call_unary(s, VRAM_OP_clamp, difference);
+  vram__tensor_release(s, difference);
   vram__tensor_release(s, sum);
-  vram__tensor_release(s, u);
-  vram__tensor_release(s, t);
-  return neg;
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  vram__tensor_release(s, negative);
+  vram__tensor_release(s, positive);
+  s->amp = amp;
+  vram__loss_release(s, in, 6);
 }
 
-/* Class numbers for x, if the model does not give any. */
-static vram__tensor vram__loss_classes(vram__step *s, const vram_dims *d) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t i, m = 0;
-  for (i = 0; i < d->ndim; i++)
-    if (i != (d->ndim > 1))
-      size[m++] = d->v[i];
-  return vram__tensor_empty(s, vram__dims_in(s, m, size, NULL), VRAM_I64);
-}
+/* ---- cosine_embedding_loss (Loss.cpp) ---- */
 
-/* LossNLL.cpp, cross_entropy_loss and nll_loss */
-static void vram__forward_cross_entropy(vram__step *s, const vram_node *n, vram__tensor *x,
-                                        vram__tensor *y) {
-  vram__tensor t = n->nin > 1 ? vram__tensor_retain(s, x[1]) : vram__loss_classes(s, x[0].d), p, u;
-  const int red = vram__loss_reduction(n), smoothing = VRAM__INT(n, label_smoothing, 0) > 0;
-  if (n->op == VRAM_OP_cross_entropy)
-    p = vram__torch_softmax(s, VRAM_OP_log_softmax, x[0], x[0].dt);
-  else
-    p = vram__tensor_retain(s, x[0]);
-  if (vram__dtype_is_float(t.dt))
-    y[0] = vram__torch_prob_loss(s, p, t, smoothing, red);
-  else {
-    y[0] = vram__torch_nll(s, p, t, red);
-    if (smoothing && n->op == VRAM_OP_cross_entropy) {
-      u = vram__torch_smoothed(s, p, t, y[0], red);
-      vram__tensor_release(s, y[0]);
-      y[0] = u;
-    }
+/* Inputs and a target, which may be of the op's own; `held` by the caller, cast by autocast. */
+static void vram__cosine_args(vram__step *s, const vram_node *n, const vram__tensor *x,
+                              vram__tensor *in, vram__tensor *held) {
+  const vram_dims *d = x[0].d;
+  uint32_t i;
+  for (i = 0; i < 3; i++) {
+    held[i] = i < n->nin ? vram__tensor_retain(s, x[i])
+              : i == 1   ? vram__tensor_empty(s, vram__dims_dense(s, d), x[0].dt)
+                       : vram__tensor_empty(s, vram__dims_in(s, d->ndim - 1u, d->v, NULL), x[0].dt);
   }
-  vram__tensor_release(s, p);
-  vram__tensor_release(s, t);
+  for (i = 3; i-- > 0;)
+    in[i] = s->amp ? vram__autocast_cast(s, held[i], VRAM_F32) : vram__tensor_retain(s, held[i]);
 }
 
-/* LossCTC.cu. Lengths are on the host, all as long as the tensors allow. */
-static void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
-                                   vram__tensor *y) {
+/* (a * b).sum(axis), and + EPSILON */
+static vram__tensor vram__cosine_sum(vram__step *s, vram__tensor a, vram__tensor b, int64_t axis,
+                                     int epsilon) {
+  const vram__tensor product = vram__op_call_binary(s, VRAM_OP_mul, a, b);
+  vram__tensor y = vram__op_call_key(s, VRAM_OP_sum, product, VRAM__KEY_dim, axis);
+  if (epsilon)
+    vram__tensor_replace(s, &y, vram__op_call_unary(s, VRAM_OP_add, y));
+  vram__tensor_release(s, product);
+  return y;
+}
+
+/* at::where(target == 1, value, zeros), and of -1 */
+static vram__tensor vram__cosine_where(vram__step *s, vram__tensor target, vram__tensor value,
+                                       vram__tensor zeros) {
+  vram__tensor in[3], y;
+  in[0] = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
+  in[1] = value;
+  in[2] = zeros;
+  y = vram__op_call_n(s, VRAM_OP_where, 0, in, 3, NULL, NULL);
+  vram__tensor_release(s, in[0]);
+  return y;
+}
+
+/* The C++ function's variables, which go in reverse order. */
+enum {
+  VRAM__COSINE_PROD_SUM,
+  VRAM__COSINE_SQUARE1,
+  VRAM__COSINE_SQUARE2,
+  VRAM__COSINE_DENOM,
+  VRAM__COSINE_COS,
+  VRAM__COSINE_ZEROS,
+  VRAM__COSINE_POS,
+  VRAM__COSINE_NEG,
+  VRAM__COSINE_OUT_POS,
+  VRAM__COSINE_OUT_NEG,
+  VRAM__COSINE_LOCALS
+};
+
+static void vram__forward_cosine_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                      vram__tensor *y) {
+  const int64_t axis = (int64_t)x[0].d->ndim - 1;
+  const vram_dtype amp = s->amp;
+  vram__tensor in[3], held[3], v[VRAM__COSINE_LOCALS];
+  uint32_t i;
+  vram__cosine_args(s, n, x, in, held);
+  s->amp = VRAM_DTYPE_NONE;
+  v[VRAM__COSINE_PROD_SUM] = vram__cosine_sum(s, in[0], in[1], axis, 0);
+  v[VRAM__COSINE_SQUARE1] = vram__cosine_sum(s, in[0], in[0], axis, 1);
+  v[VRAM__COSINE_SQUARE2] = vram__cosine_sum(s, in[1], in[1], axis, 1);
+  v[VRAM__COSINE_DENOM] =
+      vram__op_call_binary(s, VRAM_OP_mul, v[VRAM__COSINE_SQUARE1], v[VRAM__COSINE_SQUARE2]);
+  vram__op_call_in_place(s, VRAM_OP_sqrt, &v[VRAM__COSINE_DENOM], vram__tensor_none());
+  v[VRAM__COSINE_COS] =
+      vram__op_call_binary(s, VRAM_OP_div, v[VRAM__COSINE_PROD_SUM], v[VRAM__COSINE_DENOM]);
+  v[VRAM__COSINE_ZEROS] = vram__pointwise_empty1(s, v[VRAM__COSINE_COS]);
+  v[VRAM__COSINE_POS] = vram__pointwise_empty1(
+      s, v[VRAM__COSINE_COS]); /* ones, from which cos is subtracted in place */
+  vram__op_call_in_place(s, VRAM_OP_sub, &v[VRAM__COSINE_POS], v[VRAM__COSINE_COS]);
+  v[VRAM__COSINE_NEG] = vram__op_call_unary(s, VRAM_OP_sub, v[VRAM__COSINE_COS]);
+  vram__op_call_in_place(s, VRAM_OP_clamp, &v[VRAM__COSINE_NEG], vram__tensor_none());
+  v[VRAM__COSINE_OUT_POS] =
+      vram__cosine_where(s, in[2], v[VRAM__COSINE_POS], v[VRAM__COSINE_ZEROS]);
+  v[VRAM__COSINE_OUT_NEG] =
+      vram__cosine_where(s, in[2], v[VRAM__COSINE_NEG], v[VRAM__COSINE_ZEROS]);
+  y[0] = vram__op_call_binary(s, VRAM_OP_add, v[VRAM__COSINE_OUT_POS], v[VRAM__COSINE_OUT_NEG]);
+  y[0] = vram__loss_reduce(s, y[0], vram__loss_reduction(n));
+  vram__loss_release(s, v, VRAM__COSINE_LOCALS);
+  s->amp = amp;
+  for (i = 3; i-- > 0;) {
+    vram__tensor_release(s, in[i]);
+    vram__tensor_release(s, held[i]);
+  }
+}
+
+/* ---- cross_entropy and nll_loss (LossNLL.cpp) ---- */
+
+/* nll_loss_nd: other than rows of two axes and images are viewed as images of one line. */
+static vram__tensor vram__nll_image(vram__step *s, vram__tensor x) {
+  const vram_dims *d = x.d;
+  const vram__tensor dense = vram__torch_contiguous(s, x);
+  int64_t rest = 1;
+  uint32_t i;
+  vram__tensor y;
+  for (i = 2; i < d->ndim; i++)
+    rest *= d->v[i];
+  y = vram__torch_view_as(s, dense, vram__dims_4d(s, d->v[0], d->v[1], 1, rest), VRAM__K_view, 0);
+  vram__tensor_release(s, dense);
+  return y;
+}
+
+/* A loss for each row or place: x without its classes. */
+static const vram_dims *vram__dims_rows(vram__step *s, const vram_dims *x) {
+  int64_t size[VRAM_MAX_AXES] = {0};
+  return vram__dims_in(s, vram__loss_class_sizes(x, size), size, NULL);
+}
+
+/* cuda/NLLLoss2d.cu makes total_weight first, cuda/Loss.cu the output. */
+static vram__tensor vram__nll_kernel(vram__step *s, vram__tensor x, vram__tensor target,
+                                     int reduction) {
+  const int image = x.d->ndim > 2, none = reduction == VRAM__REDUCTION_NONE;
+  const vram_dims *d = s->scalar;
+  vram__tensor y, total_weight, copy;
+  vram__grad_fn *f;
+  if (none)
+    d = vram__dims_rows(s, x.d);
+  f = vram__tape_record(s, VRAM__K_nll, &x, 1, 1, 3);
+  if (image) {
+    total_weight = vram__tensor_empty(s, s->scalar, x.dt);
+    y = vram__tensor_empty(s, d, x.dt);
+  } else {
+    y = vram__tensor_empty(s, d, x.dt);
+    total_weight = vram__tensor_empty(s, s->scalar, x.dt);
+  }
+  if (!image || !none) {
+    copy = vram__norm_format_copy(s, x, 0);
+    vram__tensor_release(s, copy);
+  }
+  if (f) {
+    vram__save_tensor(s, f, x);
+    vram__save_tensor(s, f, target);
+    vram__save_tensor(s, f, total_weight);
+  }
+  vram__tensor_release(s, total_weight);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
+}
+
+static vram__tensor vram__torch_nll(vram__step *s, vram__tensor x, vram__tensor target,
+                                    int reduction) {
+  const int folded = x.d->ndim == 3 || x.d->ndim > 4;
+  vram__tensor in = folded ? vram__nll_image(s, x) : vram__tensor_retain(s, x), y;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim;
+  if (s->amp)
+    vram__tensor_replace(s, &in, vram__autocast_cast(s, in, VRAM_F32));
+  y = vram__nll_kernel(s, in, target, reduction);
+  vram__tensor_release(s, in);
+  if (folded && reduction == VRAM__REDUCTION_NONE) {
+    ndim = vram__loss_class_sizes(x.d, size);
+    vram__tensor_replace(
+        s, &y, vram__torch_view_as(s, y, vram__dims_in(s, ndim, size, NULL), VRAM__K_view, 0));
+  }
+  return y;
+}
+
+VRAM__FN void vram__backward_nll(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor x = VRAM__SAVED(f)[0];
+  vram__tensor copy;
+  to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
+  copy = vram__norm_format_copy(s, x, 0);
+  vram__tensor_release(s, copy);
+}
+
+/* cross_entropy_loss_label_smoothing: the mean of `smooth` counts the targets that are not
+   ignored. */
+static vram__tensor vram__smooth_mean(vram__step *s, vram__tensor smooth, vram__tensor ignored) {
+  const vram__tensor counted = vram__pointwise_empty1(s, ignored);
+  const vram__tensor count = vram__loss_sum_all(s, counted, VRAM_I64);
+  const vram__tensor sum = vram__op_call_unary(s, VRAM_OP_sum, smooth);
+  const vram__tensor y = vram__op_call_binary(s, VRAM_OP_div, sum, count);
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, count);
+  vram__tensor_release(s, counted);
+  return y;
+}
+
+/* cross_entropy_loss_label_smoothing: what comes of the loss y of log-probabilities x; takes y. */
+static vram__tensor vram__torch_smoothed(vram__step *s, vram__tensor x, vram__tensor target,
+                                         vram__tensor y, int reduction) {
+  vram__tensor smooth, ignored, reduced, smoothed, weighted, sum;
+  smooth = vram__op_call_key(s, VRAM_OP_sum, x, VRAM__KEY_dim, x.d->ndim > 1);
+  vram__tensor_replace(s, &smooth, vram__op_call_unary(s, VRAM_OP_neg, smooth));
+  ignored = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
+  vram__op_call_in_place(s, VRAM_OP_masked_fill, &smooth, ignored);
+  reduced = reduction == VRAM__REDUCTION_MEAN  ? vram__smooth_mean(s, smooth, ignored)
+            : reduction == VRAM__REDUCTION_SUM ? vram__op_call_unary(s, VRAM_OP_sum, smooth)
+                                               : vram__tensor_retain(s, smooth);
+  smoothed = vram__op_call_unary(s, VRAM_OP_mul, reduced);
+  weighted = vram__op_call_unary(s, VRAM_OP_mul, y);
+  sum = vram__op_call_binary(s, VRAM_OP_add, weighted, smoothed);
+  vram__tensor_release(s, weighted);
+  vram__tensor_release(s, smoothed);
+  vram__tensor_release(s, reduced);
+  vram__tensor_release(s, ignored);
+  vram__tensor_release(s, smooth);
+  vram__tensor_release(s, y);
+  return sum;
+}
+
+/* cross_entropy_loss_prob_target */
+static vram__tensor vram__torch_prob_loss(vram__step *s, vram__tensor x, vram__tensor target,
+                                          int smoothing, int reduction) {
+  vram__tensor product, sum, y;
+  if (smoothing) {
+    target = vram__op_call_unary(s, VRAM_OP_mul, target);
+    vram__tensor_replace(s, &target, vram__op_call_unary(s, VRAM_OP_add, target));
+  } else
+    vram__tensor_retain(s, target);
+  product = vram__op_call_binary(s, VRAM_OP_mul, x, target);
+  sum = reduction == VRAM__REDUCTION_NONE
+            ? vram__op_call_key(s, VRAM_OP_sum, product, VRAM__KEY_dim, x.d->ndim > 1)
+            : vram__op_call_unary(s, VRAM_OP_sum, product);
+  y = vram__op_call_unary(s, VRAM_OP_neg, sum);
+  if (reduction == VRAM__REDUCTION_MEAN)
+    vram__tensor_replace(s, &y, vram__op_call_unary(s, VRAM_OP_div, y));
+  vram__tensor_release(s, sum);
+  vram__tensor_release(s, product);
+  vram__tensor_release(s, target);
+  return y;
+}
+
+/* cross_entropy_loss and nll_loss; class numbers of its own where the model does not give any */
+static void vram__forward_class_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                     vram__tensor *y) {
+  const int entropy = vram__op_at(n->op)->kind == VRAM__LOSS_CROSS_ENTROPY;
+  const int reduction = vram__loss_reduction(n), smoothing = VRAM__INT(n, label_smoothing, 0) > 0;
+  vram__tensor target, log_prob;
+  int64_t size[VRAM_MAX_AXES];
+  if (n->nin > 1)
+    target = vram__tensor_retain(s, x[1]);
+  else
+    target = vram__tensor_empty(
+        s, vram__dims_in(s, vram__loss_class_sizes(x[0].d, size), size, NULL), VRAM_I64);
+  log_prob = entropy ? vram__torch_softmax(s, VRAM_OP_log_softmax, x[0], x[0].dt)
+                     : vram__tensor_retain(s, x[0]);
+  if (vram__dtype_is_float(target.dt))
+    y[0] = vram__torch_prob_loss(s, log_prob, target, smoothing, reduction);
+  else {
+    y[0] = vram__torch_nll(s, log_prob, target, reduction);
+    if (smoothing && entropy)
+      y[0] = vram__torch_smoothed(s, log_prob, target, y[0], reduction);
+  }
+  vram__tensor_release(s, log_prob);
+  vram__tensor_release(s, target);
+}
+
+/* ---- ctc_loss (LossCTC.cpp, cuda/LossCTC.cu) ---- */
+
+/* Lengths of inputs and targets and offsets of these, which the kernel gets from the host. */
+static void vram__ctc_lengths(vram__step *s, const vram_dims *x, vram__tensor *lengths) {
+  const uint64_t bytes = vram__product_or_overflow(8, x->ndim > 2 ? (uint64_t)x->v[1] : 1);
+  uint32_t i;
+  for (i = 0; i < 3; i++)
+    lengths[i] = vram__tensor_raw(s, bytes);
+}
+
+static void vram__ctc_release_lengths(vram__step *s, const vram__tensor *lengths) {
+  vram__tensor_release(s, lengths[1]);
+  vram__tensor_release(s, lengths[0]);
+  vram__tensor_release(s, lengths[2]);
+}
+
+/* ctc_loss_gpu_template. Lengths are on the host, all as long as the tensors allow. */
+static vram__tensor vram__ctc_kernel(vram__step *s, const vram_node *n, const vram__tensor *x) {
   const vram_dims *d = x[0].d;
   const int64_t batch = d->ndim > 2 ? d->v[1] : 1, steps = d->v[0];
-  const int red = vram__loss_reduction(n);
-  const uint64_t lengths = vram__product_or_overflow(8, (uint64_t)batch);
-  int64_t size[2], most;
-  vram__tensor target, h[3], alpha, t, u;
+  vram__tensor target, lengths[3], log_alpha, y;
   vram__grad_fn *f;
-  uint32_t i;
-  size[0] = batch, size[1] = steps;
-  target = n->nin > 1 ? vram__tensor_to(s, x[1], VRAM_I64) /* LossCTC.cpp, ctc_loss */
-                      : vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), VRAM_I64);
-  most = target.d->ndim > 1 ? target.d->v[1]
-                            : vram__div_up((int64_t)target.d->numel, batch ? batch : 1);
+  int64_t longest;
+  target = n->nin > 1 ? vram__tensor_to(s, x[1], VRAM_I64)
+                      : vram__tensor_empty(s, vram__dims_2d(s, batch, steps), VRAM_I64);
+  longest = target.d->ndim > 1 ? target.d->v[1]
+                               : vram__div_up((int64_t)target.d->numel, batch ? batch : 1);
   f = vram__tape_record(s, VRAM__K_ctc, x, 1, 1, 4);
-  for (i = 0; i < 3; i++)
-    h[i] = vram__tensor_raw(s, lengths);
-  alpha = vram__tensor_raw(
-      s, vram__product4_or_overflow(batch, steps, 2 * most + 1, vram__dtype_size(x[0].dt)));
-  y[0] =
-      vram__tensor_empty(s, d->ndim > 2 ? vram__dims_in(s, 1, &batch, NULL) : s->scalar, x[0].dt);
-  vram__tensor_release(s, h[1]), vram__tensor_release(s, h[0]), vram__tensor_release(s, h[2]);
+  vram__ctc_lengths(s, d, lengths);
+  log_alpha = vram__tensor_raw(
+      s, vram__product4_or_overflow(batch, steps, 2 * longest + 1, vram__dtype_size(x[0].dt)));
+  y = vram__tensor_empty(s, d->ndim > 2 ? vram__dims_in(s, 1, &batch, NULL) : s->scalar, x[0].dt);
+  vram__ctc_release_lengths(s, lengths);
   if (f) {
-    f->aux = alpha.st ? (s->top - alpha.st)->bytes : 0;
-    vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, y[0]), vram__save_tensor(s, f, alpha);
+    f->aux = log_alpha.st ? (s->top - log_alpha.st)->bytes : 0;
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, y);
+    vram__save_tensor(s, f, log_alpha);
     vram__save_tensor(s, f, target);
   }
-  vram__tensor_release(s, alpha);
+  vram__tensor_release(s, log_alpha);
   vram__tensor_release(s, target);
-  vram__grad_fn_set_output(s, f, 0, &y[0]);
-  if (VRAM__INT(n, zero_infinity, 0)) {
-    u = vram__tensor_empty(s, s->scalar, y[0].dt);
-    h[0] = vram__tensor_empty(s, y[0].d, VRAM_BOOL);
-    h[1] = u, h[2] = y[0];
-    t = vram__op_call_n(s, VRAM_OP_where, 0, h, 3, NULL, NULL);
-    vram__tensor_release(s, h[0]);
-    vram__tensor_release(s, u);
-    vram__tensor_release(s, y[0]);
-    y[0] = t;
-  }
-  if (red == VRAM__RED_MEAN) {
-    t = vram__tensor_empty(s, y[0].d, y[0].dt); /* the lengths of the targets, and at least 1 */
-    u = vram__pointwise_empty1(s, t);
-    vram__tensor_release(s, t);
-    t = vram__op_call(s, VRAM_OP_div, y[0], u, NULL);
-    vram__tensor_release(s, u);
-    vram__tensor_release(s, y[0]);
-    y[0] = t;
-  }
-  y[0] = vram__torch_reduced(s, y[0], red);
+  vram__grad_fn_set_output(s, f, 0, &y);
+  return y;
 }
 
+/* at::where(res == inf, zero, res); takes y. */
+static vram__tensor vram__ctc_zero_infinity(vram__step *s, vram__tensor y) {
+  vram__tensor in[3];
+  in[1] = vram__tensor_empty(s, s->scalar, y.dt);
+  in[0] = vram__tensor_empty(s, y.d, VRAM_BOOL);
+  in[2] = y;
+  y = vram__op_call_n(s, VRAM_OP_where, 0, in, 3, NULL, NULL);
+  vram__tensor_release(s, in[0]);
+  vram__tensor_release(s, in[1]);
+  vram__tensor_release(s, in[2]);
+  return y;
+}
+
+/* res / target_lengths.clamp_min(1); takes y. */
+static vram__tensor vram__ctc_mean(vram__step *s, vram__tensor y) {
+  vram__tensor lengths = vram__tensor_empty(s, y.d, y.dt), quotient;
+  vram__tensor_replace(s, &lengths, vram__pointwise_empty1(s, lengths));
+  quotient = vram__op_call_binary(s, VRAM_OP_div, y, lengths);
+  vram__tensor_release(s, lengths);
+  vram__tensor_release(s, y);
+  return quotient;
+}
+
+static void vram__forward_ctc_loss(vram__step *s, const vram_node *n, vram__tensor *x,
+                                   vram__tensor *y) {
+  const int reduction = vram__loss_reduction(n);
+  y[0] = vram__ctc_kernel(s, n, x);
+  if (VRAM__INT(n, zero_infinity, 0))
+    y[0] = vram__ctc_zero_infinity(s, y[0]);
+  if (reduction == VRAM__REDUCTION_MEAN)
+    y[0] = vram__ctc_mean(s, y[0]);
+  y[0] = vram__loss_reduce(s, y[0], reduction);
+}
+
+/* ctc_loss_backward_gpu_template: log_beta is as large as log_alpha. */
 VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor x = VRAM__SAVED(f)[0];
-  const uint64_t lengths = vram__product_or_overflow(8, x.d->ndim > 2 ? (uint64_t)x.d->v[1] : 1);
-  vram__tensor h[3], beta;
-  uint32_t i;
-  for (i = 0; i < 3; i++)
-    h[i] = vram__tensor_raw(s, lengths);
-  beta = vram__tensor_raw(s, f->aux);
+  vram__tensor lengths[3], log_beta;
+  vram__ctc_lengths(s, x.d, lengths);
+  log_beta = vram__tensor_raw(s, f->aux);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-  vram__tensor_release(s, beta);
-  vram__tensor_release(s, h[1]), vram__tensor_release(s, h[0]), vram__tensor_release(s, h[2]);
+  vram__tensor_release(s, log_beta);
+  vram__ctc_release_lengths(s, lengths);
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cross_entropy, 1, 2, loss, SAME, fp32, cross_entropy, none, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction label_smoothing ignore_index");
-VRAM__OP(nll_loss, 1, 2, loss, SAME, fp32, cross_entropy, none, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction ignore_index");
-VRAM__OP(mse_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
-VRAM__OP(l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS, "reduction");
-VRAM__OP(smooth_l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction beta");
-VRAM__OP(huber_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction delta");
-VRAM__OP(binary_cross_entropy, 1, 2, loss, SAME, none, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+VRAM__OP(cross_entropy, 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE,
+         VRAM__LOSS_CROSS_ENTROPY, VRAM__OP_LOSS, "reduction label_smoothing ignore_index");
+VRAM__OP(nll_loss, 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
+         VRAM__OP_LOSS, "reduction ignore_index");
+VRAM__OP(mse_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE, VRAM__OP_LOSS,
          "reduction");
-VRAM__OP(binary_cross_entropy_with_logits, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0,
-         VRAM__OP_LOSS, "reduction");
-VRAM__OP(kl_div, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, 0, VRAM__OP_LOSS,
+VRAM__OP(l1_loss, 1, 2, loss, SAME, fp32, l1_loss, none, each, NONE, VRAM__LOSS_L1, VRAM__OP_LOSS,
+         "reduction");
+VRAM__OP(smooth_l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
+         VRAM__OP_LOSS, "reduction beta");
+VRAM__OP(huber_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_HUBER,
+         VRAM__OP_LOSS, "reduction delta");
+VRAM__OP(binary_cross_entropy, 1, 2, binary_loss, SAME, none, loss, loss, each, NONE,
+         VRAM__LOSS_BCE, VRAM__OP_LOSS, "reduction");
+VRAM__OP(binary_cross_entropy_with_logits, 1, 2, binary_loss, SAME, fp32, loss, loss, each, NONE,
+         VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction");
+VRAM__OP(kl_div, 1, 2, loss, SAME, fp32, kl_div, none, each, NONE, VRAM__LOSS_KL_DIV, VRAM__OP_LOSS,
          "reduction log_target");
-VRAM__OP(ctc_loss, 1, 2, loss, SAME, none, ctc_loss, none, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction blank zero_infinity");
-VRAM__OP(cosine_embedding_loss, 1, 3, loss, SAME, fp32, cosine, none, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction margin");
-VRAM__OP(triplet_margin_loss, 1, 3, loss, SAME, fp32, triplet, none, each, NONE, 0, VRAM__OP_LOSS,
-         "reduction margin p eps swap");
+VRAM__OP(ctc_loss, 1, 2, ctc_loss, SAME, none, ctc_loss, none, each, NONE, VRAM__LOSS_CTC,
+         VRAM__OP_LOSS, "reduction blank zero_infinity");
+VRAM__OP(cosine_embedding_loss, 1, 3, distance_loss, SAME, fp32, cosine_loss, none, each, NONE,
+         VRAM__LOSS_COSINE, VRAM__OP_LOSS, "reduction margin");
+VRAM__OP(triplet_margin_loss, 1, 3, distance_loss, SAME, fp32, triplet_loss, none, each, NONE,
+         VRAM__LOSS_TRIPLET, VRAM__OP_LOSS, "reduction margin p eps swap");
 
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
 
@@ -23677,7 +23850,7 @@ static int vram__shape_moe(vram_graph *g, vram_node *n) {
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  const uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
+  const vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
   uint32_t ndim, i;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
@@ -23719,7 +23892,7 @@ typedef struct vram__moe {
   vram__tensor w[VRAM__MOE_PARAMS];
   int64_t tokens, experts, top_k;
   int gated;
-  uint8_t dt;
+  vram_dtype dt;
 } vram__moe;
 
 /* x[index] along axis 0 */
@@ -23941,7 +24114,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  uint8_t dt = vram__step_dtype(s, n->out[0].dtype);
+  vram_dtype dt = vram__step_dtype(s, n->out[0].dtype);
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
   if (n->param[0])
@@ -23968,7 +24141,7 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
   uint32_t i;
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
-      uint8_t dt;
+      vram_dtype dt;
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
     }
@@ -24170,7 +24343,7 @@ typedef struct vram__optim_param {
   uint64_t numel;
   uint32_t ndim;
   const int64_t *size;
-  uint8_t dtype;
+  vram_dtype dtype;
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -24212,7 +24385,7 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
-VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
 
 /* forward.c */
@@ -25154,10 +25327,11 @@ typedef struct vram__optim_run {
   const vram__optim_param *p;
   uint32_t n;
   uint8_t impl, flags, overflow;
-  uint8_t asked;                 /* the condition `once` has held */
-  uint8_t filter, dtype, matrix; /* the group that is played is a part of the parameters */
-  uint32_t unused, fresh;        /* pairs: given back (linked), and the first never used */
-  vram__total now, state;        /* allocated and not freed, and the part that stays */
+  vram_dtype dtype;       /* of the group */
+  uint8_t asked;          /* the condition `once` has held */
+  uint8_t filter, matrix; /* the group that is played is a part of the parameters */
+  uint32_t unused, fresh; /* pairs: given back (linked), and the first never used */
+  vram__total now, state; /* allocated and not freed, and the part that stays */
   uint64_t peak, peak_state, peak_blocks, peak_upper; /* upper: a large block may be 1 MiB larger */
   vram__total all; /* of a list like all parameters, once it is known */
   uint8_t has_all;
@@ -25204,8 +25378,8 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
 
 /* ---- sizes */
 
-static uint8_t vram__optim_dtype(const vram__optim_run *r, const vram__optim_param *p) {
-  return r->c->master && vram__dtype_size(p->dtype) < 4 ? (uint8_t)VRAM_F32 : p->dtype;
+static vram_dtype vram__optim_dtype(const vram__optim_run *r, const vram__optim_param *p) {
+  return r->c->master && vram__dtype_size(p->dtype) < 4 ? VRAM_F32 : p->dtype;
 }
 
 /* Length of the last axis (back 1) or the one before it (back 2). */
@@ -25301,7 +25475,7 @@ static void vram__optim_leave(vram__total *from, const vram__total *t) {
 static void vram__optim_grow(vram__optim_run *r, const vram__total *t) {
   uint64_t upper;
   vram__optim_join(r, &r->now, t);
-  upper = r->now.blocks + r->now.large * VRAM__SMALL;
+  upper = r->now.blocks + r->now.large * VRAM_SMALL_POOL_BYTES;
   if (r->now.bytes > r->peak) {
     r->peak = r->now.bytes;
     r->peak_state = r->state.bytes;
@@ -25649,10 +25823,10 @@ static void vram__optim_play_init(vram__optim_run *r, const char *recipe) {
 }
 
 /* The dtypes of the parameters in the order in which they are first seen; how many. */
-static uint32_t vram__optim_dtypes(const vram__optim_run *r, uint8_t *dtype) {
+static uint32_t vram__optim_dtypes(const vram__optim_run *r, vram_dtype *dtype) {
   uint32_t i, k, n = 0;
   for (i = 0; i < r->n; i++) {
-    const uint8_t d = vram__optim_dtype(r, &r->p[i]);
+    const vram_dtype d = vram__optim_dtype(r, &r->p[i]);
     if (n && d == dtype[n - 1])
       continue;
     for (k = 0; k < n && dtype[k] != d; k++) {
@@ -25667,7 +25841,7 @@ static uint32_t vram__optim_dtypes(const vram__optim_run *r, uint8_t *dtype) {
    group is played in two halves, the one of its first parameter first. */
 static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *call) {
   const int halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1;
-  uint8_t dtype[VRAM_DTYPE_COUNT];
+  vram_dtype dtype[VRAM_DTYPE_COUNT];
   const uint32_t dtypes = vram__optim_dtypes(r, dtype);
   uint32_t i, k;
   int half;
@@ -25722,7 +25896,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
   r->n = n;
   r->impl = vram__optim_impl(c, r->row);
   r->flags = r->row->flags;
-  r->filter = r->dtype = r->matrix = r->asked = r->overflow = 0;
+  r->filter = r->matrix = r->asked = r->overflow = 0;
+  r->dtype = VRAM_DTYPE_NONE;
   r->now = r->state = none;
   r->peak = r->peak_state = r->peak_blocks = r->peak_upper = 0;
   r->has_all = c->all != NULL;
@@ -25924,7 +26099,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
 }
 
 /* What is there before the step: no event, id -1. */
-VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat) {
   const uint64_t events = s->count.events, next_id = s->count.next_id,
                  peak_event = s->count.peak_event;
@@ -25992,7 +26167,7 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
   r->params = r->output_bytes = 0;
-  r->dtype = 0;
+  r->dtype = VRAM_DTYPE_NONE;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
       r->params += n->param[i]->d->numel;
@@ -26189,8 +26364,8 @@ static const char *vram__range_end(const char *p, const char **dots) {
   return end;
 }
 
-VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
-                                 uint32_t cap, uint32_t *count, vram_error *err) {
+VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
+                                       uint32_t cap, uint32_t *count, vram_error *err) {
   const vram_node *n;
   const char *p, *dots, *end;
   *count = 0;
@@ -26857,7 +27032,7 @@ static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
-static void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
+static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   vram__replay *run = s->replay;
   const vram_node *n = p->node;
   uint64_t flat = 0;
@@ -26892,16 +27067,17 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   const vram_param *p;
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
-  vram__owned o = g->owned;
+  vram__owned o;
   uint32_t i, k;
   for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
     vram__leaf_existing_gradient(s, nothing, VRAM_F32,
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  if (s->low) {
-    vram__memory_zero(&o, sizeof o);
+  vram__memory_zero(&o, sizeof o);
+  if (s->low)
     for (p = g->param_first; p; p = p->next)
       vram__owned_add(&o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
-  }
+  else if (g->owned)
+    o = *g->owned;
   vram__owned_flat(&o);
   if (o.params_bytes > (uint64_t)VRAM_MAX_BYTES || o.buffers_bytes > (uint64_t)VRAM_MAX_BYTES) {
     s->failed = VRAM_ERR_OVERFLOW;
@@ -26939,7 +27115,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   s->leaf.parameters = s->leaf.count;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    uint8_t dt = vram__step_dtype(s, v->dtype);
+    vram_dtype dt = vram__step_dtype(s, v->dtype);
     vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
@@ -27114,7 +27290,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += blocks;
-  s->count.upper += blocks + large * VRAM__SMALL;
+  s->count.upper += blocks + large * VRAM_SMALL_POOL_BYTES;
 }
 
 static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {
@@ -27266,7 +27442,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
     return;
   }
   blocks += s->leaf.had.blocks;
-  upper += s->leaf.had.blocks + s->leaf.had.large * VRAM__SMALL;
+  upper += s->leaf.had.blocks + s->leaf.had.large * VRAM_SMALL_POOL_BYTES;
   s->count.events += s->leaf.had.count;
   s->count.peak_event += s->leaf.had.count;
   z->requested_peak_bytes += bytes;
@@ -27764,8 +27940,8 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->watched = o->event || stop_at || run || cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
-  s->amp = (uint8_t)o->amp;
-  s->low = (uint8_t)(o->dtype == VRAM_F32 ? 0 : o->dtype);
+  s->amp = o->amp;
+  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
   s->device.cc = o->cc ? o->cc : 90;
   s->device.sm = o->sm ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
                  : s->device.cc == 75 ? 40
@@ -28286,13 +28462,13 @@ static int vram__solve_parse(vram__solver *v) {
   for (;;) {
     if (v->mem) {
       vram_graph_init(&v->g, v->mem, v->mem_bytes);
-      if (vram_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
+      if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
           again++)
         break;
     }
     again += !v->mem;
     { /* loops of more rounds */
-      const uint64_t need = vram_parse_bytes(v->text, v->len, v->set, v->nset);
+      const uint64_t need = vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
       if (!need) {
         vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
         break;
@@ -28313,14 +28489,14 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
   if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &v->step)))
@@ -32462,19 +32638,19 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
     const vram_bound_move *m = b->move + i;
     if (m->move.kind == VRAM_MOVE_BACKWARD)
       e.phase = VRAM_PHASE_BACKWARD;
-    e.action = VRAM_ALLOC;
+    e.action = VRAM_ACTION_ALLOC;
     for (; k < b->nbuffer && b->buffer[k].begin == i; k++) {
       vram__binding_event(c, b->buffer + k, b->holding + k, arena, &e);
       e.id = k;
       event(user, &e);
     }
-    e.device = (uint8_t)VRAM_HOST;
+    e.device = (uint8_t)VRAM_DEVICE_HOST;
     for (; at_host < b->nhost && b->host[at_host].begin == i; at_host++) {
       vram__binding_event(c, b->host + at_host, b->host_holding + at_host, host, &e);
       e.id = (int64_t)b->nbuffer + at_host;
       event(user, &e);
     }
-    e.action = VRAM_FREE;
+    e.action = VRAM_ACTION_FREE;
     for (j = 0; m->move.kind >= VRAM_MOVE_FETCH && j < b->nhost; j++)
       if (b->host[j].end == (uint64_t)i + 1) {
         vram__binding_event(c, b->host + j, b->host_holding + j, host, &e);
@@ -37398,22 +37574,23 @@ VRAM_API void vram_timeline_add(void *timeline, const vram_event *e) {
   uint64_t *to = &t->now.bytes[vram__category_of(e->category)], *from = to, bytes = e->bytes;
   vram_phase_span *span;
   uint32_t i;
-  if (!t->cap || e->device == VRAM_HOST ||
-      (e->action != VRAM_ALLOC && e->action != VRAM_FREE && e->action != VRAM_BECOMES))
+  if (!t->cap || e->device == VRAM_DEVICE_HOST ||
+      (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE &&
+       e->action != VRAM_ACTION_BECOMES))
     return;
-  if (e->action == VRAM_BECOMES)
+  if (e->action == VRAM_ACTION_BECOMES)
     from = &t->now.bytes[vram__category_of(e->was)];
-  if (e->action == VRAM_ALLOC && bytes > (uint64_t)VRAM_MAX_BYTES - t->now.total)
+  if (e->action == VRAM_ACTION_ALLOC && bytes > (uint64_t)VRAM_MAX_BYTES - t->now.total)
     bytes = (uint64_t)VRAM_MAX_BYTES - t->now.total;
-  if (e->action != VRAM_ALLOC && bytes > *from)
+  if (e->action != VRAM_ACTION_ALLOC && bytes > *from)
     bytes = *from;
-  if (e->action == VRAM_BECOMES) {
+  if (e->action == VRAM_ACTION_BECOMES) {
     *from -= bytes;
     *to += bytes;
     return;
   }
   vram__timeline_phase(t, phase);
-  if (e->action == VRAM_ALLOC) {
+  if (e->action == VRAM_ACTION_ALLOC) {
     *to += bytes;
     t->now.total += bytes;
   } else {
@@ -37457,13 +37634,13 @@ VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t 
   n = l->trace_count < l->options.trace ? l->trace_count : l->options.trace;
   for (k = l->trace_count; k > l->trace_count - n; k--) { /* back to the first one */
     const vram_event *kept = l->trace + (k - 1) % l->options.trace;
-    if (kept->device == VRAM_HOST)
+    if (kept->device == VRAM_DEVICE_HOST)
       continue;
     predicted |= kept->node || kept->phase;
-    if (kept->action == VRAM_ALLOC || kept->action == VRAM_BECOMES)
+    if (kept->action == VRAM_ACTION_ALLOC || kept->action == VRAM_ACTION_BECOMES)
       before[kept->category] -= kept->bytes;
-    if (kept->action == VRAM_FREE || kept->action == VRAM_BECOMES)
-      before[kept->action == VRAM_FREE ? kept->category : kept->was] += kept->bytes;
+    if (kept->action == VRAM_ACTION_FREE || kept->action == VRAM_ACTION_BECOMES)
+      before[kept->action == VRAM_ACTION_FREE ? kept->category : kept->was] += kept->bytes;
   }
   result = vram_timeline_init(t, mem, bytes, before);
   for (k = l->trace_count - n; !result && k < l->trace_count; k++) {
@@ -39093,7 +39270,7 @@ VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t
   vram__pen_begin(p, sink);
   vram__pen_rule(p, "=");
   vram__pen_puts(p, "|                     vram memory summary, ");
-  if (device == VRAM_HOST) {
+  if (device == VRAM_DEVICE_HOST) {
     vram__text_puts(number, sizeof number, &n, "host");
   } else {
     vram__text_puts(number, sizeof number, &n, "device ID ");
@@ -39153,7 +39330,7 @@ static void vram__log_change(vram__pen *p, const vram_ledger *l, const vram_chan
     vram__pen_puts(p, "more places and sizes than vram_ledger_options.groups");
   else
     vram__pen_owner(p, l->owner + c->owner);
-  if (!c->various && c->device == VRAM_HOST)
+  if (!c->various && c->device == VRAM_DEVICE_HOST)
     vram__pen_puts(p, " (host)");
   else if (c->device) {
     vram__pen_puts(p, " (GPU ");
@@ -39481,7 +39658,7 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vra
   vram__pen_begin(p, sink);
   vram__memory_zero(&holes, sizeof holes);
   holes.stream = o->stream;
-  holes.need = o->bytes < VRAM_UNKNOWN - 511 ? (o->bytes + 511) / 512 * 512 : o->bytes;
+  holes.need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
   holes.need = holes.need ? holes.need : 512;
   holes.small_pool = holes.need <= UINT64_C(1) << 20;
   if (o->pool)
@@ -39688,7 +39865,7 @@ static void vram__snapshot_segment(vram__snapshot *s, uint64_t address, uint64_t
   vram__value_item(v, &s->items);
   vram__value_open(v, 1);
   vram__value_key(v, VRAM__WORD_device);
-  if (s->device == VRAM_HOST) { /* -1 */
+  if (s->device == VRAM_DEVICE_HOST) { /* -1 */
     vram__value_comma(v);
     vram__pen_puts(&v->pen, v->json ? "-1" : "J\377\377\377\377");
   } else
@@ -39776,13 +39953,13 @@ static void vram__snapshot_segments(vram__snapshot *s, int host) {
   s->items = 0;
   for (i = 0; i < s->o->npool; i++) {
     s->device = s->o->pool[i]->options.device;
-    if ((s->device == VRAM_HOST) == host)
+    if ((s->device == VRAM_DEVICE_HOST) == host)
       (void)vram_pool_walk(s->o->pool[i], vram__snapshot_piece, s);
     vram__snapshot_segment_end(s);
   }
   for (i = 0; i <= l->live_mask; i++) {
     const vram_allocation *a = l->live + i;
-    if (!a->address || (a->device == VRAM_HOST) != host || !a->block_bytes ||
+    if (!a->address || (a->device == VRAM_DEVICE_HOST) != host || !a->block_bytes ||
         vram__in_pool(s, a->device, (a->flags & VRAM_LIVE_WHOLE) != 0, a->kind))
       continue;
     s->device = a->device;
@@ -39841,28 +40018,28 @@ static void vram__snapshot_trace(vram__snapshot *s, uint32_t device) {
       continue;
     time = e->time ? e->time : k;
     if (e->id < 0) { /* segments, and what is no allocation */
-      if (e->action == VRAM_OOM)
+      if (e->action == VRAM_ACTION_OOM)
         vram__snapshot_entry(s, e, time, VRAM__WORD_oom, e->bytes);
-      else if (e->action >= VRAM_SEGMENT_ALLOC && e->action <= VRAM_SEGMENT_UNMAP && pooled &&
-               e->address)
+      else if (e->action >= VRAM_ACTION_SEGMENT_ALLOC && e->action <= VRAM_ACTION_SEGMENT_UNMAP &&
+               pooled && e->address)
         vram__snapshot_entry(s, e, time,
-                             e->action == VRAM_SEGMENT_ALLOC  ? VRAM__WORD_segment_alloc
-                             : e->action == VRAM_SEGMENT_FREE ? VRAM__WORD_segment_free
-                             : e->action == VRAM_SEGMENT_MAP  ? VRAM__WORD_segment_map
-                                                              : VRAM__WORD_segment_unmap,
+                             e->action == VRAM_ACTION_SEGMENT_ALLOC  ? VRAM__WORD_segment_alloc
+                             : e->action == VRAM_ACTION_SEGMENT_FREE ? VRAM__WORD_segment_free
+                             : e->action == VRAM_ACTION_SEGMENT_MAP  ? VRAM__WORD_segment_map
+                                                                     : VRAM__WORD_segment_unmap,
                              e->bytes);
       continue;
     }
     if (!block)
       continue;
-    if (e->action == VRAM_ALLOC) {
+    if (e->action == VRAM_ACTION_ALLOC) {
       if (!pooled)
         vram__snapshot_entry(s, e, time, VRAM__WORD_segment_alloc, block);
       vram__snapshot_entry(s, e, time, VRAM__WORD_alloc, e->bytes);
     }
-    if (e->action == VRAM_FREE_REQUESTED || (e->action == VRAM_FREE && !e->waited))
+    if (e->action == VRAM_ACTION_FREE_REQUESTED || (e->action == VRAM_ACTION_FREE && !e->waited))
       vram__snapshot_entry(s, e, time, VRAM__WORD_free_requested, e->bytes);
-    if (e->action == VRAM_FREE) {
+    if (e->action == VRAM_ACTION_FREE) {
       vram__snapshot_entry(s, e, time, VRAM__WORD_free_completed, e->bytes);
       if (!pooled)
         vram__snapshot_entry(s, e, time, VRAM__WORD_segment_free, block);
@@ -39942,13 +40119,13 @@ VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_opt
   vram__value_key(v, VRAM__WORD_device_traces);
   vram__value_open(v, 0);
   for (k = 0; k < l->options.trace && k < l->trace_count; k++)
-    if (l->trace[k].device != VRAM_HOST && l->trace[k].device >= n)
+    if (l->trace[k].device != VRAM_DEVICE_HOST && l->trace[k].device >= n)
       n = l->trace[k].device + 1u;
   for (i = 0; i <= l->live_mask; i++)
-    if (l->live[i].address && l->live[i].device != VRAM_HOST && l->live[i].device >= n)
+    if (l->live[i].address && l->live[i].device != VRAM_DEVICE_HOST && l->live[i].device >= n)
       n = l->live[i].device + 1u;
   for (i = 0; i < s->o->npool; i++)
-    if (s->o->pool[i]->options.device != VRAM_HOST && s->o->pool[i]->options.device >= n)
+    if (s->o->pool[i]->options.device != VRAM_DEVICE_HOST && s->o->pool[i]->options.device >= n)
       n = s->o->pool[i]->options.device + 1u;
   for (i = 0; i < n; i++)
     vram__snapshot_trace(s, i);
@@ -39967,7 +40144,7 @@ VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_opt
   vram__value_key(v, VRAM__WORD_host_segments);
   vram__snapshot_segments(s, 1);
   vram__value_key(v, VRAM__WORD_host_traces);
-  vram__snapshot_trace(s, VRAM_HOST);
+  vram__snapshot_trace(s, VRAM_DEVICE_HOST);
   vram__value_close(v, 1);
   vram__pen_puts(&v->pen, v->json ? "\n" : ".");
   vram__ledger_unlock(l);
@@ -39983,28 +40160,29 @@ typedef struct vram__flow { /* of one device */
 /* What an event adds (way 1) or, played backwards, takes (-1). */
 static void vram__flow_by(vram__flow *f, const vram_event *e, int way) {
   const uint64_t block = e->block_bytes ? e->block_bytes : e->bytes;
-  const int adds = (way > 0) == (e->action == VRAM_ALLOC || e->action == VRAM_SEGMENT_ALLOC ||
-                                 e->action == VRAM_SEGMENT_MAP);
+  const int adds =
+      (way > 0) == (e->action == VRAM_ACTION_ALLOC || e->action == VRAM_ACTION_SEGMENT_ALLOC ||
+                    e->action == VRAM_ACTION_SEGMENT_MAP);
 #define VRAM__BY(field, n) (f->field = adds ? f->field + (n) : f->field - (n))
   switch (e->action) {
-  case VRAM_ALLOC:
-  case VRAM_FREE:
-    if (e->action == VRAM_ALLOC || !e->waited)
+  case VRAM_ACTION_ALLOC:
+  case VRAM_ACTION_FREE:
+    if (e->action == VRAM_ACTION_ALLOC || !e->waited)
       VRAM__BY(allocated, block);
     if (e->whole)
       VRAM__BY(reserved, block);
     VRAM__BY(category[e->category], e->bytes);
     break;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     VRAM__BY(allocated, block);
     break;
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
-  case VRAM_SEGMENT_FREE:
-  case VRAM_SEGMENT_UNMAP:
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
+  case VRAM_ACTION_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_UNMAP:
     VRAM__BY(reserved, e->bytes);
     break;
-  case VRAM_BECOMES:
+  case VRAM_ACTION_BECOMES:
     f->category[way > 0 ? e->was : e->category] -= e->bytes;
     f->category[way > 0 ? e->category : e->was] += e->bytes;
     break;
@@ -40035,7 +40213,7 @@ static vram__flow vram__flow_now(const vram_ledger *l, uint32_t device) {
       continue;
     if (device && a->device == device)
       f.category[a->category] += a->bytes;
-    if (!device && a->device && a->device != VRAM_HOST) /* of device 0 is what is left */
+    if (!device && a->device && a->device != VRAM_DEVICE_HOST) /* of device 0 is what is left */
       f.category[a->category] -= a->bytes;
   }
   return f;
@@ -40094,12 +40272,12 @@ static void vram__tracer_name(vram__tracer *t, const vram_event *e) {
 static void vram__tracer_span(vram__tracer *t, const vram_event *e, uint64_t time) {
   const vram_owner *w = t->l->owner + e->owner;
   vram__pen *p = &t->pen;
-  vram__tracer_line(t, e->action == VRAM_ALLOC ? "b" : "e", e->device, time);
+  vram__tracer_line(t, e->action == VRAM_ACTION_ALLOC ? "b" : "e", e->device, time);
   vram__pen_puts(p, ",\"cat\":\"allocation\",\"id\":\"");
   vram__pen_number(p, (uint64_t)e->id, 0);
   vram__pen_puts(p, "\"");
   vram__tracer_name(t, e);
-  if (e->action == VRAM_ALLOC) {
+  if (e->action == VRAM_ACTION_ALLOC) {
     vram__pen_f(p, ",\"args\":{\"bytes\":%u,\"category\":\"%r\"", e->bytes,
                 vram_category_name(e->category));
     if (w->file) {
@@ -40128,9 +40306,9 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     if (e->device != device)
       continue;
     events++;
-    if (e->action == VRAM_ALLOC && e->id >= 0)
+    if (e->action == VRAM_ACTION_ALLOC && e->id >= 0)
       first = (uint64_t)e->id;
-    if (e->action <= VRAM_BECOMES)
+    if (e->action <= VRAM_ACTION_BECOMES)
       t->categories |= 1u << e->category | 1u << e->was;
     vram__flow_by(&f, e, -1);
   }
@@ -40138,7 +40316,7 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     return;
   vram__tracer_line(t, "M", device, 0);
   vram__pen_puts(p, ",\"name\":\"process_name\",\"args\":{\"name\":\"");
-  if (device == VRAM_HOST)
+  if (device == VRAM_DEVICE_HOST)
     vram__pen_puts(p, "host memory");
   else
     vram__pen_f(p, "GPU %i", (int)device);
@@ -40149,7 +40327,7 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     if (e->device != device)
       continue;
     vram__flow_by(&f, e, 1);
-    if (e->action >= VRAM_RETRY) {
+    if (e->action >= VRAM_ACTION_RETRY) {
       vram__tracer_line(t, "i", device, time);
       vram__pen_f(p, ",\"s\":\"p\",\"name\":\"%r", vram_action_name(e->action));
       if (l->owner[e->owner].tag) {
@@ -40161,7 +40339,8 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     }
     vram__tracer_counters(t, device, time, &f);
     if (e->id >= 0 && e->bytes >= least &&
-        (e->action == VRAM_ALLOC || (e->action == VRAM_FREE && (uint64_t)e->id >= first)))
+        (e->action == VRAM_ACTION_ALLOC ||
+         (e->action == VRAM_ACTION_FREE && (uint64_t)e->id >= first)))
       vram__tracer_span(t, e, time);
   }
 }
@@ -40176,7 +40355,7 @@ VRAM_API vram_result vram_write_trace(vram_ledger *l, uint64_t least, const vram
   vram__pen_puts(&t->pen, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (i = 0; i < l->options.devices; i++)
     vram__tracer_device(t, i, least);
-  vram__tracer_device(t, VRAM_HOST, least);
+  vram__tracer_device(t, VRAM_DEVICE_HOST, least);
   vram__pen_puts(&t->pen, "\n]}\n");
   vram__ledger_unlock(l);
   return vram__pen_end(&t->pen);
@@ -40208,11 +40387,12 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
   for (k = l->trace_count - n; k < l->trace_count; k++) {
     const vram_event *e = l->trace + k % l->options.trace;
     const vram_owner *w = l->owner + e->owner;
-    vram__pen_puts(p, e->action == VRAM_FREE ? "free_completed" : vram_action_name(e->action));
+    vram__pen_puts(p,
+                   e->action == VRAM_ACTION_FREE ? "free_completed" : vram_action_name(e->action));
     vram__pen_puts(p, ",");
     if (e->id >= 0)
       vram__pen_number(p, (uint64_t)e->id, 0);
-    else if (!e->address && e->action <= VRAM_FREE_REQUESTED)
+    else if (!e->address && e->action <= VRAM_ACTION_FREE_REQUESTED)
       vram__pen_puts(p, "-1");
     vram__pen_f(p, ",%u,%u,", e->bytes, e->stream);
     if (e->address)
@@ -40220,7 +40400,7 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
     vram__pen_puts(p, ",");
     if (e->time)
       vram__pen_number(p, e->time, 0);
-    if (e->device == VRAM_HOST)
+    if (e->device == VRAM_DEVICE_HOST)
       vram__pen_puts(p, ",host,");
     else
       vram__pen_f(p, ",%i,", (int)e->device);

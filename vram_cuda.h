@@ -466,7 +466,7 @@ VRAM_API void vram_cuda_on_pool_read(vram_cuda_tracker *t, uint64_t pool);
 VRAM_API int vram_cuda_on_pool_destroy(vram_cuda_tracker *t, uint64_t pool);
 VRAM_API void vram_cuda_on_pool_destroyed(vram_cuda_tracker *t, uint64_t pool, int ok);
 
-/* cuMemCreate (device VRAM_HOST: it is host memory); one more reference to the handle:
+/* cuMemCreate (device VRAM_DEVICE_HOST: it is host memory); one more reference to the handle:
    cuMemRetainAllocationHandle of what is mapped at the address (0: not known). */
 VRAM_API void vram_cuda_on_create(vram_cuda_tracker *t, uint64_t handle, uint32_t device,
                                   uint64_t bytes, uint32_t owner);
@@ -655,8 +655,8 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
    Counters with torch.cuda's names; and whose memory a device's memory is. t NULL:
    vram_cuda_default(). */
 
-/* torch.cuda.memory_stats(device); VRAM_HOST: pinned and registered memory. What memory pools hold
-   is asked first. After vram_cuda_tracker_end: all zero, as with no such device. */
+/* torch.cuda.memory_stats(device); VRAM_DEVICE_HOST: pinned and registered memory. What memory
+   pools hold is asked first. After vram_cuda_tracker_end: all zero, as with no such device. */
 VRAM_API void vram_cuda_memory_stats(vram_cuda_tracker *t, uint32_t device,
                                      vram_memory_stats *stats);
 VRAM_API uint64_t vram_cuda_memory_allocated(vram_cuda_tracker *t, uint32_t device);
@@ -1457,22 +1457,20 @@ static vram_event vram__cuda_event(vram_action action, uint32_t device, uint64_t
   return e;
 }
 
-#define VRAM__CUDA_SMALL 1048576u
-
 VRAM_API void vram_cuda_on_alloc(vram_cuda_tracker *t, vram_cuda_kind kind, uint32_t device,
                                  uint64_t address, uint64_t bytes, uint64_t block_bytes,
                                  uint32_t owner) {
   vram_event e;
   if (!address || !vram__cuda_open(t))
     return;
-  e = vram__cuda_event(VRAM_ALLOC, device, bytes);
+  e = vram__cuda_event(VRAM_ACTION_ALLOC, device, bytes);
   if (kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED) {
     e.stream = device; /* host memory has no stream: cudaDeviceReset wants to know */
-    e.device = VRAM_HOST;
+    e.device = VRAM_DEVICE_HOST;
   }
   e.address = address;
   e.block_bytes = block_bytes ? block_bytes : bytes;
-  e.small_pool = bytes <= VRAM__CUDA_SMALL;
+  e.small_pool = bytes <= VRAM_SMALL_POOL_BYTES;
   e.whole = kind != VRAM_CUDA_MANAGED && kind != VRAM_CUDA_ASYNC && kind != VRAM_CUDA_REGISTERED;
   e.kind = (uint8_t)kind;
   e.owner = owner;
@@ -1480,8 +1478,8 @@ VRAM_API void vram_cuda_on_alloc(vram_cuda_tracker *t, vram_cuda_kind kind, uint
 }
 
 static void vram__cuda_reserved(vram_cuda_tracker *t, uint32_t device, uint64_t was, uint64_t now) {
-  vram_event e = vram__cuda_event(now > was ? VRAM_SEGMENT_MAP : VRAM_SEGMENT_UNMAP, device,
-                                  now > was ? now - was : was - now);
+  vram_event e = vram__cuda_event(now > was ? VRAM_ACTION_SEGMENT_MAP : VRAM_ACTION_SEGMENT_UNMAP,
+                                  device, now > was ? now - was : was - now);
   if (now == was)
     return;
   e.kind = VRAM_CUDA_ASYNC;
@@ -1528,7 +1526,7 @@ VRAM_API int vram_cuda_on_free(vram_cuda_tracker *t, uint64_t address, vram_cuda
 }
 
 static void vram__cuda_back(vram_cuda_tracker *t, const vram_allocation *was) {
-  vram_event e = vram__cuda_event(VRAM_ALLOC, was->device, was->bytes);
+  vram_event e = vram__cuda_event(VRAM_ACTION_ALLOC, was->device, was->bytes);
   e.category = e.was = (vram_category)was->category;
   e.address = was->address;
   e.block_bytes = was->block_bytes;
@@ -1597,10 +1595,10 @@ VRAM_API void vram_cuda_on_pool_alloc(vram_cuda_tracker *t, uint64_t pool, uint3
     t->object[i].address += bytes;
   }
   vram__cuda_unlock(t);
-  e = vram__cuda_event(VRAM_ALLOC, device, bytes);
+  e = vram__cuda_event(VRAM_ACTION_ALLOC, device, bytes);
   e.address = address;
   e.stream = stream;
-  e.small_pool = bytes <= VRAM__CUDA_SMALL;
+  e.small_pool = bytes <= VRAM_SMALL_POOL_BYTES;
   e.kind = VRAM_CUDA_ASYNC;
   e.owner = owner;
   vram_ledger_event(&t->ledger, &e);
@@ -1684,10 +1682,10 @@ VRAM_API void vram_cuda_on_create(vram_cuda_tracker *t, uint64_t handle, uint32_
   }
   vram__cuda_unlock(t);
   if (i) {
-    vram_event e = vram__cuda_event(VRAM_ALLOC, device, bytes);
+    vram_event e = vram__cuda_event(VRAM_ACTION_ALLOC, device, bytes);
     e.address = address;
     e.block_bytes = bytes;
-    e.small_pool = bytes <= VRAM__CUDA_SMALL;
+    e.small_pool = bytes <= VRAM_SMALL_POOL_BYTES;
     e.whole = 1;
     e.kind = VRAM_CUDA_VMM;
     e.owner = owner;
@@ -1926,7 +1924,7 @@ VRAM_API void vram_cuda_on_reset(vram_cuda_tracker *t, uint32_t device) {
     vram__cuda_lock_ledger(t);
     for (i = 0; i <= t->ledger.live_mask && n < sizeof list / sizeof *list; i++) {
       const vram_allocation *a = t->ledger.live + i;
-      if (a->address && (a->device == VRAM_HOST ? a->stream : a->device) == device)
+      if (a->address && (a->device == VRAM_DEVICE_HOST ? a->stream : a->device) == device)
         list[n++] = a->address;
     }
     vram__cuda_unlock_ledger(t);
@@ -2037,7 +2035,7 @@ static uint32_t vram__cuda_device(const vram_cuda_api *api) {
   int d = 0;
   if (!api->cuda_GetDevice || VRAM__CUDA_TWICE(api->cuda_GetDevice(&d)))
     d = 0;
-  return d > 0 && d < (int)VRAM_HOST ? (uint32_t)d : 0;
+  return d > 0 && d < (int)VRAM_DEVICE_HOST ? (uint32_t)d : 0;
 }
 
 /* after a call that allocates */
@@ -2048,7 +2046,7 @@ static int vram__cuda_allocated(VRAM_CUDA_SITE, int result, vram_cuda_kind kind,
   if (result)
     vram_cuda_on_oom(t, kind,
                      kind == VRAM_CUDA_PINNED || kind == VRAM_CUDA_REGISTERED
-                         ? VRAM_HOST
+                         ? VRAM_DEVICE_HOST
                          : vram__cuda_device(t->api),
                      bytes, 0, vram_cuda_site(t, file, line, function));
   else
@@ -2299,7 +2297,7 @@ VRAM_API int vram_cudaMemPoolCreate_at(VRAM_CUDA_SITE, void **pool, const void *
   r = t->api->cuda_MemPoolCreate(pool, prop);
   if (!r)
     vram_cuda_on_pool(t, (uint64_t)(uintptr_t)*pool,
-                      of->location_type == 1 ? (uint32_t)of->location_id : VRAM_HOST);
+                      of->location_type == 1 ? (uint32_t)of->location_id : VRAM_DEVICE_HOST);
   return r;
 }
 
@@ -2341,7 +2339,7 @@ VRAM_API int vram_cuMemCreate_at(VRAM_CUDA_SITE, unsigned long long *handle, siz
   r = t->api->cu_MemCreate(handle, n, prop, flags);
   if ((r && r != VRAM__CUDA_NO_MEMORY) || !vram__cuda_open(t))
     return r;
-  device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_HOST;
+  device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_DEVICE_HOST;
   if (r)
     vram_cuda_on_oom(t, VRAM_CUDA_VMM, device, n, 0, vram_cuda_site(t, file, line, function));
   else
@@ -2629,7 +2627,8 @@ VRAM_API vram_result vram_cuda_view_of(vram_cuda_tracker *t, uint32_t device, vr
   api = t->api;
   memset(v, 0, sizeof *v);
   v->total = v->free = v->process = v->untracked = v->others = VRAM_UNKNOWN;
-  if (device >= (uint32_t)VRAM_HOST || (api->devices > 0 && device >= (uint32_t)api->devices))
+  if (device >= (uint32_t)VRAM_DEVICE_HOST ||
+      (api->devices > 0 && device >= (uint32_t)api->devices))
     return VRAM_ERR_VALUE;
   vram_cuda_memory_stats(t, device, &s);
   v->allocated = s.allocated_bytes[VRAM_POOL_ALL].current;
@@ -2685,7 +2684,7 @@ VRAM_API void vram_cuda_on_oom(vram_cuda_tracker *t, vram_cuda_kind kind, uint32
   sink = vram__cuda_sink(t);
   o = vram__cuda_oom(t, &view, device, bytes, stream, owner);
   o.call = vram_cuda_kind_name((uint32_t)kind);
-  e = vram__cuda_event(VRAM_OOM, device, bytes);
+  e = vram__cuda_event(VRAM_ACTION_OOM, device, bytes);
   e.stream = stream;
   e.owner = owner;
   e.kind = (uint8_t)kind;
@@ -2822,7 +2821,7 @@ static int vram__cuda_done(void *user, uint64_t of, int wait) {
 
 static void vram__cuda_pool_event(void *user, const vram_event *e) {
   vram_cuda_pool *p = (vram_cuda_pool *)user;
-  if (e->action == VRAM_OOM)
+  if (e->action == VRAM_ACTION_OOM)
     p->asked = e->bytes;
   if (vram__cuda_open(p->options.tracker))
     vram_ledger_event(&p->options.tracker->ledger, e);

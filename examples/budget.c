@@ -25,10 +25,10 @@ int main(void) {
   vram_error e;
   vram_dim batch = {NULL, 256}; /* NULL: the first dim */
   vram_step_options o = VRAM_ZERO_INIT;
-  uint64_t n = vram_parse_bytes(model, sizeof model - 1, &batch, 1);
+  uint64_t n = vram_graph_parse_bytes(model, sizeof model - 1, &batch, 1);
   void *memory = malloc(n), *scratch;
   vram_graph_init(&g, memory, n);
-  if (vram_parse(&g, model, sizeof model - 1, &batch, 1, &e))
+  if (vram_graph_parse(&g, model, sizeof model - 1, &batch, 1, &e))
     return printf("%u:%u: %s\n", e.line, e.column, e.text), 1;
   o.train = 1;
   o.optimizer = VRAM_OPTIM_adamw;

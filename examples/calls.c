@@ -16,15 +16,17 @@ static uint64_t need(int64_t batch, vram_error *error) {
   vram_report r;
   vram_value *x;
   vram_graph_init(&g, memory, sizeof memory);
-  x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
+  x = vram_graph_input(&g, "x", VRAM_F32, 4, size, 0);
   /* the first error stays in the graph: no call needs a check of its own */
-  x = vram_out(vram_apply(&g, VRAM_OP_conv2d, "c", &x, 1, "out_channels=64 kernel_size=3"), 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_batch_norm, "b", &x, 1, NULL), 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_relu, "r", &x, 1, "inplace=1"), 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_adaptive_avg_pool2d, "p", &x, 1, "output_size=1"), 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_flatten, "f", &x, 1, "start_dim=1"), 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=10"), 0);
-  vram_apply(&g, VRAM_OP_cross_entropy, "loss", &x, 1, NULL);
+  x = vram_node_output(
+      vram_graph_apply(&g, VRAM_OP_conv2d, "c", &x, 1, "out_channels=64 kernel_size=3"), 0);
+  x = vram_node_output(vram_graph_apply(&g, VRAM_OP_batch_norm, "b", &x, 1, NULL), 0);
+  x = vram_node_output(vram_graph_apply(&g, VRAM_OP_relu, "r", &x, 1, "inplace=1"), 0);
+  x = vram_node_output(
+      vram_graph_apply(&g, VRAM_OP_adaptive_avg_pool2d, "p", &x, 1, "output_size=1"), 0);
+  x = vram_node_output(vram_graph_apply(&g, VRAM_OP_flatten, "f", &x, 1, "start_dim=1"), 0);
+  x = vram_node_output(vram_graph_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=10"), 0);
+  vram_graph_apply(&g, VRAM_OP_cross_entropy, "loss", &x, 1, NULL);
   o.train = 1;
   o.optimizer = VRAM_OPTIM_adamw;
   if (vram_step(&g, &o, scratch, sizeof scratch, &r, error))

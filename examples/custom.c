@@ -25,10 +25,10 @@ int main(void) {
   vram_graph g;
   vram_report r;
   vram_error e;
-  uint64_t n = vram_parse_bytes(model, strlen(model), NULL, 0);
+  uint64_t n = vram_graph_parse_bytes(model, strlen(model), NULL, 0);
   void *memory = malloc((size_t)n), *scratch;
   vram_graph_init(&g, memory, n);
-  if (vram_parse(&g, model, strlen(model), NULL, 0, &e))
+  if (vram_graph_parse(&g, model, strlen(model), NULL, 0, &e))
     return fprintf(stderr, "%u:%u: %s\n", e.line, e.column, e.text), 1;
   layers = (vram_node_report *)calloc(g.nnode, sizeof *layers);
   o.train = 1;

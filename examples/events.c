@@ -22,7 +22,7 @@ typedef struct counter {
 
 static void count(void *user, const vram_event *e) {
   counter *c = (counter *)user;
-  if (e->action == VRAM_FREE) {
+  if (e->action == VRAM_ACTION_FREE) {
     c->frees++;
     c->live -= e->bytes;
     return;
@@ -43,10 +43,10 @@ int main(void) {
   vram_graph g;
   vram_report r;
   vram_error e;
-  uint64_t n = vram_parse_bytes(model, strlen(model), NULL, 0);
+  uint64_t n = vram_graph_parse_bytes(model, strlen(model), NULL, 0);
   void *memory = malloc((size_t)n), *scratch;
   vram_graph_init(&g, memory, n);
-  if (vram_parse(&g, model, strlen(model), NULL, 0, &e))
+  if (vram_graph_parse(&g, model, strlen(model), NULL, 0, &e))
     return fprintf(stderr, "%u:%u: %s\n", e.line, e.column, e.text), 1;
   o.train = 1;
   o.first_step = 1; /* begins with parameters and inputs alone */

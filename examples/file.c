@@ -27,10 +27,10 @@ int main(int argc, char **argv) {
   length = fread(text, 1, sizeof text, file);
   fclose(file);
 
-  n = vram_parse_bytes(text, length, NULL, 0);
+  n = vram_graph_parse_bytes(text, length, NULL, 0);
   memory = malloc((size_t)n);
   vram_graph_init(&g, memory, n);
-  if (vram_parse(&g, text, length, NULL, 0, &e))
+  if (vram_graph_parse(&g, text, length, NULL, 0, &e))
     return fprintf(stderr, "%s:%u:%u: %s\n", argv[1], e.line, e.column, e.text), 2;
 
   o.train = 1;

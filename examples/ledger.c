@@ -22,7 +22,7 @@ static int to_file(void *file, const char *text, size_t n) {
 /* what an allocator calls after it has allocated, and before it frees */
 static void took(uint64_t address, uint64_t bytes, const char *function, const char *tag) {
   vram_event e = VRAM_ZERO_INIT;
-  e.action = VRAM_ALLOC;
+  e.action = VRAM_ACTION_ALLOC;
   e.address = address;
   e.bytes = bytes;
   e.whole = 1; /* straight from the device */

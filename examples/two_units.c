@@ -14,9 +14,9 @@ int main(void) {
   vram_error e;
   vram_value *x;
   vram_graph_init(&g, memory, sizeof memory);
-  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=4096"), 0);
-  vram_apply(&g, VRAM_OP_mse_loss, "loss", &x, 1, NULL);
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  x = vram_node_output(vram_graph_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=4096"), 0);
+  vram_graph_apply(&g, VRAM_OP_mse_loss, "loss", &x, 1, NULL);
   o.train = 1;
   o.optimizer = VRAM_OPTIM_adamw;
   if (vram_step(&g, &o, scratch, sizeof scratch, &r, &e))

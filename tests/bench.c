@@ -344,14 +344,14 @@ int main(int argc, char **argv) {
   memset(&o, 0, sizeof o);
   o.train = 1;
   o.optimizer = VRAM_OPTIM_adamw;
-  o.amp = argc == 3 && argv[2][0] == 'b' ? VRAM_BF16 : 0;
+  o.amp = argc == 3 && argv[2][0] == 'b' ? VRAM_BF16 : VRAM_DTYPE_NONE;
   o.replay = argc == 3 && argv[2][0] == 'r' ? &torch : NULL;
-  need = vram_parse_bytes(text, len, NULL, 0);
+  need = vram_graph_parse_bytes(text, len, NULL, 0);
   mem = take(need);
   for (i = 0; i < rounds; i++) {
     double t = now();
     vram_graph_init(&g, mem, need);
-    if (vram_parse(&g, text, len, NULL, 0, &e)) {
+    if (vram_graph_parse(&g, text, len, NULL, 0, &e)) {
       fprintf(stderr, "bench: %" PRIu32 ": %s\n", e.line, e.text);
       return 1;
     }

@@ -62,7 +62,7 @@ static PLAY_UNUSED void play_end(play *p) {
 static void play_record(void *user, const vram_event *e) {
   play *p = (play *)user;
   play_event *to;
-  if (e->action == VRAM_BECOMES)
+  if (e->action == VRAM_ACTION_BECOMES)
     return;
   if (p->count == p->cap) {
     p->cap = p->cap ? 2 * p->cap : 1024;
@@ -78,10 +78,10 @@ static void play_record(void *user, const vram_event *e) {
   to->category = (uint8_t)e->category;
 }
 
-/* In as much memory as vram_parse_bytes asks for, which must be enough. */
+/* In as much memory as vram_graph_parse_bytes asks for, which must be enough. */
 static PLAY_UNUSED vram_result play_parse(play *p, const char *text, size_t len,
                                           const vram_dim *set, uint32_t nset) {
-  uint64_t bytes = vram_parse_bytes(text, len, set, nset), most = (uint64_t)1 << 28;
+  uint64_t bytes = vram_graph_parse_bytes(text, len, set, nset), most = (uint64_t)1 << 28;
   vram_result r;
   int whole = bytes && bytes <= most;
   free(p->mem);
@@ -89,9 +89,9 @@ static PLAY_UNUSED vram_result play_parse(play *p, const char *text, size_t len,
   if (!p->mem)
     abort();
   vram_graph_init(&p->graph, p->mem, whole ? bytes : most);
-  r = vram_parse(&p->graph, text, len, set, nset, &p->error);
+  r = vram_graph_parse(&p->graph, text, len, set, nset, &p->error);
   if (whole && r == VRAM_ERR_MEMORY)
-    FAIL("vram_parse_bytes is enough");
+    FAIL("vram_graph_parse_bytes is enough");
   return r;
 }
 
@@ -152,7 +152,7 @@ static PLAY_UNUSED void play_count(const play *p, play_phase phase[VRAM_PHASE_CO
     }
     if (i == p->count)
       break;
-    if (p->event[i].action == VRAM_ALLOC) {
+    if (p->event[i].action == VRAM_ACTION_ALLOC) {
       now += (int64_t)p->event[i].bytes;
       phase[last].allocations++;
       phase[last].hash = play_fnv(phase[last].hash, p->event[i].bytes);
@@ -262,7 +262,7 @@ static PLAY_UNUSED int play_options(const char *text, const vram_graph *g, vram_
       o->dtype = (int)vram_dtype_from_name(value);
     else if (!strcmp(word, "--checkpoint-nodes")) {
       o->checkpoint = ranges;
-      if (vram_ranges(g, value, ranges, cap, &o->ncheckpoint, &e) || o->ncheckpoint > cap)
+      if (vram_graph_ranges(g, value, ranges, cap, &o->ncheckpoint, &e) || o->ncheckpoint > cap)
         return 0;
     } else
       return 0;

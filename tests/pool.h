@@ -228,35 +228,35 @@ typedef struct heard {
 static TEST_UNUSED void hear(void *user, const vram_event *e) {
   heard *h = (heard *)user;
   switch (e->action) {
-  case VRAM_ALLOC:
+  case VRAM_ACTION_ALLOC:
     h->allocated += e->block_bytes, h->active += e->block_bytes, h->requested += e->bytes;
     break;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     h->allocated -= e->block_bytes;
     break;
-  case VRAM_FREE:
+  case VRAM_ACTION_FREE:
     h->active -= e->block_bytes, h->requested -= e->bytes;
     break;
-  case VRAM_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_ALLOC:
     h->segments++, h->reserved += e->bytes;
     break;
-  case VRAM_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_FREE:
     h->segments--, h->reserved -= e->bytes;
     break;
-  case VRAM_SEGMENT_MAP:
+  case VRAM_ACTION_SEGMENT_MAP:
     h->reserved += e->bytes;
     break;
-  case VRAM_SEGMENT_UNMAP:
+  case VRAM_ACTION_SEGMENT_UNMAP:
     h->reserved -= e->bytes;
     break;
-  case VRAM_RETRY:
+  case VRAM_ACTION_RETRY:
     h->retries++;
     break;
-  case VRAM_OOM:
+  case VRAM_ACTION_OOM:
     h->ooms++;
     break;
-  case VRAM_BECOMES:
-  case VRAM_MARK:
+  case VRAM_ACTION_BECOMES:
+  case VRAM_ACTION_MARK:
   case VRAM_ACTION_COUNT:
     FAIL("an event that a pool does not emit");
   }

@@ -22,7 +22,7 @@ static PLAY_UNUSED void property_events(const play *p, const vram_step_options *
                  (e->phase < last && !(o->accumulate > 1 && e->phase == VRAM_PHASE_FORWARD &&
                                        last == VRAM_PHASE_BACKWARD));
     last = e->phase;
-    if (e->action == VRAM_ALLOC) {
+    if (e->action == VRAM_ACTION_ALLOC) {
       bad_id |= e->id != next || !e->bytes;
       at[next++] = (int64_t)i + 1;
     } else if (e->id < 0)

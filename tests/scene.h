@@ -89,7 +89,7 @@ static TEST_UNUSED void scene_step(scene *s, const uint8_t b[4]) {
   e.owner = owner;
   e.category = (vram_category)(b[3] % VRAM_CATEGORY_COUNT);
   if (b[0] < 12 && s->own_too) {
-    e.action = b[0] < 4 ? VRAM_MARK : b[0] < 8 ? VRAM_OOM : VRAM_RETRY;
+    e.action = b[0] < 4 ? VRAM_ACTION_MARK : b[0] < 8 ? VRAM_ACTION_OOM : VRAM_ACTION_RETRY;
     e.bytes = (uint64_t)b[1] << 20;
     e.device_free = b[2];
     vram_ledger_event(&s->ledger, &e);
@@ -124,10 +124,10 @@ static TEST_UNUSED void scene_step(scene *s, const uint8_t b[4]) {
     e.stream = b[3] % 4;
     e.device = (uint8_t)(k % s->devices);
     if (s->host && k % 5 == 0)
-      e.device = VRAM_HOST;
-    e.action = s->own[k] ? VRAM_FREE : VRAM_ALLOC;
+      e.device = VRAM_DEVICE_HOST;
+    e.action = s->own[k] ? VRAM_ACTION_FREE : VRAM_ACTION_ALLOC;
     if (s->own[k] == 1 && b[0] % 8 == 2 && !s->ledger.lost) {
-      e.action = VRAM_FREE_REQUESTED;
+      e.action = VRAM_ACTION_FREE_REQUESTED;
       s->own[k] = 2;
     } else
       s->own[k] = !s->own[k];

@@ -166,9 +166,9 @@ typedef struct counts { /* what the events of a step add up to */
 
 static void count(void *user, const vram_event *e) {
   counts *c = (counts *)user;
-  if (e->action == VRAM_ALLOC)
+  if (e->action == VRAM_ACTION_ALLOC)
     c->now += e->bytes;
-  else if (e->action == VRAM_FREE)
+  else if (e->action == VRAM_ACTION_FREE)
     c->now -= e->bytes;
   if (c->now > c->peak)
     c->peak = c->now;
@@ -268,7 +268,7 @@ static void one_model(const char *path) {
     goto end;
   for (amp = 0; amp < 2; amp++) {
     train(&o);
-    o.amp = amp ? VRAM_BF16 : 0;
+    o.amp = amp ? VRAM_BF16 : VRAM_DTYPE_NONE;
     if (!NEED(!play_step(&p, &o)))
       goto end;
     bytes = vram_chain_cut_bytes(&p.graph, &o);

@@ -40,7 +40,7 @@ static void refuse(const char *text, const char *nodes, uint32_t segments, int r
   o.checkpoint = r;
   memset(&e, 0, sizeof e);
   if (nodes)
-    result = vram_ranges(&p.graph, nodes, r, 8, &o.ncheckpoint, &e);
+    result = vram_graph_ranges(&p.graph, nodes, r, 8, &o.ncheckpoint, &e);
   if (!result) {
     result = play_step(&p, &o);
     e = p.error;
@@ -192,17 +192,18 @@ static void names(void) {
   vram_error e;
   parse(&p, "input x f32 [4,8]\nlinear s x out_features=8\nloop 3 h=s\nlinear a h out_features=8\n"
             "softsign b a\nloop 2 q=b\nexp c q\nnext q=c\nnext h=q\nmean loss h\n");
-  EQUAL(vram_ranges(&p.graph, "a..b", r, 8, &count, &e), VRAM_OK);
+  EQUAL(vram_graph_ranges(&p.graph, "a..b", r, 8, &count, &e), VRAM_OK);
   EQUAL(count, 3);
   CHECK(r[0].first->index < r[1].first->index && r[1].first->index < r[2].first->index);
-  EQUAL(vram_ranges(&p.graph, "a..b", r, 1, &count, NULL), VRAM_OK);
+  EQUAL(vram_graph_ranges(&p.graph, "a..b", r, 1, &count, NULL), VRAM_OK);
   EQUAL(count, 3);
-  EQUAL(vram_ranges(&p.graph, "a[1]..b[1],c[2][0]..c[2][1],s..s", r, 8, &count, &e), VRAM_OK);
+  EQUAL(vram_graph_ranges(&p.graph, "a[1]..b[1],c[2][0]..c[2][1],s..s", r, 8, &count, &e), VRAM_OK);
   EQUAL(count, 3);
   EQUAL(r[0].first->index, 0);
-  EQUAL(vram_ranges(&p.graph, "c..c", r, 8, &count, &e), VRAM_OK);
+  EQUAL(vram_graph_ranges(&p.graph, "c..c", r, 8, &count, &e), VRAM_OK);
   EQUAL(count, 6);
-  EQUAL(vram_ranges(&p.graph, "c[1][0]..c[1][0],a..b,s..c[2][1],s..s", r, 8, &count, &e), VRAM_OK);
+  EQUAL(vram_graph_ranges(&p.graph, "c[1][0]..c[1][0],a..b,s..c[2][1],s..s", r, 8, &count, &e),
+        VRAM_OK);
   EQUAL(count, 6);
   CHECK(r[0].first == r[1].first && r[1].first == r[1].last); /* outer ones first */
   CHECK(r[0].last->index > r[5].last->index && r[4].first == r[4].last);

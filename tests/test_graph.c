@@ -73,7 +73,7 @@ static void behind_a_loop(const char *text, size_t len, const vram_error *alone)
   memcpy(all, loop, sizeof loop - 1);
   memcpy(all + sizeof loop - 1, text, len);
   vram_graph_init(&g, mem, room);
-  CHECK(vram_parse(&g, all, sizeof loop - 1 + len, NULL, 0, &e) != VRAM_OK);
+  CHECK(vram_graph_parse(&g, all, sizeof loop - 1 + len, NULL, 0, &e) != VRAM_OK);
   if ((alone->code == VRAM_ERR_SYNTAX || alone->code == VRAM_ERR_NAME) && !of_shapes) {
     TEXT(e.text, alone->text);
     EQUAL(e.line, alone->line + 4);
@@ -152,15 +152,15 @@ static void calls(void) {
   size_t i;
   for (i = 0; i < sizeof rows / sizeof *rows; i++) {
     vram_graph_init(&g, mem, sizeof mem);
-    x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+    x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
     snprintf(test_where, sizeof test_where, "%s", rows[i][0]);
-    CHECK(!vram_apply(&g, VRAM_OP_linear, rows[i][1], &x, 1, rows[i][0]));
+    CHECK(!vram_graph_apply(&g, VRAM_OP_linear, rows[i][1], &x, 1, rows[i][0]));
     TEXT(g.error.text, rows[i][2]);
     CHECK(g.error.code != VRAM_OK);
-    CHECK(!vram_input(&g, "z", VRAM_F32, 2, size, 0));
-    CHECK(!vram_apply(&g, VRAM_OP_relu, "z", &x, 1, NULL));
-    EQUAL(vram_output(&g, &x, 1), g.error.code);
-    EQUAL(vram_drop(&g, &x, 1), g.error.code);
+    CHECK(!vram_graph_input(&g, "z", VRAM_F32, 2, size, 0));
+    CHECK(!vram_graph_apply(&g, VRAM_OP_relu, "z", &x, 1, NULL));
+    EQUAL(vram_graph_outputs(&g, &x, 1), g.error.code);
+    EQUAL(vram_graph_drop(&g, &x, 1), g.error.code);
     TEXT(g.error.text, rows[i][2]);
   }
   *test_where = 0;
@@ -168,54 +168,55 @@ static void calls(void) {
 #define FAILS(call, message)                                                                       \
   do {                                                                                             \
     FRESH();                                                                                       \
-    x = vram_input(&g, "x", VRAM_F32, 2, size, 0);                                                 \
+    x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);                                           \
     CHECK(x && !(call));                                                                           \
     TEXT(g.error.text, message);                                                                   \
   } while (0)
-  FAILS(vram_input(&g, "", VRAM_F32, 2, size, 0),
+  FAILS(vram_graph_input(&g, "", VRAM_F32, 2, size, 0),
         "an input without a proper name, dtype or number of axes");
-  FAILS(vram_input(&g, "y", VRAM_DTYPE_NONE, 2, size, 0),
+  FAILS(vram_graph_input(&g, "y", VRAM_DTYPE_NONE, 2, size, 0),
         "an input without a proper name, dtype or number of axes");
-  FAILS(vram_input(&g, "y", VRAM_DTYPE_COUNT, 2, size, 0),
+  FAILS(vram_graph_input(&g, "y", VRAM_DTYPE_COUNT, 2, size, 0),
         "an input without a proper name, dtype or number of axes");
-  FAILS(vram_input(&g, "y", VRAM_F32, 9, size, 0),
+  FAILS(vram_graph_input(&g, "y", VRAM_F32, 9, size, 0),
         "an input without a proper name, dtype or number of axes");
-  FAILS(vram_input(&g, "y", VRAM_F32, 1, negative, 0), "a size is negative");
-  FAILS(vram_input(&g, "y", VRAM_I64, 2, size, 1),
+  FAILS(vram_graph_input(&g, "y", VRAM_F32, 1, negative, 0), "a size is negative");
+  FAILS(vram_graph_input(&g, "y", VRAM_I64, 2, size, 1),
         "a gradient for an input that is not floating point");
-  FAILS(vram_apply(&g, VRAM_OP_COUNT, "y", &x, 1, NULL), "an unknown op, or more than 1024 inputs");
-  FAILS(vram_apply(&g, VRAM_OP_cat, "y", many, 1025, NULL),
+  FAILS(vram_graph_apply(&g, VRAM_OP_COUNT, "y", &x, 1, NULL),
         "an unknown op, or more than 1024 inputs");
-  FAILS(vram_apply(&g, VRAM_OP_cat, "y", many, 3, NULL), "an input that is NULL");
-  FAILS(vram_input(&g, NULL, VRAM_F32, 2, size, 0),
+  FAILS(vram_graph_apply(&g, VRAM_OP_cat, "y", many, 1025, NULL),
+        "an unknown op, or more than 1024 inputs");
+  FAILS(vram_graph_apply(&g, VRAM_OP_cat, "y", many, 3, NULL), "an input that is NULL");
+  FAILS(vram_graph_input(&g, NULL, VRAM_F32, 2, size, 0),
         "an input without a proper name, dtype or number of axes");
-  FAILS(vram_input(&g, "y", VRAM_Q4_0, 2, size, 0),
+  FAILS(vram_graph_input(&g, "y", VRAM_Q4_0, 2, size, 0),
         "a row that does not divide into blocks of q4_0 (found 6, expected a multiple of 32)");
-  FAILS(vram_apply(&g, VRAM_OP_relu, NULL, &x, 1, NULL), "a node without a name");
-  FAILS(vram_output(&g, many, 1) == VRAM_OK, "an output that is NULL");
-  FAILS(vram_drop(&g, many, 1) == VRAM_OK, "a dropped value that is NULL");
-  FAILS(vram_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
+  FAILS(vram_graph_apply(&g, VRAM_OP_relu, NULL, &x, 1, NULL), "a node without a name");
+  FAILS(vram_graph_outputs(&g, many, 1) == VRAM_OK, "an output that is NULL");
+  FAILS(vram_graph_drop(&g, many, 1) == VRAM_OK, "a dropped value that is NULL");
+  FAILS(vram_graph_apply(&g, VRAM_OP_relu, "y", &x, 0, NULL),
         "wrong number of inputs (found 0, expected 1)");
   FRESH();
-  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
-  EQUAL(vram_output(&g, &x, 0), VRAM_ERR_VALUE);
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  EQUAL(vram_graph_outputs(&g, &x, 0), VRAM_ERR_VALUE);
   TEXT(g.error.text, "no output");
   FRESH();
-  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
-  EQUAL(vram_output(&g, &x, 1), VRAM_OK);
-  EQUAL(vram_output(&g, &x, 1), VRAM_ERR_VALUE);
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
+  EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_ERR_VALUE);
   TEXT(g.error.text, "outputs named twice");
   /* many values are let go with one call; what is kept stays */
   FRESH();
-  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
   for (i = 0; i < 70; i++) {
-    n = vram_apply(&g, VRAM_OP_relu, "y", &x, 1, NULL);
-    y[i] = vram_out(n, 0);
-    CHECK(y[i] && !vram_out(n, 1));
+    n = vram_graph_apply(&g, VRAM_OP_relu, "y", &x, 1, NULL);
+    y[i] = vram_node_output(n, 0);
+    CHECK(y[i] && !vram_node_output(n, 1));
   }
-  CHECK(!vram_out(NULL, 0));
-  EQUAL(vram_drop(&g, y, 70), VRAM_OK);
-  EQUAL(vram_output(&g, &x, 1), VRAM_OK);
+  CHECK(!vram_node_output(NULL, 0));
+  EQUAL(vram_graph_drop(&g, y, 70), VRAM_OK);
+  EQUAL(vram_graph_outputs(&g, &x, 1), VRAM_OK);
   memset(&o, 0, sizeof o);
   {
     uint64_t bytes = vram_step_bytes(&g, &o);
@@ -231,24 +232,24 @@ static void calls(void) {
   }
   /* a layer's weights, by the name of the latest node that has it */
   FRESH();
-  x = vram_input(&g, "x", VRAM_F32, 2, size, 1);
-  CHECK(vram_apply(&g, VRAM_OP_linear, "a", &x, 1, "out_features=6"));
-  CHECK(vram_apply(&g, VRAM_OP_linear, "bb", &x, 1, "out_features=6"));
-  CHECK(vram_apply(&g, VRAM_OP_linear, "c", &x, 1, "out_features=6"));
-  n = vram_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=6 weights=a");
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 1);
+  CHECK(vram_graph_apply(&g, VRAM_OP_linear, "a", &x, 1, "out_features=6"));
+  CHECK(vram_graph_apply(&g, VRAM_OP_linear, "bb", &x, 1, "out_features=6"));
+  CHECK(vram_graph_apply(&g, VRAM_OP_linear, "c", &x, 1, "out_features=6"));
+  n = vram_graph_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=6 weights=a");
   CHECK(n && n->param[0] == g.first->param[0]);
-  CHECK(!vram_apply(&g, VRAM_OP_linear, "z", &x, 1, "out_features=6 weights=d"));
+  CHECK(!vram_graph_apply(&g, VRAM_OP_linear, "z", &x, 1, "out_features=6 weights=d"));
   /* memory that ends inside a call */
   for (i = 0; i < 800; i += 8) {
     vram_graph_init(&g, mem, i);
-    x = vram_input(&g, "x", VRAM_F32, 2, size, 1);
-    n = x ? vram_apply(&g, VRAM_OP_linear, "a", &x, 1, "out_features=6") : NULL;
+    x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 1);
+    n = x ? vram_graph_apply(&g, VRAM_OP_linear, "a", &x, 1, "out_features=6") : NULL;
     if (n)
-      vram_drop(&g, &x, 1);
+      vram_graph_drop(&g, &x, 1);
     CHECK(g.error.code == VRAM_ERR_MEMORY || n);
   }
   /* bytes of a key that are no text */
-  FAILS(vram_apply(&g, VRAM_OP_relu, "y", &x, 1, "a\x80=1"),
+  FAILS(vram_graph_apply(&g, VRAM_OP_relu, "y", &x, 1, "a\x80=1"),
         "the op has no such key (found a?, expected inplace)");
   /* dtypes of results, measured with torch.result_type */
   {
@@ -269,7 +270,7 @@ static void calls(void) {
                          pairs[i].b);
       FRESH();
       snprintf(test_where, sizeof test_where, "%s with %s", pairs[i].a, pairs[i].b);
-      EQUAL(vram_parse(&g, text, (uint64_t)len, NULL, 0, &e), VRAM_OK);
+      EQUAL(vram_graph_parse(&g, text, (uint64_t)len, NULL, 0, &e), VRAM_OK);
       EQUAL(g.first->out[0].dtype, vram_dtype_from_name(pairs[i].want));
     }
     *test_where = 0;
@@ -282,17 +283,17 @@ static void calls(void) {
     for (i = 0; i < 65; i++)
       set[i].name = "N", set[i].value = 3;
     FRESH();
-    EQUAL(vram_parse(&g, text, sizeof text - 1, set, 64, NULL), VRAM_OK);
-    CHECK(vram_parse_bytes(text, sizeof text - 1, set, 65));
+    EQUAL(vram_graph_parse(&g, text, sizeof text - 1, set, 64, NULL), VRAM_OK);
+    CHECK(vram_graph_parse_bytes(text, sizeof text - 1, set, 65));
     FRESH();
-    EQUAL(vram_parse(&g, text, sizeof text - 1, set, 65, &e), VRAM_ERR_LIMIT);
+    EQUAL(vram_graph_parse(&g, text, sizeof text - 1, set, 65, &e), VRAM_ERR_LIMIT);
     TEXT(e.text, "more than 64 dims");
     FRESH();
-    EQUAL(vram_parse(&g, "relu", 4, NULL, 0, NULL), VRAM_ERR_SYNTAX);
+    EQUAL(vram_graph_parse(&g, "relu", 4, NULL, 0, NULL), VRAM_ERR_SYNTAX);
     /* no text: NULL is as good as any */
-    EQUAL(vram_parse_bytes(NULL, 0, NULL, 0), vram_parse_bytes("", 0, NULL, 0));
+    EQUAL(vram_graph_parse_bytes(NULL, 0, NULL, 0), vram_graph_parse_bytes("", 0, NULL, 0));
     FRESH();
-    EQUAL(vram_parse(&g, NULL, 0, NULL, 0, &e), VRAM_ERR_SYNTAX);
+    EQUAL(vram_graph_parse(&g, NULL, 0, NULL, 0, &e), VRAM_ERR_SYNTAX);
     EQUAL(e.line, 1);
   }
 }
@@ -333,8 +334,8 @@ static void misuse(void) {
   TEXT(e.text, "a model without nodes");
   EQUAL(vram_step_live(&g, &o, scratch, sizeof scratch, &r, NULL, 0, &count), VRAM_ERR_VALUE);
   EQUAL(count, 0);
-  x = vram_input(&g, "x", VRAM_F32, 2, size, 0);
-  x = vram_out(vram_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=2"), 0);
+  x = vram_graph_input(&g, "x", VRAM_F32, 2, size, 0);
+  x = vram_node_output(vram_graph_apply(&g, VRAM_OP_linear, "y", &x, 1, "out_features=2"), 0);
   for (i = 0; i < sizeof text / sizeof *text; i++) {
     from[i].train = 1;
     memset(&r, 1, sizeof r);
@@ -350,7 +351,7 @@ static void misuse(void) {
   o.context_bytes = UINT64_MAX - 1;
   EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), VRAM_OK);
   EQUAL(r.device_bytes.upper, VRAM_OVERFLOW);
-  CHECK(!vram_apply(&g, VRAM_OP_relu, "z", &x, 1, "k=1"));
+  CHECK(!vram_graph_apply(&g, VRAM_OP_relu, "z", &x, 1, "k=1"));
   EQUAL(vram_step(&g, &o, scratch, sizeof scratch, &r, &e), g.error.code);
   TEXT(e.text, g.error.text);
 }

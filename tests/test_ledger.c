@@ -198,13 +198,13 @@ static void model_trace(model *m, const vram_event *e, const model_live *a, int 
   t->block_bytes = a->block;
   t->category = (vram_category)a->category;
   t->owner = a->owner;
-  t->device = (uint8_t)(a->device == DEVICES ? VRAM_HOST : (uint32_t)a->device);
-  t->waited = action == VRAM_FREE && a->waits;
+  t->device = (uint8_t)(a->device == DEVICES ? VRAM_DEVICE_HOST : (uint32_t)a->device);
+  t->waited = action == VRAM_ACTION_FREE && a->waits;
 }
 
 static void model_remove(model *m, int i, const vram_event *e) {
   const model_live a = m->live[i];
-  model_trace(m, e, &a, VRAM_FREE);
+  model_trace(m, e, &a, VRAM_ACTION_FREE);
   if (a.whole)
     m->stats[a.device].num_device_free++;
   m->live[i] = m->live[--m->n];
@@ -241,18 +241,20 @@ static uint32_t alive(const model *m) {
 
 static void model_event(model *m, const vram_event *e) {
   const uint64_t key = e->address ? e->address : (uint64_t)e->id + 1;
-  const int d = e->device == VRAM_HOST ? DEVICES : e->device, small_pool = e->small_pool != 0;
+  const int d = e->device == VRAM_DEVICE_HOST ? DEVICES : e->device,
+            small_pool = e->small_pool != 0;
   int i = key ? model_find(m, key) : -1;
   m->serial++;
-  if (d > DEVICES && (i < 0 || e->action == VRAM_ALLOC || e->action > VRAM_FREE_REQUESTED)) {
-    if (e->action == VRAM_FREE || e->action == VRAM_FREE_REQUESTED)
+  if (d > DEVICES &&
+      (i < 0 || e->action == VRAM_ACTION_ALLOC || e->action > VRAM_ACTION_FREE_REQUESTED)) {
+    if (e->action == VRAM_ACTION_FREE || e->action == VRAM_ACTION_FREE_REQUESTED)
       m->unknown_frees++;
-    else if (e->action != VRAM_BECOMES)
+    else if (e->action != VRAM_ACTION_BECOMES)
       m->unknown_devices++;
     return;
   }
   switch (e->action) {
-  case VRAM_ALLOC:
+  case VRAM_ACTION_ALLOC:
     if (!key) {
       m->before[e->category] += e->bytes;
       regions_count(m, d, 1);
@@ -284,12 +286,12 @@ static void model_event(model *m, const vram_event *e) {
       if (a->whole)
         m->stats[d].num_device_alloc++;
       if (!a->lost)
-        model_trace(m, e, a, VRAM_ALLOC);
+        model_trace(m, e, a, VRAM_ACTION_ALLOC);
     }
     regions_count(m, d, 1);
     recount(m);
     return;
-  case VRAM_FREE:
+  case VRAM_ACTION_FREE:
     if (!key) {
       if (m->before[e->category] < e->bytes)
         m->unknown_frees++;
@@ -303,26 +305,26 @@ static void model_event(model *m, const vram_event *e) {
     else if (!model_remove_lost(m, e, d))
       m->unknown_frees++;
     break;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     if (i >= 0 && !m->live[i].waits) {
       m->live[i].waits = 1;
-      model_trace(m, e, &m->live[i], VRAM_FREE_REQUESTED);
+      model_trace(m, e, &m->live[i], VRAM_ACTION_FREE_REQUESTED);
       recount(m);
     } else
       m->unknown_frees++;
     break;
-  case VRAM_BECOMES:
+  case VRAM_ACTION_BECOMES:
     if (i >= 0) {
       const int same = m->live[i].category == (int)e->category;
       m->live[i].category = (int)e->category;
       if (!same && m->live[i].device < DEVICES)
-        model_trace(m, e, &m->live[i], VRAM_BECOMES);
+        model_trace(m, e, &m->live[i], VRAM_ACTION_BECOMES);
       recount(m);
     }
     break;
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
-    if (e->action == VRAM_SEGMENT_MAP)
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
+    if (e->action == VRAM_ACTION_SEGMENT_MAP)
       m->grown[d][small_pool] += e->bytes;
     else {
       m->segments[d][small_pool]++;
@@ -333,9 +335,9 @@ static void model_event(model *m, const vram_event *e) {
     recount(m);
     model_trace(m, e, NULL, 0);
     break;
-  case VRAM_SEGMENT_FREE:
-  case VRAM_SEGMENT_UNMAP:
-    if (e->action == VRAM_SEGMENT_UNMAP)
+  case VRAM_ACTION_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_UNMAP:
+    if (e->action == VRAM_ACTION_SEGMENT_UNMAP)
       m->grown[d][small_pool] -= e->bytes;
     else {
       m->segments[d][small_pool]--;
@@ -346,11 +348,11 @@ static void model_event(model *m, const vram_event *e) {
     recount(m);
     model_trace(m, e, NULL, 0);
     break;
-  case VRAM_RETRY:
+  case VRAM_ACTION_RETRY:
     m->stats[d].num_alloc_retries++;
     model_trace(m, e, NULL, 0);
     break;
-  case VRAM_OOM:
+  case VRAM_ACTION_OOM:
     m->stats[d].num_ooms++;
     model_trace(m, e, NULL, 0);
     break;
@@ -401,7 +403,7 @@ static void same_sums(vram_ledger *l, const model *m) {
   int i, ok = 1;
   for (i = 0; i <= DEVICES; i++) {
     vram_memory_stats s;
-    vram_ledger_stats(l, i == DEVICES ? VRAM_HOST : (uint32_t)i, &s);
+    vram_ledger_stats(l, i == DEVICES ? VRAM_DEVICE_HOST : (uint32_t)i, &s);
     ok = ok && same_stats(&s, &m->stats[i]);
   }
   if (!ok)
@@ -446,7 +448,7 @@ static void same_live(vram_ledger *l, const model *m) {
       ok = ok && a->key == b->address && a->bytes == b->bytes && a->block == b->block_bytes &&
            a->serial == b->serial && a->owner == b->owner && a->category == b->category &&
            a->stream == b->stream && a->time == b->time && a->kind == b->kind &&
-           (a->device == DEVICES ? VRAM_HOST : (uint32_t)a->device) == b->device &&
+           (a->device == DEVICES ? VRAM_DEVICE_HOST : (uint32_t)a->device) == b->device &&
            (uint32_t)(a->small_pool + 2 * a->whole + 4 * a->waits) == (b->flags & 7u) &&
            vram_ledger_find(l, a->key, &one) && !memcmp(&one, b, sizeof one);
     }
@@ -560,7 +562,7 @@ static void same_mark(vram_ledger *l, model *m) {
       FAIL("a change is its count times its size");
     for (i = 0; i < n; i++)
       if (now[i].owner == change[c].owner && now[i].bytes == change[c].bytes &&
-          now[i].device == (change[c].device == VRAM_HOST ? DEVICES : change[c].device) &&
+          now[i].device == (change[c].device == VRAM_DEVICE_HOST ? DEVICES : change[c].device) &&
           now[i].count == change[c].count)
         break;
     if (l->options.groups >= 2 * MOST && i == n)
@@ -643,7 +645,7 @@ static vram_event random_event(const model *m, uint32_t addresses) {
     e.id = (int64_t)random_below(8), e.address = 0;
   e.device = (uint8_t)random_below(DEVICES);
   if (random_below(10) == 0)
-    e.device = VRAM_HOST;
+    e.device = VRAM_DEVICE_HOST;
   if (random_below(200) == 0)
     e.device = DEVICES + 3;
   e.small_pool = random_below(3) == 0;
@@ -656,18 +658,20 @@ static vram_event random_event(const model *m, uint32_t addresses) {
   e.time = m->serial;
   e.stream = random_below(3);
   if (what < 45 && m->n < MOST - 2) {
-    e.action = VRAM_ALLOC;
+    e.action = VRAM_ACTION_ALLOC;
     e.block_bytes = random_below(4) ? (e.bytes + 511) / 512 * 512 : 0;
     e.whole = random_below(3) == 0;
     return e;
   }
   if (what < 85 && a) {
-    e.action = what < 70 ? VRAM_FREE : what < 78 ? VRAM_FREE_REQUESTED : VRAM_BECOMES;
+    e.action = what < 70   ? VRAM_ACTION_FREE
+               : what < 78 ? VRAM_ACTION_FREE_REQUESTED
+                           : VRAM_ACTION_BECOMES;
     if (a->lost)
-      e.action = VRAM_FREE;
+      e.action = VRAM_ACTION_FREE;
     e.address = a->key;
     e.id = -1;
-    e.device = (uint8_t)(a->device == DEVICES ? VRAM_HOST : (uint32_t)a->device);
+    e.device = (uint8_t)(a->device == DEVICES ? VRAM_DEVICE_HOST : (uint32_t)a->device);
     e.small_pool = a->small_pool != 0;
     e.whole = a->whole != 0;
     e.bytes = a->bytes;
@@ -679,7 +683,7 @@ static vram_event random_event(const model *m, uint32_t addresses) {
     return e;
   }
   if (what < 88 && alive(m) == (uint32_t)m->n) { /* unknown, or by chance not */
-    e.action = random_below(2) ? VRAM_FREE : VRAM_FREE_REQUESTED;
+    e.action = random_below(2) ? VRAM_ACTION_FREE : VRAM_ACTION_FREE_REQUESTED;
     return e;
   }
   e.small_pool = random_below(2) == 0;
@@ -688,12 +692,12 @@ static vram_event random_event(const model *m, uint32_t addresses) {
     const int grows = random_below(2) == 0;
     const uint64_t has =
         grows ? m->grown[e.device][e.small_pool] : m->reserved[e.device][e.small_pool];
-    e.action = grows ? VRAM_SEGMENT_MAP : VRAM_SEGMENT_ALLOC;
+    e.action = grows ? VRAM_ACTION_SEGMENT_MAP : VRAM_ACTION_SEGMENT_ALLOC;
     if (random_below(2) && has >= e.bytes && (grows || m->segments[e.device][e.small_pool])) {
-      e.action = grows ? VRAM_SEGMENT_UNMAP : VRAM_SEGMENT_FREE;
+      e.action = grows ? VRAM_ACTION_SEGMENT_UNMAP : VRAM_ACTION_SEGMENT_FREE;
       e.bytes = grows ? e.bytes : has / m->segments[e.device][e.small_pool];
       if (!grows && (m->oversize_segments[e.device] || e.bytes >= m->oversize))
-        e.action = VRAM_MARK;
+        e.action = VRAM_ACTION_MARK;
     }
     e.split = (int32_t)random_below(3) - (m->split[e.device][e.small_pool] > 0);
     e.split_bytes = e.split * 512 - (m->split_bytes[e.device][e.small_pool] >= 512 ? 512 : 0);
@@ -701,7 +705,7 @@ static vram_event random_event(const model *m, uint32_t addresses) {
       e.split = 0, e.split_bytes = 0;
     return e;
   }
-  e.action = what < 98 ? VRAM_OOM : what < 99 ? VRAM_RETRY : VRAM_MARK;
+  e.action = what < 98 ? VRAM_ACTION_OOM : what < 99 ? VRAM_ACTION_RETRY : VRAM_ACTION_MARK;
   return e;
 }
 
@@ -731,9 +735,9 @@ static void random_stream(uint32_t round, uint32_t room, uint32_t groups, uint32
   for (i = 0; i < 1500; i++) {
     vram_event e = random_event(&m, room < MOST / 2 ? room * 3 : MOST);
     const uint32_t turn = random_below(40);
-    int found = e.action == VRAM_FREE && e.address ? model_find(&m, e.address) : -1;
+    int found = e.action == VRAM_ACTION_FREE && e.address ? model_find(&m, e.address) : -1;
     /* an address that is lost is not given out again */
-    if (e.action == VRAM_ALLOC) {
+    if (e.action == VRAM_ACTION_ALLOC) {
       int k;
       for (k = 0; k < m.n; k++)
         if (m.live[k].lost && m.live[k].key == (e.address ? e.address : (uint64_t)e.id + 1))
@@ -869,7 +873,7 @@ static void options(void) {
   EQUAL(vram_ledger_init(&l, &o, mem, n, &e), VRAM_ERR_VALUE);
   TEXT(e.text, "a ledger has both lock and unlock, or none");
   free(mem);
-  TEXT(vram_action_name(VRAM_FREE_REQUESTED), "free_requested");
+  TEXT(vram_action_name(VRAM_ACTION_FREE_REQUESTED), "free_requested");
   TEXT(vram_action_name(VRAM_ACTION_COUNT), "?");
   TEXT(vram_category_name(VRAM_CATEGORY_OTHER), "other");
   TEXT(vram_category_name(VRAM_CATEGORY_COUNT), "?");
@@ -889,11 +893,11 @@ static void lost(void) {
   l = ledger_new(&o);
   memset(&e, 0, sizeof e);
   e.id = -1;
-  e.action = VRAM_ALLOC;
+  e.action = VRAM_ACTION_ALLOC;
   for (i = 1; i <= 8; i++) {
     e.address = i << 20;
     e.bytes = i * 100;
-    e.device = (uint8_t)(i == 8 ? VRAM_HOST : i == 7);
+    e.device = (uint8_t)(i == 8 ? VRAM_DEVICE_HOST : i == 7);
     e.whole = i % 2;
     vram_ledger_event(&l, &e);
   }
@@ -905,11 +909,11 @@ static void lost(void) {
   EQUAL(l.lost_bytes, 2900);
   CHECK(!vram_ledger_take(&l, 5 << 20, NULL)); /* the last one takes the rest */
   EQUAL(l.lost_bytes, 2500);
-  e.action = VRAM_FREE_REQUESTED; /* goes with its FREE */
+  e.action = VRAM_ACTION_FREE_REQUESTED; /* goes with its FREE */
   e.address = 4 << 20;
   e.device = 0;
   vram_ledger_event(&l, &e);
-  e.action = VRAM_FREE;
+  e.action = VRAM_ACTION_FREE;
   e.bytes = 400;
   e.whole = 0;
   vram_ledger_event(&l, &e);
@@ -926,7 +930,7 @@ static void lost(void) {
   vram_ledger_event(&l, &e);
   EQUAL(l.unknown_frees, 1);
   for (i = 0; i < 3; i++) {
-    vram_ledger_stats(&l, i == 2 ? VRAM_HOST : (uint32_t)i, &s);
+    vram_ledger_stats(&l, i == 2 ? VRAM_DEVICE_HOST : (uint32_t)i, &s);
     EQUAL(s.requested_bytes[0].current, i ? 0 : 300);
     EQUAL(s.allocated_bytes[0].current, i ? 0 : 300);
     EQUAL(s.reserved_bytes[0].current, i ? 0 : 100);
@@ -947,17 +951,17 @@ static void before(void) {
   e.bytes = 100;
   e.category = VRAM_CATEGORY_PARAMS;
   vram_ledger_event(&l, &e);
-  e.device = VRAM_HOST;
+  e.device = VRAM_DEVICE_HOST;
   e.bytes = 50;
   vram_ledger_event(&l, &e);
   EQUAL(l.bytes, 100);
   EQUAL(l.category[VRAM_CATEGORY_PARAMS].current, 100);
-  e.action = VRAM_FREE;
+  e.action = VRAM_ACTION_FREE;
   vram_ledger_event(&l, &e);
   vram_ledger_event(&l, &e);
   EQUAL(l.unknown_frees, 1);
   e.device = 0;
-  e.action = VRAM_BECOMES;
+  e.action = VRAM_ACTION_BECOMES;
   e.was = VRAM_CATEGORY_PARAMS;
   e.category = VRAM_CATEGORY_GRADIENTS;
   e.bytes = 30;
@@ -967,7 +971,7 @@ static void before(void) {
   e.bytes = 1000;
   vram_ledger_event(&l, &e);
   EQUAL(l.category[VRAM_CATEGORY_GRADIENTS].current, 100);
-  e.action = VRAM_FREE;
+  e.action = VRAM_ACTION_FREE;
   vram_ledger_event(&l, &e);
   e.bytes = 70;
   e.category = VRAM_CATEGORY_PARAMS; /* has nothing left */
@@ -976,14 +980,14 @@ static void before(void) {
   e.category = VRAM_CATEGORY_GRADIENTS;
   vram_ledger_event(&l, &e);
   EQUAL(l.bytes, 30);
-  e.action = VRAM_SEGMENT_FREE; /* of an observer that began late */
+  e.action = VRAM_ACTION_SEGMENT_FREE; /* of an observer that began late */
   vram_ledger_event(&l, &e);
   vram_ledger_stats(&l, 0, &s);
   EQUAL(s.reserved_bytes[0].current, 0);
   EQUAL(s.num_device_free, 1);
   EQUAL(s.allocation[0].allocated, 0);
   EQUAL(s.requested_bytes[0].current, 30);
-  e.action = VRAM_ALLOC;
+  e.action = VRAM_ACTION_ALLOC;
   e.device = 1;
   vram_ledger_event(&l, &e);
   EQUAL(l.unknown_devices, 1);

@@ -175,11 +175,11 @@ static void nodes(void) {
   vram_graph g;
   vram_value *x;
   vram_graph_init(&g, mem, sizeof mem);
-  x = vram_input(&g, "x", VRAM_F32, 1, size, 0);
-  CHECK(x && vram_apply(&g, VRAM_OP_relu, "a", &x, 1, NULL));
+  x = vram_graph_input(&g, "x", VRAM_F32, 1, size, 0);
+  CHECK(x && vram_graph_apply(&g, VRAM_OP_relu, "a", &x, 1, NULL));
   g.nnode = VRAM_MAX_NODES - 1;
-  CHECK(vram_apply(&g, VRAM_OP_relu, "b", &x, 1, NULL));
-  CHECK(!vram_apply(&g, VRAM_OP_relu, "c", &x, 1, NULL));
+  CHECK(vram_graph_apply(&g, VRAM_OP_relu, "b", &x, 1, NULL));
+  CHECK(!vram_graph_apply(&g, VRAM_OP_relu, "c", &x, 1, NULL));
   EQUAL(g.error.code, VRAM_ERR_LIMIT);
   TEXT(g.error.text, "more than 2^24 nodes");
 }

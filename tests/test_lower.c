@@ -95,10 +95,10 @@ int main(int argc, char **argv) {
     vram_error e;
     void *mem;
     snprintf(test_where, sizeof test_where, "%s", argv[i]);
-    bytes = vram_parse_bytes(text, len, NULL, 0);
+    bytes = vram_graph_parse_bytes(text, len, NULL, 0);
     mem = need(bytes);
     vram_graph_init(&g, mem, bytes);
-    if (!vram_parse(&g, text, len, NULL, 0, &e)) {
+    if (!vram_graph_parse(&g, text, len, NULL, 0, &e)) {
       vram_net_lower_options o = VRAM_ZERO_INIT;
       o.name = "n";
       lowered += (unsigned long)lower(&g, &o);

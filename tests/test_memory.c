@@ -44,9 +44,9 @@ static void graphs(const char *text, size_t len) {
   vram_graph g;
   vram_error e;
   size_t need, size, shift, nnode;
-  block b = block_new((size_t)vram_parse_bytes(text, len, NULL, 0), 0);
+  block b = block_new((size_t)vram_graph_parse_bytes(text, len, NULL, 0), 0);
   vram_graph_init(&g, b.at, b.bytes);
-  if (vram_parse(&g, text, len, NULL, 0, &e)) { /* test_step says so */
+  if (vram_graph_parse(&g, text, len, NULL, 0, &e)) { /* test_step says so */
     free(b.base);
     return;
   }
@@ -62,7 +62,7 @@ static void graphs(const char *text, size_t len) {
       b = block_new(size, shift);
       memset(&g, FILL, sizeof g);
       vram_graph_init(&g, b.at, size);
-      r = vram_parse(&g, text, len, NULL, 0, &e);
+      r = vram_graph_parse(&g, text, len, NULL, 0, &e);
       clean = block_clean(&b, shift);
       if (!clean)
         FAIL("nothing is written beside the graph's memory");
@@ -78,7 +78,7 @@ static void graphs(const char *text, size_t len) {
   }
   /* no memory at all */
   vram_graph_init(&g, NULL, 0);
-  EQUAL(vram_parse(&g, text, len, NULL, 0, &e), VRAM_ERR_MEMORY);
+  EQUAL(vram_graph_parse(&g, text, len, NULL, 0, &e), VRAM_ERR_MEMORY);
 }
 
 static void steps(const char *text, size_t len, const char *mode, const vram_pool_options *replay) {

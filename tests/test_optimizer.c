@@ -17,7 +17,7 @@ static uint64_t optimizer_hash(const play *p, uint64_t *count) {
     if (first == INT64_MAX)
       first = e->id;
     hash = play_fnv(hash, e->bytes);
-    if (e->action != VRAM_ALLOC)
+    if (e->action != VRAM_ACTION_ALLOC)
       hash = play_fnv(hash, (uint64_t)(e->id - first + 1));
     ++*count;
   }

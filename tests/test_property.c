@@ -126,18 +126,18 @@ static void loops(void) {
       play_mode(modes[k], &o);
       g = &q.graph;
       vram_graph_init(g, mem, sizeof mem);
-      x = vram_input(g, "x", VRAM_F32, 4, size, 0);
-      n = vram_apply(g, VRAM_OP_conv2d, "c", &x, 1, "out_channels=5 kernel_size=3");
+      x = vram_graph_input(g, "x", VRAM_F32, 4, size, 0);
+      n = vram_graph_apply(g, VRAM_OP_conv2d, "c", &x, 1, "out_channels=5 kernel_size=3");
       x = n ? &n->out[0] : NULL;
-      n = vram_apply(g, VRAM_OP_batch_norm, "b", &x, 1, NULL);
+      n = vram_graph_apply(g, VRAM_OP_batch_norm, "b", &x, 1, NULL);
       x = n ? &n->out[0] : NULL;
-      n = vram_apply(g, VRAM_OP_relu, "r", &x, 1, "inplace=1");
+      n = vram_graph_apply(g, VRAM_OP_relu, "r", &x, 1, "inplace=1");
       x = n ? &n->out[0] : NULL;
-      n = vram_apply(g, VRAM_OP_flatten, "f", &x, 1, "start_dim=1");
+      n = vram_graph_apply(g, VRAM_OP_flatten, "f", &x, 1, "start_dim=1");
       x = n ? &n->out[0] : NULL;
-      n = vram_apply(g, VRAM_OP_linear, "y", &x, 1, "out_features=2");
+      n = vram_graph_apply(g, VRAM_OP_linear, "y", &x, 1, "out_features=2");
       x = n ? &n->out[0] : NULL;
-      n = vram_apply(g, VRAM_OP_mean, "l", &x, 1, NULL);
+      n = vram_graph_apply(g, VRAM_OP_mean, "l", &x, 1, NULL);
       if (NEED(n != NULL) && NEED(play_step(&p, &o) == VRAM_OK) &&
           NEED(play_step(&q, &o) == VRAM_OK))
         EQUAL(play_hash(&p), play_hash(&q));

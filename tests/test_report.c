@@ -135,7 +135,7 @@ static void log_text(void) {
   for (i = 1; i <= 7; i++)
     alloc(&l, i << 20, 9 << 20, a, VRAM_CATEGORY_PARAMS, 0);
   alloc(&l, 100 << 20, 120 << 20, b, VRAM_CATEGORY_OTHER, 0);
-  alloc(&l, 300 << 20, 4096, c, VRAM_CATEGORY_OTHER, VRAM_HOST);
+  alloc(&l, 300 << 20, 4096, c, VRAM_CATEGORY_OTHER, VRAM_DEVICE_HOST);
   EQUAL(vram_write_log(&l, "train.c", 88, "step", list, 4, &sink), VRAM_OK);
   vram_ledger_take(&l, 100 << 20, NULL);
   vram_ledger_take(&l, 1 << 20, NULL);
@@ -445,7 +445,7 @@ static void files(const char *folder) {
     for (d = 0; d <= s.devices; d++) {
       vram_memory_stats m;
       int host = d == s.devices;
-      vram_ledger_stats(&s.ledger, host ? VRAM_HOST : d, &m);
+      vram_ledger_stats(&s.ledger, host ? VRAM_DEVICE_HOST : d, &m);
 #define VRAM__X(stat)                                                                              \
   for (c = 0; c < 3; c++)                                                                          \
     fprintf(f, "%s%u %s %u %llu %llu %llu %llu\n", host ? "host" : "device", host ? 0 : d, #stat,  \

@@ -493,8 +493,8 @@ typedef struct replay {
 static void on_event(void *user, const vram_event *e) {
   replay *p = user;
   uint64_t *live = e->device ? &p->host : &p->live, *peak = e->device ? &p->host_peak : &p->peak;
-  CHECK(e->device == 0 || e->device == VRAM_HOST);
-  if (e->action == VRAM_ALLOC)
+  CHECK(e->device == 0 || e->device == VRAM_DEVICE_HOST);
+  if (e->action == VRAM_ACTION_ALLOC)
     *live += e->bytes, p->allocs++;
   else
     *live -= e->bytes, p->frees++;

@@ -23,10 +23,10 @@ static int by_hand(const char *text, size_t len, const char *dim, int64_t value,
   int kind = NOT;
   set.name = dim;
   set.value = value;
-  need = vram_parse_bytes(text, len, &set, 1);
+  need = vram_graph_parse_bytes(text, len, &set, 1);
   mem = malloc((size_t)need);
   vram_graph_init(&g, mem, need);
-  if (!vram_parse(&g, text, len, &set, 1, &e)) {
+  if (!vram_graph_parse(&g, text, len, &set, 1, &e)) {
     need = vram_step_bytes(&g, o);
     scratch = malloc((size_t)need);
     result = vram_step(&g, o, scratch, need, &r, &e);
@@ -163,10 +163,10 @@ static void every_number_of_segments(const char *name, const char *text, size_t 
   vram_step_options step;
   memset(&step, 0, sizeof step);
   step.train = 1;
-  need = vram_parse_bytes(text, len, NULL, 0);
+  need = vram_graph_parse_bytes(text, len, NULL, 0);
   mem = malloc((size_t)need);
   vram_graph_init(&g, mem, need);
-  if (!NEED(!vram_parse(&g, text, len, NULL, 0, &e)))
+  if (!NEED(!vram_graph_parse(&g, text, len, NULL, 0, &e)))
     return;
   for (k = 1; k <= MOST; k++) {
     step.checkpoint_segments = (uint32_t)k;

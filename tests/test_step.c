@@ -184,7 +184,7 @@ static void one_case(const char *csv, int write_known) {
       continue;
     memset(&e, 0, sizeof e);
     e.phase = (vram_phase)phase_of(phase);
-    e.action = strcmp(action, "alloc") ? VRAM_FREE : VRAM_ALLOC;
+    e.action = strcmp(action, "alloc") ? VRAM_ACTION_FREE : VRAM_ACTION_ALLOC;
     e.id = id;
     e.bytes = size;
     play_record(&want, &e);

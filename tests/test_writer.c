@@ -454,8 +454,8 @@ static void sinks(void) {
   memset(&pic, 0, sizeof pic);
   for (i = 0; i < 40; i++) {
     vram_event e =
-        event(i % 3 ? VRAM_ALLOC : VRAM_FREE, i < 20 ? VRAM_PHASE_FORWARD : VRAM_PHASE_BACKWARD,
-              VRAM_CATEGORY_ACTIVATIONS, 100);
+        event(i % 3 ? VRAM_ACTION_ALLOC : VRAM_ACTION_FREE,
+              i < 20 ? VRAM_PHASE_FORWARD : VRAM_PHASE_BACKWARD, VRAM_CATEGORY_ACTIVATIONS, 100);
     vram_timeline_add(&t, &e);
   }
   pic.most = -1;
@@ -512,7 +512,7 @@ static void names(void) {
     vram_node node;
     vram_timeline t = timeline_new(8, NULL);
     vram_live live = {1 << 20, VRAM_CATEGORY_ACTIVATIONS, NULL};
-    vram_event e = event(VRAM_ALLOC, VRAM_PHASE_FORWARD, VRAM_CATEGORY_ACTIVATIONS, 1 << 20);
+    vram_event e = event(VRAM_ACTION_ALLOC, VRAM_PHASE_FORWARD, VRAM_CATEGORY_ACTIVATIONS, 1 << 20);
     vram_svg_options o;
     memset(&node, 0, sizeof node);
     memset(&o, 0, sizeof o);
@@ -579,7 +579,7 @@ static void wild(void) {
 
 static void no_memory(void) {
   unsigned char mem[3 * sizeof(vram_moment) + 16];
-  vram_event e = event(VRAM_ALLOC, VRAM_PHASE_FORWARD, VRAM_CATEGORY_PARAMS, 5);
+  vram_event e = event(VRAM_ACTION_ALLOC, VRAM_PHASE_FORWARD, VRAM_CATEGORY_PARAMS, 5);
   vram_timeline t;
   size_t shift, n;
   EQUAL(vram_timeline_init(&t, NULL, 1 << 20, NULL), VRAM_ERR_MEMORY);
@@ -606,14 +606,14 @@ static void many_phases(void) {
   int i, k;
   for (i = 0; i < 1000; i++)
     for (k = 0; k < 4; k++) {
-      vram_event e =
-          event(k & 1 ? VRAM_FREE : VRAM_ALLOC, k < 2 ? VRAM_PHASE_FORWARD : VRAM_PHASE_BACKWARD,
-                VRAM_CATEGORY_ACTIVATIONS, 100 + (uint64_t)i);
+      vram_event e = event(k & 1 ? VRAM_ACTION_FREE : VRAM_ACTION_ALLOC,
+                           k < 2 ? VRAM_PHASE_FORWARD : VRAM_PHASE_BACKWARD,
+                           VRAM_CATEGORY_ACTIVATIONS, 100 + (uint64_t)i);
       vram_timeline_add(&t, &e);
     }
   for (k = 0; k < 2; k++) {
-    vram_event e =
-        event(VRAM_ALLOC, k ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER, VRAM_CATEGORY_OPTIMIZER, 10);
+    vram_event e = event(VRAM_ACTION_ALLOC, k ? VRAM_PHASE_END : VRAM_PHASE_OPTIMIZER,
+                         VRAM_CATEGORY_OPTIMIZER, 10);
     vram_timeline_add(&t, &e);
   }
   EQUAL(t.forwards, 1000);

@@ -457,7 +457,7 @@ static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t byte
   uint32_t device, owner;
   if (status != OUT_OF_MEMORY)
     return;
-  device = host ? VRAM_HOST : device_of(c);
+  device = host ? VRAM_DEVICE_HOST : device_of(c);
   owner = owner_of(c->t, c->caller);
   pthread_mutex_lock(&report_lock);
   report.t = c->t;
@@ -796,7 +796,7 @@ CALL(cuMipmappedArrayCreate, (void **array, const array_3d *a, unsigned levels),
 
 static void created(const call *c, int status, uint64_t handle, uint64_t bytes,
                     const vram_cuda_prop *prop) {
-  const uint32_t device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_HOST;
+  const uint32_t device = prop->location_type == 1 ? (uint32_t)prop->location_id : VRAM_DEVICE_HOST;
   fill_api();
   if (status)
     failed(c, status, VRAM_CUDA_VMM, bytes, NULL);

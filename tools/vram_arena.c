@@ -320,12 +320,12 @@ static void arena_event(void *user, const vram_event *e) {
   const uint64_t id = (uint64_t)e->id;
   if (a->no_memory)
     return;
-  if (e->action == VRAM_ALLOC && id == a->s->n) {
+  if (e->action == VRAM_ACTION_ALLOC && id == a->s->n) {
     if (arena_events_add(a, e, e->bytes))
       a->s->stays[id] = (uint8_t)stays(e->category);
-  } else if (e->action == VRAM_BECOMES && id < a->s->n)
+  } else if (e->action == VRAM_ACTION_BECOMES && id < a->s->n)
     a->s->stays[id] |= (uint8_t)stays(e->category);
-  else if (e->action == VRAM_FREE && id < a->s->n)
+  else if (e->action == VRAM_ACTION_FREE && id < a->s->n)
     a->s->b[id].end = a->now + 1;
   a->now++;
 }

@@ -150,22 +150,22 @@ static int side_event(played_side *p, size_t i) {
   const uint64_t start = p->live;
   const int counts = !p->again && i >= t->before && t->has_phases;
   int status = FITS;
-  if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
+  if (e->action == VRAM_ACTION_SEGMENT_ALLOC || e->action == VRAM_ACTION_SEGMENT_MAP)
     p->reserved += e->bytes;
-  if (e->action == VRAM_SEGMENT_FREE || e->action == VRAM_SEGMENT_UNMAP)
+  if (e->action == VRAM_ACTION_SEGMENT_FREE || e->action == VRAM_ACTION_SEGMENT_UNMAP)
     p->reserved -= e->bytes;
   if (!p->again && (int64_t)(p->reserved - s->counter[RESERVED]) > 0)
     s->counter[RESERVED] = p->reserved;
-  if (e->action == VRAM_ALLOC && e->kind != FAILED) {
+  if (e->action == VRAM_ACTION_ALLOC && e->kind != FAILED) {
     p->live += e->bytes;
     p->by[e->id] = i + 1;
     p->category[e->id] = name_of(p->d, t->text[n->category]);
     if (counts)
       status = add_item(&s->all, e->bytes, phase, layer_name(p->d, t->text[n->node]),
                         p->category[e->id]);
-  } else if (e->action == VRAM_BECOMES)
+  } else if (e->action == VRAM_ACTION_BECOMES)
     p->category[e->id] = name_of(p->d, vram_category_name(e->category));
-  else if (e->action == VRAM_FREE && p->by[e->id]) {
+  else if (e->action == VRAM_ACTION_FREE && p->by[e->id]) {
     p->live -= t->event[p->by[e->id] - 1].bytes;
     p->by[e->id] = 0;
   } else
@@ -225,7 +225,7 @@ static void diff_event(void *user, const vram_event *e) {
   trace_note note;
   char name[MAX_NODE_NAME];
   memset(&note, 0, sizeof note);
-  if (t->status || (e->id < 0 && e->action != VRAM_FREE))
+  if (t->status || (e->id < 0 && e->action != VRAM_ACTION_FREE))
     return;
   vram_node_name(e->node, name, sizeof name);
   note.node = trace_text(t, name, strlen(name));

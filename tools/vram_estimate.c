@@ -36,11 +36,11 @@ const char help_estimate[] =
 
 static void event_line(void *user, const vram_event *e) {
   char name[MAX_NODE_NAME];
-  if (e->action == VRAM_BECOMES)
+  if (e->action == VRAM_ACTION_BECOMES)
     return;
   vram_node_name(e->node, name, sizeof name);
   fprintf((FILE *)user, "%s,%s,%" PRId64 ",%" PRIu64 ",%s,%s\n", vram_phase_name(e->phase),
-          e->action == VRAM_ALLOC ? "alloc" : "free", e->id, e->bytes,
+          e->action == VRAM_ACTION_ALLOC ? "alloc" : "free", e->id, e->bytes,
           vram_category_name(e->category), name);
 }
 

@@ -17,16 +17,16 @@ typedef struct film {
 static void film_count(void *user, const vram_event *e) {
   film *f = (film *)user;
   f->heard++;
-  if (e->action == VRAM_ALLOC && ++f->alive > f->most)
+  if (e->action == VRAM_ACTION_ALLOC && ++f->alive > f->most)
     f->most = f->alive;
-  if (e->action == VRAM_FREE)
+  if (e->action == VRAM_ACTION_FREE)
     f->alive--;
 }
 
 static void film_step(void *user, const vram_event *e) {
   film *f = (film *)user;
   if (!f->steps++) /* this one was counted if it is of a block */
-    f->step = f->heard - (e->action <= VRAM_FREE && e->bytes ? 1 : 0);
+    f->step = f->heard - (e->action <= VRAM_ACTION_FREE && e->bytes ? 1 : 0);
 }
 
 static uint64_t film_next(film *f) {
@@ -85,23 +85,23 @@ static void film_play(void *user, const vram_event *e) {
   film *f = (film *)user;
   uint64_t address = 0;
   switch (e->action) {
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
     if (f->queued == FILM_QUEUE)
       f->differs = 1;
     else
       f->queue[f->queued++] = e->address;
     break;
-  case VRAM_ALLOC:
+  case VRAM_ACTION_ALLOC:
     f->pool.as = *e;
     f->pool.as.small_pool = 0;
     f->differs |= vram_pool_alloc(&f->pool, e->bytes, 0, &address) || address != e->address;
     break;
-  case VRAM_FREE:
+  case VRAM_ACTION_FREE:
     f->pool.as.phase = e->phase;
     f->differs |= vram_pool_free(&f->pool, e->address) != VRAM_OK;
     break;
-  case VRAM_BECOMES:
+  case VRAM_ACTION_BECOMES:
     vram_ledger_event(&f->ledger, e);
     break;
   default:

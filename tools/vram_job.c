@@ -103,7 +103,7 @@ static int set_dtype(job *j, const char *a, const char *v) { /* --amp, --dtype *
   const int amp = a[2] == 'a';
   if (d != VRAM_BF16 && d != VRAM_F16 && (amp || d != VRAM_F32))
     return cmd_bad("not a dtype for this", v, amp ? "bf16 or fp16" : "bf16, f16 or f32"), 0;
-  *(amp ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? 0 : (int)d;
+  *(amp ? &j->o.amp : &j->o.dtype) = d == VRAM_F32 ? VRAM_DTYPE_NONE : d;
   return 1;
 }
 
@@ -411,7 +411,7 @@ void model_unload(loaded *l) {
 
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
-  uint64_t need = vram_parse_bytes(text, len, j->dims, j->ndims);
+  uint64_t need = vram_graph_parse_bytes(text, len, j->dims, j->ndims);
   memset(l, 0, sizeof *l);
   l->text = text;
   if (!need)
@@ -422,16 +422,16 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     return OTHER;
   }
   vram_graph_init(&l->g, l->mem, need);
-  if (vram_parse(&l->g, text, len, j->dims, j->ndims, &err))
+  if (vram_graph_parse(&l->g, text, len, j->dims, j->ndims, &err))
     return model_error(j, &err);
   if (j->checkpoint) {
     uint32_t n;
-    if (vram_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
+    if (vram_graph_ranges(&l->g, j->checkpoint, NULL, 0, &n, &err))
       return cmd_bad(err.text, NULL, NULL);
     l->ranges = (vram_range *)malloc(((size_t)n + 1) * sizeof *l->ranges);
     if (!l->ranges)
       return cmd_no_memory();
-    vram_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
+    vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
     j->o.checkpoint = l->ranges;
   }
   if (j->automatic) {

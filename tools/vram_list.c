@@ -12,7 +12,7 @@ static void print_id(int id, int width) {
 
 /* How many parameters a text has; not FITS: message printed. */
 static int parameters(const char *text, size_t len, uint64_t *to) {
-  const uint64_t need = vram_parse_bytes(text, len, NULL, 0);
+  const uint64_t need = vram_graph_parse_bytes(text, len, NULL, 0);
   void *mem = need ? malloc((size_t)need) : NULL;
   const vram_param *p;
   vram_graph g;
@@ -20,7 +20,7 @@ static int parameters(const char *text, size_t len, uint64_t *to) {
   if (!mem)
     return cmd_no_memory();
   vram_graph_init(&g, mem, need);
-  if (!vram_parse(&g, text, len, NULL, 0, NULL))
+  if (!vram_graph_parse(&g, text, len, NULL, 0, NULL))
     for (p = g.param_first; p; p = p->next)
       *to += p->kind < 2 ? p->d->numel : 0;
   free(mem);

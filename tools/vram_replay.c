@@ -222,10 +222,10 @@ static int write_snapshot(const char *path, vram_ledger *l, const vram_pool *poo
 }
 
 static void print_call(const vram_pool *p, const vram_event *e, int ok) {
-  if (e->action == VRAM_ALLOC)
+  if (e->action == VRAM_ACTION_ALLOC)
     printf("alloc,%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%s", e->id, e->bytes, e->stream,
            ok ? "ok" : "oom");
-  else if (e->action == VRAM_MARK)
+  else if (e->action == VRAM_ACTION_MARK)
     printf("empty_cache,,,,ok");
   else
     printf("free,%" PRId64 ",,,ok", e->id);
@@ -243,12 +243,12 @@ static int cache_was_emptied(const replay *r, size_t i, uint64_t reserved, uint6
     return 0;
   for (; i < t->n; i++) {
     const vram_event *e = t->event + i;
-    if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP)
+    if (e->action == VRAM_ACTION_SEGMENT_ALLOC || e->action == VRAM_ACTION_SEGMENT_MAP)
       need += e->bytes;
-    else if (e->action != VRAM_SEGMENT_FREE && e->action != VRAM_SEGMENT_UNMAP)
+    else if (e->action != VRAM_ACTION_SEGMENT_FREE && e->action != VRAM_ACTION_SEGMENT_UNMAP)
       break;
   }
-  return i == t->n || t->event[i].action != VRAM_ALLOC ||
+  return i == t->n || t->event[i].action != VRAM_ACTION_ALLOC ||
          (t->event[i].kind != FAILED && (need <= limit && reserved <= limit - need));
 }
 
@@ -300,9 +300,9 @@ static int play_begin(playing *p, vram_pool_policy policy, void *mem, uint64_t b
 /* A segment of the recording. */
 static void play_segment(playing *p, size_t i) {
   const vram_event *e = p->r->t->event + i;
-  if (e->action == VRAM_SEGMENT_ALLOC || e->action == VRAM_SEGMENT_MAP) {
+  if (e->action == VRAM_ACTION_SEGMENT_ALLOC || e->action == VRAM_ACTION_SEGMENT_MAP) {
     p->reserved += e->bytes;
-    if (e->action == VRAM_SEGMENT_ALLOC)
+    if (e->action == VRAM_ACTION_SEGMENT_ALLOC)
       segment_add(&p->recorded, e->address, e->bytes);
     return;
   }
@@ -310,7 +310,7 @@ static void play_segment(playing *p, size_t i) {
     vram_pool_empty_cache(&p->pool);
   p->in_frees = 1;
   p->reserved -= e->bytes < p->reserved ? e->bytes : p->reserved;
-  if (e->action == VRAM_SEGMENT_FREE)
+  if (e->action == VRAM_ACTION_SEGMENT_FREE)
     segment_drop(&p->recorded, e->address);
 }
 
@@ -343,7 +343,7 @@ static int play_alloc(playing *p, size_t i) {
 static int play_free_requested(playing *p, size_t i) {
   replay *r = p->r;
   const vram_event *e = r->t->event + i;
-  if (i + 1 < r->t->n && e[1].action == VRAM_FREE && e[1].id == e->id)
+  if (i + 1 < r->t->n && e[1].action == VRAM_ACTION_FREE && e[1].id == e->id)
     return 0;
   if (!r->address[e->id] || vram_pool_record_stream(&p->pool, r->address[e->id], r->other_stream))
     return 0;
@@ -360,18 +360,18 @@ static int play_event(playing *p, size_t i, int *ok) {
   const vram_event *e = r->t->event + i;
   *ok = 1;
   switch (e->action) {
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
-  case VRAM_SEGMENT_FREE:
-  case VRAM_SEGMENT_UNMAP:
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
+  case VRAM_ACTION_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_UNMAP:
     play_segment(p, i);
     return 0;
-  case VRAM_ALLOC:
+  case VRAM_ACTION_ALLOC:
     *ok = play_alloc(p, i);
     return 1;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     return play_free_requested(p, i);
-  case VRAM_FREE:
+  case VRAM_ACTION_FREE:
     if (r->state[e->id]) { /* the call came before */
       r->state[e->id] = FINISHED;
       return 0;
@@ -380,7 +380,7 @@ static int play_event(playing *p, size_t i, int *ok) {
       vram_pool_free(&p->pool, r->address[e->id]);
     r->address[e->id] = 0;
     return 1;
-  case VRAM_MARK:
+  case VRAM_ACTION_MARK:
     vram_pool_empty_cache(&p->pool);
     return 1;
   default:
@@ -459,10 +459,10 @@ static int replay_begin(replay *r, const trace *t) {
   r->t = t;
   for (i = 0; i < t->n; i++) {
     const vram_event *e = t->event + i;
-    live += e->action == VRAM_ALLOC;
-    live -= e->action == VRAM_FREE;
+    live += e->action == VRAM_ACTION_ALLOC;
+    live -= e->action == VRAM_ACTION_FREE;
     most = live > most ? live : most;
-    if (e->action != VRAM_ALLOC)
+    if (e->action != VRAM_ACTION_ALLOC)
       continue;
     for (k = 0; k < r->nstream && r->streams[k] != e->stream; k++)
       ;

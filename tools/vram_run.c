@@ -304,7 +304,7 @@ static uint32_t run_parts(const run_state *s) {
 }
 
 static int run_is_device(const vram_ledger *l, uint32_t device) {
-  return device < l->options.devices || device == VRAM_HOST;
+  return device < l->options.devices || device == VRAM_DEVICE_HOST;
 }
 
 /* A pointer into the process's texts becomes one into ours; 0: it points to somewhere else. */
@@ -497,7 +497,7 @@ static const char *run_function(const vram_owner *o) { return o->function ? o->f
 
 static const char *run_device(uint32_t device) {
   static char text[16];
-  if (device == VRAM_HOST)
+  if (device == VRAM_DEVICE_HOST)
     return "host";
   snprintf(text, sizeof text, "%u", device);
   return text;
@@ -522,7 +522,9 @@ static int run_used(const vram_memory_stats *m) {
 }
 
 /* The devices, then the host. */
-static uint32_t run_device_at(uint32_t i, uint32_t devices) { return i < devices ? i : VRAM_HOST; }
+static uint32_t run_device_at(uint32_t i, uint32_t devices) {
+  return i < devices ? i : VRAM_DEVICE_HOST;
+}
 
 static void run_text_process(FILE *f, run_section *r) {
   vram_ledger *l = &r->tracker.ledger;
@@ -538,8 +540,8 @@ static void run_text_process(FILE *f, run_section *r) {
     if (!run_used(&m))
       continue;
     ooms += m.num_ooms;
-    fprintf(f, "  %-6s %-20s%14s%14s%14s%14s\n", device == VRAM_HOST ? "host" : "device",
-            device == VRAM_HOST ? "" : run_device(device), "at the end", "peak", "allocated",
+    fprintf(f, "  %-6s %-20s%14s%14s%14s%14s\n", device == VRAM_DEVICE_HOST ? "host" : "device",
+            device == VRAM_DEVICE_HOST ? "" : run_device(device), "at the end", "peak", "allocated",
             "freed");
     for (k = 0; k < sizeof run_stat_name / sizeof *run_stat_name; k++) {
       const vram_stat *s = run_stat(&m, k);
@@ -627,7 +629,7 @@ static void run_json_process(FILE *f, run_section *r) {
       continue;
     fprintf(f, "%s{\"device\":", comma ? "," : "");
     comma = 1;
-    if (device == VRAM_HOST)
+    if (device == VRAM_DEVICE_HOST)
       fputs("\"host\"", f);
     else
       fprintf(f, "%" PRIu32, device);
@@ -666,7 +668,7 @@ static void run_json_process(FILE *f, run_section *r) {
   for (i = 0; i < n; i++) {
     fprintf(f, "%s{\"bytes\":%" PRIu64 ",\"count\":%" PRIu32 ",\"call\":\"%s\",\"device\":",
             i ? "," : "", group[i].bytes, group[i].count, vram_cuda_kind_name(group[i].kind));
-    if (group[i].device == VRAM_HOST)
+    if (group[i].device == VRAM_DEVICE_HOST)
       fputs("\"host\",", f);
     else
       fprintf(f, "%u,", group[i].device);

@@ -144,13 +144,14 @@ static int trace_push(trace *t, const vram_event *e, const trace_note *note) {
     return trace_bad(t, note->line, "more events than the file has bytes", NULL, 0);
   t->event[t->n] = *e;
   t->note[t->n++] = *note;
-  t->ncalls += e->action == VRAM_ALLOC || e->action == VRAM_FREE || e->action == VRAM_MARK;
+  t->ncalls += e->action == VRAM_ACTION_ALLOC || e->action == VRAM_ACTION_FREE ||
+               e->action == VRAM_ACTION_MARK;
   return FITS;
 }
 
 int trace_before(trace *t, const vram_event *e, const trace_note *note, int64_t *id) {
   vram_event a = *e;
-  a.action = VRAM_ALLOC;
+  a.action = VRAM_ACTION_ALLOC;
   a.id = *id = t->ids++;
   a.kind = 0;
   a.whole = 1; /* the mark for trace_order */
@@ -161,27 +162,27 @@ int trace_before(trace *t, const vram_event *e, const trace_note *note, int64_t 
 int trace_add(trace *t, vram_event *e, const trace_note *note, uint64_t key, int of) {
   trace_key *k;
   e->id = -1;
-  if (e->action == VRAM_MARK)
+  if (e->action == VRAM_ACTION_MARK)
     return trace_push(t, e, note);
-  if (e->action >= VRAM_SEGMENT_ALLOC && e->action <= VRAM_SEGMENT_UNMAP) {
+  if (e->action >= VRAM_ACTION_SEGMENT_ALLOC && e->action <= VRAM_ACTION_SEGMENT_UNMAP) {
     t->has_segments = 1;
     return trace_push(t, e, note);
   }
   k = trace_find(t, key, of);
   if (!k)
     return t->status;
-  if (e->action == VRAM_BECOMES) {
+  if (e->action == VRAM_ACTION_BECOMES) {
     if (!k->used || k->state == DEAD)
       return FITS;
     e->id = k->id;
     return trace_push(t, e, note);
   }
-  if (e->action == VRAM_ALLOC) {
+  if (e->action == VRAM_ACTION_ALLOC) {
     if (k->used && k->state != DEAD) {
       vram_event gone = *e;
       if (of == BY_ID)
         return trace_bad(t, note->line, "allocated twice without a free in between", NULL, 0);
-      gone.action = VRAM_FREE; /* its free was not recorded */
+      gone.action = VRAM_ACTION_FREE; /* its free was not recorded */
       gone.id = k->id;
       if (trace_push(t, &gone, note))
         return t->status;
@@ -192,7 +193,8 @@ int trace_add(trace *t, vram_event *e, const trace_note *note, uint64_t key, int
     e->id = k->id = t->ids++;
     return trace_push(t, e, note);
   }
-  if (!k->used || k->state == DEAD || (k->state == WAITS && e->action == VRAM_FREE_REQUESTED)) {
+  if (!k->used || k->state == DEAD ||
+      (k->state == WAITS && e->action == VRAM_ACTION_FREE_REQUESTED)) {
     if (k->used && of == BY_ID)
       return trace_bad(t, note->line, "freed twice", NULL, 0);
     if (!e->bytes || k->state == WAITS) {
@@ -206,7 +208,7 @@ int trace_add(trace *t, vram_event *e, const trace_note *note, uint64_t key, int
     k->id = e->id;
   }
   e->id = k->id;
-  k->state = (uint8_t)(e->action == VRAM_FREE ? DEAD : WAITS);
+  k->state = (uint8_t)(e->action == VRAM_ACTION_FREE ? DEAD : WAITS);
   return trace_push(t, e, note);
 }
 

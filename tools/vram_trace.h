@@ -5,8 +5,8 @@
 
 #include "vram_values.h"
 
-enum { EMPTY_CACHE = 1 }; /* vram_event.kind of a VRAM_MARK: torch.cuda.empty_cache() */
-enum { FAILED = 1 };      /* vram_event.kind of a VRAM_ALLOC: it failed when it was recorded */
+enum { EMPTY_CACHE = 1 }; /* vram_event.kind of a VRAM_ACTION_MARK: torch.cuda.empty_cache() */
+enum { FAILED = 1 }; /* vram_event.kind of a VRAM_ACTION_ALLOC: it failed when it was recorded */
 enum { BY_ID, BY_ADDRESS };
 
 typedef struct trace_note {       /* what the file says of the event with the same index */

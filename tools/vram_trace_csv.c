@@ -102,17 +102,17 @@ static const char *const csv_name[] = {
 static int csv_action(const field *f, vram_event *e) {
   int i;
   if (cmd_field_is(f, "alloc allocate malloc"))
-    e->action = VRAM_ALLOC;
+    e->action = VRAM_ACTION_ALLOC;
   else if (cmd_field_is(f, "free free_completed deallocate"))
-    e->action = VRAM_FREE;
+    e->action = VRAM_ACTION_FREE;
   else if (cmd_field_is(f, "free_requested"))
-    e->action = VRAM_FREE_REQUESTED;
+    e->action = VRAM_ACTION_FREE_REQUESTED;
   else if (cmd_field_is(f, "empty_cache"))
-    e->action = VRAM_MARK, e->kind = EMPTY_CACHE;
+    e->action = VRAM_ACTION_MARK, e->kind = EMPTY_CACHE;
   else if (f->n == 16 && !memcmp(f->s, "allocate failure", 16))
-    e->action = VRAM_ALLOC, e->kind = FAILED; /* RMM's log */
+    e->action = VRAM_ACTION_ALLOC, e->kind = FAILED; /* RMM's log */
   else {
-    for (i = VRAM_SEGMENT_ALLOC; i <= VRAM_SEGMENT_UNMAP; i++)
+    for (i = VRAM_ACTION_SEGMENT_ALLOC; i <= VRAM_ACTION_SEGMENT_UNMAP; i++)
       if (cmd_field_is(f, vram_action_name((vram_action)i)))
         return e->action = (vram_action)i, 1;
     return 0;
@@ -126,7 +126,7 @@ static int csv_numbers(trace *t, const field *f, uint64_t line, vram_event *e) {
     return trace_bad(t, line, "not an address", f[CSV_ADDRESS].s, f[CSV_ADDRESS].n);
   if (f[CSV_SIZE].n && !csv_number(f + CSV_SIZE, &e->bytes))
     return trace_bad(t, line, "not a number of bytes", f[CSV_SIZE].s, f[CSV_SIZE].n);
-  if (!f[CSV_SIZE].n && (e->action == VRAM_ALLOC || e->action > VRAM_FREE_REQUESTED))
+  if (!f[CSV_SIZE].n && (e->action == VRAM_ACTION_ALLOC || e->action > VRAM_ACTION_FREE_REQUESTED))
     return trace_bad(t, line, "no size", NULL, 0);
   if (f[CSV_STREAM].n && !cmd_field_is(f + CSV_STREAM, "(nil)") &&
       !csv_number(f + CSV_STREAM, &e->stream))
@@ -160,12 +160,12 @@ static int csv_identity(trace *t, field *f, uint64_t line, const vram_event *e, 
     return trace_bad(t, line, "neither id nor address", NULL, 0);
   if (of == BY_ID && f[CSV_ID].n == 2 && !memcmp(f[CSV_ID].s, "-1", 2)) {
     /* allocated before: every such line is another one */
-    if (e->action == VRAM_ALLOC)
+    if (e->action == VRAM_ACTION_ALLOC)
       return trace_bad(t, line, "id -1 is for what was allocated before: no alloc has it", NULL, 0);
     *key = alone;
   } else
     *key = of == BY_ID ? csv_key(t, f + CSV_ID) : e->address;
-  if (e->kind == FAILED && e->action == VRAM_ALLOC && of == BY_ADDRESS)
+  if (e->kind == FAILED && e->action == VRAM_ACTION_ALLOC && of == BY_ADDRESS)
     *key = alone; /* it has no address */
   return t->status;
 }
@@ -180,12 +180,12 @@ static int csv_line(trace *t, field *f, uint64_t line) {
   e.category = VRAM_CATEGORY_OTHER;
   if (!csv_action(f + CSV_ACTION, &e))
     return t->ignored++, FITS;
-  if (e.action == VRAM_MARK)
+  if (e.action == VRAM_ACTION_MARK)
     return trace_add(t, &e, &note, 0, BY_ID);
   if (csv_numbers(t, f, line, &e))
     return t->status;
   csv_names(t, f, &e, &note);
-  if (e.action < VRAM_SEGMENT_ALLOC && csv_identity(t, f, line, &e, &key))
+  if (e.action < VRAM_ACTION_SEGMENT_ALLOC && csv_identity(t, f, line, &e, &key))
     return t->status;
   if (t->status)
     return t->status;

@@ -108,13 +108,13 @@ static int snapshot_entry(trace *t, const datum *entry, uint32_t line) {
   note.line = line;
   e.category = VRAM_CATEGORY_OTHER;
   if (datum_is(action, "free_completed"))
-    e.action = VRAM_FREE;
+    e.action = VRAM_ACTION_FREE;
   else if (datum_is(action, "oom"))
-    e.action = VRAM_ALLOC, e.kind = FAILED;
+    e.action = VRAM_ACTION_ALLOC, e.kind = FAILED;
   else {
     for (i = 0; i < VRAM_ACTION_COUNT && !datum_is(action, vram_action_name((vram_action)i)); i++)
       ;
-    if (i > VRAM_SEGMENT_UNMAP || i == VRAM_FREE || i == VRAM_BECOMES) {
+    if (i > VRAM_ACTION_SEGMENT_UNMAP || i == VRAM_ACTION_FREE || i == VRAM_ACTION_BECOMES) {
       if (!action || action->type != V_TEXT)
         return trace_bad(t, line, "a trace entry without 'action'", NULL, 0);
       return t->ignored++, FITS;
@@ -128,7 +128,7 @@ static int snapshot_entry(trace *t, const datum *entry, uint32_t line) {
     return trace_bad(t, line, "more bytes than any device has", NULL, 0);
   e.stream = (uint64_t)datum_int(trace_get(t, entry, "stream"), 0);
   e.time = (uint64_t)datum_int(trace_get(t, entry, "time_us"), 0);
-  if (e.action == VRAM_ALLOC)
+  if (e.action == VRAM_ACTION_ALLOC)
     note.node = snapshot_node(t, entry, line);
   return t->status ? t->status
                    : trace_add(t, &e, &note,

@@ -26,12 +26,34 @@ typedef struct vram__top {
   vram__stands_before *before;
 } vram__top;
 
-#define VRAM__MIN_BLOCK UINT64_C(512)             /* kMinBlockSize */
-#define VRAM__SMALL_REQUEST UINT64_C(1048576)     /* kSmallSize */
 #define VRAM__SMALL_SEGMENT UINT64_C(2097152)     /* kSmallBuffer, kRoundLarge */
 #define VRAM__LARGE_REQUEST UINT64_C(10485760)    /* kMinLargeAlloc */
 #define VRAM__LARGE_SEGMENT UINT64_C(20971520)    /* kLargeBuffer */
 #define VRAM__LARGEST_REQUEST (UINT64_C(1) << 60) /* one_exa_bytes */
+
+#define VRAM__POOL_BINS 8192
+
+/* A piece of a segment: handed out, or free. */
+typedef struct vram__block {
+  uint64_t address, size, requested;
+  uint64_t streams;    /* others that use it, one bit each */
+  uint32_t prev, next; /* in the segment; 0: none */
+  uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
+  uint32_t serial;     /* policy BEST: of its segment */
+  uint32_t link;       /* handed out: the next of the same hash; given back: entries of queues
+                          that it waits for; free: requests of the class when it was freed */
+  uint32_t skew;       /* of an expandable segment: its address modulo the granule */
+  uint16_t bin;
+  uint8_t stream, flags;
+} vram__block;
+
+/* The free blocks of one stream and class by size. */
+typedef struct vram__bins {
+  uint64_t filled[VRAM__POOL_BINS / 64];
+  uint32_t root[VRAM__POOL_BINS];
+  uint64_t words[VRAM__POOL_BINS / 4096]; /* which of filled are not 0 */
+  uint32_t unmapped;
+} vram__bins;
 
 /* event.c */
 VRAM__FN uint32_t vram__category_of(vram_category category);

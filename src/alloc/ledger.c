@@ -31,8 +31,8 @@ static vram_result vram__ledger_resolve(const vram_ledger_options *o, vram_ledge
   to->owners = to->owners ? to->owners : 255;
   to->devices = to->devices ? to->devices : 1;
   if (to->live > VRAM__LEDGER_MOST || to->owners > VRAM__LEDGER_MOST ||
-      to->groups > VRAM__LEDGER_MOST || to->trace > VRAM__LEDGER_MOST || to->devices >= VRAM_HOST ||
-      !to->lock != !to->unlock)
+      to->groups > VRAM__LEDGER_MOST || to->trace > VRAM__LEDGER_MOST ||
+      to->devices >= VRAM_DEVICE_HOST || !to->lock != !to->unlock)
     return VRAM_ERR_VALUE;
   return VRAM_OK;
 }
@@ -205,7 +205,7 @@ static void vram__uncount(vram_memory_stats *m, uint32_t pool, int whole, uint64
 
 /* Counters of a device; NULL: it has none. */
 VRAM__FN vram_memory_stats *vram__stats_of(const vram_ledger *l, uint32_t device) {
-  if (device == VRAM_HOST)
+  if (device == VRAM_DEVICE_HOST)
     return l->device + l->options.devices;
   return device < l->options.devices ? l->device + device : NULL;
 }
@@ -327,7 +327,7 @@ static void vram__trace_free(vram_ledger *l, const vram_allocation *a, const vra
   to = vram__trace(l, &e, time);
   vram__trace_as(to, a);
   to->category = to->was = (vram_category)a->category;
-  to->waited = action == VRAM_FREE && (a->flags & VRAM_LIVE_WAITS);
+  to->waited = action == VRAM_ACTION_FREE && (a->flags & VRAM_LIVE_WAITS);
 }
 
 static void vram__ledger_remove(vram_ledger *l, uint32_t i, const vram_event *e, uint64_t time) {
@@ -336,13 +336,13 @@ static void vram__ledger_remove(vram_ledger *l, uint32_t i, const vram_event *e,
   vram_memory_stats *m = vram__stats_of(l, a->device);
   const uint32_t pool = vram__pool_class(a->flags & VRAM_LIVE_SMALL);
   if (l->options.trace)
-    vram__trace_free(l, a, e, time, VRAM_FREE);
+    vram__trace_free(l, a, e, time, VRAM_ACTION_FREE);
   if (!(a->flags & VRAM_LIVE_WAITS))
     vram__uncount_requested(m, pool, a->block_bytes, l->options.oversize_bytes);
   vram__uncount(m, pool, (a->flags & VRAM_LIVE_WHOLE) != 0, a->bytes, a->block_bytes,
                 l->options.oversize_bytes);
   vram__tally_down(&l->kind[a->kind], a->bytes);
-  if (a->device == VRAM_HOST)
+  if (a->device == VRAM_DEVICE_HOST)
     w->host_bytes -= a->bytes;
   else {
     vram__save_category(l, a->category);
@@ -364,7 +364,7 @@ static int vram__ledger_free_lost(vram_ledger *l, const vram_event *e) {
   vram_memory_stats *m;
   if (!l->lost)
     return 0;
-  d = !e ? 0 : e->device == VRAM_HOST ? l->options.devices : e->device;
+  d = !e ? 0 : e->device == VRAM_DEVICE_HOST ? l->options.devices : e->device;
   k = !e ? 2 : (e->small_pool ? 1u : 0u) + (e->whole ? 2u : 0u);
   if (d > l->options.devices)
     d = 0;
@@ -425,7 +425,7 @@ static void vram__ledger_alloc(vram_ledger *l, const vram_event *e, uint64_t key
     of->block_bytes += block;
     l->lost++;
     l->lost_bytes += bytes;
-    if (e->device != VRAM_HOST)
+    if (e->device != VRAM_DEVICE_HOST)
       vram__sum_up(l, bytes);
     return;
   }
@@ -446,7 +446,7 @@ static void vram__ledger_alloc(vram_ledger *l, const vram_event *e, uint64_t key
                        (e->address ? 0 : VRAM__LIVE_BY_ID));
   w = l->owner + a->owner;
   vram__tally_up(&l->kind[a->kind], bytes);
-  if (e->device == VRAM_HOST)
+  if (e->device == VRAM_DEVICE_HOST)
     w->host_bytes += bytes;
   else {
     vram__save_category(l, a->category);
@@ -469,7 +469,7 @@ static void vram__ledger_becomes(vram_ledger *l, const vram_event *e, uint32_t i
     from = l->live[i].category;
     bytes = l->live[i].bytes;
     l->live[i].category = (uint8_t)to;
-    if (l->live[i].device == VRAM_HOST)
+    if (l->live[i].device == VRAM_DEVICE_HOST)
       return;
   }
   if (from == to)
@@ -496,27 +496,27 @@ static void vram__ledger_before(vram_ledger *l, const vram_event *e, uint64_t ti
   const uint64_t block = e->block_bytes ? e->block_bytes : e->bytes;
   if (!m) {
     l->unknown_devices++;
-  } else if (e->action == VRAM_ALLOC) {
+  } else if (e->action == VRAM_ACTION_ALLOC) {
     VRAM__BOTH(allocated_bytes, up, block);
     VRAM__BOTH(active_bytes, up, block);
     VRAM__BOTH(requested_bytes, up, e->bytes);
-    if (e->device == VRAM_HOST)
+    if (e->device == VRAM_DEVICE_HOST)
       return;
     vram__save_category(l, c);
     vram__tally_up(&l->category[c], e->bytes);
     vram__sum_up(l, e->bytes);
     if (l->options.trace)
       vram__trace(l, e, time);
-  } else if (e->action == VRAM_FREE) {
+  } else if (e->action == VRAM_ACTION_FREE) {
     if (m->requested_bytes[0].current < e->bytes ||
-        (e->device != VRAM_HOST && l->category[c].current < e->bytes)) {
+        (e->device != VRAM_DEVICE_HOST && l->category[c].current < e->bytes)) {
       l->unknown_frees++;
       return;
     }
     VRAM__BOTH(allocated_bytes, down, block);
     VRAM__BOTH(active_bytes, down, block);
     VRAM__BOTH(requested_bytes, down, e->bytes);
-    if (e->device == VRAM_HOST)
+    if (e->device == VRAM_DEVICE_HOST)
       return;
     vram__save_category(l, c);
     vram__tally_down(&l->category[c], e->bytes);
@@ -535,18 +535,18 @@ static void vram__ledger_other(vram_ledger *l, const vram_event *e) {
     return;
   }
   switch (e->action) {
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
-    vram__count_segment(m, pool, e->bytes, e->action == VRAM_SEGMENT_MAP, oversize);
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
+    vram__count_segment(m, pool, e->bytes, e->action == VRAM_ACTION_SEGMENT_MAP, oversize);
     break;
-  case VRAM_SEGMENT_FREE:
-  case VRAM_SEGMENT_UNMAP:
-    vram__uncount_segment(m, pool, e->bytes, e->action == VRAM_SEGMENT_UNMAP, oversize);
+  case VRAM_ACTION_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_UNMAP:
+    vram__uncount_segment(m, pool, e->bytes, e->action == VRAM_ACTION_SEGMENT_UNMAP, oversize);
     break;
-  case VRAM_RETRY:
+  case VRAM_ACTION_RETRY:
     m->num_alloc_retries++;
     break;
-  case VRAM_OOM:
+  case VRAM_ACTION_OOM:
     m->num_ooms++;
     break;
   default:
@@ -561,13 +561,13 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
   uint32_t i;
   l->serial++;
   switch (e->action) {
-  case VRAM_ALLOC:
+  case VRAM_ACTION_ALLOC:
     if (key)
       vram__ledger_alloc(l, e, key, time);
     else
       vram__ledger_before(l, e, time);
     break;
-  case VRAM_FREE:
+  case VRAM_ACTION_FREE:
     i = vram__live_at(l, key);
     if (!key)
       vram__ledger_before(l, e, time);
@@ -576,7 +576,7 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
     else if (!vram__ledger_free_lost(l, e))
       l->unknown_frees++;
     break;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     i = vram__live_at(l, key);
     if (key && l->live[i].address && !(l->live[i].flags & VRAM_LIVE_WAITS)) {
       vram__uncount_requested(vram__stats_of(l, l->live[i].device),
@@ -584,15 +584,15 @@ static void vram__ledger_add(vram_ledger *l, const vram_event *e) {
                               l->live[i].block_bytes, l->options.oversize_bytes);
       l->live[i].flags |= VRAM_LIVE_WAITS;
       if (l->options.trace)
-        vram__trace_free(l, l->live + i, e, time, VRAM_FREE_REQUESTED);
+        vram__trace_free(l, l->live + i, e, time, VRAM_ACTION_FREE_REQUESTED);
     } else if (!key || l->live[i].address || !l->lost) /* what is lost goes with its FREE */
       l->unknown_frees++;
     break;
-  case VRAM_BECOMES:
+  case VRAM_ACTION_BECOMES:
     i = vram__live_at(l, key);
     if (key && !l->live[i].address)
       break; /* lost: in no category */
-    if (key || e->device != VRAM_HOST)
+    if (key || e->device != VRAM_DEVICE_HOST)
       vram__ledger_becomes(l, e, key ? i : vram__live_at(l, 0), time);
     break;
   default:

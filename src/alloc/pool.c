@@ -121,21 +121,21 @@ static inline uint32_t vram__bin_of(uint64_t size) {
   const uint64_t k = size / VRAM__MIN_BLOCK;
   const uint32_t shift = vram__log2(k | 256) - 8;
   const uint64_t bin = (uint64_t)shift * 256 + (k >> shift);
-  return bin < VRAM_POOL_BINS ? (uint32_t)bin : VRAM_POOL_BINS - 1;
+  return bin < VRAM__POOL_BINS ? (uint32_t)bin : VRAM__POOL_BINS - 1;
 }
 
-/* The first bin from this one on that is not empty; VRAM_POOL_BINS: there is none. */
+/* The first bin from this one on that is not empty; VRAM__POOL_BINS: there is none. */
 static inline uint32_t vram__bins_filled(const vram__bins *n, uint32_t bin) {
   uint32_t word = bin / 64, top = (word + 1) / 64;
   uint64_t found = n->filled[word] & ~UINT64_C(0) << bin % 64;
   if (found)
     return word * 64 + vram__log2(found & (0u - found));
-  if (top == VRAM_POOL_BINS / 4096)
-    return VRAM_POOL_BINS;
+  if (top == VRAM__POOL_BINS / 4096)
+    return VRAM__POOL_BINS;
   found = n->words[top] & ~UINT64_C(0) << (word + 1) % 64;
   while (!found) {
-    if (++top == VRAM_POOL_BINS / 4096)
-      return VRAM_POOL_BINS;
+    if (++top == VRAM__POOL_BINS / 4096)
+      return VRAM__POOL_BINS;
     found = n->words[top];
   }
   word = top * 64 + vram__log2(found & (0u - found));
@@ -145,9 +145,9 @@ static inline uint32_t vram__bins_filled(const vram__bins *n, uint32_t bin) {
 
 /* The first free block of this bin or a later one; 0: none. */
 static uint32_t vram__bins_from(const vram_pool *p, const vram__bins *n, uint32_t bin) {
-  if (bin < VRAM_POOL_BINS)
+  if (bin < VRAM__POOL_BINS)
     bin = vram__bins_filled(n, bin);
-  return bin < VRAM_POOL_BINS ? vram__tree_end(p->block, n->root[bin], 0) : 0;
+  return bin < VRAM__POOL_BINS ? vram__tree_end(p->block, n->root[bin], 0) : 0;
 }
 
 static void vram__bins_add(vram_pool *p, uint32_t x) {
@@ -206,7 +206,7 @@ static uint32_t vram__bins_back(const vram_pool *p, const vram__bins *n, uint32_
 }
 
 static uint32_t vram__bins_last(const vram_pool *p, const vram__bins *n) {
-  return vram__bins_back(p, n, VRAM_POOL_BINS - 1);
+  return vram__bins_back(p, n, VRAM__POOL_BINS - 1);
 }
 
 static uint32_t vram__bins_previous(const vram_pool *p, uint32_t x) {
@@ -364,7 +364,7 @@ static void vram__segment_leave(vram_pool *p, uint32_t x) {
   vram__stat_down(p->stats.segment, small_pool, 1);
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_segments, 1);
-  vram__pool_tell(p, VRAM_SEGMENT_FREE, b, b->size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_FREE, b, b->size, 0, 0);
 }
 
 /* The device's memory for a segment that is one block; 0: there is none. */
@@ -382,7 +382,7 @@ static int vram__segment_come(vram_pool *p, uint32_t x) {
   vram__stat_up(p->stats.segment, small_pool, 1);
   if (b->size >= p->options.max_split_size)
     vram__tally_up(&p->stats.oversize_segments, 1);
-  vram__pool_tell(p, VRAM_SEGMENT_ALLOC, b, b->size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_ALLOC, b, b->size, 0, 0);
   return 1;
 }
 
@@ -416,7 +416,7 @@ static uint32_t vram__map(vram_pool *p, uint32_t x, uint64_t bytes) {
   }
   b->flags |= VRAM__MAPPED;
   vram__reserve_more(p, small_pool, mapped);
-  vram__pool_tell(p, VRAM_SEGMENT_MAP, b, mapped, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_MAP, b, mapped, 0, 0);
   vram__merge(p, x, b->prev);
   vram__merge(p, x, b->next);
   vram__bins_add(p, x);
@@ -448,7 +448,7 @@ static void vram__unmap(vram_pool *p, uint32_t x) {
   }
   p->backend.unmap(p->backend.user, b->address, b->size, granule);
   vram__reserve_less(p, small_pool, b->size);
-  vram__pool_tell(p, VRAM_SEGMENT_UNMAP, b, b->size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_SEGMENT_UNMAP, b, b->size, 0, 0);
   b->flags &= (uint8_t)~VRAM__MAPPED;
   vram__merge(p, x, b->prev);
   vram__merge(p, x, b->next);
@@ -494,7 +494,7 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
     vram__block was = *b;
     was.address = address;
     was.size = size;
-    vram__pool_event(p, VRAM_FREE, &was, b->requested, split_bytes, split);
+    vram__pool_event(p, VRAM_ACTION_FREE, &was, b->requested, split_bytes, split);
   }
 }
 
@@ -582,7 +582,7 @@ static uint64_t vram__round_request(const vram_pool *p, uint64_t bytes) {
   i = i < 20 ? 0 : i > 35 ? 15 : i - 20; /* roundup_power2_divisions(size): from 1 MiB to 32 GiB */
   divisions = p->options.roundup_power2_divisions[i];
   if (divisions < 2 || bytes <= VRAM__MIN_BLOCK * divisions)
-    return (bytes + VRAM__MIN_BLOCK - 1) / VRAM__MIN_BLOCK * VRAM__MIN_BLOCK;
+    return vram__block_bytes(bytes);
   if (!(bytes & (bytes - 1)))
     return bytes;
   power = UINT64_C(1) << vram__log2(bytes);
@@ -591,7 +591,7 @@ static uint64_t vram__round_request(const vram_pool *p, uint64_t bytes) {
 }
 
 static uint64_t vram__segment_size(const vram_pool *p, uint64_t size) { /* get_allocation_size */
-  return size <= VRAM__SMALL_REQUEST ? VRAM__SMALL_SEGMENT
+  return size <= VRAM_SMALL_POOL_BYTES ? VRAM__SMALL_SEGMENT
          : size < VRAM__LARGE_REQUEST
              ? p->options.large_segment_size
              : (size + VRAM__SMALL_SEGMENT - 1) / VRAM__SMALL_SEGMENT * VRAM__SMALL_SEGMENT;
@@ -876,11 +876,11 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, u
   asked.size = vram__segment_size(p, size);
   asked.stream = (uint8_t)stream;
   asked.flags = small_pool ? VRAM__SMALL_CLASS : 0;
-  vram__pool_tell(p, VRAM_RETRY, &asked, asked.size, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_RETRY, &asked, asked.size, 0, 0);
   x = vram__more_memory(p, stream, small_pool, size);
   if (!x) {
     p->stats.num_ooms++;
-    vram__pool_tell(p, VRAM_OOM, &asked, asked.size, 0, 0);
+    vram__pool_tell(p, VRAM_ACTION_OOM, &asked, asked.size, 0, 0);
   }
   return x;
 }
@@ -907,14 +907,14 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
   if (at == UINT32_MAX || vram__block_room(p) < VRAM__POOL_SPARE)
     return VRAM_ERR_LIMIT;
   size = vram__round_request(p, bytes);
-  small_pool = size <= VRAM__SMALL_REQUEST;
+  small_pool = size <= VRAM_SMALL_POOL_BYTES;
   x = vram__get_block(p, at, small_pool, size);
   if (!x)
     return VRAM_ERR_MEMORY;
   was_split = vram__is_split(b + x);
   if (small_pool || p->options.expandable_segments
           ? b[x].size - size >= VRAM__MIN_BLOCK
-          : size < p->options.max_split_size && b[x].size - size > VRAM__SMALL_REQUEST) {
+          : size < p->options.max_split_size && b[x].size - size > VRAM_SMALL_POOL_BYTES) {
     rest = vram__block_new(p);
     vram__cut(p, x, rest, size);
     vram__bins_add(p, rest);
@@ -944,7 +944,7 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
   vram__count_up(p, p->stats.requested_bytes, small_pool, bytes);
   if (b[x].size >= p->options.max_split_size)
     vram__tally_up(&p->stats.oversize_allocations, 1);
-  vram__pool_tell(p, VRAM_ALLOC, b + x, bytes, split_bytes, split);
+  vram__pool_tell(p, VRAM_ACTION_ALLOC, b + x, bytes, split_bytes, split);
   *block = x;
   return VRAM_OK;
 }
@@ -957,7 +957,7 @@ VRAM__FN void vram__pool_put(vram_pool *p, uint32_t x) {
   vram__stat_down(p->stats.allocated_bytes, small_pool, b->size);
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_allocations, 1);
-  vram__pool_tell(p, VRAM_FREE_REQUESTED, b, b->requested, 0, 0);
+  vram__pool_tell(p, VRAM_ACTION_FREE_REQUESTED, b, b->requested, 0, 0);
   if (b->streams) {
     b->flags |= VRAM__PENDING;
     vram__block_wait(p, x);

@@ -176,7 +176,7 @@ typedef struct vram_dtype_info {
   uint16_t row_multiple;   /* a row must be a multiple of this: a ggml block, else 1 */
   uint8_t row_padded;      /* 1: every row ends on a byte (quint4x2, quint2x4) */
   uint8_t torch_values;    /* values in one PyTorch element */
-  uint8_t kind;            /* vram_dtype_kind */
+  vram_dtype_kind kind;
   int16_t onnx_id, tflite_id, ggml_id;
 } vram_dtype_info;
 

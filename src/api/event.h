@@ -53,13 +53,16 @@ typedef enum vram_phase {
   X(MARK, "mark")   /* a place in the program; no memory changes */
 
 typedef enum vram_action {
-#define VRAM__X(id, text) VRAM_##id,
+#define VRAM__X(id, text) VRAM_ACTION_##id,
   VRAM_ACTIONS(VRAM__X)
 #undef VRAM__X
       VRAM_ACTION_COUNT
 } vram_action;
 
-#define VRAM_HOST 0xffu /* vram_event.device: host memory */
+#define VRAM_DEVICE_HOST 0xffu /* vram_event.device: host memory */
+
+#define VRAM_SMALL_POOL_BYTES                                                                      \
+  1048576u /* requests up to so many are of the small pool: kSmallSize */
 
 /* One allocation or free. A predicted one knows action, phase, category, was, id, bytes and node;
    the rest is 0. An observed one has an address, and no id. */
@@ -67,7 +70,7 @@ typedef struct vram_event {
   vram_action action;
   vram_phase phase;
   vram_category category;
-  vram_category was;     /* VRAM_BECOMES: the category until now; else as category */
+  vram_category was;     /* VRAM_ACTION_BECOMES: the category until now; else as category */
   int64_t id;            /* 0, 1, ... in order of allocation; -1: allocated before the step, or
                             known by its address */
   uint64_t bytes;        /* requested; of a segment: its size; OOM: what was asked of the device */
@@ -80,8 +83,8 @@ typedef struct vram_event {
   int64_t split_bytes;  /* by so much this event changes what is free in segments that are */
   int32_t split;        /* partly in use (PyTorch's inactive_split), and the number of pieces */
   uint32_t owner;       /* who asked, as vram_ledger_owner numbers them; 0: not known */
-  uint8_t device;       /* ordinal, VRAM_HOST */
-  uint8_t small_pool;   /* 1: of the pool for requests up to 1 MiB */
+  uint8_t device;       /* ordinal, VRAM_DEVICE_HOST */
+  uint8_t small_pool;   /* 1: of the pool for requests up to VRAM_SMALL_POOL_BYTES */
   uint8_t whole;        /* 1: a segment of its own, no pool in between: counts as reserved, too */
   uint8_t kind;         /* the caller's: by which call; counted by kind */
   uint8_t waited;       /* FREE: FREE_REQUESTED came before; a ledger knows by itself */

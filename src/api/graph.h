@@ -57,9 +57,9 @@ struct vram_value {
   const vram_dims *d;
   vram_node *node; /* NULL: an input */
   const char *name;
-  uint32_t index; /* 0, 1, ... */
-  uint32_t last;  /* node index of the last use; UINT32_MAX: lives to the end */
-  uint8_t dtype;  /* vram_dtype in an fp32 run */
+  uint32_t index;   /* 0, 1, ... */
+  uint32_t last;    /* node index of the last use; UINT32_MAX: lives to the end */
+  vram_dtype dtype; /* vram_dtype in an fp32 run */
   uint8_t flags;
   uint8_t name_len;
 };
@@ -71,23 +71,9 @@ struct vram_param {
   vram_node *node;
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
-  uint8_t dtype;
+  vram_dtype dtype;
   uint8_t kind; /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
 };
-
-typedef struct vram__total {     /* of a list of tensors */
-  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
-  uint64_t last;                 /* bytes of its last one, */
-  uint32_t count;                /* and how many there are; without those of no bytes */
-} vram__total;
-
-typedef struct vram__owned { /* what modules own */
-  vram__total all[2];        /* parameters, buffers; without those that are a value of the graph */
-  vram__total trainable;
-  uint64_t params_bytes, buffers_bytes; /* all of them; more than VRAM_MAX_BYTES: too many */
-  uint64_t flat;                        /* weights of a recurrent node, which are one tensor */
-  const vram_node *flat_node;
-} vram__owned;
 
 typedef struct vram_graph {
   uint8_t *mem;
@@ -108,10 +94,10 @@ typedef struct vram_graph {
   uint32_t max_in, max_out; /* most inputs and outputs of one node */
   uint64_t extra;           /* scratch of the step that nodes need beyond the usual */
   uint64_t flat_pad; /* elements that flat weights of recurrent nets have beyond their parameters */
-  vram__owned owned;
-  uint32_t rnn_dropout; /* recurrent nets with dropout */
-  vram_value *root;     /* the first output: what backward starts from */
-  vram_error error;     /* the first error; sticky */
+  struct vram__owned *owned; /* what modules own; NULL: nothing */
+  uint32_t rnn_dropout;      /* recurrent nets with dropout */
+  vram_value *root;          /* the first output: what backward starts from */
+  vram_error error;          /* the first error; sticky */
 } vram_graph;
 
 /* A dim's value from outside; name NULL: the first dim of the model (the batch). */
@@ -129,9 +115,9 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 
 /* Building by calls. The first error stays in g->error and makes every later call return NULL, so
    that values need not be looked at one by one: NULL for a value, or for a name, is an error.
-     vram_value *x = vram_input(&g, "x", VRAM_F32, 4, size, 0);
-     vram_node *c = vram_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64 kernel_size=3");
-     x = vram_out(c, 0); ...                                                                    */
+     vram_value *x = vram_graph_input(&g, "x", VRAM_F32, 4, size, 0);
+     vram_node *c = vram_graph_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64
+   kernel_size=3"); x = vram_node_output(c, 0); ... */
 
 #ifndef VRAM_NO_MODEL
 /* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at
@@ -146,30 +132,30 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap);
 VRAM_API uint64_t vram_node_flops(const vram_node *n);
 
 /* Output i of a node; NULL: the node is NULL (a call that failed) or has no such output. */
-VRAM_API vram_value *vram_out(vram_node *n, uint32_t i);
+VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i);
 
 /* An input of the model; grad: it wants a gradient. size: ndim of them, NULL only where ndim is 0.
  */
-VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
-                                const int64_t *size, int grad);
+VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
+                                      uint32_t ndim, const int64_t *size, int grad);
 
 /* A node: names of its outputs ("y", or "values,indices"), its inputs (nin of them, `in` NULL only
    where nin is 0), and its keys as in the text form (NULL: none; `weights=` names a node that is
    there). Names are labels, not looked up. */
-VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
-                               uint32_t nin, const char *keys);
+VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *names,
+                                     vram_value *const *in, uint32_t nin, const char *keys);
 
 /* What the caller keeps after the forward pass; backward starts from the first. Without it: the
    last node. */
-VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n);
+VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n);
 
 /* These values live until here although nothing uses them any more. */
-VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n);
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n);
 
-/* Bytes of memory that vram_parse needs for this text at most (0: text too large). text: `len`
-   bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
-VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                   uint32_t nset);
+/* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
+   `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset);
 
 /* Reads the text form into g, which must be fresh from vram_graph_init. The values in `set` take
    the place of the text's. text and set as above; the text is not needed afterwards. *err, if not
@@ -184,6 +170,6 @@ VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_di
      VRAM_ERR_MEMORY    the memory of g is used up
    Before it says one of the last two it looks for wrong names and keys in the rest of the text: a
    loop of too many rounds does not hide them. */
-VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
-                                uint32_t nset, vram_error *err);
+VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
+                                      const vram_dim *set, uint32_t nset, vram_error *err);
 #endif

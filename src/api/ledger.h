@@ -163,8 +163,8 @@ VRAM_API void vram_ledger_event(void *ledger, const vram_event *e);
 VRAM_API uint32_t vram_ledger_owner(vram_ledger *l, const char *file, uint32_t line,
                                     const char *function, const char *tag);
 
-/* Takes the allocation out as VRAM_FREE does and says what it was: 1, or 0: there is none. Before
-   the memory is really freed, since another thread may get the same address at once. */
+/* Takes the allocation out as VRAM_ACTION_FREE does and says what it was: 1, or 0: there is none.
+   Before the memory is really freed, since another thread may get the same address at once. */
 VRAM_API int vram_ledger_take(vram_ledger *l, uint64_t address, vram_allocation *was);
 
 /* What is alive at this address (its first byte): 1, or 0: nothing. */
@@ -182,7 +182,8 @@ VRAM_API uint64_t vram_ledger_category_at_peak(vram_ledger *l, vram_category cat
    returns how many there are. In these copies at_peak holds. */
 VRAM_API uint32_t vram_ledger_owners(vram_ledger *l, int at_peak, vram_owner *list, uint32_t cap);
 
-/* A consistent copy of a device's counters (VRAM_HOST: host memory); all zero: no such device. */
+/* A consistent copy of a device's counters (VRAM_DEVICE_HOST: host memory); all zero: no such
+ * device. */
 VRAM_API void vram_ledger_stats(vram_ledger *l, uint32_t device, vram_memory_stats *stats);
 
 /* torch.cuda.reset_peak_memory_stats, reset_accumulated_memory_stats: of everything. */

@@ -34,19 +34,9 @@
 
 /* clang-format on */
 
-typedef enum vram__key {
-  VRAM__KEY_NONE,
-#define VRAM__X(name, kind) VRAM__KEY_##name,
-  VRAM_KEYS(VRAM__X)
-#undef VRAM__X
-      VRAM__KEY_COUNT
-} vram__key;
-
 typedef enum vram_op {
 #define VRAM__X(name) VRAM_OP_##name,
   VRAM_OPS(VRAM__X)
 #undef VRAM__X
-      VRAM_OP_COUNT,
-  VRAM__OP_drop = VRAM_OP_COUNT, /* the `drop` line */
-  VRAM__OP_end                   /* closes the lines that an op was written out to */
+      VRAM_OP_COUNT
 } vram_op;

@@ -64,34 +64,11 @@ typedef struct vram_pool_options {
 
 /* Reads PYTORCH_CUDA_ALLOC_CONF's form: "max_split_size_mb:64,expandable_segments:True". What it
    does not name stays; what does not change which segments there are (pinned memory, locks, logs)
-   is read over. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where, *o is as before.
+   is passed over. VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE: *err says where, *o is as before.
  */
 VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vram_error *err);
 
-#define VRAM_POOL_BINS 8192
 #define VRAM_POOL_STREAMS 64
-
-/* A piece of a segment: handed out, or free. Private. */
-typedef struct vram__block {
-  uint64_t address, size, requested;
-  uint64_t streams;    /* others that use it, one bit each */
-  uint32_t prev, next; /* in the segment; 0: none */
-  uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
-  uint32_t serial;     /* policy BEST: of its segment */
-  uint32_t link;       /* handed out: the next of the same hash; given back: entries of queues
-                          that it waits for; free: requests of the class when it was freed */
-  uint32_t skew;       /* of an expandable segment: its address modulo the granule */
-  uint16_t bin;
-  uint8_t stream, flags;
-} vram__block;
-
-/* The free blocks of one stream and class by size. Private. */
-typedef struct vram__bins {
-  uint64_t filled[VRAM_POOL_BINS / 64];
-  uint32_t root[VRAM_POOL_BINS];
-  uint64_t words[VRAM_POOL_BINS / 4096]; /* which of filled are not 0 */
-  uint32_t unmapped;
-} vram__bins;
 
 typedef struct vram_pool {
   vram_pool_options options; /* resolved: no zeros that mean a default */
@@ -99,10 +76,10 @@ typedef struct vram_pool {
   vram_memory_stats stats;
   vram_event as; /* owner, category, kind, phase, node, time of the events that the pool emits */
   /* private */
-  vram__block *block; /* [0] is none */
-  uint32_t *hash;     /* of the addresses that are handed out */
-  vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
-  uint8_t terse;      /* of stats only segments, allocated and reserved bytes are kept */
+  struct vram__block *block; /* [0] is none */
+  uint32_t *hash;            /* of the addresses that are handed out */
+  struct vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
+  uint8_t terse;             /* of stats only segments, allocated and reserved bytes are kept */
   uint32_t nblock, cap, unused, nunused, mask;
   uint32_t waiting; /* entries of all queues */
   uint32_t stuck;   /* blocks that wait for a stream that could not be recorded */

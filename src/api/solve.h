@@ -12,7 +12,8 @@ typedef struct vram_solve_options {
   int64_t most;        /* the largest value tried; 0: 2^31-1 */
   const vram_dim *set; /* other dims */
   uint32_t nset;
-  const char *checkpoint_nodes; /* ranges for vram_ranges; NULL: none (step.checkpoint is unused) */
+  const char
+      *checkpoint_nodes; /* ranges for vram_graph_ranges; NULL: none (step.checkpoint is unused) */
   vram_step_options step;
 } vram_solve_options;
 
@@ -42,7 +43,7 @@ typedef struct vram_solution {
      VRAM_ERR_NAME    the model has no such dim
      VRAM_ERR_VALUE   options that exclude each other
      VRAM_ERR_MEMORY  the allocator gave none
-     and what vram_parse and vram_step say of the text and the options as they stand
+     and what vram_graph_parse and vram_step say of the text and the options as they stand
    Nothing fits: VRAM_OK, solution->fits.value is 0 and next is the smallest value. */
 VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve_options *o,
                                 const vram_allocator *allocator, vram_solution *solution,

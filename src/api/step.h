@@ -18,7 +18,7 @@ typedef struct vram_node_report {
   uint64_t output_bytes; /* of its outputs' storages that are its own (0 for views and in place) */
   uint64_t saved_bytes;  /* first kept for backward by it */
   uint64_t live_bytes;   /* requested in all when it has returned */
-  uint8_t dtype;         /* of the first output in this run */
+  vram_dtype dtype;      /* of the first output in this run */
 } vram_node_report;
 
 typedef enum vram_rules {
@@ -44,8 +44,8 @@ typedef struct vram_step_options {
   int weight_decay;             /* L2 weight decay that is added to the gradient */
   int capturable;               /* the optimizer's option: what it counts stays on the device */
   int first_step;               /* 0: steady step, optimizer state exists */
-  int amp;                      /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
-  int dtype;                    /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
+  vram_dtype amp;               /* 0, VRAM_BF16 or VRAM_F16: autocast; F16 with GradScaler */
+  vram_dtype dtype;             /* 0 or VRAM_F32, VRAM_BF16, VRAM_F16: the whole model's */
   int master_weights;           /* the optimizer works on fp32 copies of low-precision parameters */
   uint32_t accumulate;          /* micro-batches, 0 or 1: one */
   int keep_grads;               /* zero_grad(set_to_none=False) */
@@ -251,8 +251,8 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i);
      VRAM_ERR_SYNTAX  no range, or one without its two dots or its names
      VRAM_ERR_NAME    a node that there is not
      VRAM_ERR_VALUE   a range that ends before it begins, or begins once more inside itself */
-VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
-                                 uint32_t cap, uint32_t *count, vram_error *err);
+VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
+                                       uint32_t cap, uint32_t *count, vram_error *err);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */

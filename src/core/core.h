@@ -38,7 +38,7 @@
 #define VRAM__STRIDE(d) ((d)->v + (d)->ndim)
 
 static const vram_dtype_info vram__dtype_rows[VRAM_DTYPE_COUNT] = {
-    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, 0, -1, -1, -1},
+    {VRAM_DTYPE_NONE, "none", NULL, NULL, 0, 0, 0, 0, 0, VRAM_KIND_FLOAT, -1, -1, -1},
 #define VRAM__X(token, name, kind, torch, safetensors, onnx, tflite, ggml, values)                 \
   {VRAM_##token,                                                                                   \
    name,                                                                                           \
@@ -95,7 +95,7 @@ VRAM__FN const vram_dims *vram__dims_get(uint8_t *mem, uint64_t *used, uint64_t 
                                          const int64_t *stride);
 
 /* dtype.c */
-VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, uint8_t dt);
+VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, vram_dtype dt);
 
 /* Eight bytes in the order of a little-endian machine: one load on those. */
 static inline uint64_t vram__text_eight(const char *p) {
@@ -125,16 +125,10 @@ static inline uint32_t vram__lowest_byte(uint64_t mask) {
 
 /* c10/core/AllocatorConfig.h: blocks are multiples of 512 bytes; one of more than 1 MiB may hold up
    to 1 MiB more than asked for, because a smaller rest is not split off. */
-#define VRAM__SMALL UINT64_C(1048576)
-static inline uint64_t vram__blocks_round(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+#define VRAM__MIN_BLOCK UINT64_C(512) /* kMinBlockSize */
 
-/* One more tensor of so many bytes in a list. */
-static inline void vram__total_add(vram__total *t, uint64_t bytes) {
-  t->bytes += bytes;
-  t->blocks += vram__blocks_round(bytes);
-  t->large += bytes > VRAM__SMALL;
-  if (bytes)
-    t->count++, t->last = bytes;
+static inline uint64_t vram__block_bytes(uint64_t bytes) {
+  return (bytes + VRAM__MIN_BLOCK - 1) & ~(VRAM__MIN_BLOCK - 1);
 }
 
 static inline int64_t vram__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -9,14 +9,14 @@ static const uint8_t vram__item_bytes[VRAM_DTYPE_COUNT] = {0,
 #undef VRAM__X
 };
 
-static VRAM__COLD uint64_t vram__dims_packed_bytes(const vram_dims *d, uint8_t dt) {
+static VRAM__COLD uint64_t vram__dims_packed_bytes(const vram_dims *d, vram_dtype dt) {
   const uint64_t row = d->ndim ? (uint64_t)d->v[d->ndim - 1] : 1;
   uint64_t bytes;
-  vram_dtype_rows_bytes((vram_dtype)dt, row ? d->numel / row : 0, row, &bytes);
+  vram_dtype_rows_bytes(dt, row ? d->numel / row : 0, row, &bytes);
   return bytes;
 }
 
-VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, uint8_t dt) {
+VRAM__FN uint64_t vram__dims_bytes_of(const vram_dims *d, vram_dtype dt) {
   return vram__item_bytes[dt] ? d->numel * vram__item_bytes[dt] : vram__dims_packed_bytes(d, dt);
 }
 

@@ -11,9 +11,9 @@
      vram_report r;
      vram_error e;
      vram_step_options o = VRAM_ZERO_INIT;
-     uint64_t n = vram_parse_bytes(text, len, NULL, 0);
+     uint64_t n = vram_graph_parse_bytes(text, len, NULL, 0);
      vram_graph_init(&g, malloc(n), n);
-     if (vram_parse(&g, text, len, NULL, 0, &e)) ...        e.line, e.column, e.text
+     if (vram_graph_parse(&g, text, len, NULL, 0, &e)) ...        e.line, e.column, e.text
      o.train = 1;
      n = vram_step_bytes(&g, &o);
      if (vram_step(&g, &o, malloc(n), n, &r, &e)) ...       e.text
@@ -21,7 +21,7 @@
 
    Before the first include:
      VRAM_STATIC          the implementation is private to this file
-     VRAM_NAMESPACE x_    vram_parse is linked as x_vram_parse, and so on
+     VRAM_NAMESPACE x_    vram_graph_parse is linked as x_vram_parse, and so on
      VRAM_MACROS_ONLY     nothing but >>ct
      VRAM_ASSERT(x)       where the library checks its own results, for tests of it (assert):
                           every plan is verified before it is given out. Usually nothing
@@ -51,4 +51,4 @@
 #ifndef VRAM_H_INCLUDED
 #define VRAM_H_INCLUDED
 
-#define VRAM_VERSION "0.1.0"
+#define VRAM_VERSION "0.2.0"

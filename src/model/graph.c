@@ -54,7 +54,7 @@ VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int6
   return d;
 }
 
-VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype) {
+VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, vram_dtype dtype) {
   if (!d)
     return 0;
   if (i < n->nout)
@@ -63,7 +63,7 @@ VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, u
 }
 
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
-                            const int64_t *size, uint8_t dtype) {
+                            const int64_t *size, vram_dtype dtype) {
   return vram__node_out_dims(n, i, vram__graph_dims(g, ndim, size), dtype);
 }
 
@@ -105,7 +105,7 @@ VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t byte
 }
 
 /* 1: a row of such a tensor ends where a block of its dtype ends. */
-VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype) {
+VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype) {
   const int64_t row = d->ndim ? d->v[d->ndim - 1] : 1, each = vram__dtype_rows[dtype].row_multiple;
   if (row % each == 0)
     return 1;
@@ -164,8 +164,8 @@ static int vram__node_borrow(vram_graph *g, vram_node *n, uint32_t i, const char
 /* The dtype of a parameter that would have `dtype`, where the node's key asks for another one.
    Block dtypes are for matrices: as in GGUF, a bias or a norm keeps its own. Of a custom op the key
    is the output's: numbers that are not floating point are no weights. */
-static uint8_t vram__param_dtype(const vram_node *n, uint32_t ndim, uint8_t dtype) {
-  const uint8_t asked = (uint8_t)VRAM__INT(n, dtype, dtype);
+static vram_dtype vram__param_dtype(const vram_node *n, uint32_t ndim, vram_dtype dtype) {
+  const vram_dtype asked = (vram_dtype)VRAM__INT(n, dtype, dtype);
   if (n->op == VRAM_OP_custom)
     return vram__kind_rank(asked) == 2 ? asked : dtype;
   return ndim > 1 || vram__dtype_rows[asked].row_multiple == 1 ? asked : dtype;
@@ -173,7 +173,7 @@ static uint8_t vram__param_dtype(const vram_node *n, uint32_t ndim, uint8_t dtyp
 
 /* A parameter of its own for slot i of the node, or the one that `weights=` lends. */
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                            uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind) {
+                            uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind) {
   const vram_dims *d = vram__graph_dims(g, ndim, size);
   vram_param *p;
   int lent;
@@ -182,6 +182,12 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   lent = kind == VRAM__BUFFER ? 2 : vram__node_borrow(g, n, i, role, d);
   if (lent != 2)
     return lent;
+  if (!g->owned) { /* the first parameter */
+    g->owned = (vram__owned *)vram__graph_take(g, sizeof *g->owned);
+    if (!g->owned)
+      return 0;
+    vram__memory_zero(g->owned, sizeof *g->owned);
+  }
   p = (vram_param *)vram__graph_take(g, sizeof *p);
   if (!p)
     return 0;
@@ -202,7 +208,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   else
     g->param_first = p;
   g->param_last = p;
-  vram__owned_add(&g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
+  vram__owned_add(g->owned, p, vram__dims_bytes_of(p->d, p->dtype));
   n->param[i] = p;
   return 1;
 }
@@ -217,8 +223,8 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes) {
   return VRAM_OK;
 }
 
-VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtype, uint32_t ndim,
-                                const int64_t *size, int grad) {
+VRAM_API vram_value *vram_graph_input(vram_graph *g, const char *name, vram_dtype dtype,
+                                      uint32_t ndim, const int64_t *size, int grad) {
   const vram__span label = vram__span_all(name);
   vram_value *v;
   if (g->error.code)
@@ -228,7 +234,7 @@ VRAM_API vram_value *vram_input(vram_graph *g, const char *name, vram_dtype dtyp
     vram__graph_fail(g, VRAM_ERR_VALUE, "an input without a proper name, dtype or number of axes");
     return NULL;
   }
-  v = vram__graph_input(g, label, (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(g, label, dtype, ndim, size);
   if (v && grad && vram__kind_rank(v->dtype) < 2) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "a gradient for an input that is not floating point");
     return NULL;
@@ -249,8 +255,8 @@ static int vram__apply_keys(vram__parser *p, uint32_t op, vram__keys *keys) {
   return 1;
 }
 
-VRAM_API vram_node *vram_apply(vram_graph *g, vram_op op, const char *names, vram_value *const *in,
-                               uint32_t nin, const char *keys) {
+VRAM_API vram_node *vram_graph_apply(vram_graph *g, vram_op op, const char *names,
+                                     vram_value *const *in, uint32_t nin, const char *keys) {
   vram__parser p;
   vram__request r;
   vram__keys given;
@@ -308,11 +314,11 @@ VRAM_API uint32_t vram_node_name(const vram_node *n, char *to, uint32_t cap) {
   return len;
 }
 
-VRAM_API vram_value *vram_out(vram_node *n, uint32_t i) {
+VRAM_API vram_value *vram_node_output(vram_node *n, uint32_t i) {
   return n && i < n->nout ? n->out + i : NULL;
 }
 
-VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n) {
+VRAM_API vram_result vram_graph_outputs(vram_graph *g, vram_value *const *v, uint32_t n) {
   uint32_t i;
   if (!g->error.code && (g->noutput || !n))
     vram__graph_fail(g, VRAM_ERR_VALUE, n ? "outputs named twice" : "no output");
@@ -328,7 +334,7 @@ VRAM_API vram_result vram_output(vram_graph *g, vram_value *const *v, uint32_t n
   return VRAM_OK;
 }
 
-VRAM_API vram_result vram_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
+VRAM_API vram_result vram_graph_drop(vram_graph *g, vram_value *const *v, uint32_t n) {
   vram_value *in[64];
   vram_node *node;
   uint32_t i, count;

@@ -16,6 +16,14 @@ typedef struct vram__round { /* one round of a loop */
   uint32_t round;
 } vram__round;
 
+typedef enum vram__key {
+  VRAM__KEY_NONE,
+#define VRAM__X(name, kind) VRAM__KEY_##name,
+  VRAM_KEYS(VRAM__X)
+#undef VRAM__X
+      VRAM__KEY_COUNT
+} vram__key;
+
 static const struct {
   const char *name;
   char kind;
@@ -32,9 +40,38 @@ static const struct {
 
 /* at::result_type: a tensor without axes counts only where its kind is the higher one. */
 typedef struct vram__promote {
-  uint8_t dim, zero;
+  vram_dtype dim, zero;
   uint8_t has_dim, has_zero;
 } vram__promote;
+
+/* Lines of a graph that are no ops. */
+enum {
+  VRAM__OP_drop = VRAM_OP_COUNT,
+  VRAM__OP_end /* closes the lines that an op was written out to */
+};
+
+typedef struct vram__total {     /* of a list of tensors */
+  uint64_t bytes, blocks, large; /* large: how many of more than 1 MiB */
+  uint64_t last;                 /* bytes of its last one, */
+  uint32_t count;                /* and how many there are; without those of no bytes */
+} vram__total;
+
+/* One more tensor of so many bytes in a list. */
+static inline void vram__total_add(vram__total *t, uint64_t bytes) {
+  t->bytes += bytes;
+  t->blocks += vram__block_bytes(bytes);
+  t->large += bytes > VRAM_SMALL_POOL_BYTES;
+  if (bytes)
+    t->count++, t->last = bytes;
+}
+
+typedef struct vram__owned { /* what modules own */
+  vram__total all[2];        /* parameters, buffers; without those that are a value of the graph */
+  vram__total trainable;
+  uint64_t params_bytes, buffers_bytes; /* all of them; more than VRAM_MAX_BYTES: too many */
+  uint64_t flat;                        /* weights of a recurrent node, which are one tensor */
+  const vram_node *flat_node;
+} vram__owned;
 
 typedef struct vram__step vram__step;
 typedef struct vram__replay vram__replay;
@@ -282,13 +319,13 @@ VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result cod
                                 const char *expected);
 
 /* promote.c */
-VRAM__FN int vram__dtype_is_float(uint8_t dt);
-VRAM__FN uint32_t vram__kind_rank(uint8_t dt);
-VRAM__FN uint8_t vram__promote2(uint8_t a, uint8_t b);
-VRAM__FN void vram__promote_add(vram__promote *p, uint8_t dt, uint32_t ndim);
-VRAM__FN uint8_t vram__promote_get(const vram__promote *p);
-VRAM__FN uint8_t vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p);
-VRAM__FN uint8_t vram__promote_all(const vram_node *n, uint32_t first, uint32_t count);
+VRAM__FN int vram__dtype_is_float(vram_dtype dt);
+VRAM__FN uint32_t vram__kind_rank(vram_dtype dt);
+VRAM__FN vram_dtype vram__promote2(vram_dtype a, vram_dtype b);
+VRAM__FN void vram__promote_add(vram__promote *p, vram_dtype dt, uint32_t ndim);
+VRAM__FN vram_dtype vram__promote_get(const vram__promote *p);
+VRAM__FN vram_dtype vram__promote_result(uint32_t op, uint32_t nin, const vram__promote *p);
+VRAM__FN vram_dtype vram__promote_all(const vram_node *n, uint32_t first, uint32_t count);
 
 /* shape.c */
 VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_t naxes,
@@ -312,15 +349,15 @@ VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint3
 VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
 VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
-VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
-                            const int64_t *size, uint8_t dtype);
+                            const int64_t *size, vram_dtype dtype);
 VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
-VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, uint8_t dtype);
+VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char *role,
-                            uint32_t ndim, const int64_t *size, uint8_t dtype, uint8_t kind);
+                            uint32_t ndim, const int64_t *size, vram_dtype dtype, uint8_t kind);
 
 /* symbol.c */
 VRAM__FN int vram__name_char(char c);
@@ -350,8 +387,8 @@ VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
 /* parse.c */
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
-                                       const int64_t *size);
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
+                                       uint32_t ndim, const int64_t *size);
 VRAM__FN int vram__parse_node(vram__parser *p, vram__request *r, vram__span names, const char *at,
                               vram_node **node);
 

@@ -122,8 +122,8 @@ static int vram__dim_line(vram__parser *p) {
   return 1;
 }
 
-VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, uint8_t dtype, uint32_t ndim,
-                                       const int64_t *size) {
+VRAM__FN vram_value *vram__graph_input(vram_graph *g, vram__span name, vram_dtype dtype,
+                                       uint32_t ndim, const int64_t *size) {
   vram_value *v = (vram_value *)vram__graph_take(g, sizeof *v);
   vram_value **list = g->input;
   uint32_t i;
@@ -167,7 +167,7 @@ static int vram__input_line(vram__parser *p) {
                              "[size,size,...]");
   if (!vram__parse_sizes(p, p->token, VRAM_MAX_AXES, size, &ndim))
     return 0;
-  v = vram__graph_input(p->g, name, (uint8_t)dtype, ndim, size);
+  v = vram__graph_input(p->g, name, (vram_dtype)dtype, ndim, size);
   if (!v)
     return vram__parse_located(p, p->token.text);
   while (vram__parse_token(p)) {
@@ -625,8 +625,8 @@ static void vram__parse_names(vram_graph *g, const char *text, uint64_t len, con
     g->error = before;
 }
 
-VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, const vram_dim *set,
-                                uint32_t nset, vram_error *err) {
+VRAM_API vram_result vram_graph_parse(vram_graph *g, const char *text, uint64_t len,
+                                      const vram_dim *set, uint32_t nset, vram_error *err) {
   vram__parse_text(g, text, len, set, nset, 0);
   if (g->error.code == VRAM_ERR_MEMORY || g->error.code == VRAM_ERR_LIMIT)
     vram__parse_names(g, text, len, set, nset);
@@ -637,14 +637,14 @@ VRAM_API vram_result vram_parse(vram_graph *g, const char *text, uint64_t len, c
 
 /* ---- bytes of a graph ---- */
 
-/* Loops around the line, for vram_parse_bytes. */
+/* Loops around the line, for vram_graph_parse_bytes. */
 typedef struct vram__nest {
   uint64_t times[VRAM_MAX_LOOPS + 1]; /* rounds of all loops up to each depth */
   uint32_t depth;
   uint32_t skipped; /* depth of a loop of no rounds, 0: none */
 } vram__nest;
 
-/* A `loop` line; 0: here vram_parse stops, too. */
+/* A `loop` line; 0: here vram_graph_parse stops, too. */
 static int vram__nest_enter(vram__parser *p, vram__nest *nest) {
   int64_t rounds = 1;
   nest->depth++;
@@ -680,8 +680,8 @@ static uint64_t vram__line_bytes(const vram__parser *p, const vram__nest *nest) 
 }
 
 /* Goes over the lines once; dims and counts of loops alone are read. */
-VRAM_API uint64_t vram_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
-                                   uint32_t nset) {
+VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,
+                                         uint32_t nset) {
   uint64_t mem[VRAM_MAX_DIMS * (VRAM_MAX_NAME + 9) / 8];
   uint8_t used[VRAM_MAX_DIMS];
   uint64_t total = 65536;

@@ -90,7 +90,7 @@ VRAM__FN uint64_t vram__flops_sdpa(const vram_node *n) {
 
 /* ---- layouts ---- */
 
-VRAM__FN int vram__is_half(uint8_t dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
+VRAM__FN int vram__is_half(vram_dtype dt) { return dt == VRAM_F16 || dt == VRAM_BF16; }
 
 /* [b,h,len,d], stored as [b,len,h,d]: heads beside one another, as a linear layer makes them. */
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
@@ -213,7 +213,7 @@ static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
 
 /* sdp_utils.cpp, can_use_mem_efficient_attention */
 static int vram__sdpa_can_use_efficient(const vram__step *s, const vram__sdpa *p) {
-  const uint8_t dt = p->in[0].dt;
+  const vram_dtype dt = p->in[0].dt;
   const int ampere = s->device.cc >= 80;
   const int64_t align = vram__is_half(dt) ? 8 : ampere ? 4 : 1; /* minimum_gemm_alignment */
   vram__sdpa_size z;
@@ -270,7 +270,7 @@ static void vram__sdpa_save(vram__step *s, vram__grad_fn *f, const vram__sdpa *p
 }
 
 /* attention.cpp, convert_boolean_attn_mask */
-static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, uint8_t dt) {
+static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask, vram_dtype dt) {
   vram__tensor inf = vram__tensor_empty(s, s->scalar, dt),
                zero = vram__tensor_empty(s, s->scalar, dt);
   vram__tensor y = vram__tensor_empty(s, vram__dims_dense(s, mask.d), dt);
@@ -281,7 +281,7 @@ static vram__tensor vram__attention_float_mask(vram__step *s, vram__tensor mask,
 
 /* Where several query heads share one of key and value, backward kernels give a gradient for each
    of them; these are added up at the end. */
-static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z, uint8_t dt,
+static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z, vram_dtype dt,
                                          vram__tensor *spread) {
   const uint32_t bytes = vram__dtype_size(dt);
   spread[0] = spread[1] = vram__tensor_none();
@@ -344,7 +344,7 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
 /* attention.cu, _efficient_attention_forward. Takes the mask, gives its expanded form instead. */
 static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   const vram__sdpa_size z = vram__sdpa_sizes(p);
-  const uint8_t dt = p->in[0].dt;
+  const vram_dtype dt = p->in[0].dt;
   vram__tensor seed = vram__tensor_none(), offset = seed, lse = seed, sums = seed, y;
   vram__grad_fn *f;
   if (p->in[3].d)
@@ -430,7 +430,7 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram__sdpa_
 
 /* The gradient of the mask: rows of a multiple of 16 columns, a slice of which is handed on. */
 static vram__tensor vram__efficient_mask_gradient(vram__step *s, const vram__sdpa_size *z,
-                                                  uint8_t dt) {
+                                                  vram_dtype dt) {
   vram__tensor whole, y;
   whole = vram__tensor_empty(
       s, vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, VRAM__RULE_EFFICIENT_MASK)), dt);
@@ -733,7 +733,7 @@ static void vram__sdpa_math_groups(vram__step *s, const vram__sdpa *p, vram__ten
 }
 
 /* The mask that is added; is_causal: at::ones(..).tril() as numbers. none: there is no mask. */
-static vram__tensor vram__sdpa_math_mask(vram__step *s, const vram__sdpa *p, uint8_t dt) {
+static vram__tensor vram__sdpa_math_mask(vram__step *s, const vram__sdpa *p, vram_dtype dt) {
   const uint32_t n = p->in[0].d->ndim;
   vram__tensor ones, lower, mask;
   if (!p->causal)
@@ -770,7 +770,7 @@ static vram__tensor vram__sdpa_math_weights(vram__step *s, const vram__sdpa *p, 
 
 /* Half precision runs in fp32 (unless allow_fp16_bf16_reduction_math_sdp). */
 static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
-  const uint8_t dt = p->in[0].dt;
+  const vram_dtype dt = p->in[0].dt;
   const int half = vram__is_half(dt);
   vram__tensor x[3], q, k, v, mask, weights, second = vram__tensor_none(), y;
   uint32_t i;
@@ -802,7 +802,7 @@ static vram__tensor vram__sdpa_math(vram__step *s, const vram__sdpa *p) {
 
 /* Attention of nothing: zeros, and 0 times the sums of q, k and v, so that they have gradients. */
 static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
-  const uint8_t amp = s->amp;
+  const vram_dtype amp = s->amp;
   const uint32_t ndim = in[0].d->ndim;
   int64_t size[VRAM_MAX_AXES];
   vram__tensor t[7], y;
@@ -810,7 +810,7 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
   for (i = 0; i < ndim; i++)
     size[i] = in[0].d->v[i];
   size[ndim - 1] = in[2].d->v[in[2].d->ndim - 1u];
-  s->amp = 0; /* below autocast */
+  s->amp = VRAM_DTYPE_NONE; /* below autocast */
   t[0] = vram__tensor_empty(s, vram__dims_in(s, ndim, size, NULL), in[0].dt);
   for (i = 0; i < 3; i++)
     t[1 + i] = vram__op_call_unary(s, VRAM_OP_sum, in[i]);

@@ -191,7 +191,7 @@ typedef struct vram__batch_norm_backward {
   vram__tensor x, g;
   int cudnn, train, affine;
   int wants[3]; /* gradients of input, weight and bias */
-  uint8_t weight_dt;
+  vram_dtype weight_dt;
 } vram__batch_norm_backward;
 
 /* The copy that x.reshape({N, C, -1}) is; none: it is a view. */
@@ -303,7 +303,7 @@ static void vram__backward_any_bn(vram__step *s, vram__grad_fn *f, vram__tensor 
   b.cudnn = (f->aux & VRAM__BN_CUDNN) != 0;
   b.train = (f->aux & VRAM__BN_TRAIN) != 0;
   b.affine = f->nin - 1;
-  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : (uint8_t)VRAM_F32;
+  b.weight_dt = b.affine ? VRAM__SAVED(f)[3].dt : VRAM_F32;
   for (i = 0; i < 3; i++)
     b.wants[i] = i < f->nin && vram__input_wanted(f, i);
   if (b.cudnn && b.train)

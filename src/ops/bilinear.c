@@ -152,7 +152,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
                                    vram__tensor *y) {
   static const uint32_t without[3] = {VRAM__BI_NOT_IN1, VRAM__BI_NOT_WEIGHT, VRAM__BI_NOT_IN2};
   const uint32_t count = n->param[1] ? 4 : 3;
-  const uint8_t amp = s->amp;
+  const vram_dtype amp = s->amp;
   vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
   uint32_t i, own;
@@ -160,7 +160,7 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   for (i = 2; i < count; i++)
     args[i] = s->param[n->param[i - 2]->index];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
-  s->amp = 0; /* nothing is cast inside */
+  s->amp = VRAM_DTYPE_NONE; /* nothing is cast inside */
   in[0] = vram__bilinear_rows(s, args[0]);
   in[1] = args[2];
   in[2] = vram__bilinear_rows(s, args[1]);

@@ -57,7 +57,7 @@ static int vram__shape_moe(vram_graph *g, vram_node *n) {
 
 static int vram__shape_custom(vram_graph *g, vram_node *n) {
   const int64_t params = VRAM__INT(n, params, 0), buffers = VRAM__INT(n, buffers, 0);
-  const uint8_t dt = (uint8_t)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : (uint8_t)VRAM_F32);
+  const vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, n->nin ? n->in[0]->dtype : VRAM_F32);
   uint32_t ndim, i;
   const int64_t *size = vram__node_list(n, VRAM__KEY_shape, &ndim);
   if (params < 0 || buffers < 0 || VRAM__INT(n, saved, 0) < 0 || VRAM__INT(n, workspace, 0) < 0)
@@ -99,7 +99,7 @@ typedef struct vram__moe {
   vram__tensor w[VRAM__MOE_PARAMS];
   int64_t tokens, experts, top_k;
   int gated;
-  uint8_t dt;
+  vram_dtype dt;
 } vram__moe;
 
 /* x[index] along axis 0 */
@@ -321,7 +321,7 @@ static void vram__forward_custom(vram__step *s, const vram_node *n, vram__tensor
   vram__tensor in[17], keep = vram__tensor_none();
   vram__grad_fn *f;
   uint32_t i;
-  uint8_t dt = vram__step_dtype(s, n->out[0].dtype);
+  vram_dtype dt = vram__step_dtype(s, n->out[0].dtype);
   for (i = 0; i < n->nin; i++)
     in[i] = x[i];
   if (n->param[0])
@@ -348,7 +348,7 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
   uint32_t i;
   for (i = 0; i < f->nin; i++)
     if (vram__input_wanted(f, i)) {
-      uint8_t dt;
+      vram_dtype dt;
       const vram_dims *d = vram__input_dims(s, f, i, &dt);
       to[i] = vram__tensor_empty(s, vram__dims_dense(s, d), dt);
     }

@@ -322,14 +322,14 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  uint8_t dt = n->op == VRAM_OP_to ? (uint8_t)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
+  vram_dtype dt = n->op == VRAM_OP_to ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
   if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
 
 VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint8_t dt;
+  vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt);
 }

@@ -33,7 +33,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d, *w = NULL, *o = NULL;
   int64_t size[2], z[2];
   uint32_t i;
-  uint8_t dt;
+  vram_dtype dt;
   for (i = 1; i < n->nin; i++)
     if (n->in[i]->d->ndim == 2)
       w = n->in[i]->d;
@@ -67,7 +67,7 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
 /* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
    `fuse`: the partial sums of few rows are added up without a tensor of them. */
 static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, const vram_dims *w,
-                                      uint8_t dt, int by_freq, int fuse) {
+                                      vram_dtype dt, int by_freq, int fuse) {
   uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
            parts = n / 10 + seg, warps = vram__cub_tiles(cols, 32) * 32,
            grid = vram__cub_tiles(seg * warps, warps < 1024 ? warps : 1024);
@@ -127,7 +127,7 @@ static void vram__forward_embedding(vram__step *s, const vram_node *n, vram__ten
 static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = vram__tensor_contiguous(s, VRAM__SAVED(f)[0]);
   vram__tensor g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  uint8_t dt;
+  vram_dtype dt;
   const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
   if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
@@ -156,7 +156,7 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
   vram__tensor w = n->nparam ? s->param[n->param[0]->index] : x[n->nin - 1], offsets, size, bag,
                wide, in, t, idx = vram__tensor_none();
   int64_t bags = n->out[0].d->v[0], all = (int64_t)x[0].d->numel;
-  uint8_t it = x[0].dt;
+  vram_dtype it = x[0].dt;
   vram__grad_fn *f = vram__tape_record(s, n->op, &w, 1, 1, 5);
   offsets = given ? vram__tensor_retain(s, x[1])
                   : vram__tensor_empty(s, vram__dims_in(s, 1, &bags, NULL), it);
@@ -195,7 +195,7 @@ static void vram__forward_embedding_bag(vram__step *s, const vram_node *n, vram_
 static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor i = VRAM__SAVED(f)[0], wide = vram__embedding_bag_wide(s, i, VRAM__SAVED(f)[1]),
                g = vram__tensor_contiguous(s, VRAM__SLOTS(f)[0].g);
-  uint8_t dt;
+  vram_dtype dt;
   const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   if (vram__embedding_bag_is_max(f->node))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);

@@ -3,7 +3,7 @@
 
 /* Is input i of the node a list of integers? Else an error. */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
-  uint8_t dt = n->in[i]->dtype;
+  vram_dtype dt = n->in[i]->dtype;
   if (dt == VRAM_I64 || dt == VRAM_I32)
     return 1;
   return vram__node_error(g, n, "an index that is not i64 or i32");

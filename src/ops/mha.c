@@ -81,7 +81,7 @@ static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
 /* Query, key, value, a mask; outputs: the result, the weights. */
 static int vram__shape_mha(vram_graph *g, vram_node *n) {
   const vram_dims *q = n->in[0]->d, *k = n->in[1]->d, *v = n->in[2]->d;
-  const uint8_t dt = n->in[0]->dtype;
+  const vram_dtype dt = n->in[0]->dtype;
   vram__mha m;
   int64_t size[3];
   uint32_t i;
@@ -232,7 +232,7 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
 }
 
 /* softmax(q k^T), which _masked_softmax makes with a mask. none: nobody wants the weights. */
-static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, uint8_t dt,
+static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, vram_dtype dt,
                                              int masked) {
   vram__tensor weights = vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, m->L, m->L), dt),
                mask;

@@ -49,7 +49,7 @@ static int vram__norm_has_statistics(const vram_node *n) {
 VRAM__FN int vram__shape_norm(vram_graph *g, vram_node *n) {
   static const int64_t none = 0;
   int64_t size[VRAM_MAX_AXES];
-  uint32_t i, j, ndim;
+  uint32_t i, j, ndim = 0;
   if (vram__kind_rank(n->in[0]->dtype) != 2)
     return vram__node_error(g, n, "a norm of a tensor that is not floating point");
   if (!vram__norm_weight_size(g, n, &ndim, size))
@@ -109,7 +109,7 @@ VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, i
 }
 
 /* An empty tensor of n elements; norms ask for one of the same size several times in turn. */
-VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, vram_dtype dt) {
   if (!s->vec || s->vec->v[0] != n)
     s->vec = vram__dims_in(s, 1, &n, NULL);
   return vram__tensor_empty(s, s->vec, dt);
@@ -149,7 +149,7 @@ static void vram__norm_release_args(vram__step *s, const vram__tensor *in) {
 /* layer_norm.cpp, rms_norm_composite: inputs in channels-last order, a weight of another dtype */
 static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x, vram__tensor w,
                                                    uint32_t naxes) {
-  vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt);
+  vram__tensor up = vram__torch_cast(s, x, vram__is_half(x.dt) ? VRAM_F32 : x.dt);
   vram__tensor squares, rsqrt, y;
   int64_t attr[VRAM_MAX_AXES + 4];
   uint32_t i, n = 0;
@@ -183,7 +183,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   vram__grad_fn *f;
   uint32_t i, naxes = 1;
   int64_t rows[VRAM_MAX_AXES];
-  uint8_t acc;
+  vram_dtype acc;
   vram__norm_args(s, n, x, in);
   vram__node_list(n, VRAM__KEY_normalized_shape, &naxes);
   if (rms && ((in[1].d && in[1].dt != in[0].dt) || vram__suggests_cl(in[0].d))) {
@@ -196,7 +196,7 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
   y[0] = vram__tensor_empty(s, vram__dims_contiguous(s, in[0].d), in[0].dt);
   for (i = 0; i < ndim; i++)
     rows[i] = i < ndim - naxes ? in[0].d->v[i] : 1;
-  acc = in[0].dt == VRAM_F64 ? (uint8_t)VRAM_F64 : (uint8_t)VRAM_F32;
+  acc = in[0].dt == VRAM_F64 ? VRAM_F64 : VRAM_F32;
   for (i = 0; i < nstats; i++)
     stats[i] = vram__tensor_empty(s, vram__dims_in(s, ndim, rows, NULL), acc);
   vram__tensor_release(s, copy);
@@ -229,7 +229,7 @@ static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vra
                           : vram__tensor_none();
   for (i = 0; i < 2; i++)
     if (partial[i].d) {
-      const uint8_t dt = partial[i].dt;
+      const vram_dtype dt = partial[i].dt;
       sum = vram__tensor_empty(s, d, dt);
       vram__reduce_scratch(s, partial[i], 1, dt,
                            vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);

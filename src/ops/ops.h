@@ -48,7 +48,7 @@ VRAM__FN uint32_t vram__recipe_letters(uint32_t plan, vram__grad_fn *f);
 VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
                                 const vram__tensor *in, uint32_t nin, vram__tensor y);
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
-                                             uint8_t dt);
+                                             vram_dtype dt);
 VRAM__FN void vram__backward_pointwise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* pointwise.c */
@@ -79,7 +79,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 /* reduce.c */
 VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim);
-VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt);
+VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt);
 VRAM__FN void vram__backward_reduce(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* sort.c */
@@ -143,20 +143,21 @@ VRAM__FN vram__tensor vram__torch_adaptive_avg(vram__step *s, vram__tensor x, co
 VRAM__FN void vram__backward_noise(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* softmax.c */
-VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
+                                          vram_dtype dt);
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* norm.c */
 VRAM__FN vram__tensor vram__norm_format_copy(vram__step *s, vram__tensor x, int cl);
 VRAM__FN const vram_dims *vram__norm_format(vram__step *s, const vram_dims *d, int cl);
-VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_vector(vram__step *s, int64_t n, vram_dtype dt);
 VRAM__COLD VRAM__FN void vram__norm_refuse_one_value(vram__step *s, const vram_node *n);
 
 /* batch_norm.c */
 VRAM__FN void vram__backward_bn(vram__step *s, vram__grad_fn *f, vram__tensor *to);
 
 /* attention.c */
-VRAM__FN int vram__is_half(uint8_t dt);
+VRAM__FN int vram__is_half(vram_dtype dt);
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d);
 VRAM__FN int vram__sdpa_select(const vram__step *s, const vram__sdpa *p);
@@ -211,8 +212,8 @@ static inline vram__tensor vram__autocast_low(vram__step *s, vram__tensor x) {
 }
 
 /* The dtype that softmax computes in: autocast has it on its fp32 list. */
-static inline uint8_t vram__softmax_dtype(const vram__step *s, vram__tensor x) {
-  return s->amp && vram__is_half(x.dt) ? (uint8_t)VRAM_F32 : x.dt;
+static inline vram_dtype vram__softmax_dtype(const vram__step *s, vram__tensor x) {
+  return s->amp && vram__is_half(x.dt) ? VRAM_F32 : x.dt;
 }
 
 /* Contiguous dims of two, three and four axes. */

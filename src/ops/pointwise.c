@@ -4,7 +4,7 @@
 
 VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   uint32_t i, c = 0, a;
   const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   for (i = 0; v && i < c; i++)
@@ -13,7 +13,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   if (n->op == VRAM_OP_type_as)
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   if (vram__kind_rank(dt) < 2 && !(n->flags & VRAM__INPLACE)) {
     vram__promote p;
     vram__memory_zero(&p, sizeof p);
@@ -30,7 +30,7 @@ static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int number = VRAM__INT(n, scalar, 0) != 0,
       rounded = vram__node_list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   switch (n->op) {
   case VRAM_OP_where:
     if (dt != VRAM_BOOL && dt != VRAM_U8)
@@ -120,7 +120,7 @@ VRAM__FN vram__tensor vram__torch_pointwise(vram__step *s, uint32_t kind, const 
                          : NULL;
   const vram_dims *d[3];
   uint32_t i, op = kind == VRAM__K_pow_tensor ? (uint32_t)VRAM_OP_pow : kind;
-  uint8_t dt = in[0].dt;
+  vram_dtype dt = in[0].dt;
   int same = dt == VRAM_F32 || vram__kind_rank(dt) >= 2;
   vram__tensor y, cast = vram__tensor_none();
   for (i = 0; i < nin; i++) {
@@ -224,7 +224,7 @@ VRAM__FN vram__tensor vram__pointwise_inplace(vram__step *s, uint32_t kind, cons
 VRAM__FN uint32_t vram__autocast_list(vram__step *s, uint32_t list, vram__tensor *in,
                                       uint32_t nin) {
   uint32_t i, own = 0;
-  uint8_t to = list == VRAM__AUTOCAST_fp32 ? (uint8_t)VRAM_F32 : s->amp;
+  vram_dtype to = list == VRAM__AUTOCAST_fp32 ? VRAM_F32 : s->amp;
   if (!s->amp || (list != VRAM__AUTOCAST_fp32 && list != VRAM__AUTOCAST_widest))
     return 0;
   if (list == VRAM__AUTOCAST_widest)
@@ -278,7 +278,7 @@ static void vram__forward_where(vram__step *s, const vram_node *n, vram__tensor 
                number = vram__tensor_none();
   const vram_dims *d[3];
   vram__grad_fn *f;
-  uint8_t dt;
+  vram_dtype dt;
   if (n->nin < 3)
     b = number = vram__tensor_empty(s, s->scalar, a.dt);
   else

@@ -243,7 +243,7 @@ VRAM__FN void vram__recipe_save(vram__step *s, vram__grad_fn *f, uint32_t need,
 
 /* A tensor of dims d: t itself if nobody else has it, else a fresh one. */
 VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, const vram_dims *d,
-                                             uint8_t dt) {
+                                             vram_dtype dt) {
   if (t.st && t.dt == dt && t.d->numel == d->numel && (s->top - t.st)->refs == 1 &&
       (s->top - (s->top - t.st)->base)->srefs == 1) {
     t.fn = 0;
@@ -259,7 +259,7 @@ typedef struct vram__recipe_run {
   uint32_t at; /* the input whose gradient it is */
 } vram__recipe_run;
 
-#define VRAM__IS_NUMBER 0xff /* dtype of a value that is a number */
+#define VRAM__IS_NUMBER VRAM_DTYPE_COUNT /* dtype of a value that is a number */
 
 static void vram__recipe_push(vram__recipe_run *q, vram__tensor t) { q->stack[q->n++] = t; }
 
@@ -283,7 +283,7 @@ static void vram__recipe_unary(vram__step *s, vram__recipe_run *q, uint32_t code
   t.d = code == VRAM__CODE_UNARY ? vram__dims_pointwise1(s, t.d)
                                  : vram__dims_pointwise_number(s, t.d);
   vram__recipe_replace(
-      q, vram__tensor_empty(s, t.d, code == VRAM__CODE_COMPARE_NUMBER ? (uint8_t)VRAM_BOOL : t.dt));
+      q, vram__tensor_empty(s, t.d, code == VRAM__CODE_COMPARE_NUMBER ? VRAM_BOOL : t.dt));
 }
 
 static void vram__recipe_binary(vram__step *s, vram__recipe_run *q, uint32_t code) {

@@ -131,7 +131,7 @@ static int vram__shape_rnn_params(vram_graph *g, vram_node *n, const vram__rnn *
 
 static int vram__shape_rnn(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const uint8_t dt = n->in[0]->dtype;
+  const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[3];
   uint32_t ndim = 0;
@@ -161,7 +161,7 @@ static int vram__shape_rnn(vram_graph *g, vram_node *n) {
 
 static int vram__shape_rnn_cell(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const uint8_t dt = n->in[0]->dtype;
+  const vram_dtype dt = n->in[0]->dtype;
   vram__rnn r;
   int64_t size[2];
   uint32_t ndim = 0;
@@ -206,18 +206,18 @@ static uint64_t vram__rnn_flat_elements(const vram__rnn *r) {
 }
 
 /* Bytes of one value for each step, sample and unit of a layer. */
-static uint64_t vram__rnn_layer_bytes(const vram__rnn *r, uint8_t dt) {
+static uint64_t vram__rnn_layer_bytes(const vram__rnn *r, vram_dtype dt) {
   return vram__product4_or_overflow(r->seq_length, r->mini_batch,
                                     r->hidden_size * r->num_directions, vram__dtype_size(dt));
 }
 
 /* Bytes that cuDNN wants for a moment, and those that one step keeps for backward: guesses, see
    the rules. */
-static uint64_t vram__rnn_workspace(const vram__rnn *r, uint8_t dt) {
+static uint64_t vram__rnn_workspace(const vram__rnn *r, vram_dtype dt) {
   return vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->gates);
 }
 
-static uint64_t vram__rnn_reserve(const vram__rnn *r, uint8_t dt) {
+static uint64_t vram__rnn_reserve(const vram__rnn *r, vram_dtype dt) {
   static const uint8_t values[] = {VRAM__RNN_RESERVE_RNN, VRAM__RNN_RESERVE_LSTM,
                                    VRAM__RNN_RESERVE_GRU};
   return vram__product_or_overflow(
@@ -254,7 +254,7 @@ typedef struct vram__rnn_call {
   vram__tensor flat; /* weight_buf, if it is none that the module has */
   vram__tensor out[3], reserve;
   const vram_dims *state[2]; /* dims of hx and cx */
-  uint8_t dt;
+  vram_dtype dt;
   int unbatched, dropout;
 } vram__rnn_call;
 
@@ -289,7 +289,7 @@ static void vram__rnn_dropout_state(vram__step *s) {
   s->cat = category;
 }
 
-static vram__tensor vram__rnn_flat_empty(vram__step *s, const vram__rnn *r, uint8_t dt) {
+static vram__tensor vram__rnn_flat_empty(vram__step *s, const vram__rnn *r, vram_dtype dt) {
   const int64_t elements = (int64_t)vram__rnn_flat_elements(r);
   return vram__tensor_empty(s, vram__dims_in(s, 1, &elements, NULL), dt);
 }
@@ -446,7 +446,7 @@ typedef struct vram__rnn_backward {
 
 /* _cudnn_rnn_backward_input: the gradients of x, hx and cx */
 static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b, vram__tensor *to) {
-  const uint8_t dt = b->x.dt;
+  const vram_dtype dt = b->x.dt;
   const vram__tensor x_copy = vram__rnn_contiguous_copy(s, b->x);
   vram__tensor g_copy[3];
   uint32_t i;
@@ -467,7 +467,7 @@ static void vram__rnn_backward_input(vram__step *s, const vram__rnn_backward *b,
 /* _cudnn_rnn_backward_weight: gradients of the parameters are views of one buffer, as these are. */
 static void vram__rnn_backward_weight(vram__step *s, const vram__rnn_backward *b, vram__grad_fn *f,
                                       vram__tensor *to) {
-  const uint8_t dt = b->x.dt;
+  const vram_dtype dt = b->x.dt;
   const vram__tensor x_copy = vram__rnn_contiguous_copy(s, b->x);
   const vram__tensor flat = vram__rnn_flat_empty(s, &b->r, dt);
   const uint32_t workspace = vram__cub_hold(s, vram__rnn_workspace(&b->r, dt));
@@ -605,7 +605,7 @@ static void vram__forward_fused_cell(vram__step *s, const vram__rnn_cell *c, vra
   const int64_t batch = c->in[0].d->v[0], hidden = c->hidden_size;
   vram__tensor in[5], workspace; /* input gates, hidden gates, a state, both biases */
   vram__grad_fn *f;
-  uint8_t dt;
+  vram_dtype dt;
   in[0] = vram__torch_linear_2d(s, c->in[0], c->w[VRAM__CELL_W_IH], vram__tensor_none());
   in[1] = vram__torch_linear_2d(s, c->in[1], c->w[VRAM__CELL_W_HH], vram__tensor_none());
   in[2] = lstm ? c->in[2] : c->in[1];
@@ -699,7 +699,7 @@ VRAM__FN void vram__backward_lstm_gates(vram__step *s, vram__grad_fn *f, vram__t
 /* RNN.cu, _thnn_fused_gru_cell_backward_cuda */
 VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram_dims *d = VRAM__SLOTS(f)[0].d;
-  const uint8_t dt = VRAM__SLOTS(f)[0].dt;
+  const vram_dtype dt = VRAM__SLOTS(f)[0].dt;
   vram__tensor all[5]; /* input gates, hidden gates, hx, both biases */
   uint32_t i;
   for (i = 0; i < 2; i++)

@@ -7,7 +7,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES];
   const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &c);
   int keep = VRAM__INT(n, keepdim, 0) != 0;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   for (i = 0; i < c; i++) {
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
@@ -25,7 +25,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   switch (n->op) {
   case VRAM_OP_sum:
   case VRAM_OP_prod:
-    dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_I64 : dt;
+    dt = vram__kind_rank(dt) < 2 ? VRAM_I64 : dt;
     break;
   case VRAM_OP_amax:
   case VRAM_OP_amin:
@@ -47,7 +47,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       return 0;
     break;
   case VRAM_OP_logsumexp:
-    dt = vram__kind_rank(dt) < 2 ? (uint8_t)VRAM_F32 : dt;
+    dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
     if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
@@ -56,7 +56,7 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
   if (n->op == VRAM_OP_prod && c > 1)
     return vram__node_error(g, n, "prod of more than one axis");
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   return vram__node_out(g, n, 0, m, size, dt);
 }
 
@@ -73,19 +73,19 @@ VRAM__FN uint32_t vram__dim_mask(const vram_node *n, uint32_t ndim) {
 }
 
 /* The dtype argument of a reduction, given or set by autocast (fp32_set_opt_dtype); else 0. */
-VRAM__FN uint8_t vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, uint8_t dt) {
+VRAM__FN vram_dtype vram__reduce_opt_dtype(const vram__step *s, const vram_node *n, vram_dtype dt) {
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    return vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, dt));
+    return vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, dt));
   if (s->amp && vram__op_at(n->op)->autocast == VRAM__AUTOCAST_opt32 && vram__dtype_is_float(dt) &&
       dt != VRAM_F64)
     return VRAM_F32;
-  return 0;
+  return VRAM_DTYPE_NONE;
 }
 
 static int vram__reduce_keepdim(const vram_node *n) { return VRAM__INT(n, keepdim, 0) != 0; }
 
 /* Half precision is read as it is for a result in fp32; other dtypes are converted before. */
-static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
+static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, vram_dtype dt) {
   return x.dt == dt || (dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16))
              ? vram__tensor_none()
              : vram__tensor_to(s, x, dt);
@@ -94,13 +94,13 @@ static vram__tensor vram__reduce_as(vram__step *s, vram__tensor x, uint8_t dt) {
 static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f =
       dt && !vram__dtype_is_float(dt) ? NULL : vram__tape_record(s, n->op, x, 1, 1, 0);
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
   if (!dt)
-    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -221,11 +221,11 @@ static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor
 static void vram__forward_prod(vram__step *s, const vram_node *n, vram__tensor *x,
                                vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c, a = x[0];
   if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   y[0] = vram__tensor_reduced(s, a, mask, vram__reduce_keepdim(n), dt);
   c = vram__reduce_as(s, a, dt);
   vram__reduce_scratch(s, c.d ? c : a, mask, dt,
@@ -329,7 +329,7 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
 static void vram__forward_vector_norm(vram__step *s, const vram_node *n, vram__tensor *x,
                                       vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor c;
   if (!dt)

@@ -232,7 +232,7 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   vram__tensor a[2];
   vram__grad_fn *f;
   uint32_t i;
-  uint8_t dt = x[0].dt;
+  vram_dtype dt = x[0].dt;
   if (s->amp) /* autocast: the widest */
     dt = vram__promote2(x[0].dt, x[1].dt);
   for (i = 0; i < 2; i++)

@@ -3,11 +3,11 @@
 
 static int vram__shape_cumsum(vram_graph *g, vram_node *n) {
   uint32_t a;
-  uint8_t dt = n->in[0]->dtype;
+  vram_dtype dt = n->in[0]->dtype;
   if (!vram__axis(g, VRAM__INT(n, dim, 0), n->in[0]->d->ndim, &a))
     return 0;
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = (uint8_t)VRAM__INT(n, dtype, dt);
+    dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   else if (vram__kind_rank(dt) < 2)
     dt = VRAM_I64;
   return vram__node_out_dims(n, 0, n->in[0]->d, dt);
@@ -51,7 +51,7 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
 #ifndef VRAM_NO_STEP
 
 /* A running sum along an axis: cub's for one row alone. */
-static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, uint8_t dt) {
+static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vram_dtype dt) {
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
                a = vram__tensor_to(s, x, dt), c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
@@ -65,10 +65,10 @@ static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor
                                  vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 0);
   uint32_t a = 0;
-  uint8_t dt = vram__reduce_opt_dtype(s, n, x[0].dt);
+  vram_dtype dt = vram__reduce_opt_dtype(s, n, x[0].dt);
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
   if (!dt)
-    dt = vram__kind_rank(x[0].dt) < 2 ? (uint8_t)VRAM_I64 : x[0].dt;
+    dt = vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
   if (f)
     f->aux = a;
   y[0] = vram__scan(s, x[0], a, dt);
@@ -77,7 +77,7 @@ static void vram__forward_cumsum(vram__step *s, const vram_node *n, vram__tensor
 
 /* cumsum_backward: flip, cumsum, flip */
 static void vram__backward_cumsum(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  uint8_t dt;
+  vram_dtype dt;
   const vram_dims *d = vram__input_dims(s, f, 0, &dt);
   vram__tensor g = vram__tensor_to(s, VRAM__SLOTS(f)[0].g, dt), a, b;
   if (d->numel <= 1 || d->v[f->aux] == 1) {

@@ -4,7 +4,8 @@
 #ifndef VRAM_NO_STEP
 
 /* cuda/SoftMax.cu, host_softmax: halves are read as they are where the result is in fp32. */
-VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tensor x,
+                                          vram_dtype dt) {
   const int half_to_float = x.dt == VRAM_F16 && dt == VRAM_F32;
   vram__tensor in = half_to_float ? vram__tensor_retain(s, x) : vram__torch_cast(s, x, dt), copy, y;
   vram__grad_fn *f = vram__tape_record(s, op, &in, 1, 1, 1);
@@ -20,9 +21,9 @@ VRAM__FN vram__tensor vram__torch_softmax(vram__step *s, uint32_t op, vram__tens
 
 static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
-  uint8_t dt = vram__softmax_dtype(s, x[0]);
+  vram_dtype dt = vram__softmax_dtype(s, x[0]);
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
-    dt = vram__step_dtype(s, (uint8_t)VRAM__INT(n, dtype, VRAM_F32));
+    dt = vram__step_dtype(s, (vram_dtype)VRAM__INT(n, dtype, VRAM_F32));
   y[0] = vram__torch_softmax(s, n->op, x[0], dt);
 }
 
@@ -30,7 +31,7 @@ static void vram__forward_softmax(vram__step *s, const vram_node *n, vram__tenso
 VRAM__FN void vram__backward_softmax(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__tensor g = VRAM__SLOTS(f)[0].g, y = VRAM__SAVED(f)[0];
   vram__tensor product = vram__tensor_none(), copy;
-  uint8_t dt;
+  vram_dtype dt;
   vram__input_dims(s, f, 0, &dt);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, y.d), dt);
   if (f->kind != VRAM_OP_log_softmax)

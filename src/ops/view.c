@@ -331,7 +331,7 @@ VRAM__FN void vram__backward_copy_slices(vram__step *s, vram__grad_fn *f, vram__
   vram__grad_fn *in = vram__grad_fn_at(s, (uint32_t)f->aux);
   vram__slot *o = VRAM__SLOTS(in);
   const vram_dims *d = VRAM__SLOTS(f)[0].d;
-  uint8_t dt = VRAM__SLOTS(f)[0].g.dt;
+  vram_dtype dt = VRAM__SLOTS(f)[0].g.dt;
   vram__tensor all = vram__tensor_empty_strided(s, d, dt, vram__dims_span_bytes(d, dt));
   o->g = vram__tensor_empty(s, vram__dims_contiguous(s, o->d),
                             dt); /* a contiguous clone of the part overwritten */
@@ -351,7 +351,7 @@ VRAM__FN void vram__backward_copy(vram__step *s, vram__grad_fn *f, vram__tensor 
   if (vram__input_wanted(f, 0)) /* zeros */
     to[0] = vram__pointwise_empty1(s, g);
   if (vram__input_wanted(f, 1)) {
-    uint8_t dt;
+    vram_dtype dt;
     vram__input_dims(s, f, 1, &dt);
     to[1] = vram__tensor_to(s, g, dt);
   }
@@ -509,7 +509,7 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
    one zero expanded for each */
 static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   uint32_t i;
-  uint8_t dt = 0;
+  vram_dtype dt = VRAM_DTYPE_NONE;
   int cl = 1;
   vram__slot *slot = VRAM__SLOTS(f);
   const vram_dims *d = vram__dims_contiguous(s, vram__input_dims(s, f, 0, &dt)), *p;

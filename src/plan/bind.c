@@ -392,19 +392,19 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
     const vram_bound_move *m = b->move + i;
     if (m->move.kind == VRAM_MOVE_BACKWARD)
       e.phase = VRAM_PHASE_BACKWARD;
-    e.action = VRAM_ALLOC;
+    e.action = VRAM_ACTION_ALLOC;
     for (; k < b->nbuffer && b->buffer[k].begin == i; k++) {
       vram__binding_event(c, b->buffer + k, b->holding + k, arena, &e);
       e.id = k;
       event(user, &e);
     }
-    e.device = (uint8_t)VRAM_HOST;
+    e.device = (uint8_t)VRAM_DEVICE_HOST;
     for (; at_host < b->nhost && b->host[at_host].begin == i; at_host++) {
       vram__binding_event(c, b->host + at_host, b->host_holding + at_host, host, &e);
       e.id = (int64_t)b->nbuffer + at_host;
       event(user, &e);
     }
-    e.action = VRAM_FREE;
+    e.action = VRAM_ACTION_FREE;
     for (j = 0; m->move.kind >= VRAM_MOVE_FETCH && j < b->nhost; j++)
       if (b->host[j].end == (uint64_t)i + 1) {
         vram__binding_event(c, b->host + j, b->host_holding + j, host, &e);

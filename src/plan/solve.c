@@ -89,13 +89,13 @@ static int vram__solve_parse(vram__solver *v) {
   for (;;) {
     if (v->mem) {
       vram_graph_init(&v->g, v->mem, v->mem_bytes);
-      if (vram_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
+      if (vram_graph_parse(&v->g, v->text, v->len, v->set, v->nset, &v->error) != VRAM_ERR_MEMORY ||
           again++)
         break;
     }
     again += !v->mem;
     { /* loops of more rounds */
-      const uint64_t need = vram_parse_bytes(v->text, v->len, v->set, v->nset);
+      const uint64_t need = vram_graph_parse_bytes(v->text, v->len, v->set, v->nset);
       if (!need) {
         vram__solve_error(v, VRAM_ERR_LIMIT, "a model that is too large", "");
         break;
@@ -116,14 +116,14 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   if (v->o->checkpoint_nodes) {
     uint32_t n;
     void *mem = v->range;
-    if (vram_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
+    if (vram_graph_ranges(&v->g, v->o->checkpoint_nodes, NULL, 0, &n, &v->error))
       return VRAM__NOT_ALLOWED;
     const int room =
         vram__solve_room(v, &mem, &v->range_bytes, (n + 1u) * (uint64_t)sizeof *v->range);
     v->range = (vram_range *)mem;
     if (!room)
       return VRAM__FAILED;
-    vram_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
+    vram_graph_ranges(&v->g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
   if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &v->step)))

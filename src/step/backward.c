@@ -105,7 +105,7 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
 }
 
 /* What is there before the step: no event, id -1. */
-VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat) {
   const uint64_t events = s->count.events, next_id = s->count.next_id,
                  peak_event = s->count.peak_event;

@@ -54,7 +54,7 @@ static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
    (flatten_parameters). */
-static void vram__step_own(vram__step *s, const vram_param *p, uint8_t dt) {
+static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
   vram__replay *run = s->replay;
   const vram_node *n = p->node;
   uint64_t flat = 0;
@@ -89,16 +89,17 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   const vram_param *p;
   const int64_t none = 0;
   const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
-  vram__owned o = g->owned;
+  vram__owned o;
   uint32_t i, k;
   for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
     vram__leaf_existing_gradient(s, nothing, VRAM_F32,
                                  i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  if (s->low) {
-    vram__memory_zero(&o, sizeof o);
+  vram__memory_zero(&o, sizeof o);
+  if (s->low)
     for (p = g->param_first; p; p = p->next)
       vram__owned_add(&o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
-  }
+  else if (g->owned)
+    o = *g->owned;
   vram__owned_flat(&o);
   if (o.params_bytes > (uint64_t)VRAM_MAX_BYTES || o.buffers_bytes > (uint64_t)VRAM_MAX_BYTES) {
     s->failed = VRAM_ERR_OVERFLOW;
@@ -136,7 +137,7 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   s->leaf.parameters = s->leaf.count;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    uint8_t dt = vram__step_dtype(s, v->dtype);
+    vram_dtype dt = vram__step_dtype(s, v->dtype);
     vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)

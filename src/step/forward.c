@@ -42,7 +42,7 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
   vram_node_report *r = s->o->nodes + n->index;
   uint32_t i, own = 0;
   r->params = r->output_bytes = 0;
-  r->dtype = 0;
+  r->dtype = VRAM_DTYPE_NONE;
   for (i = 0; i < n->nparam; i++)
     if (n->param[i] && n->param[i]->node == n && n->param[i]->kind != VRAM__BUFFER)
       r->params += n->param[i]->d->numel;

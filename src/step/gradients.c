@@ -10,7 +10,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
     return;
   }
   blocks += s->leaf.had.blocks;
-  upper += s->leaf.had.blocks + s->leaf.had.large * VRAM__SMALL;
+  upper += s->leaf.had.blocks + s->leaf.had.large * VRAM_SMALL_POOL_BYTES;
   s->count.events += s->leaf.had.count;
   s->count.peak_event += s->leaf.had.count;
   z->requested_peak_bytes += bytes;

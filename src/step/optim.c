@@ -16,10 +16,11 @@ typedef struct vram__optim_run {
   const vram__optim_param *p;
   uint32_t n;
   uint8_t impl, flags, overflow;
-  uint8_t asked;                 /* the condition `once` has held */
-  uint8_t filter, dtype, matrix; /* the group that is played is a part of the parameters */
-  uint32_t unused, fresh;        /* pairs: given back (linked), and the first never used */
-  vram__total now, state;        /* allocated and not freed, and the part that stays */
+  vram_dtype dtype;       /* of the group */
+  uint8_t asked;          /* the condition `once` has held */
+  uint8_t filter, matrix; /* the group that is played is a part of the parameters */
+  uint32_t unused, fresh; /* pairs: given back (linked), and the first never used */
+  vram__total now, state; /* allocated and not freed, and the part that stays */
   uint64_t peak, peak_state, peak_blocks, peak_upper; /* upper: a large block may be 1 MiB larger */
   vram__total all; /* of a list like all parameters, once it is known */
   uint8_t has_all;
@@ -66,8 +67,8 @@ VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram
 
 /* ---- sizes */
 
-static uint8_t vram__optim_dtype(const vram__optim_run *r, const vram__optim_param *p) {
-  return r->c->master && vram__dtype_size(p->dtype) < 4 ? (uint8_t)VRAM_F32 : p->dtype;
+static vram_dtype vram__optim_dtype(const vram__optim_run *r, const vram__optim_param *p) {
+  return r->c->master && vram__dtype_size(p->dtype) < 4 ? VRAM_F32 : p->dtype;
 }
 
 /* Length of the last axis (back 1) or the one before it (back 2). */
@@ -163,7 +164,7 @@ static void vram__optim_leave(vram__total *from, const vram__total *t) {
 static void vram__optim_grow(vram__optim_run *r, const vram__total *t) {
   uint64_t upper;
   vram__optim_join(r, &r->now, t);
-  upper = r->now.blocks + r->now.large * VRAM__SMALL;
+  upper = r->now.blocks + r->now.large * VRAM_SMALL_POOL_BYTES;
   if (r->now.bytes > r->peak) {
     r->peak = r->now.bytes;
     r->peak_state = r->state.bytes;
@@ -511,10 +512,10 @@ static void vram__optim_play_init(vram__optim_run *r, const char *recipe) {
 }
 
 /* The dtypes of the parameters in the order in which they are first seen; how many. */
-static uint32_t vram__optim_dtypes(const vram__optim_run *r, uint8_t *dtype) {
+static uint32_t vram__optim_dtypes(const vram__optim_run *r, vram_dtype *dtype) {
   uint32_t i, k, n = 0;
   for (i = 0; i < r->n; i++) {
-    const uint8_t d = vram__optim_dtype(r, &r->p[i]);
+    const vram_dtype d = vram__optim_dtype(r, &r->p[i]);
     if (n && d == dtype[n - 1])
       continue;
     for (k = 0; k < n && dtype[k] != d; k++) {
@@ -529,7 +530,7 @@ static uint32_t vram__optim_dtypes(const vram__optim_run *r, uint8_t *dtype) {
    group is played in two halves, the one of its first parameter first. */
 static void vram__optim_play_groups(vram__optim_run *r, const vram__optim_call *call) {
   const int halves = r->flags & VRAM__OPTIM_SPLIT ? 2 : 1;
-  uint8_t dtype[VRAM_DTYPE_COUNT];
+  vram_dtype dtype[VRAM_DTYPE_COUNT];
   const uint32_t dtypes = vram__optim_dtypes(r, dtype);
   uint32_t i, k;
   int half;
@@ -584,7 +585,8 @@ static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
   r->n = n;
   r->impl = vram__optim_impl(c, r->row);
   r->flags = r->row->flags;
-  r->filter = r->dtype = r->matrix = r->asked = r->overflow = 0;
+  r->filter = r->matrix = r->asked = r->overflow = 0;
+  r->dtype = VRAM_DTYPE_NONE;
   r->now = r->state = none;
   r->peak = r->peak_state = r->peak_blocks = r->peak_upper = 0;
   r->has_all = c->all != NULL;

@@ -65,8 +65,8 @@ static const char *vram__range_end(const char *p, const char **dots) {
   return end;
 }
 
-VRAM_API vram_result vram_ranges(const vram_graph *g, const char *text, vram_range *list,
-                                 uint32_t cap, uint32_t *count, vram_error *err) {
+VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vram_range *list,
+                                       uint32_t cap, uint32_t *count, vram_error *err) {
   const vram_node *n;
   const char *p, *dots, *end;
   *count = 0;

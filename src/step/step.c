@@ -125,8 +125,8 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->watched = o->event || stop_at || run || cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
-  s->amp = (uint8_t)o->amp;
-  s->low = (uint8_t)(o->dtype == VRAM_F32 ? 0 : o->dtype);
+  s->amp = o->amp;
+  s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
   s->device.cc = o->cc ? o->cc : 90;
   s->device.sm = o->sm ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
                  : s->device.cc == 75 ? 40

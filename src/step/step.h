@@ -6,7 +6,7 @@ typedef struct vram__optim_param {
   uint64_t numel;
   uint32_t ndim;
   const int64_t *size;
-  uint8_t dtype;
+  vram_dtype dtype;
 } vram__optim_param;
 
 /* zero means the default everywhere */
@@ -48,7 +48,7 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN vram__tensor *vram__backward_room(vram__step *s);
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end);
 VRAM__FN void vram__backward(vram__step *s, vram__tensor loss);
-VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat);
 
 /* forward.c */

@@ -162,7 +162,7 @@ VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += blocks;
-  s->count.upper += blocks + large * VRAM__SMALL;
+  s->count.upper += blocks + large * VRAM_SMALL_POOL_BYTES;
 }
 
 static void vram__optim_config_of(vram__step *s, vram__optim_config *c) {

@@ -2,7 +2,7 @@
 #include "torch/torch.h"
 
 /* at::autocast::cached_cast */
-VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (!vram__dtype_is_float(x.dt) || x.dt == VRAM_F64 || x.dt == dt)
     return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {

@@ -26,7 +26,7 @@ VRAM__FN void vram__cuts_close_stage(vram__cuts *c) {
 /* Counts an allocation or free of a plain step, or of a forward in which no stage saves. */
 VRAM__FN void vram__cuts_count_event(vram__step *s, int alloc, const vram__storage *st) {
   vram__cuts *c = s->cuts;
-  const uint64_t bytes = vram__blocks_round(st->bytes);
+  const uint64_t bytes = vram__block_bytes(st->bytes);
   uint32_t stage = s->node ? c->stage_of[s->node->index] : c->at, i;
   if (s->phase != VRAM_PHASE_FORWARD && (s->phase != VRAM_PHASE_BACKWARD || c->plain))
     return;
@@ -89,12 +89,12 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n) {
     if (k < c->nheld || b->id == UINT32_MAX)
       continue;
     c->held[c->nheld++] = b->id;
-    c->side_bytes += vram__blocks_round(b->bytes);
-    c->now -= vram__blocks_round(b->bytes) < c->now ? vram__blocks_round(b->bytes) : c->now;
+    c->side_bytes += vram__block_bytes(b->bytes);
+    c->now -= vram__block_bytes(b->bytes) < c->now ? vram__block_bytes(b->bytes) : c->now;
   }
   if (q->last != n || !q->value)
     return;
   b = s->top - (s->top - s->variable[s->name_of[q->value->index]].t.st)->base;
   q->id = s->variable[s->name_of[q->value->index]].t.st ? b->id : UINT32_MAX;
-  q->output = q->id == UINT32_MAX ? 0 : vram__blocks_round(b->bytes);
+  q->output = q->id == UINT32_MAX ? 0 : vram__block_bytes(b->bytes);
 }

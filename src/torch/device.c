@@ -72,7 +72,7 @@ VRAM__FN void vram__event_emit(vram__step *s, vram_action a, const vram__storage
   e.category = e.was = (vram_category)st->cat;
   e.id = st->id == UINT32_MAX ? -1 : (int64_t)st->id;
   e.bytes = st->bytes;
-  e.node = a == VRAM_ALLOC ? s->node : st->node;
+  e.node = a == VRAM_ACTION_ALLOC ? s->node : st->node;
   s->o->event(s->o->user, &e);
 }
 

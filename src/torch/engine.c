@@ -31,7 +31,7 @@ static int vram__gradient_can_take(const vram__step *s, const vram__leaf *l,
 static VRAM__COLD void vram__gradient_emit(vram__step *s, const vram__storage *b) {
   vram_event e;
   vram__memory_zero(&e, sizeof e);
-  e.action = VRAM_BECOMES;
+  e.action = VRAM_ACTION_BECOMES;
   e.phase = s->phase;
   e.category = VRAM_CATEGORY_GRADIENTS;
   e.was = (vram_category)b->cat;
@@ -54,7 +54,7 @@ static inline void vram__gradient_become(vram__step *s, vram__storage *b) {
   if ((s->o->event || s->replay) && b->bytes && b->cat != VRAM_CATEGORY_GRADIENTS)
     vram__gradient_emit(s, b);
   if (s->cuts && b->cat != VRAM_CATEGORY_GRADIENTS && !s->cuts->plain) {
-    const uint64_t bytes = vram__blocks_round(b->bytes);
+    const uint64_t bytes = vram__block_bytes(b->bytes);
     s->cuts->now -= bytes < s->cuts->now ? bytes : s->cuts->now;
   }
   s->count.category.of[b->cat] -= b->bytes;
@@ -102,7 +102,7 @@ VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
  */
 VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
-                                      uint8_t dt) {
+                                      vram_dtype dt) {
   vram__tensor u;
   if (t->d != d) {
     uint32_t k;

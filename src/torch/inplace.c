@@ -88,7 +88,7 @@ VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *
 }
 
 /* Bytes from the first to the last element. */
-VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt) {
+VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt) {
   uint64_t n = 1;
   uint32_t i;
   if (d->flags & VRAM__DENSE)
@@ -99,7 +99,7 @@ VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt) {
 }
 
 /* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes) {
   vram__tensor t = vram__tensor_none();
   t.d = d;

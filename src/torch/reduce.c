@@ -196,7 +196,7 @@ static void vram__reduce_large(vram__step *s, const vram__reduce_iter *it, uint3
 
 /* gpu_reduce_kernel: what a reduction of x over the axes of mask into dtype dt needs for a moment.
    Other accumulators than a number (Welford's, a value with its index) have 16 bytes or more. */
-VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
+VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, vram_dtype dt,
                                    uint32_t acc, uint32_t vt) {
   vram__reduce_iter it;
   uint32_t ein = vram__dtype_size(x.dt), eout = vram__dtype_size(dt), axis = 0, i, buf = 0;
@@ -228,7 +228,7 @@ VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask,
 
 /* The empty result of a reduction of x over the axes of mask. */
 VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32_t mask,
-                                           int keepdim, uint8_t dt) {
+                                           int keepdim, vram_dtype dt) {
   int64_t size[VRAM_MAX_AXES];
   uint32_t i, m = 0;
   for (i = 0; i < x.d->ndim; i++)
@@ -242,7 +242,7 @@ VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32
 /* x.sum over the axes of mask into dtype dt, and what the kernel needs for a moment. Half
    precision is read as it is, other dtypes are converted first (ReduceOpsUtils.h). */
 VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t mask, int keepdim,
-                                       uint8_t dt) {
+                                       vram_dtype dt) {
   vram__tensor y = vram__tensor_reduced(s, x, mask, keepdim, dt), c = vram__tensor_none();
   if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
     x = c = vram__tensor_to(s, x, dt);

@@ -9,8 +9,8 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   if (s->replay && s->replay->taping)
     vram__tape_put_event(s->replay, a, st);
   else if (s->replay) {
-    vram__replay_tell(s, st->cat, a == VRAM_ALLOC ? s->node : st->node);
-    if (a == VRAM_ALLOC)
+    vram__replay_tell(s, st->cat, a == VRAM_ACTION_ALLOC ? s->node : st->node);
+    if (a == VRAM_ACTION_ALLOC)
       st->block = vram__replay_get(s, st->bytes);
     else
       vram__replay_put(s->replay, st->block);
@@ -18,8 +18,8 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
   if (s->o->event)
     vram__event_emit(s, a, st);
   if (s->cuts)
-    vram__cuts_count_event(s, a == VRAM_ALLOC, st);
-  if (a == VRAM_ALLOC && s->count.events + 1 == s->count.stop_at)
+    vram__cuts_count_event(s, a == VRAM_ACTION_ALLOC, st);
+  if (a == VRAM_ACTION_ALLOC && s->count.events + 1 == s->count.stop_at)
     vram__live_collect(s);
 }
 
@@ -73,7 +73,7 @@ VRAM__FN void vram__slot_free(vram__step *s, uint32_t i) {
    a sum add up in fp32: at most once each tensor that takes part, in fp32 (developer guide of
    cuDNN: conversion of tensor formats, deterministic split-k). */
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements) {
-  uint64_t n = s->count.upper + VRAM__SMALL + 4 * elements; /* below 2^64 */
+  uint64_t n = s->count.upper + VRAM_SMALL_POOL_BYTES + 4 * elements; /* below 2^64 */
   if (n > (uint64_t)VRAM_MAX_BYTES)
     n = (uint64_t)VRAM_MAX_BYTES;
   if (!s->ideal && n > s->count.peak_upper)

@@ -139,7 +139,7 @@ VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is)
 
 /* The sizes that autograd remembers of input i of f, and its dtype. */
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
-                                           uint8_t *dt) {
+                                           vram_dtype *dt) {
   const vram__edge *e = VRAM__EDGES(f) + i;
   if (e->fn & VRAM__LEAF) {
     if (dt)

@@ -43,23 +43,24 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
 }
 
 /* fp32 of the text in a run of another dtype */
-VRAM__FN uint8_t vram__step_dtype(const vram__step *s, uint8_t dt) {
+VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt) {
   return s->low && dt == VRAM_F32 ? s->low : dt;
 }
 
-VRAM__FN uint32_t vram__dtype_size(uint8_t dt) { return vram__dtype_rows[dt].block_bytes; }
+VRAM__FN uint32_t vram__dtype_size(vram_dtype dt) { return vram__dtype_rows[dt].block_bytes; }
 
 VRAM__FN vram__tensor vram__tensor_none(void) {
   vram__tensor t;
   t.d = NULL;
   t.st = t.fn = 0;
+  t.dt = VRAM_DTYPE_NONE;
   t.out = 0;
-  t.dt = t.req = t.off = 0;
+  t.req = t.off = 0;
   return t;
 }
 
 /* A fresh tensor of dims d, which are dense. */
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
   vram__tensor t;
   t.d = d;
   t.st = s->registers ? 0 : vram__storage_new_of(s, vram__dims_bytes_of(d, dt), d);
@@ -284,7 +285,7 @@ VRAM__FN vram__tensor vram__pointwise_empty_number(vram__step *s, vram__tensor a
   return vram__tensor_empty(s, vram__dims_pointwise_number(s, a.d), a.dt);
 }
 
-VRAM__FN uint8_t vram__promote_pair(vram__tensor a, vram__tensor b) {
+VRAM__FN vram_dtype vram__promote_pair(vram__tensor a, vram__tensor b) {
   vram__promote p;
   if (a.dt == b.dt)
     return a.dt;
@@ -314,7 +315,7 @@ VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x) {
 }
 
 /* x.to(dtype): one handle more. */
-VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, vram_dtype dt) {
   if (x.dt == dt) {
     x.fn = 0;
     return vram__tensor_retain(s, x);

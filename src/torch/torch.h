@@ -30,18 +30,18 @@ typedef struct vram__storage {
 
 struct vram__tensor {
   const vram_dims *d;
-  uint32_t st;  /* slot, 0: none */
-  uint32_t fn;  /* tape record that made it, or leaf; 0: none */
+  uint32_t st; /* slot, 0: none */
+  uint32_t fn; /* tape record that made it, or leaf; 0: none */
+  vram_dtype dt;
   uint16_t out; /* which output of fn */
-  uint8_t dt;
-  uint8_t req; /* requires_grad */
-  uint8_t off; /* elements before it in its storage, modulo 16 */
+  uint8_t req;  /* requires_grad */
+  uint8_t off;  /* elements before it in its storage, modulo 16 */
 };
 
 typedef struct vram__slot { /* an output of an autograd node: where its gradient arrives */
   vram__tensor g;
   const vram_dims *d;
-  uint8_t dt;
+  vram_dtype dt;
 } vram__slot;
 
 typedef struct vram__edge {
@@ -79,7 +79,8 @@ typedef struct vram__leaf {
   uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
   uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
   uint32_t next_cast; /* next leaf with a cached copy, + 1 */
-  uint8_t dt, had;
+  vram_dtype dt;
+  uint8_t had;
 } vram__leaf;
 
 typedef struct vram__variable { /* a Python variable's tensor */
@@ -266,11 +267,12 @@ struct vram__step {
   const vram_node *node; /* that runs */
   vram_phase phase;
   uint8_t cat; /* category of what is allocated now */
-  uint8_t grad, train, amp, failed, low;
-  uint8_t watched;   /* single events matter: somebody listens, or the live set is wanted */
-  uint8_t scaler;    /* GradScaler takes part */
-  uint8_t ideal;     /* VRAM_RULES_IDEAL */
-  uint8_t registers; /* results stay in registers: nothing is allocated */
+  uint8_t grad, train, failed;
+  vram_dtype amp, low; /* autocast's dtype, the whole model's; VRAM_DTYPE_NONE: neither */
+  uint8_t watched;     /* single events matter: somebody listens, or the live set is wanted */
+  uint8_t scaler;      /* GradScaler takes part */
+  uint8_t ideal;       /* VRAM_RULES_IDEAL */
+  uint8_t registers;   /* results stay in registers: nothing is allocated */
   uint8_t rnn_reset; /* rnn_dropout is made anew by the next call: the generator's state was set */
   vram__tensor rnn_dropout; /* cuDNN's random numbers, one for the process */
   vram__tensor loss, scale; /* the scale of GradScaler */
@@ -345,10 +347,10 @@ VRAM__FN vram__tensor vram__tensor_retain(vram__step *s, vram__tensor t);
 VRAM__FN void vram__tensor_release(vram__step *s, vram__tensor t);
 VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t *size,
                                         const int64_t *stride);
-VRAM__FN uint8_t vram__step_dtype(const vram__step *s, uint8_t dt);
-VRAM__FN uint32_t vram__dtype_size(uint8_t dt);
+VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
+VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_none(void);
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
@@ -362,10 +364,10 @@ VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *c
                                                uint32_t nop);
 VRAM__FN vram__tensor vram__pointwise_empty1(vram__step *s, vram__tensor a);
 VRAM__FN vram__tensor vram__pointwise_empty_number(vram__step *s, vram__tensor a);
-VRAM__FN uint8_t vram__promote_pair(vram__tensor a, vram__tensor b);
+VRAM__FN vram_dtype vram__promote_pair(vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__pointwise_empty2(vram__step *s, vram__tensor a, vram__tensor b);
 VRAM__FN vram__tensor vram__tensor_contiguous(vram__step *s, vram__tensor x);
-VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__tensor_to(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN int vram__dims_view_strides(const vram_dims *x, uint32_t n, const int64_t *size,
                                      int64_t *stride);
 VRAM__FN vram__tensor vram__tensor_reshape(vram__step *s, vram__tensor x, uint32_t n,
@@ -391,12 +393,12 @@ typedef struct vram__reduce_config {
 /* reduce.c */
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device);
 VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most);
-VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, uint8_t dt,
+VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, vram_dtype dt,
                                    uint32_t acc, uint32_t vt);
 VRAM__FN vram__tensor vram__tensor_reduced(vram__step *s, vram__tensor x, uint32_t mask,
-                                           int keepdim, uint8_t dt);
+                                           int keepdim, vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t mask, int keepdim,
-                                       uint8_t dt);
+                                       vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_sum_to(vram__step *s, vram__tensor x, const vram_dims *to);
 
 /* frame.c */
@@ -417,15 +419,15 @@ VRAM__FN void vram__saved_release(vram__step *s, vram__grad_fn *f);
 VRAM__FN void vram__grad_fn_free(vram__step *s, uint32_t first);
 VRAM__FN vram__tensor vram__tensor_scaled(vram__step *s, vram__tensor t, int is);
 VRAM__FN const vram_dims *vram__input_dims(const vram__step *s, vram__grad_fn *f, uint32_t i,
-                                           uint8_t *dt);
+                                           vram_dtype *dt);
 
 /* inplace.c */
 VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node *n,
                                 const char *what);
 VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
 VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
-VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, uint8_t dt);
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, uint8_t dt,
+VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                  uint64_t bytes);
 
 /* view.c */
@@ -441,7 +443,7 @@ VRAM__FN const vram_dims *vram__dims_expanded(vram__step *s, const vram_dims *x,
                                               const int64_t *size);
 VRAM__FN vram__tensor vram__torch_expand(vram__step *s, vram__tensor x, uint32_t n,
                                          const int64_t *size);
-VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN vram__tensor vram__torch_squeeze(vram__step *s, vram__tensor x, uint32_t mask);
 VRAM__FN vram__tensor vram__torch_squeeze1(vram__step *s, vram__tensor x, uint32_t axis);
 VRAM__FN const vram_dims *vram__dims_unsqueezed(vram__step *s, const vram_dims *d, uint32_t axis);
@@ -452,7 +454,7 @@ VRAM__FN vram__tensor vram__dims_kept(vram__step *s, vram__tensor t, const vram_
 VRAM__FN vram__tensor vram__torch_contiguous(vram__step *s, vram__tensor x);
 
 /* autocast.c */
-VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, uint8_t dt);
+VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dtype dt);
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s);
 
 /* blas.c */
@@ -482,7 +484,7 @@ VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 VRAM__FN void vram__gradient_add(vram__step *s, vram__tensor *at, const vram__tensor *t);
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l);
 VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram_dims *d,
-                                      uint8_t dt);
+                                      vram_dtype dt);
 
 /* ops/table.c */
 VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *to);
@@ -503,20 +505,20 @@ VRAM__FN inline void vram__replay_tell(vram__step *s, uint8_t cat, const vram_no
 }
 
 static inline void vram__tape_put_event(vram__replay *run, vram_action a, const vram__storage *st) {
-  if (a == VRAM_FREE)
+  if (a == VRAM_ACTION_FREE)
     vram__tape_put(run, VRAM__TAPE_FREE, st->id);
   else
     vram__tape_put(run, VRAM__TAPE_ALLOC, st->bytes);
-  run->untold |= a == VRAM_FREE ? st->id >= run->ids : st->id != run->ids++;
+  run->untold |= a == VRAM_ACTION_FREE ? st->id >= run->ids : st->id != run->ids++;
 }
 
 /* What vram__step counts: so many bytes more. */
 static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint64_t block = vram__blocks_round(bytes);
+  const uint64_t block = vram__block_bytes(bytes);
   s->count.requested += bytes;
   s->count.category.of[cat] += bytes;
   s->count.blocks += block;
-  s->count.upper += block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  s->count.upper += block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
   if (s->count.blocks > s->count.phase_peak_blocks)
     s->count.phase_peak_blocks = s->count.blocks;
   if (s->count.upper > s->count.peak_upper)
@@ -534,13 +536,13 @@ static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) 
 }
 
 static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat) {
-  const uint64_t block = vram__blocks_round(bytes);
+  const uint64_t block = vram__block_bytes(bytes);
   if (s->count.at_peak)
     vram__peak_note(s);
   s->count.requested -= bytes;
   s->count.category.of[cat] -= bytes;
   s->count.blocks -= block;
-  s->count.upper -= block + (bytes > VRAM__SMALL ? VRAM__SMALL : 0);
+  s->count.upper -= block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
 }
 
 /* A slot that nobody uses; 0: the scratch memory is used up. */
@@ -592,7 +594,7 @@ static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const
     s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
     if (s->watched)
-      vram__event_watch(s, VRAM_ALLOC, st);
+      vram__event_watch(s, VRAM_ACTION_ALLOC, st);
   }
   return i;
 }
@@ -606,7 +608,7 @@ static inline void vram__storage_free(vram__step *s, uint32_t i) {
       s->r->saved_bytes -= b->bytes;
     vram__bytes_shrink(s, b->bytes, b->cat);
     if (s->watched)
-      vram__event_watch(s, VRAM_FREE, b);
+      vram__event_watch(s, VRAM_ACTION_FREE, b);
   }
   b->id = s->free_slot;
   s->free_slot = i;

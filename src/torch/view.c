@@ -87,7 +87,7 @@ VRAM__FN vram__tensor vram__torch_expand(vram__step *s, vram__tensor x, uint32_t
 }
 
 /* x.to(dt) with autograd; x itself where it has that dtype. One handle more. */
-VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, uint8_t dt) {
+VRAM__FN vram__tensor vram__torch_cast(vram__step *s, vram__tensor x, vram_dtype dt) {
   vram__grad_fn *f;
   vram__tensor y;
   if (x.dt == dt)

@@ -25,11 +25,12 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
   for (k = l->trace_count - n; k < l->trace_count; k++) {
     const vram_event *e = l->trace + k % l->options.trace;
     const vram_owner *w = l->owner + e->owner;
-    vram__pen_puts(p, e->action == VRAM_FREE ? "free_completed" : vram_action_name(e->action));
+    vram__pen_puts(p,
+                   e->action == VRAM_ACTION_FREE ? "free_completed" : vram_action_name(e->action));
     vram__pen_puts(p, ",");
     if (e->id >= 0)
       vram__pen_number(p, (uint64_t)e->id, 0);
-    else if (!e->address && e->action <= VRAM_FREE_REQUESTED)
+    else if (!e->address && e->action <= VRAM_ACTION_FREE_REQUESTED)
       vram__pen_puts(p, "-1");
     vram__pen_f(p, ",%u,%u,", e->bytes, e->stream);
     if (e->address)
@@ -37,7 +38,7 @@ VRAM_API vram_result vram_write_csv(vram_ledger *l, const vram_sink *sink) {
     vram__pen_puts(p, ",");
     if (e->time)
       vram__pen_number(p, e->time, 0);
-    if (e->device == VRAM_HOST)
+    if (e->device == VRAM_DEVICE_HOST)
       vram__pen_puts(p, ",host,");
     else
       vram__pen_f(p, ",%i,", (int)e->device);

@@ -21,7 +21,7 @@ static void vram__log_change(vram__pen *p, const vram_ledger *l, const vram_chan
     vram__pen_puts(p, "more places and sizes than vram_ledger_options.groups");
   else
     vram__pen_owner(p, l->owner + c->owner);
-  if (!c->various && c->device == VRAM_HOST)
+  if (!c->various && c->device == VRAM_DEVICE_HOST)
     vram__pen_puts(p, " (host)");
   else if (c->device) {
     vram__pen_puts(p, " (GPU ");

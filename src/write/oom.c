@@ -277,7 +277,7 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vra
   vram__pen_begin(p, sink);
   vram__memory_zero(&holes, sizeof holes);
   holes.stream = o->stream;
-  holes.need = o->bytes < VRAM_UNKNOWN - 511 ? (o->bytes + 511) / 512 * 512 : o->bytes;
+  holes.need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
   holes.need = holes.need ? holes.need : 512;
   holes.small_pool = holes.need <= UINT64_C(1) << 20;
   if (o->pool)

@@ -51,7 +51,7 @@ static void vram__snapshot_segment(vram__snapshot *s, uint64_t address, uint64_t
   vram__value_item(v, &s->items);
   vram__value_open(v, 1);
   vram__value_key(v, VRAM__WORD_device);
-  if (s->device == VRAM_HOST) { /* -1 */
+  if (s->device == VRAM_DEVICE_HOST) { /* -1 */
     vram__value_comma(v);
     vram__pen_puts(&v->pen, v->json ? "-1" : "J\377\377\377\377");
   } else
@@ -139,13 +139,13 @@ static void vram__snapshot_segments(vram__snapshot *s, int host) {
   s->items = 0;
   for (i = 0; i < s->o->npool; i++) {
     s->device = s->o->pool[i]->options.device;
-    if ((s->device == VRAM_HOST) == host)
+    if ((s->device == VRAM_DEVICE_HOST) == host)
       (void)vram_pool_walk(s->o->pool[i], vram__snapshot_piece, s);
     vram__snapshot_segment_end(s);
   }
   for (i = 0; i <= l->live_mask; i++) {
     const vram_allocation *a = l->live + i;
-    if (!a->address || (a->device == VRAM_HOST) != host || !a->block_bytes ||
+    if (!a->address || (a->device == VRAM_DEVICE_HOST) != host || !a->block_bytes ||
         vram__in_pool(s, a->device, (a->flags & VRAM_LIVE_WHOLE) != 0, a->kind))
       continue;
     s->device = a->device;
@@ -204,28 +204,28 @@ static void vram__snapshot_trace(vram__snapshot *s, uint32_t device) {
       continue;
     time = e->time ? e->time : k;
     if (e->id < 0) { /* segments, and what is no allocation */
-      if (e->action == VRAM_OOM)
+      if (e->action == VRAM_ACTION_OOM)
         vram__snapshot_entry(s, e, time, VRAM__WORD_oom, e->bytes);
-      else if (e->action >= VRAM_SEGMENT_ALLOC && e->action <= VRAM_SEGMENT_UNMAP && pooled &&
-               e->address)
+      else if (e->action >= VRAM_ACTION_SEGMENT_ALLOC && e->action <= VRAM_ACTION_SEGMENT_UNMAP &&
+               pooled && e->address)
         vram__snapshot_entry(s, e, time,
-                             e->action == VRAM_SEGMENT_ALLOC  ? VRAM__WORD_segment_alloc
-                             : e->action == VRAM_SEGMENT_FREE ? VRAM__WORD_segment_free
-                             : e->action == VRAM_SEGMENT_MAP  ? VRAM__WORD_segment_map
-                                                              : VRAM__WORD_segment_unmap,
+                             e->action == VRAM_ACTION_SEGMENT_ALLOC  ? VRAM__WORD_segment_alloc
+                             : e->action == VRAM_ACTION_SEGMENT_FREE ? VRAM__WORD_segment_free
+                             : e->action == VRAM_ACTION_SEGMENT_MAP  ? VRAM__WORD_segment_map
+                                                                     : VRAM__WORD_segment_unmap,
                              e->bytes);
       continue;
     }
     if (!block)
       continue;
-    if (e->action == VRAM_ALLOC) {
+    if (e->action == VRAM_ACTION_ALLOC) {
       if (!pooled)
         vram__snapshot_entry(s, e, time, VRAM__WORD_segment_alloc, block);
       vram__snapshot_entry(s, e, time, VRAM__WORD_alloc, e->bytes);
     }
-    if (e->action == VRAM_FREE_REQUESTED || (e->action == VRAM_FREE && !e->waited))
+    if (e->action == VRAM_ACTION_FREE_REQUESTED || (e->action == VRAM_ACTION_FREE && !e->waited))
       vram__snapshot_entry(s, e, time, VRAM__WORD_free_requested, e->bytes);
-    if (e->action == VRAM_FREE) {
+    if (e->action == VRAM_ACTION_FREE) {
       vram__snapshot_entry(s, e, time, VRAM__WORD_free_completed, e->bytes);
       if (!pooled)
         vram__snapshot_entry(s, e, time, VRAM__WORD_segment_free, block);
@@ -305,13 +305,13 @@ VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_opt
   vram__value_key(v, VRAM__WORD_device_traces);
   vram__value_open(v, 0);
   for (k = 0; k < l->options.trace && k < l->trace_count; k++)
-    if (l->trace[k].device != VRAM_HOST && l->trace[k].device >= n)
+    if (l->trace[k].device != VRAM_DEVICE_HOST && l->trace[k].device >= n)
       n = l->trace[k].device + 1u;
   for (i = 0; i <= l->live_mask; i++)
-    if (l->live[i].address && l->live[i].device != VRAM_HOST && l->live[i].device >= n)
+    if (l->live[i].address && l->live[i].device != VRAM_DEVICE_HOST && l->live[i].device >= n)
       n = l->live[i].device + 1u;
   for (i = 0; i < s->o->npool; i++)
-    if (s->o->pool[i]->options.device != VRAM_HOST && s->o->pool[i]->options.device >= n)
+    if (s->o->pool[i]->options.device != VRAM_DEVICE_HOST && s->o->pool[i]->options.device >= n)
       n = s->o->pool[i]->options.device + 1u;
   for (i = 0; i < n; i++)
     vram__snapshot_trace(s, i);
@@ -330,7 +330,7 @@ VRAM_API vram_result vram_write_snapshot(vram_ledger *l, const vram_snapshot_opt
   vram__value_key(v, VRAM__WORD_host_segments);
   vram__snapshot_segments(s, 1);
   vram__value_key(v, VRAM__WORD_host_traces);
-  vram__snapshot_trace(s, VRAM_HOST);
+  vram__snapshot_trace(s, VRAM_DEVICE_HOST);
   vram__value_close(v, 1);
   vram__pen_puts(&v->pen, v->json ? "\n" : ".");
   vram__ledger_unlock(l);

@@ -68,7 +68,7 @@ VRAM_API vram_result vram_write_summary(const vram_memory_stats *stats, uint32_t
   vram__pen_begin(p, sink);
   vram__pen_rule(p, "=");
   vram__pen_puts(p, "|                     vram memory summary, ");
-  if (device == VRAM_HOST) {
+  if (device == VRAM_DEVICE_HOST) {
     vram__text_puts(number, sizeof number, &n, "host");
   } else {
     vram__text_puts(number, sizeof number, &n, "device ID ");

@@ -85,22 +85,23 @@ VRAM_API void vram_timeline_add(void *timeline, const vram_event *e) {
   uint64_t *to = &t->now.bytes[vram__category_of(e->category)], *from = to, bytes = e->bytes;
   vram_phase_span *span;
   uint32_t i;
-  if (!t->cap || e->device == VRAM_HOST ||
-      (e->action != VRAM_ALLOC && e->action != VRAM_FREE && e->action != VRAM_BECOMES))
+  if (!t->cap || e->device == VRAM_DEVICE_HOST ||
+      (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE &&
+       e->action != VRAM_ACTION_BECOMES))
     return;
-  if (e->action == VRAM_BECOMES)
+  if (e->action == VRAM_ACTION_BECOMES)
     from = &t->now.bytes[vram__category_of(e->was)];
-  if (e->action == VRAM_ALLOC && bytes > (uint64_t)VRAM_MAX_BYTES - t->now.total)
+  if (e->action == VRAM_ACTION_ALLOC && bytes > (uint64_t)VRAM_MAX_BYTES - t->now.total)
     bytes = (uint64_t)VRAM_MAX_BYTES - t->now.total;
-  if (e->action != VRAM_ALLOC && bytes > *from)
+  if (e->action != VRAM_ACTION_ALLOC && bytes > *from)
     bytes = *from;
-  if (e->action == VRAM_BECOMES) {
+  if (e->action == VRAM_ACTION_BECOMES) {
     *from -= bytes;
     *to += bytes;
     return;
   }
   vram__timeline_phase(t, phase);
-  if (e->action == VRAM_ALLOC) {
+  if (e->action == VRAM_ACTION_ALLOC) {
     *to += bytes;
     t->now.total += bytes;
   } else {
@@ -144,13 +145,13 @@ VRAM_API vram_result vram_timeline_ledger(vram_timeline *t, void *mem, uint64_t 
   n = l->trace_count < l->options.trace ? l->trace_count : l->options.trace;
   for (k = l->trace_count; k > l->trace_count - n; k--) { /* back to the first one */
     const vram_event *kept = l->trace + (k - 1) % l->options.trace;
-    if (kept->device == VRAM_HOST)
+    if (kept->device == VRAM_DEVICE_HOST)
       continue;
     predicted |= kept->node || kept->phase;
-    if (kept->action == VRAM_ALLOC || kept->action == VRAM_BECOMES)
+    if (kept->action == VRAM_ACTION_ALLOC || kept->action == VRAM_ACTION_BECOMES)
       before[kept->category] -= kept->bytes;
-    if (kept->action == VRAM_FREE || kept->action == VRAM_BECOMES)
-      before[kept->action == VRAM_FREE ? kept->category : kept->was] += kept->bytes;
+    if (kept->action == VRAM_ACTION_FREE || kept->action == VRAM_ACTION_BECOMES)
+      before[kept->action == VRAM_ACTION_FREE ? kept->category : kept->was] += kept->bytes;
   }
   result = vram_timeline_init(t, mem, bytes, before);
   for (k = l->trace_count - n; !result && k < l->trace_count; k++) {

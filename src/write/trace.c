@@ -8,28 +8,29 @@ typedef struct vram__flow { /* of one device */
 /* What an event adds (way 1) or, played backwards, takes (-1). */
 static void vram__flow_by(vram__flow *f, const vram_event *e, int way) {
   const uint64_t block = e->block_bytes ? e->block_bytes : e->bytes;
-  const int adds = (way > 0) == (e->action == VRAM_ALLOC || e->action == VRAM_SEGMENT_ALLOC ||
-                                 e->action == VRAM_SEGMENT_MAP);
+  const int adds =
+      (way > 0) == (e->action == VRAM_ACTION_ALLOC || e->action == VRAM_ACTION_SEGMENT_ALLOC ||
+                    e->action == VRAM_ACTION_SEGMENT_MAP);
 #define VRAM__BY(field, n) (f->field = adds ? f->field + (n) : f->field - (n))
   switch (e->action) {
-  case VRAM_ALLOC:
-  case VRAM_FREE:
-    if (e->action == VRAM_ALLOC || !e->waited)
+  case VRAM_ACTION_ALLOC:
+  case VRAM_ACTION_FREE:
+    if (e->action == VRAM_ACTION_ALLOC || !e->waited)
       VRAM__BY(allocated, block);
     if (e->whole)
       VRAM__BY(reserved, block);
     VRAM__BY(category[e->category], e->bytes);
     break;
-  case VRAM_FREE_REQUESTED:
+  case VRAM_ACTION_FREE_REQUESTED:
     VRAM__BY(allocated, block);
     break;
-  case VRAM_SEGMENT_ALLOC:
-  case VRAM_SEGMENT_MAP:
-  case VRAM_SEGMENT_FREE:
-  case VRAM_SEGMENT_UNMAP:
+  case VRAM_ACTION_SEGMENT_ALLOC:
+  case VRAM_ACTION_SEGMENT_MAP:
+  case VRAM_ACTION_SEGMENT_FREE:
+  case VRAM_ACTION_SEGMENT_UNMAP:
     VRAM__BY(reserved, e->bytes);
     break;
-  case VRAM_BECOMES:
+  case VRAM_ACTION_BECOMES:
     f->category[way > 0 ? e->was : e->category] -= e->bytes;
     f->category[way > 0 ? e->category : e->was] += e->bytes;
     break;
@@ -60,7 +61,7 @@ static vram__flow vram__flow_now(const vram_ledger *l, uint32_t device) {
       continue;
     if (device && a->device == device)
       f.category[a->category] += a->bytes;
-    if (!device && a->device && a->device != VRAM_HOST) /* of device 0 is what is left */
+    if (!device && a->device && a->device != VRAM_DEVICE_HOST) /* of device 0 is what is left */
       f.category[a->category] -= a->bytes;
   }
   return f;
@@ -119,12 +120,12 @@ static void vram__tracer_name(vram__tracer *t, const vram_event *e) {
 static void vram__tracer_span(vram__tracer *t, const vram_event *e, uint64_t time) {
   const vram_owner *w = t->l->owner + e->owner;
   vram__pen *p = &t->pen;
-  vram__tracer_line(t, e->action == VRAM_ALLOC ? "b" : "e", e->device, time);
+  vram__tracer_line(t, e->action == VRAM_ACTION_ALLOC ? "b" : "e", e->device, time);
   vram__pen_puts(p, ",\"cat\":\"allocation\",\"id\":\"");
   vram__pen_number(p, (uint64_t)e->id, 0);
   vram__pen_puts(p, "\"");
   vram__tracer_name(t, e);
-  if (e->action == VRAM_ALLOC) {
+  if (e->action == VRAM_ACTION_ALLOC) {
     vram__pen_f(p, ",\"args\":{\"bytes\":%u,\"category\":\"%r\"", e->bytes,
                 vram_category_name(e->category));
     if (w->file) {
@@ -153,9 +154,9 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     if (e->device != device)
       continue;
     events++;
-    if (e->action == VRAM_ALLOC && e->id >= 0)
+    if (e->action == VRAM_ACTION_ALLOC && e->id >= 0)
       first = (uint64_t)e->id;
-    if (e->action <= VRAM_BECOMES)
+    if (e->action <= VRAM_ACTION_BECOMES)
       t->categories |= 1u << e->category | 1u << e->was;
     vram__flow_by(&f, e, -1);
   }
@@ -163,7 +164,7 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     return;
   vram__tracer_line(t, "M", device, 0);
   vram__pen_puts(p, ",\"name\":\"process_name\",\"args\":{\"name\":\"");
-  if (device == VRAM_HOST)
+  if (device == VRAM_DEVICE_HOST)
     vram__pen_puts(p, "host memory");
   else
     vram__pen_f(p, "GPU %i", (int)device);
@@ -174,7 +175,7 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     if (e->device != device)
       continue;
     vram__flow_by(&f, e, 1);
-    if (e->action >= VRAM_RETRY) {
+    if (e->action >= VRAM_ACTION_RETRY) {
       vram__tracer_line(t, "i", device, time);
       vram__pen_f(p, ",\"s\":\"p\",\"name\":\"%r", vram_action_name(e->action));
       if (l->owner[e->owner].tag) {
@@ -186,7 +187,8 @@ static void vram__tracer_device(vram__tracer *t, uint32_t device, uint64_t least
     }
     vram__tracer_counters(t, device, time, &f);
     if (e->id >= 0 && e->bytes >= least &&
-        (e->action == VRAM_ALLOC || (e->action == VRAM_FREE && (uint64_t)e->id >= first)))
+        (e->action == VRAM_ACTION_ALLOC ||
+         (e->action == VRAM_ACTION_FREE && (uint64_t)e->id >= first)))
       vram__tracer_span(t, e, time);
   }
 }
@@ -201,7 +203,7 @@ VRAM_API vram_result vram_write_trace(vram_ledger *l, uint64_t least, const vram
   vram__pen_puts(&t->pen, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (i = 0; i < l->options.devices; i++)
     vram__tracer_device(t, i, least);
-  vram__tracer_device(t, VRAM_HOST, least);
+  vram__tracer_device(t, VRAM_DEVICE_HOST, least);
   vram__pen_puts(&t->pen, "\n]}\n");
   vram__ledger_unlock(l);
   return vram__pen_end(&t->pen);

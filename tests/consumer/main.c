@@ -12,10 +12,10 @@ int main(void) {
   vram_step_options o = VRAM_ZERO_INIT;
   vram_graph g;
   vram_report r;
-  uint64_t n = vram_parse_bytes(text, strlen(text), NULL, 0);
+  uint64_t n = vram_graph_parse_bytes(text, strlen(text), NULL, 0);
   void *memory = malloc((size_t)n), *scratch;
   vram_graph_init(&g, memory, n);
-  if (vram_parse(&g, text, strlen(text), NULL, 0, NULL))
+  if (vram_graph_parse(&g, text, strlen(text), NULL, 0, NULL))
     return 1;
   o.train = 1;
   o.optimizer = VRAM_OPTIM_adamw;

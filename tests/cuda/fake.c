@@ -1324,7 +1324,7 @@ void fake_truth_of(uint32_t device, fake_truth *to) {
     const int on_host = b->kind == VRAM_CUDA_PINNED || b->kind == VRAM_CUDA_REGISTERED;
     if (b->kind >= VRAM_CUDA_KIND_COUNT)
       continue;
-    if (device == VRAM_HOST
+    if (device == VRAM_DEVICE_HOST
             ? !on_host
             : (b->kind == VRAM_CUDA_ASYNC ? s.pool[b->pool].device : b->device) != device)
       continue;

@@ -36,7 +36,7 @@ typedef struct fake_truth {
 void fake_reset(void);
 /* version: 13000, ...; 0: no driver. What came later is NULL. */
 void fake_api(vram_cuda_api *api, int version);
-void fake_truth_of(uint32_t device, fake_truth *to); /* VRAM_HOST: host memory */
+void fake_truth_of(uint32_t device, fake_truth *to); /* VRAM_DEVICE_HOST: host memory */
 uint64_t fake_calls(void);
 uint64_t fake_allocations(void);
 uint64_t fake_free_bytes(uint32_t device);

@@ -65,7 +65,7 @@ static void agree_at(int line) {
     return;
   fake.fail_at = 0;
   for (d = 0; d <= FAKE_DEVICES; d++) {
-    const uint32_t device = d < FAKE_DEVICES ? d : (uint32_t)VRAM_HOST;
+    const uint32_t device = d < FAKE_DEVICES ? d : (uint32_t)VRAM_DEVICE_HOST;
     vram_memory_stats s;
     fake_truth truth;
     vram_cuda_memory_stats(&tracker, device, &s);
@@ -1247,7 +1247,7 @@ static void views(void) {
   EQUAL(v.process, VRAM_UNKNOWN);
   EQUAL(v.others, VRAM_UNKNOWN);
   EQUAL(vram_cuda_view_of(&tracker, 3, &v), VRAM_ERR_VALUE);
-  EQUAL(vram_cuda_view_of(&tracker, VRAM_HOST, &v), VRAM_ERR_VALUE);
+  EQUAL(vram_cuda_view_of(&tracker, VRAM_DEVICE_HOST, &v), VRAM_ERR_VALUE);
   finish(0);
 }
 

@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Requested bytes that are allocated now; a free of what is not there is seen as a wrap. */
 static void event(void *user, const vram_event *e) {
   int64_t *live = (int64_t *)user;
-  if (e->action != VRAM_BECOMES)
-    *live += e->action == VRAM_ALLOC ? (int64_t)e->bytes : -(int64_t)e->bytes;
+  if (e->action != VRAM_ACTION_BECOMES)
+    *live += e->action == VRAM_ACTION_ALLOC ? (int64_t)e->bytes : -(int64_t)e->bytes;
 }
 
 #define MUST(ok)                                                                                   \
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   MUST(text);
   if (size)
     memcpy(text, data, size);
-  need = vram_parse_bytes(text, size, NULL, 0);
+  need = vram_graph_parse_bytes(text, size, NULL, 0);
   bytes = choice[0] & 1 ? (uint64_t)(choice[1] * 256u + choice[2]) * 16 : need;
   if (bytes > (uint64_t)1 << 22)
     bytes = (uint64_t)1 << 22;
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mem[i] = malloc((size_t)bytes);
     MUST(mem[i] || !bytes);
     vram_graph_init(&g[i], mem[i], bytes);
-    code = vram_parse(&g[i], text, size, NULL, 0, &e[i]);
+    code = vram_graph_parse(&g[i], text, size, NULL, 0, &e[i]);
     check_error(code, &e[i], text, size);
     MUST(code != VRAM_ERR_MEMORY || bytes < need || !need);
   }

@@ -20,17 +20,20 @@ static void check_trace(const trace *t) {
   MUST(state && t->before <= t->n);
   for (i = 0; i < t->n; i++) {
     const vram_event *e = t->event + i;
-    calls += e->action == VRAM_ALLOC || e->action == VRAM_FREE || e->action == VRAM_MARK;
+    calls += e->action == VRAM_ACTION_ALLOC || e->action == VRAM_ACTION_FREE ||
+             e->action == VRAM_ACTION_MARK;
     MUST(t->note[i].node < t->ntext && t->note[i].phase < t->ntext);
-    MUST(i >= t->before || e->action == VRAM_ALLOC);
-    if (e->action > VRAM_FREE_REQUESTED || e->action == VRAM_BECOMES)
+    MUST(i >= t->before || e->action == VRAM_ACTION_ALLOC);
+    if (e->action > VRAM_ACTION_FREE_REQUESTED || e->action == VRAM_ACTION_BECOMES)
       continue;
     MUST(e->id >= 0 && e->id < t->ids);
-    if (e->action == VRAM_ALLOC)
+    if (e->action == VRAM_ACTION_ALLOC)
       MUST(!state[e->id]);
     else
-      MUST(state[e->id] == 1 || (state[e->id] == 2 && e->action == VRAM_FREE));
-    state[e->id] = e->action == VRAM_ALLOC ? 1 : e->action == VRAM_FREE_REQUESTED ? 2 : 3;
+      MUST(state[e->id] == 1 || (state[e->id] == 2 && e->action == VRAM_ACTION_FREE));
+    state[e->id] = e->action == VRAM_ACTION_ALLOC            ? 1
+                   : e->action == VRAM_ACTION_FREE_REQUESTED ? 2
+                                                             : 3;
   }
   MUST(calls == t->ncalls);
   free(state);

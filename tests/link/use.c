@@ -18,7 +18,7 @@ uint64_t FUNCTION(void) {
   vram_step_options o = VRAM_ZERO_INIT;
   o.train = 1;
   vram_graph_init(&g, memory, sizeof memory);
-  if (vram_parse(&g, text, sizeof text - 1, &batch, 1, &e) ||
+  if (vram_graph_parse(&g, text, sizeof text - 1, &batch, 1, &e) ||
       vram_step_bytes(&g, &o) > sizeof scratch ||
       vram_step(&g, &o, scratch, sizeof scratch, &r, &e))
     return 0;
