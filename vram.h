@@ -19785,7 +19785,7 @@ static vram__tensor vram__native_dropout(vram__step *s, const vram_node *n, vram
 /* Dropout.cpp, _dropout_impl. axes: behind the channels of a batch, 0: any */
 static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__tensor x) {
   const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
-  const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = kind & VRAM__DROPOUT_ALPHA;
+  const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = (kind & VRAM__DROPOUT_ALPHA) != 0;
   vram__tensor noise, b = vram__tensor_none(), y;
   if (VRAM__INT(n, p, VRAM__ONE / 2) >= VRAM__ONE)
     return vram__torch_noise(s, x, vram__tensor_empty(s, s->scalar, x.dt), inplace);
@@ -20213,8 +20213,8 @@ static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__ten
 /* ---- group_norm (native/group_norm.cpp, cuda/group_norm_kernel.cu) ---- */
 
 typedef struct vram__group_norm {
-  int64_t N, C, HxW, groups;
-  int cl;  /* the kernels for channels-last order run, also if all axes behind C are 1 */
+  int64_t batch, channels, area, groups; /* PyTorch's N, C, HxW, G */
+  int cl;  /* the kernels for channels-last order run, also if all axes behind the channels are 1 */
   int one; /* those for one value a channel (GroupNorm1dForward) */
 } vram__group_norm;
 
@@ -20222,13 +20222,13 @@ typedef struct vram__group_norm {
 static vram__group_norm vram__group_norm_of(const vram_dims *x, int64_t groups) {
   vram__group_norm k;
   uint32_t i;
-  k.N = x->v[0];
-  k.C = x->v[1];
+  k.batch = x->v[0];
+  k.channels = x->v[1];
   k.groups = groups;
-  for (k.HxW = 1, i = 2; i < x->ndim; i++)
-    k.HxW *= x->v[i];
+  for (k.area = 1, i = 2; i < x->ndim; i++)
+    k.area *= x->v[i];
   k.cl = (x->flags & VRAM__CL) != 0;
-  k.one = k.HxW == 1 && !k.cl && x->ndim < 4;
+  k.one = k.area == 1 && !k.cl && x->ndim < 4;
   return k;
 }
 
@@ -20241,10 +20241,10 @@ static void vram__group_norm_scratch(vram__step *s, const vram__group_norm *k,
   uint32_t i;
   for (i = 0; i < 2; i++)
     stats[i] = vram__is_half(in[0].dt)
-                   ? vram__tensor_empty(s, vram__dims_2d(s, k->N, k->groups), VRAM_F32)
+                   ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32)
                    : vram__tensor_none();
   for (i = 0; i < 2; i++)
-    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->N, k->C), VRAM_F32)
+    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32)
                       : vram__tensor_none();
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, scale[i]);
@@ -20265,11 +20265,11 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   cl = vram__suggests_cl(in[0].d);
   k = vram__group_norm_of(in[0].d, groups);
   f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
-  if (k.N * k.C / groups * k.HxW == 1)
+  if (k.batch * k.channels / groups * k.area == 1)
     vram__norm_refuse_one_value(s, n);
   y[0] = vram__tensor_empty(s, vram__norm_format(s, in[0].d, cl), in[0].dt);
   for (i = 0; i < 2; i++)
-    stats[i] = vram__tensor_empty(s, vram__dims_2d(s, k.N, groups), in[0].dt);
+    stats[i] = vram__tensor_empty(s, vram__dims_2d(s, k.batch, groups), in[0].dt);
   copy = vram__norm_format_copy(s, in[0], cl);
   k = vram__group_norm_of(copy.d ? copy.d : in[0].d, groups);
   vram__group_norm_scratch(s, &k, in);
@@ -20295,9 +20295,9 @@ static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_n
   vram__tensor group[2], channel = vram__tensor_none();
   uint32_t i;
   for (i = 0; i < 2; i++)
-    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->N, k->groups), VRAM_F32);
+    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32);
   if (!k->one && affine && !k->cl)
-    channel = vram__tensor_empty(s, vram__dims_2d(s, k->N, k->C), VRAM_F32);
+    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32);
   vram__tensor_release(s, group[1]);
   vram__tensor_release(s, group[0]);
   vram__tensor_release(s, channel);
@@ -20317,10 +20317,10 @@ static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__ten
     to[0] = vram__tensor_empty(s, d, x.dt);
   for (i = 1; i < f->nin; i++)
     if (vram__input_wanted(f, i))
-      to[i] = vram__tensor_vector(s, k.C, x.dt);
+      to[i] = vram__tensor_vector(s, k.channels, x.dt);
   for (i = 0; i < 2; i++)
-    sums[i] =
-        k.one ? vram__tensor_none() : vram__tensor_empty(s, vram__dims_2d(s, k.N, k.C), VRAM_F32);
+    sums[i] = k.one ? vram__tensor_none()
+                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), VRAM_F32);
   if (vram__input_wanted(f, 0))
     vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1));
   vram__tensor_release(s, sums[1]);
@@ -21709,11 +21709,11 @@ enum {
   VRAM__MHA_PARAMS
 };
 
-/* Its options, and sizes in the letters of its documentation: batch N, target length L, source
-   length S, embed_dim E. */
+/* Its options, and sizes by their names in torch.nn.functional: N, L, S and E of its documentation
+   are bsz, tgt_len, src_len and embed_dim. */
 typedef struct vram__mha {
   const vram_node *n;
-  int64_t heads, N, L, S, E;
+  int64_t heads, bsz, tgt_len, src_len, embed_dim;
   int batched, batch_first, need_weights;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
@@ -21726,19 +21726,19 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
-  m.N = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
-  m.L = q->v[m.batch_first ? 1 : 0];
-  m.S = k->v[m.batch_first ? 1 : 0];
-  m.E = q->v[q->ndim - 1u];
+  m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
+  m.tgt_len = q->v[m.batch_first ? 1 : 0];
+  m.src_len = k->v[m.batch_first ? 1 : 0];
+  m.embed_dim = q->v[q->ndim - 1u];
   return m;
 }
 
 /* F.multi_head_attention_forward, _mha_shape_check */
 static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
   const vram_dims *mask = n->in[3]->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->L && mask->v[1] == m->S
-                                   : mask->ndim == 3 && mask->v[0] == m->N * m->heads &&
-                                         mask->v[1] == m->L && mask->v[2] == m->S;
+  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
   if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
@@ -21756,19 +21756,23 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
 }
 
 /* Parameters in the order in which the module registers them. */
-static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
-  const int64_t kdim = VRAM__INT(n, kdim, E), vdim = VRAM__INT(n, vdim, E);
-  const int one = kdim == E && vdim == E, bias = VRAM__INT(n, bias, 1) != 0;
+static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t embed_dim) {
+  const int64_t kdim = VRAM__INT(n, kdim, embed_dim), vdim = VRAM__INT(n, vdim, embed_dim);
+  const int one = kdim == embed_dim && vdim == embed_dim, bias = VRAM__INT(n, bias, 1) != 0;
   const int bias_kv = VRAM__INT(n, add_bias_kv, 0) != 0;
   const vram__own_param own[] = {
-      {VRAM__MHA_IN, 1, one ? "in_proj_weight" : "q_proj_weight", 2, {one ? 3 * E : E, E, 0}},
-      {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {E, kdim, 0}},
-      {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {E, vdim, 0}},
-      {VRAM__MHA_BIAS, bias, "in_proj_bias", 1, {3 * E, 0, 0}},
-      {VRAM__MHA_BIAS_K, bias_kv, "bias_k", 3, {1, 1, E}},
-      {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, E}},
-      {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {E, E, 0}},
-      {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {E, 0, 0}}};
+      {VRAM__MHA_IN,
+       1,
+       one ? "in_proj_weight" : "q_proj_weight",
+       2,
+       {one ? 3 * embed_dim : embed_dim, embed_dim, 0}},
+      {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {embed_dim, kdim, 0}},
+      {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {embed_dim, vdim, 0}},
+      {VRAM__MHA_BIAS, bias, "in_proj_bias", 1, {3 * embed_dim, 0, 0}},
+      {VRAM__MHA_BIAS_K, bias_kv, "bias_k", 3, {1, 1, embed_dim}},
+      {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, embed_dim}},
+      {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {embed_dim, embed_dim, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {embed_dim, 0, 0}}};
   return vram__node_params(g, n, VRAM__MHA_PARAMS) &&
          vram__node_own_params(g, n, own, sizeof own / sizeof *own);
 }
@@ -21783,10 +21787,10 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
   if ((q->ndim != 3 && q->ndim != 2) || k->ndim != q->ndim || v->ndim != q->ndim)
     return vram__node_error(g, n, "query, key and value must have two or three axes");
   m = vram__mha_of(n, q, k);
-  if (m.E < 1 || m.heads < 1 || m.E % m.heads)
+  if (m.embed_dim < 1 || m.heads < 1 || m.embed_dim % m.heads)
     return vram__node_error(g, n, "num_heads must divide the width of the query");
-  if (k->v[q->ndim - 1u] != VRAM__INT(n, kdim, m.E) ||
-      v->v[q->ndim - 1u] != VRAM__INT(n, vdim, m.E))
+  if (k->v[q->ndim - 1u] != VRAM__INT(n, kdim, m.embed_dim) ||
+      v->v[q->ndim - 1u] != VRAM__INT(n, vdim, m.embed_dim))
     return vram__node_error(g, n, "key or value of another width (kdim=, vdim=)");
   for (i = 0; i + 1u < q->ndim; i++)
     if (k->v[i] != v->v[i] || (m.batched && i == (m.batch_first ? 0u : 1u) && k->v[i] != q->v[i]))
@@ -21797,12 +21801,12 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "need_weights=0 gives no second output");
   if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
     return 0;
-  if (!vram__shape_mha_params(g, n, m.E))
+  if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
-  m.S += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
-  if (!vram__attention_fits(g, (uint64_t)(m.N * m.heads), m.L, m.S, m.E))
+  m.src_len += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
+  if (!vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
     return 0;
-  size[0] = m.N, size[1] = m.L, size[2] = m.S;
+  size[0] = m.bsz, size[1] = m.tgt_len, size[2] = m.src_len;
   if (n->nout > 1 && !vram__node_out(g, n, 1, m.batched ? 3 : 2, size + !m.batched, dt))
     return 0;
   return vram__node_out_dims(n, 0, q, dt);
@@ -21892,7 +21896,7 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   if (m->need_weights || mask.d)
     return 0;
   vram__memory_zero(&p, sizeof p);
-  x.d = vram__attention_bshd_dims(s, m->N, m->heads, m->L, m->E / m->heads);
+  x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
   backend = vram__sdpa_select(s, &p);
@@ -21901,7 +21905,8 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
 
 /* Query, key and value are chunks of one product. */
 static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vram__tensor x) {
-  const int64_t N = m->N, L = m->L, E = m->E, width = E / m->heads;
+  const int64_t bsz = m->bsz, tgt_len = m->tgt_len, embed_dim = m->embed_dim,
+                width = embed_dim / m->heads;
   vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
                                            vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
                y;
@@ -21909,15 +21914,15 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
-  size[0] = N, size[1] = m->heads, size[2] = L, size[3] = width;
-  stride[0] = L * 3 * E, stride[1] = width, stride[2] = 3 * E, stride[3] = 1;
+  size[0] = bsz, size[1] = m->heads, size[2] = tgt_len, size[3] = width;
+  stride[0] = tgt_len * 3 * embed_dim, stride[1] = width, stride[2] = 3 * embed_dim, stride[3] = 1;
   for (i = 0; i < 3; i++) {
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
-    p.in[i].off = (uint8_t)(((int64_t)i * E) & 15);
+    p.in[i].off = (uint8_t)(((int64_t)i * embed_dim) & 15);
   }
   y = vram__torch_sdpa(s, &p);
   vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
-  rows[0] = N, rows[1] = L, rows[2] = E;
+  rows[0] = bsz, rows[1] = tgt_len, rows[2] = embed_dim;
   vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, rows));
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
@@ -21929,7 +21934,8 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
 /* softmax(q k^T), which _masked_softmax makes with a mask. none: nobody wants the weights. */
 static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, vram_dtype dt,
                                              int masked) {
-  vram__tensor weights = vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, m->L, m->L), dt),
+  vram__tensor weights = vram__tensor_empty(
+                   s, vram__dims_3d(s, m->bsz * m->heads, m->tgt_len, m->tgt_len), dt),
                mask;
   vram__workspace_use(s, s->device.cublas_workspace);
   if (masked) {
@@ -21945,7 +21951,7 @@ static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, 
 
 static void vram__mha_native(vram__step *s, const vram__mha *m, vram__tensor x, vram__tensor mask,
                              vram__tensor *y) {
-  const int64_t N = m->N, L = m->L, E = m->E, h = m->heads;
+  const int64_t bsz = m->bsz, tgt_len = m->tgt_len, embed_dim = m->embed_dim, h = m->heads;
   vram__tensor heads, weights, rows;
   if (vram__mha_native_is_fused(s, m, x, mask)) {
     y[0] = vram__mha_native_fused(s, m, x);
@@ -21953,19 +21959,20 @@ static void vram__mha_native(vram__step *s, const vram__mha *m, vram__tensor x, 
   }
   rows = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN), vram__tensor_none());
   /* transform_bias_rescale_qkv: biases added, heads in front */
-  heads = vram__tensor_empty(s, vram__dims_3d(s, 3 * N * h, L, E / h), rows.dt);
+  heads = vram__tensor_empty(s, vram__dims_3d(s, 3 * bsz * h, tgt_len, embed_dim / h), rows.dt);
   vram__tensor_release(s, rows);
   weights = vram__mha_native_weights(s, m, heads.dt, mask.d != NULL);
   /* transform_0213: heads beside one another again, which they are where there is one row */
-  rows = L == 1 ? vram__tensor_view(s, heads, vram__dims_2d(s, N * L, E))
-                : vram__tensor_empty(s, vram__dims_2d(s, N * L, E), heads.dt);
+  rows = tgt_len == 1 ? vram__tensor_view(s, heads, vram__dims_2d(s, bsz * tgt_len, embed_dim))
+                      : vram__tensor_empty(s, vram__dims_2d(s, bsz * tgt_len, embed_dim), heads.dt);
   y[0] = vram__torch_linear(s, rows, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                             vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS));
   vram__tensor_release(s, rows);
-  vram__tensor_replace(s, &y[0],
-                       vram__torch_view_as(s, y[0], vram__dims_3d(s, N, L, E), VRAM__K_view, 0));
+  vram__tensor_replace(
+      s, &y[0],
+      vram__torch_view_as(s, y[0], vram__dims_3d(s, bsz, tgt_len, embed_dim), VRAM__K_view, 0));
   if (weights.d) { /* the mean over the heads */
-    weights.d = vram__dims_4d(s, N, h, L, L);
+    weights.d = vram__dims_4d(s, bsz, h, tgt_len, tgt_len);
     y[1] = vram__tensor_sum(s, weights, 1u << 1, 0, weights.dt);
     vram__tensor_release(s, weights);
   }
@@ -22016,7 +22023,7 @@ static void vram__mha_project_encoder(vram__step *s, const vram__mha *m, const v
   vram__tensor w[2], b[2], packed;
   int64_t part[2];
   uint32_t i;
-  part[0] = m->E, part[1] = 2 * m->E;
+  part[0] = m->embed_dim, part[1] = 2 * m->embed_dim;
   vram__torch_split(s, vram__mha_param(s, m->n, VRAM__MHA_IN), 2, part, w);
   b[0] = b[1] = vram__tensor_none();
   if (bias.d)
@@ -22039,7 +22046,7 @@ static void vram__mha_project_each(vram__step *s, const vram__mha *m, const vram
   vram__tensor w[3], b[3];
   int64_t part[3];
   uint32_t i;
-  part[0] = part[1] = part[2] = m->E;
+  part[0] = part[1] = part[2] = m->embed_dim;
   if (m->n->param[VRAM__MHA_KEY]) {
     w[0] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_IN));
     w[1] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_KEY));
@@ -22074,7 +22081,7 @@ static void vram__mha_add_key(vram__step *s, vram__mha *m, vram__tensor *mask) {
   static const int64_t row[2] = {0, 1};
   if (mask->d)
     vram__tensor_replace(s, mask, vram__torch_pad(s, *mask, row, 1, VRAM__PAD_CONSTANT));
-  m->S++;
+  m->src_len++;
 }
 
 /* bias_k and bias_v are one more row of key and value. */
@@ -22086,8 +22093,8 @@ static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv
   for (i = 1; i < 3; i++) {
     const vram__tensor bias =
         vram__mha_param(s, m->n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
-    const vram__tensor rows =
-        vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL, vram__dims_3d(s, 1, m->N, m->E));
+    const vram__tensor rows = vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL,
+                                              vram__dims_3d(s, 1, m->bsz, m->embed_dim));
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 0);
   }
   vram__mha_add_key(s, m, mask);
@@ -22100,8 +22107,8 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
   if (!VRAM__INT(m->n, add_zero_attn, 0))
     return;
   for (i = 1; i < 3; i++) {
-    const vram__tensor rows =
-        vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, 1, m->E / m->heads), qkv[i].dt);
+    const vram__tensor rows = vram__tensor_empty(
+        s, vram__dims_3d(s, m->bsz * m->heads, 1, m->embed_dim / m->heads), qkv[i].dt);
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 1);
   }
   vram__mha_add_key(s, m, mask);
@@ -22143,7 +22150,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
-  size[0] = m->N, size[1] = m->heads;
+  size[0] = m->bsz, size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
     p.in[3] = vram__torch_unsqueeze(s, mask, 0);
   else if (mask.d) {
@@ -22189,21 +22196,23 @@ static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram
 /* The result of attention becomes rows and goes through out_proj. */
 static void vram__mha_project_out(vram__step *s, const vram__mha *m, vram__tensor *y) {
   int64_t rows[2];
-  rows[0] = m->L * m->N, rows[1] = m->E;
+  rows[0] = m->tgt_len * m->bsz, rows[1] = m->embed_dim;
   vram__tensor_replace(s, y, vram__torch_reshape(s, *y, 2, rows));
   vram__tensor_replace(s, y,
                        vram__torch_linear(s, *y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                                           vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
-  vram__tensor_replace(
-      s, y, vram__torch_view_as(s, *y, vram__dims_3d(s, m->L, m->N, m->E), VRAM__K_view, 0));
+  vram__tensor_replace(s, y,
+                       vram__torch_view_as(s, *y,
+                                           vram__dims_3d(s, m->tgt_len, m->bsz, m->embed_dim),
+                                           VRAM__K_view, 0));
 }
 
 /* attn_output_weights.mean(dim=1): over the heads */
 static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__tensor *weights) {
-  vram__tensor_replace(s, weights,
-                       vram__torch_view_as(s, *weights,
-                                           vram__dims_4d(s, m->N, m->heads, m->L, m->S),
-                                           VRAM__K_view, 0));
+  vram__tensor_replace(
+      s, weights,
+      vram__torch_view_as(s, *weights, vram__dims_4d(s, m->bsz, m->heads, m->tgt_len, m->src_len),
+                          VRAM__K_view, 0));
   vram__tensor_replace(s, weights, vram__op_call_key(s, VRAM_OP_mean, *weights, VRAM__KEY_dim, 1));
 }
 

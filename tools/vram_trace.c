@@ -26,7 +26,8 @@ const datum *trace_get(trace *t, const datum *v, const char *key) {
 }
 
 int trace_enough(trace *t, uint64_t line) {
-  const uint64_t most = t->most > UINT64_MAX / 64 ? UINT64_MAX : (uint64_t)t->most * 32 + (1 << 20);
+  uint64_t most = t->most;
+  most = most > UINT64_MAX / 64 ? UINT64_MAX : most * 32 + (1 << 20);
   if (t->steps <= most)
     return t->status;
   return trace_bad(t, line, "the same large parts again and again", NULL, 0);

@@ -76,7 +76,7 @@ static vram__tensor vram__native_dropout(vram__step *s, const vram_node *n, vram
 /* Dropout.cpp, _dropout_impl. axes: behind the channels of a batch, 0: any */
 static vram__tensor vram__dropout_impl(vram__step *s, const vram_node *n, vram__tensor x) {
   const uint32_t kind = vram__op_at(n->op)->kind, axes = kind & VRAM__DROPOUT_AXES;
-  const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = kind & VRAM__DROPOUT_ALPHA;
+  const int inplace = (n->flags & VRAM__INPLACE) != 0, alpha = (kind & VRAM__DROPOUT_ALPHA) != 0;
   vram__tensor noise, b = vram__tensor_none(), y;
   if (VRAM__INT(n, p, VRAM__ONE / 2) >= VRAM__ONE)
     return vram__torch_noise(s, x, vram__tensor_empty(s, s->scalar, x.dt), inplace);

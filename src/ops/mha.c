@@ -14,11 +14,11 @@ enum {
   VRAM__MHA_PARAMS
 };
 
-/* Its options, and sizes in the letters of its documentation: batch N, target length L, source
-   length S, embed_dim E. */
+/* Its options, and sizes by their names in torch.nn.functional: N, L, S and E of its documentation
+   are bsz, tgt_len, src_len and embed_dim. */
 typedef struct vram__mha {
   const vram_node *n;
-  int64_t heads, N, L, S, E;
+  int64_t heads, bsz, tgt_len, src_len, embed_dim;
   int batched, batch_first, need_weights;
   int is_self, one_kv; /* query, key and value are one tensor; key and value are */
 } vram__mha;
@@ -31,19 +31,19 @@ static vram__mha vram__mha_of(const vram_node *n, const vram_dims *q, const vram
   m.batch_first = m.batched && VRAM__INT(n, batch_first, 0);
   m.need_weights = VRAM__INT(n, need_weights, 1) != 0;
   m.heads = VRAM__INT(n, num_heads, 0);
-  m.N = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
-  m.L = q->v[m.batch_first ? 1 : 0];
-  m.S = k->v[m.batch_first ? 1 : 0];
-  m.E = q->v[q->ndim - 1u];
+  m.bsz = m.batched ? q->v[m.batch_first ? 0 : 1] : 1;
+  m.tgt_len = q->v[m.batch_first ? 1 : 0];
+  m.src_len = k->v[m.batch_first ? 1 : 0];
+  m.embed_dim = q->v[q->ndim - 1u];
   return m;
 }
 
 /* F.multi_head_attention_forward, _mha_shape_check */
 static int vram__shape_mha_mask(vram_graph *g, vram_node *n, const vram__mha *m) {
   const vram_dims *mask = n->in[3]->d;
-  const int fits = mask->ndim == 2 ? mask->v[0] == m->L && mask->v[1] == m->S
-                                   : mask->ndim == 3 && mask->v[0] == m->N * m->heads &&
-                                         mask->v[1] == m->L && mask->v[2] == m->S;
+  const int fits = mask->ndim == 2 ? mask->v[0] == m->tgt_len && mask->v[1] == m->src_len
+                                   : mask->ndim == 3 && mask->v[0] == m->bsz * m->heads &&
+                                         mask->v[1] == m->tgt_len && mask->v[2] == m->src_len;
   if (!fits || (n->in[3]->dtype != VRAM_BOOL && vram__kind_rank(n->in[3]->dtype) != 2))
     return vram__node_error(g, n,
                             "the mask must be [L,S] or [N*heads,L,S] of bool or floating point");
@@ -61,19 +61,23 @@ VRAM__FN int vram__node_own_params(vram_graph *g, vram_node *n, const vram__own_
 }
 
 /* Parameters in the order in which the module registers them. */
-static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t E) {
-  const int64_t kdim = VRAM__INT(n, kdim, E), vdim = VRAM__INT(n, vdim, E);
-  const int one = kdim == E && vdim == E, bias = VRAM__INT(n, bias, 1) != 0;
+static int vram__shape_mha_params(vram_graph *g, vram_node *n, int64_t embed_dim) {
+  const int64_t kdim = VRAM__INT(n, kdim, embed_dim), vdim = VRAM__INT(n, vdim, embed_dim);
+  const int one = kdim == embed_dim && vdim == embed_dim, bias = VRAM__INT(n, bias, 1) != 0;
   const int bias_kv = VRAM__INT(n, add_bias_kv, 0) != 0;
   const vram__own_param own[] = {
-      {VRAM__MHA_IN, 1, one ? "in_proj_weight" : "q_proj_weight", 2, {one ? 3 * E : E, E, 0}},
-      {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {E, kdim, 0}},
-      {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {E, vdim, 0}},
-      {VRAM__MHA_BIAS, bias, "in_proj_bias", 1, {3 * E, 0, 0}},
-      {VRAM__MHA_BIAS_K, bias_kv, "bias_k", 3, {1, 1, E}},
-      {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, E}},
-      {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {E, E, 0}},
-      {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {E, 0, 0}}};
+      {VRAM__MHA_IN,
+       1,
+       one ? "in_proj_weight" : "q_proj_weight",
+       2,
+       {one ? 3 * embed_dim : embed_dim, embed_dim, 0}},
+      {VRAM__MHA_KEY, !one, "k_proj_weight", 2, {embed_dim, kdim, 0}},
+      {VRAM__MHA_VALUE, !one, "v_proj_weight", 2, {embed_dim, vdim, 0}},
+      {VRAM__MHA_BIAS, bias, "in_proj_bias", 1, {3 * embed_dim, 0, 0}},
+      {VRAM__MHA_BIAS_K, bias_kv, "bias_k", 3, {1, 1, embed_dim}},
+      {VRAM__MHA_BIAS_V, bias_kv, "bias_v", 3, {1, 1, embed_dim}},
+      {VRAM__MHA_OUT, 1, "out_proj.weight", 2, {embed_dim, embed_dim, 0}},
+      {VRAM__MHA_OUT_BIAS, bias, "out_proj.bias", 1, {embed_dim, 0, 0}}};
   return vram__node_params(g, n, VRAM__MHA_PARAMS) &&
          vram__node_own_params(g, n, own, sizeof own / sizeof *own);
 }
@@ -88,10 +92,10 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
   if ((q->ndim != 3 && q->ndim != 2) || k->ndim != q->ndim || v->ndim != q->ndim)
     return vram__node_error(g, n, "query, key and value must have two or three axes");
   m = vram__mha_of(n, q, k);
-  if (m.E < 1 || m.heads < 1 || m.E % m.heads)
+  if (m.embed_dim < 1 || m.heads < 1 || m.embed_dim % m.heads)
     return vram__node_error(g, n, "num_heads must divide the width of the query");
-  if (k->v[q->ndim - 1u] != VRAM__INT(n, kdim, m.E) ||
-      v->v[q->ndim - 1u] != VRAM__INT(n, vdim, m.E))
+  if (k->v[q->ndim - 1u] != VRAM__INT(n, kdim, m.embed_dim) ||
+      v->v[q->ndim - 1u] != VRAM__INT(n, vdim, m.embed_dim))
     return vram__node_error(g, n, "key or value of another width (kdim=, vdim=)");
   for (i = 0; i + 1u < q->ndim; i++)
     if (k->v[i] != v->v[i] || (m.batched && i == (m.batch_first ? 0u : 1u) && k->v[i] != q->v[i]))
@@ -102,12 +106,12 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
     return vram__node_error(g, n, "need_weights=0 gives no second output");
   if (n->nin > 3 && !vram__shape_mha_mask(g, n, &m))
     return 0;
-  if (!vram__shape_mha_params(g, n, m.E))
+  if (!vram__shape_mha_params(g, n, m.embed_dim))
     return 0;
-  m.S += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
-  if (!vram__attention_fits(g, (uint64_t)(m.N * m.heads), m.L, m.S, m.E))
+  m.src_len += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
+  if (!vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
     return 0;
-  size[0] = m.N, size[1] = m.L, size[2] = m.S;
+  size[0] = m.bsz, size[1] = m.tgt_len, size[2] = m.src_len;
   if (n->nout > 1 && !vram__node_out(g, n, 1, m.batched ? 3 : 2, size + !m.batched, dt))
     return 0;
   return vram__node_out_dims(n, 0, q, dt);
@@ -197,7 +201,7 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   if (m->need_weights || mask.d)
     return 0;
   vram__memory_zero(&p, sizeof p);
-  x.d = vram__attention_bshd_dims(s, m->N, m->heads, m->L, m->E / m->heads);
+  x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
   backend = vram__sdpa_select(s, &p);
@@ -206,7 +210,8 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
 
 /* Query, key and value are chunks of one product. */
 static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vram__tensor x) {
-  const int64_t N = m->N, L = m->L, E = m->E, width = E / m->heads;
+  const int64_t bsz = m->bsz, tgt_len = m->tgt_len, embed_dim = m->embed_dim,
+                width = embed_dim / m->heads;
   vram__tensor packed = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN),
                                            vram__mha_param(s, m->n, VRAM__MHA_BIAS)),
                y;
@@ -214,15 +219,15 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
-  size[0] = N, size[1] = m->heads, size[2] = L, size[3] = width;
-  stride[0] = L * 3 * E, stride[1] = width, stride[2] = 3 * E, stride[3] = 1;
+  size[0] = bsz, size[1] = m->heads, size[2] = tgt_len, size[3] = width;
+  stride[0] = tgt_len * 3 * embed_dim, stride[1] = width, stride[2] = 3 * embed_dim, stride[3] = 1;
   for (i = 0; i < 3; i++) {
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
-    p.in[i].off = (uint8_t)(((int64_t)i * E) & 15);
+    p.in[i].off = (uint8_t)(((int64_t)i * embed_dim) & 15);
   }
   y = vram__torch_sdpa(s, &p);
   vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
-  rows[0] = N, rows[1] = L, rows[2] = E;
+  rows[0] = bsz, rows[1] = tgt_len, rows[2] = embed_dim;
   vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, rows));
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
@@ -234,7 +239,8 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
 /* softmax(q k^T), which _masked_softmax makes with a mask. none: nobody wants the weights. */
 static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, vram_dtype dt,
                                              int masked) {
-  vram__tensor weights = vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, m->L, m->L), dt),
+  vram__tensor weights = vram__tensor_empty(
+                   s, vram__dims_3d(s, m->bsz * m->heads, m->tgt_len, m->tgt_len), dt),
                mask;
   vram__workspace_use(s, s->device.cublas_workspace);
   if (masked) {
@@ -250,7 +256,7 @@ static vram__tensor vram__mha_native_weights(vram__step *s, const vram__mha *m, 
 
 static void vram__mha_native(vram__step *s, const vram__mha *m, vram__tensor x, vram__tensor mask,
                              vram__tensor *y) {
-  const int64_t N = m->N, L = m->L, E = m->E, h = m->heads;
+  const int64_t bsz = m->bsz, tgt_len = m->tgt_len, embed_dim = m->embed_dim, h = m->heads;
   vram__tensor heads, weights, rows;
   if (vram__mha_native_is_fused(s, m, x, mask)) {
     y[0] = vram__mha_native_fused(s, m, x);
@@ -258,19 +264,20 @@ static void vram__mha_native(vram__step *s, const vram__mha *m, vram__tensor x, 
   }
   rows = vram__torch_linear(s, x, vram__mha_param(s, m->n, VRAM__MHA_IN), vram__tensor_none());
   /* transform_bias_rescale_qkv: biases added, heads in front */
-  heads = vram__tensor_empty(s, vram__dims_3d(s, 3 * N * h, L, E / h), rows.dt);
+  heads = vram__tensor_empty(s, vram__dims_3d(s, 3 * bsz * h, tgt_len, embed_dim / h), rows.dt);
   vram__tensor_release(s, rows);
   weights = vram__mha_native_weights(s, m, heads.dt, mask.d != NULL);
   /* transform_0213: heads beside one another again, which they are where there is one row */
-  rows = L == 1 ? vram__tensor_view(s, heads, vram__dims_2d(s, N * L, E))
-                : vram__tensor_empty(s, vram__dims_2d(s, N * L, E), heads.dt);
+  rows = tgt_len == 1 ? vram__tensor_view(s, heads, vram__dims_2d(s, bsz * tgt_len, embed_dim))
+                      : vram__tensor_empty(s, vram__dims_2d(s, bsz * tgt_len, embed_dim), heads.dt);
   y[0] = vram__torch_linear(s, rows, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                             vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS));
   vram__tensor_release(s, rows);
-  vram__tensor_replace(s, &y[0],
-                       vram__torch_view_as(s, y[0], vram__dims_3d(s, N, L, E), VRAM__K_view, 0));
+  vram__tensor_replace(
+      s, &y[0],
+      vram__torch_view_as(s, y[0], vram__dims_3d(s, bsz, tgt_len, embed_dim), VRAM__K_view, 0));
   if (weights.d) { /* the mean over the heads */
-    weights.d = vram__dims_4d(s, N, h, L, L);
+    weights.d = vram__dims_4d(s, bsz, h, tgt_len, tgt_len);
     y[1] = vram__tensor_sum(s, weights, 1u << 1, 0, weights.dt);
     vram__tensor_release(s, weights);
   }
@@ -321,7 +328,7 @@ static void vram__mha_project_encoder(vram__step *s, const vram__mha *m, const v
   vram__tensor w[2], b[2], packed;
   int64_t part[2];
   uint32_t i;
-  part[0] = m->E, part[1] = 2 * m->E;
+  part[0] = m->embed_dim, part[1] = 2 * m->embed_dim;
   vram__torch_split(s, vram__mha_param(s, m->n, VRAM__MHA_IN), 2, part, w);
   b[0] = b[1] = vram__tensor_none();
   if (bias.d)
@@ -344,7 +351,7 @@ static void vram__mha_project_each(vram__step *s, const vram__mha *m, const vram
   vram__tensor w[3], b[3];
   int64_t part[3];
   uint32_t i;
-  part[0] = part[1] = part[2] = m->E;
+  part[0] = part[1] = part[2] = m->embed_dim;
   if (m->n->param[VRAM__MHA_KEY]) {
     w[0] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_IN));
     w[1] = vram__tensor_retain(s, vram__mha_param(s, m->n, VRAM__MHA_KEY));
@@ -379,7 +386,7 @@ static void vram__mha_add_key(vram__step *s, vram__mha *m, vram__tensor *mask) {
   static const int64_t row[2] = {0, 1};
   if (mask->d)
     vram__tensor_replace(s, mask, vram__torch_pad(s, *mask, row, 1, VRAM__PAD_CONSTANT));
-  m->S++;
+  m->src_len++;
 }
 
 /* bias_k and bias_v are one more row of key and value. */
@@ -391,8 +398,8 @@ static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv
   for (i = 1; i < 3; i++) {
     const vram__tensor bias =
         vram__mha_param(s, m->n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
-    const vram__tensor rows =
-        vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL, vram__dims_3d(s, 1, m->N, m->E));
+    const vram__tensor rows = vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL,
+                                              vram__dims_3d(s, 1, m->bsz, m->embed_dim));
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 0);
   }
   vram__mha_add_key(s, m, mask);
@@ -405,8 +412,8 @@ static void vram__mha_add_zero_attn(vram__step *s, vram__mha *m, vram__tensor *q
   if (!VRAM__INT(m->n, add_zero_attn, 0))
     return;
   for (i = 1; i < 3; i++) {
-    const vram__tensor rows =
-        vram__tensor_empty(s, vram__dims_3d(s, m->N * m->heads, 1, m->E / m->heads), qkv[i].dt);
+    const vram__tensor rows = vram__tensor_empty(
+        s, vram__dims_3d(s, m->bsz * m->heads, 1, m->embed_dim / m->heads), qkv[i].dt);
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 1);
   }
   vram__mha_add_key(s, m, mask);
@@ -448,7 +455,7 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
-  size[0] = m->N, size[1] = m->heads;
+  size[0] = m->bsz, size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
     p.in[3] = vram__torch_unsqueeze(s, mask, 0);
   else if (mask.d) {
@@ -494,21 +501,23 @@ static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram
 /* The result of attention becomes rows and goes through out_proj. */
 static void vram__mha_project_out(vram__step *s, const vram__mha *m, vram__tensor *y) {
   int64_t rows[2];
-  rows[0] = m->L * m->N, rows[1] = m->E;
+  rows[0] = m->tgt_len * m->bsz, rows[1] = m->embed_dim;
   vram__tensor_replace(s, y, vram__torch_reshape(s, *y, 2, rows));
   vram__tensor_replace(s, y,
                        vram__torch_linear(s, *y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
                                           vram__mha_param(s, m->n, VRAM__MHA_OUT_BIAS)));
-  vram__tensor_replace(
-      s, y, vram__torch_view_as(s, *y, vram__dims_3d(s, m->L, m->N, m->E), VRAM__K_view, 0));
+  vram__tensor_replace(s, y,
+                       vram__torch_view_as(s, *y,
+                                           vram__dims_3d(s, m->tgt_len, m->bsz, m->embed_dim),
+                                           VRAM__K_view, 0));
 }
 
 /* attn_output_weights.mean(dim=1): over the heads */
 static void vram__mha_average_weights(vram__step *s, const vram__mha *m, vram__tensor *weights) {
-  vram__tensor_replace(s, weights,
-                       vram__torch_view_as(s, *weights,
-                                           vram__dims_4d(s, m->N, m->heads, m->L, m->S),
-                                           VRAM__K_view, 0));
+  vram__tensor_replace(
+      s, weights,
+      vram__torch_view_as(s, *weights, vram__dims_4d(s, m->bsz, m->heads, m->tgt_len, m->src_len),
+                          VRAM__K_view, 0));
   vram__tensor_replace(s, weights, vram__op_call_key(s, VRAM_OP_mean, *weights, VRAM__KEY_dim, 1));
 }
 

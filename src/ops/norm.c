@@ -265,8 +265,8 @@ static void vram__backward_layer_norm(vram__step *s, vram__grad_fn *f, vram__ten
 /* ---- group_norm (native/group_norm.cpp, cuda/group_norm_kernel.cu) ---- */
 
 typedef struct vram__group_norm {
-  int64_t N, C, HxW, groups;
-  int cl;  /* the kernels for channels-last order run, also if all axes behind C are 1 */
+  int64_t batch, channels, area, groups; /* PyTorch's N, C, HxW, G */
+  int cl;  /* the kernels for channels-last order run, also if all axes behind the channels are 1 */
   int one; /* those for one value a channel (GroupNorm1dForward) */
 } vram__group_norm;
 
@@ -274,13 +274,13 @@ typedef struct vram__group_norm {
 static vram__group_norm vram__group_norm_of(const vram_dims *x, int64_t groups) {
   vram__group_norm k;
   uint32_t i;
-  k.N = x->v[0];
-  k.C = x->v[1];
+  k.batch = x->v[0];
+  k.channels = x->v[1];
   k.groups = groups;
-  for (k.HxW = 1, i = 2; i < x->ndim; i++)
-    k.HxW *= x->v[i];
+  for (k.area = 1, i = 2; i < x->ndim; i++)
+    k.area *= x->v[i];
   k.cl = (x->flags & VRAM__CL) != 0;
-  k.one = k.HxW == 1 && !k.cl && x->ndim < 4;
+  k.one = k.area == 1 && !k.cl && x->ndim < 4;
   return k;
 }
 
@@ -293,10 +293,10 @@ static void vram__group_norm_scratch(vram__step *s, const vram__group_norm *k,
   uint32_t i;
   for (i = 0; i < 2; i++)
     stats[i] = vram__is_half(in[0].dt)
-                   ? vram__tensor_empty(s, vram__dims_2d(s, k->N, k->groups), VRAM_F32)
+                   ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32)
                    : vram__tensor_none();
   for (i = 0; i < 2; i++)
-    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->N, k->C), VRAM_F32)
+    scale[i] = scaled ? vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32)
                       : vram__tensor_none();
   for (i = 2; i-- > 0;)
     vram__tensor_release(s, scale[i]);
@@ -317,11 +317,11 @@ static void vram__forward_group_norm(vram__step *s, const vram_node *n, vram__te
   cl = vram__suggests_cl(in[0].d);
   k = vram__group_norm_of(in[0].d, groups);
   f = vram__tape_record(s, n->op, in, vram__norm_count_args(in), 1, 4);
-  if (k.N * k.C / groups * k.HxW == 1)
+  if (k.batch * k.channels / groups * k.area == 1)
     vram__norm_refuse_one_value(s, n);
   y[0] = vram__tensor_empty(s, vram__norm_format(s, in[0].d, cl), in[0].dt);
   for (i = 0; i < 2; i++)
-    stats[i] = vram__tensor_empty(s, vram__dims_2d(s, k.N, groups), in[0].dt);
+    stats[i] = vram__tensor_empty(s, vram__dims_2d(s, k.batch, groups), in[0].dt);
   copy = vram__norm_format_copy(s, in[0], cl);
   k = vram__group_norm_of(copy.d ? copy.d : in[0].d, groups);
   vram__group_norm_scratch(s, &k, in);
@@ -347,9 +347,9 @@ static void vram__group_norm_backward_scratch(vram__step *s, const vram__group_n
   vram__tensor group[2], channel = vram__tensor_none();
   uint32_t i;
   for (i = 0; i < 2; i++)
-    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->N, k->groups), VRAM_F32);
+    group[i] = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->groups), VRAM_F32);
   if (!k->one && affine && !k->cl)
-    channel = vram__tensor_empty(s, vram__dims_2d(s, k->N, k->C), VRAM_F32);
+    channel = vram__tensor_empty(s, vram__dims_2d(s, k->batch, k->channels), VRAM_F32);
   vram__tensor_release(s, group[1]);
   vram__tensor_release(s, group[0]);
   vram__tensor_release(s, channel);
@@ -369,10 +369,10 @@ static void vram__backward_group_norm(vram__step *s, vram__grad_fn *f, vram__ten
     to[0] = vram__tensor_empty(s, d, x.dt);
   for (i = 1; i < f->nin; i++)
     if (vram__input_wanted(f, i))
-      to[i] = vram__tensor_vector(s, k.C, x.dt);
+      to[i] = vram__tensor_vector(s, k.channels, x.dt);
   for (i = 0; i < 2; i++)
-    sums[i] =
-        k.one ? vram__tensor_none() : vram__tensor_empty(s, vram__dims_2d(s, k.N, k.C), VRAM_F32);
+    sums[i] = k.one ? vram__tensor_none()
+                    : vram__tensor_empty(s, vram__dims_2d(s, k.batch, k.channels), VRAM_F32);
   if (vram__input_wanted(f, 0))
     vram__group_norm_backward_scratch(s, &k, (int)(f->aux & 1));
   vram__tensor_release(s, sums[1]);
