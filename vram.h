@@ -24546,7 +24546,7 @@ enum {
 #undef VRAM__X
 };
 enum {
-#define VRAM__X(id, bit, word) VRAM__OPTIM_IF_##id = bit,
+#define VRAM__X(id, bit, word) VRAM__OPTIM_IF_##id = (bit),
   VRAM__OPTIM_CONDITIONS(VRAM__X)
 #undef VRAM__X
 };

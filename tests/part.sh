@@ -63,11 +63,10 @@ SANITIZE="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all"
 case $part in
 units) units plain "" "${CC:-cc}" -O2 ;;
 units-clang) units clang "" clang -O2 ;;
-units-gcc-asan) units gcc-asan "" gcc $SANITIZE -fsanitize=address,undefined ;;
-units-clang-asan) units clang-asan "" clang $SANITIZE -fsanitize=address,undefined ;;
-units-clang-integer)
-  units clang-integer "" clang $SANITIZE \
-    -fsanitize=undefined,integer,implicit-conversion,nullability \
+units-gcc-sanitize) units gcc-sanitize "" gcc $SANITIZE -fsanitize=address,undefined ;;
+units-clang-sanitize)
+  units clang-sanitize "" clang $SANITIZE \
+    -fsanitize=address,undefined,integer,implicit-conversion,nullability \
     -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base ;;
 units-msan) units msan "" clang $SANITIZE -fsanitize=memory -fsanitize-memory-track-origins ;;
 units-valgrind)

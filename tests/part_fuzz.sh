@@ -2,7 +2,7 @@
 # on schedules and their chains and on lines of networks, FUZZ_SECONDS each: sourced by part.sh.
 # The corpus under tests/fuzz/corpus holds what once failed.
 work=build/fuzz
-seconds=${FUZZ_SECONDS:-15}
+seconds=${FUZZ_SECONDS:-10}
 mkdir -p $work/seeds
 for f in examples/models/*.vram tests/golden/*/*.vram tests/cases/*/*.vram; do
   cp "$f" "$work/seeds/$(echo "$f" | tr / _)"
@@ -10,11 +10,12 @@ done
 sh tests/fuzz/dict.sh >$work/dict
 sed -n 's/^  X(\([A-Z0-9_]*\), \(NEW\|OVER\|VIEW\),.*/"VRAM_NET_\1(n,"/p' vram.h >$work/lines.dict
 sed -n 's/^  X(\([A-Z0-9_]*\), VRAM_[A-Z0-9]*, VRAM_[A-Z0-9_]*, [0-9], [0-9]).*/"\1"/p' vram.h >>$work/lines.dict
-# the command, its main by another name: a target takes in the unit whose insides it looks at
+# the library that checks its own results, and the command, its main by another name: a target takes
+# in the unit whose insides it looks at
 tool() {
   rm -rf $work/tool $work/tool.a
   mkdir -p $work/tool
-  for f in tools/vram*.c; do
+  for f in tests/impl.c $(ls tools/vram*.c | grep -v vram_impl); do
     clang -std=c99 -g -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
       -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
   done

@@ -20,8 +20,13 @@ for cc in gcc clang g++ clang++; do
   g++) user="$warn -Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant" ;;
   clang++) user="$warn -Wold-style-cast -Wzero-as-null-pointer-constant" ;;
   esac
-  for std in $list; do
+  for std in $list; do # the oldest and the newest are linked and run
     o=$work/$cc-$std
+    case $std in c99 | c2? | c++11 | c++20) ;; *)
+      cell "$cc -std=$std implementation" $cc -std=$std $warn -I. $lang -fsyntax-only $src/impl.c
+      cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_a $lang -fsyntax-only $src/use.c
+      continue ;;
+    esac
     cell "$cc -std=$std implementation" $cc -std=$std -O0 $warn -I. $lang -c $src/impl.c -o $o-impl.o
     cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_a $lang -c $src/use.c -o $o-a.o
     cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_b $lang -c $src/use.c -o $o-b.o
@@ -59,13 +64,12 @@ if have g++; then
   cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
 fi
 # at -O3 gcc 12 guesses at array bounds through several inlined calls: those warnings stay off there
-for opt in -O1 -O2 -O3 -Os; do
-  for cc in gcc clang; do
-    guess=
-    [ $cc$opt = gcc-O3 ] && guess="-Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized"
-    have $cc && cell "$cc $opt" $cc -std=c99 $opt -ffreestanding -fno-pie $CWARN $guess -I. -c $src/impl.c -o $work/$cc$opt.o
-  done
+for build in gcc-O1 gcc-O2 gcc-O3 gcc-Os clang-O2 clang-Os; do
+  cc=${build%-*} guess=
+  [ $build = gcc-O3 ] && guess="-Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized"
+  have $cc && cell "$build" $cc -std=c99 -${build#*-} -ffreestanding -fno-pie $CWARN $guess -I. -c $src/impl.c -o $work/$build.o
 done
+have g++ && cell "g++-O2" g++ -std=c++11 -O2 $WARN -I. -x c++ -c $src/impl.c -o $work/g++.o
 
 # C. symbols
 nm -g --defined-only $work/gcc-O2.o | awk '{ print $3 }' >$work/symbols

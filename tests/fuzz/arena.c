@@ -1,10 +1,8 @@
 /* Bytes -> buffers with alignments, banks and pins, and options -> a plan, in scratch that is just
    enough and full of something -> that plan, checked here and by the library.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/arena.c -o build/fuzz-arena
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/arena.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-arena
    build/fuzz-arena -max_len=512 build/corpus tests/fuzz/corpus/arena */
-#include <assert.h>
-#define VRAM_ASSERT(x) assert(x)
-#define VRAM_IMPLEMENTATION
 #include "../../vram.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Bytes -> a random model that is right -> what must hold for it. Shapes, parameters, gradients,
    optimizer state, outputs and what is saved for backward are recomputed in 128 bits from PyTorch's
    rules, without a look at the library's; with huge sizes it must say overflow and nothing else.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/graph.c -o build/fuzz-graph */
-#define VRAM_IMPLEMENTATION
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/graph.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-graph */
 #include "../../vram.h"
 
 #include "../property.h"

@@ -1,7 +1,7 @@
 /* Bytes -> lines of a network -> figures -> a plan, in memory that is just enough.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/lines.c -o build/fuzz-lines
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/lines.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-lines
    build/fuzz-lines -dict=build/lines.dict build/corpus tests/fuzz/corpus/lines tests/embedded */
-#define VRAM_IMPLEMENTATION
 #include "../../vram.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Bytes -> parser -> steps in several modes, in memory that may be too small.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/parse.c -o build/fuzz-parse
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/parse.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-parse
    build/fuzz-parse -dict=build/vram.dict build/corpus tests/fuzz/corpus/parse */
-#define VRAM_IMPLEMENTATION
 #include "../../vram.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Bytes -> a pool and calls on it (tests/pool_calls.h); bytes -> the text of its options.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/pool.c -o build/fuzz-pool */
-#define VRAM_IMPLEMENTATION
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/pool.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-pool */
 #include "../../vram.h"
 
 #include "../pool_calls.h"

@@ -1,6 +1,5 @@
 /* libFuzzer: hostile names and random events; every page of the ledger is written, and its JSON is
    JSON. Bytes: a kind, three names, then what happens. */
-#define VRAM_IMPLEMENTATION
 #include "../scene.h"
 
 static const char *value(const char *s, int depth);

@@ -1,10 +1,8 @@
 /* Bytes -> a chain and a budget -> schedules of every planner, in scratch that is just enough and
    full of something -> their moves, played by tests/schedule.h and by the library; bound, run.
-   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/schedule.c -o build/fuzz-schedule
+   clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/schedule.c \
+     build/fuzz/tool.a -ldl -o build/fuzz-schedule
    build/fuzz-schedule -max_len=256 build/corpus tests/fuzz/corpus/schedule */
-#include <assert.h>
-#define VRAM_ASSERT(x) assert(x)
-#define VRAM_IMPLEMENTATION
 #include "../../vram.h"
 
 #include <stdio.h>
