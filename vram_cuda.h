@@ -3194,9 +3194,9 @@ VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q) {
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#define VRAM__FN static inline __attribute__((unused))
+#define VRAM__REROUTE_FN static inline __attribute__((unused))
 #else
-#define VRAM__FN static inline
+#define VRAM__REROUTE_FN static inline
 #endif
 #ifdef __cplusplus
 #define VRAM__ELSE(value) = value
@@ -3218,7 +3218,7 @@ VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q) {
 
 /* CUDA's types and default values around vram_cuda..._at; C++ has overloads for T ** as CUDA has */
 #define VRAM__R(name, parameters, call)                                                            \
-  VRAM__FN cudaError_t vram__r_##name parameters { return VRAM__ENUM(cudaError_t, call); }
+  VRAM__REROUTE_FN cudaError_t vram__r_##name parameters { return VRAM__ENUM(cudaError_t, call); }
 #define VRAM__S VRAM_CUDA_SITE
 #define VRAM__T vram_cuda_tracker *t
 VRAM__R(cudaMalloc, (VRAM__S, void **p, size_t n), vram_cudaMalloc_at(VRAM__SITE, p, n))
@@ -3231,14 +3231,15 @@ VRAM__R(cudaHostAlloc, (VRAM__S, void **p, size_t n, unsigned flags),
 VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n), vram_cudaMallocHost_at(VRAM__SITE, p, n))
 VRAM__R(cudaHostRegister, (VRAM__S, void *p, size_t n, unsigned flags),
         vram_cudaHostRegister_at(VRAM__SITE, p, n, flags))
-VRAM__FN vram_cuda_extent vram__r_extent(struct cudaExtent e) {
+VRAM__REROUTE_FN vram_cuda_extent vram__r_extent(struct cudaExtent e) {
   vram_cuda_extent to;
   to.width = e.width;
   to.height = e.height;
   to.depth = e.depth;
   return to;
 }
-VRAM__FN cudaError_t vram__r_cudaMalloc3D(VRAM__S, struct cudaPitchedPtr *p, struct cudaExtent e) {
+VRAM__REROUTE_FN cudaError_t vram__r_cudaMalloc3D(VRAM__S, struct cudaPitchedPtr *p,
+                                                  struct cudaExtent e) {
   vram_cuda_pitched at;
   const int r = vram_cudaMalloc3D_at(VRAM__SITE, &at, vram__r_extent(e));
   if (!r) {
@@ -3249,7 +3250,7 @@ VRAM__FN cudaError_t vram__r_cudaMalloc3D(VRAM__S, struct cudaPitchedPtr *p, str
   }
   return VRAM__ENUM(cudaError_t, r);
 }
-VRAM__FN vram_cuda_channel vram__r_channel(const struct cudaChannelFormatDesc *c) {
+VRAM__REROUTE_FN vram_cuda_channel vram__r_channel(const struct cudaChannelFormatDesc *c) {
   vram_cuda_channel to;
   to.x = c->x;
   to.y = c->y;
@@ -3258,32 +3259,33 @@ VRAM__FN vram_cuda_channel vram__r_channel(const struct cudaChannelFormatDesc *c
   to.format = VRAM__ENUM(int, c->f);
   return to;
 }
-VRAM__FN cudaError_t vram__r_cudaMallocArray(VRAM__S, cudaArray_t *array,
-                                             const struct cudaChannelFormatDesc *desc, size_t width,
-                                             size_t height VRAM__ELSE(0),
-                                             unsigned flags VRAM__ELSE(0)) {
+VRAM__REROUTE_FN cudaError_t vram__r_cudaMallocArray(VRAM__S, cudaArray_t *array,
+                                                     const struct cudaChannelFormatDesc *desc,
+                                                     size_t width, size_t height VRAM__ELSE(0),
+                                                     unsigned flags VRAM__ELSE(0)) {
   const vram_cuda_channel c = vram__r_channel(desc);
   return VRAM__ENUM(cudaError_t, vram_cudaMallocArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
                                                          width, height, flags));
 }
-VRAM__FN cudaError_t vram__r_cudaMalloc3DArray(VRAM__S, cudaArray_t *array,
-                                               const struct cudaChannelFormatDesc *desc,
-                                               struct cudaExtent e, unsigned flags VRAM__ELSE(0)) {
+VRAM__REROUTE_FN cudaError_t vram__r_cudaMalloc3DArray(VRAM__S, cudaArray_t *array,
+                                                       const struct cudaChannelFormatDesc *desc,
+                                                       struct cudaExtent e,
+                                                       unsigned flags VRAM__ELSE(0)) {
   const vram_cuda_channel c = vram__r_channel(desc);
   return VRAM__ENUM(cudaError_t, vram_cudaMalloc3DArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
                                                            vram__r_extent(e), flags));
 }
-VRAM__FN cudaError_t vram__r_cudaMallocMipmappedArray(VRAM__S, cudaMipmappedArray_t *array,
-                                                      const struct cudaChannelFormatDesc *desc,
-                                                      struct cudaExtent e, unsigned levels,
-                                                      unsigned flags VRAM__ELSE(0)) {
+VRAM__REROUTE_FN cudaError_t vram__r_cudaMallocMipmappedArray(
+    VRAM__S, cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
+    struct cudaExtent e, unsigned levels, unsigned flags VRAM__ELSE(0)) {
   const vram_cuda_channel c = vram__r_channel(desc);
   return VRAM__ENUM(cudaError_t,
                     vram_cudaMallocMipmappedArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
                                                      vram__r_extent(e), levels, flags));
 }
-VRAM__FN cudaError_t vram__r_cudaIpcOpenMemHandle(VRAM__S, void **p, cudaIpcMemHandle_t handle,
-                                                  unsigned flags) {
+VRAM__REROUTE_FN cudaError_t vram__r_cudaIpcOpenMemHandle(VRAM__S, void **p,
+                                                          cudaIpcMemHandle_t handle,
+                                                          unsigned flags) {
   vram_cuda_ipc h;
   size_t i;
   for (i = 0; i < sizeof h.reserved; i++)
@@ -3384,14 +3386,14 @@ cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool
 
 #ifdef __cuda_cuda_h__
 #define VRAM__D(name, parameters, call)                                                            \
-  VRAM__FN CUresult vram__r_##name parameters { return VRAM__ENUM(CUresult, call); }
+  VRAM__REROUTE_FN CUresult vram__r_##name parameters { return VRAM__ENUM(CUresult, call); }
 VRAM__D(cuMemAlloc, (VRAM_CUDA_SITE, CUdeviceptr *p, size_t n),
         vram_cuMemAlloc_at(VRAM__SITE, p, n))
 VRAM__D(cuMemFree, (vram_cuda_tracker * t, CUdeviceptr p), vram_cuMemFree_in(t, p))
 #if CUDA_VERSION >= 10020
-VRAM__FN CUresult vram__r_cuMemCreate(VRAM_CUDA_SITE, CUmemGenericAllocationHandle *handle,
-                                      size_t n, const CUmemAllocationProp *prop,
-                                      unsigned long long flags) {
+VRAM__REROUTE_FN CUresult vram__r_cuMemCreate(VRAM_CUDA_SITE, CUmemGenericAllocationHandle *handle,
+                                              size_t n, const CUmemAllocationProp *prop,
+                                              unsigned long long flags) {
   return VRAM__ENUM(CUresult, vram_cuMemCreate_at(VRAM__SITE, handle, n,
                                                   VRAM__AS(const vram_cuda_prop *, prop), flags));
 }
