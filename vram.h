@@ -17879,6 +17879,7 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
   uint8_t at[VRAM_MAX_AXES];
   uint32_t k;
   vram__operand a;
+  vram__memory_zero(&a, sizeof a);
   vram__labels_of(&l, n);
   p = l.text;
   for (k = 0; k < n->nin; k++) /* autocast's list of casts stays until the end */
