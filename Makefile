@@ -69,7 +69,7 @@ help:
 	@echo "make test-all  the same with everything that is installed, longer fuzzing"
 	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
 	@echo "make net-report NET=FILE.h [NAME=NET]   a network's table from the compiler's constants"
-	@echo "make bench     speed and size (PYTHON=...: a Python with torch, to compare)"
+	@echo "make bench     speed and size (PYTHON=...: a Python with torch; PEERS=...: other libraries, to compare)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make install   header, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"

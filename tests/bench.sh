@@ -19,10 +19,12 @@ row() { # row WHAT FIGURE UNIT TARGET (0: none)
 }
 field() { echo "$line" | cut -d' ' -f"$1"; }
 run() { line=$(build/bench "$@") || fail "build/bench $*"; }
-seconds() { # seconds COMMAND...: $figure, of one run
-  from=$(date +%s.%N)
-  "$@" >$work/log 2>&1 || fail "$*: status $?, $(tail -n 1 $work/log)"
-  figure=$(echo "$from $(date +%s.%N)" | awk '{ print $2 - $1 }')
+seconds() { # seconds COMMAND...: $figure, of the processor, for one run: others may use the machine, too
+  (
+    "$@" >$work/log 2>&1 || exit
+    times >$work/used
+  ) || fail "$*: status $?, $(tail -n 1 $work/log)"
+  figure=$(tail -n 1 $work/used | tr ms '  ' | awk '{ print $1 * 60 + $2 + $3 * 60 + $4 }')
 }
 median_seconds() { # median_seconds COMMAND...: $figure, of five runs
   : >$work/times
@@ -127,13 +129,17 @@ fi
 
 arena_rows
 
+# what the compiler takes, and what comes out
 printf '#include "vram.h"\n' >$work/declarations.c
 : >$work/empty.c
-median_seconds $cc -std=c99 -I. -fsyntax-only $work/declarations.c
-all=$figure
-median_seconds $cc -std=c99 -I. -fsyntax-only $work/empty.c
+fifty() { for i in 1 2 3 4 5 6 7 8 9 10; do "$@" && "$@" && "$@" && "$@" && "$@" || return; done; }
+median_seconds fifty $cc -std=c99 -I. -fsyntax-only $work/empty.c
 none=$figure
-row "declarations: preprocess and parse" "$(echo "$all $none" | awk '{ print ($1 - $2) * 1000 }')" ms 15
+milliseconds() { echo "$figure $none" | awk '{ print ($1 - $2) * 20 }'; }
+median_seconds fifty $cc -std=c99 -I. -DVRAM_MACROS_ONLY -fsyntax-only $work/declarations.c
+row "VRAM_MACROS_ONLY: preprocess and parse" "$(milliseconds)" ms 10
+median_seconds fifty $cc -std=c99 -I. -fsyntax-only $work/declarations.c
+row "declarations: preprocess and parse" "$(milliseconds)" ms 15
 awk -f tests/compile/lines.awk >$work/lines.c
 cp $work/lines.c $work/lines.cc
 for way in "gcc c99" "clang c99" "g++ c++11" "clang++ c++17"; do
@@ -143,11 +149,26 @@ for way in "gcc c99" "clang c99" "g++ c++11" "clang++ c++17"; do
   median_seconds ${way% *} -std=${way#* } -DVRAM_MACROS_ONLY -I. -c $file -o $work/lines.o
   row "a network of 200 lines: ${way% *}" "$figure" s 0.5
 done
-median_seconds $cc -std=c99 -O2 -c tests/impl.c -o $work/impl.o
-row "implementation: $cc -O2" "$figure" s 2
+text() { size "$1" 2>/dev/null | awk 'NR == 2 { print $1 }'; } # text FILE: its bytes of code and tables
+# PEERS: other libraries of one file, FILE or FILE:MACRO (what makes a header an implementation)
+for source in vram.h:VRAM_IMPLEMENTATION $PEERS; do
+  file=${source%%:*} macro=
+  [ "$file" = "$source" ] || macro="#define ${source#*:}"
+  case $file in /*) at=$file ;; *) at=$PWD/$file ;; esac
+  printf '%s\n#include "%s"\n' "$macro" "$at" >$work/library.c
+  seconds $cc -O2 -c $work/library.c -o $work/library.o
+  name=$(basename "$file")
+  row "$name: $cc -O2" "$figure" s 0
+  row "$name: $cc -O2, a line" "$(echo "$figure $(wc -l <"$file")" | awk '{ print $1 * 1e6 / $2 }')" us 0
+  row "$name: $cc -O2, a byte of code and tables" "$(echo "$figure $(text $work/library.o)" | awk '{ print $1 * 1e6 / $2 }')" us 0
+done
+[ -n "$PEERS" ] || echo 'SKIP other libraries: PEERS="DIR/sqlite3.c DIR/miniaudio.h:MINIAUDIO_IMPLEMENTATION" names them'
 $cc -std=c99 -Os -c tests/impl.c -o $work/impl.o || fail "$cc -Os"
-size $work/impl.o 2>/dev/null | awk 'NR == 2 { print $1 }' >$work/size
-[ -s $work/size ] && row "implementation: code and tables at -Os" "$(awk '{ print $1 / 1024 }' $work/size)" KiB 0
+row "implementation: code and tables at -Os" "$(text $work/impl.o | awk '{ print $1 / 1024 }')" KiB 0
+median_seconds $cc -std=c99 -O2 -DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_PLAN -DVRAM_NO_NET -DVRAM_NO_WRITE -c tests/impl.c -o $work/ledger.o
+row "ledger and pool alone: $cc -O2" "$figure" s 1
+$cc -std=c99 -Os -c tests/link/pool.c -o $work/pool.o || fail "$cc -Os tests/link/pool.c"
+row "a program with only a pool: code and tables at -Os" "$(text $work/pool.o)" B 16384
 
 ${PYTHON:-python3} tests/bench_torch.py >$work/torch 2>$work/torch.err ||
   echo "SKIP torch: ${PYTHON:-python3} does not run tests/bench_torch.py: $(tail -n 1 $work/torch.err)"

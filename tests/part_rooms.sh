@@ -76,24 +76,8 @@ for part_out in MODEL STEP PLAN NET WRITE "MODEL -DVRAM_NO_PLAN -DVRAM_NO_WRITE"
 done
 
 # D. what a program does not use is not in it
-cat >"$work/pool.c" <<'EOF'
-#define VRAM_IMPLEMENTATION
-#define VRAM_STATIC
-#include "../../vram.h"
-int main(int argc, char **argv) {
-  static uint64_t memory[1 << 16];
-  vram_pool pool;
-  vram_backend backend = VRAM_ZERO_INIT;
-  uint64_t address;
-  (void)argv;
-  if (vram_pool_init(&pool, NULL, &backend, memory, sizeof memory, NULL) ||
-      vram_pool_alloc(&pool, (uint64_t)argc, 0, &address))
-    return 1;
-  return (int)vram_pool_free(&pool, address);
-}
-EOF
 if have size; then
-  cell "a program with only a pool" "${CC:-cc}" -std=c99 -Os -c "$work/pool.c" -o "$work/pool.o"
+  cell "a program with only a pool" "${CC:-cc}" -std=c99 -Os -c tests/link/pool.c -o "$work/pool.o"
   bytes=$(size "$work/pool.o" | awk 'NR == 2 { print $1 }')
   [ "$bytes" -le 16384 ] && ok || bad "a program with only a pool has $bytes bytes of code (at most 16384)"
 else skip "no size"; fi
