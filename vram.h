@@ -7472,38 +7472,51 @@ enum {
   VRAM__TYPES_NUMBER, /* i64 for bools with a number */
 };
 
-/* What a network for a microcontroller has for an op (net/low_nodes). */
+/* How an op becomes lines of a network for a microcontroller: the word of its row, and the function
+   of net/low_nodes, vram__lower_NAME, that does it. */
+/* clang-format off */
+#define VRAM__LOWERINGS(X)                                                                         \
+  X(NONE, none)             /* not at all */                                                       \
+  X(ACTIVATION, activation)                                                                        \
+  X(CLAMP, activation)      /* one that the layer before can do: bounds of its result */           \
+  X(ADD, binary)                                                                                   \
+  X(MUL, binary)                                                                                   \
+  X(ADDMM, addmm)                                                                                  \
+  X(ANY, any)               /* a CUSTOM line */                                                    \
+  X(ATTENTION, attention)                                                                          \
+  X(AVG_POOL, pool)                                                                                \
+  X(MAX_POOL, pool)                                                                                \
+  X(CAT, cat)                                                                                      \
+  X(CONV, conv)                                                                                    \
+  X(CUSTOM, custom)                                                                                \
+  X(EMBEDDING, embedding)                                                                          \
+  X(EXPAND, expand)                                                                                \
+  X(INTERPOLATE, interpolate)                                                                      \
+  X(LINEAR, linear)                                                                                \
+  X(MATMUL, matmul)                                                                                \
+  X(MHA, mha)                                                                                      \
+  X(NORM, norm)                                                                                    \
+  X(PAD, pad)                                                                                      \
+  X(PERMUTE, permute)                                                                              \
+  X(PRELU, prelu)                                                                                  \
+  X(PRODUCT, product)                                                                              \
+  X(REDUCE, reduce)                                                                                \
+  X(REDUCE_MEAN, reduce)    /* over all but the channels GLOBAL_AVG_POOL2D, */                     \
+  X(REDUCE_MAX, reduce)     /* GLOBAL_MAX_POOL2D */                                                \
+  X(RNN, rnn)                                                                                      \
+  X(RNN_CELL, rnn)                                                                                 \
+  X(SAME, same)             /* the input itself */                                                 \
+  X(SHUFFLE, shuffle)                                                                              \
+  X(SLICE, slice)                                                                                  \
+  X(SOFTMAX, softmax)                                                                              \
+  X(VIEW, view)
+/* clang-format on */
+
 enum {
-  VRAM__LOWER_NONE, /* nothing */
-  VRAM__LOWER_ACTIVATION,
-  VRAM__LOWER_ADD,
-  VRAM__LOWER_ADDMM,
-  VRAM__LOWER_ANY, /* a CUSTOM line */
-  VRAM__LOWER_ATTENTION,
-  VRAM__LOWER_AVG_POOL,
-  VRAM__LOWER_CAT,
-  VRAM__LOWER_CONV,
-  VRAM__LOWER_CUSTOM,
-  VRAM__LOWER_EMBEDDING,
-  VRAM__LOWER_EXPAND,
-  VRAM__LOWER_INTERPOLATE,
-  VRAM__LOWER_LINEAR,
-  VRAM__LOWER_MATMUL,
-  VRAM__LOWER_MAX_POOL,
-  VRAM__LOWER_MHA,
-  VRAM__LOWER_MUL,
-  VRAM__LOWER_NORM,
-  VRAM__LOWER_PAD,
-  VRAM__LOWER_PRELU,
-  VRAM__LOWER_PRODUCT,
-  VRAM__LOWER_REDUCE,
-  VRAM__LOWER_RNN,
-  VRAM__LOWER_SAME, /* the input itself */
-  VRAM__LOWER_SHUFFLE,
-  VRAM__LOWER_SLICE,
-  VRAM__LOWER_SOFTMAX,
-  VRAM__LOWER_VIEW,
-  VRAM__LOWER_COUNT
+#define VRAM__X(id, name) VRAM__LOWER_##id,
+  VRAM__LOWERINGS(VRAM__X)
+#undef VRAM__X
+      VRAM__LOWER_COUNT
 };
 
 /* Bits: what else others ask about an op. */
@@ -7599,7 +7612,11 @@ typedef struct vram__op_row {
                                                   kind,                                            \
                                                   1 VRAM__STEP_OF(NULL, NULL)}
 
-#define VRAM__TRANSPOSED 8 /* kind of a convolution, beside its axes */
+/* Kinds: of a convolution, beside its axes; of a norm; of a recurrent layer or cell. */
+#define VRAM__TRANSPOSED 8
+enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
+enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
+
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */
@@ -12682,9 +12699,6 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
-/* kind of a norm's row */
-enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
-
 /* A parameter that a module may have: its slot, name and sizes. */
 typedef struct vram__own_param {
   uint32_t slot;
@@ -13856,8 +13870,8 @@ VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT
                    "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
+VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
+                   "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
@@ -14423,11 +14437,11 @@ VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
 VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
-VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
-VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
 VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");
@@ -14783,7 +14797,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dim");
 VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
          "shifts! dims");
 VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");
@@ -15281,12 +15295,12 @@ static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tens
 
 VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
-VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE_MEAN, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
 VRAM__OP(nansum, 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
 VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
 VRAM__OP(min, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(prod, 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, 0, 0, "dim keepdim dtype");
 VRAM__OP(var, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
@@ -19676,11 +19690,11 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: threshold_backward(y, grad)");
-VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT,
                    "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace negative_slope",
@@ -22289,9 +22303,6 @@ VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
-/* kind of a row */
-enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
-
 /* What nn.LSTM, nn.GRU and nn.RNN, or a cell, are made of; names as in cudnn/RNN.cpp. */
 typedef struct vram__rnn {
   int64_t seq_length, mini_batch, input_size, hidden_size;
@@ -23012,11 +23023,11 @@ VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP
 VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_LSTM, 0,
+VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_GRU, 0,
+VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_PLAIN, 0,
+VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN, 0,
          "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
@@ -34912,9 +34923,22 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
 /* >>net/low    lowering a model to the lines of a network */
 
 enum { VRAM__LOW_ATOMS = 16, VRAM__LOW_NAME = 40, VRAM__LOW_TEXT = 56 };
-enum { VRAM__LOW_NONE, VRAM__LOW_TENSOR, VRAM__LOW_CONSTANT };
-enum { VRAM__LOW_ONE, VRAM__LOW_BOTH, VRAM__LOW_JOIN, VRAM__LOW_MANY };
 #define VRAM__LOW_NO UINT32_MAX
+
+/* What a value of the graph is. */
+enum { VRAM__LOW_NONE, VRAM__LOW_TENSOR, VRAM__LOW_CONSTANT };
+
+/* How a step reads its inputs: its line names one; the line before and a kept one; the line before
+   and some kept ones; or the last one before it, and the others wait until it has run. */
+enum { VRAM__LOW_ONE, VRAM__LOW_BOTH, VRAM__LOW_JOIN, VRAM__LOW_MANY };
+
+/* Arguments of a CUSTOM line, behind h, w, c. */
+enum {
+  VRAM__CUSTOM_PARAMS = 3,
+  VRAM__CUSTOM_BYTES,
+  VRAM__CUSTOM_MACS,
+  VRAM__CUSTOM_SCRATCH,
+};
 
 typedef struct vram__layout {
   uint32_t n;     /* atoms, in the order of memory */
@@ -34925,6 +34949,23 @@ typedef struct vram__layout {
   int64_t size[VRAM__LOW_ATOMS];  /* more than 1 */
 } vram__layout;
 
+/* A shape as lines have it, without the batch. c 0: as the value is. */
+typedef struct vram__hwc {
+  int64_t h, w, c;
+} vram__hwc;
+
+static inline vram__hwc vram__hwc_of(int64_t h, int64_t w, int64_t c) {
+  vram__hwc s;
+  s.h = h;
+  s.w = w;
+  s.c = c;
+  return s;
+}
+
+static inline int vram__hwc_equal(vram__hwc a, vram__hwc b) {
+  return a.h == b.h && a.w == b.w && a.c == b.c;
+}
+
 typedef struct vram__low_value { /* of the graph */
   uint8_t kind, need, noise, like_input;
   uint32_t at;               /* tensor; of a constant: the value that holds the next two */
@@ -34933,7 +34974,7 @@ typedef struct vram__low_value { /* of the graph */
 } vram__low_value;
 
 typedef struct vram__low_tensor {
-  int64_t h, w, c;     /* as the line that makes it has them */
+  vram__hwc shape;     /* as the line that makes it has it */
   uint32_t step, uses; /* the step that makes it, steps that read it */
   uint32_t instead;    /* the tensor that overwrote it; itself: none */
   uint32_t kept;       /* the KEEP line that holds it, 0: none */
@@ -34943,7 +34984,7 @@ typedef struct vram__low_tensor {
 
 typedef struct vram__low_in {
   uint32_t tensor;
-  int64_t h, w, c; /* as the step reads it; c 0: as it is */
+  vram__hwc shape; /* as the step reads it */
 } vram__low_in;
 
 typedef struct vram__low_step {
@@ -34954,6 +34995,11 @@ typedef struct vram__low_step {
   uint32_t behind; /* the step that is fused behind it */
   int fused;
 } vram__low_step;
+
+/* What a CUSTOM line takes beside the constants that it reads. */
+typedef struct vram__low_cost {
+  uint64_t params, bytes, macs, scratch;
+} vram__low_cost;
 
 typedef struct vram__low {
   const vram_graph *g;
@@ -34968,9 +35014,13 @@ typedef struct vram__low {
   vram__low_step *step;
   vram__low_in *in;
   uint32_t *hash; /* of the names of lines */
-  uint32_t ntensor, nstep, nin, max_in, current;
-  int64_t n, h, w, c; /* batch; the value in hand */
-  uint8_t out_of[VRAM_FORMAT_COUNT];
+  uint32_t ntensor, nstep, nin, max_in;
+  int64_t n;             /* the batch */
+  const vram_node *node; /* that is lowered now, for steps and errors; NULL: none */
+  uint32_t tensors;      /* its inputs that are no constants, */
+  uint32_t first;        /* the first of those */
+  uint32_t current;      /* when lines are written: the tensor in hand */
+  vram__hwc hand;        /* and its shape */
 } vram__low;
 
 /* layout.c */
@@ -34983,50 +35033,66 @@ VRAM__FN void vram__layout_make(vram__layout *y, const vram_dims *d, const uint3
                                 uint32_t batch_axis, int has_batch);
 VRAM__FN int64_t vram__layout_of(const vram__layout *y, uint32_t axes);
 VRAM__FN int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size);
-VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
-                               uint32_t *k);
+VRAM__FN int vram__layout_inner(vram__layout *y, uint32_t a, int64_t size);
+VRAM__FN int vram__layout_cuts(const vram__layout *y, vram__hwc shape, uint32_t cut[2]);
 
 /* low.c */
-VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what);
-VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what);
+VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what);
+VRAM__FN int vram__low_refuse(vram__low *l, const char *what);
 VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v);
-VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c);
-VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,
-                                            int64_t h, int64_t w, int64_t c);
-VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, int64_t h, int64_t w,
-                            int64_t c);
+VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, vram__hwc shape);
+VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, vram__hwc shape);
+VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape);
+VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
+                                         uint32_t tensor, vram__hwc in);
+VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape);
 VRAM__FN int vram__low_gives(vram__low *l, const vram__low_step *s, const vram_value *v,
                              const vram__layout *lay);
 VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_value *x);
-VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                             const uint8_t *order, int64_t h, int64_t w, int64_t c);
-VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                  int64_t w, int64_t c);
-VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t axes,
-                            int strict, int64_t *h, int64_t *w, int64_t *c);
+VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *order,
+                             vram__hwc shape);
+VRAM__FN int vram__low_axes_order(vram__low *l, vram__low_value *x, const uint32_t *axes,
+                                  uint32_t naxes, int any, vram__hwc shape);
+VRAM__FN int vram__low_last(vram__low *l, vram__low_value *x, uint32_t axes, vram__hwc *shape);
 VRAM__FN uint64_t vram__low_weight_bytes(const vram__low *l, uint64_t elements);
 VRAM__FN uint64_t vram__low_bias_bytes(const vram__low *l, uint64_t count);
 VRAM__FN uint64_t vram__low_scale_bytes(const vram__low *l, uint64_t matrices, uint64_t channels);
 VRAM__FN uint64_t vram__low_bytes(const vram__low *l, uint64_t elements);
 VRAM__FN int vram__low_claim(vram__low *l, const vram_node *n);
 VRAM__FN vram__low_value *vram__low_constant(vram__low *l, const vram_value *v);
-VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s);
+VRAM__FN int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements);
+VRAM__FN uint32_t vram__low_axis(const vram_node *n);
 
-/* low_nodes.c */
-VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, int64_t h, int64_t w,
-                                          int64_t c);
-VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, uint64_t bytes,
-                           uint64_t macs, uint64_t scratch);
-VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
+/* One function for each way to lower (VRAM__LOWERINGS): the node n becomes steps, l->tensors and
+   l->first say what its inputs are. 0: an error. */
+
+/* low_image.c */
+VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_pool(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n);
+
+/* low_rnn.c */
+VRAM__FN int vram__lower_rnn(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_mha(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_attention(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_embedding(vram__low *l, const vram_node *n);
 
 /* low_shape.c */
-VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n);
-VRAM__FN int vram__low_slices(vram__low *l, const vram_node *n);
-VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_interpolate(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value *x);
+VRAM__FN int vram__lower_cat(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_slice(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_view(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_permute(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_expand(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_pad(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_shuffle(vram__low *l, const vram_node *n);
+
+/* low_pair.c */
+VRAM__FN int vram__low_pair(vram__low *l, const vram_node *n, vram_line_kind kind);
+
+/* low_nodes.c */
+VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, vram__hwc shape);
+VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, const vram__low_cost *cost);
+VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
 
 /* low_lines.c */
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,
@@ -35189,14 +35255,31 @@ VRAM__FN int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size) {
   return 1;
 }
 
-/* Where memory is cut into h, w and c: 1, *i and *k are the first atoms of w and of c. */
-VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
-                               uint32_t *k) {
-  for (*i = y->batch; *i < y->n && h > 1 && h % y->size[*i] == 0; ++*i)
-    h /= y->size[*i];
-  for (*k = *i; *k < y->n && w > 1 && w % y->size[*k] == 0; ++*k)
-    w /= y->size[*k];
-  return h == 1 && w == 1;
+/* Axis a gets another size, as one atom that is the innermost of all; 0: there are too many. */
+VRAM__FN int vram__layout_inner(vram__layout *y, uint32_t a, int64_t size) {
+  vram__layout_resize(y, a, 1);
+  if (size == 1)
+    return 1;
+  if (!vram__layout_room(y, y->n))
+    return 0;
+  y->axis[y->n - 1] = (uint8_t)a;
+  y->place[y->n - 1] = 0;
+  y->size[y->n - 1] = size;
+  vram__layout_number(y);
+  return 1;
+}
+
+/* Memory cut into h, w and c: cut[0] and cut[1] are the first atoms of w and of c; 0: an atom lies
+   across a cut. */
+VRAM__FN int vram__layout_cuts(const vram__layout *y, vram__hwc shape, uint32_t cut[2]) {
+  uint32_t i;
+  for (i = y->batch; i < y->n && shape.h > 1 && shape.h % y->size[i] == 0; i++)
+    shape.h /= y->size[i];
+  cut[0] = i;
+  for (; i < y->n && shape.w > 1 && shape.w % y->size[i] == 0; i++)
+    shape.w /= y->size[i];
+  cut[1] = i;
+  return shape.h == 1 && shape.w == 1;
 }
 
 /* >>net/low    lowering: tensors, steps and weights of a network for a microcontroller
@@ -35206,10 +35289,12 @@ VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint
    to the innermost. Views of the graph (reshape, permute, ...) only change what the list means;
    a TRANSPOSE is made where a step needs another order than there is. */
 
-VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what) {
+/* An error that names the node that is lowered now. */
+VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what) {
+  const vram_node *n = l->node;
   char name[VRAM_MAX_NAME + 1];
   vram__chain_error(l->err, code, n ? n->line : 0, "");
-  if (l->err && n) {
+  if (n) {
     l->err->column = n->line ? 1 : 0;
     vram_node_name(n, name, 100);
     vram__chain_say(l->err, name);
@@ -35221,8 +35306,8 @@ VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, 
   return 0;
 }
 
-VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what) {
-  return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED, what);
+VRAM__FN int vram__low_refuse(vram__low *l, const char *what) {
+  return vram__low_fail(l, VRAM_ERR_UNSUPPORTED, what);
 }
 
 /* ---- tensors and steps ---- */
@@ -35235,49 +35320,61 @@ VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v) {
   return x;
 }
 
-VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c) {
+VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, vram__hwc shape) {
   vram__low_tensor *t = l->tensor + l->ntensor;
   vram__memory_zero(t, sizeof *t);
-  t->h = h, t->w = w, t->c = c;
+  t->shape = shape;
   t->step = l->nstep - 1;
   t->instead = l->ntensor;
   return l->ntensor++;
 }
 
 /* A step with a new tensor of this shape; NULL: an error. */
-VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,
-                                            int64_t h, int64_t w, int64_t c) {
+VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, vram__hwc shape) {
   vram__low_step *s = l->step + l->nstep;
   if (l->nstep + 2 >= VRAM_MAX_NET_LINES) {
-    vram__low_fail(l, n, VRAM_ERR_LIMIT, "more than 4096 lines");
+    vram__low_fail(l, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
   vram__memory_zero(s, sizeof *s);
   l->nstep++;
   s->line.kind = kind;
   s->line.format = l->o.format;
-  s->node = n;
+  s->node = l->node;
   s->first = l->nin;
   s->behind = VRAM__LOW_NO;
-  s->out = vram__low_tensor_new(l, h, w, c);
+  s->out = vram__low_tensor_new(l, shape);
   return s;
 }
 
-VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, int64_t h, int64_t w,
-                            int64_t c) {
+VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape) {
   vram__low_in *in = l->in + l->nin;
   uint32_t i;
   if (l->nin == l->max_in)
-    return vram__low_fail(l, s->node, VRAM_ERR_LIMIT, "too many inputs in all");
+    return vram__low_fail(l, VRAM_ERR_LIMIT, "too many inputs in all");
   for (i = 0; i < s->count; i++)
     if (l->in[s->first + i].tensor == tensor)
       return 1; /* once is enough */
   in->tensor = tensor;
-  in->h = h, in->w = w, in->c = c;
+  in->shape = shape;
   l->nin++;
   s->count++;
   l->tensor[tensor].uses++;
   return 1;
+}
+
+/* A step that reads one tensor, in the shape `in`; NULL: an error. */
+VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
+                                         uint32_t tensor, vram__hwc in) {
+  vram__low_step *s = vram__low_step_new(l, kind, shape);
+  return s && vram__low_read(l, s, tensor, in) ? s : NULL;
+}
+
+/* The first three arguments of a line that says its shape. */
+VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape) {
+  s->line.arg[0] = shape.h;
+  s->line.arg[1] = shape.w;
+  s->line.arg[2] = shape.c;
 }
 
 /* What v becomes: the step's tensor with that layout. */
@@ -35301,8 +35398,8 @@ VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_v
 
 /* The atoms of x in this order: as they are, by changing places that nobody has looked at, or by a
    copy of that shape. */
-VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                             const uint8_t *order, int64_t h, int64_t w, int64_t c) {
+VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *order,
+                             vram__hwc shape) {
   const vram__layout old = x->lay;
   vram__low_step *s;
   uint32_t i, moved = 0;
@@ -35321,20 +35418,19 @@ VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *
     return 1;
   }
   x->lay.loose = 0;
-  s = vram__low_step_new(l, n, VRAM_LINE_TRANSPOSE, h, w, c);
-  if (!s || !vram__low_read(l, s, x->at, 0, 0, 0))
+  s = vram__low_layer(l, VRAM_LINE_TRANSPOSE, shape, x->at, vram__hwc_of(0, 0, 0));
+  if (!s)
     return 0;
   s->suffix = "_order";
-  s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = c;
+  vram__low_shape_args(s, shape);
   x->at = s->out;
   return 1;
 }
 
-/* Memory of x: the batch, the atoms of these axes one axis after the other. `any`: those of the
-   last one in whatever order they are. h, w, c: the shape of a copy. */
-VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                  int64_t w, int64_t c) {
+/* Memory of x: the batch, then the atoms of these axes, one axis after the other. `any`: those of
+   the last one in whatever order they are. shape: of a copy. */
+VRAM__FN int vram__low_axes_order(vram__low *l, vram__low_value *x, const uint32_t *axes,
+                                  uint32_t naxes, int any, vram__hwc shape) {
   uint8_t order[VRAM__LOW_ATOMS];
   uint32_t m = 0, a, p, i;
   if (x->lay.batch)
@@ -35346,32 +35442,33 @@ VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_va
         order[m++] = (uint8_t)i;
     }
   if (m != x->lay.n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  return vram__low_order(l, n, x, order, h, w, c);
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  return vram__low_order(l, x, order, shape);
 }
 
-/* The atoms of these axes (bits) come last; *h, *w, *c: a shape with them as c. */
-VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t axes,
-                            int strict, int64_t *h, int64_t *w, int64_t *c) {
+/* The atoms of these axes (bits) come last; *shape becomes one with them as c. */
+VRAM__FN int vram__low_last(vram__low *l, vram__low_value *x, uint32_t axes, vram__hwc *shape) {
   uint8_t order[VRAM__LOW_ATOMS];
   const int64_t last = vram__layout_of(&x->lay, axes), rest = vram__layout_of(&x->lay, ~axes);
-  uint32_t m = 0, p, i;
+  uint32_t m = 0, i, pass;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_refuse(l, n, "it works across the batch");
-  for (i = 0; i < x->lay.n; i++)
-    if (!(axes >> x->lay.axis[i] & 1))
-      order[m++] = (uint8_t)i;
-  for (p = 0; p < x->lay.n; p++) {
-    i = strict ? vram__layout_at(&x->lay, p) : p;
-    if (axes >> x->lay.axis[i] & 1)
-      order[m++] = (uint8_t)i;
-  }
-  if (!vram__low_order(l, n, x, order, rest, 1, last))
+    return vram__low_refuse(l, "it works across the batch");
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < x->lay.n; i++)
+      if ((axes >> x->lay.axis[i] & 1) == pass)
+        order[m++] = (uint8_t)i;
+  if (!vram__low_order(l, x, order, vram__hwc_of(rest, 1, last)))
     return 0;
-  *h = l->tensor[x->at].h, *w = l->tensor[x->at].w, *c = last;
-  if (l->tensor[x->at].c != last)
-    *h = rest, *w = 1;
+  *shape = l->tensor[x->at].shape;
+  if (shape->c != last)
+    *shape = vram__hwc_of(rest, 1, last);
   return 1;
+}
+
+/* The axis that the key `dim` names. */
+VRAM__FN uint32_t vram__low_axis(const vram_node *n) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  return (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
 }
 
 /* ---- weights ---- */
@@ -35419,772 +35516,413 @@ VRAM__FN vram__low_value *vram__low_constant(vram__low *l, const vram_value *v) 
   return x->kind == VRAM__LOW_CONSTANT ? l->value + x->at : NULL;
 }
 
+/* A constant as the weight of a line: 1: no line has stored it; now this one has. */
+VRAM__FN int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) {
+  vram__low_value *k = vram__low_constant(l, v);
+  if (!k || k->params != elements || k->elements != elements)
+    return 0;
+  k->params = 0;
+  k->elements = 0;
+  return 1;
+}
+
+/* >>net/low_nodes    lowering: one function for each kind of node */
+
+/* ---- CUSTOM lines ---- */
+
 /* The step's constants are its weights. */
-VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s) {
-  uint64_t params = (uint64_t)s->line.arg[3], bytes = (uint64_t)s->line.arg[4];
+static void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s) {
+  uint64_t params = 0, bytes = 0;
   uint32_t i;
   for (i = 0; i < n->nin; i++) {
     vram__low_value *k = vram__low_constant(l, n->in[i]);
     if (k && !k->noise) {
       params += k->params;
       bytes += vram__low_weight_bytes(l, k->elements);
-      k->params = k->elements = 0;
+      k->params = 0;
+      k->elements = 0;
     }
   }
-  s->line.arg[3] = (int64_t)params;
-  s->line.arg[4] = (int64_t)bytes;
-}
-
-/* >>net/low_nodes    lowering: one function for each kind of node */
-
-/* A key with one value, or one for each of k axes. */
-static void vram__low_key(const vram_node *n, uint32_t key, uint32_t k, int64_t def, int64_t *to) {
-  uint32_t c = 0, i;
-  const int64_t *v = vram__node_list(n, key, &c);
-  for (i = 0; i < k; i++)
-    to[i] = v ? v[c == 1 ? 0 : i] : def;
+  s->line.arg[VRAM__CUSTOM_PARAMS] = (int64_t)params;
+  s->line.arg[VRAM__CUSTOM_BYTES] = (int64_t)bytes;
 }
 
 /* A CUSTOM step that reads all tensors among n's inputs, and keeps its constants. */
-VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, int64_t h, int64_t w,
-                                          int64_t c) {
-  vram__low_step *s = vram__low_step_new(l, n, VRAM_LINE_CUSTOM, h, w, c);
+VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, vram__hwc shape) {
+  vram__low_step *s = vram__low_step_new(l, VRAM_LINE_CUSTOM, shape);
   uint32_t i;
   if (!s)
     return NULL;
   s->how = VRAM__LOW_MANY;
-  s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = c;
+  vram__low_shape_args(s, shape);
   for (i = 0; i < n->nin; i++) {
     const vram__low_value *x = vram__low_of(l, n->in[i]);
-    if (x->kind == VRAM__LOW_TENSOR && !vram__low_read(l, s, x->at, 0, 0, 0))
+    if (x->kind == VRAM__LOW_TENSOR && !vram__low_read(l, s, x->at, vram__hwc_of(0, 0, 0)))
       return NULL;
   }
   vram__low_store(l, n, s);
   return s;
 }
 
-/* Anything that reads its inputs and writes one new tensor: laid out as its first input where that
-   has as many axes, else as its axes stand. */
-VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, uint64_t bytes,
-                           uint64_t macs, uint64_t scratch) {
+/* y, of a tensor that n reads, with the sizes of n's result, axis by axis. 0: it cannot be. */
+static int vram__low_resized(const vram__low *l, const vram_node *n, vram__layout *y,
+                             int *changed) {
   const vram_dims *d = n->out[0].d;
-  const vram__low_value *x = NULL;
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++) {
+    const int batch = y->batch && y->axis[0] == i;
+    if (vram__layout_of(y, UINT32_C(1) << i) * (batch ? l->n : 1) == d->v[i])
+      continue;
+    *changed = 1;
+    if (batch || !vram__layout_resize(y, i, d->v[i]))
+      return 0;
+  }
+  return 1;
+}
+
+/* y as n's result has its axes, the batch first. */
+static int vram__low_as_it_stands(vram__low *l, const vram_node *n, vram__layout *y) {
+  const vram_dims *d = n->out[0].d;
+  const int batch = l->n > 1;
+  uint32_t order[VRAM_MAX_AXES], i;
+  for (i = 0; i < d->ndim; i++)
+    order[i] = i;
+  if (batch && (!d->ndim || d->v[0] % l->n))
+    return vram__low_refuse(l, "its result has not the batch of the network as its first axis");
+  vram__layout_make(y, d, order, 0, batch && d->v[0] == l->n);
+  if (batch && d->v[0] != l->n) { /* the batch and more in one axis */
+    if (!vram__layout_split(y, 0, l->n))
+      return vram__low_refuse(l, "too many axes");
+    y->batch = 1;
+  }
+  return 1;
+}
+
+/* Anything that reads its inputs and writes one new tensor: laid out as its first input where that
+   has as many axes, else as its axes stand. cost NULL: none. */
+VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, const vram__low_cost *cost) {
+  const vram_dims *d = n->out[0].d;
+  const vram__low_value *x;
   vram__layout y;
   vram__low_step *s;
-  uint32_t order[VRAM_MAX_AXES], i, k;
-  const int64_t all = (int64_t)d->numel / l->n;
-  int64_t h, w, c;
-  const int batch = l->n > 1;
-  int same = 0, changed = 0;
+  vram__hwc shape;
+  int same, changed = 0;
+  uint32_t k;
   if (vram__kind_rank(n->out[0].dtype) != 2)
-    return vram__low_refuse(l, n, "its result is not floating point: no line has such values");
+    return vram__low_refuse(l, "its result is not floating point: no line has such values");
   if (!d->numel)
-    return vram__low_refuse(l, n, "a value of no elements");
-  for (i = 0; i < n->nin && !x; i++)
-    if (vram__low_of(l, n->in[i])->kind == VRAM__LOW_TENSOR) {
-      x = vram__low_of(l, n->in[i]);
-      same = n->in[i]->d->ndim == d->ndim;
-    }
-  if (!x)
-    return vram__low_refuse(l, n, "it has no input");
+    return vram__low_refuse(l, "a value of no elements");
+  x = vram__low_of(l, n->in[l->first]);
   y = x->lay;
-  h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c;
-  for (i = 0; i < d->ndim && same; i++) {
-    const int64_t was =
-        vram__layout_of(&y, UINT32_C(1) << i) * (y.batch && y.axis[0] == i ? l->n : 1);
-    if (was == d->v[i])
-      continue;
-    changed = 1;
-    same = !(y.batch && y.axis[0] == i) && vram__layout_resize(&y, i, d->v[i]);
-  }
-  if (!same) {
-    for (i = 0; i < d->ndim; i++)
-      order[i] = i;
-    if (batch && (!d->ndim || d->v[0] % l->n))
-      return vram__low_refuse(l, n,
-                              "its result has not the batch of the network as its first axis");
-    vram__layout_make(&y, d, order, 0, batch && d->v[0] == l->n);
-    if (batch && d->v[0] != l->n) { /* the batch and more in one axis */
-      if (!vram__layout_split(&y, 0, l->n))
-        return vram__low_refuse(l, n, "too many axes");
-      y.batch = 1;
-    }
-  }
+  shape = l->tensor[x->at].shape;
+  same = n->in[l->first]->d->ndim == d->ndim && vram__low_resized(l, n, &y, &changed);
+  if (!same && !vram__low_as_it_stands(l, n, &y))
+    return 0;
   if (!same || changed) {
-    for (c = 1, k = y.n; k > y.batch && y.axis[k - 1] == y.axis[y.n - 1]; k--)
-      c *= y.size[k - 1];
-    h = all / c, w = 1;
+    shape.c = 1;
+    for (k = y.n; k > y.batch && y.axis[k - 1] == y.axis[y.n - 1]; k--)
+      shape.c *= y.size[k - 1];
+    shape.h = (int64_t)d->numel / l->n / shape.c;
+    shape.w = 1;
   }
   y.loose = 0;
-  s = vram__low_custom(l, n, h, w, c);
+  s = vram__low_custom(l, n, shape);
   if (!s)
     return 0;
-  s->line.arg[3] += (int64_t)params;
-  s->line.arg[4] += (int64_t)bytes;
-  s->line.arg[5] = (int64_t)macs;
-  s->line.arg[6] = (int64_t)scratch;
+  if (cost) {
+    s->line.arg[VRAM__CUSTOM_PARAMS] += (int64_t)cost->params;
+    s->line.arg[VRAM__CUSTOM_BYTES] += (int64_t)cost->bytes;
+    s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)cost->macs;
+    s->line.arg[VRAM__CUSTOM_SCRATCH] = (int64_t)cost->scratch;
+  }
   return vram__low_gives(l, s, n->out, &y);
 }
 
-/* One input, one output of the same shape; in place where that is possible. */
-static int vram__low_pointwise(vram__low *l, const vram_node *n, vram__low_value *x,
-                               vram_line_kind kind) {
-  vram__low_step *s =
-      vram__low_step_new(l, n, kind, l->tensor[x->at].h, l->tensor[x->at].w, l->tensor[x->at].c);
-  return s && vram__low_read(l, s, x->at, 0, 0, 0) && vram__low_gives(l, s, n->out, &x->lay);
+static int vram__lower_none(vram__low *l, const vram_node *n) {
+  (void)n;
+  return vram__low_refuse(l, "no line does that");
 }
 
-static int vram__low_norm(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const uint64_t c =
-      n->op == VRAM_OP_batch_norm || n->op == VRAM_OP_group_norm || n->op == VRAM_OP_instance_norm
-          ? (uint64_t)n->in[0]->d->v[1]
-          : 0;
-  uint64_t elements = 0, count;
-  uint32_t i, axes = 2, bn = n->op == VRAM_OP_batch_norm, own = 0;
-  int mine = vram__low_claim(l, n);
-  int64_t h, w, z;
-  vram__low_step *s;
-  if (!bn && !c) {
-    vram__node_list(n, VRAM__KEY_normalized_shape, &own);
-    for (i = 0, axes = 0; i < own; i++)
-      axes |= UINT32_C(1) << (n->in[0]->d->ndim - 1 - i);
+static int vram__lower_any(vram__low *l, const vram_node *n) { return vram__low_any(l, n, NULL); }
+
+/* A CUSTOM line that counts products. */
+static int vram__lower_product(vram__low *l, const vram_node *n) {
+  vram__low_cost cost = {0, 0, 0, 0};
+  cost.macs = vram_node_flops(n) / 2;
+  return vram__low_any(l, n, &cost);
+}
+
+static int vram__lower_custom(vram__low *l, const vram_node *n) {
+  vram__low_cost cost = {0, 0, 0, 0};
+  if (vram__low_claim(l, n)) {
+    cost.params = (uint64_t)VRAM__INT(n, params, 0);
+    cost.bytes = vram__low_weight_bytes(l, cost.params);
   }
+  cost.scratch = (uint64_t)VRAM__INT(n, workspace, 0);
+  return vram__low_any(l, n, &cost);
+}
+
+static int vram__lower_prelu(vram__low *l, const vram_node *n) {
+  vram__low_cost cost = {0, 0, 0, 0};
+  if (vram__low_claim(l, n) && n->nparam && n->param[0])
+    cost.params = n->param[0]->d->numel;
+  cost.bytes = vram__low_weight_bytes(l, cost.params);
+  return vram__low_any(l, n, &cost);
+}
+
+/* ---- pointwise ---- */
+
+static int vram__low_activation(vram__low *l, const vram_node *n, const vram__low_value *x) {
+  const vram__low_step *s = vram__low_layer(l, VRAM_LINE_ACTIVATION, l->tensor[x->at].shape, x->at,
+                                            vram__hwc_of(0, 0, 0));
+  return s && vram__low_gives(l, s, n->out, &x->lay);
+}
+
+static int vram__lower_activation(vram__low *l, const vram_node *n) {
+  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel)
+    return vram__low_activation(l, n, vram__low_of(l, n->in[0]));
+  return vram__lower_none(l, n);
+}
+
+/* Two tensors, or a tensor and a number or constant. */
+static int vram__lower_binary(vram__low *l, const vram_node *n) {
+  const uint32_t first = l->first;
+  if (l->tensors == 2)
+    return vram__low_pair(
+        l, n, vram__op_at(n->op)->lower == VRAM__LOWER_MUL ? VRAM_LINE_MUL : VRAM_LINE_ADD);
+  if (n->nin == 2) {
+    const vram__low_value *k = vram__low_constant(l, n->in[!first]);
+    if (n->out[0].d->numel != n->in[first]->d->numel ||
+        (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
+      return vram__low_any(l, n, NULL);
+    if (k->noise) /* stochastic depth: of training */
+      return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
+  }
+  return vram__low_activation(l, n, vram__low_of(l, n->in[first]));
+}
+
+/* ---- norms ---- */
+
+/* How a norm becomes a line of its own: END: it has none. */
+static const struct {
+  vram_line_kind line;
+  uint8_t arrays; /* of a size for each channel */
+} vram__low_norms[] = {
+    /* in the order of VRAM__NORM_... */
+    {VRAM_LINE_LAYER_NORM, 2}, {VRAM_LINE_RMS_NORM, 1}, {VRAM_LINE_END, 0},
+    {VRAM_LINE_BATCH_NORM, 4}, {VRAM_LINE_END, 0},
+};
+
+/* The axes that a norm with a line has as channels, as bits. */
+static uint32_t vram__low_norm_axes(const vram_node *n, uint8_t kind) {
+  uint32_t i, count = 0, axes = 0;
+  if (kind == VRAM__NORM_BATCH)
+    return 2;
+  vram__node_list(n, VRAM__KEY_normalized_shape, &count);
+  for (i = 0; i < count; i++)
+    axes |= UINT32_C(1) << (n->in[0]->d->ndim - 1 - i);
+  return axes;
+}
+
+static int vram__lower_norm(vram__low *l, const vram_node *n) {
+  const uint8_t kind = vram__op_at(n->op)->kind;
+  const vram_line_kind line = vram__low_norms[kind].line;
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__low_cost cost = {0, 0, 0, 0};
+  uint64_t elements = 0;
+  vram__hwc shape;
+  uint32_t i;
+  int mine;
+  if (l->first)
+    return vram__low_refuse(l, "its input is a constant");
+  mine = vram__low_claim(l, n);
   for (i = 0; i < n->nparam; i++)
     if (n->param[i])
       elements += n->param[i]->d->ndim ? n->param[i]->d->numel : 0;
-  if (n->op == VRAM_OP_group_norm || n->op == VRAM_OP_instance_norm)
-    return vram__low_any(l, n, mine ? elements : 0, mine ? vram__low_bias_bytes(l, elements) : 0, 0,
-                         0);
-  if (!vram__low_last(l, n, x, axes, 0, &h, &w, &z))
+  if (mine) {
+    cost.params = elements;
+    cost.bytes = vram__low_bias_bytes(l, elements);
+  }
+  if (line == VRAM_LINE_END)
+    return vram__low_any(l, n, &cost);
+  if (!vram__low_last(l, x, vram__low_norm_axes(n, kind), &shape))
     return 0;
-  count = (uint64_t)z * (bn ? 4 : n->op == VRAM_OP_layer_norm ? 2 : 1);
-  if (!mine || elements != count || n->nin > 1)
-    return vram__low_any(l, n, mine ? elements : 0, mine ? vram__low_bias_bytes(l, elements) : 0, 0,
-                         0);
-  s = vram__low_step_new(l, n,
-                         bn                            ? VRAM_LINE_BATCH_NORM
-                         : n->op == VRAM_OP_layer_norm ? VRAM_LINE_LAYER_NORM
-                                                       : VRAM_LINE_RMS_NORM,
-                         h, w, z);
-  return s && vram__low_read(l, s, x->at, h, w, z) && vram__low_gives(l, s, n->out, &x->lay);
+  if (!mine || elements != (uint64_t)shape.c * vram__low_norms[kind].arrays || n->nin > 1)
+    return vram__low_any(l, n, &cost);
+  s = vram__low_layer(l, line, shape, x->at, shape);
+  return s && vram__low_gives(l, s, n->out, &x->lay);
 }
 
-/* A constant as the weight of a linear or convolution: 1: nobody has stored it; now this has. */
-static int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) {
-  vram__low_value *k = vram__low_constant(l, v);
-  if (!k || k->params != elements || k->elements != elements)
+static int vram__lower_softmax(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__hwc shape;
+  if (!vram__low_last(l, x, UINT32_C(1) << vram__low_axis(n), &shape))
     return 0;
-  k->params = k->elements = 0;
-  return 1;
+  s = vram__low_layer(l, VRAM_LINE_SOFTMAX, shape, x->at, shape);
+  return s && vram__low_gives(l, s, n->out, &x->lay);
 }
 
-static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
-  const int transposed = vram__op_is_transposed(n);
-  const int64_t c = d->v[lead - 1], oc = y->v[lead - 1], groups = VRAM__INT(n, groups, 1),
-                mode = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
-  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
-          more[3] = {0, 0, 0}, h, w, z;
-  int bias = n->nin > 2 || (n->nin == 1 && VRAM__INT(n, bias, 1)), mine, full, depthwise;
-  const int same = VRAM__INT(n, padding, 0) == VRAM__SAME;
-  const uint64_t elements = (uint64_t)(transposed ? c * (oc / groups) : oc * (c / groups));
-  uint64_t weights;
-  uint32_t axes[3], i, batch = lead == 2;
-  vram__low_step *s;
-  vram__low_value padded;
-  vram__layout out;
-  if (k == 3)
-    return vram__low_refuse(l, n,
-                            "no line has three axes beside the channels (possible: 1d and 2d)");
-  vram__low_key(n, VRAM__KEY_kernel_size, k, 1, kernel);
-  vram__low_key(n, VRAM__KEY_stride, k, 1, stride);
-  vram__low_key(n, VRAM__KEY_dilation, k, 1, dil);
-  vram__low_key(n, VRAM__KEY_output_padding, k, 0, more);
-  if (!same)
-    vram__low_key(n, VRAM__KEY_padding, k, 0, pad);
-  weights = elements * (uint64_t)(kernel[0] * kernel[1]);
-  if (n->nin == 1)
-    mine = vram__low_claim(l, n);
-  else {
-    if (!vram__low_constant(l, n->in[1]))
-      return vram__low_refuse(l, n, "its weight is computed from the input");
-    mine = vram__low_take(l, n->in[1], weights) &&
-           (n->nin == 2 || vram__low_take(l, n->in[2], (uint64_t)oc));
-  }
-  if (batch && d->v[0] != l->n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  h = d->v[lead], w = k == 2 ? d->v[lead + 1] : 1;
-  axes[0] = lead, axes[1] = k == 2 ? lead + 1 : lead - 1, axes[2] = lead - 1;
-  if (!vram__low_axes_order(l, n, x, axes, k + 1, groups == 1 || groups == c, h, w, c))
-    return 0;
-  if (mode != VRAM__WORD("zeros") && (pad[0] || pad[1] || same)) {
-    int64_t low[2], high[2];
-    for (i = 0; i < 2; i++) {
-      const int64_t all = dil[i] * (kernel[i] - 1);
-      low[i] = same ? all / 2 : pad[i], high[i] = same ? all - all / 2 : pad[i];
-    }
-    s = vram__low_step_new(l, n, VRAM_LINE_PAD, h + low[0] + high[0], w + low[1] + high[1], c);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-    s->suffix = "_pad";
-    s->line.arg[0] = low[0], s->line.arg[1] = high[0];
-    s->line.arg[2] = low[1], s->line.arg[3] = high[1];
-    h += low[0] + high[0], w += low[1] + high[1];
-    padded = *x; /* others read x as it was */
-    padded.at = s->out;
-    x = &padded;
-    pad[0] = pad[1] = 0;
-    out = x->lay;
-    vram__layout_resize(&out, lead, h);
-    if (k == 2)
-      vram__layout_resize(&out, lead + 1, w);
-  } else
-    out = x->lay;
-  for (i = 0; i < k; i++)
-    vram__layout_resize(&out, lead + i, y->v[lead + i]);
-  depthwise = groups > 1 && groups == c && !transposed;
-  if (!depthwise) {
-    vram__layout_resize(&out, lead - 1, 1);
-    out.loose = 0;
-  }
-  /* the new channels lie innermost */
-  if (depthwise ? oc != c : oc > 1) {
-    vram__layout_resize(&out, lead - 1, 1);
-    if (!vram__layout_room(&out, out.n))
-      return vram__low_refuse(l, n, "too many axes");
-    out.axis[out.n - 1] = (uint8_t)(lead - 1);
-    out.place[out.n - 1] = 0;
-    out.size[out.n - 1] = oc;
-    vram__layout_number(&out);
-  }
-  z = k == 2 ? y->v[lead + 1] : 1;
-  full = dil[0] != 1 || dil[1] != 1;
-  if (!mine || (transposed && (full || groups != 1))) {
-    const uint64_t bytes = vram__low_weight_bytes(l, weights) +
-                           vram__low_bias_bytes(l, bias ? (uint64_t)oc : 0) +
-                           vram__low_scale_bytes(l, 1, (uint64_t)oc);
-    s = vram__low_custom(l, n, y->v[lead], z, oc);
-    if (!s)
-      return 0;
-    if (mine) {
-      s->line.arg[3] += (int64_t)(weights + (uint64_t)(bias ? oc : 0));
-      s->line.arg[4] += (int64_t)bytes;
-    }
-    s->line.arg[5] = (int64_t)(vram_node_flops(n) / 2);
-    return vram__low_gives(l, s, n->out, &out);
-  }
-  s = vram__low_step_new(l, n,
-                         transposed            ? VRAM_LINE_CONV_TRANSPOSE2D
-                         : depthwise && full   ? VRAM_LINE_DEPTHWISE_CONV2D_FULL
-                         : depthwise           ? VRAM_LINE_DEPTHWISE_CONV2D
-                         : full || groups != 1 ? VRAM_LINE_CONV2D_FULL
-                                               : VRAM_LINE_CONV2D,
-                         y->v[lead], z, oc);
-  if (!s || !vram__low_read(l, s, x->at, h, w, c))
-    return 0;
-  i = 0;
-  s->line.arg[i++] = depthwise ? oc / c : oc;
-  s->line.arg[i++] = kernel[0], s->line.arg[i++] = kernel[1];
-  s->line.arg[i++] = stride[0], s->line.arg[i++] = stride[1];
-  if (full || s->line.kind == VRAM_LINE_CONV2D_FULL)
-    s->line.arg[i++] = dil[0], s->line.arg[i++] = dil[1];
-  if (s->line.kind == VRAM_LINE_CONV2D_FULL)
-    s->line.arg[i++] = groups;
-  if (transposed)
-    s->line.arg[i++] = more[0], s->line.arg[i++] = more[1];
-  s->line.arg[i] = bias;
-  s->line.padding = same               ? VRAM_PADDING_SAME
-                    : pad[0] || pad[1] ? VRAM_PADDING_PAD
-                                       : VRAM_PADDING_VALID;
-  s->line.pad_h = pad[0], s->line.pad_w = pad[1];
-  return vram__low_gives(l, s, n->out, &out);
-}
+/* ---- matrices ---- */
 
-/* y = x w (+ b): linear, or a product with a constant matrix. */
-static int vram__low_linear(vram__low *l, const vram_node *n, vram__low_value *x, int mine,
+/* y = x w (+ b), w constant; x is input `in`. mine: the line's own weights, not another's. */
+static int vram__low_linear(vram__low *l, const vram_node *n, uint32_t in, int mine,
                             uint64_t bias) {
   const vram_dims *d = n->out[0].d;
-  const uint32_t a = n->in[n->op == VRAM_OP_addmm ? 1 : 0]->d->ndim - 1u;
+  const uint32_t a = n->in[in]->d->ndim - 1u;
   const int64_t out = d->v[d->ndim - 1];
-  int64_t h, w, c;
+  vram__low_value *x = vram__low_of(l, n->in[in]);
+  vram__hwc from, to;
   vram__layout y;
   vram__low_step *s;
-  if (!vram__low_last(l, n, x, UINT32_C(1) << a, 0, &h, &w, &c))
+  if (!vram__low_last(l, x, UINT32_C(1) << a, &from))
     return 0;
   y = x->lay;
-  vram__layout_resize(&y, a, 1);
-  y.loose = 0;
-  if (out > 1) {
-    if (!vram__layout_room(&y, y.n))
-      return vram__low_refuse(l, n, "too many axes");
-    y.axis[y.n - 1] = (uint8_t)a;
-    y.place[y.n - 1] = 0;
-    y.size[y.n - 1] = out;
-    y.loose = UINT32_C(1) << (y.n - 1);
-    vram__layout_number(&y);
-  }
+  if (!vram__layout_inner(&y, a, out))
+    return vram__low_refuse(l, "too many axes");
+  y.loose = out > 1 ? UINT32_C(1) << (y.n - 1) : 0;
+  to = vram__hwc_of(from.h, from.w, out);
+  s = vram__low_layer(l, mine ? VRAM_LINE_LINEAR : VRAM_LINE_CUSTOM, to, x->at, from);
+  if (!s)
+    return 0;
   if (mine) {
-    s = vram__low_step_new(l, n, VRAM_LINE_LINEAR, h, w, out);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-    s->line.arg[0] = out, s->line.arg[1] = bias != 0;
-  } else { /* the weights are another line's */
-    s = vram__low_step_new(l, n, VRAM_LINE_CUSTOM, h, w, out);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
+    s->line.arg[0] = out;
+    s->line.arg[1] = bias != 0;
+  } else {
     s->how = VRAM__LOW_MANY;
-    s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = out;
-    s->line.arg[3] = (int64_t)bias;
-    s->line.arg[4] = (int64_t)vram__low_bias_bytes(l, bias);
-    s->line.arg[5] = (int64_t)(vram_node_flops(n) / 2);
+    vram__low_shape_args(s, to);
+    s->line.arg[VRAM__CUSTOM_PARAMS] = (int64_t)bias;
+    s->line.arg[VRAM__CUSTOM_BYTES] = (int64_t)vram__low_bias_bytes(l, bias);
+    s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)(vram_node_flops(n) / 2);
   }
   return vram__low_gives(l, s, n->out, &y);
 }
 
-/* linear, with its own parameters or given ones */
-static int vram__low_linear_node(vram__low *l, const vram_node *n, vram__low_value *x) {
+/* With parameters of its own or given ones. */
+static int vram__lower_linear(vram__low *l, const vram_node *n) {
   const uint64_t out = (uint64_t)n->out[0].d->v[n->out[0].d->ndim - 1];
   uint64_t bias = 0;
-  int mine = 1;
+  int mine;
+  if (l->first)
+    return vram__lower_product(l, n);
   if (n->nin > 1) {
-    const vram__low_value *w = vram__low_constant(l, n->in[1]);
-    if (!w)
-      return vram__low_refuse(l, n, "its weight is computed from the input");
+    if (!vram__low_constant(l, n->in[1]))
+      return vram__low_refuse(l, "its weight is computed from the input");
     mine = vram__low_take(l, n->in[1], n->in[1]->d->numel);
     if (n->nin > 2 && vram__low_take(l, n->in[2], out))
       bias = out;
-    return vram__low_linear(l, n, x, mine, bias);
+  } else { /* of tied weights the bias may be its own */
+    if (n->nparam > 1 && n->param[1] && !l->claimed[n->param[1]->index])
+      bias = out;
+    mine = vram__low_claim(l, n);
   }
-  /* of tied weights the bias may be its own */
-  if (n->nparam > 1 && n->param[1] && !l->claimed[n->param[1]->index])
-    bias = out;
-  mine = vram__low_claim(l, n);
-  return vram__low_linear(l, n, x, mine, bias);
+  return vram__low_linear(l, n, 0, mine, bias);
 }
 
-static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, int max) {
-  const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
-  const int adaptive = n->op >= VRAM_OP_adaptive_avg_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d;
-  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
-          in[2] = {1, 1}, out[2] = {1, 1}, c = d->v[lead - 1];
-  uint32_t axes[3], i;
-  vram__layout lay;
-  vram__low_step *s;
-  if (k == 3)
-    return vram__low_refuse(l, n,
-                            "no line has three axes beside the channels (possible: 1d and 2d)");
-  for (i = 0; i < k; i++)
-    in[i] = d->v[lead + i], out[i] = y->v[lead + i];
-  axes[0] = lead, axes[1] = k == 2 ? lead + 1 : lead - 1, axes[2] = lead - 1;
-  if (!vram__low_axes_order(l, n, x, axes, k + 1, 1, in[0], in[1], c))
-    return 0;
-  lay = x->lay;
-  lay.loose = 0;
-  for (i = 0; i < k; i++)
-    vram__layout_resize(&lay, lead + i, out[i]);
-  if (adaptive && out[0] == in[0] && out[1] == in[1]) {
-    return vram__low_same(l, n->out, x);
+/* A linear layer where the matrix and what is added are constants. */
+static int vram__lower_addmm(vram__low *l, const vram_node *n) {
+  const vram_value *bias = n->in[0], *weight = n->in[2];
+  if (l->first == 1 && l->tensors == 1 && weight->d->ndim == 2 &&
+      bias->d->numel == (uint64_t)weight->d->v[1] &&
+      vram__low_constant(l, bias)->elements == bias->d->numel &&
+      vram__low_take(l, weight, weight->d->numel)) {
+    vram__low_value *k = vram__low_constant(l, bias);
+    k->params = 0;
+    k->elements = 0;
+    return vram__low_linear(l, n, 1, 1, bias->d->numel);
   }
-  if (adaptive && out[0] == 1 && out[1] == 1) {
-    s = vram__low_step_new(l, n, max ? VRAM_LINE_GLOBAL_MAX_POOL2D : VRAM_LINE_GLOBAL_AVG_POOL2D, 1,
-                           1, c);
-    return s && vram__low_read(l, s, x->at, in[0], in[1], c) && vram__low_gives(l, s, n->out, &lay);
-  }
-  if (adaptive) {
-    for (i = 0; i < 2; i++)
-      kernel[i] = stride[i] = in[i] / out[i];
-  } else {
-    vram__low_key(n, VRAM__KEY_kernel_size, k, 1, kernel);
-    for (i = 0; i < k; i++)
-      stride[i] = kernel[i];
-    if (vram__node_list(n, VRAM__KEY_stride, NULL))
-      vram__low_key(n, VRAM__KEY_stride, k, 1, stride);
-    vram__low_key(n, VRAM__KEY_padding, k, 0, pad);
-    vram__low_key(n, VRAM__KEY_dilation, k, 1, dil);
-  }
-  if (dil[0] != 1 || dil[1] != 1 || (adaptive && (in[0] % out[0] || in[1] % out[1]))) {
-    s = vram__low_custom(l, n, out[0], out[1], c);
-    return s && vram__low_gives(l, s, n->out, &lay);
-  }
-  s = vram__low_step_new(l, n, max ? VRAM_LINE_MAX_POOL2D : VRAM_LINE_AVG_POOL2D, out[0], out[1],
-                         c);
-  if (!s || !vram__low_read(l, s, x->at, in[0], in[1], c))
-    return 0;
-  s->line.arg[0] = kernel[0], s->line.arg[1] = kernel[1];
-  s->line.arg[2] = stride[0], s->line.arg[3] = stride[1];
-  s->line.padding = VRAM__INT(n, ceil_mode, 0) ? VRAM_PADDING_PAD_CEIL
-                    : pad[0] || pad[1]         ? VRAM_PADDING_PAD
-                                               : VRAM_PADDING_VALID;
-  s->line.pad_h = pad[0], s->line.pad_w = pad[1];
-  return vram__low_gives(l, s, n->out, &lay);
+  return vram__lower_product(l, n);
 }
 
-/* mean, amax and the like: over all but the channels a global pool, else CUSTOM. */
-static int vram__low_reduce(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d;
-  const int64_t *v;
-  uint32_t count, i, axes = 0, kept = 0, keep = VRAM__INT(n, keepdim, 0) != 0;
-  vram__layout y;
-  vram__low_step *s;
-  int64_t h, w, c;
-  v = vram__node_list(n, VRAM__KEY_dim, &count);
-  for (i = 0; i < count; i++)
-    axes |= UINT32_C(1) << (v[i] < 0 ? v[i] + d->ndim : v[i]);
+static int vram__lower_matmul(vram__low *l, const vram_node *n) {
+  if (!l->first && l->tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
+      vram__low_take(l, n->in[1], n->in[1]->d->numel))
+    return vram__low_linear(l, n, 0, 1, 0);
+  return vram__lower_product(l, n);
+}
+
+/* ---- sums and the like ---- */
+
+/* The axes that a reduction goes over, as bits. */
+static uint32_t vram__low_reduced(const vram_node *n) {
+  uint32_t count, i, axes = 0;
+  const uint32_t ndim = n->in[0]->d->ndim;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &count);
   if (!v)
-    axes = (UINT32_C(1) << d->ndim) - 1;
+    return (UINT32_C(1) << ndim) - 1;
+  for (i = 0; i < count; i++)
+    axes |= UINT32_C(1) << (v[i] < 0 ? v[i] + ndim : v[i]);
+  return axes;
+}
+
+/* Those axes have one element, or are gone. */
+static void vram__layout_reduce(vram__layout *y, uint32_t axes, int keep) {
+  uint32_t i;
+  y->loose = 0;
+  for (i = 0; i < VRAM_MAX_AXES; i++)
+    if (axes >> i & 1)
+      vram__layout_resize(y, i, 1);
+  for (i = 0; i < y->n && !keep; i++) {
+    uint32_t a, less = 0;
+    for (a = 0; a < y->axis[i]; a++)
+      less += axes >> a & 1;
+    y->axis[i] = (uint8_t)(y->axis[i] - less);
+  }
+}
+
+/* What no pool does; `kept`: the axes that stay, as bits. */
+static vram__low_step *vram__low_reduce_custom(vram__low *l, const vram_node *n, uint32_t kept) {
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  const int64_t left = vram__layout_of(&x->lay, kept);
+  vram__hwc shape = l->tensor[x->at].shape;
+  uint32_t i;
+  for (i = 1; i < n->nout; i++)
+    if (l->value[n->out[i].index].need) {
+      vram__low_refuse(l, "its second output (possible: the values alone)");
+      return NULL;
+    }
+  if (shape.h * shape.w == left)
+    shape.c = 1;
+  else
+    shape = vram__hwc_of(1, 1, left);
+  return vram__low_custom(l, n, shape);
+}
+
+/* A mean or maximum over all but the channels is a global pool, else CUSTOM. */
+static int vram__lower_reduce(vram__low *l, const vram_node *n) {
+  const uint8_t lower = vram__op_at(n->op)->lower;
+  const uint32_t axes = vram__low_reduced(n);
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  uint32_t i, kept = 0;
+  vram__layout y;
+  const vram__low_step *s;
+  vram__hwc shape;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_refuse(l, n, "it works across the batch");
+    return vram__low_refuse(l, "it works across the batch");
   if (vram__kind_rank(n->out[0].dtype) != 2)
-    return vram__low_refuse(l, n, "its result is not floating point: no line has such values");
-  for (i = 0; i < d->ndim; i++)
+    return vram__low_refuse(l, "its result is not floating point: no line has such values");
+  for (i = 0; i < n->in[0]->d->ndim; i++)
     if (!(axes >> i & 1) && !(x->lay.batch && x->lay.axis[0] == i))
       kept |= UINT32_C(1) << i;
-  if ((n->op == VRAM_OP_mean || n->op == VRAM_OP_amax || n->op == VRAM_OP_max) &&
-      vram__layout_of(&x->lay, axes) > 1 && vram__layout_of(&x->lay, kept) > 1 && n->nout == 1) {
-    if (!vram__low_last(l, n, x, kept, 0, &h, &w, &c))
+  if (lower != VRAM__LOWER_REDUCE && n->nout == 1 && vram__layout_of(&x->lay, axes) > 1 &&
+      vram__layout_of(&x->lay, kept) > 1) {
+    if (!vram__low_last(l, x, kept, &shape))
       return 0;
-    s = vram__low_step_new(
-        l, n, n->op == VRAM_OP_mean ? VRAM_LINE_GLOBAL_AVG_POOL2D : VRAM_LINE_GLOBAL_MAX_POOL2D, 1,
-        1, c);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-  } else {
-    for (i = 1; i < n->nout; i++)
-      if (l->value[n->out[i].index].need)
-        return vram__low_refuse(l, n, "its second output (possible: the values alone)");
-    c = vram__layout_of(&x->lay, kept);
-    h = l->tensor[x->at].h, w = l->tensor[x->at].w;
-    if (h * w != c)
-      h = 1, w = 1;
-    else
-      c = 1;
-    s = vram__low_custom(l, n, h, w, c);
-    if (!s)
-      return 0;
-  }
-  y = x->lay;
-  y.loose = 0;
-  for (i = 0; i < d->ndim; i++)
-    if (axes >> i & 1)
-      vram__layout_resize(&y, i, 1);
-  if (!keep)
-    for (i = 0; i < y.n; i++) {
-      uint32_t a, less = 0;
-      for (a = 0; a < y.axis[i]; a++)
-        less += axes >> a & 1;
-      y.axis[i] = (uint8_t)(y.axis[i] - less);
-    }
-  return vram__low_gives(l, s, n->out, &y);
-}
-
-/* Axis a of both in the same pieces; 0: that cannot be. */
-static int vram__low_refine(vram__layout *x, vram__layout *y, uint32_t a) {
-  uint32_t i, k, p = 0, q = 0;
-  for (;;) {
-    for (i = x->n; p < x->n && ((i = vram__layout_at(x, p)) == x->n || x->axis[i] != a); p++)
-      i = x->n;
-    for (k = y->n; q < y->n && ((k = vram__layout_at(y, q)) == y->n || y->axis[k] != a); q++)
-      k = y->n;
-    if (i == x->n || k == y->n)
-      return i == x->n && k == y->n;
-    if (x->size[i] > y->size[k]) {
-      if (x->size[i] % y->size[k] || !vram__layout_split(x, i, y->size[k]))
-        return 0;
-    } else if (x->size[i] < y->size[k]) {
-      if (y->size[k] % x->size[i] || !vram__layout_split(y, k, x->size[i]))
-        return 0;
-    }
-    p++, q++;
-  }
-}
-
-/* The atom of y that is the same piece of the same axis as atom i of x. */
-static uint32_t vram__low_match(const vram__layout *x, uint32_t i, const vram__layout *y) {
-  uint32_t before = 0, k, p;
-  for (k = 0; k < x->n; k++)
-    before += x->axis[k] == x->axis[i] && x->place[k] < x->place[i];
-  for (p = 0; p < y->n; p++) {
-    k = vram__layout_at(y, p);
-    if (y->axis[k] == x->axis[i] && !before--)
-      return k;
-  }
-  return y->n;
-}
-
-/* Two tensors, pointwise: ADD or MUL where h, w and c are each equal or 1, else CUSTOM. */
-static int vram__low_binary(vram__low *l, const vram_node *n, vram_line_kind kind) {
-  vram__low_value *x = vram__low_of(l, n->in[0]), *y = vram__low_of(l, n->in[1]);
-  const vram_dims *d = n->out[0].d;
-  vram__layout a, b;
-  uint8_t order[VRAM__LOW_ATOMS];
-  uint32_t i, k, m = 0, runs = 0, cut[2], swapped = 0;
-  int64_t size[3] = {1, 1, 1}, other[3] = {1, 1, 1};
-  int there[3] = {0, 0, 0}, fits;
-  vram__low_step *s;
-  if (n->in[0]->d->numel != d->numel ||
-      (n->in[1]->d->numel == d->numel && n->in[0]->d->ndim < n->in[1]->d->ndim)) {
-    vram__low_value *t = x;
-    x = y, y = t;
-    swapped = 1;
-  }
-  if (n->in[swapped]->d->numel != d->numel)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  a = x->lay, b = y->lay;
-  for (i = 0; i < a.n; i++)
-    a.axis[i] = (uint8_t)(a.axis[i] + d->ndim - n->in[swapped]->d->ndim);
-  for (i = 0; i < b.n; i++)
-    b.axis[i] = (uint8_t)(b.axis[i] + d->ndim - n->in[!swapped]->d->ndim);
-  for (i = 0; i < d->ndim; i++) {
-    uint32_t has = 0;
-    for (k = 0; k < b.n; k++)
-      has |= b.axis[k] == i;
-    if (has && !vram__low_refine(&a, &b, i))
-      return vram__low_any(l, n, 0, 0, 0, 0);
-  }
-  if (a.batch != b.batch)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  /* y in the order of x */
-  for (i = 0; i < a.n; i++)
-    if ((k = vram__low_match(&a, i, &b)) < b.n)
-      order[m++] = (uint8_t)k;
-  if (m != b.n)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  {
-    vram__low_value sorted = *y;
-    sorted.lay = b;
-    if (!vram__low_order(l, n, &sorted, order, l->tensor[y->at].h, l->tensor[y->at].w,
-                         l->tensor[y->at].c))
-      return 0;
-    b = sorted.lay;
-    for (i = 0; i < b.n; i++)
-      sorted.lay.axis[i] = (uint8_t)(b.axis[i] + n->in[!swapped]->d->ndim - d->ndim);
-    *y = sorted;
-  }
-  /* as h, w and c */
-  fits = vram__layout_cuts(&a, l->tensor[x->at].h, l->tensor[x->at].w, cut, cut + 1);
-  for (i = a.batch; i < a.n; i++) {
-    const uint32_t part = fits ? (uint32_t)(i >= cut[0]) + (uint32_t)(i >= cut[1]) : 0;
-    const int has = vram__low_match(&a, i, &b) < b.n;
-    if (size[part] > 1 && there[part] != has)
-      fits = 0;
-    there[part] = has;
-    size[part] *= a.size[i];
-  }
-  if (!fits) { /* runs of atoms that y has, or has not */
-    int last = -1;
-    for (i = 0; i < 3; i++)
-      size[i] = 1, there[i] = 0;
-    for (i = a.batch; i < a.n; i++) {
-      const int has = vram__low_match(&a, i, &b) < b.n;
-      if (has != last && ++runs > 3)
-        return vram__low_any(l, n, 0, 0, 0, 0);
-      last = has;
-      size[runs - 1] *= a.size[i];
-      there[runs - 1] = has;
-    }
-    if (runs == 2) {
-      size[2] = size[1], there[2] = there[1];
-      size[1] = 1;
-    } else if (runs == 1) {
-      size[2] = size[0], there[2] = there[0];
-      size[0] = 1;
-    }
+    s = vram__low_layer(l,
+                        lower == VRAM__LOWER_REDUCE_MEAN ? VRAM_LINE_GLOBAL_AVG_POOL2D
+                                                         : VRAM_LINE_GLOBAL_MAX_POOL2D,
+                        vram__hwc_of(1, 1, shape.c), x->at, shape);
   } else
-    size[0] = l->tensor[x->at].h, size[1] = l->tensor[x->at].w, size[2] = l->tensor[x->at].c;
-  for (i = 0; i < 3; i++)
-    if (there[i])
-      other[i] = size[i];
-  s = vram__low_step_new(l, n, x->at == y->at ? VRAM_LINE_ACTIVATION : kind, size[0], size[1],
-                         size[2]);
-  if (!s || !vram__low_read(l, s, x->at, size[0], size[1], size[2]) ||
-      !vram__low_read(l, s, y->at, other[0], other[1], other[2]))
+    s = vram__low_reduce_custom(l, n, kept);
+  if (!s)
     return 0;
-  s->how = x->at == y->at ? VRAM__LOW_ONE : VRAM__LOW_BOTH;
-  a.loose = 0;
-  return vram__low_gives(l, s, n->out, &a);
-}
-
-/* One layer and direction: the sequence, or its last step. */
-static vram__low_step *vram__low_rnn_layer(vram__low *l, const vram_node *n, uint32_t x, int64_t t,
-                                           int64_t width, int64_t hidden, int bias, int sequence,
-                                           const char *suffix) {
-  const int cell = n->op >= VRAM_OP_lstm_cell;
-  const uint32_t op = n->op - (uint32_t)(cell ? VRAM_OP_lstm_cell : VRAM_OP_lstm);
-  vram__low_step *s = vram__low_step_new(l, n,
-                                         op == 0   ? VRAM_LINE_LSTM
-                                         : op == 1 ? VRAM_LINE_GRU
-                                                   : VRAM_LINE_RNN,
-                                         sequence ? t : 1, 1, hidden);
-  if (!s || !vram__low_read(l, s, x, t, 1, width))
-    return NULL;
-  s->suffix = suffix;
-  s->line.arg[0] = hidden, s->line.arg[1] = bias ? 2 : 0, s->line.arg[2] = sequence;
-  return s;
-}
-
-static int vram__low_rnn(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d;
-  const int cell = n->op >= VRAM_OP_lstm_cell, batched = d->ndim == (cell ? 2 : 3);
-  const uint32_t last = d->ndim - 1u,
-                 time = cell                                      ? last
-                        : batched && VRAM__INT(n, batch_first, 0) ? 1
-                                                                  : 0,
-                 batch_axis = cell || time ? 0 : 1;
-  const int64_t hidden = VRAM__INT(n, hidden_size, 1), layers = VRAM__INT(n, num_layers, 1),
-                steps = cell ? 1 : d->v[time];
-  const int both = VRAM__INT(n, bidirectional, 0) != 0, bias = VRAM__INT(n, bias, 1) != 0;
-  const int lstm = n->op == VRAM_OP_lstm || n->op == VRAM_OP_lstm_cell;
-  const int y = l->value[n->out[0].index].need,
-            hn = !cell && n->nout > 1 && l->value[n->out[1].index].need;
-  vram__low_step *s = NULL, *back;
-  uint32_t axes[2], i, in;
-  int64_t layer, width = d->v[last];
-  vram__layout lay;
-  if (VRAM__INT(n, proj_size, 0))
-    return vram__low_refuse(l, n, "proj_size: no line has projections");
-  if (n->nout > 1 && (cell || n->nout > 2) && l->value[n->out[lstm && !cell ? 2 : 1].index].need)
-    return vram__low_refuse(l, n,
-                            "its cell state is used (possible: the output, or the hidden state)");
-  for (i = 1; i < n->nin; i++)
-    if (!vram__low_constant(l, n->in[i]))
-      return vram__low_refuse(l, n,
-                              "its first state is computed (possible: the state stays by itself)");
-  if (hn && (layers > 1 || both))
-    return vram__low_refuse(l, n,
-                            "its hidden state is used (possible: of one layer and direction)");
-  if (batched && d->v[batch_axis] != l->n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  if (!vram__low_claim(l, n))
-    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
-  axes[0] = time, axes[1] = last;
-  if (!vram__low_axes_order(l, n, x, axes + cell, cell ? 1 : 2, 1, steps, 1, width))
-    return 0;
-  in = x->at;
-  for (layer = 0; layer < layers; layer++) {
-    const int sequence = y && !cell;
-    const uint32_t from = in;
-    s = vram__low_rnn_layer(l, n, from, steps, width, hidden, bias, sequence,
-                            both ? "_forward" : "");
-    if (!s)
-      return 0;
-    in = s->out;
-    if (both) {
-      back = vram__low_rnn_layer(l, n, from, steps, width, hidden, bias, sequence, "_backward");
-      if (!back)
-        return 0;
-      s = vram__low_step_new(l, n, VRAM_LINE_CONCAT, steps, 1, 2 * hidden);
-      if (!s || !vram__low_read(l, s, in, steps, 1, hidden) ||
-          !vram__low_read(l, s, back->out, steps, 1, hidden))
-        return 0;
-      s->how = VRAM__LOW_JOIN;
-      in = s->out;
-    }
-    width = both ? 2 * hidden : hidden;
-  }
-  lay = x->lay;
-  lay.loose = 0;
-  vram__layout_resize(&lay, last, 1);
-  if (width > 1) {
-    if (!vram__layout_room(&lay, lay.n))
-      return vram__low_refuse(l, n, "too many axes");
-    lay.axis[lay.n - 1] = (uint8_t)last;
-    lay.place[lay.n - 1] = 0;
-    lay.size[lay.n - 1] = width;
-    vram__layout_number(&lay);
-  }
-  if (y)
-    vram__low_gives(l, s, n->out, &lay);
-  if (hn) {
-    vram__layout h = lay;
-    vram__layout_resize(&h, time, 1);
-    for (i = 0; i < h.n; i++)
-      h.axis[i] = (uint8_t)(h.axis[i] == last ? n->out[1].d->ndim - 1u : 1u);
-    vram__layout_number(&h);
-    if (y) {
-      s = vram__low_step_new(l, n, VRAM_LINE_SLICE, 1, 1, hidden);
-      if (!s || !vram__low_read(l, s, in, steps, 1, hidden))
-        return 0;
-      s->suffix = "_last";
-      s->line.arg[0] = s->line.arg[1] = 1, s->line.arg[2] = hidden;
-    }
-    vram__low_gives(l, s, n->out + 1, &h);
-  }
-  return 1;
-}
-
-static int vram__low_mha(vram__low *l, const vram_node *n) {
-  vram__low_value *x = vram__low_of(l, n->in[0]);
-  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
-  const int batched = q->ndim == 3;
-  const uint32_t time = batched && VRAM__INT(n, batch_first, 0) ? 1 : 0;
-  const int64_t heads = VRAM__INT(n, num_heads, 1), e = q->v[q->ndim - 1], steps = q->v[time],
-                keys = k->v[time];
-  const int bias = VRAM__INT(n, bias, 1) != 0;
-  uint32_t axes[2];
-  vram__low_step *s;
-  uint64_t params = 0, bytes = 0;
-  uint32_t i;
-  if (n->nout > 1 && l->value[n->out[1].index].need)
-    return vram__low_refuse(l, n, "its weights of attention are used");
-  if (VRAM__INT(n, add_bias_kv, 0) || VRAM__INT(n, add_zero_attn, 0))
-    return vram__low_refuse(l, n, "add_bias_kv, add_zero_attn: no line has such keys");
-  if (batched && q->v[!time] != l->n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i])
-      params += n->param[i]->d->numel;
-  axes[0] = time, axes[1] = q->ndim - 1u;
-  if (x->kind == VRAM__LOW_TENSOR && !vram__low_axes_order(l, n, x, axes, 2, 0, steps, 1, e))
-    return 0;
-  if (!vram__low_claim(l, n))
-    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
-  if (n->in[0] == n->in[1] && n->in[0] == n->in[2] && n->nin == 3) {
-    vram__layout y = x->lay;
-    s = vram__low_step_new(l, n, VRAM_LINE_ATTENTION, steps, 1, e);
-    if (!s || !vram__low_read(l, s, x->at, steps, 1, e))
-      return 0;
-    s->line.arg[0] = s->line.arg[1] = heads, s->line.arg[2] = e / heads;
-    s->line.arg[3] = steps, s->line.arg[4] = bias;
-    y.loose = 0;
-    return vram__low_gives(l, s, n->out, &y);
-  }
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i])
-      bytes += n->param[i]->d->ndim > 1 ? vram__low_weight_bytes(l, n->param[i]->d->numel)
-                                        : vram__low_bias_bytes(l, n->param[i]->d->numel);
-  bytes += vram__low_scale_bytes(l, 4, 0);
-  return vram__low_any(l, n, params, bytes, vram_node_flops(n) / 2,
-                       vram__low_bytes(l, (uint64_t)(l->n * e * (2 * steps + 2 * keys) +
-                                                     l->n * heads * steps * keys)));
-}
-
-static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->out[0].d;
-  const int64_t width = d->v[d->ndim - 1];
-  const int64_t rows = n->in[0]->d->ndim ? (int64_t)n->in[0]->d->numel / l->n : 1;
-  vram__layout y = x->lay;
-  vram__low_step *s;
-  const int mine =
-      n->nin > 1 ? vram__low_take(l, n->in[1], n->in[1]->d->numel) : vram__low_claim(l, n);
-  if (!mine)
-    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
-  if (width > 1) {
-    if (!vram__layout_room(&y, y.n))
-      return vram__low_refuse(l, n, "too many axes");
-    y.axis[y.n - 1] = (uint8_t)(d->ndim - 1);
-    y.place[y.n - 1] = 0;
-    y.size[y.n - 1] = width;
-    vram__layout_number(&y);
-  }
-  s = vram__low_step_new(l, n, VRAM_LINE_EMBEDDING, rows, 1, width);
-  if (!s || !vram__low_read(l, s, x->at, rows, 1, 1))
-    return 0;
-  s->line.arg[0] = n->nin > 1 ? n->in[1]->d->v[0] : VRAM__INT(n, num_embeddings, 1);
-  s->line.arg[1] = width;
+  y = x->lay;
+  vram__layout_reduce(&y, axes, VRAM__INT(n, keepdim, 0) != 0);
   return vram__low_gives(l, s, n->out, &y);
 }
+
+/* ---- values that stay as they are, and constants ---- */
 
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
@@ -36223,538 +35961,1118 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   return 1;
 }
 
-/* One function for each way to lower (VRAM__LOWER_...): x is what the first input became, `tensors`
-   of the inputs are no constants, `first` is the first of those. 0: an error. */
-typedef int (*vram__low_fn)(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first);
-
-static int vram__lower_none(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_refuse(l, n, "no line does that");
-}
-
-static int vram__lower_activation(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  uint32_t tensors, uint32_t first) {
-  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel)
-    return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
-  return vram__lower_none(l, n, x, tensors, first);
-}
-
-/* A line CUSTOM without weights. */
-static int vram__lower_any(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, 0, 0, 0, 0);
-}
-
-/* The same that counts products. */
-static int vram__lower_product(vram__low *l, const vram_node *n, vram__low_value *x,
-                               uint32_t tensors, uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-}
-
-static int vram__lower_conv(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
-}
-
-static int vram__lower_linear(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  return first ? vram__lower_product(l, n, x, tensors, first) : vram__low_linear_node(l, n, x);
-}
-
-static int vram__lower_embedding(vram__low *l, const vram_node *n, vram__low_value *x,
-                                 uint32_t tensors, uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its weight is computed from the input")
-               : vram__low_embedding(l, n, x);
-}
-
-/* A linear layer where the matrix and what is added are constants. */
-static int vram__lower_addmm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                             uint32_t first) {
-  const vram_value *bias = n->in[0], *weight = n->in[2];
-  if (first == 1 && tensors == 1 && weight->d->ndim == 2 &&
-      bias->d->numel == (uint64_t)weight->d->v[1] &&
-      vram__low_constant(l, bias)->elements == bias->d->numel &&
-      vram__low_take(l, weight, weight->d->numel)) {
-    vram__low_value *k = vram__low_constant(l, bias);
-    k->params = k->elements = 0;
-    return vram__low_linear(l, n, vram__low_of(l, n->in[1]), 1, bias->d->numel);
-  }
-  return vram__lower_product(l, n, x, tensors, first);
-}
-
-static int vram__lower_matmul(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  if (!first && tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
-      vram__low_take(l, n->in[1], n->in[1]->d->numel))
-    return vram__low_linear(l, n, x, 1, 0);
-  return vram__lower_product(l, n, x, tensors, first);
-}
-
-static int vram__lower_attention(vram__low *l, const vram_node *n, vram__low_value *x,
-                                 uint32_t tensors, uint32_t first) {
-  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
-  const uint64_t keys = (uint64_t)k->v[k->ndim - 2u];
-  const uint64_t rows = q->numel / (uint64_t)q->v[q->ndim - 1u];
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2,
-                       vram__low_bytes(l, vram__product_or_overflow(rows, keys)));
-}
-
-static int vram__lower_mha(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_mha(l, n);
-}
-
-static int vram__lower_rnn(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
-}
-
-static int vram__lower_norm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
-}
-
-static int vram__lower_softmax(vram__low *l, const vram_node *n, vram__low_value *x,
-                               uint32_t tensors, uint32_t first) {
-  const int64_t dim = VRAM__INT(n, dim, 0);
-  const uint32_t axis = (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
-  int64_t h, w, c;
-  vram__low_step *s;
-  (void)tensors, (void)first;
-  if (!vram__low_last(l, n, x, UINT32_C(1) << axis, 0, &h, &w, &c))
-    return 0;
-  s = vram__low_step_new(l, n, VRAM_LINE_SOFTMAX, h, w, c);
-  return s && vram__low_read(l, s, x->at, h, w, c) && vram__low_gives(l, s, n->out, &x->lay);
-}
-
-static int vram__lower_pool(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors, (void)first;
-  if (n->nout > 1 && l->value[n->out[1].index].need)
-    return vram__low_refuse(l, n, "its indices are used");
-  return vram__low_pool(l, n, x, vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL);
-}
-
-static int vram__lower_reduce(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_reduce(l, n, x);
-}
-
-static int vram__lower_cat(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_cat(l, n);
-}
-
-static int vram__lower_slice(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                             uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_slices(l, n);
-}
-
-static int vram__lower_view(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_view(l, n, x);
-}
-
-static int vram__lower_expand(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  return n->out[0].d->numel != n->in[0]->d->numel ? vram__lower_any(l, n, x, tensors, first)
-                                                  : vram__low_view(l, n, x);
-}
-
-static int vram__lower_pad(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_pad(l, n, x);
-}
-
-static int vram__lower_interpolate(vram__low *l, const vram_node *n, vram__low_value *x,
-                                   uint32_t tensors, uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_interpolate(l, n, x);
-}
-
-static int vram__lower_shuffle(vram__low *l, const vram_node *n, vram__low_value *x,
-                               uint32_t tensors, uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_shuffle(l, n, x);
-}
-
-static int vram__lower_same(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors;
+static int vram__lower_same(vram__low *l, const vram_node *n) {
   if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
-    return vram__low_refuse(l, n, "between integers and floating point: no line does that");
-  return first ? vram__low_fold(l, n) : vram__low_same(l, n->out, x);
+    return vram__low_refuse(l, "between integers and floating point: no line does that");
+  return l->first ? vram__low_fold(l, n) : vram__low_same(l, n->out, vram__low_of(l, n->in[0]));
 }
-
-/* Two tensors, or a tensor and a number or constant. */
-static int vram__lower_binary(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  vram__low_value *k;
-  if (tensors == 2)
-    return vram__low_binary(
-        l, n, vram__op_at(n->op)->lower == VRAM__LOWER_MUL ? VRAM_LINE_MUL : VRAM_LINE_ADD);
-  if (n->nin == 2) {
-    k = vram__low_constant(l, n->in[!first]);
-    if (n->out[0].d->numel != n->in[first]->d->numel ||
-        (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
-      return vram__lower_any(l, n, x, tensors, first);
-    if (k->noise) /* stochastic depth: of training */
-      return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
-  }
-  return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
-}
-
-static int vram__lower_prelu(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                             uint32_t first) {
-  uint64_t slopes = n->nparam && n->param[0] ? n->param[0]->d->numel : 0;
-  (void)x, (void)tensors, (void)first;
-  if (!vram__low_claim(l, n))
-    slopes = 0;
-  return vram__low_any(l, n, slopes, vram__low_weight_bytes(l, slopes), 0, 0);
-}
-
-static int vram__lower_custom(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  const uint64_t params = (uint64_t)VRAM__INT(n, params, 0);
-  const int own = vram__low_claim(l, n);
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, own ? params : 0, own ? vram__low_weight_bytes(l, params) : 0, 0,
-                       (uint64_t)VRAM__INT(n, workspace, 0));
-}
-
-/* In the order of VRAM__LOWER_... */
-static const vram__low_fn vram__low_functions[VRAM__LOWER_COUNT] = {
-    vram__lower_none,        vram__lower_activation, vram__lower_binary,    vram__lower_addmm,
-    vram__lower_any,         vram__lower_attention,  vram__lower_pool,      vram__lower_cat,
-    vram__lower_conv,        vram__lower_custom,     vram__lower_embedding, vram__lower_expand,
-    vram__lower_interpolate, vram__lower_linear,     vram__lower_matmul,    vram__lower_pool,
-    vram__lower_mha,         vram__lower_binary,     vram__lower_norm,      vram__lower_pad,
-    vram__lower_prelu,       vram__lower_product,    vram__lower_reduce,    vram__lower_rnn,
-    vram__lower_same,        vram__lower_shuffle,    vram__lower_slice,     vram__lower_softmax,
-    vram__lower_view};
 
 /* One node; 0: an error. */
 VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
+  static int (*const lower[])(vram__low *, const vram_node *) = {
+#define VRAM__X(id, name) vram__lower_##name,
+      VRAM__LOWERINGS(VRAM__X)
+#undef VRAM__X
+  };
   const vram__op_row *row = vram__op_at(n->op);
-  uint32_t i, tensors = 0, first = 0;
+  uint32_t i;
+  l->node = n;
+  l->tensors = 0;
+  l->first = 0;
   for (i = n->nin; i-- > 0;) {
     const vram__low_value *v = vram__low_of(l, n->in[i]);
     if (v->kind == VRAM__LOW_TENSOR) {
-      tensors++;
-      first = i;
+      l->tensors++;
+      l->first = i;
     } else if (v->kind == VRAM__LOW_NONE)
-      return vram__low_refuse(l, n, "an input that no line has");
+      return vram__low_refuse(l, "an input that no line has");
   }
-  if (!tensors || (row->traits & VRAM__OP_CREATES))
+  if (!l->tensors || (row->traits & VRAM__OP_CREATES))
     return vram__low_fold(l, n);
-  if (vram__kind_rank(n->in[first]->dtype) != 2 && !(row->traits & VRAM__OP_ANY_DTYPE))
-    return vram__low_refuse(l, n, "it works with integers of the input (possible: embedding)");
-  return vram__low_functions[row->lower](l, n, vram__low_of(l, n->in[0]), tensors, first);
+  if (vram__kind_rank(n->in[l->first]->dtype) != 2 && !(row->traits & VRAM__OP_ANY_DTYPE))
+    return vram__low_refuse(l, "it works with integers of the input (possible: embedding)");
+  return lower[row->lower](l, n);
+}
+
+/* >>net/low_image    lowering: convolutions, pools and interpolation */
+
+/* What a node does to the axes behind its channels, one or two of them. */
+typedef struct vram__low_image {
+  uint32_t k, lead; /* how many there are, and the first */
+  vram__hwc in, out;
+} vram__low_image;
+
+static vram__hwc vram__low_image_shape(const vram_dims *d, uint32_t lead, uint32_t k) {
+  return vram__hwc_of(d->v[lead], k == 2 ? d->v[lead + 1] : 1, d->v[lead - 1]);
+}
+
+static int vram__low_image_of(vram__low *l, const vram_node *n, uint32_t k, vram__low_image *im) {
+  if (k > 2)
+    return vram__low_refuse(l, "no line has three axes beside the channels (possible: 1d and 2d)");
+  im->k = k;
+  im->lead = n->in[0]->d->ndim - k;
+  im->in = vram__low_image_shape(n->in[0]->d, im->lead, k);
+  im->out = vram__low_image_shape(n->out[0].d, im->lead, k);
+  return 1;
+}
+
+/* Memory of x as h, w, c. any: a channel may be of several atoms in whatever order. */
+static int vram__low_image_order(vram__low *l, vram__low_value *x, const vram__low_image *im,
+                                 int any) {
+  const uint32_t lead = im->lead;
+  uint32_t axes[3];
+  axes[0] = lead;
+  axes[1] = im->k == 2 ? lead + 1 : lead - 1;
+  axes[2] = lead - 1;
+  return vram__low_axes_order(l, x, axes, im->k + 1, any, im->in);
+}
+
+/* Height and width of the output. */
+static void vram__low_image_resize(vram__layout *y, const vram__low_image *im) {
+  vram__layout_resize(y, im->lead, im->out.h);
+  if (im->k == 2)
+    vram__layout_resize(y, im->lead + 1, im->out.w);
+}
+
+/* A key with one value, or one for each of k axes. */
+static void vram__low_key(const vram_node *n, uint32_t key, uint32_t k, int64_t def, int64_t *to) {
+  uint32_t c = 0, i;
+  const int64_t *v = vram__node_list(n, key, &c);
+  for (i = 0; i < k; i++)
+    to[i] = v ? v[c == 1 ? 0 : i] : def;
+}
+
+/* ---- convolutions ---- */
+
+typedef struct vram__low_conv {
+  vram__low_image im;
+  int64_t kernel[2], stride[2], pad[2], dilation[2], output_padding[2];
+  int64_t groups;
+  int transposed, depthwise, dilated;
+  int same; /* padding=same */
+  int bias;
+  int mine; /* the weights are this line's own, not another's */
+  uint64_t weights;
+  uint32_t x; /* the tensor that it reads */
+} vram__low_conv;
+
+static void vram__low_conv_read(const vram_node *n, vram__low_conv *c) {
+  const uint32_t k = c->im.k;
+  const int64_t in = c->im.in.c, out = c->im.out.c;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    c->kernel[i] = 1;
+    c->stride[i] = 1;
+    c->pad[i] = 0;
+    c->dilation[i] = 1;
+    c->output_padding[i] = 0;
+  }
+  c->same = VRAM__INT(n, padding, 0) == VRAM__SAME;
+  vram__low_key(n, VRAM__KEY_kernel_size, k, 1, c->kernel);
+  vram__low_key(n, VRAM__KEY_stride, k, 1, c->stride);
+  vram__low_key(n, VRAM__KEY_dilation, k, 1, c->dilation);
+  vram__low_key(n, VRAM__KEY_output_padding, k, 0, c->output_padding);
+  if (!c->same)
+    vram__low_key(n, VRAM__KEY_padding, k, 0, c->pad);
+  c->groups = VRAM__INT(n, groups, 1);
+  c->transposed = vram__op_is_transposed(n);
+  c->depthwise = c->groups > 1 && c->groups == in && !c->transposed;
+  c->dilated = c->dilation[0] != 1 || c->dilation[1] != 1;
+  c->bias = n->nin > 2 || (n->nin == 1 && VRAM__INT(n, bias, 1));
+  c->weights = (uint64_t)(c->transposed ? in * (out / c->groups) : out * (in / c->groups)) *
+               (uint64_t)(c->kernel[0] * c->kernel[1]);
+}
+
+/* Whose weights they are. */
+static int vram__low_conv_weights(vram__low *l, const vram_node *n, vram__low_conv *c) {
+  if (n->nin == 1) {
+    c->mine = vram__low_claim(l, n);
+    return 1;
+  }
+  if (!vram__low_constant(l, n->in[1]))
+    return vram__low_refuse(l, "its weight is computed from the input");
+  c->mine = vram__low_take(l, n->in[1], c->weights) &&
+            (n->nin == 2 || vram__low_take(l, n->in[2], (uint64_t)c->im.out.c));
+  return 1;
+}
+
+/* Padding that is not of zeros is a line before it. */
+static int vram__low_conv_pad(vram__low *l, const vram_node *n, vram__low_conv *c) {
+  int64_t low[2], high[2];
+  vram__hwc padded = c->im.in;
+  vram__low_step *s;
+  uint32_t i;
+  if (VRAM__INT(n, padding_mode, VRAM__WORD("zeros")) == VRAM__WORD("zeros") ||
+      (!c->pad[0] && !c->pad[1] && !c->same))
+    return 1;
+  for (i = 0; i < 2; i++) {
+    const int64_t all = c->dilation[i] * (c->kernel[i] - 1);
+    low[i] = c->same ? all / 2 : c->pad[i];
+    high[i] = c->same ? all - all / 2 : c->pad[i];
+    c->pad[i] = 0;
+  }
+  padded.h += low[0] + high[0];
+  padded.w += low[1] + high[1];
+  s = vram__low_layer(l, VRAM_LINE_PAD, padded, c->x, c->im.in);
+  if (!s)
+    return 0;
+  s->suffix = "_pad";
+  for (i = 0; i < 2; i++) {
+    s->line.arg[2 * i] = low[i];
+    s->line.arg[2 * i + 1] = high[i];
+  }
+  c->x = s->out;
+  c->im.in = padded;
+  return 1;
+}
+
+/* The layout of the result: new channels lie innermost. */
+static int vram__low_conv_layout(vram__low *l, const vram__low_conv *c, vram__layout *y) {
+  vram__low_image_resize(y, &c->im);
+  if (!c->depthwise)
+    y->loose = 0;
+  if ((!c->depthwise || c->im.out.c != c->im.in.c) &&
+      !vram__layout_inner(y, c->im.lead - 1, c->im.out.c))
+    return vram__low_refuse(l, "too many axes");
+  return 1;
+}
+
+static vram__low_step *vram__low_conv_custom(vram__low *l, const vram_node *n,
+                                             const vram__low_conv *c) {
+  const uint64_t biases = c->bias ? (uint64_t)c->im.out.c : 0;
+  vram__low_step *s = vram__low_custom(l, n, c->im.out);
+  if (!s)
+    return NULL;
+  if (c->mine) {
+    s->line.arg[VRAM__CUSTOM_PARAMS] += (int64_t)(c->weights + biases);
+    s->line.arg[VRAM__CUSTOM_BYTES] +=
+        (int64_t)(vram__low_weight_bytes(l, c->weights) + vram__low_bias_bytes(l, biases) +
+                  vram__low_scale_bytes(l, 1, (uint64_t)c->im.out.c));
+  }
+  s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)(vram_node_flops(n) / 2);
+  return s;
+}
+
+static void vram__low_pair_args(vram__low_step *s, uint32_t *i, const int64_t *pair) {
+  s->line.arg[(*i)++] = pair[0];
+  s->line.arg[(*i)++] = pair[1];
+}
+
+static void vram__low_padding(vram__low_step *s, vram_net_padding padding, const int64_t *pad) {
+  s->line.padding = padding;
+  s->line.pad_h = pad[0];
+  s->line.pad_w = pad[1];
+}
+
+static vram__low_step *vram__low_conv_line(vram__low *l, const vram__low_conv *c) {
+  const vram_line_kind kind = c->transposed                  ? VRAM_LINE_CONV_TRANSPOSE2D
+                              : c->depthwise && c->dilated   ? VRAM_LINE_DEPTHWISE_CONV2D_FULL
+                              : c->depthwise                 ? VRAM_LINE_DEPTHWISE_CONV2D
+                              : c->dilated || c->groups != 1 ? VRAM_LINE_CONV2D_FULL
+                                                             : VRAM_LINE_CONV2D;
+  vram__low_step *s = vram__low_layer(l, kind, c->im.out, c->x, c->im.in);
+  uint32_t i = 0;
+  if (!s)
+    return NULL;
+  s->line.arg[i++] = c->depthwise ? c->im.out.c / c->im.in.c : c->im.out.c;
+  vram__low_pair_args(s, &i, c->kernel);
+  vram__low_pair_args(s, &i, c->stride);
+  if (c->dilated || kind == VRAM_LINE_CONV2D_FULL)
+    vram__low_pair_args(s, &i, c->dilation);
+  if (kind == VRAM_LINE_CONV2D_FULL)
+    s->line.arg[i++] = c->groups;
+  if (c->transposed)
+    vram__low_pair_args(s, &i, c->output_padding);
+  s->line.arg[i] = c->bias;
+  vram__low_padding(s,
+                    c->same                  ? VRAM_PADDING_SAME
+                    : c->pad[0] || c->pad[1] ? VRAM_PADDING_PAD
+                                             : VRAM_PADDING_VALID,
+                    c->pad);
+  return s;
+}
+
+VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__low_conv c;
+  vram__layout y;
+  if (l->first)
+    return vram__low_refuse(l, "its input is a constant");
+  if (!vram__low_image_of(l, n, vram__op_axes(n), &c.im))
+    return 0;
+  vram__low_conv_read(n, &c);
+  if (!vram__low_conv_weights(l, n, &c))
+    return 0;
+  if (c.im.lead == 2 && n->in[0]->d->v[0] != l->n)
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  if (!vram__low_image_order(l, x, &c.im, c.groups == 1 || c.groups == c.im.in.c))
+    return 0;
+  y = x->lay;
+  c.x = x->at;
+  if (!vram__low_conv_pad(l, n, &c) || !vram__low_conv_layout(l, &c, &y))
+    return 0;
+  if (!c.mine || (c.transposed && (c.dilated || c.groups != 1)))
+    s = vram__low_conv_custom(l, n, &c);
+  else
+    s = vram__low_conv_line(l, &c);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+/* ---- pools and interpolation ---- */
+
+typedef struct vram__low_pool {
+  int64_t kernel[2], stride[2], pad[2];
+  int possible; /* a line has such windows */
+} vram__low_pool;
+
+/* The windows of an adaptive pool are those of a plain one where they divide the input. */
+static void vram__low_pool_adaptive(const vram__low_image *im, vram__low_pool *p) {
+  p->kernel[0] = im->in.h / im->out.h;
+  p->kernel[1] = im->in.w / im->out.w;
+  p->stride[0] = p->kernel[0];
+  p->stride[1] = p->kernel[1];
+  p->pad[0] = 0;
+  p->pad[1] = 0;
+  p->possible = im->in.h % im->out.h == 0 && im->in.w % im->out.w == 0;
+}
+
+static void vram__low_pool_read(const vram_node *n, uint32_t k, vram__low_pool *p) {
+  int64_t dilation[2] = {1, 1};
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    p->kernel[i] = 1;
+    p->pad[i] = 0;
+  }
+  vram__low_key(n, VRAM__KEY_kernel_size, k, 1, p->kernel);
+  p->stride[0] = p->kernel[0];
+  p->stride[1] = p->kernel[1];
+  if (vram__node_list(n, VRAM__KEY_stride, NULL))
+    vram__low_key(n, VRAM__KEY_stride, k, 1, p->stride);
+  vram__low_key(n, VRAM__KEY_padding, k, 0, p->pad);
+  vram__low_key(n, VRAM__KEY_dilation, k, 1, dilation);
+  p->possible = dilation[0] == 1 && dilation[1] == 1;
+}
+
+static vram__low_step *vram__low_pool_line(vram__low *l, const vram_node *n, uint32_t x,
+                                           const vram__low_image *im, const vram__low_pool *p) {
+  vram__low_step *s =
+      vram__low_layer(l,
+                      vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL ? VRAM_LINE_MAX_POOL2D
+                                                                        : VRAM_LINE_AVG_POOL2D,
+                      im->out, x, im->in);
+  uint32_t i = 0;
+  if (!s)
+    return NULL;
+  vram__low_pair_args(s, &i, p->kernel);
+  vram__low_pair_args(s, &i, p->stride);
+  vram__low_padding(s,
+                    VRAM__INT(n, ceil_mode, 0) ? VRAM_PADDING_PAD_CEIL
+                    : p->pad[0] || p->pad[1]   ? VRAM_PADDING_PAD
+                                               : VRAM_PADDING_VALID,
+                    p->pad);
+  return s;
+}
+
+VRAM__FN int vram__lower_pool(vram__low *l, const vram_node *n) {
+  const int max = vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL;
+  const int adaptive = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__low_image im;
+  vram__low_pool p;
+  vram__layout y;
+  if (n->nout > 1 && l->value[n->out[1].index].need)
+    return vram__low_refuse(l, "its indices are used");
+  if (!vram__low_image_of(l, n, vram__op_axes(n), &im) || !vram__low_image_order(l, x, &im, 1))
+    return 0;
+  if (adaptive && vram__hwc_equal(im.in, im.out))
+    return vram__low_same(l, n->out, x);
+  y = x->lay;
+  y.loose = 0;
+  vram__low_image_resize(&y, &im);
+  if (adaptive)
+    vram__low_pool_adaptive(&im, &p);
+  else
+    vram__low_pool_read(n, im.k, &p);
+  if (adaptive && im.out.h == 1 && im.out.w == 1)
+    s = vram__low_layer(l, max ? VRAM_LINE_GLOBAL_MAX_POOL2D : VRAM_LINE_GLOBAL_AVG_POOL2D, im.out,
+                        x->at, im.in);
+  else if (!p.possible)
+    s = vram__low_custom(l, n, im.out);
+  else
+    s = vram__low_pool_line(l, n, x->at, &im, &p);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n) {
+  const int64_t mode = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  vram__low_step *s;
+  vram__low_image im;
+  vram__layout y;
+  if (!vram__low_image_of(l, n, n->in[0]->d->ndim - 2u, &im) ||
+      !vram__low_image_order(l, x, &im, 1))
+    return 0;
+  y = x->lay;
+  y.loose = 0;
+  vram__low_image_resize(&y, &im);
+  if ((mode == VRAM__WORD("nearest") || mode == VRAM__WORD("nearest-exact")) &&
+      im.out.h % im.in.h == 0 && im.out.w % im.in.w == 0) {
+    s = vram__low_layer(l, VRAM_LINE_UPSAMPLE2D, im.out, x->at, im.in);
+    if (!s)
+      return 0;
+    s->line.arg[0] = im.out.h / im.in.h;
+    s->line.arg[1] = im.out.w / im.in.w;
+  } else
+    s = vram__low_custom(l, n, im.out);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+/* >>net/low_rnn    lowering: recurrent layers, attention, embeddings */
+
+/* ---- recurrent layers and cells ---- */
+
+typedef struct vram__low_rnn {
+  vram_line_kind kind;
+  uint32_t time, last; /* axes; a cell has no time */
+  int64_t steps, width, hidden;
+  int cell, both, bias;
+  int y, hn; /* these outputs are needed */
+} vram__low_rnn;
+
+static void vram__low_rnn_read(const vram__low *l, const vram_node *n, vram__low_rnn *r) {
+  const vram__op_row *row = vram__op_at(n->op);
+  const vram_dims *d = n->in[0]->d;
+  r->kind = row->kind == VRAM__RNN_LSTM  ? VRAM_LINE_LSTM
+            : row->kind == VRAM__RNN_GRU ? VRAM_LINE_GRU
+                                         : VRAM_LINE_RNN;
+  r->cell = row->lower == VRAM__LOWER_RNN_CELL;
+  r->last = d->ndim - 1u;
+  r->time = r->cell ? r->last : d->ndim == 3 && VRAM__INT(n, batch_first, 0);
+  r->steps = r->cell ? 1 : d->v[r->time];
+  r->width = d->v[r->last];
+  r->hidden = VRAM__INT(n, hidden_size, 1);
+  r->both = VRAM__INT(n, bidirectional, 0) != 0;
+  r->bias = VRAM__INT(n, bias, 1) != 0;
+  r->y = l->value[n->out[0].index].need;
+  r->hn = !r->cell && n->nout > 1 && l->value[n->out[1].index].need;
+}
+
+/* What no line of a recurrent layer has. */
+static int vram__low_rnn_check(vram__low *l, const vram_node *n, const vram__low_rnn *r) {
+  const vram_dims *d = n->in[0]->d;
+  const int batched = d->ndim == (r->cell ? 2 : 3);
+  uint32_t i;
+  if (VRAM__INT(n, proj_size, 0))
+    return vram__low_refuse(l, "proj_size: no line has projections");
+  if (n->nout > (r->cell ? 1 : 2) &&
+      l->value[n->out[r->kind == VRAM_LINE_LSTM && !r->cell ? 2 : 1].index].need)
+    return vram__low_refuse(l,
+                            "its cell state is used (possible: the output, or the hidden state)");
+  for (i = 1; i < n->nin; i++)
+    if (!vram__low_constant(l, n->in[i]))
+      return vram__low_refuse(l,
+                              "its first state is computed (possible: the state stays by itself)");
+  if (r->hn && (VRAM__INT(n, num_layers, 1) > 1 || r->both))
+    return vram__low_refuse(l, "its hidden state is used (possible: of one layer and direction)");
+  if (batched && d->v[r->cell || r->time ? 0 : 1] != l->n)
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  if (!vram__low_claim(l, n))
+    return vram__low_refuse(l, "its weights are another node's: no line shares them");
+  return 1;
+}
+
+/* One layer and direction: the sequence, or its last step. */
+static vram__low_step *vram__low_rnn_layer(vram__low *l, const vram__low_rnn *r, uint32_t x,
+                                           const char *suffix) {
+  const int sequence = r->y && !r->cell;
+  vram__low_step *s =
+      vram__low_layer(l, r->kind, vram__hwc_of(sequence ? r->steps : 1, 1, r->hidden), x,
+                      vram__hwc_of(r->steps, 1, r->width));
+  if (!s)
+    return NULL;
+  s->suffix = suffix;
+  s->line.arg[0] = r->hidden;
+  s->line.arg[1] = r->bias ? 2 : 0;
+  s->line.arg[2] = sequence;
+  return s;
+}
+
+/* A layer in both directions, one behind the other in each step. */
+static vram__low_step *vram__low_rnn_both(vram__low *l, const vram__low_rnn *r, uint32_t x) {
+  const vram__hwc half = vram__hwc_of(r->steps, 1, r->hidden);
+  const vram__low_step *forward = vram__low_rnn_layer(l, r, x, "_forward"), *back;
+  vram__low_step *s;
+  if (!forward)
+    return NULL;
+  back = vram__low_rnn_layer(l, r, x, "_backward");
+  if (!back)
+    return NULL;
+  s = vram__low_layer(l, VRAM_LINE_CONCAT, vram__hwc_of(r->steps, 1, 2 * r->hidden), forward->out,
+                      half);
+  if (!s || !vram__low_read(l, s, back->out, half))
+    return NULL;
+  s->how = VRAM__LOW_JOIN;
+  return s;
+}
+
+/* The hidden state: what the last layer gives, or the last step of it. */
+static int vram__low_rnn_state(vram__low *l, const vram_node *n, const vram__low_rnn *r,
+                               const vram__low_step *layer, const vram__layout *lay) {
+  vram__layout h = *lay;
+  vram__low_step *s;
+  uint32_t i;
+  vram__layout_resize(&h, r->time, 1);
+  for (i = 0; i < h.n; i++)
+    h.axis[i] = (uint8_t)(h.axis[i] == r->last ? n->out[1].d->ndim - 1u : 1u);
+  vram__layout_number(&h);
+  if (!r->y)
+    return vram__low_gives(l, layer, n->out + 1, &h);
+  s = vram__low_layer(l, VRAM_LINE_SLICE, vram__hwc_of(1, 1, r->hidden), layer->out,
+                      vram__hwc_of(r->steps, 1, r->hidden));
+  if (!s)
+    return 0;
+  s->suffix = "_last";
+  vram__low_shape_args(s, vram__hwc_of(1, 1, r->hidden));
+  return vram__low_gives(l, s, n->out + 1, &h);
+}
+
+VRAM__FN int vram__lower_rnn(vram__low *l, const vram_node *n) {
+  const int64_t layers = VRAM__INT(n, num_layers, 1);
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s = NULL;
+  vram__low_rnn r;
+  vram__layout lay;
+  uint32_t axes[2], in;
+  int64_t layer;
+  if (l->first)
+    return vram__low_refuse(l, "its input is a constant");
+  vram__low_rnn_read(l, n, &r);
+  if (!vram__low_rnn_check(l, n, &r))
+    return 0;
+  axes[0] = r.time;
+  axes[1] = r.last;
+  if (!vram__low_axes_order(l, x, axes + r.cell, r.cell ? 1 : 2, 1,
+                            vram__hwc_of(r.steps, 1, r.width)))
+    return 0;
+  in = x->at;
+  for (layer = 0; layer < layers; layer++) {
+    s = r.both ? vram__low_rnn_both(l, &r, in) : vram__low_rnn_layer(l, &r, in, "");
+    if (!s)
+      return 0;
+    in = s->out;
+    r.width = r.both ? 2 * r.hidden : r.hidden;
+  }
+  lay = x->lay;
+  lay.loose = 0;
+  if (!vram__layout_inner(&lay, r.last, r.width))
+    return vram__low_refuse(l, "too many axes");
+  if (r.y)
+    vram__low_gives(l, s, n->out, &lay);
+  return !r.hn || vram__low_rnn_state(l, n, &r, s, &lay);
+}
+
+/* ---- attention ---- */
+
+VRAM__FN int vram__lower_attention(vram__low *l, const vram_node *n) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
+  const uint64_t keys = (uint64_t)k->v[k->ndim - 2u];
+  const uint64_t rows = q->numel / (uint64_t)q->v[q->ndim - 1u];
+  vram__low_cost cost = {0, 0, 0, 0};
+  cost.macs = vram_node_flops(n) / 2;
+  cost.scratch = vram__low_bytes(l, vram__product_or_overflow(rows, keys));
+  return vram__low_any(l, n, &cost);
+}
+
+/* With keys or values of another sequence, or a mask: no line has them. */
+static int vram__low_mha_custom(vram__low *l, const vram_node *n, int64_t heads, int64_t steps,
+                                int64_t keys) {
+  const vram_dims *q = n->in[0]->d;
+  const int64_t e = q->v[q->ndim - 1];
+  vram__low_cost cost = {0, 0, 0, 0};
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i]) {
+      const uint64_t elements = n->param[i]->d->numel;
+      cost.params += elements;
+      cost.bytes += n->param[i]->d->ndim > 1 ? vram__low_weight_bytes(l, elements)
+                                             : vram__low_bias_bytes(l, elements);
+    }
+  cost.bytes += vram__low_scale_bytes(l, 4, 0);
+  cost.macs = vram_node_flops(n) / 2;
+  cost.scratch = vram__low_bytes(
+      l, (uint64_t)(l->n * e * (2 * steps + 2 * keys) + l->n * heads * steps * keys));
+  return vram__low_any(l, n, &cost);
+}
+
+VRAM__FN int vram__lower_mha(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram_dims *q = n->in[0]->d;
+  const int batched = q->ndim == 3;
+  const uint32_t time = batched && VRAM__INT(n, batch_first, 0) ? 1 : 0;
+  const int64_t heads = VRAM__INT(n, num_heads, 1);
+  const vram__hwc shape = vram__hwc_of(q->v[time], 1, q->v[q->ndim - 1]);
+  uint32_t axes[2];
+  vram__layout y;
+  vram__low_step *s;
+  if (n->nout > 1 && l->value[n->out[1].index].need)
+    return vram__low_refuse(l, "its weights of attention are used");
+  if (VRAM__INT(n, add_bias_kv, 0) || VRAM__INT(n, add_zero_attn, 0))
+    return vram__low_refuse(l, "add_bias_kv, add_zero_attn: no line has such keys");
+  if (batched && q->v[!time] != l->n)
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  axes[0] = time;
+  axes[1] = q->ndim - 1u;
+  if (x->kind == VRAM__LOW_TENSOR && !vram__low_axes_order(l, x, axes, 2, 0, shape))
+    return 0;
+  if (!vram__low_claim(l, n))
+    return vram__low_refuse(l, "its weights are another node's: no line shares them");
+  if (n->in[0] != n->in[1] || n->in[0] != n->in[2] || n->nin != 3)
+    return vram__low_mha_custom(l, n, heads, shape.h, n->in[1]->d->v[time]);
+  s = vram__low_layer(l, VRAM_LINE_ATTENTION, shape, x->at, shape);
+  if (!s)
+    return 0;
+  s->line.arg[0] = heads;
+  s->line.arg[1] = heads;
+  s->line.arg[2] = shape.c / heads;
+  s->line.arg[3] = shape.h;
+  s->line.arg[4] = VRAM__INT(n, bias, 1) != 0;
+  y = x->lay;
+  y.loose = 0;
+  return vram__low_gives(l, s, n->out, &y);
+}
+
+/* ---- embeddings ---- */
+
+VRAM__FN int vram__lower_embedding(vram__low *l, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t width = d->v[d->ndim - 1];
+  const int64_t rows = n->in[0]->d->ndim ? (int64_t)n->in[0]->d->numel / l->n : 1;
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  vram__layout y = x->lay;
+  vram__low_step *s;
+  if (l->first)
+    return vram__low_refuse(l, "its weight is computed from the input");
+  if (n->nin > 1 ? !vram__low_take(l, n->in[1], n->in[1]->d->numel) : !vram__low_claim(l, n))
+    return vram__low_refuse(l, "its weights are another node's: no line shares them");
+  if (!vram__layout_inner(&y, d->ndim - 1u, width))
+    return vram__low_refuse(l, "too many axes");
+  s = vram__low_layer(l, VRAM_LINE_EMBEDDING, vram__hwc_of(rows, 1, width), x->at,
+                      vram__hwc_of(rows, 1, 1));
+  if (!s)
+    return 0;
+  s->line.arg[0] = n->nin > 1 ? n->in[1]->d->v[0] : VRAM__INT(n, num_embeddings, 1);
+  s->line.arg[1] = width;
+  return vram__low_gives(l, s, n->out, &y);
+}
+
+/* >>net/low_pair    lowering: two tensors, element by element */
+
+/* The operands, the one as large as the result first; layouts in the axes of the result. */
+typedef struct vram__low_two {
+  vram__low_value *x, *y;
+  vram__layout a, b;
+  uint32_t swapped; /* x is the second input */
+} vram__low_two;
+
+/* Axis a of both in the same pieces; 0: that cannot be. */
+static int vram__low_refine(vram__layout *x, vram__layout *y, uint32_t a) {
+  uint32_t i, k, p = 0, q = 0;
+  for (;;) {
+    for (i = x->n; p < x->n && ((i = vram__layout_at(x, p)) == x->n || x->axis[i] != a); p++)
+      i = x->n;
+    for (k = y->n; q < y->n && ((k = vram__layout_at(y, q)) == y->n || y->axis[k] != a); q++)
+      k = y->n;
+    if (i == x->n || k == y->n)
+      return i == x->n && k == y->n;
+    if (x->size[i] > y->size[k]) {
+      if (x->size[i] % y->size[k] || !vram__layout_split(x, i, y->size[k]))
+        return 0;
+    } else if (x->size[i] < y->size[k]) {
+      if (y->size[k] % x->size[i] || !vram__layout_split(y, k, x->size[i]))
+        return 0;
+    }
+    p++;
+    q++;
+  }
+}
+
+/* The atom of y that is the same piece of the same axis as atom i of x; y->n: there is none. */
+static uint32_t vram__low_match(const vram__layout *x, uint32_t i, const vram__layout *y) {
+  uint32_t before = 0, k, p;
+  for (k = 0; k < x->n; k++)
+    before += x->axis[k] == x->axis[i] && x->place[k] < x->place[i];
+  for (p = 0; p < y->n; p++) {
+    k = vram__layout_at(y, p);
+    if (y->axis[k] == x->axis[i] && !before--)
+      return k;
+  }
+  return y->n;
+}
+
+static int vram__low_two_has(const vram__low_two *t, uint32_t i) { /* y has atom i of x */
+  return vram__low_match(&t->a, i, &t->b) < t->b.n;
+}
+
+static void vram__layout_shift(vram__layout *y, int axes) {
+  uint32_t i;
+  for (i = 0; i < y->n; i++)
+    y->axis[i] = (uint8_t)(y->axis[i] + axes);
+}
+
+/* The operands in pieces that match; 0: there are none, or neither is as large as the result. */
+static int vram__low_two_of(vram__low *l, const vram_node *n, vram__low_two *t) {
+  const vram_dims *d = n->out[0].d;
+  uint32_t i, k;
+  t->swapped = n->in[0]->d->numel != d->numel ||
+               (n->in[1]->d->numel == d->numel && n->in[0]->d->ndim < n->in[1]->d->ndim);
+  if (n->in[t->swapped]->d->numel != d->numel)
+    return 0;
+  t->x = vram__low_of(l, n->in[t->swapped]);
+  t->y = vram__low_of(l, n->in[!t->swapped]);
+  t->a = t->x->lay;
+  t->b = t->y->lay;
+  vram__layout_shift(&t->a, (int)d->ndim - (int)n->in[t->swapped]->d->ndim);
+  vram__layout_shift(&t->b, (int)d->ndim - (int)n->in[!t->swapped]->d->ndim);
+  for (i = 0; i < d->ndim; i++) {
+    uint32_t has = 0;
+    for (k = 0; k < t->b.n; k++)
+      has |= t->b.axis[k] == i;
+    if (has && !vram__low_refine(&t->a, &t->b, i))
+      return 0;
+  }
+  return t->a.batch == t->b.batch;
+}
+
+/* The atoms of y in the order of those of x, in `order`; 0: x lacks one. */
+static int vram__low_two_order(const vram__low_two *t, uint8_t order[VRAM__LOW_ATOMS]) {
+  uint32_t i, m = 0;
+  for (i = 0; i < t->a.n; i++)
+    if (vram__low_two_has(t, i))
+      order[m++] = (uint8_t)vram__low_match(&t->a, i, &t->b);
+  return m == t->b.n;
+}
+
+/* Puts y into that order. */
+static int vram__low_two_sort(vram__low *l, const vram_node *n, vram__low_two *t,
+                              const uint8_t order[VRAM__LOW_ATOMS]) {
+  vram__low_value sorted = *t->y;
+  sorted.lay = t->b;
+  if (!vram__low_order(l, &sorted, order, l->tensor[t->y->at].shape))
+    return 0;
+  t->b = sorted.lay;
+  vram__layout_shift(&sorted.lay, (int)n->in[!t->swapped]->d->ndim - (int)n->out[0].d->ndim);
+  *t->y = sorted;
+  return 1;
+}
+
+/* size[i] and there[i]: axis i of x as a line has them, and whether y has it. 0: x as its line has
+   it does not go with y: an axis has atoms that y has, and others. */
+static int vram__low_two_fits(const vram__low *l, const vram__low_two *t, int64_t size[3],
+                              int there[3]) {
+  const vram__hwc shape = l->tensor[t->x->at].shape;
+  uint32_t i, cut[2];
+  for (i = 0; i < 3; i++) {
+    size[i] = 1;
+    there[i] = 0;
+  }
+  if (!vram__layout_cuts(&t->a, shape, cut))
+    return 0;
+  for (i = t->a.batch; i < t->a.n; i++) {
+    const uint32_t part = (uint32_t)(i >= cut[0]) + (uint32_t)(i >= cut[1]);
+    const int has = vram__low_two_has(t, i);
+    if (size[part] > 1 && there[part] != has)
+      return 0;
+    there[part] = has;
+    size[part] *= t->a.size[i];
+  }
+  size[0] = shape.h;
+  size[1] = shape.w;
+  size[2] = shape.c;
+  return 1;
+}
+
+/* The same from runs of atoms that y has, or has not; 0: there are more than three. */
+static int vram__low_two_runs(const vram__low_two *t, int64_t size[3], int there[3]) {
+  uint32_t i, runs = 0;
+  int last = -1;
+  for (i = 0; i < 3; i++) {
+    size[i] = 1;
+    there[i] = 0;
+  }
+  for (i = t->a.batch; i < t->a.n; i++) {
+    const int has = vram__low_two_has(t, i);
+    if (has != last && ++runs > 3)
+      return 0;
+    last = has;
+    size[runs - 1] *= t->a.size[i];
+    there[runs - 1] = has;
+  }
+  if (runs == 1 || runs == 2) { /* the last run is the channels */
+    size[2] = size[runs - 1];
+    there[2] = there[runs - 1];
+    size[runs - 1] = 1;
+  }
+  return 1;
+}
+
+/* ADD or MUL where h, w and c are each equal or 1, else CUSTOM. */
+VRAM__FN int vram__low_pair(vram__low *l, const vram_node *n, vram_line_kind kind) {
+  uint8_t order[VRAM__LOW_ATOMS];
+  int64_t size[3];
+  int there[3];
+  vram__low_two t;
+  vram__low_step *s;
+  vram__hwc x, y;
+  if (!vram__low_two_of(l, n, &t) || !vram__low_two_order(&t, order))
+    return vram__low_any(l, n, NULL);
+  if (!vram__low_two_sort(l, n, &t, order))
+    return 0;
+  if (!vram__low_two_fits(l, &t, size, there) && !vram__low_two_runs(&t, size, there))
+    return vram__low_any(l, n, NULL);
+  x = vram__hwc_of(size[0], size[1], size[2]);
+  y = vram__hwc_of(there[0] ? x.h : 1, there[1] ? x.w : 1, there[2] ? x.c : 1);
+  s = vram__low_layer(l, t.x->at == t.y->at ? VRAM_LINE_ACTIVATION : kind, x, t.x->at, x);
+  if (!s || !vram__low_read(l, s, t.y->at, y))
+    return 0;
+  s->how = t.x->at == t.y->at ? VRAM__LOW_ONE : VRAM__LOW_BOTH;
+  t.a.loose = 0;
+  return vram__low_gives(l, s, n->out, &t.a);
 }
 
 /* >>net/low_shape    lowering: cat, slices, views, pads */
 
-VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n) {
-  const vram_dims *d = n->out[0].d;
-  const int64_t dim = VRAM__INT(n, dim, 0);
-  const uint32_t a = (uint32_t)(dim < 0 ? dim + d->ndim : dim);
-  vram__low_value *x = NULL;
-  vram__layout y;
-  vram__low_step *s;
-  uint32_t i, k, tensors = 0;
-  int join = n->op == VRAM_OP_cat, once = 1;
-  int64_t h, w, c;
+/* ---- cat ---- */
+
+/* What the tensors among the inputs of a cat have in common. */
+typedef struct vram__low_cat {
+  uint32_t a;               /* the axis */
+  const vram__low_value *x; /* the first tensor */
+  uint32_t tensors;
+  int join; /* a CONCAT line can do it: all of them tensors, none twice, the axis innermost */
+} vram__low_cat;
+
+/* Two layouts that differ in the size of axis a only, which is innermost in both. */
+static int vram__layout_joins(const vram__layout *x, const vram__layout *v, uint32_t a) {
+  uint32_t k;
+  for (k = 0; k < v->n; k++)
+    if (v->axis[k] == a ? k + 1 != v->n
+                        : k >= x->n || v->axis[k] != x->axis[k] || v->size[k] != x->size[k])
+      return 0;
+  return v->n + (x->n && x->axis[x->n - 1] == a) == x->n + (v->n && v->axis[v->n - 1] == a);
+}
+
+static int vram__low_cat_read(vram__low *l, const vram_node *n, vram__low_cat *c) {
+  uint32_t i, k;
+  c->join = 1;
+  c->tensors = 0;
+  c->x = vram__low_of(l, n->in[l->first]);
   for (i = 0; i < n->nin; i++) {
-    vram__low_value *v = vram__low_of(l, n->in[i]);
+    const vram__low_value *v = vram__low_of(l, n->in[i]);
     if (v->kind != VRAM__LOW_TENSOR) {
-      join = 0;
+      c->join = 0;
       continue;
     }
-    x = x ? x : v;
-    tensors++;
+    c->tensors++;
+    if (v->lay.batch && v->lay.axis[0] == c->a)
+      return vram__low_refuse(l, "it works across the batch");
     for (k = 0; k < i; k++)
-      once &= vram__low_of(l, n->in[k])->at != v->at;
-    if (v->lay.batch && n->op == VRAM_OP_cat && v->lay.axis[0] == a)
-      return vram__low_refuse(l, n, "it works across the batch");
-    /* the same order in all, the axis innermost */
-    for (k = 0; k < v->lay.n && join; k++) {
-      if (v->lay.axis[k] == a)
-        join = k + 1 == v->lay.n;
-      else
-        join = k < x->lay.n && v->lay.axis[k] == x->lay.axis[k] && v->lay.size[k] == x->lay.size[k];
-    }
-    join = join && v->lay.n + (x->lay.n && x->lay.axis[x->lay.n - 1] == a) ==
-                       x->lay.n + (v->lay.n && v->lay.axis[v->lay.n - 1] == a);
+      c->join = c->join && vram__low_of(l, n->in[k])->at != v->at;
+    c->join = c->join && vram__layout_joins(&c->x->lay, &v->lay, c->a);
   }
-  if (n->op != VRAM_OP_cat || !x)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  y = x->lay;
-  y.loose = 0;
-  if (!vram__layout_resize(&y, a, d->v[a]))
-    return vram__low_refuse(l, n, "too many axes");
-  if (vram__layout_of(&x->lay, UINT32_C(1) << a) == 1 && y.n && y.axis[y.n - 1] != a)
-    join = 0; /* of single channels that lie somewhere */
-  c = vram__layout_of(&x->lay, UINT32_C(1) << a);
-  h = l->tensor[x->at].h, w = l->tensor[x->at].w;
-  if (l->tensor[x->at].c != c)
-    h = vram__layout_of(&x->lay, ~(UINT32_C(1) << a)), w = 1;
-  if (!join || !once || tensors < 2 || tensors > 4) {
-    if (y.n && y.axis[y.n - 1] == a)
-      c = d->v[a];
-    else
-      c = (int64_t)d->numel / l->n, h = 1, w = 1;
-    s = vram__low_custom(l, n, h, w, c);
-    return s && vram__low_gives(l, s, n->out, &y);
-  }
-  s = vram__low_step_new(l, n,
-                         tensors == 2   ? VRAM_LINE_CONCAT
-                         : tensors == 3 ? VRAM_LINE_CONCAT3
-                                        : VRAM_LINE_CONCAT4,
-                         h, w, d->v[a]);
+  c->join = c->join && c->tensors >= 2 && c->tensors <= 4;
+  return 1;
+}
+
+/* In what shape a CONCAT line reads the first tensor. */
+static vram__hwc vram__low_cat_shape(const vram__low *l, const vram__low_cat *c) {
+  const uint32_t bit = UINT32_C(1) << c->a;
+  const int64_t channels = vram__layout_of(&c->x->lay, bit);
+  const vram__hwc shape = l->tensor[c->x->at].shape;
+  return shape.c == channels ? shape : vram__hwc_of(vram__layout_of(&c->x->lay, ~bit), 1, channels);
+}
+
+/* The CONCAT line; y: the layout of its result. */
+static int vram__low_cat_join(vram__low *l, const vram_node *n, const vram__low_cat *c,
+                              const vram__layout *y) {
+  vram__hwc shape = vram__low_cat_shape(l, c);
+  vram__low_step *s;
+  uint32_t i;
+  shape.c = n->out[0].d->v[c->a];
+  s = vram__low_step_new(l,
+                         c->tensors == 2   ? VRAM_LINE_CONCAT
+                         : c->tensors == 3 ? VRAM_LINE_CONCAT3
+                                           : VRAM_LINE_CONCAT4,
+                         shape);
   if (!s)
     return 0;
   s->how = VRAM__LOW_JOIN;
   for (i = 0; i < n->nin; i++) {
-    const vram__low_value *v = vram__low_of(l, n->in[i]);
-    if (!vram__low_read(l, s, v->at, h, w, n->in[i]->d->v[a]))
+    shape.c = n->in[i]->d->v[c->a];
+    if (!vram__low_read(l, s, vram__low_of(l, n->in[i])->at, shape))
       return 0;
   }
-  return vram__low_gives(l, s, n->out, &y);
+  return vram__low_gives(l, s, n->out, y);
+}
+
+VRAM__FN int vram__lower_cat(vram__low *l, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  vram__low_cat c;
+  vram__layout y;
+  vram__low_step *s;
+  vram__hwc shape;
+  int inner;
+  c.a = (uint32_t)(dim < 0 ? dim + d->ndim : dim);
+  if (!vram__low_cat_read(l, n, &c))
+    return 0;
+  y = c.x->lay;
+  y.loose = 0;
+  if (!vram__layout_resize(&y, c.a, d->v[c.a]))
+    return vram__low_refuse(l, "too many axes");
+  inner = y.n && y.axis[y.n - 1] == c.a;
+  /* single channels may lie somewhere */
+  if (c.join && (inner || !y.n || vram__layout_of(&c.x->lay, UINT32_C(1) << c.a) != 1))
+    return vram__low_cat_join(l, n, &c, &y);
+  shape = vram__low_cat_shape(l, &c);
+  if (inner)
+    shape.c = d->v[c.a];
+  else
+    shape = vram__hwc_of(1, 1, (int64_t)d->numel / l->n);
+  s = vram__low_custom(l, n, shape);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+/* ---- slices ---- */
+
+/* Where atom `at` of x lies as one of h, w and c; *shape becomes that shape. */
+static uint32_t vram__low_slice_part(const vram__layout *x, uint32_t at, vram__hwc *shape) {
+  uint32_t cut[2], k, part = 0;
+  if (vram__layout_cuts(x, *shape, cut)) {
+    part = (uint32_t)(at >= cut[0]) + (uint32_t)(at >= cut[1]);
+    if ((part == 0 ? cut[0] - x->batch : part == 1 ? cut[1] - cut[0] : x->n - cut[1]) == 1)
+      return part;
+  }
+  *shape = vram__hwc_of(1, 1, 1);
+  for (k = x->batch; k < x->n; k++)
+    *(k < at ? &shape->h : k == at ? &shape->w : &shape->c) *= x->size[k];
+  if (shape->c == 1) {
+    shape->c = shape->w;
+    shape->w = 1;
+  }
+  vram__layout_cuts(x, *shape, cut);
+  return (uint32_t)(at >= cut[0]) + (uint32_t)(at >= cut[1]);
+}
+
+/* A SLICE line: atom `at` of x has that size. */
+static vram__low_step *vram__low_slice_line(vram__low *l, const vram__low_value *x, uint32_t at,
+                                            int64_t size) {
+  vram__hwc from = l->tensor[x->at].shape, to;
+  const uint32_t part = vram__low_slice_part(&x->lay, at, &from);
+  vram__low_step *s;
+  to = from;
+  *(part == 0 ? &to.h : part == 1 ? &to.w : &to.c) = size;
+  s = vram__low_layer(l, VRAM_LINE_SLICE, to, x->at, from);
+  if (s)
+    vram__low_shape_args(s, to);
+  return s;
 }
 
 /* Output i is a part of x: axis a has that size then; gone: no such axis any more. */
-static int vram__low_slice(vram__low *l, const vram_node *n, uint32_t i, uint32_t a, int64_t size,
-                           int gone) {
-  vram__low_value *x = vram__low_of(l, n->in[0]);
-  const int64_t was = n->in[0]->d->v[a];
-  int64_t h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c, to[3];
-  uint32_t k, at = VRAM__LOW_NO, atoms = 0, cut[2];
+static int vram__low_slice(vram__low *l, const vram_node *n, uint32_t i, int gone) {
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  const uint32_t a = vram__low_axis(n);
+  const int64_t was = n->in[0]->d->v[a], size = gone ? 1 : n->out[i].d->v[a];
+  uint32_t k, at = VRAM__LOW_NO, atoms = 0;
   vram__layout y = x->lay;
-  vram__low_step *s = NULL;
+  vram__low_step *s;
   if (y.batch && y.axis[0] == a && size != was)
-    return vram__low_refuse(l, n, "it works across the batch");
+    return vram__low_refuse(l, "it works across the batch");
   if (size == 0)
-    return vram__low_refuse(l, n, "a value of no elements");
+    return vram__low_refuse(l, "a value of no elements");
   for (k = y.batch; k < y.n; k++)
-    if (y.axis[k] == a)
-      at = k, atoms++;
+    if (y.axis[k] == a) {
+      at = k;
+      atoms++;
+    }
   if (size != was && !vram__layout_resize(&y, a, size))
-    return vram__low_refuse(l, n, "too many axes");
+    return vram__low_refuse(l, "too many axes");
   for (k = 0; k < y.n && gone; k++)
     y.axis[k] = (uint8_t)(y.axis[k] - (y.axis[k] > a));
   if (size == was) {
     vram__low_value *v = l->value + n->out[i].index;
-    v->kind = VRAM__LOW_TENSOR, v->at = x->at, v->lay = y;
+    vram__low_same(l, n->out + i, x);
+    v->lay = y;
     return 1;
   }
   y.loose = 0;
-  if (atoms == 1) {
-    if (!vram__layout_cuts(&x->lay, h, w, cut, cut + 1) ||
-        (at < cut[0]   ? cut[0] != x->lay.batch + 1u
-         : at < cut[1] ? cut[1] - cut[0] != 1
-                       : x->lay.n - cut[1] != 1)) {
-      h = w = c = 1;
-      for (k = x->lay.batch; k < x->lay.n; k++)
-        *(k < at ? &h : k == at ? &w : &c) *= x->lay.size[k];
-      if (c == 1)
-        c = w, w = 1;
-      vram__layout_cuts(&x->lay, h, w, cut, cut + 1);
-    }
-    to[0] = h, to[1] = w, to[2] = c;
-    to[at < cut[0] ? 0 : at < cut[1] ? 1 : 2] = size;
-    s = vram__low_step_new(l, n, VRAM_LINE_SLICE, to[0], to[1], to[2]);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-    for (k = 0; k < 3; k++)
-      s->line.arg[k] = to[k];
-  } else {
-    s = vram__low_custom(l, n, 1, 1, (int64_t)n->out[i].d->numel / l->n);
-    if (!s)
-      return 0;
-  }
-  return vram__low_gives(l, s, n->out + i, &y);
+  s = atoms == 1 ? vram__low_slice_line(l, x, at, size)
+                 : vram__low_custom(l, n, vram__hwc_of(1, 1, (int64_t)n->out[i].d->numel / l->n));
+  return s && vram__low_gives(l, s, n->out + i, &y);
 }
 
-/* slice, narrow, select, split, chunk, unbind */
-VRAM__FN int vram__low_slices(vram__low *l, const vram_node *n) {
-  const int64_t dim = VRAM__INT(n, dim, 0);
-  const uint32_t a = (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
-  const int gone = n->op == VRAM_OP_select || n->op == VRAM_OP_unbind;
+/* slice, narrow, split, chunk; select and unbind, whose results have an axis less */
+VRAM__FN int vram__lower_slice(vram__low *l, const vram_node *n) {
   uint32_t i;
   for (i = 0; i < n->nout; i++)
     if (l->value[n->out[i].index].need &&
-        !vram__low_slice(l, n, i, a, gone ? 1 : n->out[i].d->v[a], gone))
+        !vram__low_slice(l, n, i, n->out[i].d->ndim < n->in[0]->d->ndim))
       return 0;
   return 1;
 }
 
-VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x) {
-  vram__low_value *y = l->value + n->out[0].index;
-  const vram_dims *d = n->out[0].d, *from = n->in[0]->d;
+/* ---- views ---- */
+
+/* Memory of x in the order of its axes. */
+static int vram__low_straighten(vram__low *l, vram__low_value *x) {
+  uint8_t order[VRAM__LOW_ATOMS];
+  uint32_t i, m = 0;
+  if (x->lay.batch)
+    order[m++] = 0;
+  for (i = 0; i < x->lay.n; i++) {
+    const uint32_t k = vram__layout_at(&x->lay, i);
+    if (k >= x->lay.batch)
+      order[m++] = (uint8_t)k;
+  }
+  return vram__low_order(l, x, order, l->tensor[x->at].shape);
+}
+
+VRAM__FN int vram__lower_view(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]), *y = l->value + n->out[0].index;
   vram__layout lay = x->lay;
-  uint32_t i, k, count;
-  const int64_t *v;
-  if (n->op == VRAM_OP_transpose || n->op == VRAM_OP_t || n->op == VRAM_OP_permute) {
-    uint8_t to[VRAM_MAX_AXES];
-    for (i = 0; i < from->ndim; i++)
-      to[i] = (uint8_t)i;
-    if (n->op == VRAM_OP_permute) {
-      v = vram__node_list(n, VRAM__KEY_dims, &count);
-      for (i = 0; i < count; i++)
-        to[v[i] < 0 ? v[i] + from->ndim : v[i]] = (uint8_t)i;
-    } else if (from->ndim > 1) {
-      int64_t a = VRAM__INT(n, dim0, 0), b = VRAM__INT(n, dim1, 1);
-      a += a < 0 ? from->ndim : 0, b += b < 0 ? from->ndim : 0;
-      to[a] = (uint8_t)b, to[b] = (uint8_t)a;
-    }
-    for (k = 0; k < lay.n; k++)
-      lay.axis[k] = to[lay.axis[k]];
-    vram__layout_number(&lay);
-  } else if (!vram__layout_view(&lay, d)) {
-    uint8_t order[VRAM__LOW_ATOMS];
-    uint32_t m = 0;
-    if (x->lay.batch)
-      order[m++] = 0;
-    for (i = 0; i < x->lay.n; i++)
-      if ((k = vram__layout_at(&x->lay, i)) >= x->lay.batch)
-        order[m++] = (uint8_t)k;
-    if (!vram__low_order(l, n, x, order, l->tensor[x->at].h, l->tensor[x->at].w,
-                         l->tensor[x->at].c))
+  if (!vram__layout_view(&lay, n->out[0].d)) {
+    if (!vram__low_straighten(l, x))
       return 0;
     lay = x->lay;
-    if (!vram__layout_view(&lay, d))
-      return vram__low_refuse(l, n, "its shape mixes the batch with other axes");
+    if (!vram__layout_view(&lay, n->out[0].d))
+      return vram__low_refuse(l, "its shape mixes the batch with other axes");
   }
-  y->kind = VRAM__LOW_TENSOR;
-  y->at = x->at;
+  vram__low_same(l, n->out, x);
   y->lay = lay;
   return 1;
 }
 
-VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
-  uint32_t count, i, k, cut[2], at[2] = {VRAM__LOW_NO, VRAM__LOW_NO};
+/* permute; transpose and t, which change two axes */
+VRAM__FN int vram__lower_permute(vram__low *l, const vram_node *n) {
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  vram__low_value *y = l->value + n->out[0].index;
+  const uint32_t ndim = n->in[0]->d->ndim;
+  uint8_t to[VRAM_MAX_AXES];
+  uint32_t i, count;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &count);
+  for (i = 0; i < ndim; i++)
+    to[i] = (uint8_t)i;
+  if (v) {
+    for (i = 0; i < count; i++)
+      to[v[i] < 0 ? v[i] + ndim : v[i]] = (uint8_t)i;
+  } else if (ndim > 1) {
+    const int64_t a = VRAM__INT(n, dim0, 0), b = VRAM__INT(n, dim1, 1);
+    const uint8_t first = (uint8_t)(a < 0 ? a + ndim : a);
+    const uint8_t second = (uint8_t)(b < 0 ? b + ndim : b);
+    to[first] = second;
+    to[second] = first;
+  }
+  vram__low_same(l, n->out, x);
+  for (i = 0; i < y->lay.n; i++)
+    y->lay.axis[i] = to[y->lay.axis[i]];
+  vram__layout_number(&y->lay);
+  return 1;
+}
+
+VRAM__FN int vram__lower_expand(vram__low *l, const vram_node *n) {
+  return n->out[0].d->numel == n->in[0]->d->numel ? vram__lower_view(l, n)
+                                                  : vram__low_any(l, n, NULL);
+}
+
+/* ---- pads ---- */
+
+/* The first of axis a's two arguments in a PAD line, to *arg; 0: axis a is neither the height nor
+   the width of the line before. */
+static int vram__low_pad_axis(const vram__layout *x, vram__hwc shape, uint32_t a, uint32_t *arg) {
+  uint32_t cut[2], k, atoms = 0;
+  if (!vram__layout_cuts(x, shape, cut))
+    return 0;
+  for (k = 0; k < x->n; k++)
+    atoms += x->axis[k] == a;
+  if (atoms != 1)
+    return 0;
+  if (cut[0] - x->batch == 1 && x->axis[x->batch] == a)
+    *arg = 0;
+  else if (cut[1] - cut[0] == 1 && x->axis[cut[0]] == a)
+    *arg = 2;
+  else
+    return 0;
+  return 1;
+}
+
+VRAM__FN int vram__lower_pad(vram__low *l, const vram_node *n) {
+  const vram_dims *to = n->out[0].d;
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__hwc from = l->tensor[x->at].shape;
+  vram__hwc shape = from;
+  uint32_t count, i, k = 0;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &count);
-  int64_t h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c,
-          arg[4] = {0, 0, 0, 0};
-  int plain = vram__layout_cuts(&x->lay, h, w, cut, cut + 1);
+  int64_t arg[4] = {0, 0, 0, 0};
+  int plain = 1, some = 0;
   vram__layout y = x->lay;
   vram__low_step *s;
   y.loose = 0;
-  for (i = 0; i < count; i++)
-    if (v[i])
-      break;
-  if (i == count) {
-    return vram__low_same(l, n->out, x);
-  }
-  if (plain && cut[0] - x->lay.batch == 1)
-    at[0] = x->lay.axis[x->lay.batch];
-  if (plain && cut[1] - cut[0] == 1)
-    at[1] = x->lay.axis[cut[0]];
-  for (i = 0; i < count / 2; i++) {
-    const uint32_t a = d->ndim - 1u - i;
-    uint32_t atoms = 0;
-    const int64_t low = v[0], high = v[1];
-    v += 2;
-    if (!low && !high)
+  for (i = 0; i < count / 2; i++, v += 2) { /* the last axis first */
+    const uint32_t a = n->in[0]->d->ndim - 1u - i;
+    if (!v[0] && !v[1])
       continue;
+    some = 1;
     if (x->lay.batch && x->lay.axis[0] == a)
-      return vram__low_refuse(l, n, "it works across the batch");
-    for (k = 0; k < x->lay.n; k++)
-      atoms += x->lay.axis[k] == a;
-    for (k = 0; k < 2 && at[k] != a; k++)
-      ;
-    if (k == 2 || atoms != 1 || low < 0 || high < 0)
-      plain = 0;
-    else if (k)
-      arg[2] = low, arg[3] = high;
-    else
-      arg[0] = low, arg[1] = high;
+      return vram__low_refuse(l, "it works across the batch");
+    plain = plain && v[0] >= 0 && v[1] >= 0 && vram__low_pad_axis(&x->lay, from, a, &k);
+    if (plain) {
+      arg[k] = v[0];
+      arg[k + 1] = v[1];
+    }
     if (!vram__layout_resize(&y, a, to->v[a]))
-      return vram__low_refuse(l, n, "too many axes");
+      return vram__low_refuse(l, "too many axes");
   }
+  if (!some)
+    return vram__low_same(l, n->out, x);
   if (!plain) {
-    s = vram__low_custom(l, n, 1, 1, (int64_t)to->numel / l->n);
+    s = vram__low_custom(l, n, vram__hwc_of(1, 1, (int64_t)to->numel / l->n));
     return s && vram__low_gives(l, s, n->out, &y);
   }
-  s = vram__low_step_new(l, n, VRAM_LINE_PAD, h + arg[0] + arg[1], w + arg[2] + arg[3], c);
-  if (!s || !vram__low_read(l, s, x->at, h, w, c))
+  shape.h += arg[0] + arg[1];
+  shape.w += arg[2] + arg[3];
+  s = vram__low_layer(l, VRAM_LINE_PAD, shape, x->at, from);
+  if (!s)
     return 0;
   for (i = 0; i < 4; i++)
     s->line.arg[i] = arg[i];
   return vram__low_gives(l, s, n->out, &y);
 }
 
-VRAM__FN int vram__low_interpolate(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
-  const uint32_t k = d->ndim - 2u;
-  const int64_t mode = VRAM__INT(n, mode, VRAM__WORD("nearest"));
-  int64_t in[2] = {1, 1}, out[2] = {1, 1}, c = d->v[1];
-  uint32_t axes[3] = {2, 3, 1}, i;
-  vram__layout y;
-  vram__low_step *s;
-  if (k > 2)
-    return vram__low_refuse(l, n,
-                            "no line has three axes beside the channels (possible: 1d and 2d)");
-  for (i = 0; i < k; i++)
-    in[i] = d->v[2 + i], out[i] = to->v[2 + i];
-  if (k == 1)
-    axes[1] = 1;
-  if (!vram__low_axes_order(l, n, x, axes, k + 1, 1, in[0], in[1], c))
-    return 0;
-  y = x->lay;
-  y.loose = 0;
-  for (i = 0; i < k; i++)
-    vram__layout_resize(&y, 2 + i, out[i]);
-  if ((mode == VRAM__WORD("nearest") || mode == VRAM__WORD("nearest-exact")) &&
-      out[0] % in[0] == 0 && out[1] % in[1] == 0) {
-    s = vram__low_step_new(l, n, VRAM_LINE_UPSAMPLE2D, out[0], out[1], c);
-    if (!s || !vram__low_read(l, s, x->at, in[0], in[1], c))
-      return 0;
-    s->line.arg[0] = out[0] / in[0], s->line.arg[1] = out[1] / in[1];
-  } else {
-    s = vram__low_custom(l, n, out[0], out[1], c);
-    if (!s)
-      return 0;
-  }
-  return vram__low_gives(l, s, n->out, &y);
-}
-
 /* [.., C r r, H, W] to [.., C, H r, W r]: a copy in another order. */
-VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value *x) {
+VRAM__FN int vram__lower_shuffle(vram__low *l, const vram_node *n) {
   const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
   const uint32_t lead = d->ndim - 2u;
+  const vram__hwc from = vram__hwc_of(d->v[lead], d->v[lead + 1], d->v[lead - 1]);
+  const vram__hwc shape = vram__hwc_of(to->v[lead], to->v[lead + 1], to->v[lead - 1]);
+  vram__low_value *x = vram__low_of(l, n->in[0]);
   uint32_t axes[3], i;
   vram__layout y;
   vram__low_step *s;
-  axes[0] = lead, axes[1] = lead + 1, axes[2] = lead - 1;
-  if (!vram__low_axes_order(l, n, x, axes, 3, 0, d->v[lead], d->v[lead + 1], d->v[lead - 1]))
+  axes[0] = lead;
+  axes[1] = lead + 1;
+  axes[2] = lead - 1;
+  if (!vram__low_axes_order(l, x, axes, 3, 0, from))
     return 0;
   y = x->lay;
   y.loose = 0;
   for (i = lead - 1; i < lead + 2; i++)
     if (!vram__layout_resize(&y, i, to->v[i]))
-      return vram__low_refuse(l, n, "too many axes");
-  s = vram__low_step_new(l, n, VRAM_LINE_TRANSPOSE, to->v[lead], to->v[lead + 1], to->v[lead - 1]);
-  if (!s || !vram__low_read(l, s, x->at, d->v[lead], d->v[lead + 1], d->v[lead - 1]))
+      return vram__low_refuse(l, "too many axes");
+  s = vram__low_layer(l, VRAM_LINE_TRANSPOSE, shape, x->at, from);
+  if (!s)
     return 0;
-  for (i = 0; i < 3; i++)
-    s->line.arg[i] = to->v[i == 2 ? lead - 1 : lead + i];
+  vram__low_shape_args(s, shape);
   return vram__low_gives(l, s, n->out, &y);
 }
 
@@ -36823,16 +37141,12 @@ static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
   return found;
 }
 
-static int vram__low_input(vram__low *l) {
+/* ---- the input ---- */
+
+/* The one input that the outputs need; NULL: an error. */
+static const vram_value *vram__low_only_input(vram__low *l) {
   const vram_value *v = NULL;
-  const vram_node *n;
-  const vram_dims *d;
-  vram__low_value *x;
-  vram__low_step s;
-  uint32_t order[VRAM_MAX_AXES], i, batch = 0, last;
-  int has_batch, recurrent;
-  uint32_t lower;
-  int64_t h = 1, w = 1, c;
+  uint32_t i;
   for (i = 0; i < l->g->ninput; i++) {
     if (!l->value[l->g->input[i]->index].need)
       continue;
@@ -36840,79 +37154,121 @@ static int vram__low_input(vram__low *l) {
       char name[100];
       uint32_t len = 0;
       vram__text_put(name, sizeof name, &len, l->g->input[i]->name, l->g->input[i]->name_len);
-      vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "a second input, ");
+      vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "a second input, ");
       vram__chain_say(l->err, name);
       vram__chain_say(l->err, ": a network of lines has one");
-      return 0;
+      return NULL;
     }
     v = l->g->input[i];
   }
   if (!v)
-    return vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
-  n = vram__low_reader(l, v);
-  d = v->d;
-  if (!d->ndim || !d->numel || !n)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
-                          "the input has no axes, no elements or no reader");
-  lower = vram__op_at(n->op)->lower;
-  recurrent = (vram__op_traits(n) & VRAM__OP_FLAT) || lower == VRAM__LOWER_MHA;
-  last = d->ndim - 1u;
-  has_batch = d->ndim > 1;
+    vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
+  return v;
+}
+
+/* How its first reader sees the input: the axes in the order of memory, and which is the batch. */
+typedef struct vram__low_view {
+  uint32_t order[VRAM_MAX_AXES];
+  uint32_t batch;
+  int has_batch;
+} vram__low_view;
+
+/* Of an input of three axes the second is the channels, not the last. */
+static int vram__low_reads_channels(const vram__op_row *row) {
+  switch (row->lower) {
+  case VRAM__LOWER_CONV:
+  case VRAM__LOWER_INTERPOLATE:
+  case VRAM__LOWER_MAX_POOL:
+  case VRAM__LOWER_AVG_POOL:
+    return 1;
+  default:
+    return row->lower == VRAM__LOWER_NORM && row->kind == VRAM__NORM_BATCH;
+  }
+}
+
+static void vram__low_view_of(const vram_node *n, const vram_dims *d, vram__low_view *v) {
+  const vram__op_row *row = vram__op_at(n->op);
+  const int sequence = row->lower == VRAM__LOWER_RNN || row->lower == VRAM__LOWER_MHA;
+  const uint32_t last = d->ndim - 1u;
+  uint32_t i;
+  v->batch = 0;
+  v->has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
-    order[i] = i;
-  if (lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
-    has_batch = 0;
+    v->order[i] = i;
+  if (row->lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
+    v->has_batch = 0;
     for (i = 0; i < last; i++)
-      order[i] = i + 1;
-    order[last] = 0;
-  } else if (d->ndim == 2 && recurrent)
-    has_batch = 0;
-  else if (d->ndim == 4 ||
-           (d->ndim == 3 && (lower == VRAM__LOWER_CONV || n->op == VRAM_OP_batch_norm ||
-                             lower == VRAM__LOWER_INTERPOLATE || lower == VRAM__LOWER_MAX_POOL ||
-                             lower == VRAM__LOWER_AVG_POOL))) {
+      v->order[i] = i + 1;
+    v->order[last] = 0;
+  } else if (d->ndim == 2 && sequence)
+    v->has_batch = 0;
+  else if (d->ndim == 4 || (d->ndim == 3 && vram__low_reads_channels(row))) {
     for (i = 1; i < last; i++)
-      order[i] = i + 1;
-    order[last] = 1;
-  } else if (d->ndim == 3 && recurrent && !VRAM__INT(n, batch_first, 0)) {
-    batch = 1;
-    order[0] = 1, order[1] = 0;
+      v->order[i] = i + 1;
+    v->order[last] = 1;
+  } else if (d->ndim == 3 && sequence && !VRAM__INT(n, batch_first, 0)) {
+    v->batch = 1;
+    v->order[0] = 1;
+    v->order[1] = 0;
   }
-  l->n = has_batch ? d->v[batch] : 1;
-  vram__memory_zero(&s, sizeof s);
-  s.line.kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
-                                                                      : VRAM_LINE_BEGIN_WITH;
-  s.line.format = l->o.format;
-  if (vram__kind_rank(v->dtype) == 1) {
+}
+
+/* The shape and format of the input; 0: no line has such values. */
+static int vram__low_input_shape(vram__low *l, const vram_value *v, const vram__low_view *view,
+                                 vram__hwc *shape, vram_net_format *format) {
+  const vram_dims *d = v->d;
+  const uint32_t first = d->ndim > 1 && view->has_batch;
+  const uint32_t rank = vram__kind_rank(v->dtype);
+  *format = l->o.format;
+  *shape = vram__hwc_of((int64_t)d->numel / l->n, 1, 1);
+  if (rank == 1) {
     const uint32_t bytes = vram__dtype_rows[v->dtype].block_bytes;
-    s.line.format = bytes == 1   ? VRAM_FORMAT_IDS8
-                    : bytes == 2 ? VRAM_FORMAT_IDS16
-                                 : VRAM_FORMAT_IDS32;
-    h = (int64_t)d->numel / l->n, c = 1;
-  } else if (vram__kind_rank(v->dtype) != 2)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
-                          "the input is neither floating point nor ids");
-  else {
-    c = d->v[order[last]];
-    i = d->ndim > 1 && has_batch;
-    if (d->ndim - i == 3)
-      h = d->v[order[i]], w = d->v[order[i + 1]];
-    else
-      h = (int64_t)d->numel / l->n / c;
+    *format = bytes == 1 ? VRAM_FORMAT_IDS8 : bytes == 2 ? VRAM_FORMAT_IDS16 : VRAM_FORMAT_IDS32;
+    return 1;
   }
+  if (rank != 2)
+    return vram__low_refuse(l, "the input is neither floating point nor ids");
+  shape->c = d->v[view->order[d->ndim - 1u]];
+  shape->h /= shape->c;
+  if (d->ndim - first == 3) {
+    shape->h = d->v[view->order[first]];
+    shape->w = d->v[view->order[first + 1]];
+  }
+  return 1;
+}
+
+/* The BEGIN line, whose value is in hand. */
+static int vram__low_input(vram__low *l) {
+  const vram_value *v = vram__low_only_input(l);
+  vram_net_line *line = l->net->line;
+  vram__low_value *x;
+  vram__low_view view;
+  if (!v)
+    return 0;
+  l->node = vram__low_reader(l, v);
+  if (!v->d->ndim || !v->d->numel || !l->node)
+    return vram__low_refuse(l, "the input has no axes, no elements or no reader");
+  vram__low_view_of(l->node, v->d, &view);
+  l->n = view.has_batch ? v->d->v[view.batch] : 1;
+  vram__memory_zero(line, sizeof *line);
+  if (!vram__low_input_shape(l, v, &view, &l->hand, &line->format))
+    return 0;
   x = l->value + v->index;
   x->kind = VRAM__LOW_TENSOR;
-  x->at = vram__low_tensor_new(l, h, w, c);
+  x->at = vram__low_tensor_new(l, l->hand);
   l->tensor[x->at].step = VRAM__LOW_NO;
-  vram__layout_make(&x->lay, d, order, batch, has_batch);
-  s.line.arg[0] = l->n, s.line.arg[1] = h, s.line.arg[2] = w, s.line.arg[3] = c;
-  s.line.arg[4] = (int64_t)l->o.align;
-  s.line.kernels = l->o.kernels;
-  s.line.y = "input";
-  l->net->line[0] = s.line;
-  l->net->nline = 1;
+  vram__layout_make(&x->lay, v->d, view.order, view.batch, view.has_batch);
   l->current = x->at;
-  l->h = h, l->w = w, l->c = c;
+  line->kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
+                                                                     : VRAM_LINE_BEGIN_WITH;
+  line->y = "input";
+  line->arg[0] = l->n;
+  line->arg[1] = l->hand.h;
+  line->arg[2] = l->hand.w;
+  line->arg[3] = l->hand.c;
+  line->arg[4] = (int64_t)l->o.align;
+  line->kernels = l->o.kernels;
+  l->net->nline = 1;
   return 1;
 }
 
@@ -36935,6 +37291,39 @@ static uint32_t vram__low_bias(vram_line_kind kind) { /* which argument it is; 0
   }
 }
 
+/* A line that bounds its result at no cost: an activation behind it that is no more than that
+   becomes a part of it. */
+static int vram__low_has_bounds(vram_line_kind kind) {
+  switch (kind) {
+  case VRAM_LINE_ADD:
+  case VRAM_LINE_BATCH_NORM:
+  case VRAM_LINE_BATCH_NORM_FOLDED:
+  case VRAM_LINE_MAX_POOL2D:
+  case VRAM_LINE_AVG_POOL2D:
+    return 1;
+  default:
+    return vram__low_bias(kind) != 0;
+  }
+}
+
+/* Step s becomes a part of step p before it, if it can. */
+static int vram__low_fuse_step(const vram__low *l, vram__low_step *s, vram__low_step *p) {
+  const vram__low_in *in = l->in + s->first;
+  const uint32_t bias = vram__low_bias(p->line.kind);
+  if (s->line.kind == VRAM_LINE_BATCH_NORM && !l->o.no_fold && !p->fused && bias &&
+      in->shape.c == l->tensor[in->tensor].shape.c) {
+    p->line.arg[bias] = 1;
+    s->line.kind = VRAM_LINE_BATCH_NORM_FOLDED;
+    return 1;
+  }
+  if (s->line.kind == VRAM_LINE_ACTIVATION && !l->o.no_fuse && s->node &&
+      vram__op_at(s->node->op)->lower == VRAM__LOWER_CLAMP && vram__low_has_bounds(p->line.kind)) {
+    s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
+    return 1;
+  }
+  return 0;
+}
+
 static void vram__low_fuse(vram__low *l) {
   uint32_t i;
   for (i = 0; i < l->nstep; i++) {
@@ -36943,26 +37332,14 @@ static void vram__low_fuse(vram__low *l) {
     if (!t || t->uses != 1 || t->output || t->step == VRAM__LOW_NO)
       continue;
     p = l->step + t->step;
-    if (p->behind != VRAM__LOW_NO)
-      continue;
-    if (s->line.kind == VRAM_LINE_BATCH_NORM && !l->o.no_fold && !p->fused &&
-        vram__low_bias(p->line.kind) && l->in[s->first].c == t->c) {
-      p->line.arg[vram__low_bias(p->line.kind)] = 1;
-      s->line.kind = VRAM_LINE_BATCH_NORM_FOLDED;
-    } else if (s->line.kind == VRAM_LINE_ACTIVATION && !l->o.no_fuse && s->node &&
-               (s->node->op == VRAM_OP_relu || s->node->op == VRAM_OP_relu6 ||
-                s->node->op == VRAM_OP_hardtanh || s->node->op == VRAM_OP_clamp) &&
-               (vram__low_bias(p->line.kind) || p->line.kind == VRAM_LINE_ADD ||
-                p->line.kind == VRAM_LINE_BATCH_NORM ||
-                p->line.kind == VRAM_LINE_BATCH_NORM_FOLDED ||
-                p->line.kind == VRAM_LINE_MAX_POOL2D || p->line.kind == VRAM_LINE_AVG_POOL2D))
-      s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
-    else
-      continue;
-    s->fused = 1;
-    p->behind = i;
+    if (p->behind == VRAM__LOW_NO && vram__low_fuse_step(l, s, p)) {
+      s->fused = 1;
+      p->behind = i;
+    }
   }
 }
+
+/* ---- memory ---- */
 
 static uint64_t vram__low_inputs(const vram_graph *g) {
   const vram_node *n;
@@ -37004,14 +37381,57 @@ VRAM_API uint64_t vram_net_lower_bytes(const vram_graph *g) {
   return vram__low_share(NULL, g, NULL) + 16;
 }
 
+/* Every node that the outputs need becomes steps. */
+static int vram__low_nodes(vram__low *l) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = l->g->first; n; n = n->next) {
+    int need = 0;
+    for (i = 0; i < n->nout; i++)
+      need |= l->value[n->out[i].index].need;
+    if (!need || n->op >= VRAM_OP_COUNT)
+      continue;
+    if (!vram__low_node(l, n))
+      return 0;
+    if (n->flags & VRAM__INPLACE) { /* who reads the old value reads the new one */
+      const vram__low_value *x = vram__low_of(l, n->in[0]), *y = l->value + n->out[0].index;
+      if (x->kind == VRAM__LOW_TENSOR && y->kind == VRAM__LOW_TENSOR && x->at != y->at)
+        l->tensor[x->at].instead = y->at;
+    }
+  }
+  return 1;
+}
+
+static int vram__low_outputs(vram__low *l) {
+  uint32_t i;
+  for (l->node = l->g->first; l->node; l->node = l->node->next)
+    for (i = 0; i < l->node->nout; i++) {
+      const vram_value *v = l->node->out + i;
+      const vram__low_value *y;
+      if (l->value[v->index].need <= 1)
+        continue;
+      y = vram__low_of(l, v);
+      if (y->kind != VRAM__LOW_TENSOR || l->tensor[y->at].step == VRAM__LOW_NO)
+        return vram__low_refuse(l, "the output is the input: no line makes it");
+      l->tensor[y->at].output = 1;
+    }
+  return 1;
+}
+
+static int vram__low_lines(vram__low *l) {
+  uint32_t i;
+  for (i = 0; i < l->nstep; i++)
+    if (!l->step[i].fused && !vram__low_write(l, l->step + i))
+      return 0;
+  return vram__low_line(l, VRAM_LINE_END, "", "") != NULL;
+}
+
 VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_options *o, void *mem,
                                     uint64_t bytes, vram_net *net, vram_error *err) {
   vram__low l;
-  const vram_node *n;
   vram_error own;
-  uint64_t all = vram_net_lower_bytes(g);
+  const uint64_t all = vram_net_lower_bytes(g);
   uint8_t *base = (uint8_t *)mem;
-  uint32_t i, k;
   vram__memory_zero(&l, sizeof l);
   vram__memory_zero(net, sizeof *net);
   err = err ? err : &own;
@@ -37031,93 +37451,96 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
   l.cap = VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT;
   net->name = l.o.name;
   vram__low_need(&l);
-  if (!vram__low_input(&l))
+  if (!vram__low_input(&l) || !vram__low_nodes(&l) || !vram__low_outputs(&l))
     return err->code;
-  for (n = g->first; n; n = n->next) {
-    int need = 0;
-    for (i = 0; i < n->nout; i++)
-      need |= l.value[n->out[i].index].need;
-    if (!need || n->op >= VRAM_OP_COUNT)
-      continue;
-    if (!vram__low_node(&l, n))
-      return err->code;
-    if (n->flags & VRAM__INPLACE) { /* who reads the old value reads the new one */
-      vram__low_value *x = vram__low_of(&l, n->in[0]), *y = l.value + n->out[0].index;
-      if (x->kind == VRAM__LOW_TENSOR && y->kind == VRAM__LOW_TENSOR && x->at != y->at)
-        l.tensor[x->at].instead = y->at;
-    }
-  }
-  for (n = g->first; n; n = n->next)
-    for (i = 0; i < n->nout; i++)
-      if (l.value[n->out[i].index].need > 1) {
-        const vram__low_value *y = vram__low_of(&l, n->out + i);
-        if (y->kind != VRAM__LOW_TENSOR || l.tensor[y->at].step == VRAM__LOW_NO) {
-          vram__low_refuse(&l, n, "the output is the input: no line makes it");
-          return err->code;
-        }
-        l.tensor[y->at].output = 1;
-      }
   vram__low_fuse(&l);
-  for (k = 0; k < l.nstep; k++)
-    if (!l.step[k].fused && !vram__low_write(&l, l.step + k))
-      return err->code;
-  if (!vram__low_line(&l, VRAM_LINE_END, "", ""))
-    return err->code;
-  return VRAM_OK;
+  return vram__low_lines(&l) ? VRAM_OK : err->code;
 }
 
 /* >>net/low_lines    lowering: the text of the lines */
 
+/* ---- names ---- */
+
 static char vram__low_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
-/* A name for line i: letters, digits and _ of the node's name and the suffix, of no other line in
-   whatever case. */
-static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char *suffix) {
-  static const char *const taken[] = {
-      "weight", "flash", "state", "live", "arena", "sram", "pingpong", "scratch", "storage",
-      "input",  "net",   "linux", "unix", "i386",  "mips", "sparc",    "vax",     "near",
-      "far",    "small", "huge",  "min",  "max",   "sun",  NULL};
-  char *to = (char *)vram__memory_take(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
-  uint32_t n = 0, k, hash, number = 1, end, last, skip = vram__text_len(from);
-  if (!to)
-    return vram__low_fail(l, NULL, VRAM_ERR_MEMORY, "the memory given is too small");
-  for (skip = skip > VRAM__LOW_NAME ? skip - VRAM__LOW_NAME : 0; from[skip]; skip++) {
-    const char c = from[skip];
-    const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'),
-              digit = c >= '0' && c <= '9';
-    if (letter || (n && digit))
-      to[n++] = c;
-    else if (digit)
-      to[n++] = 'n', to[n++] = c;
+static int vram__low_is_letter(char c) {
+  return vram__low_lower(c) >= 'a' && vram__low_lower(c) <= 'z';
+}
+
+/* Letters, digits and _ of the end of a node's name. Returns the length. */
+static uint32_t vram__low_identifier(const char *from, char *to) {
+  const uint32_t len = vram__text_len(from);
+  uint32_t n = 0;
+  for (from += len > VRAM__LOW_NAME ? len - VRAM__LOW_NAME : 0; *from; from++) {
+    const int digit = vram__digit(*from);
+    if (digit && !n)
+      to[n++] = 'n';
+    if (digit || vram__low_is_letter(*from))
+      to[n++] = *from;
     else if (n && to[n - 1] != '_')
       to[n++] = '_';
   }
   while (n && to[n - 1] == '_')
     n--;
   to[n] = 0;
+  return n;
+}
+
+/* A word that a compiler or vram emit defines; the first nine also as the last word of a name:
+   with c1 and c1_weight, C1_WEIGHT_BYTES would be two things. */
+static int vram__low_is_taken(const char *name, uint32_t n) {
+  static const char *const taken[] = {
+      "weight", "flash", "state", "live", "arena", "sram", "pingpong", "scratch", "storage",
+      "input",  "net",   "linux", "unix", "i386",  "mips", "sparc",    "vax",     "near",
+      "far",    "small", "huge",  "min",  "max",   "sun",  NULL};
+  uint32_t k;
+  for (k = 0; taken[k]; k++) {
+    const uint32_t len = vram__text_len(taken[k]);
+    if (len <= n && vram__text_is(name + n - len, len, taken[k]) &&
+        (len == n || (k < 9 && name[n - len - 1] == '_')))
+      return 1;
+  }
+  return 0;
+}
+
+static uint32_t vram__low_hash(const char *name) { /* the same in whatever case */
+  uint32_t hash = 5381;
+  for (; *name; name++)
+    hash = hash * 33 ^ (uint8_t)vram__low_lower(*name);
+  return hash;
+}
+
+static int vram__low_same_name(const char *a, const char *b) { /* in whatever case */
+  while (*a && vram__low_lower(*a) == vram__low_lower(*b)) {
+    a++;
+    b++;
+  }
+  return !*a && !*b;
+}
+
+/* 1: none of the lines before line i has that name; line 0 is the input. */
+static int vram__low_is_new(const vram__low *l, uint32_t i, const char *name, uint32_t hash) {
+  uint32_t k;
+  for (k = 1; k < i; k++)
+    if (l->hash[k] == hash && vram__low_same_name(name, l->net->line[k].y))
+      return 0;
+  return 1;
+}
+
+/* A name for line i: that of the node and the suffix, with a number where it is taken. */
+static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char *suffix) {
+  char *to = (char *)vram__memory_take(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
+  uint32_t n, end, hash, number = 1;
+  if (!to)
+    return vram__low_fail(l, VRAM_ERR_MEMORY, "the memory given is too small");
+  n = vram__low_identifier(from, to);
   if (!n)
     vram__text_puts(to, VRAM__LOW_TEXT, &n, "line");
   vram__text_puts(to, VRAM__LOW_TEXT, &n, suffix);
-  for (end = n;;) {
-    for (k = 0, hash = 5381; to[k]; k++)
-      hash = hash * 33 ^ (uint8_t)vram__low_lower(to[k]);
-    for (k = 0; taken[k]; k++) /* as the last word, too: c1_weight, so that c1 has WEIGHT_BYTES */
-      if ((last = vram__text_len(taken[k])) <= n && vram__text_is(to + n - last, last, taken[k]) &&
-          (last == n || (k < 9 && to[n - last - 1] == '_')))
-        break;
-    if (!taken[k])
-      for (k = i ? 1 : 0; k < i; k++) { /* line 0 is the input */
-        uint32_t c = 0;
-        if (l->hash[k] != hash)
-          continue;
-        while (to[c] && vram__low_lower(to[c]) == vram__low_lower(l->net->line[k].y[c]))
-          c++;
-        if (!to[c] && !l->net->line[k].y[c])
-          break;
-      }
-    else
-      k = VRAM_MAX_NET_LINES;
-    if (k == i)
+  end = n;
+  for (;;) {
+    hash = vram__low_hash(to);
+    if (!vram__low_is_taken(to, n) && vram__low_is_new(l, i, to, hash))
       break;
     n = end;
     vram__text_puts(to, VRAM__LOW_TEXT, &n, "_");
@@ -37128,13 +37551,15 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
   return 1;
 }
 
+/* ---- lines ---- */
+
 /* A new line; its name is that of `from` and a suffix. NULL: an error. */
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,
                                        const char *suffix) {
   const uint32_t i = l->net->nline;
   vram_net_line *line = l->net->line + i;
   if (i + 1 >= VRAM_MAX_NET_LINES) {
-    vram__low_fail(l, NULL, VRAM_ERR_LIMIT, "more than 4096 lines");
+    vram__low_fail(l, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
   vram__memory_zero(line, sizeof *line);
@@ -37155,13 +37580,12 @@ static int vram__low_keep(vram__low *l, uint32_t times) {
   vram__low_tensor *t = l->tensor + l->current;
   if (t->kept || (!times && !t->output))
     return 1;
-  if (times) {
-    if (!vram__low_line(l, VRAM_LINE_KEEP, vram__low_name_of(l, l->current), "_kept"))
-      return 0;
-    t->kept = l->net->nline - 1;
-    t->h = l->h, t->w = l->w, t->c = l->c;
-  } else
+  if (!times)
     return vram__low_line(l, VRAM_LINE_OUTPUT, vram__low_name_of(l, l->current), "_output") != NULL;
+  if (!vram__low_line(l, VRAM_LINE_KEEP, vram__low_name_of(l, l->current), "_kept"))
+    return 0;
+  t->kept = l->net->nline - 1;
+  t->shape = l->hand;
   return 1;
 }
 
@@ -37178,141 +37602,182 @@ static int vram__low_from(vram__low *l, uint32_t t) {
   line->kept[0] = l->net->line[l->tensor[t].kept].y;
   l->tensor[t].kept = 0;
   l->current = t;
-  l->h = l->tensor[t].h, l->w = l->tensor[t].w, l->c = l->tensor[t].c;
+  l->hand = l->tensor[t].shape;
   return 1;
 }
 
-/* The value in hand in that shape; c 0: as it is. */
-static int vram__low_shape(vram__low *l, int64_t h, int64_t w, int64_t c) {
+/* The value in hand in that shape. */
+static int vram__low_shape(vram__low *l, vram__hwc shape) {
   vram_net_line *line;
-  if (!c || (l->h == h && l->w == w && l->c == c))
+  if (!shape.c || vram__hwc_equal(l->hand, shape))
     return 1;
-  line = vram__low_line(l, h == 1 && w == 1 ? VRAM_LINE_FLATTEN : VRAM_LINE_RESHAPE,
+  line = vram__low_line(l, shape.h == 1 && shape.w == 1 ? VRAM_LINE_FLATTEN : VRAM_LINE_RESHAPE,
                         vram__low_name_of(l, l->current), "_view");
   if (!line)
     return 0;
-  if (line->kind == VRAM_LINE_RESHAPE)
-    line->arg[0] = h, line->arg[1] = w, line->arg[2] = c;
-  l->h = h, l->w = w, l->c = c;
+  if (line->kind == VRAM_LINE_RESHAPE) {
+    line->arg[0] = shape.h;
+    line->arg[1] = shape.w;
+    line->arg[2] = shape.c;
+  }
+  l->hand = shape;
   return 1;
 }
 
 /* Tensor t waits, in that shape. */
-static int vram__low_hold(vram__low *l, uint32_t t, int64_t h, int64_t w, int64_t c) {
+static int vram__low_hold(vram__low *l, uint32_t t, vram__hwc shape) {
   const vram__low_tensor *x = l->tensor + t;
-  if (x->kept && (!c || (x->h == h && x->w == w && x->c == c)))
+  if (x->kept && (!shape.c || vram__hwc_equal(x->shape, shape)))
     return 1;
-  return vram__low_from(l, t) && vram__low_shape(l, h, w, c) && vram__low_keep(l, 1);
+  return vram__low_from(l, t) && vram__low_shape(l, shape) && vram__low_keep(l, 1);
 }
 
-/* A step as lines. */
-VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s) {
+/* ---- steps ---- */
+
+/* Others read that input, too, or it is an output. */
+static int vram__low_stays(const vram__low *l, const vram__low_in *in) {
+  const vram__low_tensor *t = l->tensor + in->tensor;
+  return t->uses > 1 || t->output;
+}
+
+/* A line takes all kept values but one: where more of them stay, it is CUSTOM. */
+static void vram__low_settle(vram__low *l, vram__low_step *s) {
+  uint32_t i, stay = 0;
+  if (s->how == VRAM__LOW_ONE || s->how == VRAM__LOW_MANY)
+    return;
+  for (i = 0; i < s->count; i++)
+    stay += vram__low_stays(l, l->in + s->first + i) != 0;
+  if (stay < 2)
+    return;
+  for (i = 3; i < VRAM_NET_ARGS; i++)
+    s->line.arg[i] = 0;
+  vram__low_shape_args(s, l->tensor[s->out].shape);
+  s->line.kind = VRAM_LINE_CUSTOM;
+  s->how = VRAM__LOW_MANY;
+}
+
+/* Which input is to be in hand: the one that stays, or is in hand already. */
+static uint32_t vram__low_main(const vram__low *l, const vram__low_step *s) {
   const vram__low_in *in = l->in + s->first;
-  uint32_t i, main = 0, stay = 0, k = 0;
-  vram_net_line *line;
-  char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
-  int64_t h, w, c;
-  int survives;
-#define VRAM__STAYS(i) (l->tensor[in[i].tensor].uses > 1 || l->tensor[in[i].tensor].output)
-  for (i = 0; i < s->count; i++)
-    if (VRAM__STAYS(i))
-      stay++, main = i;
-  if (s->how != VRAM__LOW_ONE && s->how != VRAM__LOW_MANY &&
-      stay > 1) { /* a line takes all but one */
-    int64_t size[3] = {0, 0, 0};
-    size[0] = l->tensor[s->out].h, size[1] = l->tensor[s->out].w, size[2] = l->tensor[s->out].c;
-    for (i = 0; i < VRAM_NET_ARGS; i++)
-      s->line.arg[i] = i < 3 ? size[i] : 0;
-    s->line.kind = VRAM_LINE_CUSTOM;
-    s->how = VRAM__LOW_MANY;
-  }
-  if (s->how == VRAM__LOW_BOTH &&
-      !stay) /* the one as large as the result, so that it is in place */
-    main = in[0].c == in[1].c && in[0].h == in[1].h && in[0].w == in[1].w &&
-           in[1].tensor == l->current;
-  else if (s->how == VRAM__LOW_JOIN && !stay)
-    for (i = 0; i < s->count; i++)
-      main = in[i].tensor == l->current ? i : main;
-  else if (s->how == VRAM__LOW_MANY)
-    for (i = 0, main = 0; i < s->count; i++)
-      main = in[i].tensor == l->current ? i : main;
-  for (i = 0; i < s->count; i++)
-    if (i != main && !vram__low_hold(l, in[i].tensor, s->how == VRAM__LOW_MANY ? 0 : in[i].h,
-                                     s->how == VRAM__LOW_MANY ? 0 : in[i].w,
-                                     s->how == VRAM__LOW_MANY ? 0 : in[i].c))
-      return 0;
-  survives = VRAM__STAYS(main);
-  if (!vram__low_from(l, in[main].tensor) ||
-      !vram__low_keep(l, l->tensor[in[main].tensor].uses - 1) ||
-      !vram__low_shape(l, in[main].h, in[main].w, in[main].c))
+  uint32_t i, main = 0;
+  if (s->how != VRAM__LOW_MANY)
+    for (i = s->count; i-- > 0;)
+      if (vram__low_stays(l, in + i))
+        return i;
+  if (s->how == VRAM__LOW_ONE)
     return 0;
-#undef VRAM__STAYS
-  h = l->tensor[s->out].h, w = l->tensor[s->out].w, c = l->tensor[s->out].c;
-  if (!in[main].c && s->line.kind != VRAM_LINE_CUSTOM && s->line.kind != VRAM_LINE_TRANSPOSE)
-    h = l->h, w = l->w, c = l->c;
-  switch (s->line.kind) {
+  if (s->how == VRAM__LOW_BOTH) /* the one as large as the result, so that it is in place */
+    return vram__hwc_equal(in[0].shape, in[1].shape) && in[1].tensor == l->current;
+  for (i = 0; i < s->count; i++)
+    if (in[i].tensor == l->current)
+      main = i;
+  return main;
+}
+
+/* The kind of line that overwrites its input. */
+static vram_line_kind vram__low_in_place(vram_line_kind kind, int same_shape) {
+  switch (kind) {
   case VRAM_LINE_ADD:
   case VRAM_LINE_MUL:
-    if (!survives && l->h == h && l->w == w && l->c == c)
-      s->line.kind = s->line.kind == VRAM_LINE_ADD ? VRAM_LINE_ADD_INPLACE : VRAM_LINE_MUL_INPLACE;
+    if (!same_shape)
+      return kind;
     break;
   case VRAM_LINE_ACTIVATION:
   case VRAM_LINE_SOFTMAX:
   case VRAM_LINE_BATCH_NORM:
   case VRAM_LINE_LAYER_NORM:
   case VRAM_LINE_RMS_NORM:
-    if (!survives)
-      s->line.kind = (vram_line_kind)(s->line.kind + 1);
     break;
   default:
-    break;
+    return kind;
   }
+  return (vram_line_kind)(kind + 1);
+}
+
+/* The line of a step, whose result is in hand then. NULL: an error. */
+static vram_net_line *vram__low_step_line(vram__low *l, const vram__low_step *s, vram__hwc shape) {
+  char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
+  vram_net_line *line;
   vram_node_name(s->node, name, sizeof name);
   line = vram__low_line(l, s->line.kind, name, s->suffix ? s->suffix : "");
   if (!line)
-    return 0;
+    return NULL;
   vram__memory_copy(line->arg, s->line.arg, sizeof line->arg);
   line->format = s->line.format;
   line->padding = s->line.padding;
-  line->pad_h = s->line.pad_h, line->pad_w = s->line.pad_w;
+  line->pad_h = s->line.pad_h;
+  line->pad_w = s->line.pad_w;
   line->node = s->node;
+  l->current = s->out;
+  l->tensor[s->out].line = l->net->nline - 1;
+  l->tensor[s->out].shape = shape;
+  l->hand = shape;
+  return line;
+}
+
+/* The step has read its inputs: the line takes those that it names. */
+static void vram__low_has_read(vram__low *l, const vram__low_step *s, uint32_t main,
+                               vram_net_line *line) {
+  uint32_t i, k = 0;
   for (i = 0; i < s->count; i++) {
-    vram__low_tensor *t = l->tensor + in[i].tensor;
+    vram__low_tensor *t = l->tensor + l->in[s->first + i].tensor;
     t->uses--;
     if (i == main || s->how == VRAM__LOW_MANY)
       continue;
     line->kept[k++] = l->net->line[t->kept].y;
     t->kept = 0;
   }
-  l->current = s->out;
-  l->tensor[s->out].line = l->net->nline - 1;
-  l->tensor[s->out].h = l->h = h;
-  l->tensor[s->out].w = l->w = w;
-  l->tensor[s->out].c = l->c = c;
-  /* what it read last, and no argument names, goes */
-  if (s->how == VRAM__LOW_MANY) {
-    const uint32_t out = s->out;
-    for (i = 0; i < s->count; i++) {
-      const uint32_t t = in[i].tensor;
-      if (i == main || l->tensor[t].uses)
-        continue;
-      if (l->current == out && !vram__low_keep(l, 1))
-        return 0;
-      if (!vram__low_from(l, t))
-        return 0;
-    }
-    return vram__low_from(l, out);
+}
+
+/* What a CUSTOM line read last, and no argument names, goes. */
+static int vram__low_let_go(vram__low *l, const vram__low_step *s, uint32_t main) {
+  uint32_t i;
+  for (i = 0; i < s->count; i++) {
+    const uint32_t t = l->in[s->first + i].tensor;
+    if (i == main || l->tensor[t].uses)
+      continue;
+    if (l->current == s->out && !vram__low_keep(l, 1))
+      return 0;
+    if (!vram__low_from(l, t))
+      return 0;
   }
+  return vram__low_from(l, s->out);
+}
+
+/* A step as lines, and what is fused behind it. */
+VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s) {
+  const vram__low_in *in = l->in + s->first;
+  uint32_t i, main;
+  vram_net_line *line;
+  vram__hwc shape;
+  int survives;
+  vram__low_settle(l, s);
+  main = vram__low_main(l, s);
+  for (i = 0; i < s->count; i++)
+    if (i != main &&
+        !vram__low_hold(l, in[i].tensor,
+                        s->how == VRAM__LOW_MANY ? vram__hwc_of(0, 0, 0) : in[i].shape))
+      return 0;
+  survives = vram__low_stays(l, in + main);
+  if (!vram__low_from(l, in[main].tensor) ||
+      !vram__low_keep(l, l->tensor[in[main].tensor].uses - 1) ||
+      !vram__low_shape(l, in[main].shape))
+    return 0;
+  shape = l->tensor[s->out].shape;
+  if (!in[main].shape.c && s->line.kind != VRAM_LINE_CUSTOM && s->line.kind != VRAM_LINE_TRANSPOSE)
+    shape = l->hand;
+  if (!survives)
+    s->line.kind = vram__low_in_place(s->line.kind, vram__hwc_equal(l->hand, shape));
+  line = vram__low_step_line(l, s, shape);
+  if (!line)
+    return 0;
+  vram__low_has_read(l, s, main, line);
+  if (s->how == VRAM__LOW_MANY)
+    return vram__low_let_go(l, s, main);
   while (s->behind != VRAM__LOW_NO) {
     s = l->step + s->behind;
-    vram_node_name(s->node, name, sizeof name);
-    line = vram__low_line(l, s->line.kind, name, "");
-    if (!line)
+    if (!vram__low_step_line(l, s, shape))
       return 0;
-    line->node = s->node;
-    l->tensor[s->out].line = l->net->nline - 1;
-    l->tensor[s->out].h = h, l->tensor[s->out].w = w, l->tensor[s->out].c = c;
-    l->current = s->out;
   }
   return 1;
 }
