@@ -4070,8 +4070,8 @@ VRAM_API uint64_t vram_timeline_bytes(uint32_t columns);
 VRAM_API vram_result vram_timeline_init(vram_timeline *t, void *mem, uint64_t bytes,
                                         const uint64_t *before);
 
-/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. What is no
-   alloc, free or becomes, and what is about host memory is passed over. A free counts by its own
+/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. Events
+   of host memory, and what is no alloc, free or becomes, are ignored. A free counts by its own
    bytes and category. */
 VRAM_API void vram_timeline_add(void *timeline, const vram_event *e);
 
@@ -33387,16 +33387,29 @@ static int vram__net_apply(char op, int64_t a, int64_t b, int64_t *to) {
   }
 }
 
-#define VRAM__NET_DEPTH 32
+enum { VRAM__NET_DEPTH = 32 };
 
-/* The operator on top of the stack. n: minus in front of a value; s: minus between two. */
-static int vram__net_reduce(int64_t *value, uint32_t *values, char op) {
-  int64_t *a = value + *values - 1;
+/* An expression as it is read: values, and the operators that wait for their right side. A minus
+   in front of a value is 'n', one between two 's'. */
+typedef struct vram__net_stack {
+  int64_t value[VRAM__NET_DEPTH];
+  char op[2 * VRAM__NET_DEPTH];
+  uint32_t values, ops, open; /* open: parentheses */
+  int ready;                  /* a value was read, an operator may come */
+} vram__net_stack;
+
+static const char vram__net_integer[] =
+    "an integer: numbers, + - * / % ( ), names #defined as such";
+
+/* The operator on top of the stack. */
+static int vram__net_reduce(vram__net_stack *e) {
+  const char op = e->op[--e->ops];
+  int64_t *a = e->value + e->values - 1;
   if (op == 'n') {
     *a = -*a;
     return 1;
   }
-  --*values;
+  e->values--;
   return op == 's' ? vram__net_apply('+', a[-1], -*a, a - 1)
                    : vram__net_apply(op, a[-1], *a, a - 1);
 }
@@ -33405,14 +33418,52 @@ static uint32_t vram__net_binds(char op) {
   return op == '(' ? 0 : op == '+' || op == 's' ? 1 : op == 'n' ? 3 : 2;
 }
 
-/* An integer expression: *to becomes its value, the place is behind it. Two stacks. */
+/* A number, or the name of one. */
+static int vram__net_operand(vram__net_reader *r, vram__net_stack *e) {
+  const char *word = r->p;
+  int64_t *to = e->value + e->values++;
+  uint32_t len;
+  e->ready = 1;
+  if (r->p < r->end && vram__digit(*r->p))
+    return vram__net_number(r, to) ? 1 : vram__net_refuse_integer(r, word);
+  len = vram__net_identifier(r, &word);
+  if (len) {
+    const uint32_t *slot = vram__net_slot(r, word, len);
+    if (!*slot || !r->define[*slot - 1].known)
+      return vram__net_refuse_piece(r, VRAM_ERR_NAME,
+                                    *slot ? "a name that is no integer" : "an unknown name", word,
+                                    len, vram__net_integer);
+    *to = r->define[*slot - 1].value;
+    return 1;
+  }
+  return vram__net_expected(r, "not an integer", vram__net_integer);
+}
+
+/* An operator between two values, or a parenthesis that closes. */
+static int vram__net_operator(vram__net_stack *e, char c) {
+  const char op = (char)(c == '-' ? 's' : c);
+  while (e->ops && e->op[e->ops - 1] != '(' &&
+         (c == ')' || vram__net_binds(e->op[e->ops - 1]) >= vram__net_binds(op)))
+    if (!vram__net_reduce(e))
+      return 0;
+  if (c == ')') {
+    e->ops--;
+    e->open--;
+  } else {
+    e->op[e->ops++] = op;
+    e->ready = 0;
+  }
+  return 1;
+}
+
+/* An integer expression: *to becomes its value, the place is behind it. */
 static int vram__net_expression(vram__net_reader *r, int64_t *to) {
-  static const char *const integer = "an integer: numbers, + - * / % ( ), names #defined as such";
-  int64_t value[VRAM__NET_DEPTH];
-  char op[2 * VRAM__NET_DEPTH];
-  uint32_t values = 0, ops = 0, open = 0;
-  const char *begin, *word;
-  int ready = 0; /* a value was read, an operator may come */
+  vram__net_stack e;
+  const char *begin;
+  e.values = 0;
+  e.ops = 0;
+  e.open = 0;
+  e.ready = 0;
   if (!vram__net_blank(r))
     return 0;
   begin = r->p;
@@ -33421,50 +33472,29 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
     if (!vram__net_blank(r))
       return 0;
     c = (char)(r->p < r->end ? *r->p : ',');
-    if (values == VRAM__NET_DEPTH || ops == 2 * VRAM__NET_DEPTH)
+    if (e.values == VRAM__NET_DEPTH || e.ops == 2 * VRAM__NET_DEPTH)
       return vram__net_refuse(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep");
-    if (!ready && (c == '(' || c == '-' || c == '+')) {
+    if (!e.ready && (c == '(' || c == '-' || c == '+')) {
       if (c != '+')
-        op[ops++] = (char)(c == '-' ? 'n' : '(');
-      open += c == '(';
+        e.op[e.ops++] = (char)(c == '-' ? 'n' : '(');
+      e.open += c == '(';
       r->p++;
-    } else if (!ready) {
-      uint32_t len;
-      word = r->p;
-      if (vram__digit(c)) {
-        if (!vram__net_number(r, value + values))
-          return vram__net_refuse_integer(r, word);
-      } else if ((len = vram__net_identifier(r, &word)) != 0) {
-        const uint32_t *slot = vram__net_slot(r, word, len);
-        if (!*slot || !r->define[*slot - 1].known)
-          return vram__net_refuse_piece(r, VRAM_ERR_NAME,
-                                        *slot ? "a name that is no integer" : "an unknown name",
-                                        word, len, integer);
-        value[values] = r->define[*slot - 1].value;
-      } else
-        return vram__net_expected(r, "not an integer", integer);
-      values++;
-      ready = 1;
-    } else if (c == '+' || c == '-' || c == '*' || c == '/' || c == '%' || (c == ')' && open)) {
-      const char now = (char)(c == '-' ? 's' : c);
-      while (ops && op[ops - 1] != '(' &&
-             (c == ')' || vram__net_binds(op[ops - 1]) >= vram__net_binds(now)))
-        if (!vram__net_reduce(value, &values, op[--ops]))
-          return vram__net_refuse_integer(r, begin);
-      if (c == ')')
-        ops--, open--;
-      else
-        op[ops++] = now, ready = 0;
+    } else if (!e.ready) {
+      if (!vram__net_operand(r, &e))
+        return 0;
+    } else if (c == '+' || c == '-' || c == '*' || c == '/' || c == '%' || (c == ')' && e.open)) {
+      if (!vram__net_operator(&e, c))
+        return vram__net_refuse_integer(r, begin);
       r->p++;
     } else
       break;
   }
-  if (open)
+  if (e.open)
     return vram__net_expected(r, "a parenthesis that is not closed", ")");
-  while (ops)
-    if (!vram__net_reduce(value, &values, op[--ops]))
+  while (e.ops)
+    if (!vram__net_reduce(&e))
       return vram__net_refuse_integer(r, begin);
-  *to = value[0];
+  *to = e.value[0];
   return 1;
 }
 
@@ -33630,7 +33660,7 @@ static int vram__net_too_few(vram__net_reader *r, vram_line_kind kind, int few) 
   return 0;
 }
 
-/* VRAM_NET_kind(, the place behind it. A line of another net is passed over. */
+/* VRAM_NET_kind(, the place behind it. A line of another net is ignored. */
 static int vram__net_read_line(vram__net_reader *r, vram_line_kind kind, uint32_t line,
                                uint32_t column) {
   const char *at = vram_line_args(kind), *word, *name;
@@ -34023,17 +34053,22 @@ static void vram__net_range(const char *word, uint32_t len, int64_t *least, int6
   static const char *const any[] = {"table_bytes", "params",        "weight_bytes",
                                     "macs",        "scratch_bytes", "state_bytes"};
   uint32_t i;
-  *least = 1, *most = (int64_t)VRAM__NET_SIZE;
-  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
-    *least = 0, *most = 1;
-  if (vram__text_is(word, len, "biases"))
-    *least = 0, *most = 2;
+  *least = 0;
+  *most = (int64_t)VRAM__NET_SIZE;
   for (i = 0; i < 6; i++) {
     if (vram__text_is(word, len, zero[i]))
-      *least = 0;
-    if (vram__text_is(word, len, any[i]))
-      *least = 0, *most = VRAM_MAX_BYTES;
+      return;
+    if (vram__text_is(word, len, any[i])) {
+      *most = VRAM_MAX_BYTES;
+      return;
+    }
   }
+  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
+    *most = 1;
+  else if (vram__text_is(word, len, "biases"))
+    *most = 2;
+  else
+    *least = 1;
 }
 
 /* Tokens and integers of a line, each by itself. */
@@ -34194,19 +34229,27 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
   return 1;
 }
 
+/* arg: the line's kh kw sh sw, or kw sw with what is between them. */
+static vram__sweep vram__net_sweep(uint64_t in, const int64_t *arg, int64_t dilation, int64_t pad) {
+  vram__sweep a;
+  a.in = in;
+  a.kernel = (uint64_t)arg[0];
+  a.stride = (uint64_t)arg[2];
+  a.dilation = (uint64_t)dilation;
+  a.pad = (uint64_t)pad;
+  a.before = 0;
+  a.out = 0;
+  return a;
+}
+
 /* Both axes from the line's kh kw sh sw [dh dw], which begin at argument i. */
 static int vram__net_window(vram__netting *c, uint32_t i, int dilated, vram__sweep *h,
                             vram__sweep *w) {
   const vram_net_line *l = c->l;
+  const int64_t *arg = l->arg + i;
   const int pool = l->kind == VRAM_LINE_MAX_POOL2D || l->kind == VRAM_LINE_AVG_POOL2D;
-  vram__memory_zero(h, sizeof *h);
-  vram__memory_zero(w, sizeof *w);
-  h->in = c->x->height, w->in = c->x->width;
-  h->kernel = (uint64_t)l->arg[i], w->kernel = (uint64_t)l->arg[i + 1];
-  h->stride = (uint64_t)l->arg[i + 2], w->stride = (uint64_t)l->arg[i + 3];
-  h->dilation = dilated ? (uint64_t)l->arg[i + 4] : 1;
-  w->dilation = dilated ? (uint64_t)l->arg[i + 5] : 1;
-  h->pad = (uint64_t)l->pad_h, w->pad = (uint64_t)l->pad_w;
+  *h = vram__net_sweep(c->x->height, arg, dilated ? arg[4] : 1, l->pad_h);
+  *w = vram__net_sweep(c->x->width, arg + 1, dilated ? arg[5] : 1, l->pad_w);
   if (l->padding == VRAM_PADDING_PAD_CEIL && !pool)
     return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   return vram__net_axis(c, h, "height", pool) && vram__net_axis(c, w, "width", pool);
@@ -34293,17 +34336,24 @@ static vram__cmsis vram__net_cmsis(const vram__netting *c, uint64_t out) {
     k.kernels = (uint64_t)c->net->kernels;
   k.act_bits = f->activation == VRAM_I16 ? 16 : f->activation == VRAM_I4 ? 4 : 8;
   k.weight_bits = f->weight == VRAM_I4 ? 4 : 8;
-  k.n = c->x->n, k.h = c->x->height, k.w = c->x->width, k.c = c->x->channels;
+  k.n = c->x->n;
+  k.h = c->x->height;
+  k.w = c->x->width;
+  k.c = c->x->channels;
   k.oc = out;
   k.groups = 1;
   return k;
 }
 
 static void vram__net_cmsis_window(vram__cmsis *k, const vram__sweep *h, const vram__sweep *w) {
-  k->kh = h->kernel, k->kw = w->kernel;
-  k->sh = h->stride, k->sw = w->stride;
-  k->dh = h->dilation, k->dw = w->dilation;
-  k->ph = h->before, k->pw = w->before;
+  k->kh = h->kernel;
+  k->kw = w->kernel;
+  k->sh = h->stride;
+  k->sw = w->stride;
+  k->dh = h->dilation;
+  k->dw = w->dilation;
+  k->ph = h->before;
+  k->pw = w->before;
 }
 
 /* Convolutions: weights of one output channel for each of `channels`. */
@@ -34365,14 +34415,9 @@ static int vram__net_depthwise(vram__netting *c) {
 static int vram__net_conv_transpose(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t out = (uint64_t)l->arg[0];
-  vram__sweep h, w;
+  vram__sweep h = vram__net_sweep(c->x->height, l->arg + 1, 0, l->pad_h);
+  vram__sweep w = vram__net_sweep(c->x->width, l->arg + 2, 0, l->pad_w);
   vram__cmsis k;
-  vram__memory_zero(&h, sizeof h);
-  vram__memory_zero(&w, sizeof w);
-  h.in = c->x->height, w.in = c->x->width;
-  h.kernel = (uint64_t)l->arg[1], w.kernel = (uint64_t)l->arg[2];
-  h.stride = (uint64_t)l->arg[3], w.stride = (uint64_t)l->arg[4];
-  h.pad = (uint64_t)l->pad_h, w.pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL)
     return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   if (!vram__net_transposed(c, &h, (uint64_t)l->arg[5], "height") ||
@@ -34534,55 +34579,60 @@ static int vram__net_is_ids(const vram_net_line *l) {
   return vram__net_kinds[l->format].weight == VRAM_DTYPE_NONE;
 }
 
-/* Shape, parameters, operations, state and scratch of a line that is not the first. */
-static int vram__net_layer(vram__netting *c) {
+static int vram__net_same_shape(vram__netting *c) {
+  const vram_net_line *x = c->l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
+  return vram__net_shape(c, x->height, x->width, x->channels);
+}
+
+/* A norm with so many figures for each channel. */
+static int vram__net_norm(vram__netting *c, uint64_t figures) {
+  vram__net_biases(c, figures * c->x->channels);
+  return vram__net_same_shape(c);
+}
+
+/* A batch norm that becomes weights of the layer before. */
+static int vram__net_folded(vram__netting *c) {
+  if (!c->x->folds)
+    return vram__net_bad(c, VRAM_ERR_VALUE,
+                         "nothing to fold into (expected a layer with a bias before it)");
+  c->l->folds = 1;
+  return vram__net_same_shape(c);
+}
+
+static int vram__net_embedding(vram__netting *c) {
+  const uint64_t rows = (uint64_t)c->l->arg[0], width = (uint64_t)c->l->arg[1];
+  if (c->x->width != 1 || c->x->channels != 1) {
+    vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
+    vram__net_say_shape(c, c->x);
+    vram__error_text(&c->e, " has others (expected a width and channels of 1)");
+    return 0;
+  }
+  vram__net_weights(c, vram__product_or_overflow(rows, width));
+  return vram__net_shape(c, c->x->height, 1, width);
+}
+
+static int vram__net_custom(vram__netting *c) {
   vram_net_line *l = c->l;
-  const vram_net_line *x = l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
-  const uint64_t h = x->height, w = x->width, channels = x->channels;
   const int64_t *arg = l->arg;
-  switch (l->kind) {
-  case VRAM_LINE_CONV2D:
-  case VRAM_LINE_CONV2D_FULL:
-    return vram__net_conv2d(c);
-  case VRAM_LINE_DEPTHWISE_CONV2D:
-  case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
-    return vram__net_depthwise(c);
-  case VRAM_LINE_CONV_TRANSPOSE2D:
-    return vram__net_conv_transpose(c);
-  case VRAM_LINE_LINEAR:
-    return vram__net_linear(c);
-  case VRAM_LINE_MAX_POOL2D:
-  case VRAM_LINE_AVG_POOL2D:
-    return vram__net_pool(c);
+  l->params = (uint64_t)arg[3];
+  vram__net_array(c, (uint64_t)arg[4]);
+  l->macs = (uint64_t)arg[5];
+  l->scratch_bytes = vram__net_storage(c, (uint64_t)arg[6]);
+  l->state_bytes = vram__net_storage(c, (uint64_t)arg[7]);
+  return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
+}
+
+/* Lines without weights: the shape only. */
+static int vram__net_moved(vram__netting *c) {
+  const vram_net_line *x = c->x;
+  const uint64_t h = x->height, w = x->width, channels = x->channels;
+  const int64_t *arg = c->l->arg;
+  switch (c->l->kind) {
   case VRAM_LINE_GLOBAL_AVG_POOL2D:
   case VRAM_LINE_GLOBAL_MAX_POOL2D:
     return vram__net_shape(c, 1, 1, channels);
   case VRAM_LINE_UPSAMPLE2D:
     return vram__net_shape(c, h * (uint64_t)arg[0], w * (uint64_t)arg[1], channels);
-  case VRAM_LINE_BATCH_NORM:
-  case VRAM_LINE_BATCH_NORM_INPLACE:
-    vram__net_biases(c, 4 * channels);
-    break;
-  case VRAM_LINE_LAYER_NORM:
-  case VRAM_LINE_LAYER_NORM_INPLACE:
-    vram__net_biases(c, 2 * channels);
-    break;
-  case VRAM_LINE_RMS_NORM:
-  case VRAM_LINE_RMS_NORM_INPLACE:
-    vram__net_biases(c, channels);
-    break;
-  case VRAM_LINE_BATCH_NORM_FOLDED:
-    if (!x->folds)
-      return vram__net_bad(c, VRAM_ERR_VALUE,
-                           "nothing to fold into (expected a layer with a bias before it)");
-    l->folds = 1;
-    break;
-  case VRAM_LINE_ACTIVATION_FUSED:
-    l->folds = x->folds;
-    break;
-  case VRAM_LINE_ACTIVATION_TABLE:
-    vram__net_array(c, (uint64_t)arg[0]);
-    break;
   case VRAM_LINE_ADD:
   case VRAM_LINE_ADD_INPLACE:
   case VRAM_LINE_MUL:
@@ -34602,6 +34652,45 @@ static int vram__net_layer(vram__netting *c) {
     return vram__net_same_elements(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
   case VRAM_LINE_FLATTEN:
     return vram__net_shape(c, 1, 1, vram__mul3(h, w, channels));
+  default:
+    return vram__net_same_shape(c);
+  }
+}
+
+/* Shape, parameters, operations, state and scratch of a line that is not the first. */
+static int vram__net_layer(vram__netting *c) {
+  vram_net_line *l = c->l;
+  switch (l->kind) {
+  case VRAM_LINE_CONV2D:
+  case VRAM_LINE_CONV2D_FULL:
+    return vram__net_conv2d(c);
+  case VRAM_LINE_DEPTHWISE_CONV2D:
+  case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
+    return vram__net_depthwise(c);
+  case VRAM_LINE_CONV_TRANSPOSE2D:
+    return vram__net_conv_transpose(c);
+  case VRAM_LINE_LINEAR:
+    return vram__net_linear(c);
+  case VRAM_LINE_MAX_POOL2D:
+  case VRAM_LINE_AVG_POOL2D:
+    return vram__net_pool(c);
+  case VRAM_LINE_BATCH_NORM:
+  case VRAM_LINE_BATCH_NORM_INPLACE:
+    return vram__net_norm(c, 4);
+  case VRAM_LINE_LAYER_NORM:
+  case VRAM_LINE_LAYER_NORM_INPLACE:
+    return vram__net_norm(c, 2);
+  case VRAM_LINE_RMS_NORM:
+  case VRAM_LINE_RMS_NORM_INPLACE:
+    return vram__net_norm(c, 1);
+  case VRAM_LINE_BATCH_NORM_FOLDED:
+    return vram__net_folded(c);
+  case VRAM_LINE_ACTIVATION_FUSED:
+    l->folds = c->x->folds;
+    return vram__net_same_shape(c);
+  case VRAM_LINE_ACTIVATION_TABLE:
+    vram__net_array(c, (uint64_t)l->arg[0]);
+    return vram__net_same_shape(c);
   case VRAM_LINE_LSTM:
   case VRAM_LINE_GRU:
   case VRAM_LINE_RNN:
@@ -34609,25 +34698,12 @@ static int vram__net_layer(vram__netting *c) {
   case VRAM_LINE_ATTENTION:
     return vram__net_attention(c);
   case VRAM_LINE_EMBEDDING:
-    if (w != 1 || channels != 1) {
-      vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
-      vram__net_say_shape(c, x);
-      vram__error_text(&c->e, " has others (expected a width and channels of 1)");
-      return 0;
-    }
-    vram__net_weights(c, vram__product_or_overflow((uint64_t)arg[0], (uint64_t)arg[1]));
-    return vram__net_shape(c, h, 1, (uint64_t)arg[1]);
+    return vram__net_embedding(c);
   case VRAM_LINE_CUSTOM:
-    l->params = (uint64_t)arg[3];
-    vram__net_array(c, (uint64_t)arg[4]);
-    l->macs = (uint64_t)arg[5];
-    l->scratch_bytes = vram__net_storage(c, (uint64_t)arg[6]);
-    l->state_bytes = vram__net_storage(c, (uint64_t)arg[7]);
-    return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
+    return vram__net_custom(c);
   default:
-    break;
+    return vram__net_moved(c);
   }
-  return vram__net_shape(c, h, w, channels);
 }
 
 /* Layers with weights need a format that has some. */
@@ -34809,6 +34885,32 @@ static int vram__net_line(vram__netting *c) {
   return vram__net_memory(c);
 }
 
+/* Every KEEP line is taken. */
+static void vram__net_all_taken(vram__netting *c) {
+  uint32_t i;
+  for (i = 0; i < c->net->nline && !c->e.code; i++) {
+    vram_net_line *l = c->net->line + i;
+    if (l->kind == VRAM_LINE_KEEP && !l->taken) {
+      c->at = i;
+      c->l = l;
+      vram__net_bad(c, VRAM_ERR_NAME, "a kept value that no line takes");
+    }
+  }
+}
+
+/* The whole net is what there is up to its last line. */
+static void vram__net_sums(const vram__netting *c) {
+  vram_net *net = c->net;
+  net->params = c->l->total_params;
+  net->macs = c->l->total_macs;
+  net->weight_bytes = c->l->total_weight_bytes;
+  net->flash_bytes = c->l->total_flash_bytes;
+  net->state_bytes = c->l->total_state_bytes;
+  net->peak_live_bytes = c->l->peak_live_bytes;
+  net->pingpong_bytes = c->l->pingpong_bytes;
+  net->peak_line = c->peak;
+}
+
 VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   vram__netting c;
   uint32_t i;
@@ -34837,22 +34939,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   }
   if (!c.e.code && c.l->kind != VRAM_LINE_END)
     vram__net_bad(&c, VRAM_ERR_VALUE, "the network does not end (expected END)");
-  for (i = 0; i < net->nline && !c.e.code; i++)
-    if (net->line[i].kind == VRAM_LINE_KEEP && !net->line[i].taken) {
-      c.at = i;
-      c.l = net->line + i;
-      vram__net_bad(&c, VRAM_ERR_NAME, "a kept value that no line takes");
-    }
-  if (!c.e.code) {
-    net->params = c.l->total_params;
-    net->macs = c.l->total_macs;
-    net->weight_bytes = c.l->total_weight_bytes;
-    net->flash_bytes = c.l->total_flash_bytes;
-    net->state_bytes = c.l->total_state_bytes;
-    net->peak_live_bytes = c.l->peak_live_bytes;
-    net->pingpong_bytes = c.l->pingpong_bytes;
-    net->peak_line = c.peak;
-  }
+  vram__net_all_taken(&c);
+  if (!c.e.code)
+    vram__net_sums(&c);
   if (err)
     *err = c.e;
   return c.e.code;
@@ -34863,13 +34952,44 @@ VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_opti
   return vram__sum_or_overflow(own, vram_arena_bytes(net->nbuffer, o));
 }
 
+/* Line i reads that buffer. */
+static void vram__net_reads(vram_buffer *b, uint64_t i) {
+  if (b->end <= i)
+    b->end = i + 1;
+}
+
+/* Lifetimes of the buffers, in lines. */
+static void vram__net_lifetimes(const vram_net *net, vram_buffer *b) {
+  uint32_t i, k;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    vram_buffer *y = b + l->buffer;
+    if (l->owner == i) {
+      y->bytes = l->storage_bytes;
+      y->begin = i;
+    }
+    vram__net_reads(y, i);
+    if (l->kind == VRAM_LINE_OUTPUT)
+      y->end = net->nline;
+    if (i)
+      vram__net_reads(b + l[-1].buffer, i);
+    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
+      vram__net_reads(b + net->line[l->from[k]].buffer, i);
+    if (l->scratch_buffer != VRAM_NO_BUFFER) {
+      b[l->scratch_buffer].bytes = l->scratch_bytes;
+      b[l->scratch_buffer].begin = i;
+      b[l->scratch_buffer].end = (uint64_t)i + 1;
+    }
+  }
+}
+
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err) {
   const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
   vram_buffer *b = (vram_buffer *)scratch;
   vram_arena_options options;
   vram_result result;
-  uint32_t i, k;
+  uint32_t i;
   vram__memory_zero(&options, sizeof options);
   if (o)
     options = *o;
@@ -34885,27 +35005,7 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
     return VRAM_ERR_MEMORY;
   }
   vram__memory_zero(b, own);
-  for (i = 0; i < net->nline; i++) {
-    const vram_net_line *l = net->line + i;
-    vram_buffer *y = b + l->buffer;
-    if (l->owner == i) {
-      y->bytes = l->storage_bytes;
-      y->begin = i;
-    }
-    y->end = y->end > i ? y->end : (uint64_t)i + 1;
-    if (l->kind == VRAM_LINE_OUTPUT)
-      y->end = net->nline;
-    if (i && b[l[-1].buffer].end <= i) /* what the line reads */
-      b[l[-1].buffer].end = (uint64_t)i + 1;
-    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
-      if (b[net->line[l->from[k]].buffer].end <= i)
-        b[net->line[l->from[k]].buffer].end = (uint64_t)i + 1;
-    if (l->scratch_buffer != VRAM_NO_BUFFER) {
-      b[l->scratch_buffer].bytes = l->scratch_bytes;
-      b[l->scratch_buffer].begin = i;
-      b[l->scratch_buffer].end = (uint64_t)i + 1;
-    }
-  }
+  vram__net_lifetimes(net, b);
   result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own, scratch_bytes - own,
                            &net->arena, err);
   net->buffer = b;
@@ -37839,8 +37939,13 @@ typedef struct vram__svg {
   uint64_t total, bytes[VRAM_CATEGORY_COUNT]; /* at the peak */
   uint8_t seen[VRAM_CATEGORY_COUNT];          /* at any time */
   uint64_t need;                              /* of the device */
-  uint64_t scale;                             /* bytes at the upper edge of the plot */
+  uint64_t least;                             /* that a cell has, if it is one tensor */
+  uint64_t scale, step;                       /* bytes at the upper edge of the plot, of a tick */
+  uint64_t across;                            /* moments from its left edge to the right one */
   vram__box plot, label[4];
+  struct {
+    int x, y;
+  } end;       /* of the area that is drawn */
   int line[2]; /* heights of lines across the plot */
   uint32_t nlabel, nline;
 } vram__svg;
@@ -37941,17 +38046,26 @@ VRAM__FN uint64_t vram__share(uint64_t a, uint64_t b, uint64_t c);
 VRAM__FN uint32_t vram__cells(vram__cell *c, const vram_live *live, uint32_t n, uint64_t least);
 VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in);
 
-/* svg.c */
+/* svg_plot.c */
 VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to[24]);
-VRAM__FN void vram__svg_style(vram__pen *p);
-VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s);
-VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]);
+VRAM__FN int vram__svg_title(vram__svg *d);
+VRAM__FN void vram__svg_open(vram__svg *d, int height);
+VRAM__FN void vram__svg_ground(vram__svg *d, int height);
+VRAM__FN vram_result vram__svg_close(vram__svg *d);
 VRAM__FN uint64_t vram__tick_step(uint64_t end, uint64_t most, int binary);
-VRAM__FN int vram__svg_y(const vram__svg *d, uint64_t bytes);
+VRAM__FN int vram__svg_x(const vram__svg *d, uint64_t moment);
+VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most);
+VRAM__FN void vram__svg_scale_lines(vram__svg *d);
+VRAM__FN void vram__svg_base(vram__svg *d);
+VRAM__FN void vram__svg_count(vram__svg *d, uint64_t v, uint32_t digits, int y);
+VRAM__FN void vram__svg_areas_open(vram__svg *d);
+VRAM__FN void vram__svg_area_open(vram__svg *d, uint32_t category);
+VRAM__FN void vram__svg_area_to(vram__svg *d, uint64_t bytes, uint64_t to);
 VRAM__FN int vram__svg_fits(vram__svg *d, int y);
 VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes);
 VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
                              const char *kind);
+VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to);
 
 /* oom.c */
 VRAM__FN void vram__pen_hex(vram__pen *p, uint64_t v);
@@ -37981,13 +38095,13 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   char text[24], digit;
   text[0] = 0;
   if (units != VRAM_UNITS_BYTES)
-    while (u < 6 && bytes / unit >= step)
-      unit *= step, u++;
+    for (; u < 6 && bytes / unit >= step; u++)
+      unit *= step;
   whole = bytes / unit;
   rest = bytes % unit;
   scale = u && whole < 10 ? 100 : u && whole < 100 ? 10 : 1;
-  while (unit > UINT64_C(1) << 50)
-    rest /= step, unit /= step;
+  for (; unit > UINT64_C(1) << 50; unit /= step)
+    rest /= step;
   digits = whole * scale + rest * scale / unit;
   rest = rest * scale % unit;
   digits += 2 * rest > unit || (2 * rest == unit && (digits & 1)); /* half to even, as printf */
@@ -38215,9 +38329,10 @@ VRAM__FN uint32_t vram__utf8(const char *s, uint32_t len) {
 VRAM__FN void vram__pen_xml(vram__pen *p, const char *s, uint32_t len) {
   while (len) {
     uint32_t n = vram__utf8(s, len);
-    if (!n)
-      vram__pen_puts(p, "?"), n = 1;
-    else if (*s == '&')
+    if (!n) {
+      vram__pen_puts(p, "?");
+      n = 1;
+    } else if (*s == '&')
       vram__pen_puts(p, "&amp;");
     else if (*s == '<')
       vram__pen_puts(p, "&lt;");
@@ -38246,8 +38361,10 @@ VRAM__FN void vram__pen_f(vram__pen *p, const char *format, ...) {
         if (v < 0)
           vram__pen_puts(p, "-");
         vram__pen_puti(p, size / 10);
-        if (size % 10)
-          vram__pen_puts(p, "."), vram__pen_puti(p, size % 10);
+        if (size % 10) {
+          vram__pen_puts(p, ".");
+          vram__pen_puti(p, size % 10);
+        }
         break;
       }
       case 'i':
@@ -38438,8 +38555,10 @@ VRAM__FN void vram__pen_begin(vram__pen *p, const vram_sink *sink) {
 
 /* a * b / c, where a <= c and b < 2^25; bits beyond 38 are lost */
 VRAM__FN uint64_t vram__share(uint64_t a, uint64_t b, uint64_t c) {
-  while (c >> 38)
-    a >>= 1, c >>= 1;
+  while (c >> 38) {
+    a >>= 1;
+    c >>= 1;
+  }
   return c ? a * b / c : 0;
 }
 
@@ -38605,14 +38724,7 @@ VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in) {
   }
 }
 
-/* >>write/svg    the picture of a step */
-
-/* what lasts lies at the bottom */
-static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
-    VRAM_CATEGORY_PARAMS,      VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_BUFFERS,
-    VRAM_CATEGORY_INPUTS,      VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_AUTOCAST,
-    VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
-    VRAM_CATEGORY_OTHER};
+/* >>write/svg_plot    what both pictures have: style, title, axes, marks */
 
 VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to[24]) {
   vram_bytes_text(bytes, d->o->units, to, 24);
@@ -38621,7 +38733,7 @@ VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to
 
 /* The colours of categories are apart for everybody: CIE76 distance at least 29, in the dark 22,
    with normal vision, protanopia, deuteranopia and tritanopia. */
-VRAM__FN void vram__svg_style(vram__pen *p) {
+static void vram__svg_style(vram__pen *p) {
   vram__pen_puts(
       p, "<style>.vram text{font:15px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',"
          "Arial,sans-serif;fill:#1b1b1f}.vram .t{font-size:20px;font-weight:600}"
@@ -38651,7 +38763,7 @@ VRAM__FN void vram__svg_style(vram__pen *p) {
 }
 
 /* Words in as many lines as they need, three at most. Returns where the next line is. */
-VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s) {
+static int vram__svg_words(vram__svg *d, int y, const char *s) {
   uint32_t len = vram__text_len(s), line, k, end;
   for (line = 0; len && line < 3; line++) {
     for (k = end = 0; k < len; k++)
@@ -38671,8 +38783,42 @@ VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s) {
   return y;
 }
 
+/* Title and subtitle. Returns where the next line is. */
+VRAM__FN int vram__svg_title(vram__svg *d) {
+  const vram_svg_options *o = d->o;
+  vram__pen *p = &d->pen;
+  int y = 270;
+  if (o->title) {
+    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
+    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
+    vram__pen_puts(p, "</text>\n");
+    y += 260;
+  }
+  return o->subtitle ? vram__svg_words(d, y, o->subtitle) + 120 : y;
+}
+
+VRAM__FN void vram__svg_open(vram__svg *d, int height) {
+  vram__pen_f(&d->pen,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
+              "role=\"img\">\n",
+              VRAM__SVG_WIDTH, height);
+}
+
+/* Colours and ground, behind the words for those who do not see. */
+VRAM__FN void vram__svg_ground(vram__svg *d, int height) {
+  vram__svg_style(&d->pen);
+  vram__pen_f(&d->pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+}
+
+VRAM__FN vram_result vram__svg_close(vram__svg *d) {
+  vram__pen_puts(&d->pen, "</svg>\n");
+  return vram__pen_end(&d->pen);
+}
+
+/* ---- axes ---- */
+
 /* A figure of the axis, exact: 1.5 GiB */
-VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
+static void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
   uint64_t unit = 1;
   const uint64_t step = units == VRAM_UNITS_SI ? 1000 : 1024;
   char name[24];
@@ -38689,8 +38835,10 @@ VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
     vram__text_puts(to, 24, &n, ".");
     while (rest && n < 8) {
       char digit;
-      while (unit > UINT64_C(1) << 59)
-        rest >>= 1, unit >>= 1;
+      while (unit > UINT64_C(1) << 59) {
+        rest >>= 1;
+        unit >>= 1;
+      }
       digit = (char)('0' + (char)(rest * 10 / unit));
       rest = rest * 10 % unit;
       vram__text_put(to, 24, &n, &digit, 1);
@@ -38710,50 +38858,139 @@ VRAM__FN uint64_t vram__tick_step(uint64_t end, uint64_t most, int binary) {
   return step;
 }
 
-VRAM__FN int vram__svg_y(const vram__svg *d, uint64_t bytes) {
+static int vram__svg_y(const vram__svg *d, uint64_t bytes) {
   return d->plot.y + d->plot.h - (int)vram__share(bytes, (uint64_t)d->plot.h, d->scale);
 }
 
-/* Where a moment begins. */
-static int vram__svg_x(const vram__svg *d, uint64_t moment) {
-  const uint64_t all = d->t->events + 1;
+/* Where one of the `across` moments begins. */
+VRAM__FN int vram__svg_x(const vram__svg *d, uint64_t moment) {
+  const uint64_t all = d->across;
   return d->plot.x + (int)vram__share(moment < all ? moment : all, (uint64_t)d->plot.w, all);
 }
 
-/* Writes a label at the first of these places that is free and inside the plot: above or below the
-   point, in the middle, to its left or right; at the plot's ends for a line (x < 0). Lines may be
-   crossed only where there is no other place. */
-static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const char *kind) {
-  const int w = vram__text_width(s, vram__text_len(s), VRAM__SVG_FINE) * 9 / 8, pad = 60;
+/* The scale of the axis of bytes, up to `most` and a seventh more for the labels; the plot begins
+   behind its figures. */
+VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most) {
+  const vram_units units = d->o->units;
+  uint64_t v;
+  int left = 0;
+  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
+  d->step = vram__tick_step(d->scale, 6, units == VRAM_UNITS_IEC);
+  for (v = 0; v <= d->scale; v += d->step) {
+    char text[24];
+    int w;
+    vram__tick_text(v, units, text);
+    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
+    left = w > left ? w : left;
+    if (v > UINT64_MAX - d->step)
+      break;
+  }
+  d->plot.x = VRAM__SVG_EDGE + left + 60;
+  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
+  d->plot.h = VRAM__SVG_PLOT;
+}
+
+/* The figures of that axis, and lines across the plot. */
+VRAM__FN void vram__svg_scale_lines(vram__svg *d) {
+  uint64_t v;
+  for (v = 0; v <= d->scale; v += d->step) {
+    const int at = vram__svg_y(d, v);
+    char text[24];
+    vram__tick_text(v, d->o->units, text);
+    vram__pen_f(&d->pen,
+                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
+                "</text>\n",
+                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
+    if (v > UINT64_MAX - d->step)
+      break;
+  }
+}
+
+/* The lower edge of the plot. */
+VRAM__FN void vram__svg_base(vram__svg *d) {
+  vram__pen_f(&d->pen, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
+              d->plot.x + d->plot.w);
+}
+
+/* A figure below moment v, of at most so many digits: at the edge it ends with the plot. */
+VRAM__FN void vram__svg_count(vram__svg *d, uint64_t v, uint32_t digits, int y) {
+  const int at = vram__svg_x(d, v), w = vram__text_width("0000000000", digits, VRAM__SVG_FINE);
+  const int end = at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE;
+  vram__pen_f(&d->pen, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n", end ? "e" : "m",
+              end ? d->plot.x + d->plot.w : at, y, v);
+}
+
+/* ---- areas ---- */
+
+VRAM__FN void vram__svg_areas_open(vram__svg *d) {
+  vram__pen_f(&d->pen, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
+              d->plot.y + d->plot.h);
+}
+
+VRAM__FN void vram__svg_area_open(vram__svg *d, uint32_t category) {
+  d->end.x = 0;
+  d->end.y = 0;
+  vram__pen_f(&d->pen, "<path class=\"v%i\" d=\"M0 0", (int)category);
+}
+
+/* So many bytes up to moment `to`. */
+VRAM__FN void vram__svg_area_to(vram__svg *d, uint64_t bytes, uint64_t to) {
+  const int high = d->plot.y + d->plot.h - vram__svg_y(d, bytes);
+  if (high != d->end.y) {
+    if (d->end.x)
+      vram__pen_f(&d->pen, "H%i", d->end.x);
+    vram__pen_f(&d->pen, "v%i", high - d->end.y);
+    d->end.y = high;
+  }
+  d->end.x = vram__svg_x(d, to) - d->plot.x;
+}
+
+/* ---- lines and labels ---- */
+
+/* A box of this width at one of twelve places: above or below the point, in the middle, to its left
+   or right; at the plot's ends for a line (x < 0). */
+static vram__box vram__svg_place(const vram__box *plot, int place, int width, int x, int y) {
+  const int where = place % 3, below = place / 3 & 1, pad = 60;
+  const int first = plot->x + pad, last = plot->x + plot->w - width - pad;
+  vram__box b;
+  b.w = width;
+  b.h = 190;
+  b.y = below ? y + pad : y - pad - b.h;
+  if (x < 0) {
+    b.x = where == 0 ? last : where == 1 ? first : plot->x + (plot->w - width) / 2;
+    return b;
+  }
+  b.x = where == 0 ? x - width / 2 : where == 1 ? x - width : x;
+  b.x = b.x > last ? last : b.x;
+  b.x = b.x < first ? first : b.x;
+  return b;
+}
+
+/* Inside the plot, and clear of the labels and, without `crossing`, of the lines. */
+static int vram__svg_is_free(const vram__svg *d, const vram__box *b, int crossing) {
   const vram__box *p = &d->plot;
+  uint32_t i;
+  if (b->x < p->x || b->x + b->w > p->x + p->w || b->y < p->y || b->y + b->h > p->y + p->h)
+    return 0;
+  for (i = 0; i < d->nlabel; i++) {
+    const vram__box *o = &d->label[i];
+    if (b->x < o->x + o->w && o->x < b->x + b->w && b->y < o->y + o->h && o->y < b->y + b->h)
+      return 0;
+  }
+  for (i = 0; i < d->nline && !crossing; i++)
+    if (d->line[i] >= b->y && d->line[i] <= b->y + b->h)
+      return 0;
+  return 1;
+}
+
+/* Writes a label at the first place that is free. Lines may be crossed only where there is no other
+   place. */
+static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const char *kind) {
+  const int w = vram__text_width(s, vram__text_len(s), VRAM__SVG_FINE) * 9 / 8;
   int place;
   for (place = 0; place < 12; place++) {
-    const int where = place % 3, below = place / 3 & 1;
-    vram__box b;
-    uint32_t i, k;
-    b.w = w;
-    b.h = 190;
-    b.y = below ? y + pad : y - pad - b.h;
-    if (x < 0)
-      b.x = where == 0 ? p->x + p->w - w - pad : where == 1 ? p->x + pad : p->x + (p->w - w) / 2;
-    else {
-      b.x = where == 0 ? x - w / 2 : where == 1 ? x - w : x;
-      if (b.x > p->x + p->w - pad - w)
-        b.x = p->x + p->w - pad - w;
-      if (b.x < p->x + pad)
-        b.x = p->x + pad;
-    }
-    if (b.x < p->x || b.x + w > p->x + p->w || b.y < p->y || b.y + b.h > p->y + p->h)
-      continue;
-    for (i = 0; i < d->nlabel; i++) {
-      const vram__box *o = &d->label[i];
-      if (b.x < o->x + o->w && o->x < b.x + b.w && b.y < o->y + o->h && o->y < b.y + b.h)
-        break;
-    }
-    for (k = 0; k < d->nline && place < 6; k++)
-      if (d->line[k] >= b.y && d->line[k] <= b.y + b.h)
-        break;
-    if (i < d->nlabel || (k < d->nline && place < 6))
+    const vram__box b = vram__svg_place(&d->plot, place, w, x, y);
+    if (!vram__svg_is_free(d, &b, place >= 6))
       continue;
     d->label[d->nlabel++] = b;
     vram__pen_f(&d->pen, "<text class=\"f o m %r\" x=\"%d\" y=\"%d\">%s</text>\n", kind,
@@ -38762,126 +38999,7 @@ static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const cha
   }
 }
 
-/* A phase as it is shown: its part of the band above the plot, and its name there or, where that
-   is too narrow, above it. */
-typedef struct vram__band {
-  const char *name;
-  uint64_t first;       /* moment */
-  int from, to, x, row; /* x: middle of the name; row 0: in the band; -1: without a name */
-} vram__band;
-
-static int vram__band_fits(const vram__band *b) {
-  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->to - b->from;
-}
-
-/* `several`: room for the name of phases that repeat. */
-static uint32_t vram__svg_bands(vram__svg *d, vram__band *band, char several[64], int *rows) {
-  const vram_timeline *t = d->t;
-  const uint32_t many = 12; /* more micro-batches are one band */
-  uint32_t i, n = 0, at = 0, first = 0, last = 0;
-  int end[4] = {0, 0, 0, 0}, w, fits = 1;
-  vram__text_puti(several, 64, &at, (int64_t)t->forwards);
-  vram__text_puts(several, 64, &at, " x forward, backward");
-  for (i = 0; i < t->nspan; i++) {
-    const int part = t->forwards > 1 && (t->span[i].phase == VRAM_PHASE_FORWARD ||
-                                         t->span[i].phase == VRAM_PHASE_BACKWARD);
-    if (part && last && t->forwards > many)
-      continue;
-    band[n].name = part && t->forwards > many ? several : vram__span_name(t->span[i].phase);
-    band[n].first = t->span[i].first;
-    band[n++].row = 0;
-    if (part)
-      first = last ? first : n, last = n; /* one more than the index */
-  }
-  for (i = 0; i < n; i++) {
-    band[i].from = vram__svg_x(d, band[i].first);
-    band[i].to = vram__svg_x(d, i + 1 < n ? band[i + 1].first : t->events + 1);
-    fits &= i + 1 < first || i >= last || vram__band_fits(&band[i]);
-  }
-  *rows = 0;
-  for (i = 0; i < n; i++) {
-    vram__band *b = &band[i], whole;
-    if (!fits && first < last && i + 1 >= first && i < last) { /* one name for all of them */
-      b->row = -1;
-      if (i + 1 != first)
-        continue;
-      whole = *b;
-      whole.name = several;
-      whole.to = band[last - 1].to;
-      b->name = several;
-      b->x = (whole.from + whole.to) / 2;
-      if (vram__band_fits(&whole)) {
-        b->row = 0;
-        continue;
-      }
-    } else {
-      b->x = (b->from + b->to) / 2;
-      if (vram__band_fits(b))
-        continue;
-    }
-    b->row = -1;
-    if (t->events && b->first && d->t->span[t->nspan - 1].first == b->first &&
-        t->span[t->nspan - 1].phase == VRAM_PHASE_END)
-      continue;
-    w = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE);
-    if (b->x > d->plot.x + d->plot.w - w / 2)
-      b->x = d->plot.x + d->plot.w - w / 2;
-    if (b->x < VRAM__SVG_EDGE + w / 2)
-      b->x = VRAM__SVG_EDGE + w / 2;
-    for (at = 1; at < 4; at++)
-      if (b->x - w / 2 >= end[at]) {
-        b->row = (int)at;
-        end[at] = b->x + w / 2 + 80;
-        if (b->row > *rows)
-          *rows = b->row;
-        break;
-      }
-  }
-  return n;
-}
-
-/* What is allocated over the step: one area for each category, drawn from the uppermost to the
-   lowest, each over the one behind it. */
-static void vram__svg_areas(vram__svg *d) {
-  const vram_timeline *t = d->t;
-  const uint32_t group = (t->ncolumn + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
-  uint32_t i, j, k, c;
-  vram__pen *p = &d->pen;
-  vram__pen_f(p, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
-              d->plot.y + d->plot.h);
-  for (k = VRAM_CATEGORY_COUNT; k--;) {
-    const uint32_t cat = vram__svg_order[k];
-    char text[24];
-    int x = 0, y = 0;
-    if (!d->seen[cat])
-      continue;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"M0 0", (int)cat);
-    for (i = 0; i < t->ncolumn; i += group) {
-      const vram_moment *m = &t->column[i];
-      const uint64_t next = i + group < t->ncolumn ? (i + group) * t->width : t->events + 1;
-      uint64_t sum = 0;
-      int to = vram__svg_x(d, next) - d->plot.x, high;
-      for (j = i + 1; j < i + group && j < t->ncolumn; j++)
-        if (t->column[j].total > m->total)
-          m = &t->column[j];
-      for (c = 0; c <= k; c++)
-        sum += m->bytes[vram__svg_order[c]];
-      high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
-      if (high != y) {
-        if (i)
-          vram__pen_f(p, "H%i", vram__svg_x(d, i * t->width) - d->plot.x);
-        vram__pen_f(p, "v%i", high - y);
-        y = high;
-      }
-      x = to;
-    }
-    vram__pen_f(p, "H%iV0\"><title>%s: %s at the peak</title></path>\n", x,
-                vram_category_name((vram_category)cat), vram__svg_bytes(d, d->bytes[cat], text));
-  }
-  vram__pen_puts(p, "</g>\n");
-}
-
-/* Whether it fits, in two lines. */
+/* Whether it fits, in two lines. Returns where the next line is. */
 VRAM__FN int vram__svg_fits(vram__svg *d, int y) {
   const vram_svg_options *o = d->o;
   const int fits = d->need <= o->budget_bytes;
@@ -38898,6 +39016,196 @@ VRAM__FN int vram__svg_fits(vram__svg *d, int y) {
               vram__svg_bytes(d, apart, a), fits ? "to spare" : "too much",
               vram__svg_bytes(d, d->need, b), d->r ? "expected on the device" : "at the peak");
   return y + 420;
+}
+
+/* A line across the plot: the budget, or what the device needs. */
+VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes) {
+  const int y = vram__svg_y(d, bytes);
+  d->line[d->nline++] = y;
+  vram__pen_f(&d->pen, "<path class=\"k\" stroke-dasharray=\"%r\" d=\"M%d %dH%d\"/>\n", dashes,
+              d->plot.x, y, d->plot.x + d->plot.w);
+}
+
+/* A label of so many bytes at that height; x < 0: of a line. */
+VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
+                             const char *kind) {
+  char words[64], figure[24];
+  uint32_t len = 0;
+  vram__text_puts(words, sizeof words, &len, what);
+  vram__text_puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
+  vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
+}
+
+/* The peak, between two moments. */
+VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to) {
+  const int x = (vram__svg_x(d, from) + vram__svg_x(d, to)) / 2;
+  vram__pen_f(&d->pen, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
+              vram__svg_y(d, bytes));
+  vram__svg_mark(d, "peak ", bytes, x, "b");
+}
+
+/* >>write/svg    the picture of a step */
+
+/* what lasts lies at the bottom */
+static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
+    VRAM_CATEGORY_PARAMS,      VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_BUFFERS,
+    VRAM_CATEGORY_INPUTS,      VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_AUTOCAST,
+    VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
+    VRAM_CATEGORY_OTHER};
+
+/* A phase as it is shown: its part of the band above the plot, and its name there or, where that
+   is too narrow, above it. */
+typedef struct vram__band {
+  const char *name;
+  uint64_t first; /* moment */
+  int from, to;
+  int end;    /* of what the name is for, from `from` */
+  int x, row; /* x: middle of the name; row 0: in the band; -1: without a name */
+} vram__band;
+
+static int vram__band_fits(const vram__band *b) {
+  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->end - b->from;
+}
+
+/* The phases of a step. */
+typedef struct vram__bands {
+  vram__band band[VRAM_TIMELINE_SPANS];
+  uint32_t n;
+  uint32_t first, last; /* those of forward and backward passes that repeat; last excluded */
+  char several[64];     /* one name for these */
+  int rows;             /* of names above the band */
+} vram__bands;
+
+static void vram__bands_read(const vram__svg *d, vram__bands *s) {
+  const vram_timeline *t = d->t;
+  const int many = t->forwards > 12; /* more micro-batches are one band */
+  uint32_t i, at = 0;
+  s->n = 0;
+  s->first = 0;
+  s->last = 0;
+  s->rows = 0;
+  vram__text_puti(s->several, sizeof s->several, &at, (int64_t)t->forwards);
+  vram__text_puts(s->several, sizeof s->several, &at, " x forward, backward");
+  for (i = 0; i < t->nspan; i++) {
+    const vram_phase phase = t->span[i].phase;
+    const int part =
+        t->forwards > 1 && (phase == VRAM_PHASE_FORWARD || phase == VRAM_PHASE_BACKWARD);
+    vram__band *b = s->band + s->n;
+    if (part && many && s->last)
+      continue;
+    b->name = part && many ? s->several : vram__span_name(phase);
+    b->first = t->span[i].first;
+    b->row = 0;
+    if (part && !s->last)
+      s->first = s->n;
+    s->n++;
+    if (part)
+      s->last = s->n;
+  }
+  for (i = 0; i < s->n; i++) {
+    s->band[i].from = vram__svg_x(d, s->band[i].first);
+    s->band[i].to = vram__svg_x(d, i + 1 < s->n ? s->band[i + 1].first : t->events + 1);
+    s->band[i].x = (s->band[i].from + s->band[i].to) / 2;
+  }
+}
+
+/* Names that are too long for their part of the band go above it, where there is room. */
+static void vram__bands_above(const vram__svg *d, vram__bands *s, vram__band *b, int end[4]) {
+  const int half = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) / 2;
+  const int right = d->plot.x + d->plot.w;
+  int row;
+  b->x = b->x > right - half ? right - half : b->x;
+  b->x = b->x < VRAM__SVG_EDGE + half ? VRAM__SVG_EDGE + half : b->x;
+  for (row = 1; row < 4; row++)
+    if (b->x - half >= end[row]) {
+      b->row = row;
+      end[row] = b->x + half + 80;
+      s->rows = row > s->rows ? row : s->rows;
+      return;
+    }
+}
+
+/* The passes that repeat have one name where one of them is too narrow for its own. */
+static void vram__bands_join(vram__bands *s) {
+  vram__band *b = s->band + s->first;
+  uint32_t i;
+  int fits = 1;
+  for (i = s->first; i < s->last; i++)
+    fits = fits && vram__band_fits(s->band + i);
+  if (fits || s->last - s->first < 2)
+    return;
+  for (i = s->first; i < s->last; i++)
+    s->band[i].row = -1;
+  b->name = s->several;
+  b->row = 0;
+  b->end = s->band[s->last - 1].to;
+  b->x = (b->from + b->end) / 2;
+}
+
+static void vram__bands_make(const vram__svg *d, vram__bands *s) {
+  const vram_timeline *t = d->t;
+  int end[4] = {0, 0, 0, 0};
+  uint32_t i;
+  vram__bands_read(d, s);
+  for (i = 0; i < s->n; i++)
+    s->band[i].end = s->band[i].to;
+  vram__bands_join(s);
+  for (i = 0; i < s->n; i++) {
+    vram__band *b = s->band + i;
+    if (b->row < 0 || vram__band_fits(b))
+      continue;
+    b->row = -1;
+    /* of the end of a step that is no more than a moment there is no name */
+    if (!t->events || !b->first || t->span[t->nspan - 1].first != b->first ||
+        t->span[t->nspan - 1].phase != VRAM_PHASE_END)
+      vram__bands_above(d, s, b, end);
+  }
+}
+
+static void vram__bands_draw(vram__svg *d, const vram__bands *s, int y) {
+  vram__pen *p = &d->pen;
+  uint32_t i;
+  for (i = 0; i < s->n; i++)
+    vram__pen_f(p, "<rect class=\"q%i\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
+                (int)(i & 1), s->band[i].from, y, s->band[i].to - s->band[i].from, 220);
+  for (i = 0; i < s->n; i++) {
+    const vram__band *b = s->band + i;
+    if (b->row > 0)
+      vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", (b->from + b->to) / 2,
+                  y - (b->row - 1) * 190 - 20, y + 40);
+    if (b->row >= 0)
+      vram__pen_f(p, "<text class=\"f m\" x=\"%d\" y=\"%d\">%s</text>\n", b->x,
+                  b->row ? y - (b->row - 1) * 190 - 40 : y + 160, b->name);
+  }
+}
+
+/* What is allocated over the step: one area for each category, drawn from the uppermost to the
+   lowest, each over the one behind it. */
+static void vram__svg_areas(vram__svg *d) {
+  const vram_timeline *t = d->t;
+  const uint32_t group = (t->ncolumn + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
+  uint32_t i, j, k, c;
+  vram__svg_areas_open(d);
+  for (k = VRAM_CATEGORY_COUNT; k--;) {
+    const uint32_t cat = vram__svg_order[k];
+    char text[24];
+    if (!d->seen[cat])
+      continue;
+    vram__svg_area_open(d, cat);
+    for (i = 0; i < t->ncolumn; i += group) {
+      const vram_moment *m = &t->column[i];
+      uint64_t sum = 0;
+      for (j = i + 1; j < i + group && j < t->ncolumn; j++)
+        if (t->column[j].total > m->total)
+          m = &t->column[j];
+      for (c = 0; c <= k; c++)
+        sum += m->bytes[vram__svg_order[c]];
+      vram__svg_area_to(d, sum, i + group < t->ncolumn ? (i + group) * t->width : t->events + 1);
+    }
+    vram__pen_f(&d->pen, "H%iV0\"><title>%s: %s at the peak</title></path>\n", d->end.x,
+                vram_category_name((vram_category)cat), vram__svg_bytes(d, d->bytes[cat], text));
+  }
+  vram__pen_puts(&d->pen, "</g>\n");
 }
 
 static int vram__svg_peak(vram__svg *d, int y) {
@@ -38926,50 +39234,40 @@ static int vram__svg_peak(vram__svg *d, int y) {
   return y + 210;
 }
 
-/* A line across the plot: the budget, or what the device needs. */
-VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes) {
-  d->line[d->nline] = vram__svg_y(d, bytes);
-  vram__pen_f(&d->pen, "<path class=\"k\" stroke-dasharray=\"%r\" d=\"M%d %dH%d\"/>\n", dashes,
-              d->plot.x, d->line[d->nline++], d->plot.x + d->plot.w);
-}
-
-VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
-                             const char *kind) {
-  char words[64], figure[24];
-  uint32_t len = 0;
-  vram__text_puts(words, sizeof words, &len, what);
-  vram__text_puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
-  vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
-}
-
 /* The lines and the peak, with their names. */
 static void vram__svg_marks(vram__svg *d) {
   const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   const uint64_t column = t->peak.event / t->width;
-  const int x = (vram__svg_x(d, column * t->width) + vram__svg_x(d, (column + 1) * t->width)) / 2;
   if (o->has_budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
   if (o->has_budget && d->r)
     vram__svg_line(d, d->need, "1.5 3");
-  vram__pen_f(&d->pen, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
-              vram__svg_y(d, t->peak.total));
-  vram__svg_mark(d, "peak ", t->peak.total, x, "b");
+  vram__svg_peak_mark(d, t->peak.total, column * t->width, (column + 1) * t->width);
   if (o->has_budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   if (o->has_budget && d->r)
     vram__svg_mark(d, "device ", d->need, -1, "");
 }
 
+/* The axis of events. Returns where the next line is. */
+static int vram__svg_events(vram__svg *d, int y) {
+  const uint64_t events = d->t->events, step = vram__tick_step(events, 5, 0);
+  uint64_t v;
+  for (v = 0; v <= events && events; v += step)
+    vram__svg_count(d, v, v < 100000 ? 5 : 10, y);
+  vram__pen_f(&d->pen,
+              "<text class=\"f g m\" x=\"%d\" y=\"%d\">allocations and frees, in order</text>\n",
+              d->plot.x + d->plot.w / 2, y + 190);
+  return y + 190;
+}
+
 static int vram__svg_step(vram__svg *d, int y) {
-  const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   vram__pen *p = &d->pen;
-  vram__band band[VRAM_TIMELINE_SPANS];
-  char text[24], several[64];
-  uint64_t most = t->peak.total, step, v;
-  uint32_t i, n;
-  int left = 0, rows;
+  vram__bands bands;
+  uint64_t most = d->t->peak.total;
+  uint32_t i;
   vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">Requested memory over the step</text>\n",
               VRAM__SVG_EDGE, y);
   y = vram__svg_peak(d, y + 210);
@@ -38978,67 +39276,24 @@ static int vram__svg_step(vram__svg *d, int y) {
     most = most < o->budget_bytes ? o->budget_bytes : most;
     most = most < d->need ? d->need : most;
   }
-  /* a seventh more, for the labels */
-  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  step = vram__tick_step(d->scale, 6, o->units == VRAM_UNITS_IEC);
-  for (v = 0; v <= d->scale; v += step) {
-    int w;
-    vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
-    left = w > left ? w : left;
-    if (v > UINT64_MAX - step)
-      break;
-  }
-  d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  d->plot.h = VRAM__SVG_PLOT;
-  n = vram__svg_bands(d, band, several, &rows);
-  y += rows * 190 + 20;
+  d->across = d->t->events + 1;
+  vram__svg_scale(d, most);
+  vram__bands_make(d, &bands);
+  y += bands.rows * 190 + 20;
   d->plot.y = y + 220;
-  d->nlabel = d->nline = 0;
-  for (i = 0; i < n; i++)
-    vram__pen_f(p, "<rect class=\"q%i\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
-                (int)(i & 1), band[i].from, y, band[i].to - band[i].from, 220);
-  for (i = 0; i < n; i++) {
-    const int row = band[i].row;
-    if (row > 0)
-      vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", (band[i].from + band[i].to) / 2,
-                  y - (row - 1) * 190 - 20, y + 40);
-    if (row >= 0)
-      vram__pen_f(p, "<text class=\"f m\" x=\"%d\" y=\"%d\">%s</text>\n", band[i].x,
-                  row ? y - (row - 1) * 190 - 40 : y + 160, band[i].name);
-  }
-  for (v = 0; v <= d->scale; v += step) {
-    const int at = vram__svg_y(d, v);
-    vram__tick_text(v, o->units, text);
-    vram__pen_f(p,
-                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
-                "</text>\n",
-                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
-    if (v > UINT64_MAX - step)
-      break;
-  }
+  d->nlabel = 0;
+  d->nline = 0;
+  vram__bands_draw(d, &bands, y);
+  vram__svg_scale_lines(d);
   vram__pen_f(p,
               "<rect class=\"plot\" fill=\"none\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
               d->plot.x, d->plot.y, d->plot.w, d->plot.h);
   vram__svg_areas(d);
-  for (i = 1; i < n; i++)
-    vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", band[i].from, y, d->plot.y + d->plot.h);
-  vram__pen_f(p, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
-              d->plot.x + d->plot.w);
-  /* the axis of events */
-  y = d->plot.y + d->plot.h + 190;
-  step = vram__tick_step(t->events, 5, 0);
-  for (v = 0; v <= t->events && t->events; v += step) {
-    const int at = vram__svg_x(d, v);
-    const int w = vram__text_width("0000000000", v < 100000 ? 5 : 10, VRAM__SVG_FINE);
-    vram__pen_f(p, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n",
-                at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE ? "e" : "m",
-                at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE ? d->plot.x + d->plot.w : at, y, v);
-  }
-  y += 190;
-  vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">allocations and frees, in order</text>\n",
-              d->plot.x + d->plot.w / 2, y);
+  for (i = 1; i < bands.n; i++)
+    vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", bands.band[i].from, y,
+                d->plot.y + d->plot.h);
+  vram__svg_base(d);
+  y = vram__svg_events(d, d->plot.y + d->plot.h + 190);
   vram__svg_marks(d);
   return y + 100;
 }
@@ -39176,8 +39431,10 @@ static int vram__svg_live(vram__svg *d, int y) {
   if (!d->ncell)
     return y + 320;
   vram__memory_zero(&all, sizeof all);
-  all.x = VRAM__SVG_EDGE, all.y = y + 310;
-  all.w = VRAM__SVG_ROOM, all.h = VRAM__SVG_AREAS;
+  all.x = VRAM__SVG_EDGE;
+  all.y = y + 310;
+  all.w = VRAM__SVG_ROOM;
+  all.h = VRAM__SVG_AREAS;
   for (i = 0; i < d->ncell; i = k) {
     vram__memory_zero(&cat[n], sizeof cat[n]);
     cat[n].cat = d->cell[i].cat;
@@ -39203,21 +39460,11 @@ static int vram__svg_live(vram__svg *d, int y) {
 
 /* Everything from the title to the lower edge, which is returned. */
 static int vram__svg_body(vram__svg *d) {
-  const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
-  int y = 270;
-  if (o->title) {
-    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(p, "</text>\n");
-    y += 260;
-  }
-  if (o->subtitle)
-    y = vram__svg_words(d, y, o->subtitle) + 120;
-  if (d->t)
+  int y = vram__svg_title(d);
+  if (d->t) {
     y = vram__svg_step(d, y) + 220;
-  if (d->t)
     y = vram__svg_legend(d, y) + 140;
+  }
   if (d->cell)
     y = vram__svg_live(d, y);
   if (!d->t)
@@ -39250,6 +39497,27 @@ VRAM_API uint64_t vram_svg_bytes(uint32_t nlive) {
   return (uint64_t)nlive * sizeof(vram__cell) + 7;
 }
 
+/* What is allocated at the peak, and which categories are ever. */
+static void vram__svg_sums(vram__svg *d, const vram_live *live, uint32_t nlive) {
+  uint32_t i, k;
+  for (i = 0; live && i < nlive; i++) {
+    const uint32_t c = vram__category_of(live[i].category);
+    d->bytes[c] = vram__sum_or_overflow(d->bytes[c], live[i].bytes);
+    d->total = vram__sum_or_overflow(d->total, live[i].bytes);
+    d->nlive += live[i].bytes != 0;
+  }
+  d->least = d->total / VRAM__SVG_CELLS + 1;
+  for (k = 0; k < VRAM_CATEGORY_COUNT; k++) {
+    if (d->t)
+      d->bytes[k] = d->t->peak.bytes[k];
+    d->seen[k] = d->bytes[k] != 0;
+    for (i = 0; d->t && i < d->t->ncolumn; i++)
+      d->seen[k] |= d->t->column[i].bytes[k] != 0;
+  }
+  if (d->t)
+    d->total = d->t->peak.total;
+}
+
 VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_report *report,
                                     const vram_live *live, uint32_t nlive,
                                     const vram_svg_options *options, void *scratch,
@@ -39257,49 +39525,27 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   vram_svg_options none;
   vram__svg d;
-  uint32_t i, k;
   int height;
   vram__memory_zero(&d, sizeof d);
   vram__memory_zero(&none, sizeof none);
   d.o = options ? options : &none;
   d.t = timeline && timeline->cap ? timeline : NULL;
   d.r = report;
-  for (i = 0; live && i < nlive; i++) {
-    const uint32_t c = vram__category_of(live[i].category);
-    d.bytes[c] = vram__sum_or_overflow(d.bytes[c], live[i].bytes);
-    d.total = vram__sum_or_overflow(d.total, live[i].bytes);
-    d.nlive += live[i].bytes != 0;
-  }
+  vram__svg_sums(&d, live, nlive);
+  d.need = report ? report->device_bytes.expected : d.total;
   if (live) {
     if (!scratch || scratch_bytes < skip + nlive * (uint64_t)sizeof *d.cell)
       return VRAM_ERR_MEMORY;
     d.cell = (vram__cell *)(void *)((uint8_t *)scratch + skip);
-    d.ncell = vram__cells(d.cell, live, nlive, d.total / VRAM__SVG_CELLS + 1);
+    d.ncell = vram__cells(d.cell, live, nlive, d.least);
   }
-  for (k = 0; k < VRAM_CATEGORY_COUNT; k++) {
-    if (d.t)
-      d.bytes[k] = d.t->peak.bytes[k];
-    d.seen[k] = d.bytes[k] != 0;
-    for (i = 0; d.t && i < d.t->ncolumn; i++)
-      d.seen[k] |= d.t->column[i].bytes[k] != 0;
-  }
-  if (d.t)
-    d.total = d.t->peak.total;
-  d.need = report ? report->device_bytes.expected : d.total;
   height = vram__svg_body(&d); /* without a sink: how high it is */
-  d.pen.n = 0;
-  d.pen.sink = sink;
-  vram__pen_f(&d.pen,
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
-              "role=\"img\">\n",
-              VRAM__SVG_WIDTH, height);
+  vram__pen_begin(&d.pen, sink);
+  vram__svg_open(&d, height);
   vram__svg_words_only(&d);
-  vram__svg_style(&d.pen);
-  vram__pen_f(&d.pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+  vram__svg_ground(&d, height);
   vram__svg_body(&d);
-  vram__pen_puts(&d.pen, "</svg>\n");
-  vram__pen_flush(&d.pen);
-  return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+  return vram__svg_close(&d);
 }
 
 /* >>write/schedule_svg    the picture of a schedule */
@@ -39337,8 +39583,10 @@ typedef struct vram__strip {
   const vram_move *move;
   uint32_t nmove, peak;    /* peak: the first move that is the highest */
   vram__strip_bytes *held; /* during each move */
-  uint8_t *kept;           /* by stage: what of it is on the device */
-  uint32_t seen;           /* a bit for each kind */
+  uint8_t *kept;           /* by stage: what of it is on the device, */
+  uint64_t kept_bytes;     /* the bytes of that, */
+  uint64_t gradient_bytes; /* and of the gradient that backward is to read */
+  uint32_t seen;           /* a bit for each kind of move */
 } vram__strip;
 
 enum { VRAM__KEPT_INPUT = 1, VRAM__KEPT_SAVED = 2, VRAM__KEPT_WAY = 4 };
@@ -39368,141 +39616,128 @@ static uint64_t vram__strip_stage(const vram__strip *s, uint32_t i) {
   return bytes;
 }
 
+/* A move begins: what it writes. *temp, *gradient: bytes of its temporaries and of the gradient
+   that it makes. */
+static void vram__strip_begin(vram__strip *s, const vram_move *m, uint64_t *temp,
+                              uint64_t *gradient) {
+  const vram_chain *c = s->c;
+  const uint32_t i = m->stage;
+  const vram_stage *t = &c->stage[i];
+  const uint64_t before = vram__strip_stage(s, i), next = vram__strip_stage(s, i + 1);
+  *temp = 0;
+  *gradient = 0;
+  switch (m->kind) {
+  case VRAM_MOVE_DROP:
+  case VRAM_MOVE_CHECKPOINT:
+    *temp = vram__strip_round(c, t->forward_temp_bytes);
+    s->kept[i + 1] |= VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_SAVE:
+    *temp = vram__strip_round(c, t->way[m->way].forward_temp_bytes);
+    s->kept[i + 1] |= VRAM__KEPT_INPUT;
+    s->kept[i] =
+        (uint8_t)((s->kept[i] & VRAM__KEPT_INPUT) | VRAM__KEPT_SAVED | m->way * VRAM__KEPT_WAY);
+    break;
+  case VRAM_MOVE_BACKWARD:
+    *temp = vram__strip_round(c, t->way[s->kept[i] / VRAM__KEPT_WAY].backward_temp_bytes);
+    *gradient = i ? vram__strip_input(c, i) : vram__strip_round(c, c->input_gradient_bytes);
+    break;
+  case VRAM_MOVE_FETCH:
+    s->kept[i] |= VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_FETCH_SAVED:
+    s->kept[i] |= VRAM__KEPT_SAVED;
+    break;
+  default:
+    break;
+  }
+  s->kept_bytes = vram__sum_or_overflow(s->kept_bytes, vram__strip_stage(s, i) - before);
+  s->kept_bytes = vram__sum_or_overflow(s->kept_bytes, vram__strip_stage(s, i + 1) - next);
+}
+
+/* A move has run: what goes. An input that the stage before has saved stays with the rest of that.
+ */
+static void vram__strip_end(vram__strip *s, const vram_move *m) {
+  const uint32_t i = m->stage;
+  const uint64_t before = vram__strip_stage(s, i), next = vram__strip_stage(s, i + 1);
+  const int saved = i && (s->kept[i - 1] & VRAM__KEPT_SAVED);
+  switch (m->kind) {
+  case VRAM_MOVE_BACKWARD:
+    s->kept[i] = saved ? VRAM__KEPT_INPUT : 0;
+    s->kept[i + 1] = 0;
+    break;
+  case VRAM_MOVE_DROP:
+    if (!saved)
+      s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_OFFLOAD:
+    s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_OFFLOAD_SAVED:
+    s->kept[i] &= (uint8_t)~VRAM__KEPT_SAVED;
+    break;
+  default:
+    break;
+  }
+  s->kept_bytes -= before - vram__strip_stage(s, i) + next - vram__strip_stage(s, i + 1);
+}
+
 /* What every move holds while it runs. */
 static void vram__strip_play(vram__strip *s) {
   const vram_chain *c = s->c;
-  uint64_t grad = 0, kept = 0;
   uint32_t k, i;
   for (i = 0; i <= c->nstage; i++)
     s->kept[i] = !i ? VRAM__KEPT_INPUT : 0;
-  kept = vram__strip_input(c, 0);
+  s->kept_bytes = vram__strip_input(c, 0);
+  s->gradient_bytes = 0;
   for (k = 0; k < s->nmove; k++) {
     const vram_move *m = &s->move[k];
-    const vram_stage *t = &c->stage[m->stage];
-    const vram_way *w = &t->way[m->way];
     vram__strip_bytes *h = &s->held[k];
-    uint64_t temp = 0, made = 0, before, next; /* made: a gradient */
-    i = m->stage;
-    before = vram__strip_stage(s, i);
-    next = vram__strip_stage(s, i + 1);
-    switch (m->kind) {
-    case VRAM_MOVE_DROP:
-    case VRAM_MOVE_CHECKPOINT:
-    case VRAM_MOVE_SAVE:
-      temp = vram__strip_round(c, m->kind == VRAM_MOVE_SAVE ? w->forward_temp_bytes
-                                                            : t->forward_temp_bytes);
-      s->kept[i + 1] |= VRAM__KEPT_INPUT;
-      if (m->kind == VRAM_MOVE_SAVE)
-        s->kept[i] =
-            (uint8_t)((s->kept[i] & VRAM__KEPT_INPUT) | VRAM__KEPT_SAVED | m->way * VRAM__KEPT_WAY);
-      break;
-    case VRAM_MOVE_BACKWARD:
-      w = &t->way[s->kept[i] / VRAM__KEPT_WAY];
-      temp = vram__strip_round(c, w->backward_temp_bytes);
-      made = i ? vram__strip_input(c, i) : vram__strip_round(c, c->input_gradient_bytes);
-      break;
-    case VRAM_MOVE_FETCH:
-      s->kept[i] |= VRAM__KEPT_INPUT;
-      break;
-    case VRAM_MOVE_FETCH_SAVED:
-      s->kept[i] |= VRAM__KEPT_SAVED;
-      break;
-    default:
-      break;
-    }
-    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i) - before);
-    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i + 1) - next);
+    uint64_t temp, gradient;
+    vram__strip_begin(s, m, &temp, &gradient);
     h->bytes[VRAM__HELD_STATIC] = c->static_bytes;
-    h->bytes[VRAM__HELD_SAVED] = kept;
-    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(grad, made);
+    h->bytes[VRAM__HELD_SAVED] = s->kept_bytes;
+    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(s->gradient_bytes, gradient);
     h->bytes[VRAM__HELD_TEMPORARIES] = temp;
-    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, kept),
+    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, s->kept_bytes),
                                      vram__sum_or_overflow(h->bytes[VRAM__HELD_GRADIENTS], temp));
     if (h->total > s->held[s->peak].total)
       s->peak = k;
     s->seen |= UINT32_C(1) << m->kind;
-    /* what goes when it has run */
-    before = vram__strip_stage(s, i);
-    next = vram__strip_stage(s, i + 1);
-    if (m->kind == VRAM_MOVE_BACKWARD) {
-      /* an input that the stage before has saved stays with the rest of that */
-      s->kept[i] = i && (s->kept[i - 1] & VRAM__KEPT_SAVED) ? VRAM__KEPT_INPUT : 0;
-      s->kept[i + 1] = 0;
-      grad = made;
-    } else if (m->kind == VRAM_MOVE_DROP || m->kind == VRAM_MOVE_OFFLOAD) {
-      if (!i || !(s->kept[i - 1] & VRAM__KEPT_SAVED) || m->kind == VRAM_MOVE_OFFLOAD)
-        s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
-    } else if (m->kind == VRAM_MOVE_OFFLOAD_SAVED)
-      s->kept[i] &= (uint8_t)~VRAM__KEPT_SAVED;
-    kept -= before - vram__strip_stage(s, i) + next - vram__strip_stage(s, i + 1);
+    vram__strip_end(s, m);
+    if (m->kind == VRAM_MOVE_BACKWARD)
+      s->gradient_bytes = gradient;
   }
-}
-
-static int vram__strip_x(const vram__svg *d, const vram__strip *s, uint32_t move) {
-  return d->plot.x + (int)vram__share(move, (uint64_t)d->plot.w, s->nmove);
 }
 
 /* Memory during the moves, an area for each kind of what is held. */
 static void vram__strip_areas(vram__svg *d, const vram__strip *s) {
   const uint32_t group = (s->nmove + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
-  vram__pen *p = &d->pen;
   uint32_t k, i, j;
-  vram__pen_f(p, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
-              d->plot.y + d->plot.h);
+  vram__svg_areas_open(d);
   for (k = VRAM__HELD_COUNT; k--;) {
-    int x = 0, y = 0;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"M0 0", (int)vram__held_category[k]);
+    vram__svg_area_open(d, vram__held_category[k]);
     for (i = 0; i < s->nmove; i += group) {
       const vram__strip_bytes *h = &s->held[i];
       uint64_t sum = 0;
-      int high;
       for (j = i + 1; j < i + group && j < s->nmove; j++)
         if (s->held[j].total > h->total)
           h = &s->held[j];
       for (j = 0; j <= k; j++)
         sum = vram__sum_or_overflow(sum, h->bytes[j]);
-      high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
-      if (high != y) {
-        if (i)
-          vram__pen_f(p, "H%i", x);
-        vram__pen_f(p, "v%i", high - y);
-        y = high;
-      }
-      x = vram__strip_x(d, s, i + group < s->nmove ? i + group : s->nmove) - d->plot.x;
+      vram__svg_area_to(d, sum, i + group < s->nmove ? i + group : s->nmove);
     }
-    vram__pen_f(p, "H%iV0\"/>\n", x);
+    vram__pen_f(&d->pen, "H%iV0\"/>\n", d->end.x);
   }
-  vram__pen_puts(p, "</g>\n");
-}
-
-/* The axis of bytes: its step; the plot begins behind its figures. */
-static uint64_t vram__strip_scale(vram__svg *d, uint64_t most) {
-  const vram_svg_options *o = d->o;
-  uint64_t step, v;
-  int left = 0;
-  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  step = vram__tick_step(d->scale, 6, o->units == VRAM_UNITS_IEC);
-  for (v = 0; v <= d->scale; v += step) {
-    char text[24];
-    int w;
-    vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
-    left = w > left ? w : left;
-    if (v > UINT64_MAX - step)
-      break;
-  }
-  d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  return step;
+  vram__pen_puts(&d->pen, "</g>\n");
 }
 
 static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
   const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
   const vram_move *peak = &s->move[s->peak];
-  uint64_t most = d->need, step, v;
+  uint64_t most = d->need;
   char text[24];
-  vram__pen_f(p,
+  vram__pen_f(&d->pen,
               "<text class=\"b\" x=\"%d\" y=\"%d\">Memory over the schedule</text>\n"
               "<text x=\"%d\" y=\"%d\">Peak <tspan class=\"b\">%s</tspan> in move %u of %u, %r of "
               "stage %u</text>\n",
@@ -39514,42 +39749,47 @@ static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
     y = vram__svg_fits(d, y);
     most = most < o->budget_bytes ? o->budget_bytes : most;
   }
-  step = vram__strip_scale(d, most);
+  d->across = s->nmove;
+  vram__svg_scale(d, most);
   d->plot.y = y;
-  d->plot.h = VRAM__SVG_PLOT;
-  for (v = 0; v <= d->scale; v += step) {
-    const int at = vram__svg_y(d, v);
-    vram__tick_text(v, o->units, text);
-    vram__pen_f(p,
-                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
-                "</text>\n",
-                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
-    if (v > UINT64_MAX - step)
-      break;
-  }
+  vram__svg_scale_lines(d);
   vram__strip_areas(d, s);
-  vram__pen_f(p, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
-              d->plot.x + d->plot.w);
+  vram__svg_base(d);
   if (o->has_budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
-  {
-    const int x = (vram__strip_x(d, s, s->peak) + vram__strip_x(d, s, s->peak + 1)) / 2;
-    vram__pen_f(p, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
-                vram__svg_y(d, d->need));
-    vram__svg_mark(d, "peak ", d->need, x, "b");
-  }
+  vram__svg_peak_mark(d, d->need, s->peak, (uint64_t)s->peak + 1);
   if (o->has_budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   return d->plot.y + d->plot.h;
 }
 
+/* The moves of one kind, each at its stage, in a box whose upper edge is y. */
+static void vram__strip_moves(vram__svg *d, const vram__strip *s, uint32_t kind, int y, int high) {
+  const uint32_t n = s->c->nstage;
+  const int right = d->plot.x + d->plot.w;
+  uint32_t k;
+  vram__pen_f(&d->pen, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
+  for (k = 0; k < s->nmove; k++) {
+    const uint32_t i = s->move[k].stage;
+    const int end = vram__svg_x(d, (uint64_t)k + 1), from = vram__svg_x(d, k);
+    const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
+    const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
+    /* at least so large that it is seen */
+    const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
+    const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
+    if (s->move[k].kind == kind)
+      vram__pen_f(&d->pen, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
+  }
+  vram__pen_puts(&d->pen, "\"/>\n");
+}
+
 /* Which stage each move is of: stages up, moves across. */
 static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
   const uint32_t n = s->c->nstage;
-  const int high = n > 24 ? 2400 : (int)n * 100, right = d->plot.x + d->plot.w;
+  const int high = n > 24 ? 2400 : (int)n * 100;
   vram__pen *p = &d->pen;
   uint64_t step = vram__tick_step(n, n > 12 ? 8 : 12, 0), v;
-  uint32_t kind, k;
+  uint32_t kind;
   y += 330;
   vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">Stage of each move</text>\n", VRAM__SVG_EDGE,
               y);
@@ -39563,32 +39803,13 @@ static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
     vram__pen_f(p, "<text class=\"f g e\" x=\"%d\" y=\"%d\">%u</text>\n", d->plot.x - 60, at + 50,
                 v);
   }
-  for (kind = 0; kind < VRAM_MOVE_COUNT; kind++) {
-    if (!(s->seen >> kind & 1))
-      continue;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
-    for (k = 0; k < s->nmove; k++) {
-      const uint32_t i = s->move[k].stage;
-      const int end = vram__strip_x(d, s, k + 1), from = vram__strip_x(d, s, k);
-      const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
-      const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
-      /* at least so large that it is seen */
-      const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
-      const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
-      if (s->move[k].kind == kind)
-        vram__pen_f(p, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
-    }
-    vram__pen_puts(p, "\"/>\n");
-  }
+  for (kind = 0; kind < VRAM_MOVE_COUNT; kind++)
+    if (s->seen >> kind & 1)
+      vram__strip_moves(d, s, kind, y, high);
   y += high + 190;
   step = vram__tick_step(s->nmove, 5, 0);
-  for (v = 0; v <= s->nmove; v += step) {
-    const int at = vram__strip_x(d, s, (uint32_t)v);
-    const int w = vram__text_width("0000000", 7, VRAM__SVG_FINE);
-    const int end = at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE;
-    vram__pen_f(p, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n", end ? "e" : "m",
-                end ? d->plot.x + d->plot.w : at, y, v);
-  }
+  for (v = 0; v <= s->nmove; v += step)
+    vram__svg_count(d, v, 7, y);
   vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">moves, in order</text>\n",
               d->plot.x + d->plot.w / 2, y + 190);
   return y + 500;
@@ -39603,20 +39824,11 @@ static void vram__strip_swatch(vram__svg *d, uint32_t colour, const char *text, 
 }
 
 static int vram__strip_body(vram__svg *d, const vram__strip *s) {
-  const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
   uint32_t k;
-  int y = 270, n = 0;
-  d->nlabel = d->nline = 0;
-  if (o->title) {
-    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(p, "</text>\n");
-    y += 260;
-  }
-  if (o->subtitle)
-    y = vram__svg_words(d, y, o->subtitle) + 120;
-  y = vram__strip_memory(d, s, y) + 300;
+  int y, n = 0;
+  d->nlabel = 0;
+  d->nline = 0;
+  y = vram__strip_memory(d, s, vram__svg_title(d)) + 300;
   for (k = VRAM__HELD_COUNT; k--;)
     if (d->bytes[k])
       vram__strip_swatch(d, vram__held_category[k], vram__held_name[k], n++, y);
@@ -39660,26 +39872,21 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
   s.held = (vram__strip_bytes *)(void *)((uint8_t *)scratch + skip);
   s.kept = (uint8_t *)(s.held + nmove);
   vram__strip_play(&s);
-  d.need = d.total = s.held[s.peak].total;
+  d.need = s.held[s.peak].total;
   for (k = 0; k < nmove; k++)
     for (i = 0; i < VRAM__HELD_COUNT; i++)
       d.bytes[i] |= s.held[k].bytes[i];
   height = vram__strip_body(&d, &s); /* without a sink: how high it is */
-  d.pen.n = 0;
-  d.pen.sink = sink;
+  vram__pen_begin(&d.pen, sink);
+  vram__svg_open(&d, height);
   vram__pen_f(&d.pen,
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
-              "role=\"img\">\n<title>%s%ra schedule of %u moves</title>\n<desc>%u stages; at most "
-              "%s, in move %u.</desc>\n",
-              VRAM__SVG_WIDTH, height, d.o->title ? d.o->title : "", d.o->title ? ": " : "",
-              (uint64_t)nmove, (uint64_t)c->nstage, vram__svg_bytes(&d, d.need, text),
-              (uint64_t)s.peak + 1);
-  vram__svg_style(&d.pen);
-  vram__pen_f(&d.pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+              "<title>%s%ra schedule of %u moves</title>\n<desc>%u stages; at most %s, in move "
+              "%u.</desc>\n",
+              d.o->title ? d.o->title : "", d.o->title ? ": " : "", (uint64_t)nmove,
+              (uint64_t)c->nstage, vram__svg_bytes(&d, d.need, text), (uint64_t)s.peak + 1);
+  vram__svg_ground(&d, height);
   vram__strip_body(&d, &s);
-  vram__pen_puts(&d.pen, "</svg>\n");
-  vram__pen_flush(&d.pen);
-  return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+  return vram__svg_close(&d);
 }
 
 /* >>write/summary    torch.cuda.memory_summary */
@@ -39707,8 +39914,8 @@ static void vram__summary_count(vram__pen *p, uint64_t v, uint64_t of) {
   static const char *const name[] = {"  ", "K ", "M "};
   uint64_t unit = 1;
   uint32_t u = 0;
-  while (u < 2 && of / unit >= 750000)
-    u++, unit *= 1000;
+  for (; u < 2 && of / unit >= 750000; u++)
+    unit *= 1000;
   vram__pen_number(p, v / unit, 7);
   vram__pen_puts(p, " ");
   vram__pen_puts(p, name[u]);
@@ -39901,14 +40108,59 @@ VRAM__FN void vram__pen_hex(vram__pen *p, uint64_t v) {
   char text[17];
   uint32_t n = sizeof text - 1;
   text[n] = 0;
-  do
-    text[--n] = "0123456789abcdef"[v % 16], v /= 16;
-  while (v);
+  do {
+    text[--n] = "0123456789abcdef"[v % 16];
+    v /= 16;
+  } while (v);
   vram__pen_puts(p, "0x");
   vram__pen_puts(p, text + n);
 }
 
-static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom *o, uint64_t ask) {
+enum { VRAM__OOM_OWNERS = 8, VRAM__OOM_PROCESSES = 8 };
+
+/* What the report is made of. */
+typedef struct vram__oom_report {
+  vram__pen pen;
+  const vram_ledger *l;
+  const vram_memory_stats *m;
+  const vram_oom *o;
+  uint64_t ask;    /* bytes that the device was asked for */
+  uint64_t others; /* that other processes hold */
+  vram__holes holes;
+  vram_owner top[VRAM__OOM_OWNERS];
+  uint32_t nowner; /* all of them */
+  uint32_t helps;  /* what would help: so many lines are written */
+} vram__oom_report;
+
+static int vram__oom_total_known(const vram_oom *o) {
+  return o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN;
+}
+
+/* The first line, as PyTorch has it. */
+static void vram__oom_head(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
+  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
+  vram__pen_size(p, r->ask);
+  vram__pen_puts(p, ".");
+  if (vram__oom_total_known(o)) {
+    vram__pen_puts(p, " GPU ");
+    vram__pen_number(p, o->device, 0);
+    vram__pen_puts(p, " has a total capacity of ");
+    vram__pen_size(p, o->total_bytes);
+    if (o->free_bytes != VRAM_UNKNOWN) {
+      vram__pen_puts(p, " of which ");
+      vram__pen_size(p, o->free_bytes);
+      vram__pen_puts(p, " is free");
+    }
+    vram__pen_puts(p, ".");
+  }
+  vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_request(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
   vram__pen_puts(p, "  asked: ");
   vram__pen_size(p, o->bytes);
   if (o->stream) {
@@ -39916,24 +40168,27 @@ static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom
     vram__pen_hex(p, o->stream);
   }
   vram__pen_puts(p, ", by ");
-  vram__pen_owner(p, l->owner + (o->owner < l->nowner ? o->owner : 0));
-  if (o->call || ask != o->bytes) {
+  vram__pen_owner(p, r->l->owner + (o->owner < r->l->nowner ? o->owner : 0));
+  if (o->call || r->ask != o->bytes) {
     vram__pen_puts(p, " (");
     vram__pen_label(p, o->call ? o->call : "the device");
-    if (ask != o->bytes) {
+    if (r->ask != o->bytes) {
       vram__pen_puts(p, " was asked for ");
-      vram__pen_size(p, ask);
+      vram__pen_size(p, r->ask);
     }
     vram__pen_puts(p, ")");
   }
   vram__pen_puts(p, "\n");
 }
 
-static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vram_ledger *l,
-                              const vram_oom *o, uint64_t *others) {
+/* What this process holds, as the ledger and as the driver sees it. */
+static void vram__oom_ours(vram__oom_report *r) {
+  const vram_memory_stats *m = r->m;
+  const vram_ledger *l = r->l;
+  const vram_oom *o = r->o;
   const uint64_t reserved = m->reserved_bytes[0].current, active = m->active_bytes[0].current,
                  ours = reserved > active ? reserved : active;
-  uint32_t i, unknown = 0;
+  vram__pen *p = &r->pen;
   vram__pen_puts(p, "  ours: ");
   vram__pen_size(p, ours);
   vram__pen_puts(p, " reserved in ");
@@ -39952,10 +40207,7 @@ static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vr
     vram__pen_number(p, l->lost, 0);
     vram__pen_puts(p, " allocations beyond vram_ledger_options.live\n");
   }
-  *others = 0;
-  if (!o->has_view)
-    return;
-  if (o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
+  if (o->has_view && o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
     vram__pen_puts(p, "  this process in all: ");
     vram__pen_size(p, o->process_bytes);
     if (o->process_bytes > ours) {
@@ -39965,32 +40217,39 @@ static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vr
     }
     vram__pen_puts(p, "\n");
   }
-  for (i = 0; i < o->nprocess; i++) {
-    const vram_process *q = o->process + i;
-    const int known = q->bytes != VRAM_UNKNOWN;
-    if (known && q->bytes <= VRAM_UNKNOWN - *others)
-      *others += q->bytes;
-    if (i >= 8) {
-      unknown++;
-      continue;
-    }
-    vram__pen_puts(p, "  process ");
-    vram__pen_number(p, q->pid, 0);
-    if (q->name) {
-      vram__pen_puts(p, " (");
-      vram__pen_label(p, q->name);
-      vram__pen_puts(p, ")");
-    }
-    if (known) {
-      vram__pen_puts(p, ": ");
-      vram__pen_size(p, q->bytes);
-    } else
-      vram__pen_puts(p, ": the driver does not say how much");
-    vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_process(vram__pen *p, const vram_process *q) {
+  vram__pen_puts(p, "  process ");
+  vram__pen_number(p, q->pid, 0);
+  if (q->name) {
+    vram__pen_puts(p, " (");
+    vram__pen_label(p, q->name);
+    vram__pen_puts(p, ")");
   }
-  if (unknown) {
+  if (q->bytes != VRAM_UNKNOWN) {
+    vram__pen_puts(p, ": ");
+    vram__pen_size(p, q->bytes);
+  } else
+    vram__pen_puts(p, ": the driver does not say how much");
+  vram__pen_puts(p, "\n");
+}
+
+/* What other processes hold. */
+static void vram__oom_others(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
+  uint32_t i;
+  for (i = 0; o->has_view && i < o->nprocess; i++) {
+    const vram_process *q = o->process + i;
+    if (q->bytes != VRAM_UNKNOWN && q->bytes <= VRAM_UNKNOWN - r->others)
+      r->others += q->bytes;
+    if (i < VRAM__OOM_PROCESSES)
+      vram__oom_process(p, q);
+  }
+  if (i > VRAM__OOM_PROCESSES) {
     vram__pen_puts(p, "  and ");
-    vram__pen_number(p, unknown, 0);
+    vram__pen_number(p, i - VRAM__OOM_PROCESSES, 0);
     vram__pen_puts(p, " more processes\n");
   }
 }
@@ -40029,152 +40288,148 @@ static void vram__oom_holes(vram__pen *p, const vram__holes *h) {
   vram__pen_puts(p, "\n");
 }
 
-#define VRAM__OOM_OWNERS 8
-
-static void vram__oom_owners(vram__pen *p, const vram_owner *top, uint32_t n) {
+static void vram__oom_owners(vram__oom_report *r) {
+  vram__pen *p = &r->pen;
   uint32_t i;
-  for (i = 0; i < n && i < VRAM__OOM_OWNERS; i++) {
+  for (i = 0; i < r->nowner && i < VRAM__OOM_OWNERS; i++) {
+    const vram_owner *w = r->top + i;
     vram__pen_puts(p, i ? "    " : "  largest owners:\n    ");
-    vram__pen_bytes(p, top[i].bytes.current, 10);
+    vram__pen_bytes(p, w->bytes.current, 10);
     vram__pen_puts(p, " in ");
-    vram__pen_number(p, top[i].count.current, 0);
+    vram__pen_number(p, w->count.current, 0);
     vram__pen_puts(p, "  ");
-    vram__pen_owner(p, top + i);
+    vram__pen_owner(p, w);
     vram__pen_puts(p, "\n");
   }
-  if (n > i) {
+  if (r->nowner > i) {
     vram__pen_puts(p, "    and ");
-    vram__pen_number(p, n - i, 0);
+    vram__pen_number(p, r->nowner - i, 0);
     vram__pen_puts(p, " more\n");
   }
 }
 
-/* What would help here: nothing that is done already, nothing that would not be enough. */
-static void vram__oom_help(vram__pen *p, const vram_ledger *l, const vram_memory_stats *m,
-                           const vram_oom *o, const vram__holes *h, uint64_t ask, uint64_t others,
-                           const vram_owner *top, uint32_t n) {
-  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
-  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
-  const uint64_t activations = l->category[VRAM_CATEGORY_ACTIVATIONS].current;
-  const int limited = o->limit_bytes &&
-                      (o->limit_bytes < ask || m->reserved_bytes[0].current > o->limit_bytes - ask);
-  uint32_t said = 0;
-#define VRAM__HELP vram__pen_puts(p, said++ ? "  - " : "  what would help:\n  - ")
-  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN && ask > o->total_bytes) {
-    VRAM__HELP;
-    vram__pen_puts(p, "ask for less at once: the whole device has ");
-    vram__pen_size(p, o->total_bytes);
-    vram__pen_puts(p, "\n");
+/* ---- what would help here: nothing that is done already, nothing that would not be enough ---- */
+
+static void vram__oom_dash(vram__oom_report *r, const char *what) {
+  vram__pen_puts(&r->pen, r->helps++ ? "  - " : "  what would help:\n  - ");
+  vram__pen_puts(&r->pen, what);
+}
+
+/* One more line of it: `bytes` stands before `end`; end NULL: neither. */
+static void vram__oom_advice(vram__oom_report *r, const char *what, uint64_t bytes,
+                             const char *end) {
+  vram__pen *p = &r->pen;
+  vram__oom_dash(r, what);
+  if (end) {
+    vram__pen_size(p, bytes);
+    vram__pen_puts(p, end);
   }
-  if (limited) {
-    VRAM__HELP;
-    vram__pen_puts(p, "raise the limit: ");
-    vram__pen_size(p, o->limit_bytes);
-    vram__pen_puts(p, " allowed\n");
+  vram__pen_puts(p, "\n");
+}
+
+/* Of the pool: streams, and free blocks that are too small. */
+static void vram__oom_help_pool(vram__oom_report *r) {
+  const vram__holes *h = &r->holes;
+  const vram_pool *pool = r->o->pool;
+  if (h->waits)
+    vram__oom_advice(r, "wait for the streams: ", h->waits,
+                     " is given back and still in use by them");
+  if (h->largest >= h->need)
+    return;
+  if (h->elsewhere >= h->need) {
+    vram__oom_dash(r, "allocate on stream ");
+    vram__pen_hex(&r->pen, h->elsewhere_stream);
+    vram__pen_puts(&r->pen, ", or use fewer streams\n");
   }
-  if (h && h->waits) {
-    VRAM__HELP;
-    vram__pen_puts(p, "wait for the streams: ");
-    vram__pen_size(p, h->waits);
-    vram__pen_puts(p, " is given back and still in use by them\n");
-  }
-  if (h && h->largest < h->need && h->elsewhere >= h->need) {
-    VRAM__HELP;
-    vram__pen_puts(p, "allocate on stream ");
-    vram__pen_hex(p, h->elsewhere_stream);
-    vram__pen_puts(p, ", or use fewer streams\n");
-  }
-  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
-      o->pool->backend.map) {
-    VRAM__HELP;
-    vram__pen_puts(p, "expandable_segments:True, which joins free pieces\n");
-  }
-  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
-      o->pool->options.max_split_size == UINT64_MAX) {
-    VRAM__HELP;
-    vram__pen_puts(p, "max_split_size_mb, which keeps large segments in one piece\n");
-  }
-  if (missing && others >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "another device, or the end of other processes: they hold ");
-    vram__pen_size(p, others);
-    vram__pen_puts(p, "\n");
-  }
-  if (missing && activations >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "a smaller batch, or recomputation: activations hold ");
-    vram__pen_size(p, activations);
-    vram__pen_puts(p, "\n");
-  }
-  if (missing && n && top->bytes.current >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "less, or an earlier free, at ");
-    vram__pen_owner(p, top);
+  if (h->sum < h->need || pool->options.expandable_segments)
+    return;
+  if (pool->backend.map)
+    vram__oom_advice(r, "expandable_segments:True, which joins free pieces", 0, NULL);
+  if (pool->options.max_split_size == UINT64_MAX)
+    vram__oom_advice(r, "max_split_size_mb, which keeps large segments in one piece", 0, NULL);
+}
+
+/* Of what lacks `missing` bytes. */
+static void vram__oom_help_missing(vram__oom_report *r, uint64_t missing) {
+  const uint64_t activations = r->l->category[VRAM_CATEGORY_ACTIVATIONS].current;
+  vram__pen *p = &r->pen;
+  if (r->others >= missing)
+    vram__oom_advice(r, "another device, or the end of other processes: they hold ", r->others, "");
+  if (activations >= missing)
+    vram__oom_advice(r, "a smaller batch, or recomputation: activations hold ", activations, "");
+  if (r->nowner && r->top->bytes.current >= missing) {
+    vram__oom_dash(r, "less, or an earlier free, at ");
+    vram__pen_owner(p, r->top);
     vram__pen_puts(p, ": it holds ");
-    vram__pen_size(p, top->bytes.current);
+    vram__pen_size(p, r->top->bytes.current);
     vram__pen_puts(p, "\n");
-  }
-  if (known && !missing && !limited) {
-    VRAM__HELP;
-    vram__pen_puts(p, "smaller requests: the device has enough, but not in one piece, or another "
-                      "process was faster\n");
-  }
-#undef VRAM__HELP
-  if (!said) {
-    vram__pen_puts(p, "  what would help: ");
-    vram__pen_size(p, missing);
-    vram__pen_puts(p, " less\n");
   }
 }
 
+static void vram__oom_help(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  const uint64_t ask = r->ask;
+  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
+  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
+  const int limited = o->limit_bytes && (o->limit_bytes < ask ||
+                                         r->m->reserved_bytes[0].current > o->limit_bytes - ask);
+  if (vram__oom_total_known(o) && ask > o->total_bytes)
+    vram__oom_advice(r, "ask for less at once: the whole device has ", o->total_bytes, "");
+  if (limited)
+    vram__oom_advice(r, "raise the limit: ", o->limit_bytes, " allowed");
+  if (o->pool)
+    vram__oom_help_pool(r);
+  if (missing)
+    vram__oom_help_missing(r, missing);
+  if (known && !missing && !limited)
+    vram__oom_advice(r,
+                     "smaller requests: the device has enough, but not in one piece, or another "
+                     "process was faster",
+                     0, NULL);
+  if (!r->helps) {
+    vram__pen_puts(&r->pen, "  what would help: ");
+    vram__pen_size(&r->pen, missing);
+    vram__pen_puts(&r->pen, " less\n");
+  }
+}
+
+/* The free blocks of the pool that was asked, if there is one. */
+static void vram__oom_look(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__holes *h = &r->holes;
+  h->stream = o->stream;
+  h->need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
+  h->need = h->need ? h->need : 512;
+  h->small_pool = h->need <= UINT64_C(1) << 20;
+  if (o->pool)
+    (void)vram_pool_walk(o->pool, vram__hole, h);
+}
+
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vram_sink *sink) {
-  const uint64_t ask = o->device_bytes ? o->device_bytes : o->bytes;
-  const vram_memory_stats *m;
   vram_memory_stats none;
-  vram__holes holes;
-  vram_owner top[VRAM__OOM_OWNERS];
-  vram__pen pen, *p = &pen;
-  uint64_t others;
-  uint32_t n;
-  vram__pen_begin(p, sink);
-  vram__memory_zero(&holes, sizeof holes);
-  holes.stream = o->stream;
-  holes.need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
-  holes.need = holes.need ? holes.need : 512;
-  holes.small_pool = holes.need <= UINT64_C(1) << 20;
-  if (o->pool)
-    (void)vram_pool_walk(o->pool, vram__hole, &holes);
+  vram__oom_report r;
+  vram__memory_zero(&none, sizeof none);
+  vram__memory_zero(&r, sizeof r);
+  vram__pen_begin(&r.pen, sink);
+  r.l = l;
+  r.o = o;
+  r.ask = o->device_bytes ? o->device_bytes : o->bytes;
+  vram__oom_look(&r);
   vram__ledger_lock(l);
-  m = vram__stats_of(l, o->device);
-  if (!m) {
-    vram__memory_zero(&none, sizeof none);
-    m = &none;
-  }
-  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
-  vram__pen_size(p, ask);
-  vram__pen_puts(p, ".");
-  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN) {
-    vram__pen_puts(p, " GPU ");
-    vram__pen_number(p, o->device, 0);
-    vram__pen_puts(p, " has a total capacity of ");
-    vram__pen_size(p, o->total_bytes);
-    if (o->free_bytes != VRAM_UNKNOWN) {
-      vram__pen_puts(p, " of which ");
-      vram__pen_size(p, o->free_bytes);
-      vram__pen_puts(p, " is free");
-    }
-    vram__pen_puts(p, ".");
-  }
-  vram__pen_puts(p, "\n");
-  vram__oom_request(p, l, o, ask);
-  vram__oom_holders(p, m, l, o, &others);
+  r.m = vram__stats_of(l, o->device);
+  if (!r.m)
+    r.m = &none;
+  vram__oom_head(&r);
+  vram__oom_request(&r);
+  vram__oom_ours(&r);
+  vram__oom_others(&r);
   if (o->pool)
-    vram__oom_holes(p, &holes);
-  n = vram__ledger_owners(l, 0, top, VRAM__OOM_OWNERS);
-  vram__oom_owners(p, top, n);
-  vram__oom_help(p, l, m, o, o->pool ? &holes : NULL, ask, others, top, n);
+    vram__oom_holes(&r.pen, &r.holes);
+  r.nowner = vram__ledger_owners(l, 0, r.top, VRAM__OOM_OWNERS);
+  vram__oom_owners(&r);
+  vram__oom_help(&r);
   vram__ledger_unlock(l);
-  return vram__pen_end(p);
+  return vram__pen_end(&r.pen);
 }
 
 /* >>write/values    values as JSON, or as a pickle of protocol 2
