@@ -807,37 +807,43 @@
 /* NOLINTBEGIN(bugprone-macro-parentheses): names are pasted, lists go from macro to macro */
 
 /* The constants of a line: enumerators, which hold an int, so that with 16 bits a figure is two of
-   them; in C++ variables, which compile five times as fast there. */
+   them; in C++ variables, which compile five times as fast there. E declares one, V reads it, COPY
+   declares one like another; E2, V2, COPY2: of up to 62 bits. */
 #if defined(__cplusplus)
 #if defined(__GNUC__)
 #define VRAM__NET_CONSTANTS(...) static const __attribute__((unused)) unsigned long long __VA_ARGS__
 #else
 #define VRAM__NET_CONSTANTS(...) static const unsigned long long __VA_ARGS__
 #endif
-#define VRAM__E(name, v) name = (v)
+#define VRAM__E(name, v) name = v
 #define VRAM__V(name) name
-#define VRAM__E2(name, v) name = (v)
+#define VRAM__COPY(name, from) name = from
+#define VRAM__E2(name, v) name = v
 #define VRAM__V2(name) name
+#define VRAM__COPY2(name, from) name = from
 #else
 #define VRAM__NET_CONSTANTS(...) enum { __VA_ARGS__ }
 #if defined(__INT_MAX__) && __INT_MAX__ < 65536
 #define VRAM__E(name, v) name = (v) % VRAM_U(32768), name##_x = (v) / VRAM_U(32768)
 #define VRAM__V(name) (VRAM_U(32768) * name##_x + name)
+#define VRAM__COPY(name, from) name = from, name##_x = from##_x
 #define VRAM__E2(name, v)                                                                          \
   name = (v) % VRAM_U(32768), name##_x = (v) / VRAM_U(32768) % VRAM_U(32768),                      \
   name##_z = (v) / VRAM_U(1073741824)
 #define VRAM__V2(name) (VRAM_U(1073741824) * name##_z + VRAM_U(32768) * name##_x + name)
+#define VRAM__COPY2(name, from) name = from, name##_x = from##_x, name##_z = from##_z
 #else
-#define VRAM__E(name, v) name = (v)
+#define VRAM__E(name, v) name = v
 #define VRAM__V(name) (VRAM_U(0) + name)
+#define VRAM__COPY(name, from) name = from
 #define VRAM__E2(name, v) name = (v) % VRAM_U(2147483648), name##_x = (v) / VRAM_U(2147483648)
 #define VRAM__V2(name) (VRAM_U(2147483648) * name##_x + name)
+#define VRAM__COPY2(name, from) name = from, name##_x = from##_x
 #endif
 #endif
 
-/*                                    bits of activations, of weights, bytes of a bias, scales: 0
-                                      none, 1 one, 2 of a convolution's outputs, 3 of LINEAR's too
- */
+/* A format: bits of activations and of weights, bytes of each bias, and which scales there are: 0
+   none, 1 one for each matrix, 2 one for each output of a convolution, 3 of LINEAR, too. */
 #define VRAM__FMT_F32 VRAM_U(32), VRAM_U(32), VRAM_U(4), VRAM_U(0)
 #define VRAM__FMT_F16 VRAM_U(16), VRAM_U(16), VRAM_U(2), VRAM_U(0)
 #define VRAM__FMT_I8 VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(2)
@@ -875,23 +881,32 @@
         : VRAM_U(0)) /                                                                             \
    VRAM_U(2))
 
-/* The constants of a line q after a line p (both with the net's name before theirs):
-     line      its number; p_is_followed_once: no other line follows p
-     h w c     shape                          a g i j     format: the four figures above
-     bytes     of the value                   b           the same in the arena, rounded up
-     par mac wgt fls scr sta    parameters, MACs, bytes of weights, of flash, scratch, state;
-     Par Mac Wgt Fls Sta        the sums so far
-     bias      a batch norm can be folded into it
+/* clang-format off */
+/* The constants of a line q after a line p (both with the net's name before theirs). What stands
+   behind an underscore in one of them is the name of none: a net may have lines c1 and c1_low.
+     line                       its number; p_is_followed_once: no other line follows p
+     h w c                      its shape
+     a_bits w_bits bias_each scales   its format, the four figures above
+     bytes size                 of the value; the same in the arena, rounded up
+     params macs                the line's own parameters and MACs,
+     weights flash scratch state   its bytes of these,
+     *_total                    and the sums so far
+     bias                       1: a batch norm can be folded into it
    The arena is filled from both ends; a line writes to the end that its input is not at.
-     end off   where the value is: 0 low, 1 high; its distance from that end
-     low top   what is kept at the low end and at the high end reaches so far
-     room      the low end is in use up to here while the line runs: its scratch follows
-     lf lt, tf tt   a hole in that, [from, to): taken before what lies over it
-     ext       low or top of the value's own end, or the value's border if that is further
-     held      the value itself is kept;  kept: bytes of all kept values;  open: not yet taken
-     live Live high             bytes that live while the line runs, the largest so far; the arena
+     end offset                 where the value is: 0 low, 1 high; its distance from that end
+     low top                    what is kept at the low end and at the high end reaches so far
+     room                       the low end is in use up to here while the line runs: its scratch
+                                follows
+     low_from low_to, top_*     a hole in that, [from, to): taken before what lies over it
+     reach                      low or top of the value's own end, or the value's border if that
+                                is further
+     held                       the value itself is kept
+     kept open                  bytes of all kept values; how many no line has taken yet
+     live live_peak arena       bytes that live while the line runs, the most so far; of the arena
    Two buffers and a third one for kept values:
-     buf b0 b1 side Scr         which one the value is in; their sizes; the largest scratch */
+     buf buf0 buf1 side         which one the value is in; the sizes of the three
+     scratch_peak               the largest scratch so far */
+/* clang-format on */
 #define VRAM__NET_MAX VRAM_U(2147483647)
 #define VRAM__NET_SIZE_OK(x) ((x)-VRAM_U(1) < VRAM_U(32767))
 
@@ -921,103 +936,111 @@
 #define VRAM__NET_CHECK_OVER(p, q)                                                                 \
   VRAM_STATIC_ASSERT(!p##_held, q##_overwrites_a_value_that_is_kept);
 #define VRAM__NET_CHECK_WEIGHTS(p, q, bias)                                                        \
-  VRAM_STATIC_ASSERT(p##_g > 0, q##_has_weights_but_its_input_is_indices);                         \
+  VRAM_STATIC_ASSERT(p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);                    \
   VRAM_STATIC_ASSERT(q##bias == 0 || q##bias == 1, q##_bias_is_neither_0_nor_1);
 #define VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(p##_w == 1, q##_needs_an_input_of_width_1);
 #define VRAM__NET_CHECK_ELEMS(p, q)                                                                \
   VRAM_STATIC_ASSERT(VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,       \
                      q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a && (p##_g > 0) == (k##_g > 0) &&       \
-                         (p##_j > 0) == (k##_j > 0),                                               \
+  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&                           \
+                         (p##_w_bits > 0) == (k##_w_bits > 0) &&                                   \
+                         (p##_scales > 0) == (k##_scales > 0),                                     \
                      q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
-#define VRAM__NET_FORMAT(q, p) q##_a = p##_a, q##_g = p##_g, q##_i = p##_i, q##_j = p##_j
+#define VRAM__NET_FORMAT(q, p)                                                                     \
+  q##_a_bits = p##_a_bits, q##_w_bits = p##_w_bits, q##_bias_each = p##_bias_each,                 \
+  q##_scales = p##_scales
 #define VRAM__NET_FORMAT_OF(q, list)                                                               \
-  q##_a = VRAM__AT0(list), q##_g = VRAM__AT1(list), q##_i = VRAM__AT2(list), q##_j = VRAM__AT3(list)
+  q##_a_bits = VRAM__AT0(list), q##_w_bits = VRAM__AT1(list), q##_bias_each = VRAM__AT2(list),     \
+  q##_scales = VRAM__AT3(list)
 
 /* parameters, MACs, bytes of weights and flash; scratch and state of so many bytes */
 #define VRAM__NET_COUNT(q, p, N, params, macs, weights, flash, scratch, state)                     \
-  VRAM__E(q##_par, params), VRAM__E2(q##_mac, macs), VRAM__E(q##_wgt, weights),                    \
-      VRAM__E(q##_fls, flash), VRAM__E(q##_scr, VRAM_ALIGN_UP(scratch, N##_align)),                \
-      VRAM__E(q##_sta, state), VRAM__E(q##_Par, VRAM__V(p##_Par) + VRAM__V(q##_par)),              \
-      VRAM__E2(q##_Mac, VRAM__V2(p##_Mac) + VRAM__V2(q##_mac)),                                    \
-      VRAM__E(q##_Wgt, VRAM__V(p##_Wgt) + VRAM__V(q##_wgt)),                                       \
-      VRAM__E(q##_Fls, VRAM__V(p##_Fls) + VRAM__V(q##_fls)),                                       \
-      VRAM__E(q##_Sta, VRAM__V(p##_Sta) + VRAM__V(q##_sta))
+  VRAM__E(q##_params, params), VRAM__E2(q##_macs, macs), VRAM__E(q##_weights, weights),            \
+      VRAM__E(q##_flash, flash), VRAM__E(q##_scratch, VRAM_ALIGN_UP(scratch, N##_align)),          \
+      VRAM__E(q##_state, state),                                                                   \
+      VRAM__E(q##_params_total, VRAM__V(p##_params_total) + VRAM__V(q##_params)),                  \
+      VRAM__E2(q##_macs_total, VRAM__V2(p##_macs_total) + VRAM__V2(q##_macs)),                     \
+      VRAM__E(q##_weights_total, VRAM__V(p##_weights_total) + VRAM__V(q##_weights)),               \
+      VRAM__E(q##_flash_total, VRAM__V(p##_flash_total) + VRAM__V(q##_flash)),                     \
+      VRAM__E(q##_state_total, VRAM__V(p##_state_total) + VRAM__V(q##_state))
 /* no parameters: the sums as they were */
 #define VRAM__NET_COUNT_NONE(q, p) VRAM__NET_COUNT_BYTES(q, p, VRAM_U(0))
 #define VRAM__NET_COUNT_SCRATCH(q, p, N, scratch)                                                  \
   VRAM__NET_COUNT_BYTES(q, p, VRAM_ALIGN_UP(scratch, N##_align))
 #define VRAM__NET_COUNT_BYTES(q, p, scratch)                                                       \
-  VRAM__E(q##_par, VRAM_U(0)), VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)),          \
-      VRAM__E(q##_fls, VRAM_U(0)), VRAM__E(q##_scr, scratch), VRAM__E(q##_sta, VRAM_U(0)),         \
-      VRAM__E(q##_Par, VRAM__V(p##_Par)), VRAM__E2(q##_Mac, VRAM__V2(p##_Mac)),                    \
-      VRAM__E(q##_Wgt, VRAM__V(p##_Wgt)), VRAM__E(q##_Fls, VRAM__V(p##_Fls)),                      \
-      VRAM__E(q##_Sta, VRAM__V(p##_Sta))
+  VRAM__E(q##_params, VRAM_U(0)), VRAM__E2(q##_macs, VRAM_U(0)), VRAM__E(q##_weights, VRAM_U(0)),  \
+      VRAM__E(q##_flash, VRAM_U(0)), VRAM__E(q##_scratch, scratch), VRAM__E(q##_state, VRAM_U(0)), \
+      VRAM__COPY(q##_params_total, p##_params_total), VRAM__COPY2(q##_macs_total, p##_macs_total), \
+      VRAM__COPY(q##_weights_total, p##_weights_total),                                            \
+      VRAM__COPY(q##_flash_total, p##_flash_total), VRAM__COPY(q##_state_total, p##_state_total)
 #define VRAM__NET_BITS(n, bits) ((VRAM_U(1) * (n) * (bits) + VRAM_U(7)) / VRAM_U(8))
 /* in flash: the next multiple of 4, of 8 with biases of 8 bytes */
-#define VRAM__NET_FLASH(p, bytes) VRAM_ALIGN_UP(bytes, (p##_i == 8 ? VRAM_U(8) : VRAM_U(4)))
+#define VRAM__NET_FLASH(p, bytes) VRAM_ALIGN_UP(bytes, (p##_bias_each == 8 ? VRAM_U(8) : VRAM_U(4)))
 /* one array of weights, one of biases, one of pairs of 8 bytes */
 #define VRAM__NET_COUNT_WEIGHTS(q, p, N, weights, biases, pairs, macs, scratch)                    \
-  VRAM__E(q##_nw, weights), VRAM__E(q##_nb, biases), VRAM__E(q##_ns, pairs),                       \
-      VRAM__NET_COUNT(q, p, N, VRAM__V(q##_nw) + VRAM__V(q##_nb), macs,                            \
-                      VRAM__NET_BITS(VRAM__V(q##_nw), q##_g) + VRAM__V(q##_nb) * q##_i +           \
-                          VRAM__V(q##_ns) * VRAM_U(8),                                             \
-                      VRAM__NET_FLASH(q, VRAM__NET_BITS(VRAM__V(q##_nw), q##_g)) +                 \
-                          VRAM__NET_FLASH(q, VRAM__V(q##_nb) * q##_i) +                            \
-                          VRAM__V(q##_ns) * VRAM_U(8),                                             \
+  VRAM__E(q##_nweights, weights), VRAM__E(q##_nbiases, biases), VRAM__E(q##_nscales, pairs),       \
+      VRAM__NET_COUNT(q, p, N, VRAM__V(q##_nweights) + VRAM__V(q##_nbiases), macs,                 \
+                      VRAM__NET_BITS(VRAM__V(q##_nweights), q##_w_bits) +                          \
+                          VRAM__V(q##_nbiases) * q##_bias_each + VRAM__V(q##_nscales) * VRAM_U(8), \
+                      VRAM__NET_FLASH(q, VRAM__NET_BITS(VRAM__V(q##_nweights), q##_w_bits)) +      \
+                          VRAM__NET_FLASH(q, VRAM__V(q##_nbiases) * q##_bias_each) +               \
+                          VRAM__V(q##_nscales) * VRAM_U(8),                                        \
                       scratch, VRAM_U(0))
 
 /* ---- memory of a line ---- */
 
 #define VRAM__NET_BYTES(q, N)                                                                      \
-  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
-      VRAM__E(q##_b, VRAM_ALIGN_UP(VRAM__V(q##_bytes), N##_align))
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a_bits)),                           \
+      VRAM__E(q##_size, VRAM_ALIGN_UP(VRAM__V(q##_bytes), N##_align))
 #define VRAM__NET_LIVE(q, p, written)                                                              \
-  VRAM__E(q##_live, VRAM__V(p##_kept) + (p##_held ? VRAM_U(0) : VRAM__V(p##_b)) + (written) +      \
-                        VRAM__V(q##_scr)),                                                         \
-      VRAM__E(q##_Live, VRAM_MAX(VRAM__V(p##_Live), VRAM__V(q##_live))),                           \
-      VRAM__E(q##_Scr, VRAM_MAX(VRAM__V(p##_Scr), VRAM__V(q##_scr)))
+  VRAM__E(q##_live, VRAM__V(p##_kept) + (p##_held ? VRAM_U(0) : VRAM__V(p##_size)) + (written) +   \
+                        VRAM__V(q##_scratch)),                                                     \
+      VRAM__E(q##_live_peak, VRAM_MAX(VRAM__V(p##_live_peak), VRAM__V(q##_live))),                 \
+      VRAM__E(q##_scratch_peak, VRAM_MAX(VRAM__V(p##_scratch_peak), VRAM__V(q##_scratch)))
 #define VRAM__NET_HIGH(q, p, far_end)                                                              \
-  VRAM__E(q##_high, VRAM_MAX(VRAM__V(p##_high), VRAM__V(p##_ext) + (far_end) + VRAM__V(q##_scr)))
+  VRAM__E(q##_arena,                                                                               \
+          VRAM_MAX(VRAM__V(p##_arena), VRAM__V(p##_reach) + (far_end) + VRAM__V(q##_scratch)))
 #define VRAM__NET_MARKS(q, p)                                                                      \
-  VRAM__E(q##_low, VRAM__V(p##_low)), VRAM__E(q##_top, VRAM__V(p##_top)),                          \
-      VRAM__E(q##_lf, VRAM__V(p##_lf)), VRAM__E(q##_lt, VRAM__V(p##_lt)),                          \
-      VRAM__E(q##_tf, VRAM__V(p##_tf)), VRAM__E(q##_tt, VRAM__V(p##_tt)),                          \
-      VRAM__E(q##_kept, VRAM__V(p##_kept)), q##_open = p##_open
+  VRAM__COPY(q##_low, p##_low), VRAM__COPY(q##_top, p##_top),                                      \
+      VRAM__COPY(q##_low_from, p##_low_from), VRAM__COPY(q##_low_to, p##_low_to),                  \
+      VRAM__COPY(q##_top_from, p##_top_from), VRAM__COPY(q##_top_to, p##_top_to),                  \
+      VRAM__COPY(q##_kept, p##_kept), q##_open = p##_open
 #define VRAM__NET_EXT(q)                                                                           \
-  VRAM__E(q##_ext, q##_end ? VRAM_MAX(VRAM__V(q##_top), VRAM__V(q##_off) + VRAM__V(q##_b))         \
-                           : VRAM_MAX(VRAM__V(q##_low), VRAM__V(q##_off) + VRAM__V(q##_b)))
-#define VRAM__NET_SIDE(q, p) VRAM__E(q##_side, VRAM__V(p##_side))
+  VRAM__E(q##_reach, q##_end                                                                       \
+                         ? VRAM_MAX(VRAM__V(q##_top), VRAM__V(q##_offset) + VRAM__V(q##_size))     \
+                         : VRAM_MAX(VRAM__V(q##_low), VRAM__V(q##_offset) + VRAM__V(q##_size)))
+#define VRAM__NET_SIDE(q, p) VRAM__COPY(q##_side, p##_side)
 
 /* A new value goes to the other end, into the hole there if that holds it. What is in use at that
    end then is `far`; the marks and what is kept come after this. */
 #define VRAM__NET_WRITE(q, p, N)                                                                   \
   VRAM__NET_BYTES(q, N),                                                                           \
       q##_end = 1 - p##_end, q##_held = 0, q##_buf = 1 - p##_buf,                                  \
-      VRAM__E(q##_off, p##_end ? VRAM__NET_PLACE(q, p, _low, _lf, _lt)                             \
-                               : VRAM__NET_PLACE(q, p, _top, _tf, _tt)),                           \
-      VRAM__E(q##_far, VRAM_MAX(VRAM__V(q##_off) + VRAM__V(q##_b),                                 \
+      VRAM__E(q##_offset, p##_end ? VRAM__NET_PLACE(q, p, _low, _low_from, _low_to)                \
+                                  : VRAM__NET_PLACE(q, p, _top, _top_from, _top_to)),              \
+      VRAM__E(q##_far, VRAM_MAX(VRAM__V(q##_offset) + VRAM__V(q##_size),                           \
                                 (p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)))),                 \
-      VRAM__NET_LIVE(q, p, VRAM__V(q##_b)), VRAM__NET_HIGH(q, p, VRAM__V(q##_far)),                \
-      VRAM__E(q##_room, p##_end ? VRAM__V(q##_far) : VRAM__V(p##_ext)), VRAM__NET_BUFFERS(q, p)
+      VRAM__NET_LIVE(q, p, VRAM__V(q##_size)), VRAM__NET_HIGH(q, p, VRAM__V(q##_far)),             \
+      VRAM__E(q##_room, p##_end ? VRAM__V(q##_far) : VRAM__V(p##_reach)), VRAM__NET_BUFFERS(q, p)
 #define VRAM__NET_PLACE(q, p, m, f, t)                                                             \
-  (VRAM__V(p##t) - VRAM__V(p##f) >= VRAM__V(q##_b) ? VRAM__V(p##f) : VRAM__V(p##m))
+  (VRAM__V(p##t) - VRAM__V(p##f) >= VRAM__V(q##_size) ? VRAM__V(p##f) : VRAM__V(p##m))
 #define VRAM__NET_BUFFERS(q, p)                                                                    \
-  VRAM__E(q##_b0, q##_buf ? VRAM__V(p##_b0) : VRAM_MAX(VRAM__V(p##_b0), VRAM__V(q##_b))),          \
-      VRAM__E(q##_b1, q##_buf ? VRAM_MAX(VRAM__V(p##_b1), VRAM__V(q##_b)) : VRAM__V(p##_b1)),      \
+  VRAM__E(q##_buf0, q##_buf ? VRAM__V(p##_buf0) : VRAM_MAX(VRAM__V(p##_buf0), VRAM__V(q##_size))), \
+      VRAM__E(q##_buf1,                                                                            \
+              q##_buf ? VRAM_MAX(VRAM__V(p##_buf1), VRAM__V(q##_size)) : VRAM__V(p##_buf1)),       \
       VRAM__NET_SIDE(q, p)
 /* the value stays where its input is; held: whether that is kept */
 #define VRAM__NET_STAY(q, p, N, held_)                                                             \
-  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
-      VRAM__E(q##_b, VRAM__V(p##_b)),                                                              \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a_bits)),                           \
+      VRAM__COPY(q##_size, p##_size),                                                              \
       q##_end = 0 + p##_end, q##_held = held_, q##_buf = 0 + p##_buf,                              \
-      VRAM__E(q##_off, VRAM__V(p##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
+      VRAM__COPY(q##_offset, p##_offset), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
       VRAM__NET_HIGH(q, p, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),                         \
-      VRAM__E(q##_room, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_ext)),                            \
-      VRAM__E(q##_b0, VRAM__V(p##_b0)), VRAM__E(q##_b1, VRAM__V(p##_b1))
+      VRAM__E(q##_room, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_reach)),                          \
+      VRAM__COPY(q##_buf0, p##_buf0), VRAM__COPY(q##_buf1, p##_buf1)
 
 #define VRAM__NET_NEW(q, p, N) VRAM__NET_WRITE(q, p, N), VRAM__NET_MARKS(q, p), VRAM__NET_EXT(q)
 #define VRAM__NET_SAME(q, p, N, held_)                                                             \
@@ -1045,9 +1068,9 @@
                         : VRAM__V(p##t))
 /* the marks of r are those of p without k */
 #define VRAM__NET_TAKE(r, p, k)                                                                    \
-  k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _lf, _lt),                           \
-  VRAM__NET_TAKE_END(r, p, k, 1, _top, _tf, _tt),                                                  \
-  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_add)), r##_open = p##_open - 1
+  k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _low_from, _low_to),                 \
+  VRAM__NET_TAKE_END(r, p, k, 1, _top, _top_from, _top_to),                                        \
+  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_added)), r##_open = p##_open - 1
 #define VRAM__NET_NEW1(q, p, N, k)                                                                 \
   VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 #define VRAM__NET_NEW2(q, p, N, k, k2)                                                             \
@@ -1060,39 +1083,44 @@
   VRAM__NET_STAY(q, p, N, 0), VRAM__NET_SIDE(q, p), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 /* the value of k, where it was kept */
 #define VRAM__NET_BACK(q, p, N, k)                                                                 \
-  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
-      VRAM__E(q##_b, VRAM__V(k##_b)),                                                              \
-      q##_end = 0 + k##_end, q##_held = 0 + k##_was, q##_buf = 1 - p##_buf,                        \
-      VRAM__E(q##_off, VRAM__V(k##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
-      VRAM__E(q##_room, VRAM_U(0)), VRAM__E(q##_high, VRAM__V(p##_high)), VRAM__NET_BUFFERS(q, p), \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a_bits)),                           \
+      VRAM__COPY(q##_size, k##_size),                                                              \
+      q##_end = 0 + k##_end, q##_held = 0 + k##_held_before, q##_buf = 1 - p##_buf,                \
+      VRAM__COPY(q##_offset, k##_offset), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
+      VRAM__E(q##_room, VRAM_U(0)), VRAM__COPY(q##_arena, p##_arena), VRAM__NET_BUFFERS(q, p),     \
       VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 /* The value is kept: if it lies beyond the mark of its end, that moves past it, and what was
    between them becomes the hole (if there is none; else it is kept, too). A hole that it lies in is
    none any more. */
 #define VRAM__NET_KEPT(q, p, N, held_, open_)                                                      \
   VRAM__NET_STAY(q, p, N, held_ > p##_held ? held_ : 0 + p##_held),                                \
-      q##_was = 0 + p##_held, VRAM__E(q##_add, p##_held ? VRAM_U(0) : VRAM__V(p##_b)),             \
-      VRAM__E(q##_at, q##_end ? VRAM__V(p##_top) : VRAM__V(p##_low)),                              \
-      VRAM__E(q##_hf, q##_end ? VRAM__V(p##_tf) : VRAM__V(p##_lf)),                                \
-      VRAM__E(q##_ht, q##_end ? VRAM__V(p##_tt) : VRAM__V(p##_lt)),                                \
-      q##_past = !p##_held && VRAM__V(q##_off) >= VRAM__V(q##_at),                                 \
-      q##_inside = !p##_held && !q##_past && VRAM__V(q##_hf) <= VRAM__V(q##_off) &&                \
-                   VRAM__V(q##_off) + VRAM__V(q##_b) <= VRAM__V(q##_ht),                           \
-      q##_gap = q##_past && VRAM__V(q##_ht) == VRAM_U(0) && VRAM__V(q##_off) > VRAM__V(q##_at),    \
-      VRAM__E(q##_kept_from, q##_gap      ? VRAM__V(q##_off)                                       \
-                             : q##_past   ? VRAM__V(q##_at)                                        \
-                             : q##_inside ? VRAM__V(q##_hf)                                        \
+      q##_held_before = 0 + p##_held,                                                              \
+      VRAM__E(q##_added, p##_held ? VRAM_U(0) : VRAM__V(p##_size)),                                \
+      VRAM__E(q##_mark, q##_end ? VRAM__V(p##_top) : VRAM__V(p##_low)),                            \
+      VRAM__E(q##_hole_from, q##_end ? VRAM__V(p##_top_from) : VRAM__V(p##_low_from)),             \
+      VRAM__E(q##_hole_to, q##_end ? VRAM__V(p##_top_to) : VRAM__V(p##_low_to)),                   \
+      q##_past = !p##_held && VRAM__V(q##_offset) >= VRAM__V(q##_mark),                            \
+      q##_inside = !p##_held && !q##_past && VRAM__V(q##_hole_from) <= VRAM__V(q##_offset) &&      \
+                   VRAM__V(q##_offset) + VRAM__V(q##_size) <= VRAM__V(q##_hole_to),                \
+      q##_gap = q##_past && VRAM__V(q##_hole_to) == VRAM_U(0) &&                                   \
+                VRAM__V(q##_offset) > VRAM__V(q##_mark),                                           \
+      VRAM__E(q##_kept_from, q##_gap      ? VRAM__V(q##_offset)                                    \
+                             : q##_past   ? VRAM__V(q##_mark)                                      \
+                             : q##_inside ? VRAM__V(q##_hole_from)                                 \
                                           : VRAM_U(0)),                                            \
-      VRAM__E(q##_kept_to, q##_past     ? VRAM__V(q##_off) + VRAM__V(q##_b)                        \
-                           : q##_inside ? VRAM__V(q##_ht)                                          \
+      VRAM__E(q##_kept_to, q##_past     ? VRAM__V(q##_offset) + VRAM__V(q##_size)                  \
+                           : q##_inside ? VRAM__V(q##_hole_to)                                     \
                                         : VRAM_U(0)),                                              \
       VRAM__E(q##_low, q##_past && !q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_low)),            \
       VRAM__E(q##_top, q##_past && q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_top)),             \
-      VRAM__E(q##_lf, !q##_end ? VRAM__NET_HOLE(q, p, _lf, _at) : VRAM__V(p##_lf)),                \
-      VRAM__E(q##_lt, !q##_end ? VRAM__NET_HOLE(q, p, _lt, _off) : VRAM__V(p##_lt)),               \
-      VRAM__E(q##_tf, q##_end ? VRAM__NET_HOLE(q, p, _tf, _at) : VRAM__V(p##_tf)),                 \
-      VRAM__E(q##_tt, q##_end ? VRAM__NET_HOLE(q, p, _tt, _off) : VRAM__V(p##_tt)),                \
-      VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_add)), q##_open = p##_open + (open_),      \
+      VRAM__E(q##_low_from,                                                                        \
+              !q##_end ? VRAM__NET_HOLE(q, p, _low_from, _mark) : VRAM__V(p##_low_from)),          \
+      VRAM__E(q##_low_to,                                                                          \
+              !q##_end ? VRAM__NET_HOLE(q, p, _low_to, _offset) : VRAM__V(p##_low_to)),            \
+      VRAM__E(q##_top_from,                                                                        \
+              q##_end ? VRAM__NET_HOLE(q, p, _top_from, _mark) : VRAM__V(p##_top_from)),           \
+      VRAM__E(q##_top_to, q##_end ? VRAM__NET_HOLE(q, p, _top_to, _offset) : VRAM__V(p##_top_to)), \
+      VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_added)), q##_open = p##_open + (open_),    \
       VRAM__E(q##_side, VRAM_MAX(VRAM__V(p##_side), VRAM__V(q##_kept))), VRAM__NET_EXT(q)
 
 #define VRAM__NET_HOLE(q, p, side, gap)                                                            \
@@ -1110,25 +1138,31 @@
   VRAM__NET_BEGIN(net##_net, net##__line, net##_input, VRAM__FMT_##format,                         \
                   VRAM__KERNELS_##kernels, n, h, w, c, align)
 #define VRAM__NET_BEGIN(...) VRAM__NET_BEGIN_(__VA_ARGS__)
-#define VRAM__NET_BEGIN_(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                    \
-  VRAM_NET_FIRST(q, VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align))
+#define VRAM__NET_BEGIN_(N, unnamed, q, a_bits, w_bits, bias_each, scales, kernels, n, h, w, c,    \
+                         align)                                                                    \
+  VRAM_NET_FIRST(q, VRAM__NET_FIRST(N, unnamed, q, a_bits, w_bits, bias_each, scales, kernels, n,  \
+                                    h, w, c, align))
 #define VRAM_NET_FIRST(line, constants) constants
-#define VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                     \
+#define VRAM__NET_FIRST(N, unnamed, q, a_bits, w_bits, bias_each, scales, kernels, n, h, w, c,     \
+                        align)                                                                     \
   VRAM__NET_CONSTANTS(                                                                             \
       unnamed = 0, N##_n = (n) | 0, N##_given = (align) | 0,                                       \
       N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1, N##_kernels = kernels,             \
-      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a = a, q##_g = g, q##_i = i,          \
-      q##_j = j, q##_bias = 0, q##_line = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_par, VRAM_U(0)),   \
-      VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)), VRAM__E(q##_fls, VRAM_U(0)),      \
-      VRAM__E(q##_scr, VRAM_U(0)), VRAM__E(q##_sta, VRAM_U(0)), VRAM__E(q##_Par, VRAM_U(0)),       \
-      VRAM__E2(q##_Mac, VRAM_U(0)), VRAM__E(q##_Wgt, VRAM_U(0)), VRAM__E(q##_Fls, VRAM_U(0)),      \
-      VRAM__E(q##_Sta, VRAM_U(0)), VRAM__E(q##_off, VRAM_U(0)), VRAM__E(q##_low, VRAM_U(0)),       \
-      VRAM__E(q##_top, VRAM_U(0)), VRAM__E(q##_lf, VRAM_U(0)), VRAM__E(q##_lt, VRAM_U(0)),         \
-      VRAM__E(q##_tf, VRAM_U(0)), VRAM__E(q##_tt, VRAM_U(0)), VRAM__E(q##_kept, VRAM_U(0)),        \
-      VRAM__E(q##_ext, VRAM__V(q##_b)), VRAM__E(q##_live, VRAM__V(q##_b)),                         \
-      VRAM__E(q##_Live, VRAM__V(q##_b)), VRAM__E(q##_high, VRAM__V(q##_b)),                        \
-      VRAM__E(q##_b0, VRAM__V(q##_b)), VRAM__E(q##_b1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),   \
-      VRAM__E(q##_Scr, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0);          \
+      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a_bits = a_bits, q##_w_bits = w_bits, \
+      q##_bias_each = bias_each, q##_scales = scales, q##_bias = 0, q##_line = 0,                  \
+      VRAM__NET_BYTES(q, N), VRAM__E(q##_params, VRAM_U(0)), VRAM__E2(q##_macs, VRAM_U(0)),        \
+      VRAM__E(q##_weights, VRAM_U(0)), VRAM__E(q##_flash, VRAM_U(0)),                              \
+      VRAM__E(q##_scratch, VRAM_U(0)), VRAM__E(q##_state, VRAM_U(0)),                              \
+      VRAM__E(q##_params_total, VRAM_U(0)), VRAM__E2(q##_macs_total, VRAM_U(0)),                   \
+      VRAM__E(q##_weights_total, VRAM_U(0)), VRAM__E(q##_flash_total, VRAM_U(0)),                  \
+      VRAM__E(q##_state_total, VRAM_U(0)), VRAM__E(q##_offset, VRAM_U(0)),                         \
+      VRAM__E(q##_low, VRAM_U(0)), VRAM__E(q##_top, VRAM_U(0)), VRAM__E(q##_low_from, VRAM_U(0)),  \
+      VRAM__E(q##_low_to, VRAM_U(0)), VRAM__E(q##_top_from, VRAM_U(0)),                            \
+      VRAM__E(q##_top_to, VRAM_U(0)), VRAM__E(q##_kept, VRAM_U(0)),                                \
+      VRAM__COPY(q##_reach, q##_size), VRAM__COPY(q##_live, q##_size),                             \
+      VRAM__COPY(q##_live_peak, q##_size), VRAM__COPY(q##_arena, q##_size),                        \
+      VRAM__COPY(q##_buf0, q##_size), VRAM__E(q##_buf1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),  \
+      VRAM__E(q##_scratch_peak, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0); \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);            \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,           \
                      q##_has_an_alignment_that_is_no_power_of_two);                                \
@@ -1162,41 +1196,46 @@
                         groups, bias)                                                              \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
-      VRAM__ALL(                                                                                   \
-          VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc) | 0,          \
-          q##_groups = (groups) | 0, q##_bias = (bias) | 0,                                        \
-          q##_divides = q##_groups > 0 && p##_c % (q##_groups > 0 ? q##_groups : 1) == 0 &&        \
-                        q##_c % (q##_groups > 0 ? q##_groups : 1) == 0,                            \
-          VRAM__E(q##_win, VRAM_U(1) * p##_c / (q##_divides ? q##_groups : 1) * q##_kh * q##_kw),  \
-          VRAM__E(q##_th, VRAM__BEFORE_##kind(p##_h, q##_h, q##_kh, q##_sh, q##_ph, q##_dh)),      \
-          VRAM__E(q##_tw, VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),     \
+      VRAM__ALL(VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc) | 0,    \
+                q##_groups = (groups) | 0, q##_bias = (bias) | 0,                                  \
+                q##_divides = q##_groups > 0 && p##_c % (q##_groups > 0 ? q##_groups : 1) == 0 &&  \
+                              q##_c % (q##_groups > 0 ? q##_groups : 1) == 0,                      \
+                VRAM__E(q##_window,                                                                \
+                        VRAM_U(1) * p##_c / (q##_divides ? q##_groups : 1) * q##_kh * q##_kw),     \
+                VRAM__E(q##_h_before,                                                              \
+                        VRAM__BEFORE_##kind(p##_h, q##_h, q##_kh, q##_sh, q##_ph, q##_dh)),        \
+                VRAM__E(q##_w_before,                                                              \
+                        VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),       \
       VRAM__NET_CHECK_WINDOW(q)                                                                    \
           VRAM_STATIC_ASSERT(q##_divides, q##_groups_do_not_divide_the_channels);                  \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
-          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
-                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
+                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_window) * q##_c,                      \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
-                                        VRAM__V(q##_win) * VRAM__NET_ELEMS(q, N),                  \
+                                        VRAM__V(q##_window) * VRAM__NET_ELEMS(q, N),               \
                                         VRAM__NET_SCRATCH_##scratch(N, q, p, kind)),               \
                 VRAM__NET_NEW(q, p, N)))
 /* scratch of CMSIS-NN's kernels; 0 for what they do not cover */
 #define VRAM__NET_SCRATCH_NONE(N, q, p, kind) VRAM_U(0)
 #define VRAM__NET_SCRATCH_CONV2D(N, q, p, kind)                                                    \
-  VRAM_CMSIS_CONV2D_BYTES(N##_kernels, p##_a, p##_g, p##_h, p##_w, p##_c, q##_kh, q##_kw, q##_sh,  \
-                          q##_sw, q##_dh, q##_dw, VRAM__V(q##_th), VRAM__V(q##_tw), q##_groups)
+  VRAM_CMSIS_CONV2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, p##_h, p##_w, p##_c, q##_kh,        \
+                          q##_kw, q##_sh, q##_sw, q##_dh, q##_dw, VRAM__V(q##_h_before),           \
+                          VRAM__V(q##_w_before), q##_groups)
 #define VRAM__NET_SCRATCH_DEPTHWISE_CONV2D(N, q, p, kind)                                          \
-  VRAM_CMSIS_DEPTHWISE_CONV2D_BYTES(N##_kernels, p##_a, p##_g, N##_n, p##_h, p##_w, p##_c, q##_c,  \
-                                    q##_kh, q##_kw, q##_sw, q##_dh, q##_dw, VRAM__V(q##_th),       \
-                                    VRAM__V(q##_tw))
+  VRAM_CMSIS_DEPTHWISE_CONV2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, N##_n, p##_h, p##_w,      \
+                                    p##_c, q##_c, q##_kh, q##_kw, q##_sw, q##_dh, q##_dw,          \
+                                    VRAM__V(q##_h_before), VRAM__V(q##_w_before))
 #define VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)                                          \
-  VRAM_CMSIS_CONV_TRANSPOSE2D_BYTES(N##_kernels, p##_a, p##_g, p##_w, p##_c, q##_c, q##_kh,        \
-                                    q##_kw, q##_sh, q##_sw)
-#define VRAM__NET_SCRATCH_LINEAR(N, q, p) VRAM_CMSIS_LINEAR_BYTES(N##_kernels, p##_a, p##_g, q##_c)
+  VRAM_CMSIS_CONV_TRANSPOSE2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, p##_w, p##_c, q##_c,      \
+                                    q##_kh, q##_kw, q##_sh, q##_sw)
+#define VRAM__NET_SCRATCH_LINEAR(N, q, p)                                                          \
+  VRAM_CMSIS_LINEAR_BYTES(N##_kernels, p##_a_bits, p##_w_bits, q##_c)
 #define VRAM__NET_SCRATCH_AVG_POOL2D(N, q, p, kind)                                                \
-  VRAM_CMSIS_AVG_POOL2D_BYTES(N##_kernels, p##_a, p##_g, p##_c)
+  VRAM_CMSIS_AVG_POOL2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, p##_c)
 /* pairs of multiplier and shift: for one matrix of so many outputs, of a convolution */
-#define VRAM__NET_PAIRS(p, outputs) (p##_j >= 2 ? VRAM_U(1) * (outputs) : VRAM_U(0) + p##_j)
+#define VRAM__NET_PAIRS(p, outputs)                                                                \
+  (p##_scales >= 2 ? VRAM_U(1) * (outputs) : VRAM_U(0) + p##_scales)
 #define VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw)                               \
   VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, dh, dw, ph, pw),                                        \
       q##_fits = q##_sized && VRAM__FITS_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_dh) &&          \
@@ -1244,7 +1283,7 @@
                                  : VRAM_U(1),                                                      \
                 q##_w = q##_fits ? VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw)     \
                                  : VRAM_U(1),                                                      \
-                VRAM__E(q##_win, VRAM_U(1) * p##_c * q##_kh * q##_kw)),                            \
+                VRAM__E(q##_window, VRAM_U(1) * p##_c * q##_kh * q##_kw)),                         \
       VRAM_STATIC_ASSERT(q##_sized &&VRAM__NET_SIZE_OK(q##_oph + VRAM_U(1)) &&                     \
                              VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                               \
                          q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);               \
@@ -1253,9 +1292,9 @@
                          q##_output_padding_is_not_below_its_stride);                              \
       VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
-          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
-                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
+                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_window) * q##_c,                      \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
                                         VRAM__NET_ELEMS(p, N) * q##_c * q##_kh * q##_kw,           \
                                         VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)),        \
@@ -1283,7 +1322,7 @@
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(                                                           \
                     q, p, N, VRAM_U(1) * p##_c * q##_c, VRAM_U(1) * q##_bias * q##_c,              \
-                    (p##_j == 3 ? VRAM_U(1) * q##_c : VRAM_U(0) + (p##_j > 0)),                    \
+                    (p##_scales == 3 ? VRAM_U(1) * q##_c : VRAM_U(0) + (p##_scales > 0)),          \
                     VRAM_U(1) * p##_c * VRAM__NET_ELEMS(q, N), VRAM__NET_SCRATCH_LINEAR(N, q, p)), \
                 VRAM__NET_NEW(q, p, N)))
 
@@ -1331,12 +1370,14 @@
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "PAD",                                                                           \
       VRAM__ALL(                                                                                   \
-          q##_t0 = (top) | 0, q##_t1 = (bottom) | 0, q##_l0 = (left) | 0, q##_l1 = (right) | 0,    \
-          q##_sized =                                                                              \
-              VRAM__NET_SIZE_OK(q##_t0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_t1 + VRAM_U(1)) &&    \
-              VRAM__NET_SIZE_OK(q##_l0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_l1 + VRAM_U(1)),      \
-          q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_t0 + q##_t1 : VRAM_U(0)),       \
-          q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_l0 + q##_l1 : VRAM_U(0)),       \
+          q##_above = (top) | 0, q##_below = (bottom) | 0, q##_left = (left) | 0,                  \
+          q##_right = (right) | 0,                                                                 \
+          q##_sized = VRAM__NET_SIZE_OK(q##_above + VRAM_U(1)) &&                                  \
+                      VRAM__NET_SIZE_OK(q##_below + VRAM_U(1)) &&                                  \
+                      VRAM__NET_SIZE_OK(q##_left + VRAM_U(1)) &&                                   \
+                      VRAM__NET_SIZE_OK(q##_right + VRAM_U(1)),                                    \
+          q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_above + q##_below : VRAM_U(0)), \
+          q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_left + q##_right : VRAM_U(0)),  \
           q##_c = 0 + p##_c, q##_bias = 0),                                                        \
       VRAM_STATIC_ASSERT(q##_sized, q##_has_a_padding_that_is_negative_or_too_large);              \
       VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
@@ -1397,7 +1438,7 @@
       VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0, VRAM__E(q##_table, (table) | 0)),             \
       VRAM__NET_CHECK_##where(p, q) VRAM_STATIC_ASSERT(                                            \
           VRAM__NET_AMOUNT_OK(table), q##_has_an_amount_that_is_negative_or_too_large);            \
-      VRAM_STATIC_ASSERT(each == 0 || p##_g > 0, q##_has_weights_but_its_input_is_indices);        \
+      VRAM_STATIC_ASSERT(each == 0 || p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);   \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
                   VRAM__E(q##_values, VRAM_U(each) * p##_c * VRAM__NET_VALUE(p)),                  \
                   VRAM__NET_COUNT(q, p, N, VRAM_U(each) * p##_c, VRAM_U(0),                        \
@@ -1407,7 +1448,7 @@
                                   VRAM_U(0), VRAM_U(0)),                                           \
                   VRAM__NET_##where(q, p, N)))
 /* bytes of a parameter of a norm: of a bias with integers, of a weight with floats */
-#define VRAM__NET_VALUE(p) (p##_j > 0 ? VRAM_U(0) + p##_i : p##_g / VRAM_U(8))
+#define VRAM__NET_VALUE(p) (p##_scales > 0 ? VRAM_U(0) + p##_bias_each : p##_w_bits / VRAM_U(8))
 #define VRAM__NET_CHECK_NEW(p, q)
 #define VRAM__NET_OVER(q, p, N) VRAM__NET_SAME(q, p, N, 0)
 #define VRAM__NET_VIEW(q, p, N) VRAM__NET_SAME(q, p, N, p##_held)
@@ -1521,24 +1562,27 @@
           VRAM__NET_CHECK_MATRIX(q, VRAM_U(gates) * (VRAM_U(2) + p##_c + q##_c)),                  \
       VRAM__ALL(                                                                                   \
           VRAM__NET_FORMAT(q, p),                                                                  \
-          VRAM__E(q##_ih, VRAM__NET_BITS(VRAM_U(gates) * p##_c * q##_c, p##_g)),                   \
-          VRAM__E(q##_hh, VRAM__NET_BITS(VRAM_U(gates) * q##_c * q##_c, p##_g)),                   \
-          VRAM__E(q##_nb, VRAM_U(gates) * q##_biases * q##_c),                                     \
+          VRAM__E(q##_weights_ih, VRAM__NET_BITS(VRAM_U(gates) * p##_c * q##_c, p##_w_bits)),      \
+          VRAM__E(q##_weights_hh, VRAM__NET_BITS(VRAM_U(gates) * q##_c * q##_c, p##_w_bits)),      \
+          VRAM__E(q##_nbiases, VRAM_U(gates) * q##_biases * q##_c),                                \
           VRAM__NET_COUNT(                                                                         \
-              q, p, N, VRAM_U(gates) * q##_c * (VRAM_U(1) * p##_c + q##_c) + VRAM__V(q##_nb),      \
+              q, p, N, VRAM_U(gates) * q##_c * (VRAM_U(1) * p##_c + q##_c) + VRAM__V(q##_nbiases), \
               VRAM_U(gates) * N##_n * p##_h * q##_c * (VRAM_U(1) * p##_c + q##_c),                 \
-              VRAM__V(q##_ih) + VRAM__V(q##_hh) + VRAM__V(q##_nb) * p##_i +                        \
-                  VRAM_U(16) * (p##_j > 0) * gates,                                                \
-              VRAM__NET_FLASH(p, VRAM__V(q##_ih)) + VRAM__NET_FLASH(p, VRAM__V(q##_hh)) +          \
-                  VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) + VRAM_U(16) * (p##_j > 0) * gates,  \
-              gates * VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                      \
-                                                   (p##_a < 16 ? VRAM_U(16) : VRAM_U(0) + p##_a)), \
-                                    N##_align),                                                    \
-              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c, p##_a), N##_align) +         \
-                  cell *                                                                           \
-                      VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                      \
-                                                   (p##_j > 0 ? VRAM_U(16) : VRAM_U(0) + p##_a)),  \
-                                    N##_align)),                                                   \
+              VRAM__V(q##_weights_ih) + VRAM__V(q##_weights_hh) +                                  \
+                  VRAM__V(q##_nbiases) * p##_bias_each + VRAM_U(16) * (p##_scales > 0) * gates,    \
+              VRAM__NET_FLASH(p, VRAM__V(q##_weights_ih)) +                                        \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_weights_hh)) +                                    \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_nbiases) * p##_bias_each) +                       \
+                  VRAM_U(16) * (p##_scales > 0) * gates,                                           \
+              gates * VRAM_ALIGN_UP(                                                               \
+                          VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                                \
+                                         (p##_a_bits < 16 ? VRAM_U(16) : VRAM_U(0) + p##_a_bits)), \
+                          N##_align),                                                              \
+              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c, p##_a_bits), N##_align) +    \
+                  cell * VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                   \
+                                                      (p##_scales > 0 ? VRAM_U(16)                 \
+                                                                      : VRAM_U(0) + p##_a_bits)),  \
+                                       N##_align)),                                                \
           VRAM__NET_NEW(q, p, N)))
 /* x [n, tokens, 1, c] -> the same shape: projections to num_heads queries and num_kv_heads keys and
    values of head_dim and back to c. The keys and values of `context` tokens stay between calls.
@@ -1555,14 +1599,14 @@
                 q##_sized = VRAM__NET_SIZE_OK(q##_heads) && VRAM__NET_SIZE_OK(q##_groups) &&       \
                             VRAM__NET_SIZE_OK(q##_dim) && VRAM__NET_SIZE_OK(q##_context),          \
                 q##_divides = q##_sized && q##_heads % (q##_sized ? q##_groups : 1) == 0,          \
-                VRAM__E(q##_nq, VRAM_U(1) * q##_heads * q##_dim),                                  \
-                VRAM__E(q##_nk, VRAM_U(1) * q##_groups * q##_dim)),                                \
+                VRAM__E(q##_queries, VRAM_U(1) * q##_heads * q##_dim),                             \
+                VRAM__E(q##_keys, VRAM_U(1) * q##_groups * q##_dim)),                              \
       VRAM__NET_CHECK_WIDTH1(p, q)                                                                 \
           VRAM_STATIC_ASSERT(q##_sized, q##_has_heads_or_a_context_that_are_not_1_to_32767);       \
       VRAM_STATIC_ASSERT(!q##_sized || q##_divides, q##_kv_heads_do_not_divide_the_heads);         \
       VRAM_STATIC_ASSERT(VRAM_U(0) + q##_context >= p##_h, q##_context_is_shorter_than_its_input); \
       VRAM__NET_CHECK_WEIGHTS(p, q, _biases)                                                       \
-          VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_nq) + VRAM__V(q##_nk)))               \
+          VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_queries) + VRAM__V(q##_keys)))        \
               VRAM_STATIC_ASSERT(                                                                  \
                   VRAM_U(1) * q##_heads * q##_context <=                                           \
                           VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * p##_h) &&               \
@@ -1571,24 +1615,31 @@
                   q##_is_too_large);                                                               \
       ,                                                                                            \
       VRAM__ALL(                                                                                   \
-          VRAM__NET_FORMAT(q, p), VRAM__E(q##_wq, VRAM__NET_BITS(VRAM__V(q##_nq) * p##_c, p##_g)), \
-          VRAM__E(q##_wk, VRAM__NET_BITS(VRAM__V(q##_nk) * p##_c, p##_g)),                         \
-          VRAM__E(q##_nb,                                                                          \
-                  q##_biases ? VRAM__V(q##_nq) + VRAM_U(2) * VRAM__V(q##_nk) + p##_c : VRAM_U(0)), \
+          VRAM__NET_FORMAT(q, p),                                                                  \
+          VRAM__E(q##_weights_q, VRAM__NET_BITS(VRAM__V(q##_queries) * p##_c, p##_w_bits)),        \
+          VRAM__E(q##_weights_k, VRAM__NET_BITS(VRAM__V(q##_keys) * p##_c, p##_w_bits)),           \
+          VRAM__E(q##_nbiases, q##_biases                                                          \
+                                   ? VRAM__V(q##_queries) + VRAM_U(2) * VRAM__V(q##_keys) + p##_c  \
+                                   : VRAM_U(0)),                                                   \
           VRAM__NET_COUNT(                                                                         \
-              q, p, N, VRAM_U(2) * p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nb),  \
+              q, p, N,                                                                             \
+              VRAM_U(2) * p##_c * (VRAM__V(q##_queries) + VRAM__V(q##_keys)) +                     \
+                  VRAM__V(q##_nbiases),                                                            \
               VRAM_U(2) * N##_n * p##_h *                                                          \
-                  (p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nq) * q##_context),   \
-              VRAM_U(2) * (VRAM__V(q##_wq) + VRAM__V(q##_wk)) + VRAM__V(q##_nb) * p##_i +          \
-                  VRAM_U(32) * (p##_j > 0),                                                        \
-              VRAM_U(2) * (VRAM__NET_FLASH(p, VRAM__V(q##_wq)) +                                   \
-                           VRAM__NET_FLASH(p, VRAM__V(q##_wk))) +                                  \
-                  VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) + VRAM_U(32) * (p##_j > 0),          \
-              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * p##_h * VRAM__V(q##_nq), p##_a),    \
-                            N##_align) +                                                           \
-                  VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_heads * p##_h * q##_context, p##_a),      \
+                  (p##_c * (VRAM__V(q##_queries) + VRAM__V(q##_keys)) +                            \
+                   VRAM__V(q##_queries) * q##_context),                                            \
+              VRAM_U(2) * (VRAM__V(q##_weights_q) + VRAM__V(q##_weights_k)) +                      \
+                  VRAM__V(q##_nbiases) * p##_bias_each + VRAM_U(32) * (p##_scales > 0),            \
+              VRAM_U(2) * (VRAM__NET_FLASH(p, VRAM__V(q##_weights_q)) +                            \
+                           VRAM__NET_FLASH(p, VRAM__V(q##_weights_k))) +                           \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_nbiases) * p##_bias_each) +                       \
+                  VRAM_U(32) * (p##_scales > 0),                                                   \
               VRAM_ALIGN_UP(                                                                       \
-                  VRAM__NET_BITS(VRAM_U(2) * N##_n * q##_context * VRAM__V(q##_nk), p##_a),        \
+                  VRAM__NET_BITS(VRAM_U(1) * N##_n * p##_h * VRAM__V(q##_queries), p##_a_bits),    \
+                  N##_align) +                                                                     \
+                  VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_heads * p##_h * q##_context, p##_a_bits), \
+              VRAM_ALIGN_UP(                                                                       \
+                  VRAM__NET_BITS(VRAM_U(2) * N##_n * q##_context * VRAM__V(q##_keys), p##_a_bits), \
                   N##_align)),                                                                     \
           VRAM__NET_NEW(q, p, N)))
 /* x [n, tokens, 1, 1] of indices -> [n, tokens, 1, embedding_dim] in format, which holds from here
@@ -1597,29 +1648,31 @@
   VRAM__NET_EMBEDDING(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format, num_embeddings,     \
                       embedding_dim)
 #define VRAM__NET_EMBEDDING(...) VRAM__NET_EMBEDDING_(__VA_ARGS__)
-#define VRAM__NET_EMBEDDING_(N, q, p, name, a, g, i, j, num, dim)                                  \
+#define VRAM__NET_EMBEDDING_(N, q, p, name, a_bits, w_bits, bias_each, scales, num, dim)           \
   VRAM_NET_LINE(q, p, name, "EMBEDDING",                                                           \
                 VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (dim) | 0,                 \
-                          VRAM__E(q##_num, num), q##_bias = 0),                                    \
-                VRAM_STATIC_ASSERT(p##_g == 0 && q##_g > 0 && p##_c == 1,                          \
+                          VRAM__E(q##_rows, num), q##_bias = 0),                                   \
+                VRAM_STATIC_ASSERT(p##_w_bits == 0 && q##_w_bits > 0 && p##_c == 1,                \
                                    q##_needs_an_input_of_indices_and_a_format_of_weights);         \
                 VRAM__NET_CHECK_SHAPE(q, N)                                                        \
-                    VRAM_STATIC_ASSERT(VRAM__V(q##_num) > VRAM_U(0) &&                             \
-                                           VRAM__V(q##_num) <= VRAM__NET_MAX / VRAM_U(8) / q##_c,  \
+                    VRAM_STATIC_ASSERT(VRAM__V(q##_rows) > VRAM_U(0) &&                            \
+                                           VRAM__V(q##_rows) <= VRAM__NET_MAX / VRAM_U(8) / q##_c, \
                                        q##_has_no_or_too_many_weights);                            \
-                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
-                            VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_num) * q##_c, VRAM_U(0),  \
+                , VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,   \
+                            q##_scales = scales,                                                   \
+                            VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_rows) * q##_c, VRAM_U(0), \
                                                     VRAM_U(0), VRAM_U(0), VRAM_U(0)),              \
                             VRAM__NET_NEW(q, p, N)))
 /* a copy in another format, which holds from here */
 #define VRAM_NET_QUANTIZE(net, y, x, format)                                                       \
   VRAM__NET_QUANTIZE(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format)
 #define VRAM__NET_QUANTIZE(...) VRAM__NET_QUANTIZE_(__VA_ARGS__)
-#define VRAM__NET_QUANTIZE_(N, q, p, name, a, g, i, j)                                             \
-  VRAM_NET_LINE(q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p),                                     \
-                VRAM_STATIC_ASSERT(p##_g > 0 && q##_g > 0, q##_quantizes_from_or_to_indices);      \
-                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
-                            VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
+#define VRAM__NET_QUANTIZE_(N, q, p, name, a_bits, w_bits, bias_each, scales)                      \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p),                                               \
+      VRAM_STATIC_ASSERT(p##_w_bits > 0 && q##_w_bits > 0, q##_quantizes_from_or_to_indices);      \
+      , VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,             \
+                  q##_scales = scales, VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
 /* anything else: a new tensor of that shape, from x */
 #define VRAM_NET_CUSTOM(net, y, x, h, w, c, params, weight_bytes, macs, scratch_bytes,             \
                         state_bytes)                                                               \
@@ -1648,11 +1701,12 @@
 #define VRAM_NET_LAST(before, constants) constants
 #define VRAM__NET_LAST(N, p)                                                                       \
   VRAM__NET_CONSTANTS(                                                                             \
-      p##_is_followed_once = 1, N##_line = p##_line + 1, VRAM__E(N##_par, VRAM__V(p##_Par)),       \
-      VRAM__E2(N##_mac, VRAM__V2(p##_Mac)), VRAM__E(N##_wgt, VRAM__V(p##_Wgt)),                    \
-      VRAM__E(N##_fls, VRAM__V(p##_Fls)), VRAM__E(N##_sta, VRAM__V(p##_Sta)),                      \
-      VRAM__E(N##_live, VRAM__V(p##_Live)), VRAM__E(N##_high, VRAM__V(p##_high)),                  \
-      VRAM__E(N##_two, VRAM__V(p##_b0) + VRAM__V(p##_b1) + VRAM__V(p##_side) + VRAM__V(p##_Scr))); \
+      p##_is_followed_once = 1, N##_line = p##_line + 1, VRAM__COPY(N##_params, p##_params_total), \
+      VRAM__COPY2(N##_macs, p##_macs_total), VRAM__COPY(N##_weights, p##_weights_total),           \
+      VRAM__COPY(N##_flash, p##_flash_total), VRAM__COPY(N##_state, p##_state_total),              \
+      VRAM__COPY(N##_live, p##_live_peak), VRAM__COPY(N##_arena, p##_arena),                       \
+      VRAM__E(N##_pingpong, VRAM__V(p##_buf0) + VRAM__V(p##_buf1) + VRAM__V(p##_side) +            \
+                                VRAM__V(p##_scratch_peak)));                                       \
   VRAM_STATIC_ASSERT(p##_open == 0, N##_has_a_kept_value_that_no_line_takes)
 
 /* ---- figures of a line and of a network, checks ---- */
@@ -1667,40 +1721,41 @@
 #define VRAM__OF_width(q) (VRAM_U(0) + q##_w)
 #define VRAM__OF_channels(q) (VRAM_U(0) + q##_c)
 #define VRAM__OF_out_bytes(q) VRAM__V(q##_bytes)
-#define VRAM__OF_params(q) VRAM__V(q##_par)
-#define VRAM__OF_macs(q) VRAM__V2(q##_mac)
-#define VRAM__OF_weight_bytes(q) VRAM__V(q##_wgt)
-#define VRAM__OF_flash_bytes(q) VRAM__V(q##_fls)
-#define VRAM__OF_scratch_bytes(q) VRAM__V(q##_scr)
-#define VRAM__OF_state_bytes(q) VRAM__V(q##_sta)
+#define VRAM__OF_params(q) VRAM__V(q##_params)
+#define VRAM__OF_macs(q) VRAM__V2(q##_macs)
+#define VRAM__OF_weight_bytes(q) VRAM__V(q##_weights)
+#define VRAM__OF_flash_bytes(q) VRAM__V(q##_flash)
+#define VRAM__OF_scratch_bytes(q) VRAM__V(q##_scratch)
+#define VRAM__OF_state_bytes(q) VRAM__V(q##_state)
 #define VRAM__OF_live_bytes(q) VRAM__V(q##_live)
-#define VRAM__OF_total_params(q) VRAM__V(q##_Par)
-#define VRAM__OF_total_macs(q) VRAM__V2(q##_Mac)
-#define VRAM__OF_total_weight_bytes(q) VRAM__V(q##_Wgt)
-#define VRAM__OF_total_flash_bytes(q) VRAM__V(q##_Fls)
-#define VRAM__OF_total_state_bytes(q) VRAM__V(q##_Sta)
-#define VRAM__OF_peak_live_bytes(q) VRAM__V(q##_Live)
-#define VRAM__OF_arena_bytes(q) VRAM__V(q##_high)
+#define VRAM__OF_total_params(q) VRAM__V(q##_params_total)
+#define VRAM__OF_total_macs(q) VRAM__V2(q##_macs_total)
+#define VRAM__OF_total_weight_bytes(q) VRAM__V(q##_weights_total)
+#define VRAM__OF_total_flash_bytes(q) VRAM__V(q##_flash_total)
+#define VRAM__OF_total_state_bytes(q) VRAM__V(q##_state_total)
+#define VRAM__OF_peak_live_bytes(q) VRAM__V(q##_live_peak)
+#define VRAM__OF_arena_bytes(q) VRAM__V(q##_arena)
 #define VRAM__OF_pingpong_bytes(q)                                                                 \
-  (VRAM__V(q##_b0) + VRAM__V(q##_b1) + VRAM__V(q##_side) + VRAM__V(q##_Scr))
+  (VRAM__V(q##_buf0) + VRAM__V(q##_buf1) + VRAM__V(q##_side) + VRAM__V(q##_scratch_peak))
 
 /* After END. LIVE: the most that lives at one time, below which no arena can be; ARENA: one arena
    with every value at VRAM_NET_OFFSET; PINGPONG: two buffers in turns, with copies of kept values
    and scratch beside them. STATE: what stays between calls. SRAM: ARENA and STATE. */
-#define VRAM_NET_PARAMS(net) VRAM__V(net##_net_par)
-#define VRAM_NET_MACS(net) VRAM__V2(net##_net_mac)
-#define VRAM_NET_WEIGHT_BYTES(net) VRAM__V(net##_net_wgt)
-#define VRAM_NET_FLASH_BYTES(net) VRAM__V(net##_net_fls)
-#define VRAM_NET_STATE_BYTES(net) VRAM__V(net##_net_sta)
+#define VRAM_NET_PARAMS(net) VRAM__V(net##_net_params)
+#define VRAM_NET_MACS(net) VRAM__V2(net##_net_macs)
+#define VRAM_NET_WEIGHT_BYTES(net) VRAM__V(net##_net_weights)
+#define VRAM_NET_FLASH_BYTES(net) VRAM__V(net##_net_flash)
+#define VRAM_NET_STATE_BYTES(net) VRAM__V(net##_net_state)
 #define VRAM_NET_LIVE_BYTES(net) VRAM__V(net##_net_live)
-#define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_high)
-#define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_two)
-#define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_high) + VRAM__V(net##_net_sta))
+#define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_arena)
+#define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_pingpong)
+#define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_arena) + VRAM__V(net##_net_state))
 /* bytes from the start of the arena to the value of line y; to its scratch, between the two ends */
 #define VRAM_NET_SCRATCH_OFFSET(net, y) VRAM__V(net##_##y##_room)
 #define VRAM_NET_OFFSET(net, y)                                                                    \
-  (net##_##y##_end ? VRAM__V(net##_net_high) - VRAM__V(net##_##y##_off) - VRAM__V(net##_##y##_b)   \
-                   : VRAM__V(net##_##y##_off))
+  (net##_##y##_end                                                                                 \
+       ? VRAM__V(net##_net_arena) - VRAM__V(net##_##y##_offset) - VRAM__V(net##_##y##_size)        \
+       : VRAM__V(net##_##y##_offset))
 
 /* too much: a type that is declared as two, one of the size of what is over */
 #define VRAM__NET_OVER_BY(need, budget) ((need) > (budget) ? (need) - (budget) : VRAM_U(1))
@@ -1732,7 +1787,7 @@
                    VRAM_U(0) + (arena_bytes) + VRAM_NET_STATE_BYTES(net), sram_bytes)
 /* one line: its weights, and all that lives while it runs */
 #define VRAM_ASSERT_LAYER_FITS(net, y, flash, sram)                                                \
-  VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_fls), flash);          \
+  VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_flash), flash);        \
   VRAM__NET_BUDGET(net##_##y##_sram_is_over_budget_by, VRAM__V(net##_##y##_live), sram)
 
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -3247,8 +3302,9 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
    excluded. Two buffers overlap in time if each begins before the other ends.
 
    Some greedy orders come first; if none reaches the bound, a search follows that ends with a
-   proof, after so many nodes or when `stop` says so. The search is for up to 1,536 buffers that
-   hang together in time; the greedy orders place 60,000 in a second. */
+   proof, after so many nodes or when `stop` says so. Buffers before and
+   after a moment that no lifetime spans are planned apart: the search takes up to 1,536 buffers
+   between two such moments, the greedy orders place 60,000 in a second. */
 
 typedef struct vram_buffer {
   uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */
@@ -3394,10 +3450,10 @@ typedef struct vram_chain {
   X(CHECKPOINT, "checkpoint") /* forward; nothing is saved, the input stays */                     \
   X(SAVE, "save")             /* forward by way `way`; what backward needs stays, the input too */ \
   X(BACKWARD, "backward")     /* backward; what was saved, the input and the gradient go */        \
-  X(OFFLOAD, "offload")       /* a copy goes to the host, the device's goes: the stage's input, */ \
-  X(OFFLOAD_SAVED, "offload_saved") /* or what its way saved beyond its output */                  \
-  X(FETCH, "fetch")                 /* back from the host to the device: the input, */             \
-  X(FETCH_SAVED, "fetch_saved")     /* or what was saved */
+  X(OFFLOAD, "offload")       /* the stage's input moves from the device to the host */            \
+  X(OFFLOAD_SAVED, "offload_saved") /* what its way saved beyond its output moves to the host */   \
+  X(FETCH, "fetch")                 /* the stage's input moves back to the device */               \
+  X(FETCH_SAVED, "fetch_saved")     /* what was saved moves back to the device */
 
 typedef enum vram_move_kind {
 #define VRAM__X(id, text) VRAM_MOVE_##id,
@@ -3466,8 +3522,8 @@ VRAM_API const char *vram_planner_name(uint32_t planner); /* "optimal"; "?" */
 VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_options *o);
 
 /* Finds a schedule. One that is not feasible is no error: feasible is 0, and the schedule is that
-   of smallest_budget_bytes. OPTIMAL is never dearer than another planner within the same budget
-   (but STAGES with more slots), and never dearer with more bytes than with fewer; the smallest
+   of smallest_budget_bytes. OPTIMAL never costs more than another planner within the same budget
+   (but STAGES with more slots), nor more with a larger budget than with a smaller one; the smallest
    budget is exact. To the host go inputs of stages and what ways saved beyond their output, right
    after the forward that last needed them, and back right before the backward, or the forward, that
    needs them next; transfers cost their full price, though a runner may do them beside computation.
@@ -3571,7 +3627,7 @@ VRAM_API void vram_step_plan_free(vram_planned_step *plan, const vram_allocator 
    writes it until the last that reads it; other buffers use its bytes before and after. */
 typedef struct vram_bound_move {
   vram_move move;             /* BACKWARD: `way` is that of its SAVE */
-  uint32_t run, runs;         /* forward: the how manieth of this stage, 0 first; how many in all */
+  uint32_t run, runs;         /* forward: which run of its stage this is, from 0; of how many */
   uint32_t again;             /* not 0: which of the stages with runs > 1 it is, from 1 */
   uint64_t in, out;           /* xi, x(i+1) */
   uint64_t saved;             /* what the way saves beyond the output */
@@ -3661,7 +3717,7 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
 typedef struct vram_call {
   uint32_t stage, way;
   int save;           /* forward: fill `saved`, too; `way` counts */
-  uint32_t run, runs; /* forward: the how manieth of this stage, 0 first; how many in all */
+  uint32_t run, runs; /* forward: which run of its stage this is, from 0; of how many */
   uint64_t key; /* for random numbers: the same in every run of a stage, another in each stage */
   const void *in;
   void *out; /* backward: what forward gave, to be read */
@@ -3823,9 +3879,14 @@ typedef enum vram_line_kind {
       VRAM_LINE_COUNT
 } vram_line_kind;
 
-/* What values and weights are stored as: activations, weights, bytes of a bias, scales of 8 bytes
-   (multiplier and shift): 0 none, 1 one for each matrix, 2 one for each channel of convolutions,
-   3 and of LINEAR; ids have no weights. */
+/* What values and weights are stored as: the dtypes of activations and weights, the bytes of a
+   bias, and which scales there are. Ids have no weights. A scale is a multiplier and a shift, eight
+   bytes:
+
+     0  none
+     1  one for each matrix
+     2  one for each output channel of a convolution, one for each other matrix
+     3  one for each output channel of a convolution and each output of a LINEAR */
 #define VRAM_NET_FORMATS(X)                                                                        \
   X(F32, VRAM_F32, VRAM_F32, 4, 0)                                                                 \
   X(F16, VRAM_F16, VRAM_F16, 2, 0)                                                                 \
@@ -3937,9 +3998,9 @@ VRAM_API const char *vram_kernels_name(uint32_t kernels); /* "DSP"; "?" */
 
 /* Reads the lines of one net from the text of a C header: VRAM_NET_kind(net, ...). Integers may be
    expressions of numbers, + - * / % ( ) and names that an earlier #define of the text gives such a
-   value; everything else is passed over, as a compiler passes over comments. No #if is looked at,
-   no #include. name NULL: the only net of the text. Names are copied into mem, of which
-   vram_net_read_bytes is an upper bound.
+   value; everything else is skipped, as a compiler skips comments. #if and #include are ignored.
+   name NULL: the only net of the text. Names are copied into mem, of which vram_net_read_bytes is
+   an upper bound.
      VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE  err->line and err->column say where
      VRAM_ERR_LIMIT   more than VRAM_MAX_NET_LINES lines
      VRAM_ERR_MEMORY  mem is too small */
@@ -3947,7 +4008,8 @@ VRAM_API uint64_t vram_net_read_bytes(const char *text, uint64_t len);
 VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *name, void *mem,
                                    uint64_t bytes, vram_net *net, vram_error *err);
 
-/* Counts: fills in what is said of it above. err->line is 1 + the line, or where it was read:
+/* Counts a net: fills in what vram_net_line and vram_net have under vram_net_count. err->line is
+   1 + the line, or where it was read:
      VRAM_ERR_NAME      a name that is used twice, not known, taken twice or never
      VRAM_ERR_SHAPE     sizes that do not fit
      VRAM_ERR_VALUE     an argument out of range, lines out of order
@@ -3966,19 +4028,28 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
                                    uint64_t scratch_bytes, vram_error *err);
 #endif
 
-/* A model as lines: what an inference of it needs, on one input. Values lie as n, h, w, c; an axis
-   that is in no line is the batch. Left out: losses (a sum or mean of all, too), dropout,
-   stochastic depth. Axes that only change their order or number take no line where the order in
-   memory can stay: a linear behind a flatten has its columns in the order h, w, c. batch_norm
-   behind a convolution or linear that nothing else reads becomes a part of it (BATCH_NORM_FOLDED);
-   a layer without bias gets one, and its parameters count it. relu, relu6, hardtanh and clamp
-   behind convolution, linear, add, batch_norm or pool are ACTIVATION_FUSED. Other activations,
-   norms, softmax, add and mul are in place where nothing reads their input later. sub, maximum,
-   minimum are ADD; div and pow MUL. Parameters of their own (`parameter`) and constants are weights
-   of the CUSTOM line that reads them; what a line has not is CUSTOM, or an error that names the
-   node: VRAM_ERR_UNSUPPORTED  no line does that: err->line is the text's VRAM_ERR_LIMIT        more
-   than VRAM_MAX_NET_LINES lines VRAM_ERR_MEMORY       mem is too small Then vram_net_count,
-   vram_net_plan. The net's names and lines are in mem, and point to g. */
+/* Lowers a model to lines: what an inference of it needs, on one input. Then come vram_net_count
+   and vram_net_plan. The net's names and lines are in mem, and point to g.
+
+   Values lie as n, h, w, c; an axis that is in no line is the batch. Axes that only change their
+   order or number take no line where the order in memory can stay: a linear behind a flatten has
+   its columns in the order h, w, c. What becomes of a node:
+
+     losses, dropout, stochastic depth   nothing; a sum or mean of all elements is a loss, too
+     batch_norm                          a part of the convolution or linear before it that nothing
+                                         else reads (BATCH_NORM_FOLDED); a layer without bias gets
+                                         one, and its parameters count it
+     relu, relu6, hardtanh, clamp        ACTIVATION_FUSED behind convolution, linear, add,
+                                         batch_norm or pool
+     other activations, norms, softmax   in place where nothing reads their input later
+     add, sub, maximum, minimum          ADD, in place likewise
+     mul, div, pow                       MUL, in place likewise
+     `parameter` and constants           weights of the CUSTOM line that reads them
+     what has no line of its own         CUSTOM, or an error that names the node
+
+     VRAM_ERR_UNSUPPORTED  no line does that; err->line is the text's
+     VRAM_ERR_LIMIT        more than VRAM_MAX_NET_LINES lines
+     VRAM_ERR_MEMORY       mem is too small */
 typedef struct vram_net_lower_options {
   vram_net_format format;   /* of values and weights; all zero: F32 */
   uint64_t align;           /* of every buffer, a power of two; 0: 16 */
@@ -4054,8 +4125,8 @@ VRAM_API uint64_t vram_timeline_bytes(uint32_t columns);
 VRAM_API vram_result vram_timeline_init(vram_timeline *t, void *mem, uint64_t bytes,
                                         const uint64_t *before);
 
-/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. What is no
-   alloc, free or becomes, and what is about host memory is passed over. A free counts by its own
+/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. Events
+   of host memory, and what is no alloc, free or becomes, are ignored. A free counts by its own
    bytes and category. */
 VRAM_API void vram_timeline_add(void *timeline, const vram_event *e);
 
@@ -7456,38 +7527,51 @@ enum {
   VRAM__TYPES_NUMBER, /* i64 for bools with a number */
 };
 
-/* What a network for a microcontroller has for an op (net/low_nodes). */
+/* How an op becomes lines of a network for a microcontroller: the word of its row, and the function
+   of net/low_nodes, vram__lower_NAME, that does it. */
+/* clang-format off */
+#define VRAM__LOWERINGS(X)                                                                         \
+  X(NONE, none)             /* not at all */                                                       \
+  X(ACTIVATION, activation)                                                                        \
+  X(CLAMP, activation)      /* one that the layer before can do: bounds of its result */           \
+  X(ADD, binary)                                                                                   \
+  X(MUL, binary)                                                                                   \
+  X(ADDMM, addmm)                                                                                  \
+  X(ANY, any)               /* a CUSTOM line */                                                    \
+  X(ATTENTION, attention)                                                                          \
+  X(AVG_POOL, pool)                                                                                \
+  X(MAX_POOL, pool)                                                                                \
+  X(CAT, cat)                                                                                      \
+  X(CONV, conv)                                                                                    \
+  X(CUSTOM, custom)                                                                                \
+  X(EMBEDDING, embedding)                                                                          \
+  X(EXPAND, expand)                                                                                \
+  X(INTERPOLATE, interpolate)                                                                      \
+  X(LINEAR, linear)                                                                                \
+  X(MATMUL, matmul)                                                                                \
+  X(MHA, mha)                                                                                      \
+  X(NORM, norm)                                                                                    \
+  X(PAD, pad)                                                                                      \
+  X(PERMUTE, permute)                                                                              \
+  X(PRELU, prelu)                                                                                  \
+  X(PRODUCT, product)                                                                              \
+  X(REDUCE, reduce)                                                                                \
+  X(REDUCE_MEAN, reduce)    /* over all but the channels GLOBAL_AVG_POOL2D, */                     \
+  X(REDUCE_MAX, reduce)     /* GLOBAL_MAX_POOL2D */                                                \
+  X(RNN, rnn)                                                                                      \
+  X(RNN_CELL, rnn)                                                                                 \
+  X(SAME, same)             /* the input itself */                                                 \
+  X(SHUFFLE, shuffle)                                                                              \
+  X(SLICE, slice)                                                                                  \
+  X(SOFTMAX, softmax)                                                                              \
+  X(VIEW, view)
+/* clang-format on */
+
 enum {
-  VRAM__LOWER_NONE, /* nothing */
-  VRAM__LOWER_ACTIVATION,
-  VRAM__LOWER_ADD,
-  VRAM__LOWER_ADDMM,
-  VRAM__LOWER_ANY, /* a CUSTOM line */
-  VRAM__LOWER_ATTENTION,
-  VRAM__LOWER_AVG_POOL,
-  VRAM__LOWER_CAT,
-  VRAM__LOWER_CONV,
-  VRAM__LOWER_CUSTOM,
-  VRAM__LOWER_EMBEDDING,
-  VRAM__LOWER_EXPAND,
-  VRAM__LOWER_INTERPOLATE,
-  VRAM__LOWER_LINEAR,
-  VRAM__LOWER_MATMUL,
-  VRAM__LOWER_MAX_POOL,
-  VRAM__LOWER_MHA,
-  VRAM__LOWER_MUL,
-  VRAM__LOWER_NORM,
-  VRAM__LOWER_PAD,
-  VRAM__LOWER_PRELU,
-  VRAM__LOWER_PRODUCT,
-  VRAM__LOWER_REDUCE,
-  VRAM__LOWER_RNN,
-  VRAM__LOWER_SAME, /* the input itself */
-  VRAM__LOWER_SHUFFLE,
-  VRAM__LOWER_SLICE,
-  VRAM__LOWER_SOFTMAX,
-  VRAM__LOWER_VIEW,
-  VRAM__LOWER_COUNT
+#define VRAM__X(id, name) VRAM__LOWER_##id,
+  VRAM__LOWERINGS(VRAM__X)
+#undef VRAM__X
+      VRAM__LOWER_COUNT
 };
 
 /* Bits: what else others ask about an op. */
@@ -7583,7 +7667,11 @@ typedef struct vram__op_row {
                                                   kind,                                            \
                                                   1 VRAM__STEP_OF(NULL, NULL)}
 
-#define VRAM__TRANSPOSED 8 /* kind of a convolution, beside its axes */
+/* Kinds: of a convolution, beside its axes; of a norm; of a recurrent layer or cell. */
+#define VRAM__TRANSPOSED 8
+enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
+enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
+
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */
@@ -12666,9 +12754,6 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
-/* kind of a norm's row */
-enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
-
 /* A parameter that a module may have: its slot, name and sizes. */
 typedef struct vram__own_param {
   uint32_t slot;
@@ -13840,8 +13925,8 @@ VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT
                    "x0: zeros_like(grad)");
 VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "min max inplace", "x0: where_rtl(compare_number(x0), grad, zero)");
+VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
+                   "x0: where_rtl(compare_number(x0), grad, zero)");
 VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
 VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
@@ -14407,11 +14492,11 @@ VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
 VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
-VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
-VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
 VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");
@@ -14767,7 +14852,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dim");
 VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
          "shifts! dims");
 VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");
@@ -15265,12 +15350,12 @@ static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tens
 
 VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
-VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE_MEAN, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
 VRAM__OP(nansum, 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
 VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
 VRAM__OP(min, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(prod, 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, 0, 0, "dim keepdim dtype");
 VRAM__OP(var, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
@@ -19661,11 +19746,11 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: threshold_backward(y, grad)");
-VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT,
                    "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace negative_slope",
@@ -22283,9 +22368,6 @@ VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
 
 /* >>ops/recurrent    lstm, gru, rnn and their cells */
 
-/* kind of a row */
-enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
-
 /* What nn.LSTM, nn.GRU and nn.RNN, or a cell, are made of; names as in cudnn/RNN.cpp. */
 typedef struct vram__rnn {
   int64_t seq_length, mini_batch, input_size, hidden_size;
@@ -23006,11 +23088,11 @@ VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP
 VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_LSTM, 0,
+VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_GRU, 0,
+VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN, VRAM__RNN_PLAIN, 0,
+VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN, 0,
          "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
@@ -33370,16 +33452,29 @@ static int vram__net_apply(char op, int64_t a, int64_t b, int64_t *to) {
   }
 }
 
-#define VRAM__NET_DEPTH 32
+enum { VRAM__NET_DEPTH = 32 };
 
-/* The operator on top of the stack. n: minus in front of a value; s: minus between two. */
-static int vram__net_reduce(int64_t *value, uint32_t *values, char op) {
-  int64_t *a = value + *values - 1;
+/* An expression as it is read: values, and the operators that wait for their right side. A minus
+   in front of a value is 'n', one between two 's'. */
+typedef struct vram__net_stack {
+  int64_t value[VRAM__NET_DEPTH];
+  char op[2 * VRAM__NET_DEPTH];
+  uint32_t values, ops, open; /* open: parentheses */
+  int ready;                  /* a value was read, an operator may come */
+} vram__net_stack;
+
+static const char vram__net_integer[] =
+    "an integer: numbers, + - * / % ( ), names #defined as such";
+
+/* The operator on top of the stack. */
+static int vram__net_reduce(vram__net_stack *e) {
+  const char op = e->op[--e->ops];
+  int64_t *a = e->value + e->values - 1;
   if (op == 'n') {
     *a = -*a;
     return 1;
   }
-  --*values;
+  e->values--;
   return op == 's' ? vram__net_apply('+', a[-1], -*a, a - 1)
                    : vram__net_apply(op, a[-1], *a, a - 1);
 }
@@ -33388,14 +33483,52 @@ static uint32_t vram__net_binds(char op) {
   return op == '(' ? 0 : op == '+' || op == 's' ? 1 : op == 'n' ? 3 : 2;
 }
 
-/* An integer expression: *to becomes its value, the place is behind it. Two stacks. */
+/* A number, or the name of one. */
+static int vram__net_operand(vram__net_reader *r, vram__net_stack *e) {
+  const char *word = r->p;
+  int64_t *to = e->value + e->values++;
+  uint32_t len;
+  e->ready = 1;
+  if (r->p < r->end && vram__digit(*r->p))
+    return vram__net_number(r, to) ? 1 : vram__net_refuse_integer(r, word);
+  len = vram__net_identifier(r, &word);
+  if (len) {
+    const uint32_t *slot = vram__net_slot(r, word, len);
+    if (!*slot || !r->define[*slot - 1].known)
+      return vram__net_refuse_piece(r, VRAM_ERR_NAME,
+                                    *slot ? "a name that is no integer" : "an unknown name", word,
+                                    len, vram__net_integer);
+    *to = r->define[*slot - 1].value;
+    return 1;
+  }
+  return vram__net_expected(r, "not an integer", vram__net_integer);
+}
+
+/* An operator between two values, or a parenthesis that closes. */
+static int vram__net_operator(vram__net_stack *e, char c) {
+  const char op = (char)(c == '-' ? 's' : c);
+  while (e->ops && e->op[e->ops - 1] != '(' &&
+         (c == ')' || vram__net_binds(e->op[e->ops - 1]) >= vram__net_binds(op)))
+    if (!vram__net_reduce(e))
+      return 0;
+  if (c == ')') {
+    e->ops--;
+    e->open--;
+  } else {
+    e->op[e->ops++] = op;
+    e->ready = 0;
+  }
+  return 1;
+}
+
+/* An integer expression: *to becomes its value, the place is behind it. */
 static int vram__net_expression(vram__net_reader *r, int64_t *to) {
-  static const char *const integer = "an integer: numbers, + - * / % ( ), names #defined as such";
-  int64_t value[VRAM__NET_DEPTH];
-  char op[2 * VRAM__NET_DEPTH];
-  uint32_t values = 0, ops = 0, open = 0;
-  const char *begin, *word;
-  int ready = 0; /* a value was read, an operator may come */
+  vram__net_stack e;
+  const char *begin;
+  e.values = 0;
+  e.ops = 0;
+  e.open = 0;
+  e.ready = 0;
   if (!vram__net_blank(r))
     return 0;
   begin = r->p;
@@ -33404,50 +33537,29 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
     if (!vram__net_blank(r))
       return 0;
     c = (char)(r->p < r->end ? *r->p : ',');
-    if (values == VRAM__NET_DEPTH || ops == 2 * VRAM__NET_DEPTH)
+    if (e.values == VRAM__NET_DEPTH || e.ops == 2 * VRAM__NET_DEPTH)
       return vram__net_refuse(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep");
-    if (!ready && (c == '(' || c == '-' || c == '+')) {
+    if (!e.ready && (c == '(' || c == '-' || c == '+')) {
       if (c != '+')
-        op[ops++] = (char)(c == '-' ? 'n' : '(');
-      open += c == '(';
+        e.op[e.ops++] = (char)(c == '-' ? 'n' : '(');
+      e.open += c == '(';
       r->p++;
-    } else if (!ready) {
-      uint32_t len;
-      word = r->p;
-      if (vram__digit(c)) {
-        if (!vram__net_number(r, value + values))
-          return vram__net_refuse_integer(r, word);
-      } else if ((len = vram__net_identifier(r, &word)) != 0) {
-        const uint32_t *slot = vram__net_slot(r, word, len);
-        if (!*slot || !r->define[*slot - 1].known)
-          return vram__net_refuse_piece(r, VRAM_ERR_NAME,
-                                        *slot ? "a name that is no integer" : "an unknown name",
-                                        word, len, integer);
-        value[values] = r->define[*slot - 1].value;
-      } else
-        return vram__net_expected(r, "not an integer", integer);
-      values++;
-      ready = 1;
-    } else if (c == '+' || c == '-' || c == '*' || c == '/' || c == '%' || (c == ')' && open)) {
-      const char now = (char)(c == '-' ? 's' : c);
-      while (ops && op[ops - 1] != '(' &&
-             (c == ')' || vram__net_binds(op[ops - 1]) >= vram__net_binds(now)))
-        if (!vram__net_reduce(value, &values, op[--ops]))
-          return vram__net_refuse_integer(r, begin);
-      if (c == ')')
-        ops--, open--;
-      else
-        op[ops++] = now, ready = 0;
+    } else if (!e.ready) {
+      if (!vram__net_operand(r, &e))
+        return 0;
+    } else if (c == '+' || c == '-' || c == '*' || c == '/' || c == '%' || (c == ')' && e.open)) {
+      if (!vram__net_operator(&e, c))
+        return vram__net_refuse_integer(r, begin);
       r->p++;
     } else
       break;
   }
-  if (open)
+  if (e.open)
     return vram__net_expected(r, "a parenthesis that is not closed", ")");
-  while (ops)
-    if (!vram__net_reduce(value, &values, op[--ops]))
+  while (e.ops)
+    if (!vram__net_reduce(&e))
       return vram__net_refuse_integer(r, begin);
-  *to = value[0];
+  *to = e.value[0];
   return 1;
 }
 
@@ -33613,7 +33725,7 @@ static int vram__net_too_few(vram__net_reader *r, vram_line_kind kind, int few) 
   return 0;
 }
 
-/* VRAM_NET_kind(, the place behind it. A line of another net is passed over. */
+/* VRAM_NET_kind(, the place behind it. A line of another net is ignored. */
 static int vram__net_read_line(vram__net_reader *r, vram_line_kind kind, uint32_t line,
                                uint32_t column) {
   const char *at = vram_line_args(kind), *word, *name;
@@ -34006,17 +34118,22 @@ static void vram__net_range(const char *word, uint32_t len, int64_t *least, int6
   static const char *const any[] = {"table_bytes", "params",        "weight_bytes",
                                     "macs",        "scratch_bytes", "state_bytes"};
   uint32_t i;
-  *least = 1, *most = (int64_t)VRAM__NET_SIZE;
-  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
-    *least = 0, *most = 1;
-  if (vram__text_is(word, len, "biases"))
-    *least = 0, *most = 2;
+  *least = 0;
+  *most = (int64_t)VRAM__NET_SIZE;
   for (i = 0; i < 6; i++) {
     if (vram__text_is(word, len, zero[i]))
-      *least = 0;
-    if (vram__text_is(word, len, any[i]))
-      *least = 0, *most = VRAM_MAX_BYTES;
+      return;
+    if (vram__text_is(word, len, any[i])) {
+      *most = VRAM_MAX_BYTES;
+      return;
+    }
   }
+  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
+    *most = 1;
+  else if (vram__text_is(word, len, "biases"))
+    *most = 2;
+  else
+    *least = 1;
 }
 
 /* Tokens and integers of a line, each by itself. */
@@ -34177,19 +34294,27 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
   return 1;
 }
 
+/* arg: the line's kh kw sh sw, or kw sw with what is between them. */
+static vram__sweep vram__net_sweep(uint64_t in, const int64_t *arg, int64_t dilation, int64_t pad) {
+  vram__sweep a;
+  a.in = in;
+  a.kernel = (uint64_t)arg[0];
+  a.stride = (uint64_t)arg[2];
+  a.dilation = (uint64_t)dilation;
+  a.pad = (uint64_t)pad;
+  a.before = 0;
+  a.out = 0;
+  return a;
+}
+
 /* Both axes from the line's kh kw sh sw [dh dw], which begin at argument i. */
 static int vram__net_window(vram__netting *c, uint32_t i, int dilated, vram__sweep *h,
                             vram__sweep *w) {
   const vram_net_line *l = c->l;
+  const int64_t *arg = l->arg + i;
   const int pool = l->kind == VRAM_LINE_MAX_POOL2D || l->kind == VRAM_LINE_AVG_POOL2D;
-  vram__memory_zero(h, sizeof *h);
-  vram__memory_zero(w, sizeof *w);
-  h->in = c->x->height, w->in = c->x->width;
-  h->kernel = (uint64_t)l->arg[i], w->kernel = (uint64_t)l->arg[i + 1];
-  h->stride = (uint64_t)l->arg[i + 2], w->stride = (uint64_t)l->arg[i + 3];
-  h->dilation = dilated ? (uint64_t)l->arg[i + 4] : 1;
-  w->dilation = dilated ? (uint64_t)l->arg[i + 5] : 1;
-  h->pad = (uint64_t)l->pad_h, w->pad = (uint64_t)l->pad_w;
+  *h = vram__net_sweep(c->x->height, arg, dilated ? arg[4] : 1, l->pad_h);
+  *w = vram__net_sweep(c->x->width, arg + 1, dilated ? arg[5] : 1, l->pad_w);
   if (l->padding == VRAM_PADDING_PAD_CEIL && !pool)
     return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   return vram__net_axis(c, h, "height", pool) && vram__net_axis(c, w, "width", pool);
@@ -34276,17 +34401,24 @@ static vram__cmsis vram__net_cmsis(const vram__netting *c, uint64_t out) {
     k.kernels = (uint64_t)c->net->kernels;
   k.act_bits = f->activation == VRAM_I16 ? 16 : f->activation == VRAM_I4 ? 4 : 8;
   k.weight_bits = f->weight == VRAM_I4 ? 4 : 8;
-  k.n = c->x->n, k.h = c->x->height, k.w = c->x->width, k.c = c->x->channels;
+  k.n = c->x->n;
+  k.h = c->x->height;
+  k.w = c->x->width;
+  k.c = c->x->channels;
   k.oc = out;
   k.groups = 1;
   return k;
 }
 
 static void vram__net_cmsis_window(vram__cmsis *k, const vram__sweep *h, const vram__sweep *w) {
-  k->kh = h->kernel, k->kw = w->kernel;
-  k->sh = h->stride, k->sw = w->stride;
-  k->dh = h->dilation, k->dw = w->dilation;
-  k->ph = h->before, k->pw = w->before;
+  k->kh = h->kernel;
+  k->kw = w->kernel;
+  k->sh = h->stride;
+  k->sw = w->stride;
+  k->dh = h->dilation;
+  k->dw = w->dilation;
+  k->ph = h->before;
+  k->pw = w->before;
 }
 
 /* Convolutions: weights of one output channel for each of `channels`. */
@@ -34348,14 +34480,9 @@ static int vram__net_depthwise(vram__netting *c) {
 static int vram__net_conv_transpose(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t out = (uint64_t)l->arg[0];
-  vram__sweep h, w;
+  vram__sweep h = vram__net_sweep(c->x->height, l->arg + 1, 0, l->pad_h);
+  vram__sweep w = vram__net_sweep(c->x->width, l->arg + 2, 0, l->pad_w);
   vram__cmsis k;
-  vram__memory_zero(&h, sizeof h);
-  vram__memory_zero(&w, sizeof w);
-  h.in = c->x->height, w.in = c->x->width;
-  h.kernel = (uint64_t)l->arg[1], w.kernel = (uint64_t)l->arg[2];
-  h.stride = (uint64_t)l->arg[3], w.stride = (uint64_t)l->arg[4];
-  h.pad = (uint64_t)l->pad_h, w.pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL)
     return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   if (!vram__net_transposed(c, &h, (uint64_t)l->arg[5], "height") ||
@@ -34517,55 +34644,60 @@ static int vram__net_is_ids(const vram_net_line *l) {
   return vram__net_kinds[l->format].weight == VRAM_DTYPE_NONE;
 }
 
-/* Shape, parameters, operations, state and scratch of a line that is not the first. */
-static int vram__net_layer(vram__netting *c) {
+static int vram__net_same_shape(vram__netting *c) {
+  const vram_net_line *x = c->l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
+  return vram__net_shape(c, x->height, x->width, x->channels);
+}
+
+/* A norm with so many figures for each channel. */
+static int vram__net_norm(vram__netting *c, uint64_t figures) {
+  vram__net_biases(c, figures * c->x->channels);
+  return vram__net_same_shape(c);
+}
+
+/* A batch norm that becomes weights of the layer before. */
+static int vram__net_folded(vram__netting *c) {
+  if (!c->x->folds)
+    return vram__net_bad(c, VRAM_ERR_VALUE,
+                         "nothing to fold into (expected a layer with a bias before it)");
+  c->l->folds = 1;
+  return vram__net_same_shape(c);
+}
+
+static int vram__net_embedding(vram__netting *c) {
+  const uint64_t rows = (uint64_t)c->l->arg[0], width = (uint64_t)c->l->arg[1];
+  if (c->x->width != 1 || c->x->channels != 1) {
+    vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
+    vram__net_say_shape(c, c->x);
+    vram__error_text(&c->e, " has others (expected a width and channels of 1)");
+    return 0;
+  }
+  vram__net_weights(c, vram__product_or_overflow(rows, width));
+  return vram__net_shape(c, c->x->height, 1, width);
+}
+
+static int vram__net_custom(vram__netting *c) {
   vram_net_line *l = c->l;
-  const vram_net_line *x = l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
-  const uint64_t h = x->height, w = x->width, channels = x->channels;
   const int64_t *arg = l->arg;
-  switch (l->kind) {
-  case VRAM_LINE_CONV2D:
-  case VRAM_LINE_CONV2D_FULL:
-    return vram__net_conv2d(c);
-  case VRAM_LINE_DEPTHWISE_CONV2D:
-  case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
-    return vram__net_depthwise(c);
-  case VRAM_LINE_CONV_TRANSPOSE2D:
-    return vram__net_conv_transpose(c);
-  case VRAM_LINE_LINEAR:
-    return vram__net_linear(c);
-  case VRAM_LINE_MAX_POOL2D:
-  case VRAM_LINE_AVG_POOL2D:
-    return vram__net_pool(c);
+  l->params = (uint64_t)arg[3];
+  vram__net_array(c, (uint64_t)arg[4]);
+  l->macs = (uint64_t)arg[5];
+  l->scratch_bytes = vram__net_storage(c, (uint64_t)arg[6]);
+  l->state_bytes = vram__net_storage(c, (uint64_t)arg[7]);
+  return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
+}
+
+/* Lines without weights: the shape only. */
+static int vram__net_moved(vram__netting *c) {
+  const vram_net_line *x = c->x;
+  const uint64_t h = x->height, w = x->width, channels = x->channels;
+  const int64_t *arg = c->l->arg;
+  switch (c->l->kind) {
   case VRAM_LINE_GLOBAL_AVG_POOL2D:
   case VRAM_LINE_GLOBAL_MAX_POOL2D:
     return vram__net_shape(c, 1, 1, channels);
   case VRAM_LINE_UPSAMPLE2D:
     return vram__net_shape(c, h * (uint64_t)arg[0], w * (uint64_t)arg[1], channels);
-  case VRAM_LINE_BATCH_NORM:
-  case VRAM_LINE_BATCH_NORM_INPLACE:
-    vram__net_biases(c, 4 * channels);
-    break;
-  case VRAM_LINE_LAYER_NORM:
-  case VRAM_LINE_LAYER_NORM_INPLACE:
-    vram__net_biases(c, 2 * channels);
-    break;
-  case VRAM_LINE_RMS_NORM:
-  case VRAM_LINE_RMS_NORM_INPLACE:
-    vram__net_biases(c, channels);
-    break;
-  case VRAM_LINE_BATCH_NORM_FOLDED:
-    if (!x->folds)
-      return vram__net_bad(c, VRAM_ERR_VALUE,
-                           "nothing to fold into (expected a layer with a bias before it)");
-    l->folds = 1;
-    break;
-  case VRAM_LINE_ACTIVATION_FUSED:
-    l->folds = x->folds;
-    break;
-  case VRAM_LINE_ACTIVATION_TABLE:
-    vram__net_array(c, (uint64_t)arg[0]);
-    break;
   case VRAM_LINE_ADD:
   case VRAM_LINE_ADD_INPLACE:
   case VRAM_LINE_MUL:
@@ -34585,6 +34717,45 @@ static int vram__net_layer(vram__netting *c) {
     return vram__net_same_elements(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
   case VRAM_LINE_FLATTEN:
     return vram__net_shape(c, 1, 1, vram__mul3(h, w, channels));
+  default:
+    return vram__net_same_shape(c);
+  }
+}
+
+/* Shape, parameters, operations, state and scratch of a line that is not the first. */
+static int vram__net_layer(vram__netting *c) {
+  vram_net_line *l = c->l;
+  switch (l->kind) {
+  case VRAM_LINE_CONV2D:
+  case VRAM_LINE_CONV2D_FULL:
+    return vram__net_conv2d(c);
+  case VRAM_LINE_DEPTHWISE_CONV2D:
+  case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
+    return vram__net_depthwise(c);
+  case VRAM_LINE_CONV_TRANSPOSE2D:
+    return vram__net_conv_transpose(c);
+  case VRAM_LINE_LINEAR:
+    return vram__net_linear(c);
+  case VRAM_LINE_MAX_POOL2D:
+  case VRAM_LINE_AVG_POOL2D:
+    return vram__net_pool(c);
+  case VRAM_LINE_BATCH_NORM:
+  case VRAM_LINE_BATCH_NORM_INPLACE:
+    return vram__net_norm(c, 4);
+  case VRAM_LINE_LAYER_NORM:
+  case VRAM_LINE_LAYER_NORM_INPLACE:
+    return vram__net_norm(c, 2);
+  case VRAM_LINE_RMS_NORM:
+  case VRAM_LINE_RMS_NORM_INPLACE:
+    return vram__net_norm(c, 1);
+  case VRAM_LINE_BATCH_NORM_FOLDED:
+    return vram__net_folded(c);
+  case VRAM_LINE_ACTIVATION_FUSED:
+    l->folds = c->x->folds;
+    return vram__net_same_shape(c);
+  case VRAM_LINE_ACTIVATION_TABLE:
+    vram__net_array(c, (uint64_t)l->arg[0]);
+    return vram__net_same_shape(c);
   case VRAM_LINE_LSTM:
   case VRAM_LINE_GRU:
   case VRAM_LINE_RNN:
@@ -34592,25 +34763,12 @@ static int vram__net_layer(vram__netting *c) {
   case VRAM_LINE_ATTENTION:
     return vram__net_attention(c);
   case VRAM_LINE_EMBEDDING:
-    if (w != 1 || channels != 1) {
-      vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
-      vram__net_say_shape(c, x);
-      vram__error_text(&c->e, " has others (expected a width and channels of 1)");
-      return 0;
-    }
-    vram__net_weights(c, vram__product_or_overflow((uint64_t)arg[0], (uint64_t)arg[1]));
-    return vram__net_shape(c, h, 1, (uint64_t)arg[1]);
+    return vram__net_embedding(c);
   case VRAM_LINE_CUSTOM:
-    l->params = (uint64_t)arg[3];
-    vram__net_array(c, (uint64_t)arg[4]);
-    l->macs = (uint64_t)arg[5];
-    l->scratch_bytes = vram__net_storage(c, (uint64_t)arg[6]);
-    l->state_bytes = vram__net_storage(c, (uint64_t)arg[7]);
-    return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
+    return vram__net_custom(c);
   default:
-    break;
+    return vram__net_moved(c);
   }
-  return vram__net_shape(c, h, w, channels);
 }
 
 /* Layers with weights need a format that has some. */
@@ -34792,6 +34950,32 @@ static int vram__net_line(vram__netting *c) {
   return vram__net_memory(c);
 }
 
+/* Every KEEP line is taken. */
+static void vram__net_all_taken(vram__netting *c) {
+  uint32_t i;
+  for (i = 0; i < c->net->nline && !c->e.code; i++) {
+    vram_net_line *l = c->net->line + i;
+    if (l->kind == VRAM_LINE_KEEP && !l->taken) {
+      c->at = i;
+      c->l = l;
+      vram__net_bad(c, VRAM_ERR_NAME, "a kept value that no line takes");
+    }
+  }
+}
+
+/* The whole net is what there is up to its last line. */
+static void vram__net_sums(const vram__netting *c) {
+  vram_net *net = c->net;
+  net->params = c->l->total_params;
+  net->macs = c->l->total_macs;
+  net->weight_bytes = c->l->total_weight_bytes;
+  net->flash_bytes = c->l->total_flash_bytes;
+  net->state_bytes = c->l->total_state_bytes;
+  net->peak_live_bytes = c->l->peak_live_bytes;
+  net->pingpong_bytes = c->l->pingpong_bytes;
+  net->peak_line = c->peak;
+}
+
 VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   vram__netting c;
   uint32_t i;
@@ -34820,22 +35004,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   }
   if (!c.e.code && c.l->kind != VRAM_LINE_END)
     vram__net_bad(&c, VRAM_ERR_VALUE, "the network does not end (expected END)");
-  for (i = 0; i < net->nline && !c.e.code; i++)
-    if (net->line[i].kind == VRAM_LINE_KEEP && !net->line[i].taken) {
-      c.at = i;
-      c.l = net->line + i;
-      vram__net_bad(&c, VRAM_ERR_NAME, "a kept value that no line takes");
-    }
-  if (!c.e.code) {
-    net->params = c.l->total_params;
-    net->macs = c.l->total_macs;
-    net->weight_bytes = c.l->total_weight_bytes;
-    net->flash_bytes = c.l->total_flash_bytes;
-    net->state_bytes = c.l->total_state_bytes;
-    net->peak_live_bytes = c.l->peak_live_bytes;
-    net->pingpong_bytes = c.l->pingpong_bytes;
-    net->peak_line = c.peak;
-  }
+  vram__net_all_taken(&c);
+  if (!c.e.code)
+    vram__net_sums(&c);
   if (err)
     *err = c.e;
   return c.e.code;
@@ -34846,13 +35017,44 @@ VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_opti
   return vram__sum_or_overflow(own, vram_arena_bytes(net->nbuffer, o));
 }
 
+/* Line i reads that buffer. */
+static void vram__net_reads(vram_buffer *b, uint64_t i) {
+  if (b->end <= i)
+    b->end = i + 1;
+}
+
+/* Lifetimes of the buffers, in lines. */
+static void vram__net_lifetimes(const vram_net *net, vram_buffer *b) {
+  uint32_t i, k;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    vram_buffer *y = b + l->buffer;
+    if (l->owner == i) {
+      y->bytes = l->storage_bytes;
+      y->begin = i;
+    }
+    vram__net_reads(y, i);
+    if (l->kind == VRAM_LINE_OUTPUT)
+      y->end = net->nline;
+    if (i)
+      vram__net_reads(b + l[-1].buffer, i);
+    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
+      vram__net_reads(b + net->line[l->from[k]].buffer, i);
+    if (l->scratch_buffer != VRAM_NO_BUFFER) {
+      b[l->scratch_buffer].bytes = l->scratch_bytes;
+      b[l->scratch_buffer].begin = i;
+      b[l->scratch_buffer].end = (uint64_t)i + 1;
+    }
+  }
+}
+
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err) {
   const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
   vram_buffer *b = (vram_buffer *)scratch;
   vram_arena_options options;
   vram_result result;
-  uint32_t i, k;
+  uint32_t i;
   vram__memory_zero(&options, sizeof options);
   if (o)
     options = *o;
@@ -34868,27 +35070,7 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
     return VRAM_ERR_MEMORY;
   }
   vram__memory_zero(b, own);
-  for (i = 0; i < net->nline; i++) {
-    const vram_net_line *l = net->line + i;
-    vram_buffer *y = b + l->buffer;
-    if (l->owner == i) {
-      y->bytes = l->storage_bytes;
-      y->begin = i;
-    }
-    y->end = y->end > i ? y->end : (uint64_t)i + 1;
-    if (l->kind == VRAM_LINE_OUTPUT)
-      y->end = net->nline;
-    if (i && b[l[-1].buffer].end <= i) /* what the line reads */
-      b[l[-1].buffer].end = (uint64_t)i + 1;
-    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
-      if (b[net->line[l->from[k]].buffer].end <= i)
-        b[net->line[l->from[k]].buffer].end = (uint64_t)i + 1;
-    if (l->scratch_buffer != VRAM_NO_BUFFER) {
-      b[l->scratch_buffer].bytes = l->scratch_bytes;
-      b[l->scratch_buffer].begin = i;
-      b[l->scratch_buffer].end = (uint64_t)i + 1;
-    }
-  }
+  vram__net_lifetimes(net, b);
   result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own, scratch_bytes - own,
                            &net->arena, err);
   net->buffer = b;
@@ -34906,9 +35088,22 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
 /* >>net/low    lowering a model to the lines of a network */
 
 enum { VRAM__LOW_ATOMS = 16, VRAM__LOW_NAME = 40, VRAM__LOW_TEXT = 56 };
-enum { VRAM__LOW_NONE, VRAM__LOW_TENSOR, VRAM__LOW_CONSTANT };
-enum { VRAM__LOW_ONE, VRAM__LOW_BOTH, VRAM__LOW_JOIN, VRAM__LOW_MANY };
 #define VRAM__LOW_NO UINT32_MAX
+
+/* What a value of the graph is. */
+enum { VRAM__LOW_NONE, VRAM__LOW_TENSOR, VRAM__LOW_CONSTANT };
+
+/* How a step reads its inputs: its line names one; the line before and a kept one; the line before
+   and some kept ones; or the last one before it, and the others wait until it has run. */
+enum { VRAM__LOW_ONE, VRAM__LOW_BOTH, VRAM__LOW_JOIN, VRAM__LOW_MANY };
+
+/* Arguments of a CUSTOM line, behind h, w, c. */
+enum {
+  VRAM__CUSTOM_PARAMS = 3,
+  VRAM__CUSTOM_BYTES,
+  VRAM__CUSTOM_MACS,
+  VRAM__CUSTOM_SCRATCH,
+};
 
 typedef struct vram__layout {
   uint32_t n;     /* atoms, in the order of memory */
@@ -34919,6 +35114,23 @@ typedef struct vram__layout {
   int64_t size[VRAM__LOW_ATOMS];  /* more than 1 */
 } vram__layout;
 
+/* A shape as lines have it, without the batch. c 0: as the value is. */
+typedef struct vram__hwc {
+  int64_t h, w, c;
+} vram__hwc;
+
+static inline vram__hwc vram__hwc_of(int64_t h, int64_t w, int64_t c) {
+  vram__hwc s;
+  s.h = h;
+  s.w = w;
+  s.c = c;
+  return s;
+}
+
+static inline int vram__hwc_equal(vram__hwc a, vram__hwc b) {
+  return a.h == b.h && a.w == b.w && a.c == b.c;
+}
+
 typedef struct vram__low_value { /* of the graph */
   uint8_t kind, need, noise, like_input;
   uint32_t at;               /* tensor; of a constant: the value that holds the next two */
@@ -34927,7 +35139,7 @@ typedef struct vram__low_value { /* of the graph */
 } vram__low_value;
 
 typedef struct vram__low_tensor {
-  int64_t h, w, c;     /* as the line that makes it has them */
+  vram__hwc shape;     /* as the line that makes it has it */
   uint32_t step, uses; /* the step that makes it, steps that read it */
   uint32_t instead;    /* the tensor that overwrote it; itself: none */
   uint32_t kept;       /* the KEEP line that holds it, 0: none */
@@ -34937,7 +35149,7 @@ typedef struct vram__low_tensor {
 
 typedef struct vram__low_in {
   uint32_t tensor;
-  int64_t h, w, c; /* as the step reads it; c 0: as it is */
+  vram__hwc shape; /* as the step reads it */
 } vram__low_in;
 
 typedef struct vram__low_step {
@@ -34948,6 +35160,11 @@ typedef struct vram__low_step {
   uint32_t behind; /* the step that is fused behind it */
   int fused;
 } vram__low_step;
+
+/* What a CUSTOM line takes beside the constants that it reads. */
+typedef struct vram__low_cost {
+  uint64_t params, bytes, macs, scratch;
+} vram__low_cost;
 
 typedef struct vram__low {
   const vram_graph *g;
@@ -34962,9 +35179,13 @@ typedef struct vram__low {
   vram__low_step *step;
   vram__low_in *in;
   uint32_t *hash; /* of the names of lines */
-  uint32_t ntensor, nstep, nin, max_in, current;
-  int64_t n, h, w, c; /* batch; the value in hand */
-  uint8_t out_of[VRAM_FORMAT_COUNT];
+  uint32_t ntensor, nstep, nin, max_in;
+  int64_t n;             /* the batch */
+  const vram_node *node; /* that is lowered now, for steps and errors; NULL: none */
+  uint32_t tensors;      /* its inputs that are no constants, */
+  uint32_t first;        /* the first of those */
+  uint32_t current;      /* when lines are written: the tensor in hand */
+  vram__hwc hand;        /* and its shape */
 } vram__low;
 
 /* layout.c */
@@ -34977,50 +35198,66 @@ VRAM__FN void vram__layout_make(vram__layout *y, const vram_dims *d, const uint3
                                 uint32_t batch_axis, int has_batch);
 VRAM__FN int64_t vram__layout_of(const vram__layout *y, uint32_t axes);
 VRAM__FN int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size);
-VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
-                               uint32_t *k);
+VRAM__FN int vram__layout_inner(vram__layout *y, uint32_t a, int64_t size);
+VRAM__FN int vram__layout_cuts(const vram__layout *y, vram__hwc shape, uint32_t cut[2]);
 
 /* low.c */
-VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what);
-VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what);
+VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what);
+VRAM__FN int vram__low_refuse(vram__low *l, const char *what);
 VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v);
-VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c);
-VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,
-                                            int64_t h, int64_t w, int64_t c);
-VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, int64_t h, int64_t w,
-                            int64_t c);
+VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, vram__hwc shape);
+VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, vram__hwc shape);
+VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape);
+VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
+                                         uint32_t tensor, vram__hwc in);
+VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape);
 VRAM__FN int vram__low_gives(vram__low *l, const vram__low_step *s, const vram_value *v,
                              const vram__layout *lay);
 VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_value *x);
-VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                             const uint8_t *order, int64_t h, int64_t w, int64_t c);
-VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                  int64_t w, int64_t c);
-VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t axes,
-                            int strict, int64_t *h, int64_t *w, int64_t *c);
+VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *order,
+                             vram__hwc shape);
+VRAM__FN int vram__low_axes_order(vram__low *l, vram__low_value *x, const uint32_t *axes,
+                                  uint32_t naxes, int any, vram__hwc shape);
+VRAM__FN int vram__low_last(vram__low *l, vram__low_value *x, uint32_t axes, vram__hwc *shape);
 VRAM__FN uint64_t vram__low_weight_bytes(const vram__low *l, uint64_t elements);
 VRAM__FN uint64_t vram__low_bias_bytes(const vram__low *l, uint64_t count);
 VRAM__FN uint64_t vram__low_scale_bytes(const vram__low *l, uint64_t matrices, uint64_t channels);
 VRAM__FN uint64_t vram__low_bytes(const vram__low *l, uint64_t elements);
 VRAM__FN int vram__low_claim(vram__low *l, const vram_node *n);
 VRAM__FN vram__low_value *vram__low_constant(vram__low *l, const vram_value *v);
-VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s);
+VRAM__FN int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements);
+VRAM__FN uint32_t vram__low_axis(const vram_node *n);
 
-/* low_nodes.c */
-VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, int64_t h, int64_t w,
-                                          int64_t c);
-VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, uint64_t bytes,
-                           uint64_t macs, uint64_t scratch);
-VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
+/* One function for each way to lower (VRAM__LOWERINGS): the node n becomes steps, l->tensors and
+   l->first say what its inputs are. 0: an error. */
+
+/* low_image.c */
+VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_pool(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n);
+
+/* low_rnn.c */
+VRAM__FN int vram__lower_rnn(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_mha(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_attention(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_embedding(vram__low *l, const vram_node *n);
 
 /* low_shape.c */
-VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n);
-VRAM__FN int vram__low_slices(vram__low *l, const vram_node *n);
-VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_interpolate(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value *x);
+VRAM__FN int vram__lower_cat(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_slice(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_view(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_permute(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_expand(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_pad(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_shuffle(vram__low *l, const vram_node *n);
+
+/* low_pair.c */
+VRAM__FN int vram__low_pair(vram__low *l, const vram_node *n, vram_line_kind kind);
+
+/* low_nodes.c */
+VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, vram__hwc shape);
+VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, const vram__low_cost *cost);
+VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
 
 /* low_lines.c */
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,
@@ -35183,14 +35420,31 @@ VRAM__FN int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size) {
   return 1;
 }
 
-/* Where memory is cut into h, w and c: 1, *i and *k are the first atoms of w and of c. */
-VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
-                               uint32_t *k) {
-  for (*i = y->batch; *i < y->n && h > 1 && h % y->size[*i] == 0; ++*i)
-    h /= y->size[*i];
-  for (*k = *i; *k < y->n && w > 1 && w % y->size[*k] == 0; ++*k)
-    w /= y->size[*k];
-  return h == 1 && w == 1;
+/* Axis a gets another size, as one atom that is the innermost of all; 0: there are too many. */
+VRAM__FN int vram__layout_inner(vram__layout *y, uint32_t a, int64_t size) {
+  vram__layout_resize(y, a, 1);
+  if (size == 1)
+    return 1;
+  if (!vram__layout_room(y, y->n))
+    return 0;
+  y->axis[y->n - 1] = (uint8_t)a;
+  y->place[y->n - 1] = 0;
+  y->size[y->n - 1] = size;
+  vram__layout_number(y);
+  return 1;
+}
+
+/* Memory cut into h, w and c: cut[0] and cut[1] are the first atoms of w and of c; 0: an atom lies
+   across a cut. */
+VRAM__FN int vram__layout_cuts(const vram__layout *y, vram__hwc shape, uint32_t cut[2]) {
+  uint32_t i;
+  for (i = y->batch; i < y->n && shape.h > 1 && shape.h % y->size[i] == 0; i++)
+    shape.h /= y->size[i];
+  cut[0] = i;
+  for (; i < y->n && shape.w > 1 && shape.w % y->size[i] == 0; i++)
+    shape.w /= y->size[i];
+  cut[1] = i;
+  return shape.h == 1 && shape.w == 1;
 }
 
 /* >>net/low    lowering: tensors, steps and weights of a network for a microcontroller
@@ -35200,10 +35454,12 @@ VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint
    to the innermost. Views of the graph (reshape, permute, ...) only change what the list means;
    a TRANSPOSE is made where a step needs another order than there is. */
 
-VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what) {
+/* An error that names the node that is lowered now. */
+VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what) {
+  const vram_node *n = l->node;
   char name[VRAM_MAX_NAME + 1];
   vram__chain_error(l->err, code, n ? n->line : 0, "");
-  if (l->err && n) {
+  if (n) {
     l->err->column = n->line ? 1 : 0;
     vram_node_name(n, name, 100);
     vram__chain_say(l->err, name);
@@ -35215,8 +35471,8 @@ VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, 
   return 0;
 }
 
-VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what) {
-  return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED, what);
+VRAM__FN int vram__low_refuse(vram__low *l, const char *what) {
+  return vram__low_fail(l, VRAM_ERR_UNSUPPORTED, what);
 }
 
 /* ---- tensors and steps ---- */
@@ -35229,49 +35485,61 @@ VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v) {
   return x;
 }
 
-VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c) {
+VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, vram__hwc shape) {
   vram__low_tensor *t = l->tensor + l->ntensor;
   vram__memory_zero(t, sizeof *t);
-  t->h = h, t->w = w, t->c = c;
+  t->shape = shape;
   t->step = l->nstep - 1;
   t->instead = l->ntensor;
   return l->ntensor++;
 }
 
 /* A step with a new tensor of this shape; NULL: an error. */
-VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,
-                                            int64_t h, int64_t w, int64_t c) {
+VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, vram__hwc shape) {
   vram__low_step *s = l->step + l->nstep;
   if (l->nstep + 2 >= VRAM_MAX_NET_LINES) {
-    vram__low_fail(l, n, VRAM_ERR_LIMIT, "more than 4096 lines");
+    vram__low_fail(l, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
   vram__memory_zero(s, sizeof *s);
   l->nstep++;
   s->line.kind = kind;
   s->line.format = l->o.format;
-  s->node = n;
+  s->node = l->node;
   s->first = l->nin;
   s->behind = VRAM__LOW_NO;
-  s->out = vram__low_tensor_new(l, h, w, c);
+  s->out = vram__low_tensor_new(l, shape);
   return s;
 }
 
-VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, int64_t h, int64_t w,
-                            int64_t c) {
+VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape) {
   vram__low_in *in = l->in + l->nin;
   uint32_t i;
   if (l->nin == l->max_in)
-    return vram__low_fail(l, s->node, VRAM_ERR_LIMIT, "too many inputs in all");
+    return vram__low_fail(l, VRAM_ERR_LIMIT, "too many inputs in all");
   for (i = 0; i < s->count; i++)
     if (l->in[s->first + i].tensor == tensor)
       return 1; /* once is enough */
   in->tensor = tensor;
-  in->h = h, in->w = w, in->c = c;
+  in->shape = shape;
   l->nin++;
   s->count++;
   l->tensor[tensor].uses++;
   return 1;
+}
+
+/* A step that reads one tensor, in the shape `in`; NULL: an error. */
+VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
+                                         uint32_t tensor, vram__hwc in) {
+  vram__low_step *s = vram__low_step_new(l, kind, shape);
+  return s && vram__low_read(l, s, tensor, in) ? s : NULL;
+}
+
+/* The first three arguments of a line that says its shape. */
+VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape) {
+  s->line.arg[0] = shape.h;
+  s->line.arg[1] = shape.w;
+  s->line.arg[2] = shape.c;
 }
 
 /* What v becomes: the step's tensor with that layout. */
@@ -35295,8 +35563,8 @@ VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_v
 
 /* The atoms of x in this order: as they are, by changing places that nobody has looked at, or by a
    copy of that shape. */
-VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                             const uint8_t *order, int64_t h, int64_t w, int64_t c) {
+VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *order,
+                             vram__hwc shape) {
   const vram__layout old = x->lay;
   vram__low_step *s;
   uint32_t i, moved = 0;
@@ -35315,20 +35583,19 @@ VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *
     return 1;
   }
   x->lay.loose = 0;
-  s = vram__low_step_new(l, n, VRAM_LINE_TRANSPOSE, h, w, c);
-  if (!s || !vram__low_read(l, s, x->at, 0, 0, 0))
+  s = vram__low_layer(l, VRAM_LINE_TRANSPOSE, shape, x->at, vram__hwc_of(0, 0, 0));
+  if (!s)
     return 0;
   s->suffix = "_order";
-  s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = c;
+  vram__low_shape_args(s, shape);
   x->at = s->out;
   return 1;
 }
 
-/* Memory of x: the batch, the atoms of these axes one axis after the other. `any`: those of the
-   last one in whatever order they are. h, w, c: the shape of a copy. */
-VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                  int64_t w, int64_t c) {
+/* Memory of x: the batch, then the atoms of these axes, one axis after the other. `any`: those of
+   the last one in whatever order they are. shape: of a copy. */
+VRAM__FN int vram__low_axes_order(vram__low *l, vram__low_value *x, const uint32_t *axes,
+                                  uint32_t naxes, int any, vram__hwc shape) {
   uint8_t order[VRAM__LOW_ATOMS];
   uint32_t m = 0, a, p, i;
   if (x->lay.batch)
@@ -35340,32 +35607,33 @@ VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_va
         order[m++] = (uint8_t)i;
     }
   if (m != x->lay.n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  return vram__low_order(l, n, x, order, h, w, c);
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  return vram__low_order(l, x, order, shape);
 }
 
-/* The atoms of these axes (bits) come last; *h, *w, *c: a shape with them as c. */
-VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t axes,
-                            int strict, int64_t *h, int64_t *w, int64_t *c) {
+/* The atoms of these axes (bits) come last; *shape becomes one with them as c. */
+VRAM__FN int vram__low_last(vram__low *l, vram__low_value *x, uint32_t axes, vram__hwc *shape) {
   uint8_t order[VRAM__LOW_ATOMS];
   const int64_t last = vram__layout_of(&x->lay, axes), rest = vram__layout_of(&x->lay, ~axes);
-  uint32_t m = 0, p, i;
+  uint32_t m = 0, i, pass;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_refuse(l, n, "it works across the batch");
-  for (i = 0; i < x->lay.n; i++)
-    if (!(axes >> x->lay.axis[i] & 1))
-      order[m++] = (uint8_t)i;
-  for (p = 0; p < x->lay.n; p++) {
-    i = strict ? vram__layout_at(&x->lay, p) : p;
-    if (axes >> x->lay.axis[i] & 1)
-      order[m++] = (uint8_t)i;
-  }
-  if (!vram__low_order(l, n, x, order, rest, 1, last))
+    return vram__low_refuse(l, "it works across the batch");
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < x->lay.n; i++)
+      if ((axes >> x->lay.axis[i] & 1) == pass)
+        order[m++] = (uint8_t)i;
+  if (!vram__low_order(l, x, order, vram__hwc_of(rest, 1, last)))
     return 0;
-  *h = l->tensor[x->at].h, *w = l->tensor[x->at].w, *c = last;
-  if (l->tensor[x->at].c != last)
-    *h = rest, *w = 1;
+  *shape = l->tensor[x->at].shape;
+  if (shape->c != last)
+    *shape = vram__hwc_of(rest, 1, last);
   return 1;
+}
+
+/* The axis that the key `dim` names. */
+VRAM__FN uint32_t vram__low_axis(const vram_node *n) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  return (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
 }
 
 /* ---- weights ---- */
@@ -35413,772 +35681,413 @@ VRAM__FN vram__low_value *vram__low_constant(vram__low *l, const vram_value *v) 
   return x->kind == VRAM__LOW_CONSTANT ? l->value + x->at : NULL;
 }
 
+/* A constant as the weight of a line: 1: no line has stored it; now this one has. */
+VRAM__FN int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) {
+  vram__low_value *k = vram__low_constant(l, v);
+  if (!k || k->params != elements || k->elements != elements)
+    return 0;
+  k->params = 0;
+  k->elements = 0;
+  return 1;
+}
+
+/* >>net/low_nodes    lowering: one function for each kind of node */
+
+/* ---- CUSTOM lines ---- */
+
 /* The step's constants are its weights. */
-VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s) {
-  uint64_t params = (uint64_t)s->line.arg[3], bytes = (uint64_t)s->line.arg[4];
+static void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s) {
+  uint64_t params = 0, bytes = 0;
   uint32_t i;
   for (i = 0; i < n->nin; i++) {
     vram__low_value *k = vram__low_constant(l, n->in[i]);
     if (k && !k->noise) {
       params += k->params;
       bytes += vram__low_weight_bytes(l, k->elements);
-      k->params = k->elements = 0;
+      k->params = 0;
+      k->elements = 0;
     }
   }
-  s->line.arg[3] = (int64_t)params;
-  s->line.arg[4] = (int64_t)bytes;
-}
-
-/* >>net/low_nodes    lowering: one function for each kind of node */
-
-/* A key with one value, or one for each of k axes. */
-static void vram__low_key(const vram_node *n, uint32_t key, uint32_t k, int64_t def, int64_t *to) {
-  uint32_t c = 0, i;
-  const int64_t *v = vram__node_list(n, key, &c);
-  for (i = 0; i < k; i++)
-    to[i] = v ? v[c == 1 ? 0 : i] : def;
+  s->line.arg[VRAM__CUSTOM_PARAMS] = (int64_t)params;
+  s->line.arg[VRAM__CUSTOM_BYTES] = (int64_t)bytes;
 }
 
 /* A CUSTOM step that reads all tensors among n's inputs, and keeps its constants. */
-VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, int64_t h, int64_t w,
-                                          int64_t c) {
-  vram__low_step *s = vram__low_step_new(l, n, VRAM_LINE_CUSTOM, h, w, c);
+VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, vram__hwc shape) {
+  vram__low_step *s = vram__low_step_new(l, VRAM_LINE_CUSTOM, shape);
   uint32_t i;
   if (!s)
     return NULL;
   s->how = VRAM__LOW_MANY;
-  s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = c;
+  vram__low_shape_args(s, shape);
   for (i = 0; i < n->nin; i++) {
     const vram__low_value *x = vram__low_of(l, n->in[i]);
-    if (x->kind == VRAM__LOW_TENSOR && !vram__low_read(l, s, x->at, 0, 0, 0))
+    if (x->kind == VRAM__LOW_TENSOR && !vram__low_read(l, s, x->at, vram__hwc_of(0, 0, 0)))
       return NULL;
   }
   vram__low_store(l, n, s);
   return s;
 }
 
-/* Anything that reads its inputs and writes one new tensor: laid out as its first input where that
-   has as many axes, else as its axes stand. */
-VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, uint64_t bytes,
-                           uint64_t macs, uint64_t scratch) {
+/* y, of a tensor that n reads, with the sizes of n's result, axis by axis. 0: it cannot be. */
+static int vram__low_resized(const vram__low *l, const vram_node *n, vram__layout *y,
+                             int *changed) {
   const vram_dims *d = n->out[0].d;
-  const vram__low_value *x = NULL;
+  uint32_t i;
+  for (i = 0; i < d->ndim; i++) {
+    const int batch = y->batch && y->axis[0] == i;
+    if (vram__layout_of(y, UINT32_C(1) << i) * (batch ? l->n : 1) == d->v[i])
+      continue;
+    *changed = 1;
+    if (batch || !vram__layout_resize(y, i, d->v[i]))
+      return 0;
+  }
+  return 1;
+}
+
+/* y as n's result has its axes, the batch first. */
+static int vram__low_as_it_stands(vram__low *l, const vram_node *n, vram__layout *y) {
+  const vram_dims *d = n->out[0].d;
+  const int batch = l->n > 1;
+  uint32_t order[VRAM_MAX_AXES], i;
+  for (i = 0; i < d->ndim; i++)
+    order[i] = i;
+  if (batch && (!d->ndim || d->v[0] % l->n))
+    return vram__low_refuse(l, "its result has not the batch of the network as its first axis");
+  vram__layout_make(y, d, order, 0, batch && d->v[0] == l->n);
+  if (batch && d->v[0] != l->n) { /* the batch and more in one axis */
+    if (!vram__layout_split(y, 0, l->n))
+      return vram__low_refuse(l, "too many axes");
+    y->batch = 1;
+  }
+  return 1;
+}
+
+/* Anything that reads its inputs and writes one new tensor: laid out as its first input where that
+   has as many axes, else as its axes stand. cost NULL: none. */
+VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, const vram__low_cost *cost) {
+  const vram_dims *d = n->out[0].d;
+  const vram__low_value *x;
   vram__layout y;
   vram__low_step *s;
-  uint32_t order[VRAM_MAX_AXES], i, k;
-  const int64_t all = (int64_t)d->numel / l->n;
-  int64_t h, w, c;
-  const int batch = l->n > 1;
-  int same = 0, changed = 0;
+  vram__hwc shape;
+  int same, changed = 0;
+  uint32_t k;
   if (vram__kind_rank(n->out[0].dtype) != 2)
-    return vram__low_refuse(l, n, "its result is not floating point: no line has such values");
+    return vram__low_refuse(l, "its result is not floating point: no line has such values");
   if (!d->numel)
-    return vram__low_refuse(l, n, "a value of no elements");
-  for (i = 0; i < n->nin && !x; i++)
-    if (vram__low_of(l, n->in[i])->kind == VRAM__LOW_TENSOR) {
-      x = vram__low_of(l, n->in[i]);
-      same = n->in[i]->d->ndim == d->ndim;
-    }
-  if (!x)
-    return vram__low_refuse(l, n, "it has no input");
+    return vram__low_refuse(l, "a value of no elements");
+  x = vram__low_of(l, n->in[l->first]);
   y = x->lay;
-  h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c;
-  for (i = 0; i < d->ndim && same; i++) {
-    const int64_t was =
-        vram__layout_of(&y, UINT32_C(1) << i) * (y.batch && y.axis[0] == i ? l->n : 1);
-    if (was == d->v[i])
-      continue;
-    changed = 1;
-    same = !(y.batch && y.axis[0] == i) && vram__layout_resize(&y, i, d->v[i]);
-  }
-  if (!same) {
-    for (i = 0; i < d->ndim; i++)
-      order[i] = i;
-    if (batch && (!d->ndim || d->v[0] % l->n))
-      return vram__low_refuse(l, n,
-                              "its result has not the batch of the network as its first axis");
-    vram__layout_make(&y, d, order, 0, batch && d->v[0] == l->n);
-    if (batch && d->v[0] != l->n) { /* the batch and more in one axis */
-      if (!vram__layout_split(&y, 0, l->n))
-        return vram__low_refuse(l, n, "too many axes");
-      y.batch = 1;
-    }
-  }
+  shape = l->tensor[x->at].shape;
+  same = n->in[l->first]->d->ndim == d->ndim && vram__low_resized(l, n, &y, &changed);
+  if (!same && !vram__low_as_it_stands(l, n, &y))
+    return 0;
   if (!same || changed) {
-    for (c = 1, k = y.n; k > y.batch && y.axis[k - 1] == y.axis[y.n - 1]; k--)
-      c *= y.size[k - 1];
-    h = all / c, w = 1;
+    shape.c = 1;
+    for (k = y.n; k > y.batch && y.axis[k - 1] == y.axis[y.n - 1]; k--)
+      shape.c *= y.size[k - 1];
+    shape.h = (int64_t)d->numel / l->n / shape.c;
+    shape.w = 1;
   }
   y.loose = 0;
-  s = vram__low_custom(l, n, h, w, c);
+  s = vram__low_custom(l, n, shape);
   if (!s)
     return 0;
-  s->line.arg[3] += (int64_t)params;
-  s->line.arg[4] += (int64_t)bytes;
-  s->line.arg[5] = (int64_t)macs;
-  s->line.arg[6] = (int64_t)scratch;
+  if (cost) {
+    s->line.arg[VRAM__CUSTOM_PARAMS] += (int64_t)cost->params;
+    s->line.arg[VRAM__CUSTOM_BYTES] += (int64_t)cost->bytes;
+    s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)cost->macs;
+    s->line.arg[VRAM__CUSTOM_SCRATCH] = (int64_t)cost->scratch;
+  }
   return vram__low_gives(l, s, n->out, &y);
 }
 
-/* One input, one output of the same shape; in place where that is possible. */
-static int vram__low_pointwise(vram__low *l, const vram_node *n, vram__low_value *x,
-                               vram_line_kind kind) {
-  vram__low_step *s =
-      vram__low_step_new(l, n, kind, l->tensor[x->at].h, l->tensor[x->at].w, l->tensor[x->at].c);
-  return s && vram__low_read(l, s, x->at, 0, 0, 0) && vram__low_gives(l, s, n->out, &x->lay);
+static int vram__lower_none(vram__low *l, const vram_node *n) {
+  (void)n;
+  return vram__low_refuse(l, "no line does that");
 }
 
-static int vram__low_norm(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const uint64_t c =
-      n->op == VRAM_OP_batch_norm || n->op == VRAM_OP_group_norm || n->op == VRAM_OP_instance_norm
-          ? (uint64_t)n->in[0]->d->v[1]
-          : 0;
-  uint64_t elements = 0, count;
-  uint32_t i, axes = 2, bn = n->op == VRAM_OP_batch_norm, own = 0;
-  int mine = vram__low_claim(l, n);
-  int64_t h, w, z;
-  vram__low_step *s;
-  if (!bn && !c) {
-    vram__node_list(n, VRAM__KEY_normalized_shape, &own);
-    for (i = 0, axes = 0; i < own; i++)
-      axes |= UINT32_C(1) << (n->in[0]->d->ndim - 1 - i);
+static int vram__lower_any(vram__low *l, const vram_node *n) { return vram__low_any(l, n, NULL); }
+
+/* A CUSTOM line that counts products. */
+static int vram__lower_product(vram__low *l, const vram_node *n) {
+  vram__low_cost cost = {0, 0, 0, 0};
+  cost.macs = vram_node_flops(n) / 2;
+  return vram__low_any(l, n, &cost);
+}
+
+static int vram__lower_custom(vram__low *l, const vram_node *n) {
+  vram__low_cost cost = {0, 0, 0, 0};
+  if (vram__low_claim(l, n)) {
+    cost.params = (uint64_t)VRAM__INT(n, params, 0);
+    cost.bytes = vram__low_weight_bytes(l, cost.params);
   }
+  cost.scratch = (uint64_t)VRAM__INT(n, workspace, 0);
+  return vram__low_any(l, n, &cost);
+}
+
+static int vram__lower_prelu(vram__low *l, const vram_node *n) {
+  vram__low_cost cost = {0, 0, 0, 0};
+  if (vram__low_claim(l, n) && n->nparam && n->param[0])
+    cost.params = n->param[0]->d->numel;
+  cost.bytes = vram__low_weight_bytes(l, cost.params);
+  return vram__low_any(l, n, &cost);
+}
+
+/* ---- pointwise ---- */
+
+static int vram__low_activation(vram__low *l, const vram_node *n, const vram__low_value *x) {
+  const vram__low_step *s = vram__low_layer(l, VRAM_LINE_ACTIVATION, l->tensor[x->at].shape, x->at,
+                                            vram__hwc_of(0, 0, 0));
+  return s && vram__low_gives(l, s, n->out, &x->lay);
+}
+
+static int vram__lower_activation(vram__low *l, const vram_node *n) {
+  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel)
+    return vram__low_activation(l, n, vram__low_of(l, n->in[0]));
+  return vram__lower_none(l, n);
+}
+
+/* Two tensors, or a tensor and a number or constant. */
+static int vram__lower_binary(vram__low *l, const vram_node *n) {
+  const uint32_t first = l->first;
+  if (l->tensors == 2)
+    return vram__low_pair(
+        l, n, vram__op_at(n->op)->lower == VRAM__LOWER_MUL ? VRAM_LINE_MUL : VRAM_LINE_ADD);
+  if (n->nin == 2) {
+    const vram__low_value *k = vram__low_constant(l, n->in[!first]);
+    if (n->out[0].d->numel != n->in[first]->d->numel ||
+        (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
+      return vram__low_any(l, n, NULL);
+    if (k->noise) /* stochastic depth: of training */
+      return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
+  }
+  return vram__low_activation(l, n, vram__low_of(l, n->in[first]));
+}
+
+/* ---- norms ---- */
+
+/* How a norm becomes a line of its own: END: it has none. */
+static const struct {
+  vram_line_kind line;
+  uint8_t arrays; /* of a size for each channel */
+} vram__low_norms[] = {
+    /* in the order of VRAM__NORM_... */
+    {VRAM_LINE_LAYER_NORM, 2}, {VRAM_LINE_RMS_NORM, 1}, {VRAM_LINE_END, 0},
+    {VRAM_LINE_BATCH_NORM, 4}, {VRAM_LINE_END, 0},
+};
+
+/* The axes that a norm with a line has as channels, as bits. */
+static uint32_t vram__low_norm_axes(const vram_node *n, uint8_t kind) {
+  uint32_t i, count = 0, axes = 0;
+  if (kind == VRAM__NORM_BATCH)
+    return 2;
+  vram__node_list(n, VRAM__KEY_normalized_shape, &count);
+  for (i = 0; i < count; i++)
+    axes |= UINT32_C(1) << (n->in[0]->d->ndim - 1 - i);
+  return axes;
+}
+
+static int vram__lower_norm(vram__low *l, const vram_node *n) {
+  const uint8_t kind = vram__op_at(n->op)->kind;
+  const vram_line_kind line = vram__low_norms[kind].line;
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__low_cost cost = {0, 0, 0, 0};
+  uint64_t elements = 0;
+  vram__hwc shape;
+  uint32_t i;
+  int mine;
+  if (l->first)
+    return vram__low_refuse(l, "its input is a constant");
+  mine = vram__low_claim(l, n);
   for (i = 0; i < n->nparam; i++)
     if (n->param[i])
       elements += n->param[i]->d->ndim ? n->param[i]->d->numel : 0;
-  if (n->op == VRAM_OP_group_norm || n->op == VRAM_OP_instance_norm)
-    return vram__low_any(l, n, mine ? elements : 0, mine ? vram__low_bias_bytes(l, elements) : 0, 0,
-                         0);
-  if (!vram__low_last(l, n, x, axes, 0, &h, &w, &z))
+  if (mine) {
+    cost.params = elements;
+    cost.bytes = vram__low_bias_bytes(l, elements);
+  }
+  if (line == VRAM_LINE_END)
+    return vram__low_any(l, n, &cost);
+  if (!vram__low_last(l, x, vram__low_norm_axes(n, kind), &shape))
     return 0;
-  count = (uint64_t)z * (bn ? 4 : n->op == VRAM_OP_layer_norm ? 2 : 1);
-  if (!mine || elements != count || n->nin > 1)
-    return vram__low_any(l, n, mine ? elements : 0, mine ? vram__low_bias_bytes(l, elements) : 0, 0,
-                         0);
-  s = vram__low_step_new(l, n,
-                         bn                            ? VRAM_LINE_BATCH_NORM
-                         : n->op == VRAM_OP_layer_norm ? VRAM_LINE_LAYER_NORM
-                                                       : VRAM_LINE_RMS_NORM,
-                         h, w, z);
-  return s && vram__low_read(l, s, x->at, h, w, z) && vram__low_gives(l, s, n->out, &x->lay);
+  if (!mine || elements != (uint64_t)shape.c * vram__low_norms[kind].arrays || n->nin > 1)
+    return vram__low_any(l, n, &cost);
+  s = vram__low_layer(l, line, shape, x->at, shape);
+  return s && vram__low_gives(l, s, n->out, &x->lay);
 }
 
-/* A constant as the weight of a linear or convolution: 1: nobody has stored it; now this has. */
-static int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) {
-  vram__low_value *k = vram__low_constant(l, v);
-  if (!k || k->params != elements || k->elements != elements)
+static int vram__lower_softmax(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__hwc shape;
+  if (!vram__low_last(l, x, UINT32_C(1) << vram__low_axis(n), &shape))
     return 0;
-  k->params = k->elements = 0;
-  return 1;
+  s = vram__low_layer(l, VRAM_LINE_SOFTMAX, shape, x->at, shape);
+  return s && vram__low_gives(l, s, n->out, &x->lay);
 }
 
-static int vram__low_conv(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
-  const int transposed = vram__op_is_transposed(n);
-  const int64_t c = d->v[lead - 1], oc = y->v[lead - 1], groups = VRAM__INT(n, groups, 1),
-                mode = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
-  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
-          more[3] = {0, 0, 0}, h, w, z;
-  int bias = n->nin > 2 || (n->nin == 1 && VRAM__INT(n, bias, 1)), mine, full, depthwise;
-  const int same = VRAM__INT(n, padding, 0) == VRAM__SAME;
-  const uint64_t elements = (uint64_t)(transposed ? c * (oc / groups) : oc * (c / groups));
-  uint64_t weights;
-  uint32_t axes[3], i, batch = lead == 2;
-  vram__low_step *s;
-  vram__low_value padded;
-  vram__layout out;
-  if (k == 3)
-    return vram__low_refuse(l, n,
-                            "no line has three axes beside the channels (possible: 1d and 2d)");
-  vram__low_key(n, VRAM__KEY_kernel_size, k, 1, kernel);
-  vram__low_key(n, VRAM__KEY_stride, k, 1, stride);
-  vram__low_key(n, VRAM__KEY_dilation, k, 1, dil);
-  vram__low_key(n, VRAM__KEY_output_padding, k, 0, more);
-  if (!same)
-    vram__low_key(n, VRAM__KEY_padding, k, 0, pad);
-  weights = elements * (uint64_t)(kernel[0] * kernel[1]);
-  if (n->nin == 1)
-    mine = vram__low_claim(l, n);
-  else {
-    if (!vram__low_constant(l, n->in[1]))
-      return vram__low_refuse(l, n, "its weight is computed from the input");
-    mine = vram__low_take(l, n->in[1], weights) &&
-           (n->nin == 2 || vram__low_take(l, n->in[2], (uint64_t)oc));
-  }
-  if (batch && d->v[0] != l->n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  h = d->v[lead], w = k == 2 ? d->v[lead + 1] : 1;
-  axes[0] = lead, axes[1] = k == 2 ? lead + 1 : lead - 1, axes[2] = lead - 1;
-  if (!vram__low_axes_order(l, n, x, axes, k + 1, groups == 1 || groups == c, h, w, c))
-    return 0;
-  if (mode != VRAM__WORD("zeros") && (pad[0] || pad[1] || same)) {
-    int64_t low[2], high[2];
-    for (i = 0; i < 2; i++) {
-      const int64_t all = dil[i] * (kernel[i] - 1);
-      low[i] = same ? all / 2 : pad[i], high[i] = same ? all - all / 2 : pad[i];
-    }
-    s = vram__low_step_new(l, n, VRAM_LINE_PAD, h + low[0] + high[0], w + low[1] + high[1], c);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-    s->suffix = "_pad";
-    s->line.arg[0] = low[0], s->line.arg[1] = high[0];
-    s->line.arg[2] = low[1], s->line.arg[3] = high[1];
-    h += low[0] + high[0], w += low[1] + high[1];
-    padded = *x; /* others read x as it was */
-    padded.at = s->out;
-    x = &padded;
-    pad[0] = pad[1] = 0;
-    out = x->lay;
-    vram__layout_resize(&out, lead, h);
-    if (k == 2)
-      vram__layout_resize(&out, lead + 1, w);
-  } else
-    out = x->lay;
-  for (i = 0; i < k; i++)
-    vram__layout_resize(&out, lead + i, y->v[lead + i]);
-  depthwise = groups > 1 && groups == c && !transposed;
-  if (!depthwise) {
-    vram__layout_resize(&out, lead - 1, 1);
-    out.loose = 0;
-  }
-  /* the new channels lie innermost */
-  if (depthwise ? oc != c : oc > 1) {
-    vram__layout_resize(&out, lead - 1, 1);
-    if (!vram__layout_room(&out, out.n))
-      return vram__low_refuse(l, n, "too many axes");
-    out.axis[out.n - 1] = (uint8_t)(lead - 1);
-    out.place[out.n - 1] = 0;
-    out.size[out.n - 1] = oc;
-    vram__layout_number(&out);
-  }
-  z = k == 2 ? y->v[lead + 1] : 1;
-  full = dil[0] != 1 || dil[1] != 1;
-  if (!mine || (transposed && (full || groups != 1))) {
-    const uint64_t bytes = vram__low_weight_bytes(l, weights) +
-                           vram__low_bias_bytes(l, bias ? (uint64_t)oc : 0) +
-                           vram__low_scale_bytes(l, 1, (uint64_t)oc);
-    s = vram__low_custom(l, n, y->v[lead], z, oc);
-    if (!s)
-      return 0;
-    if (mine) {
-      s->line.arg[3] += (int64_t)(weights + (uint64_t)(bias ? oc : 0));
-      s->line.arg[4] += (int64_t)bytes;
-    }
-    s->line.arg[5] = (int64_t)(vram_node_flops(n) / 2);
-    return vram__low_gives(l, s, n->out, &out);
-  }
-  s = vram__low_step_new(l, n,
-                         transposed            ? VRAM_LINE_CONV_TRANSPOSE2D
-                         : depthwise && full   ? VRAM_LINE_DEPTHWISE_CONV2D_FULL
-                         : depthwise           ? VRAM_LINE_DEPTHWISE_CONV2D
-                         : full || groups != 1 ? VRAM_LINE_CONV2D_FULL
-                                               : VRAM_LINE_CONV2D,
-                         y->v[lead], z, oc);
-  if (!s || !vram__low_read(l, s, x->at, h, w, c))
-    return 0;
-  i = 0;
-  s->line.arg[i++] = depthwise ? oc / c : oc;
-  s->line.arg[i++] = kernel[0], s->line.arg[i++] = kernel[1];
-  s->line.arg[i++] = stride[0], s->line.arg[i++] = stride[1];
-  if (full || s->line.kind == VRAM_LINE_CONV2D_FULL)
-    s->line.arg[i++] = dil[0], s->line.arg[i++] = dil[1];
-  if (s->line.kind == VRAM_LINE_CONV2D_FULL)
-    s->line.arg[i++] = groups;
-  if (transposed)
-    s->line.arg[i++] = more[0], s->line.arg[i++] = more[1];
-  s->line.arg[i] = bias;
-  s->line.padding = same               ? VRAM_PADDING_SAME
-                    : pad[0] || pad[1] ? VRAM_PADDING_PAD
-                                       : VRAM_PADDING_VALID;
-  s->line.pad_h = pad[0], s->line.pad_w = pad[1];
-  return vram__low_gives(l, s, n->out, &out);
-}
+/* ---- matrices ---- */
 
-/* y = x w (+ b): linear, or a product with a constant matrix. */
-static int vram__low_linear(vram__low *l, const vram_node *n, vram__low_value *x, int mine,
+/* y = x w (+ b), w constant; x is input `in`. mine: the line's own weights, not another's. */
+static int vram__low_linear(vram__low *l, const vram_node *n, uint32_t in, int mine,
                             uint64_t bias) {
   const vram_dims *d = n->out[0].d;
-  const uint32_t a = n->in[n->op == VRAM_OP_addmm ? 1 : 0]->d->ndim - 1u;
+  const uint32_t a = n->in[in]->d->ndim - 1u;
   const int64_t out = d->v[d->ndim - 1];
-  int64_t h, w, c;
+  vram__low_value *x = vram__low_of(l, n->in[in]);
+  vram__hwc from, to;
   vram__layout y;
   vram__low_step *s;
-  if (!vram__low_last(l, n, x, UINT32_C(1) << a, 0, &h, &w, &c))
+  if (!vram__low_last(l, x, UINT32_C(1) << a, &from))
     return 0;
   y = x->lay;
-  vram__layout_resize(&y, a, 1);
-  y.loose = 0;
-  if (out > 1) {
-    if (!vram__layout_room(&y, y.n))
-      return vram__low_refuse(l, n, "too many axes");
-    y.axis[y.n - 1] = (uint8_t)a;
-    y.place[y.n - 1] = 0;
-    y.size[y.n - 1] = out;
-    y.loose = UINT32_C(1) << (y.n - 1);
-    vram__layout_number(&y);
-  }
+  if (!vram__layout_inner(&y, a, out))
+    return vram__low_refuse(l, "too many axes");
+  y.loose = out > 1 ? UINT32_C(1) << (y.n - 1) : 0;
+  to = vram__hwc_of(from.h, from.w, out);
+  s = vram__low_layer(l, mine ? VRAM_LINE_LINEAR : VRAM_LINE_CUSTOM, to, x->at, from);
+  if (!s)
+    return 0;
   if (mine) {
-    s = vram__low_step_new(l, n, VRAM_LINE_LINEAR, h, w, out);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-    s->line.arg[0] = out, s->line.arg[1] = bias != 0;
-  } else { /* the weights are another line's */
-    s = vram__low_step_new(l, n, VRAM_LINE_CUSTOM, h, w, out);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
+    s->line.arg[0] = out;
+    s->line.arg[1] = bias != 0;
+  } else {
     s->how = VRAM__LOW_MANY;
-    s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = out;
-    s->line.arg[3] = (int64_t)bias;
-    s->line.arg[4] = (int64_t)vram__low_bias_bytes(l, bias);
-    s->line.arg[5] = (int64_t)(vram_node_flops(n) / 2);
+    vram__low_shape_args(s, to);
+    s->line.arg[VRAM__CUSTOM_PARAMS] = (int64_t)bias;
+    s->line.arg[VRAM__CUSTOM_BYTES] = (int64_t)vram__low_bias_bytes(l, bias);
+    s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)(vram_node_flops(n) / 2);
   }
   return vram__low_gives(l, s, n->out, &y);
 }
 
-/* linear, with its own parameters or given ones */
-static int vram__low_linear_node(vram__low *l, const vram_node *n, vram__low_value *x) {
+/* With parameters of its own or given ones. */
+static int vram__lower_linear(vram__low *l, const vram_node *n) {
   const uint64_t out = (uint64_t)n->out[0].d->v[n->out[0].d->ndim - 1];
   uint64_t bias = 0;
-  int mine = 1;
+  int mine;
+  if (l->first)
+    return vram__lower_product(l, n);
   if (n->nin > 1) {
-    const vram__low_value *w = vram__low_constant(l, n->in[1]);
-    if (!w)
-      return vram__low_refuse(l, n, "its weight is computed from the input");
+    if (!vram__low_constant(l, n->in[1]))
+      return vram__low_refuse(l, "its weight is computed from the input");
     mine = vram__low_take(l, n->in[1], n->in[1]->d->numel);
     if (n->nin > 2 && vram__low_take(l, n->in[2], out))
       bias = out;
-    return vram__low_linear(l, n, x, mine, bias);
+  } else { /* of tied weights the bias may be its own */
+    if (n->nparam > 1 && n->param[1] && !l->claimed[n->param[1]->index])
+      bias = out;
+    mine = vram__low_claim(l, n);
   }
-  /* of tied weights the bias may be its own */
-  if (n->nparam > 1 && n->param[1] && !l->claimed[n->param[1]->index])
-    bias = out;
-  mine = vram__low_claim(l, n);
-  return vram__low_linear(l, n, x, mine, bias);
+  return vram__low_linear(l, n, 0, mine, bias);
 }
 
-static int vram__low_pool(vram__low *l, const vram_node *n, vram__low_value *x, int max) {
-  const vram_dims *d = n->in[0]->d, *y = n->out[0].d;
-  const uint32_t k = vram__op_axes(n), lead = d->ndim - k;
-  const int adaptive = n->op >= VRAM_OP_adaptive_avg_pool1d && n->op <= VRAM_OP_adaptive_max_pool3d;
-  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dil[3] = {1, 1, 1},
-          in[2] = {1, 1}, out[2] = {1, 1}, c = d->v[lead - 1];
-  uint32_t axes[3], i;
-  vram__layout lay;
-  vram__low_step *s;
-  if (k == 3)
-    return vram__low_refuse(l, n,
-                            "no line has three axes beside the channels (possible: 1d and 2d)");
-  for (i = 0; i < k; i++)
-    in[i] = d->v[lead + i], out[i] = y->v[lead + i];
-  axes[0] = lead, axes[1] = k == 2 ? lead + 1 : lead - 1, axes[2] = lead - 1;
-  if (!vram__low_axes_order(l, n, x, axes, k + 1, 1, in[0], in[1], c))
-    return 0;
-  lay = x->lay;
-  lay.loose = 0;
-  for (i = 0; i < k; i++)
-    vram__layout_resize(&lay, lead + i, out[i]);
-  if (adaptive && out[0] == in[0] && out[1] == in[1]) {
-    return vram__low_same(l, n->out, x);
+/* A linear layer where the matrix and what is added are constants. */
+static int vram__lower_addmm(vram__low *l, const vram_node *n) {
+  const vram_value *bias = n->in[0], *weight = n->in[2];
+  if (l->first == 1 && l->tensors == 1 && weight->d->ndim == 2 &&
+      bias->d->numel == (uint64_t)weight->d->v[1] &&
+      vram__low_constant(l, bias)->elements == bias->d->numel &&
+      vram__low_take(l, weight, weight->d->numel)) {
+    vram__low_value *k = vram__low_constant(l, bias);
+    k->params = 0;
+    k->elements = 0;
+    return vram__low_linear(l, n, 1, 1, bias->d->numel);
   }
-  if (adaptive && out[0] == 1 && out[1] == 1) {
-    s = vram__low_step_new(l, n, max ? VRAM_LINE_GLOBAL_MAX_POOL2D : VRAM_LINE_GLOBAL_AVG_POOL2D, 1,
-                           1, c);
-    return s && vram__low_read(l, s, x->at, in[0], in[1], c) && vram__low_gives(l, s, n->out, &lay);
-  }
-  if (adaptive) {
-    for (i = 0; i < 2; i++)
-      kernel[i] = stride[i] = in[i] / out[i];
-  } else {
-    vram__low_key(n, VRAM__KEY_kernel_size, k, 1, kernel);
-    for (i = 0; i < k; i++)
-      stride[i] = kernel[i];
-    if (vram__node_list(n, VRAM__KEY_stride, NULL))
-      vram__low_key(n, VRAM__KEY_stride, k, 1, stride);
-    vram__low_key(n, VRAM__KEY_padding, k, 0, pad);
-    vram__low_key(n, VRAM__KEY_dilation, k, 1, dil);
-  }
-  if (dil[0] != 1 || dil[1] != 1 || (adaptive && (in[0] % out[0] || in[1] % out[1]))) {
-    s = vram__low_custom(l, n, out[0], out[1], c);
-    return s && vram__low_gives(l, s, n->out, &lay);
-  }
-  s = vram__low_step_new(l, n, max ? VRAM_LINE_MAX_POOL2D : VRAM_LINE_AVG_POOL2D, out[0], out[1],
-                         c);
-  if (!s || !vram__low_read(l, s, x->at, in[0], in[1], c))
-    return 0;
-  s->line.arg[0] = kernel[0], s->line.arg[1] = kernel[1];
-  s->line.arg[2] = stride[0], s->line.arg[3] = stride[1];
-  s->line.padding = VRAM__INT(n, ceil_mode, 0) ? VRAM_PADDING_PAD_CEIL
-                    : pad[0] || pad[1]         ? VRAM_PADDING_PAD
-                                               : VRAM_PADDING_VALID;
-  s->line.pad_h = pad[0], s->line.pad_w = pad[1];
-  return vram__low_gives(l, s, n->out, &lay);
+  return vram__lower_product(l, n);
 }
 
-/* mean, amax and the like: over all but the channels a global pool, else CUSTOM. */
-static int vram__low_reduce(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d;
-  const int64_t *v;
-  uint32_t count, i, axes = 0, kept = 0, keep = VRAM__INT(n, keepdim, 0) != 0;
-  vram__layout y;
-  vram__low_step *s;
-  int64_t h, w, c;
-  v = vram__node_list(n, VRAM__KEY_dim, &count);
-  for (i = 0; i < count; i++)
-    axes |= UINT32_C(1) << (v[i] < 0 ? v[i] + d->ndim : v[i]);
+static int vram__lower_matmul(vram__low *l, const vram_node *n) {
+  if (!l->first && l->tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
+      vram__low_take(l, n->in[1], n->in[1]->d->numel))
+    return vram__low_linear(l, n, 0, 1, 0);
+  return vram__lower_product(l, n);
+}
+
+/* ---- sums and the like ---- */
+
+/* The axes that a reduction goes over, as bits. */
+static uint32_t vram__low_reduced(const vram_node *n) {
+  uint32_t count, i, axes = 0;
+  const uint32_t ndim = n->in[0]->d->ndim;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dim, &count);
   if (!v)
-    axes = (UINT32_C(1) << d->ndim) - 1;
+    return (UINT32_C(1) << ndim) - 1;
+  for (i = 0; i < count; i++)
+    axes |= UINT32_C(1) << (v[i] < 0 ? v[i] + ndim : v[i]);
+  return axes;
+}
+
+/* Those axes have one element, or are gone. */
+static void vram__layout_reduce(vram__layout *y, uint32_t axes, int keep) {
+  uint32_t i;
+  y->loose = 0;
+  for (i = 0; i < VRAM_MAX_AXES; i++)
+    if (axes >> i & 1)
+      vram__layout_resize(y, i, 1);
+  for (i = 0; i < y->n && !keep; i++) {
+    uint32_t a, less = 0;
+    for (a = 0; a < y->axis[i]; a++)
+      less += axes >> a & 1;
+    y->axis[i] = (uint8_t)(y->axis[i] - less);
+  }
+}
+
+/* What no pool does; `kept`: the axes that stay, as bits. */
+static vram__low_step *vram__low_reduce_custom(vram__low *l, const vram_node *n, uint32_t kept) {
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  const int64_t left = vram__layout_of(&x->lay, kept);
+  vram__hwc shape = l->tensor[x->at].shape;
+  uint32_t i;
+  for (i = 1; i < n->nout; i++)
+    if (l->value[n->out[i].index].need) {
+      vram__low_refuse(l, "its second output (possible: the values alone)");
+      return NULL;
+    }
+  if (shape.h * shape.w == left)
+    shape.c = 1;
+  else
+    shape = vram__hwc_of(1, 1, left);
+  return vram__low_custom(l, n, shape);
+}
+
+/* A mean or maximum over all but the channels is a global pool, else CUSTOM. */
+static int vram__lower_reduce(vram__low *l, const vram_node *n) {
+  const uint8_t lower = vram__op_at(n->op)->lower;
+  const uint32_t axes = vram__low_reduced(n);
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  uint32_t i, kept = 0;
+  vram__layout y;
+  const vram__low_step *s;
+  vram__hwc shape;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_refuse(l, n, "it works across the batch");
+    return vram__low_refuse(l, "it works across the batch");
   if (vram__kind_rank(n->out[0].dtype) != 2)
-    return vram__low_refuse(l, n, "its result is not floating point: no line has such values");
-  for (i = 0; i < d->ndim; i++)
+    return vram__low_refuse(l, "its result is not floating point: no line has such values");
+  for (i = 0; i < n->in[0]->d->ndim; i++)
     if (!(axes >> i & 1) && !(x->lay.batch && x->lay.axis[0] == i))
       kept |= UINT32_C(1) << i;
-  if ((n->op == VRAM_OP_mean || n->op == VRAM_OP_amax || n->op == VRAM_OP_max) &&
-      vram__layout_of(&x->lay, axes) > 1 && vram__layout_of(&x->lay, kept) > 1 && n->nout == 1) {
-    if (!vram__low_last(l, n, x, kept, 0, &h, &w, &c))
+  if (lower != VRAM__LOWER_REDUCE && n->nout == 1 && vram__layout_of(&x->lay, axes) > 1 &&
+      vram__layout_of(&x->lay, kept) > 1) {
+    if (!vram__low_last(l, x, kept, &shape))
       return 0;
-    s = vram__low_step_new(
-        l, n, n->op == VRAM_OP_mean ? VRAM_LINE_GLOBAL_AVG_POOL2D : VRAM_LINE_GLOBAL_MAX_POOL2D, 1,
-        1, c);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-  } else {
-    for (i = 1; i < n->nout; i++)
-      if (l->value[n->out[i].index].need)
-        return vram__low_refuse(l, n, "its second output (possible: the values alone)");
-    c = vram__layout_of(&x->lay, kept);
-    h = l->tensor[x->at].h, w = l->tensor[x->at].w;
-    if (h * w != c)
-      h = 1, w = 1;
-    else
-      c = 1;
-    s = vram__low_custom(l, n, h, w, c);
-    if (!s)
-      return 0;
-  }
-  y = x->lay;
-  y.loose = 0;
-  for (i = 0; i < d->ndim; i++)
-    if (axes >> i & 1)
-      vram__layout_resize(&y, i, 1);
-  if (!keep)
-    for (i = 0; i < y.n; i++) {
-      uint32_t a, less = 0;
-      for (a = 0; a < y.axis[i]; a++)
-        less += axes >> a & 1;
-      y.axis[i] = (uint8_t)(y.axis[i] - less);
-    }
-  return vram__low_gives(l, s, n->out, &y);
-}
-
-/* Axis a of both in the same pieces; 0: that cannot be. */
-static int vram__low_refine(vram__layout *x, vram__layout *y, uint32_t a) {
-  uint32_t i, k, p = 0, q = 0;
-  for (;;) {
-    for (i = x->n; p < x->n && ((i = vram__layout_at(x, p)) == x->n || x->axis[i] != a); p++)
-      i = x->n;
-    for (k = y->n; q < y->n && ((k = vram__layout_at(y, q)) == y->n || y->axis[k] != a); q++)
-      k = y->n;
-    if (i == x->n || k == y->n)
-      return i == x->n && k == y->n;
-    if (x->size[i] > y->size[k]) {
-      if (x->size[i] % y->size[k] || !vram__layout_split(x, i, y->size[k]))
-        return 0;
-    } else if (x->size[i] < y->size[k]) {
-      if (y->size[k] % x->size[i] || !vram__layout_split(y, k, x->size[i]))
-        return 0;
-    }
-    p++, q++;
-  }
-}
-
-/* The atom of y that is the same piece of the same axis as atom i of x. */
-static uint32_t vram__low_match(const vram__layout *x, uint32_t i, const vram__layout *y) {
-  uint32_t before = 0, k, p;
-  for (k = 0; k < x->n; k++)
-    before += x->axis[k] == x->axis[i] && x->place[k] < x->place[i];
-  for (p = 0; p < y->n; p++) {
-    k = vram__layout_at(y, p);
-    if (y->axis[k] == x->axis[i] && !before--)
-      return k;
-  }
-  return y->n;
-}
-
-/* Two tensors, pointwise: ADD or MUL where h, w and c are each equal or 1, else CUSTOM. */
-static int vram__low_binary(vram__low *l, const vram_node *n, vram_line_kind kind) {
-  vram__low_value *x = vram__low_of(l, n->in[0]), *y = vram__low_of(l, n->in[1]);
-  const vram_dims *d = n->out[0].d;
-  vram__layout a, b;
-  uint8_t order[VRAM__LOW_ATOMS];
-  uint32_t i, k, m = 0, runs = 0, cut[2], swapped = 0;
-  int64_t size[3] = {1, 1, 1}, other[3] = {1, 1, 1};
-  int there[3] = {0, 0, 0}, fits;
-  vram__low_step *s;
-  if (n->in[0]->d->numel != d->numel ||
-      (n->in[1]->d->numel == d->numel && n->in[0]->d->ndim < n->in[1]->d->ndim)) {
-    vram__low_value *t = x;
-    x = y, y = t;
-    swapped = 1;
-  }
-  if (n->in[swapped]->d->numel != d->numel)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  a = x->lay, b = y->lay;
-  for (i = 0; i < a.n; i++)
-    a.axis[i] = (uint8_t)(a.axis[i] + d->ndim - n->in[swapped]->d->ndim);
-  for (i = 0; i < b.n; i++)
-    b.axis[i] = (uint8_t)(b.axis[i] + d->ndim - n->in[!swapped]->d->ndim);
-  for (i = 0; i < d->ndim; i++) {
-    uint32_t has = 0;
-    for (k = 0; k < b.n; k++)
-      has |= b.axis[k] == i;
-    if (has && !vram__low_refine(&a, &b, i))
-      return vram__low_any(l, n, 0, 0, 0, 0);
-  }
-  if (a.batch != b.batch)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  /* y in the order of x */
-  for (i = 0; i < a.n; i++)
-    if ((k = vram__low_match(&a, i, &b)) < b.n)
-      order[m++] = (uint8_t)k;
-  if (m != b.n)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  {
-    vram__low_value sorted = *y;
-    sorted.lay = b;
-    if (!vram__low_order(l, n, &sorted, order, l->tensor[y->at].h, l->tensor[y->at].w,
-                         l->tensor[y->at].c))
-      return 0;
-    b = sorted.lay;
-    for (i = 0; i < b.n; i++)
-      sorted.lay.axis[i] = (uint8_t)(b.axis[i] + n->in[!swapped]->d->ndim - d->ndim);
-    *y = sorted;
-  }
-  /* as h, w and c */
-  fits = vram__layout_cuts(&a, l->tensor[x->at].h, l->tensor[x->at].w, cut, cut + 1);
-  for (i = a.batch; i < a.n; i++) {
-    const uint32_t part = fits ? (uint32_t)(i >= cut[0]) + (uint32_t)(i >= cut[1]) : 0;
-    const int has = vram__low_match(&a, i, &b) < b.n;
-    if (size[part] > 1 && there[part] != has)
-      fits = 0;
-    there[part] = has;
-    size[part] *= a.size[i];
-  }
-  if (!fits) { /* runs of atoms that y has, or has not */
-    int last = -1;
-    for (i = 0; i < 3; i++)
-      size[i] = 1, there[i] = 0;
-    for (i = a.batch; i < a.n; i++) {
-      const int has = vram__low_match(&a, i, &b) < b.n;
-      if (has != last && ++runs > 3)
-        return vram__low_any(l, n, 0, 0, 0, 0);
-      last = has;
-      size[runs - 1] *= a.size[i];
-      there[runs - 1] = has;
-    }
-    if (runs == 2) {
-      size[2] = size[1], there[2] = there[1];
-      size[1] = 1;
-    } else if (runs == 1) {
-      size[2] = size[0], there[2] = there[0];
-      size[0] = 1;
-    }
+    s = vram__low_layer(l,
+                        lower == VRAM__LOWER_REDUCE_MEAN ? VRAM_LINE_GLOBAL_AVG_POOL2D
+                                                         : VRAM_LINE_GLOBAL_MAX_POOL2D,
+                        vram__hwc_of(1, 1, shape.c), x->at, shape);
   } else
-    size[0] = l->tensor[x->at].h, size[1] = l->tensor[x->at].w, size[2] = l->tensor[x->at].c;
-  for (i = 0; i < 3; i++)
-    if (there[i])
-      other[i] = size[i];
-  s = vram__low_step_new(l, n, x->at == y->at ? VRAM_LINE_ACTIVATION : kind, size[0], size[1],
-                         size[2]);
-  if (!s || !vram__low_read(l, s, x->at, size[0], size[1], size[2]) ||
-      !vram__low_read(l, s, y->at, other[0], other[1], other[2]))
+    s = vram__low_reduce_custom(l, n, kept);
+  if (!s)
     return 0;
-  s->how = x->at == y->at ? VRAM__LOW_ONE : VRAM__LOW_BOTH;
-  a.loose = 0;
-  return vram__low_gives(l, s, n->out, &a);
-}
-
-/* One layer and direction: the sequence, or its last step. */
-static vram__low_step *vram__low_rnn_layer(vram__low *l, const vram_node *n, uint32_t x, int64_t t,
-                                           int64_t width, int64_t hidden, int bias, int sequence,
-                                           const char *suffix) {
-  const int cell = n->op >= VRAM_OP_lstm_cell;
-  const uint32_t op = n->op - (uint32_t)(cell ? VRAM_OP_lstm_cell : VRAM_OP_lstm);
-  vram__low_step *s = vram__low_step_new(l, n,
-                                         op == 0   ? VRAM_LINE_LSTM
-                                         : op == 1 ? VRAM_LINE_GRU
-                                                   : VRAM_LINE_RNN,
-                                         sequence ? t : 1, 1, hidden);
-  if (!s || !vram__low_read(l, s, x, t, 1, width))
-    return NULL;
-  s->suffix = suffix;
-  s->line.arg[0] = hidden, s->line.arg[1] = bias ? 2 : 0, s->line.arg[2] = sequence;
-  return s;
-}
-
-static int vram__low_rnn(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d;
-  const int cell = n->op >= VRAM_OP_lstm_cell, batched = d->ndim == (cell ? 2 : 3);
-  const uint32_t last = d->ndim - 1u,
-                 time = cell                                      ? last
-                        : batched && VRAM__INT(n, batch_first, 0) ? 1
-                                                                  : 0,
-                 batch_axis = cell || time ? 0 : 1;
-  const int64_t hidden = VRAM__INT(n, hidden_size, 1), layers = VRAM__INT(n, num_layers, 1),
-                steps = cell ? 1 : d->v[time];
-  const int both = VRAM__INT(n, bidirectional, 0) != 0, bias = VRAM__INT(n, bias, 1) != 0;
-  const int lstm = n->op == VRAM_OP_lstm || n->op == VRAM_OP_lstm_cell;
-  const int y = l->value[n->out[0].index].need,
-            hn = !cell && n->nout > 1 && l->value[n->out[1].index].need;
-  vram__low_step *s = NULL, *back;
-  uint32_t axes[2], i, in;
-  int64_t layer, width = d->v[last];
-  vram__layout lay;
-  if (VRAM__INT(n, proj_size, 0))
-    return vram__low_refuse(l, n, "proj_size: no line has projections");
-  if (n->nout > 1 && (cell || n->nout > 2) && l->value[n->out[lstm && !cell ? 2 : 1].index].need)
-    return vram__low_refuse(l, n,
-                            "its cell state is used (possible: the output, or the hidden state)");
-  for (i = 1; i < n->nin; i++)
-    if (!vram__low_constant(l, n->in[i]))
-      return vram__low_refuse(l, n,
-                              "its first state is computed (possible: the state stays by itself)");
-  if (hn && (layers > 1 || both))
-    return vram__low_refuse(l, n,
-                            "its hidden state is used (possible: of one layer and direction)");
-  if (batched && d->v[batch_axis] != l->n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  if (!vram__low_claim(l, n))
-    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
-  axes[0] = time, axes[1] = last;
-  if (!vram__low_axes_order(l, n, x, axes + cell, cell ? 1 : 2, 1, steps, 1, width))
-    return 0;
-  in = x->at;
-  for (layer = 0; layer < layers; layer++) {
-    const int sequence = y && !cell;
-    const uint32_t from = in;
-    s = vram__low_rnn_layer(l, n, from, steps, width, hidden, bias, sequence,
-                            both ? "_forward" : "");
-    if (!s)
-      return 0;
-    in = s->out;
-    if (both) {
-      back = vram__low_rnn_layer(l, n, from, steps, width, hidden, bias, sequence, "_backward");
-      if (!back)
-        return 0;
-      s = vram__low_step_new(l, n, VRAM_LINE_CONCAT, steps, 1, 2 * hidden);
-      if (!s || !vram__low_read(l, s, in, steps, 1, hidden) ||
-          !vram__low_read(l, s, back->out, steps, 1, hidden))
-        return 0;
-      s->how = VRAM__LOW_JOIN;
-      in = s->out;
-    }
-    width = both ? 2 * hidden : hidden;
-  }
-  lay = x->lay;
-  lay.loose = 0;
-  vram__layout_resize(&lay, last, 1);
-  if (width > 1) {
-    if (!vram__layout_room(&lay, lay.n))
-      return vram__low_refuse(l, n, "too many axes");
-    lay.axis[lay.n - 1] = (uint8_t)last;
-    lay.place[lay.n - 1] = 0;
-    lay.size[lay.n - 1] = width;
-    vram__layout_number(&lay);
-  }
-  if (y)
-    vram__low_gives(l, s, n->out, &lay);
-  if (hn) {
-    vram__layout h = lay;
-    vram__layout_resize(&h, time, 1);
-    for (i = 0; i < h.n; i++)
-      h.axis[i] = (uint8_t)(h.axis[i] == last ? n->out[1].d->ndim - 1u : 1u);
-    vram__layout_number(&h);
-    if (y) {
-      s = vram__low_step_new(l, n, VRAM_LINE_SLICE, 1, 1, hidden);
-      if (!s || !vram__low_read(l, s, in, steps, 1, hidden))
-        return 0;
-      s->suffix = "_last";
-      s->line.arg[0] = s->line.arg[1] = 1, s->line.arg[2] = hidden;
-    }
-    vram__low_gives(l, s, n->out + 1, &h);
-  }
-  return 1;
-}
-
-static int vram__low_mha(vram__low *l, const vram_node *n) {
-  vram__low_value *x = vram__low_of(l, n->in[0]);
-  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
-  const int batched = q->ndim == 3;
-  const uint32_t time = batched && VRAM__INT(n, batch_first, 0) ? 1 : 0;
-  const int64_t heads = VRAM__INT(n, num_heads, 1), e = q->v[q->ndim - 1], steps = q->v[time],
-                keys = k->v[time];
-  const int bias = VRAM__INT(n, bias, 1) != 0;
-  uint32_t axes[2];
-  vram__low_step *s;
-  uint64_t params = 0, bytes = 0;
-  uint32_t i;
-  if (n->nout > 1 && l->value[n->out[1].index].need)
-    return vram__low_refuse(l, n, "its weights of attention are used");
-  if (VRAM__INT(n, add_bias_kv, 0) || VRAM__INT(n, add_zero_attn, 0))
-    return vram__low_refuse(l, n, "add_bias_kv, add_zero_attn: no line has such keys");
-  if (batched && q->v[!time] != l->n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i])
-      params += n->param[i]->d->numel;
-  axes[0] = time, axes[1] = q->ndim - 1u;
-  if (x->kind == VRAM__LOW_TENSOR && !vram__low_axes_order(l, n, x, axes, 2, 0, steps, 1, e))
-    return 0;
-  if (!vram__low_claim(l, n))
-    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
-  if (n->in[0] == n->in[1] && n->in[0] == n->in[2] && n->nin == 3) {
-    vram__layout y = x->lay;
-    s = vram__low_step_new(l, n, VRAM_LINE_ATTENTION, steps, 1, e);
-    if (!s || !vram__low_read(l, s, x->at, steps, 1, e))
-      return 0;
-    s->line.arg[0] = s->line.arg[1] = heads, s->line.arg[2] = e / heads;
-    s->line.arg[3] = steps, s->line.arg[4] = bias;
-    y.loose = 0;
-    return vram__low_gives(l, s, n->out, &y);
-  }
-  for (i = 0; i < n->nparam; i++)
-    if (n->param[i])
-      bytes += n->param[i]->d->ndim > 1 ? vram__low_weight_bytes(l, n->param[i]->d->numel)
-                                        : vram__low_bias_bytes(l, n->param[i]->d->numel);
-  bytes += vram__low_scale_bytes(l, 4, 0);
-  return vram__low_any(l, n, params, bytes, vram_node_flops(n) / 2,
-                       vram__low_bytes(l, (uint64_t)(l->n * e * (2 * steps + 2 * keys) +
-                                                     l->n * heads * steps * keys)));
-}
-
-static int vram__low_embedding(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->out[0].d;
-  const int64_t width = d->v[d->ndim - 1];
-  const int64_t rows = n->in[0]->d->ndim ? (int64_t)n->in[0]->d->numel / l->n : 1;
-  vram__layout y = x->lay;
-  vram__low_step *s;
-  const int mine =
-      n->nin > 1 ? vram__low_take(l, n->in[1], n->in[1]->d->numel) : vram__low_claim(l, n);
-  if (!mine)
-    return vram__low_refuse(l, n, "its weights are another node's: no line shares them");
-  if (width > 1) {
-    if (!vram__layout_room(&y, y.n))
-      return vram__low_refuse(l, n, "too many axes");
-    y.axis[y.n - 1] = (uint8_t)(d->ndim - 1);
-    y.place[y.n - 1] = 0;
-    y.size[y.n - 1] = width;
-    vram__layout_number(&y);
-  }
-  s = vram__low_step_new(l, n, VRAM_LINE_EMBEDDING, rows, 1, width);
-  if (!s || !vram__low_read(l, s, x->at, rows, 1, 1))
-    return 0;
-  s->line.arg[0] = n->nin > 1 ? n->in[1]->d->v[0] : VRAM__INT(n, num_embeddings, 1);
-  s->line.arg[1] = width;
+  y = x->lay;
+  vram__layout_reduce(&y, axes, VRAM__INT(n, keepdim, 0) != 0);
   return vram__low_gives(l, s, n->out, &y);
 }
+
+/* ---- values that stay as they are, and constants ---- */
 
 /* Nothing of it depends on the input: its result is a constant. Views are the same one. */
 static int vram__low_fold(vram__low *l, const vram_node *n) {
@@ -36217,538 +36126,1118 @@ static int vram__low_fold(vram__low *l, const vram_node *n) {
   return 1;
 }
 
-/* One function for each way to lower (VRAM__LOWER_...): x is what the first input became, `tensors`
-   of the inputs are no constants, `first` is the first of those. 0: an error. */
-typedef int (*vram__low_fn)(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first);
-
-static int vram__lower_none(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_refuse(l, n, "no line does that");
-}
-
-static int vram__lower_activation(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  uint32_t tensors, uint32_t first) {
-  if (n->nin == 1 && n->nout == 1 && n->in[0]->d->numel == n->out[0].d->numel)
-    return vram__low_pointwise(l, n, x, VRAM_LINE_ACTIVATION);
-  return vram__lower_none(l, n, x, tensors, first);
-}
-
-/* A line CUSTOM without weights. */
-static int vram__lower_any(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, 0, 0, 0, 0);
-}
-
-/* The same that counts products. */
-static int vram__lower_product(vram__low *l, const vram_node *n, vram__low_value *x,
-                               uint32_t tensors, uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2, 0);
-}
-
-static int vram__lower_conv(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_conv(l, n, x);
-}
-
-static int vram__lower_linear(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  return first ? vram__lower_product(l, n, x, tensors, first) : vram__low_linear_node(l, n, x);
-}
-
-static int vram__lower_embedding(vram__low *l, const vram_node *n, vram__low_value *x,
-                                 uint32_t tensors, uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its weight is computed from the input")
-               : vram__low_embedding(l, n, x);
-}
-
-/* A linear layer where the matrix and what is added are constants. */
-static int vram__lower_addmm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                             uint32_t first) {
-  const vram_value *bias = n->in[0], *weight = n->in[2];
-  if (first == 1 && tensors == 1 && weight->d->ndim == 2 &&
-      bias->d->numel == (uint64_t)weight->d->v[1] &&
-      vram__low_constant(l, bias)->elements == bias->d->numel &&
-      vram__low_take(l, weight, weight->d->numel)) {
-    vram__low_value *k = vram__low_constant(l, bias);
-    k->params = k->elements = 0;
-    return vram__low_linear(l, n, vram__low_of(l, n->in[1]), 1, bias->d->numel);
-  }
-  return vram__lower_product(l, n, x, tensors, first);
-}
-
-static int vram__lower_matmul(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  if (!first && tensors == 1 && n->in[1]->d->ndim == 2 && n->in[0]->d->ndim &&
-      vram__low_take(l, n->in[1], n->in[1]->d->numel))
-    return vram__low_linear(l, n, x, 1, 0);
-  return vram__lower_product(l, n, x, tensors, first);
-}
-
-static int vram__lower_attention(vram__low *l, const vram_node *n, vram__low_value *x,
-                                 uint32_t tensors, uint32_t first) {
-  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
-  const uint64_t keys = (uint64_t)k->v[k->ndim - 2u];
-  const uint64_t rows = q->numel / (uint64_t)q->v[q->ndim - 1u];
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, 0, 0, vram_node_flops(n) / 2,
-                       vram__low_bytes(l, vram__product_or_overflow(rows, keys)));
-}
-
-static int vram__lower_mha(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_mha(l, n);
-}
-
-static int vram__lower_rnn(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_rnn(l, n, x);
-}
-
-static int vram__lower_norm(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors;
-  return first ? vram__low_refuse(l, n, "its input is a constant") : vram__low_norm(l, n, x);
-}
-
-static int vram__lower_softmax(vram__low *l, const vram_node *n, vram__low_value *x,
-                               uint32_t tensors, uint32_t first) {
-  const int64_t dim = VRAM__INT(n, dim, 0);
-  const uint32_t axis = (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
-  int64_t h, w, c;
-  vram__low_step *s;
-  (void)tensors, (void)first;
-  if (!vram__low_last(l, n, x, UINT32_C(1) << axis, 0, &h, &w, &c))
-    return 0;
-  s = vram__low_step_new(l, n, VRAM_LINE_SOFTMAX, h, w, c);
-  return s && vram__low_read(l, s, x->at, h, w, c) && vram__low_gives(l, s, n->out, &x->lay);
-}
-
-static int vram__lower_pool(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors, (void)first;
-  if (n->nout > 1 && l->value[n->out[1].index].need)
-    return vram__low_refuse(l, n, "its indices are used");
-  return vram__low_pool(l, n, x, vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL);
-}
-
-static int vram__lower_reduce(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_reduce(l, n, x);
-}
-
-static int vram__lower_cat(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_cat(l, n);
-}
-
-static int vram__lower_slice(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                             uint32_t first) {
-  (void)x, (void)tensors, (void)first;
-  return vram__low_slices(l, n);
-}
-
-static int vram__lower_view(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_view(l, n, x);
-}
-
-static int vram__lower_expand(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  return n->out[0].d->numel != n->in[0]->d->numel ? vram__lower_any(l, n, x, tensors, first)
-                                                  : vram__low_view(l, n, x);
-}
-
-static int vram__lower_pad(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                           uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_pad(l, n, x);
-}
-
-static int vram__lower_interpolate(vram__low *l, const vram_node *n, vram__low_value *x,
-                                   uint32_t tensors, uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_interpolate(l, n, x);
-}
-
-static int vram__lower_shuffle(vram__low *l, const vram_node *n, vram__low_value *x,
-                               uint32_t tensors, uint32_t first) {
-  (void)tensors, (void)first;
-  return vram__low_shuffle(l, n, x);
-}
-
-static int vram__lower_same(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                            uint32_t first) {
-  (void)tensors;
+static int vram__lower_same(vram__low *l, const vram_node *n) {
   if ((vram__kind_rank(n->out[0].dtype) == 2) != (vram__kind_rank(n->in[0]->dtype) == 2))
-    return vram__low_refuse(l, n, "between integers and floating point: no line does that");
-  return first ? vram__low_fold(l, n) : vram__low_same(l, n->out, x);
+    return vram__low_refuse(l, "between integers and floating point: no line does that");
+  return l->first ? vram__low_fold(l, n) : vram__low_same(l, n->out, vram__low_of(l, n->in[0]));
 }
-
-/* Two tensors, or a tensor and a number or constant. */
-static int vram__lower_binary(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  vram__low_value *k;
-  if (tensors == 2)
-    return vram__low_binary(
-        l, n, vram__op_at(n->op)->lower == VRAM__LOWER_MUL ? VRAM_LINE_MUL : VRAM_LINE_ADD);
-  if (n->nin == 2) {
-    k = vram__low_constant(l, n->in[!first]);
-    if (n->out[0].d->numel != n->in[first]->d->numel ||
-        (!k->noise && (k->params || n->in[!first]->d->numel > 1)))
-      return vram__lower_any(l, n, x, tensors, first);
-    if (k->noise) /* stochastic depth: of training */
-      return vram__low_same(l, n->out, vram__low_of(l, n->in[first]));
-  }
-  return vram__low_pointwise(l, n, vram__low_of(l, n->in[first]), VRAM_LINE_ACTIVATION);
-}
-
-static int vram__lower_prelu(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t tensors,
-                             uint32_t first) {
-  uint64_t slopes = n->nparam && n->param[0] ? n->param[0]->d->numel : 0;
-  (void)x, (void)tensors, (void)first;
-  if (!vram__low_claim(l, n))
-    slopes = 0;
-  return vram__low_any(l, n, slopes, vram__low_weight_bytes(l, slopes), 0, 0);
-}
-
-static int vram__lower_custom(vram__low *l, const vram_node *n, vram__low_value *x,
-                              uint32_t tensors, uint32_t first) {
-  const uint64_t params = (uint64_t)VRAM__INT(n, params, 0);
-  const int own = vram__low_claim(l, n);
-  (void)x, (void)tensors, (void)first;
-  return vram__low_any(l, n, own ? params : 0, own ? vram__low_weight_bytes(l, params) : 0, 0,
-                       (uint64_t)VRAM__INT(n, workspace, 0));
-}
-
-/* In the order of VRAM__LOWER_... */
-static const vram__low_fn vram__low_functions[VRAM__LOWER_COUNT] = {
-    vram__lower_none,        vram__lower_activation, vram__lower_binary,    vram__lower_addmm,
-    vram__lower_any,         vram__lower_attention,  vram__lower_pool,      vram__lower_cat,
-    vram__lower_conv,        vram__lower_custom,     vram__lower_embedding, vram__lower_expand,
-    vram__lower_interpolate, vram__lower_linear,     vram__lower_matmul,    vram__lower_pool,
-    vram__lower_mha,         vram__lower_binary,     vram__lower_norm,      vram__lower_pad,
-    vram__lower_prelu,       vram__lower_product,    vram__lower_reduce,    vram__lower_rnn,
-    vram__lower_same,        vram__lower_shuffle,    vram__lower_slice,     vram__lower_softmax,
-    vram__lower_view};
 
 /* One node; 0: an error. */
 VRAM__FN int vram__low_node(vram__low *l, const vram_node *n) {
+  static int (*const lower[])(vram__low *, const vram_node *) = {
+#define VRAM__X(id, name) vram__lower_##name,
+      VRAM__LOWERINGS(VRAM__X)
+#undef VRAM__X
+  };
   const vram__op_row *row = vram__op_at(n->op);
-  uint32_t i, tensors = 0, first = 0;
+  uint32_t i;
+  l->node = n;
+  l->tensors = 0;
+  l->first = 0;
   for (i = n->nin; i-- > 0;) {
     const vram__low_value *v = vram__low_of(l, n->in[i]);
     if (v->kind == VRAM__LOW_TENSOR) {
-      tensors++;
-      first = i;
+      l->tensors++;
+      l->first = i;
     } else if (v->kind == VRAM__LOW_NONE)
-      return vram__low_refuse(l, n, "an input that no line has");
+      return vram__low_refuse(l, "an input that no line has");
   }
-  if (!tensors || (row->traits & VRAM__OP_CREATES))
+  if (!l->tensors || (row->traits & VRAM__OP_CREATES))
     return vram__low_fold(l, n);
-  if (vram__kind_rank(n->in[first]->dtype) != 2 && !(row->traits & VRAM__OP_ANY_DTYPE))
-    return vram__low_refuse(l, n, "it works with integers of the input (possible: embedding)");
-  return vram__low_functions[row->lower](l, n, vram__low_of(l, n->in[0]), tensors, first);
+  if (vram__kind_rank(n->in[l->first]->dtype) != 2 && !(row->traits & VRAM__OP_ANY_DTYPE))
+    return vram__low_refuse(l, "it works with integers of the input (possible: embedding)");
+  return lower[row->lower](l, n);
+}
+
+/* >>net/low_image    lowering: convolutions, pools and interpolation */
+
+/* What a node does to the axes behind its channels, one or two of them. */
+typedef struct vram__low_image {
+  uint32_t k, lead; /* how many there are, and the first */
+  vram__hwc in, out;
+} vram__low_image;
+
+static vram__hwc vram__low_image_shape(const vram_dims *d, uint32_t lead, uint32_t k) {
+  return vram__hwc_of(d->v[lead], k == 2 ? d->v[lead + 1] : 1, d->v[lead - 1]);
+}
+
+static int vram__low_image_of(vram__low *l, const vram_node *n, uint32_t k, vram__low_image *im) {
+  if (k > 2)
+    return vram__low_refuse(l, "no line has three axes beside the channels (possible: 1d and 2d)");
+  im->k = k;
+  im->lead = n->in[0]->d->ndim - k;
+  im->in = vram__low_image_shape(n->in[0]->d, im->lead, k);
+  im->out = vram__low_image_shape(n->out[0].d, im->lead, k);
+  return 1;
+}
+
+/* Memory of x as h, w, c. any: a channel may be of several atoms in whatever order. */
+static int vram__low_image_order(vram__low *l, vram__low_value *x, const vram__low_image *im,
+                                 int any) {
+  const uint32_t lead = im->lead;
+  uint32_t axes[3];
+  axes[0] = lead;
+  axes[1] = im->k == 2 ? lead + 1 : lead - 1;
+  axes[2] = lead - 1;
+  return vram__low_axes_order(l, x, axes, im->k + 1, any, im->in);
+}
+
+/* Height and width of the output. */
+static void vram__low_image_resize(vram__layout *y, const vram__low_image *im) {
+  vram__layout_resize(y, im->lead, im->out.h);
+  if (im->k == 2)
+    vram__layout_resize(y, im->lead + 1, im->out.w);
+}
+
+/* A key with one value, or one for each of k axes. */
+static void vram__low_key(const vram_node *n, uint32_t key, uint32_t k, int64_t def, int64_t *to) {
+  uint32_t c = 0, i;
+  const int64_t *v = vram__node_list(n, key, &c);
+  for (i = 0; i < k; i++)
+    to[i] = v ? v[c == 1 ? 0 : i] : def;
+}
+
+/* ---- convolutions ---- */
+
+typedef struct vram__low_conv {
+  vram__low_image im;
+  int64_t kernel[2], stride[2], pad[2], dilation[2], output_padding[2];
+  int64_t groups;
+  int transposed, depthwise, dilated;
+  int same; /* padding=same */
+  int bias;
+  int mine; /* the weights are this line's own, not another's */
+  uint64_t weights;
+  uint32_t x; /* the tensor that it reads */
+} vram__low_conv;
+
+static void vram__low_conv_read(const vram_node *n, vram__low_conv *c) {
+  const uint32_t k = c->im.k;
+  const int64_t in = c->im.in.c, out = c->im.out.c;
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    c->kernel[i] = 1;
+    c->stride[i] = 1;
+    c->pad[i] = 0;
+    c->dilation[i] = 1;
+    c->output_padding[i] = 0;
+  }
+  c->same = VRAM__INT(n, padding, 0) == VRAM__SAME;
+  vram__low_key(n, VRAM__KEY_kernel_size, k, 1, c->kernel);
+  vram__low_key(n, VRAM__KEY_stride, k, 1, c->stride);
+  vram__low_key(n, VRAM__KEY_dilation, k, 1, c->dilation);
+  vram__low_key(n, VRAM__KEY_output_padding, k, 0, c->output_padding);
+  if (!c->same)
+    vram__low_key(n, VRAM__KEY_padding, k, 0, c->pad);
+  c->groups = VRAM__INT(n, groups, 1);
+  c->transposed = vram__op_is_transposed(n);
+  c->depthwise = c->groups > 1 && c->groups == in && !c->transposed;
+  c->dilated = c->dilation[0] != 1 || c->dilation[1] != 1;
+  c->bias = n->nin > 2 || (n->nin == 1 && VRAM__INT(n, bias, 1));
+  c->weights = (uint64_t)(c->transposed ? in * (out / c->groups) : out * (in / c->groups)) *
+               (uint64_t)(c->kernel[0] * c->kernel[1]);
+}
+
+/* Whose weights they are. */
+static int vram__low_conv_weights(vram__low *l, const vram_node *n, vram__low_conv *c) {
+  if (n->nin == 1) {
+    c->mine = vram__low_claim(l, n);
+    return 1;
+  }
+  if (!vram__low_constant(l, n->in[1]))
+    return vram__low_refuse(l, "its weight is computed from the input");
+  c->mine = vram__low_take(l, n->in[1], c->weights) &&
+            (n->nin == 2 || vram__low_take(l, n->in[2], (uint64_t)c->im.out.c));
+  return 1;
+}
+
+/* Padding that is not of zeros is a line before it. */
+static int vram__low_conv_pad(vram__low *l, const vram_node *n, vram__low_conv *c) {
+  int64_t low[2], high[2];
+  vram__hwc padded = c->im.in;
+  vram__low_step *s;
+  uint32_t i;
+  if (VRAM__INT(n, padding_mode, VRAM__WORD("zeros")) == VRAM__WORD("zeros") ||
+      (!c->pad[0] && !c->pad[1] && !c->same))
+    return 1;
+  for (i = 0; i < 2; i++) {
+    const int64_t all = c->dilation[i] * (c->kernel[i] - 1);
+    low[i] = c->same ? all / 2 : c->pad[i];
+    high[i] = c->same ? all - all / 2 : c->pad[i];
+    c->pad[i] = 0;
+  }
+  padded.h += low[0] + high[0];
+  padded.w += low[1] + high[1];
+  s = vram__low_layer(l, VRAM_LINE_PAD, padded, c->x, c->im.in);
+  if (!s)
+    return 0;
+  s->suffix = "_pad";
+  for (i = 0; i < 2; i++) {
+    s->line.arg[2 * i] = low[i];
+    s->line.arg[2 * i + 1] = high[i];
+  }
+  c->x = s->out;
+  c->im.in = padded;
+  return 1;
+}
+
+/* The layout of the result: new channels lie innermost. */
+static int vram__low_conv_layout(vram__low *l, const vram__low_conv *c, vram__layout *y) {
+  vram__low_image_resize(y, &c->im);
+  if (!c->depthwise)
+    y->loose = 0;
+  if ((!c->depthwise || c->im.out.c != c->im.in.c) &&
+      !vram__layout_inner(y, c->im.lead - 1, c->im.out.c))
+    return vram__low_refuse(l, "too many axes");
+  return 1;
+}
+
+static vram__low_step *vram__low_conv_custom(vram__low *l, const vram_node *n,
+                                             const vram__low_conv *c) {
+  const uint64_t biases = c->bias ? (uint64_t)c->im.out.c : 0;
+  vram__low_step *s = vram__low_custom(l, n, c->im.out);
+  if (!s)
+    return NULL;
+  if (c->mine) {
+    s->line.arg[VRAM__CUSTOM_PARAMS] += (int64_t)(c->weights + biases);
+    s->line.arg[VRAM__CUSTOM_BYTES] +=
+        (int64_t)(vram__low_weight_bytes(l, c->weights) + vram__low_bias_bytes(l, biases) +
+                  vram__low_scale_bytes(l, 1, (uint64_t)c->im.out.c));
+  }
+  s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)(vram_node_flops(n) / 2);
+  return s;
+}
+
+static void vram__low_pair_args(vram__low_step *s, uint32_t *i, const int64_t *pair) {
+  s->line.arg[(*i)++] = pair[0];
+  s->line.arg[(*i)++] = pair[1];
+}
+
+static void vram__low_padding(vram__low_step *s, vram_net_padding padding, const int64_t *pad) {
+  s->line.padding = padding;
+  s->line.pad_h = pad[0];
+  s->line.pad_w = pad[1];
+}
+
+static vram__low_step *vram__low_conv_line(vram__low *l, const vram__low_conv *c) {
+  const vram_line_kind kind = c->transposed                  ? VRAM_LINE_CONV_TRANSPOSE2D
+                              : c->depthwise && c->dilated   ? VRAM_LINE_DEPTHWISE_CONV2D_FULL
+                              : c->depthwise                 ? VRAM_LINE_DEPTHWISE_CONV2D
+                              : c->dilated || c->groups != 1 ? VRAM_LINE_CONV2D_FULL
+                                                             : VRAM_LINE_CONV2D;
+  vram__low_step *s = vram__low_layer(l, kind, c->im.out, c->x, c->im.in);
+  uint32_t i = 0;
+  if (!s)
+    return NULL;
+  s->line.arg[i++] = c->depthwise ? c->im.out.c / c->im.in.c : c->im.out.c;
+  vram__low_pair_args(s, &i, c->kernel);
+  vram__low_pair_args(s, &i, c->stride);
+  if (c->dilated || kind == VRAM_LINE_CONV2D_FULL)
+    vram__low_pair_args(s, &i, c->dilation);
+  if (kind == VRAM_LINE_CONV2D_FULL)
+    s->line.arg[i++] = c->groups;
+  if (c->transposed)
+    vram__low_pair_args(s, &i, c->output_padding);
+  s->line.arg[i] = c->bias;
+  vram__low_padding(s,
+                    c->same                  ? VRAM_PADDING_SAME
+                    : c->pad[0] || c->pad[1] ? VRAM_PADDING_PAD
+                                             : VRAM_PADDING_VALID,
+                    c->pad);
+  return s;
+}
+
+VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__low_conv c;
+  vram__layout y;
+  if (l->first)
+    return vram__low_refuse(l, "its input is a constant");
+  if (!vram__low_image_of(l, n, vram__op_axes(n), &c.im))
+    return 0;
+  vram__low_conv_read(n, &c);
+  if (!vram__low_conv_weights(l, n, &c))
+    return 0;
+  if (c.im.lead == 2 && n->in[0]->d->v[0] != l->n)
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  if (!vram__low_image_order(l, x, &c.im, c.groups == 1 || c.groups == c.im.in.c))
+    return 0;
+  y = x->lay;
+  c.x = x->at;
+  if (!vram__low_conv_pad(l, n, &c) || !vram__low_conv_layout(l, &c, &y))
+    return 0;
+  if (!c.mine || (c.transposed && (c.dilated || c.groups != 1)))
+    s = vram__low_conv_custom(l, n, &c);
+  else
+    s = vram__low_conv_line(l, &c);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+/* ---- pools and interpolation ---- */
+
+typedef struct vram__low_pool {
+  int64_t kernel[2], stride[2], pad[2];
+  int possible; /* a line has such windows */
+} vram__low_pool;
+
+/* The windows of an adaptive pool are those of a plain one where they divide the input. */
+static void vram__low_pool_adaptive(const vram__low_image *im, vram__low_pool *p) {
+  p->kernel[0] = im->in.h / im->out.h;
+  p->kernel[1] = im->in.w / im->out.w;
+  p->stride[0] = p->kernel[0];
+  p->stride[1] = p->kernel[1];
+  p->pad[0] = 0;
+  p->pad[1] = 0;
+  p->possible = im->in.h % im->out.h == 0 && im->in.w % im->out.w == 0;
+}
+
+static void vram__low_pool_read(const vram_node *n, uint32_t k, vram__low_pool *p) {
+  int64_t dilation[2] = {1, 1};
+  uint32_t i;
+  for (i = 0; i < 2; i++) {
+    p->kernel[i] = 1;
+    p->pad[i] = 0;
+  }
+  vram__low_key(n, VRAM__KEY_kernel_size, k, 1, p->kernel);
+  p->stride[0] = p->kernel[0];
+  p->stride[1] = p->kernel[1];
+  if (vram__node_list(n, VRAM__KEY_stride, NULL))
+    vram__low_key(n, VRAM__KEY_stride, k, 1, p->stride);
+  vram__low_key(n, VRAM__KEY_padding, k, 0, p->pad);
+  vram__low_key(n, VRAM__KEY_dilation, k, 1, dilation);
+  p->possible = dilation[0] == 1 && dilation[1] == 1;
+}
+
+static vram__low_step *vram__low_pool_line(vram__low *l, const vram_node *n, uint32_t x,
+                                           const vram__low_image *im, const vram__low_pool *p) {
+  vram__low_step *s =
+      vram__low_layer(l,
+                      vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL ? VRAM_LINE_MAX_POOL2D
+                                                                        : VRAM_LINE_AVG_POOL2D,
+                      im->out, x, im->in);
+  uint32_t i = 0;
+  if (!s)
+    return NULL;
+  vram__low_pair_args(s, &i, p->kernel);
+  vram__low_pair_args(s, &i, p->stride);
+  vram__low_padding(s,
+                    VRAM__INT(n, ceil_mode, 0) ? VRAM_PADDING_PAD_CEIL
+                    : p->pad[0] || p->pad[1]   ? VRAM_PADDING_PAD
+                                               : VRAM_PADDING_VALID,
+                    p->pad);
+  return s;
+}
+
+VRAM__FN int vram__lower_pool(vram__low *l, const vram_node *n) {
+  const int max = vram__op_at(n->op)->lower == VRAM__LOWER_MAX_POOL;
+  const int adaptive = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s;
+  vram__low_image im;
+  vram__low_pool p;
+  vram__layout y;
+  if (n->nout > 1 && l->value[n->out[1].index].need)
+    return vram__low_refuse(l, "its indices are used");
+  if (!vram__low_image_of(l, n, vram__op_axes(n), &im) || !vram__low_image_order(l, x, &im, 1))
+    return 0;
+  if (adaptive && vram__hwc_equal(im.in, im.out))
+    return vram__low_same(l, n->out, x);
+  y = x->lay;
+  y.loose = 0;
+  vram__low_image_resize(&y, &im);
+  if (adaptive)
+    vram__low_pool_adaptive(&im, &p);
+  else
+    vram__low_pool_read(n, im.k, &p);
+  if (adaptive && im.out.h == 1 && im.out.w == 1)
+    s = vram__low_layer(l, max ? VRAM_LINE_GLOBAL_MAX_POOL2D : VRAM_LINE_GLOBAL_AVG_POOL2D, im.out,
+                        x->at, im.in);
+  else if (!p.possible)
+    s = vram__low_custom(l, n, im.out);
+  else
+    s = vram__low_pool_line(l, n, x->at, &im, &p);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n) {
+  const int64_t mode = VRAM__INT(n, mode, VRAM__WORD("nearest"));
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  vram__low_step *s;
+  vram__low_image im;
+  vram__layout y;
+  if (!vram__low_image_of(l, n, n->in[0]->d->ndim - 2u, &im) ||
+      !vram__low_image_order(l, x, &im, 1))
+    return 0;
+  y = x->lay;
+  y.loose = 0;
+  vram__low_image_resize(&y, &im);
+  if ((mode == VRAM__WORD("nearest") || mode == VRAM__WORD("nearest-exact")) &&
+      im.out.h % im.in.h == 0 && im.out.w % im.in.w == 0) {
+    s = vram__low_layer(l, VRAM_LINE_UPSAMPLE2D, im.out, x->at, im.in);
+    if (!s)
+      return 0;
+    s->line.arg[0] = im.out.h / im.in.h;
+    s->line.arg[1] = im.out.w / im.in.w;
+  } else
+    s = vram__low_custom(l, n, im.out);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+/* >>net/low_rnn    lowering: recurrent layers, attention, embeddings */
+
+/* ---- recurrent layers and cells ---- */
+
+typedef struct vram__low_rnn {
+  vram_line_kind kind;
+  uint32_t time, last; /* axes; a cell has no time */
+  int64_t steps, width, hidden;
+  int cell, both, bias;
+  int y, hn; /* these outputs are needed */
+} vram__low_rnn;
+
+static void vram__low_rnn_read(const vram__low *l, const vram_node *n, vram__low_rnn *r) {
+  const vram__op_row *row = vram__op_at(n->op);
+  const vram_dims *d = n->in[0]->d;
+  r->kind = row->kind == VRAM__RNN_LSTM  ? VRAM_LINE_LSTM
+            : row->kind == VRAM__RNN_GRU ? VRAM_LINE_GRU
+                                         : VRAM_LINE_RNN;
+  r->cell = row->lower == VRAM__LOWER_RNN_CELL;
+  r->last = d->ndim - 1u;
+  r->time = r->cell ? r->last : d->ndim == 3 && VRAM__INT(n, batch_first, 0);
+  r->steps = r->cell ? 1 : d->v[r->time];
+  r->width = d->v[r->last];
+  r->hidden = VRAM__INT(n, hidden_size, 1);
+  r->both = VRAM__INT(n, bidirectional, 0) != 0;
+  r->bias = VRAM__INT(n, bias, 1) != 0;
+  r->y = l->value[n->out[0].index].need;
+  r->hn = !r->cell && n->nout > 1 && l->value[n->out[1].index].need;
+}
+
+/* What no line of a recurrent layer has. */
+static int vram__low_rnn_check(vram__low *l, const vram_node *n, const vram__low_rnn *r) {
+  const vram_dims *d = n->in[0]->d;
+  const int batched = d->ndim == (r->cell ? 2 : 3);
+  uint32_t i;
+  if (VRAM__INT(n, proj_size, 0))
+    return vram__low_refuse(l, "proj_size: no line has projections");
+  if (n->nout > (r->cell ? 1 : 2) &&
+      l->value[n->out[r->kind == VRAM_LINE_LSTM && !r->cell ? 2 : 1].index].need)
+    return vram__low_refuse(l,
+                            "its cell state is used (possible: the output, or the hidden state)");
+  for (i = 1; i < n->nin; i++)
+    if (!vram__low_constant(l, n->in[i]))
+      return vram__low_refuse(l,
+                              "its first state is computed (possible: the state stays by itself)");
+  if (r->hn && (VRAM__INT(n, num_layers, 1) > 1 || r->both))
+    return vram__low_refuse(l, "its hidden state is used (possible: of one layer and direction)");
+  if (batched && d->v[r->cell || r->time ? 0 : 1] != l->n)
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  if (!vram__low_claim(l, n))
+    return vram__low_refuse(l, "its weights are another node's: no line shares them");
+  return 1;
+}
+
+/* One layer and direction: the sequence, or its last step. */
+static vram__low_step *vram__low_rnn_layer(vram__low *l, const vram__low_rnn *r, uint32_t x,
+                                           const char *suffix) {
+  const int sequence = r->y && !r->cell;
+  vram__low_step *s =
+      vram__low_layer(l, r->kind, vram__hwc_of(sequence ? r->steps : 1, 1, r->hidden), x,
+                      vram__hwc_of(r->steps, 1, r->width));
+  if (!s)
+    return NULL;
+  s->suffix = suffix;
+  s->line.arg[0] = r->hidden;
+  s->line.arg[1] = r->bias ? 2 : 0;
+  s->line.arg[2] = sequence;
+  return s;
+}
+
+/* A layer in both directions, one behind the other in each step. */
+static vram__low_step *vram__low_rnn_both(vram__low *l, const vram__low_rnn *r, uint32_t x) {
+  const vram__hwc half = vram__hwc_of(r->steps, 1, r->hidden);
+  const vram__low_step *forward = vram__low_rnn_layer(l, r, x, "_forward"), *back;
+  vram__low_step *s;
+  if (!forward)
+    return NULL;
+  back = vram__low_rnn_layer(l, r, x, "_backward");
+  if (!back)
+    return NULL;
+  s = vram__low_layer(l, VRAM_LINE_CONCAT, vram__hwc_of(r->steps, 1, 2 * r->hidden), forward->out,
+                      half);
+  if (!s || !vram__low_read(l, s, back->out, half))
+    return NULL;
+  s->how = VRAM__LOW_JOIN;
+  return s;
+}
+
+/* The hidden state: what the last layer gives, or the last step of it. */
+static int vram__low_rnn_state(vram__low *l, const vram_node *n, const vram__low_rnn *r,
+                               const vram__low_step *layer, const vram__layout *lay) {
+  vram__layout h = *lay;
+  vram__low_step *s;
+  uint32_t i;
+  vram__layout_resize(&h, r->time, 1);
+  for (i = 0; i < h.n; i++)
+    h.axis[i] = (uint8_t)(h.axis[i] == r->last ? n->out[1].d->ndim - 1u : 1u);
+  vram__layout_number(&h);
+  if (!r->y)
+    return vram__low_gives(l, layer, n->out + 1, &h);
+  s = vram__low_layer(l, VRAM_LINE_SLICE, vram__hwc_of(1, 1, r->hidden), layer->out,
+                      vram__hwc_of(r->steps, 1, r->hidden));
+  if (!s)
+    return 0;
+  s->suffix = "_last";
+  vram__low_shape_args(s, vram__hwc_of(1, 1, r->hidden));
+  return vram__low_gives(l, s, n->out + 1, &h);
+}
+
+VRAM__FN int vram__lower_rnn(vram__low *l, const vram_node *n) {
+  const int64_t layers = VRAM__INT(n, num_layers, 1);
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__low_step *s = NULL;
+  vram__low_rnn r;
+  vram__layout lay;
+  uint32_t axes[2], in;
+  int64_t layer;
+  if (l->first)
+    return vram__low_refuse(l, "its input is a constant");
+  vram__low_rnn_read(l, n, &r);
+  if (!vram__low_rnn_check(l, n, &r))
+    return 0;
+  axes[0] = r.time;
+  axes[1] = r.last;
+  if (!vram__low_axes_order(l, x, axes + r.cell, r.cell ? 1 : 2, 1,
+                            vram__hwc_of(r.steps, 1, r.width)))
+    return 0;
+  in = x->at;
+  for (layer = 0; layer < layers; layer++) {
+    s = r.both ? vram__low_rnn_both(l, &r, in) : vram__low_rnn_layer(l, &r, in, "");
+    if (!s)
+      return 0;
+    in = s->out;
+    r.width = r.both ? 2 * r.hidden : r.hidden;
+  }
+  lay = x->lay;
+  lay.loose = 0;
+  if (!vram__layout_inner(&lay, r.last, r.width))
+    return vram__low_refuse(l, "too many axes");
+  if (r.y)
+    vram__low_gives(l, s, n->out, &lay);
+  return !r.hn || vram__low_rnn_state(l, n, &r, s, &lay);
+}
+
+/* ---- attention ---- */
+
+VRAM__FN int vram__lower_attention(vram__low *l, const vram_node *n) {
+  const vram_dims *q = n->in[0]->d, *k = n->in[1]->d;
+  const uint64_t keys = (uint64_t)k->v[k->ndim - 2u];
+  const uint64_t rows = q->numel / (uint64_t)q->v[q->ndim - 1u];
+  vram__low_cost cost = {0, 0, 0, 0};
+  cost.macs = vram_node_flops(n) / 2;
+  cost.scratch = vram__low_bytes(l, vram__product_or_overflow(rows, keys));
+  return vram__low_any(l, n, &cost);
+}
+
+/* With keys or values of another sequence, or a mask: no line has them. */
+static int vram__low_mha_custom(vram__low *l, const vram_node *n, int64_t heads, int64_t steps,
+                                int64_t keys) {
+  const vram_dims *q = n->in[0]->d;
+  const int64_t e = q->v[q->ndim - 1];
+  vram__low_cost cost = {0, 0, 0, 0};
+  uint32_t i;
+  for (i = 0; i < n->nparam; i++)
+    if (n->param[i]) {
+      const uint64_t elements = n->param[i]->d->numel;
+      cost.params += elements;
+      cost.bytes += n->param[i]->d->ndim > 1 ? vram__low_weight_bytes(l, elements)
+                                             : vram__low_bias_bytes(l, elements);
+    }
+  cost.bytes += vram__low_scale_bytes(l, 4, 0);
+  cost.macs = vram_node_flops(n) / 2;
+  cost.scratch = vram__low_bytes(
+      l, (uint64_t)(l->n * e * (2 * steps + 2 * keys) + l->n * heads * steps * keys));
+  return vram__low_any(l, n, &cost);
+}
+
+VRAM__FN int vram__lower_mha(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram_dims *q = n->in[0]->d;
+  const int batched = q->ndim == 3;
+  const uint32_t time = batched && VRAM__INT(n, batch_first, 0) ? 1 : 0;
+  const int64_t heads = VRAM__INT(n, num_heads, 1);
+  const vram__hwc shape = vram__hwc_of(q->v[time], 1, q->v[q->ndim - 1]);
+  uint32_t axes[2];
+  vram__layout y;
+  vram__low_step *s;
+  if (n->nout > 1 && l->value[n->out[1].index].need)
+    return vram__low_refuse(l, "its weights of attention are used");
+  if (VRAM__INT(n, add_bias_kv, 0) || VRAM__INT(n, add_zero_attn, 0))
+    return vram__low_refuse(l, "add_bias_kv, add_zero_attn: no line has such keys");
+  if (batched && q->v[!time] != l->n)
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  axes[0] = time;
+  axes[1] = q->ndim - 1u;
+  if (x->kind == VRAM__LOW_TENSOR && !vram__low_axes_order(l, x, axes, 2, 0, shape))
+    return 0;
+  if (!vram__low_claim(l, n))
+    return vram__low_refuse(l, "its weights are another node's: no line shares them");
+  if (n->in[0] != n->in[1] || n->in[0] != n->in[2] || n->nin != 3)
+    return vram__low_mha_custom(l, n, heads, shape.h, n->in[1]->d->v[time]);
+  s = vram__low_layer(l, VRAM_LINE_ATTENTION, shape, x->at, shape);
+  if (!s)
+    return 0;
+  s->line.arg[0] = heads;
+  s->line.arg[1] = heads;
+  s->line.arg[2] = shape.c / heads;
+  s->line.arg[3] = shape.h;
+  s->line.arg[4] = VRAM__INT(n, bias, 1) != 0;
+  y = x->lay;
+  y.loose = 0;
+  return vram__low_gives(l, s, n->out, &y);
+}
+
+/* ---- embeddings ---- */
+
+VRAM__FN int vram__lower_embedding(vram__low *l, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t width = d->v[d->ndim - 1];
+  const int64_t rows = n->in[0]->d->ndim ? (int64_t)n->in[0]->d->numel / l->n : 1;
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  vram__layout y = x->lay;
+  vram__low_step *s;
+  if (l->first)
+    return vram__low_refuse(l, "its weight is computed from the input");
+  if (n->nin > 1 ? !vram__low_take(l, n->in[1], n->in[1]->d->numel) : !vram__low_claim(l, n))
+    return vram__low_refuse(l, "its weights are another node's: no line shares them");
+  if (!vram__layout_inner(&y, d->ndim - 1u, width))
+    return vram__low_refuse(l, "too many axes");
+  s = vram__low_layer(l, VRAM_LINE_EMBEDDING, vram__hwc_of(rows, 1, width), x->at,
+                      vram__hwc_of(rows, 1, 1));
+  if (!s)
+    return 0;
+  s->line.arg[0] = n->nin > 1 ? n->in[1]->d->v[0] : VRAM__INT(n, num_embeddings, 1);
+  s->line.arg[1] = width;
+  return vram__low_gives(l, s, n->out, &y);
+}
+
+/* >>net/low_pair    lowering: two tensors, element by element */
+
+/* The operands, the one as large as the result first; layouts in the axes of the result. */
+typedef struct vram__low_two {
+  vram__low_value *x, *y;
+  vram__layout a, b;
+  uint32_t swapped; /* x is the second input */
+} vram__low_two;
+
+/* Axis a of both in the same pieces; 0: that cannot be. */
+static int vram__low_refine(vram__layout *x, vram__layout *y, uint32_t a) {
+  uint32_t i, k, p = 0, q = 0;
+  for (;;) {
+    for (i = x->n; p < x->n && ((i = vram__layout_at(x, p)) == x->n || x->axis[i] != a); p++)
+      i = x->n;
+    for (k = y->n; q < y->n && ((k = vram__layout_at(y, q)) == y->n || y->axis[k] != a); q++)
+      k = y->n;
+    if (i == x->n || k == y->n)
+      return i == x->n && k == y->n;
+    if (x->size[i] > y->size[k]) {
+      if (x->size[i] % y->size[k] || !vram__layout_split(x, i, y->size[k]))
+        return 0;
+    } else if (x->size[i] < y->size[k]) {
+      if (y->size[k] % x->size[i] || !vram__layout_split(y, k, x->size[i]))
+        return 0;
+    }
+    p++;
+    q++;
+  }
+}
+
+/* The atom of y that is the same piece of the same axis as atom i of x; y->n: there is none. */
+static uint32_t vram__low_match(const vram__layout *x, uint32_t i, const vram__layout *y) {
+  uint32_t before = 0, k, p;
+  for (k = 0; k < x->n; k++)
+    before += x->axis[k] == x->axis[i] && x->place[k] < x->place[i];
+  for (p = 0; p < y->n; p++) {
+    k = vram__layout_at(y, p);
+    if (y->axis[k] == x->axis[i] && !before--)
+      return k;
+  }
+  return y->n;
+}
+
+static int vram__low_two_has(const vram__low_two *t, uint32_t i) { /* y has atom i of x */
+  return vram__low_match(&t->a, i, &t->b) < t->b.n;
+}
+
+static void vram__layout_shift(vram__layout *y, int axes) {
+  uint32_t i;
+  for (i = 0; i < y->n; i++)
+    y->axis[i] = (uint8_t)(y->axis[i] + axes);
+}
+
+/* The operands in pieces that match; 0: there are none, or neither is as large as the result. */
+static int vram__low_two_of(vram__low *l, const vram_node *n, vram__low_two *t) {
+  const vram_dims *d = n->out[0].d;
+  uint32_t i, k;
+  t->swapped = n->in[0]->d->numel != d->numel ||
+               (n->in[1]->d->numel == d->numel && n->in[0]->d->ndim < n->in[1]->d->ndim);
+  if (n->in[t->swapped]->d->numel != d->numel)
+    return 0;
+  t->x = vram__low_of(l, n->in[t->swapped]);
+  t->y = vram__low_of(l, n->in[!t->swapped]);
+  t->a = t->x->lay;
+  t->b = t->y->lay;
+  vram__layout_shift(&t->a, (int)d->ndim - (int)n->in[t->swapped]->d->ndim);
+  vram__layout_shift(&t->b, (int)d->ndim - (int)n->in[!t->swapped]->d->ndim);
+  for (i = 0; i < d->ndim; i++) {
+    uint32_t has = 0;
+    for (k = 0; k < t->b.n; k++)
+      has |= t->b.axis[k] == i;
+    if (has && !vram__low_refine(&t->a, &t->b, i))
+      return 0;
+  }
+  return t->a.batch == t->b.batch;
+}
+
+/* The atoms of y in the order of those of x, in `order`; 0: x lacks one. */
+static int vram__low_two_order(const vram__low_two *t, uint8_t order[VRAM__LOW_ATOMS]) {
+  uint32_t i, m = 0;
+  for (i = 0; i < t->a.n; i++)
+    if (vram__low_two_has(t, i))
+      order[m++] = (uint8_t)vram__low_match(&t->a, i, &t->b);
+  return m == t->b.n;
+}
+
+/* Puts y into that order. */
+static int vram__low_two_sort(vram__low *l, const vram_node *n, vram__low_two *t,
+                              const uint8_t order[VRAM__LOW_ATOMS]) {
+  vram__low_value sorted = *t->y;
+  sorted.lay = t->b;
+  if (!vram__low_order(l, &sorted, order, l->tensor[t->y->at].shape))
+    return 0;
+  t->b = sorted.lay;
+  vram__layout_shift(&sorted.lay, (int)n->in[!t->swapped]->d->ndim - (int)n->out[0].d->ndim);
+  *t->y = sorted;
+  return 1;
+}
+
+/* size[i] and there[i]: axis i of x as a line has them, and whether y has it. 0: x as its line has
+   it does not go with y: an axis has atoms that y has, and others. */
+static int vram__low_two_fits(const vram__low *l, const vram__low_two *t, int64_t size[3],
+                              int there[3]) {
+  const vram__hwc shape = l->tensor[t->x->at].shape;
+  uint32_t i, cut[2];
+  for (i = 0; i < 3; i++) {
+    size[i] = 1;
+    there[i] = 0;
+  }
+  if (!vram__layout_cuts(&t->a, shape, cut))
+    return 0;
+  for (i = t->a.batch; i < t->a.n; i++) {
+    const uint32_t part = (uint32_t)(i >= cut[0]) + (uint32_t)(i >= cut[1]);
+    const int has = vram__low_two_has(t, i);
+    if (size[part] > 1 && there[part] != has)
+      return 0;
+    there[part] = has;
+    size[part] *= t->a.size[i];
+  }
+  size[0] = shape.h;
+  size[1] = shape.w;
+  size[2] = shape.c;
+  return 1;
+}
+
+/* The same from runs of atoms that y has, or has not; 0: there are more than three. */
+static int vram__low_two_runs(const vram__low_two *t, int64_t size[3], int there[3]) {
+  uint32_t i, runs = 0;
+  int last = -1;
+  for (i = 0; i < 3; i++) {
+    size[i] = 1;
+    there[i] = 0;
+  }
+  for (i = t->a.batch; i < t->a.n; i++) {
+    const int has = vram__low_two_has(t, i);
+    if (has != last && ++runs > 3)
+      return 0;
+    last = has;
+    size[runs - 1] *= t->a.size[i];
+    there[runs - 1] = has;
+  }
+  if (runs == 1 || runs == 2) { /* the last run is the channels */
+    size[2] = size[runs - 1];
+    there[2] = there[runs - 1];
+    size[runs - 1] = 1;
+  }
+  return 1;
+}
+
+/* ADD or MUL where h, w and c are each equal or 1, else CUSTOM. */
+VRAM__FN int vram__low_pair(vram__low *l, const vram_node *n, vram_line_kind kind) {
+  uint8_t order[VRAM__LOW_ATOMS];
+  int64_t size[3];
+  int there[3];
+  vram__low_two t;
+  vram__low_step *s;
+  vram__hwc x, y;
+  if (!vram__low_two_of(l, n, &t) || !vram__low_two_order(&t, order))
+    return vram__low_any(l, n, NULL);
+  if (!vram__low_two_sort(l, n, &t, order))
+    return 0;
+  if (!vram__low_two_fits(l, &t, size, there) && !vram__low_two_runs(&t, size, there))
+    return vram__low_any(l, n, NULL);
+  x = vram__hwc_of(size[0], size[1], size[2]);
+  y = vram__hwc_of(there[0] ? x.h : 1, there[1] ? x.w : 1, there[2] ? x.c : 1);
+  s = vram__low_layer(l, t.x->at == t.y->at ? VRAM_LINE_ACTIVATION : kind, x, t.x->at, x);
+  if (!s || !vram__low_read(l, s, t.y->at, y))
+    return 0;
+  s->how = t.x->at == t.y->at ? VRAM__LOW_ONE : VRAM__LOW_BOTH;
+  t.a.loose = 0;
+  return vram__low_gives(l, s, n->out, &t.a);
 }
 
 /* >>net/low_shape    lowering: cat, slices, views, pads */
 
-VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n) {
-  const vram_dims *d = n->out[0].d;
-  const int64_t dim = VRAM__INT(n, dim, 0);
-  const uint32_t a = (uint32_t)(dim < 0 ? dim + d->ndim : dim);
-  vram__low_value *x = NULL;
-  vram__layout y;
-  vram__low_step *s;
-  uint32_t i, k, tensors = 0;
-  int join = n->op == VRAM_OP_cat, once = 1;
-  int64_t h, w, c;
+/* ---- cat ---- */
+
+/* What the tensors among the inputs of a cat have in common. */
+typedef struct vram__low_cat {
+  uint32_t a;               /* the axis */
+  const vram__low_value *x; /* the first tensor */
+  uint32_t tensors;
+  int join; /* a CONCAT line can do it: all of them tensors, none twice, the axis innermost */
+} vram__low_cat;
+
+/* Two layouts that differ in the size of axis a only, which is innermost in both. */
+static int vram__layout_joins(const vram__layout *x, const vram__layout *v, uint32_t a) {
+  uint32_t k;
+  for (k = 0; k < v->n; k++)
+    if (v->axis[k] == a ? k + 1 != v->n
+                        : k >= x->n || v->axis[k] != x->axis[k] || v->size[k] != x->size[k])
+      return 0;
+  return v->n + (x->n && x->axis[x->n - 1] == a) == x->n + (v->n && v->axis[v->n - 1] == a);
+}
+
+static int vram__low_cat_read(vram__low *l, const vram_node *n, vram__low_cat *c) {
+  uint32_t i, k;
+  c->join = 1;
+  c->tensors = 0;
+  c->x = vram__low_of(l, n->in[l->first]);
   for (i = 0; i < n->nin; i++) {
-    vram__low_value *v = vram__low_of(l, n->in[i]);
+    const vram__low_value *v = vram__low_of(l, n->in[i]);
     if (v->kind != VRAM__LOW_TENSOR) {
-      join = 0;
+      c->join = 0;
       continue;
     }
-    x = x ? x : v;
-    tensors++;
+    c->tensors++;
+    if (v->lay.batch && v->lay.axis[0] == c->a)
+      return vram__low_refuse(l, "it works across the batch");
     for (k = 0; k < i; k++)
-      once &= vram__low_of(l, n->in[k])->at != v->at;
-    if (v->lay.batch && n->op == VRAM_OP_cat && v->lay.axis[0] == a)
-      return vram__low_refuse(l, n, "it works across the batch");
-    /* the same order in all, the axis innermost */
-    for (k = 0; k < v->lay.n && join; k++) {
-      if (v->lay.axis[k] == a)
-        join = k + 1 == v->lay.n;
-      else
-        join = k < x->lay.n && v->lay.axis[k] == x->lay.axis[k] && v->lay.size[k] == x->lay.size[k];
-    }
-    join = join && v->lay.n + (x->lay.n && x->lay.axis[x->lay.n - 1] == a) ==
-                       x->lay.n + (v->lay.n && v->lay.axis[v->lay.n - 1] == a);
+      c->join = c->join && vram__low_of(l, n->in[k])->at != v->at;
+    c->join = c->join && vram__layout_joins(&c->x->lay, &v->lay, c->a);
   }
-  if (n->op != VRAM_OP_cat || !x)
-    return vram__low_any(l, n, 0, 0, 0, 0);
-  y = x->lay;
-  y.loose = 0;
-  if (!vram__layout_resize(&y, a, d->v[a]))
-    return vram__low_refuse(l, n, "too many axes");
-  if (vram__layout_of(&x->lay, UINT32_C(1) << a) == 1 && y.n && y.axis[y.n - 1] != a)
-    join = 0; /* of single channels that lie somewhere */
-  c = vram__layout_of(&x->lay, UINT32_C(1) << a);
-  h = l->tensor[x->at].h, w = l->tensor[x->at].w;
-  if (l->tensor[x->at].c != c)
-    h = vram__layout_of(&x->lay, ~(UINT32_C(1) << a)), w = 1;
-  if (!join || !once || tensors < 2 || tensors > 4) {
-    if (y.n && y.axis[y.n - 1] == a)
-      c = d->v[a];
-    else
-      c = (int64_t)d->numel / l->n, h = 1, w = 1;
-    s = vram__low_custom(l, n, h, w, c);
-    return s && vram__low_gives(l, s, n->out, &y);
-  }
-  s = vram__low_step_new(l, n,
-                         tensors == 2   ? VRAM_LINE_CONCAT
-                         : tensors == 3 ? VRAM_LINE_CONCAT3
-                                        : VRAM_LINE_CONCAT4,
-                         h, w, d->v[a]);
+  c->join = c->join && c->tensors >= 2 && c->tensors <= 4;
+  return 1;
+}
+
+/* In what shape a CONCAT line reads the first tensor. */
+static vram__hwc vram__low_cat_shape(const vram__low *l, const vram__low_cat *c) {
+  const uint32_t bit = UINT32_C(1) << c->a;
+  const int64_t channels = vram__layout_of(&c->x->lay, bit);
+  const vram__hwc shape = l->tensor[c->x->at].shape;
+  return shape.c == channels ? shape : vram__hwc_of(vram__layout_of(&c->x->lay, ~bit), 1, channels);
+}
+
+/* The CONCAT line; y: the layout of its result. */
+static int vram__low_cat_join(vram__low *l, const vram_node *n, const vram__low_cat *c,
+                              const vram__layout *y) {
+  vram__hwc shape = vram__low_cat_shape(l, c);
+  vram__low_step *s;
+  uint32_t i;
+  shape.c = n->out[0].d->v[c->a];
+  s = vram__low_step_new(l,
+                         c->tensors == 2   ? VRAM_LINE_CONCAT
+                         : c->tensors == 3 ? VRAM_LINE_CONCAT3
+                                           : VRAM_LINE_CONCAT4,
+                         shape);
   if (!s)
     return 0;
   s->how = VRAM__LOW_JOIN;
   for (i = 0; i < n->nin; i++) {
-    const vram__low_value *v = vram__low_of(l, n->in[i]);
-    if (!vram__low_read(l, s, v->at, h, w, n->in[i]->d->v[a]))
+    shape.c = n->in[i]->d->v[c->a];
+    if (!vram__low_read(l, s, vram__low_of(l, n->in[i])->at, shape))
       return 0;
   }
-  return vram__low_gives(l, s, n->out, &y);
+  return vram__low_gives(l, s, n->out, y);
+}
+
+VRAM__FN int vram__lower_cat(vram__low *l, const vram_node *n) {
+  const vram_dims *d = n->out[0].d;
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  vram__low_cat c;
+  vram__layout y;
+  vram__low_step *s;
+  vram__hwc shape;
+  int inner;
+  c.a = (uint32_t)(dim < 0 ? dim + d->ndim : dim);
+  if (!vram__low_cat_read(l, n, &c))
+    return 0;
+  y = c.x->lay;
+  y.loose = 0;
+  if (!vram__layout_resize(&y, c.a, d->v[c.a]))
+    return vram__low_refuse(l, "too many axes");
+  inner = y.n && y.axis[y.n - 1] == c.a;
+  /* single channels may lie somewhere */
+  if (c.join && (inner || !y.n || vram__layout_of(&c.x->lay, UINT32_C(1) << c.a) != 1))
+    return vram__low_cat_join(l, n, &c, &y);
+  shape = vram__low_cat_shape(l, &c);
+  if (inner)
+    shape.c = d->v[c.a];
+  else
+    shape = vram__hwc_of(1, 1, (int64_t)d->numel / l->n);
+  s = vram__low_custom(l, n, shape);
+  return s && vram__low_gives(l, s, n->out, &y);
+}
+
+/* ---- slices ---- */
+
+/* Where atom `at` of x lies as one of h, w and c; *shape becomes that shape. */
+static uint32_t vram__low_slice_part(const vram__layout *x, uint32_t at, vram__hwc *shape) {
+  uint32_t cut[2], k, part = 0;
+  if (vram__layout_cuts(x, *shape, cut)) {
+    part = (uint32_t)(at >= cut[0]) + (uint32_t)(at >= cut[1]);
+    if ((part == 0 ? cut[0] - x->batch : part == 1 ? cut[1] - cut[0] : x->n - cut[1]) == 1)
+      return part;
+  }
+  *shape = vram__hwc_of(1, 1, 1);
+  for (k = x->batch; k < x->n; k++)
+    *(k < at ? &shape->h : k == at ? &shape->w : &shape->c) *= x->size[k];
+  if (shape->c == 1) {
+    shape->c = shape->w;
+    shape->w = 1;
+  }
+  vram__layout_cuts(x, *shape, cut);
+  return (uint32_t)(at >= cut[0]) + (uint32_t)(at >= cut[1]);
+}
+
+/* A SLICE line: atom `at` of x has that size. */
+static vram__low_step *vram__low_slice_line(vram__low *l, const vram__low_value *x, uint32_t at,
+                                            int64_t size) {
+  vram__hwc from = l->tensor[x->at].shape, to;
+  const uint32_t part = vram__low_slice_part(&x->lay, at, &from);
+  vram__low_step *s;
+  to = from;
+  *(part == 0 ? &to.h : part == 1 ? &to.w : &to.c) = size;
+  s = vram__low_layer(l, VRAM_LINE_SLICE, to, x->at, from);
+  if (s)
+    vram__low_shape_args(s, to);
+  return s;
 }
 
 /* Output i is a part of x: axis a has that size then; gone: no such axis any more. */
-static int vram__low_slice(vram__low *l, const vram_node *n, uint32_t i, uint32_t a, int64_t size,
-                           int gone) {
-  vram__low_value *x = vram__low_of(l, n->in[0]);
-  const int64_t was = n->in[0]->d->v[a];
-  int64_t h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c, to[3];
-  uint32_t k, at = VRAM__LOW_NO, atoms = 0, cut[2];
+static int vram__low_slice(vram__low *l, const vram_node *n, uint32_t i, int gone) {
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  const uint32_t a = vram__low_axis(n);
+  const int64_t was = n->in[0]->d->v[a], size = gone ? 1 : n->out[i].d->v[a];
+  uint32_t k, at = VRAM__LOW_NO, atoms = 0;
   vram__layout y = x->lay;
-  vram__low_step *s = NULL;
+  vram__low_step *s;
   if (y.batch && y.axis[0] == a && size != was)
-    return vram__low_refuse(l, n, "it works across the batch");
+    return vram__low_refuse(l, "it works across the batch");
   if (size == 0)
-    return vram__low_refuse(l, n, "a value of no elements");
+    return vram__low_refuse(l, "a value of no elements");
   for (k = y.batch; k < y.n; k++)
-    if (y.axis[k] == a)
-      at = k, atoms++;
+    if (y.axis[k] == a) {
+      at = k;
+      atoms++;
+    }
   if (size != was && !vram__layout_resize(&y, a, size))
-    return vram__low_refuse(l, n, "too many axes");
+    return vram__low_refuse(l, "too many axes");
   for (k = 0; k < y.n && gone; k++)
     y.axis[k] = (uint8_t)(y.axis[k] - (y.axis[k] > a));
   if (size == was) {
     vram__low_value *v = l->value + n->out[i].index;
-    v->kind = VRAM__LOW_TENSOR, v->at = x->at, v->lay = y;
+    vram__low_same(l, n->out + i, x);
+    v->lay = y;
     return 1;
   }
   y.loose = 0;
-  if (atoms == 1) {
-    if (!vram__layout_cuts(&x->lay, h, w, cut, cut + 1) ||
-        (at < cut[0]   ? cut[0] != x->lay.batch + 1u
-         : at < cut[1] ? cut[1] - cut[0] != 1
-                       : x->lay.n - cut[1] != 1)) {
-      h = w = c = 1;
-      for (k = x->lay.batch; k < x->lay.n; k++)
-        *(k < at ? &h : k == at ? &w : &c) *= x->lay.size[k];
-      if (c == 1)
-        c = w, w = 1;
-      vram__layout_cuts(&x->lay, h, w, cut, cut + 1);
-    }
-    to[0] = h, to[1] = w, to[2] = c;
-    to[at < cut[0] ? 0 : at < cut[1] ? 1 : 2] = size;
-    s = vram__low_step_new(l, n, VRAM_LINE_SLICE, to[0], to[1], to[2]);
-    if (!s || !vram__low_read(l, s, x->at, h, w, c))
-      return 0;
-    for (k = 0; k < 3; k++)
-      s->line.arg[k] = to[k];
-  } else {
-    s = vram__low_custom(l, n, 1, 1, (int64_t)n->out[i].d->numel / l->n);
-    if (!s)
-      return 0;
-  }
-  return vram__low_gives(l, s, n->out + i, &y);
+  s = atoms == 1 ? vram__low_slice_line(l, x, at, size)
+                 : vram__low_custom(l, n, vram__hwc_of(1, 1, (int64_t)n->out[i].d->numel / l->n));
+  return s && vram__low_gives(l, s, n->out + i, &y);
 }
 
-/* slice, narrow, select, split, chunk, unbind */
-VRAM__FN int vram__low_slices(vram__low *l, const vram_node *n) {
-  const int64_t dim = VRAM__INT(n, dim, 0);
-  const uint32_t a = (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
-  const int gone = n->op == VRAM_OP_select || n->op == VRAM_OP_unbind;
+/* slice, narrow, split, chunk; select and unbind, whose results have an axis less */
+VRAM__FN int vram__lower_slice(vram__low *l, const vram_node *n) {
   uint32_t i;
   for (i = 0; i < n->nout; i++)
     if (l->value[n->out[i].index].need &&
-        !vram__low_slice(l, n, i, a, gone ? 1 : n->out[i].d->v[a], gone))
+        !vram__low_slice(l, n, i, n->out[i].d->ndim < n->in[0]->d->ndim))
       return 0;
   return 1;
 }
 
-VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x) {
-  vram__low_value *y = l->value + n->out[0].index;
-  const vram_dims *d = n->out[0].d, *from = n->in[0]->d;
+/* ---- views ---- */
+
+/* Memory of x in the order of its axes. */
+static int vram__low_straighten(vram__low *l, vram__low_value *x) {
+  uint8_t order[VRAM__LOW_ATOMS];
+  uint32_t i, m = 0;
+  if (x->lay.batch)
+    order[m++] = 0;
+  for (i = 0; i < x->lay.n; i++) {
+    const uint32_t k = vram__layout_at(&x->lay, i);
+    if (k >= x->lay.batch)
+      order[m++] = (uint8_t)k;
+  }
+  return vram__low_order(l, x, order, l->tensor[x->at].shape);
+}
+
+VRAM__FN int vram__lower_view(vram__low *l, const vram_node *n) {
+  vram__low_value *x = vram__low_of(l, n->in[0]), *y = l->value + n->out[0].index;
   vram__layout lay = x->lay;
-  uint32_t i, k, count;
-  const int64_t *v;
-  if (n->op == VRAM_OP_transpose || n->op == VRAM_OP_t || n->op == VRAM_OP_permute) {
-    uint8_t to[VRAM_MAX_AXES];
-    for (i = 0; i < from->ndim; i++)
-      to[i] = (uint8_t)i;
-    if (n->op == VRAM_OP_permute) {
-      v = vram__node_list(n, VRAM__KEY_dims, &count);
-      for (i = 0; i < count; i++)
-        to[v[i] < 0 ? v[i] + from->ndim : v[i]] = (uint8_t)i;
-    } else if (from->ndim > 1) {
-      int64_t a = VRAM__INT(n, dim0, 0), b = VRAM__INT(n, dim1, 1);
-      a += a < 0 ? from->ndim : 0, b += b < 0 ? from->ndim : 0;
-      to[a] = (uint8_t)b, to[b] = (uint8_t)a;
-    }
-    for (k = 0; k < lay.n; k++)
-      lay.axis[k] = to[lay.axis[k]];
-    vram__layout_number(&lay);
-  } else if (!vram__layout_view(&lay, d)) {
-    uint8_t order[VRAM__LOW_ATOMS];
-    uint32_t m = 0;
-    if (x->lay.batch)
-      order[m++] = 0;
-    for (i = 0; i < x->lay.n; i++)
-      if ((k = vram__layout_at(&x->lay, i)) >= x->lay.batch)
-        order[m++] = (uint8_t)k;
-    if (!vram__low_order(l, n, x, order, l->tensor[x->at].h, l->tensor[x->at].w,
-                         l->tensor[x->at].c))
+  if (!vram__layout_view(&lay, n->out[0].d)) {
+    if (!vram__low_straighten(l, x))
       return 0;
     lay = x->lay;
-    if (!vram__layout_view(&lay, d))
-      return vram__low_refuse(l, n, "its shape mixes the batch with other axes");
+    if (!vram__layout_view(&lay, n->out[0].d))
+      return vram__low_refuse(l, "its shape mixes the batch with other axes");
   }
-  y->kind = VRAM__LOW_TENSOR;
-  y->at = x->at;
+  vram__low_same(l, n->out, x);
   y->lay = lay;
   return 1;
 }
 
-VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
-  uint32_t count, i, k, cut[2], at[2] = {VRAM__LOW_NO, VRAM__LOW_NO};
+/* permute; transpose and t, which change two axes */
+VRAM__FN int vram__lower_permute(vram__low *l, const vram_node *n) {
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  vram__low_value *y = l->value + n->out[0].index;
+  const uint32_t ndim = n->in[0]->d->ndim;
+  uint8_t to[VRAM_MAX_AXES];
+  uint32_t i, count;
+  const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &count);
+  for (i = 0; i < ndim; i++)
+    to[i] = (uint8_t)i;
+  if (v) {
+    for (i = 0; i < count; i++)
+      to[v[i] < 0 ? v[i] + ndim : v[i]] = (uint8_t)i;
+  } else if (ndim > 1) {
+    const int64_t a = VRAM__INT(n, dim0, 0), b = VRAM__INT(n, dim1, 1);
+    const uint8_t first = (uint8_t)(a < 0 ? a + ndim : a);
+    const uint8_t second = (uint8_t)(b < 0 ? b + ndim : b);
+    to[first] = second;
+    to[second] = first;
+  }
+  vram__low_same(l, n->out, x);
+  for (i = 0; i < y->lay.n; i++)
+    y->lay.axis[i] = to[y->lay.axis[i]];
+  vram__layout_number(&y->lay);
+  return 1;
+}
+
+VRAM__FN int vram__lower_expand(vram__low *l, const vram_node *n) {
+  return n->out[0].d->numel == n->in[0]->d->numel ? vram__lower_view(l, n)
+                                                  : vram__low_any(l, n, NULL);
+}
+
+/* ---- pads ---- */
+
+/* The first of axis a's two arguments in a PAD line, to *arg; 0: axis a is neither the height nor
+   the width of the line before. */
+static int vram__low_pad_axis(const vram__layout *x, vram__hwc shape, uint32_t a, uint32_t *arg) {
+  uint32_t cut[2], k, atoms = 0;
+  if (!vram__layout_cuts(x, shape, cut))
+    return 0;
+  for (k = 0; k < x->n; k++)
+    atoms += x->axis[k] == a;
+  if (atoms != 1)
+    return 0;
+  if (cut[0] - x->batch == 1 && x->axis[x->batch] == a)
+    *arg = 0;
+  else if (cut[1] - cut[0] == 1 && x->axis[cut[0]] == a)
+    *arg = 2;
+  else
+    return 0;
+  return 1;
+}
+
+VRAM__FN int vram__lower_pad(vram__low *l, const vram_node *n) {
+  const vram_dims *to = n->out[0].d;
+  const vram__low_value *x = vram__low_of(l, n->in[0]);
+  const vram__hwc from = l->tensor[x->at].shape;
+  vram__hwc shape = from;
+  uint32_t count, i, k = 0;
   const int64_t *v = vram__node_list(n, VRAM__KEY_pad, &count);
-  int64_t h = l->tensor[x->at].h, w = l->tensor[x->at].w, c = l->tensor[x->at].c,
-          arg[4] = {0, 0, 0, 0};
-  int plain = vram__layout_cuts(&x->lay, h, w, cut, cut + 1);
+  int64_t arg[4] = {0, 0, 0, 0};
+  int plain = 1, some = 0;
   vram__layout y = x->lay;
   vram__low_step *s;
   y.loose = 0;
-  for (i = 0; i < count; i++)
-    if (v[i])
-      break;
-  if (i == count) {
-    return vram__low_same(l, n->out, x);
-  }
-  if (plain && cut[0] - x->lay.batch == 1)
-    at[0] = x->lay.axis[x->lay.batch];
-  if (plain && cut[1] - cut[0] == 1)
-    at[1] = x->lay.axis[cut[0]];
-  for (i = 0; i < count / 2; i++) {
-    const uint32_t a = d->ndim - 1u - i;
-    uint32_t atoms = 0;
-    const int64_t low = v[0], high = v[1];
-    v += 2;
-    if (!low && !high)
+  for (i = 0; i < count / 2; i++, v += 2) { /* the last axis first */
+    const uint32_t a = n->in[0]->d->ndim - 1u - i;
+    if (!v[0] && !v[1])
       continue;
+    some = 1;
     if (x->lay.batch && x->lay.axis[0] == a)
-      return vram__low_refuse(l, n, "it works across the batch");
-    for (k = 0; k < x->lay.n; k++)
-      atoms += x->lay.axis[k] == a;
-    for (k = 0; k < 2 && at[k] != a; k++)
-      ;
-    if (k == 2 || atoms != 1 || low < 0 || high < 0)
-      plain = 0;
-    else if (k)
-      arg[2] = low, arg[3] = high;
-    else
-      arg[0] = low, arg[1] = high;
+      return vram__low_refuse(l, "it works across the batch");
+    plain = plain && v[0] >= 0 && v[1] >= 0 && vram__low_pad_axis(&x->lay, from, a, &k);
+    if (plain) {
+      arg[k] = v[0];
+      arg[k + 1] = v[1];
+    }
     if (!vram__layout_resize(&y, a, to->v[a]))
-      return vram__low_refuse(l, n, "too many axes");
+      return vram__low_refuse(l, "too many axes");
   }
+  if (!some)
+    return vram__low_same(l, n->out, x);
   if (!plain) {
-    s = vram__low_custom(l, n, 1, 1, (int64_t)to->numel / l->n);
+    s = vram__low_custom(l, n, vram__hwc_of(1, 1, (int64_t)to->numel / l->n));
     return s && vram__low_gives(l, s, n->out, &y);
   }
-  s = vram__low_step_new(l, n, VRAM_LINE_PAD, h + arg[0] + arg[1], w + arg[2] + arg[3], c);
-  if (!s || !vram__low_read(l, s, x->at, h, w, c))
+  shape.h += arg[0] + arg[1];
+  shape.w += arg[2] + arg[3];
+  s = vram__low_layer(l, VRAM_LINE_PAD, shape, x->at, from);
+  if (!s)
     return 0;
   for (i = 0; i < 4; i++)
     s->line.arg[i] = arg[i];
   return vram__low_gives(l, s, n->out, &y);
 }
 
-VRAM__FN int vram__low_interpolate(vram__low *l, const vram_node *n, vram__low_value *x) {
-  const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
-  const uint32_t k = d->ndim - 2u;
-  const int64_t mode = VRAM__INT(n, mode, VRAM__WORD("nearest"));
-  int64_t in[2] = {1, 1}, out[2] = {1, 1}, c = d->v[1];
-  uint32_t axes[3] = {2, 3, 1}, i;
-  vram__layout y;
-  vram__low_step *s;
-  if (k > 2)
-    return vram__low_refuse(l, n,
-                            "no line has three axes beside the channels (possible: 1d and 2d)");
-  for (i = 0; i < k; i++)
-    in[i] = d->v[2 + i], out[i] = to->v[2 + i];
-  if (k == 1)
-    axes[1] = 1;
-  if (!vram__low_axes_order(l, n, x, axes, k + 1, 1, in[0], in[1], c))
-    return 0;
-  y = x->lay;
-  y.loose = 0;
-  for (i = 0; i < k; i++)
-    vram__layout_resize(&y, 2 + i, out[i]);
-  if ((mode == VRAM__WORD("nearest") || mode == VRAM__WORD("nearest-exact")) &&
-      out[0] % in[0] == 0 && out[1] % in[1] == 0) {
-    s = vram__low_step_new(l, n, VRAM_LINE_UPSAMPLE2D, out[0], out[1], c);
-    if (!s || !vram__low_read(l, s, x->at, in[0], in[1], c))
-      return 0;
-    s->line.arg[0] = out[0] / in[0], s->line.arg[1] = out[1] / in[1];
-  } else {
-    s = vram__low_custom(l, n, out[0], out[1], c);
-    if (!s)
-      return 0;
-  }
-  return vram__low_gives(l, s, n->out, &y);
-}
-
 /* [.., C r r, H, W] to [.., C, H r, W r]: a copy in another order. */
-VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value *x) {
+VRAM__FN int vram__lower_shuffle(vram__low *l, const vram_node *n) {
   const vram_dims *d = n->in[0]->d, *to = n->out[0].d;
   const uint32_t lead = d->ndim - 2u;
+  const vram__hwc from = vram__hwc_of(d->v[lead], d->v[lead + 1], d->v[lead - 1]);
+  const vram__hwc shape = vram__hwc_of(to->v[lead], to->v[lead + 1], to->v[lead - 1]);
+  vram__low_value *x = vram__low_of(l, n->in[0]);
   uint32_t axes[3], i;
   vram__layout y;
   vram__low_step *s;
-  axes[0] = lead, axes[1] = lead + 1, axes[2] = lead - 1;
-  if (!vram__low_axes_order(l, n, x, axes, 3, 0, d->v[lead], d->v[lead + 1], d->v[lead - 1]))
+  axes[0] = lead;
+  axes[1] = lead + 1;
+  axes[2] = lead - 1;
+  if (!vram__low_axes_order(l, x, axes, 3, 0, from))
     return 0;
   y = x->lay;
   y.loose = 0;
   for (i = lead - 1; i < lead + 2; i++)
     if (!vram__layout_resize(&y, i, to->v[i]))
-      return vram__low_refuse(l, n, "too many axes");
-  s = vram__low_step_new(l, n, VRAM_LINE_TRANSPOSE, to->v[lead], to->v[lead + 1], to->v[lead - 1]);
-  if (!s || !vram__low_read(l, s, x->at, d->v[lead], d->v[lead + 1], d->v[lead - 1]))
+      return vram__low_refuse(l, "too many axes");
+  s = vram__low_layer(l, VRAM_LINE_TRANSPOSE, shape, x->at, from);
+  if (!s)
     return 0;
-  for (i = 0; i < 3; i++)
-    s->line.arg[i] = to->v[i == 2 ? lead - 1 : lead + i];
+  vram__low_shape_args(s, shape);
   return vram__low_gives(l, s, n->out, &y);
 }
 
@@ -36817,16 +37306,12 @@ static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
   return found;
 }
 
-static int vram__low_input(vram__low *l) {
+/* ---- the input ---- */
+
+/* The one input that the outputs need; NULL: an error. */
+static const vram_value *vram__low_only_input(vram__low *l) {
   const vram_value *v = NULL;
-  const vram_node *n;
-  const vram_dims *d;
-  vram__low_value *x;
-  vram__low_step s;
-  uint32_t order[VRAM_MAX_AXES], i, batch = 0, last;
-  int has_batch, recurrent;
-  uint32_t lower;
-  int64_t h = 1, w = 1, c;
+  uint32_t i;
   for (i = 0; i < l->g->ninput; i++) {
     if (!l->value[l->g->input[i]->index].need)
       continue;
@@ -36834,79 +37319,121 @@ static int vram__low_input(vram__low *l) {
       char name[100];
       uint32_t len = 0;
       vram__text_put(name, sizeof name, &len, l->g->input[i]->name, l->g->input[i]->name_len);
-      vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "a second input, ");
+      vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "a second input, ");
       vram__chain_say(l->err, name);
       vram__chain_say(l->err, ": a network of lines has one");
-      return 0;
+      return NULL;
     }
     v = l->g->input[i];
   }
   if (!v)
-    return vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
-  n = vram__low_reader(l, v);
-  d = v->d;
-  if (!d->ndim || !d->numel || !n)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
-                          "the input has no axes, no elements or no reader");
-  lower = vram__op_at(n->op)->lower;
-  recurrent = (vram__op_traits(n) & VRAM__OP_FLAT) || lower == VRAM__LOWER_MHA;
-  last = d->ndim - 1u;
-  has_batch = d->ndim > 1;
+    vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
+  return v;
+}
+
+/* How its first reader sees the input: the axes in the order of memory, and which is the batch. */
+typedef struct vram__low_view {
+  uint32_t order[VRAM_MAX_AXES];
+  uint32_t batch;
+  int has_batch;
+} vram__low_view;
+
+/* Of an input of three axes the second is the channels, not the last. */
+static int vram__low_reads_channels(const vram__op_row *row) {
+  switch (row->lower) {
+  case VRAM__LOWER_CONV:
+  case VRAM__LOWER_INTERPOLATE:
+  case VRAM__LOWER_MAX_POOL:
+  case VRAM__LOWER_AVG_POOL:
+    return 1;
+  default:
+    return row->lower == VRAM__LOWER_NORM && row->kind == VRAM__NORM_BATCH;
+  }
+}
+
+static void vram__low_view_of(const vram_node *n, const vram_dims *d, vram__low_view *v) {
+  const vram__op_row *row = vram__op_at(n->op);
+  const int sequence = row->lower == VRAM__LOWER_RNN || row->lower == VRAM__LOWER_MHA;
+  const uint32_t last = d->ndim - 1u;
+  uint32_t i;
+  v->batch = 0;
+  v->has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
-    order[i] = i;
-  if (lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
-    has_batch = 0;
+    v->order[i] = i;
+  if (row->lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
+    v->has_batch = 0;
     for (i = 0; i < last; i++)
-      order[i] = i + 1;
-    order[last] = 0;
-  } else if (d->ndim == 2 && recurrent)
-    has_batch = 0;
-  else if (d->ndim == 4 ||
-           (d->ndim == 3 && (lower == VRAM__LOWER_CONV || n->op == VRAM_OP_batch_norm ||
-                             lower == VRAM__LOWER_INTERPOLATE || lower == VRAM__LOWER_MAX_POOL ||
-                             lower == VRAM__LOWER_AVG_POOL))) {
+      v->order[i] = i + 1;
+    v->order[last] = 0;
+  } else if (d->ndim == 2 && sequence)
+    v->has_batch = 0;
+  else if (d->ndim == 4 || (d->ndim == 3 && vram__low_reads_channels(row))) {
     for (i = 1; i < last; i++)
-      order[i] = i + 1;
-    order[last] = 1;
-  } else if (d->ndim == 3 && recurrent && !VRAM__INT(n, batch_first, 0)) {
-    batch = 1;
-    order[0] = 1, order[1] = 0;
+      v->order[i] = i + 1;
+    v->order[last] = 1;
+  } else if (d->ndim == 3 && sequence && !VRAM__INT(n, batch_first, 0)) {
+    v->batch = 1;
+    v->order[0] = 1;
+    v->order[1] = 0;
   }
-  l->n = has_batch ? d->v[batch] : 1;
-  vram__memory_zero(&s, sizeof s);
-  s.line.kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
-                                                                      : VRAM_LINE_BEGIN_WITH;
-  s.line.format = l->o.format;
-  if (vram__kind_rank(v->dtype) == 1) {
+}
+
+/* The shape and format of the input; 0: no line has such values. */
+static int vram__low_input_shape(vram__low *l, const vram_value *v, const vram__low_view *view,
+                                 vram__hwc *shape, vram_net_format *format) {
+  const vram_dims *d = v->d;
+  const uint32_t first = d->ndim > 1 && view->has_batch;
+  const uint32_t rank = vram__kind_rank(v->dtype);
+  *format = l->o.format;
+  *shape = vram__hwc_of((int64_t)d->numel / l->n, 1, 1);
+  if (rank == 1) {
     const uint32_t bytes = vram__dtype_rows[v->dtype].block_bytes;
-    s.line.format = bytes == 1   ? VRAM_FORMAT_IDS8
-                    : bytes == 2 ? VRAM_FORMAT_IDS16
-                                 : VRAM_FORMAT_IDS32;
-    h = (int64_t)d->numel / l->n, c = 1;
-  } else if (vram__kind_rank(v->dtype) != 2)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
-                          "the input is neither floating point nor ids");
-  else {
-    c = d->v[order[last]];
-    i = d->ndim > 1 && has_batch;
-    if (d->ndim - i == 3)
-      h = d->v[order[i]], w = d->v[order[i + 1]];
-    else
-      h = (int64_t)d->numel / l->n / c;
+    *format = bytes == 1 ? VRAM_FORMAT_IDS8 : bytes == 2 ? VRAM_FORMAT_IDS16 : VRAM_FORMAT_IDS32;
+    return 1;
   }
+  if (rank != 2)
+    return vram__low_refuse(l, "the input is neither floating point nor ids");
+  shape->c = d->v[view->order[d->ndim - 1u]];
+  shape->h /= shape->c;
+  if (d->ndim - first == 3) {
+    shape->h = d->v[view->order[first]];
+    shape->w = d->v[view->order[first + 1]];
+  }
+  return 1;
+}
+
+/* The BEGIN line, whose value is in hand. */
+static int vram__low_input(vram__low *l) {
+  const vram_value *v = vram__low_only_input(l);
+  vram_net_line *line = l->net->line;
+  vram__low_value *x;
+  vram__low_view view;
+  if (!v)
+    return 0;
+  l->node = vram__low_reader(l, v);
+  if (!v->d->ndim || !v->d->numel || !l->node)
+    return vram__low_refuse(l, "the input has no axes, no elements or no reader");
+  vram__low_view_of(l->node, v->d, &view);
+  l->n = view.has_batch ? v->d->v[view.batch] : 1;
+  vram__memory_zero(line, sizeof *line);
+  if (!vram__low_input_shape(l, v, &view, &l->hand, &line->format))
+    return 0;
   x = l->value + v->index;
   x->kind = VRAM__LOW_TENSOR;
-  x->at = vram__low_tensor_new(l, h, w, c);
+  x->at = vram__low_tensor_new(l, l->hand);
   l->tensor[x->at].step = VRAM__LOW_NO;
-  vram__layout_make(&x->lay, d, order, batch, has_batch);
-  s.line.arg[0] = l->n, s.line.arg[1] = h, s.line.arg[2] = w, s.line.arg[3] = c;
-  s.line.arg[4] = (int64_t)l->o.align;
-  s.line.kernels = l->o.kernels;
-  s.line.y = "input";
-  l->net->line[0] = s.line;
-  l->net->nline = 1;
+  vram__layout_make(&x->lay, v->d, view.order, view.batch, view.has_batch);
   l->current = x->at;
-  l->h = h, l->w = w, l->c = c;
+  line->kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
+                                                                     : VRAM_LINE_BEGIN_WITH;
+  line->y = "input";
+  line->arg[0] = l->n;
+  line->arg[1] = l->hand.h;
+  line->arg[2] = l->hand.w;
+  line->arg[3] = l->hand.c;
+  line->arg[4] = (int64_t)l->o.align;
+  line->kernels = l->o.kernels;
+  l->net->nline = 1;
   return 1;
 }
 
@@ -36929,6 +37456,39 @@ static uint32_t vram__low_bias(vram_line_kind kind) { /* which argument it is; 0
   }
 }
 
+/* A line that bounds its result at no cost: an activation behind it that is no more than that
+   becomes a part of it. */
+static int vram__low_has_bounds(vram_line_kind kind) {
+  switch (kind) {
+  case VRAM_LINE_ADD:
+  case VRAM_LINE_BATCH_NORM:
+  case VRAM_LINE_BATCH_NORM_FOLDED:
+  case VRAM_LINE_MAX_POOL2D:
+  case VRAM_LINE_AVG_POOL2D:
+    return 1;
+  default:
+    return vram__low_bias(kind) != 0;
+  }
+}
+
+/* Step s becomes a part of step p before it, if it can. */
+static int vram__low_fuse_step(const vram__low *l, vram__low_step *s, vram__low_step *p) {
+  const vram__low_in *in = l->in + s->first;
+  const uint32_t bias = vram__low_bias(p->line.kind);
+  if (s->line.kind == VRAM_LINE_BATCH_NORM && !l->o.no_fold && !p->fused && bias &&
+      in->shape.c == l->tensor[in->tensor].shape.c) {
+    p->line.arg[bias] = 1;
+    s->line.kind = VRAM_LINE_BATCH_NORM_FOLDED;
+    return 1;
+  }
+  if (s->line.kind == VRAM_LINE_ACTIVATION && !l->o.no_fuse && s->node &&
+      vram__op_at(s->node->op)->lower == VRAM__LOWER_CLAMP && vram__low_has_bounds(p->line.kind)) {
+    s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
+    return 1;
+  }
+  return 0;
+}
+
 static void vram__low_fuse(vram__low *l) {
   uint32_t i;
   for (i = 0; i < l->nstep; i++) {
@@ -36937,26 +37497,14 @@ static void vram__low_fuse(vram__low *l) {
     if (!t || t->uses != 1 || t->output || t->step == VRAM__LOW_NO)
       continue;
     p = l->step + t->step;
-    if (p->behind != VRAM__LOW_NO)
-      continue;
-    if (s->line.kind == VRAM_LINE_BATCH_NORM && !l->o.no_fold && !p->fused &&
-        vram__low_bias(p->line.kind) && l->in[s->first].c == t->c) {
-      p->line.arg[vram__low_bias(p->line.kind)] = 1;
-      s->line.kind = VRAM_LINE_BATCH_NORM_FOLDED;
-    } else if (s->line.kind == VRAM_LINE_ACTIVATION && !l->o.no_fuse && s->node &&
-               (s->node->op == VRAM_OP_relu || s->node->op == VRAM_OP_relu6 ||
-                s->node->op == VRAM_OP_hardtanh || s->node->op == VRAM_OP_clamp) &&
-               (vram__low_bias(p->line.kind) || p->line.kind == VRAM_LINE_ADD ||
-                p->line.kind == VRAM_LINE_BATCH_NORM ||
-                p->line.kind == VRAM_LINE_BATCH_NORM_FOLDED ||
-                p->line.kind == VRAM_LINE_MAX_POOL2D || p->line.kind == VRAM_LINE_AVG_POOL2D))
-      s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
-    else
-      continue;
-    s->fused = 1;
-    p->behind = i;
+    if (p->behind == VRAM__LOW_NO && vram__low_fuse_step(l, s, p)) {
+      s->fused = 1;
+      p->behind = i;
+    }
   }
 }
+
+/* ---- memory ---- */
 
 static uint64_t vram__low_inputs(const vram_graph *g) {
   const vram_node *n;
@@ -36998,14 +37546,57 @@ VRAM_API uint64_t vram_net_lower_bytes(const vram_graph *g) {
   return vram__low_share(NULL, g, NULL) + 16;
 }
 
+/* Every node that the outputs need becomes steps. */
+static int vram__low_nodes(vram__low *l) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = l->g->first; n; n = n->next) {
+    int need = 0;
+    for (i = 0; i < n->nout; i++)
+      need |= l->value[n->out[i].index].need;
+    if (!need || n->op >= VRAM_OP_COUNT)
+      continue;
+    if (!vram__low_node(l, n))
+      return 0;
+    if (n->flags & VRAM__INPLACE) { /* who reads the old value reads the new one */
+      const vram__low_value *x = vram__low_of(l, n->in[0]), *y = l->value + n->out[0].index;
+      if (x->kind == VRAM__LOW_TENSOR && y->kind == VRAM__LOW_TENSOR && x->at != y->at)
+        l->tensor[x->at].instead = y->at;
+    }
+  }
+  return 1;
+}
+
+static int vram__low_outputs(vram__low *l) {
+  uint32_t i;
+  for (l->node = l->g->first; l->node; l->node = l->node->next)
+    for (i = 0; i < l->node->nout; i++) {
+      const vram_value *v = l->node->out + i;
+      const vram__low_value *y;
+      if (l->value[v->index].need <= 1)
+        continue;
+      y = vram__low_of(l, v);
+      if (y->kind != VRAM__LOW_TENSOR || l->tensor[y->at].step == VRAM__LOW_NO)
+        return vram__low_refuse(l, "the output is the input: no line makes it");
+      l->tensor[y->at].output = 1;
+    }
+  return 1;
+}
+
+static int vram__low_lines(vram__low *l) {
+  uint32_t i;
+  for (i = 0; i < l->nstep; i++)
+    if (!l->step[i].fused && !vram__low_write(l, l->step + i))
+      return 0;
+  return vram__low_line(l, VRAM_LINE_END, "", "") != NULL;
+}
+
 VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_options *o, void *mem,
                                     uint64_t bytes, vram_net *net, vram_error *err) {
   vram__low l;
-  const vram_node *n;
   vram_error own;
-  uint64_t all = vram_net_lower_bytes(g);
+  const uint64_t all = vram_net_lower_bytes(g);
   uint8_t *base = (uint8_t *)mem;
-  uint32_t i, k;
   vram__memory_zero(&l, sizeof l);
   vram__memory_zero(net, sizeof *net);
   err = err ? err : &own;
@@ -37025,93 +37616,96 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
   l.cap = VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT;
   net->name = l.o.name;
   vram__low_need(&l);
-  if (!vram__low_input(&l))
+  if (!vram__low_input(&l) || !vram__low_nodes(&l) || !vram__low_outputs(&l))
     return err->code;
-  for (n = g->first; n; n = n->next) {
-    int need = 0;
-    for (i = 0; i < n->nout; i++)
-      need |= l.value[n->out[i].index].need;
-    if (!need || n->op >= VRAM_OP_COUNT)
-      continue;
-    if (!vram__low_node(&l, n))
-      return err->code;
-    if (n->flags & VRAM__INPLACE) { /* who reads the old value reads the new one */
-      vram__low_value *x = vram__low_of(&l, n->in[0]), *y = l.value + n->out[0].index;
-      if (x->kind == VRAM__LOW_TENSOR && y->kind == VRAM__LOW_TENSOR && x->at != y->at)
-        l.tensor[x->at].instead = y->at;
-    }
-  }
-  for (n = g->first; n; n = n->next)
-    for (i = 0; i < n->nout; i++)
-      if (l.value[n->out[i].index].need > 1) {
-        const vram__low_value *y = vram__low_of(&l, n->out + i);
-        if (y->kind != VRAM__LOW_TENSOR || l.tensor[y->at].step == VRAM__LOW_NO) {
-          vram__low_refuse(&l, n, "the output is the input: no line makes it");
-          return err->code;
-        }
-        l.tensor[y->at].output = 1;
-      }
   vram__low_fuse(&l);
-  for (k = 0; k < l.nstep; k++)
-    if (!l.step[k].fused && !vram__low_write(&l, l.step + k))
-      return err->code;
-  if (!vram__low_line(&l, VRAM_LINE_END, "", ""))
-    return err->code;
-  return VRAM_OK;
+  return vram__low_lines(&l) ? VRAM_OK : err->code;
 }
 
 /* >>net/low_lines    lowering: the text of the lines */
 
+/* ---- names ---- */
+
 static char vram__low_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
-/* A name for line i: letters, digits and _ of the node's name and the suffix, of no other line in
-   whatever case. */
-static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char *suffix) {
-  static const char *const taken[] = {
-      "weight", "flash", "state", "live", "arena", "sram", "pingpong", "scratch", "storage",
-      "input",  "net",   "linux", "unix", "i386",  "mips", "sparc",    "vax",     "near",
-      "far",    "small", "huge",  "min",  "max",   "sun",  NULL};
-  char *to = (char *)vram__memory_take(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
-  uint32_t n = 0, k, hash, number = 1, end, last, skip = vram__text_len(from);
-  if (!to)
-    return vram__low_fail(l, NULL, VRAM_ERR_MEMORY, "the memory given is too small");
-  for (skip = skip > VRAM__LOW_NAME ? skip - VRAM__LOW_NAME : 0; from[skip]; skip++) {
-    const char c = from[skip];
-    const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'),
-              digit = c >= '0' && c <= '9';
-    if (letter || (n && digit))
-      to[n++] = c;
-    else if (digit)
-      to[n++] = 'n', to[n++] = c;
+static int vram__low_is_letter(char c) {
+  return vram__low_lower(c) >= 'a' && vram__low_lower(c) <= 'z';
+}
+
+/* Letters, digits and _ of the end of a node's name. Returns the length. */
+static uint32_t vram__low_identifier(const char *from, char *to) {
+  const uint32_t len = vram__text_len(from);
+  uint32_t n = 0;
+  for (from += len > VRAM__LOW_NAME ? len - VRAM__LOW_NAME : 0; *from; from++) {
+    const int digit = vram__digit(*from);
+    if (digit && !n)
+      to[n++] = 'n';
+    if (digit || vram__low_is_letter(*from))
+      to[n++] = *from;
     else if (n && to[n - 1] != '_')
       to[n++] = '_';
   }
   while (n && to[n - 1] == '_')
     n--;
   to[n] = 0;
+  return n;
+}
+
+/* A word that a compiler or vram emit defines; the first nine also as the last word of a name:
+   with c1 and c1_weight, C1_WEIGHT_BYTES would be two things. */
+static int vram__low_is_taken(const char *name, uint32_t n) {
+  static const char *const taken[] = {
+      "weight", "flash", "state", "live", "arena", "sram", "pingpong", "scratch", "storage",
+      "input",  "net",   "linux", "unix", "i386",  "mips", "sparc",    "vax",     "near",
+      "far",    "small", "huge",  "min",  "max",   "sun",  NULL};
+  uint32_t k;
+  for (k = 0; taken[k]; k++) {
+    const uint32_t len = vram__text_len(taken[k]);
+    if (len <= n && vram__text_is(name + n - len, len, taken[k]) &&
+        (len == n || (k < 9 && name[n - len - 1] == '_')))
+      return 1;
+  }
+  return 0;
+}
+
+static uint32_t vram__low_hash(const char *name) { /* the same in whatever case */
+  uint32_t hash = 5381;
+  for (; *name; name++)
+    hash = hash * 33 ^ (uint8_t)vram__low_lower(*name);
+  return hash;
+}
+
+static int vram__low_same_name(const char *a, const char *b) { /* in whatever case */
+  while (*a && vram__low_lower(*a) == vram__low_lower(*b)) {
+    a++;
+    b++;
+  }
+  return !*a && !*b;
+}
+
+/* 1: none of the lines before line i has that name; line 0 is the input. */
+static int vram__low_is_new(const vram__low *l, uint32_t i, const char *name, uint32_t hash) {
+  uint32_t k;
+  for (k = 1; k < i; k++)
+    if (l->hash[k] == hash && vram__low_same_name(name, l->net->line[k].y))
+      return 0;
+  return 1;
+}
+
+/* A name for line i: that of the node and the suffix, with a number where it is taken. */
+static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char *suffix) {
+  char *to = (char *)vram__memory_take(l->mem, &l->used, l->cap, VRAM__LOW_TEXT);
+  uint32_t n, end, hash, number = 1;
+  if (!to)
+    return vram__low_fail(l, VRAM_ERR_MEMORY, "the memory given is too small");
+  n = vram__low_identifier(from, to);
   if (!n)
     vram__text_puts(to, VRAM__LOW_TEXT, &n, "line");
   vram__text_puts(to, VRAM__LOW_TEXT, &n, suffix);
-  for (end = n;;) {
-    for (k = 0, hash = 5381; to[k]; k++)
-      hash = hash * 33 ^ (uint8_t)vram__low_lower(to[k]);
-    for (k = 0; taken[k]; k++) /* as the last word, too: c1_weight, so that c1 has WEIGHT_BYTES */
-      if ((last = vram__text_len(taken[k])) <= n && vram__text_is(to + n - last, last, taken[k]) &&
-          (last == n || (k < 9 && to[n - last - 1] == '_')))
-        break;
-    if (!taken[k])
-      for (k = i ? 1 : 0; k < i; k++) { /* line 0 is the input */
-        uint32_t c = 0;
-        if (l->hash[k] != hash)
-          continue;
-        while (to[c] && vram__low_lower(to[c]) == vram__low_lower(l->net->line[k].y[c]))
-          c++;
-        if (!to[c] && !l->net->line[k].y[c])
-          break;
-      }
-    else
-      k = VRAM_MAX_NET_LINES;
-    if (k == i)
+  end = n;
+  for (;;) {
+    hash = vram__low_hash(to);
+    if (!vram__low_is_taken(to, n) && vram__low_is_new(l, i, to, hash))
       break;
     n = end;
     vram__text_puts(to, VRAM__LOW_TEXT, &n, "_");
@@ -37122,13 +37716,15 @@ static int vram__low_name(vram__low *l, uint32_t i, const char *from, const char
   return 1;
 }
 
+/* ---- lines ---- */
+
 /* A new line; its name is that of `from` and a suffix. NULL: an error. */
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,
                                        const char *suffix) {
   const uint32_t i = l->net->nline;
   vram_net_line *line = l->net->line + i;
   if (i + 1 >= VRAM_MAX_NET_LINES) {
-    vram__low_fail(l, NULL, VRAM_ERR_LIMIT, "more than 4096 lines");
+    vram__low_fail(l, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
   vram__memory_zero(line, sizeof *line);
@@ -37149,13 +37745,12 @@ static int vram__low_keep(vram__low *l, uint32_t times) {
   vram__low_tensor *t = l->tensor + l->current;
   if (t->kept || (!times && !t->output))
     return 1;
-  if (times) {
-    if (!vram__low_line(l, VRAM_LINE_KEEP, vram__low_name_of(l, l->current), "_kept"))
-      return 0;
-    t->kept = l->net->nline - 1;
-    t->h = l->h, t->w = l->w, t->c = l->c;
-  } else
+  if (!times)
     return vram__low_line(l, VRAM_LINE_OUTPUT, vram__low_name_of(l, l->current), "_output") != NULL;
+  if (!vram__low_line(l, VRAM_LINE_KEEP, vram__low_name_of(l, l->current), "_kept"))
+    return 0;
+  t->kept = l->net->nline - 1;
+  t->shape = l->hand;
   return 1;
 }
 
@@ -37172,141 +37767,182 @@ static int vram__low_from(vram__low *l, uint32_t t) {
   line->kept[0] = l->net->line[l->tensor[t].kept].y;
   l->tensor[t].kept = 0;
   l->current = t;
-  l->h = l->tensor[t].h, l->w = l->tensor[t].w, l->c = l->tensor[t].c;
+  l->hand = l->tensor[t].shape;
   return 1;
 }
 
-/* The value in hand in that shape; c 0: as it is. */
-static int vram__low_shape(vram__low *l, int64_t h, int64_t w, int64_t c) {
+/* The value in hand in that shape. */
+static int vram__low_shape(vram__low *l, vram__hwc shape) {
   vram_net_line *line;
-  if (!c || (l->h == h && l->w == w && l->c == c))
+  if (!shape.c || vram__hwc_equal(l->hand, shape))
     return 1;
-  line = vram__low_line(l, h == 1 && w == 1 ? VRAM_LINE_FLATTEN : VRAM_LINE_RESHAPE,
+  line = vram__low_line(l, shape.h == 1 && shape.w == 1 ? VRAM_LINE_FLATTEN : VRAM_LINE_RESHAPE,
                         vram__low_name_of(l, l->current), "_view");
   if (!line)
     return 0;
-  if (line->kind == VRAM_LINE_RESHAPE)
-    line->arg[0] = h, line->arg[1] = w, line->arg[2] = c;
-  l->h = h, l->w = w, l->c = c;
+  if (line->kind == VRAM_LINE_RESHAPE) {
+    line->arg[0] = shape.h;
+    line->arg[1] = shape.w;
+    line->arg[2] = shape.c;
+  }
+  l->hand = shape;
   return 1;
 }
 
 /* Tensor t waits, in that shape. */
-static int vram__low_hold(vram__low *l, uint32_t t, int64_t h, int64_t w, int64_t c) {
+static int vram__low_hold(vram__low *l, uint32_t t, vram__hwc shape) {
   const vram__low_tensor *x = l->tensor + t;
-  if (x->kept && (!c || (x->h == h && x->w == w && x->c == c)))
+  if (x->kept && (!shape.c || vram__hwc_equal(x->shape, shape)))
     return 1;
-  return vram__low_from(l, t) && vram__low_shape(l, h, w, c) && vram__low_keep(l, 1);
+  return vram__low_from(l, t) && vram__low_shape(l, shape) && vram__low_keep(l, 1);
 }
 
-/* A step as lines. */
-VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s) {
+/* ---- steps ---- */
+
+/* Others read that input, too, or it is an output. */
+static int vram__low_stays(const vram__low *l, const vram__low_in *in) {
+  const vram__low_tensor *t = l->tensor + in->tensor;
+  return t->uses > 1 || t->output;
+}
+
+/* A line takes all kept values but one: where more of them stay, it is CUSTOM. */
+static void vram__low_settle(vram__low *l, vram__low_step *s) {
+  uint32_t i, stay = 0;
+  if (s->how == VRAM__LOW_ONE || s->how == VRAM__LOW_MANY)
+    return;
+  for (i = 0; i < s->count; i++)
+    stay += vram__low_stays(l, l->in + s->first + i) != 0;
+  if (stay < 2)
+    return;
+  for (i = 3; i < VRAM_NET_ARGS; i++)
+    s->line.arg[i] = 0;
+  vram__low_shape_args(s, l->tensor[s->out].shape);
+  s->line.kind = VRAM_LINE_CUSTOM;
+  s->how = VRAM__LOW_MANY;
+}
+
+/* Which input is to be in hand: the one that stays, or is in hand already. */
+static uint32_t vram__low_main(const vram__low *l, const vram__low_step *s) {
   const vram__low_in *in = l->in + s->first;
-  uint32_t i, main = 0, stay = 0, k = 0;
-  vram_net_line *line;
-  char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
-  int64_t h, w, c;
-  int survives;
-#define VRAM__STAYS(i) (l->tensor[in[i].tensor].uses > 1 || l->tensor[in[i].tensor].output)
-  for (i = 0; i < s->count; i++)
-    if (VRAM__STAYS(i))
-      stay++, main = i;
-  if (s->how != VRAM__LOW_ONE && s->how != VRAM__LOW_MANY &&
-      stay > 1) { /* a line takes all but one */
-    int64_t size[3] = {0, 0, 0};
-    size[0] = l->tensor[s->out].h, size[1] = l->tensor[s->out].w, size[2] = l->tensor[s->out].c;
-    for (i = 0; i < VRAM_NET_ARGS; i++)
-      s->line.arg[i] = i < 3 ? size[i] : 0;
-    s->line.kind = VRAM_LINE_CUSTOM;
-    s->how = VRAM__LOW_MANY;
-  }
-  if (s->how == VRAM__LOW_BOTH &&
-      !stay) /* the one as large as the result, so that it is in place */
-    main = in[0].c == in[1].c && in[0].h == in[1].h && in[0].w == in[1].w &&
-           in[1].tensor == l->current;
-  else if (s->how == VRAM__LOW_JOIN && !stay)
-    for (i = 0; i < s->count; i++)
-      main = in[i].tensor == l->current ? i : main;
-  else if (s->how == VRAM__LOW_MANY)
-    for (i = 0, main = 0; i < s->count; i++)
-      main = in[i].tensor == l->current ? i : main;
-  for (i = 0; i < s->count; i++)
-    if (i != main && !vram__low_hold(l, in[i].tensor, s->how == VRAM__LOW_MANY ? 0 : in[i].h,
-                                     s->how == VRAM__LOW_MANY ? 0 : in[i].w,
-                                     s->how == VRAM__LOW_MANY ? 0 : in[i].c))
-      return 0;
-  survives = VRAM__STAYS(main);
-  if (!vram__low_from(l, in[main].tensor) ||
-      !vram__low_keep(l, l->tensor[in[main].tensor].uses - 1) ||
-      !vram__low_shape(l, in[main].h, in[main].w, in[main].c))
+  uint32_t i, main = 0;
+  if (s->how != VRAM__LOW_MANY)
+    for (i = s->count; i-- > 0;)
+      if (vram__low_stays(l, in + i))
+        return i;
+  if (s->how == VRAM__LOW_ONE)
     return 0;
-#undef VRAM__STAYS
-  h = l->tensor[s->out].h, w = l->tensor[s->out].w, c = l->tensor[s->out].c;
-  if (!in[main].c && s->line.kind != VRAM_LINE_CUSTOM && s->line.kind != VRAM_LINE_TRANSPOSE)
-    h = l->h, w = l->w, c = l->c;
-  switch (s->line.kind) {
+  if (s->how == VRAM__LOW_BOTH) /* the one as large as the result, so that it is in place */
+    return vram__hwc_equal(in[0].shape, in[1].shape) && in[1].tensor == l->current;
+  for (i = 0; i < s->count; i++)
+    if (in[i].tensor == l->current)
+      main = i;
+  return main;
+}
+
+/* The kind of line that overwrites its input. */
+static vram_line_kind vram__low_in_place(vram_line_kind kind, int same_shape) {
+  switch (kind) {
   case VRAM_LINE_ADD:
   case VRAM_LINE_MUL:
-    if (!survives && l->h == h && l->w == w && l->c == c)
-      s->line.kind = s->line.kind == VRAM_LINE_ADD ? VRAM_LINE_ADD_INPLACE : VRAM_LINE_MUL_INPLACE;
+    if (!same_shape)
+      return kind;
     break;
   case VRAM_LINE_ACTIVATION:
   case VRAM_LINE_SOFTMAX:
   case VRAM_LINE_BATCH_NORM:
   case VRAM_LINE_LAYER_NORM:
   case VRAM_LINE_RMS_NORM:
-    if (!survives)
-      s->line.kind = (vram_line_kind)(s->line.kind + 1);
     break;
   default:
-    break;
+    return kind;
   }
+  return (vram_line_kind)(kind + 1);
+}
+
+/* The line of a step, whose result is in hand then. NULL: an error. */
+static vram_net_line *vram__low_step_line(vram__low *l, const vram__low_step *s, vram__hwc shape) {
+  char name[VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1];
+  vram_net_line *line;
   vram_node_name(s->node, name, sizeof name);
   line = vram__low_line(l, s->line.kind, name, s->suffix ? s->suffix : "");
   if (!line)
-    return 0;
+    return NULL;
   vram__memory_copy(line->arg, s->line.arg, sizeof line->arg);
   line->format = s->line.format;
   line->padding = s->line.padding;
-  line->pad_h = s->line.pad_h, line->pad_w = s->line.pad_w;
+  line->pad_h = s->line.pad_h;
+  line->pad_w = s->line.pad_w;
   line->node = s->node;
+  l->current = s->out;
+  l->tensor[s->out].line = l->net->nline - 1;
+  l->tensor[s->out].shape = shape;
+  l->hand = shape;
+  return line;
+}
+
+/* The step has read its inputs: the line takes those that it names. */
+static void vram__low_has_read(vram__low *l, const vram__low_step *s, uint32_t main,
+                               vram_net_line *line) {
+  uint32_t i, k = 0;
   for (i = 0; i < s->count; i++) {
-    vram__low_tensor *t = l->tensor + in[i].tensor;
+    vram__low_tensor *t = l->tensor + l->in[s->first + i].tensor;
     t->uses--;
     if (i == main || s->how == VRAM__LOW_MANY)
       continue;
     line->kept[k++] = l->net->line[t->kept].y;
     t->kept = 0;
   }
-  l->current = s->out;
-  l->tensor[s->out].line = l->net->nline - 1;
-  l->tensor[s->out].h = l->h = h;
-  l->tensor[s->out].w = l->w = w;
-  l->tensor[s->out].c = l->c = c;
-  /* what it read last, and no argument names, goes */
-  if (s->how == VRAM__LOW_MANY) {
-    const uint32_t out = s->out;
-    for (i = 0; i < s->count; i++) {
-      const uint32_t t = in[i].tensor;
-      if (i == main || l->tensor[t].uses)
-        continue;
-      if (l->current == out && !vram__low_keep(l, 1))
-        return 0;
-      if (!vram__low_from(l, t))
-        return 0;
-    }
-    return vram__low_from(l, out);
+}
+
+/* What a CUSTOM line read last, and no argument names, goes. */
+static int vram__low_let_go(vram__low *l, const vram__low_step *s, uint32_t main) {
+  uint32_t i;
+  for (i = 0; i < s->count; i++) {
+    const uint32_t t = l->in[s->first + i].tensor;
+    if (i == main || l->tensor[t].uses)
+      continue;
+    if (l->current == s->out && !vram__low_keep(l, 1))
+      return 0;
+    if (!vram__low_from(l, t))
+      return 0;
   }
+  return vram__low_from(l, s->out);
+}
+
+/* A step as lines, and what is fused behind it. */
+VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s) {
+  const vram__low_in *in = l->in + s->first;
+  uint32_t i, main;
+  vram_net_line *line;
+  vram__hwc shape;
+  int survives;
+  vram__low_settle(l, s);
+  main = vram__low_main(l, s);
+  for (i = 0; i < s->count; i++)
+    if (i != main &&
+        !vram__low_hold(l, in[i].tensor,
+                        s->how == VRAM__LOW_MANY ? vram__hwc_of(0, 0, 0) : in[i].shape))
+      return 0;
+  survives = vram__low_stays(l, in + main);
+  if (!vram__low_from(l, in[main].tensor) ||
+      !vram__low_keep(l, l->tensor[in[main].tensor].uses - 1) ||
+      !vram__low_shape(l, in[main].shape))
+    return 0;
+  shape = l->tensor[s->out].shape;
+  if (!in[main].shape.c && s->line.kind != VRAM_LINE_CUSTOM && s->line.kind != VRAM_LINE_TRANSPOSE)
+    shape = l->hand;
+  if (!survives)
+    s->line.kind = vram__low_in_place(s->line.kind, vram__hwc_equal(l->hand, shape));
+  line = vram__low_step_line(l, s, shape);
+  if (!line)
+    return 0;
+  vram__low_has_read(l, s, main, line);
+  if (s->how == VRAM__LOW_MANY)
+    return vram__low_let_go(l, s, main);
   while (s->behind != VRAM__LOW_NO) {
     s = l->step + s->behind;
-    vram_node_name(s->node, name, sizeof name);
-    line = vram__low_line(l, s->line.kind, name, "");
-    if (!line)
+    if (!vram__low_step_line(l, s, shape))
       return 0;
-    line->node = s->node;
-    l->tensor[s->out].line = l->net->nline - 1;
-    l->tensor[s->out].h = h, l->tensor[s->out].w = w, l->tensor[s->out].c = c;
-    l->current = s->out;
   }
   return 1;
 }
@@ -37368,8 +38004,13 @@ typedef struct vram__svg {
   uint64_t total, bytes[VRAM_CATEGORY_COUNT]; /* at the peak */
   uint8_t seen[VRAM_CATEGORY_COUNT];          /* at any time */
   uint64_t need;                              /* of the device */
-  uint64_t scale;                             /* bytes at the upper edge of the plot */
+  uint64_t least;                             /* that a cell has, if it is one tensor */
+  uint64_t scale, step;                       /* bytes at the upper edge of the plot, of a tick */
+  uint64_t across;                            /* moments from its left edge to the right one */
   vram__box plot, label[4];
+  struct {
+    int x, y;
+  } end;       /* of the area that is drawn */
   int line[2]; /* heights of lines across the plot */
   uint32_t nlabel, nline;
 } vram__svg;
@@ -37470,17 +38111,26 @@ VRAM__FN uint64_t vram__share(uint64_t a, uint64_t b, uint64_t c);
 VRAM__FN uint32_t vram__cells(vram__cell *c, const vram_live *live, uint32_t n, uint64_t least);
 VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in);
 
-/* svg.c */
+/* svg_plot.c */
 VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to[24]);
-VRAM__FN void vram__svg_style(vram__pen *p);
-VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s);
-VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]);
+VRAM__FN int vram__svg_title(vram__svg *d);
+VRAM__FN void vram__svg_open(vram__svg *d, int height);
+VRAM__FN void vram__svg_ground(vram__svg *d, int height);
+VRAM__FN vram_result vram__svg_close(vram__svg *d);
 VRAM__FN uint64_t vram__tick_step(uint64_t end, uint64_t most, int binary);
-VRAM__FN int vram__svg_y(const vram__svg *d, uint64_t bytes);
+VRAM__FN int vram__svg_x(const vram__svg *d, uint64_t moment);
+VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most);
+VRAM__FN void vram__svg_scale_lines(vram__svg *d);
+VRAM__FN void vram__svg_base(vram__svg *d);
+VRAM__FN void vram__svg_count(vram__svg *d, uint64_t v, uint32_t digits, int y);
+VRAM__FN void vram__svg_areas_open(vram__svg *d);
+VRAM__FN void vram__svg_area_open(vram__svg *d, uint32_t category);
+VRAM__FN void vram__svg_area_to(vram__svg *d, uint64_t bytes, uint64_t to);
 VRAM__FN int vram__svg_fits(vram__svg *d, int y);
 VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes);
 VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
                              const char *kind);
+VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to);
 
 /* oom.c */
 VRAM__FN void vram__pen_hex(vram__pen *p, uint64_t v);
@@ -37510,13 +38160,13 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   char text[24], digit;
   text[0] = 0;
   if (units != VRAM_UNITS_BYTES)
-    while (u < 6 && bytes / unit >= step)
-      unit *= step, u++;
+    for (; u < 6 && bytes / unit >= step; u++)
+      unit *= step;
   whole = bytes / unit;
   rest = bytes % unit;
   scale = u && whole < 10 ? 100 : u && whole < 100 ? 10 : 1;
-  while (unit > UINT64_C(1) << 50)
-    rest /= step, unit /= step;
+  for (; unit > UINT64_C(1) << 50; unit /= step)
+    rest /= step;
   digits = whole * scale + rest * scale / unit;
   rest = rest * scale % unit;
   digits += 2 * rest > unit || (2 * rest == unit && (digits & 1)); /* half to even, as printf */
@@ -37744,9 +38394,10 @@ VRAM__FN uint32_t vram__utf8(const char *s, uint32_t len) {
 VRAM__FN void vram__pen_xml(vram__pen *p, const char *s, uint32_t len) {
   while (len) {
     uint32_t n = vram__utf8(s, len);
-    if (!n)
-      vram__pen_puts(p, "?"), n = 1;
-    else if (*s == '&')
+    if (!n) {
+      vram__pen_puts(p, "?");
+      n = 1;
+    } else if (*s == '&')
       vram__pen_puts(p, "&amp;");
     else if (*s == '<')
       vram__pen_puts(p, "&lt;");
@@ -37775,8 +38426,10 @@ VRAM__FN void vram__pen_f(vram__pen *p, const char *format, ...) {
         if (v < 0)
           vram__pen_puts(p, "-");
         vram__pen_puti(p, size / 10);
-        if (size % 10)
-          vram__pen_puts(p, "."), vram__pen_puti(p, size % 10);
+        if (size % 10) {
+          vram__pen_puts(p, ".");
+          vram__pen_puti(p, size % 10);
+        }
         break;
       }
       case 'i':
@@ -37967,8 +38620,10 @@ VRAM__FN void vram__pen_begin(vram__pen *p, const vram_sink *sink) {
 
 /* a * b / c, where a <= c and b < 2^25; bits beyond 38 are lost */
 VRAM__FN uint64_t vram__share(uint64_t a, uint64_t b, uint64_t c) {
-  while (c >> 38)
-    a >>= 1, c >>= 1;
+  while (c >> 38) {
+    a >>= 1;
+    c >>= 1;
+  }
   return c ? a * b / c : 0;
 }
 
@@ -38134,14 +38789,7 @@ VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in) {
   }
 }
 
-/* >>write/svg    the picture of a step */
-
-/* what lasts lies at the bottom */
-static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
-    VRAM_CATEGORY_PARAMS,      VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_BUFFERS,
-    VRAM_CATEGORY_INPUTS,      VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_AUTOCAST,
-    VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
-    VRAM_CATEGORY_OTHER};
+/* >>write/svg_plot    what both pictures have: style, title, axes, marks */
 
 VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to[24]) {
   vram_bytes_text(bytes, d->o->units, to, 24);
@@ -38150,7 +38798,7 @@ VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to
 
 /* The colours of categories are apart for everybody: CIE76 distance at least 29, in the dark 22,
    with normal vision, protanopia, deuteranopia and tritanopia. */
-VRAM__FN void vram__svg_style(vram__pen *p) {
+static void vram__svg_style(vram__pen *p) {
   vram__pen_puts(
       p, "<style>.vram text{font:15px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',"
          "Arial,sans-serif;fill:#1b1b1f}.vram .t{font-size:20px;font-weight:600}"
@@ -38180,7 +38828,7 @@ VRAM__FN void vram__svg_style(vram__pen *p) {
 }
 
 /* Words in as many lines as they need, three at most. Returns where the next line is. */
-VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s) {
+static int vram__svg_words(vram__svg *d, int y, const char *s) {
   uint32_t len = vram__text_len(s), line, k, end;
   for (line = 0; len && line < 3; line++) {
     for (k = end = 0; k < len; k++)
@@ -38200,8 +38848,42 @@ VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s) {
   return y;
 }
 
+/* Title and subtitle. Returns where the next line is. */
+VRAM__FN int vram__svg_title(vram__svg *d) {
+  const vram_svg_options *o = d->o;
+  vram__pen *p = &d->pen;
+  int y = 270;
+  if (o->title) {
+    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
+    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
+    vram__pen_puts(p, "</text>\n");
+    y += 260;
+  }
+  return o->subtitle ? vram__svg_words(d, y, o->subtitle) + 120 : y;
+}
+
+VRAM__FN void vram__svg_open(vram__svg *d, int height) {
+  vram__pen_f(&d->pen,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
+              "role=\"img\">\n",
+              VRAM__SVG_WIDTH, height);
+}
+
+/* Colours and ground, behind the words for those who do not see. */
+VRAM__FN void vram__svg_ground(vram__svg *d, int height) {
+  vram__svg_style(&d->pen);
+  vram__pen_f(&d->pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+}
+
+VRAM__FN vram_result vram__svg_close(vram__svg *d) {
+  vram__pen_puts(&d->pen, "</svg>\n");
+  return vram__pen_end(&d->pen);
+}
+
+/* ---- axes ---- */
+
 /* A figure of the axis, exact: 1.5 GiB */
-VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
+static void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
   uint64_t unit = 1;
   const uint64_t step = units == VRAM_UNITS_SI ? 1000 : 1024;
   char name[24];
@@ -38218,8 +38900,10 @@ VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
     vram__text_puts(to, 24, &n, ".");
     while (rest && n < 8) {
       char digit;
-      while (unit > UINT64_C(1) << 59)
-        rest >>= 1, unit >>= 1;
+      while (unit > UINT64_C(1) << 59) {
+        rest >>= 1;
+        unit >>= 1;
+      }
       digit = (char)('0' + (char)(rest * 10 / unit));
       rest = rest * 10 % unit;
       vram__text_put(to, 24, &n, &digit, 1);
@@ -38239,50 +38923,139 @@ VRAM__FN uint64_t vram__tick_step(uint64_t end, uint64_t most, int binary) {
   return step;
 }
 
-VRAM__FN int vram__svg_y(const vram__svg *d, uint64_t bytes) {
+static int vram__svg_y(const vram__svg *d, uint64_t bytes) {
   return d->plot.y + d->plot.h - (int)vram__share(bytes, (uint64_t)d->plot.h, d->scale);
 }
 
-/* Where a moment begins. */
-static int vram__svg_x(const vram__svg *d, uint64_t moment) {
-  const uint64_t all = d->t->events + 1;
+/* Where one of the `across` moments begins. */
+VRAM__FN int vram__svg_x(const vram__svg *d, uint64_t moment) {
+  const uint64_t all = d->across;
   return d->plot.x + (int)vram__share(moment < all ? moment : all, (uint64_t)d->plot.w, all);
 }
 
-/* Writes a label at the first of these places that is free and inside the plot: above or below the
-   point, in the middle, to its left or right; at the plot's ends for a line (x < 0). Lines may be
-   crossed only where there is no other place. */
-static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const char *kind) {
-  const int w = vram__text_width(s, vram__text_len(s), VRAM__SVG_FINE) * 9 / 8, pad = 60;
+/* The scale of the axis of bytes, up to `most` and a seventh more for the labels; the plot begins
+   behind its figures. */
+VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most) {
+  const vram_units units = d->o->units;
+  uint64_t v;
+  int left = 0;
+  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
+  d->step = vram__tick_step(d->scale, 6, units == VRAM_UNITS_IEC);
+  for (v = 0; v <= d->scale; v += d->step) {
+    char text[24];
+    int w;
+    vram__tick_text(v, units, text);
+    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
+    left = w > left ? w : left;
+    if (v > UINT64_MAX - d->step)
+      break;
+  }
+  d->plot.x = VRAM__SVG_EDGE + left + 60;
+  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
+  d->plot.h = VRAM__SVG_PLOT;
+}
+
+/* The figures of that axis, and lines across the plot. */
+VRAM__FN void vram__svg_scale_lines(vram__svg *d) {
+  uint64_t v;
+  for (v = 0; v <= d->scale; v += d->step) {
+    const int at = vram__svg_y(d, v);
+    char text[24];
+    vram__tick_text(v, d->o->units, text);
+    vram__pen_f(&d->pen,
+                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
+                "</text>\n",
+                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
+    if (v > UINT64_MAX - d->step)
+      break;
+  }
+}
+
+/* The lower edge of the plot. */
+VRAM__FN void vram__svg_base(vram__svg *d) {
+  vram__pen_f(&d->pen, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
+              d->plot.x + d->plot.w);
+}
+
+/* A figure below moment v, of at most so many digits: at the edge it ends with the plot. */
+VRAM__FN void vram__svg_count(vram__svg *d, uint64_t v, uint32_t digits, int y) {
+  const int at = vram__svg_x(d, v), w = vram__text_width("0000000000", digits, VRAM__SVG_FINE);
+  const int end = at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE;
+  vram__pen_f(&d->pen, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n", end ? "e" : "m",
+              end ? d->plot.x + d->plot.w : at, y, v);
+}
+
+/* ---- areas ---- */
+
+VRAM__FN void vram__svg_areas_open(vram__svg *d) {
+  vram__pen_f(&d->pen, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
+              d->plot.y + d->plot.h);
+}
+
+VRAM__FN void vram__svg_area_open(vram__svg *d, uint32_t category) {
+  d->end.x = 0;
+  d->end.y = 0;
+  vram__pen_f(&d->pen, "<path class=\"v%i\" d=\"M0 0", (int)category);
+}
+
+/* So many bytes up to moment `to`. */
+VRAM__FN void vram__svg_area_to(vram__svg *d, uint64_t bytes, uint64_t to) {
+  const int high = d->plot.y + d->plot.h - vram__svg_y(d, bytes);
+  if (high != d->end.y) {
+    if (d->end.x)
+      vram__pen_f(&d->pen, "H%i", d->end.x);
+    vram__pen_f(&d->pen, "v%i", high - d->end.y);
+    d->end.y = high;
+  }
+  d->end.x = vram__svg_x(d, to) - d->plot.x;
+}
+
+/* ---- lines and labels ---- */
+
+/* A box of this width at one of twelve places: above or below the point, in the middle, to its left
+   or right; at the plot's ends for a line (x < 0). */
+static vram__box vram__svg_place(const vram__box *plot, int place, int width, int x, int y) {
+  const int where = place % 3, below = place / 3 & 1, pad = 60;
+  const int first = plot->x + pad, last = plot->x + plot->w - width - pad;
+  vram__box b;
+  b.w = width;
+  b.h = 190;
+  b.y = below ? y + pad : y - pad - b.h;
+  if (x < 0) {
+    b.x = where == 0 ? last : where == 1 ? first : plot->x + (plot->w - width) / 2;
+    return b;
+  }
+  b.x = where == 0 ? x - width / 2 : where == 1 ? x - width : x;
+  b.x = b.x > last ? last : b.x;
+  b.x = b.x < first ? first : b.x;
+  return b;
+}
+
+/* Inside the plot, and clear of the labels and, without `crossing`, of the lines. */
+static int vram__svg_is_free(const vram__svg *d, const vram__box *b, int crossing) {
   const vram__box *p = &d->plot;
+  uint32_t i;
+  if (b->x < p->x || b->x + b->w > p->x + p->w || b->y < p->y || b->y + b->h > p->y + p->h)
+    return 0;
+  for (i = 0; i < d->nlabel; i++) {
+    const vram__box *o = &d->label[i];
+    if (b->x < o->x + o->w && o->x < b->x + b->w && b->y < o->y + o->h && o->y < b->y + b->h)
+      return 0;
+  }
+  for (i = 0; i < d->nline && !crossing; i++)
+    if (d->line[i] >= b->y && d->line[i] <= b->y + b->h)
+      return 0;
+  return 1;
+}
+
+/* Writes a label at the first place that is free. Lines may be crossed only where there is no other
+   place. */
+static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const char *kind) {
+  const int w = vram__text_width(s, vram__text_len(s), VRAM__SVG_FINE) * 9 / 8;
   int place;
   for (place = 0; place < 12; place++) {
-    const int where = place % 3, below = place / 3 & 1;
-    vram__box b;
-    uint32_t i, k;
-    b.w = w;
-    b.h = 190;
-    b.y = below ? y + pad : y - pad - b.h;
-    if (x < 0)
-      b.x = where == 0 ? p->x + p->w - w - pad : where == 1 ? p->x + pad : p->x + (p->w - w) / 2;
-    else {
-      b.x = where == 0 ? x - w / 2 : where == 1 ? x - w : x;
-      if (b.x > p->x + p->w - pad - w)
-        b.x = p->x + p->w - pad - w;
-      if (b.x < p->x + pad)
-        b.x = p->x + pad;
-    }
-    if (b.x < p->x || b.x + w > p->x + p->w || b.y < p->y || b.y + b.h > p->y + p->h)
-      continue;
-    for (i = 0; i < d->nlabel; i++) {
-      const vram__box *o = &d->label[i];
-      if (b.x < o->x + o->w && o->x < b.x + b.w && b.y < o->y + o->h && o->y < b.y + b.h)
-        break;
-    }
-    for (k = 0; k < d->nline && place < 6; k++)
-      if (d->line[k] >= b.y && d->line[k] <= b.y + b.h)
-        break;
-    if (i < d->nlabel || (k < d->nline && place < 6))
+    const vram__box b = vram__svg_place(&d->plot, place, w, x, y);
+    if (!vram__svg_is_free(d, &b, place >= 6))
       continue;
     d->label[d->nlabel++] = b;
     vram__pen_f(&d->pen, "<text class=\"f o m %r\" x=\"%d\" y=\"%d\">%s</text>\n", kind,
@@ -38291,126 +39064,7 @@ static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const cha
   }
 }
 
-/* A phase as it is shown: its part of the band above the plot, and its name there or, where that
-   is too narrow, above it. */
-typedef struct vram__band {
-  const char *name;
-  uint64_t first;       /* moment */
-  int from, to, x, row; /* x: middle of the name; row 0: in the band; -1: without a name */
-} vram__band;
-
-static int vram__band_fits(const vram__band *b) {
-  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->to - b->from;
-}
-
-/* `several`: room for the name of phases that repeat. */
-static uint32_t vram__svg_bands(vram__svg *d, vram__band *band, char several[64], int *rows) {
-  const vram_timeline *t = d->t;
-  const uint32_t many = 12; /* more micro-batches are one band */
-  uint32_t i, n = 0, at = 0, first = 0, last = 0;
-  int end[4] = {0, 0, 0, 0}, w, fits = 1;
-  vram__text_puti(several, 64, &at, (int64_t)t->forwards);
-  vram__text_puts(several, 64, &at, " x forward, backward");
-  for (i = 0; i < t->nspan; i++) {
-    const int part = t->forwards > 1 && (t->span[i].phase == VRAM_PHASE_FORWARD ||
-                                         t->span[i].phase == VRAM_PHASE_BACKWARD);
-    if (part && last && t->forwards > many)
-      continue;
-    band[n].name = part && t->forwards > many ? several : vram__span_name(t->span[i].phase);
-    band[n].first = t->span[i].first;
-    band[n++].row = 0;
-    if (part)
-      first = last ? first : n, last = n; /* one more than the index */
-  }
-  for (i = 0; i < n; i++) {
-    band[i].from = vram__svg_x(d, band[i].first);
-    band[i].to = vram__svg_x(d, i + 1 < n ? band[i + 1].first : t->events + 1);
-    fits &= i + 1 < first || i >= last || vram__band_fits(&band[i]);
-  }
-  *rows = 0;
-  for (i = 0; i < n; i++) {
-    vram__band *b = &band[i], whole;
-    if (!fits && first < last && i + 1 >= first && i < last) { /* one name for all of them */
-      b->row = -1;
-      if (i + 1 != first)
-        continue;
-      whole = *b;
-      whole.name = several;
-      whole.to = band[last - 1].to;
-      b->name = several;
-      b->x = (whole.from + whole.to) / 2;
-      if (vram__band_fits(&whole)) {
-        b->row = 0;
-        continue;
-      }
-    } else {
-      b->x = (b->from + b->to) / 2;
-      if (vram__band_fits(b))
-        continue;
-    }
-    b->row = -1;
-    if (t->events && b->first && d->t->span[t->nspan - 1].first == b->first &&
-        t->span[t->nspan - 1].phase == VRAM_PHASE_END)
-      continue;
-    w = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE);
-    if (b->x > d->plot.x + d->plot.w - w / 2)
-      b->x = d->plot.x + d->plot.w - w / 2;
-    if (b->x < VRAM__SVG_EDGE + w / 2)
-      b->x = VRAM__SVG_EDGE + w / 2;
-    for (at = 1; at < 4; at++)
-      if (b->x - w / 2 >= end[at]) {
-        b->row = (int)at;
-        end[at] = b->x + w / 2 + 80;
-        if (b->row > *rows)
-          *rows = b->row;
-        break;
-      }
-  }
-  return n;
-}
-
-/* What is allocated over the step: one area for each category, drawn from the uppermost to the
-   lowest, each over the one behind it. */
-static void vram__svg_areas(vram__svg *d) {
-  const vram_timeline *t = d->t;
-  const uint32_t group = (t->ncolumn + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
-  uint32_t i, j, k, c;
-  vram__pen *p = &d->pen;
-  vram__pen_f(p, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
-              d->plot.y + d->plot.h);
-  for (k = VRAM_CATEGORY_COUNT; k--;) {
-    const uint32_t cat = vram__svg_order[k];
-    char text[24];
-    int x = 0, y = 0;
-    if (!d->seen[cat])
-      continue;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"M0 0", (int)cat);
-    for (i = 0; i < t->ncolumn; i += group) {
-      const vram_moment *m = &t->column[i];
-      const uint64_t next = i + group < t->ncolumn ? (i + group) * t->width : t->events + 1;
-      uint64_t sum = 0;
-      int to = vram__svg_x(d, next) - d->plot.x, high;
-      for (j = i + 1; j < i + group && j < t->ncolumn; j++)
-        if (t->column[j].total > m->total)
-          m = &t->column[j];
-      for (c = 0; c <= k; c++)
-        sum += m->bytes[vram__svg_order[c]];
-      high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
-      if (high != y) {
-        if (i)
-          vram__pen_f(p, "H%i", vram__svg_x(d, i * t->width) - d->plot.x);
-        vram__pen_f(p, "v%i", high - y);
-        y = high;
-      }
-      x = to;
-    }
-    vram__pen_f(p, "H%iV0\"><title>%s: %s at the peak</title></path>\n", x,
-                vram_category_name((vram_category)cat), vram__svg_bytes(d, d->bytes[cat], text));
-  }
-  vram__pen_puts(p, "</g>\n");
-}
-
-/* Whether it fits, in two lines. */
+/* Whether it fits, in two lines. Returns where the next line is. */
 VRAM__FN int vram__svg_fits(vram__svg *d, int y) {
   const vram_svg_options *o = d->o;
   const int fits = d->need <= o->budget_bytes;
@@ -38427,6 +39081,196 @@ VRAM__FN int vram__svg_fits(vram__svg *d, int y) {
               vram__svg_bytes(d, apart, a), fits ? "to spare" : "too much",
               vram__svg_bytes(d, d->need, b), d->r ? "expected on the device" : "at the peak");
   return y + 420;
+}
+
+/* A line across the plot: the budget, or what the device needs. */
+VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes) {
+  const int y = vram__svg_y(d, bytes);
+  d->line[d->nline++] = y;
+  vram__pen_f(&d->pen, "<path class=\"k\" stroke-dasharray=\"%r\" d=\"M%d %dH%d\"/>\n", dashes,
+              d->plot.x, y, d->plot.x + d->plot.w);
+}
+
+/* A label of so many bytes at that height; x < 0: of a line. */
+VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
+                             const char *kind) {
+  char words[64], figure[24];
+  uint32_t len = 0;
+  vram__text_puts(words, sizeof words, &len, what);
+  vram__text_puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
+  vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
+}
+
+/* The peak, between two moments. */
+VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to) {
+  const int x = (vram__svg_x(d, from) + vram__svg_x(d, to)) / 2;
+  vram__pen_f(&d->pen, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
+              vram__svg_y(d, bytes));
+  vram__svg_mark(d, "peak ", bytes, x, "b");
+}
+
+/* >>write/svg    the picture of a step */
+
+/* what lasts lies at the bottom */
+static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
+    VRAM_CATEGORY_PARAMS,      VRAM_CATEGORY_OPTIMIZER, VRAM_CATEGORY_BUFFERS,
+    VRAM_CATEGORY_INPUTS,      VRAM_CATEGORY_GRADIENTS, VRAM_CATEGORY_AUTOCAST,
+    VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
+    VRAM_CATEGORY_OTHER};
+
+/* A phase as it is shown: its part of the band above the plot, and its name there or, where that
+   is too narrow, above it. */
+typedef struct vram__band {
+  const char *name;
+  uint64_t first; /* moment */
+  int from, to;
+  int end;    /* of what the name is for, from `from` */
+  int x, row; /* x: middle of the name; row 0: in the band; -1: without a name */
+} vram__band;
+
+static int vram__band_fits(const vram__band *b) {
+  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->end - b->from;
+}
+
+/* The phases of a step. */
+typedef struct vram__bands {
+  vram__band band[VRAM_TIMELINE_SPANS];
+  uint32_t n;
+  uint32_t first, last; /* those of forward and backward passes that repeat; last excluded */
+  char several[64];     /* one name for these */
+  int rows;             /* of names above the band */
+} vram__bands;
+
+static void vram__bands_read(const vram__svg *d, vram__bands *s) {
+  const vram_timeline *t = d->t;
+  const int many = t->forwards > 12; /* more micro-batches are one band */
+  uint32_t i, at = 0;
+  s->n = 0;
+  s->first = 0;
+  s->last = 0;
+  s->rows = 0;
+  vram__text_puti(s->several, sizeof s->several, &at, (int64_t)t->forwards);
+  vram__text_puts(s->several, sizeof s->several, &at, " x forward, backward");
+  for (i = 0; i < t->nspan; i++) {
+    const vram_phase phase = t->span[i].phase;
+    const int part =
+        t->forwards > 1 && (phase == VRAM_PHASE_FORWARD || phase == VRAM_PHASE_BACKWARD);
+    vram__band *b = s->band + s->n;
+    if (part && many && s->last)
+      continue;
+    b->name = part && many ? s->several : vram__span_name(phase);
+    b->first = t->span[i].first;
+    b->row = 0;
+    if (part && !s->last)
+      s->first = s->n;
+    s->n++;
+    if (part)
+      s->last = s->n;
+  }
+  for (i = 0; i < s->n; i++) {
+    s->band[i].from = vram__svg_x(d, s->band[i].first);
+    s->band[i].to = vram__svg_x(d, i + 1 < s->n ? s->band[i + 1].first : t->events + 1);
+    s->band[i].x = (s->band[i].from + s->band[i].to) / 2;
+  }
+}
+
+/* Names that are too long for their part of the band go above it, where there is room. */
+static void vram__bands_above(const vram__svg *d, vram__bands *s, vram__band *b, int end[4]) {
+  const int half = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) / 2;
+  const int right = d->plot.x + d->plot.w;
+  int row;
+  b->x = b->x > right - half ? right - half : b->x;
+  b->x = b->x < VRAM__SVG_EDGE + half ? VRAM__SVG_EDGE + half : b->x;
+  for (row = 1; row < 4; row++)
+    if (b->x - half >= end[row]) {
+      b->row = row;
+      end[row] = b->x + half + 80;
+      s->rows = row > s->rows ? row : s->rows;
+      return;
+    }
+}
+
+/* The passes that repeat have one name where one of them is too narrow for its own. */
+static void vram__bands_join(vram__bands *s) {
+  vram__band *b = s->band + s->first;
+  uint32_t i;
+  int fits = 1;
+  for (i = s->first; i < s->last; i++)
+    fits = fits && vram__band_fits(s->band + i);
+  if (fits || s->last - s->first < 2)
+    return;
+  for (i = s->first; i < s->last; i++)
+    s->band[i].row = -1;
+  b->name = s->several;
+  b->row = 0;
+  b->end = s->band[s->last - 1].to;
+  b->x = (b->from + b->end) / 2;
+}
+
+static void vram__bands_make(const vram__svg *d, vram__bands *s) {
+  const vram_timeline *t = d->t;
+  int end[4] = {0, 0, 0, 0};
+  uint32_t i;
+  vram__bands_read(d, s);
+  for (i = 0; i < s->n; i++)
+    s->band[i].end = s->band[i].to;
+  vram__bands_join(s);
+  for (i = 0; i < s->n; i++) {
+    vram__band *b = s->band + i;
+    if (b->row < 0 || vram__band_fits(b))
+      continue;
+    b->row = -1;
+    /* of the end of a step that is no more than a moment there is no name */
+    if (!t->events || !b->first || t->span[t->nspan - 1].first != b->first ||
+        t->span[t->nspan - 1].phase != VRAM_PHASE_END)
+      vram__bands_above(d, s, b, end);
+  }
+}
+
+static void vram__bands_draw(vram__svg *d, const vram__bands *s, int y) {
+  vram__pen *p = &d->pen;
+  uint32_t i;
+  for (i = 0; i < s->n; i++)
+    vram__pen_f(p, "<rect class=\"q%i\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
+                (int)(i & 1), s->band[i].from, y, s->band[i].to - s->band[i].from, 220);
+  for (i = 0; i < s->n; i++) {
+    const vram__band *b = s->band + i;
+    if (b->row > 0)
+      vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", (b->from + b->to) / 2,
+                  y - (b->row - 1) * 190 - 20, y + 40);
+    if (b->row >= 0)
+      vram__pen_f(p, "<text class=\"f m\" x=\"%d\" y=\"%d\">%s</text>\n", b->x,
+                  b->row ? y - (b->row - 1) * 190 - 40 : y + 160, b->name);
+  }
+}
+
+/* What is allocated over the step: one area for each category, drawn from the uppermost to the
+   lowest, each over the one behind it. */
+static void vram__svg_areas(vram__svg *d) {
+  const vram_timeline *t = d->t;
+  const uint32_t group = (t->ncolumn + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
+  uint32_t i, j, k, c;
+  vram__svg_areas_open(d);
+  for (k = VRAM_CATEGORY_COUNT; k--;) {
+    const uint32_t cat = vram__svg_order[k];
+    char text[24];
+    if (!d->seen[cat])
+      continue;
+    vram__svg_area_open(d, cat);
+    for (i = 0; i < t->ncolumn; i += group) {
+      const vram_moment *m = &t->column[i];
+      uint64_t sum = 0;
+      for (j = i + 1; j < i + group && j < t->ncolumn; j++)
+        if (t->column[j].total > m->total)
+          m = &t->column[j];
+      for (c = 0; c <= k; c++)
+        sum += m->bytes[vram__svg_order[c]];
+      vram__svg_area_to(d, sum, i + group < t->ncolumn ? (i + group) * t->width : t->events + 1);
+    }
+    vram__pen_f(&d->pen, "H%iV0\"><title>%s: %s at the peak</title></path>\n", d->end.x,
+                vram_category_name((vram_category)cat), vram__svg_bytes(d, d->bytes[cat], text));
+  }
+  vram__pen_puts(&d->pen, "</g>\n");
 }
 
 static int vram__svg_peak(vram__svg *d, int y) {
@@ -38455,50 +39299,40 @@ static int vram__svg_peak(vram__svg *d, int y) {
   return y + 210;
 }
 
-/* A line across the plot: the budget, or what the device needs. */
-VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes) {
-  d->line[d->nline] = vram__svg_y(d, bytes);
-  vram__pen_f(&d->pen, "<path class=\"k\" stroke-dasharray=\"%r\" d=\"M%d %dH%d\"/>\n", dashes,
-              d->plot.x, d->line[d->nline++], d->plot.x + d->plot.w);
-}
-
-VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
-                             const char *kind) {
-  char words[64], figure[24];
-  uint32_t len = 0;
-  vram__text_puts(words, sizeof words, &len, what);
-  vram__text_puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
-  vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
-}
-
 /* The lines and the peak, with their names. */
 static void vram__svg_marks(vram__svg *d) {
   const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   const uint64_t column = t->peak.event / t->width;
-  const int x = (vram__svg_x(d, column * t->width) + vram__svg_x(d, (column + 1) * t->width)) / 2;
   if (o->has_budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
   if (o->has_budget && d->r)
     vram__svg_line(d, d->need, "1.5 3");
-  vram__pen_f(&d->pen, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
-              vram__svg_y(d, t->peak.total));
-  vram__svg_mark(d, "peak ", t->peak.total, x, "b");
+  vram__svg_peak_mark(d, t->peak.total, column * t->width, (column + 1) * t->width);
   if (o->has_budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   if (o->has_budget && d->r)
     vram__svg_mark(d, "device ", d->need, -1, "");
 }
 
+/* The axis of events. Returns where the next line is. */
+static int vram__svg_events(vram__svg *d, int y) {
+  const uint64_t events = d->t->events, step = vram__tick_step(events, 5, 0);
+  uint64_t v;
+  for (v = 0; v <= events && events; v += step)
+    vram__svg_count(d, v, v < 100000 ? 5 : 10, y);
+  vram__pen_f(&d->pen,
+              "<text class=\"f g m\" x=\"%d\" y=\"%d\">allocations and frees, in order</text>\n",
+              d->plot.x + d->plot.w / 2, y + 190);
+  return y + 190;
+}
+
 static int vram__svg_step(vram__svg *d, int y) {
-  const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   vram__pen *p = &d->pen;
-  vram__band band[VRAM_TIMELINE_SPANS];
-  char text[24], several[64];
-  uint64_t most = t->peak.total, step, v;
-  uint32_t i, n;
-  int left = 0, rows;
+  vram__bands bands;
+  uint64_t most = d->t->peak.total;
+  uint32_t i;
   vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">Requested memory over the step</text>\n",
               VRAM__SVG_EDGE, y);
   y = vram__svg_peak(d, y + 210);
@@ -38507,67 +39341,24 @@ static int vram__svg_step(vram__svg *d, int y) {
     most = most < o->budget_bytes ? o->budget_bytes : most;
     most = most < d->need ? d->need : most;
   }
-  /* a seventh more, for the labels */
-  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  step = vram__tick_step(d->scale, 6, o->units == VRAM_UNITS_IEC);
-  for (v = 0; v <= d->scale; v += step) {
-    int w;
-    vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
-    left = w > left ? w : left;
-    if (v > UINT64_MAX - step)
-      break;
-  }
-  d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  d->plot.h = VRAM__SVG_PLOT;
-  n = vram__svg_bands(d, band, several, &rows);
-  y += rows * 190 + 20;
+  d->across = d->t->events + 1;
+  vram__svg_scale(d, most);
+  vram__bands_make(d, &bands);
+  y += bands.rows * 190 + 20;
   d->plot.y = y + 220;
-  d->nlabel = d->nline = 0;
-  for (i = 0; i < n; i++)
-    vram__pen_f(p, "<rect class=\"q%i\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
-                (int)(i & 1), band[i].from, y, band[i].to - band[i].from, 220);
-  for (i = 0; i < n; i++) {
-    const int row = band[i].row;
-    if (row > 0)
-      vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", (band[i].from + band[i].to) / 2,
-                  y - (row - 1) * 190 - 20, y + 40);
-    if (row >= 0)
-      vram__pen_f(p, "<text class=\"f m\" x=\"%d\" y=\"%d\">%s</text>\n", band[i].x,
-                  row ? y - (row - 1) * 190 - 40 : y + 160, band[i].name);
-  }
-  for (v = 0; v <= d->scale; v += step) {
-    const int at = vram__svg_y(d, v);
-    vram__tick_text(v, o->units, text);
-    vram__pen_f(p,
-                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
-                "</text>\n",
-                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
-    if (v > UINT64_MAX - step)
-      break;
-  }
+  d->nlabel = 0;
+  d->nline = 0;
+  vram__bands_draw(d, &bands, y);
+  vram__svg_scale_lines(d);
   vram__pen_f(p,
               "<rect class=\"plot\" fill=\"none\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
               d->plot.x, d->plot.y, d->plot.w, d->plot.h);
   vram__svg_areas(d);
-  for (i = 1; i < n; i++)
-    vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", band[i].from, y, d->plot.y + d->plot.h);
-  vram__pen_f(p, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
-              d->plot.x + d->plot.w);
-  /* the axis of events */
-  y = d->plot.y + d->plot.h + 190;
-  step = vram__tick_step(t->events, 5, 0);
-  for (v = 0; v <= t->events && t->events; v += step) {
-    const int at = vram__svg_x(d, v);
-    const int w = vram__text_width("0000000000", v < 100000 ? 5 : 10, VRAM__SVG_FINE);
-    vram__pen_f(p, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n",
-                at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE ? "e" : "m",
-                at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE ? d->plot.x + d->plot.w : at, y, v);
-  }
-  y += 190;
-  vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">allocations and frees, in order</text>\n",
-              d->plot.x + d->plot.w / 2, y);
+  for (i = 1; i < bands.n; i++)
+    vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", bands.band[i].from, y,
+                d->plot.y + d->plot.h);
+  vram__svg_base(d);
+  y = vram__svg_events(d, d->plot.y + d->plot.h + 190);
   vram__svg_marks(d);
   return y + 100;
 }
@@ -38705,8 +39496,10 @@ static int vram__svg_live(vram__svg *d, int y) {
   if (!d->ncell)
     return y + 320;
   vram__memory_zero(&all, sizeof all);
-  all.x = VRAM__SVG_EDGE, all.y = y + 310;
-  all.w = VRAM__SVG_ROOM, all.h = VRAM__SVG_AREAS;
+  all.x = VRAM__SVG_EDGE;
+  all.y = y + 310;
+  all.w = VRAM__SVG_ROOM;
+  all.h = VRAM__SVG_AREAS;
   for (i = 0; i < d->ncell; i = k) {
     vram__memory_zero(&cat[n], sizeof cat[n]);
     cat[n].cat = d->cell[i].cat;
@@ -38732,21 +39525,11 @@ static int vram__svg_live(vram__svg *d, int y) {
 
 /* Everything from the title to the lower edge, which is returned. */
 static int vram__svg_body(vram__svg *d) {
-  const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
-  int y = 270;
-  if (o->title) {
-    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(p, "</text>\n");
-    y += 260;
-  }
-  if (o->subtitle)
-    y = vram__svg_words(d, y, o->subtitle) + 120;
-  if (d->t)
+  int y = vram__svg_title(d);
+  if (d->t) {
     y = vram__svg_step(d, y) + 220;
-  if (d->t)
     y = vram__svg_legend(d, y) + 140;
+  }
   if (d->cell)
     y = vram__svg_live(d, y);
   if (!d->t)
@@ -38779,6 +39562,27 @@ VRAM_API uint64_t vram_svg_bytes(uint32_t nlive) {
   return (uint64_t)nlive * sizeof(vram__cell) + 7;
 }
 
+/* What is allocated at the peak, and which categories are ever. */
+static void vram__svg_sums(vram__svg *d, const vram_live *live, uint32_t nlive) {
+  uint32_t i, k;
+  for (i = 0; live && i < nlive; i++) {
+    const uint32_t c = vram__category_of(live[i].category);
+    d->bytes[c] = vram__sum_or_overflow(d->bytes[c], live[i].bytes);
+    d->total = vram__sum_or_overflow(d->total, live[i].bytes);
+    d->nlive += live[i].bytes != 0;
+  }
+  d->least = d->total / VRAM__SVG_CELLS + 1;
+  for (k = 0; k < VRAM_CATEGORY_COUNT; k++) {
+    if (d->t)
+      d->bytes[k] = d->t->peak.bytes[k];
+    d->seen[k] = d->bytes[k] != 0;
+    for (i = 0; d->t && i < d->t->ncolumn; i++)
+      d->seen[k] |= d->t->column[i].bytes[k] != 0;
+  }
+  if (d->t)
+    d->total = d->t->peak.total;
+}
+
 VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_report *report,
                                     const vram_live *live, uint32_t nlive,
                                     const vram_svg_options *options, void *scratch,
@@ -38786,49 +39590,27 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   vram_svg_options none;
   vram__svg d;
-  uint32_t i, k;
   int height;
   vram__memory_zero(&d, sizeof d);
   vram__memory_zero(&none, sizeof none);
   d.o = options ? options : &none;
   d.t = timeline && timeline->cap ? timeline : NULL;
   d.r = report;
-  for (i = 0; live && i < nlive; i++) {
-    const uint32_t c = vram__category_of(live[i].category);
-    d.bytes[c] = vram__sum_or_overflow(d.bytes[c], live[i].bytes);
-    d.total = vram__sum_or_overflow(d.total, live[i].bytes);
-    d.nlive += live[i].bytes != 0;
-  }
+  vram__svg_sums(&d, live, nlive);
+  d.need = report ? report->device_bytes.expected : d.total;
   if (live) {
     if (!scratch || scratch_bytes < skip + nlive * (uint64_t)sizeof *d.cell)
       return VRAM_ERR_MEMORY;
     d.cell = (vram__cell *)(void *)((uint8_t *)scratch + skip);
-    d.ncell = vram__cells(d.cell, live, nlive, d.total / VRAM__SVG_CELLS + 1);
+    d.ncell = vram__cells(d.cell, live, nlive, d.least);
   }
-  for (k = 0; k < VRAM_CATEGORY_COUNT; k++) {
-    if (d.t)
-      d.bytes[k] = d.t->peak.bytes[k];
-    d.seen[k] = d.bytes[k] != 0;
-    for (i = 0; d.t && i < d.t->ncolumn; i++)
-      d.seen[k] |= d.t->column[i].bytes[k] != 0;
-  }
-  if (d.t)
-    d.total = d.t->peak.total;
-  d.need = report ? report->device_bytes.expected : d.total;
   height = vram__svg_body(&d); /* without a sink: how high it is */
-  d.pen.n = 0;
-  d.pen.sink = sink;
-  vram__pen_f(&d.pen,
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
-              "role=\"img\">\n",
-              VRAM__SVG_WIDTH, height);
+  vram__pen_begin(&d.pen, sink);
+  vram__svg_open(&d, height);
   vram__svg_words_only(&d);
-  vram__svg_style(&d.pen);
-  vram__pen_f(&d.pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+  vram__svg_ground(&d, height);
   vram__svg_body(&d);
-  vram__pen_puts(&d.pen, "</svg>\n");
-  vram__pen_flush(&d.pen);
-  return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+  return vram__svg_close(&d);
 }
 
 /* >>write/schedule_svg    the picture of a schedule */
@@ -38866,8 +39648,10 @@ typedef struct vram__strip {
   const vram_move *move;
   uint32_t nmove, peak;    /* peak: the first move that is the highest */
   vram__strip_bytes *held; /* during each move */
-  uint8_t *kept;           /* by stage: what of it is on the device */
-  uint32_t seen;           /* a bit for each kind */
+  uint8_t *kept;           /* by stage: what of it is on the device, */
+  uint64_t kept_bytes;     /* the bytes of that, */
+  uint64_t gradient_bytes; /* and of the gradient that backward is to read */
+  uint32_t seen;           /* a bit for each kind of move */
 } vram__strip;
 
 enum { VRAM__KEPT_INPUT = 1, VRAM__KEPT_SAVED = 2, VRAM__KEPT_WAY = 4 };
@@ -38897,141 +39681,128 @@ static uint64_t vram__strip_stage(const vram__strip *s, uint32_t i) {
   return bytes;
 }
 
+/* A move begins: what it writes. *temp, *gradient: bytes of its temporaries and of the gradient
+   that it makes. */
+static void vram__strip_begin(vram__strip *s, const vram_move *m, uint64_t *temp,
+                              uint64_t *gradient) {
+  const vram_chain *c = s->c;
+  const uint32_t i = m->stage;
+  const vram_stage *t = &c->stage[i];
+  const uint64_t before = vram__strip_stage(s, i), next = vram__strip_stage(s, i + 1);
+  *temp = 0;
+  *gradient = 0;
+  switch (m->kind) {
+  case VRAM_MOVE_DROP:
+  case VRAM_MOVE_CHECKPOINT:
+    *temp = vram__strip_round(c, t->forward_temp_bytes);
+    s->kept[i + 1] |= VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_SAVE:
+    *temp = vram__strip_round(c, t->way[m->way].forward_temp_bytes);
+    s->kept[i + 1] |= VRAM__KEPT_INPUT;
+    s->kept[i] =
+        (uint8_t)((s->kept[i] & VRAM__KEPT_INPUT) | VRAM__KEPT_SAVED | m->way * VRAM__KEPT_WAY);
+    break;
+  case VRAM_MOVE_BACKWARD:
+    *temp = vram__strip_round(c, t->way[s->kept[i] / VRAM__KEPT_WAY].backward_temp_bytes);
+    *gradient = i ? vram__strip_input(c, i) : vram__strip_round(c, c->input_gradient_bytes);
+    break;
+  case VRAM_MOVE_FETCH:
+    s->kept[i] |= VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_FETCH_SAVED:
+    s->kept[i] |= VRAM__KEPT_SAVED;
+    break;
+  default:
+    break;
+  }
+  s->kept_bytes = vram__sum_or_overflow(s->kept_bytes, vram__strip_stage(s, i) - before);
+  s->kept_bytes = vram__sum_or_overflow(s->kept_bytes, vram__strip_stage(s, i + 1) - next);
+}
+
+/* A move has run: what goes. An input that the stage before has saved stays with the rest of that.
+ */
+static void vram__strip_end(vram__strip *s, const vram_move *m) {
+  const uint32_t i = m->stage;
+  const uint64_t before = vram__strip_stage(s, i), next = vram__strip_stage(s, i + 1);
+  const int saved = i && (s->kept[i - 1] & VRAM__KEPT_SAVED);
+  switch (m->kind) {
+  case VRAM_MOVE_BACKWARD:
+    s->kept[i] = saved ? VRAM__KEPT_INPUT : 0;
+    s->kept[i + 1] = 0;
+    break;
+  case VRAM_MOVE_DROP:
+    if (!saved)
+      s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_OFFLOAD:
+    s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_OFFLOAD_SAVED:
+    s->kept[i] &= (uint8_t)~VRAM__KEPT_SAVED;
+    break;
+  default:
+    break;
+  }
+  s->kept_bytes -= before - vram__strip_stage(s, i) + next - vram__strip_stage(s, i + 1);
+}
+
 /* What every move holds while it runs. */
 static void vram__strip_play(vram__strip *s) {
   const vram_chain *c = s->c;
-  uint64_t grad = 0, kept = 0;
   uint32_t k, i;
   for (i = 0; i <= c->nstage; i++)
     s->kept[i] = !i ? VRAM__KEPT_INPUT : 0;
-  kept = vram__strip_input(c, 0);
+  s->kept_bytes = vram__strip_input(c, 0);
+  s->gradient_bytes = 0;
   for (k = 0; k < s->nmove; k++) {
     const vram_move *m = &s->move[k];
-    const vram_stage *t = &c->stage[m->stage];
-    const vram_way *w = &t->way[m->way];
     vram__strip_bytes *h = &s->held[k];
-    uint64_t temp = 0, made = 0, before, next; /* made: a gradient */
-    i = m->stage;
-    before = vram__strip_stage(s, i);
-    next = vram__strip_stage(s, i + 1);
-    switch (m->kind) {
-    case VRAM_MOVE_DROP:
-    case VRAM_MOVE_CHECKPOINT:
-    case VRAM_MOVE_SAVE:
-      temp = vram__strip_round(c, m->kind == VRAM_MOVE_SAVE ? w->forward_temp_bytes
-                                                            : t->forward_temp_bytes);
-      s->kept[i + 1] |= VRAM__KEPT_INPUT;
-      if (m->kind == VRAM_MOVE_SAVE)
-        s->kept[i] =
-            (uint8_t)((s->kept[i] & VRAM__KEPT_INPUT) | VRAM__KEPT_SAVED | m->way * VRAM__KEPT_WAY);
-      break;
-    case VRAM_MOVE_BACKWARD:
-      w = &t->way[s->kept[i] / VRAM__KEPT_WAY];
-      temp = vram__strip_round(c, w->backward_temp_bytes);
-      made = i ? vram__strip_input(c, i) : vram__strip_round(c, c->input_gradient_bytes);
-      break;
-    case VRAM_MOVE_FETCH:
-      s->kept[i] |= VRAM__KEPT_INPUT;
-      break;
-    case VRAM_MOVE_FETCH_SAVED:
-      s->kept[i] |= VRAM__KEPT_SAVED;
-      break;
-    default:
-      break;
-    }
-    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i) - before);
-    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i + 1) - next);
+    uint64_t temp, gradient;
+    vram__strip_begin(s, m, &temp, &gradient);
     h->bytes[VRAM__HELD_STATIC] = c->static_bytes;
-    h->bytes[VRAM__HELD_SAVED] = kept;
-    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(grad, made);
+    h->bytes[VRAM__HELD_SAVED] = s->kept_bytes;
+    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(s->gradient_bytes, gradient);
     h->bytes[VRAM__HELD_TEMPORARIES] = temp;
-    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, kept),
+    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, s->kept_bytes),
                                      vram__sum_or_overflow(h->bytes[VRAM__HELD_GRADIENTS], temp));
     if (h->total > s->held[s->peak].total)
       s->peak = k;
     s->seen |= UINT32_C(1) << m->kind;
-    /* what goes when it has run */
-    before = vram__strip_stage(s, i);
-    next = vram__strip_stage(s, i + 1);
-    if (m->kind == VRAM_MOVE_BACKWARD) {
-      /* an input that the stage before has saved stays with the rest of that */
-      s->kept[i] = i && (s->kept[i - 1] & VRAM__KEPT_SAVED) ? VRAM__KEPT_INPUT : 0;
-      s->kept[i + 1] = 0;
-      grad = made;
-    } else if (m->kind == VRAM_MOVE_DROP || m->kind == VRAM_MOVE_OFFLOAD) {
-      if (!i || !(s->kept[i - 1] & VRAM__KEPT_SAVED) || m->kind == VRAM_MOVE_OFFLOAD)
-        s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
-    } else if (m->kind == VRAM_MOVE_OFFLOAD_SAVED)
-      s->kept[i] &= (uint8_t)~VRAM__KEPT_SAVED;
-    kept -= before - vram__strip_stage(s, i) + next - vram__strip_stage(s, i + 1);
+    vram__strip_end(s, m);
+    if (m->kind == VRAM_MOVE_BACKWARD)
+      s->gradient_bytes = gradient;
   }
-}
-
-static int vram__strip_x(const vram__svg *d, const vram__strip *s, uint32_t move) {
-  return d->plot.x + (int)vram__share(move, (uint64_t)d->plot.w, s->nmove);
 }
 
 /* Memory during the moves, an area for each kind of what is held. */
 static void vram__strip_areas(vram__svg *d, const vram__strip *s) {
   const uint32_t group = (s->nmove + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
-  vram__pen *p = &d->pen;
   uint32_t k, i, j;
-  vram__pen_f(p, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
-              d->plot.y + d->plot.h);
+  vram__svg_areas_open(d);
   for (k = VRAM__HELD_COUNT; k--;) {
-    int x = 0, y = 0;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"M0 0", (int)vram__held_category[k]);
+    vram__svg_area_open(d, vram__held_category[k]);
     for (i = 0; i < s->nmove; i += group) {
       const vram__strip_bytes *h = &s->held[i];
       uint64_t sum = 0;
-      int high;
       for (j = i + 1; j < i + group && j < s->nmove; j++)
         if (s->held[j].total > h->total)
           h = &s->held[j];
       for (j = 0; j <= k; j++)
         sum = vram__sum_or_overflow(sum, h->bytes[j]);
-      high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
-      if (high != y) {
-        if (i)
-          vram__pen_f(p, "H%i", x);
-        vram__pen_f(p, "v%i", high - y);
-        y = high;
-      }
-      x = vram__strip_x(d, s, i + group < s->nmove ? i + group : s->nmove) - d->plot.x;
+      vram__svg_area_to(d, sum, i + group < s->nmove ? i + group : s->nmove);
     }
-    vram__pen_f(p, "H%iV0\"/>\n", x);
+    vram__pen_f(&d->pen, "H%iV0\"/>\n", d->end.x);
   }
-  vram__pen_puts(p, "</g>\n");
-}
-
-/* The axis of bytes: its step; the plot begins behind its figures. */
-static uint64_t vram__strip_scale(vram__svg *d, uint64_t most) {
-  const vram_svg_options *o = d->o;
-  uint64_t step, v;
-  int left = 0;
-  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  step = vram__tick_step(d->scale, 6, o->units == VRAM_UNITS_IEC);
-  for (v = 0; v <= d->scale; v += step) {
-    char text[24];
-    int w;
-    vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
-    left = w > left ? w : left;
-    if (v > UINT64_MAX - step)
-      break;
-  }
-  d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  return step;
+  vram__pen_puts(&d->pen, "</g>\n");
 }
 
 static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
   const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
   const vram_move *peak = &s->move[s->peak];
-  uint64_t most = d->need, step, v;
+  uint64_t most = d->need;
   char text[24];
-  vram__pen_f(p,
+  vram__pen_f(&d->pen,
               "<text class=\"b\" x=\"%d\" y=\"%d\">Memory over the schedule</text>\n"
               "<text x=\"%d\" y=\"%d\">Peak <tspan class=\"b\">%s</tspan> in move %u of %u, %r of "
               "stage %u</text>\n",
@@ -39043,42 +39814,47 @@ static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
     y = vram__svg_fits(d, y);
     most = most < o->budget_bytes ? o->budget_bytes : most;
   }
-  step = vram__strip_scale(d, most);
+  d->across = s->nmove;
+  vram__svg_scale(d, most);
   d->plot.y = y;
-  d->plot.h = VRAM__SVG_PLOT;
-  for (v = 0; v <= d->scale; v += step) {
-    const int at = vram__svg_y(d, v);
-    vram__tick_text(v, o->units, text);
-    vram__pen_f(p,
-                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
-                "</text>\n",
-                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
-    if (v > UINT64_MAX - step)
-      break;
-  }
+  vram__svg_scale_lines(d);
   vram__strip_areas(d, s);
-  vram__pen_f(p, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
-              d->plot.x + d->plot.w);
+  vram__svg_base(d);
   if (o->has_budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
-  {
-    const int x = (vram__strip_x(d, s, s->peak) + vram__strip_x(d, s, s->peak + 1)) / 2;
-    vram__pen_f(p, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
-                vram__svg_y(d, d->need));
-    vram__svg_mark(d, "peak ", d->need, x, "b");
-  }
+  vram__svg_peak_mark(d, d->need, s->peak, (uint64_t)s->peak + 1);
   if (o->has_budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   return d->plot.y + d->plot.h;
 }
 
+/* The moves of one kind, each at its stage, in a box whose upper edge is y. */
+static void vram__strip_moves(vram__svg *d, const vram__strip *s, uint32_t kind, int y, int high) {
+  const uint32_t n = s->c->nstage;
+  const int right = d->plot.x + d->plot.w;
+  uint32_t k;
+  vram__pen_f(&d->pen, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
+  for (k = 0; k < s->nmove; k++) {
+    const uint32_t i = s->move[k].stage;
+    const int end = vram__svg_x(d, (uint64_t)k + 1), from = vram__svg_x(d, k);
+    const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
+    const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
+    /* at least so large that it is seen */
+    const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
+    const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
+    if (s->move[k].kind == kind)
+      vram__pen_f(&d->pen, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
+  }
+  vram__pen_puts(&d->pen, "\"/>\n");
+}
+
 /* Which stage each move is of: stages up, moves across. */
 static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
   const uint32_t n = s->c->nstage;
-  const int high = n > 24 ? 2400 : (int)n * 100, right = d->plot.x + d->plot.w;
+  const int high = n > 24 ? 2400 : (int)n * 100;
   vram__pen *p = &d->pen;
   uint64_t step = vram__tick_step(n, n > 12 ? 8 : 12, 0), v;
-  uint32_t kind, k;
+  uint32_t kind;
   y += 330;
   vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">Stage of each move</text>\n", VRAM__SVG_EDGE,
               y);
@@ -39092,32 +39868,13 @@ static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
     vram__pen_f(p, "<text class=\"f g e\" x=\"%d\" y=\"%d\">%u</text>\n", d->plot.x - 60, at + 50,
                 v);
   }
-  for (kind = 0; kind < VRAM_MOVE_COUNT; kind++) {
-    if (!(s->seen >> kind & 1))
-      continue;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
-    for (k = 0; k < s->nmove; k++) {
-      const uint32_t i = s->move[k].stage;
-      const int end = vram__strip_x(d, s, k + 1), from = vram__strip_x(d, s, k);
-      const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
-      const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
-      /* at least so large that it is seen */
-      const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
-      const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
-      if (s->move[k].kind == kind)
-        vram__pen_f(p, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
-    }
-    vram__pen_puts(p, "\"/>\n");
-  }
+  for (kind = 0; kind < VRAM_MOVE_COUNT; kind++)
+    if (s->seen >> kind & 1)
+      vram__strip_moves(d, s, kind, y, high);
   y += high + 190;
   step = vram__tick_step(s->nmove, 5, 0);
-  for (v = 0; v <= s->nmove; v += step) {
-    const int at = vram__strip_x(d, s, (uint32_t)v);
-    const int w = vram__text_width("0000000", 7, VRAM__SVG_FINE);
-    const int end = at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE;
-    vram__pen_f(p, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n", end ? "e" : "m",
-                end ? d->plot.x + d->plot.w : at, y, v);
-  }
+  for (v = 0; v <= s->nmove; v += step)
+    vram__svg_count(d, v, 7, y);
   vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">moves, in order</text>\n",
               d->plot.x + d->plot.w / 2, y + 190);
   return y + 500;
@@ -39132,20 +39889,11 @@ static void vram__strip_swatch(vram__svg *d, uint32_t colour, const char *text, 
 }
 
 static int vram__strip_body(vram__svg *d, const vram__strip *s) {
-  const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
   uint32_t k;
-  int y = 270, n = 0;
-  d->nlabel = d->nline = 0;
-  if (o->title) {
-    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(p, "</text>\n");
-    y += 260;
-  }
-  if (o->subtitle)
-    y = vram__svg_words(d, y, o->subtitle) + 120;
-  y = vram__strip_memory(d, s, y) + 300;
+  int y, n = 0;
+  d->nlabel = 0;
+  d->nline = 0;
+  y = vram__strip_memory(d, s, vram__svg_title(d)) + 300;
   for (k = VRAM__HELD_COUNT; k--;)
     if (d->bytes[k])
       vram__strip_swatch(d, vram__held_category[k], vram__held_name[k], n++, y);
@@ -39189,26 +39937,21 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
   s.held = (vram__strip_bytes *)(void *)((uint8_t *)scratch + skip);
   s.kept = (uint8_t *)(s.held + nmove);
   vram__strip_play(&s);
-  d.need = d.total = s.held[s.peak].total;
+  d.need = s.held[s.peak].total;
   for (k = 0; k < nmove; k++)
     for (i = 0; i < VRAM__HELD_COUNT; i++)
       d.bytes[i] |= s.held[k].bytes[i];
   height = vram__strip_body(&d, &s); /* without a sink: how high it is */
-  d.pen.n = 0;
-  d.pen.sink = sink;
+  vram__pen_begin(&d.pen, sink);
+  vram__svg_open(&d, height);
   vram__pen_f(&d.pen,
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
-              "role=\"img\">\n<title>%s%ra schedule of %u moves</title>\n<desc>%u stages; at most "
-              "%s, in move %u.</desc>\n",
-              VRAM__SVG_WIDTH, height, d.o->title ? d.o->title : "", d.o->title ? ": " : "",
-              (uint64_t)nmove, (uint64_t)c->nstage, vram__svg_bytes(&d, d.need, text),
-              (uint64_t)s.peak + 1);
-  vram__svg_style(&d.pen);
-  vram__pen_f(&d.pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+              "<title>%s%ra schedule of %u moves</title>\n<desc>%u stages; at most %s, in move "
+              "%u.</desc>\n",
+              d.o->title ? d.o->title : "", d.o->title ? ": " : "", (uint64_t)nmove,
+              (uint64_t)c->nstage, vram__svg_bytes(&d, d.need, text), (uint64_t)s.peak + 1);
+  vram__svg_ground(&d, height);
   vram__strip_body(&d, &s);
-  vram__pen_puts(&d.pen, "</svg>\n");
-  vram__pen_flush(&d.pen);
-  return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+  return vram__svg_close(&d);
 }
 
 /* >>write/summary    torch.cuda.memory_summary */
@@ -39236,8 +39979,8 @@ static void vram__summary_count(vram__pen *p, uint64_t v, uint64_t of) {
   static const char *const name[] = {"  ", "K ", "M "};
   uint64_t unit = 1;
   uint32_t u = 0;
-  while (u < 2 && of / unit >= 750000)
-    u++, unit *= 1000;
+  for (; u < 2 && of / unit >= 750000; u++)
+    unit *= 1000;
   vram__pen_number(p, v / unit, 7);
   vram__pen_puts(p, " ");
   vram__pen_puts(p, name[u]);
@@ -39430,14 +40173,59 @@ VRAM__FN void vram__pen_hex(vram__pen *p, uint64_t v) {
   char text[17];
   uint32_t n = sizeof text - 1;
   text[n] = 0;
-  do
-    text[--n] = "0123456789abcdef"[v % 16], v /= 16;
-  while (v);
+  do {
+    text[--n] = "0123456789abcdef"[v % 16];
+    v /= 16;
+  } while (v);
   vram__pen_puts(p, "0x");
   vram__pen_puts(p, text + n);
 }
 
-static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom *o, uint64_t ask) {
+enum { VRAM__OOM_OWNERS = 8, VRAM__OOM_PROCESSES = 8 };
+
+/* What the report is made of. */
+typedef struct vram__oom_report {
+  vram__pen pen;
+  const vram_ledger *l;
+  const vram_memory_stats *m;
+  const vram_oom *o;
+  uint64_t ask;    /* bytes that the device was asked for */
+  uint64_t others; /* that other processes hold */
+  vram__holes holes;
+  vram_owner top[VRAM__OOM_OWNERS];
+  uint32_t nowner; /* all of them */
+  uint32_t helps;  /* what would help: so many lines are written */
+} vram__oom_report;
+
+static int vram__oom_total_known(const vram_oom *o) {
+  return o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN;
+}
+
+/* The first line, as PyTorch has it. */
+static void vram__oom_head(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
+  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
+  vram__pen_size(p, r->ask);
+  vram__pen_puts(p, ".");
+  if (vram__oom_total_known(o)) {
+    vram__pen_puts(p, " GPU ");
+    vram__pen_number(p, o->device, 0);
+    vram__pen_puts(p, " has a total capacity of ");
+    vram__pen_size(p, o->total_bytes);
+    if (o->free_bytes != VRAM_UNKNOWN) {
+      vram__pen_puts(p, " of which ");
+      vram__pen_size(p, o->free_bytes);
+      vram__pen_puts(p, " is free");
+    }
+    vram__pen_puts(p, ".");
+  }
+  vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_request(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
   vram__pen_puts(p, "  asked: ");
   vram__pen_size(p, o->bytes);
   if (o->stream) {
@@ -39445,24 +40233,27 @@ static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom
     vram__pen_hex(p, o->stream);
   }
   vram__pen_puts(p, ", by ");
-  vram__pen_owner(p, l->owner + (o->owner < l->nowner ? o->owner : 0));
-  if (o->call || ask != o->bytes) {
+  vram__pen_owner(p, r->l->owner + (o->owner < r->l->nowner ? o->owner : 0));
+  if (o->call || r->ask != o->bytes) {
     vram__pen_puts(p, " (");
     vram__pen_label(p, o->call ? o->call : "the device");
-    if (ask != o->bytes) {
+    if (r->ask != o->bytes) {
       vram__pen_puts(p, " was asked for ");
-      vram__pen_size(p, ask);
+      vram__pen_size(p, r->ask);
     }
     vram__pen_puts(p, ")");
   }
   vram__pen_puts(p, "\n");
 }
 
-static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vram_ledger *l,
-                              const vram_oom *o, uint64_t *others) {
+/* What this process holds, as the ledger and as the driver sees it. */
+static void vram__oom_ours(vram__oom_report *r) {
+  const vram_memory_stats *m = r->m;
+  const vram_ledger *l = r->l;
+  const vram_oom *o = r->o;
   const uint64_t reserved = m->reserved_bytes[0].current, active = m->active_bytes[0].current,
                  ours = reserved > active ? reserved : active;
-  uint32_t i, unknown = 0;
+  vram__pen *p = &r->pen;
   vram__pen_puts(p, "  ours: ");
   vram__pen_size(p, ours);
   vram__pen_puts(p, " reserved in ");
@@ -39481,10 +40272,7 @@ static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vr
     vram__pen_number(p, l->lost, 0);
     vram__pen_puts(p, " allocations beyond vram_ledger_options.live\n");
   }
-  *others = 0;
-  if (!o->has_view)
-    return;
-  if (o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
+  if (o->has_view && o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
     vram__pen_puts(p, "  this process in all: ");
     vram__pen_size(p, o->process_bytes);
     if (o->process_bytes > ours) {
@@ -39494,32 +40282,39 @@ static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vr
     }
     vram__pen_puts(p, "\n");
   }
-  for (i = 0; i < o->nprocess; i++) {
-    const vram_process *q = o->process + i;
-    const int known = q->bytes != VRAM_UNKNOWN;
-    if (known && q->bytes <= VRAM_UNKNOWN - *others)
-      *others += q->bytes;
-    if (i >= 8) {
-      unknown++;
-      continue;
-    }
-    vram__pen_puts(p, "  process ");
-    vram__pen_number(p, q->pid, 0);
-    if (q->name) {
-      vram__pen_puts(p, " (");
-      vram__pen_label(p, q->name);
-      vram__pen_puts(p, ")");
-    }
-    if (known) {
-      vram__pen_puts(p, ": ");
-      vram__pen_size(p, q->bytes);
-    } else
-      vram__pen_puts(p, ": the driver does not say how much");
-    vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_process(vram__pen *p, const vram_process *q) {
+  vram__pen_puts(p, "  process ");
+  vram__pen_number(p, q->pid, 0);
+  if (q->name) {
+    vram__pen_puts(p, " (");
+    vram__pen_label(p, q->name);
+    vram__pen_puts(p, ")");
   }
-  if (unknown) {
+  if (q->bytes != VRAM_UNKNOWN) {
+    vram__pen_puts(p, ": ");
+    vram__pen_size(p, q->bytes);
+  } else
+    vram__pen_puts(p, ": the driver does not say how much");
+  vram__pen_puts(p, "\n");
+}
+
+/* What other processes hold. */
+static void vram__oom_others(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
+  uint32_t i;
+  for (i = 0; o->has_view && i < o->nprocess; i++) {
+    const vram_process *q = o->process + i;
+    if (q->bytes != VRAM_UNKNOWN && q->bytes <= VRAM_UNKNOWN - r->others)
+      r->others += q->bytes;
+    if (i < VRAM__OOM_PROCESSES)
+      vram__oom_process(p, q);
+  }
+  if (i > VRAM__OOM_PROCESSES) {
     vram__pen_puts(p, "  and ");
-    vram__pen_number(p, unknown, 0);
+    vram__pen_number(p, i - VRAM__OOM_PROCESSES, 0);
     vram__pen_puts(p, " more processes\n");
   }
 }
@@ -39558,152 +40353,148 @@ static void vram__oom_holes(vram__pen *p, const vram__holes *h) {
   vram__pen_puts(p, "\n");
 }
 
-#define VRAM__OOM_OWNERS 8
-
-static void vram__oom_owners(vram__pen *p, const vram_owner *top, uint32_t n) {
+static void vram__oom_owners(vram__oom_report *r) {
+  vram__pen *p = &r->pen;
   uint32_t i;
-  for (i = 0; i < n && i < VRAM__OOM_OWNERS; i++) {
+  for (i = 0; i < r->nowner && i < VRAM__OOM_OWNERS; i++) {
+    const vram_owner *w = r->top + i;
     vram__pen_puts(p, i ? "    " : "  largest owners:\n    ");
-    vram__pen_bytes(p, top[i].bytes.current, 10);
+    vram__pen_bytes(p, w->bytes.current, 10);
     vram__pen_puts(p, " in ");
-    vram__pen_number(p, top[i].count.current, 0);
+    vram__pen_number(p, w->count.current, 0);
     vram__pen_puts(p, "  ");
-    vram__pen_owner(p, top + i);
+    vram__pen_owner(p, w);
     vram__pen_puts(p, "\n");
   }
-  if (n > i) {
+  if (r->nowner > i) {
     vram__pen_puts(p, "    and ");
-    vram__pen_number(p, n - i, 0);
+    vram__pen_number(p, r->nowner - i, 0);
     vram__pen_puts(p, " more\n");
   }
 }
 
-/* What would help here: nothing that is done already, nothing that would not be enough. */
-static void vram__oom_help(vram__pen *p, const vram_ledger *l, const vram_memory_stats *m,
-                           const vram_oom *o, const vram__holes *h, uint64_t ask, uint64_t others,
-                           const vram_owner *top, uint32_t n) {
-  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
-  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
-  const uint64_t activations = l->category[VRAM_CATEGORY_ACTIVATIONS].current;
-  const int limited = o->limit_bytes &&
-                      (o->limit_bytes < ask || m->reserved_bytes[0].current > o->limit_bytes - ask);
-  uint32_t said = 0;
-#define VRAM__HELP vram__pen_puts(p, said++ ? "  - " : "  what would help:\n  - ")
-  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN && ask > o->total_bytes) {
-    VRAM__HELP;
-    vram__pen_puts(p, "ask for less at once: the whole device has ");
-    vram__pen_size(p, o->total_bytes);
-    vram__pen_puts(p, "\n");
+/* ---- what would help here: nothing that is done already, nothing that would not be enough ---- */
+
+static void vram__oom_dash(vram__oom_report *r, const char *what) {
+  vram__pen_puts(&r->pen, r->helps++ ? "  - " : "  what would help:\n  - ");
+  vram__pen_puts(&r->pen, what);
+}
+
+/* One more line of it: `bytes` stands before `end`; end NULL: neither. */
+static void vram__oom_advice(vram__oom_report *r, const char *what, uint64_t bytes,
+                             const char *end) {
+  vram__pen *p = &r->pen;
+  vram__oom_dash(r, what);
+  if (end) {
+    vram__pen_size(p, bytes);
+    vram__pen_puts(p, end);
   }
-  if (limited) {
-    VRAM__HELP;
-    vram__pen_puts(p, "raise the limit: ");
-    vram__pen_size(p, o->limit_bytes);
-    vram__pen_puts(p, " allowed\n");
+  vram__pen_puts(p, "\n");
+}
+
+/* Of the pool: streams, and free blocks that are too small. */
+static void vram__oom_help_pool(vram__oom_report *r) {
+  const vram__holes *h = &r->holes;
+  const vram_pool *pool = r->o->pool;
+  if (h->waits)
+    vram__oom_advice(r, "wait for the streams: ", h->waits,
+                     " is given back and still in use by them");
+  if (h->largest >= h->need)
+    return;
+  if (h->elsewhere >= h->need) {
+    vram__oom_dash(r, "allocate on stream ");
+    vram__pen_hex(&r->pen, h->elsewhere_stream);
+    vram__pen_puts(&r->pen, ", or use fewer streams\n");
   }
-  if (h && h->waits) {
-    VRAM__HELP;
-    vram__pen_puts(p, "wait for the streams: ");
-    vram__pen_size(p, h->waits);
-    vram__pen_puts(p, " is given back and still in use by them\n");
-  }
-  if (h && h->largest < h->need && h->elsewhere >= h->need) {
-    VRAM__HELP;
-    vram__pen_puts(p, "allocate on stream ");
-    vram__pen_hex(p, h->elsewhere_stream);
-    vram__pen_puts(p, ", or use fewer streams\n");
-  }
-  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
-      o->pool->backend.map) {
-    VRAM__HELP;
-    vram__pen_puts(p, "expandable_segments:True, which joins free pieces\n");
-  }
-  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
-      o->pool->options.max_split_size == UINT64_MAX) {
-    VRAM__HELP;
-    vram__pen_puts(p, "max_split_size_mb, which keeps large segments in one piece\n");
-  }
-  if (missing && others >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "another device, or the end of other processes: they hold ");
-    vram__pen_size(p, others);
-    vram__pen_puts(p, "\n");
-  }
-  if (missing && activations >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "a smaller batch, or recomputation: activations hold ");
-    vram__pen_size(p, activations);
-    vram__pen_puts(p, "\n");
-  }
-  if (missing && n && top->bytes.current >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "less, or an earlier free, at ");
-    vram__pen_owner(p, top);
+  if (h->sum < h->need || pool->options.expandable_segments)
+    return;
+  if (pool->backend.map)
+    vram__oom_advice(r, "expandable_segments:True, which joins free pieces", 0, NULL);
+  if (pool->options.max_split_size == UINT64_MAX)
+    vram__oom_advice(r, "max_split_size_mb, which keeps large segments in one piece", 0, NULL);
+}
+
+/* Of what lacks `missing` bytes. */
+static void vram__oom_help_missing(vram__oom_report *r, uint64_t missing) {
+  const uint64_t activations = r->l->category[VRAM_CATEGORY_ACTIVATIONS].current;
+  vram__pen *p = &r->pen;
+  if (r->others >= missing)
+    vram__oom_advice(r, "another device, or the end of other processes: they hold ", r->others, "");
+  if (activations >= missing)
+    vram__oom_advice(r, "a smaller batch, or recomputation: activations hold ", activations, "");
+  if (r->nowner && r->top->bytes.current >= missing) {
+    vram__oom_dash(r, "less, or an earlier free, at ");
+    vram__pen_owner(p, r->top);
     vram__pen_puts(p, ": it holds ");
-    vram__pen_size(p, top->bytes.current);
+    vram__pen_size(p, r->top->bytes.current);
     vram__pen_puts(p, "\n");
-  }
-  if (known && !missing && !limited) {
-    VRAM__HELP;
-    vram__pen_puts(p, "smaller requests: the device has enough, but not in one piece, or another "
-                      "process was faster\n");
-  }
-#undef VRAM__HELP
-  if (!said) {
-    vram__pen_puts(p, "  what would help: ");
-    vram__pen_size(p, missing);
-    vram__pen_puts(p, " less\n");
   }
 }
 
+static void vram__oom_help(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  const uint64_t ask = r->ask;
+  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
+  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
+  const int limited = o->limit_bytes && (o->limit_bytes < ask ||
+                                         r->m->reserved_bytes[0].current > o->limit_bytes - ask);
+  if (vram__oom_total_known(o) && ask > o->total_bytes)
+    vram__oom_advice(r, "ask for less at once: the whole device has ", o->total_bytes, "");
+  if (limited)
+    vram__oom_advice(r, "raise the limit: ", o->limit_bytes, " allowed");
+  if (o->pool)
+    vram__oom_help_pool(r);
+  if (missing)
+    vram__oom_help_missing(r, missing);
+  if (known && !missing && !limited)
+    vram__oom_advice(r,
+                     "smaller requests: the device has enough, but not in one piece, or another "
+                     "process was faster",
+                     0, NULL);
+  if (!r->helps) {
+    vram__pen_puts(&r->pen, "  what would help: ");
+    vram__pen_size(&r->pen, missing);
+    vram__pen_puts(&r->pen, " less\n");
+  }
+}
+
+/* The free blocks of the pool that was asked, if there is one. */
+static void vram__oom_look(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__holes *h = &r->holes;
+  h->stream = o->stream;
+  h->need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
+  h->need = h->need ? h->need : 512;
+  h->small_pool = h->need <= UINT64_C(1) << 20;
+  if (o->pool)
+    (void)vram_pool_walk(o->pool, vram__hole, h);
+}
+
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vram_sink *sink) {
-  const uint64_t ask = o->device_bytes ? o->device_bytes : o->bytes;
-  const vram_memory_stats *m;
   vram_memory_stats none;
-  vram__holes holes;
-  vram_owner top[VRAM__OOM_OWNERS];
-  vram__pen pen, *p = &pen;
-  uint64_t others;
-  uint32_t n;
-  vram__pen_begin(p, sink);
-  vram__memory_zero(&holes, sizeof holes);
-  holes.stream = o->stream;
-  holes.need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
-  holes.need = holes.need ? holes.need : 512;
-  holes.small_pool = holes.need <= UINT64_C(1) << 20;
-  if (o->pool)
-    (void)vram_pool_walk(o->pool, vram__hole, &holes);
+  vram__oom_report r;
+  vram__memory_zero(&none, sizeof none);
+  vram__memory_zero(&r, sizeof r);
+  vram__pen_begin(&r.pen, sink);
+  r.l = l;
+  r.o = o;
+  r.ask = o->device_bytes ? o->device_bytes : o->bytes;
+  vram__oom_look(&r);
   vram__ledger_lock(l);
-  m = vram__stats_of(l, o->device);
-  if (!m) {
-    vram__memory_zero(&none, sizeof none);
-    m = &none;
-  }
-  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
-  vram__pen_size(p, ask);
-  vram__pen_puts(p, ".");
-  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN) {
-    vram__pen_puts(p, " GPU ");
-    vram__pen_number(p, o->device, 0);
-    vram__pen_puts(p, " has a total capacity of ");
-    vram__pen_size(p, o->total_bytes);
-    if (o->free_bytes != VRAM_UNKNOWN) {
-      vram__pen_puts(p, " of which ");
-      vram__pen_size(p, o->free_bytes);
-      vram__pen_puts(p, " is free");
-    }
-    vram__pen_puts(p, ".");
-  }
-  vram__pen_puts(p, "\n");
-  vram__oom_request(p, l, o, ask);
-  vram__oom_holders(p, m, l, o, &others);
+  r.m = vram__stats_of(l, o->device);
+  if (!r.m)
+    r.m = &none;
+  vram__oom_head(&r);
+  vram__oom_request(&r);
+  vram__oom_ours(&r);
+  vram__oom_others(&r);
   if (o->pool)
-    vram__oom_holes(p, &holes);
-  n = vram__ledger_owners(l, 0, top, VRAM__OOM_OWNERS);
-  vram__oom_owners(p, top, n);
-  vram__oom_help(p, l, m, o, o->pool ? &holes : NULL, ask, others, top, n);
+    vram__oom_holes(&r.pen, &r.holes);
+  r.nowner = vram__ledger_owners(l, 0, r.top, VRAM__OOM_OWNERS);
+  vram__oom_owners(&r);
+  vram__oom_help(&r);
   vram__ledger_unlock(l);
-  return vram__pen_end(p);
+  return vram__pen_end(&r.pen);
 }
 
 /* >>write/values    values as JSON, or as a pickle of protocol 2

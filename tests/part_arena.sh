@@ -238,6 +238,18 @@ for way in "cc c99" "cc c11" "cc c2x" "c++ c++11" "c++ c++17" "c++ c++20"; do
 done
 cell "a header without a prefix" ./vram arena $work/names.csv --emit-header $work/names.h
 cell "is named after its input" grep -q '^#define NAMES_ARENA_BYTES 12$' $work/names.h
+printf 'id,lower,upper,size\nlow,0,2,1610612736\nhigh,1,3,1610612736\n' >$work/large.csv
+cell "a header of 3 GiB" ./vram arena $work/large.csv --emit-header $work/large.h
+for way in "cc c99" "cc c11" "c++ c++11"; do
+  have ${way% *} || { skip "no ${way% *}"; continue; }
+  language=c
+  case $way in *++*) language=c++ ;; esac
+  cell "a header of 3 GiB, $way" ${way% *} -std=${way#* } -Wall -Wextra -pedantic -pedantic-errors -Werror \
+    -DLARGE_ARENA_CAPACITY=3221225472 -x $language -fsyntax-only $work/large.h
+  sed 's/^\(#define LARGE_ARENA_BYTES\) .*/\1 3221225471/' $work/large.h >$work/small.h
+  refuse "an arena of 3 GiB that is too small, $way" is_inside \
+    ${way% *} -std=${way#* } -x $language -fsyntax-only $work/small.h
+done
 ./vram arena $work/names.csv --bank 8 --bank 0 --emit-header - >$work/banks.h
 cell "banks in a header" grep -q '^#define NAMES_BANK1_BYTES 4$' $work/banks.h
 

@@ -19,6 +19,10 @@ for p in $parts; do
   esac
   [ "$(wc -l <"src/$p")" -le 1500 ] && ok || bad "$p has more than 1,500 lines"
 done
+# clang-format fills a line of a list into the prose before it where that is too long for its line
+grep -nE '[^ ] VRAM_ERR_[A-Z]+  +[a-z]' src/api/*.h |
+  grep -vE ': +(VRAM_ERR_[A-Z]+, )+VRAM_ERR_[A-Z]+  ' >"$work/log"
+[ -s "$work/log" ] && bad "a list of errors that became prose: $(head -n 1 "$work/log")" || ok
 
 # B. each part alone, with the headers of the rooms that it may use
 uses() { # uses ROOM|FILE: all rooms that it may use

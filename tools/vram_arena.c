@@ -591,9 +591,9 @@ static void header_asserts(FILE *f, const char *prefix, const arena_set *s, cons
     char bytes[32] = "ARENA_BYTES";
     if (banks)
       snprintf(bytes, sizeof bytes, "BANK%" PRIu32 "_BYTES", b->bank);
-    if (b->bytes)
-      fprintf(f, "%s_ASSERT(%s_%s_OFFSET + %s_%s_BYTES <= %s_%s, %s_is_inside);\n", prefix, prefix,
-              w[i].text, prefix, w[i].text, prefix, bytes, w[i].text);
+    if (b->bytes) /* a difference: a sum of two numbers that each fit an int may not fit one */
+      fprintf(f, "%s_ASSERT(%s_%s_OFFSET <= %s_%s - %s_%s_BYTES, %s_is_inside);\n", prefix, prefix,
+              w[i].text, prefix, bytes, prefix, w[i].text, w[i].text);
   }
 }
 

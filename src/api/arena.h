@@ -14,8 +14,9 @@
    excluded. Two buffers overlap in time if each begins before the other ends.
 
    Some greedy orders come first; if none reaches the bound, a search follows that ends with a
-   proof, after so many nodes or when `stop` says so. The search is for up to 1,536 buffers that
-   hang together in time; the greedy orders place 60,000 in a second. */
+   proof, after so many nodes or when `stop` says so. Buffers before and
+   after a moment that no lifetime spans are planned apart: the search takes up to 1,536 buffers
+   between two such moments, the greedy orders place 60,000 in a second. */
 
 typedef struct vram_buffer {
   uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */

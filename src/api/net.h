@@ -81,9 +81,14 @@ typedef enum vram_line_kind {
       VRAM_LINE_COUNT
 } vram_line_kind;
 
-/* What values and weights are stored as: activations, weights, bytes of a bias, scales of 8 bytes
-   (multiplier and shift): 0 none, 1 one for each matrix, 2 one for each channel of convolutions,
-   3 and of LINEAR; ids have no weights. */
+/* What values and weights are stored as: the dtypes of activations and weights, the bytes of a
+   bias, and which scales there are. Ids have no weights. A scale is a multiplier and a shift, eight
+   bytes:
+
+     0  none
+     1  one for each matrix
+     2  one for each output channel of a convolution, one for each other matrix
+     3  one for each output channel of a convolution and each output of a LINEAR */
 #define VRAM_NET_FORMATS(X)                                                                        \
   X(F32, VRAM_F32, VRAM_F32, 4, 0)                                                                 \
   X(F16, VRAM_F16, VRAM_F16, 2, 0)                                                                 \
@@ -195,9 +200,9 @@ VRAM_API const char *vram_kernels_name(uint32_t kernels); /* "DSP"; "?" */
 
 /* Reads the lines of one net from the text of a C header: VRAM_NET_kind(net, ...). Integers may be
    expressions of numbers, + - * / % ( ) and names that an earlier #define of the text gives such a
-   value; everything else is passed over, as a compiler passes over comments. No #if is looked at,
-   no #include. name NULL: the only net of the text. Names are copied into mem, of which
-   vram_net_read_bytes is an upper bound.
+   value; everything else is skipped, as a compiler skips comments. #if and #include are ignored.
+   name NULL: the only net of the text. Names are copied into mem, of which vram_net_read_bytes is
+   an upper bound.
      VRAM_ERR_SYNTAX, VRAM_ERR_NAME, VRAM_ERR_VALUE  err->line and err->column say where
      VRAM_ERR_LIMIT   more than VRAM_MAX_NET_LINES lines
      VRAM_ERR_MEMORY  mem is too small */
@@ -205,7 +210,8 @@ VRAM_API uint64_t vram_net_read_bytes(const char *text, uint64_t len);
 VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *name, void *mem,
                                    uint64_t bytes, vram_net *net, vram_error *err);
 
-/* Counts: fills in what is said of it above. err->line is 1 + the line, or where it was read:
+/* Counts a net: fills in what vram_net_line and vram_net have under vram_net_count. err->line is
+   1 + the line, or where it was read:
      VRAM_ERR_NAME      a name that is used twice, not known, taken twice or never
      VRAM_ERR_SHAPE     sizes that do not fit
      VRAM_ERR_VALUE     an argument out of range, lines out of order
@@ -224,19 +230,28 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
                                    uint64_t scratch_bytes, vram_error *err);
 #endif
 
-/* A model as lines: what an inference of it needs, on one input. Values lie as n, h, w, c; an axis
-   that is in no line is the batch. Left out: losses (a sum or mean of all, too), dropout,
-   stochastic depth. Axes that only change their order or number take no line where the order in
-   memory can stay: a linear behind a flatten has its columns in the order h, w, c. batch_norm
-   behind a convolution or linear that nothing else reads becomes a part of it (BATCH_NORM_FOLDED);
-   a layer without bias gets one, and its parameters count it. relu, relu6, hardtanh and clamp
-   behind convolution, linear, add, batch_norm or pool are ACTIVATION_FUSED. Other activations,
-   norms, softmax, add and mul are in place where nothing reads their input later. sub, maximum,
-   minimum are ADD; div and pow MUL. Parameters of their own (`parameter`) and constants are weights
-   of the CUSTOM line that reads them; what a line has not is CUSTOM, or an error that names the
-   node: VRAM_ERR_UNSUPPORTED  no line does that: err->line is the text's VRAM_ERR_LIMIT        more
-   than VRAM_MAX_NET_LINES lines VRAM_ERR_MEMORY       mem is too small Then vram_net_count,
-   vram_net_plan. The net's names and lines are in mem, and point to g. */
+/* Lowers a model to lines: what an inference of it needs, on one input. Then come vram_net_count
+   and vram_net_plan. The net's names and lines are in mem, and point to g.
+
+   Values lie as n, h, w, c; an axis that is in no line is the batch. Axes that only change their
+   order or number take no line where the order in memory can stay: a linear behind a flatten has
+   its columns in the order h, w, c. What becomes of a node:
+
+     losses, dropout, stochastic depth   nothing; a sum or mean of all elements is a loss, too
+     batch_norm                          a part of the convolution or linear before it that nothing
+                                         else reads (BATCH_NORM_FOLDED); a layer without bias gets
+                                         one, and its parameters count it
+     relu, relu6, hardtanh, clamp        ACTIVATION_FUSED behind convolution, linear, add,
+                                         batch_norm or pool
+     other activations, norms, softmax   in place where nothing reads their input later
+     add, sub, maximum, minimum          ADD, in place likewise
+     mul, div, pow                       MUL, in place likewise
+     `parameter` and constants           weights of the CUSTOM line that reads them
+     what has no line of its own         CUSTOM, or an error that names the node
+
+     VRAM_ERR_UNSUPPORTED  no line does that; err->line is the text's
+     VRAM_ERR_LIMIT        more than VRAM_MAX_NET_LINES lines
+     VRAM_ERR_MEMORY       mem is too small */
 typedef struct vram_net_lower_options {
   vram_net_format format;   /* of values and weights; all zero: F32 */
   uint64_t align;           /* of every buffer, a power of two; 0: 16 */

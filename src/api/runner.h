@@ -21,7 +21,7 @@
    writes it until the last that reads it; other buffers use its bytes before and after. */
 typedef struct vram_bound_move {
   vram_move move;             /* BACKWARD: `way` is that of its SAVE */
-  uint32_t run, runs;         /* forward: the how manieth of this stage, 0 first; how many in all */
+  uint32_t run, runs;         /* forward: which run of its stage this is, from 0; of how many */
   uint32_t again;             /* not 0: which of the stages with runs > 1 it is, from 1 */
   uint64_t in, out;           /* xi, x(i+1) */
   uint64_t saved;             /* what the way saves beyond the output */
@@ -111,7 +111,7 @@ VRAM_API void vram_binding_events(const vram_chain *c, const vram_binding *b, ui
 typedef struct vram_call {
   uint32_t stage, way;
   int save;           /* forward: fill `saved`, too; `way` counts */
-  uint32_t run, runs; /* forward: the how manieth of this stage, 0 first; how many in all */
+  uint32_t run, runs; /* forward: which run of its stage this is, from 0; of how many */
   uint64_t key; /* for random numbers: the same in every run of a stage, another in each stage */
   const void *in;
   void *out; /* backward: what forward gave, to be read */

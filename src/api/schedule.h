@@ -50,10 +50,10 @@ typedef struct vram_chain {
   X(CHECKPOINT, "checkpoint") /* forward; nothing is saved, the input stays */                     \
   X(SAVE, "save")             /* forward by way `way`; what backward needs stays, the input too */ \
   X(BACKWARD, "backward")     /* backward; what was saved, the input and the gradient go */        \
-  X(OFFLOAD, "offload")       /* a copy goes to the host, the device's goes: the stage's input, */ \
-  X(OFFLOAD_SAVED, "offload_saved") /* or what its way saved beyond its output */                  \
-  X(FETCH, "fetch")                 /* back from the host to the device: the input, */             \
-  X(FETCH_SAVED, "fetch_saved")     /* or what was saved */
+  X(OFFLOAD, "offload")       /* the stage's input moves from the device to the host */            \
+  X(OFFLOAD_SAVED, "offload_saved") /* what its way saved beyond its output moves to the host */   \
+  X(FETCH, "fetch")                 /* the stage's input moves back to the device */               \
+  X(FETCH_SAVED, "fetch_saved")     /* what was saved moves back to the device */
 
 typedef enum vram_move_kind {
 #define VRAM__X(id, text) VRAM_MOVE_##id,
@@ -122,8 +122,8 @@ VRAM_API const char *vram_planner_name(uint32_t planner); /* "optimal"; "?" */
 VRAM_API uint64_t vram_schedule_bytes(const vram_chain *c, const vram_schedule_options *o);
 
 /* Finds a schedule. One that is not feasible is no error: feasible is 0, and the schedule is that
-   of smallest_budget_bytes. OPTIMAL is never dearer than another planner within the same budget
-   (but STAGES with more slots), and never dearer with more bytes than with fewer; the smallest
+   of smallest_budget_bytes. OPTIMAL never costs more than another planner within the same budget
+   (but STAGES with more slots), nor more with a larger budget than with a smaller one; the smallest
    budget is exact. To the host go inputs of stages and what ways saved beyond their output, right
    after the forward that last needed them, and back right before the backward, or the forward, that
    needs them next; transfers cost their full price, though a runner may do them beside computation.

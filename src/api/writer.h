@@ -61,8 +61,8 @@ VRAM_API uint64_t vram_timeline_bytes(uint32_t columns);
 VRAM_API vram_result vram_timeline_init(vram_timeline *t, void *mem, uint64_t bytes,
                                         const uint64_t *before);
 
-/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. What is no
-   alloc, free or becomes, and what is about host memory is passed over. A free counts by its own
+/* One event more; timeline is a vram_timeline. May be given as vram_step_options.event. Events
+   of host memory, and what is no alloc, free or becomes, are ignored. A free counts by its own
    bytes and category. */
 VRAM_API void vram_timeline_add(void *timeline, const vram_event *e);
 

@@ -48,37 +48,43 @@
 /* NOLINTBEGIN(bugprone-macro-parentheses): names are pasted, lists go from macro to macro */
 
 /* The constants of a line: enumerators, which hold an int, so that with 16 bits a figure is two of
-   them; in C++ variables, which compile five times as fast there. */
+   them; in C++ variables, which compile five times as fast there. E declares one, V reads it, COPY
+   declares one like another; E2, V2, COPY2: of up to 62 bits. */
 #if defined(__cplusplus)
 #if defined(__GNUC__)
 #define VRAM__NET_CONSTANTS(...) static const __attribute__((unused)) unsigned long long __VA_ARGS__
 #else
 #define VRAM__NET_CONSTANTS(...) static const unsigned long long __VA_ARGS__
 #endif
-#define VRAM__E(name, v) name = (v)
+#define VRAM__E(name, v) name = v
 #define VRAM__V(name) name
-#define VRAM__E2(name, v) name = (v)
+#define VRAM__COPY(name, from) name = from
+#define VRAM__E2(name, v) name = v
 #define VRAM__V2(name) name
+#define VRAM__COPY2(name, from) name = from
 #else
 #define VRAM__NET_CONSTANTS(...) enum { __VA_ARGS__ }
 #if defined(__INT_MAX__) && __INT_MAX__ < 65536
 #define VRAM__E(name, v) name = (v) % VRAM_U(32768), name##_x = (v) / VRAM_U(32768)
 #define VRAM__V(name) (VRAM_U(32768) * name##_x + name)
+#define VRAM__COPY(name, from) name = from, name##_x = from##_x
 #define VRAM__E2(name, v)                                                                          \
   name = (v) % VRAM_U(32768), name##_x = (v) / VRAM_U(32768) % VRAM_U(32768),                      \
   name##_z = (v) / VRAM_U(1073741824)
 #define VRAM__V2(name) (VRAM_U(1073741824) * name##_z + VRAM_U(32768) * name##_x + name)
+#define VRAM__COPY2(name, from) name = from, name##_x = from##_x, name##_z = from##_z
 #else
-#define VRAM__E(name, v) name = (v)
+#define VRAM__E(name, v) name = v
 #define VRAM__V(name) (VRAM_U(0) + name)
+#define VRAM__COPY(name, from) name = from
 #define VRAM__E2(name, v) name = (v) % VRAM_U(2147483648), name##_x = (v) / VRAM_U(2147483648)
 #define VRAM__V2(name) (VRAM_U(2147483648) * name##_x + name)
+#define VRAM__COPY2(name, from) name = from, name##_x = from##_x
 #endif
 #endif
 
-/*                                    bits of activations, of weights, bytes of a bias, scales: 0
-                                      none, 1 one, 2 of a convolution's outputs, 3 of LINEAR's too
- */
+/* A format: bits of activations and of weights, bytes of each bias, and which scales there are: 0
+   none, 1 one for each matrix, 2 one for each output of a convolution, 3 of LINEAR, too. */
 #define VRAM__FMT_F32 VRAM_U(32), VRAM_U(32), VRAM_U(4), VRAM_U(0)
 #define VRAM__FMT_F16 VRAM_U(16), VRAM_U(16), VRAM_U(2), VRAM_U(0)
 #define VRAM__FMT_I8 VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(2)
@@ -116,23 +122,32 @@
         : VRAM_U(0)) /                                                                             \
    VRAM_U(2))
 
-/* The constants of a line q after a line p (both with the net's name before theirs):
-     line      its number; p_is_followed_once: no other line follows p
-     h w c     shape                          a g i j     format: the four figures above
-     bytes     of the value                   b           the same in the arena, rounded up
-     par mac wgt fls scr sta    parameters, MACs, bytes of weights, of flash, scratch, state;
-     Par Mac Wgt Fls Sta        the sums so far
-     bias      a batch norm can be folded into it
+/* clang-format off */
+/* The constants of a line q after a line p (both with the net's name before theirs). What stands
+   behind an underscore in one of them is the name of none: a net may have lines c1 and c1_low.
+     line                       its number; p_is_followed_once: no other line follows p
+     h w c                      its shape
+     a_bits w_bits bias_each scales   its format, the four figures above
+     bytes size                 of the value; the same in the arena, rounded up
+     params macs                the line's own parameters and MACs,
+     weights flash scratch state   its bytes of these,
+     *_total                    and the sums so far
+     bias                       1: a batch norm can be folded into it
    The arena is filled from both ends; a line writes to the end that its input is not at.
-     end off   where the value is: 0 low, 1 high; its distance from that end
-     low top   what is kept at the low end and at the high end reaches so far
-     room      the low end is in use up to here while the line runs: its scratch follows
-     lf lt, tf tt   a hole in that, [from, to): taken before what lies over it
-     ext       low or top of the value's own end, or the value's border if that is further
-     held      the value itself is kept;  kept: bytes of all kept values;  open: not yet taken
-     live Live high             bytes that live while the line runs, the largest so far; the arena
+     end offset                 where the value is: 0 low, 1 high; its distance from that end
+     low top                    what is kept at the low end and at the high end reaches so far
+     room                       the low end is in use up to here while the line runs: its scratch
+                                follows
+     low_from low_to, top_*     a hole in that, [from, to): taken before what lies over it
+     reach                      low or top of the value's own end, or the value's border if that
+                                is further
+     held                       the value itself is kept
+     kept open                  bytes of all kept values; how many no line has taken yet
+     live live_peak arena       bytes that live while the line runs, the most so far; of the arena
    Two buffers and a third one for kept values:
-     buf b0 b1 side Scr         which one the value is in; their sizes; the largest scratch */
+     buf buf0 buf1 side         which one the value is in; the sizes of the three
+     scratch_peak               the largest scratch so far */
+/* clang-format on */
 #define VRAM__NET_MAX VRAM_U(2147483647)
 #define VRAM__NET_SIZE_OK(x) ((x)-VRAM_U(1) < VRAM_U(32767))
 
@@ -162,103 +177,111 @@
 #define VRAM__NET_CHECK_OVER(p, q)                                                                 \
   VRAM_STATIC_ASSERT(!p##_held, q##_overwrites_a_value_that_is_kept);
 #define VRAM__NET_CHECK_WEIGHTS(p, q, bias)                                                        \
-  VRAM_STATIC_ASSERT(p##_g > 0, q##_has_weights_but_its_input_is_indices);                         \
+  VRAM_STATIC_ASSERT(p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);                    \
   VRAM_STATIC_ASSERT(q##bias == 0 || q##bias == 1, q##_bias_is_neither_0_nor_1);
 #define VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(p##_w == 1, q##_needs_an_input_of_width_1);
 #define VRAM__NET_CHECK_ELEMS(p, q)                                                                \
   VRAM_STATIC_ASSERT(VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,       \
                      q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a == VRAM_U(0) + k##_a && (p##_g > 0) == (k##_g > 0) &&       \
-                         (p##_j > 0) == (k##_j > 0),                                               \
+  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&                           \
+                         (p##_w_bits > 0) == (k##_w_bits > 0) &&                                   \
+                         (p##_scales > 0) == (k##_scales > 0),                                     \
                      q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
-#define VRAM__NET_FORMAT(q, p) q##_a = p##_a, q##_g = p##_g, q##_i = p##_i, q##_j = p##_j
+#define VRAM__NET_FORMAT(q, p)                                                                     \
+  q##_a_bits = p##_a_bits, q##_w_bits = p##_w_bits, q##_bias_each = p##_bias_each,                 \
+  q##_scales = p##_scales
 #define VRAM__NET_FORMAT_OF(q, list)                                                               \
-  q##_a = VRAM__AT0(list), q##_g = VRAM__AT1(list), q##_i = VRAM__AT2(list), q##_j = VRAM__AT3(list)
+  q##_a_bits = VRAM__AT0(list), q##_w_bits = VRAM__AT1(list), q##_bias_each = VRAM__AT2(list),     \
+  q##_scales = VRAM__AT3(list)
 
 /* parameters, MACs, bytes of weights and flash; scratch and state of so many bytes */
 #define VRAM__NET_COUNT(q, p, N, params, macs, weights, flash, scratch, state)                     \
-  VRAM__E(q##_par, params), VRAM__E2(q##_mac, macs), VRAM__E(q##_wgt, weights),                    \
-      VRAM__E(q##_fls, flash), VRAM__E(q##_scr, VRAM_ALIGN_UP(scratch, N##_align)),                \
-      VRAM__E(q##_sta, state), VRAM__E(q##_Par, VRAM__V(p##_Par) + VRAM__V(q##_par)),              \
-      VRAM__E2(q##_Mac, VRAM__V2(p##_Mac) + VRAM__V2(q##_mac)),                                    \
-      VRAM__E(q##_Wgt, VRAM__V(p##_Wgt) + VRAM__V(q##_wgt)),                                       \
-      VRAM__E(q##_Fls, VRAM__V(p##_Fls) + VRAM__V(q##_fls)),                                       \
-      VRAM__E(q##_Sta, VRAM__V(p##_Sta) + VRAM__V(q##_sta))
+  VRAM__E(q##_params, params), VRAM__E2(q##_macs, macs), VRAM__E(q##_weights, weights),            \
+      VRAM__E(q##_flash, flash), VRAM__E(q##_scratch, VRAM_ALIGN_UP(scratch, N##_align)),          \
+      VRAM__E(q##_state, state),                                                                   \
+      VRAM__E(q##_params_total, VRAM__V(p##_params_total) + VRAM__V(q##_params)),                  \
+      VRAM__E2(q##_macs_total, VRAM__V2(p##_macs_total) + VRAM__V2(q##_macs)),                     \
+      VRAM__E(q##_weights_total, VRAM__V(p##_weights_total) + VRAM__V(q##_weights)),               \
+      VRAM__E(q##_flash_total, VRAM__V(p##_flash_total) + VRAM__V(q##_flash)),                     \
+      VRAM__E(q##_state_total, VRAM__V(p##_state_total) + VRAM__V(q##_state))
 /* no parameters: the sums as they were */
 #define VRAM__NET_COUNT_NONE(q, p) VRAM__NET_COUNT_BYTES(q, p, VRAM_U(0))
 #define VRAM__NET_COUNT_SCRATCH(q, p, N, scratch)                                                  \
   VRAM__NET_COUNT_BYTES(q, p, VRAM_ALIGN_UP(scratch, N##_align))
 #define VRAM__NET_COUNT_BYTES(q, p, scratch)                                                       \
-  VRAM__E(q##_par, VRAM_U(0)), VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)),          \
-      VRAM__E(q##_fls, VRAM_U(0)), VRAM__E(q##_scr, scratch), VRAM__E(q##_sta, VRAM_U(0)),         \
-      VRAM__E(q##_Par, VRAM__V(p##_Par)), VRAM__E2(q##_Mac, VRAM__V2(p##_Mac)),                    \
-      VRAM__E(q##_Wgt, VRAM__V(p##_Wgt)), VRAM__E(q##_Fls, VRAM__V(p##_Fls)),                      \
-      VRAM__E(q##_Sta, VRAM__V(p##_Sta))
+  VRAM__E(q##_params, VRAM_U(0)), VRAM__E2(q##_macs, VRAM_U(0)), VRAM__E(q##_weights, VRAM_U(0)),  \
+      VRAM__E(q##_flash, VRAM_U(0)), VRAM__E(q##_scratch, scratch), VRAM__E(q##_state, VRAM_U(0)), \
+      VRAM__COPY(q##_params_total, p##_params_total), VRAM__COPY2(q##_macs_total, p##_macs_total), \
+      VRAM__COPY(q##_weights_total, p##_weights_total),                                            \
+      VRAM__COPY(q##_flash_total, p##_flash_total), VRAM__COPY(q##_state_total, p##_state_total)
 #define VRAM__NET_BITS(n, bits) ((VRAM_U(1) * (n) * (bits) + VRAM_U(7)) / VRAM_U(8))
 /* in flash: the next multiple of 4, of 8 with biases of 8 bytes */
-#define VRAM__NET_FLASH(p, bytes) VRAM_ALIGN_UP(bytes, (p##_i == 8 ? VRAM_U(8) : VRAM_U(4)))
+#define VRAM__NET_FLASH(p, bytes) VRAM_ALIGN_UP(bytes, (p##_bias_each == 8 ? VRAM_U(8) : VRAM_U(4)))
 /* one array of weights, one of biases, one of pairs of 8 bytes */
 #define VRAM__NET_COUNT_WEIGHTS(q, p, N, weights, biases, pairs, macs, scratch)                    \
-  VRAM__E(q##_nw, weights), VRAM__E(q##_nb, biases), VRAM__E(q##_ns, pairs),                       \
-      VRAM__NET_COUNT(q, p, N, VRAM__V(q##_nw) + VRAM__V(q##_nb), macs,                            \
-                      VRAM__NET_BITS(VRAM__V(q##_nw), q##_g) + VRAM__V(q##_nb) * q##_i +           \
-                          VRAM__V(q##_ns) * VRAM_U(8),                                             \
-                      VRAM__NET_FLASH(q, VRAM__NET_BITS(VRAM__V(q##_nw), q##_g)) +                 \
-                          VRAM__NET_FLASH(q, VRAM__V(q##_nb) * q##_i) +                            \
-                          VRAM__V(q##_ns) * VRAM_U(8),                                             \
+  VRAM__E(q##_nweights, weights), VRAM__E(q##_nbiases, biases), VRAM__E(q##_nscales, pairs),       \
+      VRAM__NET_COUNT(q, p, N, VRAM__V(q##_nweights) + VRAM__V(q##_nbiases), macs,                 \
+                      VRAM__NET_BITS(VRAM__V(q##_nweights), q##_w_bits) +                          \
+                          VRAM__V(q##_nbiases) * q##_bias_each + VRAM__V(q##_nscales) * VRAM_U(8), \
+                      VRAM__NET_FLASH(q, VRAM__NET_BITS(VRAM__V(q##_nweights), q##_w_bits)) +      \
+                          VRAM__NET_FLASH(q, VRAM__V(q##_nbiases) * q##_bias_each) +               \
+                          VRAM__V(q##_nscales) * VRAM_U(8),                                        \
                       scratch, VRAM_U(0))
 
 /* ---- memory of a line ---- */
 
 #define VRAM__NET_BYTES(q, N)                                                                      \
-  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
-      VRAM__E(q##_b, VRAM_ALIGN_UP(VRAM__V(q##_bytes), N##_align))
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a_bits)),                           \
+      VRAM__E(q##_size, VRAM_ALIGN_UP(VRAM__V(q##_bytes), N##_align))
 #define VRAM__NET_LIVE(q, p, written)                                                              \
-  VRAM__E(q##_live, VRAM__V(p##_kept) + (p##_held ? VRAM_U(0) : VRAM__V(p##_b)) + (written) +      \
-                        VRAM__V(q##_scr)),                                                         \
-      VRAM__E(q##_Live, VRAM_MAX(VRAM__V(p##_Live), VRAM__V(q##_live))),                           \
-      VRAM__E(q##_Scr, VRAM_MAX(VRAM__V(p##_Scr), VRAM__V(q##_scr)))
+  VRAM__E(q##_live, VRAM__V(p##_kept) + (p##_held ? VRAM_U(0) : VRAM__V(p##_size)) + (written) +   \
+                        VRAM__V(q##_scratch)),                                                     \
+      VRAM__E(q##_live_peak, VRAM_MAX(VRAM__V(p##_live_peak), VRAM__V(q##_live))),                 \
+      VRAM__E(q##_scratch_peak, VRAM_MAX(VRAM__V(p##_scratch_peak), VRAM__V(q##_scratch)))
 #define VRAM__NET_HIGH(q, p, far_end)                                                              \
-  VRAM__E(q##_high, VRAM_MAX(VRAM__V(p##_high), VRAM__V(p##_ext) + (far_end) + VRAM__V(q##_scr)))
+  VRAM__E(q##_arena,                                                                               \
+          VRAM_MAX(VRAM__V(p##_arena), VRAM__V(p##_reach) + (far_end) + VRAM__V(q##_scratch)))
 #define VRAM__NET_MARKS(q, p)                                                                      \
-  VRAM__E(q##_low, VRAM__V(p##_low)), VRAM__E(q##_top, VRAM__V(p##_top)),                          \
-      VRAM__E(q##_lf, VRAM__V(p##_lf)), VRAM__E(q##_lt, VRAM__V(p##_lt)),                          \
-      VRAM__E(q##_tf, VRAM__V(p##_tf)), VRAM__E(q##_tt, VRAM__V(p##_tt)),                          \
-      VRAM__E(q##_kept, VRAM__V(p##_kept)), q##_open = p##_open
+  VRAM__COPY(q##_low, p##_low), VRAM__COPY(q##_top, p##_top),                                      \
+      VRAM__COPY(q##_low_from, p##_low_from), VRAM__COPY(q##_low_to, p##_low_to),                  \
+      VRAM__COPY(q##_top_from, p##_top_from), VRAM__COPY(q##_top_to, p##_top_to),                  \
+      VRAM__COPY(q##_kept, p##_kept), q##_open = p##_open
 #define VRAM__NET_EXT(q)                                                                           \
-  VRAM__E(q##_ext, q##_end ? VRAM_MAX(VRAM__V(q##_top), VRAM__V(q##_off) + VRAM__V(q##_b))         \
-                           : VRAM_MAX(VRAM__V(q##_low), VRAM__V(q##_off) + VRAM__V(q##_b)))
-#define VRAM__NET_SIDE(q, p) VRAM__E(q##_side, VRAM__V(p##_side))
+  VRAM__E(q##_reach, q##_end                                                                       \
+                         ? VRAM_MAX(VRAM__V(q##_top), VRAM__V(q##_offset) + VRAM__V(q##_size))     \
+                         : VRAM_MAX(VRAM__V(q##_low), VRAM__V(q##_offset) + VRAM__V(q##_size)))
+#define VRAM__NET_SIDE(q, p) VRAM__COPY(q##_side, p##_side)
 
 /* A new value goes to the other end, into the hole there if that holds it. What is in use at that
    end then is `far`; the marks and what is kept come after this. */
 #define VRAM__NET_WRITE(q, p, N)                                                                   \
   VRAM__NET_BYTES(q, N),                                                                           \
       q##_end = 1 - p##_end, q##_held = 0, q##_buf = 1 - p##_buf,                                  \
-      VRAM__E(q##_off, p##_end ? VRAM__NET_PLACE(q, p, _low, _lf, _lt)                             \
-                               : VRAM__NET_PLACE(q, p, _top, _tf, _tt)),                           \
-      VRAM__E(q##_far, VRAM_MAX(VRAM__V(q##_off) + VRAM__V(q##_b),                                 \
+      VRAM__E(q##_offset, p##_end ? VRAM__NET_PLACE(q, p, _low, _low_from, _low_to)                \
+                                  : VRAM__NET_PLACE(q, p, _top, _top_from, _top_to)),              \
+      VRAM__E(q##_far, VRAM_MAX(VRAM__V(q##_offset) + VRAM__V(q##_size),                           \
                                 (p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)))),                 \
-      VRAM__NET_LIVE(q, p, VRAM__V(q##_b)), VRAM__NET_HIGH(q, p, VRAM__V(q##_far)),                \
-      VRAM__E(q##_room, p##_end ? VRAM__V(q##_far) : VRAM__V(p##_ext)), VRAM__NET_BUFFERS(q, p)
+      VRAM__NET_LIVE(q, p, VRAM__V(q##_size)), VRAM__NET_HIGH(q, p, VRAM__V(q##_far)),             \
+      VRAM__E(q##_room, p##_end ? VRAM__V(q##_far) : VRAM__V(p##_reach)), VRAM__NET_BUFFERS(q, p)
 #define VRAM__NET_PLACE(q, p, m, f, t)                                                             \
-  (VRAM__V(p##t) - VRAM__V(p##f) >= VRAM__V(q##_b) ? VRAM__V(p##f) : VRAM__V(p##m))
+  (VRAM__V(p##t) - VRAM__V(p##f) >= VRAM__V(q##_size) ? VRAM__V(p##f) : VRAM__V(p##m))
 #define VRAM__NET_BUFFERS(q, p)                                                                    \
-  VRAM__E(q##_b0, q##_buf ? VRAM__V(p##_b0) : VRAM_MAX(VRAM__V(p##_b0), VRAM__V(q##_b))),          \
-      VRAM__E(q##_b1, q##_buf ? VRAM_MAX(VRAM__V(p##_b1), VRAM__V(q##_b)) : VRAM__V(p##_b1)),      \
+  VRAM__E(q##_buf0, q##_buf ? VRAM__V(p##_buf0) : VRAM_MAX(VRAM__V(p##_buf0), VRAM__V(q##_size))), \
+      VRAM__E(q##_buf1,                                                                            \
+              q##_buf ? VRAM_MAX(VRAM__V(p##_buf1), VRAM__V(q##_size)) : VRAM__V(p##_buf1)),       \
       VRAM__NET_SIDE(q, p)
 /* the value stays where its input is; held: whether that is kept */
 #define VRAM__NET_STAY(q, p, N, held_)                                                             \
-  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
-      VRAM__E(q##_b, VRAM__V(p##_b)),                                                              \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a_bits)),                           \
+      VRAM__COPY(q##_size, p##_size),                                                              \
       q##_end = 0 + p##_end, q##_held = held_, q##_buf = 0 + p##_buf,                              \
-      VRAM__E(q##_off, VRAM__V(p##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
+      VRAM__COPY(q##_offset, p##_offset), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
       VRAM__NET_HIGH(q, p, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_top)),                         \
-      VRAM__E(q##_room, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_ext)),                            \
-      VRAM__E(q##_b0, VRAM__V(p##_b0)), VRAM__E(q##_b1, VRAM__V(p##_b1))
+      VRAM__E(q##_room, p##_end ? VRAM__V(p##_low) : VRAM__V(p##_reach)),                          \
+      VRAM__COPY(q##_buf0, p##_buf0), VRAM__COPY(q##_buf1, p##_buf1)
 
 #define VRAM__NET_NEW(q, p, N) VRAM__NET_WRITE(q, p, N), VRAM__NET_MARKS(q, p), VRAM__NET_EXT(q)
 #define VRAM__NET_SAME(q, p, N, held_)                                                             \
@@ -286,9 +309,9 @@
                         : VRAM__V(p##t))
 /* the marks of r are those of p without k */
 #define VRAM__NET_TAKE(r, p, k)                                                                    \
-  k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _lf, _lt),                           \
-  VRAM__NET_TAKE_END(r, p, k, 1, _top, _tf, _tt),                                                  \
-  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_add)), r##_open = p##_open - 1
+  k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _low_from, _low_to),                 \
+  VRAM__NET_TAKE_END(r, p, k, 1, _top, _top_from, _top_to),                                        \
+  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_added)), r##_open = p##_open - 1
 #define VRAM__NET_NEW1(q, p, N, k)                                                                 \
   VRAM__NET_WRITE(q, p, N), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 #define VRAM__NET_NEW2(q, p, N, k, k2)                                                             \
@@ -301,39 +324,44 @@
   VRAM__NET_STAY(q, p, N, 0), VRAM__NET_SIDE(q, p), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 /* the value of k, where it was kept */
 #define VRAM__NET_BACK(q, p, N, k)                                                                 \
-  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a)),                                \
-      VRAM__E(q##_b, VRAM__V(k##_b)),                                                              \
-      q##_end = 0 + k##_end, q##_held = 0 + k##_was, q##_buf = 1 - p##_buf,                        \
-      VRAM__E(q##_off, VRAM__V(k##_off)), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
-      VRAM__E(q##_room, VRAM_U(0)), VRAM__E(q##_high, VRAM__V(p##_high)), VRAM__NET_BUFFERS(q, p), \
+  VRAM__E(q##_bytes, VRAM__NET_BITS(VRAM__NET_ELEMS(q, N), q##_a_bits)),                           \
+      VRAM__COPY(q##_size, k##_size),                                                              \
+      q##_end = 0 + k##_end, q##_held = 0 + k##_held_before, q##_buf = 1 - p##_buf,                \
+      VRAM__COPY(q##_offset, k##_offset), VRAM__NET_LIVE(q, p, VRAM_U(0)),                         \
+      VRAM__E(q##_room, VRAM_U(0)), VRAM__COPY(q##_arena, p##_arena), VRAM__NET_BUFFERS(q, p),     \
       VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 /* The value is kept: if it lies beyond the mark of its end, that moves past it, and what was
    between them becomes the hole (if there is none; else it is kept, too). A hole that it lies in is
    none any more. */
 #define VRAM__NET_KEPT(q, p, N, held_, open_)                                                      \
   VRAM__NET_STAY(q, p, N, held_ > p##_held ? held_ : 0 + p##_held),                                \
-      q##_was = 0 + p##_held, VRAM__E(q##_add, p##_held ? VRAM_U(0) : VRAM__V(p##_b)),             \
-      VRAM__E(q##_at, q##_end ? VRAM__V(p##_top) : VRAM__V(p##_low)),                              \
-      VRAM__E(q##_hf, q##_end ? VRAM__V(p##_tf) : VRAM__V(p##_lf)),                                \
-      VRAM__E(q##_ht, q##_end ? VRAM__V(p##_tt) : VRAM__V(p##_lt)),                                \
-      q##_past = !p##_held && VRAM__V(q##_off) >= VRAM__V(q##_at),                                 \
-      q##_inside = !p##_held && !q##_past && VRAM__V(q##_hf) <= VRAM__V(q##_off) &&                \
-                   VRAM__V(q##_off) + VRAM__V(q##_b) <= VRAM__V(q##_ht),                           \
-      q##_gap = q##_past && VRAM__V(q##_ht) == VRAM_U(0) && VRAM__V(q##_off) > VRAM__V(q##_at),    \
-      VRAM__E(q##_kept_from, q##_gap      ? VRAM__V(q##_off)                                       \
-                             : q##_past   ? VRAM__V(q##_at)                                        \
-                             : q##_inside ? VRAM__V(q##_hf)                                        \
+      q##_held_before = 0 + p##_held,                                                              \
+      VRAM__E(q##_added, p##_held ? VRAM_U(0) : VRAM__V(p##_size)),                                \
+      VRAM__E(q##_mark, q##_end ? VRAM__V(p##_top) : VRAM__V(p##_low)),                            \
+      VRAM__E(q##_hole_from, q##_end ? VRAM__V(p##_top_from) : VRAM__V(p##_low_from)),             \
+      VRAM__E(q##_hole_to, q##_end ? VRAM__V(p##_top_to) : VRAM__V(p##_low_to)),                   \
+      q##_past = !p##_held && VRAM__V(q##_offset) >= VRAM__V(q##_mark),                            \
+      q##_inside = !p##_held && !q##_past && VRAM__V(q##_hole_from) <= VRAM__V(q##_offset) &&      \
+                   VRAM__V(q##_offset) + VRAM__V(q##_size) <= VRAM__V(q##_hole_to),                \
+      q##_gap = q##_past && VRAM__V(q##_hole_to) == VRAM_U(0) &&                                   \
+                VRAM__V(q##_offset) > VRAM__V(q##_mark),                                           \
+      VRAM__E(q##_kept_from, q##_gap      ? VRAM__V(q##_offset)                                    \
+                             : q##_past   ? VRAM__V(q##_mark)                                      \
+                             : q##_inside ? VRAM__V(q##_hole_from)                                 \
                                           : VRAM_U(0)),                                            \
-      VRAM__E(q##_kept_to, q##_past     ? VRAM__V(q##_off) + VRAM__V(q##_b)                        \
-                           : q##_inside ? VRAM__V(q##_ht)                                          \
+      VRAM__E(q##_kept_to, q##_past     ? VRAM__V(q##_offset) + VRAM__V(q##_size)                  \
+                           : q##_inside ? VRAM__V(q##_hole_to)                                     \
                                         : VRAM_U(0)),                                              \
       VRAM__E(q##_low, q##_past && !q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_low)),            \
       VRAM__E(q##_top, q##_past && q##_end ? VRAM__V(q##_kept_to) : VRAM__V(p##_top)),             \
-      VRAM__E(q##_lf, !q##_end ? VRAM__NET_HOLE(q, p, _lf, _at) : VRAM__V(p##_lf)),                \
-      VRAM__E(q##_lt, !q##_end ? VRAM__NET_HOLE(q, p, _lt, _off) : VRAM__V(p##_lt)),               \
-      VRAM__E(q##_tf, q##_end ? VRAM__NET_HOLE(q, p, _tf, _at) : VRAM__V(p##_tf)),                 \
-      VRAM__E(q##_tt, q##_end ? VRAM__NET_HOLE(q, p, _tt, _off) : VRAM__V(p##_tt)),                \
-      VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_add)), q##_open = p##_open + (open_),      \
+      VRAM__E(q##_low_from,                                                                        \
+              !q##_end ? VRAM__NET_HOLE(q, p, _low_from, _mark) : VRAM__V(p##_low_from)),          \
+      VRAM__E(q##_low_to,                                                                          \
+              !q##_end ? VRAM__NET_HOLE(q, p, _low_to, _offset) : VRAM__V(p##_low_to)),            \
+      VRAM__E(q##_top_from,                                                                        \
+              q##_end ? VRAM__NET_HOLE(q, p, _top_from, _mark) : VRAM__V(p##_top_from)),           \
+      VRAM__E(q##_top_to, q##_end ? VRAM__NET_HOLE(q, p, _top_to, _offset) : VRAM__V(p##_top_to)), \
+      VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_added)), q##_open = p##_open + (open_),    \
       VRAM__E(q##_side, VRAM_MAX(VRAM__V(p##_side), VRAM__V(q##_kept))), VRAM__NET_EXT(q)
 
 #define VRAM__NET_HOLE(q, p, side, gap)                                                            \
@@ -351,25 +379,31 @@
   VRAM__NET_BEGIN(net##_net, net##__line, net##_input, VRAM__FMT_##format,                         \
                   VRAM__KERNELS_##kernels, n, h, w, c, align)
 #define VRAM__NET_BEGIN(...) VRAM__NET_BEGIN_(__VA_ARGS__)
-#define VRAM__NET_BEGIN_(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                    \
-  VRAM_NET_FIRST(q, VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align))
+#define VRAM__NET_BEGIN_(N, unnamed, q, a_bits, w_bits, bias_each, scales, kernels, n, h, w, c,    \
+                         align)                                                                    \
+  VRAM_NET_FIRST(q, VRAM__NET_FIRST(N, unnamed, q, a_bits, w_bits, bias_each, scales, kernels, n,  \
+                                    h, w, c, align))
 #define VRAM_NET_FIRST(line, constants) constants
-#define VRAM__NET_FIRST(N, unnamed, q, a, g, i, j, kernels, n, h, w, c, align)                     \
+#define VRAM__NET_FIRST(N, unnamed, q, a_bits, w_bits, bias_each, scales, kernels, n, h, w, c,     \
+                        align)                                                                     \
   VRAM__NET_CONSTANTS(                                                                             \
       unnamed = 0, N##_n = (n) | 0, N##_given = (align) | 0,                                       \
       N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1, N##_kernels = kernels,             \
-      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a = a, q##_g = g, q##_i = i,          \
-      q##_j = j, q##_bias = 0, q##_line = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_par, VRAM_U(0)),   \
-      VRAM__E2(q##_mac, VRAM_U(0)), VRAM__E(q##_wgt, VRAM_U(0)), VRAM__E(q##_fls, VRAM_U(0)),      \
-      VRAM__E(q##_scr, VRAM_U(0)), VRAM__E(q##_sta, VRAM_U(0)), VRAM__E(q##_Par, VRAM_U(0)),       \
-      VRAM__E2(q##_Mac, VRAM_U(0)), VRAM__E(q##_Wgt, VRAM_U(0)), VRAM__E(q##_Fls, VRAM_U(0)),      \
-      VRAM__E(q##_Sta, VRAM_U(0)), VRAM__E(q##_off, VRAM_U(0)), VRAM__E(q##_low, VRAM_U(0)),       \
-      VRAM__E(q##_top, VRAM_U(0)), VRAM__E(q##_lf, VRAM_U(0)), VRAM__E(q##_lt, VRAM_U(0)),         \
-      VRAM__E(q##_tf, VRAM_U(0)), VRAM__E(q##_tt, VRAM_U(0)), VRAM__E(q##_kept, VRAM_U(0)),        \
-      VRAM__E(q##_ext, VRAM__V(q##_b)), VRAM__E(q##_live, VRAM__V(q##_b)),                         \
-      VRAM__E(q##_Live, VRAM__V(q##_b)), VRAM__E(q##_high, VRAM__V(q##_b)),                        \
-      VRAM__E(q##_b0, VRAM__V(q##_b)), VRAM__E(q##_b1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),   \
-      VRAM__E(q##_Scr, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0);          \
+      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a_bits = a_bits, q##_w_bits = w_bits, \
+      q##_bias_each = bias_each, q##_scales = scales, q##_bias = 0, q##_line = 0,                  \
+      VRAM__NET_BYTES(q, N), VRAM__E(q##_params, VRAM_U(0)), VRAM__E2(q##_macs, VRAM_U(0)),        \
+      VRAM__E(q##_weights, VRAM_U(0)), VRAM__E(q##_flash, VRAM_U(0)),                              \
+      VRAM__E(q##_scratch, VRAM_U(0)), VRAM__E(q##_state, VRAM_U(0)),                              \
+      VRAM__E(q##_params_total, VRAM_U(0)), VRAM__E2(q##_macs_total, VRAM_U(0)),                   \
+      VRAM__E(q##_weights_total, VRAM_U(0)), VRAM__E(q##_flash_total, VRAM_U(0)),                  \
+      VRAM__E(q##_state_total, VRAM_U(0)), VRAM__E(q##_offset, VRAM_U(0)),                         \
+      VRAM__E(q##_low, VRAM_U(0)), VRAM__E(q##_top, VRAM_U(0)), VRAM__E(q##_low_from, VRAM_U(0)),  \
+      VRAM__E(q##_low_to, VRAM_U(0)), VRAM__E(q##_top_from, VRAM_U(0)),                            \
+      VRAM__E(q##_top_to, VRAM_U(0)), VRAM__E(q##_kept, VRAM_U(0)),                                \
+      VRAM__COPY(q##_reach, q##_size), VRAM__COPY(q##_live, q##_size),                             \
+      VRAM__COPY(q##_live_peak, q##_size), VRAM__COPY(q##_arena, q##_size),                        \
+      VRAM__COPY(q##_buf0, q##_size), VRAM__E(q##_buf1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),  \
+      VRAM__E(q##_scratch_peak, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0); \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);            \
   VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,           \
                      q##_has_an_alignment_that_is_no_power_of_two);                                \
@@ -403,41 +437,46 @@
                         groups, bias)                                                              \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
-      VRAM__ALL(                                                                                   \
-          VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc) | 0,          \
-          q##_groups = (groups) | 0, q##_bias = (bias) | 0,                                        \
-          q##_divides = q##_groups > 0 && p##_c % (q##_groups > 0 ? q##_groups : 1) == 0 &&        \
-                        q##_c % (q##_groups > 0 ? q##_groups : 1) == 0,                            \
-          VRAM__E(q##_win, VRAM_U(1) * p##_c / (q##_divides ? q##_groups : 1) * q##_kh * q##_kw),  \
-          VRAM__E(q##_th, VRAM__BEFORE_##kind(p##_h, q##_h, q##_kh, q##_sh, q##_ph, q##_dh)),      \
-          VRAM__E(q##_tw, VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),     \
+      VRAM__ALL(VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw), q##_c = (oc) | 0,    \
+                q##_groups = (groups) | 0, q##_bias = (bias) | 0,                                  \
+                q##_divides = q##_groups > 0 && p##_c % (q##_groups > 0 ? q##_groups : 1) == 0 &&  \
+                              q##_c % (q##_groups > 0 ? q##_groups : 1) == 0,                      \
+                VRAM__E(q##_window,                                                                \
+                        VRAM_U(1) * p##_c / (q##_divides ? q##_groups : 1) * q##_kh * q##_kw),     \
+                VRAM__E(q##_h_before,                                                              \
+                        VRAM__BEFORE_##kind(p##_h, q##_h, q##_kh, q##_sh, q##_ph, q##_dh)),        \
+                VRAM__E(q##_w_before,                                                              \
+                        VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),       \
       VRAM__NET_CHECK_WINDOW(q)                                                                    \
           VRAM_STATIC_ASSERT(q##_divides, q##_groups_do_not_divide_the_channels);                  \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
-          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
-                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
+                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_window) * q##_c,                      \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
-                                        VRAM__V(q##_win) * VRAM__NET_ELEMS(q, N),                  \
+                                        VRAM__V(q##_window) * VRAM__NET_ELEMS(q, N),               \
                                         VRAM__NET_SCRATCH_##scratch(N, q, p, kind)),               \
                 VRAM__NET_NEW(q, p, N)))
 /* scratch of CMSIS-NN's kernels; 0 for what they do not cover */
 #define VRAM__NET_SCRATCH_NONE(N, q, p, kind) VRAM_U(0)
 #define VRAM__NET_SCRATCH_CONV2D(N, q, p, kind)                                                    \
-  VRAM_CMSIS_CONV2D_BYTES(N##_kernels, p##_a, p##_g, p##_h, p##_w, p##_c, q##_kh, q##_kw, q##_sh,  \
-                          q##_sw, q##_dh, q##_dw, VRAM__V(q##_th), VRAM__V(q##_tw), q##_groups)
+  VRAM_CMSIS_CONV2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, p##_h, p##_w, p##_c, q##_kh,        \
+                          q##_kw, q##_sh, q##_sw, q##_dh, q##_dw, VRAM__V(q##_h_before),           \
+                          VRAM__V(q##_w_before), q##_groups)
 #define VRAM__NET_SCRATCH_DEPTHWISE_CONV2D(N, q, p, kind)                                          \
-  VRAM_CMSIS_DEPTHWISE_CONV2D_BYTES(N##_kernels, p##_a, p##_g, N##_n, p##_h, p##_w, p##_c, q##_c,  \
-                                    q##_kh, q##_kw, q##_sw, q##_dh, q##_dw, VRAM__V(q##_th),       \
-                                    VRAM__V(q##_tw))
+  VRAM_CMSIS_DEPTHWISE_CONV2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, N##_n, p##_h, p##_w,      \
+                                    p##_c, q##_c, q##_kh, q##_kw, q##_sw, q##_dh, q##_dw,          \
+                                    VRAM__V(q##_h_before), VRAM__V(q##_w_before))
 #define VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)                                          \
-  VRAM_CMSIS_CONV_TRANSPOSE2D_BYTES(N##_kernels, p##_a, p##_g, p##_w, p##_c, q##_c, q##_kh,        \
-                                    q##_kw, q##_sh, q##_sw)
-#define VRAM__NET_SCRATCH_LINEAR(N, q, p) VRAM_CMSIS_LINEAR_BYTES(N##_kernels, p##_a, p##_g, q##_c)
+  VRAM_CMSIS_CONV_TRANSPOSE2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, p##_w, p##_c, q##_c,      \
+                                    q##_kh, q##_kw, q##_sh, q##_sw)
+#define VRAM__NET_SCRATCH_LINEAR(N, q, p)                                                          \
+  VRAM_CMSIS_LINEAR_BYTES(N##_kernels, p##_a_bits, p##_w_bits, q##_c)
 #define VRAM__NET_SCRATCH_AVG_POOL2D(N, q, p, kind)                                                \
-  VRAM_CMSIS_AVG_POOL2D_BYTES(N##_kernels, p##_a, p##_g, p##_c)
+  VRAM_CMSIS_AVG_POOL2D_BYTES(N##_kernels, p##_a_bits, p##_w_bits, p##_c)
 /* pairs of multiplier and shift: for one matrix of so many outputs, of a convolution */
-#define VRAM__NET_PAIRS(p, outputs) (p##_j >= 2 ? VRAM_U(1) * (outputs) : VRAM_U(0) + p##_j)
+#define VRAM__NET_PAIRS(p, outputs)                                                                \
+  (p##_scales >= 2 ? VRAM_U(1) * (outputs) : VRAM_U(0) + p##_scales)
 #define VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw)                               \
   VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, dh, dw, ph, pw),                                        \
       q##_fits = q##_sized && VRAM__FITS_##kind(p##_h, q##_kh, q##_sh, q##_ph, q##_dh) &&          \
@@ -485,7 +524,7 @@
                                  : VRAM_U(1),                                                      \
                 q##_w = q##_fits ? VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw)     \
                                  : VRAM_U(1),                                                      \
-                VRAM__E(q##_win, VRAM_U(1) * p##_c * q##_kh * q##_kw)),                            \
+                VRAM__E(q##_window, VRAM_U(1) * p##_c * q##_kh * q##_kw)),                         \
       VRAM_STATIC_ASSERT(q##_sized &&VRAM__NET_SIZE_OK(q##_oph + VRAM_U(1)) &&                     \
                              VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                               \
                          q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);               \
@@ -494,9 +533,9 @@
                          q##_output_padding_is_not_below_its_stride);                              \
       VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
-          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_win) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),      \
+          VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
-                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_win) * q##_c,                         \
+                VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_window) * q##_c,                      \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
                                         VRAM__NET_ELEMS(p, N) * q##_c * q##_kh * q##_kw,           \
                                         VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(N, q, p, kind)),        \
@@ -524,7 +563,7 @@
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
                 VRAM__NET_COUNT_WEIGHTS(                                                           \
                     q, p, N, VRAM_U(1) * p##_c * q##_c, VRAM_U(1) * q##_bias * q##_c,              \
-                    (p##_j == 3 ? VRAM_U(1) * q##_c : VRAM_U(0) + (p##_j > 0)),                    \
+                    (p##_scales == 3 ? VRAM_U(1) * q##_c : VRAM_U(0) + (p##_scales > 0)),          \
                     VRAM_U(1) * p##_c * VRAM__NET_ELEMS(q, N), VRAM__NET_SCRATCH_LINEAR(N, q, p)), \
                 VRAM__NET_NEW(q, p, N)))
 
@@ -572,12 +611,14 @@
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "PAD",                                                                           \
       VRAM__ALL(                                                                                   \
-          q##_t0 = (top) | 0, q##_t1 = (bottom) | 0, q##_l0 = (left) | 0, q##_l1 = (right) | 0,    \
-          q##_sized =                                                                              \
-              VRAM__NET_SIZE_OK(q##_t0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_t1 + VRAM_U(1)) &&    \
-              VRAM__NET_SIZE_OK(q##_l0 + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_l1 + VRAM_U(1)),      \
-          q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_t0 + q##_t1 : VRAM_U(0)),       \
-          q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_l0 + q##_l1 : VRAM_U(0)),       \
+          q##_above = (top) | 0, q##_below = (bottom) | 0, q##_left = (left) | 0,                  \
+          q##_right = (right) | 0,                                                                 \
+          q##_sized = VRAM__NET_SIZE_OK(q##_above + VRAM_U(1)) &&                                  \
+                      VRAM__NET_SIZE_OK(q##_below + VRAM_U(1)) &&                                  \
+                      VRAM__NET_SIZE_OK(q##_left + VRAM_U(1)) &&                                   \
+                      VRAM__NET_SIZE_OK(q##_right + VRAM_U(1)),                                    \
+          q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_above + q##_below : VRAM_U(0)), \
+          q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_left + q##_right : VRAM_U(0)),  \
           q##_c = 0 + p##_c, q##_bias = 0),                                                        \
       VRAM_STATIC_ASSERT(q##_sized, q##_has_a_padding_that_is_negative_or_too_large);              \
       VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
@@ -638,7 +679,7 @@
       VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0, VRAM__E(q##_table, (table) | 0)),             \
       VRAM__NET_CHECK_##where(p, q) VRAM_STATIC_ASSERT(                                            \
           VRAM__NET_AMOUNT_OK(table), q##_has_an_amount_that_is_negative_or_too_large);            \
-      VRAM_STATIC_ASSERT(each == 0 || p##_g > 0, q##_has_weights_but_its_input_is_indices);        \
+      VRAM_STATIC_ASSERT(each == 0 || p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);   \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
                   VRAM__E(q##_values, VRAM_U(each) * p##_c * VRAM__NET_VALUE(p)),                  \
                   VRAM__NET_COUNT(q, p, N, VRAM_U(each) * p##_c, VRAM_U(0),                        \
@@ -648,7 +689,7 @@
                                   VRAM_U(0), VRAM_U(0)),                                           \
                   VRAM__NET_##where(q, p, N)))
 /* bytes of a parameter of a norm: of a bias with integers, of a weight with floats */
-#define VRAM__NET_VALUE(p) (p##_j > 0 ? VRAM_U(0) + p##_i : p##_g / VRAM_U(8))
+#define VRAM__NET_VALUE(p) (p##_scales > 0 ? VRAM_U(0) + p##_bias_each : p##_w_bits / VRAM_U(8))
 #define VRAM__NET_CHECK_NEW(p, q)
 #define VRAM__NET_OVER(q, p, N) VRAM__NET_SAME(q, p, N, 0)
 #define VRAM__NET_VIEW(q, p, N) VRAM__NET_SAME(q, p, N, p##_held)
@@ -762,24 +803,27 @@
           VRAM__NET_CHECK_MATRIX(q, VRAM_U(gates) * (VRAM_U(2) + p##_c + q##_c)),                  \
       VRAM__ALL(                                                                                   \
           VRAM__NET_FORMAT(q, p),                                                                  \
-          VRAM__E(q##_ih, VRAM__NET_BITS(VRAM_U(gates) * p##_c * q##_c, p##_g)),                   \
-          VRAM__E(q##_hh, VRAM__NET_BITS(VRAM_U(gates) * q##_c * q##_c, p##_g)),                   \
-          VRAM__E(q##_nb, VRAM_U(gates) * q##_biases * q##_c),                                     \
+          VRAM__E(q##_weights_ih, VRAM__NET_BITS(VRAM_U(gates) * p##_c * q##_c, p##_w_bits)),      \
+          VRAM__E(q##_weights_hh, VRAM__NET_BITS(VRAM_U(gates) * q##_c * q##_c, p##_w_bits)),      \
+          VRAM__E(q##_nbiases, VRAM_U(gates) * q##_biases * q##_c),                                \
           VRAM__NET_COUNT(                                                                         \
-              q, p, N, VRAM_U(gates) * q##_c * (VRAM_U(1) * p##_c + q##_c) + VRAM__V(q##_nb),      \
+              q, p, N, VRAM_U(gates) * q##_c * (VRAM_U(1) * p##_c + q##_c) + VRAM__V(q##_nbiases), \
               VRAM_U(gates) * N##_n * p##_h * q##_c * (VRAM_U(1) * p##_c + q##_c),                 \
-              VRAM__V(q##_ih) + VRAM__V(q##_hh) + VRAM__V(q##_nb) * p##_i +                        \
-                  VRAM_U(16) * (p##_j > 0) * gates,                                                \
-              VRAM__NET_FLASH(p, VRAM__V(q##_ih)) + VRAM__NET_FLASH(p, VRAM__V(q##_hh)) +          \
-                  VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) + VRAM_U(16) * (p##_j > 0) * gates,  \
-              gates * VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                      \
-                                                   (p##_a < 16 ? VRAM_U(16) : VRAM_U(0) + p##_a)), \
-                                    N##_align),                                                    \
-              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c, p##_a), N##_align) +         \
-                  cell *                                                                           \
-                      VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                      \
-                                                   (p##_j > 0 ? VRAM_U(16) : VRAM_U(0) + p##_a)),  \
-                                    N##_align)),                                                   \
+              VRAM__V(q##_weights_ih) + VRAM__V(q##_weights_hh) +                                  \
+                  VRAM__V(q##_nbiases) * p##_bias_each + VRAM_U(16) * (p##_scales > 0) * gates,    \
+              VRAM__NET_FLASH(p, VRAM__V(q##_weights_ih)) +                                        \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_weights_hh)) +                                    \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_nbiases) * p##_bias_each) +                       \
+                  VRAM_U(16) * (p##_scales > 0) * gates,                                           \
+              gates * VRAM_ALIGN_UP(                                                               \
+                          VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                                \
+                                         (p##_a_bits < 16 ? VRAM_U(16) : VRAM_U(0) + p##_a_bits)), \
+                          N##_align),                                                              \
+              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c, p##_a_bits), N##_align) +    \
+                  cell * VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_c,                   \
+                                                      (p##_scales > 0 ? VRAM_U(16)                 \
+                                                                      : VRAM_U(0) + p##_a_bits)),  \
+                                       N##_align)),                                                \
           VRAM__NET_NEW(q, p, N)))
 /* x [n, tokens, 1, c] -> the same shape: projections to num_heads queries and num_kv_heads keys and
    values of head_dim and back to c. The keys and values of `context` tokens stay between calls.
@@ -796,14 +840,14 @@
                 q##_sized = VRAM__NET_SIZE_OK(q##_heads) && VRAM__NET_SIZE_OK(q##_groups) &&       \
                             VRAM__NET_SIZE_OK(q##_dim) && VRAM__NET_SIZE_OK(q##_context),          \
                 q##_divides = q##_sized && q##_heads % (q##_sized ? q##_groups : 1) == 0,          \
-                VRAM__E(q##_nq, VRAM_U(1) * q##_heads * q##_dim),                                  \
-                VRAM__E(q##_nk, VRAM_U(1) * q##_groups * q##_dim)),                                \
+                VRAM__E(q##_queries, VRAM_U(1) * q##_heads * q##_dim),                             \
+                VRAM__E(q##_keys, VRAM_U(1) * q##_groups * q##_dim)),                              \
       VRAM__NET_CHECK_WIDTH1(p, q)                                                                 \
           VRAM_STATIC_ASSERT(q##_sized, q##_has_heads_or_a_context_that_are_not_1_to_32767);       \
       VRAM_STATIC_ASSERT(!q##_sized || q##_divides, q##_kv_heads_do_not_divide_the_heads);         \
       VRAM_STATIC_ASSERT(VRAM_U(0) + q##_context >= p##_h, q##_context_is_shorter_than_its_input); \
       VRAM__NET_CHECK_WEIGHTS(p, q, _biases)                                                       \
-          VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_nq) + VRAM__V(q##_nk)))               \
+          VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_queries) + VRAM__V(q##_keys)))        \
               VRAM_STATIC_ASSERT(                                                                  \
                   VRAM_U(1) * q##_heads * q##_context <=                                           \
                           VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * p##_h) &&               \
@@ -812,24 +856,31 @@
                   q##_is_too_large);                                                               \
       ,                                                                                            \
       VRAM__ALL(                                                                                   \
-          VRAM__NET_FORMAT(q, p), VRAM__E(q##_wq, VRAM__NET_BITS(VRAM__V(q##_nq) * p##_c, p##_g)), \
-          VRAM__E(q##_wk, VRAM__NET_BITS(VRAM__V(q##_nk) * p##_c, p##_g)),                         \
-          VRAM__E(q##_nb,                                                                          \
-                  q##_biases ? VRAM__V(q##_nq) + VRAM_U(2) * VRAM__V(q##_nk) + p##_c : VRAM_U(0)), \
+          VRAM__NET_FORMAT(q, p),                                                                  \
+          VRAM__E(q##_weights_q, VRAM__NET_BITS(VRAM__V(q##_queries) * p##_c, p##_w_bits)),        \
+          VRAM__E(q##_weights_k, VRAM__NET_BITS(VRAM__V(q##_keys) * p##_c, p##_w_bits)),           \
+          VRAM__E(q##_nbiases, q##_biases                                                          \
+                                   ? VRAM__V(q##_queries) + VRAM_U(2) * VRAM__V(q##_keys) + p##_c  \
+                                   : VRAM_U(0)),                                                   \
           VRAM__NET_COUNT(                                                                         \
-              q, p, N, VRAM_U(2) * p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nb),  \
+              q, p, N,                                                                             \
+              VRAM_U(2) * p##_c * (VRAM__V(q##_queries) + VRAM__V(q##_keys)) +                     \
+                  VRAM__V(q##_nbiases),                                                            \
               VRAM_U(2) * N##_n * p##_h *                                                          \
-                  (p##_c * (VRAM__V(q##_nq) + VRAM__V(q##_nk)) + VRAM__V(q##_nq) * q##_context),   \
-              VRAM_U(2) * (VRAM__V(q##_wq) + VRAM__V(q##_wk)) + VRAM__V(q##_nb) * p##_i +          \
-                  VRAM_U(32) * (p##_j > 0),                                                        \
-              VRAM_U(2) * (VRAM__NET_FLASH(p, VRAM__V(q##_wq)) +                                   \
-                           VRAM__NET_FLASH(p, VRAM__V(q##_wk))) +                                  \
-                  VRAM__NET_FLASH(p, VRAM__V(q##_nb) * p##_i) + VRAM_U(32) * (p##_j > 0),          \
-              VRAM_ALIGN_UP(VRAM__NET_BITS(VRAM_U(1) * N##_n * p##_h * VRAM__V(q##_nq), p##_a),    \
-                            N##_align) +                                                           \
-                  VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_heads * p##_h * q##_context, p##_a),      \
+                  (p##_c * (VRAM__V(q##_queries) + VRAM__V(q##_keys)) +                            \
+                   VRAM__V(q##_queries) * q##_context),                                            \
+              VRAM_U(2) * (VRAM__V(q##_weights_q) + VRAM__V(q##_weights_k)) +                      \
+                  VRAM__V(q##_nbiases) * p##_bias_each + VRAM_U(32) * (p##_scales > 0),            \
+              VRAM_U(2) * (VRAM__NET_FLASH(p, VRAM__V(q##_weights_q)) +                            \
+                           VRAM__NET_FLASH(p, VRAM__V(q##_weights_k))) +                           \
+                  VRAM__NET_FLASH(p, VRAM__V(q##_nbiases) * p##_bias_each) +                       \
+                  VRAM_U(32) * (p##_scales > 0),                                                   \
               VRAM_ALIGN_UP(                                                                       \
-                  VRAM__NET_BITS(VRAM_U(2) * N##_n * q##_context * VRAM__V(q##_nk), p##_a),        \
+                  VRAM__NET_BITS(VRAM_U(1) * N##_n * p##_h * VRAM__V(q##_queries), p##_a_bits),    \
+                  N##_align) +                                                                     \
+                  VRAM__NET_BITS(VRAM_U(1) * N##_n * q##_heads * p##_h * q##_context, p##_a_bits), \
+              VRAM_ALIGN_UP(                                                                       \
+                  VRAM__NET_BITS(VRAM_U(2) * N##_n * q##_context * VRAM__V(q##_keys), p##_a_bits), \
                   N##_align)),                                                                     \
           VRAM__NET_NEW(q, p, N)))
 /* x [n, tokens, 1, 1] of indices -> [n, tokens, 1, embedding_dim] in format, which holds from here
@@ -838,29 +889,31 @@
   VRAM__NET_EMBEDDING(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format, num_embeddings,     \
                       embedding_dim)
 #define VRAM__NET_EMBEDDING(...) VRAM__NET_EMBEDDING_(__VA_ARGS__)
-#define VRAM__NET_EMBEDDING_(N, q, p, name, a, g, i, j, num, dim)                                  \
+#define VRAM__NET_EMBEDDING_(N, q, p, name, a_bits, w_bits, bias_each, scales, num, dim)           \
   VRAM_NET_LINE(q, p, name, "EMBEDDING",                                                           \
                 VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (dim) | 0,                 \
-                          VRAM__E(q##_num, num), q##_bias = 0),                                    \
-                VRAM_STATIC_ASSERT(p##_g == 0 && q##_g > 0 && p##_c == 1,                          \
+                          VRAM__E(q##_rows, num), q##_bias = 0),                                   \
+                VRAM_STATIC_ASSERT(p##_w_bits == 0 && q##_w_bits > 0 && p##_c == 1,                \
                                    q##_needs_an_input_of_indices_and_a_format_of_weights);         \
                 VRAM__NET_CHECK_SHAPE(q, N)                                                        \
-                    VRAM_STATIC_ASSERT(VRAM__V(q##_num) > VRAM_U(0) &&                             \
-                                           VRAM__V(q##_num) <= VRAM__NET_MAX / VRAM_U(8) / q##_c,  \
+                    VRAM_STATIC_ASSERT(VRAM__V(q##_rows) > VRAM_U(0) &&                            \
+                                           VRAM__V(q##_rows) <= VRAM__NET_MAX / VRAM_U(8) / q##_c, \
                                        q##_has_no_or_too_many_weights);                            \
-                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
-                            VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_num) * q##_c, VRAM_U(0),  \
+                , VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,   \
+                            q##_scales = scales,                                                   \
+                            VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_rows) * q##_c, VRAM_U(0), \
                                                     VRAM_U(0), VRAM_U(0), VRAM_U(0)),              \
                             VRAM__NET_NEW(q, p, N)))
 /* a copy in another format, which holds from here */
 #define VRAM_NET_QUANTIZE(net, y, x, format)                                                       \
   VRAM__NET_QUANTIZE(net##_net, net##_##y, net##_##x, #y, VRAM__FMT_##format)
 #define VRAM__NET_QUANTIZE(...) VRAM__NET_QUANTIZE_(__VA_ARGS__)
-#define VRAM__NET_QUANTIZE_(N, q, p, name, a, g, i, j)                                             \
-  VRAM_NET_LINE(q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p),                                     \
-                VRAM_STATIC_ASSERT(p##_g > 0 && q##_g > 0, q##_quantizes_from_or_to_indices);      \
-                , VRAM__ALL(q##_a = a, q##_g = g, q##_i = i, q##_j = j,                            \
-                            VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
+#define VRAM__NET_QUANTIZE_(N, q, p, name, a_bits, w_bits, bias_each, scales)                      \
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, "QUANTIZE", VRAM__NET_PLAIN(q, p),                                               \
+      VRAM_STATIC_ASSERT(p##_w_bits > 0 && q##_w_bits > 0, q##_quantizes_from_or_to_indices);      \
+      , VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,             \
+                  q##_scales = scales, VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
 /* anything else: a new tensor of that shape, from x */
 #define VRAM_NET_CUSTOM(net, y, x, h, w, c, params, weight_bytes, macs, scratch_bytes,             \
                         state_bytes)                                                               \
@@ -889,11 +942,12 @@
 #define VRAM_NET_LAST(before, constants) constants
 #define VRAM__NET_LAST(N, p)                                                                       \
   VRAM__NET_CONSTANTS(                                                                             \
-      p##_is_followed_once = 1, N##_line = p##_line + 1, VRAM__E(N##_par, VRAM__V(p##_Par)),       \
-      VRAM__E2(N##_mac, VRAM__V2(p##_Mac)), VRAM__E(N##_wgt, VRAM__V(p##_Wgt)),                    \
-      VRAM__E(N##_fls, VRAM__V(p##_Fls)), VRAM__E(N##_sta, VRAM__V(p##_Sta)),                      \
-      VRAM__E(N##_live, VRAM__V(p##_Live)), VRAM__E(N##_high, VRAM__V(p##_high)),                  \
-      VRAM__E(N##_two, VRAM__V(p##_b0) + VRAM__V(p##_b1) + VRAM__V(p##_side) + VRAM__V(p##_Scr))); \
+      p##_is_followed_once = 1, N##_line = p##_line + 1, VRAM__COPY(N##_params, p##_params_total), \
+      VRAM__COPY2(N##_macs, p##_macs_total), VRAM__COPY(N##_weights, p##_weights_total),           \
+      VRAM__COPY(N##_flash, p##_flash_total), VRAM__COPY(N##_state, p##_state_total),              \
+      VRAM__COPY(N##_live, p##_live_peak), VRAM__COPY(N##_arena, p##_arena),                       \
+      VRAM__E(N##_pingpong, VRAM__V(p##_buf0) + VRAM__V(p##_buf1) + VRAM__V(p##_side) +            \
+                                VRAM__V(p##_scratch_peak)));                                       \
   VRAM_STATIC_ASSERT(p##_open == 0, N##_has_a_kept_value_that_no_line_takes)
 
 /* ---- figures of a line and of a network, checks ---- */
@@ -908,40 +962,41 @@
 #define VRAM__OF_width(q) (VRAM_U(0) + q##_w)
 #define VRAM__OF_channels(q) (VRAM_U(0) + q##_c)
 #define VRAM__OF_out_bytes(q) VRAM__V(q##_bytes)
-#define VRAM__OF_params(q) VRAM__V(q##_par)
-#define VRAM__OF_macs(q) VRAM__V2(q##_mac)
-#define VRAM__OF_weight_bytes(q) VRAM__V(q##_wgt)
-#define VRAM__OF_flash_bytes(q) VRAM__V(q##_fls)
-#define VRAM__OF_scratch_bytes(q) VRAM__V(q##_scr)
-#define VRAM__OF_state_bytes(q) VRAM__V(q##_sta)
+#define VRAM__OF_params(q) VRAM__V(q##_params)
+#define VRAM__OF_macs(q) VRAM__V2(q##_macs)
+#define VRAM__OF_weight_bytes(q) VRAM__V(q##_weights)
+#define VRAM__OF_flash_bytes(q) VRAM__V(q##_flash)
+#define VRAM__OF_scratch_bytes(q) VRAM__V(q##_scratch)
+#define VRAM__OF_state_bytes(q) VRAM__V(q##_state)
 #define VRAM__OF_live_bytes(q) VRAM__V(q##_live)
-#define VRAM__OF_total_params(q) VRAM__V(q##_Par)
-#define VRAM__OF_total_macs(q) VRAM__V2(q##_Mac)
-#define VRAM__OF_total_weight_bytes(q) VRAM__V(q##_Wgt)
-#define VRAM__OF_total_flash_bytes(q) VRAM__V(q##_Fls)
-#define VRAM__OF_total_state_bytes(q) VRAM__V(q##_Sta)
-#define VRAM__OF_peak_live_bytes(q) VRAM__V(q##_Live)
-#define VRAM__OF_arena_bytes(q) VRAM__V(q##_high)
+#define VRAM__OF_total_params(q) VRAM__V(q##_params_total)
+#define VRAM__OF_total_macs(q) VRAM__V2(q##_macs_total)
+#define VRAM__OF_total_weight_bytes(q) VRAM__V(q##_weights_total)
+#define VRAM__OF_total_flash_bytes(q) VRAM__V(q##_flash_total)
+#define VRAM__OF_total_state_bytes(q) VRAM__V(q##_state_total)
+#define VRAM__OF_peak_live_bytes(q) VRAM__V(q##_live_peak)
+#define VRAM__OF_arena_bytes(q) VRAM__V(q##_arena)
 #define VRAM__OF_pingpong_bytes(q)                                                                 \
-  (VRAM__V(q##_b0) + VRAM__V(q##_b1) + VRAM__V(q##_side) + VRAM__V(q##_Scr))
+  (VRAM__V(q##_buf0) + VRAM__V(q##_buf1) + VRAM__V(q##_side) + VRAM__V(q##_scratch_peak))
 
 /* After END. LIVE: the most that lives at one time, below which no arena can be; ARENA: one arena
    with every value at VRAM_NET_OFFSET; PINGPONG: two buffers in turns, with copies of kept values
    and scratch beside them. STATE: what stays between calls. SRAM: ARENA and STATE. */
-#define VRAM_NET_PARAMS(net) VRAM__V(net##_net_par)
-#define VRAM_NET_MACS(net) VRAM__V2(net##_net_mac)
-#define VRAM_NET_WEIGHT_BYTES(net) VRAM__V(net##_net_wgt)
-#define VRAM_NET_FLASH_BYTES(net) VRAM__V(net##_net_fls)
-#define VRAM_NET_STATE_BYTES(net) VRAM__V(net##_net_sta)
+#define VRAM_NET_PARAMS(net) VRAM__V(net##_net_params)
+#define VRAM_NET_MACS(net) VRAM__V2(net##_net_macs)
+#define VRAM_NET_WEIGHT_BYTES(net) VRAM__V(net##_net_weights)
+#define VRAM_NET_FLASH_BYTES(net) VRAM__V(net##_net_flash)
+#define VRAM_NET_STATE_BYTES(net) VRAM__V(net##_net_state)
 #define VRAM_NET_LIVE_BYTES(net) VRAM__V(net##_net_live)
-#define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_high)
-#define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_two)
-#define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_high) + VRAM__V(net##_net_sta))
+#define VRAM_NET_ARENA_BYTES(net) VRAM__V(net##_net_arena)
+#define VRAM_NET_PINGPONG_BYTES(net) VRAM__V(net##_net_pingpong)
+#define VRAM_NET_SRAM_BYTES(net) (VRAM__V(net##_net_arena) + VRAM__V(net##_net_state))
 /* bytes from the start of the arena to the value of line y; to its scratch, between the two ends */
 #define VRAM_NET_SCRATCH_OFFSET(net, y) VRAM__V(net##_##y##_room)
 #define VRAM_NET_OFFSET(net, y)                                                                    \
-  (net##_##y##_end ? VRAM__V(net##_net_high) - VRAM__V(net##_##y##_off) - VRAM__V(net##_##y##_b)   \
-                   : VRAM__V(net##_##y##_off))
+  (net##_##y##_end                                                                                 \
+       ? VRAM__V(net##_net_arena) - VRAM__V(net##_##y##_offset) - VRAM__V(net##_##y##_size)        \
+       : VRAM__V(net##_##y##_offset))
 
 /* too much: a type that is declared as two, one of the size of what is over */
 #define VRAM__NET_OVER_BY(need, budget) ((need) > (budget) ? (need) - (budget) : VRAM_U(1))
@@ -973,7 +1028,7 @@
                    VRAM_U(0) + (arena_bytes) + VRAM_NET_STATE_BYTES(net), sram_bytes)
 /* one line: its weights, and all that lives while it runs */
 #define VRAM_ASSERT_LAYER_FITS(net, y, flash, sram)                                                \
-  VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_fls), flash);          \
+  VRAM__NET_BUDGET(net##_##y##_flash_is_over_budget_by, VRAM__V(net##_##y##_flash), flash);        \
   VRAM__NET_BUDGET(net##_##y##_sram_is_over_budget_by, VRAM__V(net##_##y##_live), sram)
 
 /* NOLINTEND(bugprone-macro-parentheses) */

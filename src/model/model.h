@@ -102,38 +102,51 @@ enum {
   VRAM__TYPES_NUMBER, /* i64 for bools with a number */
 };
 
-/* What a network for a microcontroller has for an op (net/low_nodes). */
+/* How an op becomes lines of a network for a microcontroller: the word of its row, and the function
+   of net/low_nodes, vram__lower_NAME, that does it. */
+/* clang-format off */
+#define VRAM__LOWERINGS(X)                                                                         \
+  X(NONE, none)             /* not at all */                                                       \
+  X(ACTIVATION, activation)                                                                        \
+  X(CLAMP, activation)      /* one that the layer before can do: bounds of its result */           \
+  X(ADD, binary)                                                                                   \
+  X(MUL, binary)                                                                                   \
+  X(ADDMM, addmm)                                                                                  \
+  X(ANY, any)               /* a CUSTOM line */                                                    \
+  X(ATTENTION, attention)                                                                          \
+  X(AVG_POOL, pool)                                                                                \
+  X(MAX_POOL, pool)                                                                                \
+  X(CAT, cat)                                                                                      \
+  X(CONV, conv)                                                                                    \
+  X(CUSTOM, custom)                                                                                \
+  X(EMBEDDING, embedding)                                                                          \
+  X(EXPAND, expand)                                                                                \
+  X(INTERPOLATE, interpolate)                                                                      \
+  X(LINEAR, linear)                                                                                \
+  X(MATMUL, matmul)                                                                                \
+  X(MHA, mha)                                                                                      \
+  X(NORM, norm)                                                                                    \
+  X(PAD, pad)                                                                                      \
+  X(PERMUTE, permute)                                                                              \
+  X(PRELU, prelu)                                                                                  \
+  X(PRODUCT, product)                                                                              \
+  X(REDUCE, reduce)                                                                                \
+  X(REDUCE_MEAN, reduce)    /* over all but the channels GLOBAL_AVG_POOL2D, */                     \
+  X(REDUCE_MAX, reduce)     /* GLOBAL_MAX_POOL2D */                                                \
+  X(RNN, rnn)                                                                                      \
+  X(RNN_CELL, rnn)                                                                                 \
+  X(SAME, same)             /* the input itself */                                                 \
+  X(SHUFFLE, shuffle)                                                                              \
+  X(SLICE, slice)                                                                                  \
+  X(SOFTMAX, softmax)                                                                              \
+  X(VIEW, view)
+/* clang-format on */
+
 enum {
-  VRAM__LOWER_NONE, /* nothing */
-  VRAM__LOWER_ACTIVATION,
-  VRAM__LOWER_ADD,
-  VRAM__LOWER_ADDMM,
-  VRAM__LOWER_ANY, /* a CUSTOM line */
-  VRAM__LOWER_ATTENTION,
-  VRAM__LOWER_AVG_POOL,
-  VRAM__LOWER_CAT,
-  VRAM__LOWER_CONV,
-  VRAM__LOWER_CUSTOM,
-  VRAM__LOWER_EMBEDDING,
-  VRAM__LOWER_EXPAND,
-  VRAM__LOWER_INTERPOLATE,
-  VRAM__LOWER_LINEAR,
-  VRAM__LOWER_MATMUL,
-  VRAM__LOWER_MAX_POOL,
-  VRAM__LOWER_MHA,
-  VRAM__LOWER_MUL,
-  VRAM__LOWER_NORM,
-  VRAM__LOWER_PAD,
-  VRAM__LOWER_PRELU,
-  VRAM__LOWER_PRODUCT,
-  VRAM__LOWER_REDUCE,
-  VRAM__LOWER_RNN,
-  VRAM__LOWER_SAME, /* the input itself */
-  VRAM__LOWER_SHUFFLE,
-  VRAM__LOWER_SLICE,
-  VRAM__LOWER_SOFTMAX,
-  VRAM__LOWER_VIEW,
-  VRAM__LOWER_COUNT
+#define VRAM__X(id, name) VRAM__LOWER_##id,
+  VRAM__LOWERINGS(VRAM__X)
+#undef VRAM__X
+      VRAM__LOWER_COUNT
 };
 
 /* Bits: what else others ask about an op. */
@@ -229,7 +242,11 @@ typedef struct vram__op_row {
                                                   kind,                                            \
                                                   1 VRAM__STEP_OF(NULL, NULL)}
 
-#define VRAM__TRANSPOSED 8 /* kind of a convolution, beside its axes */
+/* Kinds: of a convolution, beside its axes; of a norm; of a recurrent layer or cell. */
+#define VRAM__TRANSPOSED 8
+enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
+enum { VRAM__RNN_PLAIN, VRAM__RNN_LSTM, VRAM__RNN_GRU };
+
 /* >>text form (Implementation) -----------------------------------------------------------------
    Lines are read in order. A loop's body is read once a round: the reader goes back to its first
    line. Names live in a hash table whose chains run through the caller's memory. */

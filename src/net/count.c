@@ -101,17 +101,22 @@ static void vram__net_range(const char *word, uint32_t len, int64_t *least, int6
   static const char *const any[] = {"table_bytes", "params",        "weight_bytes",
                                     "macs",        "scratch_bytes", "state_bytes"};
   uint32_t i;
-  *least = 1, *most = (int64_t)VRAM__NET_SIZE;
-  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
-    *least = 0, *most = 1;
-  if (vram__text_is(word, len, "biases"))
-    *least = 0, *most = 2;
+  *least = 0;
+  *most = (int64_t)VRAM__NET_SIZE;
   for (i = 0; i < 6; i++) {
     if (vram__text_is(word, len, zero[i]))
-      *least = 0;
-    if (vram__text_is(word, len, any[i]))
-      *least = 0, *most = VRAM_MAX_BYTES;
+      return;
+    if (vram__text_is(word, len, any[i])) {
+      *most = VRAM_MAX_BYTES;
+      return;
+    }
   }
+  if (vram__text_is(word, len, "bias") || vram__text_is(word, len, "sequence"))
+    *most = 1;
+  else if (vram__text_is(word, len, "biases"))
+    *most = 2;
+  else
+    *least = 1;
 }
 
 /* Tokens and integers of a line, each by itself. */
@@ -272,19 +277,27 @@ static int vram__net_axis(vram__netting *c, vram__sweep *a, const char *name, in
   return 1;
 }
 
+/* arg: the line's kh kw sh sw, or kw sw with what is between them. */
+static vram__sweep vram__net_sweep(uint64_t in, const int64_t *arg, int64_t dilation, int64_t pad) {
+  vram__sweep a;
+  a.in = in;
+  a.kernel = (uint64_t)arg[0];
+  a.stride = (uint64_t)arg[2];
+  a.dilation = (uint64_t)dilation;
+  a.pad = (uint64_t)pad;
+  a.before = 0;
+  a.out = 0;
+  return a;
+}
+
 /* Both axes from the line's kh kw sh sw [dh dw], which begin at argument i. */
 static int vram__net_window(vram__netting *c, uint32_t i, int dilated, vram__sweep *h,
                             vram__sweep *w) {
   const vram_net_line *l = c->l;
+  const int64_t *arg = l->arg + i;
   const int pool = l->kind == VRAM_LINE_MAX_POOL2D || l->kind == VRAM_LINE_AVG_POOL2D;
-  vram__memory_zero(h, sizeof *h);
-  vram__memory_zero(w, sizeof *w);
-  h->in = c->x->height, w->in = c->x->width;
-  h->kernel = (uint64_t)l->arg[i], w->kernel = (uint64_t)l->arg[i + 1];
-  h->stride = (uint64_t)l->arg[i + 2], w->stride = (uint64_t)l->arg[i + 3];
-  h->dilation = dilated ? (uint64_t)l->arg[i + 4] : 1;
-  w->dilation = dilated ? (uint64_t)l->arg[i + 5] : 1;
-  h->pad = (uint64_t)l->pad_h, w->pad = (uint64_t)l->pad_w;
+  *h = vram__net_sweep(c->x->height, arg, dilated ? arg[4] : 1, l->pad_h);
+  *w = vram__net_sweep(c->x->width, arg + 1, dilated ? arg[5] : 1, l->pad_w);
   if (l->padding == VRAM_PADDING_PAD_CEIL && !pool)
     return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   return vram__net_axis(c, h, "height", pool) && vram__net_axis(c, w, "width", pool);
@@ -371,17 +384,24 @@ static vram__cmsis vram__net_cmsis(const vram__netting *c, uint64_t out) {
     k.kernels = (uint64_t)c->net->kernels;
   k.act_bits = f->activation == VRAM_I16 ? 16 : f->activation == VRAM_I4 ? 4 : 8;
   k.weight_bits = f->weight == VRAM_I4 ? 4 : 8;
-  k.n = c->x->n, k.h = c->x->height, k.w = c->x->width, k.c = c->x->channels;
+  k.n = c->x->n;
+  k.h = c->x->height;
+  k.w = c->x->width;
+  k.c = c->x->channels;
   k.oc = out;
   k.groups = 1;
   return k;
 }
 
 static void vram__net_cmsis_window(vram__cmsis *k, const vram__sweep *h, const vram__sweep *w) {
-  k->kh = h->kernel, k->kw = w->kernel;
-  k->sh = h->stride, k->sw = w->stride;
-  k->dh = h->dilation, k->dw = w->dilation;
-  k->ph = h->before, k->pw = w->before;
+  k->kh = h->kernel;
+  k->kw = w->kernel;
+  k->sh = h->stride;
+  k->sw = w->stride;
+  k->dh = h->dilation;
+  k->dw = w->dilation;
+  k->ph = h->before;
+  k->pw = w->before;
 }
 
 /* Convolutions: weights of one output channel for each of `channels`. */
@@ -443,14 +463,9 @@ static int vram__net_depthwise(vram__netting *c) {
 static int vram__net_conv_transpose(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t out = (uint64_t)l->arg[0];
-  vram__sweep h, w;
+  vram__sweep h = vram__net_sweep(c->x->height, l->arg + 1, 0, l->pad_h);
+  vram__sweep w = vram__net_sweep(c->x->width, l->arg + 2, 0, l->pad_w);
   vram__cmsis k;
-  vram__memory_zero(&h, sizeof h);
-  vram__memory_zero(&w, sizeof w);
-  h.in = c->x->height, w.in = c->x->width;
-  h.kernel = (uint64_t)l->arg[1], w.kernel = (uint64_t)l->arg[2];
-  h.stride = (uint64_t)l->arg[3], w.stride = (uint64_t)l->arg[4];
-  h.pad = (uint64_t)l->pad_h, w.pad = (uint64_t)l->pad_w;
   if (l->padding == VRAM_PADDING_PAD_CEIL)
     return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
   if (!vram__net_transposed(c, &h, (uint64_t)l->arg[5], "height") ||
@@ -612,55 +627,60 @@ static int vram__net_is_ids(const vram_net_line *l) {
   return vram__net_kinds[l->format].weight == VRAM_DTYPE_NONE;
 }
 
-/* Shape, parameters, operations, state and scratch of a line that is not the first. */
-static int vram__net_layer(vram__netting *c) {
+static int vram__net_same_shape(vram__netting *c) {
+  const vram_net_line *x = c->l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
+  return vram__net_shape(c, x->height, x->width, x->channels);
+}
+
+/* A norm with so many figures for each channel. */
+static int vram__net_norm(vram__netting *c, uint64_t figures) {
+  vram__net_biases(c, figures * c->x->channels);
+  return vram__net_same_shape(c);
+}
+
+/* A batch norm that becomes weights of the layer before. */
+static int vram__net_folded(vram__netting *c) {
+  if (!c->x->folds)
+    return vram__net_bad(c, VRAM_ERR_VALUE,
+                         "nothing to fold into (expected a layer with a bias before it)");
+  c->l->folds = 1;
+  return vram__net_same_shape(c);
+}
+
+static int vram__net_embedding(vram__netting *c) {
+  const uint64_t rows = (uint64_t)c->l->arg[0], width = (uint64_t)c->l->arg[1];
+  if (c->x->width != 1 || c->x->channels != 1) {
+    vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
+    vram__net_say_shape(c, c->x);
+    vram__error_text(&c->e, " has others (expected a width and channels of 1)");
+    return 0;
+  }
+  vram__net_weights(c, vram__product_or_overflow(rows, width));
+  return vram__net_shape(c, c->x->height, 1, width);
+}
+
+static int vram__net_custom(vram__netting *c) {
   vram_net_line *l = c->l;
-  const vram_net_line *x = l->kind == VRAM_LINE_FROM ? c->kept[0] : c->x;
-  const uint64_t h = x->height, w = x->width, channels = x->channels;
   const int64_t *arg = l->arg;
-  switch (l->kind) {
-  case VRAM_LINE_CONV2D:
-  case VRAM_LINE_CONV2D_FULL:
-    return vram__net_conv2d(c);
-  case VRAM_LINE_DEPTHWISE_CONV2D:
-  case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
-    return vram__net_depthwise(c);
-  case VRAM_LINE_CONV_TRANSPOSE2D:
-    return vram__net_conv_transpose(c);
-  case VRAM_LINE_LINEAR:
-    return vram__net_linear(c);
-  case VRAM_LINE_MAX_POOL2D:
-  case VRAM_LINE_AVG_POOL2D:
-    return vram__net_pool(c);
+  l->params = (uint64_t)arg[3];
+  vram__net_array(c, (uint64_t)arg[4]);
+  l->macs = (uint64_t)arg[5];
+  l->scratch_bytes = vram__net_storage(c, (uint64_t)arg[6]);
+  l->state_bytes = vram__net_storage(c, (uint64_t)arg[7]);
+  return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
+}
+
+/* Lines without weights: the shape only. */
+static int vram__net_moved(vram__netting *c) {
+  const vram_net_line *x = c->x;
+  const uint64_t h = x->height, w = x->width, channels = x->channels;
+  const int64_t *arg = c->l->arg;
+  switch (c->l->kind) {
   case VRAM_LINE_GLOBAL_AVG_POOL2D:
   case VRAM_LINE_GLOBAL_MAX_POOL2D:
     return vram__net_shape(c, 1, 1, channels);
   case VRAM_LINE_UPSAMPLE2D:
     return vram__net_shape(c, h * (uint64_t)arg[0], w * (uint64_t)arg[1], channels);
-  case VRAM_LINE_BATCH_NORM:
-  case VRAM_LINE_BATCH_NORM_INPLACE:
-    vram__net_biases(c, 4 * channels);
-    break;
-  case VRAM_LINE_LAYER_NORM:
-  case VRAM_LINE_LAYER_NORM_INPLACE:
-    vram__net_biases(c, 2 * channels);
-    break;
-  case VRAM_LINE_RMS_NORM:
-  case VRAM_LINE_RMS_NORM_INPLACE:
-    vram__net_biases(c, channels);
-    break;
-  case VRAM_LINE_BATCH_NORM_FOLDED:
-    if (!x->folds)
-      return vram__net_bad(c, VRAM_ERR_VALUE,
-                           "nothing to fold into (expected a layer with a bias before it)");
-    l->folds = 1;
-    break;
-  case VRAM_LINE_ACTIVATION_FUSED:
-    l->folds = x->folds;
-    break;
-  case VRAM_LINE_ACTIVATION_TABLE:
-    vram__net_array(c, (uint64_t)arg[0]);
-    break;
   case VRAM_LINE_ADD:
   case VRAM_LINE_ADD_INPLACE:
   case VRAM_LINE_MUL:
@@ -680,6 +700,45 @@ static int vram__net_layer(vram__netting *c) {
     return vram__net_same_elements(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
   case VRAM_LINE_FLATTEN:
     return vram__net_shape(c, 1, 1, vram__mul3(h, w, channels));
+  default:
+    return vram__net_same_shape(c);
+  }
+}
+
+/* Shape, parameters, operations, state and scratch of a line that is not the first. */
+static int vram__net_layer(vram__netting *c) {
+  vram_net_line *l = c->l;
+  switch (l->kind) {
+  case VRAM_LINE_CONV2D:
+  case VRAM_LINE_CONV2D_FULL:
+    return vram__net_conv2d(c);
+  case VRAM_LINE_DEPTHWISE_CONV2D:
+  case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
+    return vram__net_depthwise(c);
+  case VRAM_LINE_CONV_TRANSPOSE2D:
+    return vram__net_conv_transpose(c);
+  case VRAM_LINE_LINEAR:
+    return vram__net_linear(c);
+  case VRAM_LINE_MAX_POOL2D:
+  case VRAM_LINE_AVG_POOL2D:
+    return vram__net_pool(c);
+  case VRAM_LINE_BATCH_NORM:
+  case VRAM_LINE_BATCH_NORM_INPLACE:
+    return vram__net_norm(c, 4);
+  case VRAM_LINE_LAYER_NORM:
+  case VRAM_LINE_LAYER_NORM_INPLACE:
+    return vram__net_norm(c, 2);
+  case VRAM_LINE_RMS_NORM:
+  case VRAM_LINE_RMS_NORM_INPLACE:
+    return vram__net_norm(c, 1);
+  case VRAM_LINE_BATCH_NORM_FOLDED:
+    return vram__net_folded(c);
+  case VRAM_LINE_ACTIVATION_FUSED:
+    l->folds = c->x->folds;
+    return vram__net_same_shape(c);
+  case VRAM_LINE_ACTIVATION_TABLE:
+    vram__net_array(c, (uint64_t)l->arg[0]);
+    return vram__net_same_shape(c);
   case VRAM_LINE_LSTM:
   case VRAM_LINE_GRU:
   case VRAM_LINE_RNN:
@@ -687,25 +746,12 @@ static int vram__net_layer(vram__netting *c) {
   case VRAM_LINE_ATTENTION:
     return vram__net_attention(c);
   case VRAM_LINE_EMBEDDING:
-    if (w != 1 || channels != 1) {
-      vram__net_bad(c, VRAM_ERR_SHAPE, "ids are the height, ");
-      vram__net_say_shape(c, x);
-      vram__error_text(&c->e, " has others (expected a width and channels of 1)");
-      return 0;
-    }
-    vram__net_weights(c, vram__product_or_overflow((uint64_t)arg[0], (uint64_t)arg[1]));
-    return vram__net_shape(c, h, 1, (uint64_t)arg[1]);
+    return vram__net_embedding(c);
   case VRAM_LINE_CUSTOM:
-    l->params = (uint64_t)arg[3];
-    vram__net_array(c, (uint64_t)arg[4]);
-    l->macs = (uint64_t)arg[5];
-    l->scratch_bytes = vram__net_storage(c, (uint64_t)arg[6]);
-    l->state_bytes = vram__net_storage(c, (uint64_t)arg[7]);
-    return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
+    return vram__net_custom(c);
   default:
-    break;
+    return vram__net_moved(c);
   }
-  return vram__net_shape(c, h, w, channels);
 }
 
 /* Layers with weights need a format that has some. */
@@ -887,6 +933,32 @@ static int vram__net_line(vram__netting *c) {
   return vram__net_memory(c);
 }
 
+/* Every KEEP line is taken. */
+static void vram__net_all_taken(vram__netting *c) {
+  uint32_t i;
+  for (i = 0; i < c->net->nline && !c->e.code; i++) {
+    vram_net_line *l = c->net->line + i;
+    if (l->kind == VRAM_LINE_KEEP && !l->taken) {
+      c->at = i;
+      c->l = l;
+      vram__net_bad(c, VRAM_ERR_NAME, "a kept value that no line takes");
+    }
+  }
+}
+
+/* The whole net is what there is up to its last line. */
+static void vram__net_sums(const vram__netting *c) {
+  vram_net *net = c->net;
+  net->params = c->l->total_params;
+  net->macs = c->l->total_macs;
+  net->weight_bytes = c->l->total_weight_bytes;
+  net->flash_bytes = c->l->total_flash_bytes;
+  net->state_bytes = c->l->total_state_bytes;
+  net->peak_live_bytes = c->l->peak_live_bytes;
+  net->pingpong_bytes = c->l->pingpong_bytes;
+  net->peak_line = c->peak;
+}
+
 VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   vram__netting c;
   uint32_t i;
@@ -915,22 +987,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   }
   if (!c.e.code && c.l->kind != VRAM_LINE_END)
     vram__net_bad(&c, VRAM_ERR_VALUE, "the network does not end (expected END)");
-  for (i = 0; i < net->nline && !c.e.code; i++)
-    if (net->line[i].kind == VRAM_LINE_KEEP && !net->line[i].taken) {
-      c.at = i;
-      c.l = net->line + i;
-      vram__net_bad(&c, VRAM_ERR_NAME, "a kept value that no line takes");
-    }
-  if (!c.e.code) {
-    net->params = c.l->total_params;
-    net->macs = c.l->total_macs;
-    net->weight_bytes = c.l->total_weight_bytes;
-    net->flash_bytes = c.l->total_flash_bytes;
-    net->state_bytes = c.l->total_state_bytes;
-    net->peak_live_bytes = c.l->peak_live_bytes;
-    net->pingpong_bytes = c.l->pingpong_bytes;
-    net->peak_line = c.peak;
-  }
+  vram__net_all_taken(&c);
+  if (!c.e.code)
+    vram__net_sums(&c);
   if (err)
     *err = c.e;
   return c.e.code;
@@ -941,13 +1000,44 @@ VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_opti
   return vram__sum_or_overflow(own, vram_arena_bytes(net->nbuffer, o));
 }
 
+/* Line i reads that buffer. */
+static void vram__net_reads(vram_buffer *b, uint64_t i) {
+  if (b->end <= i)
+    b->end = i + 1;
+}
+
+/* Lifetimes of the buffers, in lines. */
+static void vram__net_lifetimes(const vram_net *net, vram_buffer *b) {
+  uint32_t i, k;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    vram_buffer *y = b + l->buffer;
+    if (l->owner == i) {
+      y->bytes = l->storage_bytes;
+      y->begin = i;
+    }
+    vram__net_reads(y, i);
+    if (l->kind == VRAM_LINE_OUTPUT)
+      y->end = net->nline;
+    if (i)
+      vram__net_reads(b + l[-1].buffer, i);
+    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
+      vram__net_reads(b + net->line[l->from[k]].buffer, i);
+    if (l->scratch_buffer != VRAM_NO_BUFFER) {
+      b[l->scratch_buffer].bytes = l->scratch_bytes;
+      b[l->scratch_buffer].begin = i;
+      b[l->scratch_buffer].end = (uint64_t)i + 1;
+    }
+  }
+}
+
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err) {
   const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
   vram_buffer *b = (vram_buffer *)scratch;
   vram_arena_options options;
   vram_result result;
-  uint32_t i, k;
+  uint32_t i;
   vram__memory_zero(&options, sizeof options);
   if (o)
     options = *o;
@@ -963,27 +1053,7 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
     return VRAM_ERR_MEMORY;
   }
   vram__memory_zero(b, own);
-  for (i = 0; i < net->nline; i++) {
-    const vram_net_line *l = net->line + i;
-    vram_buffer *y = b + l->buffer;
-    if (l->owner == i) {
-      y->bytes = l->storage_bytes;
-      y->begin = i;
-    }
-    y->end = y->end > i ? y->end : (uint64_t)i + 1;
-    if (l->kind == VRAM_LINE_OUTPUT)
-      y->end = net->nline;
-    if (i && b[l[-1].buffer].end <= i) /* what the line reads */
-      b[l[-1].buffer].end = (uint64_t)i + 1;
-    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
-      if (b[net->line[l->from[k]].buffer].end <= i)
-        b[net->line[l->from[k]].buffer].end = (uint64_t)i + 1;
-    if (l->scratch_buffer != VRAM_NO_BUFFER) {
-      b[l->scratch_buffer].bytes = l->scratch_bytes;
-      b[l->scratch_buffer].begin = i;
-      b[l->scratch_buffer].end = (uint64_t)i + 1;
-    }
-  }
+  vram__net_lifetimes(net, b);
   result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own, scratch_bytes - own,
                            &net->arena, err);
   net->buffer = b;

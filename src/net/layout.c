@@ -155,12 +155,29 @@ VRAM__FN int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size) {
   return 1;
 }
 
-/* Where memory is cut into h, w and c: 1, *i and *k are the first atoms of w and of c. */
-VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
-                               uint32_t *k) {
-  for (*i = y->batch; *i < y->n && h > 1 && h % y->size[*i] == 0; ++*i)
-    h /= y->size[*i];
-  for (*k = *i; *k < y->n && w > 1 && w % y->size[*k] == 0; ++*k)
-    w /= y->size[*k];
-  return h == 1 && w == 1;
+/* Axis a gets another size, as one atom that is the innermost of all; 0: there are too many. */
+VRAM__FN int vram__layout_inner(vram__layout *y, uint32_t a, int64_t size) {
+  vram__layout_resize(y, a, 1);
+  if (size == 1)
+    return 1;
+  if (!vram__layout_room(y, y->n))
+    return 0;
+  y->axis[y->n - 1] = (uint8_t)a;
+  y->place[y->n - 1] = 0;
+  y->size[y->n - 1] = size;
+  vram__layout_number(y);
+  return 1;
+}
+
+/* Memory cut into h, w and c: cut[0] and cut[1] are the first atoms of w and of c; 0: an atom lies
+   across a cut. */
+VRAM__FN int vram__layout_cuts(const vram__layout *y, vram__hwc shape, uint32_t cut[2]) {
+  uint32_t i;
+  for (i = y->batch; i < y->n && shape.h > 1 && shape.h % y->size[i] == 0; i++)
+    shape.h /= y->size[i];
+  cut[0] = i;
+  for (; i < y->n && shape.w > 1 && shape.w % y->size[i] == 0; i++)
+    shape.w /= y->size[i];
+  cut[1] = i;
+  return shape.h == 1 && shape.w == 1;
 }

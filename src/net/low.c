@@ -6,10 +6,12 @@
    a TRANSPOSE is made where a step needs another order than there is. */
 #include "net/low.h"
 
-VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what) {
+/* An error that names the node that is lowered now. */
+VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what) {
+  const vram_node *n = l->node;
   char name[VRAM_MAX_NAME + 1];
   vram__chain_error(l->err, code, n ? n->line : 0, "");
-  if (l->err && n) {
+  if (n) {
     l->err->column = n->line ? 1 : 0;
     vram_node_name(n, name, 100);
     vram__chain_say(l->err, name);
@@ -21,8 +23,8 @@ VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, 
   return 0;
 }
 
-VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what) {
-  return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED, what);
+VRAM__FN int vram__low_refuse(vram__low *l, const char *what) {
+  return vram__low_fail(l, VRAM_ERR_UNSUPPORTED, what);
 }
 
 /* ---- tensors and steps ---- */
@@ -35,49 +37,61 @@ VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v) {
   return x;
 }
 
-VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c) {
+VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, vram__hwc shape) {
   vram__low_tensor *t = l->tensor + l->ntensor;
   vram__memory_zero(t, sizeof *t);
-  t->h = h, t->w = w, t->c = c;
+  t->shape = shape;
   t->step = l->nstep - 1;
   t->instead = l->ntensor;
   return l->ntensor++;
 }
 
 /* A step with a new tensor of this shape; NULL: an error. */
-VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,
-                                            int64_t h, int64_t w, int64_t c) {
+VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, vram__hwc shape) {
   vram__low_step *s = l->step + l->nstep;
   if (l->nstep + 2 >= VRAM_MAX_NET_LINES) {
-    vram__low_fail(l, n, VRAM_ERR_LIMIT, "more than 4096 lines");
+    vram__low_fail(l, VRAM_ERR_LIMIT, "more than 4096 lines");
     return NULL;
   }
   vram__memory_zero(s, sizeof *s);
   l->nstep++;
   s->line.kind = kind;
   s->line.format = l->o.format;
-  s->node = n;
+  s->node = l->node;
   s->first = l->nin;
   s->behind = VRAM__LOW_NO;
-  s->out = vram__low_tensor_new(l, h, w, c);
+  s->out = vram__low_tensor_new(l, shape);
   return s;
 }
 
-VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, int64_t h, int64_t w,
-                            int64_t c) {
+VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape) {
   vram__low_in *in = l->in + l->nin;
   uint32_t i;
   if (l->nin == l->max_in)
-    return vram__low_fail(l, s->node, VRAM_ERR_LIMIT, "too many inputs in all");
+    return vram__low_fail(l, VRAM_ERR_LIMIT, "too many inputs in all");
   for (i = 0; i < s->count; i++)
     if (l->in[s->first + i].tensor == tensor)
       return 1; /* once is enough */
   in->tensor = tensor;
-  in->h = h, in->w = w, in->c = c;
+  in->shape = shape;
   l->nin++;
   s->count++;
   l->tensor[tensor].uses++;
   return 1;
+}
+
+/* A step that reads one tensor, in the shape `in`; NULL: an error. */
+VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
+                                         uint32_t tensor, vram__hwc in) {
+  vram__low_step *s = vram__low_step_new(l, kind, shape);
+  return s && vram__low_read(l, s, tensor, in) ? s : NULL;
+}
+
+/* The first three arguments of a line that says its shape. */
+VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape) {
+  s->line.arg[0] = shape.h;
+  s->line.arg[1] = shape.w;
+  s->line.arg[2] = shape.c;
 }
 
 /* What v becomes: the step's tensor with that layout. */
@@ -101,8 +115,8 @@ VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_v
 
 /* The atoms of x in this order: as they are, by changing places that nobody has looked at, or by a
    copy of that shape. */
-VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                             const uint8_t *order, int64_t h, int64_t w, int64_t c) {
+VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *order,
+                             vram__hwc shape) {
   const vram__layout old = x->lay;
   vram__low_step *s;
   uint32_t i, moved = 0;
@@ -121,20 +135,19 @@ VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *
     return 1;
   }
   x->lay.loose = 0;
-  s = vram__low_step_new(l, n, VRAM_LINE_TRANSPOSE, h, w, c);
-  if (!s || !vram__low_read(l, s, x->at, 0, 0, 0))
+  s = vram__low_layer(l, VRAM_LINE_TRANSPOSE, shape, x->at, vram__hwc_of(0, 0, 0));
+  if (!s)
     return 0;
   s->suffix = "_order";
-  s->line.arg[0] = h, s->line.arg[1] = w, s->line.arg[2] = c;
+  vram__low_shape_args(s, shape);
   x->at = s->out;
   return 1;
 }
 
-/* Memory of x: the batch, the atoms of these axes one axis after the other. `any`: those of the
-   last one in whatever order they are. h, w, c: the shape of a copy. */
-VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                  int64_t w, int64_t c) {
+/* Memory of x: the batch, then the atoms of these axes, one axis after the other. `any`: those of
+   the last one in whatever order they are. shape: of a copy. */
+VRAM__FN int vram__low_axes_order(vram__low *l, vram__low_value *x, const uint32_t *axes,
+                                  uint32_t naxes, int any, vram__hwc shape) {
   uint8_t order[VRAM__LOW_ATOMS];
   uint32_t m = 0, a, p, i;
   if (x->lay.batch)
@@ -146,32 +159,33 @@ VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_va
         order[m++] = (uint8_t)i;
     }
   if (m != x->lay.n)
-    return vram__low_refuse(l, n, "its batch axis is not the batch of the network");
-  return vram__low_order(l, n, x, order, h, w, c);
+    return vram__low_refuse(l, "its batch axis is not the batch of the network");
+  return vram__low_order(l, x, order, shape);
 }
 
-/* The atoms of these axes (bits) come last; *h, *w, *c: a shape with them as c. */
-VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t axes,
-                            int strict, int64_t *h, int64_t *w, int64_t *c) {
+/* The atoms of these axes (bits) come last; *shape becomes one with them as c. */
+VRAM__FN int vram__low_last(vram__low *l, vram__low_value *x, uint32_t axes, vram__hwc *shape) {
   uint8_t order[VRAM__LOW_ATOMS];
   const int64_t last = vram__layout_of(&x->lay, axes), rest = vram__layout_of(&x->lay, ~axes);
-  uint32_t m = 0, p, i;
+  uint32_t m = 0, i, pass;
   if (x->lay.batch && (axes >> x->lay.axis[0] & 1))
-    return vram__low_refuse(l, n, "it works across the batch");
-  for (i = 0; i < x->lay.n; i++)
-    if (!(axes >> x->lay.axis[i] & 1))
-      order[m++] = (uint8_t)i;
-  for (p = 0; p < x->lay.n; p++) {
-    i = strict ? vram__layout_at(&x->lay, p) : p;
-    if (axes >> x->lay.axis[i] & 1)
-      order[m++] = (uint8_t)i;
-  }
-  if (!vram__low_order(l, n, x, order, rest, 1, last))
+    return vram__low_refuse(l, "it works across the batch");
+  for (pass = 0; pass < 2; pass++)
+    for (i = 0; i < x->lay.n; i++)
+      if ((axes >> x->lay.axis[i] & 1) == pass)
+        order[m++] = (uint8_t)i;
+  if (!vram__low_order(l, x, order, vram__hwc_of(rest, 1, last)))
     return 0;
-  *h = l->tensor[x->at].h, *w = l->tensor[x->at].w, *c = last;
-  if (l->tensor[x->at].c != last)
-    *h = rest, *w = 1;
+  *shape = l->tensor[x->at].shape;
+  if (shape->c != last)
+    *shape = vram__hwc_of(rest, 1, last);
   return 1;
+}
+
+/* The axis that the key `dim` names. */
+VRAM__FN uint32_t vram__low_axis(const vram_node *n) {
+  const int64_t dim = VRAM__INT(n, dim, 0);
+  return (uint32_t)(dim < 0 ? dim + n->in[0]->d->ndim : dim);
 }
 
 /* ---- weights ---- */
@@ -219,18 +233,12 @@ VRAM__FN vram__low_value *vram__low_constant(vram__low *l, const vram_value *v) 
   return x->kind == VRAM__LOW_CONSTANT ? l->value + x->at : NULL;
 }
 
-/* The step's constants are its weights. */
-VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s) {
-  uint64_t params = (uint64_t)s->line.arg[3], bytes = (uint64_t)s->line.arg[4];
-  uint32_t i;
-  for (i = 0; i < n->nin; i++) {
-    vram__low_value *k = vram__low_constant(l, n->in[i]);
-    if (k && !k->noise) {
-      params += k->params;
-      bytes += vram__low_weight_bytes(l, k->elements);
-      k->params = k->elements = 0;
-    }
-  }
-  s->line.arg[3] = (int64_t)params;
-  s->line.arg[4] = (int64_t)bytes;
+/* A constant as the weight of a line: 1: no line has stored it; now this one has. */
+VRAM__FN int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements) {
+  vram__low_value *k = vram__low_constant(l, v);
+  if (!k || k->params != elements || k->elements != elements)
+    return 0;
+  k->params = 0;
+  k->elements = 0;
+  return 1;
 }

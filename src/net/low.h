@@ -3,9 +3,22 @@
 #include "net/net.h"
 
 enum { VRAM__LOW_ATOMS = 16, VRAM__LOW_NAME = 40, VRAM__LOW_TEXT = 56 };
-enum { VRAM__LOW_NONE, VRAM__LOW_TENSOR, VRAM__LOW_CONSTANT };
-enum { VRAM__LOW_ONE, VRAM__LOW_BOTH, VRAM__LOW_JOIN, VRAM__LOW_MANY };
 #define VRAM__LOW_NO UINT32_MAX
+
+/* What a value of the graph is. */
+enum { VRAM__LOW_NONE, VRAM__LOW_TENSOR, VRAM__LOW_CONSTANT };
+
+/* How a step reads its inputs: its line names one; the line before and a kept one; the line before
+   and some kept ones; or the last one before it, and the others wait until it has run. */
+enum { VRAM__LOW_ONE, VRAM__LOW_BOTH, VRAM__LOW_JOIN, VRAM__LOW_MANY };
+
+/* Arguments of a CUSTOM line, behind h, w, c. */
+enum {
+  VRAM__CUSTOM_PARAMS = 3,
+  VRAM__CUSTOM_BYTES,
+  VRAM__CUSTOM_MACS,
+  VRAM__CUSTOM_SCRATCH,
+};
 
 typedef struct vram__layout {
   uint32_t n;     /* atoms, in the order of memory */
@@ -16,6 +29,23 @@ typedef struct vram__layout {
   int64_t size[VRAM__LOW_ATOMS];  /* more than 1 */
 } vram__layout;
 
+/* A shape as lines have it, without the batch. c 0: as the value is. */
+typedef struct vram__hwc {
+  int64_t h, w, c;
+} vram__hwc;
+
+static inline vram__hwc vram__hwc_of(int64_t h, int64_t w, int64_t c) {
+  vram__hwc s;
+  s.h = h;
+  s.w = w;
+  s.c = c;
+  return s;
+}
+
+static inline int vram__hwc_equal(vram__hwc a, vram__hwc b) {
+  return a.h == b.h && a.w == b.w && a.c == b.c;
+}
+
 typedef struct vram__low_value { /* of the graph */
   uint8_t kind, need, noise, like_input;
   uint32_t at;               /* tensor; of a constant: the value that holds the next two */
@@ -24,7 +54,7 @@ typedef struct vram__low_value { /* of the graph */
 } vram__low_value;
 
 typedef struct vram__low_tensor {
-  int64_t h, w, c;     /* as the line that makes it has them */
+  vram__hwc shape;     /* as the line that makes it has it */
   uint32_t step, uses; /* the step that makes it, steps that read it */
   uint32_t instead;    /* the tensor that overwrote it; itself: none */
   uint32_t kept;       /* the KEEP line that holds it, 0: none */
@@ -34,7 +64,7 @@ typedef struct vram__low_tensor {
 
 typedef struct vram__low_in {
   uint32_t tensor;
-  int64_t h, w, c; /* as the step reads it; c 0: as it is */
+  vram__hwc shape; /* as the step reads it */
 } vram__low_in;
 
 typedef struct vram__low_step {
@@ -45,6 +75,11 @@ typedef struct vram__low_step {
   uint32_t behind; /* the step that is fused behind it */
   int fused;
 } vram__low_step;
+
+/* What a CUSTOM line takes beside the constants that it reads. */
+typedef struct vram__low_cost {
+  uint64_t params, bytes, macs, scratch;
+} vram__low_cost;
 
 typedef struct vram__low {
   const vram_graph *g;
@@ -59,9 +94,13 @@ typedef struct vram__low {
   vram__low_step *step;
   vram__low_in *in;
   uint32_t *hash; /* of the names of lines */
-  uint32_t ntensor, nstep, nin, max_in, current;
-  int64_t n, h, w, c; /* batch; the value in hand */
-  uint8_t out_of[VRAM_FORMAT_COUNT];
+  uint32_t ntensor, nstep, nin, max_in;
+  int64_t n;             /* the batch */
+  const vram_node *node; /* that is lowered now, for steps and errors; NULL: none */
+  uint32_t tensors;      /* its inputs that are no constants, */
+  uint32_t first;        /* the first of those */
+  uint32_t current;      /* when lines are written: the tensor in hand */
+  vram__hwc hand;        /* and its shape */
 } vram__low;
 
 /* layout.c */
@@ -74,50 +113,66 @@ VRAM__FN void vram__layout_make(vram__layout *y, const vram_dims *d, const uint3
                                 uint32_t batch_axis, int has_batch);
 VRAM__FN int64_t vram__layout_of(const vram__layout *y, uint32_t axes);
 VRAM__FN int vram__layout_resize(vram__layout *y, uint32_t a, int64_t size);
-VRAM__FN int vram__layout_cuts(const vram__layout *y, int64_t h, int64_t w, uint32_t *i,
-                               uint32_t *k);
+VRAM__FN int vram__layout_inner(vram__layout *y, uint32_t a, int64_t size);
+VRAM__FN int vram__layout_cuts(const vram__layout *y, vram__hwc shape, uint32_t cut[2]);
 
 /* low.c */
-VRAM__FN int vram__low_fail(vram__low *l, const vram_node *n, vram_result code, const char *what);
-VRAM__FN int vram__low_refuse(vram__low *l, const vram_node *n, const char *what);
+VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what);
+VRAM__FN int vram__low_refuse(vram__low *l, const char *what);
 VRAM__FN vram__low_value *vram__low_of(vram__low *l, const vram_value *v);
-VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, int64_t h, int64_t w, int64_t c);
-VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, const vram_node *n, vram_line_kind kind,
-                                            int64_t h, int64_t w, int64_t c);
-VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, int64_t h, int64_t w,
-                            int64_t c);
+VRAM__FN uint32_t vram__low_tensor_new(vram__low *l, vram__hwc shape);
+VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, vram__hwc shape);
+VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape);
+VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
+                                         uint32_t tensor, vram__hwc in);
+VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape);
 VRAM__FN int vram__low_gives(vram__low *l, const vram__low_step *s, const vram_value *v,
                              const vram__layout *lay);
 VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_value *x);
-VRAM__FN int vram__low_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                             const uint8_t *order, int64_t h, int64_t w, int64_t c);
-VRAM__FN int vram__low_axes_order(vram__low *l, const vram_node *n, vram__low_value *x,
-                                  const uint32_t *axes, uint32_t naxes, int any, int64_t h,
-                                  int64_t w, int64_t c);
-VRAM__FN int vram__low_last(vram__low *l, const vram_node *n, vram__low_value *x, uint32_t axes,
-                            int strict, int64_t *h, int64_t *w, int64_t *c);
+VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *order,
+                             vram__hwc shape);
+VRAM__FN int vram__low_axes_order(vram__low *l, vram__low_value *x, const uint32_t *axes,
+                                  uint32_t naxes, int any, vram__hwc shape);
+VRAM__FN int vram__low_last(vram__low *l, vram__low_value *x, uint32_t axes, vram__hwc *shape);
 VRAM__FN uint64_t vram__low_weight_bytes(const vram__low *l, uint64_t elements);
 VRAM__FN uint64_t vram__low_bias_bytes(const vram__low *l, uint64_t count);
 VRAM__FN uint64_t vram__low_scale_bytes(const vram__low *l, uint64_t matrices, uint64_t channels);
 VRAM__FN uint64_t vram__low_bytes(const vram__low *l, uint64_t elements);
 VRAM__FN int vram__low_claim(vram__low *l, const vram_node *n);
 VRAM__FN vram__low_value *vram__low_constant(vram__low *l, const vram_value *v);
-VRAM__FN void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s);
+VRAM__FN int vram__low_take(vram__low *l, const vram_value *v, uint64_t elements);
+VRAM__FN uint32_t vram__low_axis(const vram_node *n);
 
-/* low_nodes.c */
-VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, int64_t h, int64_t w,
-                                          int64_t c);
-VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, uint64_t params, uint64_t bytes,
-                           uint64_t macs, uint64_t scratch);
-VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
+/* One function for each way to lower (VRAM__LOWERINGS): the node n becomes steps, l->tensors and
+   l->first say what its inputs are. 0: an error. */
+
+/* low_image.c */
+VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_pool(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n);
+
+/* low_rnn.c */
+VRAM__FN int vram__lower_rnn(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_mha(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_attention(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_embedding(vram__low *l, const vram_node *n);
 
 /* low_shape.c */
-VRAM__FN int vram__low_cat(vram__low *l, const vram_node *n);
-VRAM__FN int vram__low_slices(vram__low *l, const vram_node *n);
-VRAM__FN int vram__low_view(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_pad(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_interpolate(vram__low *l, const vram_node *n, vram__low_value *x);
-VRAM__FN int vram__low_shuffle(vram__low *l, const vram_node *n, vram__low_value *x);
+VRAM__FN int vram__lower_cat(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_slice(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_view(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_permute(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_expand(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_pad(vram__low *l, const vram_node *n);
+VRAM__FN int vram__lower_shuffle(vram__low *l, const vram_node *n);
+
+/* low_pair.c */
+VRAM__FN int vram__low_pair(vram__low *l, const vram_node *n, vram_line_kind kind);
+
+/* low_nodes.c */
+VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, vram__hwc shape);
+VRAM__FN int vram__low_any(vram__low *l, const vram_node *n, const vram__low_cost *cost);
+VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
 
 /* low_lines.c */
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,

@@ -64,16 +64,12 @@ static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
   return found;
 }
 
-static int vram__low_input(vram__low *l) {
+/* ---- the input ---- */
+
+/* The one input that the outputs need; NULL: an error. */
+static const vram_value *vram__low_only_input(vram__low *l) {
   const vram_value *v = NULL;
-  const vram_node *n;
-  const vram_dims *d;
-  vram__low_value *x;
-  vram__low_step s;
-  uint32_t order[VRAM_MAX_AXES], i, batch = 0, last;
-  int has_batch, recurrent;
-  uint32_t lower;
-  int64_t h = 1, w = 1, c;
+  uint32_t i;
   for (i = 0; i < l->g->ninput; i++) {
     if (!l->value[l->g->input[i]->index].need)
       continue;
@@ -81,79 +77,121 @@ static int vram__low_input(vram__low *l) {
       char name[100];
       uint32_t len = 0;
       vram__text_put(name, sizeof name, &len, l->g->input[i]->name, l->g->input[i]->name_len);
-      vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "a second input, ");
+      vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "a second input, ");
       vram__chain_say(l->err, name);
       vram__chain_say(l->err, ": a network of lines has one");
-      return 0;
+      return NULL;
     }
     v = l->g->input[i];
   }
   if (!v)
-    return vram__low_fail(l, NULL, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
-  n = vram__low_reader(l, v);
-  d = v->d;
-  if (!d->ndim || !d->numel || !n)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
-                          "the input has no axes, no elements or no reader");
-  lower = vram__op_at(n->op)->lower;
-  recurrent = (vram__op_traits(n) & VRAM__OP_FLAT) || lower == VRAM__LOWER_MHA;
-  last = d->ndim - 1u;
-  has_batch = d->ndim > 1;
+    vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
+  return v;
+}
+
+/* How its first reader sees the input: the axes in the order of memory, and which is the batch. */
+typedef struct vram__low_view {
+  uint32_t order[VRAM_MAX_AXES];
+  uint32_t batch;
+  int has_batch;
+} vram__low_view;
+
+/* Of an input of three axes the second is the channels, not the last. */
+static int vram__low_reads_channels(const vram__op_row *row) {
+  switch (row->lower) {
+  case VRAM__LOWER_CONV:
+  case VRAM__LOWER_INTERPOLATE:
+  case VRAM__LOWER_MAX_POOL:
+  case VRAM__LOWER_AVG_POOL:
+    return 1;
+  default:
+    return row->lower == VRAM__LOWER_NORM && row->kind == VRAM__NORM_BATCH;
+  }
+}
+
+static void vram__low_view_of(const vram_node *n, const vram_dims *d, vram__low_view *v) {
+  const vram__op_row *row = vram__op_at(n->op);
+  const int sequence = row->lower == VRAM__LOWER_RNN || row->lower == VRAM__LOWER_MHA;
+  const uint32_t last = d->ndim - 1u;
+  uint32_t i;
+  v->batch = 0;
+  v->has_batch = d->ndim > 1;
   for (i = 0; i < d->ndim; i++)
-    order[i] = i;
-  if (lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
-    has_batch = 0;
+    v->order[i] = i;
+  if (row->lower == VRAM__LOWER_CONV && d->ndim == vram__op_axes(n) + 1) {
+    v->has_batch = 0;
     for (i = 0; i < last; i++)
-      order[i] = i + 1;
-    order[last] = 0;
-  } else if (d->ndim == 2 && recurrent)
-    has_batch = 0;
-  else if (d->ndim == 4 ||
-           (d->ndim == 3 && (lower == VRAM__LOWER_CONV || n->op == VRAM_OP_batch_norm ||
-                             lower == VRAM__LOWER_INTERPOLATE || lower == VRAM__LOWER_MAX_POOL ||
-                             lower == VRAM__LOWER_AVG_POOL))) {
+      v->order[i] = i + 1;
+    v->order[last] = 0;
+  } else if (d->ndim == 2 && sequence)
+    v->has_batch = 0;
+  else if (d->ndim == 4 || (d->ndim == 3 && vram__low_reads_channels(row))) {
     for (i = 1; i < last; i++)
-      order[i] = i + 1;
-    order[last] = 1;
-  } else if (d->ndim == 3 && recurrent && !VRAM__INT(n, batch_first, 0)) {
-    batch = 1;
-    order[0] = 1, order[1] = 0;
+      v->order[i] = i + 1;
+    v->order[last] = 1;
+  } else if (d->ndim == 3 && sequence && !VRAM__INT(n, batch_first, 0)) {
+    v->batch = 1;
+    v->order[0] = 1;
+    v->order[1] = 0;
   }
-  l->n = has_batch ? d->v[batch] : 1;
-  vram__memory_zero(&s, sizeof s);
-  s.line.kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
-                                                                      : VRAM_LINE_BEGIN_WITH;
-  s.line.format = l->o.format;
-  if (vram__kind_rank(v->dtype) == 1) {
+}
+
+/* The shape and format of the input; 0: no line has such values. */
+static int vram__low_input_shape(vram__low *l, const vram_value *v, const vram__low_view *view,
+                                 vram__hwc *shape, vram_net_format *format) {
+  const vram_dims *d = v->d;
+  const uint32_t first = d->ndim > 1 && view->has_batch;
+  const uint32_t rank = vram__kind_rank(v->dtype);
+  *format = l->o.format;
+  *shape = vram__hwc_of((int64_t)d->numel / l->n, 1, 1);
+  if (rank == 1) {
     const uint32_t bytes = vram__dtype_rows[v->dtype].block_bytes;
-    s.line.format = bytes == 1   ? VRAM_FORMAT_IDS8
-                    : bytes == 2 ? VRAM_FORMAT_IDS16
-                                 : VRAM_FORMAT_IDS32;
-    h = (int64_t)d->numel / l->n, c = 1;
-  } else if (vram__kind_rank(v->dtype) != 2)
-    return vram__low_fail(l, n, VRAM_ERR_UNSUPPORTED,
-                          "the input is neither floating point nor ids");
-  else {
-    c = d->v[order[last]];
-    i = d->ndim > 1 && has_batch;
-    if (d->ndim - i == 3)
-      h = d->v[order[i]], w = d->v[order[i + 1]];
-    else
-      h = (int64_t)d->numel / l->n / c;
+    *format = bytes == 1 ? VRAM_FORMAT_IDS8 : bytes == 2 ? VRAM_FORMAT_IDS16 : VRAM_FORMAT_IDS32;
+    return 1;
   }
+  if (rank != 2)
+    return vram__low_refuse(l, "the input is neither floating point nor ids");
+  shape->c = d->v[view->order[d->ndim - 1u]];
+  shape->h /= shape->c;
+  if (d->ndim - first == 3) {
+    shape->h = d->v[view->order[first]];
+    shape->w = d->v[view->order[first + 1]];
+  }
+  return 1;
+}
+
+/* The BEGIN line, whose value is in hand. */
+static int vram__low_input(vram__low *l) {
+  const vram_value *v = vram__low_only_input(l);
+  vram_net_line *line = l->net->line;
+  vram__low_value *x;
+  vram__low_view view;
+  if (!v)
+    return 0;
+  l->node = vram__low_reader(l, v);
+  if (!v->d->ndim || !v->d->numel || !l->node)
+    return vram__low_refuse(l, "the input has no axes, no elements or no reader");
+  vram__low_view_of(l->node, v->d, &view);
+  l->n = view.has_batch ? v->d->v[view.batch] : 1;
+  vram__memory_zero(line, sizeof *line);
+  if (!vram__low_input_shape(l, v, &view, &l->hand, &line->format))
+    return 0;
   x = l->value + v->index;
   x->kind = VRAM__LOW_TENSOR;
-  x->at = vram__low_tensor_new(l, h, w, c);
+  x->at = vram__low_tensor_new(l, l->hand);
   l->tensor[x->at].step = VRAM__LOW_NO;
-  vram__layout_make(&x->lay, d, order, batch, has_batch);
-  s.line.arg[0] = l->n, s.line.arg[1] = h, s.line.arg[2] = w, s.line.arg[3] = c;
-  s.line.arg[4] = (int64_t)l->o.align;
-  s.line.kernels = l->o.kernels;
-  s.line.y = "input";
-  l->net->line[0] = s.line;
-  l->net->nline = 1;
+  vram__layout_make(&x->lay, v->d, view.order, view.batch, view.has_batch);
   l->current = x->at;
-  l->h = h, l->w = w, l->c = c;
+  line->kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
+                                                                     : VRAM_LINE_BEGIN_WITH;
+  line->y = "input";
+  line->arg[0] = l->n;
+  line->arg[1] = l->hand.h;
+  line->arg[2] = l->hand.w;
+  line->arg[3] = l->hand.c;
+  line->arg[4] = (int64_t)l->o.align;
+  line->kernels = l->o.kernels;
+  l->net->nline = 1;
   return 1;
 }
 
@@ -176,6 +214,39 @@ static uint32_t vram__low_bias(vram_line_kind kind) { /* which argument it is; 0
   }
 }
 
+/* A line that bounds its result at no cost: an activation behind it that is no more than that
+   becomes a part of it. */
+static int vram__low_has_bounds(vram_line_kind kind) {
+  switch (kind) {
+  case VRAM_LINE_ADD:
+  case VRAM_LINE_BATCH_NORM:
+  case VRAM_LINE_BATCH_NORM_FOLDED:
+  case VRAM_LINE_MAX_POOL2D:
+  case VRAM_LINE_AVG_POOL2D:
+    return 1;
+  default:
+    return vram__low_bias(kind) != 0;
+  }
+}
+
+/* Step s becomes a part of step p before it, if it can. */
+static int vram__low_fuse_step(const vram__low *l, vram__low_step *s, vram__low_step *p) {
+  const vram__low_in *in = l->in + s->first;
+  const uint32_t bias = vram__low_bias(p->line.kind);
+  if (s->line.kind == VRAM_LINE_BATCH_NORM && !l->o.no_fold && !p->fused && bias &&
+      in->shape.c == l->tensor[in->tensor].shape.c) {
+    p->line.arg[bias] = 1;
+    s->line.kind = VRAM_LINE_BATCH_NORM_FOLDED;
+    return 1;
+  }
+  if (s->line.kind == VRAM_LINE_ACTIVATION && !l->o.no_fuse && s->node &&
+      vram__op_at(s->node->op)->lower == VRAM__LOWER_CLAMP && vram__low_has_bounds(p->line.kind)) {
+    s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
+    return 1;
+  }
+  return 0;
+}
+
 static void vram__low_fuse(vram__low *l) {
   uint32_t i;
   for (i = 0; i < l->nstep; i++) {
@@ -184,26 +255,14 @@ static void vram__low_fuse(vram__low *l) {
     if (!t || t->uses != 1 || t->output || t->step == VRAM__LOW_NO)
       continue;
     p = l->step + t->step;
-    if (p->behind != VRAM__LOW_NO)
-      continue;
-    if (s->line.kind == VRAM_LINE_BATCH_NORM && !l->o.no_fold && !p->fused &&
-        vram__low_bias(p->line.kind) && l->in[s->first].c == t->c) {
-      p->line.arg[vram__low_bias(p->line.kind)] = 1;
-      s->line.kind = VRAM_LINE_BATCH_NORM_FOLDED;
-    } else if (s->line.kind == VRAM_LINE_ACTIVATION && !l->o.no_fuse && s->node &&
-               (s->node->op == VRAM_OP_relu || s->node->op == VRAM_OP_relu6 ||
-                s->node->op == VRAM_OP_hardtanh || s->node->op == VRAM_OP_clamp) &&
-               (vram__low_bias(p->line.kind) || p->line.kind == VRAM_LINE_ADD ||
-                p->line.kind == VRAM_LINE_BATCH_NORM ||
-                p->line.kind == VRAM_LINE_BATCH_NORM_FOLDED ||
-                p->line.kind == VRAM_LINE_MAX_POOL2D || p->line.kind == VRAM_LINE_AVG_POOL2D))
-      s->line.kind = VRAM_LINE_ACTIVATION_FUSED;
-    else
-      continue;
-    s->fused = 1;
-    p->behind = i;
+    if (p->behind == VRAM__LOW_NO && vram__low_fuse_step(l, s, p)) {
+      s->fused = 1;
+      p->behind = i;
+    }
   }
 }
+
+/* ---- memory ---- */
 
 static uint64_t vram__low_inputs(const vram_graph *g) {
   const vram_node *n;
@@ -245,14 +304,57 @@ VRAM_API uint64_t vram_net_lower_bytes(const vram_graph *g) {
   return vram__low_share(NULL, g, NULL) + 16;
 }
 
+/* Every node that the outputs need becomes steps. */
+static int vram__low_nodes(vram__low *l) {
+  const vram_node *n;
+  uint32_t i;
+  for (n = l->g->first; n; n = n->next) {
+    int need = 0;
+    for (i = 0; i < n->nout; i++)
+      need |= l->value[n->out[i].index].need;
+    if (!need || n->op >= VRAM_OP_COUNT)
+      continue;
+    if (!vram__low_node(l, n))
+      return 0;
+    if (n->flags & VRAM__INPLACE) { /* who reads the old value reads the new one */
+      const vram__low_value *x = vram__low_of(l, n->in[0]), *y = l->value + n->out[0].index;
+      if (x->kind == VRAM__LOW_TENSOR && y->kind == VRAM__LOW_TENSOR && x->at != y->at)
+        l->tensor[x->at].instead = y->at;
+    }
+  }
+  return 1;
+}
+
+static int vram__low_outputs(vram__low *l) {
+  uint32_t i;
+  for (l->node = l->g->first; l->node; l->node = l->node->next)
+    for (i = 0; i < l->node->nout; i++) {
+      const vram_value *v = l->node->out + i;
+      const vram__low_value *y;
+      if (l->value[v->index].need <= 1)
+        continue;
+      y = vram__low_of(l, v);
+      if (y->kind != VRAM__LOW_TENSOR || l->tensor[y->at].step == VRAM__LOW_NO)
+        return vram__low_refuse(l, "the output is the input: no line makes it");
+      l->tensor[y->at].output = 1;
+    }
+  return 1;
+}
+
+static int vram__low_lines(vram__low *l) {
+  uint32_t i;
+  for (i = 0; i < l->nstep; i++)
+    if (!l->step[i].fused && !vram__low_write(l, l->step + i))
+      return 0;
+  return vram__low_line(l, VRAM_LINE_END, "", "") != NULL;
+}
+
 VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_options *o, void *mem,
                                     uint64_t bytes, vram_net *net, vram_error *err) {
   vram__low l;
-  const vram_node *n;
   vram_error own;
-  uint64_t all = vram_net_lower_bytes(g);
+  const uint64_t all = vram_net_lower_bytes(g);
   uint8_t *base = (uint8_t *)mem;
-  uint32_t i, k;
   vram__memory_zero(&l, sizeof l);
   vram__memory_zero(net, sizeof *net);
   err = err ? err : &own;
@@ -272,37 +374,8 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
   l.cap = VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT;
   net->name = l.o.name;
   vram__low_need(&l);
-  if (!vram__low_input(&l))
+  if (!vram__low_input(&l) || !vram__low_nodes(&l) || !vram__low_outputs(&l))
     return err->code;
-  for (n = g->first; n; n = n->next) {
-    int need = 0;
-    for (i = 0; i < n->nout; i++)
-      need |= l.value[n->out[i].index].need;
-    if (!need || n->op >= VRAM_OP_COUNT)
-      continue;
-    if (!vram__low_node(&l, n))
-      return err->code;
-    if (n->flags & VRAM__INPLACE) { /* who reads the old value reads the new one */
-      vram__low_value *x = vram__low_of(&l, n->in[0]), *y = l.value + n->out[0].index;
-      if (x->kind == VRAM__LOW_TENSOR && y->kind == VRAM__LOW_TENSOR && x->at != y->at)
-        l.tensor[x->at].instead = y->at;
-    }
-  }
-  for (n = g->first; n; n = n->next)
-    for (i = 0; i < n->nout; i++)
-      if (l.value[n->out[i].index].need > 1) {
-        const vram__low_value *y = vram__low_of(&l, n->out + i);
-        if (y->kind != VRAM__LOW_TENSOR || l.tensor[y->at].step == VRAM__LOW_NO) {
-          vram__low_refuse(&l, n, "the output is the input: no line makes it");
-          return err->code;
-        }
-        l.tensor[y->at].output = 1;
-      }
   vram__low_fuse(&l);
-  for (k = 0; k < l.nstep; k++)
-    if (!l.step[k].fused && !vram__low_write(&l, l.step + k))
-      return err->code;
-  if (!vram__low_line(&l, VRAM_LINE_END, "", ""))
-    return err->code;
-  return VRAM_OK;
+  return vram__low_lines(&l) ? VRAM_OK : err->code;
 }

@@ -221,16 +221,29 @@ static int vram__net_apply(char op, int64_t a, int64_t b, int64_t *to) {
   }
 }
 
-#define VRAM__NET_DEPTH 32
+enum { VRAM__NET_DEPTH = 32 };
 
-/* The operator on top of the stack. n: minus in front of a value; s: minus between two. */
-static int vram__net_reduce(int64_t *value, uint32_t *values, char op) {
-  int64_t *a = value + *values - 1;
+/* An expression as it is read: values, and the operators that wait for their right side. A minus
+   in front of a value is 'n', one between two 's'. */
+typedef struct vram__net_stack {
+  int64_t value[VRAM__NET_DEPTH];
+  char op[2 * VRAM__NET_DEPTH];
+  uint32_t values, ops, open; /* open: parentheses */
+  int ready;                  /* a value was read, an operator may come */
+} vram__net_stack;
+
+static const char vram__net_integer[] =
+    "an integer: numbers, + - * / % ( ), names #defined as such";
+
+/* The operator on top of the stack. */
+static int vram__net_reduce(vram__net_stack *e) {
+  const char op = e->op[--e->ops];
+  int64_t *a = e->value + e->values - 1;
   if (op == 'n') {
     *a = -*a;
     return 1;
   }
-  --*values;
+  e->values--;
   return op == 's' ? vram__net_apply('+', a[-1], -*a, a - 1)
                    : vram__net_apply(op, a[-1], *a, a - 1);
 }
@@ -239,14 +252,52 @@ static uint32_t vram__net_binds(char op) {
   return op == '(' ? 0 : op == '+' || op == 's' ? 1 : op == 'n' ? 3 : 2;
 }
 
-/* An integer expression: *to becomes its value, the place is behind it. Two stacks. */
+/* A number, or the name of one. */
+static int vram__net_operand(vram__net_reader *r, vram__net_stack *e) {
+  const char *word = r->p;
+  int64_t *to = e->value + e->values++;
+  uint32_t len;
+  e->ready = 1;
+  if (r->p < r->end && vram__digit(*r->p))
+    return vram__net_number(r, to) ? 1 : vram__net_refuse_integer(r, word);
+  len = vram__net_identifier(r, &word);
+  if (len) {
+    const uint32_t *slot = vram__net_slot(r, word, len);
+    if (!*slot || !r->define[*slot - 1].known)
+      return vram__net_refuse_piece(r, VRAM_ERR_NAME,
+                                    *slot ? "a name that is no integer" : "an unknown name", word,
+                                    len, vram__net_integer);
+    *to = r->define[*slot - 1].value;
+    return 1;
+  }
+  return vram__net_expected(r, "not an integer", vram__net_integer);
+}
+
+/* An operator between two values, or a parenthesis that closes. */
+static int vram__net_operator(vram__net_stack *e, char c) {
+  const char op = (char)(c == '-' ? 's' : c);
+  while (e->ops && e->op[e->ops - 1] != '(' &&
+         (c == ')' || vram__net_binds(e->op[e->ops - 1]) >= vram__net_binds(op)))
+    if (!vram__net_reduce(e))
+      return 0;
+  if (c == ')') {
+    e->ops--;
+    e->open--;
+  } else {
+    e->op[e->ops++] = op;
+    e->ready = 0;
+  }
+  return 1;
+}
+
+/* An integer expression: *to becomes its value, the place is behind it. */
 static int vram__net_expression(vram__net_reader *r, int64_t *to) {
-  static const char *const integer = "an integer: numbers, + - * / % ( ), names #defined as such";
-  int64_t value[VRAM__NET_DEPTH];
-  char op[2 * VRAM__NET_DEPTH];
-  uint32_t values = 0, ops = 0, open = 0;
-  const char *begin, *word;
-  int ready = 0; /* a value was read, an operator may come */
+  vram__net_stack e;
+  const char *begin;
+  e.values = 0;
+  e.ops = 0;
+  e.open = 0;
+  e.ready = 0;
   if (!vram__net_blank(r))
     return 0;
   begin = r->p;
@@ -255,50 +306,29 @@ static int vram__net_expression(vram__net_reader *r, int64_t *to) {
     if (!vram__net_blank(r))
       return 0;
     c = (char)(r->p < r->end ? *r->p : ',');
-    if (values == VRAM__NET_DEPTH || ops == 2 * VRAM__NET_DEPTH)
+    if (e.values == VRAM__NET_DEPTH || e.ops == 2 * VRAM__NET_DEPTH)
       return vram__net_refuse(r, r->p, VRAM_ERR_LIMIT, "an expression that is too deep");
-    if (!ready && (c == '(' || c == '-' || c == '+')) {
+    if (!e.ready && (c == '(' || c == '-' || c == '+')) {
       if (c != '+')
-        op[ops++] = (char)(c == '-' ? 'n' : '(');
-      open += c == '(';
+        e.op[e.ops++] = (char)(c == '-' ? 'n' : '(');
+      e.open += c == '(';
       r->p++;
-    } else if (!ready) {
-      uint32_t len;
-      word = r->p;
-      if (vram__digit(c)) {
-        if (!vram__net_number(r, value + values))
-          return vram__net_refuse_integer(r, word);
-      } else if ((len = vram__net_identifier(r, &word)) != 0) {
-        const uint32_t *slot = vram__net_slot(r, word, len);
-        if (!*slot || !r->define[*slot - 1].known)
-          return vram__net_refuse_piece(r, VRAM_ERR_NAME,
-                                        *slot ? "a name that is no integer" : "an unknown name",
-                                        word, len, integer);
-        value[values] = r->define[*slot - 1].value;
-      } else
-        return vram__net_expected(r, "not an integer", integer);
-      values++;
-      ready = 1;
-    } else if (c == '+' || c == '-' || c == '*' || c == '/' || c == '%' || (c == ')' && open)) {
-      const char now = (char)(c == '-' ? 's' : c);
-      while (ops && op[ops - 1] != '(' &&
-             (c == ')' || vram__net_binds(op[ops - 1]) >= vram__net_binds(now)))
-        if (!vram__net_reduce(value, &values, op[--ops]))
-          return vram__net_refuse_integer(r, begin);
-      if (c == ')')
-        ops--, open--;
-      else
-        op[ops++] = now, ready = 0;
+    } else if (!e.ready) {
+      if (!vram__net_operand(r, &e))
+        return 0;
+    } else if (c == '+' || c == '-' || c == '*' || c == '/' || c == '%' || (c == ')' && e.open)) {
+      if (!vram__net_operator(&e, c))
+        return vram__net_refuse_integer(r, begin);
       r->p++;
     } else
       break;
   }
-  if (open)
+  if (e.open)
     return vram__net_expected(r, "a parenthesis that is not closed", ")");
-  while (ops)
-    if (!vram__net_reduce(value, &values, op[--ops]))
+  while (e.ops)
+    if (!vram__net_reduce(&e))
       return vram__net_refuse_integer(r, begin);
-  *to = value[0];
+  *to = e.value[0];
   return 1;
 }
 
@@ -464,7 +494,7 @@ static int vram__net_too_few(vram__net_reader *r, vram_line_kind kind, int few) 
   return 0;
 }
 
-/* VRAM_NET_kind(, the place behind it. A line of another net is passed over. */
+/* VRAM_NET_kind(, the place behind it. A line of another net is ignored. */
 static int vram__net_read_line(vram__net_reader *r, vram_line_kind kind, uint32_t line,
                                uint32_t column) {
   const char *at = vram_line_args(kind), *word, *name;

@@ -121,11 +121,11 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: threshold_backward(y, grad)");
-VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT,
                    "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
 VRAM__OP_POINTWISE(leaky_relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace negative_slope",

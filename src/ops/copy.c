@@ -337,7 +337,7 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dim");
 VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
          "shifts! dims");
 VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");

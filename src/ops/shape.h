@@ -5,9 +5,6 @@
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
-/* kind of a norm's row */
-enum { VRAM__NORM_LAYER, VRAM__NORM_RMS, VRAM__NORM_GROUP, VRAM__NORM_BATCH, VRAM__NORM_INSTANCE };
-
 /* A parameter that a module may have: its slot, name and sizes. */
 typedef struct vram__own_param {
   uint32_t slot;

@@ -551,11 +551,11 @@ VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
 VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
-VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
-VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, VIEW, 0,
+VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
 VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");

@@ -3,8 +3,10 @@
 
 /* a * b / c, where a <= c and b < 2^25; bits beyond 38 are lost */
 VRAM__FN uint64_t vram__share(uint64_t a, uint64_t b, uint64_t c) {
-  while (c >> 38)
-    a >>= 1, c >>= 1;
+  while (c >> 38) {
+    a >>= 1;
+    c >>= 1;
+  }
   return c ? a * b / c : 0;
 }
 

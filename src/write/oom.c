@@ -39,14 +39,59 @@ VRAM__FN void vram__pen_hex(vram__pen *p, uint64_t v) {
   char text[17];
   uint32_t n = sizeof text - 1;
   text[n] = 0;
-  do
-    text[--n] = "0123456789abcdef"[v % 16], v /= 16;
-  while (v);
+  do {
+    text[--n] = "0123456789abcdef"[v % 16];
+    v /= 16;
+  } while (v);
   vram__pen_puts(p, "0x");
   vram__pen_puts(p, text + n);
 }
 
-static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom *o, uint64_t ask) {
+enum { VRAM__OOM_OWNERS = 8, VRAM__OOM_PROCESSES = 8 };
+
+/* What the report is made of. */
+typedef struct vram__oom_report {
+  vram__pen pen;
+  const vram_ledger *l;
+  const vram_memory_stats *m;
+  const vram_oom *o;
+  uint64_t ask;    /* bytes that the device was asked for */
+  uint64_t others; /* that other processes hold */
+  vram__holes holes;
+  vram_owner top[VRAM__OOM_OWNERS];
+  uint32_t nowner; /* all of them */
+  uint32_t helps;  /* what would help: so many lines are written */
+} vram__oom_report;
+
+static int vram__oom_total_known(const vram_oom *o) {
+  return o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN;
+}
+
+/* The first line, as PyTorch has it. */
+static void vram__oom_head(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
+  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
+  vram__pen_size(p, r->ask);
+  vram__pen_puts(p, ".");
+  if (vram__oom_total_known(o)) {
+    vram__pen_puts(p, " GPU ");
+    vram__pen_number(p, o->device, 0);
+    vram__pen_puts(p, " has a total capacity of ");
+    vram__pen_size(p, o->total_bytes);
+    if (o->free_bytes != VRAM_UNKNOWN) {
+      vram__pen_puts(p, " of which ");
+      vram__pen_size(p, o->free_bytes);
+      vram__pen_puts(p, " is free");
+    }
+    vram__pen_puts(p, ".");
+  }
+  vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_request(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
   vram__pen_puts(p, "  asked: ");
   vram__pen_size(p, o->bytes);
   if (o->stream) {
@@ -54,24 +99,27 @@ static void vram__oom_request(vram__pen *p, const vram_ledger *l, const vram_oom
     vram__pen_hex(p, o->stream);
   }
   vram__pen_puts(p, ", by ");
-  vram__pen_owner(p, l->owner + (o->owner < l->nowner ? o->owner : 0));
-  if (o->call || ask != o->bytes) {
+  vram__pen_owner(p, r->l->owner + (o->owner < r->l->nowner ? o->owner : 0));
+  if (o->call || r->ask != o->bytes) {
     vram__pen_puts(p, " (");
     vram__pen_label(p, o->call ? o->call : "the device");
-    if (ask != o->bytes) {
+    if (r->ask != o->bytes) {
       vram__pen_puts(p, " was asked for ");
-      vram__pen_size(p, ask);
+      vram__pen_size(p, r->ask);
     }
     vram__pen_puts(p, ")");
   }
   vram__pen_puts(p, "\n");
 }
 
-static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vram_ledger *l,
-                              const vram_oom *o, uint64_t *others) {
+/* What this process holds, as the ledger and as the driver sees it. */
+static void vram__oom_ours(vram__oom_report *r) {
+  const vram_memory_stats *m = r->m;
+  const vram_ledger *l = r->l;
+  const vram_oom *o = r->o;
   const uint64_t reserved = m->reserved_bytes[0].current, active = m->active_bytes[0].current,
                  ours = reserved > active ? reserved : active;
-  uint32_t i, unknown = 0;
+  vram__pen *p = &r->pen;
   vram__pen_puts(p, "  ours: ");
   vram__pen_size(p, ours);
   vram__pen_puts(p, " reserved in ");
@@ -90,10 +138,7 @@ static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vr
     vram__pen_number(p, l->lost, 0);
     vram__pen_puts(p, " allocations beyond vram_ledger_options.live\n");
   }
-  *others = 0;
-  if (!o->has_view)
-    return;
-  if (o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
+  if (o->has_view && o->process_bytes && o->process_bytes != VRAM_UNKNOWN) {
     vram__pen_puts(p, "  this process in all: ");
     vram__pen_size(p, o->process_bytes);
     if (o->process_bytes > ours) {
@@ -103,32 +148,39 @@ static void vram__oom_holders(vram__pen *p, const vram_memory_stats *m, const vr
     }
     vram__pen_puts(p, "\n");
   }
-  for (i = 0; i < o->nprocess; i++) {
-    const vram_process *q = o->process + i;
-    const int known = q->bytes != VRAM_UNKNOWN;
-    if (known && q->bytes <= VRAM_UNKNOWN - *others)
-      *others += q->bytes;
-    if (i >= 8) {
-      unknown++;
-      continue;
-    }
-    vram__pen_puts(p, "  process ");
-    vram__pen_number(p, q->pid, 0);
-    if (q->name) {
-      vram__pen_puts(p, " (");
-      vram__pen_label(p, q->name);
-      vram__pen_puts(p, ")");
-    }
-    if (known) {
-      vram__pen_puts(p, ": ");
-      vram__pen_size(p, q->bytes);
-    } else
-      vram__pen_puts(p, ": the driver does not say how much");
-    vram__pen_puts(p, "\n");
+}
+
+static void vram__oom_process(vram__pen *p, const vram_process *q) {
+  vram__pen_puts(p, "  process ");
+  vram__pen_number(p, q->pid, 0);
+  if (q->name) {
+    vram__pen_puts(p, " (");
+    vram__pen_label(p, q->name);
+    vram__pen_puts(p, ")");
   }
-  if (unknown) {
+  if (q->bytes != VRAM_UNKNOWN) {
+    vram__pen_puts(p, ": ");
+    vram__pen_size(p, q->bytes);
+  } else
+    vram__pen_puts(p, ": the driver does not say how much");
+  vram__pen_puts(p, "\n");
+}
+
+/* What other processes hold. */
+static void vram__oom_others(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__pen *p = &r->pen;
+  uint32_t i;
+  for (i = 0; o->has_view && i < o->nprocess; i++) {
+    const vram_process *q = o->process + i;
+    if (q->bytes != VRAM_UNKNOWN && q->bytes <= VRAM_UNKNOWN - r->others)
+      r->others += q->bytes;
+    if (i < VRAM__OOM_PROCESSES)
+      vram__oom_process(p, q);
+  }
+  if (i > VRAM__OOM_PROCESSES) {
     vram__pen_puts(p, "  and ");
-    vram__pen_number(p, unknown, 0);
+    vram__pen_number(p, i - VRAM__OOM_PROCESSES, 0);
     vram__pen_puts(p, " more processes\n");
   }
 }
@@ -167,150 +219,146 @@ static void vram__oom_holes(vram__pen *p, const vram__holes *h) {
   vram__pen_puts(p, "\n");
 }
 
-#define VRAM__OOM_OWNERS 8
-
-static void vram__oom_owners(vram__pen *p, const vram_owner *top, uint32_t n) {
+static void vram__oom_owners(vram__oom_report *r) {
+  vram__pen *p = &r->pen;
   uint32_t i;
-  for (i = 0; i < n && i < VRAM__OOM_OWNERS; i++) {
+  for (i = 0; i < r->nowner && i < VRAM__OOM_OWNERS; i++) {
+    const vram_owner *w = r->top + i;
     vram__pen_puts(p, i ? "    " : "  largest owners:\n    ");
-    vram__pen_bytes(p, top[i].bytes.current, 10);
+    vram__pen_bytes(p, w->bytes.current, 10);
     vram__pen_puts(p, " in ");
-    vram__pen_number(p, top[i].count.current, 0);
+    vram__pen_number(p, w->count.current, 0);
     vram__pen_puts(p, "  ");
-    vram__pen_owner(p, top + i);
+    vram__pen_owner(p, w);
     vram__pen_puts(p, "\n");
   }
-  if (n > i) {
+  if (r->nowner > i) {
     vram__pen_puts(p, "    and ");
-    vram__pen_number(p, n - i, 0);
+    vram__pen_number(p, r->nowner - i, 0);
     vram__pen_puts(p, " more\n");
   }
 }
 
-/* What would help here: nothing that is done already, nothing that would not be enough. */
-static void vram__oom_help(vram__pen *p, const vram_ledger *l, const vram_memory_stats *m,
-                           const vram_oom *o, const vram__holes *h, uint64_t ask, uint64_t others,
-                           const vram_owner *top, uint32_t n) {
-  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
-  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
-  const uint64_t activations = l->category[VRAM_CATEGORY_ACTIVATIONS].current;
-  const int limited = o->limit_bytes &&
-                      (o->limit_bytes < ask || m->reserved_bytes[0].current > o->limit_bytes - ask);
-  uint32_t said = 0;
-#define VRAM__HELP vram__pen_puts(p, said++ ? "  - " : "  what would help:\n  - ")
-  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN && ask > o->total_bytes) {
-    VRAM__HELP;
-    vram__pen_puts(p, "ask for less at once: the whole device has ");
-    vram__pen_size(p, o->total_bytes);
-    vram__pen_puts(p, "\n");
+/* ---- what would help here: nothing that is done already, nothing that would not be enough ---- */
+
+static void vram__oom_dash(vram__oom_report *r, const char *what) {
+  vram__pen_puts(&r->pen, r->helps++ ? "  - " : "  what would help:\n  - ");
+  vram__pen_puts(&r->pen, what);
+}
+
+/* One more line of it: `bytes` stands before `end`; end NULL: neither. */
+static void vram__oom_advice(vram__oom_report *r, const char *what, uint64_t bytes,
+                             const char *end) {
+  vram__pen *p = &r->pen;
+  vram__oom_dash(r, what);
+  if (end) {
+    vram__pen_size(p, bytes);
+    vram__pen_puts(p, end);
   }
-  if (limited) {
-    VRAM__HELP;
-    vram__pen_puts(p, "raise the limit: ");
-    vram__pen_size(p, o->limit_bytes);
-    vram__pen_puts(p, " allowed\n");
+  vram__pen_puts(p, "\n");
+}
+
+/* Of the pool: streams, and free blocks that are too small. */
+static void vram__oom_help_pool(vram__oom_report *r) {
+  const vram__holes *h = &r->holes;
+  const vram_pool *pool = r->o->pool;
+  if (h->waits)
+    vram__oom_advice(r, "wait for the streams: ", h->waits,
+                     " is given back and still in use by them");
+  if (h->largest >= h->need)
+    return;
+  if (h->elsewhere >= h->need) {
+    vram__oom_dash(r, "allocate on stream ");
+    vram__pen_hex(&r->pen, h->elsewhere_stream);
+    vram__pen_puts(&r->pen, ", or use fewer streams\n");
   }
-  if (h && h->waits) {
-    VRAM__HELP;
-    vram__pen_puts(p, "wait for the streams: ");
-    vram__pen_size(p, h->waits);
-    vram__pen_puts(p, " is given back and still in use by them\n");
-  }
-  if (h && h->largest < h->need && h->elsewhere >= h->need) {
-    VRAM__HELP;
-    vram__pen_puts(p, "allocate on stream ");
-    vram__pen_hex(p, h->elsewhere_stream);
-    vram__pen_puts(p, ", or use fewer streams\n");
-  }
-  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
-      o->pool->backend.map) {
-    VRAM__HELP;
-    vram__pen_puts(p, "expandable_segments:True, which joins free pieces\n");
-  }
-  if (h && h->largest < h->need && h->sum >= h->need && !o->pool->options.expandable_segments &&
-      o->pool->options.max_split_size == UINT64_MAX) {
-    VRAM__HELP;
-    vram__pen_puts(p, "max_split_size_mb, which keeps large segments in one piece\n");
-  }
-  if (missing && others >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "another device, or the end of other processes: they hold ");
-    vram__pen_size(p, others);
-    vram__pen_puts(p, "\n");
-  }
-  if (missing && activations >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "a smaller batch, or recomputation: activations hold ");
-    vram__pen_size(p, activations);
-    vram__pen_puts(p, "\n");
-  }
-  if (missing && n && top->bytes.current >= missing) {
-    VRAM__HELP;
-    vram__pen_puts(p, "less, or an earlier free, at ");
-    vram__pen_owner(p, top);
+  if (h->sum < h->need || pool->options.expandable_segments)
+    return;
+  if (pool->backend.map)
+    vram__oom_advice(r, "expandable_segments:True, which joins free pieces", 0, NULL);
+  if (pool->options.max_split_size == UINT64_MAX)
+    vram__oom_advice(r, "max_split_size_mb, which keeps large segments in one piece", 0, NULL);
+}
+
+/* Of what lacks `missing` bytes. */
+static void vram__oom_help_missing(vram__oom_report *r, uint64_t missing) {
+  const uint64_t activations = r->l->category[VRAM_CATEGORY_ACTIVATIONS].current;
+  vram__pen *p = &r->pen;
+  if (r->others >= missing)
+    vram__oom_advice(r, "another device, or the end of other processes: they hold ", r->others, "");
+  if (activations >= missing)
+    vram__oom_advice(r, "a smaller batch, or recomputation: activations hold ", activations, "");
+  if (r->nowner && r->top->bytes.current >= missing) {
+    vram__oom_dash(r, "less, or an earlier free, at ");
+    vram__pen_owner(p, r->top);
     vram__pen_puts(p, ": it holds ");
-    vram__pen_size(p, top->bytes.current);
+    vram__pen_size(p, r->top->bytes.current);
     vram__pen_puts(p, "\n");
-  }
-  if (known && !missing && !limited) {
-    VRAM__HELP;
-    vram__pen_puts(p, "smaller requests: the device has enough, but not in one piece, or another "
-                      "process was faster\n");
-  }
-#undef VRAM__HELP
-  if (!said) {
-    vram__pen_puts(p, "  what would help: ");
-    vram__pen_size(p, missing);
-    vram__pen_puts(p, " less\n");
   }
 }
 
+static void vram__oom_help(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  const uint64_t ask = r->ask;
+  const int known = o->has_view && o->free_bytes != VRAM_UNKNOWN;
+  const uint64_t missing = !known ? ask : ask > o->free_bytes ? ask - o->free_bytes : 0;
+  const int limited = o->limit_bytes && (o->limit_bytes < ask ||
+                                         r->m->reserved_bytes[0].current > o->limit_bytes - ask);
+  if (vram__oom_total_known(o) && ask > o->total_bytes)
+    vram__oom_advice(r, "ask for less at once: the whole device has ", o->total_bytes, "");
+  if (limited)
+    vram__oom_advice(r, "raise the limit: ", o->limit_bytes, " allowed");
+  if (o->pool)
+    vram__oom_help_pool(r);
+  if (missing)
+    vram__oom_help_missing(r, missing);
+  if (known && !missing && !limited)
+    vram__oom_advice(r,
+                     "smaller requests: the device has enough, but not in one piece, or another "
+                     "process was faster",
+                     0, NULL);
+  if (!r->helps) {
+    vram__pen_puts(&r->pen, "  what would help: ");
+    vram__pen_size(&r->pen, missing);
+    vram__pen_puts(&r->pen, " less\n");
+  }
+}
+
+/* The free blocks of the pool that was asked, if there is one. */
+static void vram__oom_look(vram__oom_report *r) {
+  const vram_oom *o = r->o;
+  vram__holes *h = &r->holes;
+  h->stream = o->stream;
+  h->need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
+  h->need = h->need ? h->need : 512;
+  h->small_pool = h->need <= UINT64_C(1) << 20;
+  if (o->pool)
+    (void)vram_pool_walk(o->pool, vram__hole, h);
+}
+
 VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *o, const vram_sink *sink) {
-  const uint64_t ask = o->device_bytes ? o->device_bytes : o->bytes;
-  const vram_memory_stats *m;
   vram_memory_stats none;
-  vram__holes holes;
-  vram_owner top[VRAM__OOM_OWNERS];
-  vram__pen pen, *p = &pen;
-  uint64_t others;
-  uint32_t n;
-  vram__pen_begin(p, sink);
-  vram__memory_zero(&holes, sizeof holes);
-  holes.stream = o->stream;
-  holes.need = o->bytes < VRAM_UNKNOWN - VRAM__MIN_BLOCK ? vram__block_bytes(o->bytes) : o->bytes;
-  holes.need = holes.need ? holes.need : 512;
-  holes.small_pool = holes.need <= UINT64_C(1) << 20;
-  if (o->pool)
-    (void)vram_pool_walk(o->pool, vram__hole, &holes);
+  vram__oom_report r;
+  vram__memory_zero(&none, sizeof none);
+  vram__memory_zero(&r, sizeof r);
+  vram__pen_begin(&r.pen, sink);
+  r.l = l;
+  r.o = o;
+  r.ask = o->device_bytes ? o->device_bytes : o->bytes;
+  vram__oom_look(&r);
   vram__ledger_lock(l);
-  m = vram__stats_of(l, o->device);
-  if (!m) {
-    vram__memory_zero(&none, sizeof none);
-    m = &none;
-  }
-  vram__pen_puts(p, "CUDA out of memory. Tried to allocate ");
-  vram__pen_size(p, ask);
-  vram__pen_puts(p, ".");
-  if (o->has_view && o->total_bytes && o->total_bytes != VRAM_UNKNOWN) {
-    vram__pen_puts(p, " GPU ");
-    vram__pen_number(p, o->device, 0);
-    vram__pen_puts(p, " has a total capacity of ");
-    vram__pen_size(p, o->total_bytes);
-    if (o->free_bytes != VRAM_UNKNOWN) {
-      vram__pen_puts(p, " of which ");
-      vram__pen_size(p, o->free_bytes);
-      vram__pen_puts(p, " is free");
-    }
-    vram__pen_puts(p, ".");
-  }
-  vram__pen_puts(p, "\n");
-  vram__oom_request(p, l, o, ask);
-  vram__oom_holders(p, m, l, o, &others);
+  r.m = vram__stats_of(l, o->device);
+  if (!r.m)
+    r.m = &none;
+  vram__oom_head(&r);
+  vram__oom_request(&r);
+  vram__oom_ours(&r);
+  vram__oom_others(&r);
   if (o->pool)
-    vram__oom_holes(p, &holes);
-  n = vram__ledger_owners(l, 0, top, VRAM__OOM_OWNERS);
-  vram__oom_owners(p, top, n);
-  vram__oom_help(p, l, m, o, o->pool ? &holes : NULL, ask, others, top, n);
+    vram__oom_holes(&r.pen, &r.holes);
+  r.nowner = vram__ledger_owners(l, 0, r.top, VRAM__OOM_OWNERS);
+  vram__oom_owners(&r);
+  vram__oom_help(&r);
   vram__ledger_unlock(l);
-  return vram__pen_end(p);
+  return vram__pen_end(&r.pen);
 }

@@ -76,9 +76,10 @@ VRAM__FN uint32_t vram__utf8(const char *s, uint32_t len) {
 VRAM__FN void vram__pen_xml(vram__pen *p, const char *s, uint32_t len) {
   while (len) {
     uint32_t n = vram__utf8(s, len);
-    if (!n)
-      vram__pen_puts(p, "?"), n = 1;
-    else if (*s == '&')
+    if (!n) {
+      vram__pen_puts(p, "?");
+      n = 1;
+    } else if (*s == '&')
       vram__pen_puts(p, "&amp;");
     else if (*s == '<')
       vram__pen_puts(p, "&lt;");
@@ -107,8 +108,10 @@ VRAM__FN void vram__pen_f(vram__pen *p, const char *format, ...) {
         if (v < 0)
           vram__pen_puts(p, "-");
         vram__pen_puti(p, size / 10);
-        if (size % 10)
-          vram__pen_puts(p, "."), vram__pen_puti(p, size % 10);
+        if (size % 10) {
+          vram__pen_puts(p, ".");
+          vram__pen_puti(p, size % 10);
+        }
         break;
       }
       case 'i':

@@ -34,8 +34,10 @@ typedef struct vram__strip {
   const vram_move *move;
   uint32_t nmove, peak;    /* peak: the first move that is the highest */
   vram__strip_bytes *held; /* during each move */
-  uint8_t *kept;           /* by stage: what of it is on the device */
-  uint32_t seen;           /* a bit for each kind */
+  uint8_t *kept;           /* by stage: what of it is on the device, */
+  uint64_t kept_bytes;     /* the bytes of that, */
+  uint64_t gradient_bytes; /* and of the gradient that backward is to read */
+  uint32_t seen;           /* a bit for each kind of move */
 } vram__strip;
 
 enum { VRAM__KEPT_INPUT = 1, VRAM__KEPT_SAVED = 2, VRAM__KEPT_WAY = 4 };
@@ -65,141 +67,128 @@ static uint64_t vram__strip_stage(const vram__strip *s, uint32_t i) {
   return bytes;
 }
 
+/* A move begins: what it writes. *temp, *gradient: bytes of its temporaries and of the gradient
+   that it makes. */
+static void vram__strip_begin(vram__strip *s, const vram_move *m, uint64_t *temp,
+                              uint64_t *gradient) {
+  const vram_chain *c = s->c;
+  const uint32_t i = m->stage;
+  const vram_stage *t = &c->stage[i];
+  const uint64_t before = vram__strip_stage(s, i), next = vram__strip_stage(s, i + 1);
+  *temp = 0;
+  *gradient = 0;
+  switch (m->kind) {
+  case VRAM_MOVE_DROP:
+  case VRAM_MOVE_CHECKPOINT:
+    *temp = vram__strip_round(c, t->forward_temp_bytes);
+    s->kept[i + 1] |= VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_SAVE:
+    *temp = vram__strip_round(c, t->way[m->way].forward_temp_bytes);
+    s->kept[i + 1] |= VRAM__KEPT_INPUT;
+    s->kept[i] =
+        (uint8_t)((s->kept[i] & VRAM__KEPT_INPUT) | VRAM__KEPT_SAVED | m->way * VRAM__KEPT_WAY);
+    break;
+  case VRAM_MOVE_BACKWARD:
+    *temp = vram__strip_round(c, t->way[s->kept[i] / VRAM__KEPT_WAY].backward_temp_bytes);
+    *gradient = i ? vram__strip_input(c, i) : vram__strip_round(c, c->input_gradient_bytes);
+    break;
+  case VRAM_MOVE_FETCH:
+    s->kept[i] |= VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_FETCH_SAVED:
+    s->kept[i] |= VRAM__KEPT_SAVED;
+    break;
+  default:
+    break;
+  }
+  s->kept_bytes = vram__sum_or_overflow(s->kept_bytes, vram__strip_stage(s, i) - before);
+  s->kept_bytes = vram__sum_or_overflow(s->kept_bytes, vram__strip_stage(s, i + 1) - next);
+}
+
+/* A move has run: what goes. An input that the stage before has saved stays with the rest of that.
+ */
+static void vram__strip_end(vram__strip *s, const vram_move *m) {
+  const uint32_t i = m->stage;
+  const uint64_t before = vram__strip_stage(s, i), next = vram__strip_stage(s, i + 1);
+  const int saved = i && (s->kept[i - 1] & VRAM__KEPT_SAVED);
+  switch (m->kind) {
+  case VRAM_MOVE_BACKWARD:
+    s->kept[i] = saved ? VRAM__KEPT_INPUT : 0;
+    s->kept[i + 1] = 0;
+    break;
+  case VRAM_MOVE_DROP:
+    if (!saved)
+      s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_OFFLOAD:
+    s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
+    break;
+  case VRAM_MOVE_OFFLOAD_SAVED:
+    s->kept[i] &= (uint8_t)~VRAM__KEPT_SAVED;
+    break;
+  default:
+    break;
+  }
+  s->kept_bytes -= before - vram__strip_stage(s, i) + next - vram__strip_stage(s, i + 1);
+}
+
 /* What every move holds while it runs. */
 static void vram__strip_play(vram__strip *s) {
   const vram_chain *c = s->c;
-  uint64_t grad = 0, kept = 0;
   uint32_t k, i;
   for (i = 0; i <= c->nstage; i++)
     s->kept[i] = !i ? VRAM__KEPT_INPUT : 0;
-  kept = vram__strip_input(c, 0);
+  s->kept_bytes = vram__strip_input(c, 0);
+  s->gradient_bytes = 0;
   for (k = 0; k < s->nmove; k++) {
     const vram_move *m = &s->move[k];
-    const vram_stage *t = &c->stage[m->stage];
-    const vram_way *w = &t->way[m->way];
     vram__strip_bytes *h = &s->held[k];
-    uint64_t temp = 0, made = 0, before, next; /* made: a gradient */
-    i = m->stage;
-    before = vram__strip_stage(s, i);
-    next = vram__strip_stage(s, i + 1);
-    switch (m->kind) {
-    case VRAM_MOVE_DROP:
-    case VRAM_MOVE_CHECKPOINT:
-    case VRAM_MOVE_SAVE:
-      temp = vram__strip_round(c, m->kind == VRAM_MOVE_SAVE ? w->forward_temp_bytes
-                                                            : t->forward_temp_bytes);
-      s->kept[i + 1] |= VRAM__KEPT_INPUT;
-      if (m->kind == VRAM_MOVE_SAVE)
-        s->kept[i] =
-            (uint8_t)((s->kept[i] & VRAM__KEPT_INPUT) | VRAM__KEPT_SAVED | m->way * VRAM__KEPT_WAY);
-      break;
-    case VRAM_MOVE_BACKWARD:
-      w = &t->way[s->kept[i] / VRAM__KEPT_WAY];
-      temp = vram__strip_round(c, w->backward_temp_bytes);
-      made = i ? vram__strip_input(c, i) : vram__strip_round(c, c->input_gradient_bytes);
-      break;
-    case VRAM_MOVE_FETCH:
-      s->kept[i] |= VRAM__KEPT_INPUT;
-      break;
-    case VRAM_MOVE_FETCH_SAVED:
-      s->kept[i] |= VRAM__KEPT_SAVED;
-      break;
-    default:
-      break;
-    }
-    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i) - before);
-    kept = vram__sum_or_overflow(kept, vram__strip_stage(s, i + 1) - next);
+    uint64_t temp, gradient;
+    vram__strip_begin(s, m, &temp, &gradient);
     h->bytes[VRAM__HELD_STATIC] = c->static_bytes;
-    h->bytes[VRAM__HELD_SAVED] = kept;
-    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(grad, made);
+    h->bytes[VRAM__HELD_SAVED] = s->kept_bytes;
+    h->bytes[VRAM__HELD_GRADIENTS] = vram__sum_or_overflow(s->gradient_bytes, gradient);
     h->bytes[VRAM__HELD_TEMPORARIES] = temp;
-    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, kept),
+    h->total = vram__sum_or_overflow(vram__sum_or_overflow(c->static_bytes, s->kept_bytes),
                                      vram__sum_or_overflow(h->bytes[VRAM__HELD_GRADIENTS], temp));
     if (h->total > s->held[s->peak].total)
       s->peak = k;
     s->seen |= UINT32_C(1) << m->kind;
-    /* what goes when it has run */
-    before = vram__strip_stage(s, i);
-    next = vram__strip_stage(s, i + 1);
-    if (m->kind == VRAM_MOVE_BACKWARD) {
-      /* an input that the stage before has saved stays with the rest of that */
-      s->kept[i] = i && (s->kept[i - 1] & VRAM__KEPT_SAVED) ? VRAM__KEPT_INPUT : 0;
-      s->kept[i + 1] = 0;
-      grad = made;
-    } else if (m->kind == VRAM_MOVE_DROP || m->kind == VRAM_MOVE_OFFLOAD) {
-      if (!i || !(s->kept[i - 1] & VRAM__KEPT_SAVED) || m->kind == VRAM_MOVE_OFFLOAD)
-        s->kept[i] &= (uint8_t)~VRAM__KEPT_INPUT;
-    } else if (m->kind == VRAM_MOVE_OFFLOAD_SAVED)
-      s->kept[i] &= (uint8_t)~VRAM__KEPT_SAVED;
-    kept -= before - vram__strip_stage(s, i) + next - vram__strip_stage(s, i + 1);
+    vram__strip_end(s, m);
+    if (m->kind == VRAM_MOVE_BACKWARD)
+      s->gradient_bytes = gradient;
   }
-}
-
-static int vram__strip_x(const vram__svg *d, const vram__strip *s, uint32_t move) {
-  return d->plot.x + (int)vram__share(move, (uint64_t)d->plot.w, s->nmove);
 }
 
 /* Memory during the moves, an area for each kind of what is held. */
 static void vram__strip_areas(vram__svg *d, const vram__strip *s) {
   const uint32_t group = (s->nmove + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
-  vram__pen *p = &d->pen;
   uint32_t k, i, j;
-  vram__pen_f(p, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
-              d->plot.y + d->plot.h);
+  vram__svg_areas_open(d);
   for (k = VRAM__HELD_COUNT; k--;) {
-    int x = 0, y = 0;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"M0 0", (int)vram__held_category[k]);
+    vram__svg_area_open(d, vram__held_category[k]);
     for (i = 0; i < s->nmove; i += group) {
       const vram__strip_bytes *h = &s->held[i];
       uint64_t sum = 0;
-      int high;
       for (j = i + 1; j < i + group && j < s->nmove; j++)
         if (s->held[j].total > h->total)
           h = &s->held[j];
       for (j = 0; j <= k; j++)
         sum = vram__sum_or_overflow(sum, h->bytes[j]);
-      high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
-      if (high != y) {
-        if (i)
-          vram__pen_f(p, "H%i", x);
-        vram__pen_f(p, "v%i", high - y);
-        y = high;
-      }
-      x = vram__strip_x(d, s, i + group < s->nmove ? i + group : s->nmove) - d->plot.x;
+      vram__svg_area_to(d, sum, i + group < s->nmove ? i + group : s->nmove);
     }
-    vram__pen_f(p, "H%iV0\"/>\n", x);
+    vram__pen_f(&d->pen, "H%iV0\"/>\n", d->end.x);
   }
-  vram__pen_puts(p, "</g>\n");
-}
-
-/* The axis of bytes: its step; the plot begins behind its figures. */
-static uint64_t vram__strip_scale(vram__svg *d, uint64_t most) {
-  const vram_svg_options *o = d->o;
-  uint64_t step, v;
-  int left = 0;
-  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  step = vram__tick_step(d->scale, 6, o->units == VRAM_UNITS_IEC);
-  for (v = 0; v <= d->scale; v += step) {
-    char text[24];
-    int w;
-    vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
-    left = w > left ? w : left;
-    if (v > UINT64_MAX - step)
-      break;
-  }
-  d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  return step;
+  vram__pen_puts(&d->pen, "</g>\n");
 }
 
 static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
   const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
   const vram_move *peak = &s->move[s->peak];
-  uint64_t most = d->need, step, v;
+  uint64_t most = d->need;
   char text[24];
-  vram__pen_f(p,
+  vram__pen_f(&d->pen,
               "<text class=\"b\" x=\"%d\" y=\"%d\">Memory over the schedule</text>\n"
               "<text x=\"%d\" y=\"%d\">Peak <tspan class=\"b\">%s</tspan> in move %u of %u, %r of "
               "stage %u</text>\n",
@@ -211,42 +200,47 @@ static int vram__strip_memory(vram__svg *d, const vram__strip *s, int y) {
     y = vram__svg_fits(d, y);
     most = most < o->budget_bytes ? o->budget_bytes : most;
   }
-  step = vram__strip_scale(d, most);
+  d->across = s->nmove;
+  vram__svg_scale(d, most);
   d->plot.y = y;
-  d->plot.h = VRAM__SVG_PLOT;
-  for (v = 0; v <= d->scale; v += step) {
-    const int at = vram__svg_y(d, v);
-    vram__tick_text(v, o->units, text);
-    vram__pen_f(p,
-                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
-                "</text>\n",
-                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
-    if (v > UINT64_MAX - step)
-      break;
-  }
+  vram__svg_scale_lines(d);
   vram__strip_areas(d, s);
-  vram__pen_f(p, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
-              d->plot.x + d->plot.w);
+  vram__svg_base(d);
   if (o->has_budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
-  {
-    const int x = (vram__strip_x(d, s, s->peak) + vram__strip_x(d, s, s->peak + 1)) / 2;
-    vram__pen_f(p, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
-                vram__svg_y(d, d->need));
-    vram__svg_mark(d, "peak ", d->need, x, "b");
-  }
+  vram__svg_peak_mark(d, d->need, s->peak, (uint64_t)s->peak + 1);
   if (o->has_budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   return d->plot.y + d->plot.h;
 }
 
+/* The moves of one kind, each at its stage, in a box whose upper edge is y. */
+static void vram__strip_moves(vram__svg *d, const vram__strip *s, uint32_t kind, int y, int high) {
+  const uint32_t n = s->c->nstage;
+  const int right = d->plot.x + d->plot.w;
+  uint32_t k;
+  vram__pen_f(&d->pen, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
+  for (k = 0; k < s->nmove; k++) {
+    const uint32_t i = s->move[k].stage;
+    const int end = vram__svg_x(d, (uint64_t)k + 1), from = vram__svg_x(d, k);
+    const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
+    const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
+    /* at least so large that it is seen */
+    const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
+    const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
+    if (s->move[k].kind == kind)
+      vram__pen_f(&d->pen, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
+  }
+  vram__pen_puts(&d->pen, "\"/>\n");
+}
+
 /* Which stage each move is of: stages up, moves across. */
 static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
   const uint32_t n = s->c->nstage;
-  const int high = n > 24 ? 2400 : (int)n * 100, right = d->plot.x + d->plot.w;
+  const int high = n > 24 ? 2400 : (int)n * 100;
   vram__pen *p = &d->pen;
   uint64_t step = vram__tick_step(n, n > 12 ? 8 : 12, 0), v;
-  uint32_t kind, k;
+  uint32_t kind;
   y += 330;
   vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">Stage of each move</text>\n", VRAM__SVG_EDGE,
               y);
@@ -260,32 +254,13 @@ static int vram__strip_stages(vram__svg *d, const vram__strip *s, int y) {
     vram__pen_f(p, "<text class=\"f g e\" x=\"%d\" y=\"%d\">%u</text>\n", d->plot.x - 60, at + 50,
                 v);
   }
-  for (kind = 0; kind < VRAM_MOVE_COUNT; kind++) {
-    if (!(s->seen >> kind & 1))
-      continue;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"", (int)vram__move_colour[kind]);
-    for (k = 0; k < s->nmove; k++) {
-      const uint32_t i = s->move[k].stage;
-      const int end = vram__strip_x(d, s, k + 1), from = vram__strip_x(d, s, k);
-      const int low = y + high - (int)vram__share(i, (uint64_t)high, n);
-      const int top = y + high - (int)vram__share((uint64_t)i + 1, (uint64_t)high, n);
-      /* at least so large that it is seen */
-      const int w = end - from < 20 ? 20 : end - from, h = low - top < 30 ? 30 : low - top;
-      const int x = from + w > right ? right - w : from, upper = low - h < y ? y : low - h;
-      if (s->move[k].kind == kind)
-        vram__pen_f(p, "M%d %dH%dV%dH%dz", x, upper, x + w, upper + h, x);
-    }
-    vram__pen_puts(p, "\"/>\n");
-  }
+  for (kind = 0; kind < VRAM_MOVE_COUNT; kind++)
+    if (s->seen >> kind & 1)
+      vram__strip_moves(d, s, kind, y, high);
   y += high + 190;
   step = vram__tick_step(s->nmove, 5, 0);
-  for (v = 0; v <= s->nmove; v += step) {
-    const int at = vram__strip_x(d, s, (uint32_t)v);
-    const int w = vram__text_width("0000000", 7, VRAM__SVG_FINE);
-    const int end = at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE;
-    vram__pen_f(p, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n", end ? "e" : "m",
-                end ? d->plot.x + d->plot.w : at, y, v);
-  }
+  for (v = 0; v <= s->nmove; v += step)
+    vram__svg_count(d, v, 7, y);
   vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">moves, in order</text>\n",
               d->plot.x + d->plot.w / 2, y + 190);
   return y + 500;
@@ -300,20 +275,11 @@ static void vram__strip_swatch(vram__svg *d, uint32_t colour, const char *text, 
 }
 
 static int vram__strip_body(vram__svg *d, const vram__strip *s) {
-  const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
   uint32_t k;
-  int y = 270, n = 0;
-  d->nlabel = d->nline = 0;
-  if (o->title) {
-    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(p, "</text>\n");
-    y += 260;
-  }
-  if (o->subtitle)
-    y = vram__svg_words(d, y, o->subtitle) + 120;
-  y = vram__strip_memory(d, s, y) + 300;
+  int y, n = 0;
+  d->nlabel = 0;
+  d->nline = 0;
+  y = vram__strip_memory(d, s, vram__svg_title(d)) + 300;
   for (k = VRAM__HELD_COUNT; k--;)
     if (d->bytes[k])
       vram__strip_swatch(d, vram__held_category[k], vram__held_name[k], n++, y);
@@ -357,24 +323,19 @@ VRAM_API vram_result vram_write_schedule_svg(const vram_chain *c, const vram_mov
   s.held = (vram__strip_bytes *)(void *)((uint8_t *)scratch + skip);
   s.kept = (uint8_t *)(s.held + nmove);
   vram__strip_play(&s);
-  d.need = d.total = s.held[s.peak].total;
+  d.need = s.held[s.peak].total;
   for (k = 0; k < nmove; k++)
     for (i = 0; i < VRAM__HELD_COUNT; i++)
       d.bytes[i] |= s.held[k].bytes[i];
   height = vram__strip_body(&d, &s); /* without a sink: how high it is */
-  d.pen.n = 0;
-  d.pen.sink = sink;
+  vram__pen_begin(&d.pen, sink);
+  vram__svg_open(&d, height);
   vram__pen_f(&d.pen,
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
-              "role=\"img\">\n<title>%s%ra schedule of %u moves</title>\n<desc>%u stages; at most "
-              "%s, in move %u.</desc>\n",
-              VRAM__SVG_WIDTH, height, d.o->title ? d.o->title : "", d.o->title ? ": " : "",
-              (uint64_t)nmove, (uint64_t)c->nstage, vram__svg_bytes(&d, d.need, text),
-              (uint64_t)s.peak + 1);
-  vram__svg_style(&d.pen);
-  vram__pen_f(&d.pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+              "<title>%s%ra schedule of %u moves</title>\n<desc>%u stages; at most %s, in move "
+              "%u.</desc>\n",
+              d.o->title ? d.o->title : "", d.o->title ? ": " : "", (uint64_t)nmove,
+              (uint64_t)c->nstage, vram__svg_bytes(&d, d.need, text), (uint64_t)s.peak + 1);
+  vram__svg_ground(&d, height);
   vram__strip_body(&d, &s);
-  vram__pen_puts(&d.pen, "</svg>\n");
-  vram__pen_flush(&d.pen);
-  return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+  return vram__svg_close(&d);
 }

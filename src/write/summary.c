@@ -24,8 +24,8 @@ static void vram__summary_count(vram__pen *p, uint64_t v, uint64_t of) {
   static const char *const name[] = {"  ", "K ", "M "};
   uint64_t unit = 1;
   uint32_t u = 0;
-  while (u < 2 && of / unit >= 750000)
-    u++, unit *= 1000;
+  for (; u < 2 && of / unit >= 750000; u++)
+    unit *= 1000;
   vram__pen_number(p, v / unit, 7);
   vram__pen_puts(p, " ");
   vram__pen_puts(p, name[u]);

@@ -8,230 +8,130 @@ static const uint8_t vram__svg_order[VRAM_CATEGORY_COUNT] = {
     VRAM_CATEGORY_ACTIVATIONS, VRAM_CATEGORY_WORKSPACE, VRAM_CATEGORY_TEMPORARIES,
     VRAM_CATEGORY_OTHER};
 
-VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to[24]) {
-  vram_bytes_text(bytes, d->o->units, to, 24);
-  return to;
-}
-
-/* The colours of categories are apart for everybody: CIE76 distance at least 29, in the dark 22,
-   with normal vision, protanopia, deuteranopia and tritanopia. */
-VRAM__FN void vram__svg_style(vram__pen *p) {
-  vram__pen_puts(
-      p, "<style>.vram text{font:15px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',"
-         "Arial,sans-serif;fill:#1b1b1f}.vram .t{font-size:20px;font-weight:600}"
-         ".vram{background:#fff}.vram .b{font-weight:600}.vram .f{font-size:14px}.vram "
-         ".g{fill:#55555c}"
-         ".vram .m{text-anchor:middle}.vram .e{text-anchor:end}"
-         ".vram .o{paint-order:stroke;stroke:#fff;stroke-width:4px;stroke-linejoin:round}"
-         ".vram .p{fill:#fff}.vram .l{stroke:#c9c9d0;stroke-width:.8;fill:none}"
-         ".vram .k{stroke:#1b1b1f;fill:none}.vram .d{fill:#1b1b1f;stroke:#fff;stroke-width:1.5}"
-         ".vram .q0{fill:#ececf0}.vram .q1{fill:#dcdce2}.vram .a{stroke:#fff;stroke-width:5}"
-         ".vram .x{fill:#000}.vram .w{fill:#fff}");
-  vram__pen_puts(p, ".vram .v0{fill:#3100ac}.vram .v1{fill:#66919f}.vram .v2{fill:#ffc481}"
-                    ".vram .v3{fill:#67cbfd}.vram .v4{fill:#8f930f}.vram .v5{fill:#11530f}"
-                    ".vram .v6{fill:#6d114d}.vram .v7{fill:#c67461}.vram .v8{fill:#984bbd}"
-                    ".vram .v9{fill:#d7d7d7}");
-  vram__pen_puts(p, "@media screen and (prefers-color-scheme:dark){.vram{background:#17171b}.vram "
-                    "text{fill:#ececf1}"
-                    ".vram .g{fill:#b4b4be}.vram .o{stroke:#17171b}.vram .p{fill:#17171b}"
-                    ".vram .l{stroke:#4a4a52}.vram .k{stroke:#ececf1}"
-                    ".vram .d{fill:#ececf1;stroke:#17171b}.vram .q0{fill:#26262c}"
-                    ".vram .q1{fill:#383840}.vram .a{stroke:#17171b}"
-                    ".vram .x,.vram .w{fill:#000}");
-  vram__pen_puts(p, ".vram .v0{fill:#7f69e6}.vram .v1{fill:#357daf}.vram .v2{fill:#eedb4a}"
-                    ".vram .v3{fill:#8ab1f2}.vram .v4{fill:#97a71d}.vram .v5{fill:#3db959}"
-                    ".vram .v6{fill:#b06162}.vram .v7{fill:#e99c9c}.vram .v8{fill:#c89bbe}"
-                    ".vram .v9{fill:#e0e0e0}}</style>\n");
-}
-
-/* Words in as many lines as they need, three at most. Returns where the next line is. */
-VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s) {
-  uint32_t len = vram__text_len(s), line, k, end;
-  for (line = 0; len && line < 3; line++) {
-    for (k = end = 0; k < len; k++)
-      if (s[k] == ' ' && vram__text_width(s, k, VRAM__SVG_FONT) <= VRAM__SVG_ROOM)
-        end = k;
-    if (!end || line == 2 || vram__text_width(s, len, VRAM__SVG_FONT) <= VRAM__SVG_ROOM)
-      end = len;
-    vram__pen_f(&d->pen, "<text class=\"g\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y);
-    vram__pen_fit(&d->pen, s, end, VRAM__SVG_FONT, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(&d->pen, "</text>\n");
-    y += 210;
-    for (; end < len && s[end] == ' '; end++)
-      ;
-    s += end;
-    len -= end;
-  }
-  return y;
-}
-
-/* A figure of the axis, exact: 1.5 GiB */
-VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]) {
-  uint64_t unit = 1;
-  const uint64_t step = units == VRAM_UNITS_SI ? 1000 : 1024;
-  char name[24];
-  uint32_t n = 0, k = 0;
-  vram_bytes_text(v, units, name, sizeof name);
-  while (name[k] && name[k] != ' ')
-    k++;
-  if (units != VRAM_UNITS_BYTES)
-    while (v / unit >= step)
-      unit *= step;
-  vram__text_puti(to, 24, &n, (int64_t)(v / unit));
-  if (unit > 1 && v % unit) {
-    uint64_t rest = v % unit;
-    vram__text_puts(to, 24, &n, ".");
-    while (rest && n < 8) {
-      char digit;
-      while (unit > UINT64_C(1) << 59)
-        rest >>= 1, unit >>= 1;
-      digit = (char)('0' + (char)(rest * 10 / unit));
-      rest = rest * 10 % unit;
-      vram__text_put(to, 24, &n, &digit, 1);
-    }
-  }
-  if (v)
-    vram__text_puts(to, 24, &n, name + k);
-}
-
-/* A step of an axis so that there are at most `most` of them: a power of two, or 1, 2, 5 times a
-   power of ten. */
-VRAM__FN uint64_t vram__tick_step(uint64_t end, uint64_t most, int binary) {
-  uint64_t step = 1;
-  uint32_t k;
-  for (k = 0; end / step > most; k++) /* 1 2 5 10 */
-    step = !binary && k % 3 == 1 ? step / 2 * 5 : step * 2;
-  return step;
-}
-
-VRAM__FN int vram__svg_y(const vram__svg *d, uint64_t bytes) {
-  return d->plot.y + d->plot.h - (int)vram__share(bytes, (uint64_t)d->plot.h, d->scale);
-}
-
-/* Where a moment begins. */
-static int vram__svg_x(const vram__svg *d, uint64_t moment) {
-  const uint64_t all = d->t->events + 1;
-  return d->plot.x + (int)vram__share(moment < all ? moment : all, (uint64_t)d->plot.w, all);
-}
-
-/* Writes a label at the first of these places that is free and inside the plot: above or below the
-   point, in the middle, to its left or right; at the plot's ends for a line (x < 0). Lines may be
-   crossed only where there is no other place. */
-static void vram__svg_label(vram__svg *d, const char *s, int x, int y, const char *kind) {
-  const int w = vram__text_width(s, vram__text_len(s), VRAM__SVG_FINE) * 9 / 8, pad = 60;
-  const vram__box *p = &d->plot;
-  int place;
-  for (place = 0; place < 12; place++) {
-    const int where = place % 3, below = place / 3 & 1;
-    vram__box b;
-    uint32_t i, k;
-    b.w = w;
-    b.h = 190;
-    b.y = below ? y + pad : y - pad - b.h;
-    if (x < 0)
-      b.x = where == 0 ? p->x + p->w - w - pad : where == 1 ? p->x + pad : p->x + (p->w - w) / 2;
-    else {
-      b.x = where == 0 ? x - w / 2 : where == 1 ? x - w : x;
-      if (b.x > p->x + p->w - pad - w)
-        b.x = p->x + p->w - pad - w;
-      if (b.x < p->x + pad)
-        b.x = p->x + pad;
-    }
-    if (b.x < p->x || b.x + w > p->x + p->w || b.y < p->y || b.y + b.h > p->y + p->h)
-      continue;
-    for (i = 0; i < d->nlabel; i++) {
-      const vram__box *o = &d->label[i];
-      if (b.x < o->x + o->w && o->x < b.x + b.w && b.y < o->y + o->h && o->y < b.y + b.h)
-        break;
-    }
-    for (k = 0; k < d->nline && place < 6; k++)
-      if (d->line[k] >= b.y && d->line[k] <= b.y + b.h)
-        break;
-    if (i < d->nlabel || (k < d->nline && place < 6))
-      continue;
-    d->label[d->nlabel++] = b;
-    vram__pen_f(&d->pen, "<text class=\"f o m %r\" x=\"%d\" y=\"%d\">%s</text>\n", kind,
-                b.x + w / 2, b.y + 145, s);
-    return;
-  }
-}
-
 /* A phase as it is shown: its part of the band above the plot, and its name there or, where that
    is too narrow, above it. */
 typedef struct vram__band {
   const char *name;
-  uint64_t first;       /* moment */
-  int from, to, x, row; /* x: middle of the name; row 0: in the band; -1: without a name */
+  uint64_t first; /* moment */
+  int from, to;
+  int end;    /* of what the name is for, from `from` */
+  int x, row; /* x: middle of the name; row 0: in the band; -1: without a name */
 } vram__band;
 
 static int vram__band_fits(const vram__band *b) {
-  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->to - b->from;
+  return vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) + 40 < b->end - b->from;
 }
 
-/* `several`: room for the name of phases that repeat. */
-static uint32_t vram__svg_bands(vram__svg *d, vram__band *band, char several[64], int *rows) {
+/* The phases of a step. */
+typedef struct vram__bands {
+  vram__band band[VRAM_TIMELINE_SPANS];
+  uint32_t n;
+  uint32_t first, last; /* those of forward and backward passes that repeat; last excluded */
+  char several[64];     /* one name for these */
+  int rows;             /* of names above the band */
+} vram__bands;
+
+static void vram__bands_read(const vram__svg *d, vram__bands *s) {
   const vram_timeline *t = d->t;
-  const uint32_t many = 12; /* more micro-batches are one band */
-  uint32_t i, n = 0, at = 0, first = 0, last = 0;
-  int end[4] = {0, 0, 0, 0}, w, fits = 1;
-  vram__text_puti(several, 64, &at, (int64_t)t->forwards);
-  vram__text_puts(several, 64, &at, " x forward, backward");
+  const int many = t->forwards > 12; /* more micro-batches are one band */
+  uint32_t i, at = 0;
+  s->n = 0;
+  s->first = 0;
+  s->last = 0;
+  s->rows = 0;
+  vram__text_puti(s->several, sizeof s->several, &at, (int64_t)t->forwards);
+  vram__text_puts(s->several, sizeof s->several, &at, " x forward, backward");
   for (i = 0; i < t->nspan; i++) {
-    const int part = t->forwards > 1 && (t->span[i].phase == VRAM_PHASE_FORWARD ||
-                                         t->span[i].phase == VRAM_PHASE_BACKWARD);
-    if (part && last && t->forwards > many)
+    const vram_phase phase = t->span[i].phase;
+    const int part =
+        t->forwards > 1 && (phase == VRAM_PHASE_FORWARD || phase == VRAM_PHASE_BACKWARD);
+    vram__band *b = s->band + s->n;
+    if (part && many && s->last)
       continue;
-    band[n].name = part && t->forwards > many ? several : vram__span_name(t->span[i].phase);
-    band[n].first = t->span[i].first;
-    band[n++].row = 0;
+    b->name = part && many ? s->several : vram__span_name(phase);
+    b->first = t->span[i].first;
+    b->row = 0;
+    if (part && !s->last)
+      s->first = s->n;
+    s->n++;
     if (part)
-      first = last ? first : n, last = n; /* one more than the index */
+      s->last = s->n;
   }
-  for (i = 0; i < n; i++) {
-    band[i].from = vram__svg_x(d, band[i].first);
-    band[i].to = vram__svg_x(d, i + 1 < n ? band[i + 1].first : t->events + 1);
-    fits &= i + 1 < first || i >= last || vram__band_fits(&band[i]);
+  for (i = 0; i < s->n; i++) {
+    s->band[i].from = vram__svg_x(d, s->band[i].first);
+    s->band[i].to = vram__svg_x(d, i + 1 < s->n ? s->band[i + 1].first : t->events + 1);
+    s->band[i].x = (s->band[i].from + s->band[i].to) / 2;
   }
-  *rows = 0;
-  for (i = 0; i < n; i++) {
-    vram__band *b = &band[i], whole;
-    if (!fits && first < last && i + 1 >= first && i < last) { /* one name for all of them */
-      b->row = -1;
-      if (i + 1 != first)
-        continue;
-      whole = *b;
-      whole.name = several;
-      whole.to = band[last - 1].to;
-      b->name = several;
-      b->x = (whole.from + whole.to) / 2;
-      if (vram__band_fits(&whole)) {
-        b->row = 0;
-        continue;
-      }
-    } else {
-      b->x = (b->from + b->to) / 2;
-      if (vram__band_fits(b))
-        continue;
+}
+
+/* Names that are too long for their part of the band go above it, where there is room. */
+static void vram__bands_above(const vram__svg *d, vram__bands *s, vram__band *b, int end[4]) {
+  const int half = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE) / 2;
+  const int right = d->plot.x + d->plot.w;
+  int row;
+  b->x = b->x > right - half ? right - half : b->x;
+  b->x = b->x < VRAM__SVG_EDGE + half ? VRAM__SVG_EDGE + half : b->x;
+  for (row = 1; row < 4; row++)
+    if (b->x - half >= end[row]) {
+      b->row = row;
+      end[row] = b->x + half + 80;
+      s->rows = row > s->rows ? row : s->rows;
+      return;
     }
-    b->row = -1;
-    if (t->events && b->first && d->t->span[t->nspan - 1].first == b->first &&
-        t->span[t->nspan - 1].phase == VRAM_PHASE_END)
+}
+
+/* The passes that repeat have one name where one of them is too narrow for its own. */
+static void vram__bands_join(vram__bands *s) {
+  vram__band *b = s->band + s->first;
+  uint32_t i;
+  int fits = 1;
+  for (i = s->first; i < s->last; i++)
+    fits = fits && vram__band_fits(s->band + i);
+  if (fits || s->last - s->first < 2)
+    return;
+  for (i = s->first; i < s->last; i++)
+    s->band[i].row = -1;
+  b->name = s->several;
+  b->row = 0;
+  b->end = s->band[s->last - 1].to;
+  b->x = (b->from + b->end) / 2;
+}
+
+static void vram__bands_make(const vram__svg *d, vram__bands *s) {
+  const vram_timeline *t = d->t;
+  int end[4] = {0, 0, 0, 0};
+  uint32_t i;
+  vram__bands_read(d, s);
+  for (i = 0; i < s->n; i++)
+    s->band[i].end = s->band[i].to;
+  vram__bands_join(s);
+  for (i = 0; i < s->n; i++) {
+    vram__band *b = s->band + i;
+    if (b->row < 0 || vram__band_fits(b))
       continue;
-    w = vram__text_width(b->name, vram__text_len(b->name), VRAM__SVG_FINE);
-    if (b->x > d->plot.x + d->plot.w - w / 2)
-      b->x = d->plot.x + d->plot.w - w / 2;
-    if (b->x < VRAM__SVG_EDGE + w / 2)
-      b->x = VRAM__SVG_EDGE + w / 2;
-    for (at = 1; at < 4; at++)
-      if (b->x - w / 2 >= end[at]) {
-        b->row = (int)at;
-        end[at] = b->x + w / 2 + 80;
-        if (b->row > *rows)
-          *rows = b->row;
-        break;
-      }
+    b->row = -1;
+    /* of the end of a step that is no more than a moment there is no name */
+    if (!t->events || !b->first || t->span[t->nspan - 1].first != b->first ||
+        t->span[t->nspan - 1].phase != VRAM_PHASE_END)
+      vram__bands_above(d, s, b, end);
   }
-  return n;
+}
+
+static void vram__bands_draw(vram__svg *d, const vram__bands *s, int y) {
+  vram__pen *p = &d->pen;
+  uint32_t i;
+  for (i = 0; i < s->n; i++)
+    vram__pen_f(p, "<rect class=\"q%i\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
+                (int)(i & 1), s->band[i].from, y, s->band[i].to - s->band[i].from, 220);
+  for (i = 0; i < s->n; i++) {
+    const vram__band *b = s->band + i;
+    if (b->row > 0)
+      vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", (b->from + b->to) / 2,
+                  y - (b->row - 1) * 190 - 20, y + 40);
+    if (b->row >= 0)
+      vram__pen_f(p, "<text class=\"f m\" x=\"%d\" y=\"%d\">%s</text>\n", b->x,
+                  b->row ? y - (b->row - 1) * 190 - 40 : y + 160, b->name);
+  }
 }
 
 /* What is allocated over the step: one area for each category, drawn from the uppermost to the
@@ -240,58 +140,27 @@ static void vram__svg_areas(vram__svg *d) {
   const vram_timeline *t = d->t;
   const uint32_t group = (t->ncolumn + VRAM__SVG_STEPS - 1) / VRAM__SVG_STEPS;
   uint32_t i, j, k, c;
-  vram__pen *p = &d->pen;
-  vram__pen_f(p, "<g class=\"a\" transform=\"translate(%d %d)scale(.1,-.1)\">\n", d->plot.x,
-              d->plot.y + d->plot.h);
+  vram__svg_areas_open(d);
   for (k = VRAM_CATEGORY_COUNT; k--;) {
     const uint32_t cat = vram__svg_order[k];
     char text[24];
-    int x = 0, y = 0;
     if (!d->seen[cat])
       continue;
-    vram__pen_f(p, "<path class=\"v%i\" d=\"M0 0", (int)cat);
+    vram__svg_area_open(d, cat);
     for (i = 0; i < t->ncolumn; i += group) {
       const vram_moment *m = &t->column[i];
-      const uint64_t next = i + group < t->ncolumn ? (i + group) * t->width : t->events + 1;
       uint64_t sum = 0;
-      int to = vram__svg_x(d, next) - d->plot.x, high;
       for (j = i + 1; j < i + group && j < t->ncolumn; j++)
         if (t->column[j].total > m->total)
           m = &t->column[j];
       for (c = 0; c <= k; c++)
         sum += m->bytes[vram__svg_order[c]];
-      high = d->plot.y + d->plot.h - vram__svg_y(d, sum);
-      if (high != y) {
-        if (i)
-          vram__pen_f(p, "H%i", vram__svg_x(d, i * t->width) - d->plot.x);
-        vram__pen_f(p, "v%i", high - y);
-        y = high;
-      }
-      x = to;
+      vram__svg_area_to(d, sum, i + group < t->ncolumn ? (i + group) * t->width : t->events + 1);
     }
-    vram__pen_f(p, "H%iV0\"><title>%s: %s at the peak</title></path>\n", x,
+    vram__pen_f(&d->pen, "H%iV0\"><title>%s: %s at the peak</title></path>\n", d->end.x,
                 vram_category_name((vram_category)cat), vram__svg_bytes(d, d->bytes[cat], text));
   }
-  vram__pen_puts(p, "</g>\n");
-}
-
-/* Whether it fits, in two lines. */
-VRAM__FN int vram__svg_fits(vram__svg *d, int y) {
-  const vram_svg_options *o = d->o;
-  const int fits = d->need <= o->budget_bytes;
-  const uint64_t apart = fits ? o->budget_bytes - d->need : d->need - o->budget_bytes;
-  vram__pen *p = &d->pen;
-  char a[24], b[24];
-  vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">%r %s", VRAM__SVG_EDGE, y,
-              fits ? "Fits into" : "Does not fit into", vram__svg_bytes(d, o->budget_bytes, a));
-  if (o->budget_name) {
-    vram__pen_puts(p, ", ");
-    vram__pen_fit(p, o->budget_name, vram__text_len(o->budget_name), VRAM__SVG_FONT, 2000, 0);
-  }
-  vram__pen_f(p, "</text>\n<text x=\"%d\" y=\"%d\">%s %r; %s %r</text>\n", VRAM__SVG_EDGE, y + 210,
-              vram__svg_bytes(d, apart, a), fits ? "to spare" : "too much",
-              vram__svg_bytes(d, d->need, b), d->r ? "expected on the device" : "at the peak");
-  return y + 420;
+  vram__pen_puts(&d->pen, "</g>\n");
 }
 
 static int vram__svg_peak(vram__svg *d, int y) {
@@ -320,50 +189,40 @@ static int vram__svg_peak(vram__svg *d, int y) {
   return y + 210;
 }
 
-/* A line across the plot: the budget, or what the device needs. */
-VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes) {
-  d->line[d->nline] = vram__svg_y(d, bytes);
-  vram__pen_f(&d->pen, "<path class=\"k\" stroke-dasharray=\"%r\" d=\"M%d %dH%d\"/>\n", dashes,
-              d->plot.x, d->line[d->nline++], d->plot.x + d->plot.w);
-}
-
-VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
-                             const char *kind) {
-  char words[64], figure[24];
-  uint32_t len = 0;
-  vram__text_puts(words, sizeof words, &len, what);
-  vram__text_puts(words, sizeof words, &len, vram__svg_bytes(d, bytes, figure));
-  vram__svg_label(d, words, x, vram__svg_y(d, bytes), kind);
-}
-
 /* The lines and the peak, with their names. */
 static void vram__svg_marks(vram__svg *d) {
   const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   const uint64_t column = t->peak.event / t->width;
-  const int x = (vram__svg_x(d, column * t->width) + vram__svg_x(d, (column + 1) * t->width)) / 2;
   if (o->has_budget)
     vram__svg_line(d, o->budget_bytes, "6 4");
   if (o->has_budget && d->r)
     vram__svg_line(d, d->need, "1.5 3");
-  vram__pen_f(&d->pen, "<circle class=\"d\" cx=\"%d\" cy=\"%d\" r=\"4\"/>\n", x,
-              vram__svg_y(d, t->peak.total));
-  vram__svg_mark(d, "peak ", t->peak.total, x, "b");
+  vram__svg_peak_mark(d, t->peak.total, column * t->width, (column + 1) * t->width);
   if (o->has_budget)
     vram__svg_mark(d, "budget ", o->budget_bytes, -1, "b");
   if (o->has_budget && d->r)
     vram__svg_mark(d, "device ", d->need, -1, "");
 }
 
+/* The axis of events. Returns where the next line is. */
+static int vram__svg_events(vram__svg *d, int y) {
+  const uint64_t events = d->t->events, step = vram__tick_step(events, 5, 0);
+  uint64_t v;
+  for (v = 0; v <= events && events; v += step)
+    vram__svg_count(d, v, v < 100000 ? 5 : 10, y);
+  vram__pen_f(&d->pen,
+              "<text class=\"f g m\" x=\"%d\" y=\"%d\">allocations and frees, in order</text>\n",
+              d->plot.x + d->plot.w / 2, y + 190);
+  return y + 190;
+}
+
 static int vram__svg_step(vram__svg *d, int y) {
-  const vram_timeline *t = d->t;
   const vram_svg_options *o = d->o;
   vram__pen *p = &d->pen;
-  vram__band band[VRAM_TIMELINE_SPANS];
-  char text[24], several[64];
-  uint64_t most = t->peak.total, step, v;
-  uint32_t i, n;
-  int left = 0, rows;
+  vram__bands bands;
+  uint64_t most = d->t->peak.total;
+  uint32_t i;
   vram__pen_f(p, "<text class=\"b\" x=\"%d\" y=\"%d\">Requested memory over the step</text>\n",
               VRAM__SVG_EDGE, y);
   y = vram__svg_peak(d, y + 210);
@@ -372,67 +231,24 @@ static int vram__svg_step(vram__svg *d, int y) {
     most = most < o->budget_bytes ? o->budget_bytes : most;
     most = most < d->need ? d->need : most;
   }
-  /* a seventh more, for the labels */
-  d->scale = most > (uint64_t)VRAM_MAX_BYTES ? most : most + most / 7 + 1;
-  step = vram__tick_step(d->scale, 6, o->units == VRAM_UNITS_IEC);
-  for (v = 0; v <= d->scale; v += step) {
-    int w;
-    vram__tick_text(v, o->units, text);
-    w = vram__text_width(text, vram__text_len(text), VRAM__SVG_FINE);
-    left = w > left ? w : left;
-    if (v > UINT64_MAX - step)
-      break;
-  }
-  d->plot.x = VRAM__SVG_EDGE + left + 60;
-  d->plot.w = VRAM__SVG_WIDTH - VRAM__SVG_EDGE - d->plot.x;
-  d->plot.h = VRAM__SVG_PLOT;
-  n = vram__svg_bands(d, band, several, &rows);
-  y += rows * 190 + 20;
+  d->across = d->t->events + 1;
+  vram__svg_scale(d, most);
+  vram__bands_make(d, &bands);
+  y += bands.rows * 190 + 20;
   d->plot.y = y + 220;
-  d->nlabel = d->nline = 0;
-  for (i = 0; i < n; i++)
-    vram__pen_f(p, "<rect class=\"q%i\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
-                (int)(i & 1), band[i].from, y, band[i].to - band[i].from, 220);
-  for (i = 0; i < n; i++) {
-    const int row = band[i].row;
-    if (row > 0)
-      vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", (band[i].from + band[i].to) / 2,
-                  y - (row - 1) * 190 - 20, y + 40);
-    if (row >= 0)
-      vram__pen_f(p, "<text class=\"f m\" x=\"%d\" y=\"%d\">%s</text>\n", band[i].x,
-                  row ? y - (row - 1) * 190 - 40 : y + 160, band[i].name);
-  }
-  for (v = 0; v <= d->scale; v += step) {
-    const int at = vram__svg_y(d, v);
-    vram__tick_text(v, o->units, text);
-    vram__pen_f(p,
-                "<path class=\"l\" d=\"M%d %dH%d\"/><text class=\"f g e\" x=\"%d\" y=\"%d\">%s"
-                "</text>\n",
-                d->plot.x, at, d->plot.x + d->plot.w, d->plot.x - 60, at + 50, text);
-    if (v > UINT64_MAX - step)
-      break;
-  }
+  d->nlabel = 0;
+  d->nline = 0;
+  vram__bands_draw(d, &bands, y);
+  vram__svg_scale_lines(d);
   vram__pen_f(p,
               "<rect class=\"plot\" fill=\"none\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
               d->plot.x, d->plot.y, d->plot.w, d->plot.h);
   vram__svg_areas(d);
-  for (i = 1; i < n; i++)
-    vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", band[i].from, y, d->plot.y + d->plot.h);
-  vram__pen_f(p, "<path class=\"k\" d=\"M%d %dH%d\"/>\n", d->plot.x, d->plot.y + d->plot.h,
-              d->plot.x + d->plot.w);
-  /* the axis of events */
-  y = d->plot.y + d->plot.h + 190;
-  step = vram__tick_step(t->events, 5, 0);
-  for (v = 0; v <= t->events && t->events; v += step) {
-    const int at = vram__svg_x(d, v);
-    const int w = vram__text_width("0000000000", v < 100000 ? 5 : 10, VRAM__SVG_FINE);
-    vram__pen_f(p, "<text class=\"f g %r\" x=\"%d\" y=\"%d\">%u</text>\n",
-                at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE ? "e" : "m",
-                at + w / 2 > VRAM__SVG_WIDTH - VRAM__SVG_EDGE ? d->plot.x + d->plot.w : at, y, v);
-  }
-  y += 190;
-  vram__pen_f(p, "<text class=\"f g m\" x=\"%d\" y=\"%d\">allocations and frees, in order</text>\n",
-              d->plot.x + d->plot.w / 2, y);
+  for (i = 1; i < bands.n; i++)
+    vram__pen_f(p, "<path class=\"l\" d=\"M%d %dV%d\"/>\n", bands.band[i].from, y,
+                d->plot.y + d->plot.h);
+  vram__svg_base(d);
+  y = vram__svg_events(d, d->plot.y + d->plot.h + 190);
   vram__svg_marks(d);
   return y + 100;
 }
@@ -570,8 +386,10 @@ static int vram__svg_live(vram__svg *d, int y) {
   if (!d->ncell)
     return y + 320;
   vram__memory_zero(&all, sizeof all);
-  all.x = VRAM__SVG_EDGE, all.y = y + 310;
-  all.w = VRAM__SVG_ROOM, all.h = VRAM__SVG_AREAS;
+  all.x = VRAM__SVG_EDGE;
+  all.y = y + 310;
+  all.w = VRAM__SVG_ROOM;
+  all.h = VRAM__SVG_AREAS;
   for (i = 0; i < d->ncell; i = k) {
     vram__memory_zero(&cat[n], sizeof cat[n]);
     cat[n].cat = d->cell[i].cat;
@@ -597,21 +415,11 @@ static int vram__svg_live(vram__svg *d, int y) {
 
 /* Everything from the title to the lower edge, which is returned. */
 static int vram__svg_body(vram__svg *d) {
-  const vram_svg_options *o = d->o;
-  vram__pen *p = &d->pen;
-  int y = 270;
-  if (o->title) {
-    vram__pen_f(p, "<text class=\"t\" x=\"%d\" y=\"%d\">", VRAM__SVG_EDGE, y + 30);
-    vram__pen_fit(p, o->title, vram__text_len(o->title), 220, VRAM__SVG_ROOM, 0);
-    vram__pen_puts(p, "</text>\n");
-    y += 260;
-  }
-  if (o->subtitle)
-    y = vram__svg_words(d, y, o->subtitle) + 120;
-  if (d->t)
+  int y = vram__svg_title(d);
+  if (d->t) {
     y = vram__svg_step(d, y) + 220;
-  if (d->t)
     y = vram__svg_legend(d, y) + 140;
+  }
   if (d->cell)
     y = vram__svg_live(d, y);
   if (!d->t)
@@ -644,6 +452,27 @@ VRAM_API uint64_t vram_svg_bytes(uint32_t nlive) {
   return (uint64_t)nlive * sizeof(vram__cell) + 7;
 }
 
+/* What is allocated at the peak, and which categories are ever. */
+static void vram__svg_sums(vram__svg *d, const vram_live *live, uint32_t nlive) {
+  uint32_t i, k;
+  for (i = 0; live && i < nlive; i++) {
+    const uint32_t c = vram__category_of(live[i].category);
+    d->bytes[c] = vram__sum_or_overflow(d->bytes[c], live[i].bytes);
+    d->total = vram__sum_or_overflow(d->total, live[i].bytes);
+    d->nlive += live[i].bytes != 0;
+  }
+  d->least = d->total / VRAM__SVG_CELLS + 1;
+  for (k = 0; k < VRAM_CATEGORY_COUNT; k++) {
+    if (d->t)
+      d->bytes[k] = d->t->peak.bytes[k];
+    d->seen[k] = d->bytes[k] != 0;
+    for (i = 0; d->t && i < d->t->ncolumn; i++)
+      d->seen[k] |= d->t->column[i].bytes[k] != 0;
+  }
+  if (d->t)
+    d->total = d->t->peak.total;
+}
+
 VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_report *report,
                                     const vram_live *live, uint32_t nlive,
                                     const vram_svg_options *options, void *scratch,
@@ -651,47 +480,25 @@ VRAM_API vram_result vram_write_svg(const vram_timeline *timeline, const vram_re
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
   vram_svg_options none;
   vram__svg d;
-  uint32_t i, k;
   int height;
   vram__memory_zero(&d, sizeof d);
   vram__memory_zero(&none, sizeof none);
   d.o = options ? options : &none;
   d.t = timeline && timeline->cap ? timeline : NULL;
   d.r = report;
-  for (i = 0; live && i < nlive; i++) {
-    const uint32_t c = vram__category_of(live[i].category);
-    d.bytes[c] = vram__sum_or_overflow(d.bytes[c], live[i].bytes);
-    d.total = vram__sum_or_overflow(d.total, live[i].bytes);
-    d.nlive += live[i].bytes != 0;
-  }
+  vram__svg_sums(&d, live, nlive);
+  d.need = report ? report->device_bytes.expected : d.total;
   if (live) {
     if (!scratch || scratch_bytes < skip + nlive * (uint64_t)sizeof *d.cell)
       return VRAM_ERR_MEMORY;
     d.cell = (vram__cell *)(void *)((uint8_t *)scratch + skip);
-    d.ncell = vram__cells(d.cell, live, nlive, d.total / VRAM__SVG_CELLS + 1);
+    d.ncell = vram__cells(d.cell, live, nlive, d.least);
   }
-  for (k = 0; k < VRAM_CATEGORY_COUNT; k++) {
-    if (d.t)
-      d.bytes[k] = d.t->peak.bytes[k];
-    d.seen[k] = d.bytes[k] != 0;
-    for (i = 0; d.t && i < d.t->ncolumn; i++)
-      d.seen[k] |= d.t->column[i].bytes[k] != 0;
-  }
-  if (d.t)
-    d.total = d.t->peak.total;
-  d.need = report ? report->device_bytes.expected : d.total;
   height = vram__svg_body(&d); /* without a sink: how high it is */
-  d.pen.n = 0;
-  d.pen.sink = sink;
-  vram__pen_f(&d.pen,
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"vram\" viewBox=\"0 0 %d %d\" "
-              "role=\"img\">\n",
-              VRAM__SVG_WIDTH, height);
+  vram__pen_begin(&d.pen, sink);
+  vram__svg_open(&d, height);
   vram__svg_words_only(&d);
-  vram__svg_style(&d.pen);
-  vram__pen_f(&d.pen, "<rect class=\"p\" width=\"%d\" height=\"%d\"/>\n", VRAM__SVG_WIDTH, height);
+  vram__svg_ground(&d, height);
   vram__svg_body(&d);
-  vram__pen_puts(&d.pen, "</svg>\n");
-  vram__pen_flush(&d.pen);
-  return d.pen.failed ? VRAM_ERR_WRITE : VRAM_OK;
+  return vram__svg_close(&d);
 }

@@ -11,13 +11,13 @@ VRAM_API uint32_t vram_bytes_text(uint64_t bytes, vram_units units, char *to, ui
   char text[24], digit;
   text[0] = 0;
   if (units != VRAM_UNITS_BYTES)
-    while (u < 6 && bytes / unit >= step)
-      unit *= step, u++;
+    for (; u < 6 && bytes / unit >= step; u++)
+      unit *= step;
   whole = bytes / unit;
   rest = bytes % unit;
   scale = u && whole < 10 ? 100 : u && whole < 100 ? 10 : 1;
-  while (unit > UINT64_C(1) << 50)
-    rest /= step, unit /= step;
+  for (; unit > UINT64_C(1) << 50; unit /= step)
+    rest /= step;
   digits = whole * scale + rest * scale / unit;
   rest = rest * scale % unit;
   digits += 2 * rest > unit || (2 * rest == unit && (digits & 1)); /* half to even, as printf */

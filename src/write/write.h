@@ -51,8 +51,13 @@ typedef struct vram__svg {
   uint64_t total, bytes[VRAM_CATEGORY_COUNT]; /* at the peak */
   uint8_t seen[VRAM_CATEGORY_COUNT];          /* at any time */
   uint64_t need;                              /* of the device */
-  uint64_t scale;                             /* bytes at the upper edge of the plot */
+  uint64_t least;                             /* that a cell has, if it is one tensor */
+  uint64_t scale, step;                       /* bytes at the upper edge of the plot, of a tick */
+  uint64_t across;                            /* moments from its left edge to the right one */
   vram__box plot, label[4];
+  struct {
+    int x, y;
+  } end;       /* of the area that is drawn */
   int line[2]; /* heights of lines across the plot */
   uint32_t nlabel, nline;
 } vram__svg;
@@ -153,17 +158,26 @@ VRAM__FN uint64_t vram__share(uint64_t a, uint64_t b, uint64_t c);
 VRAM__FN uint32_t vram__cells(vram__cell *c, const vram_live *live, uint32_t n, uint64_t least);
 VRAM__FN void vram__squarify(vram__cell *c, uint32_t n, const vram__cell *in);
 
-/* svg.c */
+/* svg_plot.c */
 VRAM__FN const char *vram__svg_bytes(const vram__svg *d, uint64_t bytes, char to[24]);
-VRAM__FN void vram__svg_style(vram__pen *p);
-VRAM__FN int vram__svg_words(vram__svg *d, int y, const char *s);
-VRAM__FN void vram__tick_text(uint64_t v, vram_units units, char to[24]);
+VRAM__FN int vram__svg_title(vram__svg *d);
+VRAM__FN void vram__svg_open(vram__svg *d, int height);
+VRAM__FN void vram__svg_ground(vram__svg *d, int height);
+VRAM__FN vram_result vram__svg_close(vram__svg *d);
 VRAM__FN uint64_t vram__tick_step(uint64_t end, uint64_t most, int binary);
-VRAM__FN int vram__svg_y(const vram__svg *d, uint64_t bytes);
+VRAM__FN int vram__svg_x(const vram__svg *d, uint64_t moment);
+VRAM__FN void vram__svg_scale(vram__svg *d, uint64_t most);
+VRAM__FN void vram__svg_scale_lines(vram__svg *d);
+VRAM__FN void vram__svg_base(vram__svg *d);
+VRAM__FN void vram__svg_count(vram__svg *d, uint64_t v, uint32_t digits, int y);
+VRAM__FN void vram__svg_areas_open(vram__svg *d);
+VRAM__FN void vram__svg_area_open(vram__svg *d, uint32_t category);
+VRAM__FN void vram__svg_area_to(vram__svg *d, uint64_t bytes, uint64_t to);
 VRAM__FN int vram__svg_fits(vram__svg *d, int y);
 VRAM__FN void vram__svg_line(vram__svg *d, uint64_t bytes, const char *dashes);
 VRAM__FN void vram__svg_mark(vram__svg *d, const char *what, uint64_t bytes, int x,
                              const char *kind);
+VRAM__FN void vram__svg_peak_mark(vram__svg *d, uint64_t bytes, uint64_t from, uint64_t to);
 
 /* oom.c */
 VRAM__FN void vram__pen_hex(vram__pen *p, uint64_t v);

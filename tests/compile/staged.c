@@ -32,6 +32,18 @@ VRAM_STATIC_ASSERT(FLASH == 80 + 15690, flash_bytes);
 VRAM_STATIC_ASSERT(PEAK == 6272 + 1568, sram_bytes);
 VRAM_STATIC_ASSERT(FLASH <= VRAM_KIB(16) && PEAK <= VRAM_KIB(8), model_fits);
 
+/* lines whose names are another line's and a word */
+VRAM_NET_BEGIN(names, I8, 1, 8, 8, 4);
+VRAM_NET_CONV2D(names, c, input, 8, 3, 3, 1, 1, SAME, 1);
+VRAM_NET_ACTIVATION(names, c_total, c);
+VRAM_NET_KEEP(names, c_peak, c_total);
+VRAM_NET_ACTIVATION(names, c_low, c_peak);
+VRAM_NET_ADD(names, c_before, c_low, c_peak);
+VRAM_NET_CONV2D(names, C, c_before, 8, 1, 1, 1, 1, VALID, 1);
+VRAM_NET_ACTIVATION(names, c_bias, C);
+VRAM_NET_END(names, c_bias);
+VRAM_STATIC_ASSERT(VRAM_NET_PARAMS(names) == 8 * 37 + 8 * 9, two_convolutions);
+
 int staged(int layer);
 int staged(int layer) {
   VRAM_STATIC_ASSERT(VRAM_U(0) + PEAK >= PEAK12, inside_a_function);
