@@ -2360,7 +2360,8 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype;
-  uint8_t kind; /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
 };
 
 typedef struct vram_graph {
@@ -7430,6 +7431,7 @@ VRAM_API vram_result vram_pool_config(const char *text, vram_pool_options *o, vr
 #define VRAM__INPLACE 1u /* node: the output is the first input's storage */
 #define VRAM__LOSS 4u    /* node: a loss */
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u /* node: may write to its first input */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */
@@ -8401,6 +8403,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->index = g->nparam++;
   p->dtype = kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype);
   p->kind = kind;
+  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
   if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;
@@ -8713,7 +8716,9 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   if (n->nout && !g->noutput)
     g->root = &n->out[0];
   if (VRAM__INT(n, inplace, 0))
-    n->flags |= VRAM__INPLACE;
+    n->flags |= VRAM__INPLACE | VRAM__WRITES;
+  if (vram__op_traits(n) & VRAM__OP_WRITES)
+    n->flags |= VRAM__WRITES;
   n->prev = g->last;
   if (g->last)
     g->last->next = n;
@@ -10114,13 +10119,14 @@ typedef struct vram__storage {
   uint8_t saved : 1;
   uint8_t held : 1;  /* this slot is what keeps fn */
   uint8_t shown : 1; /* stands for a view of itself, which would hold the storage once more */
-  uint16_t out;      /* which output of fn */
-  uint32_t block;    /* in the pool of the replay; 0: none */
-  uint32_t fn;       /* autograd's node that made the tensor, or leaf; 0: none */
-  uint32_t of;       /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;      /* in-place operations on it and its views; those that a view's fn knows of */
-  uint32_t writes;   /* the last in-place operation on the storage (owner's slot): the newest record
-                        before it, + 1 */
+  uint8_t unused : 5;
+  uint16_t out;    /* which output of fn */
+  uint32_t block;  /* in the pool of the replay; 0: none */
+  uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
+  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
+                      before it, + 1 */
   const vram_dims *d;
 } vram__storage;
 
@@ -10150,13 +10156,15 @@ typedef struct vram__edge {
 struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
-  uint32_t refs;  /* tensors and later records that lead here */
   uint32_t deps;  /* the next allocation's id when it was made; the next one to go */
+  uint32_t refs;  /* tensors and later records that lead here */
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
-  uint16_t kind, nin, nout, nsaved;
-  uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
+  uint16_t nsaved;
+  uint8_t done, flag;
   uint64_t aux;
+  uint16_t kind, nin, nout;
+  uint8_t inner; /* aux is the record of an operation inside this one */
 };
 
 #define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
@@ -10165,21 +10173,24 @@ struct vram__grad_fn {
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
 #define VRAM__SAVED(f) ((vram__tensor *)(void *)(VRAM__SLOTS(f) + (f)->nout))
 
-typedef struct vram__task { /* gradients that arrive at a leaf in one backward */
-  vram__tensor in;
-  uint32_t deps; /* how many are still to come */
-} vram__task;
-
 typedef struct vram__leaf {
   const vram_dims *d;
   vram__tensor grad; /* .grad */
-  vram__task task;
-  uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
-  uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
-  uint32_t next_cast; /* next leaf with a cached copy, + 1 */
+  vram__tensor in;   /* gradients that arrive in this backward */
+  uint32_t deps;     /* how many are still to come */
   vram_dtype dt;
-  uint8_t had;
 } vram__leaf;
+
+typedef struct vram__past { /* the gradient that a step left at a leaf */
+  uint64_t bytes;           /* of its storage, */
+  uint32_t with;            /* which is that of leaf with - 1; 0: its own */
+  uint8_t had;              /* there is one */
+} vram__past;
+
+typedef struct vram__cast { /* autocast's cached copy of a leaf */
+  vram__tensor t;
+  uint32_t next; /* the leaf whose copy was made before, + 1 */
+} vram__cast;
 
 typedef struct vram__variable { /* a Python variable's tensor */
   vram__tensor t;
@@ -10284,11 +10295,11 @@ typedef struct vram__cuts {
    otherwise. */
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
-  uint64_t next_id, events;
-  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;               /* of all phases, */
-  uint64_t upper, peak_upper;         /* and what they take at most */
-  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
+  uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;                 /* of all phases, */
+  uint64_t upper, peak_upper;           /* and what they take at most */
+  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -10304,8 +10315,7 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale;  /* something that may be saved was overwritten in place */
-  uint32_t depth; /* backward inside backward */
+  uint8_t stale; /* something that may be saved was overwritten in place */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -10327,11 +10337,15 @@ typedef struct vram__calls {
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
-  vram__tensor *cast;  /* of each leaf autocast's cached copy; NULL: no autocast */
-  uint32_t first_cast; /* leaves with a cached copy */
-  vram__task *inner;   /* of each leaf in the backward inside backward; NULL: there is none */
+  uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
+  vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
+  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__past *past;
+  vram__cast *cast;    /* NULL: no autocast */
+  uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
   vram__total had;     /* the storages of all gradients */
-  uint8_t known;       /* leaf.had is known from a step before */
+  uint8_t known;       /* `past` is known from a step before */
+  uint8_t shared;      /* two gradients lie on one storage */
   uint8_t all_had;     /* every trainable parameter got a gradient, */
   uint8_t missing;     /* or one did not, so it has no optimizer state */
 } vram__leaves;
@@ -10361,6 +10375,7 @@ struct vram__step {
   uint32_t nspare;
   uint32_t nslot, free_slot;
   uint64_t most_used;
+  uint32_t skipped; /* bytes of the scratch before its first multiple of 8 */
 
   const vram_node *node; /* that runs */
   vram_phase phase;
@@ -10433,6 +10448,10 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n);
 
 /* storage.c */
 VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st);
+VRAM__FN uint32_t vram__slot_new(vram__step *s);
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt);
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                                 uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -10448,7 +10467,6 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_none(void);
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
@@ -10525,8 +10543,6 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
 VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
 VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
 VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
-                                                 uint64_t bytes);
 
 /* view.c */
 VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
@@ -10625,7 +10641,7 @@ static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) 
     s->count.phase_peak = s->count.requested;
     if (s->count.requested > s->count.peak) {
       s->count.peak = s->count.requested;
-      s->count.peak_event = s->count.events;
+      s->count.peak_event = s->count.next_id + s->count.frees;
       s->count.peak_node = s->node;
       s->count.peak_phase = s->phase;
       s->count.at_peak = 1;
@@ -10643,65 +10659,11 @@ static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat
   s->count.upper -= block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
 }
 
-/* A slot that nobody uses; 0: the scratch memory is used up. */
-static inline uint32_t vram__slot_new(vram__step *s) {
-  const uint32_t i = s->free_slot;
-  if (i) {
-    s->free_slot = (s->top - i)->id;
-    return i;
-  }
-  if (s->used + sizeof(vram__storage) > s->cap) {
-    s->failed = VRAM_ERR_MEMORY;
-    return 0;
-  }
-  s->cap -= sizeof(vram__storage);
-  return ++s->nslot;
-}
-
-/* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
-   nothing). */
-static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const vram_dims *d) {
-  uint32_t i = s->free_slot;
-  vram__storage *st = s->top - i;
-  if (s->call.mute)
-    return 0;
-  if (i)
-    s->free_slot = st->id;
-  else {
-    i = vram__slot_new(s);
-    if (!i)
-      return 0;
-    st = s->top - i;
-  }
-  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
-    s->failed = VRAM_ERR_OVERFLOW;
-    bytes = 0;
-  }
-  st->bytes = bytes;
-  st->refs = st->srefs = 1;
-  st->base = i;
-  st->node = s->node;
-  st->cat = s->cat;
-  st->saved = st->held = st->shown = 0;
-  st->block = 0;
-  st->fn = st->of = st->ver = st->writes = 0;
-  st->d = d;
-  st->id = UINT32_MAX;
-  if (bytes) {
-    st->id = (uint32_t)s->count.next_id++;
-    s->count.events++;
-    vram__bytes_grow(s, bytes, s->cat);
-    if (s->watched)
-      vram__event_watch(s, VRAM_ACTION_ALLOC, st);
-  }
-  return i;
-}
-
 /* Slot i and the storage that it owns go. */
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
   vram__storage *b = s->top - i;
   if (b->bytes) {
-    s->count.events++;
+    s->count.frees++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
       s->r->saved_bytes -= b->bytes;
     vram__bytes_shrink(s, b->bytes, b->cat);
@@ -10798,25 +10760,26 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
   return ((const vram__edge *)(const void *)(f + 1))[i].fn != 0;
 }
 
-/* Where gradients for this leaf arrive now. */
-static inline vram__task *vram__leaf_task(const vram__step *s, vram__leaf *l) {
-  return s->tape.depth ? s->leaf.inner + (l - s->leaf.at) : &l->task;
+/* Leaf i, without a gradient. */
+static inline vram__leaf *vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
+                                         vram_dtype dt) {
+  vram__leaf *l = s->leaf.at + i;
+  l->d = d;
+  l->dt = dt;
+  l->grad.d = l->in.d = NULL;
+  l->grad.st = l->grad.fn = 0; /* so that it can be released */
+  l->deps = 0;
+  if (s->leaf.cast)
+    s->leaf.cast[i].t.d = NULL;
+  if (s->leaf.inner)
+    s->leaf.inner[i] = *l;
+  return l;
 }
 
 /* Where a gradient that goes along this edge arrives. */
 static inline vram__tensor *vram__edge_end(vram__step *s, vram__edge e) {
-  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf.at + (e.fn & ~VRAM__LEAF))->in
+  return e.fn & VRAM__LEAF ? &s->leaf.now[e.fn & ~VRAM__LEAF].in
                            : &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g;
-}
-
-/* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
-static inline void vram__leaf_clear(vram__step *s, uint32_t i) {
-  if (s->leaf.cast)
-    s->leaf.cast[i] = vram__tensor_none();
-  if (s->leaf.inner) {
-    s->leaf.inner[i].in = vram__tensor_none();
-    s->leaf.inner[i].deps = 0;
-  }
 }
 
 /* A gradient for an input; the first is taken. */
@@ -10829,20 +10792,10 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
   }
 }
 
-/* One gradient, or none, goes to where an edge leads. */
-static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__tensor *t) {
-  if (e.fn & VRAM__LEAF) {
-    vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
-    if (t->d)
-      vram__gradient_arrive(s, &vram__leaf_task(s, l)->in, t);
-    vram__leaf_task(s, l)->deps--;
-  } else if (t->d)
-    vram__gradient_arrive(s, &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g, t);
-}
-
+/* The gradient gets the shape and dtype of what the edge leads to. */
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
-    const vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
+    const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
     if (t->d != l->d || t->dt != l->dt)
       vram__gradient_validate(s, t, l->d, l->dt);
   } else {
@@ -11093,21 +11046,107 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
     vram__event_emit(s, a, st);
   if (s->cuts)
     vram__cuts_count_event(s, a == VRAM_ACTION_ALLOC, st);
-  if (a == VRAM_ACTION_ALLOC && s->count.events + 1 == s->count.stop_at)
+  if (a == VRAM_ACTION_ALLOC && s->count.next_id + s->count.frees + 1 == s->count.stop_at)
     vram__live_collect(s);
 }
 
-/* So many bytes can be added up, or the step fails. */
+/* So many bytes can be added up, or the step fails. VRAM_MAX_BYTES are 63 bits. */
 static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
-  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->count.requested)
+  if (!((bytes | (bytes + s->count.requested)) >> 63))
     return 1;
   s->failed = VRAM_ERR_OVERFLOW;
   return 0;
 }
 
-/* One whose shape nobody asks for. */
+/* A slot that nobody has used; 0: the scratch memory is used up. */
+static uint32_t vram__slot_fresh(vram__step *s) {
+  if (s->used + sizeof(vram__storage) > s->cap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  s->cap -= sizeof(vram__storage);
+  return ++s->nslot;
+}
+
+/* A slot that nobody uses; 0: the scratch memory is used up. */
+VRAM__FN uint32_t vram__slot_new(vram__step *s) {
+  const uint32_t i = s->free_slot;
+  if (!i)
+    return vram__slot_fresh(s);
+  s->free_slot = (s->top - i)->id;
+  return i;
+}
+
+/* A tensor that is all of the storage that slot i owns. */
+static inline vram__tensor vram__tensor_of_slot(const vram_dims *d, vram_dtype dt, uint32_t i) {
+  vram__tensor t;
+  t.d = d;
+  t.st = i;
+  t.fn = 0;
+  t.dt = dt;
+  t.out = 0;
+  t.req = t.off = 0;
+  return t;
+}
+
+/* Somebody hears of the allocation of slot i. */
+static VRAM__COLD vram__tensor vram__tensor_watched(vram__step *s, vram_dtype dt, uint32_t i) {
+  vram__event_watch(s, VRAM_ACTION_ALLOC, s->top - i);
+  return vram__tensor_of_slot((s->top - i)->d, dt, i);
+}
+
+/* A fresh tensor in a new storage of so many bytes (of none PyTorch allocates nothing). */
+static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                             uint64_t bytes) {
+  uint32_t i = s->free_slot;
+  vram__storage *st = s->top - i;
+  if (s->call.mute)
+    return vram__tensor_of_slot(d, dt, 0);
+  if (i)
+    s->free_slot = st->id;
+  else {
+    i = vram__slot_fresh(s);
+    if (!i)
+      return vram__tensor_of_slot(d, dt, 0);
+    st = s->top - i;
+  }
+  if (!vram__bytes_countable(s, bytes))
+    bytes = 0;
+  st->bytes = bytes;
+  st->refs = st->srefs = 1;
+  st->base = i;
+  st->node = s->node;
+  st->cat = s->cat;
+  st->saved = st->held = st->shown = 0;
+  st->unused = 0;
+  st->block = 0;
+  st->fn = st->of = st->ver = st->writes = 0;
+  st->d = d;
+  if (!bytes) {
+    st->id = UINT32_MAX;
+    return vram__tensor_of_slot(d, dt, i);
+  }
+  st->id = (uint32_t)s->count.next_id++;
+  vram__bytes_grow(s, bytes, st->cat);
+  return s->watched ? vram__tensor_watched(s, dt, i) : vram__tensor_of_slot(d, dt, i);
+}
+
+/* A fresh tensor of dims d, which are dense. */
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
+  if (s->registers)
+    return vram__tensor_of_slot(d, dt, 0);
+  return vram__tensor_make(s, d, dt, vram__dims_bytes_of(d, dt));
+}
+
+/* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                                 uint64_t bytes) {
+  return vram__tensor_make(s, d, dt, bytes);
+}
+
+/* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
-  return vram__storage_new_of(s, bytes, NULL);
+  return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
 /* The same of a tensor that is a view or keeps a record; what it is a view of may go with it. */
@@ -11160,9 +11199,8 @@ static void vram__alloc_briefly(vram__step *s, uint64_t bytes) {
     vram__slot_release(s, vram__storage_new(s, bytes));
   else if (bytes && !s->call.mute && vram__bytes_countable(s, bytes)) {
     s->count.next_id++;
-    s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
-    s->count.events++;
+    s->count.frees++;
     vram__bytes_shrink(s, bytes, s->cat);
   }
 }
@@ -11234,18 +11272,6 @@ VRAM__FN vram__tensor vram__tensor_none(void) {
   t.st = t.fn = 0;
   t.dt = VRAM_DTYPE_NONE;
   t.out = 0;
-  t.req = t.off = 0;
-  return t;
-}
-
-/* A fresh tensor of dims d, which are dense. */
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
-  vram__tensor t;
-  t.d = d;
-  t.st = s->registers ? 0 : vram__storage_new_of(s, vram__dims_bytes_of(d, dt), d);
-  t.fn = 0;
-  t.out = 0;
-  t.dt = dt;
   t.req = t.off = 0;
   return t;
 }
@@ -12214,18 +12240,6 @@ VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt) {
   return n * vram__dtype_size(dt);
 }
 
-/* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
-                                                 uint64_t bytes) {
-  vram__tensor t = vram__tensor_none();
-  t.d = d;
-  t.st = vram__storage_new(s, bytes);
-  if (t.st)
-    (s->top - t.st)->d = d;
-  t.dt = dt;
-  return t;
-}
-
 /* >>torch/view    views and copies with autograd */
 
 /* View of x with record k. */
@@ -12401,19 +12415,19 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
     vram__leaf *l = s->leaf.at + (x.fn & ~VRAM__LEAF);
-    vram__tensor *c = s->leaf.cast + (l - s->leaf.at);
-    if (!c->d) {
+    vram__cast *c = s->leaf.cast + (l - s->leaf.at);
+    if (!c->t.d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       s->grad = s->train;
-      *c = vram__torch_cast(s, x, dt);
-      c->req = 1; /* the cached copy is made with grad mode on, under no_grad too */
+      c->t = vram__torch_cast(s, x, dt);
+      c->t.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->grad = grad;
-      l->next_cast = s->leaf.first_cast;
+      c->next = s->leaf.first_cast;
       s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;
       s->cat = cat;
     }
-    return vram__tensor_retain(s, *c);
+    return vram__tensor_retain(s, c->t);
   }
   return vram__torch_cast(s, x, dt);
 }
@@ -12422,11 +12436,11 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s) {
   uint64_t n = 0;
   while (s->leaf.first_cast) {
-    vram__tensor *c = s->leaf.cast + s->leaf.first_cast - 1;
-    s->leaf.first_cast = s->leaf.at[s->leaf.first_cast - 1].next_cast;
-    n += vram__dims_bytes_of(c->d, c->dt);
-    vram__tensor_release(s, *c);
-    *c = vram__tensor_none();
+    vram__cast *c = s->leaf.cast + s->leaf.first_cast - 1;
+    s->leaf.first_cast = c->next;
+    n += vram__dims_bytes_of(c->t.d, c->t.dt);
+    vram__tensor_release(s, c->t);
+    c->t.d = NULL;
   }
   return n;
 }
@@ -12710,16 +12724,18 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
-  vram__tensor *t = &l->task.in;
+  vram__tensor *t = &l->in;
   vram__storage *b = s->top - t->st;
-  if (!s->tape.depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
-      !b->of && (l->d->flags & VRAM__DENSE)) {
+  if (s->leaf.now == s->leaf.at && t->d == l->d && !l->grad.d && t->st && b->base == t->st &&
+      b->refs == 1 && !b->of && (l->d->flags & VRAM__DENSE)) {
     l->grad = *t;
     t->d = NULL;
     b->shown = 0;
     vram__gradient_become(s, b);
+    vram__total_add(&s->leaf.had, b->bytes);
+    s->leaf.taken++;
   } else
-    vram__gradient_accumulate_any(s, l, &vram__leaf_task(s, l)->in);
+    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
 }
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.
@@ -24461,6 +24477,10 @@ typedef struct vram__optim_bytes {
   uint64_t peak_state;              /* state at the peak */
 } vram__optim_bytes;
 
+/* What a run of a step knows of the one before it, which left s->leaf.past in the same scratch, and
+   whether another one follows that asks the same. */
+enum { VRAM__RUN_PAST_KNOWN = 1, VRAM__RUN_RNN_RESET = 2, VRAM__RUN_AGAIN = 4 };
+
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
@@ -24515,7 +24535,7 @@ VRAM__FN void vram__optim_now(vram__step *s);
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper);
-VRAM__FN void vram__gradients_count(vram__step *s);
+VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
 VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget);
@@ -24539,7 +24559,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
-                                    int known);
+                                    uint32_t how);
 VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
                                        vram_result *why);
 
@@ -26101,7 +26121,7 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end) 
       if (!e)
         continue;
       if (e & VRAM__LEAF)
-        vram__leaf_task(s, s->leaf.at + (e & ~VRAM__LEAF))->deps++;
+        s->leaf.now[e & ~VRAM__LEAF].deps++;
       else
         vram__grad_fn_at(s, e)->flag = 1;
     }
@@ -26121,59 +26141,102 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
   return t;
 }
 
+enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
+
+/* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
+   sees. Says whether others are left, and whether edges lead to leaves. */
+static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
+  vram__tensor *t = s->gin;
+  const vram__edge *const end = edge + n;
+  uint32_t seen = 0;
+  for (; edge != end; edge++, t++) {
+    if (edge->fn & VRAM__LEAF) {
+      vram__leaf *l = s->leaf.now + (edge->fn & ~VRAM__LEAF);
+      l->deps--;
+      seen |= VRAM__GRADIENTS_LEAVES;
+      if (!t->d)
+        continue;
+      if (t->d == l->d && t->dt == l->dt && !l->in.d)
+        l->in = *t;
+      else {
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
+    } else {
+      vram__slot *slot;
+      if (!t->d)
+        continue;
+      slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
+      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d)
+        slot->g = *t;
+      else {
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
+    }
+    t->d = NULL;
+  }
+  return seen;
+}
+
+/* The gradients that are left are added to what their ends have; each lives up to the last one. */
+static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
+  vram__tensor *gin = s->gin;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (gin[i].d)
+      vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+  for (i = 0; i < n; i++)
+    if (gin[i].d) {
+      vram__tensor_release(s, gin[i]);
+      gin[i].d = NULL;
+    }
+}
+
+/* One record: its gradients arrive at what it leads to, and what it held goes. */
+static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
+  const vram__edge *const edge = VRAM__EDGES(f);
+  vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
+  const uint32_t n = f->nin;
+  uint32_t i, seen;
+  f->done = 1;
+  f->flag = 0;
+  s->node = f->node;
+  while (slot != end && !slot->g.d)
+    slot++;
+  if (slot != end)
+    vram__backward_any(s, f, s->gin);
+  else
+    vram__saved_unpack(s, f);
+  if (s->failed)
+    return;
+  seen = vram__gradients_move(s, edge, n);
+  for (i = 0; (seen & VRAM__GRADIENTS_LEFT) && i < n; i++)
+    if (s->gin[i].d)
+      vram__gradient_fit(s, edge[i], s->gin + i);
+  for (slot = first; slot != end; slot++)
+    if (slot->g.d) {
+      vram__tensor_release(s, slot->g);
+      slot->g.d = NULL;
+    }
+  if (f->nsaved || f->inner)
+    vram__saved_release(s, f);
+  if (seen & VRAM__GRADIENTS_LEFT)
+    vram__gradients_add(s, edge, n);
+  for (i = 0; (seen & VRAM__GRADIENTS_LEAVES) && i < n; i++)
+    if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+      vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
-  vram__tensor *const gin = s->gin;
-  uint32_t at, i;
   vram__grad_fn *f;
+  uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
-    vram__edge *edge;
-    vram__slot *slot;
-    uint32_t leaves = 0;
-    int any = 0, left = 0;
     f = vram__grad_fn_at(s, at);
-    if (!f->flag || f->done)
-      continue;
-    edge = VRAM__EDGES(f), slot = VRAM__SLOTS(f);
-    f->done = 1;
-    f->flag = 0;
-    s->node = f->node;
-    for (i = 0; i < f->nout; i++)
-      any |= slot[i].g.d != NULL;
-    if (any)
-      vram__backward_any(s, f, gin);
-    else
-      vram__saved_unpack(s, f);
-    if (s->failed)
-      return;
-    for (i = 0; i < f->nin; i++)
-      if (gin[i].d)
-        vram__gradient_fit(s, edge[i], gin + i);
-    for (i = 0; i < f->nout; i++)
-      if (slot[i].g.d) {
-        vram__tensor_release(s, slot[i].g);
-        slot[i].g.d = NULL;
-      }
-    if (f->nsaved || f->inner)
-      vram__saved_release(s, f);
-    for (i = 0; i < f->nin; i++)
-      if (edge[i].fn) {
-        vram__gradient_deliver(s, edge[i], gin + i);
-        leaves |= edge[i].fn & VRAM__LEAF;
-        left |= gin[i].d != NULL;
-      }
-    for (i = 0; left && i < f->nin; i++) /* those that were added to others live up to here */
-      if (gin[i].d) {
-        vram__tensor_release(s, gin[i]);
-        gin[i].d = NULL;
-      }
-    for (i = 0; leaves && i < f->nin; i++)
-      if (edge[i].fn & VRAM__LEAF) {
-        vram__leaf *l = s->leaf.at + (edge[i].fn & ~VRAM__LEAF);
-        if (vram__leaf_task(s, l)->deps == 0)
-          vram__gradient_accumulate(s, l);
-      }
+    if (f->flag && !f->done)
+      vram__backward_record(s, f);
   }
 }
 
@@ -26182,8 +26245,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   if (!loss.fn || (loss.fn & VRAM__LEAF))
     return;
   vram__grad_fn_at(s, loss.fn)->flag = 1;
-  one = vram__tensor_empty(s, vram__dims_dense(s, loss.d),
-                           loss.dt); /* held by torch.autograd.backward */
+  /* held by torch.autograd.backward */
+  one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(vram__grad_fn_at(s, loss.fn))[loss.out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, loss.fn, 0);
   vram__backward_walk(s, loss.fn, 0);
@@ -26193,8 +26256,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
 /* What is there before the step: no event, id -1. */
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat) {
-  const uint64_t events = s->count.events, next_id = s->count.next_id,
-                 peak_event = s->count.peak_event;
+  const uint64_t next_id = s->count.next_id;
+  const uint64_t peak_event = s->count.peak_event;
   const uint8_t old = s->cat, watched = s->watched;
   vram__tensor t;
   s->watched = 0;
@@ -26210,7 +26273,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
       st->block = vram__replay_get(s, st->bytes);
     }
   }
-  s->count.events = events, s->count.next_id = next_id, s->count.peak_event = peak_event;
+  s->count.next_id = next_id;
+  s->count.peak_event = peak_event;
   s->watched = watched;
   s->cat = old;
   return t;
@@ -26277,12 +26341,9 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
   r->live_bytes = s->count.requested;
 }
 
-/* Does n write to its first input? */
+/* Does n, which may, write to its first input? */
 static int vram__storage_writes(const vram_node *n) {
-  const uint16_t traits = vram__op_traits(n);
-  if ((traits & VRAM__OP_DROPOUT) && !VRAM__INT(n, p, VRAM__ONE / 2))
-    return 0;
-  return (n->flags & VRAM__INPLACE) || (traits & VRAM__OP_WRITES);
+  return !(vram__op_traits(n) & VRAM__OP_DROPOUT) || VRAM__INT(n, p, VRAM__ONE / 2) != 0;
 }
 
 /* b was written to by an operation that came after this record; saved: b was saved before it. */
@@ -26299,72 +26360,101 @@ static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32
     s->tape.stale = 1;
 }
 
+/* What was in the storage of a node's first input before the node ran. */
+typedef struct vram__overwrite {
+  uint32_t st;     /* slot of the input */
+  uint32_t newest; /* record of the tape */
+  uint8_t saved;
+} vram__overwrite;
+
+/* The op handed its input on, perhaps with other numbers: the same Python object has one more name.
+ */
+static void vram__forward_same(vram__step *s, const vram_node *n, const vram__tensor *y,
+                               const vram__overwrite *before) {
+  const uint32_t r = s->name_of[n->in[0]->index];
+  vram__variable *o = s->variable + r;
+  const vram__tensor old = o->t;
+  vram__tensor now = *y;
+  vram__storage *b = s->top - (s->top - now.st)->base;
+  const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
+  if (writes && (n->flags & VRAM__INPLACE))
+    b->ver++;
+  if (now.fn && now.fn != old.fn && now.st == old.st)
+    vram__history_rebase(s, old, &now);
+  if (writes)
+    vram__checkpoint_overwritten(s, b, before->newest, before->saved);
+  o->t = now;
+  vram__tensor_release(s, old);
+  o->refs++;
+  s->name_of[n->out[0].index] = r;
+}
+
+/* One op: its inputs are the variables of now, its outputs get names. */
+static inline void vram__forward_node(vram__step *s, const vram_node *n) {
+  vram__tensor *const x = s->args, *const y = s->args + s->g->max_in + 8;
+  vram__overwrite before;
+  uint32_t i = 0;
+  for (i = 0; i < n->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    x[i] = *t;
+  }
+  before.st = n->nin ? x[0].st : 0;
+  before.newest = s->tape.last;
+  before.saved = 0;
+  if (n->flags & VRAM__WRITES)
+    before.saved = before.st ? (s->top - (s->top - before.st)->base)->saved : 0;
+  vram__forward_op(s, n, x, y);
+  if (s->failed)
+    return; /* y may be anything */
+  i = 0;
+  if ((n->flags & VRAM__INPLACE) || (before.st && y[0].st == before.st)) {
+    vram__forward_same(s, n, y, &before);
+    i = 1;
+  }
+  for (; i < n->nout; i++)
+    vram__variable_name(s, &n->out[i], y[i]);
+}
+
+/* Values that nothing behind n uses lose their name. */
+static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
+  uint32_t i, j;
+  for (i = 0; i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    if (v->last != n->index)
+      continue;
+    for (j = 0; j < i && n->in[j] != v;)
+      j++;
+    if (j == i)
+      vram__variable_unname(s, v);
+  }
+  for (i = 0; i < n->nout; i++)
+    if (n->out[i].last == n->index)
+      vram__variable_unname(s, &n->out[i]);
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  vram__tensor *x = s->args, *y = s->args + s->g->max_in + 8;
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
-  uint32_t i, first, newest;
-  uint8_t saved;
+  const int cuts = s->cuts && s->phase == VRAM_PHASE_FORWARD;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (report)
       vram__memory_zero(report + n->index, sizeof *report);
     if (s->skip && s->skip[n->index])
       continue;
-    if (n->op < VRAM_OP_COUNT) {
-      for (i = 0; i < n->nin; i++) {
-        vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
-        if (s->grad)
-          vram__history_refresh(s, t);
-        x[i] = *t;
-      }
-      newest = s->tape.last;
-      first = n->nin ? x[0].st : 0;
-      saved = first ? (s->top - (s->top - first)->base)->saved : 0;
-      vram__forward_op(s, n, x, y);
-      if (s->failed)
-        return n; /* y may be anything */
-      /* an op that hands its input on gives the same Python object one more name */
-      if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
-        uint32_t r = s->name_of[n->in[0]->index];
-        vram__variable *o = s->variable + r;
-        vram__tensor old = o->t;
-        int writes = y[0].st && vram__storage_writes(n);
-        if (writes && (n->flags & VRAM__INPLACE))
-          (s->top - (s->top - y[0].st)->base)->ver++;
-        if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
-          vram__history_rebase(s, old, &y[0]);
-        if (writes)
-          vram__checkpoint_overwritten(s, s->top - (s->top - y[0].st)->base, newest, saved);
-        o->t = y[0];
-        vram__tensor_release(s, old);
-        o->refs++;
-        s->name_of[n->out[0].index] = r;
-        i = 1;
-      } else
-        i = 0;
-      for (; i < n->nout; i++)
-        vram__variable_name(s, &n->out[i], y[i]);
-    }
+    if (n->op < VRAM_OP_COUNT)
+      vram__forward_node(s, n);
+    if (s->failed)
+      return n;
     if (report)
       vram__report_node_name(s, n);
-    if (s->cuts && s->phase == VRAM_PHASE_FORWARD)
+    if (cuts)
       vram__cuts_count_node(s, n);
-    if (n->flags & VRAM_NODE_INNER)
-      continue;
-    for (i = 0; i < n->nin; i++)
-      if (n->in[i]->last == n->index) {
-        uint32_t j;
-        for (j = 0; j < i; j++)
-          if (n->in[j] == n->in[i])
-            break;
-        if (j == i)
-          vram__variable_unname(s, n->in[i]);
-      }
-    for (i = 0; i < n->nout; i++)
-      if (n->out[i].last == n->index)
-        vram__variable_unname(s, &n->out[i]);
+    if (!(n->flags & VRAM_NODE_INNER))
+      vram__forward_unname(s, n);
   }
   return n;
 }
@@ -26685,18 +26775,15 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     return;
   }
   for (i = 0; i < r->narg; i++) {
-    vram__leaf *l = s->leaf.at + s->leaf.count + i;
-    vram__memory_zero(l, sizeof *l);
-    vram__leaf_clear(s, s->leaf.count + i);
-    l->d = VRAM__SAVED(f)[i].d;
-    l->dt = VRAM__SAVED(f)[i].dt;
-    in[i] = vram__tensor_alias(s, VRAM__SAVED(f)[i], l->d);
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
+    in[i] = vram__tensor_alias(s, t, t.d);
     if (vram__input_wanted(f, i))
       in[i].fn = VRAM__LEAF | (s->leaf.count + i), in[i].req = 1;
   }
   vram__checkpoint_run_again(s, r, in, out, &m);
   own = vram__backward_room(s);
-  s->tape.depth = 1;
+  s->leaf.now = s->leaf.inner;
   for (i = 0; i < r->nout && !s->failed; i++) {
     roots += out[i].req;
     if (out[i].req && !(out[i].fn & VRAM__LEAF))
@@ -26715,17 +26802,15 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
       vram__edge e;
       vram__tensor g;
       e.fn = out[i].fn, e.out = out[i].out;
-      if (e.fn & VRAM__LEAF)
-        s->leaf.inner[e.fn & ~VRAM__LEAF].deps++;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
-      vram__gradient_deliver(s, e, &g);
+      vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
         vram__tensor_release(s, g);
       if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
         vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
   vram__backward_walk(s, s->tape.last, m.last_fn);
-  s->tape.depth = 0;
+  s->leaf.now = s->leaf.at;
   s->gin = gin;
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
@@ -27108,18 +27193,10 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
 
 /* t, which wants a gradient, becomes the next leaf. */
 static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
-  vram__leaf *l = s->leaf.at + s->leaf.count;
-  l->d = t->d;
-  l->dt = t->dt;
-  l->grad = l->task.in = vram__tensor_none();
-  l->task.deps = 0;
-  vram__leaf_clear(s, s->leaf.count);
-  if (!s->leaf.known)
-    l->had = 0, l->had_bytes = 0, l->had_with = 0;
+  const uint32_t i = s->leaf.count++;
+  vram__leaf_set(s, i, t->d, t->dt);
   t->req = 1;
-  t->fn = VRAM__LEAF | s->leaf.count++;
-  if (t->st)
-    (s->top - t->st)->fn = t->fn;
+  t->fn = VRAM__LEAF | i;
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -27152,71 +27229,102 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
-   value of the graph and stays to the end: all weights share one slot, and so do all buffers. */
-VRAM__FN void vram__step_begin(vram__step *s) {
-  const vram_graph *g = s->g;
+/* The sums of what modules own, in the dtypes of this run. 0: too much. */
+static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_param *p;
-  const int64_t none = 0;
-  const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
-  vram__owned o;
-  uint32_t i, k;
-  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
-    vram__leaf_existing_gradient(s, nothing, VRAM_F32,
-                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  vram__memory_zero(&o, sizeof o);
+  vram__memory_zero(o, sizeof *o);
   if (s->low)
-    for (p = g->param_first; p; p = p->next)
-      vram__owned_add(&o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
-  else if (g->owned)
-    o = *g->owned;
-  vram__owned_flat(&o);
-  if (o.params_bytes > (uint64_t)VRAM_MAX_BYTES || o.buffers_bytes > (uint64_t)VRAM_MAX_BYTES) {
-    s->failed = VRAM_ERR_OVERFLOW;
-    return;
-  }
-  for (p = g->param_first; p; p = p->next) {
+    for (p = s->g->param_first; p; p = p->next)
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+  else if (s->g->owned)
+    *o = *s->g->owned;
+  vram__owned_flat(o);
+  if (o->params_bytes <= (uint64_t)VRAM_MAX_BYTES && o->buffers_bytes <= (uint64_t)VRAM_MAX_BYTES)
+    return 1;
+  s->failed = VRAM_ERR_OVERFLOW;
+  return 0;
+}
+
+/* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
+   all weights share one slot, and so do all buffers. */
+static void vram__step_put_params(vram__step *s) {
+  const int fresh = s->replay && s->replay->fresh;
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->st = p->kind == VRAM__BUFFER ? 2 : 1, t->fn = 0;
-    t->out = 0, t->dt = vram__step_dtype(s, p->dtype), t->req = t->off = 0;
-    if (p->node->op == VRAM_OP_parameter)
-      *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
-    else if (p->node->op == VRAM_OP_buffer)
-      *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
-    else if (s->replay && s->replay->fresh)
+    t->st = p->kind == VRAM__BUFFER ? 2 : 1;
+    t->fn = 0;
+    t->dt = vram__step_dtype(s, p->dtype);
+    t->out = 0;
+    t->req = t->off = 0;
+    if (p->is_value)
+      *t = vram__leaf_existing_gradient(
+          s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    else if (fresh)
       vram__step_own(s, p, t->dt);
-    if (p->kind == VRAM__PARAM)
-      vram__leaf_new(s, t);
+    if (p->kind != VRAM__PARAM)
+      continue;
+    vram__leaf_new(s, t);
+    if (p->is_value && t->st)
+      (s->top - t->st)->fn = t->fn;
   }
-  s->optim_all = o.trainable;
-  s->r->params_bytes = o.params_bytes, s->r->buffers_bytes = o.buffers_bytes;
-  for (i = 0; i < VRAM__OWN; i++)
-    vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
-                                i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  if (g->flat_pad && vram__step_dtype(s, VRAM_F32) != VRAM_BF16) {
-    int64_t pad = (int64_t)g->flat_pad;
-    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), vram__step_dtype(s, VRAM_F32),
-                                 VRAM_CATEGORY_PARAMS);
-  }
+}
+
+/* What recurrent nets have beside their parameters. */
+static void vram__step_put_recurrent(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_dtype dt = vram__step_dtype(s, VRAM_F32);
+  const int64_t pad = (int64_t)g->flat_pad;
+  if (pad && dt != VRAM_BF16)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
   if (g->rnn_dropout && s->train && !s->o->first_step)
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->replay && s->rnn_dropout.st)
     (s->top - s->rnn_dropout.st)->block = s->replay->rnn_dropout;
-  s->leaf.parameters = s->leaf.count;
+}
+
+static void vram__step_put_inputs(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    vram_dtype dt = vram__step_dtype(s, v->dtype);
+    const vram_dtype dt = vram__step_dtype(s, v->dtype);
     vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train) {
       vram__leaf_new(s, &t);
+      if (t.st)
+        (s->top - t.st)->fn = t.fn;
     }
     vram__variable_name(s, v, t);
   }
+}
+
+/* Parameters, buffers, inputs, and what a step before this one left. */
+VRAM__FN void vram__step_begin(vram__step *s) {
+  const int64_t none = 0;
+  const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
+  vram__owned o;
+  uint32_t i;
+  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
+    vram__leaf_existing_gradient(s, nothing, VRAM_F32,
+                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  if (!vram__step_owned(s, &o))
+    return;
+  vram__step_put_params(s);
+  s->optim_all = o.trainable;
+  s->r->params_bytes = o.params_bytes;
+  s->r->buffers_bytes = o.buffers_bytes;
+  for (i = 0; i < VRAM__OWN; i++)
+    vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
+                                i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  vram__step_put_recurrent(s);
+  s->leaf.parameters = s->leaf.count;
+  vram__step_put_inputs(s);
 }
 
 /* >>step/train    zero_grad, loss scaling, micro-batches, the optimizer's place in a step */
@@ -27229,17 +27337,19 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     return;
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
-    int64_t size = (int64_t)l->had_bytes;
-    if (l->had && l->had_with)
-      l->grad = vram__tensor_alias(s, s->leaf.at[l->had_with - 1].grad, l->d);
-    else if (l->had && l->had_bytes == vram__dims_bytes_of(l->d, l->dt))
+    const vram__past past = s->leaf.past[i];
+    int64_t size = (int64_t)past.bytes;
+    if (past.had && past.with)
+      l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
+    else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
       l->grad = vram__leaf_existing_gradient(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
-    else if (l->had) {
+    else if (past.had) {
       l->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8,
                                              VRAM_CATEGORY_GRADIENTS);
-      l->grad.d = l->d, l->grad.dt = l->dt;
+      l->grad.d = l->d;
+      l->grad.dt = l->dt;
     }
-    if (s->replay && l->had && !l->had_with && l->grad.st)
+    if (s->replay && past.had && !past.with && l->grad.st)
       (s->top - l->grad.st)->block = s->replay->gradient[i];
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
@@ -27405,7 +27515,7 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   for (i = 0; i < s->leaf.parameters; i++) {
     const vram__leaf *l = s->leaf.at + i;
-    if (with_grad && !(l->grad.d || l->had))
+    if (with_grad && !l->grad.d && !(s->leaf.known && s->leaf.past[i].had))
       continue;
     p[n].numel = l->d->numel;
     p[n].ndim = l->d->ndim;
@@ -27535,7 +27645,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
   }
   blocks += s->leaf.had.blocks;
   upper += s->leaf.had.blocks + s->leaf.had.large * VRAM_SMALL_POOL_BYTES;
-  s->count.events += s->leaf.had.count;
+  s->count.frees += s->leaf.had.count;
   s->count.peak_event += s->leaf.had.count;
   z->requested_peak_bytes += bytes;
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] += bytes;
@@ -27556,45 +27666,64 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 /* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
    others be views of the same: `writes`, which backward is through with, leads to the first. */
 static void vram__leaf_had(vram__step *s, uint32_t i) {
-  vram__leaf *l = &s->leaf.at[i], *first;
+  const vram__leaf *l = &s->leaf.at[i], *first;
+  vram__past *past = s->leaf.past + i;
   vram__storage *b;
-  l->had = 1;
-  l->had_bytes = l->had_with = 0;
+  past->had = 1;
+  past->bytes = 0;
+  past->with = 0;
   if (!l->grad.st)
     return;
   b = s->top - (s->top - l->grad.st)->base;
-  l->had_bytes = b->bytes;
+  past->bytes = b->bytes;
   first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
   if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
-    l->had_with = b->writes;
+    past->with = b->writes;
   else
     b->writes = i + 1;
 }
 
-/* Which leaves have a gradient after backward, and what those take. */
-VRAM__FN void vram__gradients_count(vram__step *s) {
+/* Looks at each leaf: some have no gradient, or one that was not simply taken over, or a further
+   run wants to know what this one leaves. */
+static void vram__gradients_look(vram__step *s) {
+  const vram__total none = {0, 0, 0, 0, 0};
   uint32_t i, had = 0;
+  s->leaf.had = none;
   for (i = 0; i < s->leaf.count; i++) {
-    const vram__leaf *l = s->leaf.at + i;
-    if (!l->grad.d)
+    const vram__past *past = s->leaf.past + i;
+    if (!s->leaf.at[i].grad.d) {
+      if (!s->leaf.known)
+        s->leaf.past[i].had = 0;
       continue;
+    }
     had += i < s->leaf.parameters;
     vram__leaf_had(s, i);
-    if (!l->had_bytes || l->had_with)
+    s->leaf.shared |= past->with != 0;
+    if (!past->bytes || past->with)
       continue;
-    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->leaf.had.bytes) {
+    if (past->bytes > (uint64_t)VRAM_MAX_BYTES - s->leaf.had.bytes) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
     }
-    vram__total_add(&s->leaf.had, l->had_bytes);
+    vram__total_add(&s->leaf.had, past->bytes);
   }
   s->leaf.all_had = had == s->leaf.parameters;
+}
+
+/* Which leaves have a gradient after backward, and what those take. */
+VRAM__FN void vram__gradients_count(vram__step *s, int again) {
+  uint32_t i;
+  s->leaf.all_had = 1;
+  if (s->leaf.taken != s->leaf.count || again || s->rnn_dropout.d)
+    vram__gradients_look(s);
+  if (s->failed)
+    return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
+  if (s->leaf.all_had)
+    s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
     if (s->leaf.at[i].grad.d)
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
-  if (s->leaf.all_had)
-    s->r->gradients_bytes = s->optim_all.bytes;
 }
 
 /* >>step/report    the report's terms and bounds */
@@ -27666,6 +27795,11 @@ VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint6
 
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 
+/* A run that comes after the one that s played. */
+static uint32_t vram__run_after(const vram__step *s) {
+  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
+}
+
 /* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
    the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -27681,17 +27815,17 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
-    return vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+    return vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
   }
   quiet = *o;
   quiet.event = NULL;
   quiet.keep_grads = 0;
   quiet.accumulate = 1;
   s->count.stop_at = 0;
-  r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, 0);
+  r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -27760,7 +27894,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
       const uint32_t at = k + s->leaf.parameters;
       const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
       const uint32_t st = l->grad.st;
-      run->untold |= (l->had_with != 0) | (st && n == room);
+      run->untold |= s->leaf.shared | (st && n == room);
       if (st && n < room)
         run->gradient[n++] = (s->top - (s->top - st)->base)->id;
     }
@@ -27854,13 +27988,14 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   quiet.nodes = NULL;
   quiet.first_step = 1;
   for (i = 0; i < before && !r; i++) {
-    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, i ? 1 + s->rnn_reset : 0);
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : 0));
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : 0);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */
@@ -27992,62 +28127,56 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
   vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
 }
 
-VRAM__FN vram_result
-vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-               uint64_t scratch_bytes, vram_report *report, vram__step *s,
-               int known) { /* 2: rnn_reset, too; s->count.live...: as the caller has set them */
-  uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  uint64_t leaves;
-  uint32_t i;
-  vram_live *live = s->count.live;
-  vram__replay *run = s->replay;
-  vram__cuts *cuts = s->cuts;
-  uint32_t live_cap = s->count.live_cap;
-  uint64_t stop_at = s->count.stop_at, before_blocks, before_upper;
-  vram__category_bytes before;
-  vram__memory_zero(s, sizeof *s);
-  vram__memory_zero(report, sizeof *report);
-  s->count.live = live;
-  s->count.live_cap = live_cap;
-  s->count.stop_at = stop_at;
-  s->replay = run;
-  s->cuts = cuts;
-  s->call.recompute = vram__checkpoint_recompute;
-  s->call.backward = vram__checkpoint_backward;
-  s->g = g;
-  s->o = o;
-  s->r = report;
-  if (!scratch || scratch_bytes < skip + 64)
-    return VRAM_ERR_MEMORY;
+/* Takes the memory: the tape grows from its begin, slots from its end. 0: it is too small. */
+static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  if (!scratch || bytes < skip + 64)
+    return 0;
   s->mem = (uint8_t *)scratch + skip;
-  s->cap = (scratch_bytes - skip) & ~(uint64_t)7;
+  s->skipped = (uint32_t)skip;
+  s->cap = (bytes - skip) & ~(uint64_t)7;
   s->used = 8;
   if (s->cap < sizeof *s->top + sizeof *s->spare * VRAM__SPARE)
-    return VRAM_ERR_MEMORY;
+    return 0;
   s->cap -= sizeof *s->spare * VRAM__SPARE;
   s->spare = (vram_dims *)(void *)(s->mem + s->cap);
   s->cap -= sizeof *s->top;
   s->top = (vram__storage *)(void *)(s->mem + s->cap);
   vram__memory_zero(s->top, sizeof *s->top);
-  s->watched = o->event || stop_at || run || cuts;
+  return 1;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+static uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+static void vram__step_set_options(vram__step *s) {
+  const vram_step_options *o = s->o;
+  vram__device *d = &s->device;
+  s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
   s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
-  s->device.cc = o->cc ? o->cc : 90;
-  s->device.sm = o->sm ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
-                 : s->device.cc == 75 ? 40
-                 : s->device.cc < 80  ? 80
-                 : s->device.cc == 80 ? 108
-                 : s->device.cc < 89  ? 82
-                 : s->device.cc == 89 ? 128
-                 : s->device.cc == 90 ? 132
-                 : s->device.cc < 120 ? 148
-                                      : 170;
-  s->device.threads = s->device.cc == 75                                                ? 1024
-                      : s->device.cc == 86 || s->device.cc == 89 || s->device.cc == 120 ? 1536
-                                                                                        : 2048;
-  s->device.cublas_workspace = s->device.cc >= 90 ? 33554432 : 8519680;
+  d->cc = o->cc ? o->cc : 90;
+  d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
+  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->cublas_workspace = d->cc >= 90 ? 33554432 : 8519680;
+}
+
+/* The arrays of a step; the leaves are where they were in a run before. */
+static int vram__step_take_arrays(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint64_t leaves;
+  uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
@@ -28058,46 +28187,50 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__checkpoint_plan_ranges(s);
   if (s->failed)
-    return (vram_result)s->failed;
+    return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
-  VRAM__TAKE(s->leaf.at, vram__leaf, leaves); /* where they were, if `known` */
+  VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
+  VRAM__TAKE(s->leaf.past, vram__past, leaves);
+  s->leaf.now = s->leaf.at;
   if (s->amp) {
-    VRAM__TAKE(s->leaf.cast, vram__tensor, leaves);
+    VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__task, leaves);
+  if (s->call.nrange && s->o->reentrant) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
-  if (!s->scalar)
-    return VRAM_ERR_MEMORY;
-  s->phase = VRAM_PHASE_ZERO_GRAD;
-  s->leaf.known = known != 0;
-  s->rnn_reset = known > 1;
-  s->root = g->root;
+  return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
+}
+
+/* Everything that is there before the first event. */
+static void vram__step_put_before(vram__step *s) {
   vram__forward_leave_out(s);
   if (s->failed)
-    return (vram_result)s->failed;
+    return;
   vram__step_begin(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
-  if (s->scaler && !o->first_step) {
+  if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
-  if (s->failed)
-    return (vram_result)s->failed;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.upper;
   vram__peak_note(s);
-  before = s->count.category;
-  vram__memory_copy(report->before_category_bytes, before.of, sizeof before.of);
-  before_blocks = s->count.blocks, before_upper = s->count.upper;
-  if (s->count.stop_at == 1 && (!s->train || o->first_step))
+}
+
+/* From zero_grad to what is left after the optimizer. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram__category_bytes before = s->count.category;
+  const uint64_t blocks = s->count.blocks, upper = s->count.upper;
+  vram__replay *run = s->replay;
+  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (run)
     run->body = run->ntape;
@@ -28105,9 +28238,9 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
   s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s);
-  if (!known && s->train && !o->first_step && !s->failed)
-    vram__gradients_had(s, &before, before_blocks, before_upper);
+  vram__gradients_count(s, how & VRAM__RUN_AGAIN);
+  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed)
@@ -28122,28 +28255,69 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->count.at_peak)
     vram__peak_note(s);
-  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    report->peak_category_bytes[i] = s->count.peak_category.of[i];
-  report->peak_requested_bytes = s->count.peak;
-  report->peak_blocks_bytes = s->count.peak_blocks;
-  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->count.peak_blocks && !run)
-    report->peak_blocks_bytes = report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
-  report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
-  report->peak_allocated_bytes.upper = s->count.peak_upper;
-  if (s->count.custom | s->count.custom_most) {
-    const uint64_t less = vram__sum_or_overflow(s->count.custom, s->count.custom_most);
-    uint64_t *lower = &report->peak_allocated_bytes.lower;
-    *lower -= less < *lower ? less : *lower;
-  }
-  report->pinned_bytes = vram__product_or_overflow(report->inputs_bytes, o->pinned);
-  vram__report_blocks_known(report, o, run);
-  report->peak_node = s->count.peak_node;
-  report->peak_phase = s->count.peak_phase;
-  report->events = s->count.events;
-  report->peak_event = s->count.peak_event;
-  report->scratch_used = skip + (s->used > s->most_used ? s->used : s->most_used) +
-                         (s->nslot + (uint64_t)1) * sizeof(vram__storage) +
-                         sizeof *s->spare * VRAM__SPARE;
+}
+
+static void vram__step_report(const vram__step *s) {
+  const vram__counts *count = &s->count;
+  vram_report *r = s->r;
+  vram_bounds *allocated = &r->peak_allocated_bytes;
+  const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
+  uint64_t less;
+  vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->peak_requested_bytes = count->peak;
+  r->peak_blocks_bytes = count->peak_blocks;
+  if (begin > count->peak_blocks && !s->replay)
+    r->peak_blocks_bytes = begin;
+  less = vram__sum_or_overflow(count->custom, count->custom_most);
+  allocated->lower = r->peak_blocks_bytes;
+  allocated->lower -= less < allocated->lower ? less : allocated->lower;
+  allocated->upper = count->peak_upper;
+  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  vram__report_blocks_known(r, s->o, s->replay);
+  r->peak_node = count->peak_node;
+  r->peak_phase = count->peak_phase;
+  r->events = count->next_id + count->frees;
+  r->peak_event = count->peak_event;
+  r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
+                    (s->nslot + (uint64_t)1) * sizeof *s->top + sizeof *s->spare * VRAM__SPARE;
+}
+
+/* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the
+   caller has set them; how: bits of VRAM__RUN_. */
+VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
+                                    uint32_t how) {
+  vram_live *const live = s->count.live;
+  vram__replay *const run = s->replay;
+  vram__cuts *const cuts = s->cuts;
+  const uint32_t live_cap = s->count.live_cap;
+  const uint64_t stop_at = s->count.stop_at;
+  vram__memory_zero(s, sizeof *s);
+  vram__memory_zero(report, sizeof *report);
+  s->count.live = live;
+  s->count.live_cap = live_cap;
+  s->count.stop_at = stop_at;
+  s->replay = run;
+  s->cuts = cuts;
+  s->call.recompute = vram__checkpoint_recompute;
+  s->call.backward = vram__checkpoint_backward;
+  s->g = g;
+  s->o = o;
+  s->r = report;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
+  s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->root = g->root;
+  if (!vram__step_take_scratch(s, scratch, scratch_bytes))
+    return VRAM_ERR_MEMORY;
+  vram__step_set_options(s);
+  s->failed = (uint8_t)vram__step_take_arrays(s);
+  if (!s->failed)
+    vram__step_put_before(s);
+  if (s->failed)
+    return (vram_result)s->failed;
+  vram__step_play(s, how);
+  vram__step_report(s);
   return (vram_result)s->failed;
 }
 

@@ -72,7 +72,8 @@ struct vram_param {
   const char *role; /* "weight", "bias", "running_mean", ... */
   uint32_t index;
   vram_dtype dtype;
-  uint8_t kind; /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t kind;     /* 0 gets a gradient, 1 is frozen, 2 is a buffer */
+  uint8_t is_value; /* what a `parameter` or `buffer` line makes: a value, not a module's own */
 };
 
 typedef struct vram_graph {

@@ -198,6 +198,7 @@ VRAM__FN int vram__node_own(vram_graph *g, vram_node *n, uint32_t i, const char 
   p->index = g->nparam++;
   p->dtype = kind == VRAM__BUFFER ? dtype : vram__param_dtype(n, ndim, dtype);
   p->kind = kind;
+  p->is_value = (vram__op_traits(n) & VRAM__OP_PARAM) != 0;
   /* only floating point and complex tensors can want a gradient */
   if (kind == VRAM__PARAM && (VRAM__INT(n, frozen, 0) || vram__kind_rank(p->dtype) < 2))
     p->kind = VRAM__FROZEN;

@@ -5,6 +5,7 @@
 #define VRAM__INPLACE 1u /* node: the output is the first input's storage */
 #define VRAM__LOSS 4u    /* node: a loss */
 #define VRAM__USUAL 8u   /* node: no key asks for one of the op's rare ways */
+#define VRAM__WRITES 16u /* node: may write to its first input */
 #define VRAM__GRAD 1u    /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u  /* value: named by `output` */
 #define VRAM__ISPARAM 4u /* value: a parameter or buffer itself */

@@ -58,7 +58,9 @@ VRAM__FN vram_node *vram__node_new(vram_graph *g, const vram__request *r) {
   if (n->nout && !g->noutput)
     g->root = &n->out[0];
   if (VRAM__INT(n, inplace, 0))
-    n->flags |= VRAM__INPLACE;
+    n->flags |= VRAM__INPLACE | VRAM__WRITES;
+  if (vram__op_traits(n) & VRAM__OP_WRITES)
+    n->flags |= VRAM__WRITES;
   n->prev = g->last;
   if (g->last)
     g->last->next = n;

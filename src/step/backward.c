@@ -15,7 +15,7 @@ VRAM__FN void vram__backward_expect(vram__step *s, uint32_t from, uint32_t end) 
       if (!e)
         continue;
       if (e & VRAM__LEAF)
-        vram__leaf_task(s, s->leaf.at + (e & ~VRAM__LEAF))->deps++;
+        s->leaf.now[e & ~VRAM__LEAF].deps++;
       else
         vram__grad_fn_at(s, e)->flag = 1;
     }
@@ -35,59 +35,102 @@ VRAM__FN vram__tensor *vram__backward_room(vram__step *s) {
   return t;
 }
 
+enum { VRAM__GRADIENTS_LEFT = 1, VRAM__GRADIENTS_LEAVES = 2 };
+
+/* Gradients that are as their end wants them and find nothing there are moved to it, which nobody
+   sees. Says whether others are left, and whether edges lead to leaves. */
+static inline uint32_t vram__gradients_move(vram__step *s, const vram__edge *edge, uint32_t n) {
+  vram__tensor *t = s->gin;
+  const vram__edge *const end = edge + n;
+  uint32_t seen = 0;
+  for (; edge != end; edge++, t++) {
+    if (edge->fn & VRAM__LEAF) {
+      vram__leaf *l = s->leaf.now + (edge->fn & ~VRAM__LEAF);
+      l->deps--;
+      seen |= VRAM__GRADIENTS_LEAVES;
+      if (!t->d)
+        continue;
+      if (t->d == l->d && t->dt == l->dt && !l->in.d)
+        l->in = *t;
+      else {
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
+    } else {
+      vram__slot *slot;
+      if (!t->d)
+        continue;
+      slot = VRAM__SLOTS(vram__grad_fn_at(s, edge->fn)) + edge->out;
+      if (t->d == slot->d && t->dt == slot->dt && !slot->g.d)
+        slot->g = *t;
+      else {
+        seen |= VRAM__GRADIENTS_LEFT;
+        continue;
+      }
+    }
+    t->d = NULL;
+  }
+  return seen;
+}
+
+/* The gradients that are left are added to what their ends have; each lives up to the last one. */
+static void vram__gradients_add(vram__step *s, const vram__edge *edge, uint32_t n) {
+  vram__tensor *gin = s->gin;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (gin[i].d)
+      vram__gradient_arrive(s, vram__edge_end(s, edge[i]), gin + i);
+  for (i = 0; i < n; i++)
+    if (gin[i].d) {
+      vram__tensor_release(s, gin[i]);
+      gin[i].d = NULL;
+    }
+}
+
+/* One record: its gradients arrive at what it leads to, and what it held goes. */
+static inline void vram__backward_record(vram__step *s, vram__grad_fn *f) {
+  const vram__edge *const edge = VRAM__EDGES(f);
+  vram__slot *const first = VRAM__SLOTS(f), *const end = first + f->nout, *slot = first;
+  const uint32_t n = f->nin;
+  uint32_t i, seen;
+  f->done = 1;
+  f->flag = 0;
+  s->node = f->node;
+  while (slot != end && !slot->g.d)
+    slot++;
+  if (slot != end)
+    vram__backward_any(s, f, s->gin);
+  else
+    vram__saved_unpack(s, f);
+  if (s->failed)
+    return;
+  seen = vram__gradients_move(s, edge, n);
+  for (i = 0; (seen & VRAM__GRADIENTS_LEFT) && i < n; i++)
+    if (s->gin[i].d)
+      vram__gradient_fit(s, edge[i], s->gin + i);
+  for (slot = first; slot != end; slot++)
+    if (slot->g.d) {
+      vram__tensor_release(s, slot->g);
+      slot->g.d = NULL;
+    }
+  if (f->nsaved || f->inner)
+    vram__saved_release(s, f);
+  if (seen & VRAM__GRADIENTS_LEFT)
+    vram__gradients_add(s, edge, n);
+  for (i = 0; (seen & VRAM__GRADIENTS_LEAVES) && i < n; i++)
+    if ((edge[i].fn & VRAM__LEAF) && !s->leaf.now[edge[i].fn & ~VRAM__LEAF].deps)
+      vram__gradient_accumulate(s, s->leaf.at + (edge[i].fn & ~VRAM__LEAF));
+}
+
 /* Runs them from the last to the first: each is ready then, and PyTorch's queue prefers the latest
    one that is ready. Leaves run as soon as their last gradient is there. */
 VRAM__FN void vram__backward_walk(vram__step *s, uint32_t from, uint32_t end) {
-  vram__tensor *const gin = s->gin;
-  uint32_t at, i;
   vram__grad_fn *f;
+  uint32_t at;
   for (at = from; at != end && !s->failed; at = f->prev) {
-    vram__edge *edge;
-    vram__slot *slot;
-    uint32_t leaves = 0;
-    int any = 0, left = 0;
     f = vram__grad_fn_at(s, at);
-    if (!f->flag || f->done)
-      continue;
-    edge = VRAM__EDGES(f), slot = VRAM__SLOTS(f);
-    f->done = 1;
-    f->flag = 0;
-    s->node = f->node;
-    for (i = 0; i < f->nout; i++)
-      any |= slot[i].g.d != NULL;
-    if (any)
-      vram__backward_any(s, f, gin);
-    else
-      vram__saved_unpack(s, f);
-    if (s->failed)
-      return;
-    for (i = 0; i < f->nin; i++)
-      if (gin[i].d)
-        vram__gradient_fit(s, edge[i], gin + i);
-    for (i = 0; i < f->nout; i++)
-      if (slot[i].g.d) {
-        vram__tensor_release(s, slot[i].g);
-        slot[i].g.d = NULL;
-      }
-    if (f->nsaved || f->inner)
-      vram__saved_release(s, f);
-    for (i = 0; i < f->nin; i++)
-      if (edge[i].fn) {
-        vram__gradient_deliver(s, edge[i], gin + i);
-        leaves |= edge[i].fn & VRAM__LEAF;
-        left |= gin[i].d != NULL;
-      }
-    for (i = 0; left && i < f->nin; i++) /* those that were added to others live up to here */
-      if (gin[i].d) {
-        vram__tensor_release(s, gin[i]);
-        gin[i].d = NULL;
-      }
-    for (i = 0; leaves && i < f->nin; i++)
-      if (edge[i].fn & VRAM__LEAF) {
-        vram__leaf *l = s->leaf.at + (edge[i].fn & ~VRAM__LEAF);
-        if (vram__leaf_task(s, l)->deps == 0)
-          vram__gradient_accumulate(s, l);
-      }
+    if (f->flag && !f->done)
+      vram__backward_record(s, f);
   }
 }
 
@@ -96,8 +139,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
   if (!loss.fn || (loss.fn & VRAM__LEAF))
     return;
   vram__grad_fn_at(s, loss.fn)->flag = 1;
-  one = vram__tensor_empty(s, vram__dims_dense(s, loss.d),
-                           loss.dt); /* held by torch.autograd.backward */
+  /* held by torch.autograd.backward */
+  one = vram__tensor_empty(s, vram__dims_dense(s, loss.d), loss.dt);
   VRAM__SLOTS(vram__grad_fn_at(s, loss.fn))[loss.out].g = vram__tensor_retain(s, one);
   vram__backward_expect(s, loss.fn, 0);
   vram__backward_walk(s, loss.fn, 0);
@@ -107,8 +150,8 @@ VRAM__FN void vram__backward(vram__step *s, vram__tensor loss) {
 /* What is there before the step: no event, id -1. */
 VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dims *d, vram_dtype dt,
                                                    uint8_t cat) {
-  const uint64_t events = s->count.events, next_id = s->count.next_id,
-                 peak_event = s->count.peak_event;
+  const uint64_t next_id = s->count.next_id;
+  const uint64_t peak_event = s->count.peak_event;
   const uint8_t old = s->cat, watched = s->watched;
   vram__tensor t;
   s->watched = 0;
@@ -124,7 +167,8 @@ VRAM__FN vram__tensor vram__leaf_existing_gradient(vram__step *s, const vram_dim
       st->block = vram__replay_get(s, st->bytes);
     }
   }
-  s->count.events = events, s->count.next_id = next_id, s->count.peak_event = peak_event;
+  s->count.next_id = next_id;
+  s->count.peak_event = peak_event;
   s->watched = watched;
   s->cat = old;
   return t;

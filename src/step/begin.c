@@ -38,18 +38,10 @@ VRAM__FN void vram__phase_end(vram__step *s, vram_phase next) {
 
 /* t, which wants a gradient, becomes the next leaf. */
 static inline void vram__leaf_new(vram__step *s, vram__tensor *t) {
-  vram__leaf *l = s->leaf.at + s->leaf.count;
-  l->d = t->d;
-  l->dt = t->dt;
-  l->grad = l->task.in = vram__tensor_none();
-  l->task.deps = 0;
-  vram__leaf_clear(s, s->leaf.count);
-  if (!s->leaf.known)
-    l->had = 0, l->had_bytes = 0, l->had_with = 0;
+  const uint32_t i = s->leaf.count++;
+  vram__leaf_set(s, i, t->d, t->dt);
   t->req = 1;
-  t->fn = VRAM__LEAF | s->leaf.count++;
-  if (t->st)
-    (s->top - t->st)->fn = t->fn;
+  t->fn = VRAM__LEAF | i;
 }
 
 /* Module.to(device): one tensor after the other; a recurrent net then lays its weights into one
@@ -82,69 +74,100 @@ static void vram__step_own(vram__step *s, const vram_param *p, vram_dtype dt) {
       vram__replay_put(run, run->gradient[n->param[i]->index]);
 }
 
-/* Parameters, buffers, inputs, and what a step before this one left. What a module owns is never a
-   value of the graph and stays to the end: all weights share one slot, and so do all buffers. */
-VRAM__FN void vram__step_begin(vram__step *s) {
-  const vram_graph *g = s->g;
+/* The sums of what modules own, in the dtypes of this run. 0: too much. */
+static int vram__step_owned(vram__step *s, vram__owned *o) {
   const vram_param *p;
-  const int64_t none = 0;
-  const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
-  vram__owned o;
-  uint32_t i, k;
-  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
-    vram__leaf_existing_gradient(s, nothing, VRAM_F32,
-                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  vram__memory_zero(&o, sizeof o);
+  vram__memory_zero(o, sizeof *o);
   if (s->low)
-    for (p = g->param_first; p; p = p->next)
-      vram__owned_add(&o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
-  else if (g->owned)
-    o = *g->owned;
-  vram__owned_flat(&o);
-  if (o.params_bytes > (uint64_t)VRAM_MAX_BYTES || o.buffers_bytes > (uint64_t)VRAM_MAX_BYTES) {
-    s->failed = VRAM_ERR_OVERFLOW;
-    return;
-  }
-  for (p = g->param_first; p; p = p->next) {
+    for (p = s->g->param_first; p; p = p->next)
+      vram__owned_add(o, p, vram__dims_bytes_of(p->d, vram__step_dtype(s, p->dtype)));
+  else if (s->g->owned)
+    *o = *s->g->owned;
+  vram__owned_flat(o);
+  if (o->params_bytes <= (uint64_t)VRAM_MAX_BYTES && o->buffers_bytes <= (uint64_t)VRAM_MAX_BYTES)
+    return 1;
+  s->failed = VRAM_ERR_OVERFLOW;
+  return 0;
+}
+
+/* Parameters and buffers. What a module owns is never a value of the graph and stays to the end:
+   all weights share one slot, and so do all buffers. */
+static void vram__step_put_params(vram__step *s) {
+  const int fresh = s->replay && s->replay->fresh;
+  const vram_param *p;
+  for (p = s->g->param_first; p; p = p->next) {
     vram__tensor *t = s->param + p->index;
     t->d = p->d;
-    t->st = p->kind == VRAM__BUFFER ? 2 : 1, t->fn = 0;
-    t->out = 0, t->dt = vram__step_dtype(s, p->dtype), t->req = t->off = 0;
-    if (p->node->op == VRAM_OP_parameter)
-      *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_PARAMS);
-    else if (p->node->op == VRAM_OP_buffer)
-      *t = vram__leaf_existing_gradient(s, p->d, t->dt, VRAM_CATEGORY_BUFFERS);
-    else if (s->replay && s->replay->fresh)
+    t->st = p->kind == VRAM__BUFFER ? 2 : 1;
+    t->fn = 0;
+    t->dt = vram__step_dtype(s, p->dtype);
+    t->out = 0;
+    t->req = t->off = 0;
+    if (p->is_value)
+      *t = vram__leaf_existing_gradient(
+          s, p->d, t->dt, p->kind == VRAM__BUFFER ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+    else if (fresh)
       vram__step_own(s, p, t->dt);
-    if (p->kind == VRAM__PARAM)
-      vram__leaf_new(s, t);
+    if (p->kind != VRAM__PARAM)
+      continue;
+    vram__leaf_new(s, t);
+    if (p->is_value && t->st)
+      (s->top - t->st)->fn = t->fn;
   }
-  s->optim_all = o.trainable;
-  s->r->params_bytes = o.params_bytes, s->r->buffers_bytes = o.buffers_bytes;
-  for (i = 0; i < VRAM__OWN; i++)
-    vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
-                                i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
-  if (g->flat_pad && vram__step_dtype(s, VRAM_F32) != VRAM_BF16) {
-    int64_t pad = (int64_t)g->flat_pad;
-    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), vram__step_dtype(s, VRAM_F32),
-                                 VRAM_CATEGORY_PARAMS);
-  }
+}
+
+/* What recurrent nets have beside their parameters. */
+static void vram__step_put_recurrent(vram__step *s) {
+  const vram_graph *g = s->g;
+  const vram_dtype dt = vram__step_dtype(s, VRAM_F32);
+  const int64_t pad = (int64_t)g->flat_pad;
+  if (pad && dt != VRAM_BF16)
+    vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &pad, NULL), dt, VRAM_CATEGORY_PARAMS);
   if (g->rnn_dropout && s->train && !s->o->first_step)
     s->rnn_dropout =
         vram__leaf_existing_gradient(s, vram__rnn_state_dims(s), VRAM_U8, VRAM_CATEGORY_WORKSPACE);
   if (s->replay && s->rnn_dropout.st)
     (s->top - s->rnn_dropout.st)->block = s->replay->rnn_dropout;
-  s->leaf.parameters = s->leaf.count;
+}
+
+static void vram__step_put_inputs(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint32_t i, k;
   for (i = 0; i < g->ninput; i++) {
     const vram_value *v = g->input[i];
-    vram_dtype dt = vram__step_dtype(s, v->dtype);
+    const vram_dtype dt = vram__step_dtype(s, v->dtype);
     vram__tensor t = vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     s->r->inputs_bytes += vram__dims_bytes_of(v->d, dt);
     for (k = 0; k < s->o->prefetch && !s->failed; k++)
       vram__leaf_existing_gradient(s, v->d, dt, VRAM_CATEGORY_INPUTS);
     if ((v->flags & VRAM__GRAD) && s->train) {
       vram__leaf_new(s, &t);
+      if (t.st)
+        (s->top - t.st)->fn = t.fn;
     }
     vram__variable_name(s, v, t);
   }
+}
+
+/* Parameters, buffers, inputs, and what a step before this one left. */
+VRAM__FN void vram__step_begin(vram__step *s) {
+  const int64_t none = 0;
+  const vram_dims *nothing = vram__dims_in(s, 1, &none, NULL);
+  vram__owned o;
+  uint32_t i;
+  for (i = 0; i < VRAM__OWN; i++) /* the first two slots */
+    vram__leaf_existing_gradient(s, nothing, VRAM_F32,
+                                 i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  if (!vram__step_owned(s, &o))
+    return;
+  vram__step_put_params(s);
+  s->optim_all = o.trainable;
+  s->r->params_bytes = o.params_bytes;
+  s->r->buffers_bytes = o.buffers_bytes;
+  for (i = 0; i < VRAM__OWN; i++)
+    vram__bytes_grow_and_shrink(s, o.all[i].bytes, o.all[i].blocks, o.all[i].large,
+                                i ? VRAM_CATEGORY_BUFFERS : VRAM_CATEGORY_PARAMS);
+  vram__step_put_recurrent(s);
+  s->leaf.parameters = s->leaf.count;
+  vram__step_put_inputs(s);
 }

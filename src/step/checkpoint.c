@@ -168,18 +168,15 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     return;
   }
   for (i = 0; i < r->narg; i++) {
-    vram__leaf *l = s->leaf.at + s->leaf.count + i;
-    vram__memory_zero(l, sizeof *l);
-    vram__leaf_clear(s, s->leaf.count + i);
-    l->d = VRAM__SAVED(f)[i].d;
-    l->dt = VRAM__SAVED(f)[i].dt;
-    in[i] = vram__tensor_alias(s, VRAM__SAVED(f)[i], l->d);
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
+    in[i] = vram__tensor_alias(s, t, t.d);
     if (vram__input_wanted(f, i))
       in[i].fn = VRAM__LEAF | (s->leaf.count + i), in[i].req = 1;
   }
   vram__checkpoint_run_again(s, r, in, out, &m);
   own = vram__backward_room(s);
-  s->tape.depth = 1;
+  s->leaf.now = s->leaf.inner;
   for (i = 0; i < r->nout && !s->failed; i++) {
     roots += out[i].req;
     if (out[i].req && !(out[i].fn & VRAM__LEAF))
@@ -198,17 +195,15 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
       vram__edge e;
       vram__tensor g;
       e.fn = out[i].fn, e.out = out[i].out;
-      if (e.fn & VRAM__LEAF)
-        s->leaf.inner[e.fn & ~VRAM__LEAF].deps++;
       g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
-      vram__gradient_deliver(s, e, &g);
+      vram__gradient_arrive(s, vram__edge_end(s, e), &g);
       if (g.d)
         vram__tensor_release(s, g);
       if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
         vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
     }
   vram__backward_walk(s, s->tape.last, m.last_fn);
-  s->tape.depth = 0;
+  s->leaf.now = s->leaf.at;
   s->gin = gin;
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);

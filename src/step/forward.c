@@ -60,12 +60,9 @@ static void vram__report_node_name(vram__step *s, const vram_node *n) {
   r->live_bytes = s->count.requested;
 }
 
-/* Does n write to its first input? */
+/* Does n, which may, write to its first input? */
 static int vram__storage_writes(const vram_node *n) {
-  const uint16_t traits = vram__op_traits(n);
-  if ((traits & VRAM__OP_DROPOUT) && !VRAM__INT(n, p, VRAM__ONE / 2))
-    return 0;
-  return (n->flags & VRAM__INPLACE) || (traits & VRAM__OP_WRITES);
+  return !(vram__op_traits(n) & VRAM__OP_DROPOUT) || VRAM__INT(n, p, VRAM__ONE / 2) != 0;
 }
 
 /* b was written to by an operation that came after this record; saved: b was saved before it. */
@@ -82,72 +79,101 @@ static void vram__checkpoint_overwritten(vram__step *s, vram__storage *b, uint32
     s->tape.stale = 1;
 }
 
+/* What was in the storage of a node's first input before the node ran. */
+typedef struct vram__overwrite {
+  uint32_t st;     /* slot of the input */
+  uint32_t newest; /* record of the tape */
+  uint8_t saved;
+} vram__overwrite;
+
+/* The op handed its input on, perhaps with other numbers: the same Python object has one more name.
+ */
+static void vram__forward_same(vram__step *s, const vram_node *n, const vram__tensor *y,
+                               const vram__overwrite *before) {
+  const uint32_t r = s->name_of[n->in[0]->index];
+  vram__variable *o = s->variable + r;
+  const vram__tensor old = o->t;
+  vram__tensor now = *y;
+  vram__storage *b = s->top - (s->top - now.st)->base;
+  const int writes = now.st && (n->flags & VRAM__WRITES) && vram__storage_writes(n);
+  if (writes && (n->flags & VRAM__INPLACE))
+    b->ver++;
+  if (now.fn && now.fn != old.fn && now.st == old.st)
+    vram__history_rebase(s, old, &now);
+  if (writes)
+    vram__checkpoint_overwritten(s, b, before->newest, before->saved);
+  o->t = now;
+  vram__tensor_release(s, old);
+  o->refs++;
+  s->name_of[n->out[0].index] = r;
+}
+
+/* One op: its inputs are the variables of now, its outputs get names. */
+static inline void vram__forward_node(vram__step *s, const vram_node *n) {
+  vram__tensor *const x = s->args, *const y = s->args + s->g->max_in + 8;
+  vram__overwrite before;
+  uint32_t i = 0;
+  for (i = 0; i < n->nin; i++) {
+    vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
+    if (s->grad)
+      vram__history_refresh(s, t);
+    x[i] = *t;
+  }
+  before.st = n->nin ? x[0].st : 0;
+  before.newest = s->tape.last;
+  before.saved = 0;
+  if (n->flags & VRAM__WRITES)
+    before.saved = before.st ? (s->top - (s->top - before.st)->base)->saved : 0;
+  vram__forward_op(s, n, x, y);
+  if (s->failed)
+    return; /* y may be anything */
+  i = 0;
+  if ((n->flags & VRAM__INPLACE) || (before.st && y[0].st == before.st)) {
+    vram__forward_same(s, n, y, &before);
+    i = 1;
+  }
+  for (; i < n->nout; i++)
+    vram__variable_name(s, &n->out[i], y[i]);
+}
+
+/* Values that nothing behind n uses lose their name. */
+static inline void vram__forward_unname(vram__step *s, const vram_node *n) {
+  uint32_t i, j;
+  for (i = 0; i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    if (v->last != n->index)
+      continue;
+    for (j = 0; j < i && n->in[j] != v;)
+      j++;
+    if (j == i)
+      vram__variable_unname(s, v);
+  }
+  for (i = 0; i < n->nout; i++)
+    if (n->out[i].last == n->index)
+      vram__variable_unname(s, &n->out[i]);
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
-  vram__tensor *x = s->args, *y = s->args + s->g->max_in + 8;
   vram_node_report *report = s->phase == VRAM_PHASE_FORWARD ? s->o->nodes : NULL;
-  uint32_t i, first, newest;
-  uint8_t saved;
+  const int cuts = s->cuts && s->phase == VRAM_PHASE_FORWARD;
   for (; n != end && !s->failed && !s->call.mute; n = n->next) {
     s->node = n;
     if (report)
       vram__memory_zero(report + n->index, sizeof *report);
     if (s->skip && s->skip[n->index])
       continue;
-    if (n->op < VRAM_OP_COUNT) {
-      for (i = 0; i < n->nin; i++) {
-        vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
-        if (s->grad)
-          vram__history_refresh(s, t);
-        x[i] = *t;
-      }
-      newest = s->tape.last;
-      first = n->nin ? x[0].st : 0;
-      saved = first ? (s->top - (s->top - first)->base)->saved : 0;
-      vram__forward_op(s, n, x, y);
-      if (s->failed)
-        return n; /* y may be anything */
-      /* an op that hands its input on gives the same Python object one more name */
-      if ((n->flags & VRAM__INPLACE) || (first && y[0].st == first)) {
-        uint32_t r = s->name_of[n->in[0]->index];
-        vram__variable *o = s->variable + r;
-        vram__tensor old = o->t;
-        int writes = y[0].st && vram__storage_writes(n);
-        if (writes && (n->flags & VRAM__INPLACE))
-          (s->top - (s->top - y[0].st)->base)->ver++;
-        if (y[0].fn && y[0].fn != old.fn && y[0].st == old.st)
-          vram__history_rebase(s, old, &y[0]);
-        if (writes)
-          vram__checkpoint_overwritten(s, s->top - (s->top - y[0].st)->base, newest, saved);
-        o->t = y[0];
-        vram__tensor_release(s, old);
-        o->refs++;
-        s->name_of[n->out[0].index] = r;
-        i = 1;
-      } else
-        i = 0;
-      for (; i < n->nout; i++)
-        vram__variable_name(s, &n->out[i], y[i]);
-    }
+    if (n->op < VRAM_OP_COUNT)
+      vram__forward_node(s, n);
+    if (s->failed)
+      return n;
     if (report)
       vram__report_node_name(s, n);
-    if (s->cuts && s->phase == VRAM_PHASE_FORWARD)
+    if (cuts)
       vram__cuts_count_node(s, n);
-    if (n->flags & VRAM_NODE_INNER)
-      continue;
-    for (i = 0; i < n->nin; i++)
-      if (n->in[i]->last == n->index) {
-        uint32_t j;
-        for (j = 0; j < i; j++)
-          if (n->in[j] == n->in[i])
-            break;
-        if (j == i)
-          vram__variable_unname(s, n->in[i]);
-      }
-    for (i = 0; i < n->nout; i++)
-      if (n->out[i].last == n->index)
-        vram__variable_unname(s, &n->out[i]);
+    if (!(n->flags & VRAM_NODE_INNER))
+      vram__forward_unname(s, n);
   }
   return n;
 }

@@ -11,7 +11,7 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
   }
   blocks += s->leaf.had.blocks;
   upper += s->leaf.had.blocks + s->leaf.had.large * VRAM_SMALL_POOL_BYTES;
-  s->count.events += s->leaf.had.count;
+  s->count.frees += s->leaf.had.count;
   s->count.peak_event += s->leaf.had.count;
   z->requested_peak_bytes += bytes;
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] += bytes;
@@ -32,43 +32,62 @@ VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *bef
 /* Notes on what storage leaf i's gradient lies. A gradient may be a view of more than it shows, and
    others be views of the same: `writes`, which backward is through with, leads to the first. */
 static void vram__leaf_had(vram__step *s, uint32_t i) {
-  vram__leaf *l = &s->leaf.at[i], *first;
+  const vram__leaf *l = &s->leaf.at[i], *first;
+  vram__past *past = s->leaf.past + i;
   vram__storage *b;
-  l->had = 1;
-  l->had_bytes = l->had_with = 0;
+  past->had = 1;
+  past->bytes = 0;
+  past->with = 0;
   if (!l->grad.st)
     return;
   b = s->top - (s->top - l->grad.st)->base;
-  l->had_bytes = b->bytes;
+  past->bytes = b->bytes;
   first = b->writes && b->writes <= i ? &s->leaf.at[b->writes - 1] : NULL;
   if (first && first->grad.st && s->top - (s->top - first->grad.st)->base == b)
-    l->had_with = b->writes;
+    past->with = b->writes;
   else
     b->writes = i + 1;
 }
 
-/* Which leaves have a gradient after backward, and what those take. */
-VRAM__FN void vram__gradients_count(vram__step *s) {
+/* Looks at each leaf: some have no gradient, or one that was not simply taken over, or a further
+   run wants to know what this one leaves. */
+static void vram__gradients_look(vram__step *s) {
+  const vram__total none = {0, 0, 0, 0, 0};
   uint32_t i, had = 0;
+  s->leaf.had = none;
   for (i = 0; i < s->leaf.count; i++) {
-    const vram__leaf *l = s->leaf.at + i;
-    if (!l->grad.d)
+    const vram__past *past = s->leaf.past + i;
+    if (!s->leaf.at[i].grad.d) {
+      if (!s->leaf.known)
+        s->leaf.past[i].had = 0;
       continue;
+    }
     had += i < s->leaf.parameters;
     vram__leaf_had(s, i);
-    if (!l->had_bytes || l->had_with)
+    s->leaf.shared |= past->with != 0;
+    if (!past->bytes || past->with)
       continue;
-    if (l->had_bytes > (uint64_t)VRAM_MAX_BYTES - s->leaf.had.bytes) {
+    if (past->bytes > (uint64_t)VRAM_MAX_BYTES - s->leaf.had.bytes) {
       s->failed = VRAM_ERR_OVERFLOW;
       return;
     }
-    vram__total_add(&s->leaf.had, l->had_bytes);
+    vram__total_add(&s->leaf.had, past->bytes);
   }
   s->leaf.all_had = had == s->leaf.parameters;
+}
+
+/* Which leaves have a gradient after backward, and what those take. */
+VRAM__FN void vram__gradients_count(vram__step *s, int again) {
+  uint32_t i;
+  s->leaf.all_had = 1;
+  if (s->leaf.taken != s->leaf.count || again || s->rnn_dropout.d)
+    vram__gradients_look(s);
+  if (s->failed)
+    return;
   s->leaf.missing = !s->leaf.all_had && s->train && !s->o->first_step;
+  if (s->leaf.all_had)
+    s->r->gradients_bytes = s->optim_all.bytes;
   for (i = 0; !s->leaf.all_had && i < s->leaf.parameters; i++)
     if (s->leaf.at[i].grad.d)
       s->r->gradients_bytes += vram__dims_bytes_of(s->leaf.at[i].d, s->leaf.at[i].dt);
-  if (s->leaf.all_had)
-    s->r->gradients_bytes = s->optim_all.bytes;
 }

@@ -1,6 +1,11 @@
 /* >>step/replay    a whole run through the caching allocator, repeated steps from a tape */
 #include "step/step.h"
 
+/* A run that comes after the one that s played. */
+static uint32_t vram__run_after(const vram__step *s) {
+  return VRAM__RUN_PAST_KNOWN | (s->rnn_reset ? VRAM__RUN_RNN_RESET : 0);
+}
+
 /* Which leaves get a gradient decides what a steady step begins with. Where that must be known at
    the beginning, a step that nobody sees finds it out. */
 VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_options *o,
@@ -16,17 +21,17 @@ VRAM__FN vram_result vram__replay_play(const vram_graph *g, const vram_step_opti
       return r;
     s->count.live = live;
     s->count.stop_at = stop_at;
-    return vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+    return vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
   }
   quiet = *o;
   quiet.event = NULL;
   quiet.keep_grads = 0;
   quiet.accumulate = 1;
   s->count.stop_at = 0;
-  r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, 0);
+  r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, VRAM__RUN_AGAIN);
   s->count.live = live;
   s->count.stop_at = stop_at;
-  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, 1 + s->rnn_reset);
+  return r ? r : vram__step_run(g, o, scratch, scratch_bytes, report, s, vram__run_after(s));
 }
 
 /* One step more has been played: whose blocks stay. A forward pass's results go. */
@@ -95,7 +100,7 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
       const uint32_t at = k + s->leaf.parameters;
       const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
       const uint32_t st = l->grad.st;
-      run->untold |= (l->had_with != 0) | (st && n == room);
+      run->untold |= s->leaf.shared | (st && n == room);
       if (st && n < room)
         run->gradient[n++] = (s->top - (s->top - st)->base)->id;
     }
@@ -189,13 +194,14 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
   quiet.nodes = NULL;
   quiet.first_step = 1;
   for (i = 0; i < before && !r; i++) {
-    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s, i ? 1 + s->rnn_reset : 0);
+    r = vram__step_run(g, &quiet, scratch, scratch_bytes, report, s,
+                       VRAM__RUN_AGAIN | (i ? vram__run_after(s) : 0));
     if (!r)
       vram__step_play_kept(s);
     quiet.first_step = 0;
   }
   if (!r && run.untold)
-    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? 1 + s->rnn_reset : 0);
+    r = vram__step_run(g, o, scratch, scratch_bytes, report, s, before ? vram__run_after(s) : 0);
   s->replay = NULL;
   if (tight && run.oom)
     report->num_ooms = 1; /* the report is not complete */

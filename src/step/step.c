@@ -85,62 +85,56 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
   vram__report_device_bounds(r, o->context_bytes, o->budget_bytes);
 }
 
-VRAM__FN vram_result
-vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
-               uint64_t scratch_bytes, vram_report *report, vram__step *s,
-               int known) { /* 2: rnn_reset, too; s->count.live...: as the caller has set them */
-  uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  uint64_t leaves;
-  uint32_t i;
-  vram_live *live = s->count.live;
-  vram__replay *run = s->replay;
-  vram__cuts *cuts = s->cuts;
-  uint32_t live_cap = s->count.live_cap;
-  uint64_t stop_at = s->count.stop_at, before_blocks, before_upper;
-  vram__category_bytes before;
-  vram__memory_zero(s, sizeof *s);
-  vram__memory_zero(report, sizeof *report);
-  s->count.live = live;
-  s->count.live_cap = live_cap;
-  s->count.stop_at = stop_at;
-  s->replay = run;
-  s->cuts = cuts;
-  s->call.recompute = vram__checkpoint_recompute;
-  s->call.backward = vram__checkpoint_backward;
-  s->g = g;
-  s->o = o;
-  s->r = report;
-  if (!scratch || scratch_bytes < skip + 64)
-    return VRAM_ERR_MEMORY;
+/* Takes the memory: the tape grows from its begin, slots from its end. 0: it is too small. */
+static int vram__step_take_scratch(vram__step *s, void *scratch, uint64_t bytes) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  if (!scratch || bytes < skip + 64)
+    return 0;
   s->mem = (uint8_t *)scratch + skip;
-  s->cap = (scratch_bytes - skip) & ~(uint64_t)7;
+  s->skipped = (uint32_t)skip;
+  s->cap = (bytes - skip) & ~(uint64_t)7;
   s->used = 8;
   if (s->cap < sizeof *s->top + sizeof *s->spare * VRAM__SPARE)
-    return VRAM_ERR_MEMORY;
+    return 0;
   s->cap -= sizeof *s->spare * VRAM__SPARE;
   s->spare = (vram_dims *)(void *)(s->mem + s->cap);
   s->cap -= sizeof *s->top;
   s->top = (vram__storage *)(void *)(s->mem + s->cap);
   vram__memory_zero(s->top, sizeof *s->top);
-  s->watched = o->event || stop_at || run || cuts;
+  return 1;
+}
+
+/* Multiprocessors of T4, V100, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090. */
+static uint32_t vram__device_usual_sm(uint32_t cc) {
+  return cc == 75   ? 40
+         : cc < 80  ? 80
+         : cc == 80 ? 108
+         : cc < 89  ? 82
+         : cc == 89 ? 128
+         : cc == 90 ? 132
+         : cc < 120 ? 148
+                    : 170;
+}
+
+static void vram__step_set_options(vram__step *s) {
+  const vram_step_options *o = s->o;
+  vram__device *d = &s->device;
+  s->watched = o->event || s->count.stop_at || s->replay || s->cuts;
   s->train = o->train != 0;
   s->ideal = o->rules == VRAM_RULES_IDEAL;
   s->amp = o->amp;
   s->low = o->dtype == VRAM_F32 ? VRAM_DTYPE_NONE : o->dtype;
-  s->device.cc = o->cc ? o->cc : 90;
-  s->device.sm = o->sm ? o->sm /* else T4, V100, A100, RTX 3090, RTX 4090, H100, B200, RTX 5090 */
-                 : s->device.cc == 75 ? 40
-                 : s->device.cc < 80  ? 80
-                 : s->device.cc == 80 ? 108
-                 : s->device.cc < 89  ? 82
-                 : s->device.cc == 89 ? 128
-                 : s->device.cc == 90 ? 132
-                 : s->device.cc < 120 ? 148
-                                      : 170;
-  s->device.threads = s->device.cc == 75                                                ? 1024
-                      : s->device.cc == 86 || s->device.cc == 89 || s->device.cc == 120 ? 1536
-                                                                                        : 2048;
-  s->device.cublas_workspace = s->device.cc >= 90 ? 33554432 : 8519680;
+  d->cc = o->cc ? o->cc : 90;
+  d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
+  d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
+  d->cublas_workspace = d->cc >= 90 ? 33554432 : 8519680;
+}
+
+/* The arrays of a step; the leaves are where they were in a run before. */
+static int vram__step_take_arrays(vram__step *s) {
+  const vram_graph *g = s->g;
+  uint64_t leaves;
+  uint32_t i;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
@@ -151,46 +145,50 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   VRAM__TAKE(s->name_of, uint32_t, g->nvalue);
   vram__checkpoint_plan_ranges(s);
   if (s->failed)
-    return (vram_result)s->failed;
+    return s->failed;
   s->variable[g->nvalue].refs = 0;
   leaves = (uint64_t)g->nparam + g->ninput + s->call.most_args;
-  VRAM__TAKE(s->leaf.at, vram__leaf, leaves); /* where they were, if `known` */
+  VRAM__TAKE(s->leaf.at, vram__leaf, leaves);
+  VRAM__TAKE(s->leaf.past, vram__past, leaves);
+  s->leaf.now = s->leaf.at;
   if (s->amp) {
-    VRAM__TAKE(s->leaf.cast, vram__tensor, leaves);
+    VRAM__TAKE(s->leaf.cast, vram__cast, leaves);
   }
-  if (s->call.nrange && o->reentrant) {
-    VRAM__TAKE(s->leaf.inner, vram__task, leaves);
+  if (s->call.nrange && s->o->reentrant) {
+    VRAM__TAKE(s->leaf.inner, vram__leaf, leaves);
   }
   VRAM__TAKE(s->param, vram__tensor, g->nparam);
   VRAM__TAKE(s->args, vram__tensor, g->max_in + g->max_out + 16);
 #undef VRAM__TAKE
   s->scalar = vram__dims_get(s->mem, &s->used, s->cap, s->dims_cache, 0, NULL, NULL);
-  if (!s->scalar)
-    return VRAM_ERR_MEMORY;
-  s->phase = VRAM_PHASE_ZERO_GRAD;
-  s->leaf.known = known != 0;
-  s->rnn_reset = known > 1;
-  s->root = g->root;
+  return s->scalar ? VRAM_OK : VRAM_ERR_MEMORY;
+}
+
+/* Everything that is there before the first event. */
+static void vram__step_put_before(vram__step *s) {
   vram__forward_leave_out(s);
   if (s->failed)
-    return (vram_result)s->failed;
+    return;
   vram__step_begin(s);
   s->scaler = s->train && s->amp == VRAM_F16 && s->leaf.parameters; /* it goes with an optimizer */
   vram__optim_before(s);
-  if (s->scaler && !o->first_step) {
+  if (s->scaler && !s->o->first_step) {
     s->scale = vram__leaf_existing_gradient(s, s->scalar, VRAM_F32, VRAM_CATEGORY_OTHER);
     vram__leaf_existing_gradient(s, s->scalar, VRAM_I32, VRAM_CATEGORY_OTHER);
   }
-  if (s->failed)
-    return (vram_result)s->failed;
   s->count.phase_peak = s->count.peak = s->count.requested;
   s->count.phase_peak_blocks = s->count.blocks;
   s->count.peak_upper = s->count.upper;
   vram__peak_note(s);
-  before = s->count.category;
-  vram__memory_copy(report->before_category_bytes, before.of, sizeof before.of);
-  before_blocks = s->count.blocks, before_upper = s->count.upper;
-  if (s->count.stop_at == 1 && (!s->train || o->first_step))
+}
+
+/* From zero_grad to what is left after the optimizer. */
+static void vram__step_play(vram__step *s, uint32_t how) {
+  const vram__category_bytes before = s->count.category;
+  const uint64_t blocks = s->count.blocks, upper = s->count.upper;
+  vram__replay *run = s->replay;
+  vram__memory_copy(s->r->before_category_bytes, before.of, sizeof before.of);
+  if (s->count.stop_at == 1 && (!s->train || s->o->first_step))
     vram__live_collect(s);
   if (run)
     run->body = run->ntape;
@@ -198,9 +196,9 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
   s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s);
-  if (!known && s->train && !o->first_step && !s->failed)
-    vram__gradients_had(s, &before, before_blocks, before_upper);
+  vram__gradients_count(s, how & VRAM__RUN_AGAIN);
+  if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
+    vram__gradients_had(s, &before, blocks, upper);
   if (run)
     run->optim = run->ntape;
   if (s->train && !s->failed)
@@ -215,28 +213,69 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   vram__phase_end(s, VRAM_PHASE_END);
   if (s->count.at_peak)
     vram__peak_note(s);
-  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
-    report->peak_category_bytes[i] = s->count.peak_category.of[i];
-  report->peak_requested_bytes = s->count.peak;
-  report->peak_blocks_bytes = s->count.peak_blocks;
-  if (report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes > s->count.peak_blocks && !run)
-    report->peak_blocks_bytes = report->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
-  report->peak_allocated_bytes.lower = report->peak_blocks_bytes;
-  report->peak_allocated_bytes.upper = s->count.peak_upper;
-  if (s->count.custom | s->count.custom_most) {
-    const uint64_t less = vram__sum_or_overflow(s->count.custom, s->count.custom_most);
-    uint64_t *lower = &report->peak_allocated_bytes.lower;
-    *lower -= less < *lower ? less : *lower;
-  }
-  report->pinned_bytes = vram__product_or_overflow(report->inputs_bytes, o->pinned);
-  vram__report_blocks_known(report, o, run);
-  report->peak_node = s->count.peak_node;
-  report->peak_phase = s->count.peak_phase;
-  report->events = s->count.events;
-  report->peak_event = s->count.peak_event;
-  report->scratch_used = skip + (s->used > s->most_used ? s->used : s->most_used) +
-                         (s->nslot + (uint64_t)1) * sizeof(vram__storage) +
-                         sizeof *s->spare * VRAM__SPARE;
+}
+
+static void vram__step_report(const vram__step *s) {
+  const vram__counts *count = &s->count;
+  vram_report *r = s->r;
+  vram_bounds *allocated = &r->peak_allocated_bytes;
+  const uint64_t begin = r->phase[VRAM_PHASE_ZERO_GRAD].allocated_peak_bytes;
+  uint64_t less;
+  vram__memory_copy(r->peak_category_bytes, count->peak_category.of, sizeof count->peak_category);
+  r->peak_requested_bytes = count->peak;
+  r->peak_blocks_bytes = count->peak_blocks;
+  if (begin > count->peak_blocks && !s->replay)
+    r->peak_blocks_bytes = begin;
+  less = vram__sum_or_overflow(count->custom, count->custom_most);
+  allocated->lower = r->peak_blocks_bytes;
+  allocated->lower -= less < allocated->lower ? less : allocated->lower;
+  allocated->upper = count->peak_upper;
+  r->pinned_bytes = vram__product_or_overflow(r->inputs_bytes, s->o->pinned);
+  vram__report_blocks_known(r, s->o, s->replay);
+  r->peak_node = count->peak_node;
+  r->peak_phase = count->peak_phase;
+  r->events = count->next_id + count->frees;
+  r->peak_event = count->peak_event;
+  r->scratch_used = s->skipped + (s->used > s->most_used ? s->used : s->most_used) +
+                    (s->nslot + (uint64_t)1) * sizeof *s->top + sizeof *s->spare * VRAM__SPARE;
+}
+
+/* One run of a step. s->replay, s->cuts and of s->count what concerns the live set are as the
+   caller has set them; how: bits of VRAM__RUN_. */
+VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
+                                    uint64_t scratch_bytes, vram_report *report, vram__step *s,
+                                    uint32_t how) {
+  vram_live *const live = s->count.live;
+  vram__replay *const run = s->replay;
+  vram__cuts *const cuts = s->cuts;
+  const uint32_t live_cap = s->count.live_cap;
+  const uint64_t stop_at = s->count.stop_at;
+  vram__memory_zero(s, sizeof *s);
+  vram__memory_zero(report, sizeof *report);
+  s->count.live = live;
+  s->count.live_cap = live_cap;
+  s->count.stop_at = stop_at;
+  s->replay = run;
+  s->cuts = cuts;
+  s->call.recompute = vram__checkpoint_recompute;
+  s->call.backward = vram__checkpoint_backward;
+  s->g = g;
+  s->o = o;
+  s->r = report;
+  s->phase = VRAM_PHASE_ZERO_GRAD;
+  s->leaf.known = (how & VRAM__RUN_PAST_KNOWN) != 0;
+  s->rnn_reset = (how & VRAM__RUN_RNN_RESET) != 0;
+  s->root = g->root;
+  if (!vram__step_take_scratch(s, scratch, scratch_bytes))
+    return VRAM_ERR_MEMORY;
+  vram__step_set_options(s);
+  s->failed = (uint8_t)vram__step_take_arrays(s);
+  if (!s->failed)
+    vram__step_put_before(s);
+  if (s->failed)
+    return (vram_result)s->failed;
+  vram__step_play(s, how);
+  vram__step_report(s);
   return (vram_result)s->failed;
 }
 

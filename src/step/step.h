@@ -32,6 +32,10 @@ typedef struct vram__optim_bytes {
   uint64_t peak_state;              /* state at the peak */
 } vram__optim_bytes;
 
+/* What a run of a step knows of the one before it, which left s->leaf.past in the same scratch, and
+   whether another one follows that asks the same. */
+enum { VRAM__RUN_PAST_KNOWN = 1, VRAM__RUN_RNN_RESET = 2, VRAM__RUN_AGAIN = 4 };
+
 /* optim.c */
 VRAM__FN uint64_t vram__optim_ids(uint32_t n);
 VRAM__FN const char *vram__optim_problem(const vram__optim_config *c, const vram__optim_param *p,
@@ -86,7 +90,7 @@ VRAM__FN void vram__optim_now(vram__step *s);
 /* gradients.c */
 VRAM__FN void vram__gradients_had(vram__step *s, const vram__category_bytes *before,
                                   uint64_t blocks, uint64_t upper);
-VRAM__FN void vram__gradients_count(vram__step *s);
+VRAM__FN void vram__gradients_count(vram__step *s, int again);
 
 /* report.c */
 VRAM__FN void vram__report_device_bounds(vram_report *r, uint64_t context, uint64_t budget);
@@ -110,7 +114,7 @@ VRAM__FN void vram__report_blocks_known(vram_report *r, const vram_step_options 
                                         const vram__replay *run);
 VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
                                     uint64_t scratch_bytes, vram_report *report, vram__step *s,
-                                    int known);
+                                    uint32_t how);
 VRAM__FN const char *vram__step_misuse(const vram_graph *g, const vram_step_options *o,
                                        vram_result *why);
 

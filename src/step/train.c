@@ -9,17 +9,19 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     return;
   for (i = 0; s->leaf.known && i < s->leaf.count; i++) {
     vram__leaf *l = &s->leaf.at[i];
-    int64_t size = (int64_t)l->had_bytes;
-    if (l->had && l->had_with)
-      l->grad = vram__tensor_alias(s, s->leaf.at[l->had_with - 1].grad, l->d);
-    else if (l->had && l->had_bytes == vram__dims_bytes_of(l->d, l->dt))
+    const vram__past past = s->leaf.past[i];
+    int64_t size = (int64_t)past.bytes;
+    if (past.had && past.with)
+      l->grad = vram__tensor_alias(s, s->leaf.at[past.with - 1].grad, l->d);
+    else if (past.had && past.bytes == vram__dims_bytes_of(l->d, l->dt))
       l->grad = vram__leaf_existing_gradient(s, l->d, l->dt, VRAM_CATEGORY_GRADIENTS);
-    else if (l->had) {
+    else if (past.had) {
       l->grad = vram__leaf_existing_gradient(s, vram__dims_in(s, 1, &size, NULL), VRAM_U8,
                                              VRAM_CATEGORY_GRADIENTS);
-      l->grad.d = l->d, l->grad.dt = l->dt;
+      l->grad.d = l->d;
+      l->grad.dt = l->dt;
     }
-    if (s->replay && l->had && !l->had_with && l->grad.st)
+    if (s->replay && past.had && !past.with && l->grad.st)
       (s->top - l->grad.st)->block = s->replay->gradient[i];
   }
   s->r->before_category_bytes[VRAM_CATEGORY_GRADIENTS] =
@@ -185,7 +187,7 @@ static uint32_t vram__optim_params(vram__step *s, vram__optim_param *p, int with
   uint32_t i, n = 0;
   for (i = 0; i < s->leaf.parameters; i++) {
     const vram__leaf *l = s->leaf.at + i;
-    if (with_grad && !(l->grad.d || l->had))
+    if (with_grad && !l->grad.d && !(s->leaf.known && s->leaf.past[i].had))
       continue;
     p[n].numel = l->d->numel;
     p[n].ndim = l->d->ndim;

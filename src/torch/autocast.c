@@ -7,19 +7,19 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
     return vram__tensor_retain(s, x);
   if (dt == s->amp && x.dt == VRAM_F32 && (x.fn & VRAM__LEAF)) {
     vram__leaf *l = s->leaf.at + (x.fn & ~VRAM__LEAF);
-    vram__tensor *c = s->leaf.cast + (l - s->leaf.at);
-    if (!c->d) {
+    vram__cast *c = s->leaf.cast + (l - s->leaf.at);
+    if (!c->t.d) {
       uint8_t cat = s->cat, grad = s->grad;
       s->cat = VRAM_CATEGORY_AUTOCAST;
       s->grad = s->train;
-      *c = vram__torch_cast(s, x, dt);
-      c->req = 1; /* the cached copy is made with grad mode on, under no_grad too */
+      c->t = vram__torch_cast(s, x, dt);
+      c->t.req = 1; /* the cached copy is made with grad mode on, under no_grad too */
       s->grad = grad;
-      l->next_cast = s->leaf.first_cast;
+      c->next = s->leaf.first_cast;
       s->leaf.first_cast = (uint32_t)(l - s->leaf.at) + 1;
       s->cat = cat;
     }
-    return vram__tensor_retain(s, *c);
+    return vram__tensor_retain(s, c->t);
   }
   return vram__torch_cast(s, x, dt);
 }
@@ -28,11 +28,11 @@ VRAM__FN vram__tensor vram__autocast_cast(vram__step *s, vram__tensor x, vram_dt
 VRAM__FN uint64_t vram__autocast_leave(vram__step *s) {
   uint64_t n = 0;
   while (s->leaf.first_cast) {
-    vram__tensor *c = s->leaf.cast + s->leaf.first_cast - 1;
-    s->leaf.first_cast = s->leaf.at[s->leaf.first_cast - 1].next_cast;
-    n += vram__dims_bytes_of(c->d, c->dt);
-    vram__tensor_release(s, *c);
-    *c = vram__tensor_none();
+    vram__cast *c = s->leaf.cast + s->leaf.first_cast - 1;
+    s->leaf.first_cast = c->next;
+    n += vram__dims_bytes_of(c->t.d, c->t.dt);
+    vram__tensor_release(s, c->t);
+    c->t.d = NULL;
   }
   return n;
 }

@@ -87,16 +87,18 @@ static void vram__gradient_accumulate_any(vram__step *s, vram__leaf *l, vram__te
 
 /* AccumulateGrad. Nearly always it takes over what nobody else has. */
 VRAM__FN void vram__gradient_accumulate(vram__step *s, vram__leaf *l) {
-  vram__tensor *t = &l->task.in;
+  vram__tensor *t = &l->in;
   vram__storage *b = s->top - t->st;
-  if (!s->tape.depth && t->d == l->d && !l->grad.d && t->st && b->base == t->st && b->refs == 1 &&
-      !b->of && (l->d->flags & VRAM__DENSE)) {
+  if (s->leaf.now == s->leaf.at && t->d == l->d && !l->grad.d && t->st && b->base == t->st &&
+      b->refs == 1 && !b->of && (l->d->flags & VRAM__DENSE)) {
     l->grad = *t;
     t->d = NULL;
     b->shown = 0;
     vram__gradient_become(s, b);
+    vram__total_add(&s->leaf.had, b->bytes);
+    s->leaf.taken++;
   } else
-    vram__gradient_accumulate_any(s, l, &vram__leaf_task(s, l)->in);
+    vram__gradient_accumulate_any(s, l, &s->leaf.now[l - s->leaf.at].in);
 }
 
 /* torch::autograd::validate_outputs: the gradient gets the shape and dtype of what it belongs to.

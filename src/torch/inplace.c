@@ -97,15 +97,3 @@ VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt) {
     n += (uint64_t)(d->v[i] - 1) * (uint64_t)VRAM__STRIDE(d)[i];
   return n * vram__dtype_size(dt);
 }
-
-/* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
-                                                 uint64_t bytes) {
-  vram__tensor t = vram__tensor_none();
-  t.d = d;
-  t.st = vram__storage_new(s, bytes);
-  if (t.st)
-    (s->top - t.st)->d = d;
-  t.dt = dt;
-  return t;
-}

@@ -19,21 +19,107 @@ VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st)
     vram__event_emit(s, a, st);
   if (s->cuts)
     vram__cuts_count_event(s, a == VRAM_ACTION_ALLOC, st);
-  if (a == VRAM_ACTION_ALLOC && s->count.events + 1 == s->count.stop_at)
+  if (a == VRAM_ACTION_ALLOC && s->count.next_id + s->count.frees + 1 == s->count.stop_at)
     vram__live_collect(s);
 }
 
-/* So many bytes can be added up, or the step fails. */
+/* So many bytes can be added up, or the step fails. VRAM_MAX_BYTES are 63 bits. */
 static inline int vram__bytes_countable(vram__step *s, uint64_t bytes) {
-  if (bytes <= (uint64_t)VRAM_MAX_BYTES - s->count.requested)
+  if (!((bytes | (bytes + s->count.requested)) >> 63))
     return 1;
   s->failed = VRAM_ERR_OVERFLOW;
   return 0;
 }
 
-/* One whose shape nobody asks for. */
+/* A slot that nobody has used; 0: the scratch memory is used up. */
+static uint32_t vram__slot_fresh(vram__step *s) {
+  if (s->used + sizeof(vram__storage) > s->cap) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  s->cap -= sizeof(vram__storage);
+  return ++s->nslot;
+}
+
+/* A slot that nobody uses; 0: the scratch memory is used up. */
+VRAM__FN uint32_t vram__slot_new(vram__step *s) {
+  const uint32_t i = s->free_slot;
+  if (!i)
+    return vram__slot_fresh(s);
+  s->free_slot = (s->top - i)->id;
+  return i;
+}
+
+/* A tensor that is all of the storage that slot i owns. */
+static inline vram__tensor vram__tensor_of_slot(const vram_dims *d, vram_dtype dt, uint32_t i) {
+  vram__tensor t;
+  t.d = d;
+  t.st = i;
+  t.fn = 0;
+  t.dt = dt;
+  t.out = 0;
+  t.req = t.off = 0;
+  return t;
+}
+
+/* Somebody hears of the allocation of slot i. */
+static VRAM__COLD vram__tensor vram__tensor_watched(vram__step *s, vram_dtype dt, uint32_t i) {
+  vram__event_watch(s, VRAM_ACTION_ALLOC, s->top - i);
+  return vram__tensor_of_slot((s->top - i)->d, dt, i);
+}
+
+/* A fresh tensor in a new storage of so many bytes (of none PyTorch allocates nothing). */
+static inline vram__tensor vram__tensor_make(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                             uint64_t bytes) {
+  uint32_t i = s->free_slot;
+  vram__storage *st = s->top - i;
+  if (s->call.mute)
+    return vram__tensor_of_slot(d, dt, 0);
+  if (i)
+    s->free_slot = st->id;
+  else {
+    i = vram__slot_fresh(s);
+    if (!i)
+      return vram__tensor_of_slot(d, dt, 0);
+    st = s->top - i;
+  }
+  if (!vram__bytes_countable(s, bytes))
+    bytes = 0;
+  st->bytes = bytes;
+  st->refs = st->srefs = 1;
+  st->base = i;
+  st->node = s->node;
+  st->cat = s->cat;
+  st->saved = st->held = st->shown = 0;
+  st->unused = 0;
+  st->block = 0;
+  st->fn = st->of = st->ver = st->writes = 0;
+  st->d = d;
+  if (!bytes) {
+    st->id = UINT32_MAX;
+    return vram__tensor_of_slot(d, dt, i);
+  }
+  st->id = (uint32_t)s->count.next_id++;
+  vram__bytes_grow(s, bytes, st->cat);
+  return s->watched ? vram__tensor_watched(s, dt, i) : vram__tensor_of_slot(d, dt, i);
+}
+
+/* A fresh tensor of dims d, which are dense. */
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
+  if (s->registers)
+    return vram__tensor_of_slot(d, dt, 0);
+  return vram__tensor_make(s, d, dt, vram__dims_bytes_of(d, dt));
+}
+
+/* A fresh tensor of dims d in a storage of so many bytes (empty_strided, or resized). */
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                                 uint64_t bytes) {
+  return vram__tensor_make(s, d, dt, bytes);
+}
+
+/* A storage whose shape nobody asks for. */
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes) {
-  return vram__storage_new_of(s, bytes, NULL);
+  return vram__tensor_empty_strided(s, NULL, VRAM_U8, bytes).st;
 }
 
 /* The same of a tensor that is a view or keeps a record; what it is a view of may go with it. */
@@ -86,9 +172,8 @@ static void vram__alloc_briefly(vram__step *s, uint64_t bytes) {
     vram__slot_release(s, vram__storage_new(s, bytes));
   else if (bytes && !s->call.mute && vram__bytes_countable(s, bytes)) {
     s->count.next_id++;
-    s->count.events++;
     vram__bytes_grow(s, bytes, s->cat);
-    s->count.events++;
+    s->count.frees++;
     vram__bytes_shrink(s, bytes, s->cat);
   }
 }

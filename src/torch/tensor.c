@@ -59,18 +59,6 @@ VRAM__FN vram__tensor vram__tensor_none(void) {
   return t;
 }
 
-/* A fresh tensor of dims d, which are dense. */
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt) {
-  vram__tensor t;
-  t.d = d;
-  t.st = s->registers ? 0 : vram__storage_new_of(s, vram__dims_bytes_of(d, dt), d);
-  t.fn = 0;
-  t.out = 0;
-  t.dt = dt;
-  t.req = t.off = 0;
-  return t;
-}
-
 /* a * b * c * e, VRAM_OVERFLOW if it does not fit */
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e) {
   return vram__product_or_overflow(vram__product_or_overflow((uint64_t)a, (uint64_t)b),

@@ -16,13 +16,14 @@ typedef struct vram__storage {
   uint8_t saved : 1;
   uint8_t held : 1;  /* this slot is what keeps fn */
   uint8_t shown : 1; /* stands for a view of itself, which would hold the storage once more */
-  uint16_t out;      /* which output of fn */
-  uint32_t block;    /* in the pool of the replay; 0: none */
-  uint32_t fn;       /* autograd's node that made the tensor, or leaf; 0: none */
-  uint32_t of;       /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
-  uint32_t ver;      /* in-place operations on it and its views; those that a view's fn knows of */
-  uint32_t writes;   /* the last in-place operation on the storage (owner's slot): the newest record
-                        before it, + 1 */
+  uint8_t unused : 5;
+  uint16_t out;    /* which output of fn */
+  uint32_t block;  /* in the pool of the replay; 0: none */
+  uint32_t fn;     /* autograd's node that made the tensor, or leaf; 0: none */
+  uint32_t of;     /* a view: slot of the tensor that it is a view of; 0: no view for autograd */
+  uint32_t ver;    /* in-place operations on it and its views; those that a view's fn knows of */
+  uint32_t writes; /* the last in-place operation on the storage (owner's slot): the newest record
+                      before it, + 1 */
   const vram_dims *d;
 } vram__storage;
 
@@ -52,13 +53,15 @@ typedef struct vram__edge {
 struct vram__grad_fn {
   const vram_node *node;
   uint32_t prev;  /* record before it on the tape */
-  uint32_t refs;  /* tensors and later records that lead here */
   uint32_t deps;  /* the next allocation's id when it was made; the next one to go */
+  uint32_t refs;  /* tensors and later records that lead here */
   uint32_t next;  /* of a checkpointed call: the next record that saves */
   uint32_t frame; /* checkpointed call that it belongs to, 0: none */
-  uint16_t kind, nin, nout, nsaved;
-  uint8_t done, flag, inner; /* inner: aux is the record of an operation inside this one */
+  uint16_t nsaved;
+  uint8_t done, flag;
   uint64_t aux;
+  uint16_t kind, nin, nout;
+  uint8_t inner; /* aux is the record of an operation inside this one */
 };
 
 #define VRAM__OWN 2 /* slots of what modules own: all weights, all buffers */
@@ -67,21 +70,24 @@ struct vram__grad_fn {
 #define VRAM__SLOTS(f) ((vram__slot *)(void *)(VRAM__EDGES(f) + (f)->nin))
 #define VRAM__SAVED(f) ((vram__tensor *)(void *)(VRAM__SLOTS(f) + (f)->nout))
 
-typedef struct vram__task { /* gradients that arrive at a leaf in one backward */
-  vram__tensor in;
-  uint32_t deps; /* how many are still to come */
-} vram__task;
-
 typedef struct vram__leaf {
   const vram_dims *d;
   vram__tensor grad; /* .grad */
-  vram__task task;
-  uint64_t had_bytes; /* the step before left a gradient on a storage so large, */
-  uint32_t had_with;  /* on that of leaf had_with - 1; 0: on its own */
-  uint32_t next_cast; /* next leaf with a cached copy, + 1 */
+  vram__tensor in;   /* gradients that arrive in this backward */
+  uint32_t deps;     /* how many are still to come */
   vram_dtype dt;
-  uint8_t had;
 } vram__leaf;
+
+typedef struct vram__past { /* the gradient that a step left at a leaf */
+  uint64_t bytes;           /* of its storage, */
+  uint32_t with;            /* which is that of leaf with - 1; 0: its own */
+  uint8_t had;              /* there is one */
+} vram__past;
+
+typedef struct vram__cast { /* autocast's cached copy of a leaf */
+  vram__tensor t;
+  uint32_t next; /* the leaf whose copy was made before, + 1 */
+} vram__cast;
 
 typedef struct vram__variable { /* a Python variable's tensor */
   vram__tensor t;
@@ -186,11 +192,11 @@ typedef struct vram__cuts {
    otherwise. */
 typedef struct vram__counts {
   uint64_t requested, phase_peak, peak; /* now; the highest of the phase, of all phases */
-  uint64_t next_id, events;
-  uint64_t blocks, phase_peak_blocks; /* in blocks of the caching allocator, */
-  uint64_t peak_blocks;               /* of all phases, */
-  uint64_t upper, peak_upper;         /* and what they take at most */
-  uint64_t custom, custom_most;       /* that custom ops may save less, take less for a moment */
+  uint64_t next_id, frees;              /* one allocation has one id */
+  uint64_t blocks, phase_peak_blocks;   /* in blocks of the caching allocator, */
+  uint64_t peak_blocks;                 /* of all phases, */
+  uint64_t upper, peak_upper;           /* and what they take at most */
+  uint64_t custom, custom_most;         /* that custom ops may save less, take less for a moment */
   vram__category_bytes category, peak_category;
   uint64_t peak_event;
   const vram_node *peak_node;
@@ -206,8 +212,7 @@ typedef struct vram__tape {
   uint32_t last, most_inputs;
   uint32_t gone; /* records that are about to go */
   uint8_t freeing;
-  uint8_t stale;  /* something that may be saved was overwritten in place */
-  uint32_t depth; /* backward inside backward */
+  uint8_t stale; /* something that may be saved was overwritten in place */
 } vram__tape;
 
 /* Calls of checkpoint(). */
@@ -229,11 +234,15 @@ typedef struct vram__calls {
 typedef struct vram__leaves {
   vram__leaf *at;
   uint32_t count, parameters;
-  vram__tensor *cast;  /* of each leaf autocast's cached copy; NULL: no autocast */
-  uint32_t first_cast; /* leaves with a cached copy */
-  vram__task *inner;   /* of each leaf in the backward inside backward; NULL: there is none */
+  uint32_t taken;  /* how many took the gradient that arrived as it was; `had` has those already */
+  vram__leaf *now; /* where gradients arrive: `at`, or in the backward inside backward `inner` */
+  vram__leaf *inner; /* NULL: there is no backward inside backward */
+  vram__past *past;
+  vram__cast *cast;    /* NULL: no autocast */
+  uint32_t first_cast; /* the newest leaf with a cached copy, + 1 */
   vram__total had;     /* the storages of all gradients */
-  uint8_t known;       /* leaf.had is known from a step before */
+  uint8_t known;       /* `past` is known from a step before */
+  uint8_t shared;      /* two gradients lie on one storage */
   uint8_t all_had;     /* every trainable parameter got a gradient, */
   uint8_t missing;     /* or one did not, so it has no optimizer state */
 } vram__leaves;
@@ -263,6 +272,7 @@ struct vram__step {
   uint32_t nspare;
   uint32_t nslot, free_slot;
   uint64_t most_used;
+  uint32_t skipped; /* bytes of the scratch before its first multiple of 8 */
 
   const vram_node *node; /* that runs */
   vram_phase phase;
@@ -335,6 +345,10 @@ VRAM__FN void vram__cuts_count_node(vram__step *s, const vram_node *n);
 
 /* storage.c */
 VRAM__FN void vram__event_watch(vram__step *s, vram_action a, vram__storage *st);
+VRAM__FN uint32_t vram__slot_new(vram__step *s);
+VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt);
+VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
+                                                 uint64_t bytes);
 VRAM__FN uint32_t vram__storage_new(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__slot_free(vram__step *s, uint32_t i);
 VRAM__FN void vram__upper_may_need(vram__step *s, uint64_t elements);
@@ -350,7 +364,6 @@ VRAM__FN const vram_dims *vram__dims_in(vram__step *s, uint32_t n, const int64_t
 VRAM__FN vram_dtype vram__step_dtype(const vram__step *s, vram_dtype dt);
 VRAM__FN uint32_t vram__dtype_size(vram_dtype dt);
 VRAM__FN vram__tensor vram__tensor_none(void);
-VRAM__FN vram__tensor vram__tensor_empty(vram__step *s, const vram_dims *d, vram_dtype dt);
 VRAM__FN uint64_t vram__product4_or_overflow(int64_t a, int64_t b, int64_t c, int64_t e);
 VRAM__FN vram__tensor vram__tensor_raw(vram__step *s, uint64_t bytes);
 VRAM__FN const vram_dims *vram__dims_contiguous(vram__step *s, const vram_dims *d);
@@ -427,8 +440,6 @@ VRAM__FN void vram__step_refuse(vram__step *s, vram_result code, const vram_node
 VRAM__COLD VRAM__FN void vram__history_renew(vram__step *s, vram__tensor *t);
 VRAM__FN void vram__history_rebase(vram__step *s, vram__tensor x, vram__tensor *y);
 VRAM__FN uint64_t vram__dims_span_bytes(const vram_dims *d, vram_dtype dt);
-VRAM__FN vram__tensor vram__tensor_empty_strided(vram__step *s, const vram_dims *d, vram_dtype dt,
-                                                 uint64_t bytes);
 
 /* view.c */
 VRAM__FN vram__tensor vram__torch_view_as(vram__step *s, vram__tensor x, const vram_dims *d,
@@ -527,7 +538,7 @@ static inline void vram__bytes_grow(vram__step *s, uint64_t bytes, uint8_t cat) 
     s->count.phase_peak = s->count.requested;
     if (s->count.requested > s->count.peak) {
       s->count.peak = s->count.requested;
-      s->count.peak_event = s->count.events;
+      s->count.peak_event = s->count.next_id + s->count.frees;
       s->count.peak_node = s->node;
       s->count.peak_phase = s->phase;
       s->count.at_peak = 1;
@@ -545,65 +556,11 @@ static inline void vram__bytes_shrink(vram__step *s, uint64_t bytes, uint8_t cat
   s->count.upper -= block + (bytes > VRAM_SMALL_POOL_BYTES ? VRAM_SMALL_POOL_BYTES : 0);
 }
 
-/* A slot that nobody uses; 0: the scratch memory is used up. */
-static inline uint32_t vram__slot_new(vram__step *s) {
-  const uint32_t i = s->free_slot;
-  if (i) {
-    s->free_slot = (s->top - i)->id;
-    return i;
-  }
-  if (s->used + sizeof(vram__storage) > s->cap) {
-    s->failed = VRAM_ERR_MEMORY;
-    return 0;
-  }
-  s->cap -= sizeof(vram__storage);
-  return ++s->nslot;
-}
-
-/* A new storage of so many bytes for a tensor of dims d: its slot (no bytes: PyTorch allocates
-   nothing). */
-static inline uint32_t vram__storage_new_of(vram__step *s, uint64_t bytes, const vram_dims *d) {
-  uint32_t i = s->free_slot;
-  vram__storage *st = s->top - i;
-  if (s->call.mute)
-    return 0;
-  if (i)
-    s->free_slot = st->id;
-  else {
-    i = vram__slot_new(s);
-    if (!i)
-      return 0;
-    st = s->top - i;
-  }
-  if (bytes > (uint64_t)VRAM_MAX_BYTES - s->count.requested) {
-    s->failed = VRAM_ERR_OVERFLOW;
-    bytes = 0;
-  }
-  st->bytes = bytes;
-  st->refs = st->srefs = 1;
-  st->base = i;
-  st->node = s->node;
-  st->cat = s->cat;
-  st->saved = st->held = st->shown = 0;
-  st->block = 0;
-  st->fn = st->of = st->ver = st->writes = 0;
-  st->d = d;
-  st->id = UINT32_MAX;
-  if (bytes) {
-    st->id = (uint32_t)s->count.next_id++;
-    s->count.events++;
-    vram__bytes_grow(s, bytes, s->cat);
-    if (s->watched)
-      vram__event_watch(s, VRAM_ACTION_ALLOC, st);
-  }
-  return i;
-}
-
 /* Slot i and the storage that it owns go. */
 static inline void vram__storage_free(vram__step *s, uint32_t i) {
   vram__storage *b = s->top - i;
   if (b->bytes) {
-    s->count.events++;
+    s->count.frees++;
     if (b->saved && s->phase == VRAM_PHASE_FORWARD) /* a branch that leads nowhere is given up */
       s->r->saved_bytes -= b->bytes;
     vram__bytes_shrink(s, b->bytes, b->cat);
@@ -700,25 +657,26 @@ static inline int vram__input_wanted(const vram__grad_fn *f, uint32_t i) {
   return ((const vram__edge *)(const void *)(f + 1))[i].fn != 0;
 }
 
-/* Where gradients for this leaf arrive now. */
-static inline vram__task *vram__leaf_task(const vram__step *s, vram__leaf *l) {
-  return s->tape.depth ? s->leaf.inner + (l - s->leaf.at) : &l->task;
+/* Leaf i, without a gradient. */
+static inline vram__leaf *vram__leaf_set(vram__step *s, uint32_t i, const vram_dims *d,
+                                         vram_dtype dt) {
+  vram__leaf *l = s->leaf.at + i;
+  l->d = d;
+  l->dt = dt;
+  l->grad.d = l->in.d = NULL;
+  l->grad.st = l->grad.fn = 0; /* so that it can be released */
+  l->deps = 0;
+  if (s->leaf.cast)
+    s->leaf.cast[i].t.d = NULL;
+  if (s->leaf.inner)
+    s->leaf.inner[i] = *l;
+  return l;
 }
 
 /* Where a gradient that goes along this edge arrives. */
 static inline vram__tensor *vram__edge_end(vram__step *s, vram__edge e) {
-  return e.fn & VRAM__LEAF ? &vram__leaf_task(s, s->leaf.at + (e.fn & ~VRAM__LEAF))->in
+  return e.fn & VRAM__LEAF ? &s->leaf.now[e.fn & ~VRAM__LEAF].in
                            : &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g;
-}
-
-/* What is not in every run: leaf i has no cached copy, and nothing has arrived for it. */
-static inline void vram__leaf_clear(vram__step *s, uint32_t i) {
-  if (s->leaf.cast)
-    s->leaf.cast[i] = vram__tensor_none();
-  if (s->leaf.inner) {
-    s->leaf.inner[i].in = vram__tensor_none();
-    s->leaf.inner[i].deps = 0;
-  }
 }
 
 /* A gradient for an input; the first is taken. */
@@ -731,20 +689,10 @@ static inline void vram__gradient_arrive(vram__step *s, vram__tensor *at, vram__
   }
 }
 
-/* One gradient, or none, goes to where an edge leads. */
-static inline void vram__gradient_deliver(vram__step *s, vram__edge e, vram__tensor *t) {
-  if (e.fn & VRAM__LEAF) {
-    vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
-    if (t->d)
-      vram__gradient_arrive(s, &vram__leaf_task(s, l)->in, t);
-    vram__leaf_task(s, l)->deps--;
-  } else if (t->d)
-    vram__gradient_arrive(s, &VRAM__SLOTS(vram__grad_fn_at(s, e.fn))[e.out].g, t);
-}
-
+/* The gradient gets the shape and dtype of what the edge leads to. */
 static inline void vram__gradient_fit(vram__step *s, vram__edge e, vram__tensor *t) {
   if (e.fn & VRAM__LEAF) {
-    const vram__leaf *l = s->leaf.at + (e.fn & ~VRAM__LEAF);
+    const vram__leaf *l = s->leaf.now + (e.fn & ~VRAM__LEAF);
     if (t->d != l->d || t->dt != l->dt)
       vram__gradient_validate(s, t, l->d, l->dt);
   } else {
