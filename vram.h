@@ -2900,6 +2900,7 @@ typedef struct vram_pool {
   vram_event as; /* owner, category, kind, phase, node, time of the events that the pool emits */
   /* private */
   struct vram__block *block; /* [0] is none */
+  uint64_t *handed;          /* a bit of each block: it is handed out */
   uint32_t *hash;            /* of the addresses that are handed out */
   struct vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
   uint8_t terse;             /* of stats only segments, allocated and reserved bytes are kept */
@@ -4931,10 +4932,13 @@ typedef struct vram__top {
 
 #define VRAM__POOL_BINS 8192
 
-/* A piece of a segment: handed out, or free. */
+/* A piece of a segment: handed out, or free. One line of the cache. */
 typedef struct vram__block {
   uint64_t address, size, requested;
-  uint64_t streams;    /* others that use it, one bit each */
+  union {
+    uint64_t streams; /* handed out: others that use it, one bit each */
+    uint32_t parent;  /* free: in its tree; 0: it is the root */
+  } use;
   uint32_t prev, next; /* in the segment; 0: none */
   uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
   uint32_t serial;     /* policy BEST: of its segment */
@@ -6029,8 +6033,7 @@ VRAM_API uint32_t vram_ledger_mark(vram_ledger *l, vram_change *list, uint32_t c
    size, and in each bin a tree ordered by size and address. */
 
 enum {
-  VRAM__HANDED = 1,
-  VRAM__PENDING = 2, /* given back, and streams still use it; VRAM__HANDED, too */
+  VRAM__PENDING = 2, /* given back, and streams still use it: it counts as handed out */
   VRAM__MAPPED = 4,
   VRAM__SMALL_CLASS = 8,
   VRAM__EXPANDABLE = 16,
@@ -6072,7 +6075,7 @@ static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int
 }
 
 /* ---- trees: heaps by a hash of the index. Free blocks by size and address, unmapped ones by
-   address. */
+   address. A block knows its parent, so that none is searched for before it leaves. */
 
 static inline uint32_t vram__rank(uint32_t i) {
   i *= UINT32_C(2654435761);
@@ -6089,16 +6092,22 @@ static inline uint32_t vram__side(const vram__block *a, const vram__block *b) {
 
 static inline void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
   const uint32_t rank = vram__rank(x);
-  uint32_t *end[2], y;
-  while (*root && vram__rank(*root) < rank)
-    root = &b[*root].child[vram__side(b + x, b + *root)];
+  uint32_t *end[2], above[2], y, parent = 0;
+  while (*root && vram__rank(*root) < rank) {
+    parent = *root;
+    root = &b[parent].child[vram__side(b + x, b + parent)];
+  }
   y = *root;
   *root = x;
+  b[x].use.parent = parent;
+  above[0] = above[1] = x;
   end[0] = &b[x].child[0];
   end[1] = &b[x].child[1];
   while (y) { /* what was there goes to both sides */
     const uint32_t side = vram__side(b + x, b + y);
     *end[!side] = y;
+    b[y].use.parent = above[!side];
+    above[!side] = y;
     end[!side] = &b[y].child[side];
     y = *end[!side];
   }
@@ -6106,19 +6115,21 @@ static inline void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
 }
 
 static inline void vram__tree_remove(vram__block *b, uint32_t *root, uint32_t x) {
-  uint32_t l, r;
-  while (*root != x)
-    root = &b[*root].child[vram__side(b + x, b + *root)];
-  l = b[x].child[0];
-  r = b[x].child[1];
+  uint32_t l = b[x].child[0], r = b[x].child[1], parent = b[x].use.parent;
+  if (parent)
+    root = &b[parent].child[b[parent].child[1] == x];
   while (l && r) {
     const uint32_t side = vram__rank(l) < vram__rank(r);
     uint32_t *top = side ? &l : &r;
     *root = *top;
-    root = &b[*top].child[side];
+    b[*root].use.parent = parent;
+    parent = *root;
+    root = &b[parent].child[side];
     *top = *root;
   }
   *root = l | r;
+  if (*root)
+    b[*root].use.parent = parent;
 }
 
 static inline uint32_t vram__tree_end(const vram__block *b, uint32_t x, int side) {
@@ -6288,6 +6299,11 @@ static void vram__unhash(vram_pool *p, uint32_t x) {
   *link = p->block[x].link;
 }
 
+/* Known without a look at the block: most neighbours of a block that goes are handed out. */
+static inline int vram__is_handed(const vram_pool *p, uint32_t x) {
+  return (int)(p->handed[x / 64] >> x % 64 & 1);
+}
+
 static inline int vram__is_split(const vram__block *b) { return b->prev || b->next; }
 
 /* x keeps its first bytes; y, fresh, becomes the rest behind it. */
@@ -6311,7 +6327,7 @@ static uint32_t *vram__unmapped_of(vram_pool *p, const vram__block *b) {
 static uint64_t vram__merge(vram_pool *p, uint32_t x, uint32_t neighbour) {
   vram__block *b = p->block + x, *n = p->block + neighbour;
   uint64_t bytes;
-  if (!neighbour || (n->flags & VRAM__HANDED) || ((n->flags ^ b->flags) & VRAM__MAPPED))
+  if (!neighbour || vram__is_handed(p, neighbour) || ((n->flags ^ b->flags) & VRAM__MAPPED))
     return 0;
   if (n->flags & VRAM__MAPPED)
     vram__bins_remove(p, neighbour);
@@ -6493,7 +6509,8 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
   vram__count_down(p, p->stats.active, small_pool, 1);
   vram__count_down(p, p->stats.active_bytes, small_pool, b->size);
   vram__count_down(p, p->stats.requested_bytes, small_pool, b->requested);
-  b->flags &= (uint8_t) ~(VRAM__HANDED | VRAM__PENDING);
+  b->flags &= (uint8_t)~VRAM__PENDING;
+  p->handed[x / 64] &= ~(UINT64_C(1) << x % 64);
   for (side = 0; side < 2; side++) {
     merged = vram__merge(p, x, side ? b->next : b->prev);
     count += merged != 0;
@@ -6529,14 +6546,14 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
   b->link = 0;
   for (i = 0; i < p->nstream; i++) {
     uint64_t event;
-    if (!(b->streams >> i & 1))
+    if (!(b->use.streams >> i & 1))
       continue;
     event = p->backend.record(p->backend.user, p->stream[i]);
     if (!event)
       continue;                                    /* its bit stays */
     if (vram__block_room(p) <= VRAM__POOL_SPARE) { /* no place for an entry: it waits here */
       if (p->backend.done(p->backend.user, event, 1))
-        b->streams &= ~(UINT64_C(1) << i);
+        b->use.streams &= ~(UINT64_C(1) << i);
       continue;
     }
     entry = vram__block_new(p);
@@ -6550,10 +6567,10 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
       p->first[i] = entry;
     p->last[i] = entry;
     p->waiting++;
-    b->streams &= ~(UINT64_C(1) << i);
+    b->use.streams &= ~(UINT64_C(1) << i);
     b->link++;
   }
-  if (b->streams)
+  if (b->use.streams)
     p->stuck++;
   else if (!b->link)
     vram__block_free(p, x);
@@ -6574,20 +6591,20 @@ static void vram__poll(vram_pool *p, int wait) {
         p->last[i] = 0;
       vram__block_gone(p, entry);
       p->waiting--;
-      if (!--p->block[x].link && !p->block[x].streams)
+      if (!--p->block[x].link && !p->block[x].use.streams)
         vram__block_free(p, x);
     }
   for (x = 1; wait && p->stuck && x < p->nblock; x++) {
     vram__block *b = p->block + x;
-    if (!(b->flags & VRAM__PENDING) || !b->streams)
+    if (!(b->flags & VRAM__PENDING) || !b->use.streams)
       continue;
     for (i = 0; i < p->nstream; i++)
-      if (b->streams >> i & 1) {
+      if (b->use.streams >> i & 1) {
         const uint64_t event = p->backend.record(p->backend.user, p->stream[i]);
         if (event && p->backend.done(p->backend.user, event, 1))
-          b->streams &= ~(UINT64_C(1) << i);
+          b->use.streams &= ~(UINT64_C(1) << i);
       }
-    if (!b->streams) {
+    if (!b->use.streams) {
       p->stuck--;
       if (!b->link)
         vram__block_free(p, x);
@@ -6658,9 +6675,9 @@ static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small_p
   uint64_t address;
   uint32_t x, y;
   for (x = vram__tree_end(b, *unmapped, 0); x; x = vram__tree_beside(b, *unmapped, x, 1)) {
-    const uint32_t first = b[x].prev && !(b[b[x].prev].flags & VRAM__HANDED) ? b[x].prev : x;
+    const uint32_t first = b[x].prev && !vram__is_handed(p, b[x].prev) ? b[x].prev : x;
     uint64_t free = 0;
-    for (y = first; y && free < size && !(b[y].flags & VRAM__HANDED); y = b[y].next)
+    for (y = first; y && free < size && !vram__is_handed(p, y); y = b[y].next)
       free += b[y].size;
     if (free >= size)
       return first;
@@ -6959,8 +6976,8 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
     }
   }
   b[x].requested = bytes;
-  b[x].streams = 0;
-  b[x].flags |= VRAM__HANDED;
+  b[x].use.streams = 0;
+  p->handed[x / 64] |= UINT64_C(1) << x % 64;
   vram__count_up(p, p->stats.allocation, small_pool, 1);
   vram__stat_up(p->stats.allocated_bytes, small_pool, b[x].size);
   vram__count_up(p, p->stats.active, small_pool, 1);
@@ -6982,7 +6999,7 @@ VRAM__FN void vram__pool_put(vram_pool *p, uint32_t x) {
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ACTION_FREE_REQUESTED, b, b->requested, 0, 0);
-  if (b->streams) {
+  if (b->use.streams) {
     b->flags |= VRAM__PENDING;
     vram__block_wait(p, x);
   } else
@@ -7022,7 +7039,7 @@ VRAM_API vram_result vram_pool_record_stream(vram_pool *p, uint64_t address, uin
   at = vram__stream_at(p, stream);
   if (at == UINT32_MAX)
     return VRAM_ERR_LIMIT;
-  p->block[x].streams |= UINT64_C(1) << at;
+  p->block[x].use.streams |= UINT64_C(1) << at;
   return VRAM_OK;
 }
 
@@ -7046,7 +7063,7 @@ static void vram__piece_of(const vram_pool *p, uint32_t x, vram_piece *piece) {
   const vram__block *b = p->block + x;
   piece->address = b->address;
   piece->bytes = b->size;
-  piece->state = b->flags & VRAM__PENDING ? 2 : b->flags & VRAM__HANDED ? 1 : 0;
+  piece->state = b->flags & VRAM__PENDING ? 2 : vram__is_handed(p, x);
   piece->requested = piece->state ? b->requested : 0;
   piece->stream = p->stream[b->stream];
   piece->small_pool = vram__is_small(b);
@@ -7112,9 +7129,12 @@ static uint64_t vram__pool_slots(uint64_t blocks) {
   return slots;
 }
 
+static uint64_t vram__handed_bytes(uint64_t blocks) { return (blocks + 63) / 64 * 8; }
+
 VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams) {
   const uint64_t all = (uint64_t)blocks + VRAM__POOL_SPARE + 1;
-  return 63 + all * sizeof(vram__block) + vram__pool_slots(blocks) * sizeof(uint32_t) +
+  return 63 + all * sizeof(vram__block) + vram__handed_bytes(all) +
+         vram__pool_slots(blocks) * sizeof(uint32_t) +
          (uint64_t)vram__pool_streams(streams) * 2 * sizeof(vram__bins);
 }
 
@@ -7186,8 +7206,11 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   at += (blocks + VRAM__POOL_SPARE + 1) * sizeof(vram__block);
   p->bins = (vram__bins *)(void *)at;
   at += (uint64_t)o->streams * 2 * sizeof(vram__bins);
+  p->handed = (uint64_t *)(void *)at;
+  at += vram__handed_bytes(blocks + VRAM__POOL_SPARE + 1);
   p->hash = (uint32_t *)(void *)at;
   p->mask = (uint32_t)(slots - 1);
+  vram__memory_zero(p->handed, vram__handed_bytes(blocks + VRAM__POOL_SPARE + 1));
   vram__memory_zero(p->hash, slots * sizeof *p->hash);
   vram__memory_zero(p->block, sizeof *p->block);
   p->cap = (uint32_t)blocks + VRAM__POOL_SPARE + 1;
@@ -28651,7 +28674,14 @@ enum {
   VRAM__FAILED /* the search ends: solver.error */
 };
 
-enum { VRAM__SEEN = 64, VRAM__NEAR = 4096, VRAM__REPLAYS = 128 };
+enum { VRAM__SEEN = 64, VRAM__NEAR = 4096, VRAM__REPLAYS = 128, VRAM__SHORT = 512 };
+
+/* Which values that are tried are replayed. */
+typedef enum vram__replays {
+  VRAM__REPLAY_NEEDED,  /* those whose replay may say something else than the step */
+  VRAM__REPLAY_HOPEFUL, /* of these, those whose step fits */
+  VRAM__REPLAY_NONE
+} vram__replays;
 
 typedef struct vram__point {
   int64_t value;
@@ -28680,10 +28710,12 @@ typedef struct vram__solver {
   int64_t most;
   uint32_t streak; /* trials in a row that ended on the same side as the last one */
   uint32_t slow;   /* trials since low and high came half as near */
-  int probes;      /* what comes now is tried at hazard */
+  vram__replays replays;
   int64_t width;
   vram__point seen[VRAM__SEEN];
   uint32_t nseen;
+  int64_t shorts[VRAM__SHORT]; /* values whose replay ran out of memory: none is replayed twice */
+  uint32_t nshort;
   vram_error error;
 } vram__solver;
 
@@ -28774,6 +28806,14 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   return v->error.code ? vram__solve_kind(v) : report->fits ? VRAM__FITS : VRAM__TOO_LARGE;
 }
 
+static int vram__solve_is_short(const vram__solver *v, int64_t value) {
+  uint32_t i;
+  for (i = 0; i < v->nshort; i++)
+    if (v->shorts[i] == value)
+      return 1;
+  return 0;
+}
+
 /* v->now, played without replay, as its replay decides. That takes several times as long, so it is
    asked only where it may say something else: neither is what is allocated more than the budget has
    room for, nor twice that and 64 MiB less. */
@@ -28786,16 +28826,20 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
-      (v->probes && kind != VRAM__FITS))
+      v->replays == VRAM__REPLAY_NONE || (v->replays == VRAM__REPLAY_HOPEFUL && kind != VRAM__FITS))
     return kind;
+  if (vram__solve_is_short(v, v->now.value))
+    return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
   if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  return vram__replay_runs_within(&v->g, &o, room, v->scratch,
-                                  v->scratch_bytes - vram__replay_bytes(&v->g), &s, &retries)
-             ? VRAM__FITS
-             : VRAM__TOO_LARGE;
+  if (vram__replay_runs_within(&v->g, &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(&v->g), &s, &retries))
+    return VRAM__FITS;
+  if (v->nshort < VRAM__SHORT)
+    v->shorts[v->nshort++] = v->now.value;
+  return VRAM__TOO_LARGE;
 }
 
 /* A step of the graph as it stands; v->now's report becomes its. */
@@ -28864,6 +28908,18 @@ static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r
   return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
 }
 
+/* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
+   between low and the first one without room that each will be replayed, so the way to the answer
+   does not change it. */
+static int vram__solve_is_close(const vram__solver *v, uint64_t room) {
+  const uint64_t fits = v->low.report.peak_allocated_bytes.upper;
+  const uint64_t large = v->high.report.peak_allocated_bytes.upper;
+  const int64_t range = v->high.value - v->low.value;
+  return fits < large && large <= room &&
+         range + vram__solve_share(range, room - large, large - fits) <
+             VRAM__REPLAYS * (v->stride ? v->stride : 1);
+}
+
 /* The next value to try, between low and high: blocks are nearly a straight line. */
 static int64_t vram__solve_guess(const vram__solver *v) {
   const int64_t low = v->low.value, high = v->high.value, stride = v->stride ? v->stride : 1;
@@ -28878,7 +28934,9 @@ static int64_t vram__solve_guess(const vram__solver *v) {
     p = q;
     q = t;
   }
-  if (low && high)
+  if (low && high && vram__solve_is_close(v, room))
+    g = v->side == &v->low ? low + (high - low) / 2 : high - (shift ? shift : stride);
+  else if (low && high)
     g = v->slow > 3 || large <= fits || room < fits || room > large
             ? low + (high - low) / 2
             : low + vram__solve_share(high - low, room - fits, large - fits) +
@@ -29021,9 +29079,9 @@ static int vram__solve_lucky(vram__solver *v) {
       above = v->most + 1 - (v->most + 1 - v->first) % stride;
       continue;
     }
-    v->probes = 1; /* not replayed */
+    v->replays = VRAM__REPLAY_NONE;
     kind = vram__solve_try(v, c);
-    v->probes = 0;
+    v->replays = VRAM__REPLAY_NEEDED;
     if (kind == VRAM__FAILED)
       return kind;
     if (kind == VRAM__NOT_ALLOWED || kind == VRAM__BEYOND || vram__solve_hopeless(v))
@@ -29033,6 +29091,8 @@ static int vram__solve_lucky(vram__solver *v) {
   }
   step = ((below - high) / stride / VRAM__REPLAYS + 1) * stride;
   for (c = below; c > high; c -= step) {
+    if (vram__solve_is_short(v, c))
+      continue;
     kind = vram__solve_try(v, c);
     if (kind == VRAM__FITS || kind == VRAM__FAILED)
       return kind;
@@ -29051,7 +29111,7 @@ static int vram__solve_probe(vram__solver *v) {
   if (!high || v->beyond)
     return kind;
   for (; c <= last && left; c = v->s->larger ? c + 1 : c % 8 ? (c | 3) + 1 : last + 1) {
-    kind = vram__solve_try(v, c);
+    kind = vram__solve_is_short(v, c) ? VRAM__TOO_LARGE : vram__solve_try(v, c);
     left -= kind != VRAM__NOT_ALLOWED;
     if (kind == VRAM__FITS || kind == VRAM__FAILED)
       return kind;
@@ -29072,9 +29132,9 @@ static vram_result vram__solve_dim(vram__solver *v) {
   do {
     if (vram__solve_bracket(v) == VRAM__FAILED)
       return v->error.code;
-    v->probes = 1;
+    v->replays = VRAM__REPLAY_HOPEFUL;
     kind = vram__solve_probe(v);
-    v->probes = 0;
+    v->replays = VRAM__REPLAY_NEEDED;
     if (kind == VRAM__TOO_LARGE && v->o->step.replay && v->high.value && !v->beyond)
       kind = vram__solve_lucky(v);
     if (kind == VRAM__FAILED)

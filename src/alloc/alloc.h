@@ -33,10 +33,13 @@ typedef struct vram__top {
 
 #define VRAM__POOL_BINS 8192
 
-/* A piece of a segment: handed out, or free. */
+/* A piece of a segment: handed out, or free. One line of the cache. */
 typedef struct vram__block {
   uint64_t address, size, requested;
-  uint64_t streams;    /* others that use it, one bit each */
+  union {
+    uint64_t streams; /* handed out: others that use it, one bit each */
+    uint32_t parent;  /* free: in its tree; 0: it is the root */
+  } use;
   uint32_t prev, next; /* in the segment; 0: none */
   uint32_t child[2];   /* in the tree of its bin, or of unmapped ones */
   uint32_t serial;     /* policy BEST: of its segment */

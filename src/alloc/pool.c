@@ -5,8 +5,7 @@
 #include "alloc/alloc.h"
 
 enum {
-  VRAM__HANDED = 1,
-  VRAM__PENDING = 2, /* given back, and streams still use it; VRAM__HANDED, too */
+  VRAM__PENDING = 2, /* given back, and streams still use it: it counts as handed out */
   VRAM__MAPPED = 4,
   VRAM__SMALL_CLASS = 8,
   VRAM__EXPANDABLE = 16,
@@ -48,7 +47,7 @@ static inline vram__bins *vram__bins_of(const vram_pool *p, uint32_t stream, int
 }
 
 /* ---- trees: heaps by a hash of the index. Free blocks by size and address, unmapped ones by
-   address. */
+   address. A block knows its parent, so that none is searched for before it leaves. */
 
 static inline uint32_t vram__rank(uint32_t i) {
   i *= UINT32_C(2654435761);
@@ -65,16 +64,22 @@ static inline uint32_t vram__side(const vram__block *a, const vram__block *b) {
 
 static inline void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
   const uint32_t rank = vram__rank(x);
-  uint32_t *end[2], y;
-  while (*root && vram__rank(*root) < rank)
-    root = &b[*root].child[vram__side(b + x, b + *root)];
+  uint32_t *end[2], above[2], y, parent = 0;
+  while (*root && vram__rank(*root) < rank) {
+    parent = *root;
+    root = &b[parent].child[vram__side(b + x, b + parent)];
+  }
   y = *root;
   *root = x;
+  b[x].use.parent = parent;
+  above[0] = above[1] = x;
   end[0] = &b[x].child[0];
   end[1] = &b[x].child[1];
   while (y) { /* what was there goes to both sides */
     const uint32_t side = vram__side(b + x, b + y);
     *end[!side] = y;
+    b[y].use.parent = above[!side];
+    above[!side] = y;
     end[!side] = &b[y].child[side];
     y = *end[!side];
   }
@@ -82,19 +87,21 @@ static inline void vram__tree_add(vram__block *b, uint32_t *root, uint32_t x) {
 }
 
 static inline void vram__tree_remove(vram__block *b, uint32_t *root, uint32_t x) {
-  uint32_t l, r;
-  while (*root != x)
-    root = &b[*root].child[vram__side(b + x, b + *root)];
-  l = b[x].child[0];
-  r = b[x].child[1];
+  uint32_t l = b[x].child[0], r = b[x].child[1], parent = b[x].use.parent;
+  if (parent)
+    root = &b[parent].child[b[parent].child[1] == x];
   while (l && r) {
     const uint32_t side = vram__rank(l) < vram__rank(r);
     uint32_t *top = side ? &l : &r;
     *root = *top;
-    root = &b[*top].child[side];
+    b[*root].use.parent = parent;
+    parent = *root;
+    root = &b[parent].child[side];
     *top = *root;
   }
   *root = l | r;
+  if (*root)
+    b[*root].use.parent = parent;
 }
 
 static inline uint32_t vram__tree_end(const vram__block *b, uint32_t x, int side) {
@@ -264,6 +271,11 @@ static void vram__unhash(vram_pool *p, uint32_t x) {
   *link = p->block[x].link;
 }
 
+/* Known without a look at the block: most neighbours of a block that goes are handed out. */
+static inline int vram__is_handed(const vram_pool *p, uint32_t x) {
+  return (int)(p->handed[x / 64] >> x % 64 & 1);
+}
+
 static inline int vram__is_split(const vram__block *b) { return b->prev || b->next; }
 
 /* x keeps its first bytes; y, fresh, becomes the rest behind it. */
@@ -287,7 +299,7 @@ static uint32_t *vram__unmapped_of(vram_pool *p, const vram__block *b) {
 static uint64_t vram__merge(vram_pool *p, uint32_t x, uint32_t neighbour) {
   vram__block *b = p->block + x, *n = p->block + neighbour;
   uint64_t bytes;
-  if (!neighbour || (n->flags & VRAM__HANDED) || ((n->flags ^ b->flags) & VRAM__MAPPED))
+  if (!neighbour || vram__is_handed(p, neighbour) || ((n->flags ^ b->flags) & VRAM__MAPPED))
     return 0;
   if (n->flags & VRAM__MAPPED)
     vram__bins_remove(p, neighbour);
@@ -469,7 +481,8 @@ static void vram__block_free(vram_pool *p, uint32_t x) {
   vram__count_down(p, p->stats.active, small_pool, 1);
   vram__count_down(p, p->stats.active_bytes, small_pool, b->size);
   vram__count_down(p, p->stats.requested_bytes, small_pool, b->requested);
-  b->flags &= (uint8_t) ~(VRAM__HANDED | VRAM__PENDING);
+  b->flags &= (uint8_t)~VRAM__PENDING;
+  p->handed[x / 64] &= ~(UINT64_C(1) << x % 64);
   for (side = 0; side < 2; side++) {
     merged = vram__merge(p, x, side ? b->next : b->prev);
     count += merged != 0;
@@ -505,14 +518,14 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
   b->link = 0;
   for (i = 0; i < p->nstream; i++) {
     uint64_t event;
-    if (!(b->streams >> i & 1))
+    if (!(b->use.streams >> i & 1))
       continue;
     event = p->backend.record(p->backend.user, p->stream[i]);
     if (!event)
       continue;                                    /* its bit stays */
     if (vram__block_room(p) <= VRAM__POOL_SPARE) { /* no place for an entry: it waits here */
       if (p->backend.done(p->backend.user, event, 1))
-        b->streams &= ~(UINT64_C(1) << i);
+        b->use.streams &= ~(UINT64_C(1) << i);
       continue;
     }
     entry = vram__block_new(p);
@@ -526,10 +539,10 @@ static void vram__block_wait(vram_pool *p, uint32_t x) {
       p->first[i] = entry;
     p->last[i] = entry;
     p->waiting++;
-    b->streams &= ~(UINT64_C(1) << i);
+    b->use.streams &= ~(UINT64_C(1) << i);
     b->link++;
   }
-  if (b->streams)
+  if (b->use.streams)
     p->stuck++;
   else if (!b->link)
     vram__block_free(p, x);
@@ -550,20 +563,20 @@ static void vram__poll(vram_pool *p, int wait) {
         p->last[i] = 0;
       vram__block_gone(p, entry);
       p->waiting--;
-      if (!--p->block[x].link && !p->block[x].streams)
+      if (!--p->block[x].link && !p->block[x].use.streams)
         vram__block_free(p, x);
     }
   for (x = 1; wait && p->stuck && x < p->nblock; x++) {
     vram__block *b = p->block + x;
-    if (!(b->flags & VRAM__PENDING) || !b->streams)
+    if (!(b->flags & VRAM__PENDING) || !b->use.streams)
       continue;
     for (i = 0; i < p->nstream; i++)
-      if (b->streams >> i & 1) {
+      if (b->use.streams >> i & 1) {
         const uint64_t event = p->backend.record(p->backend.user, p->stream[i]);
         if (event && p->backend.done(p->backend.user, event, 1))
-          b->streams &= ~(UINT64_C(1) << i);
+          b->use.streams &= ~(UINT64_C(1) << i);
       }
-    if (!b->streams) {
+    if (!b->use.streams) {
       p->stuck--;
       if (!b->link)
         vram__block_free(p, x);
@@ -634,9 +647,9 @@ static uint32_t vram__find_expandable(vram_pool *p, uint32_t stream, int small_p
   uint64_t address;
   uint32_t x, y;
   for (x = vram__tree_end(b, *unmapped, 0); x; x = vram__tree_beside(b, *unmapped, x, 1)) {
-    const uint32_t first = b[x].prev && !(b[b[x].prev].flags & VRAM__HANDED) ? b[x].prev : x;
+    const uint32_t first = b[x].prev && !vram__is_handed(p, b[x].prev) ? b[x].prev : x;
     uint64_t free = 0;
-    for (y = first; y && free < size && !(b[y].flags & VRAM__HANDED); y = b[y].next)
+    for (y = first; y && free < size && !vram__is_handed(p, y); y = b[y].next)
       free += b[y].size;
     if (free >= size)
       return first;
@@ -935,8 +948,8 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
     }
   }
   b[x].requested = bytes;
-  b[x].streams = 0;
-  b[x].flags |= VRAM__HANDED;
+  b[x].use.streams = 0;
+  p->handed[x / 64] |= UINT64_C(1) << x % 64;
   vram__count_up(p, p->stats.allocation, small_pool, 1);
   vram__stat_up(p->stats.allocated_bytes, small_pool, b[x].size);
   vram__count_up(p, p->stats.active, small_pool, 1);
@@ -958,7 +971,7 @@ VRAM__FN void vram__pool_put(vram_pool *p, uint32_t x) {
   if (b->size >= p->options.max_split_size)
     vram__tally_down(&p->stats.oversize_allocations, 1);
   vram__pool_tell(p, VRAM_ACTION_FREE_REQUESTED, b, b->requested, 0, 0);
-  if (b->streams) {
+  if (b->use.streams) {
     b->flags |= VRAM__PENDING;
     vram__block_wait(p, x);
   } else
@@ -998,7 +1011,7 @@ VRAM_API vram_result vram_pool_record_stream(vram_pool *p, uint64_t address, uin
   at = vram__stream_at(p, stream);
   if (at == UINT32_MAX)
     return VRAM_ERR_LIMIT;
-  p->block[x].streams |= UINT64_C(1) << at;
+  p->block[x].use.streams |= UINT64_C(1) << at;
   return VRAM_OK;
 }
 
@@ -1022,7 +1035,7 @@ static void vram__piece_of(const vram_pool *p, uint32_t x, vram_piece *piece) {
   const vram__block *b = p->block + x;
   piece->address = b->address;
   piece->bytes = b->size;
-  piece->state = b->flags & VRAM__PENDING ? 2 : b->flags & VRAM__HANDED ? 1 : 0;
+  piece->state = b->flags & VRAM__PENDING ? 2 : vram__is_handed(p, x);
   piece->requested = piece->state ? b->requested : 0;
   piece->stream = p->stream[b->stream];
   piece->small_pool = vram__is_small(b);
@@ -1088,9 +1101,12 @@ static uint64_t vram__pool_slots(uint64_t blocks) {
   return slots;
 }
 
+static uint64_t vram__handed_bytes(uint64_t blocks) { return (blocks + 63) / 64 * 8; }
+
 VRAM_API uint64_t vram_pool_bytes(uint32_t blocks, uint32_t streams) {
   const uint64_t all = (uint64_t)blocks + VRAM__POOL_SPARE + 1;
-  return 63 + all * sizeof(vram__block) + vram__pool_slots(blocks) * sizeof(uint32_t) +
+  return 63 + all * sizeof(vram__block) + vram__handed_bytes(all) +
+         vram__pool_slots(blocks) * sizeof(uint32_t) +
          (uint64_t)vram__pool_streams(streams) * 2 * sizeof(vram__bins);
 }
 
@@ -1162,8 +1178,11 @@ VRAM_API vram_result vram_pool_init(vram_pool *p, const vram_pool_options *o,
   at += (blocks + VRAM__POOL_SPARE + 1) * sizeof(vram__block);
   p->bins = (vram__bins *)(void *)at;
   at += (uint64_t)o->streams * 2 * sizeof(vram__bins);
+  p->handed = (uint64_t *)(void *)at;
+  at += vram__handed_bytes(blocks + VRAM__POOL_SPARE + 1);
   p->hash = (uint32_t *)(void *)at;
   p->mask = (uint32_t)(slots - 1);
+  vram__memory_zero(p->handed, vram__handed_bytes(blocks + VRAM__POOL_SPARE + 1));
   vram__memory_zero(p->hash, slots * sizeof *p->hash);
   vram__memory_zero(p->block, sizeof *p->block);
   p->cap = (uint32_t)blocks + VRAM__POOL_SPARE + 1;

@@ -77,6 +77,7 @@ typedef struct vram_pool {
   vram_event as; /* owner, category, kind, phase, node, time of the events that the pool emits */
   /* private */
   struct vram__block *block; /* [0] is none */
+  uint64_t *handed;          /* a bit of each block: it is handed out */
   uint32_t *hash;            /* of the addresses that are handed out */
   struct vram__bins *bins;   /* [stream][class]: 0 large, 1 small */
   uint8_t terse;             /* of stats only segments, allocated and reserved bytes are kept */

@@ -12,7 +12,14 @@ enum {
   VRAM__FAILED /* the search ends: solver.error */
 };
 
-enum { VRAM__SEEN = 64, VRAM__NEAR = 4096, VRAM__REPLAYS = 128 };
+enum { VRAM__SEEN = 64, VRAM__NEAR = 4096, VRAM__REPLAYS = 128, VRAM__SHORT = 512 };
+
+/* Which values that are tried are replayed. */
+typedef enum vram__replays {
+  VRAM__REPLAY_NEEDED,  /* those whose replay may say something else than the step */
+  VRAM__REPLAY_HOPEFUL, /* of these, those whose step fits */
+  VRAM__REPLAY_NONE
+} vram__replays;
 
 typedef struct vram__point {
   int64_t value;
@@ -41,10 +48,12 @@ typedef struct vram__solver {
   int64_t most;
   uint32_t streak; /* trials in a row that ended on the same side as the last one */
   uint32_t slow;   /* trials since low and high came half as near */
-  int probes;      /* what comes now is tried at hazard */
+  vram__replays replays;
   int64_t width;
   vram__point seen[VRAM__SEEN];
   uint32_t nseen;
+  int64_t shorts[VRAM__SHORT]; /* values whose replay ran out of memory: none is replayed twice */
+  uint32_t nshort;
   vram_error error;
 } vram__solver;
 
@@ -135,6 +144,14 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
   return v->error.code ? vram__solve_kind(v) : report->fits ? VRAM__FITS : VRAM__TOO_LARGE;
 }
 
+static int vram__solve_is_short(const vram__solver *v, int64_t value) {
+  uint32_t i;
+  for (i = 0; i < v->nshort; i++)
+    if (v->shorts[i] == value)
+      return 1;
+  return 0;
+}
+
 /* v->now, played without replay, as its replay decides. That takes several times as long, so it is
    asked only where it may say something else: neither is what is allocated more than the budget has
    room for, nor twice that and 64 MiB less. */
@@ -147,16 +164,20 @@ static int vram__solve_verdict(vram__solver *v, int kind) {
   vram__step s;
   if (!v->o->step.replay || v->error.code || r->peak_allocated_bytes.lower > room ||
       most < room / 2 - (room < 67108864 ? room / 2 : 33554432) ||
-      (v->probes && kind != VRAM__FITS))
+      v->replays == VRAM__REPLAY_NONE || (v->replays == VRAM__REPLAY_HOPEFUL && kind != VRAM__FITS))
     return kind;
+  if (vram__solve_is_short(v, v->now.value))
+    return VRAM__TOO_LARGE;
   o.replay = v->o->step.replay;
   if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(&v->g, &o)))
     return VRAM__FAILED;
   vram__memory_zero(&s, sizeof s);
-  return vram__replay_runs_within(&v->g, &o, room, v->scratch,
-                                  v->scratch_bytes - vram__replay_bytes(&v->g), &s, &retries)
-             ? VRAM__FITS
-             : VRAM__TOO_LARGE;
+  if (vram__replay_runs_within(&v->g, &o, room, v->scratch,
+                               v->scratch_bytes - vram__replay_bytes(&v->g), &s, &retries))
+    return VRAM__FITS;
+  if (v->nshort < VRAM__SHORT)
+    v->shorts[v->nshort++] = v->now.value;
+  return VRAM__TOO_LARGE;
 }
 
 /* A step of the graph as it stands; v->now's report becomes its. */
@@ -225,6 +246,18 @@ static uint64_t vram__solve_room_for(const vram__solver *v, const vram_report *r
   return v->o->budget_bytes > context ? (v->o->budget_bytes - context) / segment * segment : 0;
 }
 
+/* 1: the blocks of high have room, and only how they lie speaks against it. So few values lie
+   between low and the first one without room that each will be replayed, so the way to the answer
+   does not change it. */
+static int vram__solve_is_close(const vram__solver *v, uint64_t room) {
+  const uint64_t fits = v->low.report.peak_allocated_bytes.upper;
+  const uint64_t large = v->high.report.peak_allocated_bytes.upper;
+  const int64_t range = v->high.value - v->low.value;
+  return fits < large && large <= room &&
+         range + vram__solve_share(range, room - large, large - fits) <
+             VRAM__REPLAYS * (v->stride ? v->stride : 1);
+}
+
 /* The next value to try, between low and high: blocks are nearly a straight line. */
 static int64_t vram__solve_guess(const vram__solver *v) {
   const int64_t low = v->low.value, high = v->high.value, stride = v->stride ? v->stride : 1;
@@ -239,7 +272,9 @@ static int64_t vram__solve_guess(const vram__solver *v) {
     p = q;
     q = t;
   }
-  if (low && high)
+  if (low && high && vram__solve_is_close(v, room))
+    g = v->side == &v->low ? low + (high - low) / 2 : high - (shift ? shift : stride);
+  else if (low && high)
     g = v->slow > 3 || large <= fits || room < fits || room > large
             ? low + (high - low) / 2
             : low + vram__solve_share(high - low, room - fits, large - fits) +
@@ -382,9 +417,9 @@ static int vram__solve_lucky(vram__solver *v) {
       above = v->most + 1 - (v->most + 1 - v->first) % stride;
       continue;
     }
-    v->probes = 1; /* not replayed */
+    v->replays = VRAM__REPLAY_NONE;
     kind = vram__solve_try(v, c);
-    v->probes = 0;
+    v->replays = VRAM__REPLAY_NEEDED;
     if (kind == VRAM__FAILED)
       return kind;
     if (kind == VRAM__NOT_ALLOWED || kind == VRAM__BEYOND || vram__solve_hopeless(v))
@@ -394,6 +429,8 @@ static int vram__solve_lucky(vram__solver *v) {
   }
   step = ((below - high) / stride / VRAM__REPLAYS + 1) * stride;
   for (c = below; c > high; c -= step) {
+    if (vram__solve_is_short(v, c))
+      continue;
     kind = vram__solve_try(v, c);
     if (kind == VRAM__FITS || kind == VRAM__FAILED)
       return kind;
@@ -412,7 +449,7 @@ static int vram__solve_probe(vram__solver *v) {
   if (!high || v->beyond)
     return kind;
   for (; c <= last && left; c = v->s->larger ? c + 1 : c % 8 ? (c | 3) + 1 : last + 1) {
-    kind = vram__solve_try(v, c);
+    kind = vram__solve_is_short(v, c) ? VRAM__TOO_LARGE : vram__solve_try(v, c);
     left -= kind != VRAM__NOT_ALLOWED;
     if (kind == VRAM__FITS || kind == VRAM__FAILED)
       return kind;
@@ -433,9 +470,9 @@ static vram_result vram__solve_dim(vram__solver *v) {
   do {
     if (vram__solve_bracket(v) == VRAM__FAILED)
       return v->error.code;
-    v->probes = 1;
+    v->replays = VRAM__REPLAY_HOPEFUL;
     kind = vram__solve_probe(v);
-    v->probes = 0;
+    v->replays = VRAM__REPLAY_NEEDED;
     if (kind == VRAM__TOO_LARGE && v->o->step.replay && v->high.value && !v->beyond)
       kind = vram__solve_lucky(v);
     if (kind == VRAM__FAILED)
