@@ -2291,8 +2291,8 @@ typedef enum vram_op {
 
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
-   of them is the step's affair. */
+   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
+   low-precision run makes of them. */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {
@@ -2697,7 +2697,7 @@ typedef struct vram_owner {
 typedef struct vram_allocation {
   uint64_t address; /* or 1 + the id of an event without an address */
   uint64_t bytes, block_bytes, stream, time;
-  uint64_t serial; /* the how manieth event it was */
+  uint64_t serial; /* number of its event, from 1 */
   const vram_node *node;
   uint32_t owner;
   uint8_t category, device, kind;

@@ -1159,8 +1159,8 @@ VRAM_API uint64_t vram_cuda_clock(void *user) {
   return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_usec;
 }
 
-/* The how manieth process it is, counted over its forks: a lock that a thread of the parent held is
-   free in the child, and what the parent has allocated is not the child's. */
+/* Number of the process, counted over its forks: a lock that a thread of the parent held is free in
+   the child, and what the parent has allocated is not the child's. */
 static uint32_t vram__cuda_process = 1;
 static uint32_t vram__cuda_forks; /* 1: registered */
 

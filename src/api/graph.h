@@ -3,8 +3,8 @@
 #include "api/op.h"
 /* >>graph =====================================================================================
    A model: nodes in execution order. Built by calls or read from the text form, in the caller's
-   memory. Shapes and dtypes are those of an fp32 run; what autocast or a low-precision run makes
-   of them is the step's affair. */
+   memory. Shapes and dtypes are those of an fp32 run; vram_step works out what autocast or a
+   low-precision run makes of them. */
 
 /* A row of VRAM_OPS, as text. */
 typedef struct vram_op_info {

@@ -73,7 +73,7 @@ typedef struct vram_owner {
 typedef struct vram_allocation {
   uint64_t address; /* or 1 + the id of an event without an address */
   uint64_t bytes, block_bytes, stream, time;
-  uint64_t serial; /* the how manieth event it was */
+  uint64_t serial; /* number of its event, from 1 */
   const vram_node *node;
   uint32_t owner;
   uint8_t category, device, kind;
