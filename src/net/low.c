@@ -1,19 +1,19 @@
 /* >>net/low    lowering: tensors, steps and weights of a network for a microcontroller
-   First every node that the outputs need becomes a step on tensors (`vram__low_` + what it is);
-   then the steps become lines one after the other, with KEEP and FROM where values wait. A
-   value's place in memory: `vram__layout` lists its axes, or parts of them, from the outermost
-   to the innermost. Views of the graph (reshape, permute, ...) only change what the list means;
-   a TRANSPOSE is made where a step needs another order than there is. */
+   First every node that the outputs need becomes a step on tensors (vram__lower_ and what it is);
+   then the steps become lines one after the other, with KEEP and FROM where values wait. A value's
+   place in memory: vram__layout lists its atoms, which are axes of the graph or parts of them, from
+   the outermost to the innermost. Views of the graph (reshape, permute, ...) only change what the
+   list means; a TRANSPOSE is made where a step needs another order than there is. */
 #include "net/low.h"
 
 /* An error that names the node that is lowered now. */
 VRAM__FN int vram__low_fail(vram__low *l, vram_result code, const char *what) {
   const vram_node *n = l->node;
-  char name[VRAM_MAX_NAME + 1];
+  char name[100];
   vram__chain_error(l->err, code, n ? n->line : 0, "");
   if (n) {
     l->err->column = n->line ? 1 : 0;
-    vram_node_name(n, name, 100);
+    vram_node_name(n, name, sizeof name);
     vram__chain_say(l->err, name);
     vram__chain_say(l->err, " (");
     vram__chain_say(l->err, vram_op_name(n->op));

@@ -122,10 +122,10 @@ static int vram__low_conv_pad(vram__low *l, const vram_node *n, vram__low_conv *
   if (!s)
     return 0;
   s->suffix = "_pad";
-  for (i = 0; i < 2; i++) {
-    s->line.arg[2 * i] = low[i];
-    s->line.arg[2 * i + 1] = high[i];
-  }
+  s->line.arg[0] = low[0];
+  s->line.arg[1] = high[0];
+  s->line.arg[2] = low[1];
+  s->line.arg[3] = high[1];
   c->x = s->out;
   c->im.in = padded;
   return 1;
