@@ -24545,9 +24545,11 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN void vram__step_begin(vram__step *s);
 
+/* micro.c */
+VRAM__FN void vram__micro_batches(vram__step *s);
+
 /* train.c */
 VRAM__FN void vram__zero_grad(vram__step *s);
-VRAM__FN void vram__micro_batches(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,
@@ -27350,7 +27352,231 @@ VRAM__FN void vram__step_begin(vram__step *s) {
   vram__step_put_inputs(s);
 }
 
-/* >>step/train    zero_grad, loss scaling, micro-batches, the optimizer's place in a step */
+/* >>step/micro    micro-batches: forward, loss scaling, backward; those that are like others
+   A micro-batch that begins in the state in which an earlier one began goes as that one went, and
+   so on: one round of them is played, and what it counts is multiplied. */
+
+/* After the forward pass: autocast's cache goes with its context; a training loop lets go of what
+   is not the loss, inference wanted all of it. */
+static void vram__forward_leave(vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  s->r->autocast_cache_bytes = vram__autocast_leave(s);
+  if (s->train && s->g->noutput > 1)
+    for (n = s->g->first; n; n = n->next)
+      for (i = 0; i < n->nout; i++)
+        if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
+          vram__variable_unname(s, &n->out[i]);
+}
+
+/* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
+   with the growth tracker. */
+static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
+  vram__tensor in[2], y;
+  vram__grad_fn *f;
+  s->node = s->root->node;
+  if (!s->scale.d) {
+    s->cat = VRAM_CATEGORY_OTHER;
+    s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
+    vram__tensor_empty(s, s->scalar, VRAM_I32);
+    s->cat = VRAM_CATEGORY_TEMPORARIES;
+  }
+  in[0] = loss;
+  in[1] = s->scale;
+  s->grad = 1;
+  f = vram__tape_record(s, VRAM__K_scale, in, 2, 1, 1);
+  s->grad = 0;
+  y = vram__pointwise_empty2(s, loss, s->scale);
+  if (f) {
+    vram__save_tensor(s, f, s->scale);
+    vram__grad_fn_set_output(s, f, 0, &y);
+    vram__backward(s, y);
+  }
+  vram__tensor_release(s, y);
+}
+
+/* One micro-batch after zero_grad or the one before, whose loss `loss` holds until it has a new
+ * one.
+ */
+static void vram__micro_batch(vram__step *s, vram__tensor *loss) {
+  vram__tensor old = *loss;
+  s->phase = VRAM_PHASE_FORWARD;
+  s->cat = VRAM_CATEGORY_ACTIVATIONS;
+  s->grad = s->train;
+  s->r->saved_bytes = 0;
+  vram__forward(s);
+  if (s->failed)
+    return;
+  vram__forward_leave(s);
+  if (s->grad)
+    vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
+  *loss = s->variable[s->name_of[s->root->index]].t;
+  if (old.d) { /* the variable `loss` takes its new value */
+    old.fn = 0;
+    vram__tensor_release(s, old);
+  }
+  s->grad = 0;
+  vram__phase_end(s, VRAM_PHASE_BACKWARD);
+  s->cat = VRAM_CATEGORY_TEMPORARIES;
+  s->gin = vram__backward_room(s);
+  if (s->failed)
+    return;
+  if (s->scaler)
+    vram__scaled_backward(s, *loss);
+  else if (s->train)
+    vram__backward(s, *loss);
+  vram__phase_end(s, VRAM_PHASE_FORWARD);
+}
+
+/* The tape, which grew from there, has been played and goes. */
+static void vram__micro_batch_forget(vram__step *s, uint64_t tape, vram__tensor *loss) {
+  uint32_t i;
+  s->used = tape;
+  s->tape.last = 0;
+  for (i = 0; i < 64; i++)
+    s->dims_cache[i] = s->g->cache[i];
+  s->vec = NULL;
+  for (i = 0; i < s->g->ninput; i++) {
+    vram__variable *in = &s->variable[s->g->input[i]->index];
+    vram__storage *st = s->top - in->t.st;
+    in->refs = 1;
+    if (!(in->t.fn & VRAM__LEAF))
+      in->t.fn = in->t.req = 0;
+    if (!in->t.st)
+      continue;
+    st->fn = 0;
+    st->held = 0;
+    st->writes = 0;
+  }
+  for (i = 0; i < s->g->nparam; i++)
+    if (s->param[i].st)
+      (s->top - s->param[i].st)->writes = 0;
+  if (s->rnn_dropout.st)
+    (s->top - s->rnn_dropout.st)->saved = 0;
+  loss->d = s->scalar;
+}
+
+/* ---- the state between two micro-batches as a number; which slot is which does not matter */
+
+static inline uint64_t vram__state_mix(uint64_t state, uint64_t x) {
+  return vram__mix(state * UINT64_C(0x9e3779b97f4a7c15) + x);
+}
+
+static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
+  const vram__storage *st = s->top - i, *b = s->top - st->base;
+  uint64_t x = vram__state_mix(st->base == i, st->refs | (uint64_t)st->srefs << 32);
+  x = vram__state_mix(x, st->cat | (uint64_t)st->saved << 8 | (uint64_t)st->held << 9 |
+                             (uint64_t)st->shown << 10 | (uint64_t)(st->of != 0) << 11);
+  x = vram__state_mix(x, st->fn | (uint64_t)st->writes << 32);
+  x = vram__state_mix(x, b->bytes);
+  x = vram__state_mix(x, b->refs | (uint64_t)b->srefs << 32);
+  return s->replay ? vram__state_mix(x, s->replay->pool.block[b->block].address) : x;
+}
+
+static int vram__state_add_piece(void *user, const vram_piece *piece) {
+  uint64_t x = vram__state_mix(piece->segment, piece->segment_bytes);
+  x = vram__state_mix(x, piece->address);
+  x = vram__state_mix(x, piece->bytes);
+  x = vram__state_mix(x, piece->requested * 2 + (piece->state != 0));
+  *(uint64_t *)user += x;
+  return 0;
+}
+
+static uint64_t vram__state_now(const vram__step *s) {
+  uint64_t state = s->used, slots = 0, pieces = 0;
+  uint32_t i;
+  for (i = 1; i <= s->nslot; i++)
+    if ((s->top - i)->refs | (s->top - i)->srefs)
+      slots += vram__state_of_slot(s, i);
+  state = vram__state_mix(vram__state_mix(state, slots), s->nslot);
+  for (i = 0; i < s->leaf.count; i++)
+    if (s->leaf.at[i].grad.d)
+      state =
+          vram__state_mix(vram__state_mix(state, i), vram__state_of_slot(s, s->leaf.at[i].grad.st));
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
+    state = vram__state_mix(state, s->count.category.of[i]);
+  state = vram__state_mix(vram__state_mix(state, s->count.blocks), s->count.upper);
+  state = vram__state_mix(vram__state_mix(state, s->leaf.taken), s->scale.st);
+  state = vram__state_mix(state, s->rnn_dropout.st | (uint64_t)s->rnn_reset << 32 |
+                                     (uint64_t)s->tape.stale << 33);
+  if (s->replay) {
+    vram_pool_walk(&s->replay->pool, vram__state_add_piece, &pieces);
+    state = vram__state_mix(state, pieces);
+    state = vram__state_mix(state, s->replay->full | (uint64_t)s->replay->oom << 1);
+  }
+  return state;
+}
+
+/* ---- */
+
+enum { VRAM__ROUND_MOST = 8 }; /* micro-batches of a round */
+
+/* What had been counted after a micro-batch, and the state then. */
+typedef struct vram__milestone {
+  uint64_t state, ids, frees, custom, retries;
+} vram__milestone;
+
+static vram__milestone vram__milestone_now(const vram__step *s) {
+  vram__milestone m;
+  m.state = vram__state_now(s);
+  m.ids = s->count.next_id;
+  m.frees = s->count.frees;
+  m.custom = s->count.custom;
+  m.retries = s->replay ? s->replay->pool.stats.num_alloc_retries : 0;
+  return m;
+}
+
+/* Nobody hears of each micro-batch, and what comes depends on nothing but the state. */
+static int vram__micro_batches_foldable(const vram__step *s) {
+  const vram__replay *run = s->replay;
+  if (s->o->event || s->cuts)
+    return 0;
+  return !run ||
+         (!run->taping && !run->pool.options.event && run->pool.options.policy == VRAM_POOL_TORCH &&
+          !run->pool.options.garbage_collection_threshold);
+}
+
+/* So many more rounds are like the one from `then` to `now`. */
+static void vram__rounds_count(vram__step *s, const vram__milestone *then,
+                               const vram__milestone *now, uint64_t rounds) {
+  const uint64_t custom = vram__product_or_overflow(now->custom - then->custom, rounds);
+  s->count.next_id += (now->ids - then->ids) * rounds;
+  s->count.frees += (now->frees - then->frees) * rounds;
+  s->count.custom = vram__sum_or_overflow(s->count.custom, custom);
+  if (s->replay)
+    s->replay->pool.stats.num_alloc_retries += (now->retries - then->retries) * rounds;
+}
+
+VRAM__FN void vram__micro_batches(vram__step *s) {
+  const uint32_t count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1;
+  const uint64_t tape = s->used;
+  int fold = count > 3 && vram__micro_batches_foldable(s);
+  vram__milestone past[VRAM__ROUND_MOST + 1];
+  vram__tensor loss = vram__tensor_none();
+  uint32_t k, i, left, known = 0;
+  for (k = 0; k < count && !s->failed; k++) {
+    if (k)
+      vram__micro_batch_forget(s, tape, &loss);
+    vram__micro_batch(s, &loss);
+    if (!fold || s->failed)
+      continue;
+    for (i = known; i; i--) /* past[0] is now */
+      past[i] = past[i - 1];
+    past[0] = vram__milestone_now(s);
+    for (i = 1; i <= known && past[i].state != past[0].state;)
+      i++;
+    if (i <= known) {
+      left = count - 1 - k;
+      vram__rounds_count(s, &past[i], &past[0], left / i);
+      k += left / i * i;
+      fold = 0;
+    } else if (known < VRAM__ROUND_MOST)
+      known++;
+  }
+  s->loss = loss;
+}
+
+/* >>step/train    zero_grad, the optimizer's place in a step */
 
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
    Where nobody has said so yet, vram__gradients_had puts them in afterwards. */
@@ -27394,105 +27620,6 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-}
-
-/* After the forward pass: autocast's cache goes with its context; a training loop lets go of what
-   is not the loss, inference wanted all of it. */
-static void vram__forward_leave(vram__step *s) {
-  const vram_node *n;
-  uint32_t i;
-  s->r->autocast_cache_bytes = vram__autocast_leave(s);
-  if (s->train && s->g->noutput > 1)
-    for (n = s->g->first; n; n = n->next)
-      for (i = 0; i < n->nout; i++)
-        if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
-          vram__variable_unname(s, &n->out[i]);
-}
-
-/* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
-   with the growth tracker. */
-static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
-  vram__tensor in[2], y;
-  vram__grad_fn *f;
-  s->node = s->root->node;
-  if (!s->scale.d) {
-    s->cat = VRAM_CATEGORY_OTHER;
-    s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
-    vram__tensor_empty(s, s->scalar, VRAM_I32);
-    s->cat = VRAM_CATEGORY_TEMPORARIES;
-  }
-  in[0] = loss;
-  in[1] = s->scale;
-  s->grad = 1;
-  f = vram__tape_record(s, VRAM__K_scale, in, 2, 1, 1);
-  s->grad = 0;
-  y = vram__pointwise_empty2(s, loss, s->scale);
-  if (f) {
-    vram__save_tensor(s, f, s->scale);
-    vram__grad_fn_set_output(s, f, 0, &y);
-    vram__backward(s, y);
-  }
-  vram__tensor_release(s, y);
-}
-
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  uint32_t k, count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1, i;
-  uint64_t tape = s->used;
-  vram__tensor loss = vram__tensor_none();
-  for (k = 0; k < count && !s->failed; k++) {
-    vram__tensor old = loss;
-    s->phase = VRAM_PHASE_FORWARD;
-    s->cat = VRAM_CATEGORY_ACTIVATIONS;
-    s->grad = s->train;
-    if (k) {
-      s->r->saved_bytes = 0;
-      if (s->rnn_dropout.st)
-        (s->top - s->rnn_dropout.st)->saved = 0;
-    }
-    vram__forward(s);
-    if (s->failed)
-      return;
-    vram__forward_leave(s);
-    if (s->grad)
-      vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
-    loss = s->variable[s->name_of[s->root->index]].t;
-    if (old.d) { /* the variable `loss` takes its new value */
-      old.fn = 0;
-      vram__tensor_release(s, old);
-    }
-    s->grad = 0;
-    vram__phase_end(s, VRAM_PHASE_BACKWARD);
-    s->cat = VRAM_CATEGORY_TEMPORARIES;
-    s->gin = vram__backward_room(s);
-    if (s->failed)
-      return;
-    if (s->scaler)
-      vram__scaled_backward(s, loss);
-    else if (s->train)
-      vram__backward(s, loss);
-    vram__phase_end(s, VRAM_PHASE_FORWARD);
-    if (k + 1 < count) { /* the tape has been played and can go */
-      s->used = tape;
-      s->tape.last = 0;
-      for (i = 0; i < 64; i++)
-        s->dims_cache[i] = s->g->cache[i];
-      s->vec = NULL;
-      for (i = 0; i < s->g->ninput; i++) {
-        vram__variable *in = &s->variable[s->g->input[i]->index];
-        vram__storage *st = s->top - in->t.st;
-        in->refs = 1;
-        if (!(in->t.fn & VRAM__LEAF))
-          in->t.fn = in->t.req = 0;
-        if (in->t.st)
-          st->fn = st->held = 0, st->writes = 0;
-      }
-      for (i = 0; i < s->g->nparam; i++)
-        if (s->param[i].st)
-          (s->top - s->param[i].st)->writes = 0;
-      loss.d = s->scalar;
-    }
-  }
-  s->loss = loss;
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
@@ -27889,6 +28016,10 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   }
 }
 
+/* Micro-batches that a tape is made of. Of more of them most are not played (step/micro), but only
+   where it is known what the pool does. */
+#define VRAM__TAPE_MICRO 4
+
 /* Steps of a run are alike but for zero_grad and the optimizer's first: one step is played onto a
    tape, and the tape into the pool, which takes less than playing every step. run->untold: this
    model's steps are not so much alike. */
@@ -28001,8 +28132,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     return r;
   run.pool.terse = 1;
   s->replay = &run;
-  run.untold = o->event || options.event || o->first_step || o->keep_grads || g->rnn_dropout ||
-               (o->train && o->amp == VRAM_F16);
+  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
+               o->first_step || o->keep_grads || g->rnn_dropout || (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

@@ -180,6 +180,42 @@ static PLAY_UNUSED void property_replayed(play *p, const vram_step_options *opti
   p->report = plain;
 }
 
+/* n micro-batches of which most are not played, without a listener, against all of them, with one.
+   Without a listener or a replay the optimizer's events are not counted, whatever n is. */
+static PLAY_UNUSED void property_folded(play *p, const vram_step_options *options, uint32_t n,
+                                        const vram_pool_options *replay) {
+  const vram_report plain = p->report;
+  const uint32_t counts[2] = {1, n};
+  vram_step_options o = *options;
+  uint64_t uncounted = 0;
+  int i;
+  o.replay = replay;
+  for (i = 0; i < 2; i++) {
+    vram_report played;
+    o.accumulate = counts[i];
+    if (!NEED(play_step(p, &o) == VRAM_OK))
+      break;
+    played = p->report;
+    EQUAL(played.events, p->count);
+    o.event = NULL;
+    if (!NEED(vram_step(&p->graph, &o, p->scratch, p->scratch_bytes, &p->report, &p->error) ==
+              VRAM_OK))
+      break;
+    CHECK(p->report.scratch_used <= p->scratch_bytes);
+    played.scratch_used = p->report.scratch_used;
+    if (!i)
+      uncounted = played.events - p->report.events;
+    EQUAL(played.events - p->report.events, uncounted);
+    played.events = p->report.events;
+    if (p->report.peak_event == UINT64_MAX)
+      played.peak_event = UINT64_MAX;
+    EQUAL(p->report.peak_event, played.peak_event);
+    EQUAL(p->report.peak_reserved_bytes, played.peak_reserved_bytes);
+    CHECK(!memcmp(&p->report, &played, sizeof played));
+  }
+  p->report = plain;
+}
+
 /* b is the same model with a larger dim: no figure is lower. */
 static PLAY_UNUSED void property_grown(const play *a, const play *b) {
   const vram_report *x = &a->report, *y = &b->report;

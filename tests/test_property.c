@@ -13,6 +13,7 @@ static const char *const modes[] = {"infer",
                                     "train_fp32_adamw_ideal"};
 
 static void one_text(const char *path) {
+  static uint32_t number; /* so that each count of micro-batches comes */
   size_t len = 0, k;
   char *text = play_file(path, &len);
   vram_range ranges[64];
@@ -43,6 +44,12 @@ static void one_text(const char *path) {
     property_events(&p, &o);
     property_again(&p, &o);
     property_replayed(&p, &o);
+    if (o.train) {
+      const uint32_t n = 4 + (number++) % 11;
+      vram_pool_options torch = VRAM_ZERO_INIT;
+      property_folded(&p, &o, n, NULL);
+      property_folded(&p, &o, n, &torch);
+    }
     if (grown && NEED(play_step(&q, &o) == VRAM_OK))
       property_grown(&p, &q);
   }

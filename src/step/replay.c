@@ -72,6 +72,10 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
   }
 }
 
+/* Micro-batches that a tape is made of. Of more of them most are not played (step/micro), but only
+   where it is known what the pool does. */
+#define VRAM__TAPE_MICRO 4
+
 /* Steps of a run are alike but for zero_grad and the optimizer's first: one step is played onto a
    tape, and the tape into the pool, which takes less than playing every step. run->untold: this
    model's steps are not so much alike. */
@@ -184,8 +188,8 @@ static vram_result vram__replay_play_on(const vram_graph *g, const vram_step_opt
     return r;
   run.pool.terse = 1;
   s->replay = &run;
-  run.untold = o->event || options.event || o->first_step || o->keep_grads || g->rnn_dropout ||
-               (o->train && o->amp == VRAM_F16);
+  run.untold = (o->train && o->accumulate > VRAM__TAPE_MICRO) || o->event || options.event ||
+               o->first_step || o->keep_grads || g->rnn_dropout || (o->train && o->amp == VRAM_F16);
   if (!run.untold)
     r = vram__replay_play_tape(g, o, scratch, scratch_bytes, report, s);
   if (!run.untold || r)

@@ -77,9 +77,11 @@ VRAM__FN void vram__replay_phase(vram__replay *run, vram_phase_report *r);
 VRAM__FN void vram__phase_end(vram__step *s, vram_phase next);
 VRAM__FN void vram__step_begin(vram__step *s);
 
+/* micro.c */
+VRAM__FN void vram__micro_batches(vram__step *s);
+
 /* train.c */
 VRAM__FN void vram__zero_grad(vram__step *s);
-VRAM__FN void vram__micro_batches(vram__step *s);
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state);
 VRAM__FN void vram__optim_free(vram__step *s, uint32_t id);
 VRAM__FN void vram__bytes_grow_and_shrink(vram__step *s, uint64_t bytes, uint64_t blocks,

@@ -1,4 +1,4 @@
-/* >>step/train    zero_grad, loss scaling, micro-batches, the optimizer's place in a step */
+/* >>step/train    zero_grad, the optimizer's place in a step */
 #include "step/step.h"
 
 /* A steady step begins with the gradients of the step before. `had` says which leaves have one.
@@ -43,105 +43,6 @@ VRAM__FN void vram__zero_grad(vram__step *s) {
     vram__tensor_release(s, s->leaf.at[i].grad);
     s->leaf.at[i].grad = vram__tensor_none();
   }
-}
-
-/* After the forward pass: autocast's cache goes with its context; a training loop lets go of what
-   is not the loss, inference wanted all of it. */
-static void vram__forward_leave(vram__step *s) {
-  const vram_node *n;
-  uint32_t i;
-  s->r->autocast_cache_bytes = vram__autocast_leave(s);
-  if (s->train && s->g->noutput > 1)
-    for (n = s->g->first; n; n = n->next)
-      for (i = 0; i < n->nout; i++)
-        if ((n->out[i].flags & VRAM__OUTPUT) && &n->out[i] != s->root)
-          vram__variable_unname(s, &n->out[i]);
-}
-
-/* GradScaler.scale(loss).backward(): the loss times the scale, which the first call makes together
-   with the growth tracker. */
-static void vram__scaled_backward(vram__step *s, vram__tensor loss) {
-  vram__tensor in[2], y;
-  vram__grad_fn *f;
-  s->node = s->root->node;
-  if (!s->scale.d) {
-    s->cat = VRAM_CATEGORY_OTHER;
-    s->scale = vram__tensor_empty(s, s->scalar, VRAM_F32);
-    vram__tensor_empty(s, s->scalar, VRAM_I32);
-    s->cat = VRAM_CATEGORY_TEMPORARIES;
-  }
-  in[0] = loss;
-  in[1] = s->scale;
-  s->grad = 1;
-  f = vram__tape_record(s, VRAM__K_scale, in, 2, 1, 1);
-  s->grad = 0;
-  y = vram__pointwise_empty2(s, loss, s->scale);
-  if (f) {
-    vram__save_tensor(s, f, s->scale);
-    vram__grad_fn_set_output(s, f, 0, &y);
-    vram__backward(s, y);
-  }
-  vram__tensor_release(s, y);
-}
-
-VRAM__FN void vram__micro_batches(vram__step *s) {
-  uint32_t k, count = s->train && s->o->accumulate > 1 ? s->o->accumulate : 1, i;
-  uint64_t tape = s->used;
-  vram__tensor loss = vram__tensor_none();
-  for (k = 0; k < count && !s->failed; k++) {
-    vram__tensor old = loss;
-    s->phase = VRAM_PHASE_FORWARD;
-    s->cat = VRAM_CATEGORY_ACTIVATIONS;
-    s->grad = s->train;
-    if (k) {
-      s->r->saved_bytes = 0;
-      if (s->rnn_dropout.st)
-        (s->top - s->rnn_dropout.st)->saved = 0;
-    }
-    vram__forward(s);
-    if (s->failed)
-      return;
-    vram__forward_leave(s);
-    if (s->grad)
-      vram__history_refresh(s, &s->variable[s->name_of[s->root->index]].t);
-    loss = s->variable[s->name_of[s->root->index]].t;
-    if (old.d) { /* the variable `loss` takes its new value */
-      old.fn = 0;
-      vram__tensor_release(s, old);
-    }
-    s->grad = 0;
-    vram__phase_end(s, VRAM_PHASE_BACKWARD);
-    s->cat = VRAM_CATEGORY_TEMPORARIES;
-    s->gin = vram__backward_room(s);
-    if (s->failed)
-      return;
-    if (s->scaler)
-      vram__scaled_backward(s, loss);
-    else if (s->train)
-      vram__backward(s, loss);
-    vram__phase_end(s, VRAM_PHASE_FORWARD);
-    if (k + 1 < count) { /* the tape has been played and can go */
-      s->used = tape;
-      s->tape.last = 0;
-      for (i = 0; i < 64; i++)
-        s->dims_cache[i] = s->g->cache[i];
-      s->vec = NULL;
-      for (i = 0; i < s->g->ninput; i++) {
-        vram__variable *in = &s->variable[s->g->input[i]->index];
-        vram__storage *st = s->top - in->t.st;
-        in->refs = 1;
-        if (!(in->t.fn & VRAM__LEAF))
-          in->t.fn = in->t.req = 0;
-        if (in->t.st)
-          st->fn = st->held = 0, st->writes = 0;
-      }
-      for (i = 0; i < s->g->nparam; i++)
-        if (s->param[i].st)
-          (s->top - s->param[i].st)->writes = 0;
-      loss.d = s->scalar;
-    }
-  }
-  s->loss = loss;
 }
 
 VRAM__FN uint32_t vram__optim_alloc(vram__step *s, uint64_t bytes, int is_state) {
