@@ -140,7 +140,9 @@ vram__step_run(const vram_graph *g, const vram_step_options *o, void *scratch,
   s->device.threads = s->device.cc == 75                                                ? 1024
                       : s->device.cc == 86 || s->device.cc == 89 || s->device.cc == 120 ? 1536
                                                                                         : 2048;
-  s->device.cublas_workspace = s->device.cc >= 90 ? 33554432 : 8519680;
+  s->device.rules = vram__rules_of_torch();
+  s->device.cublas_workspace = s->device.cc >= 90 ? s->device.rules->cublas.workspace_sm90
+                                                  : s->device.rules->cublas.workspace;
   for (i = 0; i < 64; i++)
     s->dims_cache[i] = g->cache[i];
 #define VRAM__TAKE(to, type, count)                                                                \
