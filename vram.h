@@ -2274,7 +2274,7 @@ VRAM_API vram_result vram_dtype_rows_bytes(vram_dtype dtype, uint64_t rows, uint
   X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
   X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
   X(padding_idx, I) X(largest, B) X(sorted, B) X(descending, B) X(stable, B) X(correction, I)    \
-  X(unbiased, B) X(ord, F) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
+  X(unbiased, B) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \
@@ -2298,6 +2298,7 @@ typedef enum vram_op {
 typedef struct vram_op_info {
   const char *name, *keys, *recipe, *autocast;
   uint32_t least, most; /* inputs */
+  const char *torch;    /* the functions of PyTorch that it is, as tools/export_torch.py reads it */
 } vram_op_info;
 
 #ifndef VRAM_NO_MODEL
@@ -4401,6 +4402,10 @@ static inline int64_t vram__max_i64(int64_t a, int64_t b) { return a > b ? a : b
 /* a / b and a, each rounded up to a whole number of b. */
 static inline int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
+static inline uint64_t vram__div_up_u64(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+static inline uint64_t vram__round_up_u64(uint64_t a, uint64_t b) {
+  return vram__div_up_u64(a, b) * b;
+}
 
 static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
@@ -7632,6 +7637,7 @@ typedef struct vram__op_row {
   vram__forward_fn forward;
   vram__backward_fn backward;
 #endif
+  const char *torch; /* the functions of PyTorch that it is, see below */
 } vram__op_row;
 
 #ifndef VRAM_NO_STEP
@@ -7640,12 +7646,18 @@ typedef struct vram__op_row {
 #define VRAM__STEP_OF(forward, backward)
 #endif
 
-/* A row. shape, forward, backward and flops stand for vram__shape_NAME, vram__forward_NAME and so
-   on: `same` shape as the first input, `bcast` of all; forward `pointwise`: of one kernel, played
-   from the recipe; backward `none`: made of other autograd nodes, or no gradient; flops `each`: one
-   for each output element. */
-#define VRAM__OP(name, least, most, shape, types, autocast, forward, backward, flops, lower, kind, \
-                 traits, keys)                                                                     \
+/* A row. torch: what tools/export_torch.py makes a line of this op of. Names of functions, `!`
+   behind one: the line is named after the module that calls, `~` before one: only where no gradient
+   is wanted, because it allocates alike. Then, behind a colon, the arguments in their order: keys
+   of the op (`*`: it takes the rest, `?`: left out where it is 0, `:axes`: one number where all
+   axes have the same), and tensors, which have other names. Without a colon the arguments are the
+   inputs, the second perhaps a number (`scalar`), and the shape of what is created. "": the
+   exporter has code of its own, or PyTorch composes the op of others. shape, forward, backward and
+   flops stand for vram__shape_NAME, vram__forward_NAME and so on: `same` shape as the first input,
+   `bcast` of all; forward `pointwise`: of one kernel, played from the recipe; backward `none`: made
+   of other autograd nodes, or no gradient; flops `each`: one for each output element. */
+#define VRAM__OP(name, torch, least, most, shape, types, autocast, forward, backward, flops,       \
+                 lower, kind, traits, keys)                                                        \
   VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
       #name,                                                                                       \
       keys,                                                                                        \
@@ -7659,8 +7671,10 @@ typedef struct vram__op_row {
       VRAM__AUTOCAST_##autocast,                                                                   \
       VRAM__LOWER_##lower,                                                                         \
       kind,                                                                                        \
-      0 VRAM__STEP_OF(vram__forward_##forward, vram__backward_##backward)}
-#define VRAM__OP_POINTWISE(name, least, most, shape, types, autocast, lower, traits, keys, recipe) \
+      0 VRAM__STEP_OF(vram__forward_##forward, vram__backward_##backward),                         \
+      torch}
+#define VRAM__OP_POINTWISE(name, torch, least, most, shape, types, autocast, lower, traits, keys,  \
+                           recipe)                                                                 \
   VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
       #name,                                                                                       \
       keys,                                                                                        \
@@ -7674,10 +7688,12 @@ typedef struct vram__op_row {
       VRAM__AUTOCAST_##autocast,                                                                   \
       VRAM__LOWER_##lower,                                                                         \
       0,                                                                                           \
-      0 VRAM__STEP_OF(vram__forward_pointwise, vram__backward_pointwise)}
+      0 VRAM__STEP_OF(vram__forward_pointwise, vram__backward_pointwise),                          \
+      torch}
 /* Lines of the text form: `x0 x1 ..` are the inputs, `y` the output, other names (one letter)
    temporaries, which live until the op returns, or until a `drop`; `key=@` hands a key on. */
-#define VRAM__OP_LINES(name, least, most, shape, autocast, lower, kind, traits, keys, lines)       \
+#define VRAM__OP_LINES(name, torch, least, most, shape, autocast, lower, kind, traits, keys,       \
+                       lines)                                                                      \
   VRAM__ROW const vram__op_row vram__op_##name = {#name,                                           \
                                                   keys,                                            \
                                                   lines,                                           \
@@ -7690,7 +7706,8 @@ typedef struct vram__op_row {
                                                   VRAM__AUTOCAST_##autocast,                       \
                                                   VRAM__LOWER_##lower,                             \
                                                   kind,                                            \
-                                                  1 VRAM__STEP_OF(NULL, NULL)}
+                                                  1 VRAM__STEP_OF(NULL, NULL),                     \
+                                                  torch}
 
 /* Kinds: of a convolution, beside its axes; of a norm; of a recurrent layer or cell. */
 #define VRAM__TRANSPOSED 8
@@ -10021,112 +10038,122 @@ VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const v
 
 #ifndef VRAM_NO_STEP
 
-/* >>torch/rules    constants of PyTorch 2.15 and the libraries that it calls */
+/* >>torch/rules    constants of PyTorch and the libraries that it calls, a row for each version */
 
-/* cuDNN's recurrent nets. What cuDNN asks for is known at run time only (cudnnGetRNNTempSpaceSizes,
-   cudnnDropoutGetStatesSize): these are guesses. Values of every step and unit: the workspace has
-   the gates; the reserve has what backward needs at least, the gates, the cell state and the hidden
-   state of every layer, one more for the gru; a real cuDNN may take more. */
-#define VRAM__RNN_RESERVE_LSTM 6u
-#define VRAM__RNN_RESERVE_GRU 5u
-#define VRAM__RNN_RESERVE_RNN 2u
-#define VRAM__RNN_DROPOUT_STATE 4194304u /* a state for every thread of the device */
+/* What the numbers of a step follow from, beside the rules that are code. Of each group stands here
+   where its constants are in the sources of the version that a row is of; `measured`: in no source,
+   found by measuring. Devices in three groups: below cc 8.0; below cc 9.0; 9.0 and newer. For cub's
+   selections and scans by key: cc 8.0 alone; the others below 9.0 are in the first group. */
+typedef struct vram__rules {
+  const char *torch, *cuda, *bitsandbytes; /* versions */
 
-#define VRAM__RULE_CUBLASLT_WORKSPACE 1048576u /* of a product with a bias, Blas.cpp */
+  /* cuDNN's recurrent nets. What cuDNN asks for is known at run time only
+     (cudnnGetRNNTempSpaceSizes, cudnnDropoutGetStatesSize): these are guesses. Values of every step
+     and unit: the workspace has the gates; the reserve has what backward needs at least, the gates,
+     the cell state and the hidden state of every layer, one more for the gru; a real cuDNN may take
+     more. */
+  struct {
+    uint8_t reserve[3];    /* rnn, lstm, gru */
+    int64_t dropout_state; /* a state for every thread of the device */
+  } recurrent;
 
-/* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
-   sum of parts that are rounded up to 256 bytes, and 255 to align the first. */
-#define VRAM__CUB_PARTS UINT64_C(511)      /* alignment and one small part */
-#define VRAM__CUB_SORT_PASS UINT64_C(2048) /* radix sort: histograms of 8 bits */
-#define VRAM__CUB_SORT_TILE UINT64_C(1024) /* and look-back of one tile */
-#define VRAM__CUB_SPINE UINT64_C(11264)    /* counters of the older radix sort beside its digits */
-#define VRAM__CUB_SCAN_PAD 32u             /* tiles of look-back before the first */
-/* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8 bytes with values of 8, keys of 4
-   with values of 4, numbers of segments with values of 8; 0: the older sort. Devices of
-   cc 7.5; 8.x; 9.0 and newer */
-static const uint16_t vram__cub_sort_tile[3][6] = {{0, 0, 2816, 2816, 11776, 2816},
-                                                   {0, 0, 3072, 3840, 6528, 3840},
-                                                   {3456, 5632, 5376, 4608, 6528, 5760}};
-/* pairs that one block sorts without storage: keys and values of 8 bytes, of 4 */
-#define VRAM__CUB_ONE_TILE_8 2304u
-#define VRAM__CUB_ONE_TILE_4 4864u
-/* values in one tile of unique_by_key with keys of 8 and of 4 bytes, and of a selection: devices of
-   cc 7.5, 8.6 and 8.9; 8.0; 9.0 and newer */
-static const uint16_t vram__cub_select_tile[3][3] = {
-    {160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}};
-/* values in one tile of a scan by keys of 8 and of 4 bytes, devices as above */
-static const uint16_t vram__cub_by_key_tile[3][2] = {{1152, 1152}, {1120, 1920}, {1232, 2016}};
-/* values in one tile of a scan of 2, 4 and 8 bytes */
-#define VRAM__CUB_SCAN_TILE_2 3840u
-#define VRAM__CUB_SCAN_TILE_4 1920u
-#define VRAM__CUB_SCAN_TILE_8 896u
-#define VRAM__CUB_ONE_REDUCE 4096u /* values that one block reduces without storage */
+  struct {
+    uint64_t workspace, workspace_sm90; /* CUDABlas.cpp, parseChosenWorkspaceSize */
+    uint64_t lt_workspace;              /* of a product with a bias, Blas.cpp */
+  } cublas;
 
-#define VRAM__RULE_EMBEDDING_SORTED 3072u /* Embedding.cu: more indices than this are sorted */
-#define VRAM__RULE_SMALL_SORT 4096        /* Sort.cu: rows up to this are sorted in place */
-#define VRAM__RULE_SEGMENTS 128           /* Sort.cu: so many rows are sorted as segments */
-#define VRAM__RULE_LARGE_ROW 1000000      /* Sort.cu: rows from this on one after the other */
-/* CUTLASS workspace of a grouped product, bytes a multiprocessor (cc 9.0; 10.0, where larger tiles
-   take 5888) */
-#define VRAM__RULE_GROUPED_SM90 512u
-#define VRAM__RULE_GROUPED_SM100 5376u
-#define VRAM__RULE_TOPK_BLOCKS                                                                     \
-  UINT64_C(6) /* TensorTopK.cu: blocks of 256 threads a multiprocessor */
+  /* cub's temporary storage (measured; the sizes follow from the tiles of cub's tuning policies): a
+     sum of parts that are rounded up to `align`, and align - 1 to align the first. */
+  struct {
+    uint64_t align;
+    uint64_t sort_pass;       /* radix sort: histograms of 8 bits */
+    uint64_t sort_look;       /* and look-back of one tile */
+    uint64_t sort_spine;      /* counters of the older radix sort beside its digits */
+    uint16_t sort_tile[3][6]; /* values in one tile of a radix sort of pairs: keys of 1, 2, 4, 8
+                                 bytes with values of 8, keys of 4 with values of 4, numbers of
+                                 segments with values of 8; 0: the older sort */
+    uint64_t one_tile_8, one_tile_4; /* pairs that one block sorts without storage: keys and values
+                                        of 8 bytes, of 4 */
+    uint16_t select_tile[3][3];      /* unique_by_key with keys of 8 and of 4 bytes, a selection */
+    uint16_t by_key_tile[3][2];      /* a scan by keys of 8 and of 4 bytes */
+    uint64_t scan_tile_2, scan_tile_4, scan_tile_8; /* a scan of values of so many bytes */
+    uint64_t scan_pad;                              /* tiles of look-back before the first */
+    uint64_t one_reduce; /* values that one block reduces without storage */
+  } cub;
 
-/* Reduce.cuh: threads of a block, values that a thread reduces at least and at most before an
-   output is split over blocks, values of the fastest axis from which on inputs are read as vectors
- */
-#define VRAM__RULE_REDUCE_THREADS 512
-#define VRAM__RULE_REDUCE_LEAST_VALUES 16
-#define VRAM__RULE_REDUCE_MOST_VALUES 256
-#define VRAM__RULE_REDUCE_VECTORIZED 128
+  uint64_t embedding_sorted; /* Embedding.cu: more indices than this are sorted */
 
-/* Attention. Batch and heads are axes of a kernel's grid, which CUDA limits along y and z. */
-#define VRAM__RULE_GRID_YZ 65535
-/* sdp_utils.cpp: widest head of flash attention (check_head_dim_size_flash). Devices of cc 8.6, 8.9
-   and 12 train heads up to the next, and without dropout those beyond the last
-   (check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120). */
-#define VRAM__RULE_FLASH_WIDTH 256
-#define VRAM__RULE_FLASH_SM86_TO 192
-#define VRAM__RULE_FLASH_SM86_FROM 224
-/* check_cudnn_tensor_shapes: widest head of cuDNN's on Hopper and Blackwell, on others;
-   check_cudnn_dropout: dropout_p must be a multiple of 1/16 */
-#define VRAM__RULE_CUDNN_WIDTH_LARGE 256
-#define VRAM__RULE_CUDNN_WIDTH 128
-#define VRAM__RULE_CUDNN_DROPOUT 16u
-/* flash_api.cpp: rows of a block and most splits (set_params_splitkv); backward's rows are rounded
-   up (mha_bwd, seqlen_q_rounded) */
-#define VRAM__RULE_FLASH_BLOCK_M 64
-#define VRAM__RULE_FLASH_SPLITS 128
-#define VRAM__RULE_FLASH_ROWS 128
-/* mem_eff_attention: the log-sum-exp's rows are rounded up (kAlignLSE), wider heads need an
-   accumulator for the output (kMaxK), the columns of a mask's gradient are rounded up
-   (alignTo), bytes of a tile's lock (GradQTempStorage) */
-#define VRAM__RULE_EFFICIENT_LSE 32
-#define VRAM__RULE_EFFICIENT_WIDTH 128
-#define VRAM__RULE_EFFICIENT_MASK 16
-#define VRAM__RULE_EFFICIENT_LOCK 16
-/* attention_backward.cu, keys splitting heuristic: so many blocks are enough without splits; of
-   batches times heads times splits there are at most so many */
-#define VRAM__RULE_EFFICIENT_PARALLEL 256
-#define VRAM__RULE_EFFICIENT_SPLITS 200
+  struct {              /* Sort.cu */
+    uint64_t in_place;  /* rows up to this are sorted in place */
+    uint64_t segments;  /* so many rows are sorted as segments */
+    uint64_t large_row; /* rows from this on one after the other */
+  } sort;
 
-#define VRAM__RULE_WARP 32
-/* layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: with more rows than this sums for weight
-   and bias may go through partial ones, in a grid of so many blocks (max_grid_size) */
-#define VRAM__RULE_NORM_ROWS 65536
-#define VRAM__RULE_NORM_GRID 32768
-/* Normalization.cpp, use_cudnn: the largest batch that batch_norm takes, and in evaluation */
-#define VRAM__RULE_BN_BATCH 880801
-#define VRAM__RULE_BN_BATCH_EVAL 65535
-/* Normalization.cuh: threads of a block (MAX_BLOCK_SIZE), those along the channels
-   (OPTIMAL_TILE_W), rows of a thread (ELEMENTS_PER_THREAD), most blocks along the rows
-   (MAX_H_BLOCK), fewest that work together */
-#define VRAM__RULE_BN_THREADS 512
-#define VRAM__RULE_BN_TILE 32
-#define VRAM__RULE_BN_ELEMENTS 16
-#define VRAM__RULE_BN_GRID 128
-#define VRAM__RULE_BN_COOPERATIVE 8
+  struct {                    /* TensorTopK.cu */
+    uint64_t blocks, threads; /* of a multiprocessor, of a block */
+  } topk;
+
+  struct { /* CUTLASS workspace of a grouped product, bytes a multiprocessor: cc 9.0; 10.0, where
+              larger tiles take 5888 (measured) */
+    uint64_t sm90, sm100;
+  } grouped;
+
+  struct {                 /* Reduce.cuh */
+    int64_t threads;       /* of a block (MAX_NUM_THREADS) */
+    int64_t least_values;  /* that a thread reduces */
+    int64_t most_values;   /* before an output is split over blocks */
+    int64_t vectorized;    /* values of the fastest axis from which on they are vectors */
+    uint32_t input_vector; /* values of such a vector (input_vec_size) */
+    int64_t output_vector; /* outputs that a thread has at once, at most */
+  } reduce;
+
+  int64_t grid_yz; /* CUDA: blocks of a grid along y and z */
+  int64_t warp;    /* threads */
+
+  struct {         /* sdp_utils.cpp */
+    int64_t width; /* widest head of flash attention (check_head_dim_size_flash) */
+    /* Devices of cc 8.6, 8.9 and 12 train heads up to the next, and without dropout those beyond
+       the last (check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120). */
+    int64_t sm86_to, sm86_from;
+    /* flash_api.cpp: rows of a block and most splits (set_params_splitkv); backward's rows are
+       rounded up (mha_bwd, seqlen_q_rounded) */
+    int64_t block_m, splits, rows;
+  } flash;
+
+  struct { /* sdp_utils.cpp, check_cudnn_tensor_shapes: widest head on Hopper and Blackwell, on
+              others; check_cudnn_dropout: dropout_p must be a multiple of one of so many parts */
+    int64_t width_large, width;
+    uint64_t dropout;
+  } cudnn_attention;
+
+  /* mem_eff_attention: the log-sum-exp's rows are rounded up (kAlignLSE), wider heads need an
+     accumulator for the output (kMaxK), the columns of a mask's gradient are rounded up (alignTo),
+     bytes of a tile's lock (GradQTempStorage). attention_backward.cu, keys splitting heuristic: so
+     many blocks are enough without splits; of batches times heads times splits there are at most so
+     many. */
+  struct {
+    int64_t lse, width, mask, lock, parallel, splits;
+  } efficient;
+
+  struct { /* layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: with more rows than this sums
+              for weight and bias may go through partial ones, in a grid of so many blocks
+              (max_grid_size) */
+    int64_t rows, grid;
+  } layer_norm;
+
+  struct {
+    int64_t batch, batch_eval; /* Normalization.cpp, use_cudnn: the largest batch, in evaluation */
+    /* Normalization.cuh: threads of a block (MAX_BLOCK_SIZE), those along the channels
+       (OPTIMAL_TILE_W), rows of a thread (ELEMENTS_PER_THREAD), most blocks along the rows
+       (MAX_H_BLOCK), fewest that work together */
+    int64_t threads, tile, elements, grid, cooperative;
+  } batch_norm;
+
+  struct { /* bitsandbytes, optim/optimizer.py: fewest elements that are kept in 8 bits
+              (min_8bit_size), elements with one scale (blocksize) */
+    uint64_t least, block;
+  } eight_bit;
+} vram__rules;
 
 /* >>torch    storages, tensors, tape: PyTorch without numbers */
 
@@ -10377,6 +10404,7 @@ typedef struct vram__leaves {
 typedef struct vram__device {
   uint32_t cc, sm, threads;
   uint64_t cublas_workspace;
+  const vram__rules *rules; /* of the version of PyTorch that is asked about */
 } vram__device;
 
 struct vram__step {
@@ -10449,6 +10477,9 @@ struct vram__replay {
 };
 
 enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+
+/* versions.c */
+VRAM__FN const vram__rules *vram__rules_of_torch(void);
 
 /* device.c */
 VRAM__FN uint64_t vram__replay_alloc(void *user, uint64_t bytes, uint64_t stream);
@@ -10531,6 +10562,7 @@ typedef struct vram__reduce_config {
 
 /* reduce.c */
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device);
+VRAM__FN uint64_t vram__reduce_partial_bytes(const vram__reduce_config *c, uint64_t acc);
 VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most);
 VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, vram_dtype dt,
                                    uint32_t acc, uint32_t vt);
@@ -10606,14 +10638,13 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
                                           const vram_dims *d);
 
 /* cub.c */
-VRAM__FN uint64_t vram__cub_round_up(uint64_t n);
-VRAM__FN uint64_t vram__cub_tiles(uint64_t n, uint64_t tile);
+VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
-VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
@@ -10839,6 +10870,39 @@ VRAM_API const vram_gpu *vram_gpu_at(uint32_t i) {
   };
   return i < sizeof gpu / sizeof *gpu ? &gpu[i] : NULL;
 }
+
+/* >>torch/versions    the rules of each version of PyTorch */
+
+/* clang-format off */
+static const vram__rules vram__rules_2_15 = {
+    "2.15", "13.2", "0.50.2",
+    /* recurrent */ {{2, 6, 5}, 4194304},
+    /* cublas */ {8519680, 33554432, 1048576},
+    /* cub */
+    {256, 2048, 1024, 11264,
+     {{0, 0, 2816, 2816, 11776, 2816},
+      {0, 0, 3072, 3840, 6528, 3840},
+      {3456, 5632, 5376, 4608, 6528, 5760}},
+     2304, 4864,
+     {{160, 352, 640}, {672, 1408, 2304}, {2464, 3584, 4224}},
+     {{1152, 1152}, {1120, 1920}, {1232, 2016}},
+     3840, 1920, 896, 32, 4096},
+    /* embedding_sorted */ 3072,
+    /* sort */ {4096, 128, 1000000},
+    /* topk */ {6, 256},
+    /* grouped */ {512, 5376},
+    /* reduce */ {512, 16, 256, 128, 4, 4},
+    /* grid_yz, warp */ 65535, 32,
+    /* flash */ {256, 192, 224, 64, 128, 128},
+    /* cudnn_attention */ {256, 128, 16},
+    /* efficient */ {32, 128, 16, 16, 256, 200},
+    /* layer_norm */ {65536, 32768},
+    /* batch_norm */ {880801, 65535, 512, 32, 16, 128, 8},
+    /* eight_bit */ {4096, 256}};
+/* clang-format on */
+
+/* The rules of a version; there is one so far. */
+VRAM__FN const vram__rules *vram__rules_of_torch(void) { return &vram__rules_2_15; }
 
 /* >>torch/device    the device that a run is replayed on, and who hears of its events
    The model goes to the device, then its inputs; two steps, and the one that is reported. What a
@@ -11734,40 +11798,44 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
   it->off = x.off;
 }
 
-static int64_t vram__blocks_of(int64_t values, int64_t block) {
-  return (values + block - 1) / block;
-}
-
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {
-  const int64_t threads = VRAM__RULE_REDUCE_THREADS / c->output_vector;
+  const vram__rules *rules = device->rules;
+  const int64_t threads = rules->reduce.threads / c->output_vector;
   const int64_t x = vram__power_of_two_below(c->dim0, threads);
   const int64_t y = vram__power_of_two_below(c->dim1, threads);
-  int64_t width = x < 32 ? x : 32, height, step_input = 1, step_output = 1, values, target;
-  int64_t least, most, parts;
-  height = y < threads / width ? y : threads / width;
-  width = x < threads / height ? x : threads / height;
+  int64_t width = vram__min_i64(x, rules->warp), height, step_input = 1, step_output = 1, values;
+  int64_t target, least, most, parts;
+  height = vram__min_i64(y, threads / width);
+  width = vram__min_i64(x, threads / height);
   *(c->along ? &step_input : &step_output) *= width;
-  values = vram__blocks_of(c->inputs, step_input);
-  if (values < (16 * height < 256 ? 16 * height : 256))
+  values = vram__div_up(c->inputs, step_input);
+  if (values < vram__min_i64(rules->reduce.least_values * height, rules->reduce.most_values))
     return 0; /* one warp reduces an output */
   step_input *= height;
-  values = vram__blocks_of(c->inputs, step_input);
+  values = vram__div_up(c->inputs, step_input);
   c->block_width = width;
-  c->grid = vram__blocks_of(c->outputs / c->output_vector, step_output);
+  c->grid = vram__div_up(c->outputs / c->output_vector, step_output);
   target = (int64_t)device->sm * ((int64_t)device->threads / (width * height));
-  if (values < VRAM__RULE_REDUCE_MOST_VALUES || c->grid > target)
+  if (values < rules->reduce.most_values || c->grid > target)
     return 0;
-  parts = vram__blocks_of(target, c->grid);
-  least = vram__blocks_of(values, VRAM__RULE_REDUCE_MOST_VALUES);
-  most = vram__blocks_of(values, VRAM__RULE_REDUCE_LEAST_VALUES);
+  parts = vram__div_up(target, c->grid);
+  least = vram__div_up(values, rules->reduce.most_values);
+  most = vram__div_up(values, rules->reduce.least_values);
   c->ctas_per_output = parts < least ? least : parts > most ? most : parts;
   return c->ctas_per_output > 1;
 }
 
-/* How many outputs a thread has at once where they lie one behind the other: 4, 2 or 1
-   (get_output_vec_size). */
-static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t first) {
-  int64_t vector = 4;
+/* Where it is split: bytes of the partial results, which are accumulated in `acc` bytes each. */
+VRAM__FN uint64_t vram__reduce_partial_bytes(const vram__reduce_config *c, uint64_t acc) {
+  const int64_t each = c->along ? 1 : c->block_width * c->output_vector;
+  return vram__product_or_overflow((uint64_t)(c->outputs * c->ctas_per_output),
+                                   (uint64_t)each * acc);
+}
+
+/* How many outputs a thread has at once where they lie one behind the other: `vector` or a smaller
+   power of two (get_output_vec_size). */
+static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t first,
+                                          int64_t vector) {
   uint32_t i;
   while (it->off % vector || it->size[first] % vector)
     vector /= 2;
@@ -11782,8 +11850,9 @@ static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t 
 static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint32_t acc,
                                uint32_t vt) {
   vram__reduce_config c = VRAM_ZERO_INIT;
+  const vram__rules *rules = s->device.rules;
   uint32_t reduced = 0, i, partial, semaphores;
-  int64_t stride = 1, bytes;
+  int64_t stride = 1;
   c.outputs = c.inputs = c.output_vector = c.along = 1;
   for (i = 0; i < it->n; i++)
     if (it->out[i])
@@ -11792,7 +11861,7 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
       c.inputs *= it->size[i];
       reduced++;
     }
-  if (c.inputs < VRAM__RULE_REDUCE_MOST_VALUES)
+  if (c.inputs < rules->reduce.most_values)
     return; /* too few values for one thread to split */
   c.dim0 = c.dim1 = 1;
   if (it->n) {
@@ -11802,14 +11871,13 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
     stride = it->in[c.along ? 0 : reduced];
   }
   if (stride == 1 && !c.along)
-    c.dim0 /= c.output_vector = vram__reduce_output_vector(it, reduced);
-  else if (stride == 1 && c.dim0 >= VRAM__RULE_REDUCE_VECTORIZED && reduced == 1)
+    c.output_vector = vram__reduce_output_vector(it, reduced, rules->reduce.output_vector);
+  else if (stride == 1 && c.dim0 >= rules->reduce.vectorized && reduced == 1)
     c.dim0 /= vt;
+  c.dim0 /= c.output_vector;
   if (!vram__reduce_config_split(&c, &s->device))
     return;
-  bytes = c.outputs * c.ctas_per_output * acc;
-  partial = vram__storage_new(s, (uint64_t)bytes *
-                                     (c.along ? 1u : (uint64_t)(c.block_width * c.output_vector)));
+  partial = vram__storage_new(s, vram__reduce_partial_bytes(&c, acc));
   semaphores = vram__storage_new(s, (uint64_t)(4 * c.grid));
   vram__slot_release(s, semaphores);
   vram__slot_release(s, partial);
@@ -11867,7 +11935,7 @@ VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask,
   uint32_t ein = vram__dtype_size(x.dt), eout = vram__dtype_size(dt), axis = 0, i, buf = 0;
   if (s->ideal)
     return;
-  if (x.d->numel < 256)
+  if (x.d->numel < (uint64_t)s->device.rules->reduce.most_values)
     return;
   vram__reduce_iter_make(x, mask, &it);
   if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
@@ -11911,7 +11979,8 @@ VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t m
   vram__tensor y = vram__tensor_reduced(s, x, mask, keepdim, dt), c = vram__tensor_none();
   if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
     x = c = vram__tensor_to(s, x, dt);
-  vram__reduce_scratch(s, x, mask, dt, vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
+  vram__reduce_scratch(s, x, mask, dt, vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt),
+                       s->device.rules->reduce.input_vector);
   vram__tensor_release(s, c);
   return y;
 }
@@ -12577,8 +12646,18 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
 
 /* >>torch/cub    temporary storage of cub's device algorithms */
 
-VRAM__FN uint64_t vram__cub_round_up(uint64_t n) { return (n + 255) & ~UINT64_C(255); }
-VRAM__FN uint64_t vram__cub_tiles(uint64_t n, uint64_t tile) { return (n + tile - 1) / tile; }
+/* A part of temporary storage. */
+VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes) {
+  return vram__round_up_u64(bytes, s->device.rules->cub.align);
+}
+
+/* To align the first part, and one small part. */
+static uint64_t vram__cub_least(const vram__step *s) { return 2 * s->device.rules->cub.align - 1; }
+
+/* Which row of the tables of tiles it is, for a selection or a scan by key. */
+static uint32_t vram__cub_device(const vram__step *s) {
+  return s->device.cc >= 90 ? 2 : s->device.cc == 80 ? 1 : 0;
+}
 
 /* Scratch that stays for a while: its storage. */
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes) {
@@ -12599,60 +12678,65 @@ VRAM__FN void vram__cub_release(vram__step *s, uint32_t i) {
    0: numbers of segments */
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits) {
-  uint32_t passes = (bits + 7) / 8;
-  uint64_t tile = vram__cub_sort_tile[s->device.cc < 80   ? 0
-                                      : s->device.cc < 90 ? 1
-                                                          : 2][key == 0     ? 5
-                                                               : value == 4 ? 4
-                                                               : key == 1   ? 0
-                                                               : key == 2   ? 1
-                                                               : key == 4   ? 2
-                                                                            : 3];
-  uint64_t second = vram__cub_round_up(n * key) + vram__cub_round_up(n * value);
-  if (n <= (value == 4 ? VRAM__CUB_ONE_TILE_4 : VRAM__CUB_ONE_TILE_8) && key)
+  const vram__rules *rules = s->device.rules;
+  const uint32_t passes = (bits + 7) / 8;
+  const uint32_t device = s->device.cc < 80 ? 0 : s->device.cc < 90 ? 1 : 2;
+  const uint32_t pair = key == 0     ? 5
+                        : value == 4 ? 4
+                        : key == 1   ? 0
+                        : key == 2   ? 1
+                        : key == 4   ? 2
+                                     : 3;
+  const uint64_t tile = rules->cub.sort_tile[device][pair];
+  const uint64_t second = vram__cub_part(s, n * key) + vram__cub_part(s, n * value);
+  if (n <= (value == 4 ? rules->cub.one_tile_4 : rules->cub.one_tile_8) && key)
     return 1;
   if (!tile)
-    return 255 + second +
+    return rules->cub.align - 1 + second +
            4 * ((key == 1 ? 128u : 256u) * UINT64_C(5) * s->device.sm * (s->device.threads / 256) +
-                VRAM__CUB_SPINE);
-  return VRAM__CUB_PARTS + VRAM__CUB_SORT_PASS * passes +
-         VRAM__CUB_SORT_TILE * vram__cub_tiles(n, tile) + (passes > 1 ? second : 0);
+                rules->cub.sort_spine);
+  return vram__cub_least(s) + rules->cub.sort_pass * passes +
+         rules->cub.sort_look * vram__div_up_u64(n, tile) + (passes > 1 ? second : 0);
 }
 
 /* kind 0, 1: unique_by_key with keys of 8, of 4 bytes; 2: a selection */
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind) {
-  uint64_t tile = vram__cub_select_tile[s->device.cc >= 90 ? 2 : s->device.cc == 80 ? 1 : 0][kind];
-  return VRAM__CUB_PARTS + (kind < 2 ? 256 : 0) +
-         vram__cub_round_up(8 * (vram__cub_tiles(n, tile) + VRAM__CUB_SCAN_PAD));
+  const vram__rules *rules = s->device.rules;
+  const uint64_t tile = rules->cub.select_tile[vram__cub_device(s)][kind];
+  return vram__cub_least(s) + (kind < 2 ? rules->cub.align : 0) +
+         vram__cub_part(s, 8 * (vram__div_up_u64(n, tile) + rules->cub.scan_pad));
 }
 
-VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize) {
-  uint64_t t = vram__cub_tiles(n, esize == 8   ? VRAM__CUB_SCAN_TILE_8
-                                  : esize == 4 ? VRAM__CUB_SCAN_TILE_4
-                                               : VRAM__CUB_SCAN_TILE_2) +
-               VRAM__CUB_SCAN_PAD;
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize) {
+  const vram__rules *rules = s->device.rules;
+  const uint64_t tile = esize == 8   ? rules->cub.scan_tile_8
+                        : esize == 4 ? rules->cub.scan_tile_4
+                                     : rules->cub.scan_tile_2;
+  const uint64_t tiles = vram__div_up_u64(n, tile) + rules->cub.scan_pad;
   if (esize == 2)
-    return VRAM__CUB_PARTS + vram__cub_round_up(4 * t) + 512 * vram__cub_tiles(t, 128);
-  return VRAM__CUB_PARTS + vram__cub_round_up((esize == 8 ? 16 : 8) * t);
+    return vram__cub_least(s) + vram__cub_part(s, 4 * tiles) + 512 * vram__div_up_u64(tiles, 128);
+  return vram__cub_least(s) + vram__cub_part(s, (esize == 8 ? 16 : 8) * tiles);
 }
 
 /* cub::DeviceScan::InclusiveSumByKey with keys of so many bytes */
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key) {
-  uint64_t t = vram__cub_tiles(n, vram__cub_by_key_tile[s->device.cc >= 90   ? 2
-                                                        : s->device.cc == 80 ? 1
-                                                                             : 0][key == 4]);
-  return VRAM__CUB_PARTS + vram__cub_round_up(8 * (t + VRAM__CUB_SCAN_PAD)) +
-         vram__cub_round_up(key / 2 * (t + 2));
+  const vram__rules *rules = s->device.rules;
+  const uint64_t tile = rules->cub.by_key_tile[vram__cub_device(s)][key == 4];
+  const uint64_t tiles = vram__div_up_u64(n, tile);
+  return vram__cub_least(s) + vram__cub_part(s, 8 * (tiles + rules->cub.scan_pad)) +
+         vram__cub_part(s, key / 2 * (tiles + 2));
 }
 
 /* The positions where a mask of n elements is set, `ndim` numbers each: all of them, as an upper
    bound; ndim 0: none. Gives their storage (Nonzero.cu). */
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim) {
+  const vram__rules *rules = s->device.rules;
   uint32_t count = vram__cub_hold(s, 4), out;
   vram__workspace_use(
-      s, n <= VRAM__CUB_ONE_REDUCE
+      s, n <= rules->cub.one_reduce
              ? 1
-             : 255 + vram__cub_round_up(UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
+             : rules->cub.align - 1 +
+                   vram__cub_part(s, UINT64_C(20) * s->device.sm * (s->device.threads / 256)));
   out = vram__cub_hold(s, vram__product_or_overflow(vram__product_or_overflow(n, ndim), 8));
   vram__workspace_use(s, vram__cub_select(s, n, 2));
   vram__cub_release(s, count);
@@ -12793,6 +12877,18 @@ VRAM__FN void vram__gradient_validate(vram__step *s, vram__tensor *t, const vram
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
+/* kind of a reduction's row: what its dtypes and axes must be, where it is not a result in floating
+   point of one that is */
+enum {
+  VRAM__REDUCE_SUM = 1,
+  VRAM__REDUCE_PROD,
+  VRAM__REDUCE_EXTREME, /* of some axes, */
+  VRAM__REDUCE_SELECT,  /* of one, with indices, or of all */
+  VRAM__REDUCE_INDEX,
+  VRAM__REDUCE_LOGSUMEXP,
+  VRAM__REDUCE_STD
+};
+
 /* A parameter that a module may have: its slot, name and sizes. */
 typedef struct vram__own_param {
   uint32_t slot;
@@ -12829,7 +12925,7 @@ VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i);
 
 /* conv.c */
 VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k,
-                                int64_t def, int64_t least, int64_t *to);
+                                int64_t least, int64_t *to);
 
 /* pool.c */
 VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size);
@@ -12865,6 +12961,12 @@ typedef struct vram__conv_slow {
   int64_t groups, samples;
   uint64_t columns; /* bytes of the columns of one sample and group */
 } vram__conv_slow;
+
+/* Backward of a convolution. */
+typedef struct vram__conv_gradients {
+  vram__tensor g, x, w;
+  uint32_t want; /* a bit for each of the gradients of input, weight and bias */
+} vram__conv_gradients;
 
 enum { VRAM__SDPA_NONE, VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT, VRAM__SDPA_MATH };
 
@@ -12979,8 +13081,8 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
                                 vram__tensor w, const vram_dims *y, vram__conv_slow *k);
 VRAM__FN vram__tensor vram__slow_run(vram__step *s, const vram__conv_slow *k, vram__tensor x,
                                      vram__tensor w, int bias, const vram_dims *y);
-VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tensor g, vram__tensor x,
-                            vram__tensor w, uint32_t want, vram__tensor *to);
+VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram__conv_gradients *c,
+                            vram__tensor *to);
 
 /* pad.c */
 VRAM__FN uint32_t vram__pad_mode(int64_t word);
@@ -13038,9 +13140,8 @@ VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__te
 
 /* table.c */
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
-                                      const vram__tensor *in, uint32_t nin, const int64_t *attr,
-                                      const vram_dims *out);
+VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
+                                      uint32_t nin, const int64_t *attr, const vram_dims *out);
 VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
                                     const int64_t *attr);
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b);
@@ -13073,27 +13174,33 @@ static inline vram_dtype vram__softmax_dtype(const vram__step *s, vram__tensor x
 /* Contiguous dims of two, three and four axes. */
 static inline const vram_dims *vram__dims_2d(vram__step *s, int64_t a, int64_t b) {
   int64_t size[2];
-  size[0] = a, size[1] = b;
+  size[0] = a;
+  size[1] = b;
   return vram__dims_in(s, 2, size, NULL);
 }
 
 static inline const vram_dims *vram__dims_3d(vram__step *s, int64_t a, int64_t b, int64_t c) {
   int64_t size[3];
-  size[0] = a, size[1] = b, size[2] = c;
+  size[0] = a;
+  size[1] = b;
+  size[2] = c;
   return vram__dims_in(s, 3, size, NULL);
 }
 
 static inline const vram_dims *vram__dims_4d(vram__step *s, int64_t a, int64_t b, int64_t c,
                                              int64_t d) {
   int64_t size[4];
-  size[0] = a, size[1] = b, size[2] = c, size[3] = d;
+  size[0] = a;
+  size[1] = b;
+  size[2] = c;
+  size[3] = d;
   return vram__dims_in(s, 4, size, NULL);
 }
 
 /* An op of the table with one tensor (some with a number beside it), with one and a key, with two.
  */
 static inline vram__tensor vram__op_call_unary(vram__step *s, uint32_t op, vram__tensor x) {
-  return vram__op_call_n(s, op, 0, &x, 1, NULL, NULL);
+  return vram__op_call_n(s, op, &x, 1, NULL, NULL);
 }
 
 static inline vram__tensor vram__op_call_key(vram__step *s, uint32_t op, vram__tensor x,
@@ -13102,7 +13209,7 @@ static inline vram__tensor vram__op_call_key(vram__step *s, uint32_t op, vram__t
   attr[0] = (int64_t)(key | 1u << 8);
   attr[1] = value;
   attr[2] = 0;
-  return vram__op_call_n(s, op, 0, &x, 1, attr, NULL);
+  return vram__op_call_n(s, op, &x, 1, attr, NULL);
 }
 
 static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram__tensor a,
@@ -13165,62 +13272,79 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_COMPARE,
        VRAM__CODE_WHERE,
        VRAM__CODE_WHERE_RTL,
-       VRAM__CODE_WITH, /* between its arguments: the first is not needed any more */
-       VRAM__CODES = 64 /* of one recipe at most */
+       VRAM__CODE_WITH,        /* between its arguments: the first is not needed any more */
+       VRAM__CODES = 64,       /* of one recipe at most */
+       VRAM__RECIPE_DEPTH = 16 /* of words within words */
 };
 
 typedef struct vram__recipe {
   uint8_t code[VRAM__CODES];
   uint32_t count;
+  uint8_t bad; /* it is not understood */
 } vram__recipe;
 
-static const struct {
+typedef struct vram__recipe_word {
   const char *word;
-  uint8_t code;
-} vram__recipe_words[] = {
-    {"x0", VRAM__CODE_X0},
-    {"x1", VRAM__CODE_X1},
-    {"x2", VRAM__CODE_X2},
-    {"y", VRAM__CODE_Y},
-    {"buffer", VRAM__CODE_BUFFER},
-    {"grad", VRAM__CODE_GRAD},
-    {"zero", VRAM__CODE_ZERO},
-    {"zeros", VRAM__CODE_ZEROS},
-    {"neg", VRAM__CODE_UNARY},
-    {"exp", VRAM__CODE_UNARY},
-    {"log", VRAM__CODE_UNARY},
-    {"sin", VRAM__CODE_UNARY},
-    {"cos", VRAM__CODE_UNARY},
-    {"sign", VRAM__CODE_UNARY},
-    {"powered", VRAM__CODE_UNARY},
-    {"zeros_like", VRAM__CODE_UNARY},
-    {"scaled", VRAM__CODE_NUMBER},
-    {"shifted", VRAM__CODE_NUMBER},
-    {"compare_number", VRAM__CODE_COMPARE_NUMBER},
-    {"cast", VRAM__CODE_CAST},
-    {"settled", VRAM__CODE_SETTLED},
-    {"mul", VRAM__CODE_BINARY},
-    {"div", VRAM__CODE_BINARY},
-    {"sub", VRAM__CODE_BINARY},
-    {"pow", VRAM__CODE_BINARY},
-    {"mul_rtl", VRAM__CODE_BINARY_RTL},
-    {"compare", VRAM__CODE_COMPARE},
-    {"where", VRAM__CODE_WHERE},
-    {"where_rtl", VRAM__CODE_WHERE_RTL},
-    {"with", VRAM__CODE_WITH},
+  uint8_t code, arguments;
+} vram__recipe_word;
+
+static const vram__recipe_word vram__recipe_words[] = {
+    {"x0", VRAM__CODE_X0, 0},
+    {"x1", VRAM__CODE_X1, 0},
+    {"x2", VRAM__CODE_X2, 0},
+    {"y", VRAM__CODE_Y, 0},
+    {"buffer", VRAM__CODE_BUFFER, 0},
+    {"grad", VRAM__CODE_GRAD, 0},
+    {"zero", VRAM__CODE_ZERO, 0},
+    {"zeros", VRAM__CODE_ZEROS, 0},
+    {"neg", VRAM__CODE_UNARY, 1},
+    {"exp", VRAM__CODE_UNARY, 1},
+    {"log", VRAM__CODE_UNARY, 1},
+    {"sin", VRAM__CODE_UNARY, 1},
+    {"cos", VRAM__CODE_UNARY, 1},
+    {"sign", VRAM__CODE_UNARY, 1},
+    {"powered", VRAM__CODE_UNARY, 1},
+    {"zeros_like", VRAM__CODE_UNARY, 1},
+    {"scaled", VRAM__CODE_NUMBER, 1},
+    {"shifted", VRAM__CODE_NUMBER, 1},
+    {"compare_number", VRAM__CODE_COMPARE_NUMBER, 1},
+    {"cast", VRAM__CODE_CAST, 1},
+    {"settled", VRAM__CODE_SETTLED, 1},
+    {"mul", VRAM__CODE_BINARY, 2},
+    {"div", VRAM__CODE_BINARY, 2},
+    {"sub", VRAM__CODE_BINARY, 2},
+    {"pow", VRAM__CODE_BINARY, 2},
+    {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
+    {"compare", VRAM__CODE_COMPARE, 2},
+    {"where", VRAM__CODE_WHERE, 3},
+    {"where_rtl", VRAM__CODE_WHERE_RTL, 3},
+    {"with", VRAM__CODE_WITH, 2},
 };
 
 static void vram__recipe_put(vram__recipe *r, uint32_t code) {
   if (r->count < VRAM__CODES - 1)
     r->code[r->count++] = (uint8_t)code;
+  else
+    r->bad = 1;
 }
 
-static uint32_t vram__recipe_code(const char *word, uint32_t len) {
+/* NULL: there is no such word. */
+static const vram__recipe_word *vram__recipe_find(const char *word, uint32_t len) {
+  static const vram__recipe_word kernel = {"NAME_backward", VRAM__CODE_BINARY, 2};
+  const uint32_t end = (uint32_t)sizeof "_backward" - 1;
   uint32_t i;
   for (i = 0; i < sizeof vram__recipe_words / sizeof *vram__recipe_words; i++)
     if (vram__text_is(word, len, vram__recipe_words[i].word))
-      return vram__recipe_words[i].code;
-  return VRAM__CODE_BINARY; /* NAME_backward: tests/test_recipes.c looks at the words */
+      return &vram__recipe_words[i];
+  return len > end && vram__text_equal(word + len - end, "_backward", end) ? &kernel : NULL;
+}
+
+/* Behind `start` where the text at p begins with it, else NULL. */
+static const char *vram__recipe_behind(const char *p, const char *start) {
+  for (; *start; start++)
+    if (*p++ != *start)
+      return NULL;
+  return p;
 }
 
 /* Behind the expression at p, at the comma, parenthesis or semicolon that ends it. */
@@ -13231,32 +13355,43 @@ static const char *vram__recipe_skip(const char *p) {
   return p;
 }
 
-/* The expression at p; gives what is behind it. */
-static const char *vram__recipe_compile_expression(vram__recipe *r, const char *p) {
-  const char *word = p, *arg[3];
-  uint32_t code, n = 0, i;
+/* The expression at p; gives what is behind it. What is not understood makes the recipe bad, and
+   nothing behind the end of the text is read. */
+static const char *vram__recipe_compile_expression(vram__recipe *r, const char *p, uint32_t depth) {
+  const vram__recipe_word *w;
+  const char *word = p, *arg[3] = {NULL, NULL, NULL};
+  uint32_t i;
   while ((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '_')
     p++;
-  code = vram__recipe_code(word, (uint32_t)(p - word));
-  if (*p == '(')
-    do {
-      p += p[1] == ' ' ? 2 : 1;
-      arg[n++] = p;
-      p = vram__recipe_skip(p);
-    } while (*p == ',' && n < 3);
-  for (i = 0; i < n; i++) {
-    const int from_last = code == VRAM__CODE_BINARY_RTL || code == VRAM__CODE_WHERE_RTL;
-    vram__recipe_compile_expression(r, arg[from_last ? n - 1 - i : i]);
-    if (code == VRAM__CODE_WITH && !i)
-      vram__recipe_put(r, code);
+  w = vram__recipe_find(word, (uint32_t)(p - word));
+  if (!w || depth == VRAM__RECIPE_DEPTH) {
+    r->bad = 1;
+    return p;
   }
-  if (code != VRAM__CODE_WITH)
-    vram__recipe_put(r, code);
-  return n ? p + 1 : p;
+  for (i = 0; i < w->arguments; i++) {
+    arg[i] = vram__recipe_behind(p, i ? ", " : "(");
+    if (!arg[i]) {
+      r->bad = 1;
+      return p;
+    }
+    p = vram__recipe_skip(arg[i]);
+  }
+  for (i = 0; i < w->arguments && !r->bad; i++) {
+    const int from_last = w->code == VRAM__CODE_BINARY_RTL || w->code == VRAM__CODE_WHERE_RTL;
+    const uint32_t which = from_last ? w->arguments - 1 - i : i;
+    const char *end = vram__recipe_compile_expression(r, arg[which], depth + 1);
+    if (*end != (which + 1 < w->arguments ? ',' : ')'))
+      r->bad = 1;
+    if (w->code == VRAM__CODE_WITH && !i)
+      vram__recipe_put(r, w->code);
+  }
+  if (w->code != VRAM__CODE_WITH)
+    vram__recipe_put(r, w->code);
+  return w->arguments && !r->bad ? p + 1 : p;
 }
 
-/* The recipe of an op or variant, and where the form in place begins. */
-static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
+/* The recipe of an op or variant. */
+static const char *vram__recipe_text(uint32_t kind) {
   static const struct {
     const char *recipe;
   } variant[] = {
@@ -13264,29 +13399,42 @@ static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
       VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
   };
-  const char *text =
-      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS].recipe;
-  const char *p = text;
-  while (*p && !(p[0] == ';' && p[2] == 'i'))
-    p++;
-  *inplace = *p ? p + 10 : NULL; /* behind "; inplace " */
-  return text;
+  return kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS].recipe;
 }
 
-static void vram__recipe_compile(vram__recipe *r, uint32_t kind, int inplace) {
-  const char *other, *p = vram__recipe_text(kind, &other), *end;
+/* The gradient "x0: EXPRESSION" at p; gives what is behind it. */
+static const char *vram__recipe_compile_gradient(vram__recipe *r, const char *p) {
+  const uint32_t from = r->count;
+  if (p[0] != 'x' || p[1] < '0' || p[1] > '2' || p[2] != ':' || p[3] != ' ') {
+    r->bad = 1;
+    return p;
+  }
+  vram__recipe_put(r, (uint32_t)(VRAM__CODE_OF_X0 + (p[1] - '0')));
+  p = vram__recipe_compile_expression(r, p + 4, 0);
+  if (r->count == from + 2 && r->code[from + 1] == VRAM__CODE_GRAD)
+    vram__recipe_put(r, VRAM__CODE_HAND_ON);
+  vram__recipe_put(r, VRAM__CODE_DONE);
+  return p;
+}
+
+/* The part of a recipe that counts. A bad recipe has no gradient: tests/test_recipes.c finds it. */
+static void vram__recipe_compile(vram__recipe *r, const char *text, int inplace) {
+  const char *p = text, *end, *other = NULL;
+  for (end = text; *end && !other; end++)
+    other = vram__recipe_behind(end, "; inplace ");
   if (inplace && other)
     p = other;
   r->count = 0;
-  while (*p && *p != 'i') {
-    vram__recipe_put(r, (uint32_t)(VRAM__CODE_OF_X0 + (p[1] - '0')));
-    end = vram__recipe_compile_expression(r, p + 4);
-    if (r->code[r->count - 1] == VRAM__CODE_GRAD && r->code[r->count - 2] >= VRAM__CODE_OF_X0 &&
-        r->code[r->count - 2] <= VRAM__CODE_OF_X2)
-      vram__recipe_put(r, VRAM__CODE_HAND_ON);
-    vram__recipe_put(r, VRAM__CODE_DONE);
-    p = *end ? end + 2 : end;
+  r->bad = p == other && !*p;
+  while (p && *p && !r->bad) {
+    p = vram__recipe_compile_gradient(r, p);
+    if (!*p || (other && p == other - 10))
+      break;
+    p = vram__recipe_behind(p, "; ");
+    r->bad |= !p || !*p;
   }
+  if (r->bad)
+    r->count = 0;
   r->code[r->count] = VRAM__CODE_END;
 }
 
@@ -13305,7 +13453,7 @@ static uint32_t vram__recipe_product(const vram__recipe *r) {
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace) {
   vram__recipe r;
   uint32_t plan = VRAM__PLAN_KNOWN, here = 0, seen = 0, at = 0, i, pass = 1;
-  vram__recipe_compile(&r, kind, inplace);
+  vram__recipe_compile(&r, vram__recipe_text(kind), inplace);
   if (r.count)
     plan |= VRAM__PLAN_GRADIENT;
   for (i = 0; i < r.count; i++) {
@@ -13369,7 +13517,8 @@ VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, cons
 
 /* A gradient that is being worked out. */
 typedef struct vram__recipe_run {
-  vram__tensor stack[12], own[16]; /* values; those that were made here */
+  /* values; those that were made here. Each is of a code of its own */
+  vram__tensor stack[VRAM__CODES], own[VRAM__CODES];
   uint32_t n, nown;
   uint32_t at; /* the input whose gradient it is */
 } vram__recipe_run;
@@ -13497,7 +13646,7 @@ static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__recipe r;
   vram__recipe_run q;
   uint32_t i, wanted = 0;
-  vram__recipe_compile(&r, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
+  vram__recipe_compile(&r, vram__recipe_text(f->kind), (f->aux & VRAM__AUX_INPLACE) != 0);
   q.at = 0;
   for (i = 0; i < r.count; i++) {
     const uint32_t code = r.code[i];
@@ -13556,7 +13705,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   for (i = 0; v && i < c; i++)
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
-  if (n->op == VRAM_OP_type_as)
+  if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = (vram_dtype)VRAM__INT(n, dtype, dt);
@@ -13570,66 +13719,77 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i, first = 0, count = n->nin;
-  const vram_dims *x = n->in[0]->d;
-  int number = VRAM__INT(n, scalar, 0) != 0,
-      rounded = vram__node_list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
-  vram_dtype dt = n->in[0]->dtype;
+/* What an op asks of the inputs that are broadcast. Inputs [*first, *first + *count) decide about
+   the dtype. */
+static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, uint32_t *count) {
+  const vram_dtype dt = n->in[0]->dtype;
+  uint32_t i;
   switch (n->op) {
   case VRAM_OP_where:
     if (dt != VRAM_BOOL && dt != VRAM_U8)
       return vram__node_error(g, n, "the condition is not bool");
-    first = 1;
-    count--;
-    break;
+    *first = 1;
+    --*count;
+    return 1;
   case VRAM_OP_masked_fill:
     if (n->in[1]->dtype != VRAM_BOOL)
       return vram__node_error(g, n, "the mask is not bool");
     if (n->nin > 2 && n->in[2]->d->ndim)
       return vram__node_error(g, n, "the value is not a number");
-    count = 1;
-    break;
+    *count = 1;
+    return 1;
   case VRAM_OP_lerp:
     for (i = 1; i < n->nin; i++)
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
-    break;
+    return 1;
   case VRAM_OP_logical_not:
-    break;
+    return 1;
   case VRAM_OP_sub:
     for (i = 0; i < n->nin; i++)
       if (n->in[i]->dtype == VRAM_BOOL)
         return vram__node_error(g, n, "sub of a bool tensor");
-    /* fall through */
+    break;
   default:
-    if (n->nin == 1 && !number)
-      return vram__node_error(g, n,
-                              "one tensor where two are needed (the other one a number: scalar=1)");
+    break;
   }
-  dt = vram__promote_all(n, first, count);
-  if (rounded && n->op == VRAM_OP_div) {
-    vram__promote p;
-    vram__memory_zero(&p, sizeof p);
-    for (i = 0; i < n->nin; i++)
-      vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
-    dt = vram__promote_get(&p);
-  }
-  if ((n->flags & VRAM__INPLACE) && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
+  if (n->nin == 1 && !VRAM__INT(n, scalar, 0))
+    return vram__node_error(g, n,
+                            "one tensor where two are needed (the other one a number: scalar=1)");
+  return 1;
+}
+
+static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
+  vram__promote p;
+  uint32_t i;
+  if (!vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
+    return vram__promote_all(n, first, count);
+  vram__memory_zero(&p, sizeof p); /* div that rounds stays with integers */
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
+  return vram__promote_get(&p);
+}
+
+static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int inplace = n->flags & VRAM__INPLACE;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim, i, first = 0, count = n->nin;
+  vram_dtype dt;
+  if (!vram__bcast_fits(g, n, &first, &count))
+    return 0;
+  dt = vram__bcast_dtype(n, first, count);
+  if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
+  if (inplace)
+    dt = n->in[0]->dtype;
   if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
-    return vram__node_out_dims(n, 0, x, n->flags & VRAM__INPLACE ? n->in[0]->dtype : dt);
+    return vram__node_out_dims(n, 0, x, dt);
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
-  if (n->flags & VRAM__INPLACE) {
-    if (ndim != x->ndim)
+  for (i = 0; inplace && i < ndim; i++)
+    if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
-    for (i = 0; i < ndim; i++)
-      if (size[i] != x->v[i])
-        return vram__node_error(g, n, "in place, but the result has another shape");
-    dt = n->in[0]->dtype;
-  }
   return vram__node_out(g, n, 0, ndim, size, dt);
 }
 
@@ -13916,70 +14076,88 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(add, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
+VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
                    "x1: grad; x0: grad");
-VRAM__OP_POINTWISE(sub, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
-                   "x1: neg(grad); x0: grad");
-VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
+VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD, 0,
+                   "scalar inplace alpha", "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
-VRAM__OP_POINTWISE(div, 1, 2, bcast, FLOAT, none, MUL, 0, "scalar inplace rounding_mode",
+VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
+                   "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, 1, 2, bcast, NUMBER, none, NONE, 0, "scalar inplace", "");
-VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE, 0,
+                   "scalar inplace", "");
+VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(maximum, 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, 0, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP_POINTWISE(minimum, 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP(where, 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
-VRAM__OP(masked_fill, 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
+VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
+VRAM__OP(masked_fill, "", 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
          "inplace scalar");
-VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
+VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
                    "x1: scaled(grad); x0: scaled(grad)");
-VRAM__OP_POINTWISE(addcmul, 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
+VRAM__OP_POINTWISE(addcmul, "addcmul: x a b", 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
-VRAM__OP_POINTWISE(exp, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, y)");
-VRAM__OP_POINTWISE(log, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(exp, "exp ~log1p ~expm1 ~log2 ~log10 ~exp2", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, y)");
+VRAM__OP_POINTWISE(log, "log", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: div(grad, x0)");
-VRAM__OP_POINTWISE(sqrt, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: div(grad, scaled(y))");
-VRAM__OP_POINTWISE(rsqrt, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(scaled(grad), powered(y))");
-VRAM__OP_POINTWISE(abs, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, sign(x0))");
-VRAM__OP_POINTWISE(neg, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: neg(grad)");
-VRAM__OP_POINTWISE(square, 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, cos(x0))");
-VRAM__OP_POINTWISE(cos, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(sqrt, "sqrt ~reciprocal", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: div(grad, scaled(y))");
+VRAM__OP_POINTWISE(rsqrt, "rsqrt", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(scaled(grad), powered(y))");
+VRAM__OP_POINTWISE(abs, "abs absolute", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, sign(x0))");
+VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: neg(grad)");
+VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, scaled(powered(x0)))");
+VRAM__OP_POINTWISE(sin, "sin ~tan ~atan ~sinh ~cosh", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, cos(x0))");
+VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
-VRAM__OP_POINTWISE(erf, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
+VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(round, "round ~floor ~ceil ~trunc ~frac", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
                    "x0: where_rtl(compare_number(x0), grad, zero)");
-VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(le, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(gt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ge, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(logical_and, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
-VRAM__OP(logical_or, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
-VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ne, "ne not_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
+         "scalar");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
+         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
+         0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
+         none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, 2, 2, bcast, FLOAT, none, NONE, 0, "",
+    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");
 
 /* >>ops/view    ops whose output is a view */
+
+/* kind of a view's row, where a function has several ops */
+enum {
+  VRAM__VIEW_STRICT = 1, /* no copy where the strides do not allow the view */
+  VRAM__VIEW_FLATTEN,
+  VRAM__VIEW_T,
+  VRAM__VIEW_TRANSPOSE,
+  VRAM__VIEW_NARROW,
+  VRAM__VIEW_SELECT,
+  VRAM__VIEW_UNSQUEEZE,
+  VRAM__VIEW_UNBIND
+};
 
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -14069,12 +14247,12 @@ static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, u
   const int64_t *v;
   for (i = 0; i < ndim; i++)
     to[i] = (uint8_t)i;
-  if (n->op == VRAM_OP_t) {
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_T) {
     if (ndim == 2) {
       to[0] = 1;
       to[1] = 0;
     }
-  } else if (n->op == VRAM_OP_transpose) {
+  } else if (vram__op_at(n->op)->kind == VRAM__VIEW_TRANSPOSE) {
     if (!vram__axis(g, VRAM__INT(n, dim0, 0), ndim, &a) ||
         !vram__axis(g, VRAM__INT(n, dim1, 0), ndim, &b))
       return 0;
@@ -14103,7 +14281,7 @@ static int vram__shape_permute(vram_graph *g, vram_node *n) {
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
-  if (n->op == VRAM_OP_t && x->ndim > 2)
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_T && x->ndim > 2)
     return vram__node_error(g, n, "t of more than two axes");
   if (!vram__shape_order(g, n, x->ndim, order))
     return 0;
@@ -14165,7 +14343,7 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
                            int64_t *len) {
   int64_t a = VRAM__INT(n, start, 0), b = VRAM__INT(n, end, INT64_MAX);
   *step = VRAM__INT(n, step, 1);
-  if (n->op == VRAM_OP_narrow)
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW)
     b = (a < 0 ? a + z : a) + VRAM__INT(n, length, 0);
   if (a < 0)
     a += z;
@@ -14193,7 +14371,7 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
-  if (n->op == VRAM_OP_narrow) {
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
     if (start < -x->v[a] || start > x->v[a] || len < 0 ||
@@ -14341,12 +14519,14 @@ static void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *
                                vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
   int64_t stride[VRAM_MAX_AXES];
-  if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_FLATTEN &&
+      d->ndim == x[0].d->ndim) /* of one axis: x itself */
     y[0] = vram__tensor_retain(s, x[0]);
   else if (x[0].d->flags & VRAM__PLAIN)
     y[0] = vram__torch_view_as(s, x[0], d, VRAM__K_view, 0);
   else {
-    if (n->op == VRAM_OP_view && !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
+    if (vram__op_at(n->op)->kind == VRAM__VIEW_STRICT &&
+        !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
       vram__step_refuse(
           s, VRAM_ERR_UNSUPPORTED, n,
           "a view that the strides do not allow: PyTorch stops with an error (reshape "
@@ -14385,7 +14565,7 @@ VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tens
 static void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   uint32_t a;
-  if (n->op == VRAM_OP_unsqueeze) {
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_UNSQUEEZE) {
     vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
     y[0] = vram__torch_unsqueeze(s, x[0], a);
     return;
@@ -14400,7 +14580,7 @@ static void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor
   const vram_dims *d = g.d;
   uint32_t i;
   g.fn = 0;
-  if (f->kind == VRAM_OP_unsqueeze)
+  if (vram__op_at(f->kind)->kind == VRAM__VIEW_UNSQUEEZE)
     d = vram__dims_without_axis(s, d, (uint32_t)f->aux);
   else if (!f->aux) {
     to[0] = vram__tensor_retain(s, g);
@@ -14429,13 +14609,14 @@ VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
 static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
+  const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  if (n->op != VRAM_OP_select)
+  if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
   for (i = 0; i < x[0].d->ndim; i++) {
-    if (i == a && n->op == VRAM_OP_select)
+    if (i == a && select)
       continue;
     size[m] = x[0].d->v[i];
     stride[m] = VRAM__STRIDE(x[0].d)[i];
@@ -14445,7 +14626,7 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
     }
     m++;
   }
-  if (n->op == VRAM_OP_select) {
+  if (select) {
     start = VRAM__INT(n, index, 0);
     if (start < 0)
       start += x[0].d->v[a];
@@ -14461,6 +14642,7 @@ VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor
 
 static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
+  const int unbind = vram__op_at(n->op)->kind == VRAM__VIEW_UNBIND;
   uint32_t a, i, j;
   int64_t at = 0;
   vram__grad_fn *f;
@@ -14472,14 +14654,14 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
     int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
     uint32_t m = 0;
     for (j = 0; j < x[0].d->ndim; j++) {
-      if (j == a && n->op == VRAM_OP_unbind)
+      if (j == a && unbind)
         continue;
       size[m] = j == a ? n->out[i].d->v[a] : x[0].d->v[j];
       stride[m++] = VRAM__STRIDE(x[0].d)[j];
     }
     y[i] = vram__tensor_view(s, x[0], vram__dims_in(s, m, size, stride));
     y[i].off = vram__view_at(x[0], a, at);
-    at += n->op == VRAM_OP_unbind ? 1 : n->out[i].d->v[a];
+    at += unbind ? 1 : n->out[i].d->v[a];
     y[i].req = x[0].req; /* as vram__torch_view_as */
     vram__grad_fn_set_output(s, f, i, &y[i]);
   }
@@ -14488,6 +14670,7 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
 /* split: cat of the pieces, zeros stand in for those without a gradient; unbind: stack of them,
    one zero expanded for each */
 static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int unbind = vram__op_at(f->kind)->kind == VRAM__VIEW_UNBIND;
   uint32_t i;
   vram_dtype dt = VRAM_DTYPE_NONE;
   int cl = 1;
@@ -14495,15 +14678,15 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
   const vram_dims *d = vram__dims_contiguous(s, vram__input_dims(s, f, 0, &dt)), *p;
   for (i = 0; i < f->nout; i++)
     if (!slot[i].g.d) {
-      p = f->kind == VRAM_OP_unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
+      p = unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
       slot[i].g = vram__tensor_empty(s, p, dt);
       slot[i].g.req = 2; /* ours */
-      if (f->kind == VRAM_OP_unbind)
+      if (unbind)
         slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
   for (i = 0; cl && i < f->nout; i++) {
     p = slot[i].g.d;
-    if (f->kind == VRAM_OP_unbind)
+    if (unbind)
       p = vram__dims_unsqueezed(s, p, (uint32_t)f->aux);
     cl = vram__suggests_cl(p);
   }
@@ -14523,43 +14706,52 @@ static void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(reshape, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
+VRAM__OP(reshape, "reshape_as: x shape", 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
-VRAM__OP(view, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
-VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
+VRAM__OP(view, "view_as: x shape", 1, 1, reshape, SAME, none, view, view, none, VIEW,
+         VRAM__VIEW_STRICT, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
+VRAM__OP(flatten, "", 1, 1, flatten, SAME, none, view, view, none, VIEW, VRAM__VIEW_FLATTEN,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
-VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
+VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
-VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
-VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
+         permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
+         "dim0! dim1!");
+VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
-VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
+VRAM__OP(squeeze, "squeeze: x *dim", 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(unsqueeze, 1, 1, unsqueeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim!");
-VRAM__OP(expand, 1, 1, expand, SAME, none, expand, expand, none, EXPAND, 0, VRAM__OP_ALIAS,
-         "shape!");
-VRAM__OP(slice, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start end step");
-VRAM__OP(narrow, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start! length!");
-VRAM__OP(select, 1, 1, select, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! index!");
-VRAM__OP(split, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
-         "split_size_or_sections! dim");
-VRAM__OP(chunk, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0, "chunks! dim");
-VRAM__OP(unbind, 1, 1, unbind, SAME, none, split, split, none, SLICE, 0, 0, "dim");
-VRAM__OP(detach, 1, 1, same, SAME, none, detach, none, none, SAME, 0,
+VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, squeeze, none, VIEW,
+         VRAM__VIEW_UNSQUEEZE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim!");
+VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
+         EXPAND, 0, VRAM__OP_ALIAS, "shape!");
+VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
+         "dim! start end step");
+VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
+         VRAM__VIEW_NARROW, 0, "dim! start! length!");
+VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
+         VRAM__VIEW_SELECT, 0, "dim! index!");
+VRAM__OP(split, "split split_with_sizes: x split_size_or_sections dim?", 1, 1, split, SAME, none,
+         split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
+VRAM__OP(chunk, "chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
+         "chunks! dim");
+VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none, SLICE,
+         VRAM__VIEW_UNBIND, 0, "dim");
+VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
 
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
+
+/* kind of a row here, where a function has several ops */
+enum { VRAM__COPY_ROLL = 1, VRAM__COPY_TILE, VRAM__COPY_REPEAT, VRAM__COPY_STACK };
 
 /* roll and flip: the axes must be there */
 static int vram__shape_roll(vram_graph *g, vram_node *n) {
   uint32_t c, k, i, a;
   const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
-  if (n->op == VRAM_OP_roll) {
+  if (vram__op_at(n->op)->kind == VRAM__COPY_ROLL) {
     vram__node_list(n, VRAM__KEY_shifts, &k);
     if (v ? k != c : k != 1)
       return vram__node_error(g, n, "as many shifts as dims are needed");
@@ -14573,8 +14765,8 @@ static int vram__shape_roll(vram_graph *g, vram_node *n) {
 /* How often each axis of the result repeats x (axes that x lacks come first). */
 static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *to) {
   uint32_t c, i, k;
-  const int64_t *v =
-      vram__node_list(n, n->op == VRAM_OP_tile ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
+  const int64_t *v = vram__node_list(
+      n, vram__op_at(n->op)->kind == VRAM__COPY_TILE ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
   k = c > ndim ? c : ndim;
   for (i = 0; i < k; i++)
     to[i] = i < k - c ? 1 : v[i - (k - c)];
@@ -14586,7 +14778,7 @@ static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
   uint32_t c, i, k = vram__shape_repeats(n, x->ndim, r);
   vram__node_list(n, VRAM__KEY_repeats, &c);
-  if (n->op == VRAM_OP_repeat && c < x->ndim)
+  if (vram__op_at(n->op)->kind == VRAM__COPY_REPEAT && c < x->ndim)
     return vram__node_error(g, n, "fewer repeats than axes");
   for (i = 0; i < k; i++) {
     uint64_t z = i < k - x->ndim ? 1 : (uint64_t)x->v[i - (k - x->ndim)];
@@ -14688,6 +14880,7 @@ VRAM__FN const vram_dims *vram__cat_dims(vram__step *s, const vram_dims *d, int 
 }
 
 static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int stack = vram__op_at(n->op)->kind == VRAM__COPY_STACK;
   uint32_t i, a;
   int cl = 1;
   vram__promote p;
@@ -14698,14 +14891,13 @@ static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x
     vram__promote_add(&p, x[i].dt, x[i].d->ndim);
   for (i = 0; cl && i < n->nin; i++)
     cl = n->out[0].d->ndim > 3 &&
-         vram__suggests_cl(n->op == VRAM_OP_stack ? vram__dims_unsqueezed(s, x[i].d, a) : x[i].d);
+         vram__suggests_cl(stack ? vram__dims_unsqueezed(s, x[i].d, a) : x[i].d);
   f = vram__tape_record(s, n->op, x, n->nin, 1, 0);
   if (f) {
     f->aux = a;
     for (i = 0; i < n->nin; i++)
       if (!vram__input_wanted(f, i)) /* where the next piece begins */
-        VRAM__EDGES(f)
-    [i].out = n->op == VRAM_OP_cat && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
+        VRAM__EDGES(f)[i].out = !stack && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
   }
   y[0] = vram__tensor_empty(s, vram__cat_dims(s, n->out[0].d, cl), vram__promote_get(&p));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -14715,7 +14907,7 @@ static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x
 static void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i, j, a = (uint32_t)f->aux;
-  int stack = f->kind == VRAM_OP_stack;
+  int stack = vram__op_at(f->kind)->kind == VRAM__COPY_STACK;
   int64_t at = 0;
   for (i = 0; i < f->nin; i++) {
     int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
@@ -14876,8 +15068,8 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  vram_dtype dt = n->op == VRAM_OP_to ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
-  if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
+  vram_dtype dt = n->nin == 1 ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
+  if (n->nin == 1 && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
@@ -14890,24 +15082,27 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
-         "shifts! dims");
-VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
-         "repeats!");
-VRAM__OP(tile, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
-         "dims!");
-VRAM__OP(repeat_interleave, 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each, ANY,
-         0, VRAM__OP_ANY_DTYPE, "repeats! dim");
-VRAM__OP(contiguous, 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
+VRAM__OP(cat, "cat concat concatenate: xs dim?", 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0,
+         VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, "stack: xs dim?", 1, 65535, stack, SAME, none, cat, cat, each, ANY,
+         VRAM__COPY_STACK, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, ANY,
+         VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
+VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
+         VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
+         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
+         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
+         ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
+VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
-VRAM__OP(clone, 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
+VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
-VRAM__OP(to, 1, 1, same, SAME, none, to, none, each, SAME, 0,
+VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
-VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
+VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
 
 /* >>ops/create    ops that make values from nothing; parameters and buffers */
 
@@ -14922,7 +15117,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
-  int buffer = n->op == VRAM_OP_buffer;
+  int buffer = vram__op_at(n->op)->kind == VRAM__BUFFER;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
     return 0;
@@ -14954,26 +15149,29 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(zeros, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
+         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES, "shape! dtype");
+VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
+         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
-VRAM__OP(ones, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+VRAM__OP(empty,
+         "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
+         "new_tensor from_numpy",
+         0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
          "shape! dtype");
-VRAM__OP(full, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
-         "shape! dtype");
-VRAM__OP(arange, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
-         "shape! dtype");
-VRAM__OP(empty, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
-VRAM__OP(rand, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
-VRAM__OP(randn, 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
-VRAM__OP(fill, 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
-VRAM__OP(bernoulli, 1, 1, same, SAME, none, fill, none, each, NONE, 0,
+VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
+VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
-VRAM__OP(parameter, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+VRAM__OP(parameter, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__PARAM,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
-VRAM__OP(buffer, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+VRAM__OP(buffer, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__BUFFER,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");
 
 /* >>ops/reduce    sums, means, extremes, products, variances, norms */
@@ -14999,23 +15197,23 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       size[m++] = x->v[i];
     else if (keep)
       size[m++] = 1;
-  switch (n->op) {
-  case VRAM_OP_sum:
-  case VRAM_OP_prod:
+  switch (vram__op_at(n->op)->kind) {
+  case VRAM__REDUCE_PROD:
+    if (c > 1)
+      return vram__node_error(g, n, "prod of more than one axis");
+    /* fall through */
+  case VRAM__REDUCE_SUM:
     dt = vram__kind_rank(dt) < 2 ? VRAM_I64 : dt;
     break;
-  case VRAM_OP_amax:
-  case VRAM_OP_amin:
+  case VRAM__REDUCE_EXTREME:
     break;
-  case VRAM_OP_argmax:
-  case VRAM_OP_argmin:
+  case VRAM__REDUCE_INDEX:
     if (c > 1)
       return vram__node_error(g, n, "argmax and argmin of more than one axis");
     if (dt == VRAM_BOOL)
       return vram__node_error(g, n, "argmax and argmin of bool");
     break;
-  case VRAM_OP_max:
-  case VRAM_OP_min:
+  case VRAM__REDUCE_SELECT:
     if (c > 1)
       return vram__node_error(g, n, "max and min of more than one axis");
     if (n->nout > (v ? 2u : 1u))
@@ -15023,15 +15221,13 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     if (n->nout > 1 && !vram__node_out(g, n, 1, m, size, VRAM_I64))
       return 0;
     break;
-  case VRAM_OP_logsumexp:
+  case VRAM__REDUCE_LOGSUMEXP:
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
     if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
-  if (n->op == VRAM_OP_prod && c > 1)
-    return vram__node_error(g, n, "prod of more than one axis");
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   return vram__node_out(g, n, 0, m, size, dt);
@@ -15077,7 +15273,8 @@ static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
   if (!dt)
-    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
+    dt = vram__op_at(n->op)->kind == VRAM__REDUCE_SUM && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64
+                                                                                      : x[0].dt;
   y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -15133,15 +15330,15 @@ static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__t
 static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  int pair =
-      (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__node_list(n, VRAM__KEY_dim, NULL);
+  const int select = vram__op_at(n->op)->kind == VRAM__REDUCE_SELECT;
+  const int pair = select && vram__node_list(n, VRAM__KEY_dim, NULL);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor i = vram__tensor_none();
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   if (pair) {
     i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
     vram__reduce_scratch(s, x[0], mask, x[0].dt, 16, 4);
-  } else if (n->op == VRAM_OP_max || n->op == VRAM_OP_min) { /* ReduceAllOps.cpp: contiguous */
+  } else if (select) { /* ReduceAllOps.cpp: contiguous */
     vram__tensor c = vram__tensor_contiguous(s, x[0]);
     vram__reduce_scratch(s, c, mask, x[0].dt, vram__dtype_size(x[0].dt), 4);
     vram__tensor_release(s, c);
@@ -15151,8 +15348,10 @@ static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tenso
     f->aux = mask;
     if (pair)
       vram__save_tensor(s, f, i);
-    else
-      vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, y[0]);
+    else {
+      vram__save_tensor(s, f, x[0]);
+      vram__save_tensor(s, f, y[0]);
+    }
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (n->nout > 1)
@@ -15171,7 +15370,7 @@ static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor
   }
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  if (f->kind == VRAM_OP_max || f->kind == VRAM_OP_min) { /* evenly_distribute_backward */
+  if (vram__op_at(f->kind)->kind == VRAM__REDUCE_SELECT) { /* evenly_distribute_backward */
     vram__tensor nan = vram__reduce_compared(s, x, x),
                  one = vram__reduce_compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
     m = vram__reduce_compared(s, x, VRAM__SAVED(f)[1]);
@@ -15259,7 +15458,7 @@ static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x
   if (f) {
     f->aux = mask;
     vram__save_tensor(s, f, x[0]);
-    if (n->op == VRAM_OP_std)
+    if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
       vram__save_tensor(s, f, y[0]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -15269,7 +15468,7 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
                c, a, b;
   uint32_t mask = (uint32_t)f->aux;
-  if (f->kind == VRAM_OP_std) { /* std_backward */
+  if (vram__op_at(f->kind)->kind == VRAM__REDUCE_STD) { /* std_backward */
     vram__tensor y = VRAM__SAVED(f)[1], m;
     a = vram__pointwise_empty_number(s, y);
     own = vram__pointwise_empty2(s, g, a);
@@ -15387,24 +15586,29 @@ static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tens
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+VRAM__OP(sum, "", 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, VRAM__REDUCE_SUM,
+         VRAM__OP_TOTAL, "dim keepdim dtype");
+VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
-VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE_MEAN, 0, VRAM__OP_TOTAL,
+VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,
+         VRAM__REDUCE_EXTREME, 0, "dim keepdim");
+VRAM__OP(amin, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_EXTREME,
+         0, "dim keepdim");
+VRAM__OP(max, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, VRAM__REDUCE_SELECT,
+         0, "dim keepdim");
+VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT, 0,
+         "dim keepdim");
+VRAM__OP(prod, "", 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, VRAM__REDUCE_PROD, 0,
          "dim keepdim dtype");
-VRAM__OP(nansum, 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
-VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
-VRAM__OP(min, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(prod, 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, 0, 0, "dim keepdim dtype");
-VRAM__OP(var, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(std, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype");
-VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE, 0, 0,
-         "dim! keepdim");
+VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
+         VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");
 
 /* >>ops/scan    cumsum, histc, diff */
 
@@ -15460,9 +15664,10 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
 /* A running sum along an axis: cub's for one row alone. */
 static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vram_dtype dt) {
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
-               a = vram__tensor_to(s, x, dt), c = vram__tensor_contiguous(s, a);
+               a = vram__tensor_to(s, x, dt);
+  const vram__tensor c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace_use(s, vram__cub_scan(x.d->numel, vram__dtype_size(dt)));
+    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, vram__dtype_size(dt)));
   vram__tensor_release(s, c);
   vram__tensor_release(s, a);
   return y;
@@ -15548,11 +15753,14 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cumsum, 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0, "dim! dtype");
-VRAM__OP(histc, 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
-VRAM__OP(diff, 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0,
+         "dim! dtype");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
+VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
 
 /* >>ops/sort    sort, topk, argmax, argmin */
+
+enum { VRAM__SORT_TOPK = 1 }; /* kind of a row */
 
 static int vram__shape_topk(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
@@ -15562,7 +15770,7 @@ static int vram__shape_topk(vram_graph *g, vram_node *n) {
     return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  if (n->op == VRAM_OP_topk) {
+  if (vram__op_at(n->op)->kind == VRAM__SORT_TOPK) {
     k = VRAM__INT(n, k, 0);
     if (k < 0 || k > (x->ndim ? x->v[a] : 1))
       return vram__node_error(g, n, "k must be 0 to the size of the axis");
@@ -15581,63 +15789,75 @@ static int vram__shape_argmax(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
+/* A copy with axis a innermost, and results like it, in own[3]. e: bytes a value. */
+static void vram__sort_copies(vram__step *s, const vram_dims *d, uint32_t a, uint32_t e,
+                              uint32_t *own) {
+  int64_t stride[VRAM_MAX_AXES], w = d->v[a];
+  uint8_t order[VRAM_MAX_AXES];
+  uint32_t i, j;
+  for (i = 0; i < d->ndim; i++) {
+    for (j = i; j > 0 && VRAM__STRIDE(d)[order[j - 1]] > VRAM__STRIDE(d)[i]; j--)
+      order[j] = order[j - 1];
+    order[j] = (uint8_t)i;
+  }
+  stride[a] = 1;
+  for (i = 0; i < d->ndim; i++)
+    if (order[i] != a) {
+      stride[order[i]] = w;
+      w *= d->v[order[i]];
+    }
+  own[0] = vram__cub_hold(s, d->numel * e);
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
+      break;
+  if (i < d->ndim) {
+    own[1] = vram__cub_hold(s, d->numel * e);
+    own[2] = vram__cub_hold(s, d->numel * 8);
+  }
+}
+
+/* All rows at once, then back into their segments. */
+static void vram__sort_joined(vram__step *s, uint64_t all, uint32_t e) {
+  uint32_t t[3];
+  t[0] = vram__cub_hold(s, 8 * all);
+  t[1] = vram__cub_hold(s, 8 * all);
+  t[2] = vram__cub_hold(s, e * all);
+  vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
+  vram__cub_release(s, t[2]);
+  vram__workspace_use(s, vram__cub_sort(s, all, 0, 8, 8));
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
 /* Sort.cu: what sorting x (dims xd, e bytes a value) along an axis into results of dims d needs.
    Short rows are sorted in place, long ones by cub. */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e) {
-  uint32_t i, own[3] = {0, 0, 0}, t[3];
+  const vram__rules *rules = s->device.rules;
+  uint32_t i, own[3] = {0, 0, 0}, numbers;
   uint64_t z, all = d->numel, r;
   if (!all || !d->ndim) /* Sorting.cpp: a number is sorted */
     return;
   z = (uint64_t)d->v[a];
   r = all / z;
-  if (z <= VRAM__RULE_SMALL_SORT) {
+  if (z <= rules->sort.in_place) {
     vram__workspace_use(s, 8 * z); /* the numbers 0, 1, .. */
     return;
   }
-  if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1) {
-    /* a copy with the axis innermost, and results like it */
-    int64_t stride[VRAM_MAX_AXES], w = (int64_t)z;
-    uint8_t order[VRAM_MAX_AXES];
-    uint32_t j;
-    for (i = 0; i < d->ndim; i++) {
-      for (j = i; j > 0 && VRAM__STRIDE(d)[order[j - 1]] > VRAM__STRIDE(d)[i]; j--)
-        order[j] = order[j - 1];
-      order[j] = (uint8_t)i;
-    }
-    stride[a] = 1;
-    for (i = 0; i < d->ndim; i++)
-      if (order[i] != a) {
-        stride[order[i]] = w;
-        w *= d->v[order[i]];
-      }
-    own[0] = vram__cub_hold(s, all * e);
-    for (i = 0; i < d->ndim; i++)
-      if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
-        break;
-    if (i < d->ndim) {
-      own[1] = vram__cub_hold(s, all * e);
-      own[2] = vram__cub_hold(s, all * 8);
-    }
-  }
-  if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
-    t[0] = vram__cub_hold(s, 8 * z);
+  if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1)
+    vram__sort_copies(s, d, a, e, own);
+  if (r == 1 || z >= rules->sort.large_row) {
+    numbers = vram__cub_hold(s, 8 * z);
     for (; r-- && !s->failed;)
       vram__workspace_use(s, vram__cub_sort(s, z, e, 8, 8 * e));
-    vram__cub_release(s, t[0]);
-  } else if (r < VRAM__RULE_SEGMENTS) { /* all rows at once, then back into their segments */
-    t[0] = vram__cub_hold(s, 8 * all);
-    t[1] = vram__cub_hold(s, 8 * all);
-    t[2] = vram__cub_hold(s, e * all);
-    vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
-    vram__cub_release(s, t[2]);
-    vram__workspace_use(s, vram__cub_sort(s, all, 0, 8, 8));
-    vram__cub_release(s, t[1]);
-    vram__cub_release(s, t[0]);
-  } else {
-    t[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, 255 + vram__cub_round_up(e * all) + vram__cub_round_up(8 * all));
-    vram__cub_release(s, t[0]);
+    vram__cub_release(s, numbers);
+  } else if (r < rules->sort.segments)
+    vram__sort_joined(s, all, e);
+  else {
+    numbers = vram__cub_hold(s, 8 * all);
+    vram__workspace_use(s, rules->cub.align - 1 + vram__cub_part(s, e * all) +
+                               vram__cub_part(s, 8 * all));
+    vram__cub_release(s, numbers);
   }
   for (i = 3; i-- > 0;)
     vram__cub_release(s, own[i]);
@@ -15673,12 +15893,13 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
 /* What topk of x along axis a needs for a moment. */
 VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
+  const uint64_t threads = s->device.rules->topk.threads;
   uint32_t i, t[7];
   if (!r || !vram__topk_split(r, z))
     return;
-  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->device.sm);
+  each = vram__div_up_u64(r * z, s->device.rules->topk.blocks * threads * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
-  b = r * vram__cub_tiles(z, 256 * each);
+  b = r * vram__div_up_u64(z, threads * each);
   t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
   t[1] = vram__cub_hold(s, 8 * r);
   t[2] = vram__cub_hold(s, 8 * r);
@@ -15703,7 +15924,8 @@ static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *
   c = vram__tensor_contiguous(s, x[0]);
   vram__topk_scratch(s, x[0].d, a);
   vram__tensor_release(s, c);
-  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim && y[0].d->v[a] > VRAM__RULE_SMALL_SORT) {
+  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim &&
+      (uint64_t)y[0].d->v[a] > s->device.rules->sort.in_place) {
     t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
     t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
     vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
@@ -15738,12 +15960,17 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(topk, 1, 1, topk, SAME, none, topk, topk, each, NONE, 0, 0, "k! dim largest sorted");
-VRAM__OP(sort, 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
-VRAM__OP(argmax, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
-VRAM__OP(argmin, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
+VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK, 0,
+         "k! dim largest sorted");
+VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
+         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
+         VRAM__REDUCE_INDEX, 0, "dim keepdim");
 
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
+
+enum { VRAM__INDEX_GATHER = 1 }; /* kind of a row: backward gets the tensor itself */
 
 /* Is input i of the node a list of integers? Else an error. */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
@@ -15904,7 +16131,7 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 /* gather and index_select: backward adds into zeros */
 static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  int gather = n->op == VRAM_OP_gather; /* gather_backward gets the tensor itself */
+  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f && gather)
     vram__save_tensor(s, f, x[0]);
@@ -16060,52 +16287,67 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
   return y;
 }
 
+/* The largest and the smallest index come to the host. */
+static void vram__index_check_range(vram__step *s, vram__tensor index) {
+  const uint32_t all = (1u << index.d->ndim) - 1;
+  const vram__tensor largest = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor smallest;
+  vram__reduce_scratch(s, index, all, VRAM_I64, 8, 4);
+  smallest = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, vram__tensor_contiguous(s, index));
+  vram__reduce_scratch(s, index, all, VRAM_I64, 8, 4);
+  vram__workspace_use(s, 1);
+  vram__workspace_use(s, 1);
+  vram__tensor_release(s, largest);
+  vram__tensor_release(s, smallest);
+}
+
+/* Linear indices of all index tensors together (computeLinearIndex). */
+static vram__tensor vram__index_linear(vram__step *s, const vram__index *ix, int check) {
+  vram__tensor linear = vram__tensor_none(), wrapped, scaled;
+  uint32_t i;
+  for (i = 0; i < ix->n; i++) {
+    if (check)
+      vram__index_check_range(s, ix->t[i]);
+    wrapped = vram__pointwise_empty1(s, ix->t[i]);
+    scaled = vram__pointwise_empty1(s, wrapped);
+    vram__tensor_release(s, wrapped);
+    if (i)
+      vram__tensor_release(s, scaled);
+    else
+      linear = scaled;
+  }
+  return linear;
+}
+
+/* Index tensors for the axes of a tensor from `dim` on. */
+typedef struct vram__places {
+  const vram__tensor *index;
+  uint32_t count, dim;
+  int check; /* that they are in range */
+} vram__places;
+
 /* Indexing.cu, index_put_with_sort_kernel: adds `value` into a tensor of the sizes of self
-   (contiguous) at these places: linear indices, sorted. check: that they are in range. */
+   (contiguous) at these places: linear indices, sorted. */
 static void vram__index_add(vram__step *s, const vram_dims *self, vram__tensor value,
-                            const vram__tensor *idx, uint32_t count, uint32_t dim, int check) {
+                            const vram__places *at) {
   vram__index ix;
-  vram__tensor lin = vram__tensor_none(), w, t[3], c = vram__tensor_none();
+  vram__tensor linear, t[3], copy = vram__tensor_none();
   uint32_t i, bits = 1;
   uint64_t slice = 1, key, n;
   if (s->ideal)
     return;
-  vram__index_begin(s, idx, count, &ix, 0);
+  vram__index_begin(s, at->index, at->count, &ix, 0);
   n = ix.d->numel;
-  for (i = dim + ix.n; i < self->ndim; i++)
+  for (i = at->dim + ix.n; i < self->ndim; i++)
     slice *= (uint64_t)self->v[i];
-  for (i = 0; i < ix.n; i++) {
-    if (check) { /* the largest and the smallest index come to the host */
-      const vram__tensor one = vram__tensor_empty(s, s->scalar, VRAM_I64);
-      vram__tensor two;
-      w = ix.t[i];
-      vram__reduce_scratch(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      two = vram__tensor_empty(s, s->scalar, VRAM_I64);
-      t[0] = vram__tensor_contiguous(s, w);
-      vram__tensor_release(s, t[0]);
-      vram__reduce_scratch(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      vram__workspace_use(s, 1);
-      vram__workspace_use(s, 1);
-      vram__tensor_release(s, one);
-      vram__tensor_release(s, two);
-    }
-    w = vram__pointwise_empty1(s, ix.t[i]);
-    t[0] = vram__pointwise_empty1(s, w);
-    vram__tensor_release(s, w);
-    if (i)
-      vram__tensor_release(s, t[0]);
-    else
-      lin = t[0];
-  }
+  linear = vram__index_linear(s, &ix, at->check);
   vram__index_gone(s, &ix, 0);
   if (!(value.d->flags & VRAM__CONTIG))
-    c = vram__tensor_contiguous(s, value);
+    copy = vram__tensor_contiguous(s, value);
   if (n && slice) {
-    if (!(lin.d->flags & VRAM__CONTIG)) {
-      w = vram__tensor_contiguous(s, lin);
-      vram__tensor_release(s, lin);
-      lin = w;
-    }
+    if (!(linear.d->flags & VRAM__CONTIG))
+      vram__tensor_replace(s, &linear, vram__tensor_contiguous(s, linear));
     key = self->numel ? (self->numel - 1) / slice : 0;
     while (key >> bits)
       bits++;
@@ -16115,8 +16357,8 @@ static void vram__index_add(vram__step *s, const vram_dims *self, vram__tensor v
     for (i = 3; i-- > 0;)
       vram__tensor_release(s, t[i]);
   }
-  vram__tensor_release(s, c);
-  vram__tensor_release(s, lin);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, linear);
 }
 
 static uint32_t vram__index_dim(const vram_node *n) {
@@ -16137,8 +16379,13 @@ static void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor 
 
 static void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__places at;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
-  vram__index_add(s, to[0].d, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(f->node), 0);
+  at.index = VRAM__SAVED(f);
+  at.count = f->nsaved;
+  at.dim = vram__index_dim(f->node);
+  at.check = 0;
+  vram__index_add(s, to[0].d, g, &at);
 }
 
 static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -16161,15 +16408,21 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+    vram__places at;
     uint32_t k = 0, lead;
     v = in[1];
     vram__index_sizes((vram_graph *)0, n, count, &k, size);
-    for (lead = k - v.d->ndim, i = 0; i < k; i++)
+    lead = k - v.d->ndim;
+    for (i = 0; i < k; i++)
       stride[i] =
           i < lead || (v.d->v[i - lead] == 1 && size[i] != 1) ? 0 : VRAM__STRIDE(v.d)[i - lead];
     v.d = vram__dims_in(s, k, size, stride);
     c = vram__tensor_contiguous(s, y[0]);
-    vram__index_add(s, x[0].d, v, x + 1, count, 0, 1);
+    at.index = x + 1;
+    at.count = count;
+    at.dim = 0;
+    at.check = 1;
+    vram__index_add(s, x[0].d, v, &at);
     vram__tensor_release(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
@@ -16219,8 +16472,10 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
 static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, x[1]);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, x[1]);
+  }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -16239,7 +16494,7 @@ static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__
   sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  vram__workspace_use(s, vram__cub_scan(d->numel, 8));
+  vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__tensor_contiguous(s, g);
   vram__tensor_release(s, c);
@@ -16255,16 +16510,18 @@ static void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(gather, 2, 2, gather, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
-VRAM__OP(index_select, 2, 2, index_select, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
-VRAM__OP(index, 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
-VRAM__OP(index_put, 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
+VRAM__OP(gather, "gather: x dim index", 2, 2, gather, SAME, none, gather, gather, each, NONE,
+         VRAM__INDEX_GATHER, 0, "dim!");
+VRAM__OP(index_select, "index_select: x dim index", 2, 2, index_select, SAME, none, gather, gather,
+         each, NONE, 0, 0, "dim!");
+VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
+VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
          "inplace accumulate");
-VRAM__OP(scatter, 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
+VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
-VRAM__OP(masked_select, 2, 2, masked_select, SAME, none, masked_select, masked_select, each, NONE,
-         0, 0, "");
-VRAM__OP(one_hot, 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
+         NONE, 0, 0, "");
+VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
 
 /* >>ops/embedding    embedding and embedding_bag */
 
@@ -16332,23 +16589,28 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
 /* ---- indexing ---- */
 
 /* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
-   `fuse`: the partial sums of few rows are added up without a tensor of them. */
+   VRAM__ROWS_FUSED: the partial sums of few rows are added up without a tensor of them. */
+enum { VRAM__ROWS_BY_FREQ = 1, VRAM__ROWS_FUSED = 2 };
+
 static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, const vram_dims *w,
-                                      vram_dtype dt, int by_freq, int fuse) {
+                                      vram_dtype dt, uint32_t how) {
   uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
-           parts = n / 10 + seg, warps = vram__cub_tiles(cols, 32) * 32,
-           grid = vram__cub_tiles(seg * warps, warps < 1024 ? warps : 1024);
+           parts = n / 10 + seg;
+  const uint64_t warp = (uint64_t)s->device.rules->warp;
+  const uint64_t warps = vram__round_up_u64(cols, warp);
+  const uint64_t grid = vram__div_up_u64(seg * warps, warps < 1024 ? warps : 1024);
   uint32_t bits = 1, kind = ie == 8 ? 0 : 1, t[10], count = 0, i;
   vram__tensor y;
+  int fuse;
   while (rows >> bits)
     bits++;
-  fuse = fuse && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
+  fuse = (how & VRAM__ROWS_FUSED) && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
   t[2] = vram__cub_hold(s, n * ie);
   vram__workspace_use(s, vram__cub_sort(s, n, ie, ie, bits));
   vram__cub_release(s, t[2]);
-  if (by_freq) { /* how often each index comes: two scans by key */
+  if (how & VRAM__ROWS_BY_FREQ) { /* how often each index comes: two scans by key */
     count = vram__cub_hold(s, n * ie);
     vram__workspace_use(s, vram__cub_by_key(s, n, ie));
     vram__workspace_use(s, vram__cub_by_key(s, n, ie));
@@ -16361,7 +16623,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie
@@ -16397,10 +16659,11 @@ static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tens
   vram_dtype dt;
   const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
-  if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
+  if (i.d->numel <= s->device.rules->embedding_sorted && !by_freq)
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
   else
-    to[0] = vram__sorted_rows(s, i.d->numel, vram__dtype_size(i.dt), w, dt, by_freq, 1);
+    to[0] = vram__sorted_rows(s, i.d->numel, vram__dtype_size(i.dt), w, dt,
+                              VRAM__ROWS_FUSED | (by_freq ? (uint32_t)VRAM__ROWS_BY_FREQ : 0u));
   vram__tensor_release(s, g);
   vram__tensor_release(s, i);
 }
@@ -16467,18 +16730,18 @@ static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__
   if (vram__embedding_bag_is_max(f->node))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
   else
-    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__dtype_size(i.dt), w, dt, 0, 0);
+    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__dtype_size(i.dt), w, dt, 0);
   vram__tensor_release(s, g);
   vram__tensor_release(s, wide);
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(embedding, 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
+VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_ANY_DTYPE,
          "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
-VRAM__OP(embedding_bag, 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each, NONE,
-         0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
+VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
+         NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
 
 /* >>ops/product    matmul, mm, bmm, addmm, baddbmm, grouped_mm */
 
@@ -16651,7 +16914,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
   vram__blas_gemm(s, a, b,
                   vram__lt_bias(c, size[0], size[1], a.d->v[1], factors)
-                      ? VRAM__RULE_CUBLASLT_WORKSPACE
+                      ? s->device.rules->cublas.lt_workspace
                       : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -16765,93 +17028,98 @@ static int vram__should_fold(vram__tensor a, vram__tensor b) {
   return 1;
 }
 
-/* LinearAlgebra.cpp, _matmul_impl */
-VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
-  uint32_t na = a.d->ndim, nb = b.d->ndim, i, n = 0;
-  int64_t size[VRAM_MAX_AXES + 2], ea[VRAM_MAX_AXES + 2], eb[VRAM_MAX_AXES + 2], batch = 1;
-  vram__tensor y, p, q, t;
-  if (nb == 1 && na <= 2)
-    return na == 1 ? vram__torch_dot(s, a, b) : vram__torch_product(s, VRAM__K_mv, a, b);
-  if (na == 1 && nb == 2) { /* as a row */
-    t = vram__torch_unsqueeze(s, a, 0);
-    y = vram__torch_product(s, VRAM__K_mm, t, b);
-    vram__tensor_release(s, t);
-    t = vram__torch_squeeze1(s, y, 0);
+/* A vector as one row. */
+static vram__tensor vram__matmul_row(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram__tensor row = vram__torch_unsqueeze(s, a, 0);
+  const vram__tensor y = vram__torch_product(s, VRAM__K_mm, row, b);
+  vram__tensor t;
+  vram__tensor_release(s, row);
+  t = vram__torch_squeeze1(s, y, 0);
+  vram__tensor_release(s, y);
+  return t;
+}
+
+/* The batches of the larger operand are rows of one matrix (should_fold). */
+static vram__tensor vram__matmul_folded(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t na = a.d->ndim, nb = b.d->ndim;
+  const int turn = nb > na;
+  const vram__tensor big =
+      turn ? vram__torch_swap(s, b, nb - 2, nb - 1) : vram__tensor_retain(s, a);
+  const vram__tensor second =
+      turn && na == 2 ? vram__torch_swap(s, a, 0, 1) : vram__tensor_retain(s, turn ? a : b);
+  const int matrix = second.d->ndim == 2;
+  int64_t size[VRAM_MAX_AXES], fold[2];
+  uint32_t i, n = big.d->ndim;
+  vram__tensor rows, product, y, t;
+  fold[0] = 1;
+  fold[1] = big.d->v[n - 1];
+  for (i = 0; i + 1 < n; i++) {
+    size[i] = big.d->v[i];
+    fold[0] *= size[i];
+  }
+  if (matrix)
+    size[i] = second.d->v[1];
+  else
+    n--;
+  rows = vram__torch_reshape(s, big, 2, fold);
+  product = vram__torch_product(s, matrix ? VRAM__K_mm : VRAM__K_mv, rows, second);
+  vram__tensor_release(s, rows);
+  y = vram__torch_unsafe_view(s, product, vram__dims_in(s, n, size, NULL));
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, big);
+  if (turn && matrix) {
+    t = vram__torch_swap(s, y, n - 2, n - 1);
     vram__tensor_release(s, y);
-    return t;
+    y = vram__torch_contiguous(s, t);
+    vram__tensor_release(s, t);
   }
-  if (na == 2 && nb == 2)
-    return vram__torch_product(s, VRAM__K_mm, a, b);
-  if (vram__should_fold(a, b)) {
-    int turn = nb > na, matrix;
-    vram__tensor big = turn ? vram__torch_swap(s, b, nb - 2, nb - 1) : vram__tensor_retain(s, a);
-    vram__tensor second =
-        turn && na == 2 ? vram__torch_swap(s, a, 0, 1) : vram__tensor_retain(s, turn ? a : b);
-    int64_t fold[2];
-    matrix = second.d->ndim == 2;
-    n = big.d->ndim;
-    fold[0] = 1;
-    fold[1] = big.d->v[n - 1];
-    for (i = 0; i + 1 < n; i++)
-      fold[0] *= size[i] = big.d->v[i];
-    if (matrix)
-      size[i] = second.d->v[1];
-    else
-      n--;
-    p = vram__torch_reshape(s, big, 2, fold);
-    q = matrix ? vram__torch_product(s, VRAM__K_mm, p, second)
-               : vram__torch_product(s, VRAM__K_mv, p, second);
-    vram__tensor_release(s, p);
-    y = vram__torch_unsafe_view(s, q, vram__dims_in(s, n, size, NULL));
-    vram__tensor_release(s, second);
-    vram__tensor_release(s, big);
-    if (turn && matrix) {
-      t = vram__torch_swap(s, y, n - 2, n - 1);
-      vram__tensor_release(s, y);
-      y = vram__torch_contiguous(s, t);
-      vram__tensor_release(s, t);
-    }
-    return y;
-  }
-  if (na == 3 && nb == 3 && a.d->v[0] != b.d->v[0]) {
-    if (a.d->v[0] == 1 && a.req) {
-      t = vram__torch_squeeze1(s, a, 0);
-      y = vram__torch_matmul(s, t, b);
-      vram__tensor_release(s, t);
-      return y;
-    }
-    if (b.d->v[0] == 1 && b.req) {
-      t = vram__torch_squeeze1(s, b, 0);
-      y = vram__torch_matmul(s, a, t);
-      vram__tensor_release(s, t);
-      return y;
-    }
-  }
-  { /* both expanded to all batches; a vector counts as one row or one column */
-    vram_dims da, db;
-    vram__memory_copy(&da, a.d, vram__dims_bytes(na));
-    vram__memory_copy(&db, b.d, vram__dims_bytes(nb));
-    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0);
-    db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
-    vram__dims_broadcast(&n, size, &da);
-    vram__dims_broadcast(&n, size, &db);
-  }
-  for (i = 0; i < n; i++) {
-    ea[i] = eb[i] = size[i];
+  return y;
+}
+
+/* The axes before the last two of both, broadcast: how many. */
+static uint32_t vram__matmul_batches(const vram_dims *a, const vram_dims *b, int64_t *size) {
+  vram_dims of_a, of_b;
+  uint32_t n = 0;
+  vram__memory_copy(&of_a, a, vram__dims_bytes(a->ndim));
+  vram__memory_copy(&of_b, b, vram__dims_bytes(b->ndim));
+  of_a.ndim = (uint8_t)(a->ndim > 2 ? a->ndim - 2 : 0);
+  of_b.ndim = (uint8_t)(b->ndim > 2 ? b->ndim - 2 : 0);
+  vram__dims_broadcast(&n, size, &of_a);
+  vram__dims_broadcast(&n, size, &of_b);
+  return n;
+}
+
+/* x expanded to n batches and then taken as one batch; size: n batches, then x's own axes. */
+static vram__tensor vram__matmul_operand(vram__step *s, vram__tensor x, uint32_t n, uint32_t ndim,
+                                         int64_t *size) {
+  const vram__tensor t = vram__torch_expand(s, x, ndim, size);
+  vram__tensor y;
+  int64_t batch = 1;
+  uint32_t i;
+  for (i = 0; i < n; i++)
     batch *= size[i];
+  size[n - 1] = batch;
+  y = vram__torch_reshape(s, t, ndim - n + 1, size + n - 1);
+  vram__tensor_release(s, t);
+  return y;
+}
+
+/* Both expanded to all batches; a vector counts as one row or one column. */
+static vram__tensor vram__matmul_batched(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t na = a.d->ndim, nb = b.d->ndim;
+  int64_t size[VRAM_MAX_AXES + 2], of_a[VRAM_MAX_AXES + 2], of_b[VRAM_MAX_AXES + 2];
+  uint32_t i, n = vram__matmul_batches(a.d, b.d, size);
+  vram__tensor p, q, t;
+  for (i = 0; i < n; i++) {
+    of_a[i] = size[i];
+    of_b[i] = size[i];
   }
-  ea[n] = na > 1 ? a.d->v[na - 2] : 1;
-  ea[n + 1] = a.d->v[na - 1];
-  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0];
-  eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
-  t = vram__torch_expand(s, a, n + 2, ea);
-  ea[n - 1] = batch;
-  p = vram__torch_reshape(s, t, 3, ea + n - 1);
-  vram__tensor_release(s, t);
-  t = vram__torch_expand(s, b, nb > 1 ? n + 2 : n + 1, eb);
-  eb[n - 1] = batch;
-  q = vram__torch_reshape(s, t, nb > 1 ? 3 : 2, eb + n - 1);
-  vram__tensor_release(s, t);
+  of_a[n] = na > 1 ? a.d->v[na - 2] : 1;
+  of_a[n + 1] = a.d->v[na - 1];
+  of_b[n] = b.d->v[nb > 1 ? nb - 2 : 0];
+  of_b[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
+  p = vram__matmul_operand(s, a, n, n + 2, of_a);
+  q = vram__matmul_operand(s, b, n, nb > 1 ? n + 2 : n + 1, of_b);
   if (nb == 1) {
     t = vram__torch_unsqueeze(s, q, 2);
     vram__tensor_release(s, q);
@@ -16865,6 +17133,32 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
   if (nb > 1)
     size[n++] = b.d->v[nb - 1];
   return vram__torch_unsafe_view(s, t, vram__dims_in(s, n, size, NULL));
+}
+
+/* LinearAlgebra.cpp, _matmul_impl */
+VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t na = a.d->ndim, nb = b.d->ndim;
+  vram__tensor y, t;
+  if (nb == 1 && na <= 2)
+    return na == 1 ? vram__torch_dot(s, a, b) : vram__torch_product(s, VRAM__K_mv, a, b);
+  if (na == 1 && nb == 2)
+    return vram__matmul_row(s, a, b);
+  if (na == 2 && nb == 2)
+    return vram__torch_product(s, VRAM__K_mm, a, b);
+  if (vram__should_fold(a, b))
+    return vram__matmul_folded(s, a, b);
+  if (na != 3 || nb != 3 || a.d->v[0] == b.d->v[0])
+    return vram__matmul_batched(s, a, b);
+  if (a.d->v[0] == 1 && a.req) {
+    t = vram__torch_squeeze1(s, a, 0);
+    y = vram__torch_matmul(s, t, b);
+  } else if (b.d->v[0] == 1 && b.req) {
+    t = vram__torch_squeeze1(s, b, 0);
+    y = vram__torch_matmul(s, a, t);
+  } else
+    return vram__matmul_batched(s, a, b);
+  vram__tensor_release(s, t);
+  return y;
 }
 
 static void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -16907,9 +17201,9 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
   if (a.dt == VRAM_BF16 && s->device.cc >= 90 && s->device.cc < 120) {
     uint64_t g = (uint64_t)groups;
     list = vram__cub_hold(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * (8 * g) + 3 * (4 * g));
-    work =
-        vram__cub_hold(s, (uint64_t)s->device.sm * (s->device.cc == 90 ? VRAM__RULE_GROUPED_SM90
-                                                                       : VRAM__RULE_GROUPED_SM100));
+    work = vram__cub_hold(s, (uint64_t)s->device.sm * (s->device.cc == 90
+                                                           ? s->device.rules->grouped.sm90
+                                                           : s->device.rules->grouped.sm100));
     vram__cub_release(s, work);
     vram__cub_release(s, list);
     return;
@@ -16963,12 +17257,15 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(matmul, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
-VRAM__OP(bmm, 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
-VRAM__OP(mm, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
-VRAM__OP(addmm, 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0, "alpha beta");
-VRAM__OP(baddbmm, 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0, "alpha beta");
-VRAM__OP(grouped_mm, 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0, "");
+VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
+VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
+         "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
+         "alpha beta");
+VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
+         "");
 
 /* >>ops/linear    the linear layer */
 
@@ -17020,7 +17317,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   vram__tensor y;
   vram__save_factors(s, f, x, in[1], x + 1, in[2]);
   y = vram__tensor_empty(s, out, in[1].dt);
-  vram__workspace_use(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->device.cublas_workspace);
+  vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -17198,7 +17495,7 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
+VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");
 
 /* >>ops/bilinear    the bilinear layer */
@@ -17343,7 +17640,8 @@ static void vram__bilinear_save(vram__step *s, vram__grad_fn *f, const vram__ten
 static void vram__bilinear_add_bias(vram__step *s, vram__tensor *y, vram__tensor bias) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  in[0] = *y, in[1] = bias;
+  in[0] = *y;
+  in[1] = bias;
   f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
   *y = vram__pointwise_empty2(s, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, y);
@@ -17358,7 +17656,8 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
   uint32_t i, own;
-  args[0] = x[0], args[1] = x[1];
+  args[0] = x[0];
+  args[1] = x[1];
   for (i = 2; i < count; i++)
     args[i] = s->param[n->param[i - 2]->index];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
@@ -17400,7 +17699,7 @@ static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
+VRAM__OP(bilinear, "", 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
          "out_features! bias frozen weights dtype");
 
 /* >>ops/einsum    einsum as a product of two operands at a time */
@@ -17746,7 +18045,8 @@ static vram__tensor vram__operand_group(vram__step *s, const vram__operand *o,
 
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b) {
   vram__tensor in[2];
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
@@ -17792,9 +18092,12 @@ static void vram__einsum_sort_positions(vram__einsum_product *p) {
   if (p->lo && p->right && p->right < vram__einsum_first_of(p->lo)) {
     const vram__operand operand = p->a;
     const uint64_t lo = p->lo, left = p->left;
-    p->a = p->b, p->b = operand;
-    p->lo = p->ro, p->ro = lo;
-    p->left = p->right, p->right = left;
+    p->a = p->b;
+    p->b = operand;
+    p->lo = p->ro;
+    p->ro = lo;
+    p->left = p->right;
+    p->right = left;
   }
 }
 
@@ -17807,7 +18110,9 @@ static vram__operand vram__einsum_result(vram__step *s, const vram__einsum_produ
   uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
   uint32_t i, j, ndim = 0, k = 0;
   vram__operand y;
-  group[0] = p->lro, group[1] = p->lo, group[2] = p->ro;
+  group[0] = p->lro;
+  group[1] = p->lo;
+  group[2] = p->ro;
   for (j = 0; j < 3; j++)
     for (i = 0; i < p->n && ndim < VRAM_MAX_AXES; i++)
       if (group[j] >> i & 1) {
@@ -17824,7 +18129,10 @@ static vram__operand vram__einsum_result(vram__step *s, const vram__einsum_produ
         order[k++] = (uint8_t)j;
       }
   vram__tensor_replace(s, &y.t, vram__torch_permute(s, y.t, order));
-  group[0] = p->lro, group[1] = p->left, group[2] = p->sum, group[3] = p->right;
+  group[0] = p->lro;
+  group[1] = p->left;
+  group[2] = p->sum;
+  group[3] = p->right;
   vram__operand_stride_ones(&y, group, 4);
   return y;
 }
@@ -17849,9 +18157,12 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   vram__einsum_sort_positions(&p);
   last[0] = vram__einsum_last_of(p.right ? p.right : sum);
   last[1] = vram__einsum_last_of(p.left ? p.left : p.right ? p.right : sum);
-  group[0] = p.lro, group[1] = p.lo, group[2] = sum;
+  group[0] = p.lro;
+  group[1] = p.lo;
+  group[2] = sum;
   left = vram__operand_group(s, &p.a, group, last[0]);
-  group[1] = sum, group[2] = p.ro;
+  group[1] = sum;
+  group[2] = p.ro;
   right = vram__operand_group(s, &p.b, group, last[1]);
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
   vram__tensor_release(s, p.a.t);
@@ -18022,15 +18333,16 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(einsum, 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");
+VRAM__OP(einsum, "", 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");
 
 /* >>ops/conv    convolutions (aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp) */
 
-/* A key with a value for each of k axes, small enough that sizes made of it cannot overflow. */
+/* A key with a value for each of k axes, `least` if it is not there, small enough that sizes made
+ * of it cannot overflow. */
 VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k,
-                                int64_t def, int64_t least, int64_t *to) {
+                                int64_t least, int64_t *to) {
   uint32_t i;
-  if (!vram__axes(g, n, key, k, def, least, to))
+  if (!vram__axes(g, n, key, k, least, least, to))
     return 0;
   for (i = 0; i < k; i++)
     if (to[i] > INT32_MAX)
@@ -18038,78 +18350,112 @@ VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key,
   return 1;
 }
 
+/* A convolution's keys, an element for each axis. */
+typedef struct vram__conv_shape {
+  uint32_t k; /* axes */
+  int transposed;
+  int same;     /* padding=same */
+  int64_t word; /* padding_mode */
+  int64_t c, groups;
+  int64_t kernel[3], stride[3], dilation[3], padding[3], output_padding[3];
+} vram__conv_shape;
+
+/* in: channels of the input */
+static int vram__conv_shape_read(vram_graph *g, const vram_node *n, int64_t in,
+                                 vram__conv_shape *v) {
+  vram__memory_zero(v, sizeof *v);
+  v->k = vram__op_axes(n);
+  v->transposed = vram__op_is_transposed(n);
+  v->c = VRAM__INT(n, out_channels, 0);
+  v->groups = VRAM__INT(n, groups, 1);
+  if (v->groups < 1 || v->c < 1 || v->c % v->groups || in % v->groups)
+    return vram__node_error(g, n, "channels that groups does not divide");
+  v->word = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
+  if (v->word != VRAM__WORD("zeros") && v->word != VRAM__WORD("reflect") &&
+      v->word != VRAM__WORD("replicate") && v->word != VRAM__WORD("circular"))
+    return vram__node_error(g, n, "padding_mode must be zeros, reflect, replicate or circular");
+  if (!vram__shape_window(g, n, VRAM__KEY_kernel_size, v->k, 1, v->kernel) ||
+      !vram__shape_window(g, n, VRAM__KEY_stride, v->k, 1, v->stride) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, v->k, 1, v->dilation))
+    return 0;
+  v->same = VRAM__INT(n, padding, 0) == VRAM__SAME;
+  if (!v->same && !vram__shape_window(g, n, VRAM__KEY_padding, v->k, 0, v->padding))
+    return 0;
+  return !v->transposed ||
+         vram__shape_window(g, n, VRAM__KEY_output_padding, v->k, 0, v->output_padding);
+}
+
+/* The size of the result along axis i, of which the input has z; 0: there was an error. */
+static int64_t vram__conv_shape_axis(vram_graph *g, const vram_node *n, const vram__conv_shape *v,
+                                     uint32_t i, int64_t z) {
+  const int64_t reach = v->dilation[i] * (v->kernel[i] - 1);
+  const int64_t before = v->same ? reach - reach / 2 : v->padding[i];
+  const int64_t padding = v->same ? reach : 2 * v->padding[i];
+  if (v->same && v->stride[i] != 1)
+    return vram__node_error(g, n, "padding=same needs stride=1");
+  if (v->word == VRAM__WORD("reflect") && before >= z)
+    return vram__node_error(g, n, "reflected padding as large as the input");
+  if (v->word == VRAM__WORD("circular") && before > z)
+    return vram__node_error(g, n, "circular padding larger than the input");
+  if (v->transposed) {
+    const uint64_t most =
+        vram__product_or_overflow((uint64_t)(z ? z - 1 : 0), (uint64_t)v->stride[i]);
+    if (v->output_padding[i] >= v->stride[i] && v->output_padding[i] >= v->dilation[i])
+      return vram__node_error(g, n, "output_padding must be smaller than stride or dilation");
+    if (most > (uint64_t)INT64_MAX / 4)
+      return vram__node_error(g, n, "a result beyond 63 bits");
+    z = (int64_t)most - padding + reach + v->output_padding[i] + 1;
+  } else
+    z = z + padding - reach < 1 ? 0 : (z + padding - reach - 1) / v->stride[i] + 1;
+  return z < 1 ? vram__node_error(g, n, "a kernel larger than its padded input") : z;
+}
+
+/* The weight has dims w: the module's own, or an input. */
+static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv_shape *v,
+                                   const int64_t *w) {
+  uint32_t i;
+  if (n->nin == 1)
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+           (!VRAM__INT(n, bias, 1) ||
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+  for (i = 0; i < v->k + 2; i++)
+    if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
+      return vram__node_error(g, n, "a weight of another shape");
+  if (n->nin > 2 && (n->in[2]->d->ndim != 1 || n->in[2]->d->v[0] != v->c))
+    return vram__node_error(g, n, "a bias of another shape");
+  return 1;
+}
+
 static int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__op_axes(n), i, same = 0, lead;
-  int transposed = vram__op_is_transposed(n);
-  int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
-  int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3] = {0, 0, 0}, dil[3],
-                                                           opad[3] = {0, 0, 0};
-  int64_t word = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
+  const uint32_t k = vram__op_axes(n);
+  int64_t size[VRAM_MAX_AXES], w[5], in;
+  vram__conv_shape v;
+  uint32_t i, lead;
   if (x->ndim != k + 2 && x->ndim != k + 1)
     return vram__node_error(g, n, "a convolution of another number of axes");
   lead = x->ndim - k; /* 1: no batch axis */
   in = x->v[lead - 1];
-  if (groups < 1 || c < 1 || c % groups || in % groups)
-    return vram__node_error(g, n, "channels that groups does not divide");
-  if (word != VRAM__WORD("zeros") && word != VRAM__WORD("reflect") &&
-      word != VRAM__WORD("replicate") && word != VRAM__WORD("circular"))
-    return vram__node_error(g, n, "padding_mode must be zeros, reflect, replicate or circular");
-  if (!vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel) ||
-      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, 1, stride) ||
-      !vram__shape_window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
-    return 0;
-  if (VRAM__INT(n, padding, 0) == VRAM__SAME)
-    same = 1;
-  else if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
-    return 0;
-  if (transposed && !vram__shape_window(g, n, VRAM__KEY_output_padding, k, 0, 0, opad))
+  if (!vram__conv_shape_read(g, n, in, &v))
     return 0;
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = c;
+  size[lead - 1] = v.c;
   for (i = 0; i < k; i++) {
-    int64_t reach = dil[i] * (kernel[i] - 1), z = x->v[lead + i], p = same ? reach : 2 * pad[i];
-    if (!z && in && (lead == 1 || x->v[0])) /* Convolution.cpp, _select_conv_backend */
+    if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
-    if (same && stride[i] != 1)
-      return vram__node_error(g, n, "padding=same needs stride=1");
-    if (word == VRAM__WORD("reflect") && (same ? reach - reach / 2 : pad[i]) >= z)
-      return vram__node_error(g, n, "reflected padding as large as the input");
-    if (word == VRAM__WORD("circular") && (same ? reach - reach / 2 : pad[i]) > z)
-      return vram__node_error(g, n, "circular padding larger than the input");
-    if (transposed) {
-      uint64_t most = vram__product_or_overflow((uint64_t)(z ? z - 1 : 0), (uint64_t)stride[i]);
-      if (opad[i] >= stride[i] && opad[i] >= dil[i])
-        return vram__node_error(g, n, "output_padding must be smaller than stride or dilation");
-      if (most > (uint64_t)INT64_MAX / 4)
-        return vram__node_error(g, n, "a result beyond 63 bits");
-      z = (int64_t)most - p + reach + opad[i] + 1;
-    } else
-      z = z + p - reach < 1 ? 0 : (z + p - reach - 1) / stride[i] + 1;
-    if (z < 1)
-      return vram__node_error(g, n, "a kernel larger than its padded input");
-    size[lead + i] = z;
+    size[lead + i] = vram__conv_shape_axis(g, n, &v, i, x->v[lead + i]);
+    if (!size[lead + i])
+      return 0;
+    w[2 + i] = v.kernel[i];
   }
-  if (!transposed && !same && groups == 1 && word == VRAM__WORD("zeros") && n->nin == 1 && k > 1)
+  if (!v.transposed && !v.same && v.groups == 1 && v.word == VRAM__WORD("zeros") && n->nin == 1 &&
+      k > 1)
     n->flags |= VRAM__USUAL;
-  w[0] = transposed ? in : c;
-  w[1] = (transposed ? c : in) / groups;
-  for (i = 0; i < k; i++)
-    w[2 + i] = kernel[i];
-  if (n->nin == 1) {
-    if (!vram__node_own(g, n, 0, "weight", k + 2, w, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, &c, VRAM_F32, VRAM__PARAM))
-      return 0;
-  } else {
-    for (i = 0; i < k + 2; i++)
-      if (n->in[1]->d->ndim != k + 2 || n->in[1]->d->v[i] != w[i])
-        return vram__node_error(g, n, "a weight of another shape");
-    if (n->nin > 2 && (n->in[2]->d->ndim != 1 || n->in[2]->d->v[0] != c))
-      return vram__node_error(g, n, "a bias of another shape");
-  }
-  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+  w[0] = v.transposed ? in : v.c;
+  w[1] = (v.transposed ? v.c : in) / v.groups;
+  return vram__conv_shape_weight(g, n, &v, w) &&
+         vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 /* torch/utils/flop_counter.py, conv_flop_count: every weight meets every place of the output, or of
@@ -18207,74 +18553,101 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
   return vram__torch_pad(s, x, pad, k, mode);
 }
 
+/* The padded input with a batch axis. a: weight and bias at 1 and 2. Autocast comes before the
+   batch axis, the module's padding before both: *cast is the first of a that is cast already. */
+static vram__tensor vram__conv_batched(vram__step *s, const vram_node *n, vram__tensor x,
+                                       vram__tensor *a, uint32_t *cast) {
+  const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
+  vram__tensor p, t;
+  uint32_t i;
+  *cast = s->amp && zeros ? 1 : 3;
+  for (i = 3; i-- > *cast;)
+    if (a[i].d)
+      a[i] = vram__autocast_cast(s, a[i], s->amp);
+  p = *cast == 1 ? vram__autocast_cast(s, x, s->amp)
+      : zeros    ? vram__tensor_retain(s, x)
+                 : vram__conv_pad(s, n, x, a[1]);
+  t = vram__torch_unsqueeze(s, p, 0);
+  vram__tensor_release(s, p);
+  if (!zeros)
+    return t;
+  p = vram__conv_pad(s, n, t, a[1]);
+  vram__tensor_release(s, t);
+  return p;
+}
+
+/* cuDNN's and the depthwise kernels: the result of dims d, and copies of the operands. */
+static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram__tensor x,
+                                        vram__tensor w, const vram_dims *d) {
+  const int cl = vram__conv_is_channels_last(x, w);
+  vram__tensor y, copy;
+  x = vram__tensor_in_format(s, x, cl);
+  if (d->ndim == 3)
+    d = vram__dims_without_axis(s, vram__tensor_formatted(s, vram__dims_unsqueezed(s, d, 2), cl),
+                                2);
+  else
+    d = vram__tensor_formatted(s, d, cl);
+  if (vram__conv_native(n, x, w, cl) == 2)
+    w = vram__tensor_in_format(s, w, 0);
+  else
+    vram__tensor_retain(s, w);
+  y = vram__tensor_empty(s, d, x.dt);
+  copy = vram__tensor_in_format(s, w, cl);
+  vram__upper_may_need(s, x.d->numel + w.d->numel + d->numel);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* The kernels' part: x and w of one axis get a second one. */
+static vram__tensor vram__conv_run(vram__step *s, const vram_node *n, const vram__tensor *a,
+                                   const vram_dims *d) {
+  const vram_dims *wide = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
+  const vram__tensor c = a[0].d->ndim == 3 ? vram__tensor_contiguous(s, a[0]) : vram__tensor_none();
+  const vram__tensor x = vram__as_2d(s, c.d ? c : a[0]), w = vram__as_2d(s, a[1]);
+  vram__conv_slow slow;
+  vram__tensor y;
+  if (vram__conv_slow_of(s, n, x, w, wide, &slow)) {
+    y = vram__slow_run(s, &slow, x, w, a[2].d != NULL, wide);
+    y.d = d->ndim == 3 ? vram__dims_without_axis(s, y.d, 2) : y.d;
+  } else
+    y = vram__conv_fast_run(s, n, x, w, d);
+  vram__tensor_release(s, c);
+  return y;
+}
+
 /* Any convolution. */
 static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  vram__tensor a[3], c, cx, cw, cf, p;
-  vram__grad_fn *f;
-  int cl, batched = x[0].d->ndim == vram__op_axes(n) + 2;
-  uint32_t i, done = 3; /* from there on cast */
+  const int batched = x[0].d->ndim == vram__op_axes(n) + 2;
   const vram_dims *d = n->out[0].d;
-  vram__conv_slow slow;
+  vram__tensor a[3], p;
+  vram__grad_fn *f;
+  uint32_t i, cast = 3; /* from there on */
   vram__node_weights(s, n, &a[1], &a[2]);
-  if (!batched) { /* autocast comes before the batch axis, the module's padding before both */
-    const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
-    for (done = s->amp && zeros ? 1 : 3, i = 3; i-- > done;)
-      if (a[i].d)
-        a[i] = vram__autocast_cast(s, a[i], s->amp);
-    p = done == 1 ? vram__autocast_cast(s, x[0], s->amp)
-        : zeros   ? vram__tensor_retain(s, x[0])
-                  : vram__conv_pad(s, n, x[0], a[1]);
-    c = vram__torch_unsqueeze(s, p, 0);
-    vram__tensor_release(s, p);
-    p = zeros ? vram__conv_pad(s, n, c, a[1]) : vram__tensor_retain(s, c);
-    vram__tensor_release(s, c);
-    d = vram__dims_unsqueezed(s, d, 0);
-  } else
+  if (batched)
     p = vram__conv_pad(s, n, x[0], a[1]);
+  else {
+    p = vram__conv_batched(s, n, x[0], a, &cast);
+    d = vram__dims_unsqueezed(s, d, 0);
+  }
   a[0] = p;
-  for (i = done; i-- > 0;)
+  for (i = cast; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
-  c = a[0].d->ndim == 3 ? vram__tensor_contiguous(s, a[0]) : vram__tensor_none();
-  cx = vram__as_2d(s, c.d ? c : a[0]);
-  cw = vram__as_2d(s, a[1]);
-  if (vram__conv_slow_of(s, n, cx, cw, d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d, &slow)) {
-    y[0] = vram__slow_run(s, &slow, cx, cw, a[2].d != NULL,
-                          d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d);
-    y[0].d = d->ndim == 3 ? vram__dims_without_axis(s, y[0].d, 2) : y[0].d;
-  } else {
-    cl = vram__conv_is_channels_last(cx, cw);
-    cx = vram__tensor_in_format(s, cx, cl);
-    if (d->ndim == 3)
-      d = vram__dims_without_axis(s, vram__tensor_formatted(s, vram__dims_unsqueezed(s, d, 2), cl),
-                                  2);
-    else
-      d = vram__tensor_formatted(s, d, cl);
-    if (vram__conv_native(n, cx, cw, cl) == 2)
-      cw = vram__tensor_in_format(s, cw, 0);
-    else
-      vram__tensor_retain(s, cw);
-    y[0] = vram__tensor_empty(s, d, a[0].dt);
-    cf = vram__tensor_in_format(s, cw, cl);
-    vram__upper_may_need(s, cx.d->numel + cw.d->numel + d->numel);
-    vram__tensor_release(s, cf);
-    vram__tensor_release(s, cw);
-    vram__tensor_release(s, cx);
+  if (f) {
+    vram__save_tensor(s, f, a[0]);
+    vram__save_tensor(s, f, a[1]);
   }
-  vram__tensor_release(s, c);
+  y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
-  if (!batched) {
-    c = vram__torch_squeeze1(s, y[0], 0);
-    vram__tensor_release(s, y[0]);
-    y[0] = c;
-  }
+  if (!batched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 0));
 }
 
 /* cudnn_convolution_forward and _backward_input: the result, then copies of the operands */
@@ -18302,70 +18675,92 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   return y;
 }
 
-static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi,
-               wi, held = vram__tensor_none();
-  int cl, native, want0 = vram__input_wanted(f, 0), want1 = vram__input_wanted(f, 1),
-                  flat = x.d->ndim == 3;
-  int transposed = vram__op_is_transposed(f->node), want2 = f->nin > 2 && vram__input_wanted(f, 2);
-  vram__conv_slow slow;
-  c = flat ? vram__tensor_contiguous(s, x) : vram__tensor_none();
-  x = vram__as_2d(s, flat ? c : x);
-  w = vram__as_2d(s, w);
-  g = vram__as_2d(s, g0);
-  cl = vram__conv_is_channels_last(x, w);
-  native = vram__conv_native(f->node, x, w, cl);
-  if (vram__conv_slow_of(s, f->node, x, w, g.d, &slow)) {
-    vram__slow_bw(s, &slow, g, x, w, (uint32_t)(want0 | want1 << 1 | want2 << 2), to);
-    want2 = 0;
-  } else if (native == 3) { /* DepthwiseConv3d.cu */
-    if (want0)
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (want1)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    gi = vram__tensor_contiguous(s, g);
-    xi = vram__tensor_contiguous(s, x);
-    wi = vram__tensor_contiguous(s, w);
-    vram__tensor_release(s, wi);
-    vram__tensor_release(s, xi);
-    held = gi;         /* the bias's gradient is made in there too */
-  } else if (native) { /* DepthwiseConv2d.cu */
-    gi = vram__tensor_contiguous(s, g);
-    if (want1) {
-      xi = vram__tensor_contiguous(s, x);
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-      vram__tensor_release(s, xi);
-    }
-    if (want0) {
-      wi = vram__tensor_contiguous(s, w);
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-      vram__tensor_release(s, wi);
-    }
-    vram__tensor_release(s, gi);
-  } else { /* ConvShared.cpp; the gradient changes its format even if only the bias wants one */
-    xi = vram__tensor_none();
-    if (want1)
-      x = xi = vram__tensor_in_format(s, x, cl);
-    gi = vram__tensor_none();
-    if (transposed)
-      g = gi = vram__tensor_in_format(s, g, vram__suggests_cl(x.d));
-    else if (vram__suggests_cl(g.d) != vram__suggests_cl(x.d))
-      g = gi = vram__tensor_empty(s, vram__tensor_formatted(s, g.d, vram__suggests_cl(x.d)), g.dt);
-    if (want0)
-      to[0] = vram__conv_product(s, g, w, x.d);
-    if (want1)
-      to[1] = transposed ? vram__conv_weight(s, g, x, w.d) : vram__conv_weight(s, x, g, w.d);
-    vram__tensor_release(s, gi);
-    vram__tensor_release(s, xi);
+/* DepthwiseConv3d.cu; gives what the gradient of the bias is made in, too */
+static vram__tensor vram__conv_depthwise3d_bw(vram__step *s, const vram__conv_gradients *c,
+                                              vram__tensor *to) {
+  vram__tensor g, x, w;
+  if (c->want & 1)
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, c->x.d), c->x.dt);
+  if (c->want & 2)
+    to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, c->w.d), c->w.dt);
+  g = vram__tensor_contiguous(s, c->g);
+  x = vram__tensor_contiguous(s, c->x);
+  w = vram__tensor_contiguous(s, c->w);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, x);
+  return g;
+}
+
+/* DepthwiseConv2d.cu */
+static void vram__conv_depthwise2d_bw(vram__step *s, const vram__conv_gradients *c,
+                                      vram__tensor *to) {
+  const vram__tensor g = vram__tensor_contiguous(s, c->g);
+  vram__tensor t;
+  if (c->want & 2) {
+    t = vram__tensor_contiguous(s, c->x);
+    to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, c->w.d), c->w.dt);
+    vram__tensor_release(s, t);
   }
-  if (flat && want0)
-    to[0].d = vram__dims_without_axis(s, to[0].d, 2);
-  if (flat && want1)
-    to[1].d = vram__dims_without_axis(s, to[1].d, 2);
-  if (want2)
-    to[2] = vram__tensor_sum(s, g0, ((1u << g0.d->ndim) - 1) & ~2u, 0, g0.dt);
+  if (c->want & 1) {
+    t = vram__tensor_contiguous(s, c->w);
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, c->x.d), c->x.dt);
+    vram__tensor_release(s, t);
+  }
+  vram__tensor_release(s, g);
+}
+
+/* ConvShared.cpp; the gradient changes its format even if only the bias wants one */
+static void vram__conv_cudnn_bw(vram__step *s, const vram__conv_gradients *c, int transposed,
+                                vram__tensor *to) {
+  vram__tensor g = c->g, x = c->x, x_copy = vram__tensor_none(), g_copy = x_copy;
+  if (c->want & 2)
+    x = x_copy = vram__tensor_in_format(s, x, vram__conv_is_channels_last(x, c->w));
+  if (transposed)
+    g = g_copy = vram__tensor_in_format(s, g, vram__suggests_cl(x.d));
+  else if (vram__suggests_cl(g.d) != vram__suggests_cl(x.d))
+    g = g_copy =
+        vram__tensor_empty(s, vram__tensor_formatted(s, g.d, vram__suggests_cl(x.d)), g.dt);
+  if (c->want & 1)
+    to[0] = vram__conv_product(s, g, c->w, x.d);
+  if (c->want & 2)
+    to[1] = transposed ? vram__conv_weight(s, g, x, c->w.d) : vram__conv_weight(s, x, g, c->w.d);
+  vram__tensor_release(s, g_copy);
+  vram__tensor_release(s, x_copy);
+}
+
+static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int flat = x.d->ndim == 3; /* of one axis: gets a second one */
+  const vram__tensor copy = flat ? vram__tensor_contiguous(s, x) : vram__tensor_none();
+  vram__tensor held = vram__tensor_none();
+  vram__conv_gradients c;
+  vram__conv_slow slow;
+  uint32_t i, bias;
+  int native;
+  c.want = 0;
+  for (i = 0; i < f->nin; i++)
+    c.want |= (uint32_t)vram__input_wanted(f, i) << i;
+  bias = c.want & 4;
+  c.x = vram__as_2d(s, flat ? copy : x);
+  c.w = vram__as_2d(s, VRAM__SAVED(f)[1]);
+  c.g = vram__as_2d(s, g);
+  native = vram__conv_native(f->node, c.x, c.w, vram__conv_is_channels_last(c.x, c.w));
+  if (vram__conv_slow_of(s, f->node, c.x, c.w, c.g.d, &slow)) {
+    vram__slow_bw(s, &slow, &c, to);
+    bias = 0;
+  } else if (native == 3)
+    held = vram__conv_depthwise3d_bw(s, &c, to);
+  else if (native)
+    vram__conv_depthwise2d_bw(s, &c, to);
+  else
+    vram__conv_cudnn_bw(s, &c, vram__op_is_transposed(f->node), to);
+  for (i = 0; i < 2; i++)
+    if (flat && (c.want >> i & 1))
+      to[i].d = vram__dims_without_axis(s, to[i].d, 2);
+  if (bias)
+    to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
-  vram__tensor_release(s, c);
+  vram__tensor_release(s, copy);
 }
 
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
@@ -18390,8 +18785,10 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
+  if (f) {
+    vram__save_tensor(s, f, a[0]);
+    vram__save_tensor(s, f, a[1]);
+  }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__upper_may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -18422,24 +18819,24 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(conv1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
+VRAM__OP(conv1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
+VRAM__OP(conv2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
+VRAM__OP(conv3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv_transpose1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
+VRAM__OP(conv_transpose1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
-VRAM__OP(conv_transpose2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
+VRAM__OP(conv_transpose2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
-VRAM__OP(conv_transpose3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
+VRAM__OP(conv_transpose3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
@@ -18502,9 +18899,15 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   return 1;
 }
 
-/* one product for each sample, `times` of them; more than 2^16 samples change no figure */
+/* Samples that are played: more than 2^16 change no figure. */
+static int64_t vram__slow_samples(const vram__conv_slow *k) {
+  return vram__min_i64(k->samples, 65536);
+}
+
+/* One product for each sample, `times` of them. */
 static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int times) {
-  int64_t i, n = k->samples < 65536 ? k->samples : 65536;
+  const int64_t n = vram__slow_samples(k);
+  int64_t i;
   for (i = 0; i < n * times && !s->failed; i++)
     vram__workspace_use(s, s->device.cublas_workspace);
 }
@@ -18536,73 +18939,106 @@ static vram__tensor vram__slow_forward(vram__step *s, const vram__conv_slow *k, 
   return y;
 }
 
-/* one group; want: a bit for each of the gradients of input, weight and bias */
-static void vram__slow_backward(vram__step *s, const vram__conv_slow *k, vram__tensor g,
-                                vram__tensor x, vram__tensor w, uint32_t want, vram__tensor *to) {
-  vram__tensor c, columns = vram__tensor_none(), t;
-  uint32_t mask = ((1u << g.d->ndim) - 1) & ~2u;
-  int64_t i, n = k->samples < 65536 ? k->samples : 65536;
-  if (k->transposed) {
-    if (want & 1) {
-      c = vram__tensor_contiguous(s, g);
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-      columns = k->plain ? columns : vram__tensor_raw(s, k->columns);
-      vram__slow_products(s, k, 1);
-      vram__tensor_release(s, columns);
-      vram__tensor_release(s, c);
-    }
-    if (!(want & 6))
-      return;
-    if (want & 2)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    if (want & 4)
-      to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
-    c = vram__tensor_contiguous(s, g);
-    columns = k->plain ? vram__tensor_none() : vram__tensor_raw(s, k->columns);
-    if (want & 2)
-      vram__slow_products(s, k, 1);
-    if (want & 4)
-      vram__reduce_scratch(s, c, mask, c.dt, 4, 4);
-  } else if (k->dilated) {
-    c = vram__tensor_contiguous(s, g);
-    if (want & 1)
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (want & 2)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    if (want & 4)
-      to[2] = vram__tensor_reduced(s, c, mask, 0, c.dt);
-    if (want & 3)
-      columns = vram__tensor_raw(s, k->columns);
-    g = c;
-    g.d = vram__dims_without_axis(s, c.d, 0);
-    for (i = 0; i < n && !s->failed; i++) {
-      if (want & 1)
-        vram__workspace_use(s, s->device.cublas_workspace);
-      if (want & 2)
-        vram__workspace_use(s, s->device.cublas_workspace);
-      if (want & 4) {
-        t = vram__tensor_sum(s, g, mask >> 1, 0, g.dt);
-        vram__tensor_release(s, t);
-      }
-    }
-  } else {
-    c = vram__tensor_contiguous(s, g);
-    if (want & 1) {
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-      columns = vram__tensor_raw(s, k->columns);
-      vram__slow_products(s, k, 1);
-    }
-    if (want & 4)
-      to[2] = vram__tensor_sum(s, c, mask, 0, c.dt);
-    if (want & 2) {
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-      if (!(want & 1))
-        columns = vram__tensor_raw(s, k->columns);
-      vram__slow_products(s, k, 1);
-    }
+static vram__tensor vram__slow_columns(vram__step *s, const vram__conv_slow *k, int wanted) {
+  return wanted ? vram__tensor_raw(s, k->columns) : vram__tensor_none();
+}
+
+/* All axes but the channels. */
+static uint32_t vram__slow_mask(const vram_dims *d) { return ((1u << d->ndim) - 1) & ~2u; }
+
+/* The gradient of one operand, contiguous. */
+static vram__tensor vram__slow_gradient(vram__step *s, vram__tensor of) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, of.d), of.dt);
+}
+
+/* NaiveConvolutionTranspose2d.cu, NaiveConvolutionTranspose3d.cu */
+static void vram__slow_backward_transposed(vram__step *s, const vram__conv_slow *k,
+                                           const vram__conv_gradients *c, vram__tensor *to) {
+  const uint32_t mask = vram__slow_mask(c->g.d);
+  vram__tensor g, columns;
+  if (c->want & 1) {
+    g = vram__tensor_contiguous(s, c->g);
+    to[0] = vram__slow_gradient(s, c->x);
+    columns = vram__slow_columns(s, k, !k->plain);
+    vram__slow_products(s, k, 1);
+    vram__tensor_release(s, columns);
+    vram__tensor_release(s, g);
+  }
+  if (!(c->want & 6))
+    return;
+  if (c->want & 2)
+    to[1] = vram__slow_gradient(s, c->w);
+  if (c->want & 4)
+    to[2] = vram__tensor_reduced(s, c->g, mask, 0, c->g.dt);
+  g = vram__tensor_contiguous(s, c->g);
+  columns = vram__slow_columns(s, k, !k->plain);
+  if (c->want & 2)
+    vram__slow_products(s, k, 1);
+  if (c->want & 4)
+    vram__reduce_scratch(s, g, mask, g.dt, 4, 4);
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, g);
+}
+
+/* NaiveDilatedConvolution.cu: sample after sample, its bias as well */
+static void vram__slow_backward_dilated(vram__step *s, const vram__conv_slow *k,
+                                        const vram__conv_gradients *c, vram__tensor *to) {
+  const uint32_t mask = vram__slow_mask(c->g.d);
+  const int64_t samples = vram__slow_samples(k);
+  const vram__tensor g = vram__tensor_contiguous(s, c->g);
+  vram__tensor columns, sample = g;
+  int64_t i;
+  if (c->want & 1)
+    to[0] = vram__slow_gradient(s, c->x);
+  if (c->want & 2)
+    to[1] = vram__slow_gradient(s, c->w);
+  if (c->want & 4)
+    to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
+  columns = vram__slow_columns(s, k, c->want & 3);
+  sample.d = vram__dims_without_axis(s, g.d, 0);
+  for (i = 0; i < samples && !s->failed; i++) {
+    if (c->want & 1)
+      vram__workspace_use(s, s->device.cublas_workspace);
+    if (c->want & 2)
+      vram__workspace_use(s, s->device.cublas_workspace);
+    if (c->want & 4)
+      vram__tensor_release(s, vram__tensor_sum(s, sample, mask >> 1, 0, g.dt));
   }
   vram__tensor_release(s, columns);
-  vram__tensor_release(s, c);
+  vram__tensor_release(s, g);
+}
+
+/* ConvolutionMM2d.cu */
+static void vram__slow_backward_plain(vram__step *s, const vram__conv_slow *k,
+                                      const vram__conv_gradients *c, vram__tensor *to) {
+  const vram__tensor g = vram__tensor_contiguous(s, c->g);
+  vram__tensor columns = vram__tensor_none();
+  if (c->want & 1) {
+    to[0] = vram__slow_gradient(s, c->x);
+    columns = vram__slow_columns(s, k, 1);
+    vram__slow_products(s, k, 1);
+  }
+  if (c->want & 4)
+    to[2] = vram__tensor_sum(s, g, vram__slow_mask(g.d), 0, g.dt);
+  if (c->want & 2) {
+    to[1] = vram__slow_gradient(s, c->w);
+    if (!(c->want & 1))
+      columns = vram__slow_columns(s, k, 1);
+    vram__slow_products(s, k, 1);
+  }
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, g);
+}
+
+/* one group */
+static void vram__slow_backward(vram__step *s, const vram__conv_slow *k,
+                                const vram__conv_gradients *c, vram__tensor *to) {
+  if (k->transposed)
+    vram__slow_backward_transposed(s, k, c, to);
+  else if (k->dilated)
+    vram__slow_backward_dilated(s, k, c, to);
+  else
+    vram__slow_backward_plain(s, k, c, to);
 }
 
 /* the part of t that belongs to one group */
@@ -18672,41 +19108,49 @@ VRAM__FN vram__tensor vram__slow_run(vram__step *s, const vram__conv_slow *k, vr
   return r;
 }
 
-VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tensor g, vram__tensor x,
-                            vram__tensor w, uint32_t want, vram__tensor *to) {
-  vram__tensor cx = vram__tensor_contiguous(s, x), cw = vram__tensor_contiguous(s, w), part[3], gi,
-               xi, wi;
+/* Groups one after the other, each with operands of its own; then they are put together. */
+static void vram__slow_backward_groups(vram__step *s, const vram__conv_slow *k,
+                                       const vram__conv_gradients *c, vram__tensor *to) {
+  const vram_dims *dx = vram__slow_part(s, c->x.d, 1, k->groups);
+  const vram_dims *dg = vram__slow_part(s, c->g.d, 1, k->groups);
   vram__conv_queue q[3] = {{0, 0}, {0, 0}, {0, 0}};
+  vram__conv_gradients group = *c;
+  vram__tensor part[3];
   int64_t i;
   uint32_t j;
-  if (k->groups > 1) {
-    const vram_dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
-    const vram_dims *dg = vram__slow_part(s, g.d, 1, k->groups);
-    wi = cw;
-    wi.d = vram__slow_part(s, cw.d, 0, k->groups);
-    for (i = 0; i < k->groups && !s->failed; i++) {
-      for (j = 0; j < 3; j++)
-        part[j] = vram__tensor_none();
-      gi = vram__slow_sub(s, g, dg);
-      xi = vram__slow_sub(s, cx, dx);
-      vram__slow_backward(s, k, gi, xi, wi, want, part);
-      vram__tensor_release(s, xi);
-      vram__tensor_release(s, gi);
-      for (j = 0; j < 3; j++)
-        vram__queue_add(s, q + j, part[j]);
-    }
-    if (want & 1)
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (want & 2)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    if (want & 4)
-      to[2] = vram__tensor_reduced(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
-    for (j = 3; j-- > 0;)
-      vram__queue_let(s, q + j);
-  } else
-    vram__slow_backward(s, k, g, cx, cw, want, to);
-  vram__tensor_release(s, cw);
-  vram__tensor_release(s, cx);
+  group.w.d = vram__slow_part(s, c->w.d, 0, k->groups);
+  for (i = 0; i < k->groups && !s->failed; i++) {
+    for (j = 0; j < 3; j++)
+      part[j] = vram__tensor_none();
+    group.g = vram__slow_sub(s, c->g, dg);
+    group.x = vram__slow_sub(s, c->x, dx);
+    vram__slow_backward(s, k, &group, part);
+    vram__tensor_release(s, group.x);
+    vram__tensor_release(s, group.g);
+    for (j = 0; j < 3; j++)
+      vram__queue_add(s, q + j, part[j]);
+  }
+  if (c->want & 1)
+    to[0] = vram__slow_gradient(s, c->x);
+  if (c->want & 2)
+    to[1] = vram__slow_gradient(s, c->w);
+  if (c->want & 4)
+    to[2] = vram__tensor_reduced(s, c->g, vram__slow_mask(c->g.d), 0, c->g.dt);
+  for (j = 3; j-- > 0;)
+    vram__queue_let(s, q + j);
+}
+
+VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram__conv_gradients *c,
+                            vram__tensor *to) {
+  vram__conv_gradients whole = *c;
+  whole.x = vram__tensor_contiguous(s, c->x);
+  whole.w = vram__tensor_contiguous(s, c->w);
+  if (k->groups > 1)
+    vram__slow_backward_groups(s, k, &whole, to);
+  else
+    vram__slow_backward(s, k, &whole, to);
+  vram__tensor_release(s, whole.w);
+  vram__tensor_release(s, whole.x);
 }
 
 #endif /* VRAM_NO_STEP */
@@ -18740,8 +19184,10 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(tril, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
-VRAM__OP(triu, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
+VRAM__OP(tril, "tril: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
+         "diagonal");
+VRAM__OP(triu, "triu: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
+         "diagonal");
 
 /* >>ops/pad    padding */
 
@@ -18917,9 +19363,11 @@ static void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(pad, 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");
+VRAM__OP(pad, "", 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");
 
 /* >>ops/pool    pooling */
+
+#define VRAM__POOL_AVERAGE 16 /* kind of a row, beside its axes */
 
 /* Values of as many axes as the input has, and where they were found. */
 VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size) {
@@ -18933,15 +19381,15 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
   int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
     return 0;
   for (i = 0; i < k; i++)
     stride[i] = kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL) &&
-      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, stride))
     return 0;
-  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, 0, pad) ||
-      !vram__shape_window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
+  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, pad) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, k, 1, dil))
     return 0;
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
@@ -18949,7 +19397,8 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i], r, *to = size + lead + i;
     if (pad[i] > kernel[i] / 2)
       return vram__node_error(g, n, "padding of more than half the kernel");
-    if (n->op == VRAM_OP_avg_pool3d && in < kernel[i]) /* pool3d_shape_check */
+    if (vram__op_at(n->op)->kind == (3 | VRAM__POOL_AVERAGE) &&
+        in < kernel[i]) /* pool3d_shape_check */
       return vram__node_error(g, n, "a kernel larger than its input");
     r = in + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
     if (r < 0 && !(ceil && r > -stride[i]))
@@ -18994,7 +19443,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
     return 0;
   if (by_size == (vram__node_list(n, VRAM__KEY_output_ratio, NULL) != NULL))
     return vram__node_error(g, n, "one of output_size and output_ratio is needed");
@@ -19014,7 +19463,7 @@ static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
     return 0;
   for (i = 0; i < x->ndim; i++)
     if (n->in[1]->d->ndim != x->ndim || n->in[1]->d->v[i] != x->v[i])
@@ -19022,9 +19471,9 @@ static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   for (i = 0; i < k; i++)
     stride[i] = kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL) &&
-      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, stride))
     return 0;
-  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, pad))
     return 0;
   for (i = 0; i < k; i++) {
     uint64_t most = vram__product_or_overflow((uint64_t)x->v[lead + i], (uint64_t)stride[i]);
@@ -19075,10 +19524,13 @@ static const vram_dims *vram__pool_dims(vram__step *s, const vram_node *n, uint3
   return d->ndim == ndim ? d : vram__dims_unsqueezed(s, d, d->ndim - 1u);
 }
 
-/* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu */
-/* DilatedMaxPool3d.cu: one sample alone is channels last if it is so as a batch of one. */
-static int vram__max_pool_cl(vram__step *s, uint32_t op, const vram_dims **d) {
-  if (op != VRAM_OP_max_pool3d || (*d)->ndim != 4)
+/* The axes that the op of a record is named after. */
+static uint32_t vram__pool_axes(const vram__grad_fn *f) { return vram__op_at(f->kind)->kind & 7; }
+
+/* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu: of three axes one sample alone is channels last if it
+ * is so as a batch of one. */
+static int vram__max_pool_cl(vram__step *s, uint32_t axes, const vram_dims **d) {
+  if (axes != 3 || (*d)->ndim != 4)
     return vram__suggests_cl(*d);
   *d = vram__dims_unsqueezed(s, *d, 0);
   return ((*d)->flags & (VRAM__CONTIG | VRAM__CL)) == VRAM__CL;
@@ -19089,7 +19541,7 @@ static void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tens
   vram__tensor a = vram__pool_flat(s, n, x[0]), b = a, c, m;
   const vram_dims *d = vram__pool_dims(s, n, a.d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
-  const int cl = vram__max_pool_cl(s, n->op, &b.d), alone = b.d != a.d;
+  const int cl = vram__max_pool_cl(s, vram__op_axes(n), &b.d), alone = b.d != a.d;
   if (f)
     vram__save_tensor(s, f, a);
   d = vram__tensor_formatted(s, alone ? vram__dims_unsqueezed(s, d, 0) : d, cl);
@@ -19113,9 +19565,9 @@ static void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tens
 static void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx = vram__tensor_none();
   const vram_dims *own = x.d;
-  const int cl = vram__max_pool_cl(s, f->kind, &x.d), alone = x.d != own;
+  const int cl = vram__max_pool_cl(s, vram__pool_axes(f), &x.d), alone = x.d != own;
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
-  if (f->kind != VRAM_OP_max_pool3d)
+  if (vram__pool_axes(f) != 3)
     cx = vram__tensor_in_format(s, x, cl);
   if (alone)
     g.d = vram__dims_unsqueezed(s, g.d, 0);
@@ -19137,7 +19589,7 @@ static void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tens
                                    vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c;
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 1);
-  int cl = n->op != VRAM_OP_avg_pool3d && vram__suggests_cl(a.d);
+  int cl = vram__op_axes(n) != 3 && vram__suggests_cl(a.d);
   if (f)
     vram__save_tensor(s, f, a);
   y[0] =
@@ -19151,9 +19603,9 @@ static void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tens
 
 static void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
-  int cl = f->kind != VRAM_OP_avg_pool3d && vram__suggests_cl(x.d);
+  const int deep = vram__pool_axes(f) == 3, cl = !deep && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
-  cx = f->kind == VRAM_OP_avg_pool3d ? vram__tensor_none() : vram__tensor_in_format(s, x, cl);
+  cx = deep ? vram__tensor_none() : vram__tensor_in_format(s, x, cl);
   cg = vram__tensor_in_format(s, g, cl);
   vram__tensor_release(s, cg);
   vram__tensor_release(s, cx);
@@ -19201,7 +19653,7 @@ static void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, v
                                             vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]);
   y[0] = vram__torch_adaptive_avg(s, a, vram__pool_dims(s, n, a.d->ndim),
-                                  n->op == VRAM_OP_adaptive_avg_pool3d ? 3 : 2);
+                                  vram__op_axes(n) == 3 ? 3 : 2);
   y[0] = vram__pool_unflat(s, n, y[0]);
   vram__tensor_release(s, a);
 }
@@ -19220,7 +19672,7 @@ static void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, v
   vram__tensor a = vram__pool_flat(s, n, x[0]), c, m, t = vram__tensor_none(),
                u = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
-  int cl = n->op != VRAM_OP_adaptive_max_pool3d && vram__suggests_cl(a.d);
+  int cl = vram__op_axes(n) != 3 && vram__suggests_cl(a.d);
   const vram_dims *d = vram__tensor_formatted(s, vram__pool_dims(s, n, a.d->ndim), cl);
   if (f)
     vram__save_tensor(s, f, a);
@@ -19230,8 +19682,8 @@ static void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, v
     t = vram__tensor_contiguous(s, y[0]);
     u = vram__tensor_contiguous(s, m);
   }
-  c = a.d->ndim == (n->op == VRAM_OP_adaptive_max_pool3d ? 4 : 3) ? vram__tensor_none()
-                                                                  : vram__tensor_contiguous(s, a);
+  c = a.d->ndim == (vram__op_axes(n) == 3 ? 4 : 3) ? vram__tensor_none()
+                                                   : vram__tensor_contiguous(s, a);
   vram__tensor_release(s, c);
   vram__tensor_release(s, u);
   vram__tensor_release(s, t);
@@ -19261,7 +19713,7 @@ static void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vr
 /* FractionalMaxPool2d.cpp: random samples [N, C, axes] first */
 static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
                                               vram__tensor *y) {
-  uint32_t k = n->op == VRAM_OP_fractional_max_pool2d ? 2 : 3;
+  const uint32_t k = vram__op_axes(n);
   int64_t size[3];
   vram__tensor r, m;
   vram__grad_fn *f;
@@ -19272,8 +19724,10 @@ static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n,
   f = vram__tape_record(s, n->op, x, 1, 1, 2);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   m = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
-  if (f)
-    vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, m);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, m);
+  }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__tensor_release(s, r);
   if (n->nout > 1)
@@ -19284,7 +19738,7 @@ static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n,
 
 static void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c = vram__tensor_none();
-  if (f->kind == VRAM_OP_fractional_max_pool2d)
+  if (vram__pool_axes(f) == 2)
     c = vram__tensor_contiguous(s, g);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), g.dt);
   vram__tensor_release(s, c);
@@ -19313,56 +19767,60 @@ static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(max_pool1d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
+VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
          "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool2d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
+VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
          "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool3d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
+VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
          "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(avg_pool1d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 1, 0,
-         "kernel_size! stride padding ceil_mode count_include_pad");
-VRAM__OP(avg_pool2d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 2, 0,
+VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
+         1 | VRAM__POOL_AVERAGE, 0, "kernel_size! stride padding ceil_mode count_include_pad");
+VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
+         2 | VRAM__POOL_AVERAGE, 0,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
-VRAM__OP(avg_pool3d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 3, 0,
+VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
+         3 | VRAM__POOL_AVERAGE, 0,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
-VRAM__OP(adaptive_avg_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
-         each, AVG_POOL, 1, 0, "output_size!");
-VRAM__OP(adaptive_avg_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
-         each, AVG_POOL, 2, 0, "output_size!");
-VRAM__OP(adaptive_avg_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
-         each, AVG_POOL, 3, 0, "output_size!");
-VRAM__OP(adaptive_max_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
-         each, MAX_POOL, 1, 0, "output_size! return_indices");
-VRAM__OP(adaptive_max_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
-         each, MAX_POOL, 2, 0, "output_size! return_indices");
-VRAM__OP(adaptive_max_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
-         each, MAX_POOL, 3, 0, "output_size! return_indices");
+VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
+         adaptive_avg_pool, each, AVG_POOL, 1, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
+         adaptive_avg_pool, each, AVG_POOL, 2, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
+         adaptive_avg_pool, each, AVG_POOL, 3, 0, "output_size!");
+VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
+         adaptive_max_pool, each, MAX_POOL, 1, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
+         adaptive_max_pool, each, MAX_POOL, 2, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
+         adaptive_max_pool, each, MAX_POOL, 3, 0, "output_size! return_indices");
 VRAM__OP_LINES(
-    lp_pool1d, 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool2d, 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool2d, "", 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool3d, 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool3d, "", 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
-VRAM__OP(fractional_max_pool2d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
          fractional_max_pool, each, NONE, 2, 0,
          "kernel_size! output_size output_ratio return_indices");
-VRAM__OP(fractional_max_pool3d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
          fractional_max_pool, each, NONE, 3, 0,
          "kernel_size! output_size output_ratio return_indices");
-VRAM__OP(max_unpool1d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
+VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
          "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool2d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
+VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
          "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool3d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
+VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
          "kernel_size! stride padding output_size");
 
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
+
+enum { VRAM__RESAMPLE_UP = 1, VRAM__RESAMPLE_FOLD }; /* kind of a row */
 
 static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   static const struct {
@@ -19404,7 +19862,7 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
 
 static int vram__shape_pixel(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int up = n->op == VRAM_OP_pixel_shuffle;
+  const int up = vram__op_at(n->op)->kind == VRAM__RESAMPLE_UP;
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
   if (x->ndim < 3)
     return vram__node_error(g, n, "a tensor of fewer than 3 axes");
@@ -19430,15 +19888,15 @@ static int vram__shape_pixel(vram_graph *g, vram_node *n) {
 /* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
 static int vram__shape_fold(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int back = n->op == VRAM_OP_fold;
+  const int back = vram__op_at(n->op)->kind == VRAM__RESAMPLE_FOLD;
   uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
   int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, 1, kernel) ||
-      !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, 1, stride) ||
-      !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, 0, pad) ||
-      !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, 1, dil))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, kernel) ||
+      !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, stride) ||
+      !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, pad) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, dil))
     return 0;
-  if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, 1, hw))
+  if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
@@ -19601,8 +20059,10 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   for (i = 0; i < 2; i++)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
+  if (f) {
+    vram__save_tensor(s, f, a[0]);
+    vram__save_tensor(s, f, a[1]);
+  }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__tensor_release(s, a[0]);
@@ -19650,17 +20110,19 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(interpolate, 1, 1, interpolate, SAME, none, interpolate, interpolate, each, INTERPOLATE, 0,
-         0, "size scale_factor mode align_corners antialias");
-VRAM__OP(pixel_shuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
-         "upscale_factor!");
-VRAM__OP(pixel_unshuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
-         "downscale_factor!");
-VRAM__OP(grid_sample, 2, 2, grid_sample, SAME, widest, grid_sample, grid_sample, each, ANY, 0, 0,
-         "mode padding_mode align_corners");
-VRAM__OP(unfold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
-         "kernel_size! dilation padding stride");
-VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
+VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
+         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
+         each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
+VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
+         pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
+VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
+         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
+         SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
+VRAM__OP(fold,
+         "col2im!: x output_size:axes kernel_size:axes dilation:axes padding:axes stride:axes", 1,
+         1, fold, SAME, none, fold, fold, each, NONE, VRAM__RESAMPLE_FOLD, 0,
          "output_size! kernel_size! dilation padding stride");
 
 /* >>ops/activation    activations with more than a pointwise kernel: glu, prelu, rrelu */
@@ -19785,53 +20247,56 @@ static void vram__backward_rrelu(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(relu, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu, "relu", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: threshold_backward(y, grad)");
-VRAM__OP_POINTWISE(relu6, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(relu6, "relu6", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: hardtanh_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardtanh, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(hardtanh, "hardtanh", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT,
                    "inplace min_val max_val", "x0: hardtanh_backward(grad, x0)");
-VRAM__OP_POINTWISE(leaky_relu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
-                   "inplace negative_slope",
+VRAM__OP_POINTWISE(leaky_relu, "leaky_relu", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace negative_slope",
                    "x0: leaky_relu_backward(x0, grad); inplace x0: leaky_relu_backward(y, grad)");
-VRAM__OP_POINTWISE(elu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace alpha",
+VRAM__OP_POINTWISE(elu, "elu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
-VRAM__OP_POINTWISE(celu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace alpha",
+VRAM__OP_POINTWISE(celu, "celu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace alpha",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
-VRAM__OP_POINTWISE(selu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(selu, "selu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: elu_backward(grad, x0); inplace x0: elu_backward(grad, y)");
-VRAM__OP_POINTWISE(gelu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "approximate",
-                   "x0: gelu_backward(grad, x0)");
-VRAM__OP_POINTWISE(silu, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(gelu, "gelu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "approximate", "x0: gelu_backward(grad, x0)");
+VRAM__OP_POINTWISE(silu, "silu", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: silu_backward(grad, x0)");
-VRAM__OP_POINTWISE(mish, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(mish, "mish", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mish_backward(grad, x0)");
-VRAM__OP_POINTWISE(sigmoid, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: sigmoid_backward(grad, y)");
-VRAM__OP_POINTWISE(tanh, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: tanh_backward(grad, y)");
-VRAM__OP_POINTWISE(hardsigmoid, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: hardsigmoid_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardswish, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: hardswish_backward(grad, x0)");
-VRAM__OP_POINTWISE(softplus, 1, 1, same, SAME, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(sigmoid, "sigmoid", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: sigmoid_backward(grad, y)");
+VRAM__OP_POINTWISE(tanh, "tanh", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: tanh_backward(grad, y)");
+VRAM__OP_POINTWISE(hardsigmoid, "hardsigmoid", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: hardsigmoid_backward(grad, x0)");
+VRAM__OP_POINTWISE(hardswish, "hardswish", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: hardswish_backward(grad, x0)");
+VRAM__OP_POINTWISE(softplus, "softplus", 1, 1, same, SAME, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "beta threshold", "x0: softplus_backward(grad, x0)");
-VRAM__OP_LINES(softsign, 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
+VRAM__OP_LINES(softsign, "", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "abs a x0; add b a scalar=1; drop a; div y x0 b");
-VRAM__OP_LINES(tanhshrink, 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
+VRAM__OP_LINES(tanhshrink, "tanhshrink", 1, 1, same, none, ACTIVATION, 0, VRAM__OP_ANY_LAYOUT, "",
                "tanh a x0; sub y x0 a");
-VRAM__OP_POINTWISE(softshrink, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "lambd",
-                   "x0: softshrink_backward(grad, x0)");
-VRAM__OP_POINTWISE(hardshrink, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "lambd",
-                   "x0: hardshrink_backward(grad, x0)");
-VRAM__OP_POINTWISE(threshold, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+VRAM__OP_POINTWISE(softshrink, "softshrink", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "lambd", "x0: softshrink_backward(grad, x0)");
+VRAM__OP_POINTWISE(hardshrink, "hardshrink", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "lambd", "x0: hardshrink_backward(grad, x0)");
+VRAM__OP_POINTWISE(threshold, "threshold", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
                    "inplace threshold value", "x0: threshold_backward(x0, grad)");
-VRAM__OP_POINTWISE(logsigmoid, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "",
-                   "x0: with(buffer, log_sigmoid_backward(grad, x0))");
-VRAM__OP(glu, 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, 0, "dim");
-VRAM__OP(prelu, 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
+VRAM__OP_POINTWISE(logsigmoid, "logsigmoid log_sigmoid", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "", "x0: with(buffer, log_sigmoid_backward(grad, x0))");
+VRAM__OP(glu, "glu!: x dim", 1, 1, glu, SAME, none, glu, glu, each, ANY, 0, 0, "dim");
+VRAM__OP(prelu, "", 1, 2, prelu, SAME, low, prelu, prelu, each, PRELU, 0, 0,
          "num_parameters frozen weights dtype");
-VRAM__OP(rrelu, 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0, "lower upper inplace");
+VRAM__OP(rrelu, "rrelu", 1, 1, same, SAME, none, rrelu, rrelu, each, NONE, 0, 0,
+         "lower upper inplace");
 
 /* >>ops/dropout    dropout (aten/src/ATen/native/Dropout.cpp) */
 
@@ -19966,17 +20431,17 @@ static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+VRAM__OP(dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(dropout1d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, VRAM__DROPOUT_FEATURES,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(dropout2d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout3d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(feature_alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT,
          "p inplace");
 
@@ -20065,11 +20530,13 @@ static void vram__forward_gumbel_softmax(vram__step *s, const vram_node *n, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(softmax, 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX, 0, 0, "dim! dtype");
-VRAM__OP(log_softmax, 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX, 0, 0, "dim! dtype");
-VRAM__OP(gumbel_softmax, 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0, 0,
+VRAM__OP(softmax, "softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each, SOFTMAX,
+         0, 0, "dim! dtype");
+VRAM__OP(log_softmax, "log_softmax!: x dim dtype", 1, 1, same, SAME, none, softmax, softmax, each,
+         SOFTMAX, 0, 0, "dim! dtype");
+VRAM__OP(gumbel_softmax, "", 1, 1, same, SAME, none, gumbel_softmax, none, each, NONE, 0, 0,
          "tau hard dim eps");
-VRAM__OP_LINES(softmin, 1, 1, same, none, NONE, 0, 0, "dim! dtype",
+VRAM__OP_LINES(softmin, "", 1, 1, same, none, NONE, 0, 0, "dim! dtype",
                "neg a x0; softmax y a dim=@ dtype=@");
 
 /* >>ops/norm    layer, RMS, group and local response normalisation */
@@ -20233,7 +20700,7 @@ static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x
   attr[n++] = 1;
   attr[n] = 0;
   squares = vram__op_call_unary(s, VRAM_OP_pow, up);
-  y = vram__op_call_n(s, VRAM_OP_mean, 0, &squares, 1, attr, NULL);
+  y = vram__op_call_n(s, VRAM_OP_mean, &squares, 1, attr, NULL);
   vram__op_call_in_place(s, VRAM_OP_add, &y, vram__tensor_none());
   rsqrt = vram__op_call_unary(s, VRAM_OP_rsqrt, y);
   vram__tensor_release(s, y);
@@ -20290,13 +20757,14 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
    weight and bias are sums of partial ones. d: their dims. */
 static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vram_dims *d,
                                           vram__tensor **to) {
-  const int64_t n = (int64_t)d->numel, warp = VRAM__RULE_WARP;
+  const int64_t n = (int64_t)d->numel, warp = s->device.rules->warp;
   int64_t parts;
   vram__tensor partial[2], sum;
   uint32_t i;
-  if (rows <= VRAM__RULE_NORM_ROWS || !n || n / warp >= (int64_t)s->device.sm / 2)
+  if (rows <= s->device.rules->layer_norm.rows || !n || n / warp >= (int64_t)s->device.sm / 2)
     return;
-  parts = vram__min_i64(vram__div_up(rows, warp), VRAM__RULE_NORM_GRID / vram__div_up(n, warp));
+  parts = vram__min_i64(vram__div_up(rows, warp),
+                        s->device.rules->layer_norm.grid / vram__div_up(n, warp));
   for (i = 0; i < 2; i++)
     partial[i] = to[i]->d ? vram__tensor_empty(s, vram__dims_2d(s, parts, n), to[i]->dt)
                           : vram__tensor_none();
@@ -20464,7 +20932,11 @@ static vram__tensor vram__lrn_mean_squares(vram__step *s, vram__tensor x, int64_
   int64_t pad[6] = {0, 0, 0, 0, 0, 0}, size[5], attr[8];
   uint32_t i, n = 0;
   vram__tensor y = vram__op_call_binary(s, VRAM_OP_mul, x, x);
-  size[0] = d->v[0], size[1] = 1, size[2] = d->v[1], size[3] = d->v[2], size[4] = 1;
+  size[0] = d->v[0];
+  size[1] = 1;
+  size[2] = d->v[1];
+  size[3] = d->v[2];
+  size[4] = 1;
   for (i = 3; i < d->ndim; i++)
     size[4] *= d->v[i];
   vram__tensor_replace(s, &y,
@@ -20480,8 +20952,7 @@ static vram__tensor vram__lrn_mean_squares(vram__step *s, vram__tensor x, int64_
   attr[n++] = 1;
   attr[n] = 0;
   vram__tensor_replace(
-      s, &y,
-      vram__op_call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, 0, &y, 1, attr, out));
+      s, &y, vram__op_call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, &y, 1, attr, out));
   vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 1));
   if (!flat)
     vram__tensor_replace(s, &y,
@@ -20503,13 +20974,14 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(layer_norm, 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_LAYER,
-         VRAM__OP_OWNS, "normalized_shape! elementwise_affine bias eps frozen weights dtype");
-VRAM__OP(rms_norm, 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
+VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
+         VRAM__NORM_LAYER, VRAM__OP_OWNS,
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS, "normalized_shape! elementwise_affine eps frozen weights dtype");
-VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM, VRAM__NORM_GROUP,
-         VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
-VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
+VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
+         VRAM__NORM_GROUP, VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
+VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
          "size! alpha beta k");
 
 /* >>ops/batch_norm    batch and instance normalisation */
@@ -20545,35 +21017,37 @@ static int vram__batch_norm_is_channels_last(const vram_dims *d) {
 }
 
 /* use_cudnn: what it asks of input, weight and bias in training */
-static int vram__batch_norm_fits_cudnn(const vram__tensor *x, const vram__tensor *w,
-                                       const vram__tensor *b) {
+static int vram__batch_norm_fits_cudnn(const vram__step *s, const vram__tensor *x,
+                                       const vram__tensor *w, const vram__tensor *b) {
   return (x->dt == VRAM_F32 || x->dt == VRAM_F16) && w->dt == VRAM_F32 && b->dt == VRAM_F32 &&
-         x->d->ndim >= 3 && x->d->v[0] <= VRAM__RULE_BN_BATCH;
+         x->d->ndim >= 3 && x->d->v[0] <= s->device.rules->batch_norm.batch;
 }
 
-static int vram__batch_norm_uses_cudnn(const vram__batch_norm *b) {
+static int vram__batch_norm_uses_cudnn(const vram__step *s, const vram__batch_norm *b) {
   if (!b->in[1].d || !b->in[2].d || !(b->running[0].d ? b->running[1].d != NULL : b->train))
     return 0;
-  return vram__batch_norm_fits_cudnn(&b->in[0], &b->in[1], &b->in[2]) &&
-         (b->train || b->in[0].d->v[0] <= VRAM__RULE_BN_BATCH_EVAL);
+  return vram__batch_norm_fits_cudnn(s, &b->in[0], &b->in[1], &b->in[2]) &&
+         (b->train || b->in[0].d->v[0] <= s->device.rules->batch_norm.batch_eval);
 }
 
 /* Normalization.cuh, flexible_launch_configs: where the channels-last kernels are split over thread
    blocks they leave partial results, so many values of 4 bytes for each channel, and semaphores. */
 static void vram__batch_norm_staging(vram__step *s, const vram_dims *d, int64_t values) {
-  const int64_t threads = VRAM__RULE_BN_THREADS, each = VRAM__RULE_BN_ELEMENTS;
+  const int64_t threads = s->device.rules->batch_norm.threads,
+                each = s->device.rules->batch_norm.elements;
   const int64_t channels = d->v[1], rows = channels ? (int64_t)d->numel / channels : 0;
   int64_t block_x, block_y, grid_y;
   vram__tensor staging, semaphores;
   if (!rows)
     return;
-  block_x = vram__min_i64(vram__power_of_two_below(channels, threads), VRAM__RULE_BN_TILE);
+  block_x =
+      vram__min_i64(vram__power_of_two_below(channels, threads), s->device.rules->batch_norm.tile);
   block_y =
       vram__min_i64(vram__power_of_two_below(vram__div_up(rows, each), threads), threads / block_x);
   if (block_x * block_y != threads)
     block_x = vram__min_i64(vram__power_of_two_below(channels, threads), threads / block_y);
-  grid_y = vram__min_i64(vram__div_up(rows, block_y * each), VRAM__RULE_BN_GRID);
-  if (grid_y < VRAM__RULE_BN_COOPERATIVE)
+  grid_y = vram__min_i64(vram__div_up(rows, block_y * each), s->device.rules->batch_norm.grid);
+  if (grid_y < s->device.rules->batch_norm.cooperative)
     return;
   staging = vram__tensor_raw(s, vram__product4_or_overflow(4, values, channels, grid_y));
   semaphores = vram__tensor_raw(s, 4 * (uint64_t)vram__div_up(channels, block_x));
@@ -20626,7 +21100,7 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
 /* Normalization.cpp, _batch_norm_impl_index */
 static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__tensor *x = &b->in[0], stats[2], y;
-  const int cudnn = vram__batch_norm_uses_cudnn(b), cl = vram__suggests_cl(x->d);
+  const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
@@ -20674,7 +21148,7 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   if (b.train && x[0].d->numel == (uint64_t)x[0].d->v[1])
     vram__norm_refuse_one_value(s, n);
   if (!b.train || !b.running[0].d || !b.in[2].d || !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
-      !vram__batch_norm_fits_cudnn(x, &b.in[1], &b.in[2])) {
+      !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);
     return;
   }
@@ -20907,9 +21381,9 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
+VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS, "affine track_running_stats training momentum eps frozen weights dtype");
-VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
+VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS,
          "affine track_running_stats momentum eps frozen weights dtype");
 
@@ -21010,8 +21484,14 @@ VRAM__FN int vram__is_half(vram_dtype dt) { return dt == VRAM_F16 || dt == VRAM_
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d) {
   int64_t size[4], stride[4];
-  size[0] = b, size[1] = h, size[2] = len, size[3] = d;
-  stride[0] = len * h * d, stride[1] = d, stride[2] = h * d, stride[3] = 1;
+  size[0] = b;
+  size[1] = h;
+  size[2] = len;
+  size[3] = d;
+  stride[0] = len * h * d;
+  stride[1] = d;
+  stride[2] = h * d;
+  stride[3] = 1;
   return vram__dims_in(s, 4, size, stride);
 }
 
@@ -21039,9 +21519,14 @@ typedef struct vram__sdpa_size {
 static vram__sdpa_size vram__sdpa_size_of(const vram_dims *q, const vram_dims *k,
                                           const vram_dims *v) {
   vram__sdpa_size z;
-  z.b = q->v[0], z.h = q->v[1], z.sq = q->v[2], z.d = q->v[3];
-  z.hk = k->v[1], z.sk = k->v[2];
-  z.hv = v->v[1], z.dv = v->v[3];
+  z.b = q->v[0];
+  z.h = q->v[1];
+  z.sq = q->v[2];
+  z.d = q->v[3];
+  z.hk = k->v[1];
+  z.sk = k->v[2];
+  z.hv = v->v[1];
+  z.dv = v->v[3];
   return z;
 }
 
@@ -21089,11 +21574,12 @@ static int vram__sdpa_can_use_flash(const vram__step *s, const vram__sdpa *p) {
     return 0;
   z = vram__sdpa_sizes(p);
   if (cc < 80 || !vram__is_half(p->in[0].dt) || p->in[3].d || z.d != z.dv ||
-      z.d > VRAM__RULE_FLASH_WIDTH || (p->causal && z.sq != z.sk) || z.b > VRAM__RULE_GRID_YZ ||
-      z.h > VRAM__RULE_GRID_YZ)
+      z.d > s->device.rules->flash.width || (p->causal && z.sq != z.sk) ||
+      z.b > s->device.rules->grid_yz || z.h > s->device.rules->grid_yz)
     return 0;
   if ((cc == 86 || cc == 89 || cc >= 120) && vram__sdpa_wants_gradient(s, p))
-    return z.d <= VRAM__RULE_FLASH_SM86_TO || (z.d > VRAM__RULE_FLASH_SM86_FROM && !p->dropout_p);
+    return z.d <= s->device.rules->flash.sm86_to ||
+           (z.d > s->device.rules->flash.sm86_from && !p->dropout_p);
   return 1;
 }
 
@@ -21107,18 +21593,20 @@ static int vram__sdpa_check_cudnn_backward(const vram__step *s, const vram__sdpa
 
 /* sdp_utils.cpp, can_use_cudnn_attention */
 static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
-  const int64_t widest = vram__device_is_hopper_or_blackwell(s) ? VRAM__RULE_CUDNN_WIDTH_LARGE
-                                                                : VRAM__RULE_CUDNN_WIDTH;
+  const int64_t widest = vram__device_is_hopper_or_blackwell(s)
+                             ? s->device.rules->cudnn_attention.width_large
+                             : s->device.rules->cudnn_attention.width;
   const vram_dims *mask = p->in[3].d;
   vram__sdpa_size z;
   if (!vram__sdpa_check_shapes(p, 1) || !vram__sdpa_check_heads(p, 0))
     return 0;
   z = vram__sdpa_sizes(p);
   if (s->device.cc < 80 || !vram__is_half(p->in[0].dt) ||
-      (uint64_t)p->dropout_p * VRAM__RULE_CUDNN_DROPOUT % (uint64_t)VRAM__ONE)
+      (uint64_t)p->dropout_p * s->device.rules->cudnn_attention.dropout % (uint64_t)VRAM__ONE)
     return 0;
   if (z.d % 8 || z.dv % 8 || z.d > widest || z.dv > widest || z.sk == 1 ||
-      (p->dropout_p && z.sq == 1) || z.b > VRAM__RULE_GRID_YZ || z.h > VRAM__RULE_GRID_YZ)
+      (p->dropout_p && z.sq == 1) || z.b > s->device.rules->grid_yz ||
+      z.h > s->device.rules->grid_yz)
     return 0;
   if (!vram__sdpa_check_cudnn_backward(s, p))
     return 0;
@@ -21209,7 +21697,11 @@ static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z
 static void vram__attention_sum_group(vram__step *s, vram__tensor x, int64_t group) {
   const vram_dims *d = x.d;
   int64_t size[5];
-  size[0] = d->v[0], size[1] = d->v[2], size[2] = d->v[1], size[3] = group, size[4] = d->v[3];
+  size[0] = d->v[0];
+  size[1] = d->v[2];
+  size[2] = d->v[1];
+  size[3] = group;
+  size[4] = d->v[3];
   x.d = vram__dims_in(s, 5, size, NULL);
   vram__reduce_scratch(s, x, 1u << 3, x.dt, 4, 4);
 }
@@ -21250,7 +21742,10 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b, size[1] = z->h, size[2] = z->sq, size[3] = z->sk;
+  size[0] = z->b;
+  size[1] = z->h;
+  size[2] = z->sq;
+  size[3] = z->sk;
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -21270,9 +21765,10 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   }
   y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
   if (f)
-    lse = vram__tensor_raw(
-        s, vram__product4_or_overflow(4, z.b, z.h, vram__round_up(z.sq, VRAM__RULE_EFFICIENT_LSE)));
-  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > VRAM__RULE_EFFICIENT_WIDTH)
+    lse =
+        vram__tensor_raw(s, vram__product4_or_overflow(
+                                4, z.b, z.h, vram__round_up(z.sq, s->device.rules->efficient.lse)));
+  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
     sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
   if (f) {
     f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
@@ -21302,7 +21798,8 @@ vram__efficient_blocks_of(const vram__step *s, const vram__sdpa_size *z, int hal
   const int64_t width = vram__max_i64(z->d, z->dv);
   const int large = cc == 80 || cc == 90 || cc / 10 == 10; /* much shared memory */
   vram__efficient_blocks k;
-  k.i = 128, k.j = 64;
+  k.i = 128;
+  k.j = 64;
   k.output_in_registers = 0;
   if (!half) {
     if (!large || width <= 64)
@@ -21328,13 +21825,13 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram__sdpa_
   const vram__efficient_blocks k = vram__efficient_blocks_of(s, z, half, dropout);
   const int64_t heads = z->b * z->h;
   const int64_t query = vram__div_up(z->sq, k.i) * vram__div_up(z->d, k.j) *
-                        (4 * k.i * k.j + VRAM__RULE_EFFICIENT_LOCK);
+                        (4 * k.i * k.j + s->device.rules->efficient.lock);
   int64_t key_value = 0, splits;
   if (half && !k.output_in_registers) { /* attention_backward.cu, num_splits_key */
     splits = vram__div_up(z->sk, k.j);
-    if (heads >= VRAM__RULE_EFFICIENT_PARALLEL && z->sk <= 2 * k.j)
+    if (heads >= s->device.rules->efficient.parallel && z->sk <= 2 * k.j)
       splits = 1;
-    splits = vram__min_i64(splits, heads ? VRAM__RULE_EFFICIENT_SPLITS / heads : 1);
+    splits = vram__min_i64(splits, heads ? s->device.rules->efficient.splits / heads : 1);
     key_value = 4 * vram__max_i64(1, splits) * k.j *
                 (vram__round_up(z->d, k.i) + vram__round_up(z->dv, k.i));
   }
@@ -21347,7 +21844,9 @@ static vram__tensor vram__efficient_mask_gradient(vram__step *s, const vram__sdp
                                                   vram_dtype dt) {
   vram__tensor whole, y;
   whole = vram__tensor_empty(
-      s, vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, VRAM__RULE_EFFICIENT_MASK)), dt);
+      s,
+      vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, s->device.rules->efficient.mask)),
+      dt);
   y = vram__torch_narrow(s, whole, 3, z->sk);
   vram__tensor_release(s, whole);
   return y;
@@ -21403,8 +21902,9 @@ static int vram__flash_split_is_eligible(int64_t n, int64_t i) {
 
 /* num_splits_heuristic: the fewest splits that fill 85 % of what the best do. With i splits of
    `blocks` blocks there are blocks * i / sm waves, the last of which may not be full. */
-static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
-  const int64_t most = vram__min_i64(VRAM__RULE_FLASH_SPLITS, vram__min_i64(sm, n));
+static int64_t vram__flash_splits(const vram__step *s, int64_t blocks, int64_t n) {
+  const int64_t sm = 2 * (int64_t)s->device.sm;
+  const int64_t most = vram__min_i64(s->device.rules->flash.splits, vram__min_i64(sm, n));
   int64_t i, best = 0, best_of = 1; /* efficiency as a fraction: blocks, of so many places */
   if (blocks * 10 >= sm * 8)
     return 1;
@@ -21445,8 +21945,8 @@ static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dro
     rows = z->h / z->hk;
     heads = z->hk;
   }
-  splits = vram__flash_splits(z->b * heads * vram__div_up(rows, VRAM__RULE_FLASH_BLOCK_M),
-                              2 * (int64_t)s->device.sm, vram__div_up(z->sk, block_n));
+  splits = vram__flash_splits(s, z->b * heads * vram__div_up(rows, s->device.rules->flash.block_m),
+                              vram__div_up(z->sk, block_n));
   if (splits == 1)
     return;
   partial[0] = vram__tensor_raw(s, vram__product4_or_overflow(4 * splits, z->b, heads, rows));
@@ -21508,7 +22008,7 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
   const vram__tensor *saved = VRAM__SAVED(f);
   const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
-  const int64_t rows = vram__round_up(z.sq, VRAM__RULE_FLASH_ROWS);
+  const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
   const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
                      y_copy = vram__attention_bshd_copy(s, y);
   vram__tensor delta, query_sums, spread[2];
@@ -21816,7 +22316,7 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(scaled_dot_product_attention, 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
+VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");
 
 /* >>ops/mha    torch.nn.MultiheadAttention */
@@ -21931,7 +22431,9 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
   m.src_len += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
   if (!vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
     return 0;
-  size[0] = m.bsz, size[1] = m.tgt_len, size[2] = m.src_len;
+  size[0] = m.bsz;
+  size[1] = m.tgt_len;
+  size[2] = m.src_len;
   if (n->nout > 1 && !vram__node_out(g, n, 1, m.batched ? 3 : 2, size + !m.batched, dt))
     return 0;
   return vram__node_out_dims(n, 0, q, dt);
@@ -21978,10 +22480,12 @@ static void vram__torch_split(vram__step *s, vram__tensor x, uint32_t count, con
 /* x[i] */
 static vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
   int64_t attr[5];
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = 0;
-  attr[2] = VRAM__KEY_index | 1 << 8, attr[3] = i;
+  attr[0] = VRAM__KEY_dim | 1 << 8;
+  attr[1] = 0;
+  attr[2] = VRAM__KEY_index | 1 << 8;
+  attr[3] = i;
   attr[4] = 0;
-  return vram__op_call_n(s, VRAM_OP_select, 0, &x, 1, attr, NULL);
+  return vram__op_call_n(s, VRAM_OP_select, &x, 1, attr, NULL);
 }
 
 /* torch.cat of two along an axis. Takes both. */
@@ -21989,11 +22493,14 @@ static vram__tensor vram__torch_cat2(vram__step *s, vram__tensor a, vram__tensor
   vram__tensor in[2], y;
   int64_t size[VRAM_MAX_AXES], attr[3];
   uint32_t i;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   for (i = 0; i < a.d->ndim; i++)
     size[i] = a.d->v[i] + (i == axis ? b.d->v[i] : 0);
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = axis, attr[2] = 0;
-  y = vram__op_call_n(s, VRAM_OP_cat, 0, in, 2, attr, vram__dims_in(s, i, size, NULL));
+  attr[0] = VRAM__KEY_dim | 1 << 8;
+  attr[1] = axis;
+  attr[2] = 0;
+  y = vram__op_call_n(s, VRAM_OP_cat, in, 2, attr, vram__dims_in(s, i, size, NULL));
   vram__tensor_release(s, b);
   vram__tensor_release(s, a);
   return y;
@@ -22039,15 +22546,23 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
-  size[0] = bsz, size[1] = m->heads, size[2] = tgt_len, size[3] = width;
-  stride[0] = tgt_len * 3 * embed_dim, stride[1] = width, stride[2] = 3 * embed_dim, stride[3] = 1;
+  size[0] = bsz;
+  size[1] = m->heads;
+  size[2] = tgt_len;
+  size[3] = width;
+  stride[0] = tgt_len * 3 * embed_dim;
+  stride[1] = width;
+  stride[2] = 3 * embed_dim;
+  stride[3] = 1;
   for (i = 0; i < 3; i++) {
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
     p.in[i].off = (uint8_t)(((int64_t)i * embed_dim) & 15);
   }
   y = vram__torch_sdpa(s, &p);
   vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
-  rows[0] = bsz, rows[1] = tgt_len, rows[2] = embed_dim;
+  rows[0] = bsz;
+  rows[1] = tgt_len;
+  rows[2] = embed_dim;
   vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, rows));
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
@@ -22148,7 +22663,8 @@ static void vram__mha_project_encoder(vram__step *s, const vram__mha *m, const v
   vram__tensor w[2], b[2], packed;
   int64_t part[2];
   uint32_t i;
-  part[0] = m->embed_dim, part[1] = 2 * m->embed_dim;
+  part[0] = m->embed_dim;
+  part[1] = 2 * m->embed_dim;
   vram__torch_split(s, vram__mha_param(s, m->n, VRAM__MHA_IN), 2, part, w);
   b[0] = b[1] = vram__tensor_none();
   if (bias.d)
@@ -22195,7 +22711,9 @@ static void vram__mha_split_heads(vram__step *s, const vram__mha *m, vram__tenso
   uint32_t i;
   for (i = 0; i < 3; i++) {
     const int64_t *whole = qkv[i].d->v;
-    size[0] = whole[0], size[1] = whole[1] * m->heads, size[2] = whole[2] / m->heads;
+    size[0] = whole[0];
+    size[1] = whole[1] * m->heads;
+    size[2] = whole[2] / m->heads;
     vram__tensor_replace(s, &qkv[i], vram__torch_reshape(s, qkv[i], 3, size));
     vram__tensor_replace(s, &qkv[i], vram__torch_swap(s, qkv[i], 0, 1));
   }
@@ -22218,7 +22736,7 @@ static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv
   for (i = 1; i < 3; i++) {
     const vram__tensor bias =
         vram__mha_param(s, m->n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
-    const vram__tensor rows = vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL,
+    const vram__tensor rows = vram__op_call_n(s, VRAM_OP_repeat, &bias, 1, NULL,
                                               vram__dims_3d(s, 1, m->bsz, m->embed_dim));
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 0);
   }
@@ -22249,8 +22767,8 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
   in[2] = vram__torch_swap(s, qkv[1], 1, 2);
   vram__tensor_release(s, qkv[1]);
-  scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, 0, in, 3, NULL, NULL)
-                  : vram__op_call_n(s, VRAM_OP_bmm, 0, in + 1, 2, NULL, NULL);
+  scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
+                  : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
   vram__tensor_release(s, in[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
@@ -22275,15 +22793,18 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
-  size[0] = m->bsz, size[1] = m->heads;
+  size[0] = m->bsz;
+  size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
     p.in[3] = vram__torch_unsqueeze(s, mask, 0);
   else if (mask.d) {
-    size[2] = mask.d->v[1], size[3] = mask.d->v[2];
+    size[2] = mask.d->v[1];
+    size[3] = mask.d->v[2];
     p.in[3] = vram__torch_reshape(s, mask, 4, size);
   }
   for (i = 0; i < 3; i++) {
-    size[2] = qkv[i].d->v[1], size[3] = qkv[i].d->v[2];
+    size[2] = qkv[i].d->v[1];
+    size[3] = qkv[i].d->v[2];
     p.in[i] = vram__torch_reshape(s, qkv[i], 4, size);
   }
   for (i = s->amp ? 4 : 0; i-- > 0;)
@@ -22321,7 +22842,8 @@ static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram
 /* The result of attention becomes rows and goes through out_proj. */
 static void vram__mha_project_out(vram__step *s, const vram__mha *m, vram__tensor *y) {
   int64_t rows[2];
-  rows[0] = m->tgt_len * m->bsz, rows[1] = m->embed_dim;
+  rows[0] = m->tgt_len * m->bsz;
+  rows[1] = m->embed_dim;
   vram__tensor_replace(s, y, vram__torch_reshape(s, *y, 2, rows));
   vram__tensor_replace(s, y,
                        vram__torch_linear(s, *y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
@@ -22401,7 +22923,7 @@ static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
          "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
          "frozen weights dtype");
 
@@ -22620,12 +23142,10 @@ static uint64_t vram__rnn_workspace(const vram__rnn *r, vram_dtype dt) {
   return vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->gates);
 }
 
-static uint64_t vram__rnn_reserve(const vram__rnn *r, vram_dtype dt) {
-  static const uint8_t values[] = {VRAM__RNN_RESERVE_RNN, VRAM__RNN_RESERVE_LSTM,
-                                   VRAM__RNN_RESERVE_GRU};
+static uint64_t vram__rnn_reserve(const vram__step *s, const vram__rnn *r, vram_dtype dt) {
   return vram__product_or_overflow(
       vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->num_layers),
-      values[r->kind]);
+      s->device.rules->recurrent.reserve[r->kind]);
 }
 
 /* The dims of the output, [seq_length, mini_batch, ..]: steps come first in memory also where the
@@ -22637,7 +23157,7 @@ static const vram_dims *vram__rnn_out_dims(vram__step *s, const vram__rnn *r) {
 }
 
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s) {
-  const int64_t bytes = VRAM__RNN_DROPOUT_STATE;
+  const int64_t bytes = s->device.rules->recurrent.dropout_state;
   return vram__dims_in(s, 1, &bytes, NULL);
 }
 
@@ -22759,10 +23279,10 @@ static void vram__rnn_run(vram__step *s, vram__rnn_call *c) {
     c->flat = vram__rnn_flat_empty(s, r, c->dt);
   workspace = vram__cub_hold(s, vram__rnn_workspace(r, c->dt));
   if (s->train) {
-    values = (int64_t)vram__rnn_reserve(r, VRAM_U8);
+    values = (int64_t)vram__rnn_reserve(s, r, VRAM_U8);
     c->reserve.d = vram__dims_in(s, 1, &values, NULL);
     c->reserve.dt = c->dt;
-    c->reserve.st = vram__storage_new(s, vram__rnn_reserve(r, c->dt));
+    c->reserve.st = vram__storage_new(s, vram__rnn_reserve(s, r, c->dt));
   }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, copy);
@@ -23119,20 +23639,20 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(lstm, 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
+VRAM__OP(lstm, "", 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
          "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
          "dtype");
-VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
+VRAM__OP(gru, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
          "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
-VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
+VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM, 0,
+VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
+         0, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
-         "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN, 0,
-         "hidden_size! bias nonlinearity frozen weights dtype");
+VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
+         0, "hidden_size! bias nonlinearity frozen weights dtype");
 
 /* >>ops/loss    losses */
 
@@ -23587,7 +24107,7 @@ static vram__tensor vram__cosine_where(vram__step *s, vram__tensor target, vram_
   in[0] = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
   in[1] = value;
   in[2] = zeros;
-  y = vram__op_call_n(s, VRAM_OP_where, 0, in, 3, NULL, NULL);
+  y = vram__op_call_n(s, VRAM_OP_where, in, 3, NULL, NULL);
   vram__tensor_release(s, in[0]);
   return y;
 }
@@ -23857,7 +24377,7 @@ static vram__tensor vram__ctc_zero_infinity(vram__step *s, vram__tensor y) {
   in[1] = vram__tensor_empty(s, s->scalar, y.dt);
   in[0] = vram__tensor_empty(s, y.d, VRAM_BOOL);
   in[2] = y;
-  y = vram__op_call_n(s, VRAM_OP_where, 0, in, 3, NULL, NULL);
+  y = vram__op_call_n(s, VRAM_OP_where, in, 3, NULL, NULL);
   vram__tensor_release(s, in[0]);
   vram__tensor_release(s, in[1]);
   vram__tensor_release(s, in[2]);
@@ -23898,29 +24418,29 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cross_entropy, 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE,
+VRAM__OP(cross_entropy, "", 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE,
          VRAM__LOSS_CROSS_ENTROPY, VRAM__OP_LOSS, "reduction label_smoothing ignore_index");
-VRAM__OP(nll_loss, 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
+VRAM__OP(nll_loss, "", 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
          VRAM__OP_LOSS, "reduction ignore_index");
-VRAM__OP(mse_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE, VRAM__OP_LOSS,
-         "reduction");
-VRAM__OP(l1_loss, 1, 2, loss, SAME, fp32, l1_loss, none, each, NONE, VRAM__LOSS_L1, VRAM__OP_LOSS,
-         "reduction");
-VRAM__OP(smooth_l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
+VRAM__OP(mse_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
+         VRAM__OP_LOSS, "reduction");
+VRAM__OP(l1_loss, "", 1, 2, loss, SAME, fp32, l1_loss, none, each, NONE, VRAM__LOSS_L1,
+         VRAM__OP_LOSS, "reduction");
+VRAM__OP(smooth_l1_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
          VRAM__OP_LOSS, "reduction beta");
-VRAM__OP(huber_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_HUBER,
+VRAM__OP(huber_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_HUBER,
          VRAM__OP_LOSS, "reduction delta");
-VRAM__OP(binary_cross_entropy, 1, 2, binary_loss, SAME, none, loss, loss, each, NONE,
+VRAM__OP(binary_cross_entropy, "", 1, 2, binary_loss, SAME, none, loss, loss, each, NONE,
          VRAM__LOSS_BCE, VRAM__OP_LOSS, "reduction");
-VRAM__OP(binary_cross_entropy_with_logits, 1, 2, binary_loss, SAME, fp32, loss, loss, each, NONE,
-         VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction");
-VRAM__OP(kl_div, 1, 2, loss, SAME, fp32, kl_div, none, each, NONE, VRAM__LOSS_KL_DIV, VRAM__OP_LOSS,
-         "reduction log_target");
-VRAM__OP(ctc_loss, 1, 2, ctc_loss, SAME, none, ctc_loss, none, each, NONE, VRAM__LOSS_CTC,
+VRAM__OP(binary_cross_entropy_with_logits, "", 1, 2, binary_loss, SAME, fp32, loss, loss, each,
+         NONE, VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction");
+VRAM__OP(kl_div, "", 1, 2, loss, SAME, fp32, kl_div, none, each, NONE, VRAM__LOSS_KL_DIV,
+         VRAM__OP_LOSS, "reduction log_target");
+VRAM__OP(ctc_loss, "", 1, 2, ctc_loss, SAME, none, ctc_loss, none, each, NONE, VRAM__LOSS_CTC,
          VRAM__OP_LOSS, "reduction blank zero_infinity");
-VRAM__OP(cosine_embedding_loss, 1, 3, distance_loss, SAME, fp32, cosine_loss, none, each, NONE,
+VRAM__OP(cosine_embedding_loss, "", 1, 3, distance_loss, SAME, fp32, cosine_loss, none, each, NONE,
          VRAM__LOSS_COSINE, VRAM__OP_LOSS, "reduction margin");
-VRAM__OP(triplet_margin_loss, 1, 3, distance_loss, SAME, fp32, triplet_loss, none, each, NONE,
+VRAM__OP(triplet_margin_loss, "", 1, 3, distance_loss, SAME, fp32, triplet_loss, none, each, NONE,
          VRAM__LOSS_TRIPLET, VRAM__OP_LOSS, "reduction margin p eps swap");
 
 /* >>ops/composite    a routed feed-forward (moe), and custom ops */
@@ -23962,8 +24482,8 @@ static int vram__shape_moe_params(vram_graph *g, vram_node *n, int64_t width) {
 static int vram__shape_moe(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int64_t experts = VRAM__INT(n, num_experts, 0), top_k = VRAM__INT(n, top_k, 0),
-                inner = VRAM__INT(n, intermediate_size, 0),
-                shared = VRAM__INT(n, shared_intermediate_size, 0);
+                inner = VRAM__INT(n, intermediate_size, 0);
+  const int64_t shared = VRAM__INT(n, shared_intermediate_size, 0);
   const int64_t width = x->ndim ? x->v[x->ndim - 1] : 0;
   if (width < 1)
     return vram__node_error(g, n, "an input without values");
@@ -24114,7 +24634,8 @@ static vram__tensor vram__moe_activate(vram__step *s, vram__tensor x, int gated)
   f = vram__tape_record(s, VRAM_OP_chunk, &x, 1, 2, 0);
   if (f)
     f->aux = 1;
-  size[0] = x.d->v[0], size[1] = x.d->v[1] / 2;
+  size[0] = x.d->v[0];
+  size[1] = x.d->v[1] / 2;
   for (i = 0; i < 2; i++) {
     part[i] = vram__tensor_view(s, x, vram__dims_in(s, 2, size, VRAM__STRIDE(x.d)));
     vram__grad_fn_set_output(s, f, i, &part[i]);
@@ -24205,7 +24726,8 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
   m.experts = VRAM__INT(n, num_experts, 1);
   m.top_k = VRAM__INT(n, top_k, 1);
   m.gated = VRAM__INT(n, gated, 1) != 0;
-  size[0] = m.tokens, size[1] = width;
+  size[0] = m.tokens;
+  size[1] = width;
   vram__tensor_replace(s, &tokens, vram__torch_reshape(s, tokens, 2, size));
   weights = vram__moe_route(s, &m, tokens, &expert);
   order = vram__moe_sort(s, &m, expert);
@@ -24282,9 +24804,9 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(
-    moe, 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
+    moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
-VRAM__OP(custom, 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
+VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
          "shape! dtype params buffers saved workspace frozen weights");
 
 /* >>ops/table    the table of ops at run time */
@@ -24304,7 +24826,7 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
 #define VRAM__NO_OP(name)                                                                          \
   {                                                                                                \
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
-        0 VRAM__STEP_OF(NULL, NULL)                                                                \
+        0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
 static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
 
@@ -24332,44 +24854,54 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Another op of the table, as PyTorch's composite functions call it. b.d NULL: a number; out: the
-   result's sizes, for ops that take them from the graph. */
-VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
-                                      const vram__tensor *in, uint32_t nin, const int64_t *attr,
-                                      const vram_dims *out) {
-  vram_node n;
+/* The node has its op, flags and keys. */
+static vram__tensor vram__op_call_node(vram__step *s, vram_node *n, const vram__tensor *in,
+                                       const vram_dims *out) {
   vram_value v;
   vram__tensor x[3], y;
   uint32_t i;
-  vram__memory_zero(&n, sizeof n);
-  n.op = (uint16_t)op;
-  n.flags = (uint8_t)flags;
-  n.nin = nin;
-  n.nout = 1;
-  n.attr = attr;
-  n.out = &v;
+  n->nout = 1;
+  n->out = &v;
   vram__memory_zero(&v, sizeof v);
   v.d = out;
-  for (i = 0; i < nin; i++)
+  for (i = 0; i < n->nin; i++)
     x[i] = in[i];
-  vram__forward_op(s, &n, x, &y);
+  vram__forward_op(s, n, x, &y);
   return y;
 }
 
+/* Another op of the table, as PyTorch's composite functions call it. out: the result's sizes, for
+   ops that take them from the graph. */
+VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
+                                      uint32_t nin, const int64_t *attr, const vram_dims *out) {
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = (uint16_t)op;
+  n.nin = nin;
+  n.attr = attr;
+  return vram__op_call_node(s, &n, in, out);
+}
+
+/* b.d NULL: a number */
 VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
                                     const int64_t *attr) {
   vram__tensor in[2];
   in[0] = a;
   in[1] = b;
-  return vram__op_call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
+  return vram__op_call_n(s, op, in, b.d ? 2 : 1, attr, NULL);
 }
 
 /* The same in place. */
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b) {
   vram__tensor in[2], y;
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = (uint16_t)op;
+  n.flags = VRAM__INPLACE;
+  n.nin = b.d ? 2 : 1;
   in[0] = *a;
   in[1] = b;
-  y = vram__op_call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
+  y = vram__op_call_node(s, &n, in, NULL);
   vram__tensor_release(s, *a);
   *a = y;
 }
@@ -24408,7 +24940,6 @@ VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
     s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
-/* Recomputed tensors go when the record has run, not when it is released. */
 /* SavedVariable::unpack: has what f saved been overwritten since? */
 static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   const uint32_t at = vram__grad_fn_index(s, f);
@@ -24436,6 +24967,7 @@ VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__op_rows[f->kind]->backward(s, f, to);
   else
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
+  /* recomputed tensors go when the record has run, not when it is released */
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
       vram__storage_release(s, VRAM__SAVED(f)[i].st);
@@ -24457,6 +24989,7 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
     return;
   r = vram__op_at((uint32_t)op);
   info->name = r->name;
+  info->torch = r->torch;
   info->keys = r->keys;
   info->recipe = r->recipe;
   info->autocast = list[r->autocast];
@@ -25533,7 +26066,8 @@ static uint64_t vram__optim_batch(const vram__optim_param *p, uint32_t without) 
   return k;
 }
 
-static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
+static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_param *p,
+                                  uint8_t count) {
   uint64_t rows, columns;
   switch (count) {
   case VRAM__OPTIM_NUMEL:
@@ -25545,9 +26079,10 @@ static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
   case VRAM__OPTIM_MATRICES:
     return vram__optim_batch(p, 2);
   case VRAM__OPTIM_BLOCKS:
-    return p->numel / 256 + (p->numel % 256 != 0);
+    return vram__div_up_u64(p->numel, rules->eight_bit.block);
   case VRAM__OPTIM_GRAM:
-    rows = vram__optim_axis(p, 2), columns = vram__optim_axis(p, 1);
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
   case VRAM__OPTIM_256:
     return 256;
@@ -25571,7 +26106,7 @@ static uint64_t vram__optim_size(const vram__optim_run *r, uint32_t i, uint8_t s
     if (size >> 4 == VRAM__OPTIM_PROMOTED && r->c->capturable && each < 4 && !p->ndim)
       each = 4;
   }
-  return each * vram__optim_count(p, size & 15);
+  return each * vram__optim_count(r->c->device->rules, p, size & 15);
 }
 
 /* ---- what is allocated */
@@ -25684,53 +26219,34 @@ typedef struct vram__optim_reduction {
   uint64_t bytes;
 } vram__optim_reduction;
 
-/* ATen/native/cuda/Reduce.cuh, setReduceConfig: a result that is too much work for one thread block
-   is split over several, each of which leaves its part in a buffer. Right up to 2 GiB per tensor
-   (PyTorch splits larger ones first). */
+/* A result that is too much work for one thread block is split over several, each of which leaves
+   its part in a buffer. Right up to 2 GiB per tensor (PyTorch splits larger ones first). */
 static void vram__optim_reduce(vram__optim_run *r, const vram__optim_reduction *x) {
-  const vram__device *d = r->c->device;
-  int64_t vec = x->row ? 4 : 1, d0 = x->row ? x->outputs : x->inputs,
-          d1 = x->row ? x->inputs : x->outputs, most, width, height, each, grid, blocks, parts;
+  const vram__rules *rules = r->c->device->rules;
+  vram__reduce_config c = VRAM_ZERO_INIT;
   if (!x->outputs || !x->inputs)
     return;
-  while (x->row % vec)
-    vec /= 2;
-  if (x->row)
-    d0 /= vec;
-  else if (d0 >= 128)
-    d0 /= 4;
-  most = 512 / vec;
-  d0 = vram__power_of_two_below(d0, most);
-  d1 = vram__power_of_two_below(d1, most);
-  width = d0 < 32 ? d0 : 32;
-  height = d1 < most / width ? d1 : most / width;
-  width = d0 < most / height ? d0 : most / height;
-  each = vram__div_up(x->inputs, x->row ? 1 : width);
-  if (each < (height * 16 < 256 ? height * 16 : 256))
-    return; /* one warp does it */
-  each = vram__div_up(x->inputs, (x->row ? 1 : width) * height);
-  grid = vram__div_up(x->outputs / vec, x->row ? width : 1);
-  blocks = (int64_t)d->sm * ((int64_t)d->threads / (width * height));
-  if (each < 256 || grid > blocks)
-    return;
-  parts = vram__div_up(blocks, grid);
-  if (parts > vram__div_up(each, 16))
-    parts = vram__div_up(each, 16);
-  if (parts < vram__div_up(each, 256))
-    parts = vram__div_up(each, 256);
-  if (parts > 1)
-    vram__optim_alloc_briefly(
-        r,
-        vram__product_or_overflow((uint64_t)(x->outputs * parts),
-                                  x->row ? (uint64_t)(width * vec) * x->bytes : x->bytes),
-        4 * (uint64_t)grid);
+  c.outputs = x->outputs;
+  c.inputs = x->inputs;
+  c.along = !x->row;
+  c.output_vector = x->row ? rules->reduce.output_vector : 1;
+  while (x->row % c.output_vector)
+    c.output_vector /= 2;
+  c.dim0 = (c.along ? c.inputs : c.outputs) / c.output_vector;
+  c.dim1 = c.along ? c.outputs : c.inputs;
+  if (c.along && c.dim0 >= rules->reduce.vectorized)
+    c.dim0 /= rules->reduce.input_vector;
+  if (vram__reduce_config_split(&c, r->c->device))
+    vram__optim_alloc_briefly(r, vram__reduce_partial_bytes(&c, x->bytes), 4 * (uint64_t)c.grid);
 }
 
 static void vram__optim_product(vram__optim_run *r, const vram__optim_param *p, uint8_t kind) {
   const uint64_t columns = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
   const int blas = kind == VRAM__OPTIM_CUBLAS || columns == 1 || rows == 1 ||
                    (kind == VRAM__OPTIM_CUBLASLT_TRANSPOSED && rows > columns);
-  vram__optim_alloc_briefly(r, blas ? r->c->device->cublas_workspace : UINT64_C(1048576), 0);
+  const vram__device *device = r->c->device;
+  vram__optim_alloc_briefly(r, blas ? device->cublas_workspace : device->rules->cublas.lt_workspace,
+                            0);
 }
 
 static void vram__optim_workspace(vram__optim_run *r, uint32_t i, uint8_t kind) {
@@ -25858,7 +26374,7 @@ static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i)
   uint32_t hold = 0;
   if (p->ndim > 1)
     hold |= VRAM__OPTIM_IF_MATRIX;
-  if (p->numel >= 4096)
+  if (p->numel >= r->c->device->rules->eight_bit.least)
     hold |= VRAM__OPTIM_IF_LARGE;
   if (vram__dtype_size(p->dtype) < 4)
     hold |= VRAM__OPTIM_IF_LOW_PRECISION;
@@ -26010,18 +26526,28 @@ static void vram__optim_play_body(vram__optim_run *r) {
   vram__optim_return(r, &call);
 }
 
+/* Weights of a lower precision beside ones in f32 (--master), and the copies of their gradients. */
+static const char vram__optim_master[] = "if low_precision { master = state(f32[numel]); }";
+static const char vram__optim_master_grads[] =
+    "for each parameter { if low_precision { grads += new(f32[numel]); } }";
+
 /* GradScaler: 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device. The
    copies stay until scaler.update(). */
-static const char *vram__optim_scaler(uint8_t impl) {
-  return impl == VRAM_OPTIM_IMPL_FUSED
-             ? "local device_found_inf, device_scale, found_inf;"
-               "found_infs = new(f32); scale = new(f32); found_inf = new(f32); sum = new(f32);"
-               "free sum, found_infs, scale;"
-               "device_scale = new(f32); device_found_inf = new(f32);"
-             : "double_scale = new(f64); double_inv_scale = new(f64) from double_scale;"
-               "inv_scale = new(f32) from double_inv_scale;"
-               "found_inf = new(f32); device_found_inf = new(f32); device_inv_scale = new(f32);"
-               "free device_inv_scale, inv_scale, found_inf;";
+static const char vram__optim_scaler[] =
+    "double_scale = new(f64); double_inv_scale = new(f64) from double_scale;"
+    "inv_scale = new(f32) from double_inv_scale;"
+    "found_inf = new(f32); device_found_inf = new(f32); device_inv_scale = new(f32);"
+    "free device_inv_scale, inv_scale, found_inf;";
+static const char vram__optim_scaler_fused[] =
+    "local device_found_inf, device_scale, found_inf;"
+    "found_infs = new(f32); scale = new(f32); found_inf = new(f32); sum = new(f32);"
+    "free sum, found_infs, scale;"
+    "device_scale = new(f32); device_found_inf = new(f32);";
+
+static const char *vram__optim_scaler_of(const vram__optim_run *r) {
+  if (!r->c->scaler)
+    return "";
+  return r->impl == VRAM_OPTIM_IMPL_FUSED ? vram__optim_scaler_fused : vram__optim_scaler;
 }
 
 static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
@@ -26077,7 +26603,7 @@ VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__opt
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
   if (c->master)
-    vram__optim_play_init(&r, "if low_precision { master = state(f32[numel]); }");
+    vram__optim_play_init(&r, vram__optim_master);
   if (r.flags & VRAM__OPTIM_CTOR)
     vram__optim_play_init(&r, r.row->init);
   vram__optim_finish(&r, out);
@@ -26112,12 +26638,10 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
   if (n) {
-    const vram__optim_call grads =
-        vram__optim_enter(&r, c->master ? "if low_precision { grads += new(f32[numel]); }" : "");
+    const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
-    if (c->master)
-      vram__optim_play_each(&r, &grads);
-    scaler = vram__optim_enter(&r, c->scaler ? vram__optim_scaler(r.impl) : "");
+    vram__optim_play(&r, grads.first, grads.end, 0, n);
+    scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
     r.flags = r.row->flags;
@@ -28323,7 +28847,8 @@ static void vram__step_set_options(vram__step *s) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->cublas_workspace = d->cc >= 90 ? 33554432 : 8519680;
+  d->rules = vram__rules_of_torch();
+  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */

@@ -1,5 +1,6 @@
 # "Add an op" of CONTRIBUTING.md, done: the row goes where it says, the library is built, and the
-# streams are those that PyTorch made (tests/add_op, by tools/measure_op.py). Sourced by part.sh.
+# streams are those that PyTorch made (tests/add_op, by tools/measure_op.py). The exporter writes the
+# op without a word about it; this needs a PYTHON with torch. Sourced by part.sh.
 work=$PWD/build/addop
 rm -rf "$work"
 mkdir -p "$work"
@@ -14,7 +15,28 @@ streams() { # streams: how the tree in $work plays the op
     build/plain/test_step tests/golden tests/add_op/*.csv)
 }
 refuse "without the row" "unknown op (found $op" streams
+exports() { # exports OP: what a module that has the op is exported to has such a line, and is read
+  (cd "$work" && "$MAKE" -s --no-print-directory vram && "$python" tools/export_torch.py net.py:net -o net.vram &&
+    grep "^$1 " net.vram && ./vram estimate net.vram --train sgd)
+}
+cat >"$work/net.py" <<END
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.$op(x).sum()
+
+
+def net():
+    return Net(), {"x": torch.zeros(4, 8, requires_grad=True)}
+END
+python=${PYTHON:-python3}
+torch=
+if "$python" -c "import torch" >/dev/null 2>&1; then torch=1; else skip "no Python with torch (PYTHON=...): the exporter"; fi
+[ -z "$torch" ] || cell "exported without the row" exports custom
 cat "$work/row" >>"$work/src/ops/pointwise.c"
 cell "with the row" streams
+[ -z "$torch" ] || cell "exported with the row" exports "$op"
 sed -i "/VRAM__OP_POINTWISE($op,/,\$s/div(grad, shifted(x0))/div(grad, x0)/" "$work/src/ops/pointwise.c"
 refuse "with another gradient" "$op" streams

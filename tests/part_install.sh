@@ -186,7 +186,7 @@ same "options of the help (<) and the manual page (>)" "$work/help" "$work/found
 sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' $page | sort -u >"$work/found"
 echo "$commands" | sort -u >"$work/help"
 same "commands of the help (<) and the manual page (>)" "$work/help" "$work/found"
-./vram list -h | sed 's/vram list //' | tr '|' '\n' | sort >"$work/help"
+./vram list -h | sed -n 's/^vram list //p' | tr '|' '\n' | sort >"$work/help"
 sed -n 's/^\.It Cm list Cm //p' $page | sort >"$work/found"
 same "things to list in the help (<) and the manual page (>)" "$work/help" "$work/found"
 # keys of the report; the categories and the sources of figures are values here
@@ -198,6 +198,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram replay tests/traces/step.pickle --policy both --json
   ./vram replay tests/traces/rmm.csv --json
   ./vram diff lenet5 tests/traces/lenet5.pickle --json
+  ./vram list ops --json
 } |
   sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"sources":{[^}]*}/"sources":0/' |
   grep -o '"[a-z0-9_]*":' | tr -d '":' | sort -u >"$work/help"

@@ -17,7 +17,7 @@ doubled tells which numbers follow it. Parameters that one op alone uses belong 
 others become `parameter` lines. Nothing is dropped silently: `notes` lists what the text form cannot say.
 """
 
-import argparse, ast, contextlib, dataclasses, difflib, gc, importlib, importlib.util, inspect, json, logging, math, os, re, signal, socket, sys, traceback, typing, warnings, weakref
+import argparse, ast, contextlib, dataclasses, difflib, functools, gc, importlib, importlib.util, inspect, json, logging, math, os, re, signal, socket, subprocess, sys, traceback, typing, warnings, weakref
 
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
@@ -140,41 +140,20 @@ dropout dropout_ feature_dropout feature_dropout_ alpha_dropout alpha_dropout_ f
 max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices | x kernel_size stride padding dilation ceil_mode
 avg_pool1d avg_pool2d avg_pool3d | x kernel_size stride padding ceil_mode count_include_pad divisor_override
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d | x output_size
-softmax log_softmax softmin | x dim dtype
 scaled_dot_product_attention q k v attn_mask dropout_p is_causal scale enable_gqa
 pad x pad mode value
 view reshape | x *shape
-expand x *shape
-expand_as view_as reshape_as | x other
-permute x *dims
-transpose swapaxes swapdims transpose_ | x dim0 dim1
 flatten x start_dim end_dim
 unflatten x dim sizes
-squeeze x *dim
-unsqueeze x dim
-unsqueeze_ squeeze_ | x dim
-select x dim index
-narrow x dim start length
-split split_with_sizes tensor_split | x split_size dim
-chunk x chunks dim
-unbind x dim
-cat concat concatenate | xs dim
-stack xs dim
-roll x shifts dims
+tensor_split x sections dim
 diff x n dim prepend append
-flip x *dims
-repeat tile | x *repeats
 repeat_interleave x repeats dim output_size
-gather x dim index
 scatter x dim index src
-index_select x dim index
 index_add index_add_ | x dim index source
 index_put index_put_ | x indices values accumulate
-cumsum x dim dtype
 sum mean prod | x dim keepdim dtype
 amax amin logsumexp | x dim keepdim
 max min | x dim keepdim
-argmax argmin | x dim keepdim
 var std | x dim correction keepdim
 linalg_vector_norm x ord dim keepdim dtype
 norm x p dim keepdim
@@ -187,18 +166,8 @@ clamp_max clamp_max_ | x max
 where c x y
 masked_fill masked_fill_ | x mask value
 lerp lerp_ | x end weight
-addcmul addcmul_ | x a b value
-addmm baddbmm | c a b
 einsum equation *xs
-glu x dim
-hardtanh hardtanh_ | x min_val max_val
-leaky_relu leaky_relu_ | x negative_slope
 one_hot x num_classes
-pixel_shuffle x upscale_factor
-pixel_unshuffle x downscale_factor
-im2col x kernel_size dilation padding stride
-col2im x output_size kernel_size dilation padding stride
-grid_sampler x grid mode padding_mode align_corners
 upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_nearest_exact1d upsample_nearest_exact2d _upsample_nearest_exact2d | x size scales
 upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa | x size align_corners scales
 cross_entropy_loss x target weight reduction ignore_index label_smoothing
@@ -217,128 +186,81 @@ triplet_margin_loss x positive negative margin p eps swap reduction
     )
     SIGNATURES.update((n, args) for n in names)
 
-# ---- calls that are a line as they are: functions: op inputs | keys. `=`: the function's own name; `!`: named after the module that
-# calls, where that is one op of torch.nn; `*xs`: a list of tensors; KEY=ARGUMENT where they differ; KEY?: left out where it is
-# 0 or False; `:list`, `:axes`, `:int`: how it is written; SHAPE: the result's
-PLAIN = {}
-for line in """
-glu!: = x | dim
-softmax! log_softmax!: = x | dim dtype:dtype
-im2col!: unfold x | kernel_size:axes dilation:axes padding:axes stride:axes
-col2im!: fold x | output_size:axes kernel_size:axes dilation:axes padding:axes stride:axes
-grid_sampler: grid_sample x grid
-pixel_shuffle!: = x | upscale_factor
-pixel_unshuffle!: = x | downscale_factor
-addmm baddbmm: = c a b
-addcmul: = x a b | inplace
-view_as: view x | SHAPE
-reshape_as: reshape x | SHAPE
-expand expand_as: expand x | SHAPE
-permute: = x | dims:list
-transpose swapaxes swapdims: transpose x | dim0 dim1
-squeeze: = x | dim:list
-unsqueeze: = x | dim
-select: = x | dim index:int
-narrow: = x | dim start:int length:int
-split split_with_sizes: split x | split_size_or_sections=split_size:list dim?
-chunk: = x | chunks dim?
-unbind: = x | dim?
-cat concat concatenate: cat *xs | dim?
-stack: = *xs | dim?
-roll: = x | shifts:list dims:list
-flip: = x | dims:list
-repeat: = x | repeats:list
-tile: = x | dims=repeats:list
-index_select gather: = x index | dim
-cumsum: = x | dim dtype:dtype
-argmax argmin: = x | dim keepdim?:int
-""".strip().split("\n"):
-    names, _, row = line.partition(": ")
-    row, _, keys = row.partition(" | ")
-    for n in names.split():
-        PLAIN[n.rstrip("!")] = (
-            row.split()[0].replace("=", n.rstrip("!")),
-            row.split()[1:],
-            keys.split(),
-            n.endswith("!"),
-        )
-WRITTEN = {"": lambda v: v, "list": list_text, "axes": axes_text, "int": int, "dtype": lambda v: DTYPES[v]}
+# ---- calls that are a line as they are: what the rows of the ops say (`torch` at VRAM__OP in src/model/model.h)
 
-UNARY = "relu relu6 elu celu selu gelu silu mish sigmoid tanh hardsigmoid hardswish softplus tanhshrink softshrink hardshrink log_sigmoid exp log sqrt rsqrt abs neg square sin cos erf sign round hardtanh leaky_relu rrelu threshold".split()
-UNARY_ALIAS = {"log_sigmoid": "logsigmoid", "absolute": "abs", "negative": "neg", "sgn": "sign"}
-BINARY = "add sub mul div pow maximum minimum eq ne lt le gt ge floor_divide logical_and logical_or".split()
-BINARY_ALIAS = {
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "true_divide": "div",
-    "bitwise_and": "logical_and",
-    "and": "logical_and",
-    "bitwise_or": "logical_or",
-    "or": "logical_or",
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "greater": "gt",
-    "less": "lt",
-    "greater_equal": "ge",
-    "less_equal": "le",
-    "not_equal": "ne",
-}
-# without a gradient only the allocation counts: ops that allocate alike
-SAME_WITHOUT_GRAD = {
-    "floor": "round",
-    "ceil": "round",
-    "trunc": "round",
-    "frac": "round",
-    "log1p": "exp",
-    "expm1": "exp",
-    "log2": "exp",
-    "log10": "exp",
-    "exp2": "exp",
-    "reciprocal": "sqrt",
-    "tan": "sin",
-    "atan": "sin",
-    "sinh": "sin",
-    "cosh": "sin",
-    "bitwise_not": "logical_not",
-    "invert": "logical_not",
-    "tril": "clone",
-    "triu": "clone",
-    "remainder": "sub",
-    "fmod": "sub",
-    "mod": "sub",
-    "isnan": "logical_not",
-    "logical_xor": "logical_and",
-}
-CREATE = {
-    "zeros": "zeros",
-    "ones": "ones",
-    "empty": "empty",
-    "rand": "rand",
-    "randn": "randn",
-    "full": "full",
-    "arange": "arange",
-    "linspace": "empty",
-    "eye": "zeros",
-    "tensor": "empty",
-    "as_tensor": "empty",
-    "scalar_tensor": "full",
-    "randint": "empty",
-    "randperm": "empty",
-    "empty_strided": "empty",
-    "zeros_like": "zeros",
-    "ones_like": "ones",
-    "empty_like": "empty",
-    "full_like": "full",
-    "rand_like": "rand",
-    "randn_like": "randn",
-    "new_zeros": "zeros",
-    "new_ones": "ones",
-    "new_empty": "empty",
-    "new_full": "full",
-    "new_tensor": "empty",
-    "from_numpy": "empty",
-}
+
+@dataclasses.dataclass
+class Argument:
+    """of a call: a key of the op, or a tensor"""
+
+    name: str
+    key: bool
+    rest: bool  # it takes all that follow
+    optional: bool  # left out where it is 0
+    axes: bool  # one number where all axes have the same
+
+
+@dataclasses.dataclass
+class Row:
+    """a function of PyTorch that is an op"""
+
+    op: str
+    least: int
+    most: int
+    keys: dict  # name: kind
+    arguments: list  # Argument, None: tensors, perhaps a number
+    leaf: bool  # named after the module that calls
+
+
+def row_of(op):
+    """the functions of PyTorch that an op is, {name: Row}, then those that only allocate alike"""
+    names, colon, rest = op["torch"].partition(":")
+    keys = {k["name"]: k["kind"] for k in op["keys"]}
+    arguments = [
+        Argument(
+            name := a.removesuffix(":axes").strip("*?"), name in keys, a[0] == "*", a[-1] == "?", ":axes" in a
+        )
+        for a in rest.split()
+    ]
+    rows = {}, {}
+    for n in names.split():
+        r = Row(op["name"], op["least"], op["most"], keys, arguments if colon else None, n[-1] == "!")
+        rows[n[0] == "~"][n.strip("~!")] = r
+    return rows
+
+
+@functools.cache
+def rows():
+    """what `vram list ops --json` says: of all functions"""
+    beside = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "vram")
+    command = os.environ.get("VRAM") or (beside if os.path.exists(beside) else "vram")
+    try:
+        p = subprocess.run([command, "list", "ops", "--json"], capture_output=True, text=True)
+    except OSError as e:
+        raise Problem(f"{command}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command")
+    try:
+        ops = json.loads(p.stdout) if p.returncode == 0 else None
+    except ValueError:
+        ops = None
+    if not ops:
+        raise Problem(f"{command} list ops --json: {' '.join(p.stderr.split()) or 'no table'}; is it of another version?")
+    exact, alike = {}, {}
+    for op in ops:
+        own, like = row_of(op)
+        exact |= own
+        alike |= like
+    return exact, alike
+
+
+def written(kind, axes, v):
+    """the value of a key, as the text form has it"""
+    if kind == "L":
+        return axes_text(v) if axes else list_text(v)
+    if kind == "D":
+        return DTYPES[v]
+    return int(v) if kind in "IB" else v
+
+
 CONVERT = {
     "float": torch.float32,
     "half": torch.float16,
@@ -485,7 +407,7 @@ class Recorder(TorchFunctionMode):
         self.device = next(
             (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
         )
-        self.inputs, self.grad = inputs, torch.is_grad_enabled()
+        self.inputs, self.grad, self.rows = inputs, torch.is_grad_enabled(), rows()
         for n, t in inputs.items():
             self.taken.add(n)
             self.names[id(t)] = n
@@ -689,50 +611,52 @@ class Recorder(TorchFunctionMode):
         if handler:
             handler(self.bind(sig, args, kwargs) if sig else (args, kwargs), r, inplace)
             return
-        if plain.rstrip("_") in PLAIN:
-            self.plain(PLAIN[plain.rstrip("_")], {"inplace": inplace, **self.bind(sig, args, kwargs)}, r)
-            return
+        exact, alike = self.rows
+        row = exact.get(plain) or exact.get(plain.rstrip("_"))
         grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
-        alias = BINARY_ALIAS.get(plain, plain)
-        if alias not in BINARY and not grad and plain in SAME_WITHOUT_GRAD:
-            alias = SAME_WITHOUT_GRAD[plain]
-        if alias in BINARY:
-            self.binary(alias, args, kwargs, r, inplace)
-            return
-        alias = UNARY_ALIAS.get(alias, alias)
-        if alias in UNARY or alias in UNARY_ALIAS.values() or alias in ("logical_not", "clone"):
-            if alias in UNARY_ALIAS.values() or alias in UNARY or alias in ("logical_not", "clone"):
-                self.emit(
-                    alias,
-                    [args[0]],
-                    r,
-                    {"inplace": inplace, **self.unary_keys(alias, args, kwargs)},
-                    self.leaf(),
-                )
-                return
-        if plain in CREATE:
-            self.create(plain, args, kwargs, r)
+        if not row and not grad:
+            row = alike.get(plain)
+        if row:
+            self.row(row, args, kwargs, r, inplace)
             return
         if plain in CONVERT:
             self.convert(args[0], r, CONVERT[plain])
             return
         raise NoWord("no word for it")
 
-    def plain(self, row, a, r):
-        """a line of the table PLAIN"""
-        op, inputs, keys, leaf = row
-        xs = [x for i in inputs for x in (a[i[1:]] if i[0] == "*" else [a[i]])]
-        made = {}
-        for key in keys:
-            if key == "SHAPE":
-                made["shape"] = shape_text(r.shape)
-                continue
-            key, _, form = key.partition(":")
-            key, _, argument = key.partition("=")
-            value = a.get(argument or key.rstrip("?"))
-            if value is not None and (value or key[-1] != "?"):
-                made[key.rstrip("?")] = WRITTEN[form](value)
-        self.emit(op, xs, r, made, leaf and self.leaf())
+    def row(self, row, args, kwargs, r, inplace):
+        """a call that the op's row describes"""
+        if row.arguments is not None:
+            self.bound(row, args, kwargs, r, inplace)
+        elif inplace and "inplace" not in row.keys:
+            raise NoWord("no word for it in place")
+        elif row.least == 0:
+            self.create(row.op, args, kwargs, r)
+        elif row.most == 1:
+            keys = {"inplace": inplace, **self.unary_keys(row.op, args, kwargs)}
+            self.emit(row.op, [args[0] if args else kwargs["input"]], r, keys, self.leaf())
+        elif row.most == 2:
+            self.binary(row, args, kwargs, r, inplace)
+        elif all(self.on_device(a) for a in args) and row.least <= len(args) <= row.most:
+            self.emit(row.op, args, r, {"inplace": inplace})
+        else:
+            raise NoWord("no word for it with these arguments")
+
+    def bound(self, row, args, kwargs, r, inplace):
+        """the arguments are bound by name: keys, and tensors"""
+        d = self.bind(["*" * a.rest + a.name for a in row.arguments], args, kwargs)
+        xs, keys = [], {"inplace": inplace if "inplace" in row.keys else None}
+        for a in row.arguments:
+            v = d.get(a.name)
+            if not a.key and v is None:
+                raise NoWord("an argument is missing")
+            if not a.key:
+                xs += v if isinstance(v, (tuple, list)) else [v]
+            elif row.keys[a.name] == "S":
+                keys[a.name] = shape_text(r.shape)
+            elif v is not None and (v or not a.optional):
+                keys[a.name] = written(row.keys[a.name], a.axes, v)
+        self.emit(row.op, xs, r, keys, row.leaf and self.leaf())
 
     def bind(self, sig, args, kwargs):
         d, args = {}, list(args)
@@ -757,13 +681,12 @@ class Recorder(TorchFunctionMode):
             "query": "q",
             "key": "k",
             "value": "v" if "q" in sig else "value",
-            "split_size_or_sections": "split_size",
+            "split_size": "split_size_or_sections",
+            "split_sizes": "split_size_or_sections",
             "axis": "dim",
             "delta": "beta",
             "unbiased": "correction",
             "anchor": "x",
-            "sections": "split_size",
-            "indices_or_sections": "split_size",
             "batch1": "a",
             "batch2": "b",
             "mat1": "a",
@@ -789,7 +712,8 @@ class Recorder(TorchFunctionMode):
         return k
 
     # ---- pointwise
-    def binary(self, op, args, kwargs, r, inplace):
+    def binary(self, row, args, kwargs, r, inplace):
+        op = row.op
         a, b = args[0], args[1] if len(args) > 1 else kwargs.get("other", kwargs.get("exponent"))
         tensor = lambda t: isinstance(t, torch.Tensor) and (t.device.type == self.device or t.dim() > 0)
         keys = {"inplace": inplace}
@@ -814,7 +738,7 @@ class Recorder(TorchFunctionMode):
         elif not x.is_floating_point() and r.is_floating_point() and op != "div":
             self.emit("div", [x], r, {**keys, "scalar": 1}, name=op)
             return  # integers and a fraction: true division allocates alike
-        if op in ("maximum", "minimum", "logical_and", "logical_or"):
+        if "scalar" not in row.keys:
             raise NoWord("no word for it with a number")
         self.emit(op, [x], r, {**keys, "scalar": 1})
 
@@ -1194,7 +1118,7 @@ class Recorder(TorchFunctionMode):
         args, kwargs = a
         x = args[0]
         if not self.on_device(x):
-            self.create("tensor", (), {}, r)
+            self.create("empty", (), {}, r)
             return
         other = next(
             (v for v in list(args[1:2]) + [kwargs.get("other")] if isinstance(v, torch.Tensor)), None
@@ -1216,13 +1140,13 @@ class Recorder(TorchFunctionMode):
 
     def op_type_as(self, a, r, _):
         if not self.on_device(a[0][0]):  # goes to the other's device, too
-            self.create("tensor", (), {}, r)
+            self.create("empty", (), {}, r)
             return
         self.emit("type_as", list(a[0]) + list(a[1].values()), r)
 
     def op_cuda(self, a, r, _):
         if r is not a[0][0]:
-            self.create("tensor", (), {}, r)
+            self.create("empty", (), {}, r)
 
     # ---- indexing
     def index_steps(self, x, idx):
@@ -1462,11 +1386,9 @@ class Recorder(TorchFunctionMode):
             and r.dtype == lender.dtype
             and lender.is_floating_point()
         ):
-            self.emit(CREATE[op], [lender], r, keys)
+            self.emit(op, [lender], r, keys)
             return
-        n = self.emit(
-            CREATE[op], [], r, {**keys, "dtype": None if r.dtype is torch.float32 else DTYPES[r.dtype]}
-        )
+        n = self.emit(op, [], r, {**keys, "dtype": None if r.dtype is torch.float32 else DTYPES[r.dtype]})
         if kwargs.get("dtype") is not None and r.is_floating_point():
             n.reads = list(self.reads[-200:])
 

@@ -1,7 +1,10 @@
 /* vram list: what the library knows. */
 #include "vram_job.h"
 
-const char help_list[] = "vram list models|ops|dtypes|optimizers|gpus\n";
+const char help_list[] =
+    "vram list models|ops|dtypes|optimizers|gpus\n"
+    "\n"
+    "  --json                ops: one JSON array on standard output, nothing else\n";
 
 static void print_id(int id, int width) {
   if (id < 0)
@@ -70,6 +73,45 @@ static int list_ops(void) {
   return FITS;
 }
 
+/* The keys of an op, as the row has them: name, kind, and whether it must be there. */
+static void print_keys(const char *keys) {
+  static const struct {
+    const char *name, *kind;
+  } table[] = {
+#define X(name, kind) {#name, #kind},
+      VRAM_KEYS(X)
+#undef X
+  };
+  size_t n, i;
+  printf("[");
+  for (; *keys; keys += n + strspn(keys + n, "! ")) {
+    n = strcspn(keys, "! ");
+    for (i = 0; strlen(table[i].name) != n || memcmp(table[i].name, keys, n) != 0;)
+      i++;
+    printf("{\"name\":\"%s\",\"kind\":\"%s\",\"required\":%s}%s", table[i].name, table[i].kind,
+           keys[n] == '!' ? "true" : "false", keys[n + strspn(keys + n, "! ")] ? "," : "");
+  }
+  printf("]");
+}
+
+static int list_ops_json(void) {
+  int i;
+  for (i = 0; i < VRAM_OP_COUNT; i++) {
+    vram_op_info info;
+    vram_op_get_info((vram_op)i, &info);
+    printf("%s{\"name\":\"%s\",\"least\":%u,\"most\":%u,\"autocast\":\"%s\",\"keys\":",
+           i ? ",\n" : "[", info.name, info.least, info.most, info.autocast);
+    print_keys(info.keys);
+    printf(",\"torch\":");
+    cmd_json_text(stdout, info.torch);
+    printf(",\"recipe\":");
+    cmd_json_text(stdout, info.recipe);
+    printf("}");
+  }
+  printf("]\n");
+  return FITS;
+}
+
 static int list_dtypes(void) {
   const vram_dtype_info *d;
   int i;
@@ -116,12 +158,15 @@ int list_command(int argc, char **argv) {
                {"dtypes", list_dtypes},
                {"optimizers", list_optimizers},
                {"gpus", list_gpus}};
+  const int json = argc == 2 && !strcmp(argv[0], "ops") && !strcmp(argv[1], "--json");
   const char *what = argc == 1 ? argv[0] : NULL;
   size_t k;
   int i;
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
       return fputs(help_list, stdout), FITS;
+  if (json)
+    return list_ops_json();
   for (k = 0; what && k < sizeof known / sizeof *known; k++)
     if (!strcmp(what, known[k].name))
       return known[k].list();

@@ -10,6 +10,7 @@
 typedef struct vram_op_info {
   const char *name, *keys, *recipe, *autocast;
   uint32_t least, most; /* inputs */
+  const char *torch;    /* the functions of PyTorch that it is, as tools/export_torch.py reads it */
 } vram_op_info;
 
 #ifndef VRAM_NO_MODEL

@@ -26,7 +26,7 @@
   X(alpha, F) X(beta, F) X(threshold, F) X(value, F) X(lambd, F) X(min_val, F) X(max_val, F)     \
   X(min, F) X(max, F) X(scale, F) X(count_include_pad, B) X(divisor_override, I)                 \
   X(padding_idx, I) X(largest, B) X(sorted, B) X(descending, B) X(stable, B) X(correction, I)    \
-  X(unbiased, B) X(ord, F) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
+  X(unbiased, B) X(margin, F) X(delta, F) X(log_target, B) X(label_smoothing, F)       \
   X(ignore_index, I) X(blank, I) X(zero_infinity, B) X(nonlinearity, W) X(lower, F) X(upper, F)  \
   X(hard, B) X(tau, F) X(swap, B) X(antialias, B) X(accumulate, B) X(output_ratio, F)            \
   X(add_bias_kv, B) X(add_zero_attn, B) X(kdim, I) X(vdim, I) X(scale_grad_by_freq, B)     \

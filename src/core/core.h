@@ -137,6 +137,10 @@ static inline int64_t vram__max_i64(int64_t a, int64_t b) { return a > b ? a : b
 /* a / b and a, each rounded up to a whole number of b. */
 static inline int64_t vram__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t vram__round_up(int64_t a, int64_t b) { return vram__div_up(a, b) * b; }
+static inline uint64_t vram__div_up_u64(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+static inline uint64_t vram__round_up_u64(uint64_t a, uint64_t b) {
+  return vram__div_up_u64(a, b) * b;
+}
 
 static inline uint64_t vram__mix(uint64_t x) {
   x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);

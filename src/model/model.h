@@ -183,6 +183,7 @@ typedef struct vram__op_row {
   vram__forward_fn forward;
   vram__backward_fn backward;
 #endif
+  const char *torch; /* the functions of PyTorch that it is, see below */
 } vram__op_row;
 
 #ifndef VRAM_NO_STEP
@@ -191,12 +192,18 @@ typedef struct vram__op_row {
 #define VRAM__STEP_OF(forward, backward)
 #endif
 
-/* A row. shape, forward, backward and flops stand for vram__shape_NAME, vram__forward_NAME and so
-   on: `same` shape as the first input, `bcast` of all; forward `pointwise`: of one kernel, played
-   from the recipe; backward `none`: made of other autograd nodes, or no gradient; flops `each`: one
-   for each output element. */
-#define VRAM__OP(name, least, most, shape, types, autocast, forward, backward, flops, lower, kind, \
-                 traits, keys)                                                                     \
+/* A row. torch: what tools/export_torch.py makes a line of this op of. Names of functions, `!`
+   behind one: the line is named after the module that calls, `~` before one: only where no gradient
+   is wanted, because it allocates alike. Then, behind a colon, the arguments in their order: keys
+   of the op (`*`: it takes the rest, `?`: left out where it is 0, `:axes`: one number where all
+   axes have the same), and tensors, which have other names. Without a colon the arguments are the
+   inputs, the second perhaps a number (`scalar`), and the shape of what is created. "": the
+   exporter has code of its own, or PyTorch composes the op of others. shape, forward, backward and
+   flops stand for vram__shape_NAME, vram__forward_NAME and so on: `same` shape as the first input,
+   `bcast` of all; forward `pointwise`: of one kernel, played from the recipe; backward `none`: made
+   of other autograd nodes, or no gradient; flops `each`: one for each output element. */
+#define VRAM__OP(name, torch, least, most, shape, types, autocast, forward, backward, flops,       \
+                 lower, kind, traits, keys)                                                        \
   VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
       #name,                                                                                       \
       keys,                                                                                        \
@@ -210,8 +217,10 @@ typedef struct vram__op_row {
       VRAM__AUTOCAST_##autocast,                                                                   \
       VRAM__LOWER_##lower,                                                                         \
       kind,                                                                                        \
-      0 VRAM__STEP_OF(vram__forward_##forward, vram__backward_##backward)}
-#define VRAM__OP_POINTWISE(name, least, most, shape, types, autocast, lower, traits, keys, recipe) \
+      0 VRAM__STEP_OF(vram__forward_##forward, vram__backward_##backward),                         \
+      torch}
+#define VRAM__OP_POINTWISE(name, torch, least, most, shape, types, autocast, lower, traits, keys,  \
+                           recipe)                                                                 \
   VRAM__ROW const vram__op_row vram__op_##name = {                                                 \
       #name,                                                                                       \
       keys,                                                                                        \
@@ -225,10 +234,12 @@ typedef struct vram__op_row {
       VRAM__AUTOCAST_##autocast,                                                                   \
       VRAM__LOWER_##lower,                                                                         \
       0,                                                                                           \
-      0 VRAM__STEP_OF(vram__forward_pointwise, vram__backward_pointwise)}
+      0 VRAM__STEP_OF(vram__forward_pointwise, vram__backward_pointwise),                          \
+      torch}
 /* Lines of the text form: `x0 x1 ..` are the inputs, `y` the output, other names (one letter)
    temporaries, which live until the op returns, or until a `drop`; `key=@` hands a key on. */
-#define VRAM__OP_LINES(name, least, most, shape, autocast, lower, kind, traits, keys, lines)       \
+#define VRAM__OP_LINES(name, torch, least, most, shape, autocast, lower, kind, traits, keys,       \
+                       lines)                                                                      \
   VRAM__ROW const vram__op_row vram__op_##name = {#name,                                           \
                                                   keys,                                            \
                                                   lines,                                           \
@@ -241,7 +252,8 @@ typedef struct vram__op_row {
                                                   VRAM__AUTOCAST_##autocast,                       \
                                                   VRAM__LOWER_##lower,                             \
                                                   kind,                                            \
-                                                  1 VRAM__STEP_OF(NULL, NULL)}
+                                                  1 VRAM__STEP_OF(NULL, NULL),                     \
+                                                  torch}
 
 /* Kinds: of a convolution, beside its axes; of a norm; of a recurrent layer or cell. */
 #define VRAM__TRANSPOSED 8

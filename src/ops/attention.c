@@ -96,8 +96,14 @@ VRAM__FN int vram__is_half(vram_dtype dt) { return dt == VRAM_F16 || dt == VRAM_
 VRAM__FN const vram_dims *vram__attention_bshd_dims(vram__step *s, int64_t b, int64_t h,
                                                     int64_t len, int64_t d) {
   int64_t size[4], stride[4];
-  size[0] = b, size[1] = h, size[2] = len, size[3] = d;
-  stride[0] = len * h * d, stride[1] = d, stride[2] = h * d, stride[3] = 1;
+  size[0] = b;
+  size[1] = h;
+  size[2] = len;
+  size[3] = d;
+  stride[0] = len * h * d;
+  stride[1] = d;
+  stride[2] = h * d;
+  stride[3] = 1;
   return vram__dims_in(s, 4, size, stride);
 }
 
@@ -125,9 +131,14 @@ typedef struct vram__sdpa_size {
 static vram__sdpa_size vram__sdpa_size_of(const vram_dims *q, const vram_dims *k,
                                           const vram_dims *v) {
   vram__sdpa_size z;
-  z.b = q->v[0], z.h = q->v[1], z.sq = q->v[2], z.d = q->v[3];
-  z.hk = k->v[1], z.sk = k->v[2];
-  z.hv = v->v[1], z.dv = v->v[3];
+  z.b = q->v[0];
+  z.h = q->v[1];
+  z.sq = q->v[2];
+  z.d = q->v[3];
+  z.hk = k->v[1];
+  z.sk = k->v[2];
+  z.hv = v->v[1];
+  z.dv = v->v[3];
   return z;
 }
 
@@ -175,11 +186,12 @@ static int vram__sdpa_can_use_flash(const vram__step *s, const vram__sdpa *p) {
     return 0;
   z = vram__sdpa_sizes(p);
   if (cc < 80 || !vram__is_half(p->in[0].dt) || p->in[3].d || z.d != z.dv ||
-      z.d > VRAM__RULE_FLASH_WIDTH || (p->causal && z.sq != z.sk) || z.b > VRAM__RULE_GRID_YZ ||
-      z.h > VRAM__RULE_GRID_YZ)
+      z.d > s->device.rules->flash.width || (p->causal && z.sq != z.sk) ||
+      z.b > s->device.rules->grid_yz || z.h > s->device.rules->grid_yz)
     return 0;
   if ((cc == 86 || cc == 89 || cc >= 120) && vram__sdpa_wants_gradient(s, p))
-    return z.d <= VRAM__RULE_FLASH_SM86_TO || (z.d > VRAM__RULE_FLASH_SM86_FROM && !p->dropout_p);
+    return z.d <= s->device.rules->flash.sm86_to ||
+           (z.d > s->device.rules->flash.sm86_from && !p->dropout_p);
   return 1;
 }
 
@@ -193,18 +205,20 @@ static int vram__sdpa_check_cudnn_backward(const vram__step *s, const vram__sdpa
 
 /* sdp_utils.cpp, can_use_cudnn_attention */
 static int vram__sdpa_can_use_cudnn(const vram__step *s, const vram__sdpa *p) {
-  const int64_t widest = vram__device_is_hopper_or_blackwell(s) ? VRAM__RULE_CUDNN_WIDTH_LARGE
-                                                                : VRAM__RULE_CUDNN_WIDTH;
+  const int64_t widest = vram__device_is_hopper_or_blackwell(s)
+                             ? s->device.rules->cudnn_attention.width_large
+                             : s->device.rules->cudnn_attention.width;
   const vram_dims *mask = p->in[3].d;
   vram__sdpa_size z;
   if (!vram__sdpa_check_shapes(p, 1) || !vram__sdpa_check_heads(p, 0))
     return 0;
   z = vram__sdpa_sizes(p);
   if (s->device.cc < 80 || !vram__is_half(p->in[0].dt) ||
-      (uint64_t)p->dropout_p * VRAM__RULE_CUDNN_DROPOUT % (uint64_t)VRAM__ONE)
+      (uint64_t)p->dropout_p * s->device.rules->cudnn_attention.dropout % (uint64_t)VRAM__ONE)
     return 0;
   if (z.d % 8 || z.dv % 8 || z.d > widest || z.dv > widest || z.sk == 1 ||
-      (p->dropout_p && z.sq == 1) || z.b > VRAM__RULE_GRID_YZ || z.h > VRAM__RULE_GRID_YZ)
+      (p->dropout_p && z.sq == 1) || z.b > s->device.rules->grid_yz ||
+      z.h > s->device.rules->grid_yz)
     return 0;
   if (!vram__sdpa_check_cudnn_backward(s, p))
     return 0;
@@ -295,7 +309,11 @@ static void vram__attention_spread_heads(vram__step *s, const vram__sdpa_size *z
 static void vram__attention_sum_group(vram__step *s, vram__tensor x, int64_t group) {
   const vram_dims *d = x.d;
   int64_t size[5];
-  size[0] = d->v[0], size[1] = d->v[2], size[2] = d->v[1], size[3] = group, size[4] = d->v[3];
+  size[0] = d->v[0];
+  size[1] = d->v[2];
+  size[2] = d->v[1];
+  size[3] = group;
+  size[4] = d->v[3];
   x.d = vram__dims_in(s, 5, size, NULL);
   vram__reduce_scratch(s, x, 1u << 3, x.dt, 4, 4);
 }
@@ -336,7 +354,10 @@ static vram__tensor vram__efficient_mask(vram__step *s, vram__tensor mask,
       vram__tensor_replace(s, &mask, vram__torch_narrow(s, mask, last, len));
       break;
     }
-  size[0] = z->b, size[1] = z->h, size[2] = z->sq, size[3] = z->sk;
+  size[0] = z->b;
+  size[1] = z->h;
+  size[2] = z->sq;
+  size[3] = z->sk;
   vram__tensor_replace(s, &mask, vram__torch_expand(s, mask, 4, size));
   return mask;
 }
@@ -356,9 +377,10 @@ static vram__tensor vram__sdpa_efficient(vram__step *s, vram__sdpa *p) {
   }
   y = vram__tensor_empty(s, vram__attention_bshd_dims(s, z.b, z.h, z.sq, z.dv), dt);
   if (f)
-    lse = vram__tensor_raw(
-        s, vram__product4_or_overflow(4, z.b, z.h, vram__round_up(z.sq, VRAM__RULE_EFFICIENT_LSE)));
-  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > VRAM__RULE_EFFICIENT_WIDTH)
+    lse =
+        vram__tensor_raw(s, vram__product4_or_overflow(
+                                4, z.b, z.h, vram__round_up(z.sq, s->device.rules->efficient.lse)));
+  if (vram__is_half(dt) && vram__max_i64(z.d, z.dv) > s->device.rules->efficient.width)
     sums = vram__tensor_raw(s, vram__product4_or_overflow(4, z.b * z.h, z.sq, z.dv));
   if (f) {
     f->aux = p->dropout_p ? VRAM__SDPA_SAVED_DROPOUT : 0;
@@ -388,7 +410,8 @@ vram__efficient_blocks_of(const vram__step *s, const vram__sdpa_size *z, int hal
   const int64_t width = vram__max_i64(z->d, z->dv);
   const int large = cc == 80 || cc == 90 || cc / 10 == 10; /* much shared memory */
   vram__efficient_blocks k;
-  k.i = 128, k.j = 64;
+  k.i = 128;
+  k.j = 64;
   k.output_in_registers = 0;
   if (!half) {
     if (!large || width <= 64)
@@ -414,13 +437,13 @@ static uint64_t vram__efficient_workspace(const vram__step *s, const vram__sdpa_
   const vram__efficient_blocks k = vram__efficient_blocks_of(s, z, half, dropout);
   const int64_t heads = z->b * z->h;
   const int64_t query = vram__div_up(z->sq, k.i) * vram__div_up(z->d, k.j) *
-                        (4 * k.i * k.j + VRAM__RULE_EFFICIENT_LOCK);
+                        (4 * k.i * k.j + s->device.rules->efficient.lock);
   int64_t key_value = 0, splits;
   if (half && !k.output_in_registers) { /* attention_backward.cu, num_splits_key */
     splits = vram__div_up(z->sk, k.j);
-    if (heads >= VRAM__RULE_EFFICIENT_PARALLEL && z->sk <= 2 * k.j)
+    if (heads >= s->device.rules->efficient.parallel && z->sk <= 2 * k.j)
       splits = 1;
-    splits = vram__min_i64(splits, heads ? VRAM__RULE_EFFICIENT_SPLITS / heads : 1);
+    splits = vram__min_i64(splits, heads ? s->device.rules->efficient.splits / heads : 1);
     key_value = 4 * vram__max_i64(1, splits) * k.j *
                 (vram__round_up(z->d, k.i) + vram__round_up(z->dv, k.i));
   }
@@ -433,7 +456,9 @@ static vram__tensor vram__efficient_mask_gradient(vram__step *s, const vram__sdp
                                                   vram_dtype dt) {
   vram__tensor whole, y;
   whole = vram__tensor_empty(
-      s, vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, VRAM__RULE_EFFICIENT_MASK)), dt);
+      s,
+      vram__dims_4d(s, z->b, z->h, z->sq, vram__round_up(z->sk, s->device.rules->efficient.mask)),
+      dt);
   y = vram__torch_narrow(s, whole, 3, z->sk);
   vram__tensor_release(s, whole);
   return y;
@@ -489,8 +514,9 @@ static int vram__flash_split_is_eligible(int64_t n, int64_t i) {
 
 /* num_splits_heuristic: the fewest splits that fill 85 % of what the best do. With i splits of
    `blocks` blocks there are blocks * i / sm waves, the last of which may not be full. */
-static int64_t vram__flash_splits(int64_t blocks, int64_t sm, int64_t n) {
-  const int64_t most = vram__min_i64(VRAM__RULE_FLASH_SPLITS, vram__min_i64(sm, n));
+static int64_t vram__flash_splits(const vram__step *s, int64_t blocks, int64_t n) {
+  const int64_t sm = 2 * (int64_t)s->device.sm;
+  const int64_t most = vram__min_i64(s->device.rules->flash.splits, vram__min_i64(sm, n));
   int64_t i, best = 0, best_of = 1; /* efficiency as a fraction: blocks, of so many places */
   if (blocks * 10 >= sm * 8)
     return 1;
@@ -531,8 +557,8 @@ static void vram__flash_partial(vram__step *s, const vram__sdpa_size *z, int dro
     rows = z->h / z->hk;
     heads = z->hk;
   }
-  splits = vram__flash_splits(z->b * heads * vram__div_up(rows, VRAM__RULE_FLASH_BLOCK_M),
-                              2 * (int64_t)s->device.sm, vram__div_up(z->sk, block_n));
+  splits = vram__flash_splits(s, z->b * heads * vram__div_up(rows, s->device.rules->flash.block_m),
+                              vram__div_up(z->sk, block_n));
   if (splits == 1)
     return;
   partial[0] = vram__tensor_raw(s, vram__product4_or_overflow(4 * splits, z->b, heads, rows));
@@ -594,7 +620,7 @@ VRAM__FN void vram__backward_sdpa_flash(vram__step *s, vram__grad_fn *f, vram__t
   const vram__tensor *saved = VRAM__SAVED(f);
   const vram__tensor k = saved[0], q = saved[1], v = saved[2], y = saved[3];
   const vram__sdpa_size z = vram__sdpa_size_of(q.d, k.d, v.d);
-  const int64_t rows = vram__round_up(z.sq, VRAM__RULE_FLASH_ROWS);
+  const int64_t rows = vram__round_up(z.sq, s->device.rules->flash.rows);
   const vram__tensor g_copy = vram__attention_bshd_copy(s, VRAM__SLOTS(f)[0].g),
                      y_copy = vram__attention_bshd_copy(s, y);
   vram__tensor delta, query_sums, spread[2];
@@ -902,5 +928,5 @@ static void vram__forward_sdpa(vram__step *s, const vram_node *n, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(scaled_dot_product_attention, 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
+VRAM__OP(scaled_dot_product_attention, "", 3, 4, sdpa, SAME, low, sdpa, none, sdpa, ATTENTION, 0, 0,
          "dropout_p is_causal enable_gqa backend scale");

@@ -32,35 +32,37 @@ static int vram__batch_norm_is_channels_last(const vram_dims *d) {
 }
 
 /* use_cudnn: what it asks of input, weight and bias in training */
-static int vram__batch_norm_fits_cudnn(const vram__tensor *x, const vram__tensor *w,
-                                       const vram__tensor *b) {
+static int vram__batch_norm_fits_cudnn(const vram__step *s, const vram__tensor *x,
+                                       const vram__tensor *w, const vram__tensor *b) {
   return (x->dt == VRAM_F32 || x->dt == VRAM_F16) && w->dt == VRAM_F32 && b->dt == VRAM_F32 &&
-         x->d->ndim >= 3 && x->d->v[0] <= VRAM__RULE_BN_BATCH;
+         x->d->ndim >= 3 && x->d->v[0] <= s->device.rules->batch_norm.batch;
 }
 
-static int vram__batch_norm_uses_cudnn(const vram__batch_norm *b) {
+static int vram__batch_norm_uses_cudnn(const vram__step *s, const vram__batch_norm *b) {
   if (!b->in[1].d || !b->in[2].d || !(b->running[0].d ? b->running[1].d != NULL : b->train))
     return 0;
-  return vram__batch_norm_fits_cudnn(&b->in[0], &b->in[1], &b->in[2]) &&
-         (b->train || b->in[0].d->v[0] <= VRAM__RULE_BN_BATCH_EVAL);
+  return vram__batch_norm_fits_cudnn(s, &b->in[0], &b->in[1], &b->in[2]) &&
+         (b->train || b->in[0].d->v[0] <= s->device.rules->batch_norm.batch_eval);
 }
 
 /* Normalization.cuh, flexible_launch_configs: where the channels-last kernels are split over thread
    blocks they leave partial results, so many values of 4 bytes for each channel, and semaphores. */
 static void vram__batch_norm_staging(vram__step *s, const vram_dims *d, int64_t values) {
-  const int64_t threads = VRAM__RULE_BN_THREADS, each = VRAM__RULE_BN_ELEMENTS;
+  const int64_t threads = s->device.rules->batch_norm.threads,
+                each = s->device.rules->batch_norm.elements;
   const int64_t channels = d->v[1], rows = channels ? (int64_t)d->numel / channels : 0;
   int64_t block_x, block_y, grid_y;
   vram__tensor staging, semaphores;
   if (!rows)
     return;
-  block_x = vram__min_i64(vram__power_of_two_below(channels, threads), VRAM__RULE_BN_TILE);
+  block_x =
+      vram__min_i64(vram__power_of_two_below(channels, threads), s->device.rules->batch_norm.tile);
   block_y =
       vram__min_i64(vram__power_of_two_below(vram__div_up(rows, each), threads), threads / block_x);
   if (block_x * block_y != threads)
     block_x = vram__min_i64(vram__power_of_two_below(channels, threads), threads / block_y);
-  grid_y = vram__min_i64(vram__div_up(rows, block_y * each), VRAM__RULE_BN_GRID);
-  if (grid_y < VRAM__RULE_BN_COOPERATIVE)
+  grid_y = vram__min_i64(vram__div_up(rows, block_y * each), s->device.rules->batch_norm.grid);
+  if (grid_y < s->device.rules->batch_norm.cooperative)
     return;
   staging = vram__tensor_raw(s, vram__product4_or_overflow(4, values, channels, grid_y));
   semaphores = vram__tensor_raw(s, 4 * (uint64_t)vram__div_up(channels, block_x));
@@ -113,7 +115,7 @@ static void vram__batch_norm_save(vram__step *s, vram__grad_fn *f, const vram__b
 /* Normalization.cpp, _batch_norm_impl_index */
 static vram__tensor vram__torch_batch_norm(vram__step *s, vram__batch_norm *b) {
   vram__tensor *x = &b->in[0], stats[2], y;
-  const int cudnn = vram__batch_norm_uses_cudnn(b), cl = vram__suggests_cl(x->d);
+  const int cudnn = vram__batch_norm_uses_cudnn(s, b), cl = vram__suggests_cl(x->d);
   const int64_t channels = x->d->v[1];
   vram__grad_fn *f;
   if (cudnn && !(x->d->flags & (cl ? VRAM__CL : VRAM__CONTIG)))
@@ -161,7 +163,7 @@ static void vram__forward_batch_norm(vram__step *s, const vram_node *n, vram__te
   if (b.train && x[0].d->numel == (uint64_t)x[0].d->v[1])
     vram__norm_refuse_one_value(s, n);
   if (!b.train || !b.running[0].d || !b.in[2].d || !vram__batch_norm_is_usual(x->d, b.in[1].d) ||
-      !vram__batch_norm_fits_cudnn(x, &b.in[1], &b.in[2])) {
+      !vram__batch_norm_fits_cudnn(s, x, &b.in[1], &b.in[2])) {
     y[0] = vram__torch_batch_norm(s, &b);
     return;
   }
@@ -394,8 +396,8 @@ static void vram__forward_instance_norm(vram__step *s, const vram_node *n, vram_
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(batch_norm, 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
+VRAM__OP(batch_norm, "", 1, 3, norm, SAME, none, batch_norm, none, each, NORM, VRAM__NORM_BATCH,
          VRAM__OP_OWNS, "affine track_running_stats training momentum eps frozen weights dtype");
-VRAM__OP(instance_norm, 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
+VRAM__OP(instance_norm, "", 1, 1, norm, SAME, none, instance_norm, none, each, NORM,
          VRAM__NORM_INSTANCE, VRAM__OP_OWNS,
          "affine track_running_stats momentum eps frozen weights dtype");

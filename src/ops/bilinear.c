@@ -141,7 +141,8 @@ static void vram__bilinear_save(vram__step *s, vram__grad_fn *f, const vram__ten
 static void vram__bilinear_add_bias(vram__step *s, vram__tensor *y, vram__tensor bias) {
   vram__tensor in[2];
   vram__grad_fn *f;
-  in[0] = *y, in[1] = bias;
+  in[0] = *y;
+  in[1] = bias;
   f = vram__tape_record(s, VRAM_OP_add, in, 2, 1, 0);
   *y = vram__pointwise_empty2(s, in[0], in[1]);
   vram__grad_fn_set_output(s, f, 0, y);
@@ -156,7 +157,8 @@ static void vram__forward_bilinear(vram__step *s, const vram_node *n, vram__tens
   vram__tensor args[4], in[3]; /* input1, input2, weight, bias; input1, weight, input2 */
   vram__grad_fn *f;
   uint32_t i, own;
-  args[0] = x[0], args[1] = x[1];
+  args[0] = x[0];
+  args[1] = x[1];
   for (i = 2; i < count; i++)
     args[i] = s->param[n->param[i - 2]->index];
   own = vram__autocast_list(s, VRAM__AUTOCAST_widest, args, count);
@@ -198,5 +200,5 @@ static void vram__backward_bilinear(vram__step *s, vram__grad_fn *f, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(bilinear, 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
+VRAM__OP(bilinear, "", 2, 2, bilinear, SAME, none, bilinear, bilinear, bilinear, NONE, 0, 0,
          "out_features! bias frozen weights dtype");

@@ -38,8 +38,8 @@ static int vram__shape_moe_params(vram_graph *g, vram_node *n, int64_t width) {
 static int vram__shape_moe(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   const int64_t experts = VRAM__INT(n, num_experts, 0), top_k = VRAM__INT(n, top_k, 0),
-                inner = VRAM__INT(n, intermediate_size, 0),
-                shared = VRAM__INT(n, shared_intermediate_size, 0);
+                inner = VRAM__INT(n, intermediate_size, 0);
+  const int64_t shared = VRAM__INT(n, shared_intermediate_size, 0);
   const int64_t width = x->ndim ? x->v[x->ndim - 1] : 0;
   if (width < 1)
     return vram__node_error(g, n, "an input without values");
@@ -190,7 +190,8 @@ static vram__tensor vram__moe_activate(vram__step *s, vram__tensor x, int gated)
   f = vram__tape_record(s, VRAM_OP_chunk, &x, 1, 2, 0);
   if (f)
     f->aux = 1;
-  size[0] = x.d->v[0], size[1] = x.d->v[1] / 2;
+  size[0] = x.d->v[0];
+  size[1] = x.d->v[1] / 2;
   for (i = 0; i < 2; i++) {
     part[i] = vram__tensor_view(s, x, vram__dims_in(s, 2, size, VRAM__STRIDE(x.d)));
     vram__grad_fn_set_output(s, f, i, &part[i]);
@@ -281,7 +282,8 @@ static void vram__forward_moe(vram__step *s, const vram_node *n, vram__tensor *x
   m.experts = VRAM__INT(n, num_experts, 1);
   m.top_k = VRAM__INT(n, top_k, 1);
   m.gated = VRAM__INT(n, gated, 1) != 0;
-  size[0] = m.tokens, size[1] = width;
+  size[0] = m.tokens;
+  size[1] = width;
   vram__tensor_replace(s, &tokens, vram__torch_reshape(s, tokens, 2, size));
   weights = vram__moe_route(s, &m, tokens, &expert);
   order = vram__moe_sort(s, &m, expert);
@@ -358,7 +360,7 @@ static void vram__backward_custom(vram__step *s, vram__grad_fn *f, vram__tensor 
 #endif /* VRAM_NO_STEP */
 
 VRAM__OP(
-    moe, 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
+    moe, "", 1, 1, moe, SAME, low, moe, none, moe, NONE, 0, 0,
     "num_experts! top_k! intermediate_size! gated shared_intermediate_size frozen weights dtype");
-VRAM__OP(custom, 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
+VRAM__OP(custom, "", 0, 16, custom, SAME, none, custom, custom, each, CUSTOM, 0, 0,
          "shape! dtype params buffers saved workspace frozen weights");

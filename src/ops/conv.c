@@ -1,11 +1,12 @@
 /* >>ops/conv    convolutions (aten/src/ATen/native/Convolution.cpp and cudnn/ConvShared.cpp) */
 #include "ops/ops.h"
 
-/* A key with a value for each of k axes, small enough that sizes made of it cannot overflow. */
+/* A key with a value for each of k axes, `least` if it is not there, small enough that sizes made
+ * of it cannot overflow. */
 VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k,
-                                int64_t def, int64_t least, int64_t *to) {
+                                int64_t least, int64_t *to) {
   uint32_t i;
-  if (!vram__axes(g, n, key, k, def, least, to))
+  if (!vram__axes(g, n, key, k, least, least, to))
     return 0;
   for (i = 0; i < k; i++)
     if (to[i] > INT32_MAX)
@@ -13,78 +14,112 @@ VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key,
   return 1;
 }
 
+/* A convolution's keys, an element for each axis. */
+typedef struct vram__conv_shape {
+  uint32_t k; /* axes */
+  int transposed;
+  int same;     /* padding=same */
+  int64_t word; /* padding_mode */
+  int64_t c, groups;
+  int64_t kernel[3], stride[3], dilation[3], padding[3], output_padding[3];
+} vram__conv_shape;
+
+/* in: channels of the input */
+static int vram__conv_shape_read(vram_graph *g, const vram_node *n, int64_t in,
+                                 vram__conv_shape *v) {
+  vram__memory_zero(v, sizeof *v);
+  v->k = vram__op_axes(n);
+  v->transposed = vram__op_is_transposed(n);
+  v->c = VRAM__INT(n, out_channels, 0);
+  v->groups = VRAM__INT(n, groups, 1);
+  if (v->groups < 1 || v->c < 1 || v->c % v->groups || in % v->groups)
+    return vram__node_error(g, n, "channels that groups does not divide");
+  v->word = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
+  if (v->word != VRAM__WORD("zeros") && v->word != VRAM__WORD("reflect") &&
+      v->word != VRAM__WORD("replicate") && v->word != VRAM__WORD("circular"))
+    return vram__node_error(g, n, "padding_mode must be zeros, reflect, replicate or circular");
+  if (!vram__shape_window(g, n, VRAM__KEY_kernel_size, v->k, 1, v->kernel) ||
+      !vram__shape_window(g, n, VRAM__KEY_stride, v->k, 1, v->stride) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, v->k, 1, v->dilation))
+    return 0;
+  v->same = VRAM__INT(n, padding, 0) == VRAM__SAME;
+  if (!v->same && !vram__shape_window(g, n, VRAM__KEY_padding, v->k, 0, v->padding))
+    return 0;
+  return !v->transposed ||
+         vram__shape_window(g, n, VRAM__KEY_output_padding, v->k, 0, v->output_padding);
+}
+
+/* The size of the result along axis i, of which the input has z; 0: there was an error. */
+static int64_t vram__conv_shape_axis(vram_graph *g, const vram_node *n, const vram__conv_shape *v,
+                                     uint32_t i, int64_t z) {
+  const int64_t reach = v->dilation[i] * (v->kernel[i] - 1);
+  const int64_t before = v->same ? reach - reach / 2 : v->padding[i];
+  const int64_t padding = v->same ? reach : 2 * v->padding[i];
+  if (v->same && v->stride[i] != 1)
+    return vram__node_error(g, n, "padding=same needs stride=1");
+  if (v->word == VRAM__WORD("reflect") && before >= z)
+    return vram__node_error(g, n, "reflected padding as large as the input");
+  if (v->word == VRAM__WORD("circular") && before > z)
+    return vram__node_error(g, n, "circular padding larger than the input");
+  if (v->transposed) {
+    const uint64_t most =
+        vram__product_or_overflow((uint64_t)(z ? z - 1 : 0), (uint64_t)v->stride[i]);
+    if (v->output_padding[i] >= v->stride[i] && v->output_padding[i] >= v->dilation[i])
+      return vram__node_error(g, n, "output_padding must be smaller than stride or dilation");
+    if (most > (uint64_t)INT64_MAX / 4)
+      return vram__node_error(g, n, "a result beyond 63 bits");
+    z = (int64_t)most - padding + reach + v->output_padding[i] + 1;
+  } else
+    z = z + padding - reach < 1 ? 0 : (z + padding - reach - 1) / v->stride[i] + 1;
+  return z < 1 ? vram__node_error(g, n, "a kernel larger than its padded input") : z;
+}
+
+/* The weight has dims w: the module's own, or an input. */
+static int vram__conv_shape_weight(vram_graph *g, vram_node *n, const vram__conv_shape *v,
+                                   const int64_t *w) {
+  uint32_t i;
+  if (n->nin == 1)
+    return vram__node_own(g, n, 0, "weight", v->k + 2, w, VRAM_F32, VRAM__PARAM) &&
+           (!VRAM__INT(n, bias, 1) ||
+            vram__node_own(g, n, 1, "bias", 1, &v->c, VRAM_F32, VRAM__PARAM));
+  for (i = 0; i < v->k + 2; i++)
+    if (n->in[1]->d->ndim != v->k + 2 || n->in[1]->d->v[i] != w[i])
+      return vram__node_error(g, n, "a weight of another shape");
+  if (n->nin > 2 && (n->in[2]->d->ndim != 1 || n->in[2]->d->v[0] != v->c))
+    return vram__node_error(g, n, "a bias of another shape");
+  return 1;
+}
+
 static int vram__shape_conv(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  uint32_t k = vram__op_axes(n), i, same = 0, lead;
-  int transposed = vram__op_is_transposed(n);
-  int64_t c = VRAM__INT(n, out_channels, 0), groups = VRAM__INT(n, groups, 1), in;
-  int64_t size[VRAM_MAX_AXES], w[5], kernel[3], stride[3], pad[3] = {0, 0, 0}, dil[3],
-                                                           opad[3] = {0, 0, 0};
-  int64_t word = VRAM__INT(n, padding_mode, VRAM__WORD("zeros"));
+  const uint32_t k = vram__op_axes(n);
+  int64_t size[VRAM_MAX_AXES], w[5], in;
+  vram__conv_shape v;
+  uint32_t i, lead;
   if (x->ndim != k + 2 && x->ndim != k + 1)
     return vram__node_error(g, n, "a convolution of another number of axes");
   lead = x->ndim - k; /* 1: no batch axis */
   in = x->v[lead - 1];
-  if (groups < 1 || c < 1 || c % groups || in % groups)
-    return vram__node_error(g, n, "channels that groups does not divide");
-  if (word != VRAM__WORD("zeros") && word != VRAM__WORD("reflect") &&
-      word != VRAM__WORD("replicate") && word != VRAM__WORD("circular"))
-    return vram__node_error(g, n, "padding_mode must be zeros, reflect, replicate or circular");
-  if (!vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel) ||
-      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, 1, stride) ||
-      !vram__shape_window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
-    return 0;
-  if (VRAM__INT(n, padding, 0) == VRAM__SAME)
-    same = 1;
-  else if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
-    return 0;
-  if (transposed && !vram__shape_window(g, n, VRAM__KEY_output_padding, k, 0, 0, opad))
+  if (!vram__conv_shape_read(g, n, in, &v))
     return 0;
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
-  size[lead - 1] = c;
+  size[lead - 1] = v.c;
   for (i = 0; i < k; i++) {
-    int64_t reach = dil[i] * (kernel[i] - 1), z = x->v[lead + i], p = same ? reach : 2 * pad[i];
-    if (!z && in && (lead == 1 || x->v[0])) /* Convolution.cpp, _select_conv_backend */
+    if (!x->v[lead + i] && in && (lead == 1 || x->v[0])) /* _select_conv_backend */
       return vram__node_error(g, n, "an empty input may only lack samples or channels");
-    if (same && stride[i] != 1)
-      return vram__node_error(g, n, "padding=same needs stride=1");
-    if (word == VRAM__WORD("reflect") && (same ? reach - reach / 2 : pad[i]) >= z)
-      return vram__node_error(g, n, "reflected padding as large as the input");
-    if (word == VRAM__WORD("circular") && (same ? reach - reach / 2 : pad[i]) > z)
-      return vram__node_error(g, n, "circular padding larger than the input");
-    if (transposed) {
-      uint64_t most = vram__product_or_overflow((uint64_t)(z ? z - 1 : 0), (uint64_t)stride[i]);
-      if (opad[i] >= stride[i] && opad[i] >= dil[i])
-        return vram__node_error(g, n, "output_padding must be smaller than stride or dilation");
-      if (most > (uint64_t)INT64_MAX / 4)
-        return vram__node_error(g, n, "a result beyond 63 bits");
-      z = (int64_t)most - p + reach + opad[i] + 1;
-    } else
-      z = z + p - reach < 1 ? 0 : (z + p - reach - 1) / stride[i] + 1;
-    if (z < 1)
-      return vram__node_error(g, n, "a kernel larger than its padded input");
-    size[lead + i] = z;
+    size[lead + i] = vram__conv_shape_axis(g, n, &v, i, x->v[lead + i]);
+    if (!size[lead + i])
+      return 0;
+    w[2 + i] = v.kernel[i];
   }
-  if (!transposed && !same && groups == 1 && word == VRAM__WORD("zeros") && n->nin == 1 && k > 1)
+  if (!v.transposed && !v.same && v.groups == 1 && v.word == VRAM__WORD("zeros") && n->nin == 1 &&
+      k > 1)
     n->flags |= VRAM__USUAL;
-  w[0] = transposed ? in : c;
-  w[1] = (transposed ? c : in) / groups;
-  for (i = 0; i < k; i++)
-    w[2 + i] = kernel[i];
-  if (n->nin == 1) {
-    if (!vram__node_own(g, n, 0, "weight", k + 2, w, VRAM_F32, VRAM__PARAM))
-      return 0;
-    if (VRAM__INT(n, bias, 1) && !vram__node_own(g, n, 1, "bias", 1, &c, VRAM_F32, VRAM__PARAM))
-      return 0;
-  } else {
-    for (i = 0; i < k + 2; i++)
-      if (n->in[1]->d->ndim != k + 2 || n->in[1]->d->v[i] != w[i])
-        return vram__node_error(g, n, "a weight of another shape");
-    if (n->nin > 2 && (n->in[2]->d->ndim != 1 || n->in[2]->d->v[0] != c))
-      return vram__node_error(g, n, "a bias of another shape");
-  }
-  return vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
+  w[0] = v.transposed ? in : v.c;
+  w[1] = (v.transposed ? v.c : in) / v.groups;
+  return vram__conv_shape_weight(g, n, &v, w) &&
+         vram__node_out(g, n, 0, x->ndim, size, n->in[0]->dtype);
 }
 
 /* torch/utils/flop_counter.py, conv_flop_count: every weight meets every place of the output, or of
@@ -182,74 +217,101 @@ static vram__tensor vram__conv_pad(vram__step *s, const vram_node *n, vram__tens
   return vram__torch_pad(s, x, pad, k, mode);
 }
 
+/* The padded input with a batch axis. a: weight and bias at 1 and 2. Autocast comes before the
+   batch axis, the module's padding before both: *cast is the first of a that is cast already. */
+static vram__tensor vram__conv_batched(vram__step *s, const vram_node *n, vram__tensor x,
+                                       vram__tensor *a, uint32_t *cast) {
+  const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
+  vram__tensor p, t;
+  uint32_t i;
+  *cast = s->amp && zeros ? 1 : 3;
+  for (i = 3; i-- > *cast;)
+    if (a[i].d)
+      a[i] = vram__autocast_cast(s, a[i], s->amp);
+  p = *cast == 1 ? vram__autocast_cast(s, x, s->amp)
+      : zeros    ? vram__tensor_retain(s, x)
+                 : vram__conv_pad(s, n, x, a[1]);
+  t = vram__torch_unsqueeze(s, p, 0);
+  vram__tensor_release(s, p);
+  if (!zeros)
+    return t;
+  p = vram__conv_pad(s, n, t, a[1]);
+  vram__tensor_release(s, t);
+  return p;
+}
+
+/* cuDNN's and the depthwise kernels: the result of dims d, and copies of the operands. */
+static vram__tensor vram__conv_fast_run(vram__step *s, const vram_node *n, vram__tensor x,
+                                        vram__tensor w, const vram_dims *d) {
+  const int cl = vram__conv_is_channels_last(x, w);
+  vram__tensor y, copy;
+  x = vram__tensor_in_format(s, x, cl);
+  if (d->ndim == 3)
+    d = vram__dims_without_axis(s, vram__tensor_formatted(s, vram__dims_unsqueezed(s, d, 2), cl),
+                                2);
+  else
+    d = vram__tensor_formatted(s, d, cl);
+  if (vram__conv_native(n, x, w, cl) == 2)
+    w = vram__tensor_in_format(s, w, 0);
+  else
+    vram__tensor_retain(s, w);
+  y = vram__tensor_empty(s, d, x.dt);
+  copy = vram__tensor_in_format(s, w, cl);
+  vram__upper_may_need(s, x.d->numel + w.d->numel + d->numel);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, x);
+  return y;
+}
+
+/* The kernels' part: x and w of one axis get a second one. */
+static vram__tensor vram__conv_run(vram__step *s, const vram_node *n, const vram__tensor *a,
+                                   const vram_dims *d) {
+  const vram_dims *wide = d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d;
+  const vram__tensor c = a[0].d->ndim == 3 ? vram__tensor_contiguous(s, a[0]) : vram__tensor_none();
+  const vram__tensor x = vram__as_2d(s, c.d ? c : a[0]), w = vram__as_2d(s, a[1]);
+  vram__conv_slow slow;
+  vram__tensor y;
+  if (vram__conv_slow_of(s, n, x, w, wide, &slow)) {
+    y = vram__slow_run(s, &slow, x, w, a[2].d != NULL, wide);
+    y.d = d->ndim == 3 ? vram__dims_without_axis(s, y.d, 2) : y.d;
+  } else
+    y = vram__conv_fast_run(s, n, x, w, d);
+  vram__tensor_release(s, c);
+  return y;
+}
+
 /* Any convolution. */
 static void vram__forward_any_conv(vram__step *s, const vram_node *n, vram__tensor *x,
                                    vram__tensor *y) {
-  vram__tensor a[3], c, cx, cw, cf, p;
-  vram__grad_fn *f;
-  int cl, batched = x[0].d->ndim == vram__op_axes(n) + 2;
-  uint32_t i, done = 3; /* from there on cast */
+  const int batched = x[0].d->ndim == vram__op_axes(n) + 2;
   const vram_dims *d = n->out[0].d;
-  vram__conv_slow slow;
+  vram__tensor a[3], p;
+  vram__grad_fn *f;
+  uint32_t i, cast = 3; /* from there on */
   vram__node_weights(s, n, &a[1], &a[2]);
-  if (!batched) { /* autocast comes before the batch axis, the module's padding before both */
-    const int zeros = vram__pad_mode(VRAM__INT(n, padding_mode, 0)) == VRAM__PAD_CONSTANT;
-    for (done = s->amp && zeros ? 1 : 3, i = 3; i-- > done;)
-      if (a[i].d)
-        a[i] = vram__autocast_cast(s, a[i], s->amp);
-    p = done == 1 ? vram__autocast_cast(s, x[0], s->amp)
-        : zeros   ? vram__tensor_retain(s, x[0])
-                  : vram__conv_pad(s, n, x[0], a[1]);
-    c = vram__torch_unsqueeze(s, p, 0);
-    vram__tensor_release(s, p);
-    p = zeros ? vram__conv_pad(s, n, c, a[1]) : vram__tensor_retain(s, c);
-    vram__tensor_release(s, c);
-    d = vram__dims_unsqueezed(s, d, 0);
-  } else
+  if (batched)
     p = vram__conv_pad(s, n, x[0], a[1]);
+  else {
+    p = vram__conv_batched(s, n, x[0], a, &cast);
+    d = vram__dims_unsqueezed(s, d, 0);
+  }
   a[0] = p;
-  for (i = done; i-- > 0;)
+  for (i = cast; i-- > 0;)
     if (a[i].d)
       a[i] = s->amp ? vram__autocast_cast(s, a[i], s->amp) : vram__tensor_retain(s, a[i]);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
-  c = a[0].d->ndim == 3 ? vram__tensor_contiguous(s, a[0]) : vram__tensor_none();
-  cx = vram__as_2d(s, c.d ? c : a[0]);
-  cw = vram__as_2d(s, a[1]);
-  if (vram__conv_slow_of(s, n, cx, cw, d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d, &slow)) {
-    y[0] = vram__slow_run(s, &slow, cx, cw, a[2].d != NULL,
-                          d->ndim == 3 ? vram__dims_unsqueezed(s, d, 2) : d);
-    y[0].d = d->ndim == 3 ? vram__dims_without_axis(s, y[0].d, 2) : y[0].d;
-  } else {
-    cl = vram__conv_is_channels_last(cx, cw);
-    cx = vram__tensor_in_format(s, cx, cl);
-    if (d->ndim == 3)
-      d = vram__dims_without_axis(s, vram__tensor_formatted(s, vram__dims_unsqueezed(s, d, 2), cl),
-                                  2);
-    else
-      d = vram__tensor_formatted(s, d, cl);
-    if (vram__conv_native(n, cx, cw, cl) == 2)
-      cw = vram__tensor_in_format(s, cw, 0);
-    else
-      vram__tensor_retain(s, cw);
-    y[0] = vram__tensor_empty(s, d, a[0].dt);
-    cf = vram__tensor_in_format(s, cw, cl);
-    vram__upper_may_need(s, cx.d->numel + cw.d->numel + d->numel);
-    vram__tensor_release(s, cf);
-    vram__tensor_release(s, cw);
-    vram__tensor_release(s, cx);
+  if (f) {
+    vram__save_tensor(s, f, a[0]);
+    vram__save_tensor(s, f, a[1]);
   }
-  vram__tensor_release(s, c);
+  y[0] = vram__conv_run(s, n, a, d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   for (i = 0; i < 3; i++)
     vram__tensor_release(s, a[i]);
   vram__tensor_release(s, p);
-  if (!batched) {
-    c = vram__torch_squeeze1(s, y[0], 0);
-    vram__tensor_release(s, y[0]);
-    y[0] = c;
-  }
+  if (!batched)
+    vram__tensor_replace(s, &y[0], vram__torch_squeeze1(s, y[0], 0));
 }
 
 /* cudnn_convolution_forward and _backward_input: the result, then copies of the operands */
@@ -277,70 +339,92 @@ static vram__tensor vram__conv_weight(vram__step *s, vram__tensor x, vram__tenso
   return y;
 }
 
-static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
-  vram__tensor g0 = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], w = VRAM__SAVED(f)[1], c, g, xi, gi,
-               wi, held = vram__tensor_none();
-  int cl, native, want0 = vram__input_wanted(f, 0), want1 = vram__input_wanted(f, 1),
-                  flat = x.d->ndim == 3;
-  int transposed = vram__op_is_transposed(f->node), want2 = f->nin > 2 && vram__input_wanted(f, 2);
-  vram__conv_slow slow;
-  c = flat ? vram__tensor_contiguous(s, x) : vram__tensor_none();
-  x = vram__as_2d(s, flat ? c : x);
-  w = vram__as_2d(s, w);
-  g = vram__as_2d(s, g0);
-  cl = vram__conv_is_channels_last(x, w);
-  native = vram__conv_native(f->node, x, w, cl);
-  if (vram__conv_slow_of(s, f->node, x, w, g.d, &slow)) {
-    vram__slow_bw(s, &slow, g, x, w, (uint32_t)(want0 | want1 << 1 | want2 << 2), to);
-    want2 = 0;
-  } else if (native == 3) { /* DepthwiseConv3d.cu */
-    if (want0)
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (want1)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    gi = vram__tensor_contiguous(s, g);
-    xi = vram__tensor_contiguous(s, x);
-    wi = vram__tensor_contiguous(s, w);
-    vram__tensor_release(s, wi);
-    vram__tensor_release(s, xi);
-    held = gi;         /* the bias's gradient is made in there too */
-  } else if (native) { /* DepthwiseConv2d.cu */
-    gi = vram__tensor_contiguous(s, g);
-    if (want1) {
-      xi = vram__tensor_contiguous(s, x);
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-      vram__tensor_release(s, xi);
-    }
-    if (want0) {
-      wi = vram__tensor_contiguous(s, w);
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-      vram__tensor_release(s, wi);
-    }
-    vram__tensor_release(s, gi);
-  } else { /* ConvShared.cpp; the gradient changes its format even if only the bias wants one */
-    xi = vram__tensor_none();
-    if (want1)
-      x = xi = vram__tensor_in_format(s, x, cl);
-    gi = vram__tensor_none();
-    if (transposed)
-      g = gi = vram__tensor_in_format(s, g, vram__suggests_cl(x.d));
-    else if (vram__suggests_cl(g.d) != vram__suggests_cl(x.d))
-      g = gi = vram__tensor_empty(s, vram__tensor_formatted(s, g.d, vram__suggests_cl(x.d)), g.dt);
-    if (want0)
-      to[0] = vram__conv_product(s, g, w, x.d);
-    if (want1)
-      to[1] = transposed ? vram__conv_weight(s, g, x, w.d) : vram__conv_weight(s, x, g, w.d);
-    vram__tensor_release(s, gi);
-    vram__tensor_release(s, xi);
+/* DepthwiseConv3d.cu; gives what the gradient of the bias is made in, too */
+static vram__tensor vram__conv_depthwise3d_bw(vram__step *s, const vram__conv_gradients *c,
+                                              vram__tensor *to) {
+  vram__tensor g, x, w;
+  if (c->want & 1)
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, c->x.d), c->x.dt);
+  if (c->want & 2)
+    to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, c->w.d), c->w.dt);
+  g = vram__tensor_contiguous(s, c->g);
+  x = vram__tensor_contiguous(s, c->x);
+  w = vram__tensor_contiguous(s, c->w);
+  vram__tensor_release(s, w);
+  vram__tensor_release(s, x);
+  return g;
+}
+
+/* DepthwiseConv2d.cu */
+static void vram__conv_depthwise2d_bw(vram__step *s, const vram__conv_gradients *c,
+                                      vram__tensor *to) {
+  const vram__tensor g = vram__tensor_contiguous(s, c->g);
+  vram__tensor t;
+  if (c->want & 2) {
+    t = vram__tensor_contiguous(s, c->x);
+    to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, c->w.d), c->w.dt);
+    vram__tensor_release(s, t);
   }
-  if (flat && want0)
-    to[0].d = vram__dims_without_axis(s, to[0].d, 2);
-  if (flat && want1)
-    to[1].d = vram__dims_without_axis(s, to[1].d, 2);
-  if (want2)
-    to[2] = vram__tensor_sum(s, g0, ((1u << g0.d->ndim) - 1) & ~2u, 0, g0.dt);
+  if (c->want & 1) {
+    t = vram__tensor_contiguous(s, c->w);
+    to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, c->x.d), c->x.dt);
+    vram__tensor_release(s, t);
+  }
+  vram__tensor_release(s, g);
+}
+
+/* ConvShared.cpp; the gradient changes its format even if only the bias wants one */
+static void vram__conv_cudnn_bw(vram__step *s, const vram__conv_gradients *c, int transposed,
+                                vram__tensor *to) {
+  vram__tensor g = c->g, x = c->x, x_copy = vram__tensor_none(), g_copy = x_copy;
+  if (c->want & 2)
+    x = x_copy = vram__tensor_in_format(s, x, vram__conv_is_channels_last(x, c->w));
+  if (transposed)
+    g = g_copy = vram__tensor_in_format(s, g, vram__suggests_cl(x.d));
+  else if (vram__suggests_cl(g.d) != vram__suggests_cl(x.d))
+    g = g_copy =
+        vram__tensor_empty(s, vram__tensor_formatted(s, g.d, vram__suggests_cl(x.d)), g.dt);
+  if (c->want & 1)
+    to[0] = vram__conv_product(s, g, c->w, x.d);
+  if (c->want & 2)
+    to[1] = transposed ? vram__conv_weight(s, g, x, c->w.d) : vram__conv_weight(s, x, g, c->w.d);
+  vram__tensor_release(s, g_copy);
+  vram__tensor_release(s, x_copy);
+}
+
+static void vram__backward_any_conv(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0];
+  const int flat = x.d->ndim == 3; /* of one axis: gets a second one */
+  const vram__tensor copy = flat ? vram__tensor_contiguous(s, x) : vram__tensor_none();
+  vram__tensor held = vram__tensor_none();
+  vram__conv_gradients c;
+  vram__conv_slow slow;
+  uint32_t i, bias;
+  int native;
+  c.want = 0;
+  for (i = 0; i < f->nin; i++)
+    c.want |= (uint32_t)vram__input_wanted(f, i) << i;
+  bias = c.want & 4;
+  c.x = vram__as_2d(s, flat ? copy : x);
+  c.w = vram__as_2d(s, VRAM__SAVED(f)[1]);
+  c.g = vram__as_2d(s, g);
+  native = vram__conv_native(f->node, c.x, c.w, vram__conv_is_channels_last(c.x, c.w));
+  if (vram__conv_slow_of(s, f->node, c.x, c.w, c.g.d, &slow)) {
+    vram__slow_bw(s, &slow, &c, to);
+    bias = 0;
+  } else if (native == 3)
+    held = vram__conv_depthwise3d_bw(s, &c, to);
+  else if (native)
+    vram__conv_depthwise2d_bw(s, &c, to);
+  else
+    vram__conv_cudnn_bw(s, &c, vram__op_is_transposed(f->node), to);
+  for (i = 0; i < 2; i++)
+    if (flat && (c.want >> i & 1))
+      to[i].d = vram__dims_without_axis(s, to[i].d, 2);
+  if (bias)
+    to[2] = vram__tensor_sum(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
   vram__tensor_release(s, held);
-  vram__tensor_release(s, c);
+  vram__tensor_release(s, copy);
 }
 
 /* Contiguous, and not like channels last either: most convolutions take no copies. */
@@ -365,8 +449,10 @@ static void vram__forward_conv(vram__step *s, const vram_node *n, vram__tensor *
     if (a[i].d)
       a[i] = vram__autocast_cast(s, a[i], s->amp);
   f = vram__tape_record(s, n->op, a, a[2].d ? 3 : 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
+  if (f) {
+    vram__save_tensor(s, f, a[0]);
+    vram__save_tensor(s, f, a[1]);
+  }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__upper_may_need(s, a[0].d->numel + a[1].d->numel + y[0].d->numel);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -397,24 +483,24 @@ static void vram__backward_conv(vram__step *s, vram__grad_fn *f, vram__tensor *t
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(conv1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
+VRAM__OP(conv1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1, VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
+VRAM__OP(conv2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2, VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
+VRAM__OP(conv3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3, VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding dilation groups bias padding_mode frozen "
          "weights dtype");
-VRAM__OP(conv_transpose1d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
+VRAM__OP(conv_transpose1d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 1 | VRAM__TRANSPOSED,
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
-VRAM__OP(conv_transpose2d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
+VRAM__OP(conv_transpose2d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 2 | VRAM__TRANSPOSED,
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");
-VRAM__OP(conv_transpose3d, 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
+VRAM__OP(conv_transpose3d, "", 1, 3, conv, SAME, low, conv, conv, conv, CONV, 3 | VRAM__TRANSPOSED,
          VRAM__OP_OWNS,
          "out_channels! kernel_size! stride padding output_padding dilation groups bias frozen "
          "weights dtype");

@@ -57,9 +57,15 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
   return 1;
 }
 
-/* one product for each sample, `times` of them; more than 2^16 samples change no figure */
+/* Samples that are played: more than 2^16 change no figure. */
+static int64_t vram__slow_samples(const vram__conv_slow *k) {
+  return vram__min_i64(k->samples, 65536);
+}
+
+/* One product for each sample, `times` of them. */
 static void vram__slow_products(vram__step *s, const vram__conv_slow *k, int times) {
-  int64_t i, n = k->samples < 65536 ? k->samples : 65536;
+  const int64_t n = vram__slow_samples(k);
+  int64_t i;
   for (i = 0; i < n * times && !s->failed; i++)
     vram__workspace_use(s, s->device.cublas_workspace);
 }
@@ -91,73 +97,106 @@ static vram__tensor vram__slow_forward(vram__step *s, const vram__conv_slow *k, 
   return y;
 }
 
-/* one group; want: a bit for each of the gradients of input, weight and bias */
-static void vram__slow_backward(vram__step *s, const vram__conv_slow *k, vram__tensor g,
-                                vram__tensor x, vram__tensor w, uint32_t want, vram__tensor *to) {
-  vram__tensor c, columns = vram__tensor_none(), t;
-  uint32_t mask = ((1u << g.d->ndim) - 1) & ~2u;
-  int64_t i, n = k->samples < 65536 ? k->samples : 65536;
-  if (k->transposed) {
-    if (want & 1) {
-      c = vram__tensor_contiguous(s, g);
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-      columns = k->plain ? columns : vram__tensor_raw(s, k->columns);
-      vram__slow_products(s, k, 1);
-      vram__tensor_release(s, columns);
-      vram__tensor_release(s, c);
-    }
-    if (!(want & 6))
-      return;
-    if (want & 2)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    if (want & 4)
-      to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
-    c = vram__tensor_contiguous(s, g);
-    columns = k->plain ? vram__tensor_none() : vram__tensor_raw(s, k->columns);
-    if (want & 2)
-      vram__slow_products(s, k, 1);
-    if (want & 4)
-      vram__reduce_scratch(s, c, mask, c.dt, 4, 4);
-  } else if (k->dilated) {
-    c = vram__tensor_contiguous(s, g);
-    if (want & 1)
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (want & 2)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    if (want & 4)
-      to[2] = vram__tensor_reduced(s, c, mask, 0, c.dt);
-    if (want & 3)
-      columns = vram__tensor_raw(s, k->columns);
-    g = c;
-    g.d = vram__dims_without_axis(s, c.d, 0);
-    for (i = 0; i < n && !s->failed; i++) {
-      if (want & 1)
-        vram__workspace_use(s, s->device.cublas_workspace);
-      if (want & 2)
-        vram__workspace_use(s, s->device.cublas_workspace);
-      if (want & 4) {
-        t = vram__tensor_sum(s, g, mask >> 1, 0, g.dt);
-        vram__tensor_release(s, t);
-      }
-    }
-  } else {
-    c = vram__tensor_contiguous(s, g);
-    if (want & 1) {
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-      columns = vram__tensor_raw(s, k->columns);
-      vram__slow_products(s, k, 1);
-    }
-    if (want & 4)
-      to[2] = vram__tensor_sum(s, c, mask, 0, c.dt);
-    if (want & 2) {
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-      if (!(want & 1))
-        columns = vram__tensor_raw(s, k->columns);
-      vram__slow_products(s, k, 1);
-    }
+static vram__tensor vram__slow_columns(vram__step *s, const vram__conv_slow *k, int wanted) {
+  return wanted ? vram__tensor_raw(s, k->columns) : vram__tensor_none();
+}
+
+/* All axes but the channels. */
+static uint32_t vram__slow_mask(const vram_dims *d) { return ((1u << d->ndim) - 1) & ~2u; }
+
+/* The gradient of one operand, contiguous. */
+static vram__tensor vram__slow_gradient(vram__step *s, vram__tensor of) {
+  return vram__tensor_empty(s, vram__dims_contiguous(s, of.d), of.dt);
+}
+
+/* NaiveConvolutionTranspose2d.cu, NaiveConvolutionTranspose3d.cu */
+static void vram__slow_backward_transposed(vram__step *s, const vram__conv_slow *k,
+                                           const vram__conv_gradients *c, vram__tensor *to) {
+  const uint32_t mask = vram__slow_mask(c->g.d);
+  vram__tensor g, columns;
+  if (c->want & 1) {
+    g = vram__tensor_contiguous(s, c->g);
+    to[0] = vram__slow_gradient(s, c->x);
+    columns = vram__slow_columns(s, k, !k->plain);
+    vram__slow_products(s, k, 1);
+    vram__tensor_release(s, columns);
+    vram__tensor_release(s, g);
+  }
+  if (!(c->want & 6))
+    return;
+  if (c->want & 2)
+    to[1] = vram__slow_gradient(s, c->w);
+  if (c->want & 4)
+    to[2] = vram__tensor_reduced(s, c->g, mask, 0, c->g.dt);
+  g = vram__tensor_contiguous(s, c->g);
+  columns = vram__slow_columns(s, k, !k->plain);
+  if (c->want & 2)
+    vram__slow_products(s, k, 1);
+  if (c->want & 4)
+    vram__reduce_scratch(s, g, mask, g.dt, 4, 4);
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, g);
+}
+
+/* NaiveDilatedConvolution.cu: sample after sample, its bias as well */
+static void vram__slow_backward_dilated(vram__step *s, const vram__conv_slow *k,
+                                        const vram__conv_gradients *c, vram__tensor *to) {
+  const uint32_t mask = vram__slow_mask(c->g.d);
+  const int64_t samples = vram__slow_samples(k);
+  const vram__tensor g = vram__tensor_contiguous(s, c->g);
+  vram__tensor columns, sample = g;
+  int64_t i;
+  if (c->want & 1)
+    to[0] = vram__slow_gradient(s, c->x);
+  if (c->want & 2)
+    to[1] = vram__slow_gradient(s, c->w);
+  if (c->want & 4)
+    to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
+  columns = vram__slow_columns(s, k, c->want & 3);
+  sample.d = vram__dims_without_axis(s, g.d, 0);
+  for (i = 0; i < samples && !s->failed; i++) {
+    if (c->want & 1)
+      vram__workspace_use(s, s->device.cublas_workspace);
+    if (c->want & 2)
+      vram__workspace_use(s, s->device.cublas_workspace);
+    if (c->want & 4)
+      vram__tensor_release(s, vram__tensor_sum(s, sample, mask >> 1, 0, g.dt));
   }
   vram__tensor_release(s, columns);
-  vram__tensor_release(s, c);
+  vram__tensor_release(s, g);
+}
+
+/* ConvolutionMM2d.cu */
+static void vram__slow_backward_plain(vram__step *s, const vram__conv_slow *k,
+                                      const vram__conv_gradients *c, vram__tensor *to) {
+  const vram__tensor g = vram__tensor_contiguous(s, c->g);
+  vram__tensor columns = vram__tensor_none();
+  if (c->want & 1) {
+    to[0] = vram__slow_gradient(s, c->x);
+    columns = vram__slow_columns(s, k, 1);
+    vram__slow_products(s, k, 1);
+  }
+  if (c->want & 4)
+    to[2] = vram__tensor_sum(s, g, vram__slow_mask(g.d), 0, g.dt);
+  if (c->want & 2) {
+    to[1] = vram__slow_gradient(s, c->w);
+    if (!(c->want & 1))
+      columns = vram__slow_columns(s, k, 1);
+    vram__slow_products(s, k, 1);
+  }
+  vram__tensor_release(s, columns);
+  vram__tensor_release(s, g);
+}
+
+/* one group */
+static void vram__slow_backward(vram__step *s, const vram__conv_slow *k,
+                                const vram__conv_gradients *c, vram__tensor *to) {
+  if (k->transposed)
+    vram__slow_backward_transposed(s, k, c, to);
+  else if (k->dilated)
+    vram__slow_backward_dilated(s, k, c, to);
+  else
+    vram__slow_backward_plain(s, k, c, to);
 }
 
 /* the part of t that belongs to one group */
@@ -227,41 +266,49 @@ VRAM__FN vram__tensor vram__slow_run(vram__step *s, const vram__conv_slow *k, vr
   return r;
 }
 
-VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tensor g, vram__tensor x,
-                            vram__tensor w, uint32_t want, vram__tensor *to) {
-  vram__tensor cx = vram__tensor_contiguous(s, x), cw = vram__tensor_contiguous(s, w), part[3], gi,
-               xi, wi;
+/* Groups one after the other, each with operands of its own; then they are put together. */
+static void vram__slow_backward_groups(vram__step *s, const vram__conv_slow *k,
+                                       const vram__conv_gradients *c, vram__tensor *to) {
+  const vram_dims *dx = vram__slow_part(s, c->x.d, 1, k->groups);
+  const vram_dims *dg = vram__slow_part(s, c->g.d, 1, k->groups);
   vram__conv_queue q[3] = {{0, 0}, {0, 0}, {0, 0}};
+  vram__conv_gradients group = *c;
+  vram__tensor part[3];
   int64_t i;
   uint32_t j;
-  if (k->groups > 1) {
-    const vram_dims *dx = vram__slow_part(s, cx.d, 1, k->groups);
-    const vram_dims *dg = vram__slow_part(s, g.d, 1, k->groups);
-    wi = cw;
-    wi.d = vram__slow_part(s, cw.d, 0, k->groups);
-    for (i = 0; i < k->groups && !s->failed; i++) {
-      for (j = 0; j < 3; j++)
-        part[j] = vram__tensor_none();
-      gi = vram__slow_sub(s, g, dg);
-      xi = vram__slow_sub(s, cx, dx);
-      vram__slow_backward(s, k, gi, xi, wi, want, part);
-      vram__tensor_release(s, xi);
-      vram__tensor_release(s, gi);
-      for (j = 0; j < 3; j++)
-        vram__queue_add(s, q + j, part[j]);
-    }
-    if (want & 1)
-      to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), x.dt);
-    if (want & 2)
-      to[1] = vram__tensor_empty(s, vram__dims_contiguous(s, w.d), w.dt);
-    if (want & 4)
-      to[2] = vram__tensor_reduced(s, g, ((1u << g.d->ndim) - 1) & ~2u, 0, g.dt);
-    for (j = 3; j-- > 0;)
-      vram__queue_let(s, q + j);
-  } else
-    vram__slow_backward(s, k, g, cx, cw, want, to);
-  vram__tensor_release(s, cw);
-  vram__tensor_release(s, cx);
+  group.w.d = vram__slow_part(s, c->w.d, 0, k->groups);
+  for (i = 0; i < k->groups && !s->failed; i++) {
+    for (j = 0; j < 3; j++)
+      part[j] = vram__tensor_none();
+    group.g = vram__slow_sub(s, c->g, dg);
+    group.x = vram__slow_sub(s, c->x, dx);
+    vram__slow_backward(s, k, &group, part);
+    vram__tensor_release(s, group.x);
+    vram__tensor_release(s, group.g);
+    for (j = 0; j < 3; j++)
+      vram__queue_add(s, q + j, part[j]);
+  }
+  if (c->want & 1)
+    to[0] = vram__slow_gradient(s, c->x);
+  if (c->want & 2)
+    to[1] = vram__slow_gradient(s, c->w);
+  if (c->want & 4)
+    to[2] = vram__tensor_reduced(s, c->g, vram__slow_mask(c->g.d), 0, c->g.dt);
+  for (j = 3; j-- > 0;)
+    vram__queue_let(s, q + j);
+}
+
+VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram__conv_gradients *c,
+                            vram__tensor *to) {
+  vram__conv_gradients whole = *c;
+  whole.x = vram__tensor_contiguous(s, c->x);
+  whole.w = vram__tensor_contiguous(s, c->w);
+  if (k->groups > 1)
+    vram__slow_backward_groups(s, k, &whole, to);
+  else
+    vram__slow_backward(s, k, &whole, to);
+  vram__tensor_release(s, whole.w);
+  vram__tensor_release(s, whole.x);
 }
 
 #endif /* VRAM_NO_STEP */

@@ -1,11 +1,14 @@
 /* >>ops/copy    ops that copy what they are given: cat, stack, roll, flip, repeat, clone, to */
 #include "ops/ops.h"
 
+/* kind of a row here, where a function has several ops */
+enum { VRAM__COPY_ROLL = 1, VRAM__COPY_TILE, VRAM__COPY_REPEAT, VRAM__COPY_STACK };
+
 /* roll and flip: the axes must be there */
 static int vram__shape_roll(vram_graph *g, vram_node *n) {
   uint32_t c, k, i, a;
   const int64_t *v = vram__node_list(n, VRAM__KEY_dims, &c);
-  if (n->op == VRAM_OP_roll) {
+  if (vram__op_at(n->op)->kind == VRAM__COPY_ROLL) {
     vram__node_list(n, VRAM__KEY_shifts, &k);
     if (v ? k != c : k != 1)
       return vram__node_error(g, n, "as many shifts as dims are needed");
@@ -19,8 +22,8 @@ static int vram__shape_roll(vram_graph *g, vram_node *n) {
 /* How often each axis of the result repeats x (axes that x lacks come first). */
 static uint32_t vram__shape_repeats(const vram_node *n, uint32_t ndim, int64_t *to) {
   uint32_t c, i, k;
-  const int64_t *v =
-      vram__node_list(n, n->op == VRAM_OP_tile ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
+  const int64_t *v = vram__node_list(
+      n, vram__op_at(n->op)->kind == VRAM__COPY_TILE ? VRAM__KEY_dims : VRAM__KEY_repeats, &c);
   k = c > ndim ? c : ndim;
   for (i = 0; i < k; i++)
     to[i] = i < k - c ? 1 : v[i - (k - c)];
@@ -32,7 +35,7 @@ static int vram__shape_repeat(vram_graph *g, vram_node *n) {
   int64_t size[VRAM_MAX_AXES], r[VRAM_MAX_AXES];
   uint32_t c, i, k = vram__shape_repeats(n, x->ndim, r);
   vram__node_list(n, VRAM__KEY_repeats, &c);
-  if (n->op == VRAM_OP_repeat && c < x->ndim)
+  if (vram__op_at(n->op)->kind == VRAM__COPY_REPEAT && c < x->ndim)
     return vram__node_error(g, n, "fewer repeats than axes");
   for (i = 0; i < k; i++) {
     uint64_t z = i < k - x->ndim ? 1 : (uint64_t)x->v[i - (k - x->ndim)];
@@ -134,6 +137,7 @@ VRAM__FN const vram_dims *vram__cat_dims(vram__step *s, const vram_dims *d, int 
 }
 
 static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
+  const int stack = vram__op_at(n->op)->kind == VRAM__COPY_STACK;
   uint32_t i, a;
   int cl = 1;
   vram__promote p;
@@ -144,14 +148,13 @@ static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x
     vram__promote_add(&p, x[i].dt, x[i].d->ndim);
   for (i = 0; cl && i < n->nin; i++)
     cl = n->out[0].d->ndim > 3 &&
-         vram__suggests_cl(n->op == VRAM_OP_stack ? vram__dims_unsqueezed(s, x[i].d, a) : x[i].d);
+         vram__suggests_cl(stack ? vram__dims_unsqueezed(s, x[i].d, a) : x[i].d);
   f = vram__tape_record(s, n->op, x, n->nin, 1, 0);
   if (f) {
     f->aux = a;
     for (i = 0; i < n->nin; i++)
       if (!vram__input_wanted(f, i)) /* where the next piece begins */
-        VRAM__EDGES(f)
-    [i].out = n->op == VRAM_OP_cat && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
+        VRAM__EDGES(f)[i].out = !stack && !vram__cat_skips(x[i].d) ? (uint32_t)x[i].d->v[a] : 0;
   }
   y[0] = vram__tensor_empty(s, vram__cat_dims(s, n->out[0].d, cl), vram__promote_get(&p));
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -161,7 +164,7 @@ static void vram__forward_cat(vram__step *s, const vram_node *n, vram__tensor *x
 static void vram__backward_cat(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
   uint32_t i, j, a = (uint32_t)f->aux;
-  int stack = f->kind == VRAM_OP_stack;
+  int stack = vram__op_at(f->kind)->kind == VRAM__COPY_STACK;
   int64_t at = 0;
   for (i = 0; i < f->nin; i++) {
     int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
@@ -322,8 +325,8 @@ VRAM__FN void vram__backward_clone(vram__step *s, vram__grad_fn *f, vram__tensor
 }
 
 static void vram__forward_to(vram__step *s, const vram_node *n, vram__tensor *x, vram__tensor *y) {
-  vram_dtype dt = n->op == VRAM_OP_to ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
-  if (n->op == VRAM_OP_to && s->low && dt == VRAM_F32)
+  vram_dtype dt = n->nin == 1 ? (vram_dtype)VRAM__INT(n, dtype, VRAM_F32) : x[1].dt;
+  if (n->nin == 1 && s->low && dt == VRAM_F32)
     dt = s->low;
   y[0] = vram__torch_cast(s, x[0], dt);
 }
@@ -336,21 +339,24 @@ VRAM__FN void vram__backward_cast(vram__step *s, vram__grad_fn *f, vram__tensor 
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cat, 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(stack, 1, 65535, stack, SAME, none, cat, cat, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(roll, 1, 1, roll, SAME, none, roll, roll, each, ANY, 0, VRAM__OP_ANY_DTYPE,
-         "shifts! dims");
-VRAM__OP(flip, 1, 1, roll, SAME, none, flip, flip, each, ANY, 0, VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(repeat, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
-         "repeats!");
-VRAM__OP(tile, 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND, 0, VRAM__OP_ANY_DTYPE,
-         "dims!");
-VRAM__OP(repeat_interleave, 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each, ANY,
-         0, VRAM__OP_ANY_DTYPE, "repeats! dim");
-VRAM__OP(contiguous, 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
+VRAM__OP(cat, "cat concat concatenate: xs dim?", 1, 65535, cat, SAME, none, cat, cat, each, CAT, 0,
+         VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(stack, "stack: xs dim?", 1, 65535, stack, SAME, none, cat, cat, each, ANY,
+         VRAM__COPY_STACK, VRAM__OP_ANY_DTYPE, "dim");
+VRAM__OP(roll, "roll: x shifts dims", 1, 1, roll, SAME, none, roll, roll, each, ANY,
+         VRAM__COPY_ROLL, VRAM__OP_ANY_DTYPE, "shifts! dims");
+VRAM__OP(flip, "flip: x *dims", 1, 1, roll, SAME, none, flip, flip, each, ANY, 0,
+         VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(repeat, "repeat: x *repeats", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
+         VRAM__COPY_REPEAT, VRAM__OP_ANY_DTYPE, "repeats!");
+VRAM__OP(tile, "tile: x *dims", 1, 1, repeat, SAME, none, repeat, repeat, each, EXPAND,
+         VRAM__COPY_TILE, VRAM__OP_ANY_DTYPE, "dims!");
+VRAM__OP(repeat_interleave, "", 1, 1, repeat_interleave, SAME, none, repeat_interleave, none, each,
+         ANY, 0, VRAM__OP_ANY_DTYPE, "repeats! dim");
+VRAM__OP(contiguous, "", 1, 1, same, SAME, none, contiguous, none, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
-VRAM__OP(clone, 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
+VRAM__OP(clone, "clone", 1, 1, same, SAME, none, clone, clone, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");
-VRAM__OP(to, 1, 1, same, SAME, none, to, none, each, SAME, 0,
+VRAM__OP(to, "", 1, 1, same, SAME, none, to, none, each, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "dtype!");
-VRAM__OP(type_as, 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");
+VRAM__OP(type_as, "", 2, 2, same, SAME, none, to, none, each, SAME, 0, 0, "");

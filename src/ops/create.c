@@ -12,7 +12,7 @@ static int vram__shape_parameter(vram_graph *g, vram_node *n) {
   uint32_t c;
   const int64_t *v = vram__node_list(n, VRAM__KEY_shape, &c);
   vram_dtype dt = (vram_dtype)VRAM__INT(n, dtype, VRAM_F32);
-  int buffer = n->op == VRAM_OP_buffer;
+  int buffer = vram__op_at(n->op)->kind == VRAM__BUFFER;
   if (!vram__node_own(g, n, 0, buffer ? "buffer" : "parameter", c, v, dt,
                       buffer ? VRAM__BUFFER : VRAM__PARAM))
     return 0;
@@ -44,24 +44,27 @@ static void vram__forward_parameter(vram__step *s, const vram_node *n, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(zeros, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+VRAM__OP(zeros, "zeros eye zeros_like new_zeros", 0, 1, create, SAME, none, create, none, each,
+         NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+VRAM__OP(ones, "ones ones_like new_ones", 0, 1, create, SAME, none, create, none, each, NONE, 0,
+         VRAM__OP_CREATES, "shape! dtype");
+VRAM__OP(full, "full scalar_tensor full_like new_full", 0, 1, create, SAME, none, create, none,
+         each, NONE, 0, VRAM__OP_CREATES, "shape! dtype");
+VRAM__OP(arange, "arange", 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
          "shape! dtype");
-VRAM__OP(ones, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
+VRAM__OP(empty,
+         "empty linspace tensor as_tensor randint randperm empty_strided empty_like new_empty "
+         "new_tensor from_numpy",
+         0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES | VRAM__OP_VARIES,
          "shape! dtype");
-VRAM__OP(full, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
-         "shape! dtype");
-VRAM__OP(arange, 0, 1, create, SAME, none, create, none, each, NONE, 0, VRAM__OP_CREATES,
-         "shape! dtype");
-VRAM__OP(empty, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+VRAM__OP(rand, "rand rand_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
-VRAM__OP(rand, 0, 1, create, SAME, none, create, none, each, NONE, 0,
+VRAM__OP(randn, "randn randn_like", 0, 1, create, SAME, none, create, none, each, NONE, 0,
          VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
-VRAM__OP(randn, 0, 1, create, SAME, none, create, none, each, NONE, 0,
-         VRAM__OP_CREATES | VRAM__OP_VARIES, "shape! dtype");
-VRAM__OP(fill, 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
-VRAM__OP(bernoulli, 1, 1, same, SAME, none, fill, none, each, NONE, 0,
+VRAM__OP(fill, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0, VRAM__OP_WRITES, "inplace");
+VRAM__OP(bernoulli, "", 1, 1, same, SAME, none, fill, none, each, NONE, 0,
          VRAM__OP_WRITES | VRAM__OP_VARIES, "inplace");
-VRAM__OP(parameter, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+VRAM__OP(parameter, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__PARAM,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype frozen");
-VRAM__OP(buffer, 0, 0, parameter, SAME, none, parameter, none, none, NONE, 0,
+VRAM__OP(buffer, "", 0, 0, parameter, SAME, none, parameter, none, none, NONE, VRAM__BUFFER,
          VRAM__OP_OWNS | VRAM__OP_PARAM, "shape! dtype");

@@ -132,16 +132,16 @@ static void vram__backward_dropout(vram__step *s, vram__grad_fn *f, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
+VRAM__OP(dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, 0,
          VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout1d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(dropout1d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_FEATURES | 1, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout2d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME, VRAM__DROPOUT_FEATURES,
-         VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(dropout3d, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(dropout2d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+         VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
+VRAM__OP(dropout3d, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_FEATURES | 3, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_ALPHA, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT, "p inplace");
-VRAM__OP(feature_alpha_dropout, 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
+VRAM__OP(feature_alpha_dropout, "", 1, 1, dropout, SAME, none, dropout, dropout, each, SAME,
          VRAM__DROPOUT_ALPHA | VRAM__DROPOUT_FEATURES, VRAM__OP_DROPOUT | VRAM__OP_ANY_LAYOUT,
          "p inplace");

@@ -342,7 +342,8 @@ static vram__tensor vram__operand_group(vram__step *s, const vram__operand *o,
 
 VRAM__FN vram__tensor vram__torch_mul(vram__step *s, vram__tensor a, vram__tensor b) {
   vram__tensor in[2];
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   return vram__torch_pointwise(s, VRAM_OP_mul, in, 2);
 }
 
@@ -388,9 +389,12 @@ static void vram__einsum_sort_positions(vram__einsum_product *p) {
   if (p->lo && p->right && p->right < vram__einsum_first_of(p->lo)) {
     const vram__operand operand = p->a;
     const uint64_t lo = p->lo, left = p->left;
-    p->a = p->b, p->b = operand;
-    p->lo = p->ro, p->ro = lo;
-    p->left = p->right, p->right = left;
+    p->a = p->b;
+    p->b = operand;
+    p->lo = p->ro;
+    p->ro = lo;
+    p->left = p->right;
+    p->right = left;
   }
 }
 
@@ -403,7 +407,9 @@ static vram__operand vram__einsum_result(vram__step *s, const vram__einsum_produ
   uint8_t order[VRAM_MAX_AXES], at[VRAM_MAX_AXES];
   uint32_t i, j, ndim = 0, k = 0;
   vram__operand y;
-  group[0] = p->lro, group[1] = p->lo, group[2] = p->ro;
+  group[0] = p->lro;
+  group[1] = p->lo;
+  group[2] = p->ro;
   for (j = 0; j < 3; j++)
     for (i = 0; i < p->n && ndim < VRAM_MAX_AXES; i++)
       if (group[j] >> i & 1) {
@@ -420,7 +426,10 @@ static vram__operand vram__einsum_result(vram__step *s, const vram__einsum_produ
         order[k++] = (uint8_t)j;
       }
   vram__tensor_replace(s, &y.t, vram__torch_permute(s, y.t, order));
-  group[0] = p->lro, group[1] = p->left, group[2] = p->sum, group[3] = p->right;
+  group[0] = p->lro;
+  group[1] = p->left;
+  group[2] = p->sum;
+  group[3] = p->right;
   vram__operand_stride_ones(&y, group, 4);
   return y;
 }
@@ -445,9 +454,12 @@ VRAM__FN vram__operand vram__einsum_pair(vram__step *s, vram__operand a, vram__o
   vram__einsum_sort_positions(&p);
   last[0] = vram__einsum_last_of(p.right ? p.right : sum);
   last[1] = vram__einsum_last_of(p.left ? p.left : p.right ? p.right : sum);
-  group[0] = p.lro, group[1] = p.lo, group[2] = sum;
+  group[0] = p.lro;
+  group[1] = p.lo;
+  group[2] = sum;
   left = vram__operand_group(s, &p.a, group, last[0]);
-  group[1] = sum, group[2] = p.ro;
+  group[1] = sum;
+  group[2] = p.ro;
   right = vram__operand_group(s, &p.b, group, last[1]);
   product = vram__torch_product(s, VRAM__K_bmm, left, right);
   vram__tensor_release(s, p.a.t);
@@ -618,4 +630,4 @@ static void vram__forward_einsum(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(einsum, 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");
+VRAM__OP(einsum, "", 1, 64, einsum, SAME, low, einsum, none, einsum, PRODUCT, 0, 0, "equation!");

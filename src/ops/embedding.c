@@ -65,23 +65,28 @@ static int vram__shape_embedding_bag(vram_graph *g, vram_node *n) {
 /* ---- indexing ---- */
 
 /* EmbeddingBackwardKernel.cu: the gradient of a table of dims w from n sorted indices of ie bytes.
-   `fuse`: the partial sums of few rows are added up without a tensor of them. */
+   VRAM__ROWS_FUSED: the partial sums of few rows are added up without a tensor of them. */
+enum { VRAM__ROWS_BY_FREQ = 1, VRAM__ROWS_FUSED = 2 };
+
 static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, const vram_dims *w,
-                                      vram_dtype dt, int by_freq, int fuse) {
+                                      vram_dtype dt, uint32_t how) {
   uint64_t rows = (uint64_t)w->v[0], cols = (uint64_t)w->v[1], seg = n < rows ? n : rows,
-           parts = n / 10 + seg, warps = vram__cub_tiles(cols, 32) * 32,
-           grid = vram__cub_tiles(seg * warps, warps < 1024 ? warps : 1024);
+           parts = n / 10 + seg;
+  const uint64_t warp = (uint64_t)s->device.rules->warp;
+  const uint64_t warps = vram__round_up_u64(cols, warp);
+  const uint64_t grid = vram__div_up_u64(seg * warps, warps < 1024 ? warps : 1024);
   uint32_t bits = 1, kind = ie == 8 ? 0 : 1, t[10], count = 0, i;
   vram__tensor y;
+  int fuse;
   while (rows >> bits)
     bits++;
-  fuse = fuse && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
+  fuse = (how & VRAM__ROWS_FUSED) && grid < UINT64_C(4) * s->device.sm && parts > 4 * grid;
   t[0] = vram__cub_hold(s, n * ie); /* sorted indices, their places, the range that gives those */
   t[1] = vram__cub_hold(s, n * ie);
   t[2] = vram__cub_hold(s, n * ie);
   vram__workspace_use(s, vram__cub_sort(s, n, ie, ie, bits));
   vram__cub_release(s, t[2]);
-  if (by_freq) { /* how often each index comes: two scans by key */
+  if (how & VRAM__ROWS_BY_FREQ) { /* how often each index comes: two scans by key */
     count = vram__cub_hold(s, n * ie);
     vram__workspace_use(s, vram__cub_by_key(s, n, ie));
     vram__workspace_use(s, vram__cub_by_key(s, n, ie));
@@ -94,7 +99,7 @@ static vram__tensor vram__sorted_rows(vram__step *s, uint64_t n, uint32_t ie, co
   vram__cub_release(s, i);
   t[4] = vram__cub_hold(s, seg * ie); /* the segments' parts, and where they begin */
   t[5] = vram__cub_hold(s, seg * ie);
-  vram__workspace_use(s, vram__cub_scan(seg, ie));
+  vram__workspace_use(s, vram__cub_scan(s, seg, ie));
   t[6] = vram__cub_hold(s, 8);
   t[7] = vram__cub_hold(s, parts * ie);
   t[8] = vram__cub_hold(s, fuse ? parts * ie
@@ -130,10 +135,11 @@ static void vram__backward_embedding(vram__step *s, vram__grad_fn *f, vram__tens
   vram_dtype dt;
   const vram_dims *w = vram__input_dims(s, f, 0, &dt);
   int by_freq = VRAM__INT(f->node, scale_grad_by_freq, 0) != 0;
-  if (i.d->numel <= VRAM__RULE_EMBEDDING_SORTED && !by_freq)
+  if (i.d->numel <= s->device.rules->embedding_sorted && !by_freq)
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
   else
-    to[0] = vram__sorted_rows(s, i.d->numel, vram__dtype_size(i.dt), w, dt, by_freq, 1);
+    to[0] = vram__sorted_rows(s, i.d->numel, vram__dtype_size(i.dt), w, dt,
+                              VRAM__ROWS_FUSED | (by_freq ? (uint32_t)VRAM__ROWS_BY_FREQ : 0u));
   vram__tensor_release(s, g);
   vram__tensor_release(s, i);
 }
@@ -200,15 +206,15 @@ static void vram__backward_embedding_bag(vram__step *s, vram__grad_fn *f, vram__
   if (vram__embedding_bag_is_max(f->node))
     to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, w), dt);
   else
-    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__dtype_size(i.dt), w, dt, 0, 0);
+    to[0] = vram__sorted_rows(s, i.d->numel, wide.d ? 8 : vram__dtype_size(i.dt), w, dt, 0);
   vram__tensor_release(s, g);
   vram__tensor_release(s, wide);
 }
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(embedding, 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
+VRAM__OP(embedding, "", 1, 2, embedding, SAME, none, embedding, embedding, each, EMBEDDING, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT | VRAM__OP_ANY_DTYPE,
          "num_embeddings! embedding_dim! padding_idx scale_grad_by_freq frozen weights dtype");
-VRAM__OP(embedding_bag, 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each, NONE,
-         0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");
+VRAM__OP(embedding_bag, "", 1, 3, embedding_bag, SAME, none, embedding_bag, embedding_bag, each,
+         NONE, 0, 0, "num_embeddings! embedding_dim! mode padding_idx frozen weights dtype");

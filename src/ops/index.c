@@ -1,6 +1,8 @@
 /* >>ops/index    gather, scatter, indexing, masks, one_hot */
 #include "ops/ops.h"
 
+enum { VRAM__INDEX_GATHER = 1 }; /* kind of a row: backward gets the tensor itself */
+
 /* Is input i of the node a list of integers? Else an error. */
 VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i) {
   vram_dtype dt = n->in[i]->dtype;
@@ -160,7 +162,7 @@ static int vram__shape_one_hot(vram_graph *g, vram_node *n) {
 /* gather and index_select: backward adds into zeros */
 static void vram__forward_gather(vram__step *s, const vram_node *n, vram__tensor *x,
                                  vram__tensor *y) {
-  int gather = n->op == VRAM_OP_gather; /* gather_backward gets the tensor itself */
+  const int gather = vram__op_at(n->op)->kind == VRAM__INDEX_GATHER;
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   if (f && gather)
     vram__save_tensor(s, f, x[0]);
@@ -316,52 +318,67 @@ VRAM__FN vram__tensor vram__indexed(vram__step *s, vram__tensor x, const vram__t
   return y;
 }
 
+/* The largest and the smallest index come to the host. */
+static void vram__index_check_range(vram__step *s, vram__tensor index) {
+  const uint32_t all = (1u << index.d->ndim) - 1;
+  const vram__tensor largest = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor smallest;
+  vram__reduce_scratch(s, index, all, VRAM_I64, 8, 4);
+  smallest = vram__tensor_empty(s, s->scalar, VRAM_I64);
+  vram__tensor_release(s, vram__tensor_contiguous(s, index));
+  vram__reduce_scratch(s, index, all, VRAM_I64, 8, 4);
+  vram__workspace_use(s, 1);
+  vram__workspace_use(s, 1);
+  vram__tensor_release(s, largest);
+  vram__tensor_release(s, smallest);
+}
+
+/* Linear indices of all index tensors together (computeLinearIndex). */
+static vram__tensor vram__index_linear(vram__step *s, const vram__index *ix, int check) {
+  vram__tensor linear = vram__tensor_none(), wrapped, scaled;
+  uint32_t i;
+  for (i = 0; i < ix->n; i++) {
+    if (check)
+      vram__index_check_range(s, ix->t[i]);
+    wrapped = vram__pointwise_empty1(s, ix->t[i]);
+    scaled = vram__pointwise_empty1(s, wrapped);
+    vram__tensor_release(s, wrapped);
+    if (i)
+      vram__tensor_release(s, scaled);
+    else
+      linear = scaled;
+  }
+  return linear;
+}
+
+/* Index tensors for the axes of a tensor from `dim` on. */
+typedef struct vram__places {
+  const vram__tensor *index;
+  uint32_t count, dim;
+  int check; /* that they are in range */
+} vram__places;
+
 /* Indexing.cu, index_put_with_sort_kernel: adds `value` into a tensor of the sizes of self
-   (contiguous) at these places: linear indices, sorted. check: that they are in range. */
+   (contiguous) at these places: linear indices, sorted. */
 static void vram__index_add(vram__step *s, const vram_dims *self, vram__tensor value,
-                            const vram__tensor *idx, uint32_t count, uint32_t dim, int check) {
+                            const vram__places *at) {
   vram__index ix;
-  vram__tensor lin = vram__tensor_none(), w, t[3], c = vram__tensor_none();
+  vram__tensor linear, t[3], copy = vram__tensor_none();
   uint32_t i, bits = 1;
   uint64_t slice = 1, key, n;
   if (s->ideal)
     return;
-  vram__index_begin(s, idx, count, &ix, 0);
+  vram__index_begin(s, at->index, at->count, &ix, 0);
   n = ix.d->numel;
-  for (i = dim + ix.n; i < self->ndim; i++)
+  for (i = at->dim + ix.n; i < self->ndim; i++)
     slice *= (uint64_t)self->v[i];
-  for (i = 0; i < ix.n; i++) {
-    if (check) { /* the largest and the smallest index come to the host */
-      const vram__tensor one = vram__tensor_empty(s, s->scalar, VRAM_I64);
-      vram__tensor two;
-      w = ix.t[i];
-      vram__reduce_scratch(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      two = vram__tensor_empty(s, s->scalar, VRAM_I64);
-      t[0] = vram__tensor_contiguous(s, w);
-      vram__tensor_release(s, t[0]);
-      vram__reduce_scratch(s, w, (1u << w.d->ndim) - 1, VRAM_I64, 8, 4);
-      vram__workspace_use(s, 1);
-      vram__workspace_use(s, 1);
-      vram__tensor_release(s, one);
-      vram__tensor_release(s, two);
-    }
-    w = vram__pointwise_empty1(s, ix.t[i]);
-    t[0] = vram__pointwise_empty1(s, w);
-    vram__tensor_release(s, w);
-    if (i)
-      vram__tensor_release(s, t[0]);
-    else
-      lin = t[0];
-  }
+  linear = vram__index_linear(s, &ix, at->check);
   vram__index_gone(s, &ix, 0);
   if (!(value.d->flags & VRAM__CONTIG))
-    c = vram__tensor_contiguous(s, value);
+    copy = vram__tensor_contiguous(s, value);
   if (n && slice) {
-    if (!(lin.d->flags & VRAM__CONTIG)) {
-      w = vram__tensor_contiguous(s, lin);
-      vram__tensor_release(s, lin);
-      lin = w;
-    }
+    if (!(linear.d->flags & VRAM__CONTIG))
+      vram__tensor_replace(s, &linear, vram__tensor_contiguous(s, linear));
     key = self->numel ? (self->numel - 1) / slice : 0;
     while (key >> bits)
       bits++;
@@ -371,8 +388,8 @@ static void vram__index_add(vram__step *s, const vram_dims *self, vram__tensor v
     for (i = 3; i-- > 0;)
       vram__tensor_release(s, t[i]);
   }
-  vram__tensor_release(s, c);
-  vram__tensor_release(s, lin);
+  vram__tensor_release(s, copy);
+  vram__tensor_release(s, linear);
 }
 
 static uint32_t vram__index_dim(const vram_node *n) {
@@ -393,8 +410,13 @@ static void vram__forward_index(vram__step *s, const vram_node *n, vram__tensor 
 
 static void vram__backward_index(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g;
+  vram__places at;
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, vram__input_dims(s, f, 0, NULL)), g.dt);
-  vram__index_add(s, to[0].d, g, VRAM__SAVED(f), f->nsaved, vram__index_dim(f->node), 0);
+  at.index = VRAM__SAVED(f);
+  at.count = f->nsaved;
+  at.dim = vram__index_dim(f->node);
+  at.check = 0;
+  vram__index_add(s, to[0].d, g, &at);
 }
 
 static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -417,15 +439,21 @@ static void vram__forward_index_put(vram__step *s, const vram_node *n, vram__ten
     y[0] = vram__tensor_empty(s, vram__dims_dense(s, in[0].d), in[0].dt);
   if (VRAM__INT(n, accumulate, 0)) {
     int64_t size[VRAM_MAX_AXES] = {0}, stride[VRAM_MAX_AXES];
+    vram__places at;
     uint32_t k = 0, lead;
     v = in[1];
     vram__index_sizes((vram_graph *)0, n, count, &k, size);
-    for (lead = k - v.d->ndim, i = 0; i < k; i++)
+    lead = k - v.d->ndim;
+    for (i = 0; i < k; i++)
       stride[i] =
           i < lead || (v.d->v[i - lead] == 1 && size[i] != 1) ? 0 : VRAM__STRIDE(v.d)[i - lead];
     v.d = vram__dims_in(s, k, size, stride);
     c = vram__tensor_contiguous(s, y[0]);
-    vram__index_add(s, x[0].d, v, x + 1, count, 0, 1);
+    at.index = x + 1;
+    at.count = count;
+    at.dim = 0;
+    at.check = 1;
+    vram__index_add(s, x[0].d, v, &at);
     vram__tensor_release(s, c);
   } else { /* the indices as the kernel wants them; the values broadcast in it */
     vram__index ix;
@@ -475,8 +503,10 @@ VRAM__FN vram__tensor vram__torch_masked_select(vram__step *s, vram__tensor x, v
 static void vram__forward_masked_select(vram__step *s, const vram_node *n, vram__tensor *x,
                                         vram__tensor *y) {
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, x[1]);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, x[1]);
+  }
   y[0] = vram__torch_masked_select(s, x[0], x[1], n->out[0].d);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -495,7 +525,7 @@ static void vram__backward_masked_select(vram__step *s, vram__grad_fn *f, vram__
   sum = vram__tensor_empty(s, d, VRAM_I64);
   if (m.d->numel != d->numel || !(m.d->flags & VRAM__CONTIG))
     copy = vram__tensor_empty(s, d, VRAM_BOOL);
-  vram__workspace_use(s, vram__cub_scan(d->numel, 8));
+  vram__workspace_use(s, vram__cub_scan(s, d->numel, 8));
   if (!(g.d->flags & VRAM__CONTIG))
     c = vram__tensor_contiguous(s, g);
   vram__tensor_release(s, c);
@@ -511,13 +541,15 @@ static void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(gather, 2, 2, gather, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
-VRAM__OP(index_select, 2, 2, index_select, SAME, none, gather, gather, each, NONE, 0, 0, "dim!");
-VRAM__OP(index, 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
-VRAM__OP(index_put, 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
+VRAM__OP(gather, "gather: x dim index", 2, 2, gather, SAME, none, gather, gather, each, NONE,
+         VRAM__INDEX_GATHER, 0, "dim!");
+VRAM__OP(index_select, "index_select: x dim index", 2, 2, index_select, SAME, none, gather, gather,
+         each, NONE, 0, 0, "dim!");
+VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
+VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
          "inplace accumulate");
-VRAM__OP(scatter, 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
+VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
          "dim! scalar inplace");
-VRAM__OP(masked_select, 2, 2, masked_select, SAME, none, masked_select, masked_select, each, NONE,
-         0, 0, "");
-VRAM__OP(one_hot, 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
+VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
+         NONE, 0, 0, "");
+VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");

@@ -49,7 +49,7 @@ static vram__tensor vram__linear(vram__step *s, const vram__tensor *in, const vr
   vram__tensor y;
   vram__save_factors(s, f, x, in[1], x + 1, in[2]);
   y = vram__tensor_empty(s, out, in[1].dt);
-  vram__workspace_use(s, x ? VRAM__RULE_CUBLASLT_WORKSPACE : s->device.cublas_workspace);
+  vram__workspace_use(s, x ? s->device.rules->cublas.lt_workspace : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
 }
@@ -227,5 +227,5 @@ static VRAM__COLD void vram__linear_shared(vram__step *s, vram__grad_fn *f, vram
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(linear, 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
+VRAM__OP(linear, "", 1, 3, linear, SAME, low, linear, linear, product, LINEAR, 0,
          VRAM__OP_OWNS | VRAM__OP_WEIGHT_INPUT, "out_features! bias frozen weights dtype");

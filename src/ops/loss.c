@@ -452,7 +452,7 @@ static vram__tensor vram__cosine_where(vram__step *s, vram__tensor target, vram_
   in[0] = vram__tensor_empty(s, vram__dims_dense(s, target.d), VRAM_BOOL);
   in[1] = value;
   in[2] = zeros;
-  y = vram__op_call_n(s, VRAM_OP_where, 0, in, 3, NULL, NULL);
+  y = vram__op_call_n(s, VRAM_OP_where, in, 3, NULL, NULL);
   vram__tensor_release(s, in[0]);
   return y;
 }
@@ -722,7 +722,7 @@ static vram__tensor vram__ctc_zero_infinity(vram__step *s, vram__tensor y) {
   in[1] = vram__tensor_empty(s, s->scalar, y.dt);
   in[0] = vram__tensor_empty(s, y.d, VRAM_BOOL);
   in[2] = y;
-  y = vram__op_call_n(s, VRAM_OP_where, 0, in, 3, NULL, NULL);
+  y = vram__op_call_n(s, VRAM_OP_where, in, 3, NULL, NULL);
   vram__tensor_release(s, in[0]);
   vram__tensor_release(s, in[1]);
   vram__tensor_release(s, in[2]);
@@ -763,27 +763,27 @@ VRAM__FN void vram__backward_ctc(vram__step *s, vram__grad_fn *f, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cross_entropy, 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE,
+VRAM__OP(cross_entropy, "", 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE,
          VRAM__LOSS_CROSS_ENTROPY, VRAM__OP_LOSS, "reduction label_smoothing ignore_index");
-VRAM__OP(nll_loss, 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
+VRAM__OP(nll_loss, "", 1, 2, class_loss, SAME, fp32, class_loss, none, each, NONE, VRAM__LOSS_NLL,
          VRAM__OP_LOSS, "reduction ignore_index");
-VRAM__OP(mse_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE, VRAM__OP_LOSS,
-         "reduction");
-VRAM__OP(l1_loss, 1, 2, loss, SAME, fp32, l1_loss, none, each, NONE, VRAM__LOSS_L1, VRAM__OP_LOSS,
-         "reduction");
-VRAM__OP(smooth_l1_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
+VRAM__OP(mse_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
+         VRAM__OP_LOSS, "reduction");
+VRAM__OP(l1_loss, "", 1, 2, loss, SAME, fp32, l1_loss, none, each, NONE, VRAM__LOSS_L1,
+         VRAM__OP_LOSS, "reduction");
+VRAM__OP(smooth_l1_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_MSE,
          VRAM__OP_LOSS, "reduction beta");
-VRAM__OP(huber_loss, 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_HUBER,
+VRAM__OP(huber_loss, "", 1, 2, loss, SAME, fp32, loss, loss, each, NONE, VRAM__LOSS_HUBER,
          VRAM__OP_LOSS, "reduction delta");
-VRAM__OP(binary_cross_entropy, 1, 2, binary_loss, SAME, none, loss, loss, each, NONE,
+VRAM__OP(binary_cross_entropy, "", 1, 2, binary_loss, SAME, none, loss, loss, each, NONE,
          VRAM__LOSS_BCE, VRAM__OP_LOSS, "reduction");
-VRAM__OP(binary_cross_entropy_with_logits, 1, 2, binary_loss, SAME, fp32, loss, loss, each, NONE,
-         VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction");
-VRAM__OP(kl_div, 1, 2, loss, SAME, fp32, kl_div, none, each, NONE, VRAM__LOSS_KL_DIV, VRAM__OP_LOSS,
-         "reduction log_target");
-VRAM__OP(ctc_loss, 1, 2, ctc_loss, SAME, none, ctc_loss, none, each, NONE, VRAM__LOSS_CTC,
+VRAM__OP(binary_cross_entropy_with_logits, "", 1, 2, binary_loss, SAME, fp32, loss, loss, each,
+         NONE, VRAM__LOSS_BCE_LOGITS, VRAM__OP_LOSS, "reduction");
+VRAM__OP(kl_div, "", 1, 2, loss, SAME, fp32, kl_div, none, each, NONE, VRAM__LOSS_KL_DIV,
+         VRAM__OP_LOSS, "reduction log_target");
+VRAM__OP(ctc_loss, "", 1, 2, ctc_loss, SAME, none, ctc_loss, none, each, NONE, VRAM__LOSS_CTC,
          VRAM__OP_LOSS, "reduction blank zero_infinity");
-VRAM__OP(cosine_embedding_loss, 1, 3, distance_loss, SAME, fp32, cosine_loss, none, each, NONE,
+VRAM__OP(cosine_embedding_loss, "", 1, 3, distance_loss, SAME, fp32, cosine_loss, none, each, NONE,
          VRAM__LOSS_COSINE, VRAM__OP_LOSS, "reduction margin");
-VRAM__OP(triplet_margin_loss, 1, 3, distance_loss, SAME, fp32, triplet_loss, none, each, NONE,
+VRAM__OP(triplet_margin_loss, "", 1, 3, distance_loss, SAME, fp32, triplet_loss, none, each, NONE,
          VRAM__LOSS_TRIPLET, VRAM__OP_LOSS, "reduction margin p eps swap");

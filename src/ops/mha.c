@@ -111,7 +111,9 @@ static int vram__shape_mha(vram_graph *g, vram_node *n) {
   m.src_len += (VRAM__INT(n, add_bias_kv, 0) != 0) + (VRAM__INT(n, add_zero_attn, 0) != 0);
   if (!vram__attention_fits(g, (uint64_t)(m.bsz * m.heads), m.tgt_len, m.src_len, m.embed_dim))
     return 0;
-  size[0] = m.bsz, size[1] = m.tgt_len, size[2] = m.src_len;
+  size[0] = m.bsz;
+  size[1] = m.tgt_len;
+  size[2] = m.src_len;
   if (n->nout > 1 && !vram__node_out(g, n, 1, m.batched ? 3 : 2, size + !m.batched, dt))
     return 0;
   return vram__node_out_dims(n, 0, q, dt);
@@ -158,10 +160,12 @@ static void vram__torch_split(vram__step *s, vram__tensor x, uint32_t count, con
 /* x[i] */
 static vram__tensor vram__torch_select(vram__step *s, vram__tensor x, int64_t i) {
   int64_t attr[5];
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = 0;
-  attr[2] = VRAM__KEY_index | 1 << 8, attr[3] = i;
+  attr[0] = VRAM__KEY_dim | 1 << 8;
+  attr[1] = 0;
+  attr[2] = VRAM__KEY_index | 1 << 8;
+  attr[3] = i;
   attr[4] = 0;
-  return vram__op_call_n(s, VRAM_OP_select, 0, &x, 1, attr, NULL);
+  return vram__op_call_n(s, VRAM_OP_select, &x, 1, attr, NULL);
 }
 
 /* torch.cat of two along an axis. Takes both. */
@@ -169,11 +173,14 @@ static vram__tensor vram__torch_cat2(vram__step *s, vram__tensor a, vram__tensor
   vram__tensor in[2], y;
   int64_t size[VRAM_MAX_AXES], attr[3];
   uint32_t i;
-  in[0] = a, in[1] = b;
+  in[0] = a;
+  in[1] = b;
   for (i = 0; i < a.d->ndim; i++)
     size[i] = a.d->v[i] + (i == axis ? b.d->v[i] : 0);
-  attr[0] = VRAM__KEY_dim | 1 << 8, attr[1] = axis, attr[2] = 0;
-  y = vram__op_call_n(s, VRAM_OP_cat, 0, in, 2, attr, vram__dims_in(s, i, size, NULL));
+  attr[0] = VRAM__KEY_dim | 1 << 8;
+  attr[1] = axis;
+  attr[2] = 0;
+  y = vram__op_call_n(s, VRAM_OP_cat, in, 2, attr, vram__dims_in(s, i, size, NULL));
   vram__tensor_release(s, b);
   vram__tensor_release(s, a);
   return y;
@@ -219,15 +226,23 @@ static vram__tensor vram__mha_native_fused(vram__step *s, const vram__mha *m, vr
   int64_t size[4], stride[4], rows[3];
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
-  size[0] = bsz, size[1] = m->heads, size[2] = tgt_len, size[3] = width;
-  stride[0] = tgt_len * 3 * embed_dim, stride[1] = width, stride[2] = 3 * embed_dim, stride[3] = 1;
+  size[0] = bsz;
+  size[1] = m->heads;
+  size[2] = tgt_len;
+  size[3] = width;
+  stride[0] = tgt_len * 3 * embed_dim;
+  stride[1] = width;
+  stride[2] = 3 * embed_dim;
+  stride[3] = 1;
   for (i = 0; i < 3; i++) {
     p.in[i] = vram__tensor_view(s, packed, vram__dims_in(s, 4, size, stride));
     p.in[i].off = (uint8_t)(((int64_t)i * embed_dim) & 15);
   }
   y = vram__torch_sdpa(s, &p);
   vram__tensor_replace(s, &y, vram__torch_swap(s, y, 1, 2));
-  rows[0] = bsz, rows[1] = tgt_len, rows[2] = embed_dim;
+  rows[0] = bsz;
+  rows[1] = tgt_len;
+  rows[2] = embed_dim;
   vram__tensor_replace(s, &y, vram__torch_reshape(s, y, 3, rows));
   vram__tensor_replace(s, &y,
                        vram__torch_linear(s, y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
@@ -328,7 +343,8 @@ static void vram__mha_project_encoder(vram__step *s, const vram__mha *m, const v
   vram__tensor w[2], b[2], packed;
   int64_t part[2];
   uint32_t i;
-  part[0] = m->embed_dim, part[1] = 2 * m->embed_dim;
+  part[0] = m->embed_dim;
+  part[1] = 2 * m->embed_dim;
   vram__torch_split(s, vram__mha_param(s, m->n, VRAM__MHA_IN), 2, part, w);
   b[0] = b[1] = vram__tensor_none();
   if (bias.d)
@@ -375,7 +391,9 @@ static void vram__mha_split_heads(vram__step *s, const vram__mha *m, vram__tenso
   uint32_t i;
   for (i = 0; i < 3; i++) {
     const int64_t *whole = qkv[i].d->v;
-    size[0] = whole[0], size[1] = whole[1] * m->heads, size[2] = whole[2] / m->heads;
+    size[0] = whole[0];
+    size[1] = whole[1] * m->heads;
+    size[2] = whole[2] / m->heads;
     vram__tensor_replace(s, &qkv[i], vram__torch_reshape(s, qkv[i], 3, size));
     vram__tensor_replace(s, &qkv[i], vram__torch_swap(s, qkv[i], 0, 1));
   }
@@ -398,7 +416,7 @@ static void vram__mha_add_bias_kv(vram__step *s, vram__mha *m, vram__tensor *qkv
   for (i = 1; i < 3; i++) {
     const vram__tensor bias =
         vram__mha_param(s, m->n, i == 1 ? VRAM__MHA_BIAS_K : VRAM__MHA_BIAS_V);
-    const vram__tensor rows = vram__op_call_n(s, VRAM_OP_repeat, 0, &bias, 1, NULL,
+    const vram__tensor rows = vram__op_call_n(s, VRAM_OP_repeat, &bias, 1, NULL,
                                               vram__dims_3d(s, 1, m->bsz, m->embed_dim));
     qkv[i] = vram__torch_cat2(s, qkv[i], rows, 0);
   }
@@ -429,8 +447,8 @@ static vram__tensor vram__mha_attend_weights(vram__step *s, int64_t dropout_p,
   in[1] = vram__op_call_unary(s, VRAM_OP_mul, qkv[0]);
   in[2] = vram__torch_swap(s, qkv[1], 1, 2);
   vram__tensor_release(s, qkv[1]);
-  scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, 0, in, 3, NULL, NULL)
-                  : vram__op_call_n(s, VRAM_OP_bmm, 0, in + 1, 2, NULL, NULL);
+  scores = mask.d ? vram__op_call_n(s, VRAM_OP_baddbmm, in, 3, NULL, NULL)
+                  : vram__op_call_n(s, VRAM_OP_bmm, in + 1, 2, NULL, NULL);
   vram__tensor_release(s, in[2]);
   vram__tensor_release(s, in[1]);
   *weights = vram__torch_softmax(s, VRAM_OP_softmax, scores, vram__softmax_dtype(s, scores));
@@ -455,15 +473,18 @@ static vram__tensor vram__mha_attend_sdpa(vram__step *s, const vram__mha *m, int
   uint32_t i;
   vram__memory_zero(&p, sizeof p);
   p.dropout_p = dropout_p;
-  size[0] = m->bsz, size[1] = m->heads;
+  size[0] = m->bsz;
+  size[1] = m->heads;
   if (mask.d && mask.d->v[0] == 1)
     p.in[3] = vram__torch_unsqueeze(s, mask, 0);
   else if (mask.d) {
-    size[2] = mask.d->v[1], size[3] = mask.d->v[2];
+    size[2] = mask.d->v[1];
+    size[3] = mask.d->v[2];
     p.in[3] = vram__torch_reshape(s, mask, 4, size);
   }
   for (i = 0; i < 3; i++) {
-    size[2] = qkv[i].d->v[1], size[3] = qkv[i].d->v[2];
+    size[2] = qkv[i].d->v[1];
+    size[3] = qkv[i].d->v[2];
     p.in[i] = vram__torch_reshape(s, qkv[i], 4, size);
   }
   for (i = s->amp ? 4 : 0; i-- > 0;)
@@ -501,7 +522,8 @@ static vram__tensor vram__mha_mask(vram__step *s, const vram_node *n, const vram
 /* The result of attention becomes rows and goes through out_proj. */
 static void vram__mha_project_out(vram__step *s, const vram__mha *m, vram__tensor *y) {
   int64_t rows[2];
-  rows[0] = m->tgt_len * m->bsz, rows[1] = m->embed_dim;
+  rows[0] = m->tgt_len * m->bsz;
+  rows[1] = m->embed_dim;
   vram__tensor_replace(s, y, vram__torch_reshape(s, *y, 2, rows));
   vram__tensor_replace(s, y,
                        vram__torch_linear(s, *y, vram__mha_param(s, m->n, VRAM__MHA_OUT),
@@ -581,6 +603,6 @@ static void vram__forward_mha(vram__step *s, const vram_node *n, vram__tensor *x
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(multi_head_attention, 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
+VRAM__OP(multi_head_attention, "", 3, 4, mha, SAME, none, mha, none, mha, MHA, 0, 0,
          "num_heads! bias dropout need_weights batch_first add_bias_kv add_zero_attn kdim vdim "
          "frozen weights dtype");

@@ -160,7 +160,7 @@ static vram__tensor vram__torch_rms_norm_composite(vram__step *s, vram__tensor x
   attr[n++] = 1;
   attr[n] = 0;
   squares = vram__op_call_unary(s, VRAM_OP_pow, up);
-  y = vram__op_call_n(s, VRAM_OP_mean, 0, &squares, 1, attr, NULL);
+  y = vram__op_call_n(s, VRAM_OP_mean, &squares, 1, attr, NULL);
   vram__op_call_in_place(s, VRAM_OP_add, &y, vram__tensor_none());
   rsqrt = vram__op_call_unary(s, VRAM_OP_rsqrt, y);
   vram__tensor_release(s, y);
@@ -217,13 +217,14 @@ static void vram__forward_layer_norm(vram__step *s, const vram_node *n, vram__te
    weight and bias are sums of partial ones. d: their dims. */
 static void vram__layer_norm_partial_sums(vram__step *s, int64_t rows, const vram_dims *d,
                                           vram__tensor **to) {
-  const int64_t n = (int64_t)d->numel, warp = VRAM__RULE_WARP;
+  const int64_t n = (int64_t)d->numel, warp = s->device.rules->warp;
   int64_t parts;
   vram__tensor partial[2], sum;
   uint32_t i;
-  if (rows <= VRAM__RULE_NORM_ROWS || !n || n / warp >= (int64_t)s->device.sm / 2)
+  if (rows <= s->device.rules->layer_norm.rows || !n || n / warp >= (int64_t)s->device.sm / 2)
     return;
-  parts = vram__min_i64(vram__div_up(rows, warp), VRAM__RULE_NORM_GRID / vram__div_up(n, warp));
+  parts = vram__min_i64(vram__div_up(rows, warp),
+                        s->device.rules->layer_norm.grid / vram__div_up(n, warp));
   for (i = 0; i < 2; i++)
     partial[i] = to[i]->d ? vram__tensor_empty(s, vram__dims_2d(s, parts, n), to[i]->dt)
                           : vram__tensor_none();
@@ -391,7 +392,11 @@ static vram__tensor vram__lrn_mean_squares(vram__step *s, vram__tensor x, int64_
   int64_t pad[6] = {0, 0, 0, 0, 0, 0}, size[5], attr[8];
   uint32_t i, n = 0;
   vram__tensor y = vram__op_call_binary(s, VRAM_OP_mul, x, x);
-  size[0] = d->v[0], size[1] = 1, size[2] = d->v[1], size[3] = d->v[2], size[4] = 1;
+  size[0] = d->v[0];
+  size[1] = 1;
+  size[2] = d->v[1];
+  size[3] = d->v[2];
+  size[4] = 1;
   for (i = 3; i < d->ndim; i++)
     size[4] *= d->v[i];
   vram__tensor_replace(s, &y,
@@ -407,8 +412,7 @@ static vram__tensor vram__lrn_mean_squares(vram__step *s, vram__tensor x, int64_
   attr[n++] = 1;
   attr[n] = 0;
   vram__tensor_replace(
-      s, &y,
-      vram__op_call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, 0, &y, 1, attr, out));
+      s, &y, vram__op_call_n(s, flat ? VRAM_OP_avg_pool2d : VRAM_OP_avg_pool3d, &y, 1, attr, out));
   vram__tensor_replace(s, &y, vram__torch_squeeze1(s, y, 1));
   if (!flat)
     vram__tensor_replace(s, &y,
@@ -430,11 +434,12 @@ static void vram__forward_lrn(vram__step *s, const vram_node *n, vram__tensor *x
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(layer_norm, 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_LAYER,
-         VRAM__OP_OWNS, "normalized_shape! elementwise_affine bias eps frozen weights dtype");
-VRAM__OP(rms_norm, 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
+VRAM__OP(layer_norm, "", 1, 3, norm, SAME, fp32, layer_norm, layer_norm, each, NORM,
+         VRAM__NORM_LAYER, VRAM__OP_OWNS,
+         "normalized_shape! elementwise_affine bias eps frozen weights dtype");
+VRAM__OP(rms_norm, "", 1, 2, norm, SAME, fp32, layer_norm, layer_norm, each, NORM, VRAM__NORM_RMS,
          VRAM__OP_OWNS, "normalized_shape! elementwise_affine eps frozen weights dtype");
-VRAM__OP(group_norm, 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM, VRAM__NORM_GROUP,
-         VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
-VRAM__OP(local_response_norm, 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
+VRAM__OP(group_norm, "", 1, 3, norm, SAME, fp32, group_norm, group_norm, each, NORM,
+         VRAM__NORM_GROUP, VRAM__OP_OWNS, "num_groups! affine eps frozen weights dtype");
+VRAM__OP(local_response_norm, "", 1, 1, lrn, SAME, none, lrn, none, each, ANY, 0, 0,
          "size! alpha beta k");

@@ -12,6 +12,12 @@ typedef struct vram__conv_slow {
   uint64_t columns; /* bytes of the columns of one sample and group */
 } vram__conv_slow;
 
+/* Backward of a convolution. */
+typedef struct vram__conv_gradients {
+  vram__tensor g, x, w;
+  uint32_t want; /* a bit for each of the gradients of input, weight and bias */
+} vram__conv_gradients;
+
 enum { VRAM__SDPA_NONE, VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT, VRAM__SDPA_MATH };
 
 /* A call of scaled_dot_product_attention (sdp_utils.h, sdp_params). */
@@ -125,8 +131,8 @@ VRAM__FN int vram__conv_slow_of(const vram__step *s, const vram_node *n, vram__t
                                 vram__tensor w, const vram_dims *y, vram__conv_slow *k);
 VRAM__FN vram__tensor vram__slow_run(vram__step *s, const vram__conv_slow *k, vram__tensor x,
                                      vram__tensor w, int bias, const vram_dims *y);
-VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, vram__tensor g, vram__tensor x,
-                            vram__tensor w, uint32_t want, vram__tensor *to);
+VRAM__FN void vram__slow_bw(vram__step *s, const vram__conv_slow *k, const vram__conv_gradients *c,
+                            vram__tensor *to);
 
 /* pad.c */
 VRAM__FN uint32_t vram__pad_mode(int64_t word);
@@ -184,9 +190,8 @@ VRAM__FN void vram__backward_index_add(vram__step *s, vram__grad_fn *f, vram__te
 
 /* table.c */
 VRAM__FN void vram__backward_none(vram__step *s, vram__grad_fn *f, vram__tensor *to);
-VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
-                                      const vram__tensor *in, uint32_t nin, const int64_t *attr,
-                                      const vram_dims *out);
+VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
+                                      uint32_t nin, const int64_t *attr, const vram_dims *out);
 VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
                                     const int64_t *attr);
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b);
@@ -219,27 +224,33 @@ static inline vram_dtype vram__softmax_dtype(const vram__step *s, vram__tensor x
 /* Contiguous dims of two, three and four axes. */
 static inline const vram_dims *vram__dims_2d(vram__step *s, int64_t a, int64_t b) {
   int64_t size[2];
-  size[0] = a, size[1] = b;
+  size[0] = a;
+  size[1] = b;
   return vram__dims_in(s, 2, size, NULL);
 }
 
 static inline const vram_dims *vram__dims_3d(vram__step *s, int64_t a, int64_t b, int64_t c) {
   int64_t size[3];
-  size[0] = a, size[1] = b, size[2] = c;
+  size[0] = a;
+  size[1] = b;
+  size[2] = c;
   return vram__dims_in(s, 3, size, NULL);
 }
 
 static inline const vram_dims *vram__dims_4d(vram__step *s, int64_t a, int64_t b, int64_t c,
                                              int64_t d) {
   int64_t size[4];
-  size[0] = a, size[1] = b, size[2] = c, size[3] = d;
+  size[0] = a;
+  size[1] = b;
+  size[2] = c;
+  size[3] = d;
   return vram__dims_in(s, 4, size, NULL);
 }
 
 /* An op of the table with one tensor (some with a number beside it), with one and a key, with two.
  */
 static inline vram__tensor vram__op_call_unary(vram__step *s, uint32_t op, vram__tensor x) {
-  return vram__op_call_n(s, op, 0, &x, 1, NULL, NULL);
+  return vram__op_call_n(s, op, &x, 1, NULL, NULL);
 }
 
 static inline vram__tensor vram__op_call_key(vram__step *s, uint32_t op, vram__tensor x,
@@ -248,7 +259,7 @@ static inline vram__tensor vram__op_call_key(vram__step *s, uint32_t op, vram__t
   attr[0] = (int64_t)(key | 1u << 8);
   attr[1] = value;
   attr[2] = 0;
-  return vram__op_call_n(s, op, 0, &x, 1, attr, NULL);
+  return vram__op_call_n(s, op, &x, 1, attr, NULL);
 }
 
 static inline vram__tensor vram__op_call_binary(vram__step *s, uint32_t op, vram__tensor a,

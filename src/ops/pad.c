@@ -173,4 +173,4 @@ static void vram__backward_pad(vram__step *s, vram__grad_fn *f, vram__tensor *to
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(pad, 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");
+VRAM__OP(pad, "", 1, 1, pad, SAME, none, pad, pad, each, PAD, 0, 0, "pad! mode value");

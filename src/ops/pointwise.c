@@ -10,7 +10,7 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   for (i = 0; v && i < c; i++)
     if (!vram__axis(g, v[i], x->ndim, &a))
       return 0;
-  if (n->op == VRAM_OP_type_as)
+  if (n->nin > 1) /* type_as */
     dt = n->in[1]->dtype;
   else if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = (vram_dtype)VRAM__INT(n, dtype, dt);
@@ -24,66 +24,77 @@ VRAM__FN int vram__shape_same(vram_graph *g, vram_node *n) {
   return 1;
 }
 
-static int vram__shape_bcast(vram_graph *g, vram_node *n) {
-  int64_t size[VRAM_MAX_AXES];
-  uint32_t ndim, i, first = 0, count = n->nin;
-  const vram_dims *x = n->in[0]->d;
-  int number = VRAM__INT(n, scalar, 0) != 0,
-      rounded = vram__node_list(n, VRAM__KEY_rounding_mode, NULL) != NULL;
-  vram_dtype dt = n->in[0]->dtype;
+/* What an op asks of the inputs that are broadcast. Inputs [*first, *first + *count) decide about
+   the dtype. */
+static int vram__bcast_fits(vram_graph *g, const vram_node *n, uint32_t *first, uint32_t *count) {
+  const vram_dtype dt = n->in[0]->dtype;
+  uint32_t i;
   switch (n->op) {
   case VRAM_OP_where:
     if (dt != VRAM_BOOL && dt != VRAM_U8)
       return vram__node_error(g, n, "the condition is not bool");
-    first = 1;
-    count--;
-    break;
+    *first = 1;
+    --*count;
+    return 1;
   case VRAM_OP_masked_fill:
     if (n->in[1]->dtype != VRAM_BOOL)
       return vram__node_error(g, n, "the mask is not bool");
     if (n->nin > 2 && n->in[2]->d->ndim)
       return vram__node_error(g, n, "the value is not a number");
-    count = 1;
-    break;
+    *count = 1;
+    return 1;
   case VRAM_OP_lerp:
     for (i = 1; i < n->nin; i++)
       if (n->in[i]->dtype != dt)
         return vram__node_error(g, n, "lerp of different dtypes");
-    break;
+    return 1;
   case VRAM_OP_logical_not:
-    break;
+    return 1;
   case VRAM_OP_sub:
     for (i = 0; i < n->nin; i++)
       if (n->in[i]->dtype == VRAM_BOOL)
         return vram__node_error(g, n, "sub of a bool tensor");
-    /* fall through */
+    break;
   default:
-    if (n->nin == 1 && !number)
-      return vram__node_error(g, n,
-                              "one tensor where two are needed (the other one a number: scalar=1)");
+    break;
   }
-  dt = vram__promote_all(n, first, count);
-  if (rounded && n->op == VRAM_OP_div) {
-    vram__promote p;
-    vram__memory_zero(&p, sizeof p);
-    for (i = 0; i < n->nin; i++)
-      vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
-    dt = vram__promote_get(&p);
-  }
-  if ((n->flags & VRAM__INPLACE) && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
+  if (n->nin == 1 && !VRAM__INT(n, scalar, 0))
+    return vram__node_error(g, n,
+                            "one tensor where two are needed (the other one a number: scalar=1)");
+  return 1;
+}
+
+static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t count) {
+  vram__promote p;
+  uint32_t i;
+  if (!vram__node_list(n, VRAM__KEY_rounding_mode, NULL))
+    return vram__promote_all(n, first, count);
+  vram__memory_zero(&p, sizeof p); /* div that rounds stays with integers */
+  for (i = 0; i < n->nin; i++)
+    vram__promote_add(&p, n->in[i]->dtype, n->in[i]->d->ndim);
+  return vram__promote_get(&p);
+}
+
+static int vram__shape_bcast(vram_graph *g, vram_node *n) {
+  const vram_dims *x = n->in[0]->d;
+  const int inplace = n->flags & VRAM__INPLACE;
+  int64_t size[VRAM_MAX_AXES];
+  uint32_t ndim, i, first = 0, count = n->nin;
+  vram_dtype dt;
+  if (!vram__bcast_fits(g, n, &first, &count))
+    return 0;
+  dt = vram__bcast_dtype(n, first, count);
+  if (inplace && vram__kind_rank(dt) > vram__kind_rank(n->in[0]->dtype))
     return vram__node_error(g, n, "in place, but the result has a higher dtype");
+  if (inplace)
+    dt = n->in[0]->dtype;
   if (n->nin == 1 || (n->nin == 2 && x == n->in[1]->d))
-    return vram__node_out_dims(n, 0, x, n->flags & VRAM__INPLACE ? n->in[0]->dtype : dt);
+    return vram__node_out_dims(n, 0, x, dt);
   if (!vram__dims_broadcast_all(g, n, 0, &ndim, size))
     return 0;
-  if (n->flags & VRAM__INPLACE) {
-    if (ndim != x->ndim)
+  for (i = 0; inplace && i < ndim; i++)
+    if (ndim != x->ndim || size[i] != x->v[i])
       return vram__node_error(g, n, "in place, but the result has another shape");
-    for (i = 0; i < ndim; i++)
-      if (size[i] != x->v[i])
-        return vram__node_error(g, n, "in place, but the result has another shape");
-    dt = n->in[0]->dtype;
-  }
   return vram__node_out(g, n, 0, ndim, size, dt);
 }
 
@@ -370,65 +381,71 @@ static void vram__backward_masked_fill(vram__step *s, vram__grad_fn *f, vram__te
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP_POINTWISE(add, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
+VRAM__OP_POINTWISE(add, "add", 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
                    "x1: grad; x0: grad");
-VRAM__OP_POINTWISE(sub, 1, 2, bcast, NUMBER, none, ADD, 0, "scalar inplace alpha",
-                   "x1: neg(grad); x0: grad");
-VRAM__OP_POINTWISE(mul, 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
+VRAM__OP_POINTWISE(sub, "sub subtract ~remainder ~fmod ~mod", 1, 2, bcast, NUMBER, none, ADD, 0,
+                   "scalar inplace alpha", "x1: neg(grad); x0: grad");
+VRAM__OP_POINTWISE(mul, "mul multiply", 1, 2, bcast, NUMBER, none, MUL, 0, "scalar inplace",
                    "x1: mul(grad, x0); x0: mul(grad, x1)");
-VRAM__OP_POINTWISE(div, 1, 2, bcast, FLOAT, none, MUL, 0, "scalar inplace rounding_mode",
+VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
+                   "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, 1, 2, bcast, NUMBER, none, NONE, 0, "scalar inplace", "");
-VRAM__OP_POINTWISE(pow, 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE, 0,
+                   "scalar inplace", "");
+VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(maximum, 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(maximum, "maximum", 2, 2, bcast, SAME, none, ADD, 0, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP_POINTWISE(minimum, 2, 2, bcast, SAME, none, ADD, 0, "",
+VRAM__OP_POINTWISE(minimum, "minimum", 2, 2, bcast, SAME, none, ADD, 0, "",
                    "x1: with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad)); x0: "
                    "with(compare(x0, x1), where_rtl(compare(x0, x1), scaled(grad), grad))");
-VRAM__OP(where, 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
-VRAM__OP(masked_fill, 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
+VRAM__OP(where, "", 2, 3, bcast, SAME, none, where, where, each, ANY, 0, 0, "scalar");
+VRAM__OP(masked_fill, "", 2, 3, bcast, SAME, none, masked_fill, masked_fill, each, ANY, 0, 0,
          "inplace scalar");
-VRAM__OP_POINTWISE(lerp, 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
+VRAM__OP_POINTWISE(lerp, "", 2, 3, bcast, SAME, none, ANY, 0, "scalar inplace",
                    "x1: scaled(grad); x0: scaled(grad)");
-VRAM__OP_POINTWISE(addcmul, 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
+VRAM__OP_POINTWISE(addcmul, "addcmul: x a b", 3, 3, bcast, SAME, widest, ANY, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul(grad, scaled(x1))");
-VRAM__OP_POINTWISE(exp, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, y)");
-VRAM__OP_POINTWISE(log, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(exp, "exp ~log1p ~expm1 ~log2 ~log10 ~exp2", 1, 1, same, FLOAT, fp32, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, y)");
+VRAM__OP_POINTWISE(log, "log", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: div(grad, x0)");
-VRAM__OP_POINTWISE(sqrt, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: div(grad, scaled(y))");
-VRAM__OP_POINTWISE(rsqrt, 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(scaled(grad), powered(y))");
-VRAM__OP_POINTWISE(abs, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, sign(x0))");
-VRAM__OP_POINTWISE(neg, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: neg(grad)");
-VRAM__OP_POINTWISE(square, 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, scaled(powered(x0)))");
-VRAM__OP_POINTWISE(sin, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: mul(grad, cos(x0))");
-VRAM__OP_POINTWISE(cos, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(sqrt, "sqrt ~reciprocal", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: div(grad, scaled(y))");
+VRAM__OP_POINTWISE(rsqrt, "rsqrt", 1, 1, same, FLOAT, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(scaled(grad), powered(y))");
+VRAM__OP_POINTWISE(abs, "abs absolute", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, sign(x0))");
+VRAM__OP_POINTWISE(neg, "neg negative", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: neg(grad)");
+VRAM__OP_POINTWISE(square, "square", 1, 1, same, NUMBER, fp32, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: mul(grad, scaled(powered(x0)))");
+VRAM__OP_POINTWISE(sin, "sin ~tan ~atan ~sinh ~cosh", 1, 1, same, FLOAT, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: mul(grad, cos(x0))");
+VRAM__OP_POINTWISE(cos, "cos", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(grad, neg(sin(x0)))");
-VRAM__OP_POINTWISE(erf, 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
+VRAM__OP_POINTWISE(erf, "erf", 1, 1, same, FLOAT, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
                    "x0: mul(scaled(exp(neg(powered(x0)))), grad)");
-VRAM__OP_POINTWISE(sign, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(round, 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT, "inplace",
-                   "x0: zeros_like(grad)");
-VRAM__OP_POINTWISE(clamp, 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
+VRAM__OP_POINTWISE(sign, "sign sgn", 1, 1, same, SAME, none, ACTIVATION, VRAM__OP_ANY_LAYOUT,
+                   "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(round, "round ~floor ~ceil ~trunc ~frac", 1, 1, same, SAME, none, ACTIVATION,
+                   VRAM__OP_ANY_LAYOUT, "inplace", "x0: zeros_like(grad)");
+VRAM__OP_POINTWISE(clamp, "", 1, 1, same, SAME, none, CLAMP, VRAM__OP_ANY_LAYOUT, "min max inplace",
                    "x0: where_rtl(compare_number(x0), grad, zero)");
-VRAM__OP(eq, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ne, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(lt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(le, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(gt, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(ge, 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
-VRAM__OP(logical_and, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
-VRAM__OP(logical_or, 2, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
-VRAM__OP(logical_not, 1, 1, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "");
+VRAM__OP(eq, "eq", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ne, "ne not_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(lt, "lt less", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(le, "le less_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(gt, "gt greater", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0, "scalar");
+VRAM__OP(ge, "ge greater_equal", 1, 2, bcast, BOOL, none, compare, none, each, NONE, 0, 0,
+         "scalar");
+VRAM__OP(logical_and, "logical_and bitwise_and and ~logical_xor", 2, 2, bcast, BOOL, none, compare,
+         none, each, NONE, 0, 0, "");
+VRAM__OP(logical_or, "logical_or bitwise_or or", 2, 2, bcast, BOOL, none, compare, none, each, NONE,
+         0, 0, "");
+VRAM__OP(logical_not, "logical_not ~bitwise_not ~invert ~isnan", 1, 1, bcast, BOOL, none, compare,
+         none, each, NONE, 0, 0, "");
 VRAM__OP_POINTWISE(
-    logaddexp, 2, 2, bcast, FLOAT, none, NONE, 0, "",
+    logaddexp, "logaddexp", 2, 2, bcast, FLOAT, none, NONE, 0, "",
     "x1: div(grad, shifted(exp(sub(x0, x1)))); x0: div(grad, shifted(exp(sub(x1, x0))))");

@@ -1,6 +1,8 @@
 /* >>ops/pool    pooling */
 #include "ops/ops.h"
 
+#define VRAM__POOL_AVERAGE 16 /* kind of a row, beside its axes */
+
 /* Values of as many axes as the input has, and where they were found. */
 VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size) {
   const vram_dims *d = vram__graph_dims(g, n->in[0]->d->ndim, size);
@@ -13,15 +15,15 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t size[VRAM_MAX_AXES], kernel[3], stride[3], pad[3], dil[3];
   int ceil = VRAM__INT(n, ceil_mode, 0) != 0;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
     return 0;
   for (i = 0; i < k; i++)
     stride[i] = kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL) &&
-      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, stride))
     return 0;
-  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, 0, pad) ||
-      !vram__shape_window(g, n, VRAM__KEY_dilation, k, 1, 1, dil))
+  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, pad) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, k, 1, dil))
     return 0;
   for (i = 0; i < lead; i++)
     size[i] = x->v[i];
@@ -29,7 +31,8 @@ static int vram__shape_pool(vram_graph *g, vram_node *n) {
     int64_t in = x->v[lead + i], r, *to = size + lead + i;
     if (pad[i] > kernel[i] / 2)
       return vram__node_error(g, n, "padding of more than half the kernel");
-    if (n->op == VRAM_OP_avg_pool3d && in < kernel[i]) /* pool3d_shape_check */
+    if (vram__op_at(n->op)->kind == (3 | VRAM__POOL_AVERAGE) &&
+        in < kernel[i]) /* pool3d_shape_check */
       return vram__node_error(g, n, "a kernel larger than its input");
     r = in + 2 * pad[i] - dil[i] * (kernel[i] - 1) - 1;
     if (r < 0 && !(ceil && r > -stride[i]))
@@ -74,7 +77,7 @@ static int vram__shape_fractional_pool(vram_graph *g, vram_node *n) {
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3];
   int by_size = vram__node_list(n, VRAM__KEY_output_size, NULL) != NULL;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
     return 0;
   if (by_size == (vram__node_list(n, VRAM__KEY_output_ratio, NULL) != NULL))
     return vram__node_error(g, n, "one of output_size and output_ratio is needed");
@@ -94,7 +97,7 @@ static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t k = vram__op_axes(n), i, lead = vram__axis_lead(g, n, k);
   int64_t to[3], kernel[3], stride[3], pad[3];
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, 1, kernel))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, k, 1, kernel))
     return 0;
   for (i = 0; i < x->ndim; i++)
     if (n->in[1]->d->ndim != x->ndim || n->in[1]->d->v[i] != x->v[i])
@@ -102,9 +105,9 @@ static int vram__shape_max_unpool(vram_graph *g, vram_node *n) {
   for (i = 0; i < k; i++)
     stride[i] = kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL) &&
-      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, 1, stride))
+      !vram__shape_window(g, n, VRAM__KEY_stride, k, 1, stride))
     return 0;
-  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, 0, pad))
+  if (!vram__shape_window(g, n, VRAM__KEY_padding, k, 0, pad))
     return 0;
   for (i = 0; i < k; i++) {
     uint64_t most = vram__product_or_overflow((uint64_t)x->v[lead + i], (uint64_t)stride[i]);
@@ -155,10 +158,13 @@ static const vram_dims *vram__pool_dims(vram__step *s, const vram_node *n, uint3
   return d->ndim == ndim ? d : vram__dims_unsqueezed(s, d, d->ndim - 1u);
 }
 
-/* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu */
-/* DilatedMaxPool3d.cu: one sample alone is channels last if it is so as a batch of one. */
-static int vram__max_pool_cl(vram__step *s, uint32_t op, const vram_dims **d) {
-  if (op != VRAM_OP_max_pool3d || (*d)->ndim != 4)
+/* The axes that the op of a record is named after. */
+static uint32_t vram__pool_axes(const vram__grad_fn *f) { return vram__op_at(f->kind)->kind & 7; }
+
+/* DilatedMaxPool2d.cu, DilatedMaxPool3d.cu: of three axes one sample alone is channels last if it
+ * is so as a batch of one. */
+static int vram__max_pool_cl(vram__step *s, uint32_t axes, const vram_dims **d) {
+  if (axes != 3 || (*d)->ndim != 4)
     return vram__suggests_cl(*d);
   *d = vram__dims_unsqueezed(s, *d, 0);
   return ((*d)->flags & (VRAM__CONTIG | VRAM__CL)) == VRAM__CL;
@@ -169,7 +175,7 @@ static void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tens
   vram__tensor a = vram__pool_flat(s, n, x[0]), b = a, c, m;
   const vram_dims *d = vram__pool_dims(s, n, a.d->ndim);
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
-  const int cl = vram__max_pool_cl(s, n->op, &b.d), alone = b.d != a.d;
+  const int cl = vram__max_pool_cl(s, vram__op_axes(n), &b.d), alone = b.d != a.d;
   if (f)
     vram__save_tensor(s, f, a);
   d = vram__tensor_formatted(s, alone ? vram__dims_unsqueezed(s, d, 0) : d, cl);
@@ -193,9 +199,9 @@ static void vram__forward_max_pool(vram__step *s, const vram_node *n, vram__tens
 static void vram__backward_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx = vram__tensor_none();
   const vram_dims *own = x.d;
-  const int cl = vram__max_pool_cl(s, f->kind, &x.d), alone = x.d != own;
+  const int cl = vram__max_pool_cl(s, vram__pool_axes(f), &x.d), alone = x.d != own;
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
-  if (f->kind != VRAM_OP_max_pool3d)
+  if (vram__pool_axes(f) != 3)
     cx = vram__tensor_in_format(s, x, cl);
   if (alone)
     g.d = vram__dims_unsqueezed(s, g.d, 0);
@@ -217,7 +223,7 @@ static void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tens
                                    vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]), c;
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 1);
-  int cl = n->op != VRAM_OP_avg_pool3d && vram__suggests_cl(a.d);
+  int cl = vram__op_axes(n) != 3 && vram__suggests_cl(a.d);
   if (f)
     vram__save_tensor(s, f, a);
   y[0] =
@@ -231,9 +237,9 @@ static void vram__forward_avg_pool(vram__step *s, const vram_node *n, vram__tens
 
 static void vram__backward_avg_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], cg, cx;
-  int cl = f->kind != VRAM_OP_avg_pool3d && vram__suggests_cl(x.d);
+  const int deep = vram__pool_axes(f) == 3, cl = !deep && vram__suggests_cl(x.d);
   to[0] = vram__tensor_empty(s, vram__tensor_formatted(s, x.d, cl), g.dt);
-  cx = f->kind == VRAM_OP_avg_pool3d ? vram__tensor_none() : vram__tensor_in_format(s, x, cl);
+  cx = deep ? vram__tensor_none() : vram__tensor_in_format(s, x, cl);
   cg = vram__tensor_in_format(s, g, cl);
   vram__tensor_release(s, cg);
   vram__tensor_release(s, cx);
@@ -281,7 +287,7 @@ static void vram__forward_adaptive_avg_pool(vram__step *s, const vram_node *n, v
                                             vram__tensor *y) {
   vram__tensor a = vram__pool_flat(s, n, x[0]);
   y[0] = vram__torch_adaptive_avg(s, a, vram__pool_dims(s, n, a.d->ndim),
-                                  n->op == VRAM_OP_adaptive_avg_pool3d ? 3 : 2);
+                                  vram__op_axes(n) == 3 ? 3 : 2);
   y[0] = vram__pool_unflat(s, n, y[0]);
   vram__tensor_release(s, a);
 }
@@ -300,7 +306,7 @@ static void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, v
   vram__tensor a = vram__pool_flat(s, n, x[0]), c, m, t = vram__tensor_none(),
                u = vram__tensor_none();
   vram__grad_fn *f = vram__tape_record(s, n->op, &a, 1, 1, 2);
-  int cl = n->op != VRAM_OP_adaptive_max_pool3d && vram__suggests_cl(a.d);
+  int cl = vram__op_axes(n) != 3 && vram__suggests_cl(a.d);
   const vram_dims *d = vram__tensor_formatted(s, vram__pool_dims(s, n, a.d->ndim), cl);
   if (f)
     vram__save_tensor(s, f, a);
@@ -310,8 +316,8 @@ static void vram__forward_adaptive_max_pool(vram__step *s, const vram_node *n, v
     t = vram__tensor_contiguous(s, y[0]);
     u = vram__tensor_contiguous(s, m);
   }
-  c = a.d->ndim == (n->op == VRAM_OP_adaptive_max_pool3d ? 4 : 3) ? vram__tensor_none()
-                                                                  : vram__tensor_contiguous(s, a);
+  c = a.d->ndim == (vram__op_axes(n) == 3 ? 4 : 3) ? vram__tensor_none()
+                                                   : vram__tensor_contiguous(s, a);
   vram__tensor_release(s, c);
   vram__tensor_release(s, u);
   vram__tensor_release(s, t);
@@ -341,7 +347,7 @@ static void vram__backward_adaptive_max_pool(vram__step *s, vram__grad_fn *f, vr
 /* FractionalMaxPool2d.cpp: random samples [N, C, axes] first */
 static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n, vram__tensor *x,
                                               vram__tensor *y) {
-  uint32_t k = n->op == VRAM_OP_fractional_max_pool2d ? 2 : 3;
+  const uint32_t k = vram__op_axes(n);
   int64_t size[3];
   vram__tensor r, m;
   vram__grad_fn *f;
@@ -352,8 +358,10 @@ static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n,
   f = vram__tape_record(s, n->op, x, 1, 1, 2);
   y[0] = vram__tensor_empty(s, n->out[0].d, x[0].dt);
   m = vram__tensor_empty(s, n->out[0].d, VRAM_I64);
-  if (f)
-    vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, m);
+  if (f) {
+    vram__save_tensor(s, f, x[0]);
+    vram__save_tensor(s, f, m);
+  }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__tensor_release(s, r);
   if (n->nout > 1)
@@ -364,7 +372,7 @@ static void vram__forward_fractional_max_pool(vram__step *s, const vram_node *n,
 
 static void vram__backward_fractional_max_pool(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   vram__tensor g = VRAM__SLOTS(f)[0].g, c = vram__tensor_none();
-  if (f->kind == VRAM_OP_fractional_max_pool2d)
+  if (vram__pool_axes(f) == 2)
     c = vram__tensor_contiguous(s, g);
   to[0] = vram__tensor_empty(s, vram__dims_contiguous(s, VRAM__SAVED(f)[0].d), g.dt);
   vram__tensor_release(s, c);
@@ -393,51 +401,53 @@ static void vram__backward_max_unpool(vram__step *s, vram__grad_fn *f, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(max_pool1d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
+VRAM__OP(max_pool1d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 1, 0,
          "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool2d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
+VRAM__OP(max_pool2d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 2, 0,
          "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(max_pool3d, 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
+VRAM__OP(max_pool3d, "", 1, 1, pool, SAME, none, max_pool, max_pool, each, MAX_POOL, 3, 0,
          "kernel_size! stride padding dilation ceil_mode return_indices");
-VRAM__OP(avg_pool1d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 1, 0,
-         "kernel_size! stride padding ceil_mode count_include_pad");
-VRAM__OP(avg_pool2d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 2, 0,
+VRAM__OP(avg_pool1d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
+         1 | VRAM__POOL_AVERAGE, 0, "kernel_size! stride padding ceil_mode count_include_pad");
+VRAM__OP(avg_pool2d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
+         2 | VRAM__POOL_AVERAGE, 0,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
-VRAM__OP(avg_pool3d, 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL, 3, 0,
+VRAM__OP(avg_pool3d, "", 1, 1, pool, SAME, none, avg_pool, avg_pool, each, AVG_POOL,
+         3 | VRAM__POOL_AVERAGE, 0,
          "kernel_size! stride padding ceil_mode count_include_pad divisor_override");
-VRAM__OP(adaptive_avg_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
-         each, AVG_POOL, 1, 0, "output_size!");
-VRAM__OP(adaptive_avg_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
-         each, AVG_POOL, 2, 0, "output_size!");
-VRAM__OP(adaptive_avg_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool, adaptive_avg_pool,
-         each, AVG_POOL, 3, 0, "output_size!");
-VRAM__OP(adaptive_max_pool1d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
-         each, MAX_POOL, 1, 0, "output_size! return_indices");
-VRAM__OP(adaptive_max_pool2d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
-         each, MAX_POOL, 2, 0, "output_size! return_indices");
-VRAM__OP(adaptive_max_pool3d, 1, 1, adaptive_pool, SAME, none, adaptive_max_pool, adaptive_max_pool,
-         each, MAX_POOL, 3, 0, "output_size! return_indices");
+VRAM__OP(adaptive_avg_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
+         adaptive_avg_pool, each, AVG_POOL, 1, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
+         adaptive_avg_pool, each, AVG_POOL, 2, 0, "output_size!");
+VRAM__OP(adaptive_avg_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_avg_pool,
+         adaptive_avg_pool, each, AVG_POOL, 3, 0, "output_size!");
+VRAM__OP(adaptive_max_pool1d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
+         adaptive_max_pool, each, MAX_POOL, 1, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool2d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
+         adaptive_max_pool, each, MAX_POOL, 2, 0, "output_size! return_indices");
+VRAM__OP(adaptive_max_pool3d, "", 1, 1, adaptive_pool, SAME, none, adaptive_max_pool,
+         adaptive_max_pool, each, MAX_POOL, 3, 0, "output_size! return_indices");
 VRAM__OP_LINES(
-    lp_pool1d, 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool1d, "", 1, 1, same, none, NONE, 1, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool1d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool2d, 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool2d, "", 1, 1, same, none, NONE, 2, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool2d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
 VRAM__OP_LINES(
-    lp_pool3d, 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
+    lp_pool3d, "", 1, 1, same, none, NONE, 3, 0, "norm_type! kernel_size! stride ceil_mode",
     "pow a x0 scalar=1; avg_pool3d b a kernel_size=@ stride=@ ceil_mode=@; drop a; sign c b; abs d "
     "b; relu e d; drop d; mul f c e; drop c e; mul g f scalar=1; drop f; pow y g scalar=1");
-VRAM__OP(fractional_max_pool2d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+VRAM__OP(fractional_max_pool2d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
          fractional_max_pool, each, NONE, 2, 0,
          "kernel_size! output_size output_ratio return_indices");
-VRAM__OP(fractional_max_pool3d, 1, 1, fractional_pool, SAME, none, fractional_max_pool,
+VRAM__OP(fractional_max_pool3d, "", 1, 1, fractional_pool, SAME, none, fractional_max_pool,
          fractional_max_pool, each, NONE, 3, 0,
          "kernel_size! output_size output_ratio return_indices");
-VRAM__OP(max_unpool1d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
+VRAM__OP(max_unpool1d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 1, 0,
          "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool2d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
+VRAM__OP(max_unpool2d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 2, 0,
          "kernel_size! stride padding output_size");
-VRAM__OP(max_unpool3d, 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
+VRAM__OP(max_unpool3d, "", 2, 2, max_unpool, SAME, none, max_unpool, max_unpool, each, NONE, 3, 0,
          "kernel_size! stride padding output_size");

@@ -170,7 +170,7 @@ VRAM__FN vram__tensor vram__torch_addmm(vram__step *s, vram__tensor c, vram__ten
   y = vram__tensor_empty(s, vram__dims_in(s, 2, size, NULL), a.dt);
   vram__blas_gemm(s, a, b,
                   vram__lt_bias(c, size[0], size[1], a.d->v[1], factors)
-                      ? VRAM__RULE_CUBLASLT_WORKSPACE
+                      ? s->device.rules->cublas.lt_workspace
                       : s->device.cublas_workspace);
   vram__grad_fn_set_output(s, f, 0, &y);
   return y;
@@ -284,93 +284,98 @@ static int vram__should_fold(vram__tensor a, vram__tensor b) {
   return 1;
 }
 
-/* LinearAlgebra.cpp, _matmul_impl */
-VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
-  uint32_t na = a.d->ndim, nb = b.d->ndim, i, n = 0;
-  int64_t size[VRAM_MAX_AXES + 2], ea[VRAM_MAX_AXES + 2], eb[VRAM_MAX_AXES + 2], batch = 1;
-  vram__tensor y, p, q, t;
-  if (nb == 1 && na <= 2)
-    return na == 1 ? vram__torch_dot(s, a, b) : vram__torch_product(s, VRAM__K_mv, a, b);
-  if (na == 1 && nb == 2) { /* as a row */
-    t = vram__torch_unsqueeze(s, a, 0);
-    y = vram__torch_product(s, VRAM__K_mm, t, b);
-    vram__tensor_release(s, t);
-    t = vram__torch_squeeze1(s, y, 0);
+/* A vector as one row. */
+static vram__tensor vram__matmul_row(vram__step *s, vram__tensor a, vram__tensor b) {
+  const vram__tensor row = vram__torch_unsqueeze(s, a, 0);
+  const vram__tensor y = vram__torch_product(s, VRAM__K_mm, row, b);
+  vram__tensor t;
+  vram__tensor_release(s, row);
+  t = vram__torch_squeeze1(s, y, 0);
+  vram__tensor_release(s, y);
+  return t;
+}
+
+/* The batches of the larger operand are rows of one matrix (should_fold). */
+static vram__tensor vram__matmul_folded(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t na = a.d->ndim, nb = b.d->ndim;
+  const int turn = nb > na;
+  const vram__tensor big =
+      turn ? vram__torch_swap(s, b, nb - 2, nb - 1) : vram__tensor_retain(s, a);
+  const vram__tensor second =
+      turn && na == 2 ? vram__torch_swap(s, a, 0, 1) : vram__tensor_retain(s, turn ? a : b);
+  const int matrix = second.d->ndim == 2;
+  int64_t size[VRAM_MAX_AXES], fold[2];
+  uint32_t i, n = big.d->ndim;
+  vram__tensor rows, product, y, t;
+  fold[0] = 1;
+  fold[1] = big.d->v[n - 1];
+  for (i = 0; i + 1 < n; i++) {
+    size[i] = big.d->v[i];
+    fold[0] *= size[i];
+  }
+  if (matrix)
+    size[i] = second.d->v[1];
+  else
+    n--;
+  rows = vram__torch_reshape(s, big, 2, fold);
+  product = vram__torch_product(s, matrix ? VRAM__K_mm : VRAM__K_mv, rows, second);
+  vram__tensor_release(s, rows);
+  y = vram__torch_unsafe_view(s, product, vram__dims_in(s, n, size, NULL));
+  vram__tensor_release(s, second);
+  vram__tensor_release(s, big);
+  if (turn && matrix) {
+    t = vram__torch_swap(s, y, n - 2, n - 1);
     vram__tensor_release(s, y);
-    return t;
+    y = vram__torch_contiguous(s, t);
+    vram__tensor_release(s, t);
   }
-  if (na == 2 && nb == 2)
-    return vram__torch_product(s, VRAM__K_mm, a, b);
-  if (vram__should_fold(a, b)) {
-    int turn = nb > na, matrix;
-    vram__tensor big = turn ? vram__torch_swap(s, b, nb - 2, nb - 1) : vram__tensor_retain(s, a);
-    vram__tensor second =
-        turn && na == 2 ? vram__torch_swap(s, a, 0, 1) : vram__tensor_retain(s, turn ? a : b);
-    int64_t fold[2];
-    matrix = second.d->ndim == 2;
-    n = big.d->ndim;
-    fold[0] = 1;
-    fold[1] = big.d->v[n - 1];
-    for (i = 0; i + 1 < n; i++)
-      fold[0] *= size[i] = big.d->v[i];
-    if (matrix)
-      size[i] = second.d->v[1];
-    else
-      n--;
-    p = vram__torch_reshape(s, big, 2, fold);
-    q = matrix ? vram__torch_product(s, VRAM__K_mm, p, second)
-               : vram__torch_product(s, VRAM__K_mv, p, second);
-    vram__tensor_release(s, p);
-    y = vram__torch_unsafe_view(s, q, vram__dims_in(s, n, size, NULL));
-    vram__tensor_release(s, second);
-    vram__tensor_release(s, big);
-    if (turn && matrix) {
-      t = vram__torch_swap(s, y, n - 2, n - 1);
-      vram__tensor_release(s, y);
-      y = vram__torch_contiguous(s, t);
-      vram__tensor_release(s, t);
-    }
-    return y;
-  }
-  if (na == 3 && nb == 3 && a.d->v[0] != b.d->v[0]) {
-    if (a.d->v[0] == 1 && a.req) {
-      t = vram__torch_squeeze1(s, a, 0);
-      y = vram__torch_matmul(s, t, b);
-      vram__tensor_release(s, t);
-      return y;
-    }
-    if (b.d->v[0] == 1 && b.req) {
-      t = vram__torch_squeeze1(s, b, 0);
-      y = vram__torch_matmul(s, a, t);
-      vram__tensor_release(s, t);
-      return y;
-    }
-  }
-  { /* both expanded to all batches; a vector counts as one row or one column */
-    vram_dims da, db;
-    vram__memory_copy(&da, a.d, vram__dims_bytes(na));
-    vram__memory_copy(&db, b.d, vram__dims_bytes(nb));
-    da.ndim = (uint8_t)(na > 2 ? na - 2 : 0);
-    db.ndim = (uint8_t)(nb > 2 ? nb - 2 : 0);
-    vram__dims_broadcast(&n, size, &da);
-    vram__dims_broadcast(&n, size, &db);
-  }
-  for (i = 0; i < n; i++) {
-    ea[i] = eb[i] = size[i];
+  return y;
+}
+
+/* The axes before the last two of both, broadcast: how many. */
+static uint32_t vram__matmul_batches(const vram_dims *a, const vram_dims *b, int64_t *size) {
+  vram_dims of_a, of_b;
+  uint32_t n = 0;
+  vram__memory_copy(&of_a, a, vram__dims_bytes(a->ndim));
+  vram__memory_copy(&of_b, b, vram__dims_bytes(b->ndim));
+  of_a.ndim = (uint8_t)(a->ndim > 2 ? a->ndim - 2 : 0);
+  of_b.ndim = (uint8_t)(b->ndim > 2 ? b->ndim - 2 : 0);
+  vram__dims_broadcast(&n, size, &of_a);
+  vram__dims_broadcast(&n, size, &of_b);
+  return n;
+}
+
+/* x expanded to n batches and then taken as one batch; size: n batches, then x's own axes. */
+static vram__tensor vram__matmul_operand(vram__step *s, vram__tensor x, uint32_t n, uint32_t ndim,
+                                         int64_t *size) {
+  const vram__tensor t = vram__torch_expand(s, x, ndim, size);
+  vram__tensor y;
+  int64_t batch = 1;
+  uint32_t i;
+  for (i = 0; i < n; i++)
     batch *= size[i];
+  size[n - 1] = batch;
+  y = vram__torch_reshape(s, t, ndim - n + 1, size + n - 1);
+  vram__tensor_release(s, t);
+  return y;
+}
+
+/* Both expanded to all batches; a vector counts as one row or one column. */
+static vram__tensor vram__matmul_batched(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t na = a.d->ndim, nb = b.d->ndim;
+  int64_t size[VRAM_MAX_AXES + 2], of_a[VRAM_MAX_AXES + 2], of_b[VRAM_MAX_AXES + 2];
+  uint32_t i, n = vram__matmul_batches(a.d, b.d, size);
+  vram__tensor p, q, t;
+  for (i = 0; i < n; i++) {
+    of_a[i] = size[i];
+    of_b[i] = size[i];
   }
-  ea[n] = na > 1 ? a.d->v[na - 2] : 1;
-  ea[n + 1] = a.d->v[na - 1];
-  eb[n] = b.d->v[nb > 1 ? nb - 2 : 0];
-  eb[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
-  t = vram__torch_expand(s, a, n + 2, ea);
-  ea[n - 1] = batch;
-  p = vram__torch_reshape(s, t, 3, ea + n - 1);
-  vram__tensor_release(s, t);
-  t = vram__torch_expand(s, b, nb > 1 ? n + 2 : n + 1, eb);
-  eb[n - 1] = batch;
-  q = vram__torch_reshape(s, t, nb > 1 ? 3 : 2, eb + n - 1);
-  vram__tensor_release(s, t);
+  of_a[n] = na > 1 ? a.d->v[na - 2] : 1;
+  of_a[n + 1] = a.d->v[na - 1];
+  of_b[n] = b.d->v[nb > 1 ? nb - 2 : 0];
+  of_b[n + 1] = nb > 1 ? b.d->v[nb - 1] : 1;
+  p = vram__matmul_operand(s, a, n, n + 2, of_a);
+  q = vram__matmul_operand(s, b, n, nb > 1 ? n + 2 : n + 1, of_b);
   if (nb == 1) {
     t = vram__torch_unsqueeze(s, q, 2);
     vram__tensor_release(s, q);
@@ -384,6 +389,32 @@ VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__te
   if (nb > 1)
     size[n++] = b.d->v[nb - 1];
   return vram__torch_unsafe_view(s, t, vram__dims_in(s, n, size, NULL));
+}
+
+/* LinearAlgebra.cpp, _matmul_impl */
+VRAM__FN vram__tensor vram__torch_matmul(vram__step *s, vram__tensor a, vram__tensor b) {
+  const uint32_t na = a.d->ndim, nb = b.d->ndim;
+  vram__tensor y, t;
+  if (nb == 1 && na <= 2)
+    return na == 1 ? vram__torch_dot(s, a, b) : vram__torch_product(s, VRAM__K_mv, a, b);
+  if (na == 1 && nb == 2)
+    return vram__matmul_row(s, a, b);
+  if (na == 2 && nb == 2)
+    return vram__torch_product(s, VRAM__K_mm, a, b);
+  if (vram__should_fold(a, b))
+    return vram__matmul_folded(s, a, b);
+  if (na != 3 || nb != 3 || a.d->v[0] == b.d->v[0])
+    return vram__matmul_batched(s, a, b);
+  if (a.d->v[0] == 1 && a.req) {
+    t = vram__torch_squeeze1(s, a, 0);
+    y = vram__torch_matmul(s, t, b);
+  } else if (b.d->v[0] == 1 && b.req) {
+    t = vram__torch_squeeze1(s, b, 0);
+    y = vram__torch_matmul(s, a, t);
+  } else
+    return vram__matmul_batched(s, a, b);
+  vram__tensor_release(s, t);
+  return y;
 }
 
 static void vram__forward_product(vram__step *s, const vram_node *n, vram__tensor *x,
@@ -426,9 +457,9 @@ static void vram__grouped_products(vram__step *s, vram__tensor a, int64_t groups
   if (a.dt == VRAM_BF16 && s->device.cc >= 90 && s->device.cc < 120) {
     uint64_t g = (uint64_t)groups;
     list = vram__cub_hold(s, 3 * ((8 * g + 15) & ~UINT64_C(15)) + 3 * (8 * g) + 3 * (4 * g));
-    work =
-        vram__cub_hold(s, (uint64_t)s->device.sm * (s->device.cc == 90 ? VRAM__RULE_GROUPED_SM90
-                                                                       : VRAM__RULE_GROUPED_SM100));
+    work = vram__cub_hold(s, (uint64_t)s->device.sm * (s->device.cc == 90
+                                                           ? s->device.rules->grouped.sm90
+                                                           : s->device.rules->grouped.sm100));
     vram__cub_release(s, work);
     vram__cub_release(s, list);
     return;
@@ -482,9 +513,12 @@ static void vram__backward_grouped_mm(vram__step *s, vram__grad_fn *f, vram__ten
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(matmul, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
-VRAM__OP(bmm, 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
-VRAM__OP(mm, 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
-VRAM__OP(addmm, 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0, "alpha beta");
-VRAM__OP(baddbmm, 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0, "alpha beta");
-VRAM__OP(grouped_mm, 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0, "");
+VRAM__OP(matmul, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(bmm, "", 2, 2, matmul, SAME, low, product, none, product, PRODUCT, 0, 0, "");
+VRAM__OP(mm, "", 2, 2, matmul, SAME, low, product, none, product, MATMUL, 0, 0, "");
+VRAM__OP(addmm, "addmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, ADDMM, 0, 0,
+         "alpha beta");
+VRAM__OP(baddbmm, "baddbmm: c a b", 3, 3, matmul, SAME, low, product, none, addmm, PRODUCT, 0, 0,
+         "alpha beta");
+VRAM__OP(grouped_mm, "", 3, 3, grouped_mm, SAME, none, grouped_mm, grouped_mm, product, NONE, 0, 0,
+         "");

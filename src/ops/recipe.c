@@ -50,62 +50,79 @@ enum { /* what a recipe is compiled to, in the order in which it runs */
        VRAM__CODE_COMPARE,
        VRAM__CODE_WHERE,
        VRAM__CODE_WHERE_RTL,
-       VRAM__CODE_WITH, /* between its arguments: the first is not needed any more */
-       VRAM__CODES = 64 /* of one recipe at most */
+       VRAM__CODE_WITH,        /* between its arguments: the first is not needed any more */
+       VRAM__CODES = 64,       /* of one recipe at most */
+       VRAM__RECIPE_DEPTH = 16 /* of words within words */
 };
 
 typedef struct vram__recipe {
   uint8_t code[VRAM__CODES];
   uint32_t count;
+  uint8_t bad; /* it is not understood */
 } vram__recipe;
 
-static const struct {
+typedef struct vram__recipe_word {
   const char *word;
-  uint8_t code;
-} vram__recipe_words[] = {
-    {"x0", VRAM__CODE_X0},
-    {"x1", VRAM__CODE_X1},
-    {"x2", VRAM__CODE_X2},
-    {"y", VRAM__CODE_Y},
-    {"buffer", VRAM__CODE_BUFFER},
-    {"grad", VRAM__CODE_GRAD},
-    {"zero", VRAM__CODE_ZERO},
-    {"zeros", VRAM__CODE_ZEROS},
-    {"neg", VRAM__CODE_UNARY},
-    {"exp", VRAM__CODE_UNARY},
-    {"log", VRAM__CODE_UNARY},
-    {"sin", VRAM__CODE_UNARY},
-    {"cos", VRAM__CODE_UNARY},
-    {"sign", VRAM__CODE_UNARY},
-    {"powered", VRAM__CODE_UNARY},
-    {"zeros_like", VRAM__CODE_UNARY},
-    {"scaled", VRAM__CODE_NUMBER},
-    {"shifted", VRAM__CODE_NUMBER},
-    {"compare_number", VRAM__CODE_COMPARE_NUMBER},
-    {"cast", VRAM__CODE_CAST},
-    {"settled", VRAM__CODE_SETTLED},
-    {"mul", VRAM__CODE_BINARY},
-    {"div", VRAM__CODE_BINARY},
-    {"sub", VRAM__CODE_BINARY},
-    {"pow", VRAM__CODE_BINARY},
-    {"mul_rtl", VRAM__CODE_BINARY_RTL},
-    {"compare", VRAM__CODE_COMPARE},
-    {"where", VRAM__CODE_WHERE},
-    {"where_rtl", VRAM__CODE_WHERE_RTL},
-    {"with", VRAM__CODE_WITH},
+  uint8_t code, arguments;
+} vram__recipe_word;
+
+static const vram__recipe_word vram__recipe_words[] = {
+    {"x0", VRAM__CODE_X0, 0},
+    {"x1", VRAM__CODE_X1, 0},
+    {"x2", VRAM__CODE_X2, 0},
+    {"y", VRAM__CODE_Y, 0},
+    {"buffer", VRAM__CODE_BUFFER, 0},
+    {"grad", VRAM__CODE_GRAD, 0},
+    {"zero", VRAM__CODE_ZERO, 0},
+    {"zeros", VRAM__CODE_ZEROS, 0},
+    {"neg", VRAM__CODE_UNARY, 1},
+    {"exp", VRAM__CODE_UNARY, 1},
+    {"log", VRAM__CODE_UNARY, 1},
+    {"sin", VRAM__CODE_UNARY, 1},
+    {"cos", VRAM__CODE_UNARY, 1},
+    {"sign", VRAM__CODE_UNARY, 1},
+    {"powered", VRAM__CODE_UNARY, 1},
+    {"zeros_like", VRAM__CODE_UNARY, 1},
+    {"scaled", VRAM__CODE_NUMBER, 1},
+    {"shifted", VRAM__CODE_NUMBER, 1},
+    {"compare_number", VRAM__CODE_COMPARE_NUMBER, 1},
+    {"cast", VRAM__CODE_CAST, 1},
+    {"settled", VRAM__CODE_SETTLED, 1},
+    {"mul", VRAM__CODE_BINARY, 2},
+    {"div", VRAM__CODE_BINARY, 2},
+    {"sub", VRAM__CODE_BINARY, 2},
+    {"pow", VRAM__CODE_BINARY, 2},
+    {"mul_rtl", VRAM__CODE_BINARY_RTL, 2},
+    {"compare", VRAM__CODE_COMPARE, 2},
+    {"where", VRAM__CODE_WHERE, 3},
+    {"where_rtl", VRAM__CODE_WHERE_RTL, 3},
+    {"with", VRAM__CODE_WITH, 2},
 };
 
 static void vram__recipe_put(vram__recipe *r, uint32_t code) {
   if (r->count < VRAM__CODES - 1)
     r->code[r->count++] = (uint8_t)code;
+  else
+    r->bad = 1;
 }
 
-static uint32_t vram__recipe_code(const char *word, uint32_t len) {
+/* NULL: there is no such word. */
+static const vram__recipe_word *vram__recipe_find(const char *word, uint32_t len) {
+  static const vram__recipe_word kernel = {"NAME_backward", VRAM__CODE_BINARY, 2};
+  const uint32_t end = (uint32_t)sizeof "_backward" - 1;
   uint32_t i;
   for (i = 0; i < sizeof vram__recipe_words / sizeof *vram__recipe_words; i++)
     if (vram__text_is(word, len, vram__recipe_words[i].word))
-      return vram__recipe_words[i].code;
-  return VRAM__CODE_BINARY; /* NAME_backward: tests/test_recipes.c looks at the words */
+      return &vram__recipe_words[i];
+  return len > end && vram__text_equal(word + len - end, "_backward", end) ? &kernel : NULL;
+}
+
+/* Behind `start` where the text at p begins with it, else NULL. */
+static const char *vram__recipe_behind(const char *p, const char *start) {
+  for (; *start; start++)
+    if (*p++ != *start)
+      return NULL;
+  return p;
 }
 
 /* Behind the expression at p, at the comma, parenthesis or semicolon that ends it. */
@@ -116,32 +133,43 @@ static const char *vram__recipe_skip(const char *p) {
   return p;
 }
 
-/* The expression at p; gives what is behind it. */
-static const char *vram__recipe_compile_expression(vram__recipe *r, const char *p) {
-  const char *word = p, *arg[3];
-  uint32_t code, n = 0, i;
+/* The expression at p; gives what is behind it. What is not understood makes the recipe bad, and
+   nothing behind the end of the text is read. */
+static const char *vram__recipe_compile_expression(vram__recipe *r, const char *p, uint32_t depth) {
+  const vram__recipe_word *w;
+  const char *word = p, *arg[3] = {NULL, NULL, NULL};
+  uint32_t i;
   while ((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '_')
     p++;
-  code = vram__recipe_code(word, (uint32_t)(p - word));
-  if (*p == '(')
-    do {
-      p += p[1] == ' ' ? 2 : 1;
-      arg[n++] = p;
-      p = vram__recipe_skip(p);
-    } while (*p == ',' && n < 3);
-  for (i = 0; i < n; i++) {
-    const int from_last = code == VRAM__CODE_BINARY_RTL || code == VRAM__CODE_WHERE_RTL;
-    vram__recipe_compile_expression(r, arg[from_last ? n - 1 - i : i]);
-    if (code == VRAM__CODE_WITH && !i)
-      vram__recipe_put(r, code);
+  w = vram__recipe_find(word, (uint32_t)(p - word));
+  if (!w || depth == VRAM__RECIPE_DEPTH) {
+    r->bad = 1;
+    return p;
   }
-  if (code != VRAM__CODE_WITH)
-    vram__recipe_put(r, code);
-  return n ? p + 1 : p;
+  for (i = 0; i < w->arguments; i++) {
+    arg[i] = vram__recipe_behind(p, i ? ", " : "(");
+    if (!arg[i]) {
+      r->bad = 1;
+      return p;
+    }
+    p = vram__recipe_skip(arg[i]);
+  }
+  for (i = 0; i < w->arguments && !r->bad; i++) {
+    const int from_last = w->code == VRAM__CODE_BINARY_RTL || w->code == VRAM__CODE_WHERE_RTL;
+    const uint32_t which = from_last ? w->arguments - 1 - i : i;
+    const char *end = vram__recipe_compile_expression(r, arg[which], depth + 1);
+    if (*end != (which + 1 < w->arguments ? ',' : ')'))
+      r->bad = 1;
+    if (w->code == VRAM__CODE_WITH && !i)
+      vram__recipe_put(r, w->code);
+  }
+  if (w->code != VRAM__CODE_WITH)
+    vram__recipe_put(r, w->code);
+  return w->arguments && !r->bad ? p + 1 : p;
 }
 
-/* The recipe of an op or variant, and where the form in place begins. */
-static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
+/* The recipe of an op or variant. */
+static const char *vram__recipe_text(uint32_t kind) {
   static const struct {
     const char *recipe;
   } variant[] = {
@@ -149,29 +177,42 @@ static const char *vram__recipe_text(uint32_t kind, const char **inplace) {
       VRAM__VARIANTS(VRAM__X)
 #undef VRAM__X
   };
-  const char *text =
-      kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS].recipe;
-  const char *p = text;
-  while (*p && !(p[0] == ';' && p[2] == 'i'))
-    p++;
-  *inplace = *p ? p + 10 : NULL; /* behind "; inplace " */
-  return text;
+  return kind < VRAM_OP_COUNT ? vram__op_at(kind)->recipe : variant[kind - VRAM__K_VARIANTS].recipe;
 }
 
-static void vram__recipe_compile(vram__recipe *r, uint32_t kind, int inplace) {
-  const char *other, *p = vram__recipe_text(kind, &other), *end;
+/* The gradient "x0: EXPRESSION" at p; gives what is behind it. */
+static const char *vram__recipe_compile_gradient(vram__recipe *r, const char *p) {
+  const uint32_t from = r->count;
+  if (p[0] != 'x' || p[1] < '0' || p[1] > '2' || p[2] != ':' || p[3] != ' ') {
+    r->bad = 1;
+    return p;
+  }
+  vram__recipe_put(r, (uint32_t)(VRAM__CODE_OF_X0 + (p[1] - '0')));
+  p = vram__recipe_compile_expression(r, p + 4, 0);
+  if (r->count == from + 2 && r->code[from + 1] == VRAM__CODE_GRAD)
+    vram__recipe_put(r, VRAM__CODE_HAND_ON);
+  vram__recipe_put(r, VRAM__CODE_DONE);
+  return p;
+}
+
+/* The part of a recipe that counts. A bad recipe has no gradient: tests/test_recipes.c finds it. */
+static void vram__recipe_compile(vram__recipe *r, const char *text, int inplace) {
+  const char *p = text, *end, *other = NULL;
+  for (end = text; *end && !other; end++)
+    other = vram__recipe_behind(end, "; inplace ");
   if (inplace && other)
     p = other;
   r->count = 0;
-  while (*p && *p != 'i') {
-    vram__recipe_put(r, (uint32_t)(VRAM__CODE_OF_X0 + (p[1] - '0')));
-    end = vram__recipe_compile_expression(r, p + 4);
-    if (r->code[r->count - 1] == VRAM__CODE_GRAD && r->code[r->count - 2] >= VRAM__CODE_OF_X0 &&
-        r->code[r->count - 2] <= VRAM__CODE_OF_X2)
-      vram__recipe_put(r, VRAM__CODE_HAND_ON);
-    vram__recipe_put(r, VRAM__CODE_DONE);
-    p = *end ? end + 2 : end;
+  r->bad = p == other && !*p;
+  while (p && *p && !r->bad) {
+    p = vram__recipe_compile_gradient(r, p);
+    if (!*p || (other && p == other - 10))
+      break;
+    p = vram__recipe_behind(p, "; ");
+    r->bad |= !p || !*p;
   }
+  if (r->bad)
+    r->count = 0;
   r->code[r->count] = VRAM__CODE_END;
 }
 
@@ -190,7 +231,7 @@ static uint32_t vram__recipe_product(const vram__recipe *r) {
 VRAM__COLD VRAM__FN uint32_t vram__recipe_plan_make(uint32_t kind, int inplace) {
   vram__recipe r;
   uint32_t plan = VRAM__PLAN_KNOWN, here = 0, seen = 0, at = 0, i, pass = 1;
-  vram__recipe_compile(&r, kind, inplace);
+  vram__recipe_compile(&r, vram__recipe_text(kind), inplace);
   if (r.count)
     plan |= VRAM__PLAN_GRADIENT;
   for (i = 0; i < r.count; i++) {
@@ -254,7 +295,8 @@ VRAM__FN vram__tensor vram__recipe_cast_over(vram__step *s, vram__tensor t, cons
 
 /* A gradient that is being worked out. */
 typedef struct vram__recipe_run {
-  vram__tensor stack[12], own[16]; /* values; those that were made here */
+  /* values; those that were made here. Each is of a code of its own */
+  vram__tensor stack[VRAM__CODES], own[VRAM__CODES];
   uint32_t n, nown;
   uint32_t at; /* the input whose gradient it is */
 } vram__recipe_run;
@@ -382,7 +424,7 @@ static void vram__backward_recipe(vram__step *s, vram__grad_fn *f, vram__tensor 
   vram__recipe r;
   vram__recipe_run q;
   uint32_t i, wanted = 0;
-  vram__recipe_compile(&r, f->kind, (f->aux & VRAM__AUX_INPLACE) != 0);
+  vram__recipe_compile(&r, vram__recipe_text(f->kind), (f->aux & VRAM__AUX_INPLACE) != 0);
   q.at = 0;
   for (i = 0; i < r.count; i++) {
     const uint32_t code = r.code[i];

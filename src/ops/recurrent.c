@@ -214,12 +214,10 @@ static uint64_t vram__rnn_workspace(const vram__rnn *r, vram_dtype dt) {
   return vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->gates);
 }
 
-static uint64_t vram__rnn_reserve(const vram__rnn *r, vram_dtype dt) {
-  static const uint8_t values[] = {VRAM__RNN_RESERVE_RNN, VRAM__RNN_RESERVE_LSTM,
-                                   VRAM__RNN_RESERVE_GRU};
+static uint64_t vram__rnn_reserve(const vram__step *s, const vram__rnn *r, vram_dtype dt) {
   return vram__product_or_overflow(
       vram__product_or_overflow(vram__rnn_layer_bytes(r, dt), (uint64_t)r->num_layers),
-      values[r->kind]);
+      s->device.rules->recurrent.reserve[r->kind]);
 }
 
 /* The dims of the output, [seq_length, mini_batch, ..]: steps come first in memory also where the
@@ -231,7 +229,7 @@ static const vram_dims *vram__rnn_out_dims(vram__step *s, const vram__rnn *r) {
 }
 
 VRAM__FN const vram_dims *vram__rnn_state_dims(vram__step *s) {
-  const int64_t bytes = VRAM__RNN_DROPOUT_STATE;
+  const int64_t bytes = s->device.rules->recurrent.dropout_state;
   return vram__dims_in(s, 1, &bytes, NULL);
 }
 
@@ -353,10 +351,10 @@ static void vram__rnn_run(vram__step *s, vram__rnn_call *c) {
     c->flat = vram__rnn_flat_empty(s, r, c->dt);
   workspace = vram__cub_hold(s, vram__rnn_workspace(r, c->dt));
   if (s->train) {
-    values = (int64_t)vram__rnn_reserve(r, VRAM_U8);
+    values = (int64_t)vram__rnn_reserve(s, r, VRAM_U8);
     c->reserve.d = vram__dims_in(s, 1, &values, NULL);
     c->reserve.dt = c->dt;
-    c->reserve.st = vram__storage_new(s, vram__rnn_reserve(r, c->dt));
+    c->reserve.st = vram__storage_new(s, vram__rnn_reserve(s, r, c->dt));
   }
   vram__cub_release(s, workspace);
   vram__tensor_release(s, copy);
@@ -713,17 +711,17 @@ VRAM__FN void vram__backward_gru_gates(vram__step *s, vram__grad_fn *f, vram__te
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(lstm, 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
+VRAM__OP(lstm, "", 1, 3, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_LSTM, VRAM__OP_FLAT,
          "hidden_size! num_layers bias batch_first dropout bidirectional proj_size frozen weights "
          "dtype");
-VRAM__OP(gru, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
+VRAM__OP(gru, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_GRU, VRAM__OP_FLAT,
          "hidden_size! num_layers bias batch_first dropout bidirectional frozen weights dtype");
-VRAM__OP(rnn, 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
+VRAM__OP(rnn, "", 1, 2, rnn, SAME, none, rnn, rnn, rnn, RNN, VRAM__RNN_PLAIN, VRAM__OP_FLAT,
          "hidden_size! num_layers nonlinearity bias batch_first dropout bidirectional frozen "
          "weights dtype");
-VRAM__OP(lstm_cell, 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM, 0,
+VRAM__OP(lstm_cell, "", 1, 3, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_LSTM,
+         0, "hidden_size! bias frozen weights dtype");
+VRAM__OP(gru_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
          "hidden_size! bias frozen weights dtype");
-VRAM__OP(gru_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_GRU, 0,
-         "hidden_size! bias frozen weights dtype");
-VRAM__OP(rnn_cell, 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN, 0,
-         "hidden_size! bias nonlinearity frozen weights dtype");
+VRAM__OP(rnn_cell, "", 1, 2, rnn_cell, SAME, none, rnn_cell, none, rnn, RNN_CELL, VRAM__RNN_PLAIN,
+         0, "hidden_size! bias nonlinearity frozen weights dtype");

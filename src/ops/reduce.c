@@ -22,23 +22,23 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
       size[m++] = x->v[i];
     else if (keep)
       size[m++] = 1;
-  switch (n->op) {
-  case VRAM_OP_sum:
-  case VRAM_OP_prod:
+  switch (vram__op_at(n->op)->kind) {
+  case VRAM__REDUCE_PROD:
+    if (c > 1)
+      return vram__node_error(g, n, "prod of more than one axis");
+    /* fall through */
+  case VRAM__REDUCE_SUM:
     dt = vram__kind_rank(dt) < 2 ? VRAM_I64 : dt;
     break;
-  case VRAM_OP_amax:
-  case VRAM_OP_amin:
+  case VRAM__REDUCE_EXTREME:
     break;
-  case VRAM_OP_argmax:
-  case VRAM_OP_argmin:
+  case VRAM__REDUCE_INDEX:
     if (c > 1)
       return vram__node_error(g, n, "argmax and argmin of more than one axis");
     if (dt == VRAM_BOOL)
       return vram__node_error(g, n, "argmax and argmin of bool");
     break;
-  case VRAM_OP_max:
-  case VRAM_OP_min:
+  case VRAM__REDUCE_SELECT:
     if (c > 1)
       return vram__node_error(g, n, "max and min of more than one axis");
     if (n->nout > (v ? 2u : 1u))
@@ -46,15 +46,13 @@ VRAM__FN int vram__shape_reduce(vram_graph *g, vram_node *n) {
     if (n->nout > 1 && !vram__node_out(g, n, 1, m, size, VRAM_I64))
       return 0;
     break;
-  case VRAM_OP_logsumexp:
+  case VRAM__REDUCE_LOGSUMEXP:
     dt = vram__kind_rank(dt) < 2 ? VRAM_F32 : dt;
     break;
   default:
     if (vram__kind_rank(dt) < 2 && !vram__node_list(n, VRAM__KEY_dtype, NULL))
       return vram__node_error(g, n, "this reduction needs a floating-point tensor");
   }
-  if (n->op == VRAM_OP_prod && c > 1)
-    return vram__node_error(g, n, "prod of more than one axis");
   if (vram__node_list(n, VRAM__KEY_dtype, NULL))
     dt = (vram_dtype)VRAM__INT(n, dtype, dt);
   return vram__node_out(g, n, 0, m, size, dt);
@@ -100,7 +98,8 @@ static void vram__forward_reduce(vram__step *s, const vram_node *n, vram__tensor
   if (f)
     f->aux = mask | (vram__node_list(n, VRAM__KEY_dim, NULL) ? 256u : 0u);
   if (!dt)
-    dt = n->op == VRAM_OP_sum && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64 : x[0].dt;
+    dt = vram__op_at(n->op)->kind == VRAM__REDUCE_SUM && vram__kind_rank(x[0].dt) < 2 ? VRAM_I64
+                                                                                      : x[0].dt;
   y[0] = vram__tensor_sum(s, x[0], mask, vram__reduce_keepdim(n), dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
 }
@@ -156,15 +155,15 @@ static vram__tensor vram__reduce_compared(vram__step *s, vram__tensor a, vram__t
 static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   uint32_t mask = vram__dim_mask(n, x[0].d->ndim);
-  int pair =
-      (n->op == VRAM_OP_max || n->op == VRAM_OP_min) && vram__node_list(n, VRAM__KEY_dim, NULL);
+  const int select = vram__op_at(n->op)->kind == VRAM__REDUCE_SELECT;
+  const int pair = select && vram__node_list(n, VRAM__KEY_dim, NULL);
   vram__grad_fn *f = vram__tape_record(s, n->op, x, 1, 1, 2);
   vram__tensor i = vram__tensor_none();
   y[0] = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), x[0].dt);
   if (pair) {
     i = vram__tensor_reduced(s, x[0], mask, vram__reduce_keepdim(n), VRAM_I64);
     vram__reduce_scratch(s, x[0], mask, x[0].dt, 16, 4);
-  } else if (n->op == VRAM_OP_max || n->op == VRAM_OP_min) { /* ReduceAllOps.cpp: contiguous */
+  } else if (select) { /* ReduceAllOps.cpp: contiguous */
     vram__tensor c = vram__tensor_contiguous(s, x[0]);
     vram__reduce_scratch(s, c, mask, x[0].dt, vram__dtype_size(x[0].dt), 4);
     vram__tensor_release(s, c);
@@ -174,8 +173,10 @@ static void vram__forward_extreme(vram__step *s, const vram_node *n, vram__tenso
     f->aux = mask;
     if (pair)
       vram__save_tensor(s, f, i);
-    else
-      vram__save_tensor(s, f, x[0]), vram__save_tensor(s, f, y[0]);
+    else {
+      vram__save_tensor(s, f, x[0]);
+      vram__save_tensor(s, f, y[0]);
+    }
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   if (n->nout > 1)
@@ -194,7 +195,7 @@ static void vram__backward_extreme(vram__step *s, vram__grad_fn *f, vram__tensor
   }
   y = vram__dims_kept(s, VRAM__SAVED(f)[1], x.d, mask);
   g = vram__dims_kept(s, g, x.d, mask);
-  if (f->kind == VRAM_OP_max || f->kind == VRAM_OP_min) { /* evenly_distribute_backward */
+  if (vram__op_at(f->kind)->kind == VRAM__REDUCE_SELECT) { /* evenly_distribute_backward */
     vram__tensor nan = vram__reduce_compared(s, x, x),
                  one = vram__reduce_compared(s, VRAM__SAVED(f)[1], VRAM__SAVED(f)[1]);
     m = vram__reduce_compared(s, x, VRAM__SAVED(f)[1]);
@@ -282,7 +283,7 @@ static void vram__forward_var(vram__step *s, const vram_node *n, vram__tensor *x
   if (f) {
     f->aux = mask;
     vram__save_tensor(s, f, x[0]);
-    if (n->op == VRAM_OP_std)
+    if (vram__op_at(n->op)->kind == VRAM__REDUCE_STD)
       vram__save_tensor(s, f, y[0]);
   }
   vram__grad_fn_set_output(s, f, 0, &y[0]);
@@ -292,7 +293,7 @@ static void vram__backward_var(vram__step *s, vram__grad_fn *f, vram__tensor *to
   vram__tensor g = VRAM__SLOTS(f)[0].g, x = VRAM__SAVED(f)[0], own = vram__tensor_none(), mean, d,
                c, a, b;
   uint32_t mask = (uint32_t)f->aux;
-  if (f->kind == VRAM_OP_std) { /* std_backward */
+  if (vram__op_at(f->kind)->kind == VRAM__REDUCE_STD) { /* std_backward */
     vram__tensor y = VRAM__SAVED(f)[1], m;
     a = vram__pointwise_empty_number(s, y);
     own = vram__pointwise_empty2(s, g, a);
@@ -410,21 +411,26 @@ static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tens
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(sum, 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+VRAM__OP(sum, "", 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, VRAM__REDUCE_SUM,
+         VRAM__OP_TOTAL, "dim keepdim dtype");
+VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
-VRAM__OP(mean, 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE_MEAN, 0, VRAM__OP_TOTAL,
+VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
+VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,
+         VRAM__REDUCE_EXTREME, 0, "dim keepdim");
+VRAM__OP(amin, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_EXTREME,
+         0, "dim keepdim");
+VRAM__OP(max, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, VRAM__REDUCE_SELECT,
+         0, "dim keepdim");
+VRAM__OP(min, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, VRAM__REDUCE_SELECT, 0,
+         "dim keepdim");
+VRAM__OP(prod, "", 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, VRAM__REDUCE_PROD, 0,
          "dim keepdim dtype");
-VRAM__OP(nansum, 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(amax, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
-VRAM__OP(amin, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(max, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX, 0, 0, "dim keepdim");
-VRAM__OP(min, 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE, 0, 0, "dim keepdim");
-VRAM__OP(prod, 1, 1, reduce, SAME, opt32, prod, prod, each, REDUCE, 0, 0, "dim keepdim dtype");
-VRAM__OP(var, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+VRAM__OP(var, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(std, 1, 1, reduce, SAME, none, var, var, each, REDUCE, 0, 0,
+VRAM__OP(std, "", 1, 1, reduce, SAME, none, var, var, each, REDUCE, VRAM__REDUCE_STD, 0,
          "dim keepdim correction unbiased");
-VRAM__OP(norm, 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
+VRAM__OP(norm, "", 1, 1, reduce, SAME, opt32, vector_norm, vector_norm, each, REDUCE, 0, 0,
          "dim keepdim dtype");
-VRAM__OP(logsumexp, 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE, 0, 0,
-         "dim! keepdim");
+VRAM__OP(logsumexp, "", 1, 1, reduce, SAME, fp32, logsumexp, logsumexp, each, REDUCE,
+         VRAM__REDUCE_LOGSUMEXP, 0, "dim! keepdim");

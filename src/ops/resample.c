@@ -1,6 +1,8 @@
 /* >>ops/resample    interpolate, pixel_shuffle, grid_sample, fold */
 #include "ops/ops.h"
 
+enum { VRAM__RESAMPLE_UP = 1, VRAM__RESAMPLE_FOLD }; /* kind of a row */
+
 static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
   static const struct {
     const char *name;
@@ -41,7 +43,7 @@ static int vram__shape_interpolate(vram_graph *g, vram_node *n) {
 
 static int vram__shape_pixel(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int up = n->op == VRAM_OP_pixel_shuffle;
+  const int up = vram__op_at(n->op)->kind == VRAM__RESAMPLE_UP;
   int64_t r = up ? VRAM__INT(n, upscale_factor, 0) : VRAM__INT(n, downscale_factor, 0), to[3];
   if (x->ndim < 3)
     return vram__node_error(g, n, "a tensor of fewer than 3 axes");
@@ -67,15 +69,15 @@ static int vram__shape_pixel(vram_graph *g, vram_node *n) {
 /* unfold: [N, C, H, W] to [N, C kh kw, L]; fold: back. */
 static int vram__shape_fold(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  int back = n->op == VRAM_OP_fold;
+  const int back = vram__op_at(n->op)->kind == VRAM__RESAMPLE_FOLD;
   uint32_t i, lead = vram__axis_lead(g, n, back ? 1 : 2);
   int64_t kernel[2], stride[2], pad[2], dil[2], hw[2], size[4], windows = 1, area;
-  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, 1, kernel) ||
-      !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, 1, stride) ||
-      !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, 0, pad) ||
-      !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, 1, dil))
+  if (!lead || !vram__shape_window(g, n, VRAM__KEY_kernel_size, 2, 1, kernel) ||
+      !vram__shape_window(g, n, VRAM__KEY_stride, 2, 1, stride) ||
+      !vram__shape_window(g, n, VRAM__KEY_padding, 2, 0, pad) ||
+      !vram__shape_window(g, n, VRAM__KEY_dilation, 2, 1, dil))
     return 0;
-  if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, 1, hw))
+  if (back && !vram__shape_window(g, n, VRAM__KEY_output_size, 2, 1, hw))
     return 0;
   if (kernel[0] > 65535 || kernel[1] > 65535)
     return vram__node_error(g, n, "a window beyond 16 bits");
@@ -238,8 +240,10 @@ static void vram__forward_grid_sample(vram__step *s, const vram_node *n, vram__t
   for (i = 0; i < 2; i++)
     a[i] = s->amp ? vram__autocast_cast(s, x[i], dt) : vram__tensor_retain(s, x[i]);
   f = vram__tape_record(s, n->op, a, 2, 1, 2);
-  if (f)
-    vram__save_tensor(s, f, a[0]), vram__save_tensor(s, f, a[1]);
+  if (f) {
+    vram__save_tensor(s, f, a[0]);
+    vram__save_tensor(s, f, a[1]);
+  }
   y[0] = vram__tensor_empty(s, n->out[0].d, a[0].dt);
   vram__grad_fn_set_output(s, f, 0, &y[0]);
   vram__tensor_release(s, a[0]);
@@ -287,15 +291,17 @@ static void vram__backward_fold(vram__step *s, vram__grad_fn *f, vram__tensor *t
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(interpolate, 1, 1, interpolate, SAME, none, interpolate, interpolate, each, INTERPOLATE, 0,
-         0, "size scale_factor mode align_corners antialias");
-VRAM__OP(pixel_shuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
-         "upscale_factor!");
-VRAM__OP(pixel_unshuffle, 1, 1, pixel, SAME, none, pixel, pixel, each, SHUFFLE, 0, 0,
-         "downscale_factor!");
-VRAM__OP(grid_sample, 2, 2, grid_sample, SAME, widest, grid_sample, grid_sample, each, ANY, 0, 0,
-         "mode padding_mode align_corners");
-VRAM__OP(unfold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
-         "kernel_size! dilation padding stride");
-VRAM__OP(fold, 1, 1, fold, SAME, none, fold, fold, each, NONE, 0, 0,
+VRAM__OP(interpolate, "", 1, 1, interpolate, SAME, none, interpolate, interpolate, each,
+         INTERPOLATE, 0, 0, "size scale_factor mode align_corners antialias");
+VRAM__OP(pixel_shuffle, "pixel_shuffle!: x upscale_factor", 1, 1, pixel, SAME, none, pixel, pixel,
+         each, SHUFFLE, VRAM__RESAMPLE_UP, 0, "upscale_factor!");
+VRAM__OP(pixel_unshuffle, "pixel_unshuffle!: x downscale_factor", 1, 1, pixel, SAME, none, pixel,
+         pixel, each, SHUFFLE, 0, 0, "downscale_factor!");
+VRAM__OP(grid_sample, "grid_sampler: x grid", 2, 2, grid_sample, SAME, widest, grid_sample,
+         grid_sample, each, ANY, 0, 0, "mode padding_mode align_corners");
+VRAM__OP(unfold, "im2col!: x kernel_size:axes dilation:axes padding:axes stride:axes", 1, 1, fold,
+         SAME, none, fold, fold, each, NONE, 0, 0, "kernel_size! dilation padding stride");
+VRAM__OP(fold,
+         "col2im!: x output_size:axes kernel_size:axes dilation:axes padding:axes stride:axes", 1,
+         1, fold, SAME, none, fold, fold, each, NONE, VRAM__RESAMPLE_FOLD, 0,
          "output_size! kernel_size! dilation padding stride");

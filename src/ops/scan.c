@@ -53,9 +53,10 @@ static int vram__shape_diff(vram_graph *g, vram_node *n) {
 /* A running sum along an axis: cub's for one row alone. */
 static vram__tensor vram__scan(vram__step *s, vram__tensor x, uint32_t axis, vram_dtype dt) {
   vram__tensor y = vram__tensor_empty(s, vram__dims_contiguous(s, x.d), dt),
-               a = vram__tensor_to(s, x, dt), c = vram__tensor_contiguous(s, a);
+               a = vram__tensor_to(s, x, dt);
+  const vram__tensor c = vram__tensor_contiguous(s, a);
   if (x.d->ndim && x.d->numel && x.d->numel == (uint64_t)x.d->v[axis])
-    vram__workspace_use(s, vram__cub_scan(x.d->numel, vram__dtype_size(dt)));
+    vram__workspace_use(s, vram__cub_scan(s, x.d->numel, vram__dtype_size(dt)));
   vram__tensor_release(s, c);
   vram__tensor_release(s, a);
   return y;
@@ -141,6 +142,7 @@ static void vram__forward_diff(vram__step *s, const vram_node *n, vram__tensor *
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(cumsum, 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0, "dim! dtype");
-VRAM__OP(histc, 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
-VRAM__OP(diff, 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");
+VRAM__OP(cumsum, "cumsum: x dim dtype", 1, 1, cumsum, SAME, opt32, cumsum, cumsum, each, ANY, 0, 0,
+         "dim! dtype");
+VRAM__OP(histc, "", 1, 1, histc, SAME, none, histc, none, each, NONE, 0, 0, "bins min max");
+VRAM__OP(diff, "", 1, 2, diff, SAME, none, diff, none, each, NONE, 0, 0, "dim");

@@ -5,6 +5,18 @@
 #define VRAM__MAX_UNITS INT64_C(0x7fffffff)
 #define VRAM__MAX_RNN_LAYERS 4096
 
+/* kind of a reduction's row: what its dtypes and axes must be, where it is not a result in floating
+   point of one that is */
+enum {
+  VRAM__REDUCE_SUM = 1,
+  VRAM__REDUCE_PROD,
+  VRAM__REDUCE_EXTREME, /* of some axes, */
+  VRAM__REDUCE_SELECT,  /* of one, with indices, or of all */
+  VRAM__REDUCE_INDEX,
+  VRAM__REDUCE_LOGSUMEXP,
+  VRAM__REDUCE_STD
+};
+
 /* A parameter that a module may have: its slot, name and sizes. */
 typedef struct vram__own_param {
   uint32_t slot;
@@ -41,7 +53,7 @@ VRAM__FN int vram__index_dtype(vram_graph *g, const vram_node *n, uint32_t i);
 
 /* conv.c */
 VRAM__FN int vram__shape_window(vram_graph *g, const vram_node *n, uint32_t key, uint32_t k,
-                                int64_t def, int64_t least, int64_t *to);
+                                int64_t least, int64_t *to);
 
 /* pool.c */
 VRAM__FN int vram__out_indexed(vram_graph *g, vram_node *n, const int64_t *size);

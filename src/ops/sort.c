@@ -1,6 +1,8 @@
 /* >>ops/sort    sort, topk, argmax, argmin */
 #include "ops/ops.h"
 
+enum { VRAM__SORT_TOPK = 1 }; /* kind of a row */
+
 static int vram__shape_topk(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   int64_t size[VRAM_MAX_AXES], k;
@@ -9,7 +11,7 @@ static int vram__shape_topk(vram_graph *g, vram_node *n) {
     return 0;
   for (i = 0; i < x->ndim; i++)
     size[i] = x->v[i];
-  if (n->op == VRAM_OP_topk) {
+  if (vram__op_at(n->op)->kind == VRAM__SORT_TOPK) {
     k = VRAM__INT(n, k, 0);
     if (k < 0 || k > (x->ndim ? x->v[a] : 1))
       return vram__node_error(g, n, "k must be 0 to the size of the axis");
@@ -28,63 +30,75 @@ static int vram__shape_argmax(vram_graph *g, vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
+/* A copy with axis a innermost, and results like it, in own[3]. e: bytes a value. */
+static void vram__sort_copies(vram__step *s, const vram_dims *d, uint32_t a, uint32_t e,
+                              uint32_t *own) {
+  int64_t stride[VRAM_MAX_AXES], w = d->v[a];
+  uint8_t order[VRAM_MAX_AXES];
+  uint32_t i, j;
+  for (i = 0; i < d->ndim; i++) {
+    for (j = i; j > 0 && VRAM__STRIDE(d)[order[j - 1]] > VRAM__STRIDE(d)[i]; j--)
+      order[j] = order[j - 1];
+    order[j] = (uint8_t)i;
+  }
+  stride[a] = 1;
+  for (i = 0; i < d->ndim; i++)
+    if (order[i] != a) {
+      stride[order[i]] = w;
+      w *= d->v[order[i]];
+    }
+  own[0] = vram__cub_hold(s, d->numel * e);
+  for (i = 0; i < d->ndim; i++)
+    if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
+      break;
+  if (i < d->ndim) {
+    own[1] = vram__cub_hold(s, d->numel * e);
+    own[2] = vram__cub_hold(s, d->numel * 8);
+  }
+}
+
+/* All rows at once, then back into their segments. */
+static void vram__sort_joined(vram__step *s, uint64_t all, uint32_t e) {
+  uint32_t t[3];
+  t[0] = vram__cub_hold(s, 8 * all);
+  t[1] = vram__cub_hold(s, 8 * all);
+  t[2] = vram__cub_hold(s, e * all);
+  vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
+  vram__cub_release(s, t[2]);
+  vram__workspace_use(s, vram__cub_sort(s, all, 0, 8, 8));
+  vram__cub_release(s, t[1]);
+  vram__cub_release(s, t[0]);
+}
+
 /* Sort.cu: what sorting x (dims xd, e bytes a value) along an axis into results of dims d needs.
    Short rows are sorted in place, long ones by cub. */
 VRAM__FN void vram__sort_rows(vram__step *s, const vram_dims *xd, const vram_dims *d, uint32_t a,
                               uint32_t e) {
-  uint32_t i, own[3] = {0, 0, 0}, t[3];
+  const vram__rules *rules = s->device.rules;
+  uint32_t i, own[3] = {0, 0, 0}, numbers;
   uint64_t z, all = d->numel, r;
   if (!all || !d->ndim) /* Sorting.cpp: a number is sorted */
     return;
   z = (uint64_t)d->v[a];
   r = all / z;
-  if (z <= VRAM__RULE_SMALL_SORT) {
+  if (z <= rules->sort.in_place) {
     vram__workspace_use(s, 8 * z); /* the numbers 0, 1, .. */
     return;
   }
-  if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1) {
-    /* a copy with the axis innermost, and results like it */
-    int64_t stride[VRAM_MAX_AXES], w = (int64_t)z;
-    uint8_t order[VRAM_MAX_AXES];
-    uint32_t j;
-    for (i = 0; i < d->ndim; i++) {
-      for (j = i; j > 0 && VRAM__STRIDE(d)[order[j - 1]] > VRAM__STRIDE(d)[i]; j--)
-        order[j] = order[j - 1];
-      order[j] = (uint8_t)i;
-    }
-    stride[a] = 1;
-    for (i = 0; i < d->ndim; i++)
-      if (order[i] != a) {
-        stride[order[i]] = w;
-        w *= d->v[order[i]];
-      }
-    own[0] = vram__cub_hold(s, all * e);
-    for (i = 0; i < d->ndim; i++)
-      if (d->v[i] != 1 && stride[i] != VRAM__STRIDE(d)[i])
-        break;
-    if (i < d->ndim) {
-      own[1] = vram__cub_hold(s, all * e);
-      own[2] = vram__cub_hold(s, all * 8);
-    }
-  }
-  if (r == 1 || z >= VRAM__RULE_LARGE_ROW) {
-    t[0] = vram__cub_hold(s, 8 * z);
+  if (!(xd->flags & VRAM__DENSE) || VRAM__STRIDE(xd)[a] != 1)
+    vram__sort_copies(s, d, a, e, own);
+  if (r == 1 || z >= rules->sort.large_row) {
+    numbers = vram__cub_hold(s, 8 * z);
     for (; r-- && !s->failed;)
       vram__workspace_use(s, vram__cub_sort(s, z, e, 8, 8 * e));
-    vram__cub_release(s, t[0]);
-  } else if (r < VRAM__RULE_SEGMENTS) { /* all rows at once, then back into their segments */
-    t[0] = vram__cub_hold(s, 8 * all);
-    t[1] = vram__cub_hold(s, 8 * all);
-    t[2] = vram__cub_hold(s, e * all);
-    vram__workspace_use(s, vram__cub_sort(s, all, e, 8, 8 * e));
-    vram__cub_release(s, t[2]);
-    vram__workspace_use(s, vram__cub_sort(s, all, 0, 8, 8));
-    vram__cub_release(s, t[1]);
-    vram__cub_release(s, t[0]);
-  } else {
-    t[0] = vram__cub_hold(s, 8 * all);
-    vram__workspace_use(s, 255 + vram__cub_round_up(e * all) + vram__cub_round_up(8 * all));
-    vram__cub_release(s, t[0]);
+    vram__cub_release(s, numbers);
+  } else if (r < rules->sort.segments)
+    vram__sort_joined(s, all, e);
+  else {
+    numbers = vram__cub_hold(s, 8 * all);
+    vram__workspace_use(s, rules->cub.align - 1 + vram__cub_part(s, e * all) +
+                               vram__cub_part(s, 8 * all));
+    vram__cub_release(s, numbers);
   }
   for (i = 3; i-- > 0;)
     vram__cub_release(s, own[i]);
@@ -120,12 +134,13 @@ static int vram__topk_split(uint64_t r, uint64_t n) {
 /* What topk of x along axis a needs for a moment. */
 VRAM__FN void vram__topk_scratch(vram__step *s, const vram_dims *x, uint32_t a) {
   uint64_t z = x->ndim ? (uint64_t)x->v[a] : 1, r = z ? x->numel / z : 0, b, each;
+  const uint64_t threads = s->device.rules->topk.threads;
   uint32_t i, t[7];
   if (!r || !vram__topk_split(r, z))
     return;
-  each = vram__cub_tiles(r * z, VRAM__RULE_TOPK_BLOCKS * 256 * s->device.sm);
+  each = vram__div_up_u64(r * z, s->device.rules->topk.blocks * threads * s->device.sm);
   each = each < 4 ? 4 : each > 64 ? 64 : each;
-  b = r * vram__cub_tiles(z, 256 * each);
+  b = r * vram__div_up_u64(z, threads * each);
   t[0] = vram__cub_hold(s, 4 * r); /* ranks to find, digits, counters of the blocks, ... */
   t[1] = vram__cub_hold(s, 8 * r);
   t[2] = vram__cub_hold(s, 8 * r);
@@ -150,7 +165,8 @@ static void vram__forward_topk(vram__step *s, const vram_node *n, vram__tensor *
   c = vram__tensor_contiguous(s, x[0]);
   vram__topk_scratch(s, x[0].d, a);
   vram__tensor_release(s, c);
-  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim && y[0].d->v[a] > VRAM__RULE_SMALL_SORT) {
+  if (VRAM__INT(n, sorted, 1) && x[0].d->ndim &&
+      (uint64_t)y[0].d->v[a] > s->device.rules->sort.in_place) {
     t[0] = vram__cub_hold(s, 8 * y[0].d->numel);
     t[1] = vram__cub_hold(s, vram__dims_bytes_of(y[0].d, y[0].dt));
     vram__sort_rows(s, y[0].d, y[0].d, a, vram__dtype_size(y[0].dt));
@@ -185,7 +201,10 @@ static void vram__forward_argmax(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(topk, 1, 1, topk, SAME, none, topk, topk, each, NONE, 0, 0, "k! dim largest sorted");
-VRAM__OP(sort, 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
-VRAM__OP(argmax, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
-VRAM__OP(argmin, 1, 1, argmax, SAME, none, argmax, none, each, NONE, 0, 0, "dim keepdim");
+VRAM__OP(topk, "", 1, 1, topk, SAME, none, topk, topk, each, NONE, VRAM__SORT_TOPK, 0,
+         "k! dim largest sorted");
+VRAM__OP(sort, "", 1, 1, topk, SAME, none, sort, topk, each, NONE, 0, 0, "dim descending stable");
+VRAM__OP(argmax, "argmax: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
+         VRAM__REDUCE_INDEX, 0, "dim keepdim");
+VRAM__OP(argmin, "argmin: x dim keepdim?", 1, 1, argmax, SAME, none, argmax, none, each, NONE,
+         VRAM__REDUCE_INDEX, 0, "dim keepdim");

@@ -16,7 +16,7 @@ static int vram__shape_none(vram_graph *g, vram_node *n) {
 #define VRAM__NO_OP(name)                                                                          \
   {                                                                                                \
     name, "", "", vram__shape_none, vram__flops_none, 0, 0, 0, 0, 0, 0, 0,                         \
-        0 VRAM__STEP_OF(NULL, NULL)                                                                \
+        0 VRAM__STEP_OF(NULL, NULL), ""                                                            \
   }
 static const vram__op_row vram__op_drop = VRAM__NO_OP("drop"), vram__op_end = VRAM__NO_OP("end");
 
@@ -44,44 +44,54 @@ VRAM_API uint64_t vram_node_flops(const vram_node *n) {
 
 #ifndef VRAM_NO_STEP
 
-/* Another op of the table, as PyTorch's composite functions call it. b.d NULL: a number; out: the
-   result's sizes, for ops that take them from the graph. */
-VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, uint32_t flags,
-                                      const vram__tensor *in, uint32_t nin, const int64_t *attr,
-                                      const vram_dims *out) {
-  vram_node n;
+/* The node has its op, flags and keys. */
+static vram__tensor vram__op_call_node(vram__step *s, vram_node *n, const vram__tensor *in,
+                                       const vram_dims *out) {
   vram_value v;
   vram__tensor x[3], y;
   uint32_t i;
-  vram__memory_zero(&n, sizeof n);
-  n.op = (uint16_t)op;
-  n.flags = (uint8_t)flags;
-  n.nin = nin;
-  n.nout = 1;
-  n.attr = attr;
-  n.out = &v;
+  n->nout = 1;
+  n->out = &v;
   vram__memory_zero(&v, sizeof v);
   v.d = out;
-  for (i = 0; i < nin; i++)
+  for (i = 0; i < n->nin; i++)
     x[i] = in[i];
-  vram__forward_op(s, &n, x, &y);
+  vram__forward_op(s, n, x, &y);
   return y;
 }
 
+/* Another op of the table, as PyTorch's composite functions call it. out: the result's sizes, for
+   ops that take them from the graph. */
+VRAM__FN vram__tensor vram__op_call_n(vram__step *s, uint32_t op, const vram__tensor *in,
+                                      uint32_t nin, const int64_t *attr, const vram_dims *out) {
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = (uint16_t)op;
+  n.nin = nin;
+  n.attr = attr;
+  return vram__op_call_node(s, &n, in, out);
+}
+
+/* b.d NULL: a number */
 VRAM__FN vram__tensor vram__op_call(vram__step *s, uint32_t op, vram__tensor a, vram__tensor b,
                                     const int64_t *attr) {
   vram__tensor in[2];
   in[0] = a;
   in[1] = b;
-  return vram__op_call_n(s, op, 0, in, b.d ? 2 : 1, attr, NULL);
+  return vram__op_call_n(s, op, in, b.d ? 2 : 1, attr, NULL);
 }
 
 /* The same in place. */
 VRAM__FN void vram__op_call_in_place(vram__step *s, uint32_t op, vram__tensor *a, vram__tensor b) {
   vram__tensor in[2], y;
+  vram_node n;
+  vram__memory_zero(&n, sizeof n);
+  n.op = (uint16_t)op;
+  n.flags = VRAM__INPLACE;
+  n.nin = b.d ? 2 : 1;
   in[0] = *a;
   in[1] = b;
-  y = vram__op_call_n(s, op, VRAM__INPLACE, in, b.d ? 2 : 1, NULL, NULL);
+  y = vram__op_call_node(s, &n, in, NULL);
   vram__tensor_release(s, *a);
   *a = y;
 }
@@ -120,7 +130,6 @@ VRAM__FN void vram__saved_unpack(vram__step *s, vram__grad_fn *f) {
     s->call.recompute(s, vram__frame_at(s, f->frame));
 }
 
-/* Recomputed tensors go when the record has run, not when it is released. */
 /* SavedVariable::unpack: has what f saved been overwritten since? */
 static int vram__saved_is_stale(vram__step *s, vram__grad_fn *f) {
   const uint32_t at = vram__grad_fn_index(s, f);
@@ -148,6 +157,7 @@ VRAM__FN void vram__backward_any(vram__step *s, vram__grad_fn *f, vram__tensor *
     vram__op_rows[f->kind]->backward(s, f, to);
   else
     vram__backward_table[f->kind - VRAM_OP_COUNT](s, f, to);
+  /* recomputed tensors go when the record has run, not when it is released */
   for (i = 0; f->frame && i < f->nsaved; i++)
     if (VRAM__SAVED(f)[i].st) {
       vram__storage_release(s, VRAM__SAVED(f)[i].st);
@@ -169,6 +179,7 @@ VRAM_API void vram_op_get_info(vram_op op, vram_op_info *info) {
     return;
   r = vram__op_at((uint32_t)op);
   info->name = r->name;
+  info->torch = r->torch;
   info->keys = r->keys;
   info->recipe = r->recipe;
   info->autocast = list[r->autocast];

@@ -28,5 +28,7 @@ static void vram__backward_triangle(vram__step *s, vram__grad_fn *f, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(tril, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
-VRAM__OP(triu, 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0, "diagonal");
+VRAM__OP(tril, "tril: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
+         "diagonal");
+VRAM__OP(triu, "triu: x diagonal?", 1, 1, triangle, SAME, none, triangle, triangle, each, ANY, 0, 0,
+         "diagonal");

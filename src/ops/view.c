@@ -1,6 +1,18 @@
 /* >>ops/view    ops whose output is a view */
 #include "ops/ops.h"
 
+/* kind of a view's row, where a function has several ops */
+enum {
+  VRAM__VIEW_STRICT = 1, /* no copy where the strides do not allow the view */
+  VRAM__VIEW_FLATTEN,
+  VRAM__VIEW_T,
+  VRAM__VIEW_TRANSPOSE,
+  VRAM__VIEW_NARROW,
+  VRAM__VIEW_SELECT,
+  VRAM__VIEW_UNSQUEEZE,
+  VRAM__VIEW_UNBIND
+};
+
 static int vram__shape_reshape(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
   uint32_t c, i, free = VRAM_MAX_AXES;
@@ -89,12 +101,12 @@ static int vram__shape_order(vram_graph *g, const vram_node *n, uint32_t ndim, u
   const int64_t *v;
   for (i = 0; i < ndim; i++)
     to[i] = (uint8_t)i;
-  if (n->op == VRAM_OP_t) {
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_T) {
     if (ndim == 2) {
       to[0] = 1;
       to[1] = 0;
     }
-  } else if (n->op == VRAM_OP_transpose) {
+  } else if (vram__op_at(n->op)->kind == VRAM__VIEW_TRANSPOSE) {
     if (!vram__axis(g, VRAM__INT(n, dim0, 0), ndim, &a) ||
         !vram__axis(g, VRAM__INT(n, dim1, 0), ndim, &b))
       return 0;
@@ -123,7 +135,7 @@ static int vram__shape_permute(vram_graph *g, vram_node *n) {
   uint8_t order[VRAM_MAX_AXES];
   int64_t size[VRAM_MAX_AXES];
   uint32_t i;
-  if (n->op == VRAM_OP_t && x->ndim > 2)
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_T && x->ndim > 2)
     return vram__node_error(g, n, "t of more than two axes");
   if (!vram__shape_order(g, n, x->ndim, order))
     return 0;
@@ -185,7 +197,7 @@ static void vram__slice_of(const vram_node *n, int64_t z, int64_t *start, int64_
                            int64_t *len) {
   int64_t a = VRAM__INT(n, start, 0), b = VRAM__INT(n, end, INT64_MAX);
   *step = VRAM__INT(n, step, 1);
-  if (n->op == VRAM_OP_narrow)
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW)
     b = (a < 0 ? a + z : a) + VRAM__INT(n, length, 0);
   if (a < 0)
     a += z;
@@ -213,7 +225,7 @@ static int vram__shape_slice(vram_graph *g, vram_node *n) {
     return 0;
   if (VRAM__INT(n, step, 1) < 1)
     return vram__node_error(g, n, "step must be at least 1");
-  if (n->op == VRAM_OP_narrow) {
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_NARROW) {
     start = VRAM__INT(n, start, 0);
     len = VRAM__INT(n, length, 0);
     if (start < -x->v[a] || start > x->v[a] || len < 0 ||
@@ -361,12 +373,14 @@ static void vram__forward_view(vram__step *s, const vram_node *n, vram__tensor *
                                vram__tensor *y) {
   const vram_dims *d = n->out[0].d;
   int64_t stride[VRAM_MAX_AXES];
-  if (n->op == VRAM_OP_flatten && d->ndim == x[0].d->ndim) /* of one axis: x itself */
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_FLATTEN &&
+      d->ndim == x[0].d->ndim) /* of one axis: x itself */
     y[0] = vram__tensor_retain(s, x[0]);
   else if (x[0].d->flags & VRAM__PLAIN)
     y[0] = vram__torch_view_as(s, x[0], d, VRAM__K_view, 0);
   else {
-    if (n->op == VRAM_OP_view && !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
+    if (vram__op_at(n->op)->kind == VRAM__VIEW_STRICT &&
+        !vram__dims_view_strides(x[0].d, d->ndim, d->v, stride))
       vram__step_refuse(
           s, VRAM_ERR_UNSUPPORTED, n,
           "a view that the strides do not allow: PyTorch stops with an error (reshape "
@@ -405,7 +419,7 @@ VRAM__FN void vram__backward_permute(vram__step *s, vram__grad_fn *f, vram__tens
 static void vram__forward_squeeze(vram__step *s, const vram_node *n, vram__tensor *x,
                                   vram__tensor *y) {
   uint32_t a;
-  if (n->op == VRAM_OP_unsqueeze) {
+  if (vram__op_at(n->op)->kind == VRAM__VIEW_UNSQUEEZE) {
     vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim + 1u, &a);
     y[0] = vram__torch_unsqueeze(s, x[0], a);
     return;
@@ -420,7 +434,7 @@ static void vram__backward_squeeze(vram__step *s, vram__grad_fn *f, vram__tensor
   const vram_dims *d = g.d;
   uint32_t i;
   g.fn = 0;
-  if (f->kind == VRAM_OP_unsqueeze)
+  if (vram__op_at(f->kind)->kind == VRAM__VIEW_UNSQUEEZE)
     d = vram__dims_without_axis(s, d, (uint32_t)f->aux);
   else if (!f->aux) {
     to[0] = vram__tensor_retain(s, g);
@@ -449,13 +463,14 @@ VRAM__FN uint8_t vram__view_at(vram__tensor x, uint32_t axis, int64_t start) {
 /* slice, narrow and select: the gradient is written into zeros of the input's size */
 static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
+  const int select = vram__op_at(n->op)->kind == VRAM__VIEW_SELECT;
   int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES], start, step, len;
   uint32_t a, i, m = 0;
   vram__axis((vram_graph *)0, VRAM__INT(n, dim, 0), x[0].d->ndim, &a);
-  if (n->op != VRAM_OP_select)
+  if (!select)
     vram__slice_of(n, x[0].d->v[a], &start, &step, &len);
   for (i = 0; i < x[0].d->ndim; i++) {
-    if (i == a && n->op == VRAM_OP_select)
+    if (i == a && select)
       continue;
     size[m] = x[0].d->v[i];
     stride[m] = VRAM__STRIDE(x[0].d)[i];
@@ -465,7 +480,7 @@ static void vram__forward_slice(vram__step *s, const vram_node *n, vram__tensor 
     }
     m++;
   }
-  if (n->op == VRAM_OP_select) {
+  if (select) {
     start = VRAM__INT(n, index, 0);
     if (start < 0)
       start += x[0].d->v[a];
@@ -481,6 +496,7 @@ VRAM__FN void vram__backward_slice(vram__step *s, vram__grad_fn *f, vram__tensor
 
 static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor *x,
                                 vram__tensor *y) {
+  const int unbind = vram__op_at(n->op)->kind == VRAM__VIEW_UNBIND;
   uint32_t a, i, j;
   int64_t at = 0;
   vram__grad_fn *f;
@@ -492,14 +508,14 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
     int64_t size[VRAM_MAX_AXES], stride[VRAM_MAX_AXES];
     uint32_t m = 0;
     for (j = 0; j < x[0].d->ndim; j++) {
-      if (j == a && n->op == VRAM_OP_unbind)
+      if (j == a && unbind)
         continue;
       size[m] = j == a ? n->out[i].d->v[a] : x[0].d->v[j];
       stride[m++] = VRAM__STRIDE(x[0].d)[j];
     }
     y[i] = vram__tensor_view(s, x[0], vram__dims_in(s, m, size, stride));
     y[i].off = vram__view_at(x[0], a, at);
-    at += n->op == VRAM_OP_unbind ? 1 : n->out[i].d->v[a];
+    at += unbind ? 1 : n->out[i].d->v[a];
     y[i].req = x[0].req; /* as vram__torch_view_as */
     vram__grad_fn_set_output(s, f, i, &y[i]);
   }
@@ -508,6 +524,7 @@ static void vram__forward_split(vram__step *s, const vram_node *n, vram__tensor 
 /* split: cat of the pieces, zeros stand in for those without a gradient; unbind: stack of them,
    one zero expanded for each */
 static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
+  const int unbind = vram__op_at(f->kind)->kind == VRAM__VIEW_UNBIND;
   uint32_t i;
   vram_dtype dt = VRAM_DTYPE_NONE;
   int cl = 1;
@@ -515,15 +532,15 @@ static void vram__backward_split(vram__step *s, vram__grad_fn *f, vram__tensor *
   const vram_dims *d = vram__dims_contiguous(s, vram__input_dims(s, f, 0, &dt)), *p;
   for (i = 0; i < f->nout; i++)
     if (!slot[i].g.d) {
-      p = f->kind == VRAM_OP_unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
+      p = unbind ? s->scalar : vram__dims_contiguous(s, slot[i].d);
       slot[i].g = vram__tensor_empty(s, p, dt);
       slot[i].g.req = 2; /* ours */
-      if (f->kind == VRAM_OP_unbind)
+      if (unbind)
         slot[i].g.d = vram__dims_expanded(s, p, slot[i].d->ndim, slot[i].d->v);
     }
   for (i = 0; cl && i < f->nout; i++) {
     p = slot[i].g.d;
-    if (f->kind == VRAM_OP_unbind)
+    if (unbind)
       p = vram__dims_unsqueezed(s, p, (uint32_t)f->aux);
     cl = vram__suggests_cl(p);
   }
@@ -543,32 +560,38 @@ static void vram__forward_detach(vram__step *s, const vram_node *n, vram__tensor
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(reshape, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
+VRAM__OP(reshape, "reshape_as: x shape", 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
-VRAM__OP(view, 1, 1, reshape, SAME, none, view, view, none, VIEW, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
-VRAM__OP(flatten, 1, 1, flatten, SAME, none, view, view, none, VIEW, 0,
+VRAM__OP(view, "view_as: x shape", 1, 1, reshape, SAME, none, view, view, none, VIEW,
+         VRAM__VIEW_STRICT, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "shape!");
+VRAM__OP(flatten, "", 1, 1, flatten, SAME, none, view, view, none, VIEW, VRAM__VIEW_FLATTEN,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "start_dim end_dim");
-VRAM__OP(unflatten, 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
+VRAM__OP(unflatten, "", 1, 1, unflatten, SAME, none, view, view, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim! sizes!");
-VRAM__OP(transpose, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim0! dim1!");
-VRAM__OP(permute, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(transpose, "transpose swapaxes swapdims: x dim0 dim1", 1, 1, permute, SAME, none, permute,
+         permute, none, PERMUTE, VRAM__VIEW_TRANSPOSE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE,
+         "dim0! dim1!");
+VRAM__OP(permute, "permute: x *dims", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dims!");
-VRAM__OP(t, 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, 0,
+VRAM__OP(t, "", 1, 1, permute, SAME, none, permute, permute, none, PERMUTE, VRAM__VIEW_T,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "");
-VRAM__OP(squeeze, 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
+VRAM__OP(squeeze, "squeeze: x *dim", 1, 1, squeeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim");
-VRAM__OP(unsqueeze, 1, 1, unsqueeze, SAME, none, squeeze, squeeze, none, VIEW, 0,
-         VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim!");
-VRAM__OP(expand, 1, 1, expand, SAME, none, expand, expand, none, EXPAND, 0, VRAM__OP_ALIAS,
-         "shape!");
-VRAM__OP(slice, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start end step");
-VRAM__OP(narrow, 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! start! length!");
-VRAM__OP(select, 1, 1, select, SAME, none, slice, slice, none, SLICE, 0, 0, "dim! index!");
-VRAM__OP(split, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
-         "split_size_or_sections! dim");
-VRAM__OP(chunk, 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0, "chunks! dim");
-VRAM__OP(unbind, 1, 1, unbind, SAME, none, split, split, none, SLICE, 0, 0, "dim");
-VRAM__OP(detach, 1, 1, same, SAME, none, detach, none, none, SAME, 0,
+VRAM__OP(unsqueeze, "unsqueeze: x dim", 1, 1, unsqueeze, SAME, none, squeeze, squeeze, none, VIEW,
+         VRAM__VIEW_UNSQUEEZE, VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE, "dim!");
+VRAM__OP(expand, "expand expand_as: x *shape", 1, 1, expand, SAME, none, expand, expand, none,
+         EXPAND, 0, VRAM__OP_ALIAS, "shape!");
+VRAM__OP(slice, "", 1, 1, slice, SAME, none, slice, slice, none, SLICE, 0, 0,
+         "dim! start end step");
+VRAM__OP(narrow, "narrow: x dim start length", 1, 1, slice, SAME, none, slice, slice, none, SLICE,
+         VRAM__VIEW_NARROW, 0, "dim! start! length!");
+VRAM__OP(select, "select: x dim index", 1, 1, select, SAME, none, slice, slice, none, SLICE,
+         VRAM__VIEW_SELECT, 0, "dim! index!");
+VRAM__OP(split, "split split_with_sizes: x split_size_or_sections dim?", 1, 1, split, SAME, none,
+         split, split, none, SLICE, 0, 0, "split_size_or_sections! dim");
+VRAM__OP(chunk, "chunk: x chunks dim?", 1, 1, split, SAME, none, split, split, none, SLICE, 0, 0,
+         "chunks! dim");
+VRAM__OP(unbind, "unbind: x dim?", 1, 1, unbind, SAME, none, split, split, none, SLICE,
+         VRAM__VIEW_UNBIND, 0, "dim");
+VRAM__OP(detach, "", 1, 1, same, SAME, none, detach, none, none, SAME, 0,
          VRAM__OP_ALIAS | VRAM__OP_ANY_DTYPE | VRAM__OP_ANY_LAYOUT, "");

@@ -85,7 +85,8 @@ static uint64_t vram__optim_batch(const vram__optim_param *p, uint32_t without) 
   return k;
 }
 
-static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
+static uint64_t vram__optim_count(const vram__rules *rules, const vram__optim_param *p,
+                                  uint8_t count) {
   uint64_t rows, columns;
   switch (count) {
   case VRAM__OPTIM_NUMEL:
@@ -97,9 +98,10 @@ static uint64_t vram__optim_count(const vram__optim_param *p, uint8_t count) {
   case VRAM__OPTIM_MATRICES:
     return vram__optim_batch(p, 2);
   case VRAM__OPTIM_BLOCKS:
-    return p->numel / 256 + (p->numel % 256 != 0);
+    return vram__div_up_u64(p->numel, rules->eight_bit.block);
   case VRAM__OPTIM_GRAM:
-    rows = vram__optim_axis(p, 2), columns = vram__optim_axis(p, 1);
+    rows = vram__optim_axis(p, 2);
+    columns = vram__optim_axis(p, 1);
     return rows < columns ? rows * rows : columns * columns;
   case VRAM__OPTIM_256:
     return 256;
@@ -123,7 +125,7 @@ static uint64_t vram__optim_size(const vram__optim_run *r, uint32_t i, uint8_t s
     if (size >> 4 == VRAM__OPTIM_PROMOTED && r->c->capturable && each < 4 && !p->ndim)
       each = 4;
   }
-  return each * vram__optim_count(p, size & 15);
+  return each * vram__optim_count(r->c->device->rules, p, size & 15);
 }
 
 /* ---- what is allocated */
@@ -236,53 +238,34 @@ typedef struct vram__optim_reduction {
   uint64_t bytes;
 } vram__optim_reduction;
 
-/* ATen/native/cuda/Reduce.cuh, setReduceConfig: a result that is too much work for one thread block
-   is split over several, each of which leaves its part in a buffer. Right up to 2 GiB per tensor
-   (PyTorch splits larger ones first). */
+/* A result that is too much work for one thread block is split over several, each of which leaves
+   its part in a buffer. Right up to 2 GiB per tensor (PyTorch splits larger ones first). */
 static void vram__optim_reduce(vram__optim_run *r, const vram__optim_reduction *x) {
-  const vram__device *d = r->c->device;
-  int64_t vec = x->row ? 4 : 1, d0 = x->row ? x->outputs : x->inputs,
-          d1 = x->row ? x->inputs : x->outputs, most, width, height, each, grid, blocks, parts;
+  const vram__rules *rules = r->c->device->rules;
+  vram__reduce_config c = VRAM_ZERO_INIT;
   if (!x->outputs || !x->inputs)
     return;
-  while (x->row % vec)
-    vec /= 2;
-  if (x->row)
-    d0 /= vec;
-  else if (d0 >= 128)
-    d0 /= 4;
-  most = 512 / vec;
-  d0 = vram__power_of_two_below(d0, most);
-  d1 = vram__power_of_two_below(d1, most);
-  width = d0 < 32 ? d0 : 32;
-  height = d1 < most / width ? d1 : most / width;
-  width = d0 < most / height ? d0 : most / height;
-  each = vram__div_up(x->inputs, x->row ? 1 : width);
-  if (each < (height * 16 < 256 ? height * 16 : 256))
-    return; /* one warp does it */
-  each = vram__div_up(x->inputs, (x->row ? 1 : width) * height);
-  grid = vram__div_up(x->outputs / vec, x->row ? width : 1);
-  blocks = (int64_t)d->sm * ((int64_t)d->threads / (width * height));
-  if (each < 256 || grid > blocks)
-    return;
-  parts = vram__div_up(blocks, grid);
-  if (parts > vram__div_up(each, 16))
-    parts = vram__div_up(each, 16);
-  if (parts < vram__div_up(each, 256))
-    parts = vram__div_up(each, 256);
-  if (parts > 1)
-    vram__optim_alloc_briefly(
-        r,
-        vram__product_or_overflow((uint64_t)(x->outputs * parts),
-                                  x->row ? (uint64_t)(width * vec) * x->bytes : x->bytes),
-        4 * (uint64_t)grid);
+  c.outputs = x->outputs;
+  c.inputs = x->inputs;
+  c.along = !x->row;
+  c.output_vector = x->row ? rules->reduce.output_vector : 1;
+  while (x->row % c.output_vector)
+    c.output_vector /= 2;
+  c.dim0 = (c.along ? c.inputs : c.outputs) / c.output_vector;
+  c.dim1 = c.along ? c.outputs : c.inputs;
+  if (c.along && c.dim0 >= rules->reduce.vectorized)
+    c.dim0 /= rules->reduce.input_vector;
+  if (vram__reduce_config_split(&c, r->c->device))
+    vram__optim_alloc_briefly(r, vram__reduce_partial_bytes(&c, x->bytes), 4 * (uint64_t)c.grid);
 }
 
 static void vram__optim_product(vram__optim_run *r, const vram__optim_param *p, uint8_t kind) {
   const uint64_t columns = vram__optim_axis(p, 1), rows = vram__optim_axis(p, 2);
   const int blas = kind == VRAM__OPTIM_CUBLAS || columns == 1 || rows == 1 ||
                    (kind == VRAM__OPTIM_CUBLASLT_TRANSPOSED && rows > columns);
-  vram__optim_alloc_briefly(r, blas ? r->c->device->cublas_workspace : UINT64_C(1048576), 0);
+  const vram__device *device = r->c->device;
+  vram__optim_alloc_briefly(r, blas ? device->cublas_workspace : device->rules->cublas.lt_workspace,
+                            0);
 }
 
 static void vram__optim_workspace(vram__optim_run *r, uint32_t i, uint8_t kind) {
@@ -410,7 +393,7 @@ static int vram__optim_holds(vram__optim_run *r, uint8_t conditions, uint32_t i)
   uint32_t hold = 0;
   if (p->ndim > 1)
     hold |= VRAM__OPTIM_IF_MATRIX;
-  if (p->numel >= 4096)
+  if (p->numel >= r->c->device->rules->eight_bit.least)
     hold |= VRAM__OPTIM_IF_LARGE;
   if (vram__dtype_size(p->dtype) < 4)
     hold |= VRAM__OPTIM_IF_LOW_PRECISION;
@@ -562,18 +545,28 @@ static void vram__optim_play_body(vram__optim_run *r) {
   vram__optim_return(r, &call);
 }
 
+/* Weights of a lower precision beside ones in f32 (--master), and the copies of their gradients. */
+static const char vram__optim_master[] = "if low_precision { master = state(f32[numel]); }";
+static const char vram__optim_master_grads[] =
+    "for each parameter { if low_precision { grads += new(f32[numel]); } }";
+
 /* GradScaler: 1 / scale in f64 (fused: the scale), found_inf, a copy of each for the device. The
    copies stay until scaler.update(). */
-static const char *vram__optim_scaler(uint8_t impl) {
-  return impl == VRAM_OPTIM_IMPL_FUSED
-             ? "local device_found_inf, device_scale, found_inf;"
-               "found_infs = new(f32); scale = new(f32); found_inf = new(f32); sum = new(f32);"
-               "free sum, found_infs, scale;"
-               "device_scale = new(f32); device_found_inf = new(f32);"
-             : "double_scale = new(f64); double_inv_scale = new(f64) from double_scale;"
-               "inv_scale = new(f32) from double_inv_scale;"
-               "found_inf = new(f32); device_found_inf = new(f32); device_inv_scale = new(f32);"
-               "free device_inv_scale, inv_scale, found_inf;";
+static const char vram__optim_scaler[] =
+    "double_scale = new(f64); double_inv_scale = new(f64) from double_scale;"
+    "inv_scale = new(f32) from double_inv_scale;"
+    "found_inf = new(f32); device_found_inf = new(f32); device_inv_scale = new(f32);"
+    "free device_inv_scale, inv_scale, found_inf;";
+static const char vram__optim_scaler_fused[] =
+    "local device_found_inf, device_scale, found_inf;"
+    "found_infs = new(f32); scale = new(f32); found_inf = new(f32); sum = new(f32);"
+    "free sum, found_infs, scale;"
+    "device_scale = new(f32); device_found_inf = new(f32);";
+
+static const char *vram__optim_scaler_of(const vram__optim_run *r) {
+  if (!r->c->scaler)
+    return "";
+  return r->impl == VRAM_OPTIM_IMPL_FUSED ? vram__optim_scaler_fused : vram__optim_scaler;
 }
 
 static void vram__optim_begin(vram__optim_run *r, const vram__optim_config *c,
@@ -629,7 +622,7 @@ VRAM__FN void vram__optim_construct(const vram__optim_config *c, const vram__opt
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
   if (c->master)
-    vram__optim_play_init(&r, "if low_precision { master = state(f32[numel]); }");
+    vram__optim_play_init(&r, vram__optim_master);
   if (r.flags & VRAM__OPTIM_CTOR)
     vram__optim_play_init(&r, r.row->init);
   vram__optim_finish(&r, out);
@@ -664,12 +657,10 @@ VRAM__FN void vram__optim_step(const vram__optim_config *c, const vram__optim_pa
   vram__optim_run r;
   vram__optim_begin(&r, c, p, n);
   if (n) {
-    const vram__optim_call grads =
-        vram__optim_enter(&r, c->master ? "if low_precision { grads += new(f32[numel]); }" : "");
+    const vram__optim_call grads = vram__optim_enter(&r, c->master ? vram__optim_master_grads : "");
     vram__optim_call scaler;
-    if (c->master)
-      vram__optim_play_each(&r, &grads);
-    scaler = vram__optim_enter(&r, c->scaler ? vram__optim_scaler(r.impl) : "");
+    vram__optim_play(&r, grads.first, grads.end, 0, n);
+    scaler = vram__optim_enter(&r, vram__optim_scaler_of(&r));
     r.flags = 0; /* numbers do not ask for the parameter */
     vram__optim_play(&r, scaler.first, scaler.end, 0, 1);
     r.flags = r.row->flags;

@@ -127,7 +127,8 @@ static void vram__step_set_options(vram__step *s) {
   d->cc = o->cc ? o->cc : 90;
   d->sm = o->sm ? o->sm : vram__device_usual_sm(d->cc);
   d->threads = d->cc == 75 ? 1024 : d->cc == 86 || d->cc == 89 || d->cc == 120 ? 1536 : 2048;
-  d->cublas_workspace = d->cc >= 90 ? 33554432 : 8519680;
+  d->rules = vram__rules_of_torch();
+  d->cublas_workspace = d->cc >= 90 ? d->rules->cublas.workspace_sm90 : d->rules->cublas.workspace;
 }
 
 /* The arrays of a step; the leaves are where they were in a run before. */

@@ -69,40 +69,44 @@ static void vram__reduce_iter_make(vram__tensor x, uint32_t mask, vram__reduce_i
   it->off = x.off;
 }
 
-static int64_t vram__blocks_of(int64_t values, int64_t block) {
-  return (values + block - 1) / block;
-}
-
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device) {
-  const int64_t threads = VRAM__RULE_REDUCE_THREADS / c->output_vector;
+  const vram__rules *rules = device->rules;
+  const int64_t threads = rules->reduce.threads / c->output_vector;
   const int64_t x = vram__power_of_two_below(c->dim0, threads);
   const int64_t y = vram__power_of_two_below(c->dim1, threads);
-  int64_t width = x < 32 ? x : 32, height, step_input = 1, step_output = 1, values, target;
-  int64_t least, most, parts;
-  height = y < threads / width ? y : threads / width;
-  width = x < threads / height ? x : threads / height;
+  int64_t width = vram__min_i64(x, rules->warp), height, step_input = 1, step_output = 1, values;
+  int64_t target, least, most, parts;
+  height = vram__min_i64(y, threads / width);
+  width = vram__min_i64(x, threads / height);
   *(c->along ? &step_input : &step_output) *= width;
-  values = vram__blocks_of(c->inputs, step_input);
-  if (values < (16 * height < 256 ? 16 * height : 256))
+  values = vram__div_up(c->inputs, step_input);
+  if (values < vram__min_i64(rules->reduce.least_values * height, rules->reduce.most_values))
     return 0; /* one warp reduces an output */
   step_input *= height;
-  values = vram__blocks_of(c->inputs, step_input);
+  values = vram__div_up(c->inputs, step_input);
   c->block_width = width;
-  c->grid = vram__blocks_of(c->outputs / c->output_vector, step_output);
+  c->grid = vram__div_up(c->outputs / c->output_vector, step_output);
   target = (int64_t)device->sm * ((int64_t)device->threads / (width * height));
-  if (values < VRAM__RULE_REDUCE_MOST_VALUES || c->grid > target)
+  if (values < rules->reduce.most_values || c->grid > target)
     return 0;
-  parts = vram__blocks_of(target, c->grid);
-  least = vram__blocks_of(values, VRAM__RULE_REDUCE_MOST_VALUES);
-  most = vram__blocks_of(values, VRAM__RULE_REDUCE_LEAST_VALUES);
+  parts = vram__div_up(target, c->grid);
+  least = vram__div_up(values, rules->reduce.most_values);
+  most = vram__div_up(values, rules->reduce.least_values);
   c->ctas_per_output = parts < least ? least : parts > most ? most : parts;
   return c->ctas_per_output > 1;
 }
 
-/* How many outputs a thread has at once where they lie one behind the other: 4, 2 or 1
-   (get_output_vec_size). */
-static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t first) {
-  int64_t vector = 4;
+/* Where it is split: bytes of the partial results, which are accumulated in `acc` bytes each. */
+VRAM__FN uint64_t vram__reduce_partial_bytes(const vram__reduce_config *c, uint64_t acc) {
+  const int64_t each = c->along ? 1 : c->block_width * c->output_vector;
+  return vram__product_or_overflow((uint64_t)(c->outputs * c->ctas_per_output),
+                                   (uint64_t)each * acc);
+}
+
+/* How many outputs a thread has at once where they lie one behind the other: `vector` or a smaller
+   power of two (get_output_vec_size). */
+static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t first,
+                                          int64_t vector) {
   uint32_t i;
   while (it->off % vector || it->size[first] % vector)
     vector /= 2;
@@ -117,8 +121,9 @@ static int64_t vram__reduce_output_vector(const vram__reduce_iter *it, uint32_t 
 static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint32_t acc,
                                uint32_t vt) {
   vram__reduce_config c = VRAM_ZERO_INIT;
+  const vram__rules *rules = s->device.rules;
   uint32_t reduced = 0, i, partial, semaphores;
-  int64_t stride = 1, bytes;
+  int64_t stride = 1;
   c.outputs = c.inputs = c.output_vector = c.along = 1;
   for (i = 0; i < it->n; i++)
     if (it->out[i])
@@ -127,7 +132,7 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
       c.inputs *= it->size[i];
       reduced++;
     }
-  if (c.inputs < VRAM__RULE_REDUCE_MOST_VALUES)
+  if (c.inputs < rules->reduce.most_values)
     return; /* too few values for one thread to split */
   c.dim0 = c.dim1 = 1;
   if (it->n) {
@@ -137,14 +142,13 @@ static void vram__reduce_split(vram__step *s, const vram__reduce_iter *it, uint3
     stride = it->in[c.along ? 0 : reduced];
   }
   if (stride == 1 && !c.along)
-    c.dim0 /= c.output_vector = vram__reduce_output_vector(it, reduced);
-  else if (stride == 1 && c.dim0 >= VRAM__RULE_REDUCE_VECTORIZED && reduced == 1)
+    c.output_vector = vram__reduce_output_vector(it, reduced, rules->reduce.output_vector);
+  else if (stride == 1 && c.dim0 >= rules->reduce.vectorized && reduced == 1)
     c.dim0 /= vt;
+  c.dim0 /= c.output_vector;
   if (!vram__reduce_config_split(&c, &s->device))
     return;
-  bytes = c.outputs * c.ctas_per_output * acc;
-  partial = vram__storage_new(s, (uint64_t)bytes *
-                                     (c.along ? 1u : (uint64_t)(c.block_width * c.output_vector)));
+  partial = vram__storage_new(s, vram__reduce_partial_bytes(&c, acc));
   semaphores = vram__storage_new(s, (uint64_t)(4 * c.grid));
   vram__slot_release(s, semaphores);
   vram__slot_release(s, partial);
@@ -202,7 +206,7 @@ VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask,
   uint32_t ein = vram__dtype_size(x.dt), eout = vram__dtype_size(dt), axis = 0, i, buf = 0;
   if (s->ideal)
     return;
-  if (x.d->numel < 256)
+  if (x.d->numel < (uint64_t)s->device.rules->reduce.most_values)
     return;
   vram__reduce_iter_make(x, mask, &it);
   if (x.d->numel < INT32_MAX / 16 && (x.d->flags & VRAM__DENSE)) {
@@ -246,7 +250,8 @@ VRAM__FN vram__tensor vram__tensor_sum(vram__step *s, vram__tensor x, uint32_t m
   vram__tensor y = vram__tensor_reduced(s, x, mask, keepdim, dt), c = vram__tensor_none();
   if (x.dt != dt && !(dt == VRAM_F32 && (x.dt == VRAM_F16 || x.dt == VRAM_BF16)))
     x = c = vram__tensor_to(s, x, dt);
-  vram__reduce_scratch(s, x, mask, dt, vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt), 4);
+  vram__reduce_scratch(s, x, mask, dt, vram__dtype_size(dt) < 4 ? 4 : vram__dtype_size(dt),
+                       s->device.rules->reduce.input_vector);
   vram__tensor_release(s, c);
   return y;
 }

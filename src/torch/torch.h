@@ -251,6 +251,7 @@ typedef struct vram__leaves {
 typedef struct vram__device {
   uint32_t cc, sm, threads;
   uint64_t cublas_workspace;
+  const vram__rules *rules; /* of the version of PyTorch that is asked about */
 } vram__device;
 
 struct vram__step {
@@ -323,6 +324,9 @@ struct vram__replay {
 };
 
 enum { VRAM__TAPE_ALLOC, VRAM__TAPE_FREE, VRAM__TAPE_OWN, VRAM__TAPE_PHASE };
+
+/* versions.c */
+VRAM__FN const vram__rules *vram__rules_of_torch(void);
 
 /* device.c */
 VRAM__FN uint64_t vram__replay_alloc(void *user, uint64_t bytes, uint64_t stream);
@@ -405,6 +409,7 @@ typedef struct vram__reduce_config {
 
 /* reduce.c */
 VRAM__FN int vram__reduce_config_split(vram__reduce_config *c, const vram__device *device);
+VRAM__FN uint64_t vram__reduce_partial_bytes(const vram__reduce_config *c, uint64_t acc);
 VRAM__FN int64_t vram__power_of_two_below(int64_t v, int64_t most);
 VRAM__FN void vram__reduce_scratch(vram__step *s, vram__tensor x, uint32_t mask, vram_dtype dt,
                                    uint32_t acc, uint32_t vt);
@@ -480,14 +485,13 @@ VRAM__FN vram__tensor vram__blas_mm_grad2(vram__step *s, vram__tensor g, vram__t
                                           const vram_dims *d);
 
 /* cub.c */
-VRAM__FN uint64_t vram__cub_round_up(uint64_t n);
-VRAM__FN uint64_t vram__cub_tiles(uint64_t n, uint64_t tile);
+VRAM__FN uint64_t vram__cub_part(const vram__step *s, uint64_t bytes);
 VRAM__FN uint32_t vram__cub_hold(vram__step *s, uint64_t bytes);
 VRAM__FN void vram__cub_release(vram__step *s, uint32_t i);
 VRAM__FN uint64_t vram__cub_sort(const vram__step *s, uint64_t n, uint32_t key, uint32_t value,
                                  uint32_t bits);
 VRAM__FN uint64_t vram__cub_select(const vram__step *s, uint64_t n, uint32_t kind);
-VRAM__FN uint64_t vram__cub_scan(uint64_t n, uint32_t esize);
+VRAM__FN uint64_t vram__cub_scan(const vram__step *s, uint64_t n, uint32_t esize);
 VRAM__FN uint64_t vram__cub_by_key(const vram__step *s, uint64_t n, uint32_t key);
 VRAM__FN uint32_t vram__cub_nonzero(vram__step *s, uint64_t n, uint32_t ndim);
 
