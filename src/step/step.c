@@ -197,7 +197,7 @@ static void vram__step_play(vram__step *s, uint32_t how) {
   vram__phase_end(s, VRAM_PHASE_FORWARD);
   vram__micro_batches(s);
   s->phase = VRAM_PHASE_OPTIMIZER;
-  vram__gradients_count(s, how & VRAM__RUN_AGAIN);
+  vram__gradients_count(s, (how & VRAM__RUN_AGAIN) != 0);
   if (!s->leaf.known && s->train && !s->o->first_step && !s->failed)
     vram__gradients_had(s, &before, blocks, upper);
   if (run)
