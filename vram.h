@@ -3305,9 +3305,11 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
    excluded. Two buffers overlap in time if each begins before the other ends.
 
    Some greedy orders come first; if none reaches the bound, a search follows that ends with a
-   proof, after so many nodes or when `stop` says so. Buffers before and
-   after a moment that no lifetime spans are planned apart: the search takes up to 1,536 buffers
-   between two such moments, the greedy orders place 60,000 in a second. */
+   proof, after so many nodes or when `stop` says so. The search is for up to 1,536 buffers at a
+   time: where no buffer lives across a moment, it begins anew. The greedy orders place 60,000
+   buffers in a second. Where the first order takes too long, as with hundreds of thousands of
+   buffers that live at once, each buffer is stacked on those below it, without a search for gaps.
+ */
 
 typedef struct vram_buffer {
   uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */
@@ -3321,10 +3323,12 @@ typedef struct vram_buffer {
 
 #define VRAM_ARENA_BANKS 8
 
-/* The greedy orders: what is placed first, by these letters (vram__order_key()), and into
-   which gap, the first that holds it or the smallest (_best). `tflm` is what TensorFlow Lite
-   Micro's planner does: sizes rounded up to the alignment, the larger first, of equal ones the
-   later. */
+/* The greedy orders: what is placed first, and into which gap, the first that holds it or the
+   smallest (_best). `tflm` is what TensorFlow Lite Micro's planner does: sizes rounded up to the
+   alignment, the larger first, of equal ones the later. The letters: T the most bytes that live at
+   one time while the buffer does, S its size, B its begin, E its end, W how long it lives in
+   sections (from one begin after an end to the next), A size times W, R the size rounded up, I the
+   later buffer; the larger, the earlier B first; where one letter is equal the next decides. */
 #define VRAM_ARENA_ORDERS(X)                                                                       \
   X(load, "TSB", FIRST, 0)                                                                         \
   X(start_best, "BS", BEST, 1)                                                                     \
@@ -3390,7 +3394,8 @@ VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
      VRAM_ERR_VALUE     lifetimes that end before they begin, alignments that are no powers of two,
                         pins where nothing can be or over one another, no such order or bank
      VRAM_ERR_OVERFLOW  sizes and alignments that add up to more than VRAM_MAX_BYTES
-     VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found
+     VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found. Or
+                        the one order that is asked for takes too long for so many buffers
      VRAM_ERR_MEMORY    scratch is too small */
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
                                      void *scratch, uint64_t scratch_bytes, vram_arena *arena,
@@ -29108,8 +29113,10 @@ VRAM_API vram_result vram_step_live(const vram_graph *g, const vram_step_options
 enum { VRAM__ARENA_CHUNK = 128 };
 #define VRAM__ARENA_EXACT UINT32_C(1536) /* as many buffers the search takes */
 #define VRAM__ARENA_NODES UINT64_C(1000000)
-/* of placed buffers, by all greedy orders together */
+/* Placed buffers that are looked at: by all greedy orders together, and by the first one, which
+   has to give a plan */
 #define VRAM__ARENA_SCANS UINT64_C(400000000)
+#define VRAM__ARENA_FIRST_SCANS (4 * VRAM__ARENA_SCANS)
 #define VRAM__NONE UINT32_MAX
 
 typedef struct vram__key_at { /* what is sorted: by key, then as it was */
@@ -29125,7 +29132,7 @@ typedef struct vram__brick { /* a buffer as the planner sees it */
   uint32_t first, last; /* lives in sections first to last - 1 */
   uint32_t buffer, group;
   uint32_t meets; /* neighbours in time */
-  uint8_t pinned;
+  uint8_t pinned, bank;
 } vram__brick;
 
 typedef struct vram__placed {
@@ -29190,7 +29197,30 @@ typedef struct vram__arena {
   int by_load;           /* ranks follow what still lives at once */
 } vram__arena;
 
+typedef struct vram__skyline { /* what is taken of each section of time, from the floor on */
+  uint64_t *most, *full;       /* of a node: the most under it, what all under it have */
+  uint32_t n;
+} vram__skyline;
+
 enum { VRAM__FIT_FIRST, VRAM__FIT_BEST };
+
+/* Orders are texts of these letters: the first decides, the next ones where it is equal. */
+enum {
+  VRAM__BY_ALIGN = 'L',    /* the smaller first, the pinned one last of equals */
+  VRAM__BY_AREA = 'A',     /* bytes times width */
+  VRAM__BY_BEGIN = 'B',    /* the earlier first; in all that follow the larger or later first */
+  VRAM__BY_DURATION = 'w', /* of the lifetime, in the caller's time */
+  VRAM__BY_END = 'E',
+  VRAM__BY_INDEX = 'I',     /* of the caller's list */
+  VRAM__BY_LOAD = 'T',      /* the most that lives at one time while it does; leading in a search:
+                               of what is not placed yet */
+  VRAM__BY_LOAD_ONCE = 't', /* the same, in a search, too, of all */
+  VRAM__BY_NEIGHBOURS = 'O',
+  VRAM__BY_ROUNDED = 'R', /* size, rounded up to the alignment */
+  VRAM__BY_SIZE = 'S',
+  VRAM__BY_VOLUME = 'a', /* bytes times duration */
+  VRAM__BY_WIDTH = 'W'   /* sections that it lives in */
+};
 
 enum { VRAM__SOLVED, VRAM__REFUTED, VRAM__UNKNOWN };
 
@@ -29250,9 +29280,12 @@ typedef struct vram__planning {
 VRAM__FN void vram__sort(vram__key_at *a, vram__key_at *spare, uint32_t n);
 VRAM__FN uint64_t vram__align_up(uint64_t x, uint64_t align);
 VRAM__FN void vram__sections(vram__arena *a);
-VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last);
+VRAM__FN uint64_t vram__arena_height(const vram__arena *a);
 VRAM__FN uint64_t vram__arena_unit(const vram__arena *a);
 VRAM__FN void vram__arena_bound(vram__arena *a);
+VRAM__FN void vram__skyline_clear(vram__skyline *s, uint64_t *mem, uint32_t n);
+VRAM__FN uint64_t vram__skyline_top(const vram__skyline *s, uint32_t first, uint32_t last);
+VRAM__FN void vram__skyline_raise(vram__skyline *s, uint32_t first, uint32_t last, uint64_t height);
 VRAM__FN void vram__placed_clear(vram__arena *a);
 VRAM__FN void vram__placed_add(vram__arena *a, const vram__brick *b, uint32_t from);
 VRAM__FN int vram__place(vram__arena *a, vram__brick *b, int fit, int in_order, uint64_t limit);
@@ -29535,6 +29568,27 @@ static int vram__solve_report(vram__solver *v, vram_trial *t) {
   }
   vram__solve_play(v, v->o->step.replay, &t->report);
   return !v->error.code;
+}
+
+/* All trials of the solution: what was replayed for one of them is not replayed for another. */
+static int vram__solve_reports(vram__solver *v) {
+  vram_solution *s = v->s;
+  vram_trial *all[5];
+  uint32_t i, k;
+  all[0] = &s->fits;
+  all[1] = &s->next;
+  all[2] = &s->eights;
+  all[3] = &s->power;
+  all[4] = &s->least;
+  for (i = 0; i < 5; i++) {
+    for (k = 0; k < i && all[k]->value != all[i]->value; k++)
+      ;
+    if (k < i)
+      all[i]->report = all[k]->report;
+    else if (!vram__solve_report(v, all[i]))
+      return 0;
+  }
+  return 1;
 }
 
 /* One value of the dim; v->now becomes it. */
@@ -29909,9 +29963,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   r = vram__solve_begin(&v);
   if (!r)
     r = o->segments ? vram__solve_segments(&v) : vram__solve_dim(&v);
-  if (!r && !(vram__solve_report(&v, &solution->fits) && vram__solve_report(&v, &solution->next) &&
-              vram__solve_report(&v, &solution->eights) &&
-              vram__solve_report(&v, &solution->power) && vram__solve_report(&v, &solution->least)))
+  if (!r && !vram__solve_reports(&v))
     r = v.error.code;
   if (v.range)
     allocator->free(allocator->user, v.range, v.range_bytes);
@@ -29985,7 +30037,7 @@ VRAM__FN void vram__sections(vram__arena *a) {
 }
 
 /* The largest value of sections first to last - 1. */
-VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last) {
+static uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last) {
   uint64_t most = 0;
   for (first += n, last += n; first < last; first /= 2, last /= 2) {
     if (first & 1) {
@@ -29998,6 +30050,16 @@ VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t fir
     }
   }
   return most;
+}
+
+/* The height of the best plan of a->brick. */
+VRAM__FN uint64_t vram__arena_height(const vram__arena *a) {
+  uint64_t height = 0;
+  uint32_t i;
+  for (i = 0; i < a->n; i++)
+    if (a->brick[i].best + a->brick[i].bytes > height)
+      height = a->brick[i].best + a->brick[i].bytes;
+  return height;
 }
 
 VRAM__FN uint64_t vram__arena_unit(const vram__arena *a) {
@@ -30058,6 +30120,50 @@ VRAM__FN void vram__arena_bound(vram__arena *a) {
   for (i = 0; i < a->n; i++)
     if (a->brick[i].pinned && a->brick[i].at + a->brick[i].bytes > a->bound)
       a->bound = a->brick[i].at + a->brick[i].bytes;
+}
+
+/* ---- skyline: a height for each of n sections, in a tree ---- */
+
+/* mem: for 4 n numbers. All heights are 0. */
+VRAM__FN void vram__skyline_clear(vram__skyline *s, uint64_t *mem, uint32_t n) {
+  uint64_t i;
+  s->n = n;
+  s->most = mem;
+  s->full = mem + 2 * (uint64_t)n;
+  for (i = 0; i < 4 * (uint64_t)n; i++)
+    mem[i] = 0;
+}
+
+/* The largest height of sections first to last - 1. */
+VRAM__FN uint64_t vram__skyline_top(const vram__skyline *s, uint32_t first, uint32_t last) {
+  uint64_t top = vram__tree_most(s->most, s->n, first, last);
+  uint32_t l, r;
+  for (l = first + s->n, r = last + s->n - 1; l; l /= 2, r /= 2) {
+    top = top > s->full[l] ? top : s->full[l];
+    top = top > s->full[r] ? top : s->full[r];
+  }
+  return top;
+}
+
+static void vram__skyline_node(vram__skyline *s, uint32_t node, uint64_t height) {
+  s->full[node] = s->full[node] > height ? s->full[node] : height;
+  s->most[node] = s->most[node] > height ? s->most[node] : height;
+}
+
+/* Sections first to last - 1 become at least so high. */
+VRAM__FN void vram__skyline_raise(vram__skyline *s, uint32_t first, uint32_t last,
+                                  uint64_t height) {
+  uint32_t l, r;
+  for (l = first + s->n, r = last + s->n; l < r; l /= 2, r /= 2) {
+    if (l & 1)
+      vram__skyline_node(s, l++, height);
+    if (r & 1)
+      vram__skyline_node(s, --r, height);
+  }
+  for (l = (first + s->n) / 2, r = (last + s->n - 1) / 2; l; l /= 2, r /= 2) {
+    s->most[l] = s->most[l] > height ? s->most[l] : height;
+    s->most[r] = s->most[r] > height ? s->most[r] : height;
+  }
 }
 
 /* ---- greedy ---- */
@@ -30176,34 +30282,33 @@ found:
   return 1;
 }
 
-/* Keys of orders: each letter one, the first decides. */
 static uint64_t vram__order_key(const vram__brick *b, char letter) {
   const uint64_t width = b->last - b->first;
   switch (letter) {
-  case 'S': /* size */
+  case VRAM__BY_SIZE:
     return ~b->bytes;
-  case 'W': /* width in time */
+  case VRAM__BY_WIDTH:
     return ~width;
-  case 'A': /* area */
+  case VRAM__BY_AREA:
     return ~vram__product_or_overflow(b->bytes, width);
-  case 'T': /* the most that lives at once */
-  case 't':
+  case VRAM__BY_LOAD:
+  case VRAM__BY_LOAD_ONCE:
     return ~b->load;
-  case 'B': /* begin */
+  case VRAM__BY_BEGIN:
     return b->first;
-  case 'L': /* alignment, what is pinned apart */
+  case VRAM__BY_ALIGN:
     return b->align << 1 | b->pinned;
-  case 'w': /* the same in the caller's time */
+  case VRAM__BY_DURATION:
     return ~(b->end - b->begin);
-  case 'a':
+  case VRAM__BY_VOLUME:
     return ~vram__product_or_overflow(b->bytes, b->end - b->begin);
-  case 'R': /* size, rounded up */
+  case VRAM__BY_ROUNDED:
     return ~vram__align_up(b->bytes, b->align);
-  case 'I': /* the later ones of the caller first */
+  case VRAM__BY_INDEX:
     return ~(uint64_t)b->buffer;
-  case 'O': /* neighbours */
+  case VRAM__BY_NEIGHBOURS:
     return ~(uint64_t)b->meets;
-  default: /* end */
+  default: /* VRAM__BY_END */
     return ~(uint64_t)b->last;
   }
 }
@@ -30226,11 +30331,23 @@ VRAM__FN int vram__arena_stop(vram__arena *a) {
   return a->stopped;
 }
 
-/* One plan in the order of a->key, if it is lower than the best; 0: given up. */
-static int vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
+/* The plan of a->at is the best one if it is lower. */
+static int vram__greedy_keep(vram__arena *a, uint64_t height) {
+  uint32_t i;
+  if (height >= a->height)
+    return 0;
+  a->height = height;
+  for (i = 0; i < a->n; i++)
+    a->brick[i].best = a->brick[i].at;
+  return 1;
+}
+
+/* One plan in the order of a->key, kept if it is lower than the best. It is given up when so many
+   placed buffers were looked at. */
+static void vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
   uint64_t height = 0;
   uint32_t i;
-  scans = scans > UINT64_MAX - a->scans ? UINT64_MAX : a->scans + scans;
+  scans += a->scans;
   vram__placed_clear(a);
   for (i = 0; i < a->n; i++)
     if (a->brick[i].pinned) {
@@ -30244,19 +30361,37 @@ static int vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
       continue;
     if (!vram__place(a, b, fit, in_order, a->height - 1) || a->scans > scans ||
         ((i & 1023) == 1023 && a->height != UINT64_MAX && vram__arena_stop(a)))
-      return 0;
+      return;
     if (b->at + b->bytes > height)
       height = b->at + b->bytes;
   }
-  if (height >= a->height)
-    return 0;
-  a->height = height;
-  for (i = 0; i < a->n; i++)
-    a->brick[i].best = a->brick[i].at;
-  return 1;
+  vram__greedy_keep(a, height);
 }
 
-/* The best plan of all orders, or of the one that is asked for. */
+/* A plan in the order of a->key without a search for gaps: each buffer comes to lie on the highest
+   one of its time. The time is that of a sort. */
+static void vram__stack(vram__arena *a) {
+  vram__skyline taken;
+  uint64_t height = 0;
+  uint32_t i;
+  int pinned;
+  vram__skyline_clear(&taken, a->tree, a->sections);
+  for (pinned = 1; pinned >= 0; pinned--)
+    for (i = 0; i < a->n; i++) {
+      vram__brick *b = a->brick + a->key[i].at;
+      if (b->pinned != pinned)
+        continue;
+      if (!pinned)
+        b->at = vram__align_up(vram__skyline_top(&taken, b->first, b->last), b->align);
+      vram__skyline_raise(&taken, b->first, b->last, b->at + b->bytes);
+      height = height > b->at + b->bytes ? height : b->at + b->bytes;
+    }
+  vram__greedy_keep(a, height);
+}
+
+/* The best plan of all orders, or of the one that is asked for. Where the first one takes too long
+   there are those of stacks; without a plan of the one that is asked for, a->height stays
+   UINT64_MAX. */
 VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
   static const struct {
     char letters[4];
@@ -30266,19 +30401,25 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
       VRAM_ARENA_ORDERS(VRAM__X)
 #undef VRAM__X
   };
+  static const char stack[][4] = {"TWS", "WS", "AS", "TSB"};
   const uint32_t only = (uint32_t)a->o->order;
-  uint32_t i = only ? only - 1 : 0;
   const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
+  uint32_t i;
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (; i < end; i++) { /* there is a plan, whatever is enough */
+  for (i = only ? only - 1 : 0; i < end; i++) { /* there is a plan, whatever is enough */
     const int has_plan = a->height != UINT64_MAX;
-    if (has_plan && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+    if (i && !only && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order,
-                 has_plan ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
+                 has_plan ? VRAM__ARENA_SCANS - a->scans : VRAM__ARENA_FIRST_SCANS);
   }
+  if (a->height == UINT64_MAX && !only)
+    for (i = 0; i < sizeof stack / sizeof *stack && a->height > enough; i++) {
+      vram__arena_order(a, stack[i]);
+      vram__stack(a);
+    }
 }
 
 /* >>plan/arena_search    the search for a lower arena
@@ -30325,7 +30466,7 @@ static void vram__search_rank(vram__arena *a, uint32_t list, uint32_t n) {
 static void vram__search_begin(vram__arena *a, const char *letters) {
   const uint64_t unit = vram__arena_unit(a);
   uint32_t i;
-  a->by_load = *letters == 'T';
+  a->by_load = *letters == VRAM__BY_LOAD;
   vram__arena_order(a, letters + a->by_load);
   for (i = 0; i < a->n; i++)
     a->next[i] = VRAM__NONE;
@@ -30576,16 +30717,6 @@ VRAM__FN int vram__search(vram__arena *a, const char *letters, uint64_t capacity
 
 /* >>plan/arena_improve    a plan made better part by part */
 
-/* The height of the best plan of a->brick. */
-static uint64_t vram__arena_height(const vram__arena *a) {
-  uint64_t height = 0;
-  uint32_t i;
-  for (i = 0; i < a->n; i++)
-    if (a->brick[i].best + a->brick[i].bytes > height)
-      height = a->brick[i].best + a->brick[i].bytes;
-  return height;
-}
-
 /* Puts a->brick into the order of a->key. */
 static void vram__arena_permute(vram__arena *a) {
   uint32_t i, k;
@@ -30717,145 +30848,133 @@ VRAM__FN void vram__improve(vram__arena *a, uint64_t capacity, uint64_t enough) 
 
 /* >>plan/arena_plan    an arena from the caller's buffers to its plan; banks; verification */
 
-/* What the caller asked for, and whether it can be meant. */
-static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
-                             vram_error *e) {
-  const uint32_t nbank = o->nbank ? o->nbank : 1;
-  uint64_t sum = 0, most = 0;
-  uint32_t i;
-  if (nbank > VRAM_ARENA_BANKS) {
-    vram__error_begin(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
-    return 0;
-  }
-  if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
-    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
-    vram__error_number(e, "no such order: ", (uint32_t)o->order);
-    return 0;
-  }
-  if (o->align & (o->align - 1)) {
-    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
-    vram__error_number(e, "an alignment that is no power of two: ", o->align);
-    return 0;
-  }
-  for (i = 0; i < n; i++) {
-    const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
-    const uint32_t all = (UINT32_C(1) << nbank) - 1;
-    if (b[i].begin >= b[i].end) {
-      vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
-                        b[i].begin > b[i].end ? "ends before it begins: "
-                                              : "ends when it begins: ");
-      vram__error_number(e, "", b[i].begin);
-      vram__error_number(e, " to ", b[i].end);
-      return 0;
-    }
-    if (align & (align - 1)) {
-      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
-      vram__error_number(e, "an alignment that is no power of two: ", align);
-      return 0;
-    }
-    if (b[i].banks && !(b[i].banks & all)) {
-      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
-      return 0;
-    }
-    sum = vram__sum_or_overflow(sum, vram__sum_or_overflow(b[i].bytes, align - 1));
-    if (b[i].pinned) {
-      const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
-      if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
-        vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
-                          "is pinned in a bank where it is not allowed: ");
-        vram__error_number(e, "", b[i].bank);
-        return 0;
-      }
-      if (b[i].offset & (align - 1)) {
-        vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
-        vram__error_number(e, "is pinned at ", b[i].offset);
-        vram__error_number(e, ", no multiple of its alignment ", align);
-        return 0;
-      }
-      if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank] && end <= VRAM_MAX_BYTES) {
-        vram__error_begin(e, VRAM_ERR_LIMIT, i + 1, "");
-        vram__error_number(e, "is pinned up to ", end);
-        vram__error_number(e, ", its bank has ", o->capacity[b[i].bank]);
-        return 0;
-      }
-      most = most > end ? most : end;
-    }
-    if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
-      vram__error_begin(e, VRAM_ERR_OVERFLOW, i + 1,
-                        "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
-      return 0;
-    }
-  }
-  return 1;
+static uint64_t vram__arena_align(const vram_buffer *b, const vram_arena_options *o) {
+  return b->align ? b->align : o->align ? o->align : 1;
 }
 
-/* Checks placed buffers: a->key is what is looked at; in the order of offsets, a tree over time
-   tells up to where it is taken. Not 0: *other is what it overlaps. */
-static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
-                               int pinned, uint32_t *one, uint32_t *other) {
-  uint64_t *most, *full;
-  uint32_t i, k, m = 0, times = 0;
-  for (i = 0; i < n; i++)
-    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
-      vram__key_at *two = a->key + 2 * (uint64_t)m++;
-      two[0].key = b[i].begin;
-      two[0].at = 2 * i;
-      two[1].key = b[i].end;
-      two[1].at = 2 * i + 1;
+static uint32_t vram__arena_bank_count(const vram_arena_options *o) {
+  return o->nbank ? o->nbank : 1;
+}
+
+static void vram__arena_check_options(const vram_arena_options *o, vram_error *e) {
+  if (vram__arena_bank_count(o) > VRAM_ARENA_BANKS)
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+  else if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "no such order: ", (uint32_t)o->order);
+  } else if (o->align & (o->align - 1)) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "an alignment that is no power of two: ", o->align);
+  }
+}
+
+/* Lifetime, alignment and banks of one buffer. */
+static void vram__arena_check_buffer(const vram_buffer *b, uint64_t line,
+                                     const vram_arena_options *o, vram_error *e) {
+  const uint64_t align = vram__arena_align(b, o);
+  const uint32_t all = (UINT32_C(1) << vram__arena_bank_count(o)) - 1;
+  if (b->begin >= b->end) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line,
+                      b->begin > b->end ? "ends before it begins: " : "ends when it begins: ");
+    vram__error_number(e, "", b->begin);
+    vram__error_number(e, " to ", b->end);
+  } else if (align & (align - 1)) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "");
+    vram__error_number(e, "an alignment that is no power of two: ", align);
+  } else if (b->banks && !(b->banks & all))
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "is allowed in none of the banks");
+}
+
+/* The place of a pinned buffer, whose alignment and banks are checked. */
+static void vram__arena_check_pin(const vram_buffer *b, uint64_t line, const vram_arena_options *o,
+                                  vram_error *e) {
+  const uint64_t align = vram__arena_align(b, o);
+  const uint64_t end = vram__sum_or_overflow(b->offset, b->bytes);
+  if (b->bank >= vram__arena_bank_count(o) || (b->banks && !(b->banks >> b->bank & 1))) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "is pinned in a bank where it is not allowed: ");
+    vram__error_number(e, "", b->bank);
+  } else if (b->offset & (align - 1)) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "");
+    vram__error_number(e, "is pinned at ", b->offset);
+    vram__error_number(e, ", no multiple of its alignment ", align);
+  } else if (o->capacity[b->bank] && end > o->capacity[b->bank] && end <= VRAM_MAX_BYTES) {
+    vram__error_begin(e, VRAM_ERR_LIMIT, line, "");
+    vram__error_number(e, "is pinned up to ", end);
+    vram__error_number(e, ", its bank has ", o->capacity[b->bank]);
+  }
+}
+
+/* What the caller asked for, and whether it can be meant: else *e says why not. */
+static void vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                              vram_error *e) {
+  uint64_t sum = 0, most = 0;
+  uint32_t i;
+  vram__arena_check_options(o, e);
+  for (i = 0; i < n && !e->code; i++) {
+    vram__arena_check_buffer(b + i, i + 1, o, e);
+    if (!e->code && b[i].pinned) {
+      const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
+      vram__arena_check_pin(b + i, i + 1, o, e);
+      most = most > end ? most : end;
     }
-  if (m < 2)
-    return 0;
-  vram__sort(a->key, a->spare, 2 * m);
-  for (i = 0; i < 2 * m; i++) { /* next: the rank of each time */
+    if (e->code)
+      return;
+    sum = vram__sum_or_overflow(sum,
+                                vram__sum_or_overflow(b[i].bytes, vram__arena_align(b + i, o) - 1));
+    if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES)
+      vram__error_begin(e, VRAM_ERR_OVERFLOW, i + 1,
+                        "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
+  }
+}
+
+static int vram__arena_is_in(const vram_buffer *b, uint32_t bank, int pinned) {
+  return b->bytes && b->bank == bank && (!pinned || b->pinned);
+}
+
+/* Ranks the times at which buffers of a bank begin and end: a->next becomes those of buffer i at
+   2 i and 2 i + 1. Returns how many times there are. */
+static uint32_t vram__arena_times(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
+                                  int pinned) {
+  uint32_t i, m = 0, times = 0;
+  for (i = 0; i < n; i++)
+    if (vram__arena_is_in(b + i, bank, pinned)) {
+      a->key[m].key = b[i].begin;
+      a->key[m++].at = 2 * i;
+      a->key[m].key = b[i].end;
+      a->key[m++].at = 2 * i + 1;
+    }
+  vram__sort(a->key, a->spare, m);
+  for (i = 0; i < m; i++) {
     times += i && a->key[i].key != a->key[i - 1].key;
     a->next[a->key[i].at] = times;
   }
-  most = a->tree;
-  full = a->tree + 2 * ((uint64_t)times + 1);
-  for (i = 0; i < 2 * (times + 1); i++)
-    most[i] = full[i] = 0;
-  times++;
-  for (i = 0, m = 0; i < n; i++)
-    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
+  return m ? times + 1 : 0;
+}
+
+/* Checks placed buffers in the order of their offsets: none may begin below what a skyline over
+   time says is taken. Not 0: *one overlaps *other. */
+static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
+                               int pinned, uint32_t *one, uint32_t *other) {
+  vram__skyline taken;
+  uint32_t i, k, m = 0;
+  vram__skyline_clear(&taken, a->tree, vram__arena_times(a, b, n, bank, pinned));
+  for (i = 0; i < n; i++)
+    if (vram__arena_is_in(b + i, bank, pinned)) {
       a->key[m].key = b[i].offset;
       a->key[m++].at = i;
     }
   vram__sort(a->key, a->spare, m);
   for (i = 0; i < m; i++) {
     const uint32_t at = a->key[i].at, *rank = a->next + 2 * (uint64_t)at;
-    const uint32_t first = rank[0] + times, last = rank[1] + times;
-    const uint64_t end = b[at].offset + b[at].bytes;
-    uint64_t taken = vram__tree_most(most, times, first - times, last - times);
-    uint32_t l, r;
-    for (l = first, r = last - 1; l; l /= 2, r /= 2) {
-      taken = taken > full[l] ? taken : full[l];
-      taken = taken > full[r] ? taken : full[r];
-    }
-    if (taken > b[at].offset) {
-      *one = at;
+    *one = at;
+    if (vram__skyline_top(&taken, rank[0], rank[1]) > b[at].offset)
       for (k = 0; k < i; k++) {
         const vram_buffer *c = b + a->key[k].at;
         *other = a->key[k].at;
         if (c->begin < b[at].end && b[at].begin < c->end && c->offset + c->bytes > b[at].offset)
           return 1;
       }
-    }
-    for (l = first, r = last; l < r; l /= 2, r /= 2) {
-      if (l & 1) {
-        full[l] = full[l] > end ? full[l] : end;
-        most[l] = most[l] > end ? most[l] : end;
-        l++;
-      }
-      if (r & 1) {
-        r--;
-        full[r] = full[r] > end ? full[r] : end;
-        most[r] = most[r] > end ? most[r] : end;
-      }
-    }
-    for (l = first / 2, r = (last - 1) / 2; l; l /= 2, r /= 2) {
-      most[l] = most[l] > end ? most[l] : end;
-      most[r] = most[r] > end ? most[r] : end;
-    }
+    vram__skyline_raise(&taken, rank[0], rank[1], b[at].offset + b[at].bytes);
   }
   return 0;
 }
@@ -30977,78 +31096,98 @@ static int vram__arena_spill(vram__arena *a, const vram_buffer *b, uint32_t bank
   return any;
 }
 
-/* All banks, the fastest first. */
-static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, vram_arena *result,
-                             vram_error *e) {
-  const vram_arena_options *o = a->o;
-  const uint32_t nbank = o->nbank ? o->nbank : 1;
-  vram__brick *all = a->brick;
-  uint32_t i, k, left = 0;
+/* a->brick becomes the buffers that take bytes; returns how many. */
+static uint32_t vram__arena_bricks(vram__arena *a, const vram_buffer *b, uint32_t n) {
+  uint32_t i, count = 0;
   for (i = 0; i < n; i++) {
-    vram__brick *to = all + left;
+    vram__brick *to = a->brick + count;
     if (!b[i].bytes)
       continue;
     vram__memory_zero(to, sizeof *to);
     to->bytes = b[i].bytes;
-    to->align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    to->align = vram__arena_align(b + i, a->o);
     to->begin = b[i].begin;
     to->end = b[i].end;
     to->pinned = b[i].pinned != 0;
     to->at = to->pinned ? b[i].offset : 0;
     to->buffer = i;
-    left++;
+    count++;
   }
-  result->proven = 1;
-  for (k = 0; k < nbank; k++) {
-    const uint64_t capacity = o->capacity[k] ? o->capacity[k] : UINT64_MAX;
-    uint32_t here = 0;
-    a->n = left;
-    if (left)
-      a->n = here = vram__arena_front(a, b, k, 0);
-    if (!here)
-      continue;
-    vram__arena_one(a, capacity, o->enough_bytes);
-    if (a->height > capacity) {
-      if (nbank == 1) {
-        result->height_bytes = a->height;
-        result->lower_bound_bytes = a->bound;
-        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
-        vram__error_number(e, "needs ", a->bound);
-        vram__error_number(e,
-                           a->bound > capacity ? " bytes at least, the bank has "
-                                               : " bytes at least, no plan was found that fits "
-                                                 "the bank's ",
-                           capacity);
-        return 0;
-      }
-      if (!vram__arena_spill(a, b, k, nbank, capacity)) {
-        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
-        vram__error_number(e, "no plan was found for what must be in bank ", k);
-        vram__error_number(e, ", which has ", capacity);
-        return 0;
-      }
-      result->proven = 0;
-      a->n = here = vram__arena_front(a, b, k, 1);
-      for (a->height = 0, i = 0; i < here; i++)
-        if (a->brick[i].best + a->brick[i].bytes > a->height)
-          a->height = a->brick[i].best + a->brick[i].bytes;
+  return count;
+}
+
+/* The only bank is too small for the plan that was found. */
+static void vram__arena_too_high(const vram__arena *a, uint64_t capacity, vram_arena *result,
+                                 vram_error *e) {
+  result->height_bytes = a->height;
+  result->lower_bound_bytes = a->bound;
+  vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+  vram__error_number(e, "needs ", a->bound);
+  vram__error_number(e,
+                     a->bound > capacity
+                         ? " bytes at least, the bank has "
+                         : " bytes at least, no plan was found that fits the bank's ",
+                     capacity);
+}
+
+/* Plans a->brick into bank k, as many as can be if others follow; those that are in it come first
+   then, and a->n says how many. */
+static void vram__arena_bank(vram__arena *a, const vram_buffer *b, uint32_t k, vram_arena *result,
+                             vram_error *e) {
+  const uint32_t nbank = vram__arena_bank_count(a->o);
+  const uint64_t capacity = a->o->capacity[k] ? a->o->capacity[k] : UINT64_MAX;
+  uint32_t i;
+  vram__arena_one(a, capacity, a->o->enough_bytes);
+  if (a->height == UINT64_MAX) {
+    vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+    vram__error_number(e, "one order alone takes too long for ", a->n);
+    vram__error_text(e, " buffers that live so long: all orders together have a faster way");
+    return;
+  }
+  if (a->height > capacity && nbank == 1) {
+    vram__arena_too_high(a, capacity, result, e);
+    return;
+  }
+  if (a->height > capacity) {
+    if (!vram__arena_spill(a, b, k, nbank, capacity)) {
+      vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+      vram__error_number(e, "no plan was found for what must be in bank ", k);
+      vram__error_number(e, ", which has ", capacity);
+      return;
     }
-    result->proven &= a->height == a->bound;
-    result->bank_bytes[k] = a->height;
-    if (!k)
-      result->lower_bound_bytes = a->height < a->bound ? a->height : a->bound;
-    for (i = 0; i < here; i++)
-      a->brick[i].load = k; /* the bank */
-    a->brick += here;
-    left -= here;
+    result->proven = 0;
+    a->n = vram__arena_front(a, b, k, 1);
+    a->height = vram__arena_height(a);
+  }
+  result->proven &= a->height == a->bound;
+  result->bank_bytes[k] = a->height;
+  if (!k)
+    result->lower_bound_bytes = a->height < a->bound ? a->height : a->bound;
+  for (i = 0; i < a->n; i++)
+    a->brick[i].bank = (uint8_t)k;
+}
+
+/* All banks, the fastest first. */
+static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, vram_arena *result,
+                             vram_error *e) {
+  uint32_t k, left = vram__arena_bricks(a, b, n);
+  result->proven = 1;
+  for (k = 0; k < vram__arena_bank_count(a->o) && left; k++) {
+    a->n = left;
+    a->n = vram__arena_front(a, b, k, 0);
+    if (!a->n)
+      continue;
+    vram__arena_bank(a, b, k, result, e);
+    if (e->code)
+      return 0;
+    a->brick += a->n;
+    left -= a->n;
   }
   result->height_bytes = result->bank_bytes[0];
   result->nodes = a->nodes;
-  if (left) {
+  if (left)
     vram__error_begin(e, VRAM_ERR_LIMIT, a->brick[left - 1].buffer + 1, "has no room in any bank");
-    return 0;
-  }
-  return 1;
+  return !left;
 }
 
 static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
@@ -31106,7 +31245,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
   o = o ? o : &zero;
   vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
   brick = a.brick;
-  for (k = 0; !e.code && k < (o->nbank ? o->nbank : 1); k++)
+  for (k = 0; !e.code && k < vram__arena_bank_count(o); k++)
     if (vram__arena_overlap(&a, b, n, k, 1, &one, &other))
       vram__arena_clash(b, one, other, "is pinned over", &e);
   if (!e.code && vram__arena_banks(&a, b, n, &result, &e))
@@ -31118,7 +31257,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
           b[i].offset = 0, b[i].bank = k;
       } else {
         b[brick[placed].buffer].offset = brick[placed].best;
-        b[brick[placed].buffer].bank = (uint32_t)brick[placed].load;
+        b[brick[placed].buffer].bank = brick[placed].bank;
         placed++;
       }
     }
@@ -32712,7 +32851,7 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
   const char *line;
   uint32_t i, k;
   for (i = 0; i < g->nvalue; i++)
-    c->held[i] = 0, c->side[i] = 0;
+    c->held[i] = c->side[i] = 0;
   for (n = g->first; n; n = n->next) {
     int grad = 0;
     for (i = 0; i < n->nparam; i++)
@@ -32738,55 +32877,79 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
     c->side[i] |= c->held[i] >= 4;
 }
 
+/* Values that cross the place behind a node: how many, the sum of their indices, the last made. */
+typedef struct vram__crossing {
+  uint32_t live;
+  uint64_t sum;
+  const vram_value *one;
+} vram__crossing;
+
+/* A node takes the values that it uses last, and makes its own. */
+static void vram__crossing_pass(vram__crossing *x, const vram_node *n, const vram__cuts *c) {
+  uint32_t i, j;
+  for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    for (j = 0; j < i && n->in[j] != v;)
+      j++;
+    if (j == i && v->node && !c->side[v->index] && !vram__step_is_captured(v) &&
+        c->last[v->index] == n->index) {
+      x->live--;
+      x->sum -= v->index;
+    }
+  }
+  for (i = 0; i < n->nout; i++) {
+    const vram_value *v = &n->out[i];
+    if (!vram__step_is_captured(v) && !c->side[v->index] && c->last[v->index] > n->index) {
+      x->live++;
+      x->sum += v->index;
+      x->one = v;
+    }
+  }
+}
+
+/* The only value that crosses, whose index is the sum: it may have been made before the last one.
+   NULL: it is not found. */
+static const vram_value *vram__crossing_value(const vram__crossing *x) {
+  const vram_value *one = x->one;
+  uint32_t i;
+  while (one->index != x->sum) {
+    const vram_node *m = one->node;
+    for (i = 0; i < m->nout && m->out[i].index != x->sum;)
+      i++;
+    if (i < m->nout)
+      return &m->out[i];
+    do
+      m = m->prev;
+    while (m && !m->nout);
+    if (!m)
+      return NULL;
+    one = &m->out[0];
+  }
+  return one;
+}
+
 /* Every place between lines where one value crosses that is no side value. */
 static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
   const vram_node *n, *from, *end;
-  const vram_value *one = NULL;
   const char *loss = g->root->node ? g->root->node->name : NULL;
-  uint32_t i, j, live = 0;
-  uint64_t sum = 0; /* of the indices of those that live */
+  vram__crossing x;
+  vram__memory_zero(&x, sizeof x);
   c->ncut = 0;
   for (from = n = g->first; n; n = end->next) {
+    const vram_value *one;
     end = vram__line_end_of(n);
     if (n->name == loss)
       break;
     if (n->op == VRAM__OP_drop)
       continue;
-    for (; n != end->next; n = n->next) {
-      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-        const vram_value *v = n->in[i];
-        for (j = 0; j < i && n->in[j] != v;)
-          j++;
-        if (j == i && v->node && !c->side[v->index] && !vram__step_is_captured(v) &&
-            c->last[v->index] == n->index)
-          live--, sum -= v->index;
-      }
-      for (i = 0; i < n->nout; i++)
-        if (!vram__step_is_captured(&n->out[i]) && !c->side[n->out[i].index] &&
-            c->last[n->out[i].index] > n->index) {
-          live++, sum += n->out[i].index;
-          one = &n->out[i];
-        }
-    }
-    if (live != 1)
+    for (; n != end->next; n = n->next)
+      vram__crossing_pass(&x, n, c);
+    if (x.live != 1)
       continue;
-    while (one->index != sum) { /* the one that is left was made before */
-      const vram_node *m = one->node;
-      for (i = 0; i < m->nout && m->out[i].index != sum;)
-        i++;
-      if (i < m->nout)
-        one = &m->out[i];
-      else if (m->prev) {
-        while (m->prev && !m->prev->nout)
-          m = m->prev;
-        if (!m->prev)
-          break;
-        one = &m->prev->out[0];
-      } else
-        break;
-    }
-    if (one->index != sum || c->last[one->index] == UINT32_MAX)
+    one = vram__crossing_value(&x);
+    if (!one || c->last[one->index] == UINT32_MAX)
       continue;
+    x.one = one;
     while (end->next && end->next->op == VRAM__OP_drop) /* what goes here goes with the stage */
       end = vram__line_end_of(end->next);
     c->cut[c->ncut].first = from;
@@ -32809,10 +32972,57 @@ static void vram__cuts_join(vram__cuts *c, uint32_t i) {
   c->ncut--;
 }
 
+/* A chain that is being cut, and the steps that are played for it. */
+typedef struct vram__cutting {
+  const vram_graph *g;
+  vram_step_options o; /* of those steps */
+  vram__cuts c;
+  vram__step s;
+  vram_report r;
+  vram_range *range;
+  vram_stage *stage;
+  vram_way *way;
+  char *name;
+  uint8_t *scratch; /* of the steps */
+  uint64_t scratch_bytes;
+} vram__cutting;
+
+/* Everything in the caller's scratch. */
+static vram_result vram__cuts_layout(vram__cutting *t, void *scratch, uint64_t scratch_bytes) {
+  const uint64_t nodes = t->g->nnode, values = t->g->nvalue;
+  const uint64_t names = nodes < VRAM_MAX_STAGES ? nodes + 1 : VRAM_MAX_STAGES;
+  vram__cuts *c = &t->c;
+  uint8_t *mem;
+  uint64_t used = 0, cap;
+  if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(t->g))
+    return VRAM_ERR_MEMORY;
+  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  cap = (scratch_bytes - 8) & ~(uint64_t)7;
+#define VRAM__TAKE(to, type, count)                                                                \
+  to = (type *)vram__memory_take(mem, &used, cap, (count) * (uint64_t)sizeof(type))
+  VRAM__TAKE(c->cut, vram__segment, nodes + 1);
+  VRAM__TAKE(t->stage, vram_stage, nodes + 1);
+  VRAM__TAKE(t->way, vram_way, nodes + 1);
+  VRAM__TAKE(t->range, vram_range, nodes + 1);
+  VRAM__TAKE(c->stage_of, uint32_t, nodes);
+  VRAM__TAKE(c->last, uint32_t, values);
+  VRAM__TAKE(c->held, uint32_t, values);
+  VRAM__TAKE(c->side, uint8_t, values);
+  VRAM__TAKE(t->name, char, names * 2 * VRAM_MAX_NAME);
+#undef VRAM__TAKE
+  if (!t->name)
+    return VRAM_ERR_MEMORY;
+  vram__memory_zero(c->cut, (nodes + 1) * sizeof *c->cut);
+  t->scratch = mem + used;
+  t->scratch_bytes = cap - used;
+  return VRAM_OK;
+}
+
 /* Plays a step, and counts what happens in its stages. */
-static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options *o, vram__cuts *c,
-                                   void *scratch, uint64_t bytes, vram_report *r, vram__step *s) {
-  const vram_node *n = g->first;
+static vram_result vram__cuts_play(vram__cutting *t) {
+  const vram_node *n = t->g->first;
+  vram__cuts *c = &t->c;
+  vram__step *s = &t->s;
   vram_result result;
   uint32_t i;
   for (i = 0; i < c->ncut; i++) {
@@ -32822,7 +33032,7 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
     c->cut[i].bad = 0;
     c->cut[i].id = UINT32_MAX;
   }
-  c->plain = o->ncheckpoint != 0;
+  c->plain = t->o.ncheckpoint != 0;
   c->at = c->nheld = 0;
   c->phase = 0;
   c->now = c->peak = c->workspace = 0;
@@ -32833,14 +33043,77 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
   s->replay = NULL;
   s->cuts = c;
   s->problem_node = NULL;
-  s->problem = vram__step_misuse(g, o, &result);
+  s->problem = vram__step_misuse(t->g, &t->o, &result);
   if (s->problem)
     return result;
   /* which leaves get a gradient is known beforehand: only the step itself is counted */
-  result = vram__step_run(g, o, scratch, bytes, r, s, 0);
+  result = vram__step_run(t->g, &t->o, t->scratch, t->scratch_bytes, &t->r, s, 0);
   if (c->phase)
     vram__cuts_close_stage(c);
   return result;
+}
+
+/* Joins the two neighbours that save the fewest bytes together until so many stages are left. */
+static void vram__cuts_thin(vram__cuts *c, uint32_t max_stages) {
+  while (c->ncut > max_stages) {
+    uint64_t least = UINT64_MAX;
+    uint32_t i, at = 0;
+    for (i = 0; i + 1 < c->ncut; i++)
+      if (c->cut[i].saved + c->cut[i + 1].saved < least) {
+        least = c->cut[i].saved + c->cut[i + 1].saved;
+        at = i;
+      }
+    c->cut[at + 1].saved = least;
+    vram__cuts_join(c, at);
+  }
+}
+
+/* Plays steps and joins stages until each cut is one that a checkpointed range may have. */
+static vram_result vram__cuts_settle(vram__cutting *t, uint32_t max_stages) {
+  vram__cuts *c = &t->c;
+  uint32_t i, before = 0;
+  while (c->ncut != before) {
+    const vram_result result = vram__cuts_play(t);
+    if (result)
+      return result;
+    before = c->ncut;
+    for (i = 0; i + 1 < c->ncut;) /* nor between a tensor and a view of it */
+      if (c->cut[i].bad || c->cut[i].id == UINT32_MAX || (i && c->cut[i].id == c->cut[i - 1].id))
+        vram__cuts_join(c, i);
+      else
+        i++;
+    if (c->ncut == before)
+      vram__cuts_thin(c, max_stages);
+  }
+  return VRAM_OK;
+}
+
+/* What lives beside the stages all the time. */
+static uint64_t vram__cuts_static(const vram__cutting *t) {
+  uint64_t fixed = t->c.side_bytes + t->c.autocast_peak + t->c.workspace_left;
+  uint32_t i;
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
+    uint64_t bytes = t->r.before_category_bytes[i];
+    if (i == VRAM_CATEGORY_GRADIENTS && bytes < t->r.gradients_bytes)
+      bytes = t->r.gradients_bytes;
+    fixed = vram__sum_or_overflow(fixed, bytes);
+  }
+  return fixed;
+}
+
+/* All stages but the last as checkpointed ranges: what their forwards take that save nothing. */
+static vram_result vram__cuts_play_ranges(vram__cutting *t) {
+  uint32_t i;
+  if (t->c.ncut < 2)
+    return VRAM_OK;
+  for (i = 0; i + 1 < t->c.ncut; i++) {
+    t->range[i].first = t->c.cut[i].first;
+    t->range[i].last = t->c.cut[i].last;
+  }
+  t->o.checkpoint = t->range;
+  t->o.ncheckpoint = t->c.ncut - 1;
+  t->o.reentrant = 0;
+  return vram__cuts_play(t);
 }
 
 /* "first..last", at most 2 * VRAM_MAX_NAME bytes with the zero at the end. */
@@ -32857,128 +33130,78 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   return n + 2 + (more < most ? more : most - 1) + 1;
 }
 
+/* The stages from what was counted; returns the operations of all. */
+static uint64_t vram__cuts_stages(vram__cutting *t) {
+  uint64_t all = 0;
+  uint32_t i;
+  for (i = 0; i < t->c.ncut; i++) {
+    const vram__segment *q = t->c.cut + i;
+    const int is_last = i + 1 == t->c.ncut;
+    vram_stage *stage = t->stage + i;
+    vram_way *way = t->way + i;
+    const vram_node *n;
+    uint64_t flops = 0;
+    for (n = q->first; n != q->last->next; n = n->next)
+      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    all = vram__sum_or_overflow(all, flops);
+    way->saved_bytes = q->saved;
+    way->forward_temp_bytes = q->forward_temp;
+    way->backward_temp_bytes = q->backward_temp;
+    way->forward_cost = flops;
+    way->backward_cost = vram__product_or_overflow(2, flops);
+    vram__memory_zero(stage, sizeof *stage);
+    stage->output_bytes = is_last ? 0 : q->output;
+    stage->forward_cost = flops;
+    stage->forward_temp_bytes = is_last ? q->forward_temp : q->plain_temp;
+    stage->way = way;
+    stage->nway = 1;
+    stage->first = q->first;
+    stage->last = q->last;
+    stage->name = t->name;
+    t->name += vram__stage_name(q->first, q->last, t->name);
+  }
+  return all;
+}
+
 VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options *o,
                                     uint32_t max_stages, void *scratch, uint64_t scratch_bytes,
                                     vram_chain *chain, vram_error *err) {
-  vram_step_options step;
-  vram__cuts c;
-  vram__step s;
-  vram_report r;
-  vram_range *range;
-  vram_stage *stage;
-  vram_way *way;
+  vram__cutting t;
   vram_result result;
-  char *name;
-  uint8_t *mem;
-  uint64_t used = 0, cap, all = 0, fixed;
-  uint32_t i, k, names;
+  uint64_t fixed = 0;
   vram__memory_zero(chain, sizeof *chain);
   if (!o || !o->train || o->checkpoint_segments || o->ncheckpoint)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain is cut from a training step without checkpoints");
   if (!g->root || !g->first)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a model without a loss");
-  if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(g))
-    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
-  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  cap = (scratch_bytes - 8) & ~(uint64_t)7;
-  vram__memory_zero(&c, sizeof c);
-  c.cut =
-      (vram__segment *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
-  stage =
-      (vram_stage *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *stage);
-  way = (vram_way *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *way);
-  range =
-      (vram_range *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *range);
-  c.stage_of =
-      (uint32_t *)vram__memory_take(mem, &used, cap, g->nnode * (uint64_t)sizeof *c.stage_of);
-  c.last = (uint32_t *)vram__memory_take(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.last);
-  c.held = (uint32_t *)vram__memory_take(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.held);
-  c.side = (uint8_t *)vram__memory_take(mem, &used, cap, g->nvalue);
-  names = g->nnode < VRAM_MAX_STAGES ? g->nnode + 1 : VRAM_MAX_STAGES;
-  name = (char *)vram__memory_take(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
-  if (!name)
-    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
-  vram__memory_zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
-  step = *o;
-  step.event = NULL;
-  step.nodes = NULL;
-  step.replay = NULL;
-  step.accumulate = 0;
-  vram__ranges_last_uses(g, c.last);
-  vram__cuts_sides(g, &c);
-  vram__cuts_find(g, &c);
+  t.g = g;
+  vram__memory_zero(&t.c, sizeof t.c);
+  result = vram__cuts_layout(&t, scratch, scratch_bytes);
+  if (result)
+    return vram__error_begin(err, result, 0, vram_result_text(result));
+  t.o = *o;
+  t.o.event = NULL;
+  t.o.nodes = NULL;
+  t.o.replay = NULL;
+  t.o.accumulate = 0;
+  vram__ranges_last_uses(g, t.c.last);
+  vram__cuts_sides(g, &t.c);
+  vram__cuts_find(g, &t.c);
   if (!max_stages || max_stages > VRAM_MAX_STAGES)
     max_stages = max_stages ? VRAM_MAX_STAGES : VRAM__STAGES;
-  for (;;) {
-    const uint32_t before = c.ncut;
-    result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
-    if (result)
-      break;
-    for (i = 0; i + 1 < c.ncut;) /* nor between a tensor and a view of it */
-      if (c.cut[i].bad || c.cut[i].id == UINT32_MAX || (i && c.cut[i].id == c.cut[i - 1].id))
-        vram__cuts_join(&c, i);
-      else
-        i++;
-    if (c.ncut < before)
-      continue;
-    while (c.ncut > max_stages) {
-      uint64_t least = UINT64_MAX;
-      for (i = k = 0; i + 1 < c.ncut; i++)
-        if (c.cut[i].saved + c.cut[i + 1].saved < least)
-          least = c.cut[i].saved + c.cut[i + 1].saved, k = i;
-      c.cut[k + 1].saved = least;
-      vram__cuts_join(&c, k);
-    }
-    if (c.ncut == before)
-      break;
+  result = vram__cuts_settle(&t, max_stages);
+  if (!result) {
+    fixed = vram__cuts_static(&t);
+    result = vram__cuts_play_ranges(&t);
   }
-  fixed = c.side_bytes + c.autocast_peak + c.workspace_left;
-  for (i = 0; !result && i < VRAM_CATEGORY_COUNT; i++) {
-    uint64_t bytes = r.before_category_bytes[i];
-    if (i == VRAM_CATEGORY_GRADIENTS && bytes < r.gradients_bytes)
-      bytes = r.gradients_bytes;
-    fixed = vram__sum_or_overflow(fixed, bytes);
-  }
-  if (!result && c.ncut > 1) {
-    for (i = 0; i + 1 < c.ncut; i++)
-      range[i].first = c.cut[i].first, range[i].last = c.cut[i].last;
-    step.checkpoint = range;
-    step.ncheckpoint = c.ncut - 1;
-    step.reentrant = 0;
-    result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
-  }
-  if (result) {
-    vram__error_begin(err, result, s.problem_node ? s.problem_node->line : 0,
-                      s.problem ? s.problem : vram_result_text(result));
-    return result;
-  }
-  for (i = 0; i < c.ncut; i++) {
-    const vram__segment *q = c.cut + i;
-    const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
-    all = vram__sum_or_overflow(all, flops);
-    way[i].saved_bytes = q->saved;
-    way[i].forward_temp_bytes = q->forward_temp;
-    way[i].backward_temp_bytes = q->backward_temp;
-    way[i].forward_cost = flops;
-    way[i].backward_cost = vram__product_or_overflow(2, flops);
-    vram__memory_zero(stage + i, sizeof *stage);
-    stage[i].output_bytes = i + 1 < c.ncut ? q->output : 0;
-    stage[i].forward_cost = flops;
-    stage[i].forward_temp_bytes = i + 1 < c.ncut ? q->plain_temp : q->forward_temp;
-    stage[i].way = way + i;
-    stage[i].nway = 1;
-    stage[i].first = q->first, stage[i].last = q->last;
-    stage[i].name = name;
-    name += vram__stage_name(q->first, q->last, name);
-  }
-  if (all > VRAM_MAX_BYTES / 4)
+  if (result)
+    return vram__error_begin(err, result, t.s.problem_node ? t.s.problem_node->line : 0,
+                             t.s.problem ? t.s.problem : vram_result_text(result));
+  if (vram__cuts_stages(&t) > VRAM_MAX_BYTES / 4)
     return vram__error_begin(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
-  chain->stage = stage;
-  chain->nstage = c.ncut;
+  chain->stage = t.stage;
+  chain->nstage = t.c.ncut;
   chain->static_bytes = fixed;
   chain->align = 512;
   vram__error_clear(err);

@@ -103,6 +103,16 @@ if cmp -s $work/out.csv $work/wanted || cmp -s $work/out.csv $work/wanted2; then
   cat $work/out.csv
 fi
 
+# so many that live at once that no order is followed to its end: still a plan; all live at 64000, so
+# none may begin before the end of the one below
+awk 'BEGIN { n = 64000; print "id,lower,upper,size"
+  for (i = 0; i < n; i++) print "b" i "," i "," 2 * n - i "," 1 + i * 7919 % 1009 }' >$work/many.csv
+./vram arena $work/many.csv --csv >$work/out.csv 2>$work/err
+if sed 1d $work/out.csv | awk -F, '{ print $5, $4 }' | sort -n | awk '
+  $1 < end { wrong = 1 } { end = $1 + $2; n++; sum += $2 } END { exit wrong || n != 64000 || end != sum }'
+then ok; else bad "64000 buffers at once: $(cat $work/err)"; fi
+refuse "one order for them" "one order alone takes too long for 64000 buffers" ./vram arena $work/many.csv --order size
+
 # C. capacities and banks
 status() { # status NAME WANTED COMMAND...
   name=$1 want=$2

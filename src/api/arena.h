@@ -14,9 +14,11 @@
    excluded. Two buffers overlap in time if each begins before the other ends.
 
    Some greedy orders come first; if none reaches the bound, a search follows that ends with a
-   proof, after so many nodes or when `stop` says so. Buffers before and
-   after a moment that no lifetime spans are planned apart: the search takes up to 1,536 buffers
-   between two such moments, the greedy orders place 60,000 in a second. */
+   proof, after so many nodes or when `stop` says so. The search is for up to 1,536 buffers at a
+   time: where no buffer lives across a moment, it begins anew. The greedy orders place 60,000
+   buffers in a second. Where the first order takes too long, as with hundreds of thousands of
+   buffers that live at once, each buffer is stacked on those below it, without a search for gaps.
+ */
 
 typedef struct vram_buffer {
   uint64_t bytes;      /* 0: allowed, its offset is 0 or what is pinned */
@@ -30,10 +32,12 @@ typedef struct vram_buffer {
 
 #define VRAM_ARENA_BANKS 8
 
-/* The greedy orders: what is placed first, by these letters (vram__order_key()), and into
-   which gap, the first that holds it or the smallest (_best). `tflm` is what TensorFlow Lite
-   Micro's planner does: sizes rounded up to the alignment, the larger first, of equal ones the
-   later. */
+/* The greedy orders: what is placed first, and into which gap, the first that holds it or the
+   smallest (_best). `tflm` is what TensorFlow Lite Micro's planner does: sizes rounded up to the
+   alignment, the larger first, of equal ones the later. The letters: T the most bytes that live at
+   one time while the buffer does, S its size, B its begin, E its end, W how long it lives in
+   sections (from one begin after an end to the next), A size times W, R the size rounded up, I the
+   later buffer; the larger, the earlier B first; where one letter is equal the next decides. */
 #define VRAM_ARENA_ORDERS(X)                                                                       \
   X(load, "TSB", FIRST, 0)                                                                         \
   X(start_best, "BS", BEST, 1)                                                                     \
@@ -99,7 +103,8 @@ VRAM_API uint64_t vram_arena_bytes(uint32_t n, const vram_arena_options *o);
      VRAM_ERR_VALUE     lifetimes that end before they begin, alignments that are no powers of two,
                         pins where nothing can be or over one another, no such order or bank
      VRAM_ERR_OVERFLOW  sizes and alignments that add up to more than VRAM_MAX_BYTES
-     VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found
+     VRAM_ERR_LIMIT     they do not fit into the banks; *arena says the height that was found. Or
+                        the one order that is asked for takes too long for so many buffers
      VRAM_ERR_MEMORY    scratch is too small */
 VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_arena_options *o,
                                      void *scratch, uint64_t scratch_bytes, vram_arena *arena,

@@ -53,7 +53,7 @@ VRAM__FN void vram__sections(vram__arena *a) {
 }
 
 /* The largest value of sections first to last - 1. */
-VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last) {
+static uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last) {
   uint64_t most = 0;
   for (first += n, last += n; first < last; first /= 2, last /= 2) {
     if (first & 1) {
@@ -66,6 +66,16 @@ VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t fir
     }
   }
   return most;
+}
+
+/* The height of the best plan of a->brick. */
+VRAM__FN uint64_t vram__arena_height(const vram__arena *a) {
+  uint64_t height = 0;
+  uint32_t i;
+  for (i = 0; i < a->n; i++)
+    if (a->brick[i].best + a->brick[i].bytes > height)
+      height = a->brick[i].best + a->brick[i].bytes;
+  return height;
 }
 
 VRAM__FN uint64_t vram__arena_unit(const vram__arena *a) {
@@ -126,6 +136,50 @@ VRAM__FN void vram__arena_bound(vram__arena *a) {
   for (i = 0; i < a->n; i++)
     if (a->brick[i].pinned && a->brick[i].at + a->brick[i].bytes > a->bound)
       a->bound = a->brick[i].at + a->brick[i].bytes;
+}
+
+/* ---- skyline: a height for each of n sections, in a tree ---- */
+
+/* mem: for 4 n numbers. All heights are 0. */
+VRAM__FN void vram__skyline_clear(vram__skyline *s, uint64_t *mem, uint32_t n) {
+  uint64_t i;
+  s->n = n;
+  s->most = mem;
+  s->full = mem + 2 * (uint64_t)n;
+  for (i = 0; i < 4 * (uint64_t)n; i++)
+    mem[i] = 0;
+}
+
+/* The largest height of sections first to last - 1. */
+VRAM__FN uint64_t vram__skyline_top(const vram__skyline *s, uint32_t first, uint32_t last) {
+  uint64_t top = vram__tree_most(s->most, s->n, first, last);
+  uint32_t l, r;
+  for (l = first + s->n, r = last + s->n - 1; l; l /= 2, r /= 2) {
+    top = top > s->full[l] ? top : s->full[l];
+    top = top > s->full[r] ? top : s->full[r];
+  }
+  return top;
+}
+
+static void vram__skyline_node(vram__skyline *s, uint32_t node, uint64_t height) {
+  s->full[node] = s->full[node] > height ? s->full[node] : height;
+  s->most[node] = s->most[node] > height ? s->most[node] : height;
+}
+
+/* Sections first to last - 1 become at least so high. */
+VRAM__FN void vram__skyline_raise(vram__skyline *s, uint32_t first, uint32_t last,
+                                  uint64_t height) {
+  uint32_t l, r;
+  for (l = first + s->n, r = last + s->n; l < r; l /= 2, r /= 2) {
+    if (l & 1)
+      vram__skyline_node(s, l++, height);
+    if (r & 1)
+      vram__skyline_node(s, --r, height);
+  }
+  for (l = (first + s->n) / 2, r = (last + s->n - 1) / 2; l; l /= 2, r /= 2) {
+    s->most[l] = s->most[l] > height ? s->most[l] : height;
+    s->most[r] = s->most[r] > height ? s->most[r] : height;
+  }
 }
 
 /* ---- greedy ---- */
@@ -244,34 +298,33 @@ found:
   return 1;
 }
 
-/* Keys of orders: each letter one, the first decides. */
 static uint64_t vram__order_key(const vram__brick *b, char letter) {
   const uint64_t width = b->last - b->first;
   switch (letter) {
-  case 'S': /* size */
+  case VRAM__BY_SIZE:
     return ~b->bytes;
-  case 'W': /* width in time */
+  case VRAM__BY_WIDTH:
     return ~width;
-  case 'A': /* area */
+  case VRAM__BY_AREA:
     return ~vram__product_or_overflow(b->bytes, width);
-  case 'T': /* the most that lives at once */
-  case 't':
+  case VRAM__BY_LOAD:
+  case VRAM__BY_LOAD_ONCE:
     return ~b->load;
-  case 'B': /* begin */
+  case VRAM__BY_BEGIN:
     return b->first;
-  case 'L': /* alignment, what is pinned apart */
+  case VRAM__BY_ALIGN:
     return b->align << 1 | b->pinned;
-  case 'w': /* the same in the caller's time */
+  case VRAM__BY_DURATION:
     return ~(b->end - b->begin);
-  case 'a':
+  case VRAM__BY_VOLUME:
     return ~vram__product_or_overflow(b->bytes, b->end - b->begin);
-  case 'R': /* size, rounded up */
+  case VRAM__BY_ROUNDED:
     return ~vram__align_up(b->bytes, b->align);
-  case 'I': /* the later ones of the caller first */
+  case VRAM__BY_INDEX:
     return ~(uint64_t)b->buffer;
-  case 'O': /* neighbours */
+  case VRAM__BY_NEIGHBOURS:
     return ~(uint64_t)b->meets;
-  default: /* end */
+  default: /* VRAM__BY_END */
     return ~(uint64_t)b->last;
   }
 }
@@ -294,11 +347,23 @@ VRAM__FN int vram__arena_stop(vram__arena *a) {
   return a->stopped;
 }
 
-/* One plan in the order of a->key, if it is lower than the best; 0: given up. */
-static int vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
+/* The plan of a->at is the best one if it is lower. */
+static int vram__greedy_keep(vram__arena *a, uint64_t height) {
+  uint32_t i;
+  if (height >= a->height)
+    return 0;
+  a->height = height;
+  for (i = 0; i < a->n; i++)
+    a->brick[i].best = a->brick[i].at;
+  return 1;
+}
+
+/* One plan in the order of a->key, kept if it is lower than the best. It is given up when so many
+   placed buffers were looked at. */
+static void vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
   uint64_t height = 0;
   uint32_t i;
-  scans = scans > UINT64_MAX - a->scans ? UINT64_MAX : a->scans + scans;
+  scans += a->scans;
   vram__placed_clear(a);
   for (i = 0; i < a->n; i++)
     if (a->brick[i].pinned) {
@@ -312,19 +377,37 @@ static int vram__greedy(vram__arena *a, int fit, int in_order, uint64_t scans) {
       continue;
     if (!vram__place(a, b, fit, in_order, a->height - 1) || a->scans > scans ||
         ((i & 1023) == 1023 && a->height != UINT64_MAX && vram__arena_stop(a)))
-      return 0;
+      return;
     if (b->at + b->bytes > height)
       height = b->at + b->bytes;
   }
-  if (height >= a->height)
-    return 0;
-  a->height = height;
-  for (i = 0; i < a->n; i++)
-    a->brick[i].best = a->brick[i].at;
-  return 1;
+  vram__greedy_keep(a, height);
 }
 
-/* The best plan of all orders, or of the one that is asked for. */
+/* A plan in the order of a->key without a search for gaps: each buffer comes to lie on the highest
+   one of its time. The time is that of a sort. */
+static void vram__stack(vram__arena *a) {
+  vram__skyline taken;
+  uint64_t height = 0;
+  uint32_t i;
+  int pinned;
+  vram__skyline_clear(&taken, a->tree, a->sections);
+  for (pinned = 1; pinned >= 0; pinned--)
+    for (i = 0; i < a->n; i++) {
+      vram__brick *b = a->brick + a->key[i].at;
+      if (b->pinned != pinned)
+        continue;
+      if (!pinned)
+        b->at = vram__align_up(vram__skyline_top(&taken, b->first, b->last), b->align);
+      vram__skyline_raise(&taken, b->first, b->last, b->at + b->bytes);
+      height = height > b->at + b->bytes ? height : b->at + b->bytes;
+    }
+  vram__greedy_keep(a, height);
+}
+
+/* The best plan of all orders, or of the one that is asked for. Where the first one takes too long
+   there are those of stacks; without a plan of the one that is asked for, a->height stays
+   UINT64_MAX. */
 VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
   static const struct {
     char letters[4];
@@ -334,17 +417,23 @@ VRAM__FN void vram__portfolio(vram__arena *a, uint64_t enough) {
       VRAM_ARENA_ORDERS(VRAM__X)
 #undef VRAM__X
   };
+  static const char stack[][4] = {"TWS", "WS", "AS", "TSB"};
   const uint32_t only = (uint32_t)a->o->order;
-  uint32_t i = only ? only - 1 : 0;
   const uint32_t end = only ? only : (uint32_t)(sizeof way / sizeof *way);
+  uint32_t i;
   a->height = UINT64_MAX;
   a->scans = 0;
-  for (; i < end; i++) { /* there is a plan, whatever is enough */
+  for (i = only ? only - 1 : 0; i < end; i++) { /* there is a plan, whatever is enough */
     const int has_plan = a->height != UINT64_MAX;
-    if (has_plan && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
+    if (i && !only && (a->height <= enough || a->scans > VRAM__ARENA_SCANS || vram__arena_stop(a)))
       break;
     vram__arena_order(a, way[i].letters);
     vram__greedy(a, way[i].fit, way[i].in_order,
-                 has_plan ? VRAM__ARENA_SCANS - a->scans : UINT64_MAX);
+                 has_plan ? VRAM__ARENA_SCANS - a->scans : VRAM__ARENA_FIRST_SCANS);
   }
+  if (a->height == UINT64_MAX && !only)
+    for (i = 0; i < sizeof stack / sizeof *stack && a->height > enough; i++) {
+      vram__arena_order(a, stack[i]);
+      vram__stack(a);
+    }
 }

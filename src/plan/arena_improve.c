@@ -1,16 +1,6 @@
 /* >>plan/arena_improve    a plan made better part by part */
 #include "plan/plan.h"
 
-/* The height of the best plan of a->brick. */
-static uint64_t vram__arena_height(const vram__arena *a) {
-  uint64_t height = 0;
-  uint32_t i;
-  for (i = 0; i < a->n; i++)
-    if (a->brick[i].best + a->brick[i].bytes > height)
-      height = a->brick[i].best + a->brick[i].bytes;
-  return height;
-}
-
 /* Puts a->brick into the order of a->key. */
 static void vram__arena_permute(vram__arena *a) {
   uint32_t i, k;

@@ -1,145 +1,133 @@
 /* >>plan/arena_plan    an arena from the caller's buffers to its plan; banks; verification */
 #include "plan/plan.h"
 
-/* What the caller asked for, and whether it can be meant. */
-static int vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
-                             vram_error *e) {
-  const uint32_t nbank = o->nbank ? o->nbank : 1;
-  uint64_t sum = 0, most = 0;
-  uint32_t i;
-  if (nbank > VRAM_ARENA_BANKS) {
-    vram__error_begin(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
-    return 0;
-  }
-  if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
-    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
-    vram__error_number(e, "no such order: ", (uint32_t)o->order);
-    return 0;
-  }
-  if (o->align & (o->align - 1)) {
-    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
-    vram__error_number(e, "an alignment that is no power of two: ", o->align);
-    return 0;
-  }
-  for (i = 0; i < n; i++) {
-    const uint64_t align = b[i].align ? b[i].align : o->align ? o->align : 1;
-    const uint32_t all = (UINT32_C(1) << nbank) - 1;
-    if (b[i].begin >= b[i].end) {
-      vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
-                        b[i].begin > b[i].end ? "ends before it begins: "
-                                              : "ends when it begins: ");
-      vram__error_number(e, "", b[i].begin);
-      vram__error_number(e, " to ", b[i].end);
-      return 0;
-    }
-    if (align & (align - 1)) {
-      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
-      vram__error_number(e, "an alignment that is no power of two: ", align);
-      return 0;
-    }
-    if (b[i].banks && !(b[i].banks & all)) {
-      vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "is allowed in none of the banks");
-      return 0;
-    }
-    sum = vram__sum_or_overflow(sum, vram__sum_or_overflow(b[i].bytes, align - 1));
-    if (b[i].pinned) {
-      const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
-      if (b[i].bank >= nbank || (b[i].banks && !(b[i].banks >> b[i].bank & 1))) {
-        vram__error_begin(e, VRAM_ERR_VALUE, i + 1,
-                          "is pinned in a bank where it is not allowed: ");
-        vram__error_number(e, "", b[i].bank);
-        return 0;
-      }
-      if (b[i].offset & (align - 1)) {
-        vram__error_begin(e, VRAM_ERR_VALUE, i + 1, "");
-        vram__error_number(e, "is pinned at ", b[i].offset);
-        vram__error_number(e, ", no multiple of its alignment ", align);
-        return 0;
-      }
-      if (o->capacity[b[i].bank] && end > o->capacity[b[i].bank] && end <= VRAM_MAX_BYTES) {
-        vram__error_begin(e, VRAM_ERR_LIMIT, i + 1, "");
-        vram__error_number(e, "is pinned up to ", end);
-        vram__error_number(e, ", its bank has ", o->capacity[b[i].bank]);
-        return 0;
-      }
-      most = most > end ? most : end;
-    }
-    if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES) {
-      vram__error_begin(e, VRAM_ERR_OVERFLOW, i + 1,
-                        "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
-      return 0;
-    }
-  }
-  return 1;
+static uint64_t vram__arena_align(const vram_buffer *b, const vram_arena_options *o) {
+  return b->align ? b->align : o->align ? o->align : 1;
 }
 
-/* Checks placed buffers: a->key is what is looked at; in the order of offsets, a tree over time
-   tells up to where it is taken. Not 0: *other is what it overlaps. */
-static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
-                               int pinned, uint32_t *one, uint32_t *other) {
-  uint64_t *most, *full;
-  uint32_t i, k, m = 0, times = 0;
-  for (i = 0; i < n; i++)
-    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
-      vram__key_at *two = a->key + 2 * (uint64_t)m++;
-      two[0].key = b[i].begin;
-      two[0].at = 2 * i;
-      two[1].key = b[i].end;
-      two[1].at = 2 * i + 1;
+static uint32_t vram__arena_bank_count(const vram_arena_options *o) {
+  return o->nbank ? o->nbank : 1;
+}
+
+static void vram__arena_check_options(const vram_arena_options *o, vram_error *e) {
+  if (vram__arena_bank_count(o) > VRAM_ARENA_BANKS)
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "more banks than VRAM_ARENA_BANKS");
+  else if ((uint32_t)o->order >= VRAM_ARENA_ORDER_COUNT) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "no such order: ", (uint32_t)o->order);
+  } else if (o->align & (o->align - 1)) {
+    vram__error_begin(e, VRAM_ERR_VALUE, 0, "");
+    vram__error_number(e, "an alignment that is no power of two: ", o->align);
+  }
+}
+
+/* Lifetime, alignment and banks of one buffer. */
+static void vram__arena_check_buffer(const vram_buffer *b, uint64_t line,
+                                     const vram_arena_options *o, vram_error *e) {
+  const uint64_t align = vram__arena_align(b, o);
+  const uint32_t all = (UINT32_C(1) << vram__arena_bank_count(o)) - 1;
+  if (b->begin >= b->end) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line,
+                      b->begin > b->end ? "ends before it begins: " : "ends when it begins: ");
+    vram__error_number(e, "", b->begin);
+    vram__error_number(e, " to ", b->end);
+  } else if (align & (align - 1)) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "");
+    vram__error_number(e, "an alignment that is no power of two: ", align);
+  } else if (b->banks && !(b->banks & all))
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "is allowed in none of the banks");
+}
+
+/* The place of a pinned buffer, whose alignment and banks are checked. */
+static void vram__arena_check_pin(const vram_buffer *b, uint64_t line, const vram_arena_options *o,
+                                  vram_error *e) {
+  const uint64_t align = vram__arena_align(b, o);
+  const uint64_t end = vram__sum_or_overflow(b->offset, b->bytes);
+  if (b->bank >= vram__arena_bank_count(o) || (b->banks && !(b->banks >> b->bank & 1))) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "is pinned in a bank where it is not allowed: ");
+    vram__error_number(e, "", b->bank);
+  } else if (b->offset & (align - 1)) {
+    vram__error_begin(e, VRAM_ERR_VALUE, line, "");
+    vram__error_number(e, "is pinned at ", b->offset);
+    vram__error_number(e, ", no multiple of its alignment ", align);
+  } else if (o->capacity[b->bank] && end > o->capacity[b->bank] && end <= VRAM_MAX_BYTES) {
+    vram__error_begin(e, VRAM_ERR_LIMIT, line, "");
+    vram__error_number(e, "is pinned up to ", end);
+    vram__error_number(e, ", its bank has ", o->capacity[b->bank]);
+  }
+}
+
+/* What the caller asked for, and whether it can be meant: else *e says why not. */
+static void vram__arena_check(const vram_buffer *b, uint32_t n, const vram_arena_options *o,
+                              vram_error *e) {
+  uint64_t sum = 0, most = 0;
+  uint32_t i;
+  vram__arena_check_options(o, e);
+  for (i = 0; i < n && !e->code; i++) {
+    vram__arena_check_buffer(b + i, i + 1, o, e);
+    if (!e->code && b[i].pinned) {
+      const uint64_t end = vram__sum_or_overflow(b[i].offset, b[i].bytes);
+      vram__arena_check_pin(b + i, i + 1, o, e);
+      most = most > end ? most : end;
     }
-  if (m < 2)
-    return 0;
-  vram__sort(a->key, a->spare, 2 * m);
-  for (i = 0; i < 2 * m; i++) { /* next: the rank of each time */
+    if (e->code)
+      return;
+    sum = vram__sum_or_overflow(sum,
+                                vram__sum_or_overflow(b[i].bytes, vram__arena_align(b + i, o) - 1));
+    if (vram__sum_or_overflow(sum, most) > (uint64_t)VRAM_MAX_BYTES)
+      vram__error_begin(e, VRAM_ERR_OVERFLOW, i + 1,
+                        "sizes and alignments up to here add up to more than VRAM_MAX_BYTES");
+  }
+}
+
+static int vram__arena_is_in(const vram_buffer *b, uint32_t bank, int pinned) {
+  return b->bytes && b->bank == bank && (!pinned || b->pinned);
+}
+
+/* Ranks the times at which buffers of a bank begin and end: a->next becomes those of buffer i at
+   2 i and 2 i + 1. Returns how many times there are. */
+static uint32_t vram__arena_times(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
+                                  int pinned) {
+  uint32_t i, m = 0, times = 0;
+  for (i = 0; i < n; i++)
+    if (vram__arena_is_in(b + i, bank, pinned)) {
+      a->key[m].key = b[i].begin;
+      a->key[m++].at = 2 * i;
+      a->key[m].key = b[i].end;
+      a->key[m++].at = 2 * i + 1;
+    }
+  vram__sort(a->key, a->spare, m);
+  for (i = 0; i < m; i++) {
     times += i && a->key[i].key != a->key[i - 1].key;
     a->next[a->key[i].at] = times;
   }
-  most = a->tree;
-  full = a->tree + 2 * ((uint64_t)times + 1);
-  for (i = 0; i < 2 * (times + 1); i++)
-    most[i] = full[i] = 0;
-  times++;
-  for (i = 0, m = 0; i < n; i++)
-    if (b[i].bytes && b[i].bank == bank && (!pinned || b[i].pinned)) {
+  return m ? times + 1 : 0;
+}
+
+/* Checks placed buffers in the order of their offsets: none may begin below what a skyline over
+   time says is taken. Not 0: *one overlaps *other. */
+static int vram__arena_overlap(vram__arena *a, const vram_buffer *b, uint32_t n, uint32_t bank,
+                               int pinned, uint32_t *one, uint32_t *other) {
+  vram__skyline taken;
+  uint32_t i, k, m = 0;
+  vram__skyline_clear(&taken, a->tree, vram__arena_times(a, b, n, bank, pinned));
+  for (i = 0; i < n; i++)
+    if (vram__arena_is_in(b + i, bank, pinned)) {
       a->key[m].key = b[i].offset;
       a->key[m++].at = i;
     }
   vram__sort(a->key, a->spare, m);
   for (i = 0; i < m; i++) {
     const uint32_t at = a->key[i].at, *rank = a->next + 2 * (uint64_t)at;
-    const uint32_t first = rank[0] + times, last = rank[1] + times;
-    const uint64_t end = b[at].offset + b[at].bytes;
-    uint64_t taken = vram__tree_most(most, times, first - times, last - times);
-    uint32_t l, r;
-    for (l = first, r = last - 1; l; l /= 2, r /= 2) {
-      taken = taken > full[l] ? taken : full[l];
-      taken = taken > full[r] ? taken : full[r];
-    }
-    if (taken > b[at].offset) {
-      *one = at;
+    *one = at;
+    if (vram__skyline_top(&taken, rank[0], rank[1]) > b[at].offset)
       for (k = 0; k < i; k++) {
         const vram_buffer *c = b + a->key[k].at;
         *other = a->key[k].at;
         if (c->begin < b[at].end && b[at].begin < c->end && c->offset + c->bytes > b[at].offset)
           return 1;
       }
-    }
-    for (l = first, r = last; l < r; l /= 2, r /= 2) {
-      if (l & 1) {
-        full[l] = full[l] > end ? full[l] : end;
-        most[l] = most[l] > end ? most[l] : end;
-        l++;
-      }
-      if (r & 1) {
-        r--;
-        full[r] = full[r] > end ? full[r] : end;
-        most[r] = most[r] > end ? most[r] : end;
-      }
-    }
-    for (l = first / 2, r = (last - 1) / 2; l; l /= 2, r /= 2) {
-      most[l] = most[l] > end ? most[l] : end;
-      most[r] = most[r] > end ? most[r] : end;
-    }
+    vram__skyline_raise(&taken, rank[0], rank[1], b[at].offset + b[at].bytes);
   }
   return 0;
 }
@@ -261,78 +249,98 @@ static int vram__arena_spill(vram__arena *a, const vram_buffer *b, uint32_t bank
   return any;
 }
 
-/* All banks, the fastest first. */
-static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, vram_arena *result,
-                             vram_error *e) {
-  const vram_arena_options *o = a->o;
-  const uint32_t nbank = o->nbank ? o->nbank : 1;
-  vram__brick *all = a->brick;
-  uint32_t i, k, left = 0;
+/* a->brick becomes the buffers that take bytes; returns how many. */
+static uint32_t vram__arena_bricks(vram__arena *a, const vram_buffer *b, uint32_t n) {
+  uint32_t i, count = 0;
   for (i = 0; i < n; i++) {
-    vram__brick *to = all + left;
+    vram__brick *to = a->brick + count;
     if (!b[i].bytes)
       continue;
     vram__memory_zero(to, sizeof *to);
     to->bytes = b[i].bytes;
-    to->align = b[i].align ? b[i].align : o->align ? o->align : 1;
+    to->align = vram__arena_align(b + i, a->o);
     to->begin = b[i].begin;
     to->end = b[i].end;
     to->pinned = b[i].pinned != 0;
     to->at = to->pinned ? b[i].offset : 0;
     to->buffer = i;
-    left++;
+    count++;
   }
-  result->proven = 1;
-  for (k = 0; k < nbank; k++) {
-    const uint64_t capacity = o->capacity[k] ? o->capacity[k] : UINT64_MAX;
-    uint32_t here = 0;
-    a->n = left;
-    if (left)
-      a->n = here = vram__arena_front(a, b, k, 0);
-    if (!here)
-      continue;
-    vram__arena_one(a, capacity, o->enough_bytes);
-    if (a->height > capacity) {
-      if (nbank == 1) {
-        result->height_bytes = a->height;
-        result->lower_bound_bytes = a->bound;
-        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
-        vram__error_number(e, "needs ", a->bound);
-        vram__error_number(e,
-                           a->bound > capacity ? " bytes at least, the bank has "
-                                               : " bytes at least, no plan was found that fits "
-                                                 "the bank's ",
-                           capacity);
-        return 0;
-      }
-      if (!vram__arena_spill(a, b, k, nbank, capacity)) {
-        vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
-        vram__error_number(e, "no plan was found for what must be in bank ", k);
-        vram__error_number(e, ", which has ", capacity);
-        return 0;
-      }
-      result->proven = 0;
-      a->n = here = vram__arena_front(a, b, k, 1);
-      for (a->height = 0, i = 0; i < here; i++)
-        if (a->brick[i].best + a->brick[i].bytes > a->height)
-          a->height = a->brick[i].best + a->brick[i].bytes;
+  return count;
+}
+
+/* The only bank is too small for the plan that was found. */
+static void vram__arena_too_high(const vram__arena *a, uint64_t capacity, vram_arena *result,
+                                 vram_error *e) {
+  result->height_bytes = a->height;
+  result->lower_bound_bytes = a->bound;
+  vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+  vram__error_number(e, "needs ", a->bound);
+  vram__error_number(e,
+                     a->bound > capacity
+                         ? " bytes at least, the bank has "
+                         : " bytes at least, no plan was found that fits the bank's ",
+                     capacity);
+}
+
+/* Plans a->brick into bank k, as many as can be if others follow; those that are in it come first
+   then, and a->n says how many. */
+static void vram__arena_bank(vram__arena *a, const vram_buffer *b, uint32_t k, vram_arena *result,
+                             vram_error *e) {
+  const uint32_t nbank = vram__arena_bank_count(a->o);
+  const uint64_t capacity = a->o->capacity[k] ? a->o->capacity[k] : UINT64_MAX;
+  uint32_t i;
+  vram__arena_one(a, capacity, a->o->enough_bytes);
+  if (a->height == UINT64_MAX) {
+    vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+    vram__error_number(e, "one order alone takes too long for ", a->n);
+    vram__error_text(e, " buffers that live so long: all orders together have a faster way");
+    return;
+  }
+  if (a->height > capacity && nbank == 1) {
+    vram__arena_too_high(a, capacity, result, e);
+    return;
+  }
+  if (a->height > capacity) {
+    if (!vram__arena_spill(a, b, k, nbank, capacity)) {
+      vram__error_begin(e, VRAM_ERR_LIMIT, 0, "");
+      vram__error_number(e, "no plan was found for what must be in bank ", k);
+      vram__error_number(e, ", which has ", capacity);
+      return;
     }
-    result->proven &= a->height == a->bound;
-    result->bank_bytes[k] = a->height;
-    if (!k)
-      result->lower_bound_bytes = a->height < a->bound ? a->height : a->bound;
-    for (i = 0; i < here; i++)
-      a->brick[i].load = k; /* the bank */
-    a->brick += here;
-    left -= here;
+    result->proven = 0;
+    a->n = vram__arena_front(a, b, k, 1);
+    a->height = vram__arena_height(a);
+  }
+  result->proven &= a->height == a->bound;
+  result->bank_bytes[k] = a->height;
+  if (!k)
+    result->lower_bound_bytes = a->height < a->bound ? a->height : a->bound;
+  for (i = 0; i < a->n; i++)
+    a->brick[i].bank = (uint8_t)k;
+}
+
+/* All banks, the fastest first. */
+static int vram__arena_banks(vram__arena *a, const vram_buffer *b, uint32_t n, vram_arena *result,
+                             vram_error *e) {
+  uint32_t k, left = vram__arena_bricks(a, b, n);
+  result->proven = 1;
+  for (k = 0; k < vram__arena_bank_count(a->o) && left; k++) {
+    a->n = left;
+    a->n = vram__arena_front(a, b, k, 0);
+    if (!a->n)
+      continue;
+    vram__arena_bank(a, b, k, result, e);
+    if (e->code)
+      return 0;
+    a->brick += a->n;
+    left -= a->n;
   }
   result->height_bytes = result->bank_bytes[0];
   result->nodes = a->nodes;
-  if (left) {
+  if (left)
     vram__error_begin(e, VRAM_ERR_LIMIT, a->brick[left - 1].buffer + 1, "has no room in any bank");
-    return 0;
-  }
-  return 1;
+  return !left;
 }
 
 static vram_result vram__arena_begin(vram__arena *a, const vram_buffer *b, uint32_t n,
@@ -390,7 +398,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
   o = o ? o : &zero;
   vram__arena_begin(&a, b, n, o, scratch, scratch_bytes, &e);
   brick = a.brick;
-  for (k = 0; !e.code && k < (o->nbank ? o->nbank : 1); k++)
+  for (k = 0; !e.code && k < vram__arena_bank_count(o); k++)
     if (vram__arena_overlap(&a, b, n, k, 1, &one, &other))
       vram__arena_clash(b, one, other, "is pinned over", &e);
   if (!e.code && vram__arena_banks(&a, b, n, &result, &e))
@@ -402,7 +410,7 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
           b[i].offset = 0, b[i].bank = k;
       } else {
         b[brick[placed].buffer].offset = brick[placed].best;
-        b[brick[placed].buffer].bank = (uint32_t)brick[placed].load;
+        b[brick[placed].buffer].bank = brick[placed].bank;
         placed++;
       }
     }

@@ -43,7 +43,7 @@ static void vram__search_rank(vram__arena *a, uint32_t list, uint32_t n) {
 static void vram__search_begin(vram__arena *a, const char *letters) {
   const uint64_t unit = vram__arena_unit(a);
   uint32_t i;
-  a->by_load = *letters == 'T';
+  a->by_load = *letters == VRAM__BY_LOAD;
   vram__arena_order(a, letters + a->by_load);
   for (i = 0; i < a->n; i++)
     a->next[i] = VRAM__NONE;

@@ -35,7 +35,7 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
   const char *line;
   uint32_t i, k;
   for (i = 0; i < g->nvalue; i++)
-    c->held[i] = 0, c->side[i] = 0;
+    c->held[i] = c->side[i] = 0;
   for (n = g->first; n; n = n->next) {
     int grad = 0;
     for (i = 0; i < n->nparam; i++)
@@ -61,55 +61,79 @@ static void vram__cuts_sides(const vram_graph *g, vram__cuts *c) {
     c->side[i] |= c->held[i] >= 4;
 }
 
+/* Values that cross the place behind a node: how many, the sum of their indices, the last made. */
+typedef struct vram__crossing {
+  uint32_t live;
+  uint64_t sum;
+  const vram_value *one;
+} vram__crossing;
+
+/* A node takes the values that it uses last, and makes its own. */
+static void vram__crossing_pass(vram__crossing *x, const vram_node *n, const vram__cuts *c) {
+  uint32_t i, j;
+  for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
+    const vram_value *v = n->in[i];
+    for (j = 0; j < i && n->in[j] != v;)
+      j++;
+    if (j == i && v->node && !c->side[v->index] && !vram__step_is_captured(v) &&
+        c->last[v->index] == n->index) {
+      x->live--;
+      x->sum -= v->index;
+    }
+  }
+  for (i = 0; i < n->nout; i++) {
+    const vram_value *v = &n->out[i];
+    if (!vram__step_is_captured(v) && !c->side[v->index] && c->last[v->index] > n->index) {
+      x->live++;
+      x->sum += v->index;
+      x->one = v;
+    }
+  }
+}
+
+/* The only value that crosses, whose index is the sum: it may have been made before the last one.
+   NULL: it is not found. */
+static const vram_value *vram__crossing_value(const vram__crossing *x) {
+  const vram_value *one = x->one;
+  uint32_t i;
+  while (one->index != x->sum) {
+    const vram_node *m = one->node;
+    for (i = 0; i < m->nout && m->out[i].index != x->sum;)
+      i++;
+    if (i < m->nout)
+      return &m->out[i];
+    do
+      m = m->prev;
+    while (m && !m->nout);
+    if (!m)
+      return NULL;
+    one = &m->out[0];
+  }
+  return one;
+}
+
 /* Every place between lines where one value crosses that is no side value. */
 static void vram__cuts_find(const vram_graph *g, vram__cuts *c) {
   const vram_node *n, *from, *end;
-  const vram_value *one = NULL;
   const char *loss = g->root->node ? g->root->node->name : NULL;
-  uint32_t i, j, live = 0;
-  uint64_t sum = 0; /* of the indices of those that live */
+  vram__crossing x;
+  vram__memory_zero(&x, sizeof x);
   c->ncut = 0;
   for (from = n = g->first; n; n = end->next) {
+    const vram_value *one;
     end = vram__line_end_of(n);
     if (n->name == loss)
       break;
     if (n->op == VRAM__OP_drop)
       continue;
-    for (; n != end->next; n = n->next) {
-      for (i = 0; n->op < VRAM_OP_COUNT && i < n->nin; i++) {
-        const vram_value *v = n->in[i];
-        for (j = 0; j < i && n->in[j] != v;)
-          j++;
-        if (j == i && v->node && !c->side[v->index] && !vram__step_is_captured(v) &&
-            c->last[v->index] == n->index)
-          live--, sum -= v->index;
-      }
-      for (i = 0; i < n->nout; i++)
-        if (!vram__step_is_captured(&n->out[i]) && !c->side[n->out[i].index] &&
-            c->last[n->out[i].index] > n->index) {
-          live++, sum += n->out[i].index;
-          one = &n->out[i];
-        }
-    }
-    if (live != 1)
+    for (; n != end->next; n = n->next)
+      vram__crossing_pass(&x, n, c);
+    if (x.live != 1)
       continue;
-    while (one->index != sum) { /* the one that is left was made before */
-      const vram_node *m = one->node;
-      for (i = 0; i < m->nout && m->out[i].index != sum;)
-        i++;
-      if (i < m->nout)
-        one = &m->out[i];
-      else if (m->prev) {
-        while (m->prev && !m->prev->nout)
-          m = m->prev;
-        if (!m->prev)
-          break;
-        one = &m->prev->out[0];
-      } else
-        break;
-    }
-    if (one->index != sum || c->last[one->index] == UINT32_MAX)
+    one = vram__crossing_value(&x);
+    if (!one || c->last[one->index] == UINT32_MAX)
       continue;
+    x.one = one;
     while (end->next && end->next->op == VRAM__OP_drop) /* what goes here goes with the stage */
       end = vram__line_end_of(end->next);
     c->cut[c->ncut].first = from;
@@ -132,10 +156,57 @@ static void vram__cuts_join(vram__cuts *c, uint32_t i) {
   c->ncut--;
 }
 
+/* A chain that is being cut, and the steps that are played for it. */
+typedef struct vram__cutting {
+  const vram_graph *g;
+  vram_step_options o; /* of those steps */
+  vram__cuts c;
+  vram__step s;
+  vram_report r;
+  vram_range *range;
+  vram_stage *stage;
+  vram_way *way;
+  char *name;
+  uint8_t *scratch; /* of the steps */
+  uint64_t scratch_bytes;
+} vram__cutting;
+
+/* Everything in the caller's scratch. */
+static vram_result vram__cuts_layout(vram__cutting *t, void *scratch, uint64_t scratch_bytes) {
+  const uint64_t nodes = t->g->nnode, values = t->g->nvalue;
+  const uint64_t names = nodes < VRAM_MAX_STAGES ? nodes + 1 : VRAM_MAX_STAGES;
+  vram__cuts *c = &t->c;
+  uint8_t *mem;
+  uint64_t used = 0, cap;
+  if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(t->g))
+    return VRAM_ERR_MEMORY;
+  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  cap = (scratch_bytes - 8) & ~(uint64_t)7;
+#define VRAM__TAKE(to, type, count)                                                                \
+  to = (type *)vram__memory_take(mem, &used, cap, (count) * (uint64_t)sizeof(type))
+  VRAM__TAKE(c->cut, vram__segment, nodes + 1);
+  VRAM__TAKE(t->stage, vram_stage, nodes + 1);
+  VRAM__TAKE(t->way, vram_way, nodes + 1);
+  VRAM__TAKE(t->range, vram_range, nodes + 1);
+  VRAM__TAKE(c->stage_of, uint32_t, nodes);
+  VRAM__TAKE(c->last, uint32_t, values);
+  VRAM__TAKE(c->held, uint32_t, values);
+  VRAM__TAKE(c->side, uint8_t, values);
+  VRAM__TAKE(t->name, char, names * 2 * VRAM_MAX_NAME);
+#undef VRAM__TAKE
+  if (!t->name)
+    return VRAM_ERR_MEMORY;
+  vram__memory_zero(c->cut, (nodes + 1) * sizeof *c->cut);
+  t->scratch = mem + used;
+  t->scratch_bytes = cap - used;
+  return VRAM_OK;
+}
+
 /* Plays a step, and counts what happens in its stages. */
-static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options *o, vram__cuts *c,
-                                   void *scratch, uint64_t bytes, vram_report *r, vram__step *s) {
-  const vram_node *n = g->first;
+static vram_result vram__cuts_play(vram__cutting *t) {
+  const vram_node *n = t->g->first;
+  vram__cuts *c = &t->c;
+  vram__step *s = &t->s;
   vram_result result;
   uint32_t i;
   for (i = 0; i < c->ncut; i++) {
@@ -145,7 +216,7 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
     c->cut[i].bad = 0;
     c->cut[i].id = UINT32_MAX;
   }
-  c->plain = o->ncheckpoint != 0;
+  c->plain = t->o.ncheckpoint != 0;
   c->at = c->nheld = 0;
   c->phase = 0;
   c->now = c->peak = c->workspace = 0;
@@ -156,14 +227,77 @@ static vram_result vram__cuts_play(const vram_graph *g, const vram_step_options 
   s->replay = NULL;
   s->cuts = c;
   s->problem_node = NULL;
-  s->problem = vram__step_misuse(g, o, &result);
+  s->problem = vram__step_misuse(t->g, &t->o, &result);
   if (s->problem)
     return result;
   /* which leaves get a gradient is known beforehand: only the step itself is counted */
-  result = vram__step_run(g, o, scratch, bytes, r, s, 0);
+  result = vram__step_run(t->g, &t->o, t->scratch, t->scratch_bytes, &t->r, s, 0);
   if (c->phase)
     vram__cuts_close_stage(c);
   return result;
+}
+
+/* Joins the two neighbours that save the fewest bytes together until so many stages are left. */
+static void vram__cuts_thin(vram__cuts *c, uint32_t max_stages) {
+  while (c->ncut > max_stages) {
+    uint64_t least = UINT64_MAX;
+    uint32_t i, at = 0;
+    for (i = 0; i + 1 < c->ncut; i++)
+      if (c->cut[i].saved + c->cut[i + 1].saved < least) {
+        least = c->cut[i].saved + c->cut[i + 1].saved;
+        at = i;
+      }
+    c->cut[at + 1].saved = least;
+    vram__cuts_join(c, at);
+  }
+}
+
+/* Plays steps and joins stages until each cut is one that a checkpointed range may have. */
+static vram_result vram__cuts_settle(vram__cutting *t, uint32_t max_stages) {
+  vram__cuts *c = &t->c;
+  uint32_t i, before = 0;
+  while (c->ncut != before) {
+    const vram_result result = vram__cuts_play(t);
+    if (result)
+      return result;
+    before = c->ncut;
+    for (i = 0; i + 1 < c->ncut;) /* nor between a tensor and a view of it */
+      if (c->cut[i].bad || c->cut[i].id == UINT32_MAX || (i && c->cut[i].id == c->cut[i - 1].id))
+        vram__cuts_join(c, i);
+      else
+        i++;
+    if (c->ncut == before)
+      vram__cuts_thin(c, max_stages);
+  }
+  return VRAM_OK;
+}
+
+/* What lives beside the stages all the time. */
+static uint64_t vram__cuts_static(const vram__cutting *t) {
+  uint64_t fixed = t->c.side_bytes + t->c.autocast_peak + t->c.workspace_left;
+  uint32_t i;
+  for (i = 0; i < VRAM_CATEGORY_COUNT; i++) {
+    uint64_t bytes = t->r.before_category_bytes[i];
+    if (i == VRAM_CATEGORY_GRADIENTS && bytes < t->r.gradients_bytes)
+      bytes = t->r.gradients_bytes;
+    fixed = vram__sum_or_overflow(fixed, bytes);
+  }
+  return fixed;
+}
+
+/* All stages but the last as checkpointed ranges: what their forwards take that save nothing. */
+static vram_result vram__cuts_play_ranges(vram__cutting *t) {
+  uint32_t i;
+  if (t->c.ncut < 2)
+    return VRAM_OK;
+  for (i = 0; i + 1 < t->c.ncut; i++) {
+    t->range[i].first = t->c.cut[i].first;
+    t->range[i].last = t->c.cut[i].last;
+  }
+  t->o.checkpoint = t->range;
+  t->o.ncheckpoint = t->c.ncut - 1;
+  t->o.reentrant = 0;
+  return vram__cuts_play(t);
 }
 
 /* "first..last", at most 2 * VRAM_MAX_NAME bytes with the zero at the end. */
@@ -180,128 +314,78 @@ static uint32_t vram__stage_name(const vram_node *first, const vram_node *last, 
   return n + 2 + (more < most ? more : most - 1) + 1;
 }
 
+/* The stages from what was counted; returns the operations of all. */
+static uint64_t vram__cuts_stages(vram__cutting *t) {
+  uint64_t all = 0;
+  uint32_t i;
+  for (i = 0; i < t->c.ncut; i++) {
+    const vram__segment *q = t->c.cut + i;
+    const int is_last = i + 1 == t->c.ncut;
+    vram_stage *stage = t->stage + i;
+    vram_way *way = t->way + i;
+    const vram_node *n;
+    uint64_t flops = 0;
+    for (n = q->first; n != q->last->next; n = n->next)
+      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
+    all = vram__sum_or_overflow(all, flops);
+    way->saved_bytes = q->saved;
+    way->forward_temp_bytes = q->forward_temp;
+    way->backward_temp_bytes = q->backward_temp;
+    way->forward_cost = flops;
+    way->backward_cost = vram__product_or_overflow(2, flops);
+    vram__memory_zero(stage, sizeof *stage);
+    stage->output_bytes = is_last ? 0 : q->output;
+    stage->forward_cost = flops;
+    stage->forward_temp_bytes = is_last ? q->forward_temp : q->plain_temp;
+    stage->way = way;
+    stage->nway = 1;
+    stage->first = q->first;
+    stage->last = q->last;
+    stage->name = t->name;
+    t->name += vram__stage_name(q->first, q->last, t->name);
+  }
+  return all;
+}
+
 VRAM_API vram_result vram_chain_cut(const vram_graph *g, const vram_step_options *o,
                                     uint32_t max_stages, void *scratch, uint64_t scratch_bytes,
                                     vram_chain *chain, vram_error *err) {
-  vram_step_options step;
-  vram__cuts c;
-  vram__step s;
-  vram_report r;
-  vram_range *range;
-  vram_stage *stage;
-  vram_way *way;
+  vram__cutting t;
   vram_result result;
-  char *name;
-  uint8_t *mem;
-  uint64_t used = 0, cap, all = 0, fixed;
-  uint32_t i, k, names;
+  uint64_t fixed = 0;
   vram__memory_zero(chain, sizeof *chain);
   if (!o || !o->train || o->checkpoint_segments || o->ncheckpoint)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain is cut from a training step without checkpoints");
   if (!g->root || !g->first)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0, "a model without a loss");
-  if (!scratch || scratch_bytes < 64 + vram__cuts_bytes(g))
-    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
-  mem = (uint8_t *)scratch + (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  cap = (scratch_bytes - 8) & ~(uint64_t)7;
-  vram__memory_zero(&c, sizeof c);
-  c.cut =
-      (vram__segment *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
-  stage =
-      (vram_stage *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *stage);
-  way = (vram_way *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *way);
-  range =
-      (vram_range *)vram__memory_take(mem, &used, cap, (g->nnode + UINT64_C(1)) * sizeof *range);
-  c.stage_of =
-      (uint32_t *)vram__memory_take(mem, &used, cap, g->nnode * (uint64_t)sizeof *c.stage_of);
-  c.last = (uint32_t *)vram__memory_take(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.last);
-  c.held = (uint32_t *)vram__memory_take(mem, &used, cap, g->nvalue * (uint64_t)sizeof *c.held);
-  c.side = (uint8_t *)vram__memory_take(mem, &used, cap, g->nvalue);
-  names = g->nnode < VRAM_MAX_STAGES ? g->nnode + 1 : VRAM_MAX_STAGES;
-  name = (char *)vram__memory_take(mem, &used, cap, names * (uint64_t)2 * VRAM_MAX_NAME);
-  if (!name)
-    return vram__error_begin(err, VRAM_ERR_MEMORY, 0, vram_result_text(VRAM_ERR_MEMORY));
-  vram__memory_zero(c.cut, (g->nnode + UINT64_C(1)) * sizeof *c.cut);
-  step = *o;
-  step.event = NULL;
-  step.nodes = NULL;
-  step.replay = NULL;
-  step.accumulate = 0;
-  vram__ranges_last_uses(g, c.last);
-  vram__cuts_sides(g, &c);
-  vram__cuts_find(g, &c);
+  t.g = g;
+  vram__memory_zero(&t.c, sizeof t.c);
+  result = vram__cuts_layout(&t, scratch, scratch_bytes);
+  if (result)
+    return vram__error_begin(err, result, 0, vram_result_text(result));
+  t.o = *o;
+  t.o.event = NULL;
+  t.o.nodes = NULL;
+  t.o.replay = NULL;
+  t.o.accumulate = 0;
+  vram__ranges_last_uses(g, t.c.last);
+  vram__cuts_sides(g, &t.c);
+  vram__cuts_find(g, &t.c);
   if (!max_stages || max_stages > VRAM_MAX_STAGES)
     max_stages = max_stages ? VRAM_MAX_STAGES : VRAM__STAGES;
-  for (;;) {
-    const uint32_t before = c.ncut;
-    result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
-    if (result)
-      break;
-    for (i = 0; i + 1 < c.ncut;) /* nor between a tensor and a view of it */
-      if (c.cut[i].bad || c.cut[i].id == UINT32_MAX || (i && c.cut[i].id == c.cut[i - 1].id))
-        vram__cuts_join(&c, i);
-      else
-        i++;
-    if (c.ncut < before)
-      continue;
-    while (c.ncut > max_stages) {
-      uint64_t least = UINT64_MAX;
-      for (i = k = 0; i + 1 < c.ncut; i++)
-        if (c.cut[i].saved + c.cut[i + 1].saved < least)
-          least = c.cut[i].saved + c.cut[i + 1].saved, k = i;
-      c.cut[k + 1].saved = least;
-      vram__cuts_join(&c, k);
-    }
-    if (c.ncut == before)
-      break;
+  result = vram__cuts_settle(&t, max_stages);
+  if (!result) {
+    fixed = vram__cuts_static(&t);
+    result = vram__cuts_play_ranges(&t);
   }
-  fixed = c.side_bytes + c.autocast_peak + c.workspace_left;
-  for (i = 0; !result && i < VRAM_CATEGORY_COUNT; i++) {
-    uint64_t bytes = r.before_category_bytes[i];
-    if (i == VRAM_CATEGORY_GRADIENTS && bytes < r.gradients_bytes)
-      bytes = r.gradients_bytes;
-    fixed = vram__sum_or_overflow(fixed, bytes);
-  }
-  if (!result && c.ncut > 1) {
-    for (i = 0; i + 1 < c.ncut; i++)
-      range[i].first = c.cut[i].first, range[i].last = c.cut[i].last;
-    step.checkpoint = range;
-    step.ncheckpoint = c.ncut - 1;
-    step.reentrant = 0;
-    result = vram__cuts_play(g, &step, &c, mem + used, cap - used, &r, &s);
-  }
-  if (result) {
-    vram__error_begin(err, result, s.problem_node ? s.problem_node->line : 0,
-                      s.problem ? s.problem : vram_result_text(result));
-    return result;
-  }
-  for (i = 0; i < c.ncut; i++) {
-    const vram__segment *q = c.cut + i;
-    const vram_node *n;
-    uint64_t flops = 0;
-    for (n = q->first; n != q->last->next; n = n->next)
-      flops = vram__sum_or_overflow(flops, vram_node_flops(n));
-    all = vram__sum_or_overflow(all, flops);
-    way[i].saved_bytes = q->saved;
-    way[i].forward_temp_bytes = q->forward_temp;
-    way[i].backward_temp_bytes = q->backward_temp;
-    way[i].forward_cost = flops;
-    way[i].backward_cost = vram__product_or_overflow(2, flops);
-    vram__memory_zero(stage + i, sizeof *stage);
-    stage[i].output_bytes = i + 1 < c.ncut ? q->output : 0;
-    stage[i].forward_cost = flops;
-    stage[i].forward_temp_bytes = i + 1 < c.ncut ? q->plain_temp : q->forward_temp;
-    stage[i].way = way + i;
-    stage[i].nway = 1;
-    stage[i].first = q->first, stage[i].last = q->last;
-    stage[i].name = name;
-    name += vram__stage_name(q->first, q->last, name);
-  }
-  if (all > VRAM_MAX_BYTES / 4)
+  if (result)
+    return vram__error_begin(err, result, t.s.problem_node ? t.s.problem_node->line : 0,
+                             t.s.problem ? t.s.problem : vram_result_text(result));
+  if (vram__cuts_stages(&t) > VRAM_MAX_BYTES / 4)
     return vram__error_begin(err, VRAM_ERR_OVERFLOW, 0, "operations beyond 63 bits");
-  chain->stage = stage;
-  chain->nstage = c.ncut;
+  chain->stage = t.stage;
+  chain->nstage = t.c.ncut;
   chain->static_bytes = fixed;
   chain->align = 512;
   vram__error_clear(err);

@@ -5,8 +5,10 @@
 enum { VRAM__ARENA_CHUNK = 128 };
 #define VRAM__ARENA_EXACT UINT32_C(1536) /* as many buffers the search takes */
 #define VRAM__ARENA_NODES UINT64_C(1000000)
-/* of placed buffers, by all greedy orders together */
+/* Placed buffers that are looked at: by all greedy orders together, and by the first one, which
+   has to give a plan */
 #define VRAM__ARENA_SCANS UINT64_C(400000000)
+#define VRAM__ARENA_FIRST_SCANS (4 * VRAM__ARENA_SCANS)
 #define VRAM__NONE UINT32_MAX
 
 typedef struct vram__key_at { /* what is sorted: by key, then as it was */
@@ -22,7 +24,7 @@ typedef struct vram__brick { /* a buffer as the planner sees it */
   uint32_t first, last; /* lives in sections first to last - 1 */
   uint32_t buffer, group;
   uint32_t meets; /* neighbours in time */
-  uint8_t pinned;
+  uint8_t pinned, bank;
 } vram__brick;
 
 typedef struct vram__placed {
@@ -87,7 +89,30 @@ typedef struct vram__arena {
   int by_load;           /* ranks follow what still lives at once */
 } vram__arena;
 
+typedef struct vram__skyline { /* what is taken of each section of time, from the floor on */
+  uint64_t *most, *full;       /* of a node: the most under it, what all under it have */
+  uint32_t n;
+} vram__skyline;
+
 enum { VRAM__FIT_FIRST, VRAM__FIT_BEST };
+
+/* Orders are texts of these letters: the first decides, the next ones where it is equal. */
+enum {
+  VRAM__BY_ALIGN = 'L',    /* the smaller first, the pinned one last of equals */
+  VRAM__BY_AREA = 'A',     /* bytes times width */
+  VRAM__BY_BEGIN = 'B',    /* the earlier first; in all that follow the larger or later first */
+  VRAM__BY_DURATION = 'w', /* of the lifetime, in the caller's time */
+  VRAM__BY_END = 'E',
+  VRAM__BY_INDEX = 'I',     /* of the caller's list */
+  VRAM__BY_LOAD = 'T',      /* the most that lives at one time while it does; leading in a search:
+                               of what is not placed yet */
+  VRAM__BY_LOAD_ONCE = 't', /* the same, in a search, too, of all */
+  VRAM__BY_NEIGHBOURS = 'O',
+  VRAM__BY_ROUNDED = 'R', /* size, rounded up to the alignment */
+  VRAM__BY_SIZE = 'S',
+  VRAM__BY_VOLUME = 'a', /* bytes times duration */
+  VRAM__BY_WIDTH = 'W'   /* sections that it lives in */
+};
 
 enum { VRAM__SOLVED, VRAM__REFUTED, VRAM__UNKNOWN };
 
@@ -147,9 +172,12 @@ typedef struct vram__planning {
 VRAM__FN void vram__sort(vram__key_at *a, vram__key_at *spare, uint32_t n);
 VRAM__FN uint64_t vram__align_up(uint64_t x, uint64_t align);
 VRAM__FN void vram__sections(vram__arena *a);
-VRAM__FN uint64_t vram__tree_most(const uint64_t *tree, uint32_t n, uint32_t first, uint32_t last);
+VRAM__FN uint64_t vram__arena_height(const vram__arena *a);
 VRAM__FN uint64_t vram__arena_unit(const vram__arena *a);
 VRAM__FN void vram__arena_bound(vram__arena *a);
+VRAM__FN void vram__skyline_clear(vram__skyline *s, uint64_t *mem, uint32_t n);
+VRAM__FN uint64_t vram__skyline_top(const vram__skyline *s, uint32_t first, uint32_t last);
+VRAM__FN void vram__skyline_raise(vram__skyline *s, uint32_t first, uint32_t last, uint64_t height);
 VRAM__FN void vram__placed_clear(vram__arena *a);
 VRAM__FN void vram__placed_add(vram__arena *a, const vram__brick *b, uint32_t from);
 VRAM__FN int vram__place(vram__arena *a, vram__brick *b, int fit, int in_order, uint64_t limit);

@@ -219,6 +219,27 @@ static int vram__solve_report(vram__solver *v, vram_trial *t) {
   return !v->error.code;
 }
 
+/* All trials of the solution: what was replayed for one of them is not replayed for another. */
+static int vram__solve_reports(vram__solver *v) {
+  vram_solution *s = v->s;
+  vram_trial *all[5];
+  uint32_t i, k;
+  all[0] = &s->fits;
+  all[1] = &s->next;
+  all[2] = &s->eights;
+  all[3] = &s->power;
+  all[4] = &s->least;
+  for (i = 0; i < 5; i++) {
+    for (k = 0; k < i && all[k]->value != all[i]->value; k++)
+      ;
+    if (k < i)
+      all[i]->report = all[k]->report;
+    else if (!vram__solve_report(v, all[i]))
+      return 0;
+  }
+  return 1;
+}
+
 /* One value of the dim; v->now becomes it. */
 static int vram__solve_try(vram__solver *v, int64_t value) {
   int kind;
@@ -591,9 +612,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   r = vram__solve_begin(&v);
   if (!r)
     r = o->segments ? vram__solve_segments(&v) : vram__solve_dim(&v);
-  if (!r && !(vram__solve_report(&v, &solution->fits) && vram__solve_report(&v, &solution->next) &&
-              vram__solve_report(&v, &solution->eights) &&
-              vram__solve_report(&v, &solution->power) && vram__solve_report(&v, &solution->least)))
+  if (!r && !vram__solve_reports(&v))
     r = v.error.code;
   if (v.range)
     allocator->free(allocator->user, v.range, v.range_bytes);
