@@ -13777,7 +13777,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
 
 static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const int inplace = n->flags & VRAM__INPLACE;
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim, i, first = 0, count = n->nin;
   vram_dtype dt;
@@ -18999,7 +18999,7 @@ static void vram__slow_backward_dilated(vram__step *s, const vram__conv_slow *k,
     to[1] = vram__slow_gradient(s, c->w);
   if (c->want & 4)
     to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
-  columns = vram__slow_columns(s, k, c->want & 3);
+  columns = vram__slow_columns(s, k, (c->want & 3) != 0);
   sample.d = vram__dims_without_axis(s, g.d, 0);
   for (i = 0; i < samples && !s->failed; i++) {
     if (c->want & 1)

@@ -152,7 +152,7 @@ static void vram__slow_backward_dilated(vram__step *s, const vram__conv_slow *k,
     to[1] = vram__slow_gradient(s, c->w);
   if (c->want & 4)
     to[2] = vram__tensor_reduced(s, g, mask, 0, g.dt);
-  columns = vram__slow_columns(s, k, c->want & 3);
+  columns = vram__slow_columns(s, k, (c->want & 3) != 0);
   sample.d = vram__dims_without_axis(s, g.d, 0);
   for (i = 0; i < samples && !s->failed; i++) {
     if (c->want & 1)

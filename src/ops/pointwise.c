@@ -77,7 +77,7 @@ static vram_dtype vram__bcast_dtype(const vram_node *n, uint32_t first, uint32_t
 
 static int vram__shape_bcast(vram_graph *g, vram_node *n) {
   const vram_dims *x = n->in[0]->d;
-  const int inplace = n->flags & VRAM__INPLACE;
+  const int inplace = (n->flags & VRAM__INPLACE) != 0;
   int64_t size[VRAM_MAX_AXES];
   uint32_t ndim, i, first = 0, count = n->nin;
   vram_dtype dt;
