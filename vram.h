@@ -4298,6 +4298,13 @@ VRAM_API vram_result vram_write_oom(vram_ledger *l, const vram_oom *oom, const v
 #define VRAM__COLD
 #endif
 
+/* a function of many calls, none of which is worth a copy of it */
+#if defined(__GNUC__)
+#define VRAM__APART __attribute__((noinline))
+#else
+#define VRAM__APART
+#endif
+
 #define VRAM__CONTIG 1u     /* contiguous */
 #define VRAM__DENSE 2u      /* non-overlapping and dense, in any order of axes */
 #define VRAM__CL_STRIDES 8u /* strides as channels-last has them (c10 is_channels_last_strides) */
@@ -4333,11 +4340,12 @@ VRAM__FN void vram__memory_copy(void *to, const void *from, uint64_t n);
 VRAM__FN int vram__text_is(const char *a, uint32_t na, const char *z);
 VRAM__FN int vram__text_holds(const char *s, uint32_t n, char c);
 VRAM__FN int vram__text_equal(const char *a, const char *b, uint32_t n);
-VRAM__FN void vram__text_put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len);
+VRAM__APART VRAM__FN void vram__text_put(char *to, uint32_t cap, uint32_t *n, const char *s,
+                                         uint32_t len);
 VRAM__FN uint32_t vram__text_len(const char *z);
-VRAM__FN void vram__text_puts(char *to, uint32_t cap, uint32_t *n, const char *z);
-VRAM__FN void vram__text_putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
-VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
+VRAM__APART VRAM__FN void vram__text_puts(char *to, uint32_t cap, uint32_t *n, const char *z);
+VRAM__APART VRAM__FN void vram__text_putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
+VRAM__APART VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN int vram__name_start(char c);
@@ -4345,15 +4353,15 @@ VRAM__FN int vram__digit(char c);
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
 
 /* error.c */
-VRAM__FN void vram__error_clear(vram_error *e);
-VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
-                                       const char *text);
-VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len);
-VRAM__FN void vram__error_text(vram_error *e, const char *text);
-VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v);
-VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v);
-VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len);
-VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count);
+VRAM__APART VRAM__FN void vram__error_clear(vram_error *e);
+VRAM__COLD VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
+                                                  const char *text);
+VRAM__COLD VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len);
+VRAM__COLD VRAM__FN void vram__error_text(vram_error *e, const char *text);
+VRAM__COLD VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v);
+VRAM__COLD VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v);
+VRAM__COLD VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len);
+VRAM__COLD VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count);
 
 /* dims.c */
 VRAM__FN int vram__suggests_cl(const vram_dims *d);
@@ -7793,19 +7801,20 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* error.c */
-VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
-VRAM__FN void vram__error_more(vram_graph *g, const char *z);
-VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
-VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
-VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
-VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
-VRAM__FN int vram__parse_located(vram__parser *p, const char *at);
-VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
-                                  const char *what, vram__span found, const char *expected);
-VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
-                               vram__span found, const char *expected);
-VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code, const char *what,
-                                const char *expected);
+VRAM__COLD VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
+VRAM__COLD VRAM__FN void vram__error_more(vram_graph *g, const char *z);
+VRAM__COLD VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
+VRAM__COLD VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
+VRAM__COLD VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
+VRAM__COLD VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
+VRAM__COLD VRAM__FN int vram__parse_located(vram__parser *p, const char *at);
+VRAM__COLD VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
+                                             const char *what, vram__span found,
+                                             const char *expected);
+VRAM__COLD VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
+                                          vram__span found, const char *expected);
+VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code,
+                                           const char *what, const char *expected);
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
@@ -7835,13 +7844,14 @@ VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k)
 /* graph.c */
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
-VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
-VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
+VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
+                                                    uint32_t *count);
+VRAM__APART VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
 VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
                             const int64_t *size, vram_dtype dtype);
-VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
+VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);
@@ -8146,6 +8156,7 @@ VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_
 /* An axis number, negative ones counted from the end; -1 and an error if there is none. */
 VRAM__FN int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to) {
   int64_t n = ndim ? ndim : 1;
+  *to = 0;
   if (a < -n || a >= n) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "axis out of range (found ");
     vram__error_more_i(g, a);

@@ -28,6 +28,13 @@
 #define VRAM__COLD
 #endif
 
+/* a function of many calls, none of which is worth a copy of it */
+#if defined(__GNUC__)
+#define VRAM__APART __attribute__((noinline))
+#else
+#define VRAM__APART
+#endif
+
 #define VRAM__CONTIG 1u     /* contiguous */
 #define VRAM__DENSE 2u      /* non-overlapping and dense, in any order of axes */
 #define VRAM__CL_STRIDES 8u /* strides as channels-last has them (c10 is_channels_last_strides) */
@@ -63,11 +70,12 @@ VRAM__FN void vram__memory_copy(void *to, const void *from, uint64_t n);
 VRAM__FN int vram__text_is(const char *a, uint32_t na, const char *z);
 VRAM__FN int vram__text_holds(const char *s, uint32_t n, char c);
 VRAM__FN int vram__text_equal(const char *a, const char *b, uint32_t n);
-VRAM__FN void vram__text_put(char *to, uint32_t cap, uint32_t *n, const char *s, uint32_t len);
+VRAM__APART VRAM__FN void vram__text_put(char *to, uint32_t cap, uint32_t *n, const char *s,
+                                         uint32_t len);
 VRAM__FN uint32_t vram__text_len(const char *z);
-VRAM__FN void vram__text_puts(char *to, uint32_t cap, uint32_t *n, const char *z);
-VRAM__FN void vram__text_putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
-VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
+VRAM__APART VRAM__FN void vram__text_puts(char *to, uint32_t cap, uint32_t *n, const char *z);
+VRAM__APART VRAM__FN void vram__text_putu(char *to, uint32_t cap, uint32_t *n, uint64_t u);
+VRAM__APART VRAM__FN void vram__text_puti(char *to, uint32_t cap, uint32_t *n, int64_t v);
 VRAM__FN uint64_t vram__product_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN uint64_t vram__sum_or_overflow(uint64_t a, uint64_t b);
 VRAM__FN int vram__name_start(char c);
@@ -75,15 +83,15 @@ VRAM__FN int vram__digit(char c);
 VRAM__FN uint32_t vram__hash(const char *s, uint32_t n);
 
 /* error.c */
-VRAM__FN void vram__error_clear(vram_error *e);
-VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
-                                       const char *text);
-VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len);
-VRAM__FN void vram__error_text(vram_error *e, const char *text);
-VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v);
-VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v);
-VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len);
-VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count);
+VRAM__APART VRAM__FN void vram__error_clear(vram_error *e);
+VRAM__COLD VRAM__FN vram_result vram__error_begin(vram_error *e, vram_result code, uint64_t line,
+                                                  const char *text);
+VRAM__COLD VRAM__FN void vram__error_letters(vram_error *e, const char *s, uint32_t len);
+VRAM__COLD VRAM__FN void vram__error_text(vram_error *e, const char *text);
+VRAM__COLD VRAM__FN void vram__error_number(vram_error *e, const char *before, uint64_t v);
+VRAM__COLD VRAM__FN void vram__error_integer(vram_error *e, const char *before, int64_t v);
+VRAM__COLD VRAM__FN void vram__error_quote(vram_error *e, const char *s, uint32_t len);
+VRAM__COLD VRAM__FN void vram__error_shape(vram_error *e, const uint64_t *size, uint32_t count);
 
 /* dims.c */
 VRAM__FN int vram__suggests_cl(const vram_dims *d);

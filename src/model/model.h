@@ -334,19 +334,20 @@ typedef struct vram__parser {
 } vram__parser;
 
 /* error.c */
-VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
-VRAM__FN void vram__error_more(vram_graph *g, const char *z);
-VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
-VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
-VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
-VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
-VRAM__FN int vram__parse_located(vram__parser *p, const char *at);
-VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
-                                  const char *what, vram__span found, const char *expected);
-VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
-                               vram__span found, const char *expected);
-VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code, const char *what,
-                                const char *expected);
+VRAM__COLD VRAM__FN void vram__graph_fail(vram_graph *g, vram_result code, const char *what);
+VRAM__COLD VRAM__FN void vram__error_more(vram_graph *g, const char *z);
+VRAM__COLD VRAM__FN void vram__error_more_n(vram_graph *g, const char *z, uint32_t len);
+VRAM__COLD VRAM__FN void vram__error_no_dim(vram_graph *g, const char *name);
+VRAM__COLD VRAM__FN void vram__error_more_i(vram_graph *g, int64_t v);
+VRAM__COLD VRAM__FN void vram__error_more_dims(vram_graph *g, const vram_dims *d);
+VRAM__COLD VRAM__FN int vram__parse_located(vram__parser *p, const char *at);
+VRAM__COLD VRAM__FN int vram__parse_error_in(vram__parser *p, const char *at, vram_result code,
+                                             const char *what, vram__span found,
+                                             const char *expected);
+VRAM__COLD VRAM__FN int vram__parse_error(vram__parser *p, vram_result code, const char *what,
+                                          vram__span found, const char *expected);
+VRAM__COLD VRAM__FN int vram__parse_refuse(vram__parser *p, const char *at, vram_result code,
+                                           const char *what, const char *expected);
 
 /* promote.c */
 VRAM__FN int vram__dtype_is_float(vram_dtype dt);
@@ -376,13 +377,14 @@ VRAM__FN uint32_t vram__axis_lead(vram_graph *g, const vram_node *n, uint32_t k)
 /* graph.c */
 VRAM__FN void *vram__graph_take(vram_graph *g, uint64_t n);
 VRAM__FN const int64_t *vram__attr_find(const int64_t *attr, uint32_t key, uint32_t *count);
-VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key, uint32_t *count);
-VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
+VRAM__APART VRAM__FN const int64_t *vram__node_list(const vram_node *n, uint32_t key,
+                                                    uint32_t *count);
+VRAM__APART VRAM__FN int64_t vram__node_int(const vram_node *n, uint32_t key, int64_t def);
 VRAM__FN const vram_dims *vram__graph_dims(vram_graph *g, uint32_t n, const int64_t *size);
 VRAM__FN int vram__node_out_dims(vram_node *n, uint32_t i, const vram_dims *d, vram_dtype dtype);
 VRAM__FN int vram__node_out(vram_graph *g, vram_node *n, uint32_t i, uint32_t ndim,
                             const int64_t *size, vram_dtype dtype);
-VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
+VRAM__COLD VRAM__FN int vram__node_error(vram_graph *g, const vram_node *n, const char *what);
 VRAM__FN void vram__owned_flat(vram__owned *o);
 VRAM__FN void vram__owned_add(vram__owned *o, const vram_param *p, uint64_t bytes);
 VRAM__FN int vram__whole_blocks(vram_graph *g, const vram_dims *d, vram_dtype dtype);

@@ -33,6 +33,7 @@ VRAM__FN int vram__axes(vram_graph *g, const vram_node *n, uint32_t key, uint32_
 /* An axis number, negative ones counted from the end; -1 and an error if there is none. */
 VRAM__FN int vram__axis(vram_graph *g, int64_t a, uint32_t ndim, uint32_t *to) {
   int64_t n = ndim ? ndim : 1;
+  *to = 0;
   if (a < -n || a >= n) {
     vram__graph_fail(g, VRAM_ERR_VALUE, "axis out of range (found ");
     vram__error_more_i(g, a);
