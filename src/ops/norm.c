@@ -278,7 +278,8 @@ static vram__group_norm vram__group_norm_of(const vram_dims *x, int64_t groups) 
   k.N = x->v[0];
   k.C = x->v[1];
   k.groups = groups;
-  for (k.HxW = 1, i = 2; i < x->ndim; i++)
+  k.HxW = 1;
+  for (i = 2; i < x->ndim; i++)
     k.HxW *= x->v[i];
   k.cl = (x->flags & VRAM__CL) != 0;
   k.one = k.HxW == 1 && !k.cl && x->ndim < 4;
