@@ -7529,8 +7529,10 @@ static inline void vram__total_add(vram__total *t, uint64_t bytes) {
   t->bytes += bytes;
   t->blocks += vram__block_bytes(bytes);
   t->large += bytes > VRAM_SMALL_POOL_BYTES;
-  if (bytes)
-    t->count++, t->last = bytes;
+  if (bytes) {
+    t->count++;
+    t->last = bytes;
+  }
 }
 
 typedef struct vram__owned { /* what modules own */
@@ -17903,11 +17905,13 @@ static int vram__einsum_is_narrow(vram__labels *l, const vram_node *n) {
   for (k = 0; k < n->nin; k++) {
     const vram_dims *d = n->in[k]->d;
     vram__labels_axes(l, &p, d->ndim, axis);
-    for (own = 0, i = 0; i < d->ndim; i++)
+    own = 0;
+    for (i = 0; i < d->ndim; i++)
       if (d->v[i] != 1)
         own |= UINT64_C(1) << axis[i];
     all |= own;
-    for (wide = 0, i = 0; i < l->n; i++)
+    wide = 0;
+    for (i = 0; i < l->n; i++)
       wide += (uint32_t)(all >> i & 1);
     if (wide > VRAM_MAX_AXES)
       return 0;
@@ -18040,12 +18044,14 @@ static vram__tensor vram__operand_group(vram__step *s, const vram__operand *o,
   int64_t size[3], stride[VRAM_MAX_AXES];
   uint32_t i, k, count = 0;
   vram__tensor y;
-  for (k = 0; k < 3; k++)
-    for (size[k] = 1, i = 0; i < o->t.d->ndim; i++)
+  for (k = 0; k < 3; k++) {
+    size[k] = 1;
+    for (i = 0; i < o->t.d->ndim; i++)
       if (group[k] >> o->at[i] & 1) {
         order[count++] = (uint8_t)i;
         size[k] *= o->t.d->v[i];
       }
+  }
   y = vram__torch_permute(s, o->t, order);
   if (size[2] == 1 && last >= 0 && vram__operand_size_at(o, (uint32_t)last) == 1 && !s->ideal &&
       vram__dims_view_strides(y.d, 3, size, stride)) {
@@ -20834,7 +20840,8 @@ static vram__group_norm vram__group_norm_of(const vram_dims *x, int64_t groups) 
   k.batch = x->v[0];
   k.channels = x->v[1];
   k.groups = groups;
-  for (k.area = 1, i = 2; i < x->ndim; i++)
+  k.area = 1;
+  for (i = 2; i < x->ndim; i++)
     k.area *= x->v[i];
   k.cl = (x->flags & VRAM__CL) != 0;
   k.one = k.area == 1 && !k.cl && x->ndim < 4;

@@ -179,7 +179,7 @@ class Count:
 def pure(c):
     """numbers that follow dims, and Python without PyTorch"""
     tree = ast.parse(open(SCRIPT).read())
-    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER Problem NOT_LOOKED_UP offline hf_class"
+    names = "NotProportional monomial bound fail_monomial merge condensed NUMBER Problem NOT_LOOKED_UP offline hf_class Argument Row row_of rows"
     keep = [
         n
         for n in tree.body
@@ -187,8 +187,9 @@ def pure(c):
         or isinstance(n, ast.Assign)
         and getattr(n.targets[0], "id", "") in names
     ]
-    env = {}
-    exec("import contextlib, importlib, math, os, re, socket", env)
+    env = {"__file__": SCRIPT, "__name__": "export_torch"}
+    sys.modules["export_torch"] = types.SimpleNamespace(__dict__=env)  # dataclasses look there
+    exec("import contextlib, dataclasses, functools, importlib, json, math, os, re, socket, subprocess", env)
     exec(compile(ast.Module(keep, []), SCRIPT, "exec"), env)
     dims = [("N", 2, 4), ("S", 128, 256)]
     product = lambda *values: env["monomial"](values, dims)
@@ -228,6 +229,8 @@ def pure(c):
     except env["NotProportional"] as e:
         found = str(e)
     c.check("other operations at another size", found == "the number of operations", found)
+    del sys.modules["export_torch"]
+    table_of_ops(c, env)
     foreign(c, env)
     notes = env["condensed"](["layer 1: a", "layer 2: a", "layer 3: b"])
     c.check("notes of a kind", notes == ["layer 1: a (and 1 more like this)", "layer 3: b"], notes)
@@ -240,6 +243,36 @@ def pure(c):
         and re.fullmatch(r"export_torch: needs PyTorch: pip install torch \(.*\)\n", p.stderr),
         p,
     )
+
+
+def table_of_ops(c, env):
+    """what the rows of the ops say about a call, and a command that says nothing"""
+    keys = [{"name": n, "kind": k, "required": False} for n, k in (("dim", "L"), ("size", "L"), ("dtype", "D"))]
+    op = {"name": "soft", "least": 1, "most": 1, "keys": keys, "torch": "softmax!: x *dim? size:axes dtype"}
+    exact, alike = env["row_of"](op)
+    r = exact.get("softmax")
+    found = r and (r.op, r.leaf, [(a.name, a.key, a.rest, a.optional, a.axes) for a in r.arguments])
+    want = [("x", 0, 0, 0, 0), ("dim", 1, 1, 1, 0), ("size", 1, 0, 0, 1), ("dtype", 1, 0, 0, 0)]
+    c.check("a row with arguments", found == ("soft", True, want) and not alike, found)
+    exact, alike = env["row_of"]({**op, "torch": "round ~floor"})
+    found = list(exact), list(alike), exact["round"].arguments
+    c.check("a row without", found == (["round"], ["floor"], None), found)
+    exact, alike = env["row_of"]({**op, "torch": ""})
+    c.check("a row of no function", not exact and not alike, exact)
+    for command, want in (
+        ("/no/such", "/no/such: No such file or directory; it has the table of ops: make vram, or set VRAM to the command"),
+        ("false", "false list ops --json: no table; is it of another version?"),
+        ("true", "true list ops --json: no table; is it of another version?"),
+        ("echo", "echo list ops --json: no table; is it of another version?"),
+    ):
+        kept, os.environ["VRAM"] = os.environ.get("VRAM"), command
+        try:
+            found = env["rows"]()
+        except env["Problem"] as e:
+            found = str(e)
+        del os.environ["VRAM"]
+        os.environ |= {"VRAM": kept} if kept else {}
+        c.check(f"the command is {command}", found == want, found)
 
 
 def foreign(c, env):

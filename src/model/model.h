@@ -62,8 +62,10 @@ static inline void vram__total_add(vram__total *t, uint64_t bytes) {
   t->bytes += bytes;
   t->blocks += vram__block_bytes(bytes);
   t->large += bytes > VRAM_SMALL_POOL_BYTES;
-  if (bytes)
-    t->count++, t->last = bytes;
+  if (bytes) {
+    t->count++;
+    t->last = bytes;
+  }
 }
 
 typedef struct vram__owned { /* what modules own */

@@ -184,11 +184,13 @@ static int vram__einsum_is_narrow(vram__labels *l, const vram_node *n) {
   for (k = 0; k < n->nin; k++) {
     const vram_dims *d = n->in[k]->d;
     vram__labels_axes(l, &p, d->ndim, axis);
-    for (own = 0, i = 0; i < d->ndim; i++)
+    own = 0;
+    for (i = 0; i < d->ndim; i++)
       if (d->v[i] != 1)
         own |= UINT64_C(1) << axis[i];
     all |= own;
-    for (wide = 0, i = 0; i < l->n; i++)
+    wide = 0;
+    for (i = 0; i < l->n; i++)
       wide += (uint32_t)(all >> i & 1);
     if (wide > VRAM_MAX_AXES)
       return 0;
@@ -321,12 +323,14 @@ static vram__tensor vram__operand_group(vram__step *s, const vram__operand *o,
   int64_t size[3], stride[VRAM_MAX_AXES];
   uint32_t i, k, count = 0;
   vram__tensor y;
-  for (k = 0; k < 3; k++)
-    for (size[k] = 1, i = 0; i < o->t.d->ndim; i++)
+  for (k = 0; k < 3; k++) {
+    size[k] = 1;
+    for (i = 0; i < o->t.d->ndim; i++)
       if (group[k] >> o->at[i] & 1) {
         order[count++] = (uint8_t)i;
         size[k] *= o->t.d->v[i];
       }
+  }
   y = vram__torch_permute(s, o->t, order);
   if (size[2] == 1 && last >= 0 && vram__operand_size_at(o, (uint32_t)last) == 1 && !s->ideal &&
       vram__dims_view_strides(y.d, 3, size, stride)) {

@@ -278,7 +278,8 @@ static vram__group_norm vram__group_norm_of(const vram_dims *x, int64_t groups) 
   k.batch = x->v[0];
   k.channels = x->v[1];
   k.groups = groups;
-  for (k.area = 1, i = 2; i < x->ndim; i++)
+  k.area = 1;
+  for (i = 2; i < x->ndim; i++)
     k.area *= x->v[i];
   k.cl = (x->flags & VRAM__CL) != 0;
   k.one = k.area == 1 && !k.cl && x->ndim < 4;
