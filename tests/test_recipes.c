@@ -64,7 +64,7 @@ static void use(const char *word) {
   char found[80];
   snprintf(found, sizeof found, " %s ", word);
   if (!strstr(used, found) && strlen(used) + strlen(found) < sizeof used)
-    strcat(used, found);
+    memcpy(used + strlen(used), found, strlen(found) + 1);
 }
 
 /* No list has a word that no recipe of the library uses. */
