@@ -6810,8 +6810,10 @@ static void vram__collect(vram_pool *p) {
     return;
   for (i = 0; i < p->nstream; i++)
     for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], 0), 0); x; x = vram__bins_next(p, x))
-      if (vram__whole(b + x))
-        age += p->requests[0] - b[x].link, count++;
+      if (vram__whole(b + x)) {
+        age += p->requests[0] - b[x].link;
+        count++;
+      }
   while (got < reserved - threshold && any && count) {
     const uint64_t total = age, of = count; /* older than total / of */
     any = 0;
@@ -6944,6 +6946,28 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, u
   return x;
 }
 
+/* A block was taken, and `rest` (0: nothing) cut from it: the change of free pieces of segments, in
+   blocks; *bytes: in bytes. */
+static inline int32_t vram__count_split(vram_pool *p, uint32_t x, uint32_t rest, int was_split,
+                                        int64_t *bytes) {
+  const vram__block *b = p->block;
+  const int small_pool = vram__is_small(b + x);
+  if (was_split) {
+    vram__count_down(p, p->stats.inactive_split_bytes, small_pool, b[x].size);
+    *bytes = -(int64_t)b[x].size;
+    if (rest)
+      return 0;
+    vram__count_down(p, p->stats.inactive_split, small_pool, 1);
+    return -1;
+  }
+  if (!rest)
+    return 0;
+  vram__count_up(p, p->stats.inactive_split_bytes, small_pool, b[rest].size);
+  vram__count_up(p, p->stats.inactive_split, small_pool, 1);
+  *bytes = (int64_t)b[rest].size;
+  return 1;
+}
+
 /* vram_pool_alloc, known by its block. */
 VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
                                     uint32_t *block) {
@@ -6978,21 +7002,8 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
     vram__cut(p, x, rest, size);
     vram__bins_add(p, rest);
   }
-  if (!(b[x].flags & VRAM__EXPANDABLE)) {
-    if (was_split) {
-      vram__count_down(p, p->stats.inactive_split_bytes, small_pool, b[x].size);
-      split_bytes = -(int64_t)b[x].size;
-      if (!rest) {
-        vram__count_down(p, p->stats.inactive_split, small_pool, 1);
-        split = -1;
-      }
-    } else if (rest) {
-      vram__count_up(p, p->stats.inactive_split_bytes, small_pool, b[rest].size);
-      vram__count_up(p, p->stats.inactive_split, small_pool, 1);
-      split_bytes = (int64_t)b[rest].size;
-      split = 1;
-    }
-  }
+  if (!(b[x].flags & VRAM__EXPANDABLE))
+    split = vram__count_split(p, x, rest, was_split, &split_bytes);
   b[x].requested = bytes;
   b[x].use.streams = 0;
   p->handed[x / 64] |= UINT64_C(1) << x % 64;
@@ -31427,9 +31438,8 @@ VRAM__FN uint64_t vram__chain_transfer(const vram_chain *c, uint64_t bytes) {
                                      part / per + (part % per != 0));
 }
 
-VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
-  uint64_t bytes, cost = 0;
-  uint32_t i, w;
+/* What is said of the chain itself. */
+static vram_result vram__chain_check_options(const vram_chain *c, vram_error *err) {
   if (!c->nstage || !c->stage)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain without stages (found 0, expected at least 1)");
@@ -31452,43 +31462,68 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
     vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
+  return VRAM_OK;
+}
+
+/* What is said of a stage, but for how large its numbers are. */
+static vram_result vram__chain_check_stage(const vram_chain *c, uint32_t i, vram_error *err) {
+  const vram_stage *s = c->stage + i;
+  uint32_t w;
+  if (!s->nway || !s->way)
+    return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
+                             "no way to save (found 0, expected at least 1)");
+  if (s->nway > UINT8_MAX)
+    return vram__stage_error(err, c, i, VRAM_ERR_LIMIT,
+                             "too many ways to save (expected at most 255)");
+  if (i + 1 == c->nstage && s->output_bytes)
+    return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
+                             "the last stage, the loss, has output_bytes (expected 0)");
+  for (w = 0; w < s->nway; w++)
+    if (s->way[w].saved_bytes < s->output_bytes) {
+      vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
+      vram__error_number(err, "", w);
+      vram__error_number(err, " has saved_bytes ", s->way[w].saved_bytes);
+      vram__error_number(err, " (expected at least output_bytes, ", s->output_bytes);
+      vram__error_text(err, ")");
+      return VRAM_ERR_VALUE;
+    }
+  return VRAM_OK;
+}
+
+/* The most bytes that a stage of a checked chain may add, and the highest cost. */
+static void vram__chain_most(const vram_chain *c, const vram_stage *s, uint64_t *bytes,
+                             uint64_t *cost) {
+  uint64_t most = vram__chain_align(c, s->forward_temp_bytes);
+  uint32_t w;
+  *cost = s->forward_cost;
+  for (w = 0; w < s->nway; w++) {
+    const vram_way *y = s->way + w;
+    const uint64_t temp = vram__larger_u64(vram__chain_align(c, y->forward_temp_bytes),
+                                           vram__chain_align(c, y->backward_temp_bytes));
+    const uint64_t saved = vram__chain_align(c, y->saved_bytes - s->output_bytes);
+    most = vram__larger_u64(most, vram__sum_or_overflow(saved, temp));
+    *cost = vram__larger_u64(*cost, vram__sum_or_overflow(y->forward_cost, y->backward_cost));
+  }
+  /* every output twice: its gradient */
+  *bytes = vram__sum_or_overflow(
+      most, vram__product_or_overflow(vram__chain_align(c, s->output_bytes), 2));
+}
+
+VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
+  uint64_t bytes, cost = 0, more, dear;
+  uint32_t i;
+  vram_result r = vram__chain_check_options(c, err);
+  if (r)
+    return r;
   bytes = vram__sum_or_overflow(
       c->static_bytes, vram__sum_or_overflow(vram__chain_align(c, c->input_bytes),
                                              vram__chain_align(c, c->input_gradient_bytes)));
   for (i = 0; i < c->nstage; i++) {
-    const vram_stage *s = c->stage + i;
-    uint64_t most = 0, dear = s->forward_cost;
-    if (!s->nway || !s->way)
-      return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
-                               "no way to save (found 0, expected at least 1)");
-    if (s->nway > UINT8_MAX)
-      return vram__stage_error(err, c, i, VRAM_ERR_LIMIT,
-                               "too many ways to save (expected at most 255)");
-    if (i + 1 == c->nstage && s->output_bytes)
-      return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
-                               "the last stage, the loss, has output_bytes (expected 0)");
-    for (w = 0; w < s->nway; w++) {
-      const vram_way *y = s->way + w;
-      if (y->saved_bytes < s->output_bytes) {
-        vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
-        vram__error_number(err, "", w);
-        vram__error_number(err, " has saved_bytes ", y->saved_bytes);
-        vram__error_number(err, " (expected at least output_bytes, ", s->output_bytes);
-        vram__error_text(err, ")");
-        return VRAM_ERR_VALUE;
-      }
-      most = vram__larger_u64(
-          most,
-          vram__sum_or_overflow(vram__chain_align(c, y->saved_bytes - s->output_bytes),
-                                vram__larger_u64(vram__chain_align(c, y->forward_temp_bytes),
-                                                 vram__chain_align(c, y->backward_temp_bytes))));
-      dear = vram__larger_u64(dear, vram__sum_or_overflow(y->forward_cost, y->backward_cost));
-    }
-    most = vram__larger_u64(most, vram__chain_align(c, s->forward_temp_bytes));
-    /* every output twice: its gradient */
-    bytes = vram__sum_or_overflow(
-        bytes, vram__sum_or_overflow(
-                   most, vram__product_or_overflow(vram__chain_align(c, s->output_bytes), 2)));
+    r = vram__chain_check_stage(c, i, err);
+    if (r)
+      return r;
+    vram__chain_most(c, c->stage + i, &more, &dear);
+    bytes = vram__sum_or_overflow(bytes, more);
     cost = vram__sum_or_overflow(cost, dear);
     if (bytes > (uint64_t)VRAM_MAX_BYTES)
       return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
@@ -31513,7 +31548,14 @@ typedef struct vram__moves_replay {
   uint8_t *way, *ran;
   uint64_t device, host;
   uint32_t back; /* stages before this have not run backward */
+  vram_schedule_count count;
 } vram__moves_replay;
+
+/* What a move takes: bytes of the device while it runs, its cost, and which part of that a plan
+   without a budget does not have. */
+typedef struct vram__move_cost {
+  uint64_t most, cost, again;
+} vram__move_cost;
 
 VRAM_API uint64_t vram_schedule_verify_bytes(const vram_chain *c) {
   return ((uint64_t)c->nstage + 1) * 4;
@@ -31576,12 +31618,81 @@ static const char *vram__replay_lacks(const vram__moves_replay *r, const vram_mo
   }
 }
 
+/* The input is on the device, nothing has run. */
+static void vram__replay_begin(vram__moves_replay *r, const vram_chain *c, void *scratch) {
+  const uint32_t n = c->nstage + 1;
+  vram__memory_zero(r, sizeof *r);
+  vram__memory_zero(scratch, vram_schedule_verify_bytes(c));
+  r->c = c;
+  r->x = (uint8_t *)scratch;
+  r->saved = r->x + n;
+  r->way = r->saved + n;
+  r->ran = r->way + n;
+  r->back = c->nstage;
+  r->x[0] = VRAM__DEVICE;
+  r->device = c->static_bytes + vram__x_bytes(c, 0);
+  r->count.peak_bytes = r->device;
+}
+
+static vram__move_cost vram__replay_forward(vram__moves_replay *r, const vram_move *m) {
+  const uint32_t i = m->stage;
+  const vram_stage *s = r->c->stage + i;
+  vram__move_cost took;
+  r->device += vram__x_bytes(r->c, i + 1);
+  took.most = r->device + vram__chain_align(r->c, s->forward_temp_bytes);
+  took.cost = s->forward_cost;
+  if (m->kind == VRAM_MOVE_SAVE) {
+    r->device += vram__saved_bytes(r->c, i, m->way);
+    took.most = r->device + vram__chain_align(r->c, s->way[m->way].forward_temp_bytes);
+    took.cost = s->way[m->way].forward_cost;
+    r->saved[i] = VRAM__DEVICE;
+    r->way[i] = m->way;
+  }
+  took.again = r->ran[i] ? took.cost : 0;
+  r->ran[i] = 1;
+  r->x[i + 1] = VRAM__DEVICE;
+  r->count.forwards++;
+  if (m->kind == VRAM_MOVE_DROP)
+    vram__replay_drop(r, i);
+  return took;
+}
+
+static vram__move_cost vram__replay_backward(vram__moves_replay *r, uint32_t i) {
+  const vram_way *w = r->c->stage[i].way + r->way[i];
+  vram__move_cost took;
+  r->device += vram__gradient_bytes(r->c, i);
+  took.most = r->device + vram__chain_align(r->c, w->backward_temp_bytes);
+  took.cost = w->backward_cost;
+  took.again = 0;
+  /* with its output goes the gradient of that */
+  r->device -= 2 * vram__x_bytes(r->c, i + 1) + vram__saved_bytes(r->c, i, r->way[i]);
+  r->saved[i] = r->x[i + 1] = VRAM__GONE;
+  vram__replay_drop(r, i);
+  r->back = i;
+  return took;
+}
+
+/* To the host or back. */
+static vram__move_cost vram__replay_copy(vram__moves_replay *r, const vram_move *m) {
+  const uint32_t i = m->stage;
+  const int saved = m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
+  const int out = m->kind == VRAM_MOVE_OFFLOAD || m->kind == VRAM_MOVE_OFFLOAD_SAVED;
+  const uint64_t bytes = saved ? vram__saved_bytes(r->c, i, r->way[i]) : vram__x_bytes(r->c, i);
+  vram__move_cost took;
+  (saved ? r->saved : r->x)[i] = out ? VRAM__HOST : VRAM__DEVICE;
+  r->device += out ? 0 - bytes : bytes;
+  r->host += out ? bytes : 0 - bytes;
+  r->count.host_bytes = vram__larger_u64(r->count.host_bytes, r->host);
+  took.most = r->device;
+  took.cost = took.again = vram__chain_transfer(r->c, bytes);
+  return took;
+}
+
 VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *move,
                                           uint32_t nmove, void *scratch, uint64_t scratch_bytes,
                                           vram_schedule_count *count, vram_error *err) {
   vram__moves_replay r;
-  vram_schedule_count n;
-  uint32_t k, i;
+  uint32_t k;
   const vram_result bad = vram__chain_check(c, err);
   vram__memory_zero(count, sizeof *count);
   if (bad)
@@ -31589,91 +31700,31 @@ VRAM_API vram_result vram_schedule_verify(const vram_chain *c, const vram_move *
   if (!scratch || scratch_bytes < vram_schedule_verify_bytes(c))
     return vram__error_begin(err, VRAM_ERR_MEMORY, 0,
                              "the scratch is too small (expected vram_schedule_verify_bytes)");
-  vram__memory_zero(&n, sizeof n);
-  vram__memory_zero(&r, sizeof r);
-  vram__memory_zero(scratch, vram_schedule_verify_bytes(c));
-  r.c = c;
-  r.x = (uint8_t *)scratch;
-  r.saved = r.x + c->nstage + 1;
-  r.way = r.saved + c->nstage + 1;
-  r.ran = r.way + c->nstage + 1;
-  r.back = c->nstage;
-  r.x[0] = VRAM__DEVICE;
-  n.peak_bytes = r.device = c->static_bytes + vram__x_bytes(c, 0);
+  vram__replay_begin(&r, c, scratch);
   for (k = 0; k < nmove; k++) {
     const vram_move *m = move + k;
-    const vram_stage *s;
-    const vram_way *w;
     const char *lacks = m->stage < c->nstage ? vram__replay_lacks(&r, m) : "no such stage";
-    uint64_t most, cost, again = 0, bytes;
+    vram__move_cost took;
     if (lacks)
       return vram__move_error(err, VRAM_ERR_VALUE, c, m, k, lacks);
-    i = m->stage;
-    s = c->stage + i;
-    switch (m->kind) {
-    case VRAM_MOVE_DROP:
-    case VRAM_MOVE_CHECKPOINT:
-      r.device += vram__x_bytes(c, i + 1);
-      most = r.device + vram__chain_align(c, s->forward_temp_bytes);
-      cost = s->forward_cost;
-      break;
-    case VRAM_MOVE_SAVE:
-      w = s->way + m->way;
-      r.device += vram__x_bytes(c, i + 1) + vram__saved_bytes(c, i, m->way);
-      most = r.device + vram__chain_align(c, w->forward_temp_bytes);
-      cost = w->forward_cost;
-      r.saved[i] = VRAM__DEVICE;
-      r.way[i] = m->way;
-      break;
-    case VRAM_MOVE_BACKWARD:
-      w = s->way + r.way[i];
-      r.device += vram__gradient_bytes(c, i);
-      most = r.device + vram__chain_align(c, w->backward_temp_bytes);
-      cost = w->backward_cost;
-      /* with its output goes the gradient of that */
-      r.device -= 2 * vram__x_bytes(c, i + 1) + vram__saved_bytes(c, i, r.way[i]);
-      r.saved[i] = r.x[i + 1] = VRAM__GONE;
-      vram__replay_drop(&r, i);
-      r.back = i;
-      break;
-    case VRAM_MOVE_OFFLOAD:
-    case VRAM_MOVE_OFFLOAD_SAVED:
-    case VRAM_MOVE_FETCH:
-    default: {
-      const int saved = m->kind == VRAM_MOVE_OFFLOAD_SAVED || m->kind == VRAM_MOVE_FETCH_SAVED;
-      const int out = m->kind == VRAM_MOVE_OFFLOAD || m->kind == VRAM_MOVE_OFFLOAD_SAVED;
-      bytes = saved ? vram__saved_bytes(c, i, r.way[i]) : vram__x_bytes(c, i);
-      cost = again = vram__chain_transfer(c, bytes);
-      (saved ? r.saved : r.x)[i] = out ? VRAM__HOST : VRAM__DEVICE;
-      r.device += out ? 0 - bytes : bytes;
-      r.host += out ? bytes : 0 - bytes;
-      most = r.device;
-      n.host_bytes = vram__larger_u64(n.host_bytes, r.host);
+    took = m->kind <= VRAM_MOVE_SAVE       ? vram__replay_forward(&r, m)
+           : m->kind == VRAM_MOVE_BACKWARD ? vram__replay_backward(&r, m->stage)
+                                           : vram__replay_copy(&r, m);
+    if (took.most > r.count.peak_bytes) {
+      r.count.peak_bytes = took.most;
+      r.count.peak_move = k;
     }
-    }
-    if (m->kind <= VRAM_MOVE_SAVE) {
-      again = r.ran[i] ? cost : 0;
-      r.ran[i] = 1;
-      r.x[i + 1] = VRAM__DEVICE;
-      n.forwards++;
-      if (m->kind == VRAM_MOVE_DROP)
-        vram__replay_drop(&r, i);
-    }
-    if (most > n.peak_bytes) {
-      n.peak_bytes = most;
-      n.peak_move = k;
-    }
-    n.cost += cost;
-    n.recomputed_cost += again;
-    if (n.cost > (uint64_t)VRAM_MAX_BYTES)
-      return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
+    r.count.cost += took.cost;
+    r.count.recomputed_cost += took.again;
+    if (r.count.cost > (uint64_t)VRAM_MAX_BYTES)
+      return vram__stage_error(err, c, m->stage, VRAM_ERR_OVERFLOW,
                                "the costs of the moves up to here add up to more than 2^63-1");
   }
   if (r.back)
     return vram__stage_error(err, c, r.back - 1, VRAM_ERR_VALUE,
                              "the moves end before it has run backward");
   vram__error_clear(err);
-  *count = n;
+  *count = r.count;
   return VRAM_OK;
 }
 
@@ -33770,6 +33821,27 @@ VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
   return vram__sum_or_overflow(vram__bind_parts(NULL, NULL, c, nmove) + 15, arena);
 }
 
+/* What the caller gets of what was bound. */
+static void vram__bind_result(const vram__bind *q, vram_binding *binding) {
+  uint32_t i;
+  binding->move = q->move;
+  binding->nmove = q->nmove;
+  binding->arena_bytes = binding->arena.height_bytes;
+  binding->input = q->c->input_bytes ? q->buffer[0].offset : VRAM_NOWHERE;
+  for (i = 0; i < q->nmove; i++)
+    if (q->move[i].move.kind == VRAM_MOVE_BACKWARD && !q->move[i].move.stage)
+      binding->input_gradient = q->move[i].grad_in;
+  binding->buffer = q->buffer;
+  binding->holding = q->holding;
+  binding->nbuffer = q->nbuffer;
+  binding->host = q->host;
+  binding->host_holding = q->host_holding;
+  binding->nhost = q->nhost;
+  binding->noffload = q->noffload;
+  binding->nfetch = q->nfetch;
+  binding->nagain = q->nagain;
+}
+
 VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
                                         const vram_arena_options *o, void *scratch,
                                         uint64_t scratch_bytes, vram_binding *binding,
@@ -33782,7 +33854,6 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   vram_schedule_count count;
   vram__bind q;
   vram_result r;
-  uint32_t i;
   vram__memory_zero(&options, sizeof options);
   vram__memory_zero(&q, sizeof q);
   vram__memory_zero(binding, sizeof *binding);
@@ -33817,24 +33888,9 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
     return r;
   vram__bind_copies(&q);
   vram__bind_offsets(&q);
-  binding->move = q.move;
-  binding->nmove = nmove;
-  binding->arena_bytes = binding->arena.height_bytes;
+  vram__bind_result(&q, binding);
   binding->peak_bytes = count.peak_bytes - c->static_bytes;
   binding->host_bytes = host.height_bytes;
-  binding->input = c->input_bytes ? q.buffer[0].offset : VRAM_NOWHERE;
-  for (i = 0; i < nmove; i++)
-    if (q.move[i].move.kind == VRAM_MOVE_BACKWARD && !q.move[i].move.stage)
-      binding->input_gradient = q.move[i].grad_in;
-  binding->buffer = q.buffer;
-  binding->holding = q.holding;
-  binding->nbuffer = q.nbuffer;
-  binding->host = q.host;
-  binding->host_holding = q.host_holding;
-  binding->nhost = q.nhost;
-  binding->noffload = q.noffload;
-  binding->nfetch = q.nfetch;
-  binding->nagain = q.nagain;
   return VRAM_OK;
 }
 
@@ -34151,7 +34207,8 @@ typedef struct vram__largest {
 
 static void vram__largest_of(const vram_chain *c, vram__largest *l) {
   uint32_t i, k;
-  l->x = vram__larger_u64(c->input_bytes, c->input_gradient_bytes), l->saved = l->temp = 0;
+  l->x = vram__larger_u64(c->input_bytes, c->input_gradient_bytes);
+  l->saved = l->temp = 0;
   for (i = 0; i < c->nstage; i++) {
     const vram_stage *s = c->stage + i;
     l->x = vram__larger_u64(l->x, s->output_bytes);
@@ -34194,17 +34251,76 @@ static vram_result vram__measure_fail(const vram_chain *c, uint32_t stage, int g
   return VRAM_ERR_CALL;
 }
 
+typedef struct vram__measuring {
+  const vram_chain *c;
+  const vram_runner *r;
+  uint64_t (*now)(void *user);
+  uint32_t repeat;
+  vram__largest largest;
+  uint8_t *arena;
+} vram__measuring;
+
+/* One function of a stage, the fastest of its rounds. Not 0: what it gave. */
+static int vram__measure_call(const vram__measuring *q, const vram_call *call, int backward,
+                              uint64_t *cost) {
+  uint32_t round;
+  *cost = UINT64_MAX;
+  for (round = 0; round < q->repeat; round++) {
+    const uint64_t from = q->now(q->r->user);
+    const int gave = backward ? q->r->backward(q->r->user, call) : q->r->forward(q->r->user, call);
+    const uint64_t took = q->now(q->r->user) - from;
+    if (gave)
+      return gave;
+    *cost = took < *cost ? took : *cost;
+  }
+  return 0;
+}
+
+/* Stage i: its forward alone, then each way forward and backward. s, way: their costs are set. */
+static int vram__measure_stage(const vram__measuring *q, uint32_t i, vram_stage *s, vram_way *way) {
+  const uint64_t x = q->largest.x;
+  const uint64_t gradient = i ? q->c->stage[i - 1].output_bytes : q->c->input_gradient_bytes;
+  uint8_t *saved = q->arena + 4 * x, *temp = saved + q->largest.saved;
+  vram_call call;
+  uint32_t w;
+  int gave;
+  vram__memory_zero(&call, sizeof call);
+  call.stage = i;
+  call.runs = 1;
+  call.key = vram_chain_key(q->r->seed, i);
+  call.stream = q->r->stream;
+  call.in = q->arena + (i & 1 ? x : 0);
+  call.out = s->output_bytes ? q->arena + (i & 1 ? 0 : x) : NULL;
+  call.temp = s->forward_temp_bytes ? temp : NULL;
+  gave = vram__measure_call(q, &call, 0, &s->forward_cost);
+  for (w = 0; w < s->nway && !gave; w++) {
+    call.way = w;
+    call.save = 1;
+    call.grad_out = call.grad_in = NULL;
+    call.saved = way[w].saved_bytes - s->output_bytes ? saved : NULL;
+    call.temp = way[w].forward_temp_bytes ? temp : NULL;
+    gave = vram__measure_call(q, &call, 0, &way[w].forward_cost);
+    if (gave)
+      break;
+    call.save = 0;
+    call.grad_out = s->output_bytes ? q->arena + 2 * x : NULL;
+    call.grad_in = gradient ? q->arena + 3 * x : NULL;
+    call.temp = way[w].backward_temp_bytes ? temp : NULL;
+    gave = vram__measure_call(q, &call, 1, &way[w].backward_cost);
+  }
+  return gave;
+}
+
 VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *r,
                                         uint64_t (*now)(void *user), uint32_t repeat, void *arena,
                                         void *scratch, uint64_t scratch_bytes, vram_chain *to,
                                         vram_error *err) {
   vram_stage *stage;
   vram_way *way;
-  vram__largest l;
-  vram_call call;
-  vram_result result = vram__chain_check(c, err);
-  uint8_t *p = (uint8_t *)scratch, *at = (uint8_t *)arena;
-  uint32_t i, k, round;
+  vram__measuring q;
+  const vram_result result = vram__chain_check(c, err);
+  uint8_t *p = (uint8_t *)scratch;
+  uint32_t i;
   vram__memory_zero(to, sizeof *to);
   if (result)
     return result;
@@ -34218,47 +34334,21 @@ VRAM_API vram_result vram_chain_measure(const vram_chain *c, const vram_runner *
   p += (8 - ((uintptr_t)p & 7)) & 7;
   stage = (vram_stage *)(void *)p;
   way = (vram_way *)(void *)(p + c->nstage * (uint64_t)sizeof *stage);
-  vram__largest_of(c, &l);
+  q.c = c;
+  q.r = r;
+  q.now = now;
+  q.repeat = repeat ? repeat : 5;
+  q.arena = (uint8_t *)arena;
+  vram__largest_of(c, &q.largest);
   for (i = 0; i < c->nstage; i++) {
     vram_stage *s = stage + i;
-    uint64_t *cost = &s->forward_cost;
+    int gave;
     *s = c->stage[i];
     vram__memory_copy(way, s->way, s->nway * (uint64_t)sizeof *way);
     s->way = way;
-    vram__memory_zero(&call, sizeof call);
-    call.stage = i;
-    call.runs = 1;
-    call.key = vram_chain_key(r->seed, i);
-    call.stream = r->stream;
-    call.in = at + (i & 1 ? l.x : 0);
-    call.out = s->output_bytes ? at + (i & 1 ? 0 : l.x) : NULL;
-    for (k = 0; k < 1 + 2 * s->nway; k++) { /* alone, then each way forward and backward */
-      const uint32_t which = k ? (k - 1) / 2 : 0;
-      const int backward = k && k % 2 == 0;
-      const uint64_t saved = k ? s->way[which].saved_bytes - s->output_bytes : 0;
-      const uint64_t temp = !k         ? s->forward_temp_bytes
-                            : backward ? s->way[which].backward_temp_bytes
-                                       : s->way[which].forward_temp_bytes;
-      const uint64_t gradient = i ? stage[i - 1].output_bytes : c->input_gradient_bytes;
-      if (k)
-        cost = backward ? &way[which].backward_cost : &way[which].forward_cost;
-      *cost = UINT64_MAX;
-      call.way = which;
-      call.save = k && !backward;
-      call.grad_out = backward && s->output_bytes ? at + 2 * l.x : NULL;
-      call.grad_in = backward && gradient ? at + 3 * l.x : NULL;
-      call.saved = saved ? at + 4 * l.x : NULL;
-      call.temp = temp ? at + 4 * l.x + l.saved : NULL;
-      for (round = 0; round < (repeat ? repeat : 5); round++) {
-        const uint64_t from = now(r->user);
-        const int gave = backward ? r->backward(r->user, &call) : r->forward(r->user, &call);
-        const uint64_t took = now(r->user) - from;
-        if (gave)
-          return vram__measure_fail(c, i, gave, err);
-        if (took < *cost)
-          *cost = took;
-      }
-    }
+    gave = vram__measure_stage(&q, i, s, way);
+    if (gave)
+      return vram__measure_fail(c, i, gave, err);
     way += s->nway;
   }
   *to = *c;

@@ -764,8 +764,10 @@ static void vram__collect(vram_pool *p) {
     return;
   for (i = 0; i < p->nstream; i++)
     for (x = vram__bins_from(p, vram__bins_of(p, p->order[i], 0), 0); x; x = vram__bins_next(p, x))
-      if (vram__whole(b + x))
-        age += p->requests[0] - b[x].link, count++;
+      if (vram__whole(b + x)) {
+        age += p->requests[0] - b[x].link;
+        count++;
+      }
   while (got < reserved - threshold && any && count) {
     const uint64_t total = age, of = count; /* older than total / of */
     any = 0;
@@ -898,6 +900,28 @@ static uint32_t vram__get_block(vram_pool *p, uint32_t stream, int small_pool, u
   return x;
 }
 
+/* A block was taken, and `rest` (0: nothing) cut from it: the change of free pieces of segments, in
+   blocks; *bytes: in bytes. */
+static inline int32_t vram__count_split(vram_pool *p, uint32_t x, uint32_t rest, int was_split,
+                                        int64_t *bytes) {
+  const vram__block *b = p->block;
+  const int small_pool = vram__is_small(b + x);
+  if (was_split) {
+    vram__count_down(p, p->stats.inactive_split_bytes, small_pool, b[x].size);
+    *bytes = -(int64_t)b[x].size;
+    if (rest)
+      return 0;
+    vram__count_down(p, p->stats.inactive_split, small_pool, 1);
+    return -1;
+  }
+  if (!rest)
+    return 0;
+  vram__count_up(p, p->stats.inactive_split_bytes, small_pool, b[rest].size);
+  vram__count_up(p, p->stats.inactive_split, small_pool, 1);
+  *bytes = (int64_t)b[rest].size;
+  return 1;
+}
+
 /* vram_pool_alloc, known by its block. */
 VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t stream,
                                     uint32_t *block) {
@@ -932,21 +956,8 @@ VRAM__FN vram_result vram__pool_get(vram_pool *p, uint64_t bytes, uint64_t strea
     vram__cut(p, x, rest, size);
     vram__bins_add(p, rest);
   }
-  if (!(b[x].flags & VRAM__EXPANDABLE)) {
-    if (was_split) {
-      vram__count_down(p, p->stats.inactive_split_bytes, small_pool, b[x].size);
-      split_bytes = -(int64_t)b[x].size;
-      if (!rest) {
-        vram__count_down(p, p->stats.inactive_split, small_pool, 1);
-        split = -1;
-      }
-    } else if (rest) {
-      vram__count_up(p, p->stats.inactive_split_bytes, small_pool, b[rest].size);
-      vram__count_up(p, p->stats.inactive_split, small_pool, 1);
-      split_bytes = (int64_t)b[rest].size;
-      split = 1;
-    }
-  }
+  if (!(b[x].flags & VRAM__EXPANDABLE))
+    split = vram__count_split(p, x, rest, was_split, &split_bytes);
   b[x].requested = bytes;
   b[x].use.streams = 0;
   p->handed[x / 64] |= UINT64_C(1) << x % 64;

@@ -301,6 +301,27 @@ VRAM_API uint64_t vram_schedule_bind_bytes(const vram_chain *c, uint32_t nmove,
   return vram__sum_or_overflow(vram__bind_parts(NULL, NULL, c, nmove) + 15, arena);
 }
 
+/* What the caller gets of what was bound. */
+static void vram__bind_result(const vram__bind *q, vram_binding *binding) {
+  uint32_t i;
+  binding->move = q->move;
+  binding->nmove = q->nmove;
+  binding->arena_bytes = binding->arena.height_bytes;
+  binding->input = q->c->input_bytes ? q->buffer[0].offset : VRAM_NOWHERE;
+  for (i = 0; i < q->nmove; i++)
+    if (q->move[i].move.kind == VRAM_MOVE_BACKWARD && !q->move[i].move.stage)
+      binding->input_gradient = q->move[i].grad_in;
+  binding->buffer = q->buffer;
+  binding->holding = q->holding;
+  binding->nbuffer = q->nbuffer;
+  binding->host = q->host;
+  binding->host_holding = q->host_holding;
+  binding->nhost = q->nhost;
+  binding->noffload = q->noffload;
+  binding->nfetch = q->nfetch;
+  binding->nagain = q->nagain;
+}
+
 VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *move, uint32_t nmove,
                                         const vram_arena_options *o, void *scratch,
                                         uint64_t scratch_bytes, vram_binding *binding,
@@ -313,7 +334,6 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
   vram_schedule_count count;
   vram__bind q;
   vram_result r;
-  uint32_t i;
   vram__memory_zero(&options, sizeof options);
   vram__memory_zero(&q, sizeof q);
   vram__memory_zero(binding, sizeof *binding);
@@ -348,24 +368,9 @@ VRAM_API vram_result vram_schedule_bind(const vram_chain *c, const vram_move *mo
     return r;
   vram__bind_copies(&q);
   vram__bind_offsets(&q);
-  binding->move = q.move;
-  binding->nmove = nmove;
-  binding->arena_bytes = binding->arena.height_bytes;
+  vram__bind_result(&q, binding);
   binding->peak_bytes = count.peak_bytes - c->static_bytes;
   binding->host_bytes = host.height_bytes;
-  binding->input = c->input_bytes ? q.buffer[0].offset : VRAM_NOWHERE;
-  for (i = 0; i < nmove; i++)
-    if (q.move[i].move.kind == VRAM_MOVE_BACKWARD && !q.move[i].move.stage)
-      binding->input_gradient = q.move[i].grad_in;
-  binding->buffer = q.buffer;
-  binding->holding = q.holding;
-  binding->nbuffer = q.nbuffer;
-  binding->host = q.host;
-  binding->host_holding = q.host_holding;
-  binding->nhost = q.nhost;
-  binding->noffload = q.noffload;
-  binding->nfetch = q.nfetch;
-  binding->nagain = q.nagain;
   return VRAM_OK;
 }
 

@@ -78,9 +78,8 @@ VRAM__FN uint64_t vram__chain_transfer(const vram_chain *c, uint64_t bytes) {
                                      part / per + (part % per != 0));
 }
 
-VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
-  uint64_t bytes, cost = 0;
-  uint32_t i, w;
+/* What is said of the chain itself. */
+static vram_result vram__chain_check_options(const vram_chain *c, vram_error *err) {
   if (!c->nstage || !c->stage)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a chain without stages (found 0, expected at least 1)");
@@ -103,43 +102,68 @@ VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
     vram__error_text(err, ")");
     return VRAM_ERR_VALUE;
   }
+  return VRAM_OK;
+}
+
+/* What is said of a stage, but for how large its numbers are. */
+static vram_result vram__chain_check_stage(const vram_chain *c, uint32_t i, vram_error *err) {
+  const vram_stage *s = c->stage + i;
+  uint32_t w;
+  if (!s->nway || !s->way)
+    return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
+                             "no way to save (found 0, expected at least 1)");
+  if (s->nway > UINT8_MAX)
+    return vram__stage_error(err, c, i, VRAM_ERR_LIMIT,
+                             "too many ways to save (expected at most 255)");
+  if (i + 1 == c->nstage && s->output_bytes)
+    return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
+                             "the last stage, the loss, has output_bytes (expected 0)");
+  for (w = 0; w < s->nway; w++)
+    if (s->way[w].saved_bytes < s->output_bytes) {
+      vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
+      vram__error_number(err, "", w);
+      vram__error_number(err, " has saved_bytes ", s->way[w].saved_bytes);
+      vram__error_number(err, " (expected at least output_bytes, ", s->output_bytes);
+      vram__error_text(err, ")");
+      return VRAM_ERR_VALUE;
+    }
+  return VRAM_OK;
+}
+
+/* The most bytes that a stage of a checked chain may add, and the highest cost. */
+static void vram__chain_most(const vram_chain *c, const vram_stage *s, uint64_t *bytes,
+                             uint64_t *cost) {
+  uint64_t most = vram__chain_align(c, s->forward_temp_bytes);
+  uint32_t w;
+  *cost = s->forward_cost;
+  for (w = 0; w < s->nway; w++) {
+    const vram_way *y = s->way + w;
+    const uint64_t temp = vram__larger_u64(vram__chain_align(c, y->forward_temp_bytes),
+                                           vram__chain_align(c, y->backward_temp_bytes));
+    const uint64_t saved = vram__chain_align(c, y->saved_bytes - s->output_bytes);
+    most = vram__larger_u64(most, vram__sum_or_overflow(saved, temp));
+    *cost = vram__larger_u64(*cost, vram__sum_or_overflow(y->forward_cost, y->backward_cost));
+  }
+  /* every output twice: its gradient */
+  *bytes = vram__sum_or_overflow(
+      most, vram__product_or_overflow(vram__chain_align(c, s->output_bytes), 2));
+}
+
+VRAM__FN vram_result vram__chain_check(const vram_chain *c, vram_error *err) {
+  uint64_t bytes, cost = 0, more, dear;
+  uint32_t i;
+  vram_result r = vram__chain_check_options(c, err);
+  if (r)
+    return r;
   bytes = vram__sum_or_overflow(
       c->static_bytes, vram__sum_or_overflow(vram__chain_align(c, c->input_bytes),
                                              vram__chain_align(c, c->input_gradient_bytes)));
   for (i = 0; i < c->nstage; i++) {
-    const vram_stage *s = c->stage + i;
-    uint64_t most = 0, dear = s->forward_cost;
-    if (!s->nway || !s->way)
-      return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
-                               "no way to save (found 0, expected at least 1)");
-    if (s->nway > UINT8_MAX)
-      return vram__stage_error(err, c, i, VRAM_ERR_LIMIT,
-                               "too many ways to save (expected at most 255)");
-    if (i + 1 == c->nstage && s->output_bytes)
-      return vram__stage_error(err, c, i, VRAM_ERR_VALUE,
-                               "the last stage, the loss, has output_bytes (expected 0)");
-    for (w = 0; w < s->nway; w++) {
-      const vram_way *y = s->way + w;
-      if (y->saved_bytes < s->output_bytes) {
-        vram__stage_error(err, c, i, VRAM_ERR_VALUE, "way ");
-        vram__error_number(err, "", w);
-        vram__error_number(err, " has saved_bytes ", y->saved_bytes);
-        vram__error_number(err, " (expected at least output_bytes, ", s->output_bytes);
-        vram__error_text(err, ")");
-        return VRAM_ERR_VALUE;
-      }
-      most = vram__larger_u64(
-          most,
-          vram__sum_or_overflow(vram__chain_align(c, y->saved_bytes - s->output_bytes),
-                                vram__larger_u64(vram__chain_align(c, y->forward_temp_bytes),
-                                                 vram__chain_align(c, y->backward_temp_bytes))));
-      dear = vram__larger_u64(dear, vram__sum_or_overflow(y->forward_cost, y->backward_cost));
-    }
-    most = vram__larger_u64(most, vram__chain_align(c, s->forward_temp_bytes));
-    /* every output twice: its gradient */
-    bytes = vram__sum_or_overflow(
-        bytes, vram__sum_or_overflow(
-                   most, vram__product_or_overflow(vram__chain_align(c, s->output_bytes), 2)));
+    r = vram__chain_check_stage(c, i, err);
+    if (r)
+      return r;
+    vram__chain_most(c, c->stage + i, &more, &dear);
+    bytes = vram__sum_or_overflow(bytes, more);
     cost = vram__sum_or_overflow(cost, dear);
     if (bytes > (uint64_t)VRAM_MAX_BYTES)
       return vram__stage_error(err, c, i, VRAM_ERR_OVERFLOW,
