@@ -29741,7 +29741,7 @@ static int vram__solve_between(vram__solver *v) {
   for (c = v->low.value + 1; kind == VRAM__FITS || kind == VRAM__NOT_ALLOWED; c++) {
     if (v->high.value ? c >= v->high.value : c > v->most)
       return VRAM__FITS;
-    if (c > v->low.value + VRAM__NEAR) { /* nobody knows */
+    if (c > v->low.value + VRAM__NEAR) { /* a larger one may be allowed: it is not looked for */
       v->high.value = 0;
       return VRAM__FITS;
     }
@@ -30698,7 +30698,7 @@ static uint32_t vram__search_part(vram__arena *a, uint32_t list, uint32_t end) {
   return n - list;
 }
 
-/* Looks for a plan of a->brick, which hang together in time, of that height at most. */
+/* Looks for a plan of that height at most. No moment parts the lifetimes of a->brick. */
 VRAM__FN int vram__search(vram__arena *a, const char *letters, uint64_t capacity, uint64_t nodes) {
   uint32_t d = 0; /* the choice on top */
   vram__search_begin(a, letters);

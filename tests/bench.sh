@@ -94,13 +94,13 @@ for model in examples/models/*.vram; do
     slowest=$(field 2) name=$(basename "$model" .vram)
   fi
 done
-row "fit: largest batch, slowest model ($name)" "$slowest" ms 5
+row "fit: largest batch, slowest model ($name)" "$slowest" ms 10
 
 # one block goes, one of another size comes
 for policy in torch best; do
   for n in 100 10000 100000; do
     run pool $n $policy
-    row "pool, policy $policy: free and alloc, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 0 || echo 150)
+    row "pool, policy $policy: free and alloc, $n live" "$(field 1)" ns $([ $n = 100000 ] && echo 250 || echo 150)
   done
 done
 for n in 100 339; do

@@ -246,7 +246,7 @@ static uint32_t vram__search_part(vram__arena *a, uint32_t list, uint32_t end) {
   return n - list;
 }
 
-/* Looks for a plan of a->brick, which hang together in time, of that height at most. */
+/* Looks for a plan of that height at most. No moment parts the lifetimes of a->brick. */
 VRAM__FN int vram__search(vram__arena *a, const char *letters, uint64_t capacity, uint64_t nodes) {
   uint32_t d = 0; /* the choice on top */
   vram__search_begin(a, letters);

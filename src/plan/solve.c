@@ -361,7 +361,7 @@ static int vram__solve_between(vram__solver *v) {
   for (c = v->low.value + 1; kind == VRAM__FITS || kind == VRAM__NOT_ALLOWED; c++) {
     if (v->high.value ? c >= v->high.value : c > v->most)
       return VRAM__FITS;
-    if (c > v->low.value + VRAM__NEAR) { /* nobody knows */
+    if (c > v->low.value + VRAM__NEAR) { /* a larger one may be allowed: it is not looked for */
       v->high.value = 0;
       return VRAM__FITS;
     }
