@@ -180,6 +180,12 @@ static PLAY_UNUSED void property_replayed(play *p, const vram_step_options *opti
   p->report = plain;
 }
 
+/* Of reports, that vram_step fills with zeros first: what lies between their fields is equal, too.
+ */
+static PLAY_UNUSED int bytes_differ(const void *a, const void *b, size_t n) {
+  return memcmp(a, b, n) != 0;
+}
+
 /* n micro-batches of which most are not played, without a listener, against all of them, with one.
    Without a listener or a replay the optimizer's events are not counted, whatever n is. */
 static PLAY_UNUSED void property_folded(play *p, const vram_step_options *options, uint32_t n,
@@ -211,7 +217,7 @@ static PLAY_UNUSED void property_folded(play *p, const vram_step_options *option
       played.peak_event = UINT64_MAX;
     EQUAL(p->report.peak_event, played.peak_event);
     EQUAL(p->report.peak_reserved_bytes, played.peak_reserved_bytes);
-    CHECK(!memcmp(&p->report, &played, sizeof played));
+    CHECK(!bytes_differ(&p->report, &played, sizeof played));
   }
   p->report = plain;
 }
