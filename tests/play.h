@@ -259,7 +259,7 @@ static PLAY_UNUSED int play_options(const char *text, const vram_graph *g, vram_
       o->cc =
           (uint32_t)(atoi(value) * 10 + (strchr(value, '.') ? atoi(strchr(value, '.') + 1) : 0));
     else if (!strcmp(word, "--dtype"))
-      o->dtype = (int)vram_dtype_from_name(value);
+      o->dtype = vram_dtype_from_name(value);
     else if (!strcmp(word, "--checkpoint-nodes")) {
       o->checkpoint = ranges;
       if (vram_graph_ranges(g, value, ranges, cap, &o->ncheckpoint, &e) || o->ncheckpoint > cap)

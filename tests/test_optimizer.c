@@ -216,7 +216,7 @@ static void every(void) {
       "",      "1",       "7",         "5000",   "300000",    "64,64",    "1,5000", "5000,1",
       "33,7",  "7,33",    "3000,1000", "4,9000", "2,300000",  "300000,2", "50,600", "8,3,3,3",
       "16,48", "512,512", "6,130,17",  "1,1",    "100,20,10", "70000,3",  "3,70000"};
-  static const int dtypes[] = {0, VRAM_BF16, VRAM_F16};
+  static const vram_dtype dtypes[] = {VRAM_DTYPE_NONE, VRAM_BF16, VRAM_F16};
   static const uint32_t cc[] = {75, 90, 120};
   char *text = model(shape, sizeof shape / sizeof *shape, 0),
        *matrices = model(shape, sizeof shape / sizeof *shape, 1);
