@@ -98,7 +98,7 @@ static int vram__measure_stage(const vram__measuring *q, uint32_t i, vram_stage 
     call.way = w;
     call.save = 1;
     call.grad_out = call.grad_in = NULL;
-    call.saved = way[w].saved_bytes - s->output_bytes ? saved : NULL;
+    call.saved = way[w].saved_bytes != s->output_bytes ? saved : NULL;
     call.temp = way[w].forward_temp_bytes ? temp : NULL;
     gave = vram__measure_call(q, &call, 0, &way[w].forward_cost);
     if (gave)
