@@ -27330,15 +27330,65 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
   vram__tape_reset(s, &m);
 }
 
+/* The detached inputs of a call that runs again: leaves beyond the parameters'. */
+static void vram__checkpoint_detach(vram__step *s, const vram__grad_fn *f, uint32_t narg,
+                                    vram__tensor *in) {
+  uint32_t i;
+  for (i = 0; i < narg; i++) {
+    const vram__tensor t = VRAM__SAVED(f)[i];
+    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
+    in[i] = vram__tensor_alias(s, t, t.d);
+    if (vram__input_wanted(f, i)) {
+      in[i].fn = VRAM__LEAF | (s->leaf.count + i);
+      in[i].req = 1;
+    }
+  }
+}
+
+/* torch.autograd.backward(outputs, gradients) of what ran again; 0: none wants a gradient. */
+static int vram__checkpoint_backward_inner(vram__step *s, const vram__grad_fn *f,
+                                           const vram__tensor *out, const vram__mark *m) {
+  const uint32_t nout = s->call.range[(uint32_t)f->aux].nout;
+  vram__tensor *const gin = s->gin, *const own = vram__backward_room(s);
+  uint32_t i, roots = 0;
+  s->leaf.now = s->leaf.inner;
+  for (i = 0; i < nout && !s->failed; i++) {
+    roots += out[i].req;
+    if (out[i].req && !(out[i].fn & VRAM__LEAF))
+      vram__grad_fn_at(s, out[i].fn)->flag = 1;
+  }
+  if (!roots || s->failed)
+    return 0;
+  s->gin = own;
+  vram__backward_expect(s, s->tape.last, m->last_fn);
+  for (i = 0; i < nout; i++)
+    if (out[i].req) {
+      vram__edge e;
+      vram__tensor g;
+      e.fn = out[i].fn;
+      e.out = out[i].out;
+      g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
+      vram__gradient_arrive(s, vram__edge_end(s, e), &g);
+      if (g.d)
+        vram__tensor_release(s, g);
+      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
+        vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
+    }
+  vram__backward_walk(s, s->tape.last, m->last_fn);
+  s->leaf.now = s->leaf.at;
+  s->gin = gin;
+  return 1;
+}
+
 /* CheckpointFunction.backward: the call runs on detached inputs, then a backward of its own, whose
    gradients of those inputs are handed on. */
 VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__tensor *to) {
   const vram__range *r = &s->call.range[(uint32_t)f->aux];
   const uint32_t *writes = (const uint32_t *)(const void *)(s->mem + (uint64_t)(f->aux >> 32) * 8);
-  vram__tensor *in, *out, *own, *gin = s->gin;
+  vram__tensor *in, *out;
   vram_dims *keep;
   vram__mark m;
-  uint32_t i, roots = 0;
+  uint32_t i;
   for (i = 0; i < r->narg; i++)
     if (!vram__checkpoint_untouched(s, r, VRAM__SAVED(f)[i], writes[i]))
       return;
@@ -27357,44 +27407,15 @@ VRAM__FN void vram__checkpoint_backward(vram__step *s, vram__grad_fn *f, vram__t
     s->failed = VRAM_ERR_MEMORY;
     return;
   }
-  for (i = 0; i < r->narg; i++) {
-    const vram__tensor t = VRAM__SAVED(f)[i];
-    vram__leaf_set(s, s->leaf.count + i, t.d, t.dt);
-    in[i] = vram__tensor_alias(s, t, t.d);
-    if (vram__input_wanted(f, i))
-      in[i].fn = VRAM__LEAF | (s->leaf.count + i), in[i].req = 1;
-  }
+  vram__checkpoint_detach(s, f, r->narg, in);
   vram__checkpoint_run_again(s, r, in, out, &m);
-  own = vram__backward_room(s);
-  s->leaf.now = s->leaf.inner;
-  for (i = 0; i < r->nout && !s->failed; i++) {
-    roots += out[i].req;
-    if (out[i].req && !(out[i].fn & VRAM__LEAF))
-      vram__grad_fn_at(s, out[i].fn)->flag = 1;
-  }
-  if (!roots && !s->failed)
-    vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
-                      "no output of a checkpointed part requires a gradient: PyTorch stops with an "
-                      "error in the reentrant form");
-  if (s->failed)
+  if (!vram__checkpoint_backward_inner(s, f, out, &m)) {
+    if (!s->failed)
+      vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, r->first,
+                        "no output of a checkpointed part requires a gradient: PyTorch stops with "
+                        "an error in the reentrant form");
     return;
-  s->gin = own;
-  vram__backward_expect(s, s->tape.last, m.last_fn);
-  for (i = 0; i < r->nout; i++)
-    if (out[i].req) {
-      vram__edge e;
-      vram__tensor g;
-      e.fn = out[i].fn, e.out = out[i].out;
-      g = vram__tensor_retain(s, VRAM__SLOTS(f)[i].g);
-      vram__gradient_arrive(s, vram__edge_end(s, e), &g);
-      if (g.d)
-        vram__tensor_release(s, g);
-      if ((e.fn & VRAM__LEAF) && !s->leaf.inner[e.fn & ~VRAM__LEAF].deps)
-        vram__gradient_accumulate(s, s->leaf.at + (e.fn & ~VRAM__LEAF));
-    }
-  vram__backward_walk(s, s->tape.last, m.last_fn);
-  s->leaf.now = s->leaf.at;
-  s->gin = gin;
+  }
   for (i = 0; i < r->nout; i++)
     vram__tensor_release(s, out[i]);
   for (i = 0; i < r->narg; i++) {
@@ -27433,14 +27454,10 @@ static void vram__checkpoint_save_inputs(vram__step *s, vram__frame *c) {
     vram__save_tensor(s, f, c->arg[i]);
 }
 
-/* One call of checkpoint(), in the forward pass or while another one around it runs. */
-static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
-  const vram_node *n;
+/* A frame that holds what goes into the call; NULL: no memory. */
+static vram__frame *vram__frame_begin(vram__step *s, const vram__range *r) {
   vram__frame *c = (vram__frame *)vram__memory_take(s->mem, &s->used, s->cap, sizeof *c);
-  vram__frame *const around = s->call.frame;
-  const uint8_t again = s->call.again;
-  vram__grad_fn *f = NULL;
-  uint32_t i, k;
+  uint32_t i;
   if (c) {
     vram__memory_zero(c, sizeof *c);
     c->arg = (vram__tensor *)vram__memory_take(s->mem, &s->used, s->cap,
@@ -27450,7 +27467,7 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
   }
   if (!c || !c->arg || !c->writes) {
     s->failed = VRAM_ERR_MEMORY;
-    return;
+    return NULL;
   }
   c->range = r;
   c->alive = 1;
@@ -27460,28 +27477,26 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
     c->arg[i] = vram__tensor_retain(s, *t);
     c->writes[i] = vram__storage_writes_to(s, *t);
   }
-  s->node = r->first;
-  if (around)
-    vram__checkpoint_save_inputs(s, c);
-  if (s->o->reentrant) {
-    f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
-    for (i = 0; f && i < r->narg; i++)
-      vram__save_tensor(s, f, c->arg[i]);
-    if (f)
-      f->aux = (uint64_t)(r - s->call.range) |
-               (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
-    s->grad = 0;
-  } else if (!s->call.mute) {
-    s->call.frame = c;
-    s->call.again = 0;
-  }
-  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
-  s->call.frame = around;
-  s->call.again = again;
-  s->grad = 1;
-  if (s->failed)
-    return;
-  for (i = 0; i < r->nout && f; i++) {
+  return c;
+}
+
+/* CheckpointFunction's record, which saves what went in. */
+static vram__grad_fn *vram__checkpoint_record(vram__step *s, const vram__frame *c) {
+  const vram__range *r = c->range;
+  vram__grad_fn *f = vram__tape_record(s, VRAM__K_checkpoint, c->arg, r->narg, r->nout, r->narg);
+  uint32_t i;
+  for (i = 0; f && i < r->narg; i++)
+    vram__save_tensor(s, f, c->arg[i]);
+  if (f)
+    f->aux = (uint64_t)(r - s->call.range) |
+             (uint64_t)((const uint8_t *)(const void *)c->writes - s->mem) / 8 << 32;
+  return f;
+}
+
+/* What comes out of the call is made by its record f. */
+static void vram__checkpoint_set_outputs(vram__step *s, const vram__range *r, vram__grad_fn *f) {
+  uint32_t i, k;
+  for (i = 0; i < r->nout; i++) {
     const vram_value *v = r->out[i];
     vram__tensor *t = &s->variable[s->name_of[v->index]].t;
     for (k = 0; k < r->narg; k++)
@@ -27499,13 +27514,14 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
       vram__grad_fn_set_output(s, f, i, t);
     }
   }
-  if (c->saves && !around) /* its inputs are kept for backward */
-    for (i = 0; i < r->narg; i++)
-      if (c->arg[i].st)
-        vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
-  for (n = r->first; n != r->last->next && !s->call.mute;
-       n = n->next)                 /* what only a later `drop` */
-    for (i = 0; i < n->nout; i++) { /* names ends here */
+}
+
+/* Values of the range that nothing outside it uses but a later `drop` end with the call. */
+static void vram__checkpoint_unname_inner(vram__step *s, const vram__range *r) {
+  const vram_node *n;
+  uint32_t i, k;
+  for (n = r->first; n != r->last->next; n = n->next)
+    for (i = 0; i < n->nout; i++) {
       const vram_value *v = &n->out[i];
       if (v->last <= r->last->index || vram__step_is_captured(v) ||
           s->name_of[v->index] == s->g->nvalue)
@@ -27517,6 +27533,41 @@ static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
         s->name_of[v->index] = s->g->nvalue; /* nobody's object */
       }
     }
+}
+
+/* One call of checkpoint(), in the forward pass or while another one around it runs. */
+static void vram__checkpoint_forward(vram__step *s, const vram__range *r) {
+  vram__frame *const c = vram__frame_begin(s, r);
+  vram__frame *const around = s->call.frame;
+  const uint8_t again = s->call.again;
+  vram__grad_fn *f = NULL;
+  uint32_t i;
+  if (!c)
+    return;
+  s->node = r->first;
+  if (around)
+    vram__checkpoint_save_inputs(s, c);
+  if (s->o->reentrant) {
+    f = vram__checkpoint_record(s, c);
+    s->grad = 0;
+  } else if (!s->call.mute) {
+    s->call.frame = c;
+    s->call.again = 0;
+  }
+  vram__checkpoint_parts(s, r->first, r->last->next, (uint32_t)(r - s->call.range) + 1, r->behind);
+  s->call.frame = around;
+  s->call.again = again;
+  s->grad = 1;
+  if (s->failed)
+    return;
+  if (f)
+    vram__checkpoint_set_outputs(s, r, f);
+  if (c->saves && !around) /* its inputs are kept for backward */
+    for (i = 0; i < r->narg; i++)
+      if (c->arg[i].st)
+        vram__saved_count(s, s->top - (s->top - c->arg[i].st)->base);
+  if (!s->call.mute)
+    vram__checkpoint_unname_inner(s, r);
   for (i = 0; around && i < r->narg; i++) /* its record has them */
     vram__tensor_release(s, c->arg[i]);
   vram__frame_release(s, c);
