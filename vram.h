@@ -11513,15 +11513,57 @@ VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *
 VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
   return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
 }
+/* TensorIterator.cpp, reorder_dimensions and compute_shape: the axes in the order of the operands'
+   strides, in that order dense. */
+static const vram_dims *vram__dims_reorder(vram__step *s, const vram_dims *const *op, uint32_t nop,
+                                           uint32_t ndim, const int64_t *size) {
+  uint8_t perm[VRAM_MAX_AXES];
+  int64_t stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
+  const int n = (int)ndim;
+  uint32_t k;
+  int i, j;
+  for (k = 0; k < nop && k < 3; k++) {
+    int shift = n - op[k]->ndim;
+    for (i = 0; i < n; i++)
+      stride[k][i] = i < shift || (op[k]->v[i - shift] == 1 && size[i] != 1)
+                         ? 0
+                         : VRAM__STRIDE(op[k])[i - shift];
+  }
+  for (i = 0; i < VRAM_MAX_AXES; i++)
+    perm[i] = (uint8_t)(n - 1 - i);
+  for (i = 1; i < n; i++) {
+    int m = i;
+    for (j = i - 1; j >= 0; j--) {
+      int x = perm[j], y = perm[m], c = 0;
+      for (k = 0; k < nop && k < 3 && !c; k++) {
+        int64_t p = stride[k][x], q = stride[k][y];
+        if (!p || !q)
+          continue;
+        c = p < q ? -1 : p > q ? 1 : size[x] > size[y] ? 1 : 0;
+      }
+      if (c > 0) {
+        uint8_t t = perm[j];
+        perm[j] = perm[m];
+        perm[m] = t;
+        m = j;
+      } else if (c < 0)
+        break;
+    }
+  }
+  for (i = 0; i < n; i++) {
+    out[perm[i]] = z;
+    z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  }
+  return vram__dims_in(s, ndim, size, out);
+}
 
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
 VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *const *op,
                                                uint32_t nop) {
   const vram_dims *a = op[0];
-  uint8_t perm[VRAM_MAX_AXES];
-  int64_t size[VRAM_MAX_AXES], stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
+  int64_t size[VRAM_MAX_AXES];
   uint32_t k, ndim = a->ndim, all = a->flags;
-  int i, j, n, same = 1;
+  int i, n, same = 1;
   for (k = 1; k < nop; k++) {
     if (op[k] != a)
       same = 0;
@@ -11563,39 +11605,7 @@ VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *c
     if (same)
       return op[0];
   }
-  for (k = 0; k < nop && k < 3; k++) {
-    int shift = n - op[k]->ndim;
-    for (i = 0; i < n; i++)
-      stride[k][i] = i < shift || (op[k]->v[i - shift] == 1 && size[i] != 1)
-                         ? 0
-                         : VRAM__STRIDE(op[k])[i - shift];
-  }
-  for (i = 0; i < VRAM_MAX_AXES; i++)
-    perm[i] = (uint8_t)(n - 1 - i);
-  for (i = 1; i < n; i++) {
-    int m = i;
-    for (j = i - 1; j >= 0; j--) {
-      int x = perm[j], y = perm[m], c = 0;
-      for (k = 0; k < nop && k < 3 && !c; k++) {
-        int64_t p = stride[k][x], q = stride[k][y];
-        if (!p || !q)
-          continue;
-        c = p < q ? -1 : p > q ? 1 : size[x] > size[y] ? 1 : 0;
-      }
-      if (c > 0) {
-        uint8_t t = perm[j];
-        perm[j] = perm[m];
-        perm[m] = t;
-        m = j;
-      } else if (c < 0)
-        break;
-    }
-  }
-  for (i = 0; i < n; i++) {
-    out[perm[i]] = z;
-    z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
-  }
-  return vram__dims_in(s, ndim, size, out);
+  return vram__dims_reorder(s, op, nop, ndim, size);
 }
 
 VRAM__FN vram__tensor vram__pointwise_empty1(vram__step *s, vram__tensor a) {
@@ -27669,6 +27679,27 @@ static void vram__checkpoint_segments(vram__step *s) {
   }
 }
 
+/* Range i may stand behind the range before it and inside range up - 1 (0: none), at this depth. */
+static int vram__range_nests(vram__step *s, uint32_t i, uint32_t up, uint32_t depth) {
+  const vram__range *to = s->call.range + i;
+  vram_result code = VRAM_ERR_VALUE;
+  const char *why = NULL;
+  if (i && to->first->index < to[-1].first->index)
+    why = "a checkpointed range that begins before the range before it";
+  else if (up && to->last->index > s->call.range[up - 1].last->index)
+    why = "a checkpointed range that begins inside another one and ends outside";
+  else if (up && s->o->reentrant) {
+    why = "checkpointed ranges inside one another, in the reentrant form: not supported";
+    code = VRAM_ERR_UNSUPPORTED;
+  } else if (depth >= VRAM_MAX_NESTED) {
+    why = "too many checkpointed ranges inside one another";
+    code = VRAM_ERR_LIMIT;
+  }
+  if (why)
+    vram__step_refuse(s, code, s->o->checkpoint[i].first, why);
+  return !why;
+}
+
 /* The caller's ranges, whole lines. */
 static void vram__ranges(vram__step *s) {
   const uint32_t count = s->o->ncheckpoint;
@@ -27687,7 +27718,6 @@ static void vram__ranges(vram__step *s) {
   for (i = 0; i < count; i++) {
     const vram_range *r = s->o->checkpoint + i;
     vram__range *to = s->call.range + i;
-    const char *why = NULL;
     if (!r->first || !r->last || r->last->index < r->first->index) {
       vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
                         "a checkpointed range that ends before it begins");
@@ -27708,22 +27738,8 @@ static void vram__ranges(vram__step *s) {
       s->call.range[done].behind = i;
       depth--;
     }
-    if (i && to->first->index < to[-1].first->index)
-      why = "a checkpointed range that begins before the range before it";
-    else if (up && to->last->index > s->call.range[up - 1].last->index)
-      why = "a checkpointed range that begins inside another one and ends outside";
-    else if (up && s->o->reentrant)
-      why = "checkpointed ranges inside one another, in the reentrant form: not supported";
-    else if (depth >= VRAM_MAX_NESTED)
-      why = "too many checkpointed ranges inside one another";
-    if (why) {
-      vram__step_refuse(s,
-                        up && s->o->reentrant      ? VRAM_ERR_UNSUPPORTED
-                        : depth >= VRAM_MAX_NESTED ? VRAM_ERR_LIMIT
-                                                   : VRAM_ERR_VALUE,
-                        r->first, why);
+    if (!vram__range_nests(s, i, up, depth))
       return;
-    }
     to->behind = up;
     up = i + 1;
     depth++;
@@ -28624,6 +28640,42 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
     }
   }
 }
+/* What the step leaves behind and the next one frees: gradients, inputs first, or the results of
+   inference. Their ids go to run->gradient; how many. */
+static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
+  vram__replay *run = s->replay;
+  uint32_t i, k, n = 0;
+  for (k = 0; s->o->train && k < s->leaf.count; k++) {
+    const uint32_t at = k + s->leaf.parameters;
+    const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
+    const uint32_t st = l->grad.st;
+    run->untold |= s->leaf.shared | (st && n == room);
+    if (st && n < room)
+      run->gradient[n++] = (s->top - (s->top - st)->base)->id;
+  }
+  for (i = 1; !s->o->train && i <= s->nslot; i++) {
+    const vram__storage *st = s->top - i;
+    if (st->base != i || !st->srefs || st->id == UINT32_MAX)
+      continue;
+    run->untold |= n == room;
+    if (n < room)
+      run->gradient[n++] = st->id;
+  }
+  return n;
+}
+
+/* The optimizer's first step behind a steady one, for the tape; the report stays as it is. */
+static void vram__replay_tape_first(vram__step *s, vram_report *report) {
+  const vram_step_options *o = s->o;
+  const uint64_t optimizer_bytes = report->optimizer_bytes;
+  vram_step_options first = *o;
+  first.first_step = 1;
+  s->o = &first;
+  vram__optim_now(s);
+  s->o = o;
+  report->optimizer_bytes = optimizer_bytes;
+  s->replay->untold |= s->failed != 0;
+}
 
 /* Micro-batches that a tape is made of. Of more of them most are not played (step/micro), but only
    where it is known what the pool does. */
@@ -28637,10 +28689,8 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
                                           vram_report *report, vram__step *s) {
   const uint32_t steps = o->train ? 3 : 2, room = g->nparam + g->ninput;
   vram__replay *run = s->replay;
-  vram_step_options first = *o;
   vram_phase_report before[VRAM_PHASE_COUNT];
-  uint64_t optimizer_bytes;
-  uint32_t i, k, n = 0, end, id = 0, first_id;
+  uint32_t i, k, n, end, id = 0, first_id;
   vram_result r;
   vram__memory_zero(before, sizeof before);
   run->taping = 1;
@@ -28652,31 +28702,9 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     run->taping = 0;
     return r;
   }
-  if (o->train) { /* what zero_grad frees, inputs first */
-    for (k = 0; k < s->leaf.count; k++) {
-      const uint32_t at = k + s->leaf.parameters;
-      const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
-      const uint32_t st = l->grad.st;
-      run->untold |= s->leaf.shared | (st && n == room);
-      if (st && n < room)
-        run->gradient[n++] = (s->top - (s->top - st)->base)->id;
-    }
-    first.first_step = 1;
-    s->o = &first;
-    optimizer_bytes = report->optimizer_bytes;
-    vram__optim_now(s);
-    s->o = o;
-    report->optimizer_bytes = optimizer_bytes;
-    run->untold |= s->failed != 0;
-  } else
-    for (i = 1; i <= s->nslot; i++) { /* the results */
-      const vram__storage *st = s->top - i;
-      if (st->base != i || !st->srefs || st->id == UINT32_MAX)
-        continue;
-      run->untold |= n == room;
-      if (n < room)
-        run->gradient[n++] = st->id;
-    }
+  n = vram__replay_find_left(s, room);
+  if (o->train)
+    vram__replay_tape_first(s, report);
   for (k = 0; k < n; k++)
     run->untold |= run->gradient[k] >= run->ids;
   run->taping = 0;

@@ -479,6 +479,27 @@ static void vram__checkpoint_segments(vram__step *s) {
   }
 }
 
+/* Range i may stand behind the range before it and inside range up - 1 (0: none), at this depth. */
+static int vram__range_nests(vram__step *s, uint32_t i, uint32_t up, uint32_t depth) {
+  const vram__range *to = s->call.range + i;
+  vram_result code = VRAM_ERR_VALUE;
+  const char *why = NULL;
+  if (i && to->first->index < to[-1].first->index)
+    why = "a checkpointed range that begins before the range before it";
+  else if (up && to->last->index > s->call.range[up - 1].last->index)
+    why = "a checkpointed range that begins inside another one and ends outside";
+  else if (up && s->o->reentrant) {
+    why = "checkpointed ranges inside one another, in the reentrant form: not supported";
+    code = VRAM_ERR_UNSUPPORTED;
+  } else if (depth >= VRAM_MAX_NESTED) {
+    why = "too many checkpointed ranges inside one another";
+    code = VRAM_ERR_LIMIT;
+  }
+  if (why)
+    vram__step_refuse(s, code, s->o->checkpoint[i].first, why);
+  return !why;
+}
+
 /* The caller's ranges, whole lines. */
 static void vram__ranges(vram__step *s) {
   const uint32_t count = s->o->ncheckpoint;
@@ -497,7 +518,6 @@ static void vram__ranges(vram__step *s) {
   for (i = 0; i < count; i++) {
     const vram_range *r = s->o->checkpoint + i;
     vram__range *to = s->call.range + i;
-    const char *why = NULL;
     if (!r->first || !r->last || r->last->index < r->first->index) {
       vram__step_refuse(s, VRAM_ERR_VALUE, r->first,
                         "a checkpointed range that ends before it begins");
@@ -518,22 +538,8 @@ static void vram__ranges(vram__step *s) {
       s->call.range[done].behind = i;
       depth--;
     }
-    if (i && to->first->index < to[-1].first->index)
-      why = "a checkpointed range that begins before the range before it";
-    else if (up && to->last->index > s->call.range[up - 1].last->index)
-      why = "a checkpointed range that begins inside another one and ends outside";
-    else if (up && s->o->reentrant)
-      why = "checkpointed ranges inside one another, in the reentrant form: not supported";
-    else if (depth >= VRAM_MAX_NESTED)
-      why = "too many checkpointed ranges inside one another";
-    if (why) {
-      vram__step_refuse(s,
-                        up && s->o->reentrant      ? VRAM_ERR_UNSUPPORTED
-                        : depth >= VRAM_MAX_NESTED ? VRAM_ERR_LIMIT
-                                                   : VRAM_ERR_VALUE,
-                        r->first, why);
+    if (!vram__range_nests(s, i, up, depth))
       return;
-    }
     to->behind = up;
     up = i + 1;
     depth++;

@@ -71,6 +71,42 @@ static void vram__replay_tape_part(vram__step *s, uint32_t from, uint32_t to, ui
     }
   }
 }
+/* What the step leaves behind and the next one frees: gradients, inputs first, or the results of
+   inference. Their ids go to run->gradient; how many. */
+static uint32_t vram__replay_find_left(vram__step *s, uint32_t room) {
+  vram__replay *run = s->replay;
+  uint32_t i, k, n = 0;
+  for (k = 0; s->o->train && k < s->leaf.count; k++) {
+    const uint32_t at = k + s->leaf.parameters;
+    const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
+    const uint32_t st = l->grad.st;
+    run->untold |= s->leaf.shared | (st && n == room);
+    if (st && n < room)
+      run->gradient[n++] = (s->top - (s->top - st)->base)->id;
+  }
+  for (i = 1; !s->o->train && i <= s->nslot; i++) {
+    const vram__storage *st = s->top - i;
+    if (st->base != i || !st->srefs || st->id == UINT32_MAX)
+      continue;
+    run->untold |= n == room;
+    if (n < room)
+      run->gradient[n++] = st->id;
+  }
+  return n;
+}
+
+/* The optimizer's first step behind a steady one, for the tape; the report stays as it is. */
+static void vram__replay_tape_first(vram__step *s, vram_report *report) {
+  const vram_step_options *o = s->o;
+  const uint64_t optimizer_bytes = report->optimizer_bytes;
+  vram_step_options first = *o;
+  first.first_step = 1;
+  s->o = &first;
+  vram__optim_now(s);
+  s->o = o;
+  report->optimizer_bytes = optimizer_bytes;
+  s->replay->untold |= s->failed != 0;
+}
 
 /* Micro-batches that a tape is made of. Of more of them most are not played (step/micro), but only
    where it is known what the pool does. */
@@ -84,10 +120,8 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
                                           vram_report *report, vram__step *s) {
   const uint32_t steps = o->train ? 3 : 2, room = g->nparam + g->ninput;
   vram__replay *run = s->replay;
-  vram_step_options first = *o;
   vram_phase_report before[VRAM_PHASE_COUNT];
-  uint64_t optimizer_bytes;
-  uint32_t i, k, n = 0, end, id = 0, first_id;
+  uint32_t i, k, n, end, id = 0, first_id;
   vram_result r;
   vram__memory_zero(before, sizeof before);
   run->taping = 1;
@@ -99,31 +133,9 @@ static vram_result vram__replay_play_tape(const vram_graph *g, const vram_step_o
     run->taping = 0;
     return r;
   }
-  if (o->train) { /* what zero_grad frees, inputs first */
-    for (k = 0; k < s->leaf.count; k++) {
-      const uint32_t at = k + s->leaf.parameters;
-      const vram__leaf *l = s->leaf.at + (at < s->leaf.count ? at : at - s->leaf.count);
-      const uint32_t st = l->grad.st;
-      run->untold |= s->leaf.shared | (st && n == room);
-      if (st && n < room)
-        run->gradient[n++] = (s->top - (s->top - st)->base)->id;
-    }
-    first.first_step = 1;
-    s->o = &first;
-    optimizer_bytes = report->optimizer_bytes;
-    vram__optim_now(s);
-    s->o = o;
-    report->optimizer_bytes = optimizer_bytes;
-    run->untold |= s->failed != 0;
-  } else
-    for (i = 1; i <= s->nslot; i++) { /* the results */
-      const vram__storage *st = s->top - i;
-      if (st->base != i || !st->srefs || st->id == UINT32_MAX)
-        continue;
-      run->untold |= n == room;
-      if (n < room)
-        run->gradient[n++] = st->id;
-    }
+  n = vram__replay_find_left(s, room);
+  if (o->train)
+    vram__replay_tape_first(s, report);
   for (k = 0; k < n; k++)
     run->untold |= run->gradient[k] >= run->ids;
   run->taping = 0;

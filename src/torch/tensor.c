@@ -180,15 +180,57 @@ VRAM__FN const vram_dims *vram__dims_pointwise1(vram__step *s, const vram_dims *
 VRAM__FN const vram_dims *vram__dims_pointwise_number(vram__step *s, const vram_dims *d) {
   return d->flags & VRAM__PLAIN ? d : vram__dims_sorted(s, d);
 }
+/* TensorIterator.cpp, reorder_dimensions and compute_shape: the axes in the order of the operands'
+   strides, in that order dense. */
+static const vram_dims *vram__dims_reorder(vram__step *s, const vram_dims *const *op, uint32_t nop,
+                                           uint32_t ndim, const int64_t *size) {
+  uint8_t perm[VRAM_MAX_AXES];
+  int64_t stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
+  const int n = (int)ndim;
+  uint32_t k;
+  int i, j;
+  for (k = 0; k < nop && k < 3; k++) {
+    int shift = n - op[k]->ndim;
+    for (i = 0; i < n; i++)
+      stride[k][i] = i < shift || (op[k]->v[i - shift] == 1 && size[i] != 1)
+                         ? 0
+                         : VRAM__STRIDE(op[k])[i - shift];
+  }
+  for (i = 0; i < VRAM_MAX_AXES; i++)
+    perm[i] = (uint8_t)(n - 1 - i);
+  for (i = 1; i < n; i++) {
+    int m = i;
+    for (j = i - 1; j >= 0; j--) {
+      int x = perm[j], y = perm[m], c = 0;
+      for (k = 0; k < nop && k < 3 && !c; k++) {
+        int64_t p = stride[k][x], q = stride[k][y];
+        if (!p || !q)
+          continue;
+        c = p < q ? -1 : p > q ? 1 : size[x] > size[y] ? 1 : 0;
+      }
+      if (c > 0) {
+        uint8_t t = perm[j];
+        perm[j] = perm[m];
+        perm[m] = t;
+        m = j;
+      } else if (c < 0)
+        break;
+    }
+  }
+  for (i = 0; i < n; i++) {
+    out[perm[i]] = z;
+    z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
+  }
+  return vram__dims_in(s, ndim, size, out);
+}
 
 /* TensorIterator's output for these operands: broadcast sizes, strides in the operands' order. */
 VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *const *op,
                                                uint32_t nop) {
   const vram_dims *a = op[0];
-  uint8_t perm[VRAM_MAX_AXES];
-  int64_t size[VRAM_MAX_AXES], stride[3][VRAM_MAX_AXES], out[VRAM_MAX_AXES], z = 1;
+  int64_t size[VRAM_MAX_AXES];
   uint32_t k, ndim = a->ndim, all = a->flags;
-  int i, j, n, same = 1;
+  int i, n, same = 1;
   for (k = 1; k < nop; k++) {
     if (op[k] != a)
       same = 0;
@@ -230,39 +272,7 @@ VRAM__FN const vram_dims *vram__dims_pointwise(vram__step *s, const vram_dims *c
     if (same)
       return op[0];
   }
-  for (k = 0; k < nop && k < 3; k++) {
-    int shift = n - op[k]->ndim;
-    for (i = 0; i < n; i++)
-      stride[k][i] = i < shift || (op[k]->v[i - shift] == 1 && size[i] != 1)
-                         ? 0
-                         : VRAM__STRIDE(op[k])[i - shift];
-  }
-  for (i = 0; i < VRAM_MAX_AXES; i++)
-    perm[i] = (uint8_t)(n - 1 - i);
-  for (i = 1; i < n; i++) {
-    int m = i;
-    for (j = i - 1; j >= 0; j--) {
-      int x = perm[j], y = perm[m], c = 0;
-      for (k = 0; k < nop && k < 3 && !c; k++) {
-        int64_t p = stride[k][x], q = stride[k][y];
-        if (!p || !q)
-          continue;
-        c = p < q ? -1 : p > q ? 1 : size[x] > size[y] ? 1 : 0;
-      }
-      if (c > 0) {
-        uint8_t t = perm[j];
-        perm[j] = perm[m];
-        perm[m] = t;
-        m = j;
-      } else if (c < 0)
-        break;
-    }
-  }
-  for (i = 0; i < n; i++) {
-    out[perm[i]] = z;
-    z *= size[perm[i]] > 1 ? size[perm[i]] : 1;
-  }
-  return vram__dims_in(s, ndim, size, out);
+  return vram__dims_reorder(s, op, nop, ndim, size);
 }
 
 VRAM__FN vram__tensor vram__pointwise_empty1(vram__step *s, vram__tensor a) {
