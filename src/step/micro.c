@@ -112,9 +112,10 @@ static inline uint64_t vram__state_mix(uint64_t state, uint64_t x) {
 static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
   const vram__storage *st = s->top - i, *b = s->top - st->base;
   uint64_t x = vram__state_mix(st->base == i, st->refs | (uint64_t)st->srefs << 32);
-  x = vram__state_mix(x, st->cat | (uint64_t)st->saved << 8 | (uint64_t)st->held << 9 |
-                             (uint64_t)st->shown << 10 | (uint64_t)(st->of != 0) << 11);
-  x = vram__state_mix(x, st->fn | (uint64_t)st->writes << 32);
+  /* a view has no category, mark or record of writes of its own */
+  x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->held << 9 |
+                             (uint64_t)b->shown << 10 | (uint64_t)(st->of != 0) << 11);
+  x = vram__state_mix(x, st->fn | (uint64_t)b->writes << 32);
   x = vram__state_mix(x, b->bytes);
   x = vram__state_mix(x, b->refs | (uint64_t)b->srefs << 32);
   return s->replay ? vram__state_mix(x, s->replay->pool.block[b->block].address) : x;

@@ -102,7 +102,7 @@ if command -v clang >/dev/null; then
       cell "$target 200 lines" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/lines.c" -o "$work/t.o"
       cell "$target cmsis" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$work/cmsis.c" -o "$work/t.o"
       cell "$target golden c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -c "$work/golden.cc" -o "$work/t.o"
-      cell "$target implementation" clang -fsyntax-only --target=$target -ffreestanding -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$include" "$work/impl.c"
+      cell "$target implementation" clang -fsyntax-only --target=$target -ffreestanding -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$include" -c "$work/impl.c"
     else
       skip "clang --target=$target"
     fi
