@@ -28089,8 +28089,8 @@ static inline uint64_t vram__state_mix(uint64_t state, uint64_t x) {
 
 static uint64_t vram__state_of_slot(const vram__step *s, uint32_t i) {
   const vram__storage *st = s->top - i, *b = s->top - st->base;
-  uint64_t x = vram__state_mix(st->base == i, st->refs | (uint64_t)st->srefs << 32);
-  /* a view has no category, mark or record of writes of its own */
+  uint64_t x = vram__state_mix(st->base == i, st->refs);
+  /* a view has no references to a storage, category, mark or record of writes of its own */
   x = vram__state_mix(x, b->cat | (uint64_t)b->saved << 8 | (uint64_t)st->held << 9 |
                              (uint64_t)b->shown << 10 | (uint64_t)(st->of != 0) << 11);
   x = vram__state_mix(x, st->fn | (uint64_t)b->writes << 32);
@@ -28112,7 +28112,7 @@ static uint64_t vram__state_now(const vram__step *s) {
   uint64_t state = s->used, slots = 0, pieces = 0;
   uint32_t i;
   for (i = 1; i <= s->nslot; i++)
-    if ((s->top - i)->refs | (s->top - i)->srefs)
+    if ((s->top - i)->refs || ((s->top - i)->base == i && (s->top - i)->srefs))
       slots += vram__state_of_slot(s, i);
   state = vram__state_mix(vram__state_mix(state, slots), s->nslot);
   for (i = 0; i < s->leaf.count; i++)
