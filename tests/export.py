@@ -8,7 +8,7 @@ import json, logging, os, subprocess, sys, tempfile, warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tools"))
-import export_torch as X
+import export_sources, export_torch as X
 
 TOOL = os.path.join(HERE, "..", "vram")
 FEW = "nn_lenet5 nn_lstm2 tv_resnet18 tv_googlenet timm_mobilevit_s hf_llama_small hf_t5_small".split()
@@ -74,7 +74,7 @@ def source(name, folder):
 def unpacked():
     """the texts were made without the search for packed sequences"""
     masks = __import__("transformers").masking_utils
-    X.without_values(masks)
+    export_sources.without_values(masks)
     masks.find_packed_sequence_indices = lambda position_ids: None
 
 

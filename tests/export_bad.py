@@ -178,11 +178,12 @@ class Count:
 
 def pure(c):
     """numbers that follow dims, and Python without PyTorch"""
-    tree = ast.parse(open(SCRIPT).read())
+    parts = [f"{SCRIPT[:-len('torch.py')]}{part}.py" for part in ("rows", "text", "sources")]
+    body = [n for part in parts for n in ast.parse(open(part).read()).body]
     names = "NotProportional monomial bound fail_monomial merge condensed NUMBER Problem NOT_LOOKED_UP offline hf_class Argument Row row_of rows"
     keep = [
         n
-        for n in tree.body
+        for n in body
         if getattr(n, "name", None) in names.split()
         or isinstance(n, ast.Assign)
         and getattr(n.targets[0], "id", "") in names

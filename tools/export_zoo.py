@@ -5,7 +5,12 @@ The other files there are written by hand."""
 
 import json, os, sys, tempfile
 
-from export_torch import Loaded, Problem, built, export, load, nn, package, torch, version, without_memory, F
+import torch, torch.nn as nn, torch.nn.functional as F
+
+from export_device import without_memory
+from export_rows import Problem
+from export_sources import Loaded, built, load, package, version
+from export_text import export
 from loops import roll
 
 HERE = os.path.dirname(os.path.abspath(__file__))

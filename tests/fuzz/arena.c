@@ -5,19 +5,7 @@
    build/fuzz-arena -max_len=512 build/corpus tests/fuzz/corpus/arena */
 #include "../../vram.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok)) {                                                                                   \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok);                                     \
-      abort();                                                                                     \
-    }                                                                                              \
-  while (0)
+#include "fuzz.h"
 
 enum { MANY = 48 };
 

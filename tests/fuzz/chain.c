@@ -5,13 +5,7 @@
    build/fuzz-c -close_fd_mask=3 build/corpus tests/fuzz/corpus/chain */
 #include "../../tools/vram_plan.c"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok))                                                                                     \
-      abort();                                                                                     \
-  while (0)
+#include "fuzz.h"
 
 static int into_nothing(void *user, const char *bytes, size_t n) {
   (void)bytes;

@@ -5,11 +5,11 @@
      build/fuzz/tool.a -ldl -o build/fuzz-graph */
 #include "../../vram.h"
 
+#include "fuzz.h"
+
 #include "../property.h"
 
 #include <stdarg.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -426,15 +426,6 @@ static void reached(const model *m, wide *gradients, wide *saved) {
         kept[v->keep[k]] = 1, *saved += m->storage[v->keep[k]];
   }
 }
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok)) {                                                                                   \
-      printf("%s:%d: %s\n%s\n%s\n", __FILE__, __LINE__, #ok, m.text, p.error.text);                \
-      fflush(stdout);                                                                              \
-      abort();                                                                                     \
-    }                                                                                              \
-  while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const modes[] = {"infer",

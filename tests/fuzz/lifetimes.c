@@ -5,13 +5,7 @@
    build/fuzz-l -close_fd_mask=3 build/corpus tests/fuzz/corpus/lifetimes */
 #include "../../tools/vram_arena.c"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok))                                                                                     \
-      abort();                                                                                     \
-  while (0)
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const unsigned choice = size ? data[size - 1] : 0;

@@ -4,19 +4,7 @@
    build/fuzz-lines -dict=build/lines.dict build/corpus tests/fuzz/corpus/lines tests/embedded */
 #include "../../vram.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok)) {                                                                                   \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok);                                     \
-      abort();                                                                                     \
-    }                                                                                              \
-  while (0)
+#include "fuzz.h"
 
 /* A text of one line, and a place inside the text. */
 static void check_error(vram_result code, const vram_error *e, const char *text, size_t size) {

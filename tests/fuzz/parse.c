@@ -4,11 +4,7 @@
    build/fuzz-parse -dict=build/vram.dict build/corpus tests/fuzz/corpus/parse */
 #include "../../vram.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 /* Requested bytes that are allocated now; a free of what is not there is seen as a wrap. */
 static void event(void *user, const vram_event *e) {
@@ -16,14 +12,6 @@ static void event(void *user, const vram_event *e) {
   if (e->action != VRAM_ACTION_BECOMES)
     *live += e->action == VRAM_ACTION_ALLOC ? (int64_t)e->bytes : -(int64_t)e->bytes;
 }
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok)) {                                                                                   \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok);                                     \
-      abort();                                                                                     \
-    }                                                                                              \
-  while (0)
 
 /* A code, a text of one line and a place inside the text, or none of them. */
 static void check_error(vram_result code, const vram_error *e, const char *text, size_t size) {

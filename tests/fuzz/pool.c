@@ -3,9 +3,9 @@
      build/fuzz/tool.a -ldl -o build/fuzz-pool */
 #include "../../vram.h"
 
-#include "../pool_calls.h"
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "../pool_calls.h"
 
 static void config(const uint8_t *data, size_t size) {
   vram_pool_options o = VRAM_ZERO_INIT;

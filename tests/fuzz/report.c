@@ -2,6 +2,8 @@
    JSON. Bytes: a kind, three names, then what happens. */
 #include "../scene.h"
 
+#include "fuzz.h"
+
 static const char *value(const char *s, int depth);
 
 static const char *text(const char *s) {

@@ -5,19 +5,9 @@
    build/fuzz-schedule -max_len=256 build/corpus tests/fuzz/corpus/schedule */
 #include "../../vram.h"
 
-#include <stdio.h>
+#include "fuzz.h"
 
 #include "../schedule.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok)) {                                                                                   \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok);                                     \
-      abort();                                                                                     \
-    }                                                                                              \
-  while (0)
 
 enum { STAGES = 8, SIZES = 60 };
 

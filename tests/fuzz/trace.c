@@ -5,13 +5,7 @@
    build/fuzz-trace -close_fd_mask=3 build/corpus tests/fuzz/corpus/trace */
 #include "../../tools/vram_replay.c"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)                                                                                   \
-  do                                                                                               \
-    if (!(ok))                                                                                     \
-      abort();                                                                                     \
-  while (0)
+#include "fuzz.h"
 
 /* Ids count allocations, each is freed at most once, what was alive before comes first. */
 static void check_trace(const trace *t) {

@@ -1,0 +1,1377 @@
+"""A forward pass as nodes of the text form: a TorchFunctionMode that sees every call of a torch function."""
+
+import dataclasses, gc, os, re, sys, weakref
+
+import torch, torch.nn as nn, torch.nn.functional as F
+import torch.functional, torch._tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+import export_device
+from export_device import autocast
+from export_rows import (
+    CONVERT,
+    DTYPES,
+    LOSS_REDUCTION,
+    NAMED_LIKE_MODULE,
+    Node,
+    RNN,
+    Ref,
+    SAME_OR_COPY,
+    SIGNATURES,
+    SILENT,
+    axes_text,
+    list_text,
+    one_line,
+    rows,
+    shape_text,
+    written,
+)
+
+
+class Same(torch.autograd.Function):
+    """the same storage as another tensor, which it does not hold"""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.data
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class NoWord(Exception):
+    """what a line of the text form cannot say: the call becomes a `custom` line"""
+
+
+class Storages(TorchDispatchMode):
+    """the bytes of the storages that aten operations make, and how many of them live at once"""
+
+    def __init__(self, known):
+        super().__init__()
+        self.now = self.peak = 0
+        self.seen = {id(s): s for s in known}
+
+    def gone(self, key, size):
+        self.now -= size
+        del self.seen[key]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        r = func(*args, **(kwargs or {}))
+        for t in tree_leaves(r):
+            if isinstance(t, torch.Tensor) and id(t.untyped_storage()) not in self.seen:
+                s = t.untyped_storage()
+                self.seen[id(s)] = None
+                self.now += s.nbytes()
+                weakref.finalize(s, self.gone, id(s), s.nbytes())
+        self.peak = max(self.peak, self.now)
+        return r
+
+
+@dataclasses.dataclass
+class Measured:
+    """what one call takes: bytes of its own that it keeps for backward, arguments and results that it keeps (by position), bytes on the way"""
+
+    saved: int
+    saved_args: list
+    saved_results: list
+    temporaries: int
+
+
+def measure(func, args, kwargs):
+    """A call's memory, from calling it once more with copies of its arguments. What it keeps is what saved_tensors_hooks see; the
+    bytes on the way are those of the storages that the aten operations below it make and let go (a kernel's own are not seen).
+    """
+    kept, given = [], []
+
+    def copy(t):
+        c = t.detach().requires_grad_(t.requires_grad).clone()
+        given.append(c)
+        return c
+
+    args, kwargs = tree_map_only(torch.Tensor, copy, (args, kwargs))
+    storages = [t.untyped_storage() for t in given]
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()), lambda t: t)
+    with Storages(storages) as live, hooks:
+        result = func(*args, **kwargs)
+    of = lambda ts: [id(t.untyped_storage()) for t in ts]
+    results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    saved, ins, outs = dict.fromkeys(of(kept)), of(given), of(results)
+    size = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in kept + results}
+    fresh = sum(size[s] for s in saved if s not in ins + outs)
+    stays = fresh + sum(size[s] for s in set(outs) - set(ins))
+    return Measured(
+        fresh,
+        [k for k, s in enumerate(ins) if s in saved],
+        [k for k, s in enumerate(outs) if s in saved and s not in ins],
+        max(0, live.peak - stays),
+    )
+
+
+class Answers(TorchFunctionMode):
+    """Answers what programs ask about masks, where there are no values: all of it is set, nothing of it is not. What else depends
+    on values raises DataDependentOutputException."""
+
+    def __init__(self):
+        super().__init__()
+        self.notes = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if (
+            name in ("__bool__", "item")
+            and isinstance(args[0], FakeTensor)
+            and hasattr(args[0], "vram_answer")
+        ):
+            frame, torch_files = sys._getframe(1), os.path.dirname(torch.__file__)
+            while frame.f_code.co_filename.startswith(torch_files) or frame.f_code.co_filename == __file__:
+                frame = frame.f_back
+            at = f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+            note = f"{at} looks at values; taken to be {args[0].vram_answer}"
+            if note not in self.notes:
+                self.notes.append(note)
+            return args[0].vram_answer
+        r = func(*args, **(kwargs or {}))
+        if name in ("all", "any") and isinstance(r, FakeTensor):
+            r.vram_answer = name == "all"
+        return r
+
+
+class Recorder(TorchFunctionMode):
+    same = staticmethod(Same.apply)
+
+    def __init__(self, module, inputs, buffers_are_inputs=False):
+        super().__init__()
+        self.nodes, self.names, self.taken, self.death, self.refs, self.notes = [], {}, set(), {}, [], []
+        self.paths = [""]
+        self.path_of = {id(m): n for n, m in module.named_modules(remove_duplicate=True)}
+        self.params = {id(p): n for n, p in module.named_parameters(remove_duplicate=True)}
+        self.buffers = {id(b): n for n, b in module.named_buffers(remove_duplicate=True)}
+        self.tensors = {id(t): t for t in list(module.parameters()) + list(module.buffers())}
+        self.reads, self.unit = [], 0
+        self.packed = []  # storages kept for backward, each with the number of nodes when it was
+        self.device = next(
+            (t.device.type for t in list(inputs.values()) + list(self.tensors.values())), "cpu"
+        )
+        self.inputs, self.grad, self.rows = inputs, torch.is_grad_enabled(), rows()
+        for n, t in inputs.items():
+            self.taken.add(n)
+            self.names[id(t)] = n
+
+    # ---- names
+    def note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fresh(self, op, leaf=False):
+        path = self.paths[-1]
+        base = path if leaf and path else (path + "." if path else "") + op
+        base = re.sub(r"[^A-Za-z0-9_./]", "_", base)
+        if not re.match(r"[A-Za-z_]", base):
+            base = "_" + base
+        name, k = base, 0
+        while name in self.taken:
+            k += 1
+            name = f"{base}_{k}"
+        self.taken.add(name)
+        return name
+
+    def ref(self, t):
+        """what a tensor is called; one that nobody made here is a constant of the program"""
+        if id(t) in self.names:
+            return Ref(self.names[id(t)])
+        if id(t) in self.params or id(t) in self.buffers:
+            return Ref(own=id(t))
+        if isinstance(t, nn.Parameter) or t.device.type == self.device:
+            self.note(
+                f"a tensor of shape {list(t.shape)} that the module holds outside its parameters and buffers is written as a buffer ({self.paths[-1]})"
+            )
+            self.tensors[id(t)] = t
+            self.buffers[id(t)] = self.fresh("constant")
+            return Ref(own=id(t))
+        return None
+
+    def pack(self, t):
+        self.packed.append((StorageWeakRef(t.untyped_storage()), len(self.nodes)))
+
+    def custom(self, name, func, args, kwargs, r, why, start):
+        """a line for a call that has no word: its results, and what it was measured to take"""
+        why = f"{name}: {why}"
+        xs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        results = [t for t in tree_leaves(r) if isinstance(t, torch.Tensor)] or xs[:1]
+        m = Measured(0, [], [], 0)
+        self.unit += 1
+        try:
+            if self.amp is None:
+                m = measure(func, args, kwargs)
+        except Exception as e:
+            why += f"; it cannot be called again to measure it ({one_line(e)}), so what it keeps is taken to be its results"
+            m.saved_results = list(range(len(results)))
+        finally:
+            self.unit -= 1
+        inputs = [x for x in xs if self.on_device(x)]
+        for k, t in enumerate(results):
+            own = DTYPES[t.dtype] if not inputs or t.dtype != inputs[0].dtype else None
+            if k and not t.requires_grad:
+                self.emit("empty", [], t, {"shape": shape_text(t.shape), "dtype": DTYPES[t.dtype]}, name=name)
+                continue
+            keys = {"shape": shape_text(t.shape), "dtype": own}
+            node = self.emit("custom", results[:1] if k else inputs, t, keys, name=name)
+            if not k:
+                kept = [xs[i] for i in m.saved_args if i < len(xs)] + [results[i] for i in m.saved_results]
+                storages = [(StorageWeakRef(v.untyped_storage()), v.untyped_storage().nbytes()) for v in kept]
+                node.keys |= {"saved": m.saved, "workspace": m.temporaries}
+                node.custom = start, storages, why
+
+    def value(self, t, name):
+        known = id(t) in self.names
+        if id(t) in self.params or id(t) in self.buffers or any(t is i for i in self.inputs.values()):
+            return  # the op hands on what lives anyway
+        self.names[id(t)] = name
+        if known:
+            self.death[id(t)].append(name)
+            return
+        entry = [name]
+        key = id(t)
+        self.death[key] = entry
+
+        def gone(_, key=key, entry=entry):
+            for n in entry:
+                self.dead.setdefault(n, len(self.nodes))
+            if self.names.get(key) in entry:
+                del self.names[key]
+            if self.death.get(key) is entry:
+                del self.death[key]
+
+        self.refs.append(weakref.ref(t, gone))
+
+    dead = None
+
+    def emit(self, op, x, r, keys=None, leaf=False, name=None, params=None, outs=None):
+        """x: tensors (or Refs) in, r: tensor or tensors out"""
+        ins = [a if isinstance(a, Ref) else self.ref(a) for a in x]
+        if any(i is None for i in ins):
+            self.note(f"{op}: an input on another device ({self.paths[-1]})")
+            ins = [i for i in ins if i]
+        if self.grad and not torch.is_grad_enabled():
+            for k, (a, i) in enumerate(zip(x, ins)):
+                if isinstance(a, torch.Tensor) and a.requires_grad:
+                    n = self.fresh("detach")
+                    self.nodes.append(Node("detach", [n], [i], {}))
+                    ins[k] = Ref(n)
+        base = self.fresh(name or op, leaf)
+        if isinstance(r, (tuple, list)):
+            names = (
+                [
+                    self.fresh(f"{name or op}.{k}") if outs is None else base if not k else base + outs[k]
+                    for k in range(len(r))
+                ]
+                if len(r) != 1 or outs is None
+                else [base]
+            )
+            results = list(r)
+        else:
+            names, results = [base], [r]
+        node = Node(op, names, ins, {k: v for k, v in (keys or {}).items() if v is not None}, params)
+        self.nodes.append(node)
+        for n, t in zip(names, results):
+            self.value(t, n)
+        return node
+
+    # ---- the calls
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        if self.unit:
+            return func(*args, **kwargs)
+        start = len(self.nodes)
+        self.had_grad = bool(args) and getattr(args[0], "requires_grad", False)
+        if name == "__get__":
+            r = func(*args, **kwargs)
+            attr = getattr(func.__self__, "__name__", "")
+            if attr == "dtype" and id(args[0]) in self.names:
+                self.reads.append((self.names[id(args[0])], r))
+            elif attr in ("T", "mT", "H", "mH"):
+                self.views_T(args[0], r, attr)
+            elif attr == "data":
+                self.emit("detach", [args[0]], r)
+            elif attr in ("real", "imag") and args[0].is_complex():
+                self.custom(attr, func, args, kwargs, r, "no word for it", start)
+            return r
+        if name in ("__set__", "__delete__"):
+            return func(*args, **kwargs)
+        if name == "__setitem__":
+            return self.setitem(func, args, kwargs, start)
+        if name == "__getitem__":
+            return self.getitem(func, args, kwargs)
+        r = func(*args, **kwargs)
+        if name in SILENT and not (name == "type" and isinstance(r, torch.Tensor)):
+            return r
+        if not isinstance(r, torch.Tensor) and not (
+            isinstance(r, (tuple, list)) and any(isinstance(t, torch.Tensor) for t in r)
+        ):
+            if r is not None or name not in ("manual_seed",):
+                if isinstance(r, (torch.Tensor,)):
+                    pass
+            return r
+        if name in SAME_OR_COPY and args and r is args[0] and self.on_device(r):
+            r = self.same(r)  # a value of its own: under autocast, or in another layout, it would be one
+        try:
+            self.call(name, args, kwargs, r)
+        except NoWord as e:
+            self.custom(name, func, args, kwargs, r, str(e), start)
+        return r
+
+    def on_device(self, t):
+        return isinstance(t, torch.Tensor) and t.device.type == self.device
+
+    def call(self, name, args, kwargs, r):
+        first = r if isinstance(r, torch.Tensor) else next(t for t in r if isinstance(t, torch.Tensor))
+        if not self.on_device(first) or (
+            args and self.buffers.get(id(args[0]), "").endswith("num_batches_tracked")
+        ):
+            return  # not on the device, or batch norm's count of batches
+        plain = name.strip("_") if name.startswith("__") else name
+        handler = getattr(self, "op_" + plain, None) or getattr(self, "op_" + plain.rstrip("_"), None)
+        inplace = None
+        if name.startswith("__i") and name not in ("__invert__", "__index__"):
+            plain, inplace = name[3:-2], 1
+        elif not name.startswith("__") and name.endswith("_"):
+            plain, inplace = name[:-1], 1
+        if (
+            handler is None
+            and name.startswith("__r")
+            and plain[1:] in ("sub", "add", "mul", "and", "or", "pow", "truediv", "matmul")
+        ):
+            plain = plain[1:]
+            if plain == "sub" and not isinstance(args[1], torch.Tensor):
+                self.op_rsub((args, kwargs), r, None)
+                return
+            args = (args[1], args[0]) + tuple(args[2:])
+        handler = handler or getattr(self, "op_" + plain, None)
+        if "out" in kwargs:
+            self.note(f"{name}(out=) ({self.paths[-1]})")
+        if self.amp and not torch.is_autocast_enabled(self.device):
+            self.note(f"the program turns autocast off: {name} ({self.paths[-1]})")
+        sig = SIGNATURES.get(name, SIGNATURES.get(plain))
+        if handler:
+            handler(self.bind(sig, args, kwargs) if sig else (args, kwargs), r, inplace)
+            return
+        exact, alike = self.rows
+        row = exact.get(plain) or exact.get(plain.rstrip("_"))
+        grad = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args) and torch.is_grad_enabled()
+        if not row and not grad:
+            row = alike.get(plain)
+        if row:
+            self.row(row, args, kwargs, r, inplace)
+            return
+        if plain in CONVERT:
+            self.convert(args[0], r, CONVERT[plain])
+            return
+        raise NoWord("no word for it")
+
+    def row(self, row, args, kwargs, r, inplace):
+        """a call that the op's row describes"""
+        if row.arguments is not None:
+            self.bound(row, args, kwargs, r, inplace)
+        elif inplace and "inplace" not in row.keys:
+            raise NoWord("no word for it in place")
+        elif row.least == 0:
+            self.create(row.op, args, kwargs, r)
+        elif row.most == 1:
+            keys = {"inplace": inplace, **self.unary_keys(row.op, args, kwargs)}
+            self.emit(row.op, [args[0] if args else kwargs["input"]], r, keys, self.leaf())
+        elif row.most == 2:
+            self.binary(row, args, kwargs, r, inplace)
+        elif all(self.on_device(a) for a in args) and row.least <= len(args) <= row.most:
+            self.emit(row.op, args, r, {"inplace": inplace})
+        else:
+            raise NoWord("no word for it with these arguments")
+
+    def bound(self, row, args, kwargs, r, inplace):
+        """the arguments are bound by name: keys, and tensors"""
+        d = self.bind(["*" * a.rest + a.name for a in row.arguments], args, kwargs)
+        xs, keys = [], {"inplace": inplace if "inplace" in row.keys else None}
+        for a in row.arguments:
+            v = d.get(a.name)
+            if not a.key and v is None:
+                raise NoWord("an argument is missing")
+            if not a.key:
+                xs += v if isinstance(v, (tuple, list)) else [v]
+            elif row.keys[a.name] == "S":
+                keys[a.name] = shape_text(r.shape)
+            elif v is not None and (v or not a.optional):
+                keys[a.name] = written(row.keys[a.name], a.axes, v)
+        self.emit(row.op, xs, r, keys, row.leaf and self.leaf())
+
+    def bind(self, sig, args, kwargs):
+        d, args = {}, list(args)
+        for k, n in enumerate(sig):
+            if n.startswith("*"):
+                rest = args[k:]
+                if len(rest) == 1 and isinstance(rest[0], (tuple, list, torch.Size)):
+                    rest = list(rest[0])
+                if rest:
+                    d[n[1:]] = list(rest)
+                break
+            if k < len(args):
+                d[n] = args[k]
+        aliases = {
+            "input": "x",
+            "self": "x",
+            "size": "shape" if "*shape" in sig or "shape" in sig else "size",
+            "tensors": "xs",
+            "normalized_shape": "shape",
+            "condition": "c",
+            "other": "y" if sig and sig[0] == "c" else "other",
+            "query": "q",
+            "key": "k",
+            "value": "v" if "q" in sig else "value",
+            "split_size": "split_size_or_sections",
+            "split_sizes": "split_size_or_sections",
+            "axis": "dim",
+            "delta": "beta",
+            "unbiased": "correction",
+            "anchor": "x",
+            "batch1": "a",
+            "batch2": "b",
+            "mat1": "a",
+            "mat2": "b",
+            "mask": "mask",
+        }
+        for k, v in kwargs.items():
+            d[aliases.get(k, k)] = v
+        return d
+
+    def leaf(self):
+        """whether the module that calls is one op of torch.nn"""
+        return self.leaf_flags[-1]
+
+    leaf_flags = [False]
+
+    def unary_keys(self, op, args, kwargs):
+        k = {}
+        if op == "gelu" and (
+            kwargs.get("approximate", "none") != "none" or (len(args) > 1 and args[1] != "none")
+        ):
+            k["approximate"] = "tanh"
+        return k
+
+    # ---- pointwise
+    def binary(self, row, args, kwargs, r, inplace):
+        op = row.op
+        a, b = args[0], args[1] if len(args) > 1 else kwargs.get("other", kwargs.get("exponent"))
+        tensor = lambda t: isinstance(t, torch.Tensor) and (t.device.type == self.device or t.dim() > 0)
+        keys = {"inplace": inplace}
+        if kwargs.get("rounding_mode"):
+            keys["rounding_mode"] = kwargs["rounding_mode"]
+        if tensor(a) and tensor(b):
+            self.emit(op, [a, b], r, keys)
+            return
+        if op == "pow" and not tensor(a):
+            if b.requires_grad:
+                raise NoWord("a number to the power of a tensor")
+            self.emit("mul", [b], r, {"scalar": 1}, name="pow")
+            n = self.fresh("base")  # Pow.cpp: the base becomes a tensor of one element
+            self.nodes.append(
+                Node("full", [n], [], {"shape": "[]", "dtype": "i64" if isinstance(a, int) else "f64"})
+            )
+            return
+        x = a if tensor(a) else b
+        if op == "floor_divide" or keys.get("rounding_mode"):
+            pass
+        elif not x.is_floating_point() and r.is_floating_point() and op != "div":
+            self.emit("div", [x], r, {**keys, "scalar": 1}, name=op)
+            return  # integers and a fraction: true division allocates alike
+        if "scalar" not in row.keys:
+            raise NoWord("no word for it with a number")
+        self.emit(op, [x], r, {**keys, "scalar": 1})
+
+    def op_rsub(self, a, r, _):
+        x, y = a[0][:2]
+        if isinstance(y, torch.Tensor) and self.on_device(y):
+            self.emit("sub", [y, x], r)
+        else:  # a number less x: the gradient is negated, which allocates as a product with a number
+            self.emit("mul", [x], r, {"scalar": 1}, name="rsub")
+
+    def op_clamp(self, a, r, inplace):
+        tensors = [a.get(k) for k in ("min", "max") if isinstance(a.get(k), torch.Tensor)]
+        if tensors:
+            raise NoWord("bounds that are tensors")
+        num = lambda v: (
+            None if v is None or isinstance(v, torch.Tensor) else max(-65504, min(65504, v))
+        )  # which bounds there are counts, not where
+        self.emit(
+            "clamp", [a["x"]], r, {"min": num(a.get("min")), "max": num(a.get("max")), "inplace": inplace}
+        )
+
+    op_clamp_min = op_clamp_max = op_clip = op_clamp
+
+    def op_where(self, a, r, _):
+        if "x" not in a:
+            raise NoWord("a shape that depends on data")
+        c, x, y = a["c"], a["x"], a["y"]
+        if c.dtype is not torch.bool:  # x.where(c, y)
+            c, x = x, c
+        t = [v for v in (x, y) if self.on_device(v)]
+        if len(t) == 2:
+            self.emit("where", [c, x, y], r)
+        elif len(t) == 1:
+            self.emit("where", [c, t[0]], r, {"scalar": 1})
+        else:
+            self.emit("full", [], r, {"shape": shape_text(r.shape), "dtype": DTYPES[r.dtype]}, name="where")
+            self.note("where of two numbers")
+
+    def op_masked_fill(self, a, r, inplace):
+        v = a.get("value")
+        self.emit(
+            "masked_fill", [a["x"], a["mask"]] + ([v] if self.on_device(v) else []), r, {"inplace": inplace}
+        )
+
+    def op_lerp(self, a, r, inplace):
+        w = a["weight"]
+        self.emit(
+            "lerp",
+            [a["x"], a["end"]] + ([w] if self.on_device(w) else []),
+            r,
+            {"inplace": inplace, "scalar": None if self.on_device(w) else 1},
+        )
+
+    # ---- parameters
+    def weighted(self, op, x, weights, r, keys, leaf=True):
+        """an op with parameters: weights is the list of tensors or None in order"""
+        self.emit(
+            op,
+            list(x) + [w for w in weights if w is not None],
+            r,
+            keys,
+            leaf and self.leaf(),
+            params=(len(x), [w is not None for w in weights]),
+        )
+
+    def op_linear(self, a, r, _):
+        self.weighted(
+            "linear", [a["x"]], [a["weight"], a.get("bias")], r, {"out_features": a["weight"].shape[0]}
+        )
+
+    def op_conv(self, a, r, n, op, transposed=False):
+        w = a["weight"]
+        one = lambda k, d: (
+            None
+            if k not in a or a[k] is None or (not isinstance(a[k], str) and axes_text(a[k]) == str(d))
+            else a[k] if isinstance(a[k], str) else axes_text(a[k])
+        )
+        keys = {
+            "out_channels": w.shape[1] * a.get("groups", 1) if transposed else w.shape[0],
+            "kernel_size": axes_text(w.shape[2:]),
+            "stride": one("stride", 1),
+            "padding": one("padding", 0),
+        }
+        if transposed:
+            keys["output_padding"] = one("output_padding", 0)
+        keys.update({"dilation": one("dilation", 1), "groups": one("groups", 1)})
+        if keys["padding"] == "valid":
+            keys["padding"] = None
+        self.weighted(op, [a["x"]], [w, a.get("bias")], r, keys)
+
+    def op_batch_norm(self, a, r, _):
+        keys = {"track_running_stats": None if a.get("running_mean") is not None else 0}
+        if a.get("running_mean") is not None:
+            self.stats.add(id(a["running_mean"]))
+            self.stats.add(id(a["running_var"]))
+            if not a.get("training") and self.train:
+                keys["training"] = 0
+        self.weighted("batch_norm", [a["x"]], [a.get("weight"), a.get("bias")], r, keys)
+
+    def op_instance_norm(self, a, r, _):
+        tracked = a.get("running_mean") is not None
+        if tracked:
+            self.stats.add(id(a["running_mean"]))
+            self.stats.add(id(a["running_var"]))
+        self.weighted(
+            "instance_norm",
+            [a["x"]],
+            [a.get("weight"), a.get("bias")],
+            r,
+            {"track_running_stats": 1 if tracked else None},
+        )
+
+    def op_layer_norm(self, a, r, _):
+        self.weighted(
+            "layer_norm",
+            [a["x"]],
+            [a.get("weight"), a.get("bias")],
+            r,
+            {"normalized_shape": list_text(a["shape"])},
+        )
+
+    def op_rms_norm(self, a, r, _):
+        self.weighted("rms_norm", [a["x"]], [a.get("weight")], r, {"normalized_shape": list_text(a["shape"])})
+
+    def op_group_norm(self, a, r, _):
+        self.weighted(
+            "group_norm", [a["x"]], [a.get("weight"), a.get("bias")], r, {"num_groups": a["num_groups"]}
+        )
+
+    def op_embedding(self, a, r, _):
+        if a.get("sparse"):
+            self.note("sparse embedding gradients")
+        w = a["weight"]
+        self.weighted(
+            "embedding", [a["x"]], [w], r, {"num_embeddings": w.shape[0], "embedding_dim": w.shape[1]}
+        )
+
+    def op_bilinear(self, a, r, _):
+        self.weighted(
+            "bilinear",
+            [a["x1"], a["x2"]],
+            [a["weight"], a.get("bias")],
+            r,
+            {"out_features": a["weight"].shape[0]},
+        )
+
+    def op_prelu(self, a, r, _):
+        self.weighted(
+            "prelu",
+            [a["x"]],
+            [a["weight"]],
+            r,
+            {"num_parameters": a["weight"].numel() if a["weight"].numel() > 1 else None},
+        )
+
+    # ---- dropout, pooling, resampling
+    def dropout(self, a, r, inplace, op):
+        if r is a["x"] and not a.get("train"):
+            return
+        self.emit(op, [a["x"]], r, {"p": a.get("p"), "inplace": inplace}, self.leaf())
+
+    def op_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, "dropout")
+
+    def op_feature_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, f"dropout{max(1, a['x'].dim() - 2)}d")
+
+    def op_alpha_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, "alpha_dropout")
+
+    def op_feature_alpha_dropout(self, a, r, inplace):
+        self.dropout(a, r, inplace, "feature_alpha_dropout")
+
+    def pool(self, op, a, r, indices=False):
+        some = lambda k, d: (
+            None
+            if k not in a or a[k] is None or a[k] in ((), []) or axes_text(a[k]) == str(d)
+            else axes_text(a[k])
+        )
+        keys = {
+            "kernel_size": axes_text(a["kernel_size"]),
+            "stride": some("stride", axes_text(a["kernel_size"])),
+            "padding": some("padding", 0),
+        }
+        if op.startswith("max"):
+            keys["dilation"] = some("dilation", 1)
+        keys["ceil_mode"] = 1 if a.get("ceil_mode") else None
+        self.emit(
+            op, [a["x"]], r, {**keys, "return_indices": 1 if indices else None}, self.leaf(), outs=["", ".i"]
+        )
+
+    def adaptive(self, op, a, r):
+        size = a["output_size"]
+        if isinstance(size, (tuple, list)) and any(s is None for s in size):
+            size = [s or d for s, d in zip(size, a["x"].shape[-len(size) :])]
+        if isinstance(r, (tuple, list)):
+            self.emit(op, [a["x"]], r, {"output_size": axes_text(size)}, self.leaf(), outs=["", ".i"])
+        else:
+            self.emit(op, [a["x"]], r, {"output_size": axes_text(size)}, self.leaf())
+
+    def upsample(self, a, r, mode, antialias=None):
+        x = a["x"]
+        self.emit(
+            "interpolate",
+            [x],
+            r,
+            {
+                "size": axes_text(r.shape[2:]),
+                "mode": None if mode == "nearest" else mode,
+                "antialias": antialias,
+            },
+            self.leaf(),
+            name="interpolate",
+        )
+
+    def op_pad(self, a, r, _):
+        mode = a.get("mode", "constant")
+        self.emit(
+            "pad",
+            [a["x"]],
+            r,
+            {"pad": list_text(a["pad"]), "mode": None if mode == "constant" else mode},
+            self.leaf(),
+        )
+
+    def op_constant_pad_nd(self, a, r, _):
+        self.emit("pad", [a[0][0]], r, {"pad": list_text(a[0][1])})
+
+    # ---- products, softmax, attention
+    def op_matmul(self, a, r, _):
+        x = list(a[0]) + [v for k, v in a[1].items() if k in ("other", "mat2", "tensor2")]
+        self.emit("matmul", x[:2], r)
+
+    def op_bmm(self, a, r, _):
+        self.emit("bmm", list(a[0]) + list(a[1].values()), r)
+
+    def op_mm(self, a, r, _):
+        self.emit("mm", list(a[0]) + list(a[1].values()), r)
+
+    def op_einsum(self, a, r, _):
+        self.emit("einsum", a["xs"], r, {"equation": a["equation"].replace(" ", "")})
+
+    def op_scaled_dot_product_attention(self, a, r, _):
+        m = a.get("attn_mask")
+        self.emit(
+            "scaled_dot_product_attention",
+            [a["q"], a["k"], a["v"]] + ([m] if m is not None else []),
+            r,
+            {
+                "dropout_p": a.get("dropout_p") or None,
+                "is_causal": 1 if a.get("is_causal") else None,
+                "enable_gqa": 1 if a.get("enable_gqa") else None,
+            },
+        )
+
+    # ---- views and shapes
+    def views_T(self, x, r, attr):
+        if attr == "T" and x.dim() != 2:
+            self.emit("permute", [x], r, {"dims": ",".join(str(i) for i in reversed(range(x.dim())))})
+        else:
+            self.emit("transpose", [x], r, {"dim0": -2, "dim1": -1})
+
+    def op_t(self, a, r, _):
+        self.emit("t", [a[0][0]], r)
+
+    def op_view(self, a, r, _, op="view"):
+        s = a.get("shape", a.get("dtype"))
+        if s and isinstance(s[0], torch.dtype):
+            raise NoWord("a view as another dtype")
+        self.emit(op, [a["x"]], r, {"shape": shape_text(r.shape)})
+
+    def op_reshape(self, a, r, _):
+        self.op_view(a, r, _, "reshape")
+
+    def op_broadcast_to(self, a, r, _):
+        self.emit("expand", [a[0][0]], r, {"shape": shape_text(r.shape)})
+
+    def op_broadcast_tensors(self, a, r, _):
+        xs = a[0][0] if isinstance(a[0][0], (tuple, list)) else a[0]
+        for x, y in zip(xs, r):
+            if y is not x:
+                self.emit("expand", [x], y, {"shape": shape_text(y.shape)})
+
+    op_meshgrid_views = op_broadcast_tensors
+
+    def op_meshgrid(self, a, r, _):
+        xs = a[0][0] if isinstance(a[0][0], (tuple, list)) else a[0]
+        for k, (x, y) in enumerate(zip(xs, r)):
+            v = self.fresh("view")
+            s = [1] * y.dim()
+            axis = next((i for i in range(y.dim()) if y.stride(i) != 0 and y.shape[i] == x.numel()), k)
+            s[axis] = x.numel()
+            self.nodes.append(Node("view", [v], [self.ref(x)], {"shape": shape_text(s)}))
+            self.emit("expand", [Ref(v)], y, {"shape": shape_text(y.shape)})
+
+    def op_movedim(self, a, r, _):
+        x, s, d = a[0][0], a[0][1], a[0][2]
+        s = [s] if isinstance(s, int) else list(s)
+        d = [d] if isinstance(d, int) else list(d)
+        n = x.dim()
+        s = [v % n for v in s]
+        d = [v % n for v in d]
+        order = [-1] * n
+        for i, j in zip(s, d):
+            order[j] = i
+        rest = iter(i for i in range(n) if i not in s)
+        self.emit("permute", [x], r, {"dims": ",".join(str(o if o >= 0 else next(rest)) for o in order)})
+
+    op_moveaxis = op_movedim
+
+    def op_flatten(self, a, r, _):
+        s, e = a.get("start_dim", 0), a.get("end_dim", -1)
+        self.emit(
+            "flatten", [a["x"]], r, {"start_dim": s or None, "end_dim": None if e == -1 else e}, self.leaf()
+        )
+
+    def op_ravel(self, a, r, _):
+        self.emit("flatten", [a[0][0]], r)
+
+    def op_unflatten(self, a, r, _):
+        d = a["dim"] % a["x"].dim()
+        n = r.dim() - a["x"].dim() + 1
+        self.emit(
+            "unflatten", [a["x"]], r, {"dim": a["dim"], "sizes": list_text(r.shape[d : d + n])}, self.leaf()
+        )
+
+    def op_tensor_split(self, a, r, _):
+        d = a.get("dim", 0)
+        self.emit(
+            "split",
+            [a["x"]],
+            r,
+            {"split_size_or_sections": ",".join(str(t.shape[d]) for t in r), "dim": d or None},
+        )
+
+    def op_diff(self, a, r, _):
+        x, dim = a["x"], a.get("dim", -1)
+        ends = [v for v in (a.get("prepend"), x, a.get("append")) if v is not None]
+        x = self.made("cat", [self.ref(v) for v in ends], {"dim": dim}) if len(ends) > 1 else self.ref(x)
+        high, low = (
+            self.made("narrow", [x], {"dim": dim, "start": k, "length": r.shape[dim]}) for k in (1, 0)
+        )
+        self.emit("sub", [high, low], r, name="diff")
+
+    def op_repeat_interleave(self, a, r, _):
+        if self.on_device(a["repeats"]):
+            raise NoWord("counts that are a tensor")
+        self.emit("repeat_interleave", [a["x"]], r, {"repeats": a["repeats"], "dim": a.get("dim")})
+
+    def op_detach(self, a, r, _):
+        self.emit("detach", [a[0][0]], r)
+
+    def op_alias(self, a, r, _):
+        self.emit("view", [a[0][0]], r, {"shape": shape_text(r.shape)})
+
+    def op_contiguous(self, a, r, _):
+        if a[1].get("memory_format", torch.contiguous_format) is not torch.contiguous_format or len(a[0]) > 1:
+            self.note("contiguous in another memory format")
+        self.emit("contiguous", [a[0][0]], r)
+
+    def op_clone(self, a, r, _):
+        if a[1].get("memory_format", torch.preserve_format) is torch.contiguous_format:
+            self.note("clone with memory_format=contiguous_format")
+        self.emit("clone", [a[0][0]], r)
+
+    def op_requires_grad(self, a, r, _):
+        pass
+
+    # ---- conversions
+    def convert(self, x, r, dtype):
+        n = self.emit("to", [x], r, {"dtype": DTYPES[r.dtype]})
+        n.reads = list(self.reads[-200:])
+
+    def op_to(self, a, r, _):
+        args, kwargs = a
+        x = args[0]
+        if not self.on_device(x):
+            self.create("empty", (), {}, r)
+            return
+        other = next(
+            (v for v in list(args[1:2]) + [kwargs.get("other")] if isinstance(v, torch.Tensor)), None
+        )
+        dtype = kwargs.get("dtype") or next((v for v in args[1:3] if isinstance(v, torch.dtype)), None)
+        if kwargs.get("memory_format") not in (None, torch.preserve_format):
+            self.note("to(memory_format=)")
+        if kwargs.get("copy"):
+            self.note("to(copy=True)")
+        if other is not None:
+            self.emit("type_as", [x, other], r)
+        elif dtype is not None:
+            self.convert(x, r, dtype)
+        else:
+            self.emit("view", [x], r, {"shape": shape_text(r.shape)}, name="to")  # to the device where it is
+
+    def op_type(self, a, r, _):
+        self.convert(a[0][0], r, r.dtype)
+
+    def op_type_as(self, a, r, _):
+        if not self.on_device(a[0][0]):  # goes to the other's device, too
+            self.create("empty", (), {}, r)
+            return
+        self.emit("type_as", list(a[0]) + list(a[1].values()), r)
+
+    def op_cuda(self, a, r, _):
+        if r is not a[0][0]:
+            self.create("empty", (), {}, r)
+
+    # ---- indexing
+    def index_steps(self, x, idx):
+        """the views that an index expression takes, and its index tensors by axis (python_variable_indexing.cpp)"""
+        idx = idx if isinstance(idx, tuple) else (idx,)
+        masks = (torch.bool, torch.uint8)
+        dim, tensors, steps, ndim, shape = 0, [], [], x.dim(), list(x.shape)
+        given = sum(1 for i in idx if i is not None and i is not Ellipsis and not isinstance(i, bool)) + sum(
+            i.dim() - 1 for i in idx if isinstance(i, torch.Tensor) and i.dtype in masks
+        )
+        for i in idx:
+            if i is Ellipsis:
+                dim += ndim - given
+                tensors += [None] * (ndim - given)
+            elif i is None:
+                steps.append(("unsqueeze", {"dim": dim}))
+                shape.insert(dim, 1)
+                dim += 1
+                ndim += 1
+                given += 1
+                tensors.append(None)
+            elif isinstance(i, slice):
+                s, e, st = i.indices(shape[dim])
+                if not (s == 0 and e >= shape[dim] and st == 1):
+                    steps.append(
+                        (
+                            "slice",
+                            {
+                                "dim": dim,
+                                "start": s or None,
+                                "end": None if e >= shape[dim] else e,
+                                "step": None if st == 1 else st,
+                            },
+                        )
+                    )
+                    shape[dim] = len(range(s, e, st))
+                dim += 1
+                tensors.append(None)
+            elif isinstance(i, bool):
+                self.note(f"indexing with a Python bool ({self.paths[-1]})")
+            elif isinstance(i, torch.Tensor) and i.dtype not in masks and (i.dim() > 0 or self.on_device(i)):
+                if i.device.type != self.device:  # moved to the device first
+                    i = self.made("empty", [], {"shape": shape_text(i.shape), "dtype": DTYPES[i.dtype]})
+                tensors.append(i)
+                dim += 1
+            elif isinstance(i, torch.Tensor) and i.dtype in masks:
+                self.note(f"indexing with a mask ({self.paths[-1]})")
+                tensors.append(i)
+                dim += i.dim()
+            elif isinstance(i, (list, tuple)) and all(
+                isinstance(v, int) for v in i
+            ):  # becomes an index tensor
+                tensors.append(self.made("empty", [], {"shape": f"[{len(i)}]", "dtype": "i64"}))
+                dim += 1
+            elif hasattr(i, "__index__"):
+                steps.append(("select", {"dim": dim, "index": int(i)}))
+                shape.pop(dim)
+                ndim -= 1
+                given -= 1
+            else:
+                self.note(f"indexing with {type(i).__name__} ({self.paths[-1]})")
+                tensors.append(None)
+                dim += 1
+        return steps, [(k, t) for k, t in enumerate(tensors) if t is not None]
+
+    def made(self, op, ins, keys):
+        """a line for a value that no Python object stands for"""
+        n = self.fresh(op)
+        self.nodes.append(Node(op, [n], ins, {a: b for a, b in keys.items() if b is not None}))
+        return Ref(n)
+
+    def getitem(self, func, args, kwargs):
+        x, idx = args
+        r = func(*args, **kwargs)
+        if not self.on_device(x):
+            return r
+        state = self.ref(x)
+        steps, used = self.index_steps(x, idx)
+        for k, (op, keys) in enumerate(steps):
+            if k == len(steps) - 1 and not used:
+                self.emit(op, [state], r, keys)
+            else:
+                state = self.made(op, [state], keys)
+        if used:
+            first = used[0][0]
+            if [k for k, _ in used] != list(range(first, first + len(used))):
+                self.note(f"indexing with tensors on axes that are not side by side ({self.paths[-1]})")
+            self.emit("index", [state] + [t for _, t in used], r, {"dim": first or None})
+        elif not steps:
+            self.emit(
+                "expand", [state], r, {"shape": shape_text(r.shape)}, name="alias"
+            )  # an alias; its gradient passes as expand's does
+        return r
+
+    def setitem(self, func, args, kwargs, start):
+        x, idx, v = args
+        r = func(*args, **kwargs)
+        if not self.on_device(x):
+            return r
+        steps, used = self.index_steps(x, idx)
+        tensor, grad = self.on_device(v), self.had_grad or getattr(v, "requires_grad", False)
+        if used and (grad or used[0][0] != 0 or not tensor) or grad and not tensor:
+            self.custom("setitem", func, args, kwargs, r, "an assignment that is not in the text form", start)
+            return r
+        state = self.ref(x)
+        for op, keys in steps:
+            state = self.made(op, [state], keys)
+        if used:
+            index = [t if isinstance(t, Ref) else self.ref(t) for _, t in used]
+            self.made("index_put", [state] + index + [self.ref(v)], {"inplace": 1})
+        elif tensor:  # from another device nothing is allocated
+            self.copied(state, v)
+        else:
+            self.made("fill", [state], {"inplace": 1})
+        return r
+
+    def copied(self, state, v):
+        """copy_ into a value allocates as add_ does; its backward makes zeros where the value had a gradient, as many bytes as the
+        negative that sub_ makes"""
+        self.made("sub" if self.had_grad else "add", [state, self.ref(v)], {"inplace": 1})
+
+    def op_index_put(self, a, r, inplace):
+        if a["x"].requires_grad or a["values"].requires_grad or not inplace:
+            raise NoWord("a gradient")
+        self.emit(
+            "index_put",
+            [a["x"]] + [i for i in a["indices"] if i is not None] + [a["values"]],
+            r,
+            {"inplace": 1, "accumulate": 1 if a.get("accumulate") else None},
+        )
+
+    def op_histc(self, a, r, _):
+        self.emit("histc", [a[0][0]], r, {"bins": a[0][1] if len(a[0]) > 1 else a[1].get("bins", 100)})
+
+    def op_grouped_mm(self, a, r, _):
+        args, kwargs = a
+        self.emit("grouped_mm", list(args[:2]) + [args[2] if len(args) > 2 else kwargs["offs"]], r)
+
+    op__grouped_mm = op_grouped_mm
+
+    def op_scatter(self, a, r, inplace):
+        s = a.get("src", a.get("value"))
+        self.emit(
+            "scatter",
+            [a["x"], a["index"]] + ([s] if self.on_device(s) else []),
+            r,
+            {"dim": a["dim"], "scalar": None if self.on_device(s) else 1, "inplace": inplace},
+        )
+
+    def op_topk(self, a, r, _):
+        self.emit("topk", [a["x"]], r, {"k": int(a["k"]), "dim": a.get("dim")}, outs=["", ".i"])
+
+    def op_sort(self, a, r, _):
+        self.emit("sort", [a["x"]], r, {"dim": a.get("dim")}, outs=["", ".i"])
+
+    def op_argsort(self, a, r, _):
+        n = self.emit("sort", [a["x"]], [r], {"dim": a.get("dim")}, name="argsort", outs=[""])
+        n.outs = [self.fresh("sort"), n.outs[0]]
+
+    def op_one_hot(self, a, r, _):
+        self.emit("one_hot", [a["x"]], r, {"num_classes": r.shape[-1]})
+
+    def op_isfinite(self, a, r, _):
+        x = self.ref(a[0][0])
+        b = self.made("ne", [self.made("abs", [x], {})], {"scalar": 1})
+        self.emit("mul", [self.made("eq", [x, x], {}), b], r, {}, name="isfinite")
+
+    def op_isinf(self, a, r, _):
+        self.emit("eq", [self.made("abs", [self.ref(a[0][0])], {})], r, {"scalar": 1}, name="isinf")
+
+    # ---- reductions
+    def op_any(self, a, r, _):
+        x = a[0][0]
+        d = a[0][1] if len(a[0]) > 1 else a[1].get("dim")
+        if x.dtype is not torch.bool or x.requires_grad:
+            self.note(f"any or all of {x.dtype}")
+        self.emit(
+            "amax",
+            [x],
+            r,
+            {"dim": None if d is None else list_text(d), "keepdim": 1 if a[1].get("keepdim") else None},
+            name="any",
+        )
+
+    op_all = op_any
+
+    def reduce(self, op, a, r, extra=None):
+        d = a.get("dim", None)
+        t = a.get("dtype")
+        if d is not None and not isinstance(d, (tuple, list)):
+            d = [d]
+        outs = ["", ".i"] if isinstance(r, (tuple, list)) else None
+        self.emit(
+            op,
+            [a["x"]],
+            r,
+            {
+                "dim": list_text(d) if d else None,
+                "keepdim": 1 if a.get("keepdim") else None,
+                "dtype": DTYPES[t] if t else None,
+                **(extra or {}),
+            },
+            outs=outs,
+        )
+
+    def op_max(self, a, r, _, op="max"):
+        if self.on_device(a.get("dim", a.get("other"))):
+            self.emit(op + "imum", [a["x"], a.get("dim", a.get("other"))], r)
+            return
+        self.reduce(op, a, r)
+
+    def op_min(self, a, r, _):
+        self.op_max(a, r, _, "min")
+
+    def op_var(self, a, r, _, op="var"):
+        c = a.get("correction")
+        self.reduce(op, a, r, {"correction": None if c in (None, True, 1) else int(c)})
+
+    def op_std(self, a, r, _):
+        self.op_var(a, r, _, "std")
+
+    def op_linalg_vector_norm(self, a, r, _):
+        if a.get("ord", 2) not in (2, 2.0):
+            raise NoWord("a norm that is not the 2-norm")
+        self.reduce("norm", a, r)
+
+    def op_norm(self, a, r, _):
+        self.reduce("norm", a, r)
+
+    # ---- create
+    def create(self, op, args, kwargs, r):
+        lender = next((a for a in args if self.on_device(a)), None)
+        keys = {"shape": shape_text(r.shape)}
+        if (
+            lender is not None
+            and kwargs.get("dtype") is None
+            and r.dtype == lender.dtype
+            and lender.is_floating_point()
+        ):
+            self.emit(op, [lender], r, keys)
+            return
+        n = self.emit(op, [], r, {**keys, "dtype": None if r.dtype is torch.float32 else DTYPES[r.dtype]})
+        if kwargs.get("dtype") is not None and r.is_floating_point():
+            n.reads = list(self.reads[-200:])
+
+    def op_fill(self, a, r, _):
+        self.emit("fill", [a[0][0]], r, {"inplace": 1})
+
+    op_zero = op_fill
+
+    def op_bernoulli(self, a, r, inplace):
+        if not inplace:
+            raise NoWord("no word for it out of place")
+        self.emit("bernoulli", [a[0][0]], r, {"inplace": inplace})
+
+    op_uniform = op_normal = op_random = op_exponential = op_bernoulli
+
+    def op_copy(self, a, r, _):
+        if self.on_device(a[0][1]):
+            self.copied(self.ref(a[0][0]), a[0][1])
+
+    # ---- losses
+    def loss(self, op, a, r, xs, extra=None):
+        red = a.get("reduction", 1)
+        red = LOSS_REDUCTION.get(red, red)
+        if a.get("weight") is not None or a.get("pos_weight") is not None:
+            self.note(f"{op} with weights")
+        self.emit(op, xs, r, {"reduction": None if red == "mean" else red, **(extra or {})}, name="loss")
+
+    def op_cross_entropy_loss(self, a, r, _):
+        s = a.get("label_smoothing", 0)
+        self.loss("cross_entropy", a, r, [a["x"], a["target"]], {"label_smoothing": s or None})
+
+    def op_nll_loss_nd(self, a, r, _):
+        self.loss("nll_loss", a, r, [a["x"], a["target"]])
+
+    op_nll_loss = op_nll_loss2d = op_nll_loss_nd
+
+    def op_ctc_loss(self, a, r, _):
+        self.note("ctc_loss: the lengths are not told")
+        self.loss("ctc_loss", a, r, [a["x"], a["target"]])
+
+    def op_cosine_embedding_loss(self, a, r, _):
+        self.loss("cosine_embedding_loss", a, r, [a["x1"], a["x2"], a["target"]])
+
+    def op_triplet_margin_loss(self, a, r, _):
+        self.loss("triplet_margin_loss", a, r, [a["x"], a["positive"], a["negative"]])
+
+    # ---- recurrent modules: one op
+    def recurrent(self, m, args, kwargs, r):
+        op = RNN[type(m).__name__]
+        if op == "embedding_bag":
+            for p in m.parameters():
+                self.params_in_modules.add(id(p))
+            self.emit(
+                op,
+                list(args),
+                r,
+                {
+                    "num_embeddings": m.num_embeddings,
+                    "embedding_dim": m.embedding_dim,
+                    "mode": None if m.mode == "mean" else m.mode,
+                },
+                True,
+            )
+            return
+        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
+        keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
+        states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
+        if not op.endswith("_cell"):
+            keys.update(
+                {
+                    "num_layers": m.num_layers if m.num_layers > 1 else None,
+                    "batch_first": 1 if m.batch_first else None,
+                    "dropout": m.dropout or None,
+                    "bidirectional": 1 if m.bidirectional else None,
+                    "proj_size": getattr(m, "proj_size", 0) or None,
+                }
+            )
+        if getattr(m, "nonlinearity", "tanh") != "tanh":
+            keys["nonlinearity"] = m.nonlinearity
+        if not isinstance(x, torch.Tensor):
+            self.custom(op, m.forward, args, kwargs, r, "a packed sequence", len(self.nodes))
+            return
+        if op.endswith("_cell"):
+            flat = list(r) if isinstance(r, (tuple, list)) else [r]
+        else:
+            flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
+        for p in m.parameters():
+            self.params_in_modules.add(id(p))
+        if any(not p.requires_grad for p in m.parameters()):
+            keys["frozen"] = 1
+        first = self.rnn_name.get(id(m))
+        if first:
+            keys["weights"] = first
+        suffix = ["", ".hn", ".cn"] if not op.endswith("_cell") else ["", ".c"]
+        n = (
+            self.emit(op, [x] + states, flat, keys, True, outs=suffix)
+            if len(flat) > 1
+            else self.emit(op, [x] + states, flat[0], keys, True)
+        )
+        self.rnn_name.setdefault(id(m), n.outs[0])
+
+
+for d in "123":
+    setattr(Recorder, f"op_conv{d}d", lambda self, a, r, _, d=d: self.op_conv(a, r, int(d), f"conv{d}d"))
+    setattr(
+        Recorder,
+        f"op_conv_transpose{d}d",
+        lambda self, a, r, _, d=d: self.op_conv(a, r, int(d), f"conv_transpose{d}d", True),
+    )
+    for k in ("max", "avg"):
+        setattr(Recorder, f"op_{k}_pool{d}d", lambda self, a, r, _, op=f"{k}_pool{d}d": self.pool(op, a, r))
+        setattr(
+            Recorder,
+            f"op_adaptive_{k}_pool{d}d",
+            lambda self, a, r, _, op=f"adaptive_{k}_pool{d}d": self.adaptive(op, a, r),
+        )
+    setattr(
+        Recorder,
+        f"op_max_pool{d}d_with_indices",
+        lambda self, a, r, _, op=f"max_pool{d}d": self.pool(op, a, r, True),
+    )
+for k, mode in {
+    "upsample_nearest1d": "nearest",
+    "upsample_nearest2d": "nearest",
+    "upsample_nearest3d": "nearest",
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "bilinear",
+    "upsample_bicubic2d": "bicubic",
+    "upsample_trilinear3d": "trilinear",
+    "_upsample_nearest_exact2d": "nearest-exact",
+}.items():
+    setattr(Recorder, "op_" + k, lambda self, a, r, _, mode=mode: self.upsample(a, r, mode))
+for k in ("bilinear", "bicubic"):
+    setattr(Recorder, f"op__upsample_{k}2d_aa", lambda self, a, r, _, mode=k: self.upsample(a, r, mode, 1))
+for k in (
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+):
+    setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.loss(k, a, r, [a["x"], a["target"]]))
+for k in ("sum", "mean", "prod", "amax", "amin", "logsumexp"):
+    setattr(Recorder, "op_" + k, lambda self, a, r, _, k=k: self.reduce(k, a, r))
+
+
+def run(module, forward, inputs, amp=None):
+    """one forward pass under the recorder; gives the recorder and the names of what came out"""
+    rec = Recorder(module, inputs)
+    rec.amp, rec.dead, rec.stats, rec.params_in_modules, rec.rnn_name, rec.train, rec.leaf_flags = (
+        amp,
+        {},
+        set(),
+        set(),
+        {},
+        module.training,
+        [False],
+    )
+    saved = [
+        (m, n, getattr(m, n))
+        for m in (F, torch.functional, torch._tensor)
+        for n in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+        if hasattr(m, n)
+    ]
+    call = nn.Module.__call__
+
+    def hooked(m, *args, **kwargs):
+        rec.paths.append(rec.path_of.get(id(m), rec.paths[-1]))
+        rec.leaf_flags.append(
+            not any(True for _ in m.children()) and type(m).__module__.startswith(NAMED_LIKE_MODULE)
+        )
+        try:
+            if type(m).__name__ in RNN and type(m).__module__.startswith("torch.nn.") and not rec.unit:
+                rec.unit += 1
+                try:
+                    r = call(m, *args, **kwargs)
+                finally:
+                    rec.unit -= 1
+                rec.recurrent(m, args, kwargs, r)
+                return r
+            return call(m, *args, **kwargs)
+        finally:
+            rec.paths.pop()
+            rec.leaf_flags.pop()
+
+    apply = torch.autograd.Function.__dict__.get("apply")
+
+    def unseen(cls, *args, **kwargs):
+        call, start = apply.__get__(None, cls), len(rec.nodes)
+        if rec.unit or cls is Same:
+            return call(*args, **kwargs)
+        rec.unit += 1
+        try:
+            r = call(*args, **kwargs)
+        finally:
+            rec.unit -= 1
+        rec.custom(cls.__name__, call, args, kwargs, r, "an autograd function of the program's own", start)
+        return r
+
+    gc.collect()
+    gc.disable()  # lifetimes are those of the program alone
+    try:
+        for m, n, _ in saved:
+            setattr(m, n, lambda *a, **k: False)
+        nn.Module.__call__ = hooked
+        torch.autograd.Function.apply = classmethod(unseen)
+        hooks = torch.autograd.graph.saved_tensors_hooks(rec.pack, lambda t: t)
+        with hooks, autocast(rec.device, amp), torch.backends.cudnn.flags(enabled=not export_device.fake_device), rec:
+            out = forward(**inputs)
+    finally:
+        gc.enable()
+        nn.Module.__call__ = call
+        torch.autograd.Function.apply = apply
+        for m, n, f in saved:
+            setattr(m, n, f)
+    flat = []
+
+    def walk(o):
+        if isinstance(o, torch.Tensor):
+            flat.append(o)
+        elif isinstance(o, dict):
+            for v in o.values():
+                walk(v)
+        elif isinstance(o, (tuple, list)):
+            for v in o:
+                walk(v)
+
+    walk(out)
+    outputs = [rec.names[id(t)] for t in flat if id(t) in rec.names]
+    rec.end = len(rec.nodes)
+    alive = {n for e in rec.death.values() for n in e} - set(outputs)
+    kept = {n for t in flat for n in rec.death.get(id(t), [])}
+    for n in alive - kept:
+        rec.note(f"{n} outlives the forward pass (kept by the module)")
+    rec.kept = alive - kept
+    rec.outputs = list(dict.fromkeys(outputs))
+    return rec

@@ -1,0 +1,497 @@
+"""Where models come from: torchvision, timm, transformers, a function of a file."""
+
+import argparse, contextlib, dataclasses, difflib, importlib, importlib.util, inspect, json, os, socket, sys, typing
+
+import torch, torch.nn as nn, torch.nn.functional as F
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, unset_fake_temporarily
+
+from export_rows import Problem, one_line, place
+
+
+@dataclasses.dataclass
+class Loaded:
+    """a module with what it takes to run it: forward(**make_inputs(N=2)) is one forward pass, in training up to the loss"""
+
+    module: nn.Module
+    make_inputs: typing.Callable  # a size for each dim -> dict name -> tensor on the CPU
+    forward: typing.Callable  # takes these tensors by name
+    name: str = "model"
+    dims: tuple = (("N", 2),)  # name and default of each dim, the batch first
+    comment: str = ""
+    notes: tuple = ()  # what the user should know of how it was loaded
+
+
+def built(make):
+    """a module without memory; with real tensors where its constructor looks at values"""
+    try:
+        return make()
+    except (DataDependentOutputException, DynamicOutputShapeException, RuntimeError, NotImplementedError):
+        with unset_fake_temporarily():
+            return make()
+
+
+def package(name, source):
+    try:
+        return importlib.import_module(name)
+    except ImportError as e:
+        raise Problem(f"{source} needs the Python package {name}: pip install {name} ({e})")
+
+
+def version(package):
+    return package.__version__.split("+")[0]
+
+
+def unknown(what, name, names):
+    near = difflib.get_close_matches(name, names, 5, 0.5)
+    return Problem(f"{what} {name!r}" + (f"; the closest: {', '.join(near)}" if near else ""))
+
+
+def image_loss(out, target):
+    """cross entropy as these models are trained: of every output with its own weight"""
+    if isinstance(out, dict):  # torchvision's segmentation
+        loss = F.cross_entropy(out["out"], target)
+        return loss + 0.5 * F.cross_entropy(out["aux"], target) if "aux" in out else loss
+    if isinstance(out, (tuple, list)):  # auxiliary heads
+        loss = F.cross_entropy(out[0], target)
+        for o in out[1:]:
+            loss = loss + 0.3 * F.cross_entropy(o, target)
+        return loss
+    return F.cross_entropy(out, target)
+
+
+def image_model(module, shape, o, dense=False):
+    """a module that takes images; dense: a class for every pixel"""
+
+    def inputs(N=2):
+        made = {"x": torch.zeros(N, *shape)}
+        if o.train:
+            made["target"] = torch.zeros(N, *(shape[-2:] if dense else []), dtype=torch.long)
+        return made
+
+    def forward(x, target=None):
+        out = module(x)
+        if target is not None:
+            return image_loss(out, target)
+        return out["out"] if isinstance(out, dict) else out
+
+    return module, inputs, forward, {"N": 2}
+
+
+def from_torchvision(name, o):
+    models = package("torchvision", f"torchvision:{name}").models
+    if name not in models.list_models():
+        raise unknown("torchvision has no model", name, models.list_models())
+    takes = inspect.signature(models.get_model_builder(name)).parameters
+    options = {k: None for k in ("weights", "weights_backbone") if k in takes} | o.options
+    with named_arguments(f"torchvision:{name}"):
+        module = built(lambda: models.get_model(name, **options))
+    kind = type(module).__module__.split(".")[2]
+    if kind in ("detection", "optical_flow"):
+        raise Problem(
+            f"torchvision:{name}: its shapes depend on what is in the images; write a function in a file for its backbone"
+        )
+    crop = getattr(models.get_model_weights(name).DEFAULT.transforms(), "crop_size", [224])
+    crop = [getattr(module, "image_size", None) or crop[0]]
+    side = [o.size or crop[0]] * 2
+    shape = [3] + ([o.frames] if kind == "video" else []) + side
+    return image_model(module, shape, o, kind == "segmentation"), f"torchvision.models.{name}", "torchvision"
+
+
+def from_timm(name, o):
+    timm = package("timm", f"timm:{name}")
+    if not timm.is_model(name):
+        raise unknown("timm has no model", name, timm.list_models())
+    with named_arguments(f"timm:{name}"):
+        module = built(lambda: timm.create_model(name, pretrained=False, **o.options))
+    shape = list(module.pretrained_cfg["input_size"])
+    if o.size:
+        shape[1:] = [o.size] * 2
+    return image_model(module, shape, o), f"timm.create_model({name!r})", "timm"
+
+
+# transformers: tables of its auto classes, in the order in which a model without `architectures` gets its class
+HF_CLASSES = """SEQ_TO_SEQ_CAUSAL_LM SPEECH_SEQ_2_SEQ MASKED_LM CAUSAL_LM IMAGE_CLASSIFICATION AUDIO_CLASSIFICATION VIDEO_CLASSIFICATION
+SEMANTIC_SEGMENTATION CTC""".split()
+# what is at the end of a class's name -> its labels: name -> shape
+HF_LABELS = {
+    "SemanticSegmentation": {"labels": "N H W"},
+    "DepthEstimation": {},
+    "Classification": {"labels": "N"},
+    "TokenClassification": {"labels": "N S"},
+    "QuestionAnswering": {"start_positions": "N", "end_positions": "N"},
+    "MultipleChoice": {"labels": "N"},
+    "NextSentencePrediction": {"labels": "N"},
+    "ForCTC": {"labels": "N 16"},
+    "": {"labels": "N T"},
+}
+# a training step keeps no keys and values; no layers are skipped at random
+HF_SETTINGS = {
+    "use_cache": False,
+    "layerdrop": 0.0,
+    "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
+    "use_pretrained_backbone": False,  # sizes do not depend on what was learned
+}
+HF_DETECTION = ("ObjectDetection", "InstanceSegmentation", "UniversalSegmentation")
+
+
+NOT_LOOKED_UP = "not looked up in the network"
+
+
+@contextlib.contextmanager
+def offline():
+    """nothing is looked up in the network: a configuration is a file of somebody else"""
+    settings = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    before = {k: os.environ.get(k) for k in settings}
+    kept = socket.getaddrinfo, socket.socket.connect
+
+    def refused(*args, **options):
+        raise OSError(NOT_LOOKED_UP)
+
+    def connect(self, address):
+        return kept[1](self, address) if isinstance(address, (str, bytes)) else refused()
+
+    os.environ.update(settings)
+    socket.getaddrinfo, socket.socket.connect = refused, connect
+    try:
+        yield
+    finally:
+        socket.getaddrinfo, socket.socket.connect = kept
+        for k, v in before.items():
+            os.environ.pop(k, None) if v is None else os.environ.update({k: v})
+
+
+def elsewhere(path, e):
+    """raises a Problem if that is why: the configuration names a model of the hub"""
+    if isinstance(e, OSError) or NOT_LOOKED_UP in str(e):
+        raise Problem(f"{path} names what is not in it, and nothing is looked up in the network: {one_line(e)}")
+
+
+def hf_class(tf, config, path, names):
+    """the class that the configuration names, or the one with a loss that fits its model_type best"""
+    if not isinstance(names or [], list) or not all(isinstance(n, str) for n in names or []):
+        raise Problem(f"{path}: architectures must be a list of names, found {names!r}")
+    for n in names or []:
+        found = getattr(tf, n, None)
+        if isinstance(found, type) and issubclass(found, tf.PreTrainedModel):
+            return found
+        if found is not None:
+            raise Problem(f"{path}: architectures has {n!r}, which is no model of transformers")
+    tables = importlib.import_module("transformers.models.auto.modeling_auto")
+    for kind in [f"MODEL_FOR_{k}_MAPPING_NAMES" for k in HF_CLASSES] + ["MODEL_MAPPING_NAMES"]:
+        n = getattr(tables, kind, {}).get(config.model_type)
+        if n:
+            return getattr(tf, n if isinstance(n, str) else n[0])
+    raise Problem(f"{path}: transformers {version(tf)} has no model for model_type {config.model_type!r}")
+
+
+def hf_config(tf, path, options):
+    path = os.path.join(path, "config.json") if os.path.isdir(path) else path
+    try:
+        with open(path) as f:
+            fields = json.load(f)
+    except OSError as e:
+        raise Problem(f"{path}: {e.strerror}; expected the config.json of a transformers model")
+    except ValueError as e:
+        raise Problem(f"{path}: not JSON: {e}")
+    if not isinstance(fields, dict) or not isinstance(fields.get("model_type"), str):
+        raise Problem(
+            f"{path}: no field model_type, which says what the other fields mean (a config.json of transformers has it)"
+        )
+    fields |= options
+    kind = fields.pop("model_type")
+    known = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES
+    if kind not in known:
+        raise unknown(f"{path}: transformers {version(tf)} has no model_type", kind, known)
+    for k in ("torch_dtype", "dtype", "quantization_config", "auto_map"):
+        fields.pop(k, None)  # the dtype is chosen when the model is estimated
+    try:
+        config = tf.AutoConfig.for_model(kind, **fields)
+    except Exception as e:
+        elsewhere(path, e)
+        raise Problem(f"{path}: {one_line(e)}")
+    for key, value in HF_SETTINGS.items():
+        if hasattr(config, key):
+            setattr(config, key, value)
+    return config, fields
+
+
+def hf_defaults(path, config, fields):
+    """notes on sizes that the file leaves to transformers: its writer may have meant another model"""
+    text = config.get_text_config()
+    inner = [v for v in fields.values() if isinstance(v, dict)]
+    absent = [
+        f"{n}={getattr(text, n)}"
+        for n in ("hidden_size", "num_hidden_layers", "vocab_size")
+        if hasattr(text, n) and not any({n, text.attribute_map.get(n)} & d.keys() for d in [fields, *inner])
+    ]
+    return [f"{path} does not say {', '.join(absent)}: defaults of transformers"] if absent else []
+
+
+def hf_inputs(module, config, o):
+    """dims, and the function that makes the inputs, from what the module's forward takes"""
+    takes, main, cls = (
+        inspect.signature(module.forward).parameters,
+        module.main_input_name,
+        type(module).__name__,
+    )
+    text = config.get_text_config()
+    vision = getattr(config, "vision_config", config)
+    limits = [getattr(text, k, None) for k in ("max_position_embeddings", "n_positions")]
+    longest = min([v for v in limits if isinstance(v, int) and v > 0], default=o.seq)
+    if text.model_type in ("roberta", "camembert", "xlm-roberta"):
+        longest -= 2
+    decoder = "decoder_input_ids" in takes and main != "decoder_input_ids" and bool(config.is_encoder_decoder)
+    dims = {"N": 2}
+    if "input_ids" in takes:
+        dims["S"] = min(o.seq, longest)
+    if decoder:
+        dims["T"] = min(o.target_seq or o.seq, getattr(config, "max_target_positions", None) or longest)
+    side = o.size or getattr(vision, "image_size", None) or 224
+    side = list(side) if isinstance(side, (tuple, list)) else [side] * 2
+    tokens = lambda *shape: torch.zeros(*shape, dtype=torch.long)
+
+    def pixels(N):
+        frames = [vision.num_frames] if "Video" in cls or hasattr(vision, "num_frames") else []
+        return torch.zeros(N, *frames, getattr(vision, "num_channels", 3), *side)
+
+    def features(N):
+        if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):
+            return torch.zeros(N, config.num_mel_bins, 2 * config.max_source_positions)
+        return torch.zeros(
+            N,
+            o.seq,
+            getattr(config, "input_feat_per_channel", getattr(config, "feature_projection_input_dim", 80)),
+        )
+
+    def values(N):
+        if hasattr(config, "max_length") and hasattr(config, "num_mel_bins"):
+            return torch.zeros(N, config.max_length, config.num_mel_bins)
+        return torch.zeros(N, o.samples)
+
+    makers = {"pixel_values": pixels, "input_features": features, "input_values": values}
+
+    def inputs(N=2, S=dims.get("S"), T=dims.get("T")):
+        size = dict(N=N, S=S, T=T or S, H=side[0], W=side[1])
+        made = {}
+        for k in takes:
+            if k == "input_ids":
+                made[k] = tokens(N, 4, S) if cls.endswith("MultipleChoice") else tokens(N, S)
+            elif k == "decoder_input_ids" and decoder:
+                made[k] = tokens(N, T)
+            elif k in makers:
+                made[k] = makers[k](N)
+        if o.train:
+            labels = next(
+                v
+                for k, v in HF_LABELS.items()
+                if cls.endswith(k) and (k != "Classification" or "Token" not in cls)
+            )
+            made |= {
+                k: tokens(*(size.get(d) or int(d) for d in s.split()))
+                for k, s in labels.items()
+                if k in takes
+            }
+        if not made:
+            raise Problem(
+                f"inputs of transformers.{cls} are not known here ({main}); write a function in a file that makes them"
+            )
+        return made
+
+    return dims, inputs
+
+
+def from_hf(path, o):
+    with offline():
+        return from_config(path, o)
+
+
+def from_config(path, o):
+    tf = package("transformers", f"hf:{path}")
+    config, fields = hf_config(tf, path, o.options)
+    names = fields.get("architectures")
+    without_values(importlib.import_module("transformers.masking_utils"))
+    cls = hf_class(tf, config, path, names)
+    if o.train and cls.__name__.endswith(HF_DETECTION):
+        raise Problem(
+            f"{path}: the loss of {cls.__name__} depends on what is in the images; --eval, or write a function in a file"
+        )
+    for attention in dict.fromkeys((o.attn, "eager")):
+        config._attn_implementation = attention
+        try:
+            module = built(lambda: cls(config))
+            break
+        except ValueError as e:
+            if attention == "eager" or "attention" not in str(e):
+                raise Problem(f"{path}: {cls.__name__}: {one_line(e)}")
+        except ImportError as e:
+            raise Problem(f"{path}: {one_line(e)}")
+        except Exception as e:
+            elsewhere(path, e)
+            raise
+    dims, inputs = hf_inputs(module, config, o)
+    more = (
+        {"return_loss": True}
+        if o.train and "return_loss" in inspect.signature(module.forward).parameters
+        else {}
+    )
+
+    def forward(**inputs):
+        out = module(**inputs, **more)
+        if o.train and out.get("loss") is not None:
+            return out.loss
+        first = (
+            out.logits if "logits" in out else next(v for v in out.values() if isinstance(v, torch.Tensor))
+        )
+        return first.float().mean() if o.train else first  # a model without a loss of its own
+
+    return (
+        (module, inputs, forward, dims),
+        f"transformers.{cls.__name__}, attention {attention}",
+        "transformers",
+        *hf_defaults(path, config, fields),
+    )
+
+
+def without_values(masks):
+    """lets transformers make its masks without looking at values: as if no sequences were packed and no mask hid anything"""
+    if hasattr(masks, "vram_original"):
+        return
+    masks.vram_original = masks.find_packed_sequence_indices, masks.is_tracing, masks.fast_all
+
+    def find_packed_sequence_indices(position_ids):
+        if not isinstance(position_ids, FakeTensor):
+            return masks.vram_original[0](position_ids)
+        steps = torch.diff(position_ids, prepend=position_ids[:, :1] - 1, dim=-1)
+        packed = (steps != 1).cumsum(-1)
+        (packed[:, -1] == 0).all()
+
+    def fast_all(t):
+        all_of_them = masks.vram_original[2](t)
+        return True if isinstance(t, FakeTensor) else all_of_them
+
+    masks.find_packed_sequence_indices, masks.fast_all = find_packed_sequence_indices, fast_all
+    masks.is_tracing = lambda t=None: not isinstance(t, FakeTensor) and masks.vram_original[1](t)
+
+
+@contextlib.contextmanager
+def named_arguments(source):
+    """a constructor that does not take what --set gives, or that fails with it"""
+    try:
+        yield
+    except (TypeError, ValueError, AssertionError, ImportError) as e:
+        raise Problem(f"{source}: {one_line(e)}")
+
+
+def from_file(path, name, o):
+    if not os.path.isfile(path):
+        raise Problem(f"{path}: no such file")
+    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+    file = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.modules[spec.name] = file
+    try:
+        spec.loader.exec_module(file)
+    except Exception as e:
+        raise Problem(f"{path}: {one_line(e)}{place(e)}")
+    function = getattr(file, name, None)
+    if not callable(function):
+        functions = [k for k, v in vars(file).items() if inspect.isfunction(v) and v.__module__ == spec.name]
+        raise Problem(f"{path}: no function {name!r} (found {', '.join(functions) or 'none'})")
+    try:
+        result = built(lambda: function(**o.options))
+    except Exception as e:
+        raise Problem(f"{path}:{name}: {one_line(e)}{place(e)}")
+    made = result if isinstance(result, tuple) else (result,)
+    if len(made) not in (2, 3) or not isinstance(made[0], nn.Module):
+        found = (
+            "(" + ", ".join("Tensor" if isinstance(v, torch.Tensor) else type(v).__name__ for v in made) + ")"
+            if isinstance(result, tuple)
+            else type(result).__name__
+        )
+        raise Problem(
+            f"{path}:{name} must return (module, inputs) or (module, inputs, forward), the first a torch.nn.Module; found {found}"
+        )
+    module, first, forward = made + ((made[0],) if len(made) == 2 else ())
+    takes = inspect.signature(module.forward if forward is module else forward).parameters
+    if not isinstance(first, dict):
+        first = dict(zip(takes, first if isinstance(first, (tuple, list)) else (first,)))
+    for k, v in first.items():
+        if not isinstance(v, torch.Tensor):
+            raise Problem(f"{path}:{name}: input {k} must be a tensor, found {type(v).__name__}")
+    if (
+        forward is not module and not o.train
+    ):  # the loss is training's: the module alone, with what it takes itself
+        forward, takes = module, inspect.signature(module.forward).parameters
+        first = {k: v for k, v in first.items() if k in takes}
+    try:
+        inspect.signature(module.forward if forward is module else forward).bind(**first)
+    except TypeError as e:
+        raise Problem(
+            f"{path}:{name}: the inputs ({', '.join(first)}) are not what forward takes ({', '.join(takes)}): {e}"
+        )
+    batch = next((t.shape[0] for t in first.values() if t.dim()), 1)
+
+    def inputs(N=batch):
+        grown = lambda t: (
+            torch.cat([t] * -(-N // batch))[:N] if t.dim() and t.shape[0] == batch else t.clone()
+        )
+        return {k: grown(t.detach()).requires_grad_(t.requires_grad) for k, t in first.items()}
+
+    return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
+
+
+SOURCES = {"torchvision": from_torchvision, "timm": from_timm, "hf": from_hf}
+
+
+def load(
+    source,
+    train=True,
+    batch=None,
+    seq=128,
+    size=None,
+    frames=16,
+    attn="sdpa",
+    target_seq=None,
+    samples=16000,
+    options={},
+):
+    """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
+    the options of the command; options: what --set gives."""
+    o = argparse.Namespace(
+        train=train,
+        seq=seq,
+        size=size,
+        frames=frames,
+        attn=attn,
+        target_seq=target_seq,
+        samples=samples,
+        options=options,
+    )
+    kind, _, rest = source.partition(":")
+    path, _, function = source.rpartition(":")
+    if kind in SOURCES and rest:
+        made, comment, made_by, *notes = SOURCES[kind](rest, o)
+        name = os.path.basename(rest.rstrip("/")).removesuffix(".json")
+    elif path.endswith(".py") and function:
+        made, comment, made_by, *notes = from_file(path, function, o)
+        name = function
+    else:
+        raise Problem(
+            f"{source!r} names no model; expected torchvision:NAME, timm:NAME, hf:CONFIG.json or FILE.py:FUNCTION"
+        )
+    module, inputs, forward, dims = made
+    module.train(train)
+    if batch:
+        dims["N"] = batch
+    by = [f"{p} {version(sys.modules[p])}" for p in dict.fromkeys((made_by, "torch"))]
+    mode = "train" if train else "eval"
+    return Loaded(
+        module,
+        inputs,
+        forward,
+        name,
+        tuple(dims.items()),
+        f"{comment}; {', '.join(by)}, {mode} mode",
+        tuple(notes),
+    )

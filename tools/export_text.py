@@ -1,0 +1,351 @@
+"""Recorded passes as text: conversions told apart by a second run, sizes that follow dims, notes."""
+
+import math, re
+
+import torch
+
+import export_device
+from export_device import to_fake_device
+from export_recorder import Answers, run
+from export_rows import DTYPES, Ref, shape_text
+
+
+def dtype_key(node):
+    return node.keys.get("dtype", "f32")
+
+
+def aligned(rec, amp):
+    """Pairs of nodes of the plain run and of the one under autocast, and the names of this in that. Under autocast a program may
+    convert more often; None where it does anything else differently."""
+    same, pairs, left = {n: n for n in rec.inputs}, [], list(reversed(rec.nodes))
+    for m in amp.nodes:
+        ins = [same.get(i.name, i.own) for i in m.ins]
+        if left and left[-1].op == m.op and [i.name or i.own for i in left[-1].ins] == ins:
+            n = left.pop()
+            pairs.append((n, m))
+            same.update(zip(m.outs, n.outs))
+        elif m.op == "to":
+            same[m.outs[0]] = ins[0]
+        else:
+            return rec.nodes[len(pairs)] if left else m, None, None
+    return (None, pairs, same) if not left else (left[-1], None, None)
+
+
+def resolve_conversions(rec, amp):
+    """The recording to write: `to` of the plain run that gives another type under autocast follows the tensor whose dtype the
+    program read; conversions that the program does under autocast only are kept, as they take nothing without it.
+    """
+    other, pairs, same = aligned(rec, amp)
+    if other:
+        rec.note(
+            f"under autocast the program does something else, from {other.op} {other.outs[0]} on; the text is the plain program"
+        )
+        return rec
+    chosen = amp if len(amp.nodes) > len(rec.nodes) else rec
+    name_in = {v: k for k, v in same.items()} if chosen is amp else {v: v for v in same.values()}
+    for n, m in pairs:
+        keys, plain, reads = dict(n.keys), dtype_key(n), {a: DTYPES[t] for a, t in n.reads}
+        node = m if chosen is amp else n
+        if plain != dtype_key(m):
+            source = next(
+                (
+                    same[a]
+                    for a, t in reversed(m.reads)
+                    if DTYPES[t] == dtype_key(m) and reads.get(same.get(a)) == plain
+                ),
+                None,
+            )
+            if source:
+                keys.pop("dtype", None)
+                node.op = "type_as" if node.op == "to" else node.op
+                node.ins.append(Ref(name_in[source]))
+            else:
+                rec.note(
+                    f"{n.outs[0]}: converts to a type that changes under autocast, from an unknown tensor; written as in fp32"
+                )
+        node.keys, node.custom = keys, n.custom
+    chosen.notes, chosen.packed = rec.notes, rec.packed
+    return chosen
+
+
+def write(rec, name, comment):
+    tensors, params = rec.tensors, rec.params
+    uses = {}
+    for n in rec.nodes:
+        for k, i in enumerate(n.ins):
+            if i.own:
+                uses.setdefault(i.own, []).append((n, k))
+
+    def ownable(n):
+        """the node's own parameters as ids, if it could own them"""
+        if not n.params:
+            return None
+        base, given = n.params
+        own = [i.own for i in n.ins[base:]]
+        if any(o is None or o not in params for o in own) or not own or len(set(own)) != len(own):
+            return None
+        if any(u is not n and (not u.params or k < u.params[0]) for o in own for u, k in uses[o]):
+            return None
+        if len({tensors[o].requires_grad for o in own}) > 1 or any(
+            k < base for o in own for u, k in uses[o] if u is n
+        ):
+            return None
+        return own
+
+    plan = {}
+    for n in rec.nodes:
+        own = ownable(n)
+        if own is None:
+            continue
+        sharing = {id(u): u for o in own for u, _ in uses[o] if u is not n}
+        if all(
+            ownable(u) is not None
+            and tensors[ownable(u)[0]].shape == tensors[own[0]].shape
+            and (ownable(u) == own or (own[0] == ownable(u)[0] and (len(own) == 1 or len(ownable(u)) == 1)))
+            for u in sharing.values()
+        ):
+            plan[id(n)] = own
+    text = []
+    name_param = {}
+
+    def declare(i):
+        if i.own in name_param:
+            return name_param[i.own]
+        t = tensors[i.own]
+        label = params.get(i.own) or rec.buffers[i.own]
+        label = re.sub(r"[^A-Za-z0-9_./]", "_", label)
+        while label in rec.taken:
+            label += "_"
+        rec.taken.add(label)
+        name_param[i.own] = label
+        kind = "parameter" if i.own in params else "buffer"
+        extra = (f" dtype={DTYPES[t.dtype]}" if t.dtype is not torch.float32 else "") + (
+            " frozen=1" if kind == "parameter" and not t.requires_grad else ""
+        )
+        text.append(f"{kind} {label} shape={shape_text(t.shape)}{extra}")
+        return label
+
+    kept = {t.untyped_storage()._cdata for t in list(tensors.values()) + list(rec.inputs.values())}
+    places = {}
+    for n in rec.nodes:  # what a custom op keeps and nothing else does
+        if not n.custom:
+            continue
+        start, storages, why = n.custom
+        others = {ref.cdata for ref, at in rec.packed if at != start} | kept
+        for ref, size in storages:
+            if ref.cdata not in others:
+                n.keys["saved"] += size
+                kept.add(ref.cdata)
+        places.setdefault(why, []).append(n)
+    for why, nodes in places.items():
+        saved, workspace = (sum(n.keys[k] for n in nodes) for k in ("saved", "workspace"))
+        more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        rec.note(
+            f"custom {nodes[0].outs[0]}{more}: {why}; {saved} bytes kept for backward (by saved-tensor hooks), {workspace} taken on "
+            f"the way and again in backward (storages of the aten operations below it); as in fp32, also with --amp and --dtype"
+        )
+
+    last = {}
+    for k, n in enumerate(rec.nodes):
+        for i in n.ins:
+            if i.name:
+                last[i.name] = k
+        for o in n.outs:
+            last[o] = k
+    drops = {}
+    for k, n in enumerate(rec.nodes):
+        for o in n.outs:
+            d = rec.dead.get(o)
+            if d is not None and d - 1 > last[o]:
+                drops.setdefault(d - 1, []).append(o)
+    first_owner = {}
+    for k, n in enumerate(rec.nodes):
+        keys = dict(n.keys)
+        ins = []
+        own = plan.get(id(n))
+        base = n.params[0] if n.params else 0
+        for j, i in enumerate(n.ins):
+            if own and j >= base:
+                continue
+            ins.append(i.name or declare(i))
+        if n.params:
+            given = n.params[1]
+            if own:
+                if own[0] in first_owner:
+                    keys["weights"] = first_owner[own[0]]
+                else:
+                    first_owner[own[0]] = n.outs[0]
+                if not tensors[own[0]].requires_grad:
+                    keys["frozen"] = 1
+            norm = n.op.endswith("_norm")
+            if norm and not given[0]:
+                if n.op == "instance_norm":
+                    pass
+                elif n.op in ("batch_norm", "group_norm"):
+                    keys["affine"] = 0
+                else:
+                    keys["elementwise_affine"] = 0
+            elif n.op == "instance_norm" and own:
+                keys["affine"] = 1
+            elif len(given) > 1 and not given[1] and own and not (n.op in ("batch_norm", "group_norm")):
+                keys["bias"] = 0
+            if n.op in ("batch_norm", "group_norm") and own and given[0] and not given[1]:
+                rec.note(f"{n.op} with a weight and no bias")
+        text.append(" ".join([n.op, ",".join(n.outs)] + ins + [f"{a}={b}" for a, b in keys.items()]))
+        if k in drops:
+            text.append("drop " + " ".join(drops[k]))
+    used = set(name_param) | {o for v in plan.values() for o in v} | rec.params_in_modules
+    head = [f"# {comment}" for comment in comment.split("\n")] + [
+        f"model {re.sub(r'[^A-Za-z0-9_.]', '_', name)}"
+    ]
+    for n, t in rec.inputs.items():
+        head.append(
+            f"input {n} {DTYPES[t.dtype]} {shape_text(t.shape)}" + (" grad=1" if t.requires_grad else "")
+        )
+    unused = [n for o, n in params.items() if o not in used]
+    if unused:
+        rec.note(
+            f"{len(unused)} parameters are not used: {', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''}"
+        )
+    for o in params:
+        if o not in used:
+            declare(Ref(own=o))
+    counted = {
+        n.removesuffix("running_mean") + "num_batches_tracked"
+        for o, n in rec.buffers.items()
+        if o in rec.stats
+    }
+    for o, n in rec.buffers.items():
+        if o not in name_param and o not in rec.stats and n not in counted:
+            declare(Ref(own=o))
+    return "\n".join(head + text + ["output " + " ".join(rec.outputs + sorted(rec.kept))]) + "\n"
+
+
+def one_text(loaded, sizes):
+    """the text for these sizes, and notes"""
+    module, forward, inputs = loaded.module, loaded.forward, loaded.make_inputs(**sizes)
+    if export_device.fake_device:
+        inputs = to_fake_device(module, inputs)
+    answers = Answers()
+    with torch.enable_grad() if module.training else torch.no_grad(), answers:
+        with torch.backends.cudnn.flags(enabled=not export_device.fake_device):
+            forward(**inputs)  # what a module keeps from its first pass is there before the step
+        rec = run(module, forward, inputs)
+        amp = run(module, forward, inputs, torch.bfloat16)
+    for n in amp.notes + answers.notes:
+        rec.note(n)
+    rec = resolve_conversions(rec, amp)
+    return write(rec, loaded.name, loaded.comment), rec.notes
+
+
+NUMBER = re.compile(r"(?<![A-Za-z0-9_.])-?\d+(?![A-Za-z0-9_.])")
+
+
+class NotProportional(Exception):
+    pass
+
+
+def monomial(values, dims):
+    """a number that was values[0] in the first text and values[k] with dim k doubled or so: as a product"""
+    text, rest = [], values[0]
+    for v, (name, a, b) in zip(values[1:], dims):
+        power = 0
+        while v != values[0] * b**power // a**power:
+            power += 1
+            if power > 3:
+                raise NotProportional(name)
+        if values[0] * b**power % a**power:
+            raise NotProportional(name)
+        text += [(name, a)] * power
+    for _, a in text:
+        if rest % a:  # 64 tokens and N = 128: N/2
+            return (
+                "*".join(n for n, _ in text) + f"/{math.prod(a for _, a in text) // values[0]}"
+                if (math.prod(a for _, a in text) % values[0] == 0)
+                else fail_monomial(text[0][0])
+            )
+        rest //= a
+    return "*".join(n for n, _ in text) + (f"*{rest}" if rest != 1 else "")
+
+
+def bound(values, dims):
+    """measured bytes as a product: the same at the defaults, and not less when a dim grows"""
+    text, product = [], 1
+    for v, (name, a, b) in zip(values[1:], dims):
+        power = 0
+        while values[0] * b**power < v * a**power:
+            power += 1
+        text += [name] * power
+        product *= a**power
+    return "*".join(text + [str(-(-values[0] // product))])
+
+
+def fail_monomial(name):
+    raise NotProportional(name)
+
+
+def merge(texts, dims, defaults={}):
+    """One text with dims for numbers that follow them. texts[0]: all dims at their default, texts[k]:
+    dim k - 1 at another value. dims: name, default, other value."""
+    lines = [t.split("\n") for t in texts]
+    if len({len(t) for t in lines}) > 1:
+        raise NotProportional("the number of operations")
+    out = []
+    for row in zip(*lines):
+        if len(set(row)) == 1 or row[0].startswith("#"):
+            out.append(row[0])
+            continue
+        parts = [NUMBER.split(r) for r in row]
+        if any(p != parts[0] for p in parts[1:]):
+            raise NotProportional("the operation " + row[0].split(" ")[0])
+        numbers = list(zip(*[[int(v) for v in NUMBER.findall(r)] for r in row]))
+        bounds = row[0].startswith("custom ")
+        words = [
+            (
+                str(v[0])
+                if len(set(v)) == 1
+                else (
+                    bound(v, dims)
+                    if bounds and re.search("(saved|workspace)=$", before)
+                    else monomial(v, dims)
+                )
+            )
+            for v, before in zip(numbers, parts[0])
+        ]
+        out.append("".join(a + b for a, b in zip(parts[0], words + [""])))
+    at = next(i for i, l in enumerate(out) if l.startswith("model ")) + 1
+    out.insert(at, "dim " + " ".join(f"{n}={defaults.get(n, a)}" for n, a, _ in dims))
+    return "\n".join(out)
+
+
+def condensed(notes):
+    """notes that differ in numbers alone (layers of a kind) as one"""
+    kinds = {}
+    for n in notes:
+        kinds.setdefault(re.sub(r"\d+", "0", n), []).append(n)
+    return [k[0] + (f" (and {len(k) - 1} more like this)" if len(k) > 1 else "") for k in kinds.values()]
+
+
+def export(loaded):
+    """The text form of a Loaded, and notes on what it cannot say. make_inputs is called with every dim at its
+    default, and with each at twice that, to see which numbers follow it."""
+    default = dict(loaded.dims)
+    one = lambda **sizes: one_text(loaded, {**default, **sizes})
+    dims = [(n, a, 2 * a) for n, a in loaded.dims]
+    text, notes = one()
+    while dims:
+        try:
+            return merge([text] + [one(**{n: b})[0] for n, _, b in dims], dims, dict(loaded.dims)), [
+                *loaded.notes,
+                *condensed(notes),
+            ]
+        except NotProportional as e:
+            n, a, b = gone = next((d for d in dims if d[0] == str(e)), dims[-1])
+            if a == 1:  # axes of one element are left out of some copies and sums
+                default[n], dims[dims.index(gone)] = 2, (n, 2, 4)
+                text, notes = one()
+                notes.append(f"{n}=1 runs other operations; the text is that of {n}=2 and more")
+                continue
+            notes.append(f"{n} stays a number: {e} does not follow it as a product")
+            dims.remove(gone)
+    return text, [*loaded.notes, *condensed(notes)]
