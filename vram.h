@@ -27341,7 +27341,7 @@ VRAM__FN void vram__checkpoint_recompute(vram__step *s, vram__frame *c) {
 }
 
 /* The detached inputs of a call that runs again: leaves beyond the parameters'. */
-static void vram__checkpoint_detach(vram__step *s, const vram__grad_fn *f, uint32_t narg,
+static void vram__checkpoint_detach(vram__step *s, vram__grad_fn *f, uint32_t narg,
                                     vram__tensor *in) {
   uint32_t i;
   for (i = 0; i < narg; i++) {
@@ -27356,8 +27356,8 @@ static void vram__checkpoint_detach(vram__step *s, const vram__grad_fn *f, uint3
 }
 
 /* torch.autograd.backward(outputs, gradients) of what ran again; 0: none wants a gradient. */
-static int vram__checkpoint_backward_inner(vram__step *s, const vram__grad_fn *f,
-                                           const vram__tensor *out, const vram__mark *m) {
+static int vram__checkpoint_backward_inner(vram__step *s, vram__grad_fn *f, const vram__tensor *out,
+                                           const vram__mark *m) {
   const uint32_t nout = s->call.range[(uint32_t)f->aux].nout;
   vram__tensor *const gin = s->gin, *const own = vram__backward_room(s);
   uint32_t i, roots = 0;

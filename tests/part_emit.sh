@@ -3,9 +3,7 @@
 work=build/emit
 rm -rf $work
 mkdir -p $work
-COMMON="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef
--Wvla -Wcast-qual -Wcast-align -Wredundant-decls -Wdouble-promotion -Wfloat-equal -Wformat=2
--Wwrite-strings -Werror"
+COMMON=$(cat tests/warnings)
 CWARN="$COMMON -Wstrict-prototypes -Wmissing-prototypes"
 CXXWARN="$COMMON -Wold-style-cast -Wzero-as-null-pointer-constant"
 gcc=gcc; have gcc || gcc=${CC:-cc}

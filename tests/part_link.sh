@@ -1,9 +1,7 @@
 # Translation units, standards, symbols: sourced by part.sh.
 work=build/link
 mkdir -p $work
-WARN="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef
--Wvla -Wcast-qual -Wcast-align -Wredundant-decls -Wdouble-promotion -Wfloat-equal -Wformat=2
--Wwrite-strings -Werror"
+WARN=$(cat tests/warnings)
 CWARN="$WARN -Wstrict-prototypes -Wmissing-prototypes"
 takes() { echo 'int x;' >$work/probe.c && "$@" -fsyntax-only $work/probe.c >/dev/null 2>&1; }
 src=tests/link

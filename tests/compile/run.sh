@@ -7,8 +7,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 
-COMMON="-Wall -Wextra -Wpedantic -pedantic-errors -Wconversion -Wsign-conversion -Wshadow -Wundef -Wvla
--Wcast-qual -Wcast-align -Wredundant-decls -Wdouble-promotion -Wfloat-equal -Wformat=2 -Wwrite-strings -Werror"
+COMMON=$(cat "$here/../warnings")
 CFLAGS="$COMMON -Wstrict-prototypes -Wmissing-prototypes"
 CXXFLAGS="$COMMON -Wold-style-cast -Wzero-as-null-pointer-constant"
 
