@@ -100,7 +100,7 @@ test-all:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 6
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
@@ -133,6 +133,11 @@ ARGS_test_schedule = $(addprefix tests/golden/checkpoint/,rotor_exhaustive_small
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout tv_resnet18)
 ARGS_test_step = tests/golden $(CASES)
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
+# an emulator is ten times as slow: all goldens (test_step), and of what takes longest a part
+ifdef EMULATED
+ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
+ARGS_test_solve = tests/golden/models/nn_lenet5.vram
+endif
 
 units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c vram.h

@@ -77,6 +77,7 @@ units-i686 | units-powerpc | units-s390x)
   machine=${part#units-} run=
   [ "$machine" = powerpc ] && run=qemu-ppc
   [ "$machine" = s390x ] && run=qemu-s390x
+  if [ -n "$run" ] && [ -z "$LONG" ]; then export EMULATED=1; fi
   if ! have "$machine-linux-gnu-gcc"; then skip "no $machine-linux-gnu-gcc"
   elif ! runs_static "$machine-linux-gnu-gcc" "$run"; then skip "cannot run programs of $machine (qemu-user)"
   else units "$machine" "$run" "$machine-linux-gnu-gcc" -O2 -static; fi ;;
